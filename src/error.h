@@ -1,0 +1,15 @@
+/* One message, written where a failure is understood and printed by main alone. */
+#ifndef ERROR_H
+#define ERROR_H
+
+#include <stdbool.h>
+
+typedef struct {
+  char text[512]; /* one sentence: what failed, where, what to do; no newline */
+} Error;
+
+/* Formats the message into *error (ignored when NULL) and returns false, so that a
+   failing function can end in `return error_set(error, ...)`. Too long is cut. */
+bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

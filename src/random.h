@@ -1,0 +1,72 @@
+/* Counter-based random numbers, the same on the host and on the device: a value is a pure
+   function of (seed, counter), so threads need no state and an epoch's order needs no array.
+
+   Generator: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+   as 1, 2, 3", 2011). Permutation: a balanced Feistel network (Luby and Rackoff 1988) over
+   the next even power of two, cycle-walked into 0 .. n-1 (Black and Rogaway 2002). */
+#ifndef RANDOM_H
+#define RANDOM_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define RANDOM_FUNCTION static inline __host__ __device__
+#else
+#define RANDOM_FUNCTION static inline
+#endif
+
+typedef struct {
+  uint32_t word[4];
+} RandomWords;
+
+/* 128 random bits for counter `counter` of stream `stream` under `seed`. */
+RANDOM_FUNCTION RandomWords random_words(uint64_t seed, uint64_t stream, uint64_t counter) {
+  RandomWords w = {{(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream,
+                    (uint32_t)(stream >> 32)}};
+  uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
+  for (int round = 0; round < 10; round++) {
+    const uint64_t product0 = (uint64_t)0xD2511F53u * w.word[0];
+    const uint64_t product1 = (uint64_t)0xCD9E8D57u * w.word[2];
+    const RandomWords next = {{(uint32_t)(product1 >> 32) ^ w.word[1] ^ key0, (uint32_t)product1,
+                               (uint32_t)(product0 >> 32) ^ w.word[3] ^ key1,
+                               (uint32_t)product0}};
+    w = next;
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return w;
+}
+
+/* Uniform in [0, 1): the upper 24 bits of a word, exact in float32. */
+RANDOM_FUNCTION float random_unit(uint32_t word) {
+  return (float)(word >> 8) * 0x1p-24f;
+}
+
+/* The key of epoch `epoch`'s order under `seed`. */
+RANDOM_FUNCTION uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
+  const RandomWords w = random_words(seed, 0x6f72646572u /* "order" */, epoch);
+  return (uint64_t)w.word[1] << 32 | w.word[0];
+}
+
+/* Where position i goes in the permutation of 0 .. n-1 named by `key`. Needs i < n, n > 0. */
+RANDOM_FUNCTION uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
+  int half = 1; /* bits in each half: 4^half >= n */
+  while (half < 16 && (uint64_t)1 << (2 * half) < n) half++;
+  const uint32_t mask = (1u << half) - 1;
+  do { /* at most 4 walks on average: the network's domain is below 4 n */
+    uint32_t left = i >> half, right = i & mask;
+    for (uint32_t round = 0; round < 6; round++) {
+      uint32_t f = right + (uint32_t)(round & 1 ? key >> 32 : key) + round * 0x9E3779B9u;
+      f = (f ^ f >> 16) * 0x7FEB352Du; /* a 32-bit mixer in the manner of MurmurHash3 */
+      f = (f ^ f >> 15) * 0x846CA68Bu;
+      f ^= f >> 16;
+      const uint32_t swapped = left ^ (f & mask);
+      left = right;
+      right = swapped;
+    }
+    i = left << half | right;
+  } while (i >= n);
+  return i;
+}
+
+#endif
