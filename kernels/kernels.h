@@ -1,0 +1,134 @@
+/* The faces of the kernels: plain C launchers, one a kernel, grouped by fusion level.
+
+   Every launcher checks its arguments, queues its kernel on `stream` and returns at once:
+   cudaSuccess, cudaErrorInvalidValue for a shape or pointer it cannot serve, or what the launch
+   said. Device pointers start d_. Matrices are (rows, columns), row-major, float32 unless said.
+   rows is the batch; in and out are a layer's sizes; W is (out, in). */
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- where a step reads its rows ---------------------------------------------------------- */
+
+/* What changes from step to step, in device memory, so that a captured graph needs no change.
+   A step trains on positions [position + offset, min(position + offset + batch, end)) of the
+   epoch's order; none left: it is no step and updates nothing. */
+typedef struct {
+  uint32_t position, end;
+  float learning_rate;
+} StepState;
+
+/* A batch of stored rows, passed by value. A row beyond the end reads the last row (so that no
+   kernel reads outside) and is given gradient 0, so it counts for nothing. */
+typedef struct {
+  const uint8_t *d_pixels;  /* (store rows, stride) bytes, scaled by 1/255 where they are used */
+  const uint16_t *d_labels; /* (store rows) */
+  const uint32_t *d_order;  /* position -> store row; NULL: first_row + position */
+  uint32_t first_row;       /* used without d_order */
+  size_t stride;            /* bytes from row to row, a multiple of 16 */
+  const StepState *d_state;
+  uint32_t offset;          /* positions after d_state->position */
+  int rows;                 /* batch */
+} BatchView;
+
+/* Where a row's judgement goes, by position; NULL pointers are not written. */
+typedef struct {
+  float *d_loss;      /* cross-entropy, natural logarithm */
+  uint8_t *d_correct; /* 1 where the first largest logit is the label's */
+} RowResults;
+
+typedef struct {
+  double loss;
+  unsigned long long correct, rows;
+} ResultSums;
+
+typedef struct {
+  float momentum, weight_decay; /* v = momentum v + g + weight_decay w;  w = w - rate v */
+} UpdateRule;
+
+/* ---- bookkeeping (state.cu) ---------------------------------------------------------------- */
+
+/* d_order[p] = first_row + (shuffled ? random_permute(p, rows, key) : p) for p < rows. */
+cudaError_t launch_order(uint32_t *d_order, uint32_t first_row, uint32_t rows, int shuffled,
+                         uint64_t key, cudaStream_t stream);
+/* Sets *d_state. */
+cudaError_t launch_begin(StepState *d_state, uint32_t position, uint32_t end, float learning_rate,
+                         cudaStream_t stream);
+/* d_state->position += positions. */
+cudaError_t launch_advance(StepState *d_state, uint32_t positions, cudaStream_t stream);
+/* *d_sums += the results of positions [position, end), in a fixed order. */
+cudaError_t launch_sum(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
+                       cudaStream_t stream);
+
+/* ---- fusion level `none`: one kernel an operation (none.cu) --------------------------------- */
+
+/* d_x (rows, in) = the batch's pixels / 255. */
+cudaError_t launch_scale_pixels(BatchView batch, float *d_x, int in, cudaStream_t stream);
+/* d_z (rows, out) = d_x (rows, in) W^T. */
+cudaError_t launch_product(const float *d_x, const float *d_w, float *d_z, int rows, int in,
+                           int out, cudaStream_t stream);
+/* d_z (rows, out) += d_b (out) in every row. */
+cudaError_t launch_add_bias(float *d_z, const float *d_b, int rows, int out, cudaStream_t stream);
+/* d_a = max(d_z, 0), count values. */
+cudaError_t launch_relu(const float *d_z, float *d_a, size_t count, cudaStream_t stream);
+/* d_p (rows, classes) = z - max - log(sum(exp(z - max))) of each row: log-probabilities. */
+cudaError_t launch_log_softmax(const float *d_z, float *d_p, int rows, int classes,
+                               cudaStream_t stream);
+/* Loss and correctness of each row of the batch, from log-probabilities. */
+cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes,
+                                 RowResults results, cudaStream_t stream);
+/* d_dz (rows, classes) = (exp(d_p) - one-hot(label)) / rows of this step, 0 in rows beyond. */
+cudaError_t launch_cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
+                                          int classes, cudaStream_t stream);
+/* d_dx (rows, in) = d_dz (rows, out) W. */
+cudaError_t launch_backward_product(const float *d_dz, const float *d_w, float *d_dx, int rows,
+                                    int in, int out, cudaStream_t stream);
+/* d_da *= (d_a > 0), count values: the gradient through ReLU. */
+cudaError_t launch_relu_mask(float *d_da, const float *d_a, size_t count, cudaStream_t stream);
+/* d_dw (out, in) = d_dz^T d_x, summed over rows. */
+cudaError_t launch_weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows,
+                                   int in, int out, cudaStream_t stream);
+/* d_db (out) = the sum of d_dz over rows. */
+cudaError_t launch_bias_gradient(const float *d_dz, float *d_db, int rows, int out,
+                                 cudaStream_t stream);
+/* The momentum rule over count values; biases are given a rule without decay. */
+cudaError_t launch_update(BatchView batch, UpdateRule rule, float *d_w, float *d_v,
+                          const float *d_g, size_t count, cudaStream_t stream);
+
+/* ---- fusion level `layer`: a layer's operations in one kernel ------------------------------- */
+
+/* A layer's input: pixels of the batch (d_x NULL) or activations d_x (rows, in). */
+typedef struct {
+  const float *d_x;
+  BatchView batch;
+} LayerInput;
+
+/* d_y (rows, out) = x W^T + b, through ReLU where relu is not 0. forward.cu */
+cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y,
+                           int in, int out, int relu, cudaStream_t stream);
+/* Online softmax, cross-entropy, its gradient and the results, a warp a row. d_dz (rows,
+   classes) as launch_cross_entropy_gradient says; it may be d_z itself, or NULL for evaluation.
+   softmax.cu */
+cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int classes,
+                           RowResults results, cudaStream_t stream);
+/* d_dx (rows, in) = (d_dz (rows, out) W) masked by d_a (rows, in) > 0. backward.cu */
+cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
+                            int rows, int in, int out, cudaStream_t stream);
+/* W, b and their momenta d_vw, d_vb, updated by the gradient d_dz^T x, which itself is never
+   written; weight decay spares b. update.cu */
+cudaError_t launch_gradient_update(LayerInput input, UpdateRule rule, const float *d_dz,
+                                   float *d_w, float *d_b, float *d_vw, float *d_vb, int in,
+                                   int out, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

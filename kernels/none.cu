@@ -1,0 +1,213 @@
+/* Fusion level `none`: one kernel an operation, every intermediate through global memory.
+
+   This is the starting point of the course, not a straw man: accesses are coalesced where the
+   layout allows it, and every result is exact to float32. What it lacks is fusion: each value is
+   written by one kernel and read again by the next, and every step costs some thirty launches.
+   exercise: follow one activation from launch_product to launch_update and count its trips. */
+#include "batch.cuh"
+
+namespace {
+
+constexpr int THREADS = 256;
+
+/* A thread a pixel of the batch: 1 byte read, 4 written. */
+__global__ void scale_pixels(BatchView batch, float *d_x, int in) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= (size_t)batch.rows * in) return;
+  const int r = (int)(i / in), c = (int)(i % in);
+  d_x[i] = PIXEL_SCALE * batch.d_pixels[store_row(batch, r) * batch.stride + c];
+}
+
+/* A thread an element of Z = X W^T; in multiplications each, 8 bytes read for each of them:
+   neighbouring threads share a row of X and walk neighbouring rows of W, so the loads of W do
+   not coalesce. That is the lesson the shared-memory tiles of `layer` answer. */
+__global__ void product(const float *d_x, const float *d_w, float *d_z, int rows, int in,
+                        int out) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= (size_t)rows * out) return;
+  const float *x = d_x + i / out * in, *w = d_w + i % out * in;
+  float sum = 0.0f;
+  for (int k = 0; k < in; k++) sum += x[k] * w[k];
+  d_z[i] = sum;
+}
+
+__global__ void add_bias(float *d_z, const float *d_b, int rows, int out) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i < (size_t)rows * out) d_z[i] += d_b[i % out];
+}
+
+__global__ void relu(const float *d_z, float *d_a, size_t count) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i < count) d_a[i] = fmaxf(d_z[i], 0.0f);
+}
+
+/* A thread a row, three passes over it: maximum, sum, result. The maximum starts at -infinity,
+   so rows of negative numbers are right; subtracting it keeps exp within 0 to 1. */
+__global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
+  const int r = blockIdx.x * THREADS + threadIdx.x;
+  if (r >= rows) return;
+  const float *z = d_z + (size_t)r * classes;
+  float largest = -INFINITY, sum = 0.0f;
+  for (int c = 0; c < classes; c++) largest = fmaxf(largest, z[c]);
+  for (int c = 0; c < classes; c++) sum += expf(z[c] - largest);
+  const float log_sum = logf(sum);
+  for (int c = 0; c < classes; c++) d_p[(size_t)r * classes + c] = (z[c] - largest) - log_sum;
+}
+
+/* A thread a row. The loss is minus the label's log-probability: no logarithm of a number that
+   may have become 0. */
+__global__ void cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results) {
+  const int r = blockIdx.x * THREADS + threadIdx.x;
+  if (r >= rows_of_step(batch)) return;
+  const uint32_t position = position_of(batch, r);
+  const float *p = d_p + (size_t)r * classes;
+  const int label = batch.d_labels[store_row(batch, r)];
+  int best = 0;
+  for (int c = 1; c < classes; c++)
+    if (p[c] > p[best]) best = c;
+  results.d_loss[position] = -p[label];
+  results.d_correct[position] = best == label;
+}
+
+__global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
+                                       int classes) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= (size_t)batch.rows * classes) return;
+  const int r = (int)(i / classes), c = (int)(i % classes), rows = rows_of_step(batch);
+  const float hot = c == batch.d_labels[store_row(batch, r)] ? 1.0f : 0.0f;
+  d_dz[i] = r < rows ? (expf(d_p[i]) - hot) / rows : 0.0f;
+}
+
+/* A thread an element of dX = dZ W: here the loads of W coalesce. */
+__global__ void backward_product(const float *d_dz, const float *d_w, float *d_dx, int rows,
+                                 int in, int out) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= (size_t)rows * in) return;
+  const float *dz = d_dz + i / in * out, *w = d_w + i % in;
+  float sum = 0.0f;
+  for (int k = 0; k < out; k++) sum += dz[k] * w[(size_t)k * in];
+  d_dx[i] = sum;
+}
+
+__global__ void relu_mask(float *d_da, const float *d_a, size_t count) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i < count && d_a[i] <= 0.0f) d_da[i] = 0.0f;
+}
+
+/* A thread an element of dW = dZ^T X, rows added in order: deterministic without atomics. */
+__global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows, int in,
+                                int out) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= (size_t)out * in) return;
+  const float *dz = d_dz + i / in, *x = d_x + i % in;
+  float sum = 0.0f;
+  for (int r = 0; r < rows; r++) sum += dz[(size_t)r * out] * x[(size_t)r * in];
+  d_dw[i] = sum;
+}
+
+/* A thread a bias: summed once, by one thread, so nobody races for it. */
+__global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out) {
+  const int o = blockIdx.x * THREADS + threadIdx.x;
+  if (o >= out) return;
+  float sum = 0.0f;
+  for (int r = 0; r < rows; r++) sum += d_dz[(size_t)r * out + o];
+  d_db[o] = sum;
+}
+
+/* A thread a value: 12 bytes read, 8 written. */
+__global__ void update(BatchView batch, UpdateRule rule, float *d_w, float *d_v, const float *d_g,
+                       size_t count) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i < count && rows_of_step(batch) > 0)
+    update_value(d_w[i], d_v[i], d_g[i], rule, batch.d_state->learning_rate);
+}
+
+} // namespace
+
+cudaError_t launch_scale_pixels(BatchView batch, float *d_x, int in, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_x || in < 1) return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for((size_t)batch.rows * in, THREADS);
+  scale_pixels<<<blocks, THREADS, 0, stream>>>(batch, d_x, in);
+  return launched();
+}
+
+cudaError_t launch_product(const float *d_x, const float *d_w, float *d_z, int rows, int in,
+                           int out, cudaStream_t stream) {
+  if (!d_x || !d_w || !d_z || rows < 1 || in < 1 || out < 1) return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for((size_t)rows * out, THREADS);
+  product<<<blocks, THREADS, 0, stream>>>(d_x, d_w, d_z, rows, in, out);
+  return launched();
+}
+
+cudaError_t launch_add_bias(float *d_z, const float *d_b, int rows, int out, cudaStream_t stream) {
+  if (!d_z || !d_b || rows < 1 || out < 1) return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for((size_t)rows * out, THREADS);
+  add_bias<<<blocks, THREADS, 0, stream>>>(d_z, d_b, rows, out);
+  return launched();
+}
+
+cudaError_t launch_relu(const float *d_z, float *d_a, size_t count, cudaStream_t stream) {
+  if (!d_z || !d_a || count < 1) return cudaErrorInvalidValue;
+  relu<<<blocks_for(count, THREADS), THREADS, 0, stream>>>(d_z, d_a, count);
+  return launched();
+}
+
+cudaError_t launch_log_softmax(const float *d_z, float *d_p, int rows, int classes,
+                               cudaStream_t stream) {
+  if (!d_z || !d_p || rows < 1 || classes < 1) return cudaErrorInvalidValue;
+  log_softmax<<<blocks_for(rows, THREADS), THREADS, 0, stream>>>(d_z, d_p, rows, classes);
+  return launched();
+}
+
+cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes,
+                                 RowResults results, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_p || classes < 1 || !results.d_loss || !results.d_correct)
+    return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for(batch.rows, THREADS);
+  cross_entropy<<<blocks, THREADS, 0, stream>>>(batch, d_p, classes, results);
+  return launched();
+}
+
+cudaError_t launch_cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
+                                          int classes, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_p || !d_dz || classes < 1) return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for((size_t)batch.rows * classes, THREADS);
+  cross_entropy_gradient<<<blocks, THREADS, 0, stream>>>(batch, d_p, d_dz, classes);
+  return launched();
+}
+
+cudaError_t launch_backward_product(const float *d_dz, const float *d_w, float *d_dx, int rows,
+                                    int in, int out, cudaStream_t stream) {
+  if (!d_dz || !d_w || !d_dx || rows < 1 || in < 1 || out < 1) return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for((size_t)rows * in, THREADS);
+  backward_product<<<blocks, THREADS, 0, stream>>>(d_dz, d_w, d_dx, rows, in, out);
+  return launched();
+}
+
+cudaError_t launch_relu_mask(float *d_da, const float *d_a, size_t count, cudaStream_t stream) {
+  if (!d_da || !d_a || count < 1) return cudaErrorInvalidValue;
+  relu_mask<<<blocks_for(count, THREADS), THREADS, 0, stream>>>(d_da, d_a, count);
+  return launched();
+}
+
+cudaError_t launch_weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows,
+                                   int in, int out, cudaStream_t stream) {
+  if (!d_dz || !d_x || !d_dw || rows < 1 || in < 1 || out < 1) return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for((size_t)out * in, THREADS);
+  weight_gradient<<<blocks, THREADS, 0, stream>>>(d_dz, d_x, d_dw, rows, in, out);
+  return launched();
+}
+
+cudaError_t launch_bias_gradient(const float *d_dz, float *d_db, int rows, int out,
+                                 cudaStream_t stream) {
+  if (!d_dz || !d_db || rows < 1 || out < 1) return cudaErrorInvalidValue;
+  bias_gradient<<<blocks_for(out, THREADS), THREADS, 0, stream>>>(d_dz, d_db, rows, out);
+  return launched();
+}
+
+cudaError_t launch_update(BatchView batch, UpdateRule rule, float *d_w, float *d_v,
+                          const float *d_g, size_t count, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_w || !d_v || !d_g || count < 1) return cudaErrorInvalidValue;
+  update<<<blocks_for(count, THREADS), THREADS, 0, stream>>>(batch, rule, d_w, d_v, d_g, count);
+  return launched();
+}

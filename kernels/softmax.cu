@@ -1,0 +1,82 @@
+/* Softmax, cross-entropy, its gradient and the row's result in one kernel: a warp a row.
+
+   Online softmax (Milakov and Gimelshein 2018): each lane keeps a running maximum m and the sum
+   s of exp(z - m) of the logits it has seen, and rescales s when m grows, so maximum and sum take
+   one pass. Pairs (m, s) of different lanes merge by the same rule, here by warp shuffles in five
+   exchanges and no shared memory. m starts at -infinity, right for rows of negative numbers.
+
+   The loss is log(s) + m - z[label], log-sum-exp: exact for any finite logits; no probability is
+   formed whose logarithm could be of 0. `none` takes three kernels and writes the
+   log-probabilities in between; this one reads the logits and writes their gradient. */
+#include "batch.cuh"
+
+namespace {
+
+constexpr int WARPS = 4; /* rows a block: small blocks spread a batch of 64 over 16 SMs */
+
+struct Online {
+  float largest, sum;
+};
+
+__device__ Online merge(Online a, Online b) {
+  const float largest = fmaxf(a.largest, b.largest);
+  if (largest == -INFINITY) return {largest, 0.0f}; /* two empty lanes: no inf - inf */
+  return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
+}
+
+/* Block: WARPS rows. Warp: a row. Lane: classes lane, lane + 32, ... Reads 4 bytes a class
+   twice, the second time from the first-level cache, writes 4. */
+__global__ void __launch_bounds__(32 * WARPS)
+    softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes,
+                   RowResults results) {
+  const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (r >= batch.rows) return; /* the whole warp leaves, so full-warp shuffles below are safe */
+  const int rows = rows_of_step(batch);
+  const float *z = d_z + (size_t)r * classes;
+  float *dz = d_dz ? d_dz + (size_t)r * classes : nullptr;
+  if (r >= rows) {
+    if (dz)
+      for (int c = lane; c < classes; c += 32) dz[c] = 0.0f;
+    return;
+  }
+
+  Online online = {-INFINITY, 0.0f};
+  int best = INT_MAX; /* the first class that has this lane's maximum */
+  for (int c = lane; c < classes; c += 32) {
+    if (best == INT_MAX || z[c] > online.largest) best = c;
+    online = merge(online, {z[c], 1.0f});
+  }
+  for (int step = 16; step > 0; step /= 2) {
+    const Online other = {__shfl_xor_sync(FULL_WARP, online.largest, step),
+                          __shfl_xor_sync(FULL_WARP, online.sum, step)};
+    const int other_best = __shfl_xor_sync(FULL_WARP, best, step);
+    if (other.largest > online.largest ||
+        (other.largest == online.largest && other_best < best))
+      best = other_best;
+    online = merge(online, other);
+  }
+
+  const int label = batch.d_labels[store_row(batch, r)];
+  if (lane == 0 && results.d_loss) {
+    const uint32_t position = position_of(batch, r);
+    results.d_loss[position] = logf(online.sum) + (online.largest - z[label]);
+    results.d_correct[position] = best == label;
+  }
+  if (!dz) return;
+  __syncwarp(); /* dz may be z: lane 0 has read z[label] before any lane overwrites it */
+  const float inverse = 1.0f / online.sum, mean = 1.0f / rows;
+  for (int c = lane; c < classes; c += 32) {
+    const float p = expf(z[c] - online.largest) * inverse;
+    dz[c] = (p - (c == label ? 1.0f : 0.0f)) * mean;
+  }
+}
+
+} // namespace
+
+cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int classes,
+                           RowResults results, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_z || classes < 1) return cudaErrorInvalidValue;
+  softmax_kernel<<<blocks_for(batch.rows, WARPS), 32 * WARPS, 0, stream>>>(batch, d_z, d_dz,
+                                                                           classes, results);
+  return launched();
+}

@@ -1,0 +1,45 @@
+/* CSV to bytes: one row a line, label first, then pixels 0 to 255.
+
+   A reader streams one file from front to back. Its threads take turns reading the next chunk
+   of whole lines and parse their chunks in parallel, one libcsv parser a chunk; rows come out
+   in file order whatever the threads did. A header line, LF or CRLF, a UTF-8 BOM, quoted
+   fields and blank lines at the end are accepted. Anything else is an error that names file,
+   line and column, always the first one in the file. */
+#ifndef DATASET_H
+#define DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+
+enum { DATASET_MAX_COLUMNS = 4097 };
+
+typedef struct DatasetReader DatasetReader;
+
+/* Starts reading `path`. classes: labels must be below it (2 to 1024). threads: parsers, from 1.
+   ahead: rows that may be parsed before anybody asks for them (0: no bound); memory is about
+   that many rows, and at least one chunk a thread. Blocks only for the first line, which fixes
+   the number of columns. Returns NULL on failure: no such file, a directory, an empty file, a
+   first line that is no row and no header. */
+DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
+                            Error *error);
+
+int dataset_inputs(const DatasetReader *reader); /* columns - 1 */
+
+/* An upper bound of the number of rows, from the file's size alone. */
+uint64_t dataset_max_rows(const DatasetReader *reader);
+
+/* Copies the next rows in file order, waiting for the parsers: pixels[row * stride + i] and
+   labels[row]. Fills all `rows` unless the file ends before. Stores the count in *filled (0:
+   the end). Returns false with the first error in file order; rows before it were delivered. */
+bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
+                  size_t rows, size_t *filled, Error *error);
+
+/* The part of the file that has been delivered, 0 to 1. */
+double dataset_progress(const DatasetReader *reader);
+
+/* Stops the threads, frees everything. NULL is allowed. */
+void dataset_close(DatasetReader *reader);
+
+#endif

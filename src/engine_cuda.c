@@ -1,0 +1,455 @@
+/* The CUDA engine: memory, streams and events, and which kernels make a step. */
+#include "engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nvtx3/nvToolsExt.h>
+
+#include "kernels.h"
+
+typedef struct {
+  uint8_t *h_pixels;
+  uint16_t *h_labels;
+  cudaEvent_t copied;   /* on the copy stream: the host buffer is free, the rows are there */
+  cudaEvent_t consumed; /* on the compute stream: nobody trains on those rows any more */
+  uint64_t first_row, rows; /* where the slot's rows went last */
+} Slot;
+
+typedef struct {
+  Engine engine; /* first: an Engine * of ours is a CudaEngine * */
+  cudaStream_t copy, compute;
+  Slot slots[2];
+  uint64_t rows_seen; /* store rows ever written are below this */
+  size_t stride;
+  int forward_rows; /* rows the activations hold: the batch, or more for evaluation */
+
+  uint8_t *d_pixels;
+  uint16_t *d_labels;
+  uint32_t *d_order;
+  TrainRange ordered; /* what d_order holds; rows 0: nothing yet */
+  StepState *d_state;
+  RowResults results;
+  ResultSums *d_sums;
+
+  float *d_parameters, *d_momentum;
+  float *d_gradient;                           /* level none: as d_parameters */
+  float *d_x;                                  /* level none: (forward_rows, inputs) */
+  float *d_z;                                  /* level none: (forward_rows, widest layer) */
+  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
+  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
+} CudaEngine;
+
+enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
+
+static bool failed(cudaError_t status, const char *what, Error *error) {
+  if (status == cudaSuccess) return false;
+  error_set(error, "%s failed on the GPU: %s", what, cudaGetErrorString(status));
+  return true;
+}
+
+/* ---- a step at each level of fusion --------------------------------------------------------- */
+
+/* Each of these stops at the first launch that fails and returns its status. */
+#define TRY(call)                                                                                  \
+  do {                                                                                             \
+    const cudaError_t status_ = (call);                                                            \
+    if (status_ != cudaSuccess) return status_;                                                    \
+  } while (0)
+
+static UpdateRule update_rule(const CudaEngine *e) {
+  return (UpdateRule){e->engine.config.momentum, e->engine.config.weight_decay};
+}
+
+static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int rows = batch.rows;
+  const float *d_x = e->d_x;
+  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  for (int l = 0; l < n->layers; l++) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const bool last = l == n->layers - 1;
+    float *d_z = last ? e->d_activation[l + 1] : e->d_z;
+    TRY(launch_product(d_x, e->d_parameters + n->weight[l], d_z, rows, in, out, e->compute));
+    TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], rows, out, e->compute));
+    if (!last)
+      TRY(launch_relu(d_z, e->d_activation[l + 1], (size_t)rows * (size_t)out, e->compute));
+    d_x = e->d_activation[l + 1];
+  }
+  const int classes = n->size[n->layers];
+  TRY(launch_log_softmax(d_x, e->d_z, rows, classes, e->compute));
+  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
+}
+
+static cudaError_t step_none(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const UpdateRule rule = update_rule(e), bias_rule = {rule.momentum, 0.0f};
+  const int rows = batch.rows;
+  TRY(forward_none(e, batch));
+  TRY(launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[n->layers], n->size[n->layers],
+                                    e->compute));
+  for (int l = n->layers - 1; l >= 0; l--) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const float *d_x = l > 0 ? e->d_activation[l] : e->d_x, *d_dz = e->d_delta[l + 1];
+    const size_t w = n->weight[l], b = n->bias[l];
+    float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
+    TRY(launch_weight_gradient(d_dz, d_x, d_g + w, rows, in, out, e->compute));
+    TRY(launch_bias_gradient(d_dz, d_g + b, rows, out, e->compute));
+    if (l > 0) {
+      TRY(launch_backward_product(d_dz, d_p + w, e->d_delta[l], rows, in, out, e->compute));
+      TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
+                           e->compute));
+    }
+    TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, (size_t)in * (size_t)out,
+                      e->compute));
+    TRY(launch_update(batch, bias_rule, d_p + b, d_v + b, d_g + b, (size_t)out, e->compute));
+  }
+  return cudaSuccess;
+}
+
+static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
+  return (LayerInput){l > 0 ? e->d_activation[l] : NULL, batch};
+}
+
+static cudaError_t forward_layer(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  for (int l = 0; l < n->layers; l++)
+    TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
+                       e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
+                       n->size[l + 1], l < n->layers - 1, e->compute));
+  return cudaSuccess;
+}
+
+static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  float *d_p = e->d_parameters, *d_v = e->d_momentum;
+  TRY(forward_layer(e, batch));
+  TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers],
+                     n->size[n->layers], e->results, e->compute));
+  for (int l = n->layers - 1; l >= 0; l--) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const size_t w = n->weight[l], b = n->bias[l];
+    if (l > 0) /* before W changes */
+      TRY(launch_backward(e->d_delta[l + 1], d_p + w, e->d_activation[l], e->d_delta[l],
+                          batch.rows, in, out, e->compute));
+    TRY(launch_gradient_update(input_of(e, batch, l), update_rule(e), e->d_delta[l + 1], d_p + w,
+                               d_p + b, d_v + w, d_v + b, in, out, e->compute));
+  }
+  return cudaSuccess;
+}
+
+static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  TRY(forward_layer(e, batch));
+  return launch_softmax(batch, e->d_activation[n->layers], NULL, n->size[n->layers], e->results,
+                        e->compute);
+}
+
+/* ---- the seam -------------------------------------------------------------------------------- */
+
+static BatchView batch_view(const CudaEngine *e, int rows) {
+  return (BatchView){.d_pixels = e->d_pixels,
+                     .d_labels = e->d_labels,
+                     .stride = e->stride,
+                     .d_state = e->d_state,
+                     .rows = rows};
+}
+
+static bool cuda_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (failed(cudaEventSynchronize(e->slots[slot].copied), "copying rows", error)) return false;
+  *out = (EngineSlot){e->slots[slot].h_pixels, e->slots[slot].h_labels, e->stride};
+  return true;
+}
+
+static cudaError_t upload(CudaEngine *e, Slot *slot, uint64_t first_row, uint64_t rows) {
+  if (first_row < e->rows_seen) { /* these store rows may be in use */
+    if (first_row != slot->first_row) TRY(cudaEventRecord(slot->consumed, e->compute));
+    TRY(cudaStreamWaitEvent(e->copy, slot->consumed, 0));
+  }
+  TRY(cudaMemcpyAsync(e->d_pixels + first_row * e->stride, slot->h_pixels, rows * e->stride,
+                      cudaMemcpyHostToDevice, e->copy));
+  TRY(cudaMemcpyAsync(e->d_labels + first_row, slot->h_labels, rows * sizeof(uint16_t),
+                      cudaMemcpyHostToDevice, e->copy));
+  TRY(cudaEventRecord(slot->copied, e->copy));
+  slot->first_row = first_row;
+  slot->rows = rows;
+  if (first_row + rows > e->rows_seen) e->rows_seen = first_row + rows;
+  return cudaStreamWaitEvent(e->compute, slot->copied, 0);
+}
+
+static bool cuda_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows,
+                        Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (rows > engine->config.slot_rows || first_row + rows > engine->config.store_rows)
+    return error_set(error, "rows %llu to %llu do not fit the device's store of %llu",
+                     (unsigned long long)first_row, (unsigned long long)(first_row + rows),
+                     (unsigned long long)engine->config.store_rows);
+  nvtxRangePushA("upload");
+  const cudaError_t status = upload(e, &e->slots[slot], first_row, rows);
+  nvtxRangePop();
+  return !failed(status, "uploading rows", error);
+}
+
+/* Marks the end of the work queued so far on rows [first_row, first_row + rows). */
+static cudaError_t consume(CudaEngine *e, uint64_t first_row, uint64_t rows) {
+  for (int s = 0; s < 2; s++) {
+    const Slot *slot = &e->slots[s];
+    if (first_row < slot->first_row + slot->rows && slot->first_row < first_row + rows)
+      TRY(cudaEventRecord(slot->consumed, e->compute));
+  }
+  return cudaSuccess;
+}
+
+/* Makes d_order the range's, unless it is already. */
+static cudaError_t order(CudaEngine *e, const TrainRange *range) {
+  const TrainRange *o = &e->ordered;
+  if (o->first_row == range->first_row && o->rows == range->rows &&
+      o->shuffled == range->shuffled && o->key == range->key)
+    return cudaSuccess;
+  e->ordered = *range;
+  return launch_order(e->d_order, (uint32_t)range->first_row, (uint32_t)range->rows,
+                      range->shuffled, range->key, e->compute);
+}
+
+static cudaError_t train(CudaEngine *e, const TrainRange *range) {
+  const uint64_t batch = (uint64_t)e->engine.config.batch;
+  const uint32_t position = (uint32_t)(range->first_step * batch);
+  const uint64_t end = (range->first_step + range->steps) * batch;
+  const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
+  TRY(order(e, range));
+  TRY(launch_begin(e->d_state, position, last, range->learning_rate, e->compute));
+  BatchView view = batch_view(e, (int)batch);
+  view.d_order = e->d_order;
+  for (uint64_t s = 0; s < range->steps; s++) {
+    view.offset = (uint32_t)(s * batch);
+    TRY(e->engine.config.fusion == FUSION_NONE ? step_none(e, view) : step_layer(e, view));
+  }
+  TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));
+  return consume(e, range->first_row, range->rows);
+}
+
+static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
+  const uint64_t batch = (uint64_t)engine->config.batch;
+  if (range->steps == 0) return true;
+  if (range->rows == 0 || range->first_row + range->rows > engine->config.store_rows ||
+      (range->first_step + range->steps - 1) * batch >= range->rows)
+    return error_set(error, "training was asked for steps outside its rows");
+  nvtxRangePushA("train");
+  const cudaError_t status = train((CudaEngine *)engine, range);
+  nvtxRangePop();
+  return !failed(status, "training", error);
+}
+
+static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
+  const bool none = e->engine.config.fusion == FUSION_NONE;
+  for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
+    const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
+    BatchView view = batch_view(e, (int)(left < chunk ? left : chunk));
+    view.first_row = (uint32_t)(first_row + done);
+    TRY(launch_begin(e->d_state, 0, (uint32_t)view.rows, 0.0f, e->compute));
+    TRY(none ? forward_none(e, view) : evaluate_layer(e, view));
+    TRY(launch_sum(e->d_sums, e->results, 0, (uint32_t)view.rows, e->compute));
+  }
+  return consume(e, first_row, rows);
+}
+
+static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+  if (first_row + rows > engine->config.store_rows)
+    return error_set(error, "evaluation was asked for rows outside the store");
+  nvtxRangePushA("evaluate");
+  const cudaError_t status = evaluate((CudaEngine *)engine, first_row, rows);
+  nvtxRangePop();
+  return !failed(status, "evaluating", error);
+}
+
+static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  ResultSums sums;
+  if (failed(cudaMemcpyAsync(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost, e->compute),
+             "collecting results", error) ||
+      failed(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results",
+             error) ||
+      failed(cudaStreamSynchronize(e->compute), "training or evaluating", error))
+    return false;
+  *out = (EngineSums){sums.loss, sums.correct, sums.rows};
+  return true;
+}
+
+static bool cuda_read(Engine *engine, float *parameters, float *momentum, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  const size_t bytes = engine->config.network.floats * sizeof(float);
+  if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
+  return (!parameters || !failed(cudaMemcpy(parameters, e->d_parameters, bytes,
+                                            cudaMemcpyDeviceToHost),
+                                 "reading the parameters", error)) &&
+         (!momentum || !failed(cudaMemcpy(momentum, e->d_momentum, bytes, cudaMemcpyDeviceToHost),
+                               "reading the momentum", error));
+}
+
+static bool cuda_write(Engine *engine, const float *parameters, const float *momentum,
+                       Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  const size_t bytes = engine->config.network.floats * sizeof(float);
+  if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
+  return (!parameters || !failed(cudaMemcpy(e->d_parameters, parameters, bytes,
+                                            cudaMemcpyHostToDevice),
+                                 "writing the parameters", error)) &&
+         (!momentum || !failed(cudaMemcpy(e->d_momentum, momentum, bytes, cudaMemcpyHostToDevice),
+                               "writing the momentum", error));
+}
+
+static void cuda_close(Engine *engine) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (!e) return;
+  if (e->compute) cudaStreamSynchronize(e->compute);
+  if (e->copy) cudaStreamSynchronize(e->copy);
+  for (int s = 0; s < 2; s++) {
+    cudaFreeHost(e->slots[s].h_pixels);
+    cudaFreeHost(e->slots[s].h_labels);
+    if (e->slots[s].copied) cudaEventDestroy(e->slots[s].copied);
+    if (e->slots[s].consumed) cudaEventDestroy(e->slots[s].consumed);
+  }
+  void *device[] = {e->d_pixels,   e->d_labels,     e->d_order,   e->d_state,
+                    e->d_sums,     e->d_parameters, e->d_momentum, e->d_gradient,
+                    e->d_x,        e->d_z,          e->results.d_loss, e->results.d_correct};
+  for (size_t i = 0; i < sizeof device / sizeof *device; i++) cudaFree(device[i]);
+  for (int l = 0; l <= NETWORK_MAX_LAYERS; l++) {
+    cudaFree(e->d_activation[l]);
+    cudaFree(e->d_delta[l]);
+  }
+  if (e->copy) cudaStreamDestroy(e->copy);
+  if (e->compute) cudaStreamDestroy(e->compute);
+  free(e);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static const EngineOperations OPERATIONS = {cuda_slot,    cuda_upload, cuda_train, cuda_evaluate,
+                                            cuda_collect, cuda_read,   cuda_write, cuda_close};
+
+static bool device_array(void *pointer, size_t count, size_t size, Error *error) {
+  void **d_array = pointer;
+  const cudaError_t status = cudaMalloc(d_array, count * size);
+  if (status == cudaSuccess) return true;
+  return error_set(error, "no %.1f MB of GPU memory to be had (%s): try --resident no or a "
+                   "smaller --batch",
+                   (double)(count * size) / 1e6, cudaGetErrorString(status));
+}
+
+static bool allocate_store(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  for (int s = 0; s < 2; s++)
+    if (failed(cudaMallocHost((void **)&e->slots[s].h_pixels, c->slot_rows * e->stride),
+               "allocating pinned memory", error) ||
+        failed(cudaMallocHost((void **)&e->slots[s].h_labels, c->slot_rows * sizeof(uint16_t)),
+               "allocating pinned memory", error) ||
+        failed(cudaEventCreateWithFlags(&e->slots[s].copied, cudaEventDisableTiming),
+               "creating an event", error) ||
+        failed(cudaEventCreateWithFlags(&e->slots[s].consumed, cudaEventDisableTiming),
+               "creating an event", error))
+      return false;
+  const size_t rows = c->store_rows > (uint64_t)e->forward_rows ? c->store_rows
+                                                                : (size_t)e->forward_rows;
+  return device_array(&e->d_pixels, c->store_rows, e->stride, error) &&
+         device_array(&e->d_labels, c->store_rows, sizeof(uint16_t), error) &&
+         device_array(&e->d_order, c->store_rows, sizeof(uint32_t), error) &&
+         device_array(&e->results.d_loss, rows, sizeof(float), error) &&
+         device_array(&e->results.d_correct, rows, 1, error) &&
+         device_array(&e->d_state, 1, sizeof(StepState), error) &&
+         device_array(&e->d_sums, 1, sizeof(ResultSums), error);
+}
+
+static bool allocate_network(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  const Network *n = &c->network;
+  const size_t rows = (size_t)e->forward_rows, batch = (size_t)c->batch;
+  size_t widest = 0;
+  for (int l = 1; l <= n->layers; l++) {
+    const size_t size = (size_t)n->size[l];
+    if (size > widest) widest = size;
+    if (!device_array(&e->d_activation[l], rows * size, sizeof(float), error) ||
+        !device_array(&e->d_delta[l], batch * size, sizeof(float), error))
+      return false;
+  }
+  if (c->fusion == FUSION_NONE &&
+      (!device_array(&e->d_gradient, n->floats, sizeof(float), error) ||
+       !device_array(&e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
+       !device_array(&e->d_z, rows * widest, sizeof(float), error)))
+    return false;
+  return device_array(&e->d_parameters, n->floats, sizeof(float), error) &&
+         device_array(&e->d_momentum, n->floats, sizeof(float), error);
+}
+
+static bool initialise(CudaEngine *e, Error *error) {
+  const Network *n = &e->engine.config.network;
+  float *parameters = malloc(n->floats * sizeof *parameters);
+  if (!parameters) return error_set(error, "no memory for the initial parameters");
+  network_initialise(n, e->engine.config.seed, parameters);
+  const bool written = cuda_write(&e->engine, parameters, NULL, error);
+  free(parameters);
+  return written &&
+         !failed(cudaMemset(e->d_momentum, 0, n->floats * sizeof(float)), "clearing", error) &&
+         !failed(cudaMemset(e->d_sums, 0, sizeof(ResultSums)), "clearing", error);
+}
+
+static int rows_to_evaluate_at_once(const EngineConfig *c) {
+  size_t floats = 0; /* of a row's activations */
+  for (int l = 0; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
+  size_t rows = EVALUATE_FLOATS / floats;
+  if (rows > EVALUATE_ROWS) rows = EVALUATE_ROWS;
+  return rows > (size_t)c->batch ? (int)rows : c->batch;
+}
+
+static void choose_fusion(Engine *engine) {
+  if (engine->config.fusion != FUSION_AUTO) {
+    snprintf(engine->reason, sizeof engine->reason, "as asked");
+    return;
+  }
+  engine->config.fusion = FUSION_LAYER;
+  snprintf(engine->reason, sizeof engine->reason, "the fastest level, for any network and batch");
+}
+
+static bool describe(Engine *engine, Error *error) {
+  int device;
+  struct cudaDeviceProp properties;
+  if (failed(cudaGetDevice(&device), "finding the device", error) ||
+      failed(cudaGetDeviceProperties(&properties, device), "finding the device", error))
+    return false;
+  snprintf(engine->device, sizeof engine->device, "%.127s", properties.name);
+  engine->memory = properties.totalGlobalMem;
+  return true;
+}
+
+bool engine_cuda_available(Error *reason) {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaSuccess && devices > 0) return true;
+  if (status == cudaErrorInsufficientDriver)
+    return error_set(reason, "no CUDA driver that this program can use was found");
+  return error_set(reason, "no CUDA device: %s",
+                   status == cudaSuccess ? "none is visible" : cudaGetErrorString(status));
+}
+
+Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
+  CudaEngine *e = calloc(1, sizeof *e);
+  if (!e) {
+    error_set(error, "no memory for the engine");
+    return NULL;
+  }
+  e->engine.call = &OPERATIONS;
+  e->engine.config = *config;
+  e->stride = ((size_t)config->network.size[0] + 15) / 16 * 16;
+  e->forward_rows = rows_to_evaluate_at_once(config);
+  choose_fusion(&e->engine);
+  if (engine_cuda_available(error) && describe(&e->engine, error) &&
+      !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
+              error) &&
+      !failed(cudaStreamCreateWithFlags(&e->compute, cudaStreamNonBlocking), "creating a stream",
+              error) &&
+      allocate_store(e, error) && allocate_network(e, error) && initialise(e, error))
+    return &e->engine;
+  cuda_close(&e->engine);
+  return NULL;
+}
