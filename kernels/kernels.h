@@ -127,6 +127,49 @@ cudaError_t launch_gradient_update(LayerInput input, UpdateRule rule, const floa
                                    float *d_w, float *d_b, float *d_vw, float *d_vb, int in,
                                    int out, cudaStream_t stream);
 
+/* ---- fusion level `epoch`: one kernel for all the steps of a range (epoch.cu) ---------------- */
+
+typedef struct {
+  int inputs, hidden1, hidden2, classes, batch;
+} EpochShape;
+
+/* How a shape is laid over the current device's multiprocessors. */
+typedef struct {
+  EpochShape shape;
+  int groups; /* each owns a share of the first hidden layer's neurons, and every row */
+  int tiles;  /* of 15 neurons in a group */
+  int splits; /* of the inputs: a block is one tile of neurons times one split of inputs */
+  size_t mail_bytes;
+} EpochPlan;
+
+/* Lays out `shape`. Returns NULL, or why this device cannot run it so: one clause. */
+const char *plan_epoch(EpochShape shape, EpochPlan *plan);
+
+/* Where the six tensors of a 2-hidden-layer network lie in the flat arrays of parameters and of
+   momentum, in floats. */
+typedef struct {
+  size_t weight[3], bias[3];
+} EpochLayout;
+
+typedef struct {
+  const uint8_t *d_pixels;
+  const uint16_t *d_labels;
+  const uint32_t *d_order; /* position -> store row */
+  size_t stride;
+  uint32_t position, end; /* trains on positions [position, end), batch by batch */
+  float learning_rate;
+  UpdateRule rule;
+  EpochLayout layout;
+  float *d_parameters, *d_momentum;
+  RowResults results;
+  void *d_mail;         /* plan.mail_bytes, zero before the first launch */
+  uint32_t first_stamp; /* above 0; steps 0, 1, ... use first_stamp + step, none of them twice */
+} EpochJob;
+
+/* Queues the kernel as a cooperative launch: a grid that cannot be resident at once is refused
+   with cudaErrorCooperativeLaunchTooLarge, never started. */
+cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

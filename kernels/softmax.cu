@@ -57,10 +57,11 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
 
   const int label = batch.d_labels[store_row(batch, r)];
-  if (lane == 0 && results.d_loss) {
+  if (lane == 0) {
     const uint32_t position = position_of(batch, r);
-    results.d_loss[position] = logf(online.sum) + (online.largest - z[label]);
-    results.d_correct[position] = best == label;
+    if (results.d_loss)
+      results.d_loss[position] = logf(online.sum) + (online.largest - z[label]);
+    if (results.d_correct) results.d_correct[position] = best == label;
   }
   if (!dz) return;
   __syncwarp(); /* dz may be z: lane 0 has read z[label] before any lane overwrites it */

@@ -18,6 +18,8 @@ typedef enum {
   FUSION_AUTO,  /* the fastest that supports network, batch and device */
   FUSION_NONE,  /* one kernel an operation */
   FUSION_LAYER, /* a layer's operations in one kernel */
+  FUSION_STEP,  /* a step's kernels in one graph */
+  FUSION_EPOCH, /* an epoch's steps in one kernel */
 } Fusion;
 
 typedef struct {

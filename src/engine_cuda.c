@@ -39,12 +39,21 @@ typedef struct {
   float *d_z;                                  /* level none: (forward_rows, widest layer) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
+
+  cudaGraphExec_t one_step, many_steps;  /* level step */
+  cudaStream_t side;                     /* level step: where updates run beside the backward pass */
+  cudaEvent_t forked, joined;
+  EpochPlan plan;                        /* level epoch */
+  void *d_mail;
+  uint32_t stamp;
 } CudaEngine;
 
 enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
+enum { GRAPH_STEPS = 64 }; /* steps of the long graph: a launch of it costs as much as of one */
 
 static bool failed(cudaError_t status, const char *what, Error *error) {
   if (status == cudaSuccess) return false;
+  cudaGetLastError(); /* told now: the next launch must not report it again */
   error_set(error, "%s failed on the GPU: %s", what, cudaGetErrorString(status));
   return true;
 }
@@ -146,8 +155,6 @@ static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
                         e->compute);
 }
 
-/* ---- the seam -------------------------------------------------------------------------------- */
-
 static BatchView batch_view(const CudaEngine *e, int rows) {
   return (BatchView){.d_pixels = e->d_pixels,
                      .d_labels = e->d_labels,
@@ -155,6 +162,66 @@ static BatchView batch_view(const CudaEngine *e, int rows) {
                      .d_state = e->d_state,
                      .rows = rows};
 }
+
+/* Queues on the compute stream what a graph of `count` steps is made of; then moves the state on,
+   so that the same graph launched again trains on the next steps. */
+static cudaError_t queue_steps(CudaEngine *e, int count) {
+  BatchView view = batch_view(e, e->engine.config.batch);
+  view.d_order = e->d_order;
+  for (int s = 0; s < count; s++) {
+    view.offset = (uint32_t)(s * view.rows);
+    TRY(step_layer(e, view));
+  }
+  return launch_advance(e->d_state, (uint32_t)(count * view.rows), e->compute);
+}
+
+static cudaError_t capture_steps(CudaEngine *e, int count, cudaGraphExec_t *out) {
+  cudaGraph_t graph = NULL;
+  TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
+  const cudaError_t queued = queue_steps(e, count);
+  const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
+  cudaError_t status = queued != cudaSuccess ? queued : captured;
+  if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
+  if (graph) cudaGraphDestroy(graph);
+  return status;
+}
+
+/* The steps of a range, by replaying graphs. */
+static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
+  if (!e->one_step) TRY(capture_steps(e, 1, &e->one_step));
+  if (!e->many_steps && steps >= GRAPH_STEPS) TRY(capture_steps(e, GRAPH_STEPS, &e->many_steps));
+  for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
+    TRY(cudaGraphLaunch(e->many_steps, e->compute));
+  for (; steps > 0; steps--) TRY(cudaGraphLaunch(e->one_step, e->compute));
+  return cudaSuccess;
+}
+
+/* The steps of a range, positions [position, end), in one kernel. */
+static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end,
+                                  uint64_t steps, float learning_rate) {
+  const Network *n = &e->engine.config.network;
+  EpochJob job = {.d_pixels = e->d_pixels,
+                  .d_labels = e->d_labels,
+                  .d_order = e->d_order,
+                  .stride = e->stride,
+                  .position = position,
+                  .end = end,
+                  .learning_rate = learning_rate,
+                  .rule = update_rule(e),
+                  .d_parameters = e->d_parameters,
+                  .d_momentum = e->d_momentum,
+                  .results = e->results,
+                  .d_mail = e->d_mail,
+                  .first_stamp = e->stamp};
+  for (int l = 0; l < n->layers; l++) {
+    job.layout.weight[l] = n->weight[l];
+    job.layout.bias[l] = n->bias[l];
+  }
+  e->stamp += (uint32_t)steps;
+  return launch_epoch(&e->plan, &job, e->compute);
+}
+
+/* ---- the seam -------------------------------------------------------------------------------- */
 
 static bool cuda_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
@@ -165,7 +232,9 @@ static bool cuda_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
 
 static cudaError_t upload(CudaEngine *e, Slot *slot, uint64_t first_row, uint64_t rows) {
   if (first_row < e->rows_seen) { /* these store rows may be in use */
-    if (first_row != slot->first_row) TRY(cudaEventRecord(slot->consumed, e->compute));
+    /* `consumed` tells of the rows that this slot filled last, and of no others */
+    if (first_row != slot->first_row || rows > slot->rows)
+      TRY(cudaEventRecord(slot->consumed, e->compute));
     TRY(cudaStreamWaitEvent(e->copy, slot->consumed, 0));
   }
   TRY(cudaMemcpyAsync(e->d_pixels + first_row * e->stride, slot->h_pixels, rows * e->stride,
@@ -213,6 +282,22 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->compute);
 }
 
+/* The range's steps at the engine's level of fusion. */
+static cudaError_t queue_range(CudaEngine *e, uint32_t position, uint32_t end,
+                               const TrainRange *range) {
+  const Fusion fusion = e->engine.config.fusion;
+  if (fusion == FUSION_EPOCH)
+    return steps_by_epoch(e, position, end, range->steps, range->learning_rate);
+  if (fusion == FUSION_STEP) return steps_by_graph(e, range->steps);
+  BatchView view = batch_view(e, e->engine.config.batch);
+  view.d_order = e->d_order;
+  for (uint64_t s = 0; s < range->steps; s++) {
+    view.offset = (uint32_t)(s * (uint64_t)view.rows);
+    TRY(fusion == FUSION_NONE ? step_none(e, view) : step_layer(e, view));
+  }
+  return cudaSuccess;
+}
+
 static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   const uint64_t batch = (uint64_t)e->engine.config.batch;
   const uint32_t position = (uint32_t)(range->first_step * batch);
@@ -220,12 +305,7 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
   TRY(order(e, range));
   TRY(launch_begin(e->d_state, position, last, range->learning_rate, e->compute));
-  BatchView view = batch_view(e, (int)batch);
-  view.d_order = e->d_order;
-  for (uint64_t s = 0; s < range->steps; s++) {
-    view.offset = (uint32_t)(s * batch);
-    TRY(e->engine.config.fusion == FUSION_NONE ? step_none(e, view) : step_layer(e, view));
-  }
+  TRY(queue_range(e, position, last, range));
   TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));
   return consume(e, range->first_row, range->rows);
 }
@@ -288,16 +368,18 @@ static bool cuda_read(Engine *engine, float *parameters, float *momentum, Error 
                                "reading the momentum", error));
 }
 
+/* On the compute stream, which does not wait for the default one. */
 static bool cuda_write(Engine *engine, const float *parameters, const float *momentum,
                        Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const size_t bytes = engine->config.network.floats * sizeof(float);
-  if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
-  return (!parameters || !failed(cudaMemcpy(e->d_parameters, parameters, bytes,
-                                            cudaMemcpyHostToDevice),
+  return (!parameters || !failed(cudaMemcpyAsync(e->d_parameters, parameters, bytes,
+                                                 cudaMemcpyHostToDevice, e->compute),
                                  "writing the parameters", error)) &&
-         (!momentum || !failed(cudaMemcpy(e->d_momentum, momentum, bytes, cudaMemcpyHostToDevice),
-                               "writing the momentum", error));
+         (!momentum || !failed(cudaMemcpyAsync(e->d_momentum, momentum, bytes,
+                                               cudaMemcpyHostToDevice, e->compute),
+                               "writing the momentum", error)) &&
+         !failed(cudaStreamSynchronize(e->compute), "training or evaluating", error);
 }
 
 static void cuda_close(Engine *engine) {
@@ -319,6 +401,12 @@ static void cuda_close(Engine *engine) {
     cudaFree(e->d_activation[l]);
     cudaFree(e->d_delta[l]);
   }
+  cudaFree(e->d_mail);
+  if (e->one_step) cudaGraphExecDestroy(e->one_step);
+  if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
+  if (e->forked) cudaEventDestroy(e->forked);
+  if (e->joined) cudaEventDestroy(e->joined);
+  if (e->side) cudaStreamDestroy(e->side);
   if (e->copy) cudaStreamDestroy(e->copy);
   if (e->compute) cudaStreamDestroy(e->compute);
   free(e);
@@ -333,6 +421,7 @@ static bool device_array(void *pointer, size_t count, size_t size, Error *error)
   void **d_array = pointer;
   const cudaError_t status = cudaMalloc(d_array, count * size);
   if (status == cudaSuccess) return true;
+  cudaGetLastError(); /* as in failed() */
   return error_set(error, "no %.1f MB of GPU memory to be had (%s): try --resident no or a "
                    "smaller --batch",
                    (double)(count * size) / 1e6, cudaGetErrorString(status));
@@ -378,6 +467,12 @@ static bool allocate_network(CudaEngine *e, Error *error) {
        !device_array(&e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
        !device_array(&e->d_z, rows * widest, sizeof(float), error)))
     return false;
+  if (c->fusion == FUSION_EPOCH) {
+    e->stamp = 1;
+    if (!device_array(&e->d_mail, e->plan.mail_bytes, 1, error) ||
+        failed(cudaMemsetAsync(e->d_mail, 0, e->plan.mail_bytes, e->compute), "clearing", error))
+      return false;
+  }
   return device_array(&e->d_parameters, n->floats, sizeof(float), error) &&
          device_array(&e->d_momentum, n->floats, sizeof(float), error);
 }
@@ -390,8 +485,9 @@ static bool initialise(CudaEngine *e, Error *error) {
   const bool written = cuda_write(&e->engine, parameters, NULL, error);
   free(parameters);
   return written &&
-         !failed(cudaMemset(e->d_momentum, 0, n->floats * sizeof(float)), "clearing", error) &&
-         !failed(cudaMemset(e->d_sums, 0, sizeof(ResultSums)), "clearing", error);
+         !failed(cudaMemsetAsync(e->d_momentum, 0, n->floats * sizeof(float), e->compute),
+                 "clearing", error) &&
+         !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing", error);
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
@@ -402,13 +498,32 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
   return rows > (size_t)c->batch ? (int)rows : c->batch;
 }
 
-static void choose_fusion(Engine *engine) {
-  if (engine->config.fusion != FUSION_AUTO) {
+/* Why level epoch cannot serve this engine, or NULL; fills e->plan. */
+static const char *no_epoch(CudaEngine *e) {
+  const Network *n = &e->engine.config.network;
+  if (n->layers != 3) return "level epoch takes two hidden layers";
+  return plan_epoch((EpochShape){n->size[0], n->size[1], n->size[2], n->size[3],
+                                 e->engine.config.batch},
+                    &e->plan);
+}
+
+static bool choose_fusion(CudaEngine *e, Error *error) {
+  Engine *engine = &e->engine;
+  const Fusion asked = engine->config.fusion;
+  const char *why_not = asked == FUSION_AUTO || asked == FUSION_EPOCH ? no_epoch(e) : NULL;
+  if (asked == FUSION_EPOCH && why_not)
+    return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
+                     why_not);
+  if (asked != FUSION_AUTO) {
     snprintf(engine->reason, sizeof engine->reason, "as asked");
-    return;
+  } else if (!why_not) {
+    engine->config.fusion = FUSION_EPOCH;
+    snprintf(engine->reason, sizeof engine->reason, "the fastest level");
+  } else {
+    engine->config.fusion = FUSION_STEP;
+    snprintf(engine->reason, sizeof engine->reason, "not epoch: %s", why_not);
   }
-  engine->config.fusion = FUSION_LAYER;
-  snprintf(engine->reason, sizeof engine->reason, "the fastest level, for any network and batch");
+  return true;
 }
 
 static bool describe(Engine *engine, Error *error) {
@@ -442,8 +557,7 @@ Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
   e->engine.config = *config;
   e->stride = ((size_t)config->network.size[0] + 15) / 16 * 16;
   e->forward_rows = rows_to_evaluate_at_once(config);
-  choose_fusion(&e->engine);
-  if (engine_cuda_available(error) && describe(&e->engine, error) &&
+  if (engine_cuda_available(error) && describe(&e->engine, error) && choose_fusion(e, error) &&
       !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
               error) &&
       !failed(cudaStreamCreateWithFlags(&e->compute, cudaStreamNonBlocking), "creating a stream",
