@@ -4,7 +4,11 @@
    of whole lines and parse their chunks in parallel, one libcsv parser a chunk; rows come out
    in file order whatever the threads did. A header line, LF or CRLF, a UTF-8 BOM, quoted
    fields and blank lines at the end are accepted. Anything else is an error that names file,
-   line and column, always the first one in the file. */
+   line and column, always the first one in the file.
+
+   The first line is a header if its first field begins with anything but a digit, a sign or a
+   point; so a bad number there is an error, not a header. Header or row, every row must have
+   as many fields as the first line. */
 #ifndef DATASET_H
 #define DATASET_H
 
@@ -20,8 +24,8 @@ typedef struct DatasetReader DatasetReader;
 /* Starts reading `path`. classes: labels must be below it (2 to 1024). threads: parsers, from 1.
    ahead: rows that may be parsed before anybody asks for them (0: no bound); memory is about
    that many rows, and at least one chunk a thread. Blocks only for the first line, which fixes
-   the number of columns. Returns NULL on failure: no such file, a directory, an empty file, a
-   first line that is no row and no header. */
+   the number of columns. Returns NULL on failure: no such file, a directory or a pipe, an empty
+   file, a first line that is blank, binary or not of 2 to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
                             Error *error);
 
@@ -32,7 +36,8 @@ uint64_t dataset_max_rows(const DatasetReader *reader);
 
 /* Copies the next rows in file order, waiting for the parsers: pixels[row * stride + i] and
    labels[row]. Fills all `rows` unless the file ends before. Stores the count in *filled (0:
-   the end). Returns false with the first error in file order; rows before it were delivered. */
+   the end). Returns false with the first error in file order, or when the file has no row;
+   the *filled rows before the error are delivered all the same. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 

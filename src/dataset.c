@@ -1,0 +1,604 @@
+#include "dataset.h"
+
+#include <csv.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
+   that the first rows come soon and the threads end together. It also bounds a line: ten times
+   what 4097 quoted columns need. */
+enum { CHUNK_BYTES = 1 << 18 };
+
+/* REPALL_NL: blank lines are reported, too. */
+enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
+
+static const uint64_t NONE = UINT64_MAX;
+
+#define BLANK_LINE "a blank line, but more lines follow"
+#define UNENDED_QUOTE "a quoted field that does not end on its line"
+#define STRAY_QUOTE "a stray quote"
+
+/* What became of some whole lines of text. Lines count from 0 within the chunk: only the
+   consumer knows how many lines went before. */
+typedef struct Chunk {
+  struct Chunk *next;
+  bool parsed;
+  size_t bytes; /* of text */
+  size_t rows;
+  uint64_t lines; /* that ended */
+  uint64_t blank; /* the first of the blank lines at the end, or NONE */
+  Error fault;    /* what is wrong after these rows, if fault_line is not NONE, */
+  uint64_t fault_line;
+  size_t fault_column; /* from 1; 0: the line as a whole */
+  int read_error;      /* errno, if the file could not be read on */
+  uint8_t *pixels;     /* (capacity, inputs) */
+  uint16_t labels[];   /* (capacity), with the pixels behind them */
+} Chunk;
+
+/* The bytes of the file. Belongs to the thread whose turn it is. */
+typedef struct {
+  int file;
+  bool ended;
+  int error;          /* errno of the read that ended it, or 0 */
+  size_t tail_length; /* the beginning of a line, to be read on by the next turn */
+  char tail[CHUNK_BYTES];
+} Source;
+
+typedef struct Worker {
+  struct Worker *next;
+  DatasetReader *reader;
+  pthread_t thread;
+  struct csv_parser csv;
+  Chunk *chunk;               /* being filled */
+  uint8_t *row;               /* pixels of the row that is being parsed */
+  uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is no pixel */
+  size_t others;              /* its fields that were no pixels: the label, fields too many */
+  bool row_on_line, carriage; /* the line has had a row, a carriage return */
+  char text[CHUNK_BYTES];
+} Worker;
+
+struct DatasetReader {
+  uint64_t size; /* bytes of the file when it was opened */
+  int classes;
+  size_t columns;
+  size_t chunk_rows; /* a chunk's capacity */
+  Worker *workers;
+
+  /* Shared, under the mutex. */
+  pthread_mutex_t mutex;
+  pthread_cond_t turn;  /* a worker may take its turn, or stop */
+  pthread_cond_t ready; /* a chunk has been parsed */
+  bool reading;         /* a worker has its turn */
+  bool ended;           /* no worker takes another turn */
+  bool closing;
+  size_t chunks, chunk_limit; /* allocated; allowed */
+  Chunk *spare;               /* chunks to be filled */
+  Chunk *head, **end;         /* the queue in file order; the link where the next chunk goes */
+
+  Source source;
+
+  /* The consumer's: how far it is in the first chunk, and what all chunks before it held. */
+  size_t taken; /* rows */
+  uint64_t rows;
+  uint64_t bytes;      /* with what stood before the first row */
+  uint64_t line;       /* the number of the line that follows */
+  uint64_t blank_line; /* the first of the blank lines that end them, or NONE */
+
+  char path[];
+};
+
+/* ---- one chunk, parsed by libcsv --------------------------------------------------------- */
+
+/* Notes a fault, which ends the chunk's rows: the caller writes what it is. */
+static Error *fault_at(Worker *worker, uint64_t line, size_t column) {
+  worker->chunk->fault_line = line;
+  worker->chunk->fault_column = column;
+  worker->pixel = worker->row_end = worker->row;
+  return &worker->chunk->fault;
+}
+
+static bool failed(const Worker *worker) {
+  return worker->chunk->fault_line != NONE;
+}
+
+static size_t fields(const Worker *worker) {
+  return worker->others + (size_t)(worker->pixel - worker->row);
+}
+
+static void not_an_integer(Worker *worker, const void *field, size_t length) {
+  const char *text = field;
+  const bool is_label = fields(worker) == 0;
+  Error *fault = fault_at(worker, worker->chunk->lines, fields(worker) + 1);
+  if (memchr(text, CSV_LF, length)) {
+    error_set(fault, UNENDED_QUOTE);
+    return;
+  }
+  enum { SHOWN = 24 };
+  char shown[SHOWN + 1];
+  const size_t count = length < SHOWN ? length : SHOWN;
+  memcpy(shown, text, count);
+  shown[count] = '\0';
+  for (size_t i = 0; i < count; i++) {
+    if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
+  }
+  error_set(fault, "'%s%s' is not %s from 0 to %d", shown, count < length ? "..." : "",
+            is_label ? "a label" : "an integer", is_label ? worker->reader->classes - 1 : 255);
+}
+
+/* Digits alone, of a value below `limit`. */
+static inline bool parse_integer(const unsigned char *text, size_t length, unsigned limit,
+                                 unsigned *value) {
+  unsigned sum = 0;
+  for (size_t i = 0; i < length; i++) {
+    const unsigned digit = text[i] - (unsigned)'0';
+    sum = sum * 10 + digit;
+    if (digit > 9 || sum >= limit) return false;
+  }
+  *value = sum;
+  return length > 0;
+}
+
+/* Before a row's first field: false after a fault, and if the line may not begin here. */
+static bool begin_row(Worker *worker) {
+  const Chunk *chunk = worker->chunk;
+  if (chunk->blank != NONE) {
+    error_set(fault_at(worker, chunk->blank, 0), BLANK_LINE);
+  } else if (worker->carriage) {
+    error_set(fault_at(worker, chunk->lines, 0), "a carriage return inside the line");
+  }
+  return !failed(worker);
+}
+
+/* A label, a bad pixel, or a field too many, which is no matter after a fault. */
+static void take_other(Worker *worker, const unsigned char *text, size_t length) {
+  if (worker->pixel != worker->row_end) {
+    not_an_integer(worker, text, length);
+    return;
+  }
+  if (worker->others > 0) {
+    worker->others++; /* a field too many: end_row says how many there were */
+    return;
+  }
+  if (!begin_row(worker)) return;
+  unsigned label;
+  if (!parse_integer(text, length, (unsigned)worker->reader->classes, &label)) {
+    not_an_integer(worker, text, length);
+    return;
+  }
+  worker->chunk->labels[worker->chunk->rows] = (uint16_t)label;
+  worker->others = 1;
+  worker->row_end = worker->row + worker->reader->columns - 1;
+}
+
+/* libcsv has a field: fifty million times in MNIST, so the pixels go first. */
+static void take_field(void *text, size_t length, void *context) {
+  Worker *worker = context;
+  unsigned value;
+  if (worker->pixel != worker->row_end && parse_integer(text, length, 256, &value)) {
+    *worker->pixel++ = (uint8_t)value;
+  } else {
+    take_other(worker, text, length);
+  }
+}
+
+/* libcsv has met a carriage return, a line feed or the end of the text, after fields or not. */
+static void end_row(int terminator, void *context) {
+  Worker *worker = context;
+  Chunk *chunk = worker->chunk;
+  const size_t count = fields(worker), columns = worker->reader->columns;
+  if (failed(worker)) return;
+  if (count > 0 && count != columns) {
+    error_set(fault_at(worker, chunk->lines, 0), "%zu field%s, but line 1 has %zu", count,
+              count == 1 ? "" : "s", columns);
+    return;
+  }
+  if (count > 0) {
+    chunk->rows++;
+    worker->row_on_line = true;
+    worker->row = worker->pixel = worker->row_end;
+    worker->others = 0;
+  }
+  if (terminator == CSV_CR) {
+    worker->carriage = true;
+    return;
+  }
+  if (!worker->row_on_line && chunk->blank == NONE) chunk->blank = chunk->lines;
+  worker->row_on_line = worker->carriage = false;
+  chunk->lines++;
+}
+
+static void parse(Worker *worker, size_t length) {
+  Chunk *chunk = worker->chunk;
+  worker->row = worker->pixel = worker->row_end = chunk->pixels;
+  worker->others = 0;
+  worker->row_on_line = worker->carriage = false;
+  const bool parsed =
+      csv_parse(&worker->csv, worker->text, length, take_field, end_row, worker) == length;
+  if (parsed && csv_fini(&worker->csv, take_field, end_row, worker) == 0) return;
+  if (failed(worker) || (fields(worker) == 0 && !begin_row(worker))) return;
+  Error *fault = fault_at(worker, chunk->lines, fields(worker) + 1);
+  if (csv_error(&worker->csv) != CSV_EPARSE) {
+    error_set(fault, "no memory for this field");
+  } else {
+    error_set(fault, "%s", parsed ? UNENDED_QUOTE : STRAY_QUOTE);
+  }
+}
+
+/* ---- the threads ------------------------------------------------------------------------- */
+
+/* Reads on behind `length` bytes until the text is full or the file ends; returns the new
+   length. All bytes come from here: for a pipe or a decompressor, change this. */
+static size_t read_source(Source *source, char *text, size_t length) {
+  while (length < CHUNK_BYTES && !source->ended) {
+    const ssize_t count = read(source->file, text + length, CHUNK_BYTES - length);
+    if (count > 0) {
+      length += (size_t)count;
+    } else if (count == 0 || errno != EINTR) {
+      source->ended = true;
+      source->error = count < 0 ? errno : 0;
+    }
+  }
+  return length;
+}
+
+/* Whole lines for the worker: returns their bytes, keeps the rest for the next turn. */
+static size_t take_lines(Source *source, Worker *worker) {
+  char *text = worker->text;
+  memcpy(text, source->tail, source->tail_length);
+  const size_t length = read_source(source, text, source->tail_length);
+  size_t cut = length;
+  if (!source->ended || source->error) {
+    while (cut > 0 && text[cut - 1] != CSV_LF) cut--;
+  }
+  if (cut == 0 && length == CHUNK_BYTES) {
+    error_set(fault_at(worker, 0, 0), "longer than %d bytes", CHUNK_BYTES - 1);
+  }
+  source->tail_length = length - cut;
+  memcpy(source->tail, text + cut, source->tail_length);
+  worker->chunk->bytes = cut;
+  worker->chunk->read_error = source->error;
+  return cut;
+}
+
+static Chunk *new_chunk(DatasetReader *reader) {
+  Chunk *chunk =
+      malloc(sizeof *chunk + reader->chunk_rows * (sizeof *chunk->labels + reader->columns - 1));
+  if (!chunk) return NULL;
+  chunk->pixels = (uint8_t *)(chunk->labels + reader->chunk_rows);
+  reader->chunks++;
+  return chunk;
+}
+
+/* A chunk to be filled, or NULL if the reader must first be done with one. */
+static Chunk *take_chunk(DatasetReader *reader) {
+  Chunk *chunk = reader->spare;
+  if (chunk) {
+    reader->spare = chunk->next;
+  } else if (reader->chunks < reader->chunk_limit) {
+    chunk = new_chunk(reader);
+    if (!chunk) reader->chunk_limit = reader->chunks; /* make do with what there is */
+  }
+  return chunk;
+}
+
+/* Waits for the worker's turn. Called, and returns, with the mutex locked. */
+static bool begin_turn(Worker *worker) {
+  DatasetReader *reader = worker->reader;
+  while (!reader->ended && !reader->closing) {
+    Chunk *chunk = reader->reading ? NULL : take_chunk(reader);
+    if (chunk) {
+      chunk->next = NULL;
+      chunk->parsed = false;
+      chunk->rows = 0;
+      chunk->lines = 0;
+      chunk->blank = chunk->fault_line = NONE;
+      worker->chunk = *reader->end = chunk;
+      reader->end = &chunk->next;
+      reader->reading = true;
+      return true;
+    }
+    pthread_cond_wait(&reader->turn, &reader->mutex);
+  }
+  return false;
+}
+
+static void *work(void *context) {
+  Worker *worker = context;
+  DatasetReader *reader = worker->reader;
+  pthread_mutex_lock(&reader->mutex);
+  while (begin_turn(worker)) {
+    pthread_mutex_unlock(&reader->mutex);
+    const size_t length = take_lines(&reader->source, worker);
+    const bool last = reader->source.ended || failed(worker);
+    pthread_mutex_lock(&reader->mutex);
+    reader->reading = false;
+    reader->ended = reader->ended || last;
+    pthread_cond_signal(&reader->turn);
+    pthread_mutex_unlock(&reader->mutex);
+    parse(worker, length);
+    pthread_mutex_lock(&reader->mutex);
+    worker->chunk->parsed = true;
+    reader->ended = reader->ended || failed(worker); /* what follows a fault is not wanted */
+    pthread_cond_signal(&reader->ready);
+  }
+  pthread_mutex_unlock(&reader->mutex);
+  return NULL;
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+typedef struct {
+  size_t fields;
+  bool named; /* the first field starts as no number does */
+} FirstLine;
+
+static void see_field(void *text, size_t length, void *context) {
+  FirstLine *first = context;
+  if (first->fields++ == 0) {
+    first->named = length > 0 && !strchr("0123456789+-.", *(const char *)text);
+  }
+}
+
+static void drop(DatasetReader *reader, size_t length) {
+  Source *source = &reader->source;
+  source->tail_length -= length;
+  memmove(source->tail, source->tail + length, source->tail_length);
+  reader->bytes += length;
+}
+
+/* Says early, and better than a parser could, that a file is compressed or binary. */
+static bool check_text(const char *path, const char *line, size_t length, Error *error) {
+  while (length > 0 && (line[length - 1] == CSV_LF || line[length - 1] == CSV_CR)) length--;
+  for (size_t i = 0; i < length; i++) {
+    const unsigned char byte = (unsigned char)line[i];
+    if (byte < CSV_SPACE && byte != CSV_TAB) {
+      return error_set(error, "%s, line 1: byte %zu is 0x%02x: no text with LF or CRLF lines", path,
+                       i + 1, byte);
+    }
+  }
+  return true;
+}
+
+/* Counts the fields of the first line, header or row. */
+static bool parse_first_line(const char *path, const char *line, size_t length, FirstLine *first,
+                             Error *error) {
+  struct csv_parser csv;
+  csv_init(&csv, CSV_OPTIONS);
+  const bool parsed = csv_parse(&csv, line, length, see_field, NULL, first) == length &&
+                      csv_fini(&csv, see_field, NULL, first) == 0;
+  csv_free(&csv);
+  if (!parsed) {
+    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, path, first->fields + 1);
+  }
+  if (first->fields == 0) return error_set(error, "%s, line 1: a blank line", path);
+  if (first->fields < 2 || first->fields > DATASET_MAX_COLUMNS) {
+    return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels",
+                     path, first->fields, first->fields == 1 ? "" : "s", DATASET_MAX_COLUMNS - 1);
+  }
+  return true;
+}
+
+/* Learns the number of columns from the first line, and drops that line if it is a header. */
+static bool read_first_line(DatasetReader *reader, Error *error) {
+  const char *path = reader->path;
+  Source *source = &reader->source;
+  source->tail_length = read_source(source, source->tail, 0);
+  if (source->error) return error_set(error, "cannot read %s: %s", path, strerror(source->error));
+  if (source->tail_length >= 3 && memcmp(source->tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
+  if (source->tail_length == 0) return error_set(error, "%s is empty", path);
+
+  const char *end = memchr(source->tail, CSV_LF, source->tail_length);
+  const size_t length = end ? (size_t)(end - source->tail) + 1 : source->tail_length;
+  if (!check_text(path, source->tail, length, error)) return false;
+  if (!end && length == CHUNK_BYTES) {
+    return error_set(error, "%s, line 1: longer than %d bytes", path, CHUNK_BYTES - 1);
+  }
+  FirstLine first = {0};
+  if (!parse_first_line(path, source->tail, length, &first, error)) return false;
+  reader->columns = first.fields;
+  reader->line = first.named ? 2 : 1;
+  if (first.named) drop(reader, length);
+  return true;
+}
+
+static bool open_source(DatasetReader *reader, Error *error) {
+  const char *path = reader->path;
+  /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+  reader->source.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (reader->source.file < 0) {
+    if (errno == ENOENT) return error_set(error, "%s: no such file", path);
+    return error_set(error, "cannot open %s: %s", path, strerror(errno));
+  }
+  struct stat status;
+  if (fstat(reader->source.file, &status) != 0) {
+    return error_set(error, "cannot read %s: %s", path, strerror(errno));
+  }
+  if (S_ISDIR(status.st_mode)) return error_set(error, "%s is a directory, not a CSV file", path);
+  if (!S_ISREG(status.st_mode)) return error_set(error, "%s is not a regular file", path);
+  reader->size = (uint64_t)status.st_size;
+  return true;
+}
+
+/* Starts up to `threads` workers; one is enough. */
+static bool start_workers(DatasetReader *reader, int threads, Error *error) {
+  int code = ENOMEM;
+  for (int i = 0; i < threads; i++) {
+    Worker *worker = calloc(1, sizeof *worker);
+    if (!worker) break;
+    worker->next = reader->workers;
+    worker->reader = reader;
+    csv_init(&worker->csv, CSV_OPTIONS);
+    code = pthread_create(&worker->thread, NULL, work, worker);
+    if (code != 0) {
+      free(worker);
+      break;
+    }
+    reader->workers = worker;
+  }
+  if (reader->workers) return true;
+  return error_set(error, "cannot start a thread to read %s: %s", reader->path, strerror(code));
+}
+
+static bool start(DatasetReader *reader, int threads, size_t ahead, Error *error) {
+  if (!open_source(reader, error) || !read_first_line(reader, error)) return false;
+  const uint64_t useful = reader->size / CHUNK_BYTES + 1;
+  if ((uint64_t)threads > useful) threads = (int)useful;
+  /* A row is at least a digit and a separator a column; one more may be begun and fail. */
+  reader->chunk_rows = CHUNK_BYTES / (2 * reader->columns) + 1;
+  reader->chunk_limit = ahead == 0 ? SIZE_MAX : ahead / reader->chunk_rows + 1;
+  if (reader->chunk_limit < (size_t)threads) reader->chunk_limit = (size_t)threads;
+  reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
+  if (!reader->spare) return error_set(error, "no memory to read %s", reader->path);
+  reader->spare->next = NULL;
+  return start_workers(reader, threads, error);
+}
+
+DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
+                            Error *error) {
+  const size_t path_size = strlen(path) + 1;
+  DatasetReader *reader = calloc(1, sizeof *reader + path_size);
+  if (!reader) {
+    error_set(error, "no memory to read %s", path);
+    return NULL;
+  }
+  memcpy(reader->path, path, path_size);
+  reader->classes = classes;
+  reader->blank_line = NONE;
+  reader->end = &reader->head;
+  reader->source.file = -1;
+  pthread_mutex_init(&reader->mutex, NULL);
+  pthread_cond_init(&reader->turn, NULL);
+  pthread_cond_init(&reader->ready, NULL);
+  if (!start(reader, threads, ahead, error)) {
+    dataset_close(reader);
+    return NULL;
+  }
+  return reader;
+}
+
+static void free_chunks(Chunk *chunk) {
+  while (chunk) {
+    Chunk *next = chunk->next;
+    free(chunk);
+    chunk = next;
+  }
+}
+
+void dataset_close(DatasetReader *reader) {
+  if (!reader) return;
+  pthread_mutex_lock(&reader->mutex);
+  reader->closing = true;
+  pthread_cond_broadcast(&reader->turn);
+  pthread_mutex_unlock(&reader->mutex);
+  while (reader->workers) {
+    Worker *worker = reader->workers;
+    pthread_join(worker->thread, NULL);
+    reader->workers = worker->next;
+    csv_free(&worker->csv);
+    free(worker);
+  }
+  free_chunks(reader->head);
+  free_chunks(reader->spare);
+  pthread_cond_destroy(&reader->ready);
+  pthread_cond_destroy(&reader->turn);
+  pthread_mutex_destroy(&reader->mutex);
+  if (reader->source.file >= 0) close(reader->source.file);
+  free(reader);
+}
+
+/* ---- the consumer ------------------------------------------------------------------------ */
+
+int dataset_inputs(const DatasetReader *reader) {
+  return (int)reader->columns - 1;
+}
+
+uint64_t dataset_max_rows(const DatasetReader *reader) {
+  return (reader->size + 1) / (2 * reader->columns);
+}
+
+double dataset_progress(const DatasetReader *reader) {
+  return reader->bytes < reader->size ? (double)reader->bytes / (double)reader->size : 1.0;
+}
+
+/* The next chunk in file order, once it is parsed; NULL at the end. */
+static Chunk *wait_for_chunk(DatasetReader *reader) {
+  pthread_mutex_lock(&reader->mutex);
+  while (reader->head ? !reader->head->parsed : !reader->ended) {
+    pthread_cond_wait(&reader->ready, &reader->mutex);
+  }
+  Chunk *chunk = reader->head;
+  pthread_mutex_unlock(&reader->mutex);
+  return chunk;
+}
+
+/* Reports what ended the chunk's rows, if anything did. */
+static bool check_chunk(const DatasetReader *reader, const Chunk *chunk, Error *error) {
+  if (chunk->fault_line != NONE) {
+    const unsigned long long line = reader->line + chunk->fault_line;
+    if (chunk->fault_column > 0) {
+      return error_set(error, "%s, line %llu, column %zu: %s", reader->path, line,
+                       chunk->fault_column, chunk->fault.text);
+    }
+    return error_set(error, "%s, line %llu: %s", reader->path, line, chunk->fault.text);
+  }
+  if (chunk->read_error) {
+    return error_set(error, "cannot read %s: %s", reader->path, strerror(chunk->read_error));
+  }
+  return true;
+}
+
+/* Counts a chunk that has been delivered, and lets a worker fill it again. */
+static void recycle(DatasetReader *reader, Chunk *chunk) {
+  if (chunk->blank != NONE && reader->blank_line == NONE) {
+    reader->blank_line = reader->line + chunk->blank;
+  }
+  reader->line += chunk->lines;
+  reader->bytes += chunk->bytes;
+  reader->rows += chunk->rows;
+  reader->taken = 0;
+  pthread_mutex_lock(&reader->mutex);
+  reader->head = chunk->next;
+  if (!reader->head) reader->end = &reader->head;
+  chunk->next = reader->spare;
+  reader->spare = chunk;
+  pthread_cond_signal(&reader->turn);
+  pthread_mutex_unlock(&reader->mutex);
+}
+
+static void copy_rows(const Chunk *chunk, size_t first, size_t rows, size_t inputs, uint8_t *pixels,
+                      size_t stride, uint16_t *labels) {
+  for (size_t i = 0; i < rows; i++) {
+    memcpy(pixels + i * stride, chunk->pixels + (first + i) * inputs, inputs);
+  }
+  memcpy(labels, chunk->labels + first, rows * sizeof *labels);
+}
+
+bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
+                  size_t rows, size_t *filled, Error *error) {
+  *filled = 0;
+  while (*filled < rows) {
+    Chunk *chunk = wait_for_chunk(reader);
+    if (!chunk) {
+      return reader->rows > 0 || error_set(error, "%s holds a header, but no rows", reader->path);
+    }
+    if (reader->blank_line != NONE && (chunk->rows > 0 || chunk->fault_line != NONE)) {
+      return error_set(error, "%s, line %llu: " BLANK_LINE, reader->path,
+                       (unsigned long long)reader->blank_line);
+    }
+    const size_t left = chunk->rows - reader->taken, wanted = rows - *filled;
+    const size_t count = left < wanted ? left : wanted;
+    copy_rows(chunk, reader->taken, count, reader->columns - 1, pixels + *filled * stride, stride,
+              labels + *filled);
+    *filled += count;
+    reader->taken += count;
+    if (reader->taken < chunk->rows) continue;
+    if (!check_chunk(reader, chunk, error)) return false;
+    recycle(reader, chunk);
+  }
+  return true;
+}
