@@ -1,0 +1,478 @@
+/* The loader between a real reader and a device that is only pretended: a thread that copies
+   slots late, and that notices when somebody writes to a slot which is not his. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "loader.h"
+
+enum { INPUTS = 5, STRIDE = 16, SLOT_ROWS = 8, STORE_ROWS = 400, POISON = 0xa5 };
+
+static void pause_microseconds(long microseconds) {
+  const struct timespec pause = {0, microseconds * 1000};
+  nanosleep(&pause, NULL);
+}
+
+/* Every call of read in this program comes here. */
+static atomic_bool slow_file;
+
+ssize_t read(int file, void *bytes, size_t count) {
+  if (atomic_load(&slow_file)) {
+    pause_microseconds(1000);
+    if (count > 16384) count = 16384;
+  }
+  const struct iovec piece = {bytes, count};
+  return readv(file, &piece, 1);
+}
+
+/* ---- the pretended device ---------------------------------------------------------------- */
+
+typedef struct {
+  uint8_t pixels[SLOT_ROWS * STRIDE];
+  uint16_t labels[SLOT_ROWS];
+} Slot;
+
+typedef enum { CALL_SLOT, CALL_UPLOAD, CALL_USE } Call;
+
+typedef struct {
+  Engine engine; /* first: an Engine pointer points to it */
+  pthread_t thread;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  bool closing;
+
+  long delay;     /* microseconds a copy takes, or */
+  bool hesitates; /* it waits for the next upload: only a second slot gets the loader there */
+
+  Slot slot[2], sent[2]; /* what the loader fills; what it held when it was uploaded */
+  uint64_t first[2], rows[2];
+  uint64_t uploads, copies; /* asked for; done: the slot of number n is n % 2 */
+  uint8_t pixels[STORE_ROWS * INPUTS];
+  uint16_t labels[STORE_ROWS];
+
+  unsigned touched; /* slots that were written to while they were the device's */
+  unsigned stalls;  /* copies that waited in vain for the next upload */
+
+  char calls[512]; /* in order: a digit asks for that slot, u uploads, x uses */
+  Call fails;      /* this call, once `good_calls` went well */
+  unsigned good_calls;
+
+  uint64_t used, last_use; /* rows; of the last use */
+  uint8_t seen_pixels[STORE_ROWS * INPUTS];
+  uint16_t seen_labels[STORE_ROWS];
+} Device;
+
+static void note(Device *device, char call) {
+  const size_t length = strlen(device->calls);
+  if (length + 1 < sizeof device->calls) device->calls[length] = call;
+}
+
+static bool goes_well(Device *device, Call call, Error *error) {
+  if (device->fails != call || device->good_calls-- > 0) return true;
+  return error_set(error, "call %d failed", (int)call);
+}
+
+/* Copies one upload after the other, each after its time. Called with the mutex locked. */
+static void copy_one(Device *device) {
+  const uint64_t number = device->copies;
+  const int slot = (int)(number % 2);
+  if (device->hesitates) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 10;
+    int late = 0;
+    while (device->uploads == number + 1 && !device->closing && !late) {
+      late = pthread_cond_timedwait(&device->changed, &device->mutex, &end);
+    }
+    if (late) device->stalls++;
+  } else {
+    pthread_mutex_unlock(&device->mutex);
+    pause_microseconds(device->delay);
+    pthread_mutex_lock(&device->mutex);
+  }
+  const uint8_t *bytes = (const uint8_t *)&device->slot[slot];
+  bool touched = false;
+  for (size_t i = 0; i < sizeof(Slot); i++) touched = touched || bytes[i] != POISON;
+  device->touched += touched;
+  for (uint64_t r = 0; r < device->rows[slot]; r++) {
+    const uint64_t row = device->first[slot] + r;
+    memcpy(device->pixels + row * INPUTS, device->sent[slot].pixels + r * STRIDE, INPUTS);
+    device->labels[row] = device->sent[slot].labels[r];
+  }
+  device->copies++;
+  pthread_cond_broadcast(&device->changed);
+}
+
+static void *run_device(void *context) {
+  Device *device = context;
+  pthread_mutex_lock(&device->mutex);
+  while (!device->closing || device->copies < device->uploads) {
+    if (device->copies < device->uploads) {
+      copy_one(device);
+    } else {
+      pthread_cond_wait(&device->changed, &device->mutex);
+    }
+  }
+  pthread_mutex_unlock(&device->mutex);
+  return NULL;
+}
+
+static bool device_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
+  Device *device = (Device *)engine;
+  note(device, (char)('0' + slot));
+  if (!goes_well(device, CALL_SLOT, error)) return false;
+  pthread_mutex_lock(&device->mutex);
+  while (device->copies + 1 < device->uploads ||
+         (device->copies < device->uploads && (int)(device->copies % 2) == slot)) {
+    pthread_cond_wait(&device->changed, &device->mutex);
+  }
+  pthread_mutex_unlock(&device->mutex);
+  *out = (EngineSlot){device->slot[slot].pixels, device->slot[slot].labels, STRIDE};
+  return true;
+}
+
+static bool device_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows,
+                          Error *error) {
+  Device *device = (Device *)engine;
+  note(device, 'u');
+  if (!goes_well(device, CALL_UPLOAD, error)) return false;
+  assert_in_range(rows, 1, SLOT_ROWS);
+  assert_in_range(first_row + rows, 1, engine->config.store_rows);
+  pthread_mutex_lock(&device->mutex);
+  assert_int_equal(device->uploads % 2, slot);
+  device->first[slot] = first_row;
+  device->rows[slot] = rows;
+  device->sent[slot] = device->slot[slot];
+  memset(&device->slot[slot], POISON, sizeof(Slot));
+  device->uploads++;
+  pthread_cond_broadcast(&device->changed);
+  pthread_mutex_unlock(&device->mutex);
+  return true;
+}
+
+static const EngineOperations operations = {.slot = device_slot, .upload = device_upload};
+
+static Device *open_device(uint64_t store_rows) {
+  assert_in_range(store_rows, 0, STORE_ROWS);
+  Device *device = calloc(1, sizeof *device);
+  assert_non_null(device);
+  device->engine.call = &operations;
+  device->engine.config = (EngineConfig){
+      .network = {.layers = 1, .size = {INPUTS, 10}},
+      .batch = SLOT_ROWS / 2,
+      .store_rows = store_rows,
+      .slot_rows = SLOT_ROWS,
+  };
+  device->good_calls = UINT32_MAX;
+  pthread_mutex_init(&device->mutex, NULL);
+  pthread_cond_init(&device->changed, NULL);
+  assert_int_equal(pthread_create(&device->thread, NULL, run_device, device), 0);
+  return device;
+}
+
+static void finish(Device *device) {
+  pthread_mutex_lock(&device->mutex);
+  device->closing = true;
+  pthread_cond_broadcast(&device->changed);
+  pthread_mutex_unlock(&device->mutex);
+  pthread_join(device->thread, NULL);
+  assert_int_equal(device->touched, 0);
+  assert_int_equal(device->stalls, 0);
+}
+
+static void close_device(Device *device) {
+  pthread_cond_destroy(&device->changed);
+  pthread_mutex_destroy(&device->mutex);
+  free(device);
+}
+
+/* Looks at the rows once they are there, as training does. */
+static bool use_rows(void *context, uint64_t first_row, uint64_t rows, Error *error) {
+  Device *device = context;
+  note(device, 'x');
+  if (!goes_well(device, CALL_USE, error)) return false;
+  assert_int_equal(device->used % SLOT_ROWS, 0); /* only the last slot is short */
+  if (!device->hesitates) {
+    pthread_mutex_lock(&device->mutex);
+    while (device->copies < device->uploads) {
+      pthread_cond_wait(&device->changed, &device->mutex);
+    }
+    pthread_mutex_unlock(&device->mutex);
+    memcpy(device->seen_pixels + device->used * INPUTS, device->pixels + first_row * INPUTS,
+           rows * INPUTS);
+    memcpy(device->seen_labels + device->used, device->labels + first_row, rows * sizeof(uint16_t));
+  }
+  device->used += rows;
+  device->last_use = first_row;
+  return true;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static char folder[256], path[300];
+
+static int make_folder(void **state) {
+  (void)state;
+  const char *parent = getenv("TMPDIR");
+  snprintf(folder, sizeof folder, "%s/mlp-XXXXXX", parent ? parent : "/tmp");
+  if (!mkdtemp(folder)) return -1;
+  snprintf(path, sizeof path, "%s/x.csv", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  remove(path);
+  return rmdir(folder);
+}
+
+static unsigned expected_label(uint64_t row) {
+  return (unsigned)(row * 7 % 10);
+}
+
+static unsigned expected_pixel(uint64_t row, unsigned i) {
+  return (unsigned)((row * 31 + i * 101) % 256);
+}
+
+static int padding; /* spaces that end every row: so few rows are a long file */
+
+/* `rows` rows, then `after`. */
+static DatasetReader *open_rows(uint64_t rows, const char *after) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  for (uint64_t r = 0; r < rows; r++) {
+    fprintf(file, "%u", expected_label(r));
+    for (unsigned i = 0; i < INPUTS; i++) fprintf(file, ",%u", expected_pixel(r, i));
+    fprintf(file, "%*s\n", padding, "");
+  }
+  fprintf(file, "%s", after);
+  assert_int_equal(fclose(file), 0);
+  Error error = {""};
+  DatasetReader *reader = dataset_open(path, 10, 2, 0, &error);
+  assert_string_equal(error.text, "");
+  return reader;
+}
+
+static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t rows) {
+  for (uint64_t r = 0; r < rows; r++) {
+    assert_int_equal(labels[r], expected_label(r));
+    for (unsigned i = 0; i < INPUTS; i++) {
+      assert_int_equal(pixels[r * INPUTS + i], expected_pixel(r, i));
+    }
+  }
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+static const uint64_t row_counts[] = {1,
+                                      SLOT_ROWS - 1,
+                                      SLOT_ROWS,
+                                      SLOT_ROWS + 1,
+                                      2 * SLOT_ROWS,
+                                      2 * SLOT_ROWS + 1,
+                                      7 * SLOT_ROWS,
+                                      20 * SLOT_ROWS + 3};
+enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
+
+static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
+  enum { FIRST = 11 };
+  DatasetReader *reader = open_rows(rows, "");
+  Device *device = open_device(FIRST + rows); /* not a row too many */
+  device->delay = delay;
+  device->hesitates = hesitates;
+  const LoaderPlan plan = {.first_row = FIRST, .use = uses ? use_rows : NULL, .context = device};
+  Error error = {""};
+  uint64_t fed = 0;
+  assert_true(loader_feed(&device->engine, reader, &plan, &fed, &error));
+  finish(device);
+  assert_int_equal(fed, rows);
+  assert_int_equal(device->uploads, (rows + SLOT_ROWS - 1) / SLOT_ROWS);
+  assert_rows(device->pixels + FIRST * INPUTS, device->labels + FIRST, rows);
+  if (uses) {
+    assert_int_equal(device->used, rows);
+    if (!hesitates) assert_rows(device->seen_pixels, device->seen_labels, rows);
+  }
+  dataset_close(reader);
+  close_device(device);
+}
+
+static void test_every_row_arrives(void **state) {
+  (void)state;
+  for (int i = 0; i < ROW_COUNTS; i++) {
+    feed_all(row_counts[i], 0, false, false);
+    feed_all(row_counts[i], 0, false, true);
+  }
+}
+
+static void test_slow_device(void **state) {
+  (void)state;
+  for (int i = 0; i < ROW_COUNTS; i++) feed_all(row_counts[i], 2000, false, false);
+}
+
+static void test_slow_parser(void **state) {
+  (void)state;
+  atomic_store(&slow_file, true);
+  padding = 4000;
+  for (int i = 0; i < ROW_COUNTS; i++) feed_all(row_counts[i], 0, false, true);
+  padding = 0;
+  atomic_store(&slow_file, false);
+}
+
+/* The device does not copy a slot before the next one is uploaded. */
+static void test_fills_one_slot_while_the_other_is_copied(void **state) {
+  (void)state;
+  for (int i = 0; i < ROW_COUNTS; i++) {
+    feed_all(row_counts[i], 0, true, false);
+    feed_all(row_counts[i], 0, true, true);
+  }
+}
+
+static void test_ring(void **state) {
+  (void)state;
+  enum { FIRST = 5 };
+  for (int i = 0; i < ROW_COUNTS; i++) {
+    const uint64_t rows = row_counts[i], slots = (rows + SLOT_ROWS - 1) / SLOT_ROWS;
+    DatasetReader *reader = open_rows(rows, "");
+    Device *device = open_device(FIRST + 2 * SLOT_ROWS);
+    device->delay = 100;
+    const LoaderPlan plan = {.first_row = FIRST, .ring = true, .use = use_rows, .context = device};
+    uint64_t fed = 0;
+    assert_true(loader_feed(&device->engine, reader, &plan, &fed, NULL));
+    finish(device);
+    assert_int_equal(fed, rows);
+    assert_int_equal(device->last_use, FIRST + (slots - 1) % 2 * SLOT_ROWS);
+    assert_rows(device->seen_pixels, device->seen_labels, rows);
+    dataset_close(reader);
+    close_device(device);
+  }
+}
+
+static void test_order_of_calls(void **state) {
+  (void)state;
+  DatasetReader *reader = open_rows(3 * SLOT_ROWS + 1, "");
+  Device *device = open_device(STORE_ROWS);
+  const LoaderPlan plan = {.use = use_rows, .context = device};
+  uint64_t fed;
+  assert_true(loader_feed(&device->engine, reader, &plan, &fed, NULL));
+  finish(device);
+  assert_string_equal(device->calls, "0ux1ux0ux1ux0");
+  dataset_close(reader);
+  close_device(device);
+}
+
+static void test_feeds_what_remains(void **state) {
+  (void)state;
+  DatasetReader *reader = open_rows(SLOT_ROWS + 5, "");
+  uint8_t pixels[5 * INPUTS];
+  uint16_t labels[5];
+  size_t filled;
+  assert_true(dataset_read(reader, pixels, INPUTS, labels, 5, &filled, NULL));
+  Device *device = open_device(SLOT_ROWS);
+  uint64_t fed;
+  assert_true(loader_feed(&device->engine, reader, &(LoaderPlan){0}, &fed, NULL));
+  finish(device);
+  assert_int_equal(fed, SLOT_ROWS);
+  assert_int_equal(device->labels[0], expected_label(5));
+  dataset_close(reader);
+  close_device(device);
+}
+
+/* Feeding fails after `rows` rows with `message` (@: the path), `calls` made. */
+static void expect_failure(Device *device, DatasetReader *reader, const LoaderPlan *plan,
+                           uint64_t rows, const char *message, const char *calls) {
+  char wanted[400];
+  const char *at = message[0] == '@' ? path : "";
+  snprintf(wanted, sizeof wanted, "%s%s", at, message + (message[0] == '@'));
+  Error error = {""};
+  uint64_t fed = UINT64_MAX;
+  assert_false(loader_feed(&device->engine, reader, plan, &fed, &error));
+  finish(device);
+  assert_string_equal(error.text, wanted);
+  assert_int_equal(fed, rows);
+  assert_string_equal(device->calls, calls);
+  dataset_close(reader);
+  close_device(device);
+}
+
+static void test_store_too_small(void **state) {
+  (void)state;
+  const LoaderPlan plan = {.first_row = 3}, ring = {.first_row = 3, .ring = true};
+  Device *device = open_device(2 + 2 * SLOT_ROWS);
+  expect_failure(device, open_rows(2 * SLOT_ROWS, ""), &plan, SLOT_ROWS,
+                 "the store of 18 rows is too small for the file", "0u1");
+  device = open_device(2 + 2 * SLOT_ROWS);
+  expect_failure(device, open_rows(2 * SLOT_ROWS, ""), &ring, SLOT_ROWS,
+                 "the store of 18 rows is too small for the file", "0u1");
+  device = open_device(1);
+  expect_failure(device, open_rows(1, ""), &plan, 0,
+                 "the store of 1 rows is too small for the file", "0");
+}
+
+static void test_widths_differ(void **state) {
+  (void)state;
+  Device *device = open_device(STORE_ROWS);
+  device->engine.config.network.size[0] = INPUTS + 1;
+  expect_failure(device, open_rows(1, ""), &(LoaderPlan){0}, 0,
+                 "the file has 5 pixels a row, but the network takes 6 inputs", "");
+}
+
+static void test_reader_fails(void **state) {
+  (void)state;
+  const char *message = "@, line 22, column 2: 'x' is not an integer from 0 to 255";
+  Device *device = open_device(STORE_ROWS);
+  const LoaderPlan plan = {.use = use_rows, .context = device};
+  expect_failure(device, open_rows(21, "1,x\n"), &plan, 16, message, "0ux1ux0");
+  message = "@, line 1, column 2: 'x' is not an integer from 0 to 255";
+  expect_failure(open_device(STORE_ROWS), open_rows(0, "1,x,3,4,5,6\n"), &(LoaderPlan){0}, 0,
+                 message, "0");
+}
+
+static void test_engine_fails(void **state) {
+  (void)state;
+  static const struct {
+    Call call;
+    unsigned good_calls;
+    uint64_t rows;
+    const char *message, *calls;
+  } cases[] = {
+      {CALL_SLOT, 0, 0, "call 0 failed", "0"},    {CALL_SLOT, 2, 16, "call 0 failed", "0ux1ux0"},
+      {CALL_UPLOAD, 0, 0, "call 1 failed", "0u"}, {CALL_UPLOAD, 2, 16, "call 1 failed", "0ux1ux0u"},
+      {CALL_USE, 0, 8, "call 2 failed", "0ux"},   {CALL_USE, 2, 24, "call 2 failed", "0ux1ux0ux"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Device *device = open_device(STORE_ROWS);
+    device->fails = cases[i].call;
+    device->good_calls = cases[i].good_calls;
+    const LoaderPlan plan = {.use = use_rows, .context = device};
+    expect_failure(device, open_rows(40, ""), &plan, cases[i].rows, cases[i].message,
+                   cases[i].calls);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_every_row_arrives),
+      cmocka_unit_test(test_slow_device),
+      cmocka_unit_test(test_slow_parser),
+      cmocka_unit_test(test_fills_one_slot_while_the_other_is_copied),
+      cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_order_of_calls),
+      cmocka_unit_test(test_feeds_what_remains),
+      cmocka_unit_test(test_store_too_small),
+      cmocka_unit_test(test_widths_differ),
+      cmocka_unit_test(test_reader_fails),
+      cmocka_unit_test(test_engine_fails),
+  };
+  return cmocka_run_group_tests_name("loader", tests, make_folder, remove_folder);
+}
