@@ -1,0 +1,251 @@
+/* network.c and random.h. */
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "network.h"
+#include "random.h"
+
+/* ---- network --------------------------------------------------------------------------- */
+
+static void layout_by_hand(void **state) {
+  (void)state;
+  Network network;
+  Error error;
+  assert_true(network_init(&network, 784, (const int[]){300, 100}, 2, 10, &error));
+  assert_int_equal(network.layers, 3);
+  const int size[] = {784, 300, 100, 10};
+  for (int l = 0; l <= 3; l++) assert_int_equal(network.size[l], size[l]);
+  assert_int_equal(network.parameters, 266610);
+  assert_int_equal(network.weight[0], 0);
+  assert_int_equal(network.bias[0], 235200);         /* 784 x 300 is a multiple of 32 */
+  assert_int_equal(network.weight[1], 235200 + 320); /* 300 rounded up */
+  assert_int_equal(network.bias[1], 235520 + 30016); /* 300 x 100 rounded up */
+  assert_int_equal(network.weight[2], 265536 + 128);
+  assert_int_equal(network.bias[2], 265664 + 1024);
+  assert_int_equal(network.floats, 266688 + 32);
+}
+
+static void tensors_are_aligned_and_apart(void **state) {
+  (void)state;
+  Network network;
+  Error error;
+  const int hidden[] = {1, 63, 33, 7, 16384, 2, 5};
+  assert_true(network_init(&network, 65, hidden, 7, 1000, &error));
+  assert_int_equal(network.layers, NETWORK_MAX_LAYERS);
+  size_t end = 0, parameters = 0;
+  for (int l = 0; l < network.layers; l++) {
+    const size_t weights = (size_t)network.size[l] * (size_t)network.size[l + 1];
+    const size_t biases = (size_t)network.size[l + 1];
+    assert_int_equal(network.weight[l] % NETWORK_ALIGN, 0);
+    assert_int_equal(network.bias[l] % NETWORK_ALIGN, 0);
+    assert_true(network.weight[l] >= end && network.weight[l] < end + NETWORK_ALIGN);
+    end = network.weight[l] + weights;
+    assert_true(network.bias[l] >= end && network.bias[l] < end + NETWORK_ALIGN);
+    end = network.bias[l] + biases;
+    parameters += weights + biases;
+  }
+  assert_true(network.floats >= end && network.floats < end + NETWORK_ALIGN);
+  assert_int_equal(network.parameters, parameters);
+}
+
+static void limits(void **state) {
+  (void)state;
+  static const struct {
+    int inputs, hidden, count, classes;
+    const char *message; /* NULL: accepted */
+  } cases[] = {
+      {1, 1, 1, 2, NULL},
+      {4096, 16384, 7, 1024, NULL},
+      {5, 0, 0, 3, NULL},
+      {0, 1, 1, 2, "inputs must be 1 to 4096, not 0"},
+      {4097, 1, 1, 2, "inputs must be 1 to 4096, not 4097"},
+      {-1, 1, 1, 2, "inputs"},
+      {1, 0, 1, 2, "hidden layer's size must be 1 to 16384, not 0"},
+      {1, 16385, 3, 2, "16385"},
+      {1, 1, 1, 1, "classes must be 2 to 1024, not 1"},
+      {1, 1, 1, 1025, "classes must be 2 to 1024, not 1025"},
+      {1, 1, 8, 2, "at most 7 hidden layers, not 8"},
+      {1, 1, -1, 2, "-1"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int h = cases[i].hidden, hidden[] = {h, h, h, h, h, h, h, h};
+    Network network;
+    Error error = {""};
+    const bool accepted =
+        network_init(&network, cases[i].inputs, hidden, cases[i].count, cases[i].classes, &error);
+    assert_int_equal(accepted, cases[i].message == NULL);
+    if (cases[i].message)
+      assert_non_null(strstr(error.text, cases[i].message));
+    else
+      assert_int_equal(network.layers, cases[i].count + 1);
+  }
+}
+
+static float *initialise(const Network *network, uint64_t seed) {
+  float *parameters = malloc(network->floats * sizeof *parameters);
+  assert_non_null(parameters);
+  memset(parameters, 0x7f, network->floats * sizeof *parameters);
+  network_initialise(network, seed, parameters);
+  return parameters;
+}
+
+/* Weights fill ±sqrt(6 / in) with the moments of a uniform; all else is exactly 0. */
+static void initial_parameters(void **state) {
+  (void)state;
+  Network network;
+  Error error;
+  assert_true(network_init(&network, 99, (const int[]){77}, 1, 11, &error));
+  float *parameters = initialise(&network, 5);
+  size_t next = 0;
+  for (int l = 0; l < 2; l++) {
+    const size_t count = (size_t)network.size[l] * (size_t)network.size[l + 1];
+    const double bound = sqrt(6.0 / network.size[l]);
+    double sum = 0, squares = 0, largest = 0;
+    while (next < network.weight[l]) assert_true(parameters[next++] == 0);
+    for (size_t i = 0; i < count; i++, next++) {
+      const double w = (double)parameters[next];
+      sum += w;
+      squares += w * w;
+      largest = fmax(largest, fabs(w));
+    }
+    const double n = (double)count;
+    assert_true(largest <= bound * (1 + 1e-6) && largest > bound * 0.98);
+    assert_true(fabs(sum / n) < 4 * bound / sqrt(3 * n));
+    assert_true(fabs(squares / n - bound * bound / 3) < 4 * bound * bound * 0.3 / sqrt(n));
+  }
+  while (next < network.floats) assert_true(parameters[next++] == 0);
+  free(parameters);
+}
+
+static void initial_parameters_are_a_function_of_the_seed(void **state) {
+  (void)state;
+  Network network;
+  Error error;
+  assert_true(network_init(&network, 10, (const int[]){10}, 1, 10, &error));
+  float *a = initialise(&network, 1), *b = initialise(&network, 1), *c = initialise(&network, 2);
+  assert_memory_equal(a, b, network.floats * sizeof *a);
+  assert_true(memcmp(a, c, network.floats * sizeof *a) != 0);
+  assert_true(memcmp(a + network.weight[0], a + network.weight[1], 100 * sizeof *a) != 0);
+  free(a), free(b), free(c);
+}
+
+/* ---- random ---------------------------------------------------------------------------- */
+
+/* Known answers for philox4x32 at 10 rounds, from the test vectors its authors publish. */
+static void philox_known_answers(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t seed, stream, counter;
+    uint32_t word[4];
+  } cases[] = {
+      {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+      {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {0x299f31d0a4093822,
+       0x0370734413198a2e,
+       0x85a308d3243f6a88,
+       {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const RandomWords w = random_words(cases[i].seed, cases[i].stream, cases[i].counter);
+    assert_memory_equal(w.word, cases[i].word, sizeof w.word);
+  }
+}
+
+static void unit_is_below_one(void **state) {
+  (void)state;
+  assert_true(random_unit(0) == 0);
+  assert_true(random_unit(0x80000000) == 0.5f);
+  assert_true(random_unit(UINT32_MAX) == 1 - 0x1p-24f);
+}
+
+static void permute_is_a_permutation(void **state) {
+  (void)state;
+  static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 17, 64, 65, 1000, 60000, 65536, 65537};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    const uint32_t n = sizes[s];
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+      const uint64_t key = random_order_key(9, epoch);
+      unsigned char *seen = calloc(n, 1);
+      assert_non_null(seen);
+      for (uint32_t i = 0; i < n; i++) {
+        const uint32_t p = random_permute(i, n, key);
+        assert_true(p < n);
+        assert_int_equal(seen[p]++, 0);
+      }
+      free(seen);
+    }
+  }
+}
+
+/* The edge of 32 bits: distinct inputs stay distinct and in range where n is not a power of 2. */
+static void permute_huge(void **state) {
+  (void)state;
+  const uint32_t n = UINT32_MAX, count = 1000;
+  uint32_t seen[1000];
+  for (uint32_t i = 0; i < count; i++) {
+    seen[i] = random_permute(n - 1 - i, n, 3);
+    assert_true(seen[i] < n);
+    for (uint32_t j = 0; j < i; j++) assert_int_not_equal(seen[i], seen[j]);
+  }
+}
+
+/* Two keys agree in about one position, as two random orders do, and neither is the identity;
+   neighbours end up a third of the range apart on average. */
+static void permute_depends_on_the_key(void **state) {
+  (void)state;
+  const uint32_t n = 60000;
+  const uint64_t a = random_order_key(1, 0);
+  const uint64_t others[] = {random_order_key(1, 1), random_order_key(2, 0), a ^ 1, a ^ 1ull << 63};
+  for (size_t k = 0; k < 4; k++) {
+    uint32_t same = 0, fixed = 0;
+    double distance = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      const uint32_t p = random_permute(i, n, a);
+      same += p == random_permute(i, n, others[k]);
+      fixed += p == i;
+      distance += fabs((double)p - (double)random_permute((i + 1) % n, n, a));
+    }
+    assert_true(same < 12);
+    assert_true(fixed < 12);
+    assert_true(fabs(distance / n / n - 1.0 / 3) < 0.01);
+  }
+}
+
+/* Every place is as likely as any: over many keys, a position goes to each equally often. */
+static void permute_is_unbiased(void **state) {
+  (void)state;
+  const uint32_t n = 100;
+  const uint64_t keys = 20000;
+  const double expected = 200; /* keys / n */
+  for (uint32_t i = 0; i < n; i += 33) {
+    double count[100] = {0}, chi2 = 0;
+    for (uint64_t key = 0; key < keys; key++)
+      count[random_permute(i, n, random_order_key(7, key))]++;
+    for (uint32_t p = 0; p < n; p++)
+      chi2 += (count[p] - expected) * (count[p] - expected) / expected;
+    assert_true(chi2 < 99 + 5 * 14.1); /* 99 degrees of freedom, deviation sqrt(2 x 99) */
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(layout_by_hand),
+      cmocka_unit_test(tensors_are_aligned_and_apart),
+      cmocka_unit_test(limits),
+      cmocka_unit_test(initial_parameters),
+      cmocka_unit_test(initial_parameters_are_a_function_of_the_seed),
+      cmocka_unit_test(philox_known_answers),
+      cmocka_unit_test(unit_is_below_one),
+      cmocka_unit_test(permute_is_a_permutation),
+      cmocka_unit_test(permute_huge),
+      cmocka_unit_test(permute_depends_on_the_key),
+      cmocka_unit_test(permute_is_unbiased),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

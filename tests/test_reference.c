@@ -1,0 +1,299 @@
+/* The specification itself: small cases by hand, the gradient against finite differences. */
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "random.h"
+#include "reference.h"
+
+static void near(const double *out, const double *expected, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!(fabs(out[i] - expected[i]) <= 1e-12 * (1 + fabs(expected[i]))))
+      fail_msg("value %zu is %.17g, expected %.17g", i, out[i], expected[i]);
+}
+
+/* ---- one layer, by hand ------------------------------------------------------------------ */
+
+/* Two rows, three inputs, two outputs: no two dimensions are the same. */
+static const double x23[] = {1, 2, 3, -1, 0, 5};
+static const double w23[] = {1, 0, -1, 2, 1, 0.5};
+static const double dy22[] = {1, -2, 0.5, 4};
+
+static void linear(void **state) {
+  (void)state;
+  double y[4];
+  reference_linear(x23, w23, (const double[]){10, 20}, 2, 3, 2, y);
+  near(y, (const double[]){8, 25.5, 4, 20.5}, 4);
+  reference_linear(x23, w23, NULL, 2, 3, 2, y);
+  near(y, (const double[]){-2, 5.5, -6, 0.5}, 4);
+}
+
+static void gradients(void **state) {
+  (void)state;
+  double dx[6], dw[6], db[2];
+  reference_input_gradient(dy22, w23, 2, 3, 2, dx);
+  near(dx, (const double[]){-3, -2, -2, 8.5, 4, 1.5}, 6);
+  reference_weight_gradient(dy22, x23, 2, 3, 2, dw);
+  near(dw, (const double[]){0.5, 2, 5.5, -6, -4, 14}, 6);
+  reference_bias_gradient(dy22, 2, 2, db);
+  near(db, (const double[]){1.5, 2}, 2);
+}
+
+static void relu(void **state) {
+  (void)state;
+  double y[] = {-1, 0, 2, -1e-300, 3}, gradient[] = {5, 6, 7, 8, 9};
+  reference_relu(y, 5);
+  near(y, (const double[]){0, 0, 2, 0, 3}, 5);
+  reference_relu_mask(y, 5, gradient);
+  near(gradient, (const double[]){0, 0, 7, 0, 9}, 5);
+}
+
+static void scale(void **state) {
+  (void)state;
+  const uint8_t pixels[] = {0, 255, 9, 51, 102, 9};
+  double x[4];
+  reference_scale(pixels, 3, 2, 2, x);
+  near(x, (const double[]){0, 1, 0.2, 0.4}, 4);
+}
+
+static void update(void **state) {
+  (void)state;
+  double w[] = {1, -2}, v[] = {0.5, 4};
+  reference_update(w, v, (const double[]){3, -1}, 2, 0.9, 0.1, 0.5);
+  near(v, (const double[]){0.45 + 3 + 0.1, 3.6 - 1 - 0.2}, 2);
+  near(w, (const double[]){1 - 0.5 * 3.55, -2 - 0.5 * 2.4}, 2);
+}
+
+/* ---- the loss ---------------------------------------------------------------------------- */
+
+static void loss_by_hand(void **state) {
+  (void)state;
+  const double logits[] = {0, 0, 0, 0, log(1), log(2), log(3), log(4)};
+  const uint16_t labels[] = {2, 1};
+  double loss[2], gradient[8], p[8];
+  reference_cross_entropy(logits, labels, 2, 4, loss);
+  near(loss, (const double[]){log(4), log(5)}, 2);
+  reference_softmax(logits, 2, 4, p);
+  near(p, (const double[]){.25, .25, .25, .25, .1, .2, .3, .4}, 8);
+  reference_cross_entropy_gradient(logits, labels, 2, 4, 0.5, gradient);
+  near(gradient, (const double[]){.125, .125, -.375, .125, .05, -.4, .15, .2}, 8);
+}
+
+/* Neither overflow nor a saturated loss, whatever the logits. */
+static void loss_of_extreme_logits(void **state) {
+  (void)state;
+  const double logits[] = {1e4, -1e4, 0, -1e4, -1e4 - 1, -1e4 - 2, -900, -901, -902};
+  const uint16_t labels[] = {1, 0, 2};
+  double loss[3], gradient[9];
+  const double tail = log(1 + exp(-1) + exp(-2));
+  reference_cross_entropy(logits, labels, 3, 3, loss);
+  near(loss, (const double[]){2e4, tail, 2 + tail}, 3);
+  reference_cross_entropy_gradient(logits, labels, 3, 3, 1, gradient);
+  near(gradient, (const double[]){1, -1, 0}, 3);
+  for (int r = 0; r < 3; r++) /* a gradient of the logits sums to 0 over the classes */
+    near((const double[]){gradient[3 * r] + gradient[3 * r + 1] + gradient[3 * r + 2]},
+         (const double[]){0}, 1);
+}
+
+static void correct_is_the_first_of_equals(void **state) {
+  (void)state;
+  const double logits[] = {1, 3, 3, -5, -5, -7, -9, -8, -8};
+  assert_int_equal(reference_correct(logits, (const uint16_t[]){1, 0, 1}, 3, 3), 3);
+  assert_int_equal(reference_correct(logits, (const uint16_t[]){2, 1, 2}, 3, 3), 0);
+}
+
+/* ---- the whole network ------------------------------------------------------------------- */
+
+static double mean_loss(const Network *network, const double *parameters, const double *x,
+                        const uint16_t *labels, int rows) {
+  EngineSums sums = {0};
+  reference_gradient(network, parameters, x, labels, rows, NULL, &sums);
+  return sums.loss / rows;
+}
+
+/* Central differences err by about h^2 times a third derivative plus 1e-16 / h: with h = 1e-5
+   some 1e-10. Every parameter is tried, in networks of one to three layers. */
+static void gradient_against_finite_differences(void **state) {
+  (void)state;
+  enum { ROWS = 6 };
+  for (int count = 0; count <= 2; count++) {
+    Network network;
+    Error error;
+    assert_true(network_init(&network, 7, (const int[]){5, 4}, count, 3, &error));
+    double *parameters = calloc(network.floats, sizeof *parameters);
+    double *gradient = malloc(network.floats * sizeof *gradient), x[ROWS * 7];
+    uint16_t labels[ROWS];
+    assert_true(parameters && gradient);
+    reference_fill(parameters, network.floats, -1, 1, 1); /* padding too: it must not matter */
+    reference_fill(x, ROWS * 7, -1, 1, 2);
+    reference_fill_labels(labels, ROWS, 3, 3);
+    EngineSums sums = {0};
+    reference_gradient(&network, parameters, x, labels, ROWS, gradient, &sums);
+    assert_int_equal(sums.rows, ROWS);
+    size_t nonzero = 0;
+    for (size_t i = 0; i < network.floats; i++) {
+      const double h = 1e-5, at = parameters[i];
+      parameters[i] = at + h;
+      const double above = mean_loss(&network, parameters, x, labels, ROWS);
+      parameters[i] = at - h;
+      const double below = mean_loss(&network, parameters, x, labels, ROWS);
+      parameters[i] = at;
+      const double difference = (above - below) / (2 * h);
+      if (!(fabs(difference - gradient[i]) < 1e-8))
+        fail_msg("%d hidden layers, parameter %zu: %.12g by differences, %.12g", count, i,
+                 difference, gradient[i]);
+      nonzero += gradient[i] != 0;
+    }
+    assert_true(nonzero > network.parameters / 2 && nonzero <= network.parameters);
+    free(gradient);
+    free(parameters);
+  }
+}
+
+enum { STORE_ROWS = 20, STRIDE = 16, INPUTS = 9, CLASSES = 4 };
+
+typedef struct {
+  EngineConfig config;
+  uint8_t pixels[STORE_ROWS * STRIDE];
+  uint16_t labels[STORE_ROWS];
+  double parameters[512], momentum[512];
+} Training;
+
+static Training start(void) {
+  Training t = {.config = {.batch = 4, .momentum = 0.5f, .weight_decay = 0.125f}};
+  Error error;
+  assert_true(network_init(&t.config.network, INPUTS, (const int[]){6}, 1, CLASSES, &error));
+  assert_true(t.config.network.floats <= 512);
+  reference_fill_pixels(t.pixels, sizeof t.pixels, 4);
+  reference_fill_labels(t.labels, STORE_ROWS, CLASSES, 5);
+  reference_fill(t.parameters, 512, -1, 1, 6);
+  reference_fill(t.momentum, 512, -1, 1, 7);
+  return t;
+}
+
+/* Two steps of a shuffled window, the second short, put together by hand from the parts. */
+static void training_by_hand(void **state) {
+  (void)state;
+  Training t = start(), by_hand = t;
+  const Network *network = &t.config.network;
+  const TrainRange range = {.first_row = 3,
+                            .rows = 11,
+                            .shuffled = true,
+                            .key = 99,
+                            .first_step = 1,
+                            .steps = 2,
+                            .learning_rate = 0.25f};
+  EngineSums sums = {0}, expected = {0};
+  reference_train(&t.config, t.parameters, t.momentum, t.pixels, STRIDE, t.labels, &range, &sums);
+
+  static const int first[] = {4, 8}, rows[] = {4, 3};
+  for (int s = 0; s < 2; s++) {
+    double x[4 * INPUTS], gradient[512];
+    uint16_t labels[4];
+    for (int r = 0; r < rows[s]; r++) {
+      const int row = 3 + (int)random_permute((uint32_t)(first[s] + r), 11, 99);
+      for (int i = 0; i < INPUTS; i++) x[r * INPUTS + i] = t.pixels[row * STRIDE + i] / 255.0;
+      labels[r] = t.labels[row];
+    }
+    reference_gradient(network, by_hand.parameters, x, labels, rows[s], gradient, &expected);
+    for (size_t i = 0; i < network->floats; i++) {
+      bool weight = false, bias = false;
+      for (int l = 0; l < 2; l++) {
+        const size_t out = (size_t)network->size[l + 1];
+        const size_t weights = out * (size_t)network->size[l];
+        weight |= i >= network->weight[l] && i < network->weight[l] + weights;
+        bias |= i >= network->bias[l] && i < network->bias[l] + out;
+      }
+      if (!weight && !bias) continue;
+      double *v = by_hand.momentum + i, *w = by_hand.parameters + i;
+      *v = 0.5 * *v + gradient[i] + (weight ? 0.125 * *w : 0);
+      *w -= 0.25 * *v;
+    }
+  }
+  near(t.parameters, by_hand.parameters, 512);
+  near(t.momentum, by_hand.momentum, 512);
+  near(&sums.loss, &expected.loss, 1);
+  assert_int_equal(sums.correct, expected.correct);
+  assert_int_equal(sums.rows, 7);
+}
+
+static void evaluation(void **state) {
+  (void)state;
+  const Training t = start();
+  double x[5 * INPUTS];
+  EngineSums sums = {.loss = 1, .correct = 2, .rows = 3}, expected = sums;
+  reference_scale(t.pixels + 2 * STRIDE, STRIDE, 5, INPUTS, x);
+  reference_gradient(&t.config.network, t.parameters, x, t.labels + 2, 5, NULL, &expected);
+  reference_evaluate(&t.config.network, t.parameters, t.pixels, STRIDE, t.labels, 2, 5, &sums);
+  near(&sums.loss, &expected.loss, 1);
+  assert_int_equal(sums.correct, expected.correct);
+  assert_int_equal(sums.rows, 8);
+}
+
+/* ---- what tests share -------------------------------------------------------------------- */
+
+static void fills(void **state) {
+  (void)state;
+  enum { COUNT = 10000 };
+  static double a[COUNT], b[COUNT];
+  static uint8_t pixels[COUNT];
+  static uint16_t labels[COUNT];
+  reference_fill(a, COUNT, -2, 3, 1);
+  reference_fill(b, COUNT, -2, 3, 1);
+  reference_fill_pixels(pixels, COUNT, 1);
+  reference_fill_labels(labels, COUNT, 7, 1);
+  assert_memory_equal(a, b, sizeof a);
+  double sum = 0;
+  int pixel_count[256] = {0}, label_count[7] = {0};
+  for (int i = 0; i < COUNT; i++) {
+    assert_true(a[i] >= -2 && a[i] < 3 && a[i] == (double)(float)a[i]);
+    sum += a[i];
+    pixel_count[pixels[i]]++;
+    assert_true(labels[i] < 7);
+    label_count[labels[i]]++;
+  }
+  assert_true(fabs(sum / COUNT - 0.5) < 0.06);
+  for (int i = 0; i < 256; i++) assert_true(pixel_count[i] > 10 && pixel_count[i] < 80);
+  for (int i = 0; i < 7; i++) assert_true(label_count[i] > 1250 && label_count[i] < 1600);
+  reference_fill(b, COUNT, -2, 3, 2);
+  assert_true(memcmp(a, b, sizeof a) != 0);
+}
+
+static void errors_are_measured(void **state) {
+  (void)state;
+  const double ref[] = {3, 4, 0}, zero[] = {0, 0, 0};
+  const float out[] = {3, 4, 1}, nan[] = {3, NAN, 0}, inf[] = {3, 4, INFINITY};
+  near((const double[]){reference_relative_error(out, ref, 3)}, (const double[]){0.2}, 1);
+  near((const double[]){reference_max_error(out, ref, 3)}, (const double[]){1}, 1);
+  assert_true(reference_relative_error(out, ref, 2) == 0);
+  assert_true(reference_relative_error(nan, ref, 3) == INFINITY);
+  assert_true(reference_relative_error(inf, ref, 3) == INFINITY);
+  assert_true(reference_max_error(nan, ref, 3) == INFINITY);
+  assert_true(reference_max_error(inf, ref, 3) == INFINITY);
+  assert_true(reference_relative_error(out, zero, 3) == INFINITY);
+  assert_true(reference_relative_error((const float[]){0, 0, 0}, zero, 3) == 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(linear),
+      cmocka_unit_test(gradients),
+      cmocka_unit_test(relu),
+      cmocka_unit_test(scale),
+      cmocka_unit_test(update),
+      cmocka_unit_test(loss_by_hand),
+      cmocka_unit_test(loss_of_extreme_logits),
+      cmocka_unit_test(correct_is_the_first_of_equals),
+      cmocka_unit_test(gradient_against_finite_differences),
+      cmocka_unit_test(training_by_hand),
+      cmocka_unit_test(evaluation),
+      cmocka_unit_test(fills),
+      cmocka_unit_test(errors_are_measured),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
