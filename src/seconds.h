@@ -1,0 +1,14 @@
+/* Wall clock for durations. */
+#ifndef SECONDS_H
+#define SECONDS_H
+
+#include <time.h>
+
+/* Seconds since an arbitrary moment; never set back. */
+static inline double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+#endif

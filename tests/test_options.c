@@ -1,0 +1,407 @@
+/* Options: every option good and bad, the configuration file, and that help, defaults and
+   configs/ agree. Runs from the top of the checkout, where configs/ is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine.h"
+#include "options.h"
+#include "process.h"
+
+static char *folder, config_path[4200];
+
+static int make_folder(void **state) {
+  (void)state;
+  folder = process_folder();
+  snprintf(config_path, sizeof config_path, "%s/a.conf", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  process_folder_remove(folder);
+  return 0;
+}
+
+static const char *write_config(const char *text) {
+  FILE *file = fopen(config_path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+  assert_int_equal(fclose(file), 0);
+  return config_path;
+}
+
+static Options options;
+static Error error;
+
+enum { MOST_ARGUMENTS = 16 };
+
+/* Parses NULL-terminated arguments into `options` and `error`. */
+static OptionsResult parse(const char *const *arguments) {
+  static char copies[MOST_ARGUMENTS][2 * OPTIONS_PATH];
+  char *argv[MOST_ARGUMENTS + 2] = {(char[]){"mlp-train"}};
+  int argc = 1;
+  for (; arguments[argc - 1]; argc++) {
+    assert_true(argc < MOST_ARGUMENTS);
+    argv[argc] = strcpy(copies[argc], arguments[argc - 1]);
+  }
+  error.text[0] = '\0';
+  return options_parse(argc, argv, &options, &error);
+}
+
+#define PARSE(...) parse((const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_says(const char *expected) {
+  if (!strstr(error.text, expected))
+    fail_msg("expected \"%s\" in the message \"%s\"", expected, error.text);
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+static void every_option_is_stored(void **state) {
+  (void)state;
+  assert_int_equal(PARSE("--hidden", "7,16384,1", "--classes", "1024", "--epochs", "3", "--batch",
+                         "65536", "--lr", "0.5"),
+                   OPTIONS_RUN);
+  assert_int_equal(options.hidden.count, 3);
+  assert_int_equal(options.hidden.size[0], 7);
+  assert_int_equal(options.hidden.size[1], 16384);
+  assert_int_equal(options.hidden.size[2], 1);
+  assert_int_equal(options.classes, 1024);
+  assert_int_equal(options.epochs, 3);
+  assert_int_equal(options.batch, 65536);
+  assert_true(options.lr == 0.5f);
+  assert_int_equal(PARSE("--momentum", "0.25", "--weight-decay", "1e-4", "--lr-decay", "1",
+                         "--seed", "4294967295", "--threads", "1024"),
+                   OPTIONS_RUN);
+  assert_true(options.momentum == 0.25f);
+  assert_true(options.weight_decay == 1e-4f);
+  assert_true(options.lr_decay == 1.0f);
+  assert_true(options.seed == UINT32_MAX);
+  assert_int_equal(options.threads, 1024);
+  assert_int_equal(PARSE("--train", "a.csv", "--test=b.csv", "--resident", "no", "--device", "cpu",
+                         "--fusion", "layer", "--quiet"),
+                   OPTIONS_RUN);
+  assert_string_equal(options.train, "a.csv");
+  assert_string_equal(options.test, "b.csv");
+  assert_int_equal(options.resident, RESIDENT_NO);
+  assert_int_equal(options.device, DEVICE_CPU);
+  assert_int_equal(options.fusion, FUSION_LAYER);
+  assert_true(options.quiet);
+  assert_int_equal(PARSE("--hidden", "none"), OPTIONS_RUN);
+  assert_int_equal(options.hidden.count, 0);
+  assert_int_equal(PARSE("--hidden", "1,2,3,4,5,6,7"), OPTIONS_RUN);
+  assert_int_equal(options.hidden.count, NETWORK_MAX_LAYERS - 1);
+}
+
+static void short_names_are_the_long_ones(void **state) {
+  (void)state;
+  assert_int_equal(
+      PARSE("-e", "2", "-b32", "-l", "1", "-s", "9", "-d", "cuda", "-f", "none", "-qt", "3"),
+      OPTIONS_RUN);
+  assert_int_equal(options.epochs, 2);
+  assert_int_equal(options.batch, 32);
+  assert_true(options.lr == 1.0f);
+  assert_true(options.seed == 9);
+  assert_int_equal(options.device, DEVICE_CUDA);
+  assert_int_equal(options.fusion, FUSION_NONE);
+  assert_true(options.quiet);
+  assert_int_equal(options.threads, 3);
+  assert_int_equal(PARSE("-h"), OPTIONS_HELP);
+  assert_int_equal(PARSE("-c", "/nowhere.conf"), OPTIONS_FAILURE);
+}
+
+static void help_and_version_are_told_apart(void **state) {
+  (void)state;
+  assert_int_equal(PARSE("--help"), OPTIONS_HELP);
+  assert_int_equal(PARSE("--version"), OPTIONS_VERSION);
+  assert_int_equal(PARSE("--epochs", "3", "--help", "--batch", "0"), OPTIONS_HELP);
+}
+
+static void a_bad_value_is_named_with_what_is_allowed(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *value, *allowed;
+  } bad[] = {
+      {"--epochs", "0", "a whole number from 1 to 1000000"},
+      {"--epochs", "1000001", "a whole number from 1 to 1000000"},
+      {"--epochs", "", "a whole number"},
+      {"--epochs", "3x", "a whole number"},
+      {"--epochs", "3 ", "a whole number"},
+      {"--epochs", " 3", "a whole number"},
+      {"--epochs", "-3", "a whole number"},
+      {"--epochs", "+3", "a whole number"},
+      {"--epochs", "1.5", "a whole number"},
+      {"--epochs", "18446744073709551617", "a whole number"}, /* 1 modulo 2^64 */
+      {"--batch", "0", "from 1 to 65536"},
+      {"--batch", "65537", "from 1 to 65536"},
+      {"--classes", "1", "from 2 to 1024"},
+      {"--classes", "1025", "from 2 to 1024"},
+      {"--seed", "-1", "from 0 to 4294967295"},
+      {"--seed", "4294967296", "from 0 to 4294967295"},
+      {"--threads", "1025", "from 0 to 1024"},
+      {"--lr", "nan", "a number from 0 to 100"},
+      {"--lr", "inf", "a number from 0 to 100"},
+      {"--lr", "-0.1", "a number from 0 to 100"},
+      {"--lr", "100.1", "a number from 0 to 100"},
+      {"--lr", "1e-60", "a number from 0 to 100"},
+      {"--lr", "", "a number"},
+      {"--lr", " 1", "a number"},
+      {"--lr", "0.1.", "a number"},
+      {"--lr", "0,1", "a number"},
+      {"--momentum", "1.01", "from 0 to 1"},
+      {"--weight-decay", "-1", "from 0 to 1"},
+      {"--lr-decay", "2", "from 0 to 1"},
+      {"--hidden", "", "1 to 7 sizes from 1 to 16384"},
+      {"--hidden", "0", "1 to 7 sizes"},
+      {"--hidden", "16385", "1 to 7 sizes"},
+      {"--hidden", "300,", "1 to 7 sizes"},
+      {"--hidden", ",300", "1 to 7 sizes"},
+      {"--hidden", "300,,100", "1 to 7 sizes"},
+      {"--hidden", "300 100", "1 to 7 sizes"},
+      {"--hidden", "300,-1", "1 to 7 sizes"},
+      {"--hidden", "1,2,3,4,5,6,7,8", "1 to 7 sizes"},
+      {"--hidden", "none,3", "1 to 7 sizes"},
+      {"--device", "gpu", "auto|cuda|cpu"},
+      {"--device", "", "auto|cuda|cpu"},
+      {"--fusion", "Layer", "auto|none|layer|step|epoch"},
+      {"--resident", "maybe", "auto|yes|no"},
+      {"--train", "", "the name of a file"},
+      {"--test", "", "the name of a file"},
+      {"--config", "", "the name of a file"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    if (PARSE(bad[i].name, bad[i].value) != OPTIONS_USAGE)
+      fail_msg("%s accepted '%s'", bad[i].name, bad[i].value);
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "not '%s'", bad[i].value);
+    assert_says(bad[i].name);
+    assert_says(bad[i].allowed);
+    assert_says(quoted);
+  }
+}
+
+static void a_name_too_long_for_a_file_is_refused(void **state) {
+  (void)state;
+  char name[OPTIONS_PATH + 1];
+  memset(name, 'a', sizeof name);
+  name[OPTIONS_PATH] = '\0';
+  assert_int_equal(PARSE("--train", name), OPTIONS_USAGE);
+  assert_says("--train wants a file's name of at most 1023 bytes, not 1024");
+  name[OPTIONS_PATH - 1] = '\0';
+  assert_int_equal(PARSE("--train", name), OPTIONS_RUN);
+  assert_string_equal(options.train, name);
+}
+
+static void wrong_usage_is_named(void **state) {
+  (void)state;
+  assert_int_equal(PARSE("--bogus"), OPTIONS_USAGE);
+  assert_says("there is no option '--bogus'");
+  assert_int_equal(PARSE("--bogus=3"), OPTIONS_USAGE);
+  assert_says("there is no option '--bogus=3'");
+  assert_int_equal(PARSE("-qz"), OPTIONS_USAGE);
+  assert_says("there is no option '-z'");
+  assert_int_equal(PARSE("--epochs"), OPTIONS_USAGE);
+  assert_says("--epochs wants an argument");
+  assert_int_equal(PARSE("-e"), OPTIONS_USAGE);
+  assert_says("--epochs wants an argument");
+  assert_int_equal(PARSE("--momentum"), OPTIONS_USAGE);
+  assert_says("--momentum wants an argument");
+  assert_int_equal(PARSE("--quiet=yes"), OPTIONS_USAGE);
+  assert_says("--quiet takes no argument");
+  assert_int_equal(PARSE("--version=1"), OPTIONS_USAGE);
+  assert_says("--version takes no argument");
+  assert_int_equal(PARSE("--epochs", "1", "stray"), OPTIONS_USAGE);
+  assert_says("'stray'");
+}
+
+/* ---- the configuration file --------------------------------------------------------------- */
+
+static void the_command_line_wins_wherever_config_stands(void **state) {
+  (void)state;
+  write_config("[training]\nbatch = 7\nepochs = 3\n[output]\nquiet = yes\n");
+  assert_int_equal(PARSE("--batch", "5", "--config", config_path), OPTIONS_RUN);
+  assert_int_equal(options.batch, 5);
+  assert_int_equal(options.epochs, 3);
+  assert_true(options.quiet);
+  assert_int_equal(PARSE("--config", config_path, "--batch", "5"), OPTIONS_RUN);
+  assert_int_equal(options.batch, 5);
+  assert_int_equal(options.epochs, 3);
+  assert_true(options.lr == 0.05f);
+}
+
+static void a_file_may_be_written_freely(void **state) {
+  (void)state;
+  write_config("\xEF\xBB\xBF; a comment\r\n\r\n[training]\r\n# another\r\nbatch=7 ; here too\r\n"
+               "   epochs : 3\r\n\t lr = 0.5\n[data]\ntrain = a b.csv");
+  assert_int_equal(PARSE("--config", config_path), OPTIONS_RUN);
+  assert_int_equal(options.batch, 7);
+  assert_int_equal(options.epochs, 3);
+  assert_true(options.lr == 0.5f);
+  assert_string_equal(options.train, "a b.csv");
+}
+
+static void a_bad_file_is_named_with_its_line(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int line;
+    const char *says;
+  } bad[] = {
+      {"[training]\nbatch = 64\nbach = 3\n", 3, "there is no key 'bach'"},
+      {"[trainings]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [trainings]"},
+      {"# none\nbatch = 64\n", 2, "'batch' belongs in section [training], not []"},
+      {"[data]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [data]"},
+      {"[training]\nbatch = 64\n\nbatch = 64\n", 4, "'batch' is given a second time"},
+      {"[training]\nbatch = 0\n", 2, "--batch wants a whole number from 1 to 65536, not '0'"},
+      {"[training]\nbatch =\n", 2, "--batch wants a whole number from 1 to 65536, not ''"},
+      {"[training]\nbatch = 64 # rows\n", 2,
+       "--batch wants a whole number from 1 to 65536, not '64 # rows'"},
+      {"[training]\nlr = nan\nbatch = x\n", 2, "--lr wants a number from 0 to 100, not 'nan'"},
+      {"[training]\nbatch\nlr = 7000\n", 2, "the line is no [section], key = value"},
+      {"[training\nbatch = 64\n", 1, "the line is no [section], key = value"},
+      {"[output]\nquiet = 1\n", 2, "--quiet is yes or no in a file, not '1'"},
+      {"[other]\nconfig = b.conf\n", 2, "there is no key 'config'"},
+      {"[other]\nhelp = yes\n", 2, "there is no key 'help'"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    char expected[5000];
+    snprintf(expected, sizeof expected, "%s:%d: %s", write_config(bad[i].text), bad[i].line,
+             bad[i].says);
+    if (PARSE("--config", config_path) != OPTIONS_FAILURE) fail_msg("accepted: %s", bad[i].text);
+    assert_says(expected);
+  }
+}
+
+static void a_line_too_long_is_refused(void **state) {
+  (void)state;
+  char text[1100] = "[data]\ntrain = ";
+  memset(text + strlen(text), 'a', 1000);
+  strcat(text, "\n");
+  write_config(text);
+  assert_int_equal(PARSE("--config", config_path), OPTIONS_FAILURE);
+  assert_says("a.conf:2: the line is too long");
+}
+
+static void a_file_that_cannot_be_read_is_named(void **state) {
+  (void)state;
+  assert_int_equal(PARSE("--config", "/nowhere/a.conf"), OPTIONS_FAILURE);
+  assert_says("cannot open /nowhere/a.conf: No such file");
+  assert_int_equal(PARSE("--config", folder), OPTIONS_FAILURE);
+  assert_says("cannot read");
+  assert_says(folder);
+}
+
+/* ---- the table, the help and configs/ ----------------------------------------------------- */
+
+static void mnist_conf_is_the_defaults(void **state) {
+  (void)state;
+  Options built_in, from_file;
+  options_default(&built_in);
+  memset(&from_file, 0, sizeof from_file);
+  if (!options_read_file(&from_file, "configs/mnist.conf", &error)) fail_msg("%s", error.text);
+  assert_memory_equal(&built_in, &from_file, sizeof built_in);
+  assert_int_equal(built_in.hidden.count, 2);
+  assert_int_equal(built_in.hidden.size[0], 300);
+  assert_int_equal(built_in.batch, 64);
+}
+
+static void literature_conf_is_plain_descent(void **state) {
+  (void)state;
+  assert_int_equal(PARSE("--config", "configs/literature.conf"), OPTIONS_RUN);
+  assert_true(options.lr == 0.03f);
+  assert_true(options.momentum == 0 && options.weight_decay == 0 && options.lr_decay == 1);
+}
+
+/* A key's line follows a comment's. Counts the keys, and those of every option. */
+static int count_keys(const char *path, bool seen[], const OptionRow *rows, size_t row_count) {
+  char line[256], before[256] = "";
+  int keys = 0;
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  for (; fgets(line, sizeof line, file); strcpy(before, line)) {
+    const char *equals = strstr(line, " = ");
+    if (!equals || line[0] == '#') continue;
+    if (before[0] != '#') fail_msg("%s: no comment above %s", path, line);
+    keys++;
+    for (size_t i = 0; i < row_count; i++)
+      if (strlen(rows[i].name) == (size_t)(equals - line) &&
+          strncmp(rows[i].name, line, (size_t)(equals - line)) == 0)
+        seen[i] = true;
+  }
+  fclose(file);
+  return keys;
+}
+
+static void configs_explain_each_key(void **state) {
+  (void)state;
+  size_t count;
+  const OptionRow *rows = options_table(&count);
+  bool *seen = calloc(count, sizeof *seen);
+  assert_true(count_keys("configs/literature.conf", seen, rows, count) >= 4);
+  memset(seen, 0, count * sizeof *seen);
+  count_keys("configs/mnist.conf", seen, rows, count);
+  for (size_t i = 0; i < count; i++)
+    if (seen[i] != (rows[i].initial != NULL)) fail_msg("mnist.conf and --%s", rows[i].name);
+  free(seen);
+}
+
+static void help_lists_every_row(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t size = 0, count;
+  FILE *memory = open_memstream(&text, &size);
+  assert_non_null(memory);
+  options_print_help(memory);
+  assert_int_equal(fclose(memory), 0);
+  const OptionRow *rows = options_table(&count);
+  for (size_t i = 0; i < count; i++) {
+    char expected[256];
+    snprintf(expected, sizeof expected, "--%s ", rows[i].name);
+    const char *line = strstr(text, expected);
+    if (!line) fail_msg("no --%s in the help", rows[i].name);
+    assert_true(line && strstr(line, rows[i].help));
+    snprintf(expected, sizeof expected, "\n%s:\n", rows[i].group);
+    assert_non_null(strstr(text, expected));
+    snprintf(expected, sizeof expected, "[%s]\n", rows[i].initial ? rows[i].initial : "");
+    if (rows[i].initial && rows[i].argument) assert_non_null(strstr(line, expected));
+  }
+  for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+    assert_true(strchr(line, '\n') - line <= 100);
+  free(text);
+}
+
+static void fusions_are_in_the_engine_s_order(void **state) {
+  (void)state;
+  assert_string_equal(options_fusions[FUSION_AUTO], "auto");
+  assert_string_equal(options_fusions[FUSION_NONE], "none");
+  assert_string_equal(options_fusions[FUSION_LAYER], "layer");
+  assert_string_equal(options_fusions[FUSION_STEP], "step");
+  assert_string_equal(options_fusions[FUSION_EPOCH], "epoch");
+  assert_null(options_fusions[FUSION_EPOCH + 1]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_option_is_stored),
+      cmocka_unit_test(short_names_are_the_long_ones),
+      cmocka_unit_test(help_and_version_are_told_apart),
+      cmocka_unit_test(a_bad_value_is_named_with_what_is_allowed),
+      cmocka_unit_test(a_name_too_long_for_a_file_is_refused),
+      cmocka_unit_test(wrong_usage_is_named),
+      cmocka_unit_test(the_command_line_wins_wherever_config_stands),
+      cmocka_unit_test(a_file_may_be_written_freely),
+      cmocka_unit_test(a_bad_file_is_named_with_its_line),
+      cmocka_unit_test(a_line_too_long_is_refused),
+      cmocka_unit_test(a_file_that_cannot_be_read_is_named),
+      cmocka_unit_test(mnist_conf_is_the_defaults),
+      cmocka_unit_test(literature_conf_is_plain_descent),
+      cmocka_unit_test(configs_explain_each_key),
+      cmocka_unit_test(help_lists_every_row),
+      cmocka_unit_test(fusions_are_in_the_engine_s_order),
+  };
+  return cmocka_run_group_tests_name("options", tests, make_folder, remove_folder);
+}
