@@ -4,36 +4,42 @@
 SETUP    ?= 1                 # 0: install nothing, look for nothing
 SANITIZE ?= 0                 # 1: AddressSanitizer and UBSan, CPU only; thread: ThreadSanitizer
 CUDA     ?= auto              # 0: build without CUDA even where nvcc is found
-EPOCHS   ?= 10
-BATCH    ?= 64
+EPOCHS   ?= 10                # of make run
+BATCH    ?= 64                # of make run
 
 SETUP := $(strip $(SETUP))
 SANITIZE := $(strip $(SANITIZE))
 CUDA := $(strip $(CUDA))
+EPOCHS := $(strip $(EPOCHS))
+BATCH := $(strip $(BATCH))
 
 # ---- compilers ---------------------------------------------------------------------------
-NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc \
-          /opt/cuda/bin/nvcc /usr/lib/nvidia-cuda-toolkit/bin/nvcc))
 ifneq ($(SANITIZE),0)
 CUDA := 0
 endif
 ifeq ($(CUDA),0)
-NVCC :=
+override NVCC :=
+else ifeq ($(origin NVCC),undefined)
+NVCC := $(shell scripts/setup.sh --nvcc)
 endif
 
 VERSION := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Werror
 CFLAGS ?= -O3 -g
-C_FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(CFLAGS) $(WARNINGS) -fopenmp -MMD -MP -Isrc \
-           -DMLP_TRAIN_VERSION='"$(VERSION)"'
+LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc
+C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) -fopenmp -MMD -MP
 LIBRARIES := -lcsv -linih -lm -lpthread
 BUILD := build
+# The programs' folder
+PLACE := .
 
 ifeq ($(SANITIZE),1)
 BUILD := build/sanitize
+PLACE := $(BUILD)
 C_FLAGS += -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 else ifeq ($(SANITIZE),thread)
 BUILD := build/thread
+PLACE := $(BUILD)
 C_FLAGS += -O1 -fsanitize=thread
 endif
 
@@ -48,7 +54,7 @@ endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               -Xcompiler -Wall,-Wextra -Werror all-warnings
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
-C_FLAGS += -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
+LANGUAGE += -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
 endif
 
 # ---- what there is -----------------------------------------------------------------------
@@ -62,43 +68,118 @@ KERNELS  := $(wildcard kernels/*.cu)
 endif
 SOURCES  := $(filter-out $(MAINS) src/mlp_%.c $(LEFT_OUT),$(wildcard src/*.c))
 OBJECTS  := $(SOURCES:src/%.c=$(BUILD)/%.o) $(KERNELS:kernels/%.cu=$(BUILD)/kernels/%.o)
+ifeq ($(SANITIZE),thread)
+OBJECTS  += $(BUILD)/tests/tsan_openmp.o
+LDFLAGS  += -Wl,--wrap=GOMP_parallel
+endif
+TEST_HELP := $(BUILD)/tests/reference.o $(BUILD)/tests/process.o
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 
-.PHONY: all run test gpu-check data setup format lint clean print-sources help
+.PHONY: all tests run test gpu-check data setup format lint clean print-sources help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(PROGRAMS)            ## build the programs
+all: $(PROGRAMS:%=$(PLACE)/%) ## build the programs
+	@:
 
-ifeq ($(SANITIZE),0)
-$(PROGRAMS): mlp-%: $(BUILD)/mlp_%.o $(OBJECTS)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
-else
-$(PROGRAMS): mlp-%: $(BUILD)/mlp-%
-$(BUILD)/mlp-%: $(BUILD)/mlp_%.o $(OBJECTS)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(LIBRARIES)
+tests: $(TESTS)             ## build the tests
+	@:
+
+# The targets that a user types set up the machine before anything is compiled, then build on
+# every core unless told otherwise.
+MAKEFLAGS += --no-print-directory
+BUILD_ON_EVERY_CORE = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) SETUP=0
+
+run: setup                  ## set up, build, get MNIST (or draw digits), train
+	@$(BUILD_ON_EVERY_CORE) all
+	@train='$(PLACE)/mlp-train --epochs $(EPOCHS) --batch $(BATCH)'; \
+	if ! scripts/download_mnist.sh; then \
+	  echo 'MNIST cannot be had (the reason is above): training on drawn digits instead.'; \
+	  [ -f data/digits_train.csv ] && [ -f data/digits_test.csv ] || $(PLACE)/mlp-digits || exit; \
+	  train="$$train --train data/digits_train.csv --test data/digits_test.csv"; \
+	fi; \
+	echo "$$train"; $$train
+
+test: setup                 ## set up, build, run every test that this machine can run
+	@$(BUILD_ON_EVERY_CORE) all tests
+	@scripts/run_tests.sh $(TESTS)
+
+data:                       ## get MNIST as data/mnist_train.csv and data/mnist_test.csv
+	@scripts/download_mnist.sh
+
+setup:                      ## look for what is needed, install what is missing
+ifneq ($(SETUP),0)
+	@NVCC='$(NVCC)' scripts/setup.sh
 endif
 
-$(BUILD)/test_%: $(BUILD)/tests/test_%.o $(BUILD)/tests/reference.o $(OBJECTS)
+# ---- how things are made -----------------------------------------------------------------
+# Other compilers or flags than last time: everything is made anew.
+FLAGS := $(strip $(CC) $(C_FLAGS) $(NVCC) $(NVCC_FLAGS))
+ifneq ($(FLAGS),$(file <$(BUILD)/flags))
+$(shell mkdir -p $(BUILD))
+$(file >$(BUILD)/flags,$(FLAGS))
+endif
+
+$(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/mlp_%.o $(OBJECTS)
+	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
+
+$(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_HELP) $(OBJECTS)
 	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(if $(NVCC),-L$(CUDA_HOME)/lib64 -lcublas) \
 	  $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
 
-$(BUILD)/%.o: src/%.c
+$(BUILD)/test_program: | $(PLACE)/mlp-train
+$(BUILD)/test_digits: | $(PLACE)/mlp-digits
+
+$(BUILD)/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(C_FLAGS) -c $< -o $@
 
-$(BUILD)/tests/%.o: tests/%.c
+$(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(C_FLAGS) -Itests -c $< -o $@
+	$(CC) $(C_FLAGS) -Itests -DPROGRAM_FOLDER='"$(PLACE)"' -c $< -o $@
 
-$(BUILD)/kernels/%.o: kernels/%.cu
+# Drawn digits are the same everywhere only if nothing is fused.
+$(BUILD)/digits.o: C_FLAGS += -ffp-contract=off
+
+$(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
 
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)
 
+# ---- for those who change it ---------------------------------------------------------------
+C_FILES := $(wildcard src/*.[ch] tests/*.[ch])
+
+format:                     ## lay out C and CUDA files as .clang-format says
+	clang-format -i $(C_FILES) $(wildcard kernels/*.cu kernels/*.cuh kernels/*.h kernels/lab/*)
+
+# cppcheck takes every loop for one that may not run, those over layers and classes too; what it
+# then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
+# assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
+# has attributes that LLVM does not know.
+CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
+CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) -Itests \
+             -DPROGRAM_FOLDER='"."' -fopenmp -isystem build/lint
+
+lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell
+	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
+	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
+	shellcheck scripts/*.sh .ci/run
+	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
+	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests src tests
+	@mkdir -p build/lint
+	@sed 's/__malloc__ ([a-z_]*)/__malloc__/' "$$($(CC) -print-file-name=include/omp.h)" \
+	  >build/lint/omp.h
+	@echo 'clang-tidy src tests'
+	@printf '%s\n' $(filter-out $(LEFT_OUT),$(wildcard src/*.c)) | $(call CLANG_TIDY)
+	@printf '%s\n' $(wildcard tests/*.c) | $(call CLANG_TIDY,--checks=-clang-analyzer-*)
+
+print-sources:              ## the hash of the sources that gpu-check's record names
+	@find src kernels tests -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64
+
 clean:                      ## remove what was built (data/ stays)
 	rm -rf build $(PROGRAMS)
 
 help:                       ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F' *[?]= *| *# ' '/^[A-Z]+ +[?]=.*# / {printf "  %-17s %s\n", $$1 "=" $$2, $$3}' Makefile

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Writes data/mnist_train.csv and data/mnist_test.csv: a row a line, label first, then 784 pixels.
+# Does nothing where both are there and whole.
+#
+#   MNIST_SOURCE  a folder with the four IDX files, plain or .gz, to be used instead of the network
+#   DATA_DIR      another folder for the result  [data]
+#
+# Exit code 0, or 1 with the reason; a CSV file is never half written.
+set -euo pipefail
+
+data=${DATA_DIR:-data}
+mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist
+         https://storage.googleapis.com/cvdf-datasets/mnist)
+
+# The SHA-256 of each file, the IDX files uncompressed (LeCun, Cortes, Burges, 1998).
+declare -A digest=(
+  [train-images-idx3-ubyte]=ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db
+  [train-labels-idx1-ubyte]=65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5
+  [t10k-images-idx3-ubyte]=0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7
+  [t10k-labels-idx1-ubyte]=ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2
+  [mnist_train.csv]=fb60bc58af4dac3554e394af262b3184479833d3cc540ff8783f274b73492d5d
+  [mnist_test.csv]=51c292478d94ec3a01461bdfa82eb0885d262eb09e615679b2d69dedb6ad09e7
+)
+idx_files=(train-images-idx3-ubyte train-labels-idx1-ubyte
+           t10k-images-idx3-ubyte t10k-labels-idx1-ubyte)
+
+say() { echo "download_mnist: $*" >&2; }
+
+fail() {
+  say "$*"
+  exit 1
+}
+
+# is_whole FILE NAME: FILE has the content that belongs to NAME.
+is_whole() { [ -f "$1" ] && echo "${digest[$2]}  $1" | sha256sum --check --status 2>/dev/null; }
+
+# accept FILE NAME: makes $work/NAME of FILE, plain or gzipped, if that is the right content.
+accept() {
+  if ! gunzip -cf "$1" >"$work/$2"; then
+    say "could not unpack $1"
+  elif is_whole "$work/$2" "$2"; then
+    return 0
+  else
+    say "$1 is not the file of MNIST: its content has another SHA-256"
+  fi
+  rm "$work/$2"
+  return 1
+}
+
+take_from_folder() {
+  local name file
+  for name in "${idx_files[@]}"; do
+    file=$MNIST_SOURCE/$name
+    [ -f "$file" ] || file+=.gz
+    [ -f "$file" ] || fail "there is no $name and no $name.gz in MNIST_SOURCE=$MNIST_SOURCE"
+    accept "$file" "$name"
+  done
+}
+
+# get ADDRESS FILE: fetches one file. Gives up on a mirror that does not answer within 5 seconds
+# or stands still for 10.
+get() {
+  if command -v curl >/dev/null; then
+    curl -fsSL --connect-timeout 5 --speed-limit 1000 --speed-time 10 -o "$2" "$1"
+  else
+    wget -nv --tries=1 --dns-timeout=5 --connect-timeout=5 --read-timeout=10 -O "$2" "$1"
+  fi
+}
+
+# download_from MIRROR: fetches the files that no mirror before gave; the first failure ends it.
+download_from() {
+  local name
+  for name in "${idx_files[@]}"; do
+    [ ! -f "$work/$name" ] || continue
+    get "$1/$name.gz" "$work/$name.gz" || return
+    accept "$work/$name.gz" "$name" || return
+  done
+}
+
+download() {
+  local mirror
+  command -v curl wget >/dev/null || fail "needs curl or wget: sudo apt-get install curl"
+  for mirror in "${mirrors[@]}"; do
+    download_from "$mirror" && return
+    say "no MNIST from $mirror (the reason is above)"
+  done
+  fail "no mirror gave MNIST. Without internet: put ${idx_files[*]/%/.gz} into a folder and" \
+    "set MNIST_SOURCE to it, or train on what ./mlp-digits draws"
+}
+
+# write_csv SET NAME: od prints a picture a line, "   0  12 255", tr makes ",0,12,255" of it, and
+# paste puts the label before.
+write_csv() {
+  paste -d '' <(od -An -v -tu1 -w1 -j8 "$work/$1-labels-idx1-ubyte" | tr -d ' ') \
+              <(od -An -v -tu1 -w784 -j16 "$work/$1-images-idx3-ubyte" | tr -s ' ' ,) \
+    >"$work/$2" || fail "cannot write to $work/$2"
+  is_whole "$work/$2" "$2" || fail "$2 came out wrong: is $data full?"
+}
+
+if is_whole "$data/mnist_train.csv" mnist_train.csv &&
+   is_whole "$data/mnist_test.csv" mnist_test.csv; then
+  exit
+fi
+
+work=$(mktemp -d "$data/.mnist.XXXXXX") ||
+  fail "cannot write to the folder $data: make it writable or set DATA_DIR to another"
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+if [ -n "${MNIST_SOURCE-}" ]; then take_from_folder; else download; fi
+write_csv train mnist_train.csv
+write_csv t10k mnist_test.csv
+mv "$work"/mnist_*.csv "$data"
+echo "download_mnist: wrote $data/mnist_train.csv and $data/mnist_test.csv"

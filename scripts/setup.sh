@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Looks for what the build needs and installs what is missing as Debian or Ubuntu packages; where
+# it may not, it prints the one command that does and exits with 1.
+#
+#   scripts/setup.sh          NVCC in the environment is believed, empty for a build without CUDA
+#   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
+set -euo pipefail
+
+has() { command -v "$1" >/dev/null; }
+
+find_nvcc() {
+  local nvcc
+  command -v nvcc && return
+  while read -r nvcc; do
+    if [ -x "$nvcc" ]; then
+      echo "$nvcc"
+      return
+    fi
+  done < <(printf '%s\n' /usr/local/cuda/bin/nvcc /opt/cuda/bin/nvcc \
+             /usr/lib/nvidia-cuda-toolkit/bin/nvcc
+           printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV)
+}
+
+has_header() { gcc -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
+
+# A whole program, because a compiler without its libraries still reads headers.
+has_openmp() { gcc -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null; }
+
+missing_packages() {
+  has make || echo make
+  has_openmp || printf '%s\n' gcc libc6-dev
+  [ -z "$nvcc" ] || has g++ || echo g++ # nvcc leaves the host's half of a file to it
+  has_header csv.h || echo libcsv-dev
+  has_header stb/stb_image.h || echo libstb-dev
+  has_header ini.h || echo libinih-dev
+  has_header cmocka.h || echo libcmocka-dev
+}
+
+if [ "${1-}" = --nvcc ]; then
+  find_nvcc
+  exit
+fi
+
+nvcc=${NVCC-$(find_nvcc)}
+mapfile -t packages < <(missing_packages)
+if [ ${#packages[@]} -gt 0 ]; then
+  # A machine this bare should be able to download MNIST, too.
+  has curl || has wget || packages+=(curl ca-certificates)
+  install=(apt-get install -y --no-install-recommends "${packages[@]}")
+  as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+  if has apt-get && "${as_root[@]}" true 2>/dev/null; then
+    echo "setup: installing ${packages[*]}"
+    "${as_root[@]}" apt-get update -qq || true # the lists that are there may do
+    if "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq >/dev/null; then
+      packages=()
+    fi
+  fi
+fi
+if [ ${#packages[@]} -gt 0 ]; then
+  echo "setup: ${packages[*]} missing. On Debian or Ubuntu run:" >&2
+  echo "  sudo ${install[*]}" >&2
+  exit 1
+fi
+
+if [ -n "$nvcc" ]; then
+  echo "setup: everything is there, CUDA through $nvcc"
+else
+  echo "setup: everything is there but nvcc, so the build is CPU-only"
+fi
