@@ -170,6 +170,19 @@ typedef struct {
    with cudaErrorCooperativeLaunchTooLarge, never started. */
 cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream);
 
+/* ---- what a GPU can do at most, for mlp-bench (ceilings.cu) ------------------------------------ */
+
+/* A kernel that does nothing. */
+cudaError_t launch_nothing(int blocks, int threads, cudaStream_t stream);
+/* A kernel that crosses `count` barriers of the whole grid, `blocks` blocks of 256 threads; one
+   that cannot be resident at once is refused. */
+cudaError_t launch_barriers(int blocks, int count, cudaStream_t stream);
+/* Two blocks pass a packet of 16 bytes to and fro. d_mail: PING_PONG_BYTES, zero before the first
+   launch; stamps first_stamp (above 0) to first_stamp + 2 round_trips - 1 must be new to it. */
+enum { PING_PONG_BYTES = 8192 };
+cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips,
+                             cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif
