@@ -7,20 +7,43 @@
 namespace {
 
 struct ReluMask {
+  using Held = bool;
   const float *d_a; /* (rows, in), the layer's input as the forward pass left it */
   float *d_dx;
   int in;
-  __device__ void operator()(int row, int column, float value) const {
-    const size_t i = (size_t)row * in + column;
-    d_dx[i] = d_a[i] > 0.0f ? value : 0.0f;
+  __device__ Held hold(int row, int column) const {
+    return d_a[(size_t)row * in + column] > 0.0f;
+  }
+  __device__ void operator()(int row, int column, float value, Held passes) const {
+    d_dx[(size_t)row * in + column] = passes ? value : 0.0f;
   }
 };
 
 /* A block a tile of dX (rows, in); the sum runs over the layer's outputs. */
-template <class Shape>
-__global__ void __launch_bounds__(Shape::THREADS)
-    backward_kernel(MatrixAlongK dz, MatrixAcross w, ReluMask dx) {
-  tile_product<Shape>(dz, w, dz.rows, w.columns, w.rows, dx);
+template <class Gradient, class Weights>
+__global__ void __launch_bounds__(SmallTile::THREADS, 2)
+    backward_small(Gradient dz, Weights w, ReluMask dx) {
+  small_tile(dz, w, dz.rows, w.columns, w.rows, dx);
+}
+
+template <class Gradient, class Weights>
+__global__ void __launch_bounds__(LargeTile::THREADS, 2)
+    backward_large(Gradient dz, Weights w, ReluMask dx) {
+  large_tile<LargeTile>(dz, w, dz.rows, w.columns, 0, w.rows, dx);
+}
+
+template <bool ALONG_VECTOR, bool ACROSS_VECTOR>
+cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, int rows, int out,
+                     cudaStream_t stream) {
+  using Gradient = Matrix<ALONG, ALONG_VECTOR>;
+  using Weights = Matrix<ACROSS, ACROSS_VECTOR>;
+  const Gradient dz = {d_dz, rows, out, false};
+  const Weights w = {d_w, out, dx.in, false};
+  if (enough_tiles<LargeTile>(rows, dx.in))
+    return launch_early(backward_large<Gradient, Weights>, tile_grid<LargeTile>(rows, dx.in),
+                        LargeTile::THREADS, stream, dz, w, dx);
+  return launch_early(backward_small<Gradient, Weights>, tile_grid<SmallTile>(rows, dx.in),
+                      SmallTile::THREADS, stream, dz, w, dx);
 }
 
 } // namespace
@@ -29,14 +52,8 @@ cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_
                             int rows, int in, int out, cudaStream_t stream) {
   if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in))
     return cudaErrorInvalidValue;
-  const MatrixAlongK dz = {d_dz, rows, out};
-  const MatrixAcross w = {d_w, out, in, false};
   const ReluMask dx = {d_a, d_dx, in};
-  if (enough_large_tiles(rows, in))
-    backward_kernel<LargeTile>
-        <<<tile_grid<LargeTile>(rows, in), LargeTile::THREADS, 0, stream>>>(dz, w, dx);
-  else
-    backward_kernel<SmallTile>
-        <<<tile_grid<SmallTile>(rows, in), SmallTile::THREADS, 0, stream>>>(dz, w, dx);
-  return launched();
+  const auto run = out % 4 == 0 ? (in % 4 == 0 ? backward<true, true> : backward<true, false>)
+                                : (in % 4 == 0 ? backward<false, true> : backward<false, false>);
+  return run(d_dz, d_w, dx, rows, out, stream);
 }

@@ -13,6 +13,32 @@ static inline cudaError_t launched() {
   return cudaGetLastError();
 }
 
+/* Launches a kernel that may start while the one before it in the stream still runs (programmatic
+   dependent launch, compute capability 9.0). Such a kernel calls await_kernel_before() before it
+   touches what that one wrote or reads. Elsewhere it is an ordinary launch. */
+template <class... Parameters, class... Arguments>
+cudaError_t launch_early(void (*kernel)(Parameters...), dim3 grid, int threads,
+                         cudaStream_t stream, const Arguments &...arguments) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+  return status == cudaSuccess ? launched() : status;
+}
+
+__device__ inline void await_kernel_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); /* the next one may come too */
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 static inline unsigned blocks_for(size_t count, unsigned per_block) {
   return (unsigned)((count + per_block - 1) / per_block);
 }

@@ -62,7 +62,7 @@ cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips
                              cudaStream_t stream) {
   if (!d_mail || first_stamp == 0 || round_trips < 0) return cudaErrorInvalidValue;
   void *arguments[] = {&d_mail, &first_stamp, &round_trips};
-  const cudaError_t status = cudaLaunchCooperativeKernel(
-      (const void *)ping_pong, dim3(2), dim3(1), arguments, 0, stream);
+  const cudaError_t status =
+      cudaLaunchCooperativeKernel((const void *)ping_pong, dim3(2), dim3(1), arguments, 0, stream);
   return status == cudaSuccess ? launched() : status;
 }

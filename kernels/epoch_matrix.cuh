@@ -39,15 +39,6 @@ __device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job, c
   }
 }
 
-/* Four pixels of `word` as bf16: 2^23 + pixel is a float32 whose last byte is the pixel. */
-__device__ inline uint2 pixels_to_bf16(uint32_t word) {
-  float f[4];
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-    f[i] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7440 + i)) - 8388608.0f;
-  return {pack_bf16(f[0], f[1]), pack_bf16(f[2], f[3])};
-}
-
 /* The bytes of 16 inputs from `input` on, with the bias's pixel and zeros where the row ends. */
 __device__ inline uint4 end_of_row(uint4 bytes, int input, int inputs) {
   uint32_t word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
@@ -87,6 +78,12 @@ __device__ void fetch_pixels(const EpochPlan &plan, const EpochJob &job, const P
   }
 }
 
+/* Where neuron n of the tile stands in a row of partial sums: three to four floats, so that a
+   packet's three are one load. */
+__device__ inline int slot_of(int n) {
+  return n / 3 * 4 + n % 3;
+}
+
 /* This warp's part of Z1 transposed, (neurons, rows), on the tensor cores, to shared memory. */
 __device__ void multiply_w1(const Weights &weights, float (*partial)[PARTIAL_PITCH],
                             const __nv_bfloat16 (*x)[X_PITCH]) {
@@ -112,7 +109,8 @@ __device__ void multiply_w1(const Weights &weights, float (*partial)[PARTIAL_PIT
 #pragma unroll
   for (int n = 0; n < ROWS / 8; n++)
 #pragma unroll
-    for (int e = 0; e < 4; e++) partial[8 * n + 2 * t + e % 2][g + e / 2 * 8] = z[n][e];
+    for (int e = 0; e < 4; e++)
+      if (g + e / 2 * 8 < TILE) partial[8 * n + 2 * t + e % 2][slot_of(g + e / 2 * 8)] = z[n][e];
 }
 
 /* Adds the warps' parts and mails the tile's Z1 to the owners of the rows: a packet a thread. */
@@ -120,9 +118,10 @@ __device__ void send_z1(const EpochPlan &plan, const Place &at, const Shared &s,
   const int row = threadIdx.x / TILE_PACKETS, packet = threadIdx.x % TILE_PACKETS;
   float z[3] = {};
 #pragma unroll
-  for (int warp = 0; warp < MATRIX_WARPS; warp++)
-#pragma unroll
-    for (int e = 0; e < 3; e++) z[e] += s.partial[warp][row][3 * packet + e];
+  for (int warp = 0; warp < MATRIX_WARPS; warp++) {
+    const float4 part = *reinterpret_cast<const float4 *>(&s.partial[warp][row][4 * packet]);
+    z[0] += part.x, z[1] += part.y, z[2] += part.z;
+  }
   send(at.z1 + (row * plan.splits + at.split) * at.neuron_packets + at.tile * TILE_PACKETS +
            packet,
        z[0] * PIXEL_SCALE, z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);

@@ -44,7 +44,7 @@ static_assert(MATRIX_THREADS == ROWS * TILE_PACKETS, "a thread sends and receive
 
 constexpr int X_PITCH = 16 * MATRIX_WARPS + 8; /* bf16; 16 bytes an odd number of times: no bank
                                                   conflicts for ldmatrix */
-constexpr int PARTIAL_PITCH = 20;              /* floats: lanes (row 2 t, neuron g) hit 32 banks */
+constexpr int PARTIAL_PITCH = 4 * TILE_PACKETS; /* floats: a packet's three and a gap */
 constexpr int DZ_PITCH = 24;                   /* bf16, as X_PITCH */
 constexpr int W3_PITCH = 2 * 80;               /* floats; 80 lanes a row read two values each */
 constexpr int DA1_PITCH = 72;                  /* floats: four rows' eights in different banks */
@@ -90,7 +90,7 @@ struct Shared {
   Place place; /* here and not in thirty registers of every thread */
   /* matrix team */
   alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH];    /* pixels, this step's and the next one's */
-  float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */
+  alignas(16) float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */
   alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH]; /* thirds of the tile's dZ1 */
   /* row team, owner of rows */
   float w3[MAX_CLASSES][W3_PITCH], b3[MAX_CLASSES];

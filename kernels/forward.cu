@@ -1,39 +1,60 @@
 /* Forward through one layer: Y = relu(X W^T + b), product, bias and ReLU in one kernel.
 
    Fused, the pre-activation never leaves registers: `none` writes and reads it twice more, 8
-   bytes a value each time. The first layer reads its pixels as bytes, a quarter of float32, and
-   scales them as they enter shared memory. */
+   bytes a value each time. The first layer reads its pixels as bytes, a quarter of float32. */
 #include "tile.cuh"
 
 namespace {
 
 struct BiasRelu {
+  using Held = float;
   const float *d_b;
   float *d_y;
   int out;
   bool relu;
-  __device__ void operator()(int row, int column, float value) const {
-    value += d_b[column];
+  __device__ Held hold(int, int column) const {
+    return d_b[column];
+  }
+  __device__ void operator()(int row, int column, float value, Held bias) const {
+    value += bias;
     d_y[(size_t)row * out + column] = relu ? fmaxf(value, 0.0f) : value;
   }
 };
 
-/* A block a tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, does in * ROWS * COLUMNS
-   multiply-adds, writes each value of Y once. */
-template <class Shape, class Input>
-__global__ void __launch_bounds__(Shape::THREADS)
-    forward_kernel(Input x, const float *d_w, BiasRelu y, int rows, int in) {
-  tile_product<Shape>(x, MatrixAlongK{d_w, y.out, in}, rows, y.out, in, y);
+/* A block a tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes each of Y once. */
+template <class Input, class Weights>
+__global__ void __launch_bounds__(SmallTile::THREADS, 2)
+    forward_small(Input x, Weights w, BiasRelu y, int rows) {
+  small_tile(x, w, rows, y.out, w.columns, y);
 }
 
-template <class Input>
-void forward(Input x, const float *d_w, BiasRelu y, int rows, int in, cudaStream_t stream) {
-  if (enough_large_tiles(rows, y.out))
-    forward_kernel<LargeTile>
-        <<<tile_grid<LargeTile>(rows, y.out), LargeTile::THREADS, 0, stream>>>(x, d_w, y, rows, in);
-  else
-    forward_kernel<SmallTile>
-        <<<tile_grid<SmallTile>(rows, y.out), SmallTile::THREADS, 0, stream>>>(x, d_w, y, rows, in);
+template <class Shape, class Input, class Weights>
+__global__ void __launch_bounds__(Shape::THREADS, 2)
+    forward_large(Input x, Weights w, BiasRelu y, int rows) {
+  large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y);
+}
+
+template <bool VECTOR, class Shape, class Input>
+cudaError_t forward(Input x, const float *d_w, const BiasRelu &y, int rows, int in,
+                    cudaStream_t stream) {
+  const Matrix<ALONG, VECTOR> w = {d_w, y.out, in, false};
+  if (enough_tiles<Shape>(rows, y.out))
+    return launch_early(forward_large<Shape, Input, Matrix<ALONG, VECTOR>>,
+                        tile_grid<Shape>(rows, y.out), Shape::THREADS, stream, x, w, y, rows);
+  return launch_early(forward_small<Input, Matrix<ALONG, VECTOR>>,
+                      tile_grid<SmallTile>(rows, y.out), SmallTile::THREADS, stream, x, w, y,
+                      rows);
+}
+
+template <bool VECTOR>
+cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y, int in,
+                    cudaStream_t stream) {
+  const int rows = input.batch.rows;
+  if (input.d_x)
+    return forward<VECTOR, LargeTile>(Matrix<ALONG, VECTOR>{input.d_x, rows, in, false}, d_w, y,
+                                      rows, in, stream);
+  return forward<VECTOR, PixelTile>(Pixels<ALONG>{input.batch, in, false, 0, 0}, d_w, y, rows, in,
+                                    stream);
 }
 
 } // namespace
@@ -43,11 +64,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
   const int rows = input.batch.rows;
   if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out)) return cudaErrorInvalidValue;
   const BiasRelu y = {d_b, d_y, out, relu != 0};
-  if (input.d_x) {
-    forward(MatrixAlongK{input.d_x, rows, in}, d_w, y, rows, in, stream);
-  } else {
-    if (!valid_batch(input.batch)) return cudaErrorInvalidValue;
-    forward(Pixels<true>{input.batch, in, false}, d_w, y, rows, in, stream);
-  }
-  return launched();
+  if (!input.d_x && !valid_batch(input.batch)) return cudaErrorInvalidValue;
+  return in % 4 == 0 ? forward<true>(input, d_w, y, in, stream)
+                     : forward<false>(input, d_w, y, in, stream);
 }

@@ -122,10 +122,12 @@ cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int c
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
                             int rows, int in, int out, cudaStream_t stream);
 /* W, b and their momenta d_vw, d_vb, updated by the gradient d_dz^T x, which itself is never
-   written; weight decay spares b. update.cu */
+   written; weight decay spares b. d_work: update_work_bytes() bytes, zero before the first use,
+   of one stream's updates at a time. update.cu */
+size_t update_work_bytes(void);
 cudaError_t launch_gradient_update(LayerInput input, UpdateRule rule, const float *d_dz,
                                    float *d_w, float *d_b, float *d_vw, float *d_vb, int in,
-                                   int out, cudaStream_t stream);
+                                   int out, void *d_work, cudaStream_t stream);
 
 /* ---- fusion level `epoch`: one kernel for all the steps of a range (epoch.cu) ---------------- */
 

@@ -1,5 +1,6 @@
 /* Bookkeeping between steps: the epoch's order, the step's position, the sums of the results.
-   Tiny kernels, so that nothing of it goes through the host. */
+   Tiny kernels, so that nothing of it goes through the host. What they write is read by kernels
+   that start early (batch.cuh) before they wait, so it is fenced. */
 #include "batch.cuh"
 #include "random.h"
 
@@ -10,14 +11,17 @@ __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t row
                              uint64_t key) {
   const uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
   if (p < rows) d_order[p] = first_row + (shuffled ? random_permute(p, rows, key) : p);
+  __threadfence();
 }
 
 __global__ void begin_kernel(StepState *d_state, StepState state) {
   *d_state = state;
+  __threadfence();
 }
 
 __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
   d_state->position += positions;
+  __threadfence();
 }
 
 constexpr int SUM_THREADS = 1024; /* one block: the order of the additions is then fixed */

@@ -37,6 +37,15 @@ __device__ inline Thirds split(float first, float second) {
   return t;
 }
 
+/* Four pixels of `word` as bf16: 2^23 + pixel is a float32 whose last byte is the pixel. */
+__device__ inline uint2 pixels_to_bf16(uint32_t word) {
+  float f[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    f[i] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7440 + i)) - 8388608.0f;
+  return {pack_bf16(f[0], f[1]), pack_bf16(f[2], f[3])};
+}
+
 /* d (16 x 8) += a (16 x 16) b (16 x 8). Lane 4 g + t holds of d rows g, g + 8 and columns 2 t,
    2 t + 1: d[0], d[1] and d[2], d[3]. */
 __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {

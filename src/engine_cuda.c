@@ -41,10 +41,9 @@ typedef struct {
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
 
   cudaGraphExec_t one_step, many_steps;  /* level step */
-  cudaStream_t side;                     /* level step: where updates run beside the backward pass */
-  cudaEvent_t forked, joined;
   EpochPlan plan;                        /* level epoch */
   void *d_mail;
+  void *d_work;                          /* of the gradient updates */
   uint32_t stamp;
 } CudaEngine;
 
@@ -143,7 +142,7 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
       TRY(launch_backward(e->d_delta[l + 1], d_p + w, e->d_activation[l], e->d_delta[l],
                           batch.rows, in, out, e->compute));
     TRY(launch_gradient_update(input_of(e, batch, l), update_rule(e), e->d_delta[l + 1], d_p + w,
-                               d_p + b, d_v + w, d_v + b, in, out, e->compute));
+                               d_p + b, d_v + w, d_v + b, in, out, e->d_work, e->compute));
   }
   return cudaSuccess;
 }
@@ -402,11 +401,9 @@ static void cuda_close(Engine *engine) {
     cudaFree(e->d_delta[l]);
   }
   cudaFree(e->d_mail);
+  cudaFree(e->d_work);
   if (e->one_step) cudaGraphExecDestroy(e->one_step);
   if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
-  if (e->forked) cudaEventDestroy(e->forked);
-  if (e->joined) cudaEventDestroy(e->joined);
-  if (e->side) cudaStreamDestroy(e->side);
   if (e->copy) cudaStreamDestroy(e->copy);
   if (e->compute) cudaStreamDestroy(e->compute);
   free(e);
@@ -466,6 +463,9 @@ static bool allocate_network(CudaEngine *e, Error *error) {
       (!device_array(&e->d_gradient, n->floats, sizeof(float), error) ||
        !device_array(&e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
        !device_array(&e->d_z, rows * widest, sizeof(float), error)))
+    return false;
+  if (!device_array(&e->d_work, update_work_bytes(), 1, error) ||
+      failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
     return false;
   if (c->fusion == FUSION_EPOCH) {
     e->stamp = 1;
