@@ -8,6 +8,7 @@ namespace {
 
 struct ReluMask {
   using Held = bool;
+  using HeldSegment = Floats;
   const float *d_a; /* (rows, in), the layer's input as the forward pass left it */
   float *d_dx;
   int in;
@@ -17,11 +18,20 @@ struct ReluMask {
   __device__ void operator()(int row, int column, float value, Held passes) const {
     d_dx[(size_t)row * in + column] = passes ? value : 0.0f;
   }
+  __device__ HeldSegment hold_segment(int row, int column) const {
+    return load_segment(d_a + (size_t)row * in + column, in - column, in % 4 == 0);
+  }
+  __device__ void store_segment(int row, int column, Floats value, const HeldSegment &a) const {
+#pragma unroll
+    for (int e = 0; e < SEGMENT; e++)
+      if (a.value[e] <= 0.0f) value.value[e] = 0.0f;
+    ::store_segment(d_dx + (size_t)row * in + column, value, in - column, in % 4 == 0);
+  }
 };
 
 /* A block a tile of dX (rows, in); the sum runs over the layer's outputs. */
 template <class Gradient, class Weights>
-__global__ void __launch_bounds__(SmallTile::THREADS, 2)
+__global__ void __launch_bounds__(SmallTile::THREADS)
     backward_small(Gradient dz, Weights w, ReluMask dx) {
   small_tile(dz, w, dz.rows, w.columns, w.rows, dx);
 }
@@ -29,7 +39,9 @@ __global__ void __launch_bounds__(SmallTile::THREADS, 2)
 template <class Gradient, class Weights>
 __global__ void __launch_bounds__(LargeTile::THREADS, 2)
     backward_large(Gradient dz, Weights w, ReluMask dx) {
-  large_tile<LargeTile>(dz, w, dz.rows, w.columns, 0, w.rows, dx);
+  __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<LargeTile, Gradient, Weights>];
+  large_tile<LargeTile>(dz, w, dz.rows, w.columns, 0, w.rows, dx, blockIdx.y, blockIdx.x,
+                        reinterpret_cast<__nv_bfloat16 *>(shared));
 }
 
 template <bool ALONG_VECTOR, bool ACROSS_VECTOR>

@@ -8,6 +8,7 @@ namespace {
 
 struct BiasRelu {
   using Held = float;
+  using HeldSegment = Floats;
   const float *d_b;
   float *d_y;
   int out;
@@ -16,14 +17,24 @@ struct BiasRelu {
     return d_b[column];
   }
   __device__ void operator()(int row, int column, float value, Held bias) const {
-    value += bias;
-    d_y[(size_t)row * out + column] = relu ? fmaxf(value, 0.0f) : value;
+    d_y[(size_t)row * out + column] = finish(value, bias);
+  }
+  __device__ HeldSegment hold_segment(int, int column) const {
+    return load_segment(d_b + column, out - column, true);
+  }
+  __device__ void store_segment(int row, int column, Floats value, const HeldSegment &bias) const {
+#pragma unroll
+    for (int e = 0; e < SEGMENT; e++) value.value[e] = finish(value.value[e], bias.value[e]);
+    ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
+  }
+  __device__ float finish(float value, float bias) const {
+    return relu ? fmaxf(value + bias, 0.0f) : value + bias;
   }
 };
 
 /* A block a tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes each of Y once. */
 template <class Input, class Weights>
-__global__ void __launch_bounds__(SmallTile::THREADS, 2)
+__global__ void __launch_bounds__(SmallTile::THREADS)
     forward_small(Input x, Weights w, BiasRelu y, int rows) {
   small_tile(x, w, rows, y.out, w.columns, y);
 }
@@ -31,7 +42,9 @@ __global__ void __launch_bounds__(SmallTile::THREADS, 2)
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     forward_large(Input x, Weights w, BiasRelu y, int rows) {
-  large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y);
+  __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Input, Weights>];
+  large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y, blockIdx.y, blockIdx.x,
+                    reinterpret_cast<__nv_bfloat16 *>(shared));
 }
 
 template <bool VECTOR, class Shape, class Input>

@@ -121,13 +121,21 @@ cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int c
 /* d_dx (rows, in) = (d_dz (rows, out) W) masked by d_a (rows, in) > 0. backward.cu */
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
                             int rows, int in, int out, cudaStream_t stream);
-/* W, b and their momenta d_vw, d_vb, updated by the gradient d_dz^T x, which itself is never
-   written; weight decay spares b. d_work: update_work_bytes() bytes, zero before the first use,
-   of one stream's updates at a time. update.cu */
+/* One layer to be updated: W, b and their momenta d_vw, d_vb by the gradient d_dz^T x, which
+   itself is never written; weight decay spares b. d_x (rows, in), NULL for the batch's pixels. */
+typedef struct {
+  const float *d_x, *d_dz;
+  float *d_w, *d_b, *d_vw, *d_vb;
+  int in, out;
+} LayerUpdate;
+
+enum { MAX_UPDATES = 8 };
+
+/* Updates `count` layers at once, in any order. d_work: update_work_bytes() bytes, zero before
+   the first use, of one stream's updates at a time. update.cu */
 size_t update_work_bytes(void);
-cudaError_t launch_gradient_update(LayerInput input, UpdateRule rule, const float *d_dz,
-                                   float *d_w, float *d_b, float *d_vw, float *d_vb, int in,
-                                   int out, void *d_work, cudaStream_t stream);
+cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *layers, int count,
+                           void *d_work, cudaStream_t stream);
 
 /* ---- fusion level `epoch`: one kernel for all the steps of a range (epoch.cu) ---------------- */
 

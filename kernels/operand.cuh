@@ -3,10 +3,11 @@
    A product is C (M, N) = the sum over k of A(i, k) B(j, k). An operand names element (i, k): i a
    row of C for A, a column for B. It is made of lines in memory, each a row i (ALONG_K) or one k. Outside its matrix an operand is 0, so no shape needs to divide
    anything. THIRDS says in how many bf16 numbers a value is exact: a pixel in one, a float32 in
-   three (thirds.cuh); SCALE what the finished sum is to be multiplied with.
+   three (thirds.cuh); SCALE what the finished sum is to be multiplied with; CONSTANT that no kernel
+   of a step writes it, so that it may be read before the kernel before has ended.
 
-   Loads are never inside a branch: an address outside is moved inside and the value replaced by 0,
-   so that a thread's loads are all under way before it waits for the first. VECTOR says that the
+   A load never waits: an address outside is moved inside, and mend() replaces the value by 0 when
+   it is used, so that a thread's loads are all under way before it waits for the first. VECTOR says that the
    matrix's columns are a multiple of 4, so that neighbours can be one load. */
 #ifndef OPERAND_CUH
 #define OPERAND_CUH
@@ -34,6 +35,7 @@ template <Reading AS, bool VECTOR> struct Matrix {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int THIRDS = 3;
   static constexpr float SCALE = 1.0f;
+  static constexpr bool CONSTANT = false;
   const float *data;
   int rows, columns;
   bool one;
@@ -51,21 +53,24 @@ template <Reading AS, bool VECTOR> struct Matrix {
     Raw<COUNT> raw;
     if constexpr (VECTOR) {
       load_vector(p + min(at, columns - COUNT), raw.value);
-      if (row >= rows || at >= columns)
-#pragma unroll
-        for (int e = 0; e < COUNT; e++) raw.value[e] = 0.0f;
     } else {
 #pragma unroll
-      for (int e = 0; e < COUNT; e++) {
-        const float v = p[min(at + e, columns - 1)];
-        raw.value[e] = row >= rows || at + e >= columns ? 0.0f : v;
-      }
+      for (int e = 0; e < COUNT; e++) raw.value[e] = p[min(at + e, columns - 1)];
     }
-    if (one && row < rows)
-#pragma unroll
-      for (int e = 0; e < COUNT; e++)
-        if (at + e == columns) raw.value[e] = 1.0f;
     return raw;
+  }
+  /* Whether lines first .. and places at .. along them are all inside, so that nothing needs to be
+     mended. */
+  __device__ bool inside(int first, int lines, int at, int length) const {
+    return first + lines <= rows && at + length <= columns;
+  }
+  /* What load brought, with 0 (and the one) where it was outside. */
+  template <int COUNT> __device__ void mend(Raw<COUNT> &raw, Line row, int at) const {
+#pragma unroll
+    for (int e = 0; e < COUNT; e++) {
+      if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
+      if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
+    }
   }
   /* Pairs of neighbours as packed thirds. */
   template <int COUNT>
@@ -84,6 +89,7 @@ template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int THIRDS = 1;
   static constexpr float SCALE = PIXEL_SCALE;
+  static constexpr bool CONSTANT = true;
   BatchView batch;
   int in;
   bool one;
@@ -108,15 +114,20 @@ template <Reading AS> struct Pixels {
   template <int COUNT> __device__ Raw<COUNT> load(Line line, int at) const {
     const uint8_t *p =
         batch.d_pixels + line.store_row * batch.stride + min(at, (int)batch.stride - COUNT);
-    uint32_t bytes = COUNT == 4 ? *reinterpret_cast<const uint32_t *>(p)
-                                : *reinterpret_cast<const uint16_t *>(p);
+    return {COUNT == 4 ? *reinterpret_cast<const uint32_t *>(p)
+                       : *reinterpret_cast<const uint16_t *>(p)};
+  }
+  __device__ bool inside(int first_line, int lines, int at, int length) const {
+    return first_line + lines <= batch.rows && at + length <= in;
+  }
+  template <int COUNT> __device__ void mend(Raw<COUNT> &raw, Line line, int at) const {
     if (at + COUNT > in)
 #pragma unroll
       for (int e = 0; e < COUNT; e++) {
-        if (at + e >= in) bytes &= ~(0xffu << 8 * e);
-        if (one && at + e == in) bytes |= 0xffu << 8 * e;
+        if (at + e >= in) raw.bytes &= ~(0xffu << 8 * e);
+        if (one && at + e == in) raw.bytes |= 0xffu << 8 * e;
       }
-    return {line.inside ? bytes : 0};
+    if (!line.inside) raw.bytes = 0;
   }
   template <int COUNT>
   static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[1][COUNT / 2]) {

@@ -2,8 +2,8 @@
 
    Each float32 is the sum of three bf16 numbers (thirds.cuh), so a product of two floats is nine
    products of bf16, of which the three smallest, below 2^-24 of the largest, are left out; a
-   pixel needs only three. What becomes of C is a Store: hold(i, j) fetches early what the result
-   will meet (bias, activation, weight), store(i, j, value, held) finishes. Forward, backward and
+   pixel needs only three. What becomes of C is a Store: hold fetches early what the result will meet
+   (bias, activation, weight), then the result is stored, a value or a segment of a row at a time. Forward, backward and
    weight gradient are so one product with different sources and ends.
 
    small_tile: a warp computes 16 x 16 of C straight out of the L2 cache, without a copy in shared
@@ -42,8 +42,6 @@ __device__ inline void multiply_thirds(float (&acc)[2][4], const uint32_t (&a)[T
    4 g + t. The order of the 16 k is free if A and B agree: lane t takes k + 4 t .. k + 4 t + 3.
    The order of the rows is free too: index_of(g, half) tells which row is slot g + 8 half. */
 template <class Operand> struct Fragment {
-  uint32_t words[Operand::THIRDS][4];
-
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
   }
@@ -58,15 +56,23 @@ template <class Operand> struct Fragment {
     for (int n = 0; n < LINES; n++)
       lines[n] = operand.line(Operand::ALONG_K ? first + g + 8 * n : k + 4 * t + n);
   }
-  /* Words in the tensor core's order: of A row halves run first, of B halves of k. */
-  template <bool IS_A>
-  __device__ void load(const Operand &operand, int first, int k, const Line (&lines)[LINES]) {
+  typename Operand::template Raw<COUNT> raw[LINES];
+  __device__ void fetch(const Operand &operand, int first, int k, const Line (&lines)[LINES]) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    typename Operand::template Raw<COUNT> raw[LINES];
 #pragma unroll
     for (int n = 0; n < LINES; n++)
       raw[n] = operand.template load<COUNT>(lines[n],
                                             Operand::ALONG_K ? k + 4 * t : first + 2 * g);
+  }
+  /* Words in the tensor core's order: of A row halves run first, of B halves of k. */
+  template <bool IS_A>
+  __device__ void split_into(const Operand &operand, int first, int k,
+                             const Line (&lines)[LINES], uint32_t (&words)[Operand::THIRDS][4]) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    if (!operand.inside(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
+#pragma unroll
+      for (int n = 0; n < LINES; n++)
+        operand.mend(raw[n], lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
     if constexpr (Operand::ALONG_K) {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
@@ -91,45 +97,59 @@ template <class Operand> struct Fragment {
   }
 };
 
-/* A batch of 64 through 300 neurons: 76 blocks of eight warps, each an eighth of the inputs. */
+/* A batch of 64 through 300 neurons: 76 blocks of 16 warps, each a sixteenth of the inputs. Kernels
+   this short are bound by how many instructions a warp runs one after the other: hence many warps
+   with few k-steps each. */
 struct SmallTile {
-  static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 8, THREADS = 32 * SLICES;
+  static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES;
 };
 
 /* The product of one block, called by all its threads; blockIdx.y, x: tile of rows, columns. */
 template <class A, class B, class Store>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Store &store) {
-  constexpr int SLICES = SmallTile::SLICES;
-  __shared__ float part[SLICES][16][17];
+  constexpr int STRIDE = 16 * SmallTile::SLICES;
+  __shared__ float part[SmallTile::SLICES][16][17];
   const int slice = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int i0 = blockIdx.y * SmallTile::ROWS, j0 = blockIdx.x * SmallTile::COLUMNS;
-  const int i = threadIdx.x / 16, j = threadIdx.x % 16; /* of the finished tile */
   a.begin();
   b.begin();
   typename Fragment<A>::Line lines_a[Fragment<A>::LINES];
   typename Fragment<B>::Line lines_b[Fragment<B>::LINES];
-  Fragment<A>::seek(a, i0, 0, lines_a);
+  Fragment<A> x;
+  Fragment<B> y;
+  int k = 16 * slice;
+  Fragment<A>::seek(a, i0, k, lines_a);
+  Fragment<B>::seek(b, j0, k, lines_b);
+  if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
   await_kernel_before();
-  const typename Store::Held held = store.hold(min(i0 + i, m - 1), min(j0 + j, n - 1));
+  if (!A::CONSTANT) x.fetch(a, i0, k, lines_a);
+  y.fetch(b, j0, k, lines_b);
   float acc[2][4] = {};
-#pragma unroll 4
-  for (int k = 16 * slice; k < depth; k += 16 * SLICES) {
-    Fragment<A> x;
-    Fragment<B> y;
-    Fragment<B>::seek(b, j0, k, lines_b);
-    x.template load<true>(a, i0, k, lines_a);
-    y.template load<false>(b, j0, k, lines_b);
-    multiply_thirds(acc, x.words, y.words);
+#pragma unroll 1
+  for (; k < depth; k += STRIDE) {
+    uint32_t thirds_a[A::THIRDS][4], thirds_b[B::THIRDS][4];
+    x.template split_into<true>(a, i0, k, lines_a, thirds_a);
+    y.template split_into<false>(b, j0, k, lines_b, thirds_b);
+    if (k + STRIDE < depth) { /* the next step's loads, under way while this one multiplies */
+      Fragment<B>::seek(b, j0, k + STRIDE, lines_b);
+      x.fetch(a, i0, k + STRIDE, lines_a);
+      y.fetch(b, j0, k + STRIDE, lines_b);
+    }
+    multiply_thirds(acc, thirds_a, thirds_b);
   }
 #pragma unroll
   for (int e = 0; e < 8; e++) /* accumulator e / 4, value e % 4 */
     part[slice][Fragment<A>::index_of(g, e / 2 % 2)][Fragment<B>::index_of(2 * t + e % 2, e / 4)] =
         acc[e / 4][e % 4];
+  const int i = i0 + threadIdx.x / 16, j = j0 + threadIdx.x % 16;
+  const bool mine = threadIdx.x < 256 && i < m && j < n;
+  const typename Store::Held held = mine ? store.hold(i, j) : typename Store::Held{};
   __syncthreads();
+  if (!mine) return;
   float sum = 0.0f;
 #pragma unroll
-  for (int s = 0; s < SLICES; s++) sum += part[s][i][j];
-  if (i0 + i < m && j0 + j < n) store(i0 + i, j0 + j, sum * (A::SCALE * B::SCALE), held);
+  for (int s = 0; s < SmallTile::SLICES; s++) sum += part[s][threadIdx.x / 16][threadIdx.x % 16];
+  store(i, j, sum * (A::SCALE * B::SCALE), held);
 }
 
 /* ---- large tiles -------------------------------------------------------------------------------- */
@@ -175,7 +195,11 @@ template <class Shape, int SIDE, class Operand> struct Slab {
     for (int n = 0; n < QUADS; n++)
       held[n] = operand.template load<4>(lines[n], (ALONG_K ? k : first) + at_of(n));
   }
-  __device__ void lay_down(__nv_bfloat16 *planes) const {
+  __device__ void lay_down(const Operand &operand, int first, int k, __nv_bfloat16 *planes) {
+    if (!operand.inside(ALONG_K ? first : k, LINES, ALONG_K ? k : first, LINE))
+#pragma unroll
+      for (int n = 0; n < QUADS; n++)
+        operand.mend(held[n], lines[n], (ALONG_K ? k : first) + at_of(n));
 #pragma unroll
     for (int n = 0; n < QUADS; n++) {
       uint32_t words[Operand::THIRDS][2];
@@ -203,20 +227,61 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   }
 };
 
-/* The sum over k from `from` to `to` (a multiple of DEPTH apart, or the end) of one block's
-   tile. */
+/* The sum over k from `from` to `to` (a multiple of DEPTH apart, or the end) of the tile that is
+   `row`th down and `column`th across, in LARGE_TILE_BYTES of shared memory. */
+constexpr int SEGMENT = 8; /* values of a row of C that a thread finishes together */
+
+template <class Shape, class A, class B>
+constexpr int LARGE_TILE_BYTES = 2 * (A::THIRDS * Slab<Shape, Shape::ROWS, A>::PLANE +
+                                      B::THIRDS * Slab<Shape, Shape::COLUMNS, B>::PLANE);
+
+/* SEGMENT floats of a row from p on, of which the first `count` exist, in 16-byte words where they
+   are aligned (`vector`). */
+struct Floats {
+  float value[SEGMENT];
+};
+
+__device__ inline Floats load_segment(const float *p, int count, bool vector) {
+  Floats f = {};
+  if (vector && count >= SEGMENT) {
+#pragma unroll
+    for (int q = 0; q < SEGMENT; q += 4) {
+      const float4 v = *reinterpret_cast<const float4 *>(p + q);
+      f.value[q] = v.x, f.value[q + 1] = v.y, f.value[q + 2] = v.z, f.value[q + 3] = v.w;
+    }
+  } else {
+#pragma unroll
+    for (int e = 0; e < SEGMENT; e++)
+      if (e < count) f.value[e] = p[e];
+  }
+  return f;
+}
+
+__device__ inline void store_segment(float *p, const Floats &f, int count, bool vector) {
+  if (vector && count >= SEGMENT) {
+#pragma unroll
+    for (int q = 0; q < SEGMENT; q += 4)
+      *reinterpret_cast<float4 *>(p + q) = {f.value[q], f.value[q + 1], f.value[q + 2],
+                                            f.value[q + 3]};
+  } else {
+#pragma unroll
+    for (int e = 0; e < SEGMENT; e++)
+      if (e < count) p[e] = f.value[e];
+  }
+}
+
 template <class Shape, class A, class B, class Store>
-__device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store &store) {
+__device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store &store, int row,
+                           int column, __nv_bfloat16 *planes_a) {
   using SlabA = Slab<Shape, Shape::ROWS, A>;
   using SlabB = Slab<Shape, Shape::COLUMNS, B>;
   constexpr int DOWN = Shape::ROWS / Shape::WARPS_DOWN / 16;
   constexpr int WIDE = Shape::COLUMNS / Shape::WARPS_ACROSS / 16;
-  __shared__ alignas(16) __nv_bfloat16 planes_a[A::THIRDS * SlabA::PLANE];
-  __shared__ alignas(16) __nv_bfloat16 planes_b[B::THIRDS * SlabB::PLANE];
+  __nv_bfloat16 *planes_b = planes_a + A::THIRDS * SlabA::PLANE;
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int warp_row = warp / Shape::WARPS_ACROSS * 16 * DOWN;
   const int warp_column = warp % Shape::WARPS_ACROSS * 16 * WIDE;
-  const int i0 = blockIdx.y * Shape::ROWS, j0 = blockIdx.x * Shape::COLUMNS;
+  const int i0 = row * Shape::ROWS, j0 = column * Shape::COLUMNS;
   float acc[DOWN][WIDE][2][4] = {};
   SlabA slab_a;
   SlabB slab_b;
@@ -224,25 +289,25 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
   b.begin();
   slab_a.seek(a, i0, from);
   slab_b.seek(b, j0, from);
+  if (A::CONSTANT) slab_a.fetch(a, i0, from);
+  if (B::CONSTANT) slab_b.fetch(b, j0, from);
   await_kernel_before();
-  slab_a.fetch(a, i0, from);
-  slab_b.fetch(b, j0, from);
-  constexpr int VALUES = DOWN * WIDE * 8; /* of a lane */
-  const auto row_of = [&](int v) {
-    return i0 + warp_row + v / 8 / WIDE * 16 + g + v / 2 % 2 * 8;
-  };
-  const auto column_of = [&](int v) {
-    return j0 + warp_column + v / 8 % WIDE * 16 + v / 4 % 2 * 8 + 2 * t + v % 2;
-  };
-  typename Store::Held held[VALUES];
+  if (!A::CONSTANT) slab_a.fetch(a, i0, from);
+  if (!B::CONSTANT) slab_b.fetch(b, j0, from);
+  constexpr int ACROSS_SEGMENTS = Shape::COLUMNS / SEGMENT;
+  constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* of a thread */
+  const int line = threadIdx.x / ACROSS_SEGMENTS, at = threadIdx.x % ACROSS_SEGMENTS * SEGMENT;
+  constexpr int LINES_APART = Shape::THREADS / ACROSS_SEGMENTS;
+  typename Store::HeldSegment held[SEGMENTS];
 #pragma unroll
-  for (int v = 0; v < VALUES; v++)
-    held[v] = store.hold(min(row_of(v), m - 1), min(column_of(v), n - 1));
+  for (int s = 0; s < SEGMENTS; s++)
+    if (i0 + line + LINES_APART * s < m && j0 + at < n)
+      held[s] = store.hold_segment(i0 + line + LINES_APART * s, j0 + at);
   for (int k0 = from; k0 < to; k0 += Shape::DEPTH) {
-    if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH); /* arrives while this slab is used */
+    slab_a.lay_down(a, i0, k0, planes_a);
+    slab_b.lay_down(b, j0, k0, planes_b);
+    if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
     if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
-    slab_a.lay_down(planes_a);
-    slab_b.lay_down(planes_b);
     __syncthreads();
     if (k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
@@ -264,11 +329,26 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
     }
     __syncthreads();
   }
+  /* Through shared memory, so that a thread finishes whole segments of a row. */
+  constexpr int PITCH = Shape::COLUMNS + 4;
+  static_assert(Shape::ROWS * PITCH * 4 <= LARGE_TILE_BYTES<Shape, A, B>, "the tile fits");
+  float *tile = reinterpret_cast<float *>(planes_a);
 #pragma unroll
-  for (int v = 0; v < VALUES; v++)
-    if (row_of(v) < m && column_of(v) < n)
-      store(row_of(v), column_of(v),
-            acc[v / 8 / WIDE][v / 8 % WIDE][v / 4 % 2][v % 4] * (A::SCALE * B::SCALE), held[v]);
+  for (int r = 0; r < DOWN; r++)
+#pragma unroll
+    for (int c = 0; c < WIDE; c++)
+#pragma unroll
+      for (int e = 0; e < 8; e++)
+        tile[(warp_row + 16 * r + g + e / 2 % 2 * 8) * PITCH + warp_column + 16 * c + e / 4 * 8 +
+             2 * t + e % 2] = acc[r][c][e / 4][e % 4] * (A::SCALE * B::SCALE);
+  __syncthreads();
+#pragma unroll
+  for (int s = 0; s < SEGMENTS; s++) {
+    const int i = line + LINES_APART * s;
+    if (i0 + i < m && j0 + at < n)
+      store.store_segment(i0 + i, j0 + at, load_segment(tile + i * PITCH + at, SEGMENT, true),
+                          held[s]);
+  }
 }
 
 /* ---- grids -------------------------------------------------------------------------------------- */

@@ -30,136 +30,188 @@ struct MomentumUpdate {
     *(i < in ? d_w + at : d_b + o) = held.w;
     *(i < in ? d_vw + at : d_vb + o) = held.v;
   }
-};
 
-/* Partial tiles of a gradient whose rows are shared by several blocks, and how many are done. */
-struct Parts {
-  float *d_partial;   /* (tile, part, ROWS, COLUMNS) */
-  unsigned *d_done;   /* (tile), 0 between launches */
-  int rows;           /* of the batch for each part */
+  struct HeldSegment {
+    Floats w, v;
+  };
+  /* Weights alone; a segment that holds the bias fetches it when it is its turn. */
+  __device__ HeldSegment hold_segment(int o, int i) const {
+    const size_t at = (size_t)o * in + i;
+    return {load_segment(d_w + at, in - i, in % 4 == 0),
+            load_segment(d_vw + at, in - i, in % 4 == 0)};
+  }
+  __device__ void store_segment(int o, int i, const Floats &gradient, HeldSegment held) const {
+#pragma unroll
+    for (int e = 0; e < SEGMENT; e++)
+      update_value(held.w.value[e], held.v.value[e], gradient.value[e], rule, rate);
+    const size_t at = (size_t)o * in + i;
+    ::store_segment(d_w + at, held.w, in - i, in % 4 == 0);
+    ::store_segment(d_vw + at, held.v, in - i, in % 4 == 0);
+#pragma unroll
+    for (int e = 0; e < SEGMENT; e++)
+      if (i + e == in) (*this)(o, in, gradient.value[e], hold(o, in));
+  }
 };
-
-constexpr int TILE_FLOATS = GradientTile::ROWS * GradientTile::COLUMNS;
-constexpr int MAX_PART_TILES = 640;  /* that the work space holds */
-constexpr int WANTED_BLOCKS = 528;   /* four for each multiprocessor of a big GPU */
-constexpr int MIN_PART_ROWS = 128, MAX_PARTS = 16;
 
 /* Where a block that shares a tile leaves its part of the gradient. */
 struct StorePart {
-  struct Held {};
+  struct HeldSegment {};
   float *d_part; /* (ROWS, COLUMNS) */
   int o0, i0;
-  __device__ Held hold(int, int) const {
+  __device__ HeldSegment hold_segment(int, int) const {
     return {};
   }
-  __device__ void operator()(int o, int i, float gradient, Held) const {
-    d_part[(o - o0) * GradientTile::COLUMNS + i - i0] = gradient;
+  __device__ void store_segment(int o, int i, const Floats &gradient, HeldSegment) const {
+    ::store_segment(d_part + (o - o0) * GradientTile::COLUMNS + i - i0, gradient, SEGMENT, true);
   }
 };
 
+/* One layer of a launch: its blocks are first_block .. and the next layer's first_block - 1. */
+struct Share {
+  LayerUpdate layer;
+  bool vector;
+  int first_block, tiles, tiles_across; /* blocks: tiles x parts */
+  int parts, part_rows;                 /* of the batch for each part */
+  float *d_partial;                     /* (tile, part, ROWS, COLUMNS), if parts > 1 */
+  unsigned *d_done;                     /* (tile) parts that are finished, 0 between launches */
+};
+
+struct Shares {
+  Share share[MAX_UPDATES];
+  int count;
+};
+
+using Shape = GradientTile;
+constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
+constexpr int MAX_PART_TILES = 1024; /* tiles x parts that the work space holds */
+constexpr int WANTED_BLOCKS = 528;   /* a layer's, four for each multiprocessor of a big GPU */
+constexpr int MIN_PART_ROWS = 128, MAX_PARTS = 16;
+
 /* The last block of a tile adds all parts, in their order: the same bits whoever is last. */
-__device__ void add_parts(const Parts &parts, const MomentumUpdate &update, int tile) {
+__device__ void add_parts(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the part is visible before it is counted */
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(&parts.d_done[tile], 1) == gridDim.z - 1;
+  if (threadIdx.x == 0) last = atomicAdd(&share.d_done[tile], 1) == share.parts - 1;
   __syncthreads();
   if (!last) return;
   __threadfence();
-  const float *first = parts.d_partial + (size_t)tile * gridDim.z * TILE_FLOATS;
-  for (int e = threadIdx.x; e < TILE_FLOATS; e += GradientTile::THREADS) {
-    const int o = blockIdx.y * GradientTile::ROWS + e / GradientTile::COLUMNS;
-    const int i = blockIdx.x * GradientTile::COLUMNS + e % GradientTile::COLUMNS;
+  const float *first = share.d_partial + (size_t)tile * share.parts * TILE_FLOATS;
+  for (int e = threadIdx.x; e < TILE_FLOATS; e += Shape::THREADS) {
+    const int o = tile / share.tiles_across * Shape::ROWS + e / Shape::COLUMNS;
+    const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
     const MomentumUpdate::Held held = update.hold(o, i);
     float sum = 0.0f;
 #pragma unroll 4
-    for (int part = 0; part < gridDim.z; part++) sum += first[(size_t)part * TILE_FLOATS + e];
+    for (int part = 0; part < share.parts; part++) sum += first[(size_t)part * TILE_FLOATS + e];
     update(o, i, sum, held);
   }
-  if (threadIdx.x == 0) parts.d_done[tile] = 0;
+  if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* A block a tile of W (out, in + 1). Reads 4 bytes of dZ for COLUMNS and 4 (pixels: 1) of X for
-   ROWS multiply-adds, then 8 bytes a weight, written back. */
 template <class Gradient, class Input>
-__global__ void __launch_bounds__(GradientTile::THREADS, 2)
-    update_kernel(Gradient dz, Input x, MomentumUpdate update, BatchView batch) {
+__device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
+                            int block, int rows, unsigned char *shared) {
+  const int tile = block % share.tiles, part = block / share.tiles;
+  const int row = tile / share.tiles_across, column = tile % share.tiles_across;
+  __nv_bfloat16 *planes = reinterpret_cast<__nv_bfloat16 *>(shared);
+  if (share.parts == 1) {
+    large_tile<Shape>(dz, x, update.out, update.in + 1, 0, rows, update, row, column, planes);
+    return;
+  }
+  const StorePart store = {
+      share.d_partial + ((size_t)tile * share.parts + part) * TILE_FLOATS, row * Shape::ROWS,
+      column * Shape::COLUMNS};
+  const int from = part * share.part_rows;
+  large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.part_rows, rows),
+                    store, row, column, planes);
+  add_parts(share, update, tile);
+}
+
+template <bool VECTOR>
+__device__ void update_layer(const Share &share, const BatchView &batch,
+                             const MomentumUpdate &update, int block, unsigned char *shared) {
+  const LayerUpdate &layer = share.layer;
+  const Matrix<ACROSS, VECTOR> dz = {layer.d_dz, batch.rows, layer.out, false};
+  if (layer.d_x)
+    update_tile(dz, Matrix<ACROSS, VECTOR>{layer.d_x, batch.rows, layer.in, true}, update, share,
+                block, batch.rows, shared);
+  else
+    update_tile(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block, batch.rows,
+                shared);
+}
+
+/* A block a tile of some layer's W (out, in + 1) and, in a long batch, a part of its rows. Reads
+   4 bytes of dZ for COLUMNS and 4 (pixels: 1) of X for ROWS multiply-adds, then 8 bytes a weight,
+   written back. */
+__global__ void __launch_bounds__(Shape::THREADS, 2)
+    update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
+  using Widest = Matrix<ACROSS, true>;
+  __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
   if (rows_of_step(batch) == 0) {
     await_kernel_before(); /* or the kernel after next would not wait for the one before */
     return;
   }
-  update.rate = batch.d_state->learning_rate;
-  large_tile<GradientTile>(dz, x, update.out, update.in + 1, 0, batch.rows, update);
+  int n = 0;
+  while (n + 1 < shares.count && (int)blockIdx.x >= shares.share[n + 1].first_block) n++;
+  const Share &share = shares.share[n];
+  const LayerUpdate &layer = share.layer;
+  const MomentumUpdate update = {layer.d_w, layer.d_b, layer.d_vw, layer.d_vb,
+                                 rule,      layer.out, layer.in,   batch.d_state->learning_rate};
+  const int block = blockIdx.x - share.first_block;
+  if (share.vector)
+    update_layer<true>(share, batch, update, block, shared);
+  else
+    update_layer<false>(share, batch, update, block, shared);
 }
 
-/* The same for a long batch: blockIdx.z tells which part of the rows is the block's. */
-template <class Gradient, class Input>
-__global__ void __launch_bounds__(GradientTile::THREADS, 3)
-    update_in_parts(Gradient dz, Input x, MomentumUpdate update, BatchView batch, Parts parts) {
-  if (rows_of_step(batch) == 0) {
-    await_kernel_before();
-    return;
-  }
-  update.rate = batch.d_state->learning_rate;
-  const int tile = blockIdx.y * gridDim.x + blockIdx.x;
-  const int from = blockIdx.z * parts.rows, to = min(from + parts.rows, batch.rows);
-  const StorePart part = {
-      parts.d_partial + ((size_t)tile * gridDim.z + blockIdx.z) * TILE_FLOATS,
-      (int)blockIdx.y * GradientTile::ROWS, (int)blockIdx.x * GradientTile::COLUMNS};
-  large_tile<GradientTile>(dz, x, update.out, update.in + 1, from, to, part);
-  add_parts(parts, update, tile);
+int divide_up(int a, int b) {
+  return (a + b - 1) / b;
 }
 
-template <class Gradient, class Input>
-cudaError_t gradient_update(Gradient dz, Input x, const MomentumUpdate &update,
-                            const BatchView &batch, void *d_work, cudaStream_t stream) {
-  dim3 grid = tile_grid<GradientTile>(update.out, update.in + 1);
-  const int tiles = grid.x * grid.y;
-  int parts = WANTED_BLOCKS / tiles;
-  if (parts > batch.rows / MIN_PART_ROWS) parts = batch.rows / MIN_PART_ROWS;
+/* How a layer is shared out; false if its arguments are no good. */
+bool share_out(const LayerUpdate &layer, int rows, Share &share) {
+  if (!layer.d_dz || !layer.d_w || !layer.d_b || !layer.d_vw || !layer.d_vb || layer.in < 1 ||
+      layer.out < 1)
+    return false;
+  share.layer = layer;
+  share.vector = layer.out % 4 == 0 && (layer.in % 4 == 0 || !layer.d_x);
+  share.tiles_across = divide_up(layer.in + 1, Shape::COLUMNS);
+  share.tiles = divide_up(layer.out, Shape::ROWS) * share.tiles_across;
+  int parts = WANTED_BLOCKS / share.tiles;
+  if (parts > rows / MIN_PART_ROWS) parts = rows / MIN_PART_ROWS;
   if (parts > MAX_PARTS) parts = MAX_PARTS;
   if (parts < 1) parts = 1;
-  const int slabs = (batch.rows + GradientTile::DEPTH - 1) / GradientTile::DEPTH;
-  const int each = (slabs + parts - 1) / parts;
-  grid.z = (slabs + each - 1) / each;
-  const Parts shares = {static_cast<float *>(d_work),
-                        reinterpret_cast<unsigned *>(static_cast<float *>(d_work) +
-                                                     (size_t)MAX_PART_TILES * TILE_FLOATS),
-                        each * GradientTile::DEPTH};
-  if (grid.z == 1)
-    return launch_early(update_kernel<Gradient, Input>, grid, GradientTile::THREADS, stream, dz, x,
-                        update, batch);
-  return launch_early(update_in_parts<Gradient, Input>, grid, GradientTile::THREADS, stream, dz, x,
-                      update, batch, shares);
-}
-
-template <bool VECTOR>
-cudaError_t gradient_update(const LayerInput &input, const float *d_dz,
-                            const MomentumUpdate &update, void *d_work, cudaStream_t stream) {
-  const int rows = input.batch.rows;
-  const Matrix<ACROSS, VECTOR> dz = {d_dz, rows, update.out, false};
-  if (input.d_x)
-    return gradient_update(dz, Matrix<ACROSS, VECTOR>{input.d_x, rows, update.in, true}, update,
-                           input.batch, d_work, stream);
-  return gradient_update(dz, Pixels<ACROSS>{input.batch, update.in, true, 0, 0}, update,
-                         input.batch, d_work, stream);
+  const int slabs = divide_up(rows, Shape::DEPTH), each = divide_up(slabs, parts);
+  share.parts = divide_up(slabs, each);
+  share.part_rows = each * Shape::DEPTH;
+  return true;
 }
 
 } // namespace
 
 size_t update_work_bytes(void) {
-  return (size_t)MAX_PART_TILES * (TILE_FLOATS * sizeof(float) + sizeof(unsigned));
+  return (size_t)MAX_UPDATES * MAX_PART_TILES * (TILE_FLOATS * sizeof(float) + sizeof(unsigned));
 }
 
-cudaError_t launch_gradient_update(LayerInput input, UpdateRule rule, const float *d_dz,
-                                   float *d_w, float *d_b, float *d_vw, float *d_vb, int in,
-                                   int out, void *d_work, cudaStream_t stream) {
-  if (!valid_batch(input.batch) || !d_dz || !d_w || !d_b || !d_vw || !d_vb || in < 1 ||
-      !d_work || !valid_tiling(out, in))
+cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *layers, int count,
+                           void *d_work, cudaStream_t stream) {
+  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_UPDATES || !d_work)
     return cudaErrorInvalidValue;
-  const MomentumUpdate update = {d_w, d_b, d_vw, d_vb, rule, out, in, 0.0f};
-  return out % 4 == 0 && (in % 4 == 0 || !input.d_x)
-             ? gradient_update<true>(input, d_dz, update, d_work, stream)
-             : gradient_update<false>(input, d_dz, update, d_work, stream);
+  Shares shares = {};
+  shares.count = count;
+  int blocks = 0;
+  float *d_partial = static_cast<float *>(d_work);
+  unsigned *d_done = reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES *
+                                                                  MAX_PART_TILES * TILE_FLOATS);
+  for (int n = 0; n < count; n++) {
+    Share &share = shares.share[n];
+    if (!share_out(layers[n], batch.rows, share)) return cudaErrorInvalidValue;
+    share.first_block = blocks;
+    share.d_partial = d_partial + (size_t)n * MAX_PART_TILES * TILE_FLOATS;
+    share.d_done = d_done + n * MAX_PART_TILES;
+    blocks += share.tiles * share.parts;
+  }
+  return launch_early(update_kernel, dim3(blocks), Shape::THREADS, stream, shares, batch, rule);
 }

@@ -135,16 +135,20 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   TRY(forward_layer(e, batch));
   TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers],
                      n->size[n->layers], e->results, e->compute));
-  for (int l = n->layers - 1; l >= 0; l--) {
-    const int in = n->size[l], out = n->size[l + 1];
-    const size_t w = n->weight[l], b = n->bias[l];
-    if (l > 0) /* before W changes */
-      TRY(launch_backward(e->d_delta[l + 1], d_p + w, e->d_activation[l], e->d_delta[l],
-                          batch.rows, in, out, e->compute));
-    TRY(launch_gradient_update(input_of(e, batch, l), update_rule(e), e->d_delta[l + 1], d_p + w,
-                               d_p + b, d_v + w, d_v + b, in, out, e->d_work, e->compute));
-  }
-  return cudaSuccess;
+  for (int l = n->layers - 1; l > 0; l--)
+    TRY(launch_backward(e->d_delta[l + 1], d_p + n->weight[l], e->d_activation[l], e->d_delta[l],
+                        batch.rows, n->size[l], n->size[l + 1], e->compute));
+  LayerUpdate updates[NETWORK_MAX_LAYERS];
+  for (int l = 0; l < n->layers; l++)
+    updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : NULL,
+                               .d_dz = e->d_delta[l + 1],
+                               .d_w = d_p + n->weight[l],
+                               .d_b = d_p + n->bias[l],
+                               .d_vw = d_v + n->weight[l],
+                               .d_vb = d_v + n->bias[l],
+                               .in = n->size[l],
+                               .out = n->size[l + 1]};
+  return launch_updates(batch, update_rule(e), updates, n->layers, e->d_work, e->compute);
 }
 
 static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
