@@ -17,8 +17,8 @@ static inline cudaError_t launched() {
    dependent launch, compute capability 9.0). Such a kernel calls await_kernel_before() before it
    touches what that one wrote or reads. Elsewhere it is an ordinary launch. */
 template <class... Parameters, class... Arguments>
-cudaError_t launch_early(void (*kernel)(Parameters...), dim3 grid, int threads,
-                         cudaStream_t stream, const Arguments &...arguments) {
+cudaError_t launch_early(void (*kernel)(Parameters...), dim3 grid, int threads, cudaStream_t stream,
+                         const Arguments &...arguments) {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

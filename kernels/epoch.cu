@@ -66,8 +66,8 @@ const char *plan_epoch(EpochShape shape, EpochPlan *plan) {
   plan->groups = (tiles + plan->tiles - 1) / plan->tiles;
   plan->splits = processors / (plan->groups * plan->tiles);
   if (plan->splits > MAX_SPLITS) plan->splits = MAX_SPLITS;
-  plan->mail_bytes = sizeof(Packet) * (mail_sizes(*plan).z2 +
-                                       plan->groups * group_mail(mail_sizes(*plan)));
+  plan->mail_bytes =
+      sizeof(Packet) * (mail_sizes(*plan).z2 + plan->groups * group_mail(mail_sizes(*plan)));
   if (major < 8) return "it needs compute capability 8.0";
   if (shape.batch > ROWS) return "it takes batches up to 64";
   if (shape.hidden2 > MAX_HIDDEN2) return "it takes second hidden layers up to 120";

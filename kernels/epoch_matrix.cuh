@@ -61,9 +61,8 @@ __device__ void fetch_pixels(const EpochPlan &plan, const EpochJob &job, const P
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
     const int step = first + AT_ONCE * i, input = (at.first_step + step) * 16;
-    bytes[i] = step < at.steps && input < inputs
-                   ? *reinterpret_cast<const uint4 *>(pixels + input)
-                   : uint4{0, 0, 0, 0};
+    bytes[i] = step < at.steps && input < inputs ? *reinterpret_cast<const uint4 *>(pixels + input)
+                                                 : uint4{0, 0, 0, 0};
   }
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
@@ -122,8 +121,7 @@ __device__ void send_z1(const EpochPlan &plan, const Place &at, const Shared &s,
     const float4 part = *reinterpret_cast<const float4 *>(&s.partial[warp][row][4 * packet]);
     z[0] += part.x, z[1] += part.y, z[2] += part.z;
   }
-  send(at.z1 + (row * plan.splits + at.split) * at.neuron_packets + at.tile * TILE_PACKETS +
-           packet,
+  send(at.z1 + (row * plan.splits + at.split) * at.neuron_packets + at.tile * TILE_PACKETS + packet,
        z[0] * PIXEL_SCALE, z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);
 }
 
@@ -132,7 +130,8 @@ __device__ void receive_dz1(const Place &at, Shared &s, uint32_t stamp) {
   const int row = threadIdx.x / TILE_PACKETS, packet = threadIdx.x % TILE_PACKETS;
   const Packet *from = at.dz1 + row * at.neuron_packets + at.tile * TILE_PACKETS + packet;
   Packet in[1];
-  receive(in, stamp, [](int) { return true; }, [&](int) { return from; });
+  receive(
+      in, stamp, [](int) { return true; }, [&](int) { return from; });
   const Thirds xy = split(in[0].x, in[0].y), z = split(in[0].z, 0.0f);
   const uint32_t third[3][2] = {{xy.hi, z.hi}, {xy.mid, z.mid}, {xy.lo, z.lo}};
 #pragma unroll

@@ -24,9 +24,9 @@ __device__ inline void patch_sync() {
 struct Patch {
   bool computes, owns; /* this lane adds a quarter; it owns a packet of P */
   bool decays;
-  int x, packet;              /* row of P, packet within the row */
-  const float *left, *right;  /* columns, from this lane's quarter on */
-  int left_pitch;             /* 0: the same column three times */
+  int x, packet;             /* row of P, packet within the row */
+  const float *left, *right; /* columns, from this lane's quarter on */
+  int left_pitch;            /* 0: the same column three times */
   float w[3], v[3];
 };
 
@@ -38,7 +38,8 @@ __host__ __device__ inline int patches_of(int share, int class_packets) {
 __device__ Patch find_patch(const EpochPlan &plan, const Place &at, const Shared &s) {
   Patch patch = {};
   const int n = patch_thread() / QUARTERS, quarter = patch_thread() % QUARTERS;
-  const int in_w2 = TILE_PACKETS * at.share, kind = n < in_w2 ? 0 : 1 + (n - in_w2) / max(at.share, 1);
+  const int in_w2 = TILE_PACKETS * at.share,
+            kind = n < in_w2 ? 0 : 1 + (n - in_w2) / max(at.share, 1);
   const int in_share = at.share > 0 ? n % at.share : 0;
   patch.packet = at.first_packet + in_share;
   patch.left_pitch = COLUMN_PITCH;
@@ -127,7 +128,8 @@ __device__ void receive_columns(const Place &at, Shared &s, uint32_t stamp) {
       return at.records + row * at.record + s.from[n - row * at.columns];
     };
     Packet in[COUNT];
-    receive(in, stamp, [&](int i) { return i < count; }, from);
+    receive(
+        in, stamp, [&](int i) { return i < count; }, from);
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
       const int n = first + PATCH_THREADS * i, row = divide(n, at.by_columns);
@@ -157,8 +159,8 @@ __device__ void update_patch(const EpochJob &job, const Place &at, Patch &patch,
             reinterpret_cast<const float4 *>(patch.left + i * patch.left_pitch)[rows];
 #pragma unroll
         for (int e = 0; e < 3; e++)
-          g[i][e] += left.x * right[e].x + left.y * right[e].y + left.z * right[e].z +
-                     left.w * right[e].w;
+          g[i][e] +=
+              left.x * right[e].x + left.y * right[e].y + left.z * right[e].z + left.w * right[e].w;
       }
     }
   const int quarter = patch_thread() % QUARTERS;
@@ -180,6 +182,25 @@ __device__ void update_patch(const EpochJob &job, const Place &at, Patch &patch,
          stamp);
 }
 
+/* W3 and b3 of the next step, for the row team of this block. */
+__device__ void receive_w3(const EpochPlan &plan, const Place &at, Shared &s, uint32_t stamp) {
+  constexpr int COUNT =
+      (MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3 + PATCH_THREADS - 1) / PATCH_THREADS;
+  const int in_w3 = plan.shape.classes * at.hidden_packets, packets = in_w3 + at.class_packets;
+  const Packet *from = at.p + (at.neurons + 1) * at.hidden_packets + patch_thread();
+  Packet in[COUNT];
+  receive(
+      in, stamp, [&](int i) { return patch_thread() + PATCH_THREADS * i < packets; },
+      [&](int i) { return from + PATCH_THREADS * i; });
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) {
+    const int n = patch_thread() + PATCH_THREADS * i, c = divide(n, at.by_hidden);
+    if (n >= packets) break;
+    float *to = n < in_w3 ? &s.w3[c][3 * (n - c * at.hidden_packets)] : &s.b3[3 * (n - in_w3)];
+    to[0] = in[i].x, to[1] = in[i].y, to[2] = in[i].z;
+  }
+}
+
 __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const Place &at = s.place;
   Patch patch = find_patch(plan, at, s);
@@ -197,7 +218,13 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
     receive_columns(at, s, stamp);
     patch_sync();
     update_patch(job, at, patch, stamp);
-    if (at.owner) ring<P_SENT>(PATCH_THREADS + ROW_THREADS);
+    if (at.owner) {
+      ring<P_SENT>(PATCH_THREADS + ROW_THREADS);
+      if (position + plan.shape.batch < job.end) {
+        receive_w3(plan, at, s, stamp);
+        ring<W3_READY>(PATCH_THREADS + ROW_THREADS);
+      }
+    }
     patch_sync(); /* before the columns change */
     stamp++;
   }

@@ -13,7 +13,7 @@ namespace epoch {
    long before it comes keeps the port busy that shared memory uses too, so a team waits, at no
    cost, until another team of its own block has sent its share of the same round, and only then
    looks. What the other blocks send comes at about the same time. */
-enum Barrier { MATRIX = 1, ROW, PATCH, ALL, Z1_SENT, DZ2_SENT, DZ1_SENT, P_SENT };
+enum Barrier { MATRIX = 1, ROW, PATCH, ALL, Z1_SENT, DZ2_SENT, DZ1_SENT, P_SENT, W3_READY };
 
 template <Barrier B> __device__ inline void wait(int threads) {
   __syncwarp(); /* a warp counts once, so it must come whole */
@@ -42,15 +42,15 @@ constexpr int PATCH_THREADS = 256;
 constexpr int THREADS = MATRIX_THREADS + ROW_THREADS + PATCH_THREADS;
 static_assert(MATRIX_THREADS == ROWS * TILE_PACKETS, "a thread sends and receives one packet");
 
-constexpr int X_PITCH = 16 * MATRIX_WARPS + 8; /* bf16; 16 bytes an odd number of times: no bank
-                                                  conflicts for ldmatrix */
+constexpr int X_PITCH = 16 * MATRIX_WARPS + 8;  /* bf16; 16 bytes an odd number of times: no bank
+                                                   conflicts for ldmatrix */
 constexpr int PARTIAL_PITCH = 4 * TILE_PACKETS; /* floats: a packet's three and a gap */
-constexpr int DZ_PITCH = 24;                   /* bf16, as X_PITCH */
-constexpr int W3_PITCH = 2 * 80;               /* floats; 80 lanes a row read two values each */
-constexpr int DA1_PITCH = 72;                  /* floats: four rows' eights in different banks */
-constexpr int H2_PITCH = MAX_HIDDEN2 + 16;     /* floats, likewise */
-constexpr int COLUMN_PITCH = ROWS + 4;         /* floats: columns start 4 banks apart */
-constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4; /* packets of a row of P that a block updates */
+constexpr int DZ_PITCH = 24;                    /* bf16, as X_PITCH */
+constexpr int W3_PITCH = 2 * 80;                /* floats; 80 lanes a row read two values each */
+constexpr int DA1_PITCH = 72;                   /* floats: four rows' eights in different banks */
+constexpr int H2_PITCH = MAX_HIDDEN2 + 16;      /* floats, likewise */
+constexpr int COLUMN_PITCH = ROWS + 4;          /* floats: columns start 4 banks apart */
+constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;  /* packets of a row of P that a block updates */
 constexpr int ROW_WARPS = ROW_THREADS / 32;
 constexpr int ROW_LANES = ROW_THREADS / OWNED; /* threads for each of the 4 rows */
 constexpr int PARTS = 8;                       /* lanes that share a packet of hidden values */
@@ -73,15 +73,15 @@ __device__ inline int divide(int n, int divisor) {
 
 /* Where a block stands, and its group's mail. */
 struct Place {
-  int group, tile, split, block; /* block: within the group */
-  bool owner;                    /* of four rows */
-  int first_neuron;              /* of the tile */
-  int neurons;                   /* of the group: tiles * TILE */
-  int first_step, steps;         /* the split's k-steps */
+  int group, tile, split, block;                     /* block: within the group */
+  bool owner;                                        /* of four rows */
+  int first_neuron;                                  /* of the tile */
+  int neurons;                                       /* of the group: tiles * TILE */
+  int first_step, steps;                             /* the split's k-steps */
   int hidden_packets, class_packets, neuron_packets; /* a row of P, of classes, of H1 */
-  int first_packet, share;       /* of a row of P: what this block updates */
-  int p_rows;                    /* without b3 */
-  int record;                    /* packets of a row's record */
+  int first_packet, share;                           /* of a row of P: what this block updates */
+  int p_rows;                                        /* without b3 */
+  int record;                                        /* packets of a row's record */
   int columns, by_columns, by_hidden; /* packets of a record this block needs; divisors */
   Packet *z1, *z2, *dz1, *records, *p;
 };
@@ -89,16 +89,16 @@ struct Place {
 struct Shared {
   Place place; /* here and not in thirty registers of every thread */
   /* matrix team */
-  alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH];    /* pixels, this step's and the next one's */
+  alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH]; /* pixels, this step's and the next one's */
   alignas(16) float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */
-  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH]; /* thirds of the tile's dZ1 */
+  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH];             /* thirds of the tile's dZ1 */
   /* row team, owner of rows */
   float w3[MAX_CLASSES][W3_PITCH], b3[MAX_CLASSES];
-  float4 h1[PARTS * PART];                     /* (neuron) x 4 rows */
+  float4 h1[PARTS * PART]; /* (neuron) x 4 rows */
   float h2[OWNED][H2_PITCH];
   float logits[OWNED][MAX_CLASSES], dz3[OWNED][MAX_CLASSES];
-  float4 dz2[MAX_HIDDEN2 + 40];                /* (hidden2) x 4 rows */
-  float da1[ROW_WARPS][OWNED][DA1_PITCH];      /* each warp's part of the sum over hidden2 */
+  float4 dz2[MAX_HIDDEN2 + 40];           /* (hidden2) x 4 rows */
+  float da1[ROW_WARPS][OWNED][DA1_PITCH]; /* each warp's part of the sum over hidden2 */
   /* patch team: columns over the batch's rows */
   alignas(16) float h1_column[TILE][COLUMN_PITCH];
   float dz2_column[3 * MAX_SHARE][COLUMN_PITCH];

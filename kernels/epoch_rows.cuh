@@ -52,51 +52,34 @@ __device__ void load_p(const EpochPlan &plan, const EpochJob &job, const Place &
     weights.b2[e] = lane.exists ? value(at.neurons, o) : 0.0f;
   }
   for (int i = row_thread(); i < plan.shape.classes * MAX_HIDDEN2; i += ROW_THREADS)
-    s.w3[i / MAX_HIDDEN2][i % MAX_HIDDEN2] = value(at.neurons + 1 + i / MAX_HIDDEN2, i % MAX_HIDDEN2);
+    s.w3[i / MAX_HIDDEN2][i % MAX_HIDDEN2] =
+        value(at.neurons + 1 + i / MAX_HIDDEN2, i % MAX_HIDDEN2);
   if (row_thread() < MAX_CLASSES) s.b3[row_thread()] = value(at.p_rows, row_thread());
 }
 
-/* P of a later step, from the patch teams: W2 and b2 to registers, W3 and b3 to shared memory. */
-__device__ void receive_p(const Place &at, Shared &s, RowWeights &weights, uint32_t stamp) {
-  constexpr int W3_COUNT =
-      (MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3 + ROW_THREADS - 1) / ROW_THREADS;
+/* W2 and b2 of a later step, from the patch teams. */
+__device__ void receive_w2(const Place &at, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(at);
-  const int w3_packets = (at.p_rows - at.neurons - 1) * at.hidden_packets;
-  const Packet *b2 = at.p + at.neurons * at.hidden_packets, *w3 = b2 + at.hidden_packets;
-  Packet in[PART + 1 + W3_COUNT];
+  const Packet *from = at.p + lane.part * at.hidden_packets + lane.packet;
+  Packet in[PART + 1];
   receive(
       in, stamp,
+      [&](int i) { return lane.exists && (i == PART || lane.part + PARTS * i < at.neurons); },
       [&](int i) {
-        return i < PART ? lane.exists && lane.part + PARTS * i < at.neurons
-               : i == PART
-                   ? lane.exists
-                   : row_thread() + ROW_THREADS * (i - PART - 1) < w3_packets + at.class_packets;
-      },
-      [&](int i) {
-        return i < PART    ? at.p + (lane.part + PARTS * i) * at.hidden_packets + lane.packet
-               : i == PART ? b2 + lane.packet
-                           : w3 + row_thread() + ROW_THREADS * (i - PART - 1);
+        return i < PART ? from + PARTS * i * at.hidden_packets
+                        : at.p + at.neurons * at.hidden_packets + lane.packet;
       });
 #pragma unroll
   for (int k = 0; k < PART; k++)
     weights.w2[k][0] = in[k].x, weights.w2[k][1] = in[k].y, weights.w2[k][2] = in[k].z;
   weights.b2[0] = in[PART].x, weights.b2[1] = in[PART].y, weights.b2[2] = in[PART].z;
-#pragma unroll
-  for (int i = 0; i < W3_COUNT; i++) {
-    const int n = row_thread() + ROW_THREADS * i, c = divide(n, at.by_hidden);
-    if (n >= w3_packets + at.class_packets) break;
-    float *to = n < w3_packets ? &s.w3[c][3 * (n - c * at.hidden_packets)]
-                               : &s.b3[3 * (n - w3_packets)];
-    to[0] = in[PART + 1 + i].x, to[1] = in[PART + 1 + i].y, to[2] = in[PART + 1 + i].z;
-  }
 }
 
 /* H1 = relu(the splits' parts of Z1), for the 4 rows and the group's neurons. */
 __device__ void receive_z1(const EpochPlan &plan, const Place &at, Shared &s, uint32_t stamp) {
   const int r = row_thread() % OWNED, packet = row_thread() / OWNED;
   if (packet >= at.neuron_packets) return;
-  const Packet *from =
-      at.z1 + (at.block * OWNED + r) * plan.splits * at.neuron_packets + packet;
+  const Packet *from = at.z1 + (at.block * OWNED + r) * plan.splits * at.neuron_packets + packet;
   Packet in[MAX_SPLITS];
   receive(
       in, stamp, [&](int i) { return i < plan.splits; },
@@ -220,8 +203,7 @@ __device__ void multiply_w3_back(const EpochPlan &plan, Shared &s) {
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     const int o = i + ROW_LANES * k;
-    if (o < MAX_HIDDEN2)
-      reinterpret_cast<float *>(&s.dz2[o])[r] = s.h2[r][o] > 0.0f ? dh[k] : 0.0f;
+    if (o < MAX_HIDDEN2) reinterpret_cast<float *>(&s.dz2[o])[r] = s.h2[r][o] > 0.0f ? dh[k] : 0.0f;
   }
 }
 
@@ -269,8 +251,8 @@ __device__ void multiply_w2_back(const Place &at, Shared &s, const RowWeights &w
         for (int k = 0; k < AT_ONCE; k++) {
           const bool upper = lane & step;
           const float give = upper ? sum[r][k] : sum[r + half][k];
-          sum[r][k] = (upper ? sum[r + half][k] : sum[r][k]) +
-                      __shfl_xor_sync(FULL_WARP, give, step);
+          sum[r][k] =
+              (upper ? sum[r + half][k] : sum[r][k]) + __shfl_xor_sync(FULL_WARP, give, step);
         }
 #pragma unroll
     for (int k = 0; k < AT_ONCE; k++)
@@ -313,7 +295,10 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     receive_z1(plan, at, s, stamp);
     row_sync();
     multiply_w2(plan, at, s, weights, stamp);
-    row_sync();
+    if (position != job.position)
+      wait<W3_READY>(ROW_THREADS + PATCH_THREADS);
+    else
+      row_sync();
     multiply_w3(plan, s);
     row_sync();
     Judgement judgement = {};
@@ -332,7 +317,7 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
       job.results.d_correct[position + row] = judgement.correct;
     }
     wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
-    if (position + plan.shape.batch < job.end) receive_p(at, s, weights, stamp);
+    if (position + plan.shape.batch < job.end) receive_w2(at, weights, stamp);
     stamp++;
   }
 }

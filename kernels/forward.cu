@@ -55,8 +55,7 @@ cudaError_t forward(Input x, const float *d_w, const BiasRelu &y, int rows, int 
     return launch_early(forward_large<Shape, Input, Matrix<ALONG, VECTOR>>,
                         tile_grid<Shape>(rows, y.out), Shape::THREADS, stream, x, w, y, rows);
   return launch_early(forward_small<Input, Matrix<ALONG, VECTOR>>,
-                      tile_grid<SmallTile>(rows, y.out), SmallTile::THREADS, stream, x, w, y,
-                      rows);
+                      tile_grid<SmallTile>(rows, y.out), SmallTile::THREADS, stream, x, w, y, rows);
 }
 
 template <bool VECTOR>
@@ -72,8 +71,8 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
 
 } // namespace
 
-cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y,
-                           int in, int out, int relu, cudaStream_t stream) {
+cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
+                           int out, int relu, cudaStream_t stream) {
   const int rows = input.batch.rows;
   if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out)) return cudaErrorInvalidValue;
   const BiasRelu y = {d_b, d_y, out, relu != 0};

@@ -34,8 +34,8 @@ typedef struct {
   uint32_t first_row;       /* used without d_order */
   size_t stride;            /* bytes from row to row, a multiple of 16 */
   const StepState *d_state;
-  uint32_t offset;          /* positions after d_state->position */
-  int rows;                 /* batch */
+  uint32_t offset; /* positions after d_state->position */
+  int rows;        /* batch */
 } BatchView;
 
 /* Where a row's judgement goes, by position; NULL pointers are not written. */
@@ -82,8 +82,8 @@ cudaError_t launch_relu(const float *d_z, float *d_a, size_t count, cudaStream_t
 cudaError_t launch_log_softmax(const float *d_z, float *d_p, int rows, int classes,
                                cudaStream_t stream);
 /* Loss and correctness of each row of the batch, from log-probabilities. */
-cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes,
-                                 RowResults results, cudaStream_t stream);
+cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results,
+                                 cudaStream_t stream);
 /* d_dz (rows, classes) = (exp(d_p) - one-hot(label)) / rows of this step, 0 in rows beyond. */
 cudaError_t launch_cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
                                           int classes, cudaStream_t stream);
@@ -111,8 +111,8 @@ typedef struct {
 } LayerInput;
 
 /* d_y (rows, out) = x W^T + b, through ReLU where relu is not 0. forward.cu */
-cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y,
-                           int in, int out, int relu, cudaStream_t stream);
+cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
+                           int out, int relu, cudaStream_t stream);
 /* Online softmax, cross-entropy, its gradient and the results, a warp a row. d_dz (rows,
    classes) as launch_cross_entropy_gradient says; it may be d_z itself, or NULL for evaluation.
    softmax.cu */
@@ -180,7 +180,8 @@ typedef struct {
    with cudaErrorCooperativeLaunchTooLarge, never started. */
 cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream);
 
-/* ---- what a GPU can do at most, for mlp-bench (ceilings.cu) ------------------------------------ */
+/* ---- what a GPU can do at most, for mlp-bench (ceilings.cu) ------------------------------------
+ */
 
 /* A kernel that does nothing. */
 cudaError_t launch_nothing(int blocks, int threads, cudaStream_t stream);

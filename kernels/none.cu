@@ -21,8 +21,7 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in) {
 /* A thread an element of Z = X W^T; in multiplications each, 8 bytes read for each of them:
    neighbouring threads share a row of X and walk neighbouring rows of W, so the loads of W do
    not coalesce. That is the lesson the shared-memory tiles of `layer` answer. */
-__global__ void product(const float *d_x, const float *d_w, float *d_z, int rows, int in,
-                        int out) {
+__global__ void product(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)rows * out) return;
   const float *x = d_x + i / out * in, *w = d_w + i % out * in;
@@ -79,8 +78,8 @@ __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float 
 }
 
 /* A thread an element of dX = dZ W: here the loads of W coalesce. */
-__global__ void backward_product(const float *d_dz, const float *d_w, float *d_dx, int rows,
-                                 int in, int out) {
+__global__ void backward_product(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
+                                 int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)rows * in) return;
   const float *dz = d_dz + i / in * out, *w = d_w + i % in;
@@ -159,8 +158,8 @@ cudaError_t launch_log_softmax(const float *d_z, float *d_p, int rows, int class
   return launched();
 }
 
-cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes,
-                                 RowResults results, cudaStream_t stream) {
+cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results,
+                                 cudaStream_t stream) {
   if (!valid_batch(batch) || !d_p || classes < 1 || !results.d_loss || !results.d_correct)
     return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for(batch.rows, THREADS);

@@ -1,14 +1,15 @@
 /* Where the products of the fused kernels take their numbers from.
 
    A product is C (M, N) = the sum over k of A(i, k) B(j, k). An operand names element (i, k): i a
-   row of C for A, a column for B. It is made of lines in memory, each a row i (ALONG_K) or one k. Outside its matrix an operand is 0, so no shape needs to divide
-   anything. THIRDS says in how many bf16 numbers a value is exact: a pixel in one, a float32 in
-   three (thirds.cuh); SCALE what the finished sum is to be multiplied with; CONSTANT that no kernel
-   of a step writes it, so that it may be read before the kernel before has ended.
+   row of C for A, a column for B. It is made of lines in memory, each a row i (ALONG_K) or one k.
+   Outside its matrix an operand is 0, so no shape needs to divide anything. THIRDS says in how many
+   bf16 numbers a value is exact: a pixel in one, a float32 in three (thirds.cuh); SCALE what the
+   finished sum is to be multiplied with; CONSTANT that no kernel of a step writes it, so that it
+   may be read before the kernel before has ended.
 
    A load never waits: an address outside is moved inside, and mend() replaces the value by 0 when
-   it is used, so that a thread's loads are all under way before it waits for the first. VECTOR says that the
-   matrix's columns are a multiple of 4, so that neighbours can be one load. */
+   it is used, so that a thread's loads are all under way before it waits for the first. VECTOR says
+   that the matrix's columns are a multiple of 4, so that neighbours can be one load. */
 #ifndef OPERAND_CUH
 #define OPERAND_CUH
 
@@ -41,10 +42,9 @@ template <Reading AS, bool VECTOR> struct Matrix {
   bool one;
 
   using Line = int;
-  template <int COUNT> struct Raw {
-    float value[COUNT];
-  };
-  __device__ void begin() {}
+  template <int COUNT> struct Raw { float value[COUNT]; };
+  __device__ void begin() {
+  }
   __device__ Line line(int row) const {
     return row;
   }
@@ -105,12 +105,9 @@ template <Reading AS> struct Pixels {
   }
   __device__ Line line(int row) const {
     const uint32_t position = min(first + min(row, batch.rows - 1), last);
-    return {batch.d_order ? batch.d_order[position] : batch.first_row + position,
-            row < batch.rows};
+    return {batch.d_order ? batch.d_order[position] : batch.first_row + position, row < batch.rows};
   }
-  template <int COUNT> struct Raw {
-    uint32_t bytes;
-  };
+  template <int COUNT> struct Raw { uint32_t bytes; };
   template <int COUNT> __device__ Raw<COUNT> load(Line line, int at) const {
     const uint8_t *p =
         batch.d_pixels + line.store_row * batch.stride + min(at, (int)batch.stride - COUNT);

@@ -52,16 +52,14 @@ __global__ void __launch_bounds__(32 * WARPS)
     const Online other = {__shfl_xor_sync(FULL_WARP, online.largest, step),
                           __shfl_xor_sync(FULL_WARP, online.sum, step)};
     const int other_best = __shfl_xor_sync(FULL_WARP, best, step);
-    if (other.largest > online.largest ||
-        (other.largest == online.largest && other_best < best))
+    if (other.largest > online.largest || (other.largest == online.largest && other_best < best))
       best = other_best;
     online = merge(online, other);
   }
 
   if (lane == 0) {
     const uint32_t position = position_of(batch, r);
-    if (results.d_loss)
-      results.d_loss[position] = logf(online.sum) + (online.largest - z[label]);
+    if (results.d_loss) results.d_loss[position] = logf(online.sum) + (online.largest - z[label]);
     if (results.d_correct) results.d_correct[position] = best == label;
   }
   if (!dz) return;

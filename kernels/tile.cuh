@@ -2,9 +2,9 @@
 
    Each float32 is the sum of three bf16 numbers (thirds.cuh), so a product of two floats is nine
    products of bf16, of which the three smallest, below 2^-24 of the largest, are left out; a
-   pixel needs only three. What becomes of C is a Store: hold fetches early what the result will meet
-   (bias, activation, weight), then the result is stored, a value or a segment of a row at a time. Forward, backward and
-   weight gradient are so one product with different sources and ends.
+   pixel needs only three. What becomes of C is a Store: hold fetches early what the result will
+   meet (bias, activation, weight), then the result is stored, a value or a segment of a row at a
+   time. Forward, backward and weight gradient are so one product with different sources and ends.
 
    small_tile: a warp computes 16 x 16 of C straight out of the L2 cache, without a copy in shared
    memory. A batch of 64 has few tiles and short sums: what counts is that all loads are under way
@@ -36,7 +36,8 @@ __device__ inline void multiply_thirds(float (&acc)[2][4], const uint32_t (&a)[T
         }
 }
 
-/* ---- small tiles ------------------------------------------------------------------------------- */
+/* ---- small tiles -------------------------------------------------------------------------------
+ */
 
 /* The 16 x 16 values of an operand from (first, k) on, as the tensor core wants them in lane
    4 g + t. The order of the 16 k is free if A and B agree: lane t takes k + 4 t .. k + 4 t + 3.
@@ -61,13 +62,12 @@ template <class Operand> struct Fragment {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (int n = 0; n < LINES; n++)
-      raw[n] = operand.template load<COUNT>(lines[n],
-                                            Operand::ALONG_K ? k + 4 * t : first + 2 * g);
+      raw[n] = operand.template load<COUNT>(lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
   }
   /* Words in the tensor core's order: of A row halves run first, of B halves of k. */
   template <bool IS_A>
-  __device__ void split_into(const Operand &operand, int first, int k,
-                             const Line (&lines)[LINES], uint32_t (&words)[Operand::THIRDS][4]) {
+  __device__ void split_into(const Operand &operand, int first, int k, const Line (&lines)[LINES],
+                             uint32_t (&words)[Operand::THIRDS][4]) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if (!operand.inside(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
 #pragma unroll
@@ -152,10 +152,10 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Store &store
   store(i, j, sum * (A::SCALE * B::SCALE), held);
 }
 
-/* ---- large tiles -------------------------------------------------------------------------------- */
+/* ---- large tiles --------------------------------------------------------------------------------
+ */
 
-template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_>
-struct LargeShape {
+template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> struct LargeShape {
   static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_;
   static constexpr int WARPS_DOWN = WARPS_DOWN_, WARPS_ACROSS = WARPS_WIDE;
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
@@ -175,7 +175,8 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr int LINE = ALONG_K ? Shape::DEPTH : SIDE, PITCH = LINE + 8;
   static constexpr int QUADS = SIDE * Shape::DEPTH / 4 / Shape::THREADS;
   static constexpr int PLANE = LINES * PITCH; /* bf16 of one third */
-  static_assert(QUADS * 4 * Shape::THREADS == SIDE * Shape::DEPTH, "each thread copies whole quads");
+  static_assert(QUADS * 4 * Shape::THREADS == SIDE * Shape::DEPTH,
+                "each thread copies whole quads");
   typename Operand::Line lines[QUADS];
   typename Operand::template Raw<4> held[QUADS];
 
@@ -206,8 +207,8 @@ template <class Shape, int SIDE, class Operand> struct Slab {
       Operand::split_raw(held[n], words);
 #pragma unroll
       for (int third = 0; third < Operand::THIRDS; third++)
-        *reinterpret_cast<uint2 *>(planes + third * PLANE + line_of(n) * PITCH + at_of(n)) = {
-            words[third][0], words[third][1]};
+        *reinterpret_cast<uint2 *>(planes + third * PLANE + line_of(n) * PITCH +
+                                   at_of(n)) = {words[third][0], words[third][1]};
     }
   }
   /* The fragment of 16 of the side and 16 of k, every third. */
@@ -351,7 +352,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
   }
 }
 
-/* ---- grids -------------------------------------------------------------------------------------- */
+/* ---- grids --------------------------------------------------------------------------------------
+ */
 
 template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3((n + Shape::COLUMNS - 1) / Shape::COLUMNS, (m + Shape::ROWS - 1) / Shape::ROWS);

@@ -120,9 +120,8 @@ __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, 
     large_tile<Shape>(dz, x, update.out, update.in + 1, 0, rows, update, row, column, planes);
     return;
   }
-  const StorePart store = {
-      share.d_partial + ((size_t)tile * share.parts + part) * TILE_FLOATS, row * Shape::ROWS,
-      column * Shape::COLUMNS};
+  const StorePart store = {share.d_partial + ((size_t)tile * share.parts + part) * TILE_FLOATS,
+                           row * Shape::ROWS, column * Shape::COLUMNS};
   const int from = part * share.part_rows;
   large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.part_rows, rows),
                     store, row, column, planes);
@@ -203,8 +202,8 @@ cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *
   shares.count = count;
   int blocks = 0;
   float *d_partial = static_cast<float *>(d_work);
-  unsigned *d_done = reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES *
-                                                                  MAX_PART_TILES * TILE_FLOATS);
+  unsigned *d_done =
+      reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES * MAX_PART_TILES * TILE_FLOATS);
   for (int n = 0; n < count; n++) {
     Share &share = shares.share[n];
     if (!share_out(layers[n], batch.rows, share)) return cudaErrorInvalidValue;

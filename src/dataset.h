@@ -26,8 +26,7 @@ typedef struct DatasetReader DatasetReader;
    that many rows, and at least one chunk a thread. Blocks only for the first line, which fixes
    the number of columns. Returns NULL on failure: no such file, a directory or a pipe, an empty
    file, a first line that is blank, binary or not of 2 to DATASET_MAX_COLUMNS fields. */
-DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
-                            Error *error);
+DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead, Error *error);
 
 int dataset_inputs(const DatasetReader *reader); /* columns - 1 */
 

@@ -24,14 +24,14 @@ typedef enum {
 
 typedef struct {
   Network network;
-  int batch;            /* rows of a step, from 1 */
-  uint64_t seed;        /* of the initial parameters */
-  float momentum;       /* v = momentum v + g + weight_decay w;  w = w - learning_rate v */
-  float weight_decay;   /* applied to weights, not to biases */
-  Fusion fusion;        /* ignored by the CPU engine */
-  int threads;          /* of the CPU engine */
-  uint64_t store_rows;  /* capacity of the store */
-  uint64_t slot_rows;   /* rows a slot holds: a multiple of batch */
+  int batch;           /* rows of a step, from 1 */
+  uint64_t seed;       /* of the initial parameters */
+  float momentum;      /* v = momentum v + g + weight_decay w;  w = w - learning_rate v */
+  float weight_decay;  /* applied to weights, not to biases */
+  Fusion fusion;       /* ignored by the CPU engine */
+  int threads;         /* of the CPU engine */
+  uint64_t store_rows; /* capacity of the store */
+  uint64_t slot_rows;  /* rows a slot holds: a multiple of batch */
 } EngineConfig;
 
 /* One of the two host buffers: pinned memory where the device is a GPU. */
@@ -46,7 +46,7 @@ typedef struct {
    shuffled, first_row + random_permute(p, rows, key). The gradient is the mean over the step's
    rows, so a last short step weighs its rows as much as any. */
 typedef struct {
-  uint64_t first_row, rows;   /* the window; rows below 2^32 */
+  uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
   uint64_t key;
   uint64_t first_step, steps; /* within the window; the last step may be short */
@@ -83,10 +83,10 @@ typedef struct {
 
 struct Engine {
   const EngineOperations *call;
-  EngineConfig config;      /* fusion: the level in use, never FUSION_AUTO once opened */
-  char device[128];         /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
-  char reason[128];         /* why this fusion level, one clause */
-  uint64_t memory;          /* bytes of the device's memory, 0 if unknown */
+  EngineConfig config; /* fusion: the level in use, never FUSION_AUTO once opened */
+  char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
+  char reason[128];    /* why this fusion level, one clause */
+  uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
 
 /* Parameters are initialised from config->seed, momentum is 0. NULL on failure. */

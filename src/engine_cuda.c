@@ -12,8 +12,8 @@
 typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
-  cudaEvent_t copied;   /* on the copy stream: the host buffer is free, the rows are there */
-  cudaEvent_t consumed; /* on the compute stream: nobody trains on those rows any more */
+  cudaEvent_t copied;       /* on the copy stream: the host buffer is free, the rows are there */
+  cudaEvent_t consumed;     /* on the compute stream: nobody trains on those rows any more */
   uint64_t first_row, rows; /* where the slot's rows went last */
 } Slot;
 
@@ -40,10 +40,10 @@ typedef struct {
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
 
-  cudaGraphExec_t one_step, many_steps;  /* level step */
-  EpochPlan plan;                        /* level epoch */
+  cudaGraphExec_t one_step, many_steps; /* level step */
+  EpochPlan plan;                       /* level epoch */
   void *d_mail;
-  void *d_work;                          /* of the gradient updates */
+  void *d_work; /* of the gradient updates */
   uint32_t stamp;
 } CudaEngine;
 
@@ -133,8 +133,8 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   float *d_p = e->d_parameters, *d_v = e->d_momentum;
   TRY(forward_layer(e, batch));
-  TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers],
-                     n->size[n->layers], e->results, e->compute));
+  TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers], n->size[n->layers],
+                     e->results, e->compute));
   for (int l = n->layers - 1; l > 0; l--)
     TRY(launch_backward(e->d_delta[l + 1], d_p + n->weight[l], e->d_activation[l], e->d_delta[l],
                         batch.rows, n->size[l], n->size[l + 1], e->compute));
@@ -200,8 +200,8 @@ static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
 }
 
 /* The steps of a range, positions [position, end), in one kernel. */
-static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end,
-                                  uint64_t steps, float learning_rate) {
+static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end, uint64_t steps,
+                                  float learning_rate) {
   const Network *n = &e->engine.config.network;
   EpochJob job = {.d_pixels = e->d_pixels,
                   .d_labels = e->d_labels,
@@ -251,8 +251,7 @@ static cudaError_t upload(CudaEngine *e, Slot *slot, uint64_t first_row, uint64_
   return cudaStreamWaitEvent(e->compute, slot->copied, 0);
 }
 
-static bool cuda_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows,
-                        Error *error) {
+static bool cuda_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   if (rows > engine->config.slot_rows || first_row + rows > engine->config.store_rows)
     return error_set(error, "rows %llu to %llu do not fit the device's store of %llu",
@@ -352,8 +351,7 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   ResultSums sums;
   if (failed(cudaMemcpyAsync(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost, e->compute),
              "collecting results", error) ||
-      failed(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results",
-             error) ||
+      failed(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results", error) ||
       failed(cudaStreamSynchronize(e->compute), "training or evaluating", error))
     return false;
   *out = (EngineSums){sums.loss, sums.correct, sums.rows};
@@ -364,9 +362,9 @@ static bool cuda_read(Engine *engine, float *parameters, float *momentum, Error 
   CudaEngine *e = (CudaEngine *)engine;
   const size_t bytes = engine->config.network.floats * sizeof(float);
   if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
-  return (!parameters || !failed(cudaMemcpy(parameters, e->d_parameters, bytes,
-                                            cudaMemcpyDeviceToHost),
-                                 "reading the parameters", error)) &&
+  return (!parameters ||
+          !failed(cudaMemcpy(parameters, e->d_parameters, bytes, cudaMemcpyDeviceToHost),
+                  "reading the parameters", error)) &&
          (!momentum || !failed(cudaMemcpy(momentum, e->d_momentum, bytes, cudaMemcpyDeviceToHost),
                                "reading the momentum", error));
 }
@@ -396,9 +394,9 @@ static void cuda_close(Engine *engine) {
     if (e->slots[s].copied) cudaEventDestroy(e->slots[s].copied);
     if (e->slots[s].consumed) cudaEventDestroy(e->slots[s].consumed);
   }
-  void *device[] = {e->d_pixels,   e->d_labels,     e->d_order,   e->d_state,
-                    e->d_sums,     e->d_parameters, e->d_momentum, e->d_gradient,
-                    e->d_x,        e->d_z,          e->results.d_loss, e->results.d_correct};
+  void *device[] = {e->d_pixels, e->d_labels,     e->d_order,        e->d_state,
+                    e->d_sums,   e->d_parameters, e->d_momentum,     e->d_gradient,
+                    e->d_x,      e->d_z,          e->results.d_loss, e->results.d_correct};
   for (size_t i = 0; i < sizeof device / sizeof *device; i++) cudaFree(device[i]);
   for (int l = 0; l <= NETWORK_MAX_LAYERS; l++) {
     cudaFree(e->d_activation[l]);
@@ -423,7 +421,8 @@ static bool device_array(void *pointer, size_t count, size_t size, Error *error)
   const cudaError_t status = cudaMalloc(d_array, count * size);
   if (status == cudaSuccess) return true;
   cudaGetLastError(); /* as in failed() */
-  return error_set(error, "no %.1f MB of GPU memory to be had (%s): try --resident no or a "
+  return error_set(error,
+                   "no %.1f MB of GPU memory to be had (%s): try --resident no or a "
                    "smaller --batch",
                    (double)(count * size) / 1e6, cudaGetErrorString(status));
 }
@@ -440,8 +439,8 @@ static bool allocate_store(CudaEngine *e, Error *error) {
         failed(cudaEventCreateWithFlags(&e->slots[s].consumed, cudaEventDisableTiming),
                "creating an event", error))
       return false;
-  const size_t rows = c->store_rows > (uint64_t)e->forward_rows ? c->store_rows
-                                                                : (size_t)e->forward_rows;
+  const size_t rows =
+      c->store_rows > (uint64_t)e->forward_rows ? c->store_rows : (size_t)e->forward_rows;
   return device_array(&e->d_pixels, c->store_rows, e->stride, error) &&
          device_array(&e->d_labels, c->store_rows, sizeof(uint16_t), error) &&
          device_array(&e->d_order, c->store_rows, sizeof(uint32_t), error) &&
@@ -495,8 +494,8 @@ static bool initialise(CudaEngine *e, Error *error) {
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
-  size_t floats = 0; /* of a row's activations */
-  for (int l = 0; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
+  size_t floats = (size_t)c->network.size[0]; /* of a row's activations */
+  for (int l = 1; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
   size_t rows = EVALUATE_FLOATS / floats;
   if (rows > EVALUATE_ROWS) rows = EVALUATE_ROWS;
   return rows > (size_t)c->batch ? (int)rows : c->batch;
@@ -506,9 +505,9 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
 static const char *no_epoch(CudaEngine *e) {
   const Network *n = &e->engine.config.network;
   if (n->layers != 3) return "level epoch takes two hidden layers";
-  return plan_epoch((EpochShape){n->size[0], n->size[1], n->size[2], n->size[3],
-                                 e->engine.config.batch},
-                    &e->plan);
+  return plan_epoch(
+      (EpochShape){n->size[0], n->size[1], n->size[2], n->size[3], e->engine.config.batch},
+      &e->plan);
 }
 
 static bool choose_fusion(CudaEngine *e, Error *error) {

@@ -21,15 +21,14 @@ typedef struct {
 
 /* 128 random bits for counter `counter` of stream `stream` under `seed`. */
 RANDOM_FUNCTION RandomWords random_words(uint64_t seed, uint64_t stream, uint64_t counter) {
-  RandomWords w = {{(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream,
-                    (uint32_t)(stream >> 32)}};
+  RandomWords w = {
+      {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
   uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
   for (int round = 0; round < 10; round++) {
     const uint64_t product0 = (uint64_t)0xD2511F53u * w.word[0];
     const uint64_t product1 = (uint64_t)0xCD9E8D57u * w.word[2];
     const RandomWords next = {{(uint32_t)(product1 >> 32) ^ w.word[1] ^ key0, (uint32_t)product1,
-                               (uint32_t)(product0 >> 32) ^ w.word[3] ^ key1,
-                               (uint32_t)product0}};
+                               (uint32_t)(product0 >> 32) ^ w.word[3] ^ key1, (uint32_t)product0}};
     w = next;
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
