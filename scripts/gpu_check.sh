@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# Every check that wants a GPU: all the tests, compute-sanitizer over the CUDA tests, ten epochs of
+# MNIST at each level of fusion, twice. Writes docs/results/gpu-check.txt, a line a result, PASS or
+# FAIL first; what was printed is in build/gpu-check.log.
+#
+#   NVCC          the CUDA Toolkit's compiler  [nvcc]
+#   ARCH          the GPUs to build for  [-arch=native]
+#   SETUP=0, MNIST_SOURCE  see the Makefile and scripts/download_mnist.sh
+#
+# A check that fails does not stop the others. Exit code 1 if any failed.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+results=docs/results/gpu-check.txt
+partial=build/gpu-check.txt # the results so far
+step=build/gpu-check-step.txt
+log=build/gpu-check.log
+cuda_tests=(test_kernels test_engine_cuda)
+nvcc=${NVCC:-nvcc}
+export ARCH=${ARCH:--arch=native}
+
+failed=0
+ended=0
+
+# record STATUS TEXT: a result; STATUS is that of a command, 0 for PASS.
+record() {
+  local word=PASS
+  if [ "$1" != 0 ]; then word=FAIL failed=1; fi
+  echo "$word  $2" >>"$partial"
+  tail -n 1 "$partial"
+}
+
+# run SECONDS COMMAND...: its exit status; what it printed is in $step, too.
+run() {
+  local limit=$1
+  shift
+  echo "gpu_check: $*"
+  timeout --foreground --kill-after=10 "$limit" "$@" 2>&1 | tee "$step"
+  return "${PIPESTATUS[0]}"
+}
+
+header() {
+  local gpu driver
+  IFS=, read -r gpu driver < <(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)
+  echo "gpu      $gpu"
+  echo "driver   ${driver# }"
+  echo "cuda     $("$nvcc" --version | awk -F'release |,' '/release/ { print $3 }')"
+  echo "date     $(date -u +%F)"
+  echo "sources  $(make -s print-sources)"
+  echo
+}
+
+# ---- tests -----------------------------------------------------------------------------------
+
+# counts NAME: what the line "NAME: 3 passed, 0 failed, 0 skipped" says, or the sum's line.
+counts() {
+  awk -v name="$1" '
+    name != "" && $1 == name ":" || name == "" && /^[0-9]+ passed, / { line = $0 }
+    END { sub(/^[^:]*: /, "", line); print line == "" ? "did not run" : line }' "$step"
+}
+
+check_tests() {
+  local status=0 text
+  run 1500 make test || status=$?
+  for name in "${cuda_tests[@]}"; do
+    text=$(counts "$name")
+    [[ $text =~ ^[1-9][0-9]*\ passed,\ 0\ failed,\ 0\ skipped$ ]]
+    record $? "$name: $text"
+  done
+  record "$status" "make test: $(counts '')"
+}
+
+# ---- compute-sanitizer -----------------------------------------------------------------------
+
+# sanitize TOOL PROGRAM [OPTION...]: no error, no hazard, no failed test.
+sanitize() {
+  local tool=$1 program=$2 status=0 text
+  shift 2
+  run 180 env TEST_QUICK=1 "$sanitizer" --tool "$tool" --error-exitcode 9 "$@" "build/$program" ||
+    status=$?
+  text=$(awk '/ SUMMARY: / { sub(/^=* *(ERROR|RACECHECK) SUMMARY: /, ""); text = $0 }
+              END { print text }' "$step")
+  case $text in
+  '0 errors' | '0 hazards displayed (0 errors, 0 warnings)') ;;
+  *) [ "$status" != 0 ] || status=1 ;;
+  esac
+  [ "$status" = 0 ] || text="${text:-no summary}, exit code $status"
+  record "$status" "$tool $program: $text"
+}
+
+check_memory() {
+  sanitizer=
+  for candidate in compute-sanitizer "$(dirname "$nvcc")/compute-sanitizer" \
+                   /usr/local/cuda/bin/compute-sanitizer; do
+    if command -v "$candidate" >/dev/null; then
+      sanitizer=$candidate
+      break
+    fi
+  done
+  if [ -z "$sanitizer" ]; then
+    record 1 'compute-sanitizer: not found; it comes with the CUDA Toolkit'
+    return
+  fi
+  # The programs check every status themselves; what libraries try in vain is none of our errors.
+  sanitize memcheck test_kernels --report-api-errors no
+  sanitize racecheck test_kernels
+  sanitize initcheck test_kernels
+  sanitize synccheck test_kernels
+  sanitize memcheck test_engine_cuda --report-api-errors no
+  sanitize racecheck test_engine_cuda
+  sanitize initcheck test_engine_cuda
+}
+
+# ---- MNIST -----------------------------------------------------------------------------------
+
+train() {
+  run 300 ./mlp-train --device cuda --fusion "$1" --epochs 10 --batch 64 \
+    --train data/mnist_train.csv --test data/mnist_test.csv
+}
+
+# The level in use, the last test accuracy in percent, the median of the epochs' times in ms, and
+# the whole process's, of the run in $step.
+measure() {
+  awk '
+    function after(word,  i) {
+      for (i = 1; i < NF; i++) if ($i == word) return i + 1
+      return NF + 1
+    }
+    $1 == "fusion" { level = $2; sub(/:$/, "", level) }
+    $1 == "epoch" {
+      accuracy = $after("test-acc") + 0
+      i = after("train")
+      time = $(i + 1) == "s" ? 1000 * $i : $i + 0
+      for (j = n++; j > 0 && times[j - 1] > time; j--) times[j] = times[j - 1]
+      times[j] = time
+    }
+    $1 == "total" { i = after("process"); process = $i " " $(i + 1) }
+    END {
+      if (n != 10 || process == "") exit 1
+      printf "%s %.2f %.2f %s\n", level, accuracy, (times[4] + times[5]) / 2, process
+    }' "$step"
+}
+
+# Loss and accuracy, of training and test, of every epoch in $step; times are left out.
+learned() {
+  awk '$1 == "epoch" { sub(/ train .*/, ""); print }' "$step"
+}
+
+check_level() {
+  local asked=$1 level accuracy time process first
+  if ! train "$asked" || ! read -r level accuracy time process < <(measure); then
+    record 1 "mnist $asked: did not train for ten epochs"
+    return
+  fi
+  first=$(learned)
+  awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy >= 98.0) }'
+  record $? "mnist $asked$([ "$asked" != auto ] || echo " ($level)"): test-acc $accuracy%, train \
+$time ms an epoch (median), whole process $process"
+  train "$asked" && [ "$(learned)" = "$first" ]
+  record $? "mnist $asked, again: the same losses and accuracies in every epoch"
+}
+
+# check_seeds NAME OPTION...: the mean test accuracy of seeds 1 to 5 is what the defaults promise.
+check_seeds() {
+  local name=$1 seed all='' mean
+  shift
+  for seed in 1 2 3 4 5; do
+    run 300 ./mlp-train --quiet --seed "$seed" "$@" || break
+    all+=" $(awk '$1 == "epoch" { for (i = 1; i < NF; i++) if ($i == "test-acc") print $(i + 1) + 0 }' \
+      "$step")"
+  done
+  mean=$(awk '{ for (i = 1; i <= NF; i++) sum += $i; printf "%.3f", NF == 5 ? sum / 5 : 0 }' <<<"$all")
+  awk -v mean="$mean" 'BEGIN { exit !(mean >= 98.2) }'
+  record $? "mnist $name, seeds 1 to 5: test-acc$all, mean $mean%"
+}
+
+check_mnist() {
+  if ! run 120 scripts/download_mnist.sh; then
+    record 1 'mnist: data/mnist_train.csv cannot be had'
+    return
+  fi
+  for level in none layer step epoch auto; do check_level "$level"; done
+  for level in layer step epoch; do check_seeds "$level" --device cuda --fusion "$level"; done
+  check_seeds cpu --device cpu
+}
+
+# ---- all of it -------------------------------------------------------------------------------
+
+# shellcheck disable=SC2317 # the trap calls it
+finish() {
+  trap - EXIT
+  [ "$ended" = 1 ] || record 1 'gpu_check: interrupted, what would follow was not checked'
+  mkdir -p "$(dirname "$results")"
+  mv "$partial" "$results"
+  echo "gpu_check: $([ "$failed" = 0 ] && echo 'all passed' || echo 'something failed'): $results"
+  exit "$failed"
+}
+
+main() {
+  header >"$partial"
+  trap finish EXIT
+  trap 'exit 1' INT TERM HUP
+  check_tests
+  check_memory
+  check_mnist
+  ended=1
+}
+
+if ! nvidia-smi -L >/dev/null 2>&1; then
+  echo 'gpu_check: no GPU is visible to nvidia-smi, so there is nothing to check' >&2
+  exit 1
+fi
+if ! command -v "$nvcc" >/dev/null; then
+  echo 'gpu_check: the CUDA Toolkit (nvcc) was not found' >&2
+  exit 1
+fi
+mkdir -p build
+main 2>&1 | tee -i "$log"
+exit "${PIPESTATUS[0]}"
