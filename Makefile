@@ -54,28 +54,34 @@ endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               -Xcompiler -Wall,-Wextra -Werror all-warnings
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
+CUBLAS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas
 LANGUAGE += -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
 endif
 
 # ---- what there is -----------------------------------------------------------------------
 PROGRAMS := mlp-train mlp-digits
-MAINS    := $(patsubst mlp-%,src/mlp_%.c,$(PROGRAMS))
 ifeq ($(NVCC),)
-LEFT_OUT := src/engine_cuda.c
+LEFT_OUT := src/engine_cuda.c src/mlp_bench.c \
+            $(addprefix src/bench_,cublas.c gpu.c launches.c run.c)
 else
+PROGRAMS += mlp-bench
 LEFT_OUT := src/engine_cuda_absent.c
 KERNELS  := $(wildcard kernels/*.cu)
 endif
-SOURCES  := $(filter-out $(MAINS) src/mlp_%.c $(LEFT_OUT),$(wildcard src/*.c))
+SOURCES  := $(filter-out src/mlp_%.c src/bench_%.c $(LEFT_OUT),$(wildcard src/*.c))
 OBJECTS  := $(SOURCES:src/%.c=$(BUILD)/%.o) $(KERNELS:kernels/%.cu=$(BUILD)/kernels/%.o)
 ifeq ($(SANITIZE),thread)
 OBJECTS  += $(BUILD)/tests/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
+# What mlp-bench alone has, and its test; src/bench_launches.c tells why it wraps the launches.
+BENCH    := $(patsubst src/%.c,$(BUILD)/%.o,$(filter-out $(LEFT_OUT),$(wildcard src/bench_*.c)))
+LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
+            cudaGraphLaunch
 TEST_HELP := $(BUILD)/tests/reference.o $(BUILD)/tests/process.o
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 
-.PHONY: all tests run test gpu-check data setup format lint clean print-sources help
+.PHONY: all tests run test gpu-check gpu-bench data setup format lint clean print-sources help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -104,6 +110,13 @@ test: setup                 ## set up, build, run every test that this machine c
 	@$(BUILD_ON_EVERY_CORE) all tests
 	@scripts/run_tests.sh $(TESTS)
 
+gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
+	+@NVCC='$(NVCC)' scripts/gpu_check.sh
+
+gpu-bench: setup            ## on a GPU: time every level and the peers, write docs/results/
+	@$(BUILD_ON_EVERY_CORE) all
+	@scripts/gpu_bench.sh
+
 data:                       ## get MNIST as data/mnist_train.csv and data/mnist_test.csv
 	@scripts/download_mnist.sh
 
@@ -124,8 +137,15 @@ $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/mlp_%.o $(OBJECTS)
 	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
 
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_HELP) $(OBJECTS)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(if $(NVCC),-L$(CUDA_HOME)/lib64 -lcublas) \
+	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUBLAS) \
 	  $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
+
+ifneq ($(NVCC),)
+$(PLACE)/mlp-bench $(BUILD)/test_bench: LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
+$(PLACE)/mlp-bench: CUDA_LIBRARIES += -lcublas
+$(BUILD)/test_bench: | $(PLACE)/mlp-bench
+endif
+$(PLACE)/mlp-bench $(BUILD)/test_bench: $(BENCH)
 
 $(BUILD)/test_program: | $(PLACE)/mlp-train
 $(BUILD)/test_digits: | $(PLACE)/mlp-digits

@@ -1,0 +1,405 @@
+#!/usr/bin/env python3
+"""Times a training epoch of the network that mlp-bench times in PyTorch and JAX.
+
+Same network (784-300-100-10, ReLU, He's uniform start), same rows, same batches, same optimiser
+(SGD, momentum 0.9, mean cross-entropy), a new permutation of the rows on the device every epoch,
+every row used, a short last batch where it comes out so. The rows lie on the GPU as float32 before
+the clock starts, and nothing but the parameters is computed: no sums of losses, which mlp-train
+has. Times are wall clock from the drawing of the permutation until the GPU has finished.
+
+Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A peer
+that is not installed, fails or finds no time left is a line with its reason. Data: the IDX files,
+plain or .gz, in the folder MNIST_SOURCE, or data/mnist_train.csv and data/mnist_test.csv.
+"""
+import argparse
+import gzip
+import importlib.metadata
+import importlib.util
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+SIZES = (784, 300, 100, 10)
+MOMENTUM = 0.9
+BATCHES = (64, 256, 1024, 4096)
+PRECISIONS = ("fp32", "tf32")
+EPOCHS = 9
+EAGER_EPOCHS = 3
+GRACE = 45  # seconds that a framework may go on for when its time is up, to finish what it does
+
+EAGER = "PyTorch eager"
+GRAPH = "PyTorch, epoch in one CUDA graph"
+COMPILED = "PyTorch, torch.compile, epoch in one graph"
+SCAN = "JAX, epoch in one lax.scan"
+
+
+def learning_rate(batch):
+    """The rule of src/mlp_bench.c."""
+    return min(0.1, 0.05 * math.sqrt(batch / 64))
+
+
+# ---- rows -----------------------------------------------------------------------------------
+
+
+def read_idx(folder, name, header):
+    """The bytes of an IDX file behind its header."""
+    import numpy as np
+
+    path = os.path.join(folder, name)
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            content = file.read()
+    else:
+        with gzip.open(path + ".gz", "rb") as file:
+            content = file.read()
+    return np.frombuffer(content, np.uint8, offset=header)
+
+
+def read_set(idx_name, csv_name):
+    """Pixels (rows, 784) from 0 to 255 and labels (rows), as bytes."""
+    import numpy as np
+
+    folder = os.environ.get("MNIST_SOURCE")
+    if folder:
+        pixels = read_idx(folder, idx_name + "-images-idx3-ubyte", 16)
+        return pixels.reshape(-1, SIZES[0]), read_idx(folder, idx_name + "-labels-idx1-ubyte", 8)
+    table = np.loadtxt(os.path.join("data", csv_name), np.uint8, delimiter=",")
+    return table[:, 1:], table[:, 0]
+
+
+def read_rows():
+    """(training pixels, training labels, test pixels, test labels), pixels scaled to 0 .. 1."""
+    import numpy as np
+
+    train, train_labels = read_set("train", "mnist_train.csv")
+    test, test_labels = read_set("t10k", "mnist_test.csv")
+    return (train.astype(np.float32) / 255, train_labels.astype(np.int32),
+            test.astype(np.float32) / 255, test_labels.astype(np.int32))
+
+
+def initial_parameters():
+    """[(W (out, in), b (out)), ...]: weights uniform in ±sqrt(6 / in), biases 0."""
+    import numpy as np
+
+    random = np.random.default_rng(1)
+    layers = []
+    for inputs, outputs in zip(SIZES, SIZES[1:]):
+        limit = math.sqrt(6 / inputs)
+        weights = random.uniform(-limit, limit, (outputs, inputs)).astype(np.float32)
+        layers.append((weights, np.zeros(outputs, np.float32)))
+    return layers
+
+
+# ---- lines ----------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self, seconds):
+        self.end = time.monotonic() + seconds
+
+    def left(self):
+        return self.end - time.monotonic()
+
+
+class Record:
+    """Prints lines and knows what they all have."""
+
+    def __init__(self, gpu, sources):
+        self.common = {"gpu": gpu, "sources": sources}
+
+    def write(self, line):
+        print(json.dumps({**line, **{key: value for key, value in self.common.items() if value}}),
+              flush=True)
+
+    def epochs(self, case, rows, seconds, accuracy):
+        peer, batch, precision = case
+        steps = -(-rows // batch)
+        median = statistics.median(seconds)
+        self.write({"case": "epoch", "peer": peer, "batch": batch, "precision": precision,
+                    "epochs": len(seconds), "ms_per_epoch": 1e3 * median,
+                    "min_ms": 1e3 * min(seconds), "max_ms": 1e3 * max(seconds),
+                    "us_per_step": 1e6 * median / steps, "launches_per_step": None,
+                    "bytes_per_step": None, "test_accuracy": accuracy})
+
+    def reason(self, case, reason):
+        peer, batch, precision = case
+        text = " ".join(str(reason).split())
+        self.write({"case": "epoch", "peer": peer, "batch": batch, "precision": precision,
+                    "reason": text[:300] or type(reason).__name__})
+
+
+def time_epochs(epoch, wait, count):
+    """The seconds of `count` epochs after one that does not count."""
+    epoch()
+    wait()
+    seconds = []
+    for _ in range(count):
+        start = time.perf_counter()
+        epoch()
+        wait()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def run_cases(record, clock, cases, rows, measure):
+    """measure(case) -> (seconds of each epoch, test accuracy). A failing case loses no other."""
+    for case in cases:
+        if clock.left() <= 0:
+            record.reason(case, "no time was left for it (--seconds)")
+            continue
+        print("compare_peers:", *case, file=sys.stderr, flush=True)
+        try:
+            seconds, accuracy = measure(case)
+        except Exception as failure:  # whatever it is, the other cases go on
+            record.reason(case, f"{type(failure).__name__}: {failure}")
+        else:
+            record.epochs(case, rows, seconds, accuracy)
+
+
+def cases_of(peers, batches):
+    return [(peer, batch, precision)
+            for peer in peers for batch in batches for precision in PRECISIONS]
+
+
+# ---- PyTorch --------------------------------------------------------------------------------
+
+
+class TorchTrainer:
+    """A model, its optimiser and the steps of an epoch over rows on the device."""
+
+    def __init__(self, data, batch, precision, device, compiled):
+        import torch
+
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        self.torch = torch
+        self.device = device
+        self.x, self.y, self.test_x, self.test_y = data
+        self.batch = batch
+        layers = []
+        for weights, biases in initial_parameters():
+            linear = torch.nn.Linear(weights.shape[1], weights.shape[0], device=device)
+            with torch.no_grad():
+                linear.weight.copy_(torch.from_numpy(weights))
+                linear.bias.copy_(torch.from_numpy(biases))
+            layers += [linear, torch.nn.ReLU()]
+        self.model = torch.nn.Sequential(*layers[:-1])
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=learning_rate(batch),
+                                         momentum=MOMENTUM, fused=True)
+        self.loss = torch.compile(self.loss_of, dynamic=False) if compiled else self.loss_of
+        self.order = torch.randperm(len(self.x), device=device)
+
+    def loss_of(self, x, y):
+        return self.torch.nn.functional.cross_entropy(self.model(x), y)
+
+    def shuffle(self):
+        self.order.copy_(self.torch.randperm(len(self.x), device=self.device))
+
+    def step(self, first):
+        rows = self.order[first:first + self.batch]
+        self.optimiser.zero_grad(set_to_none=True)
+        self.loss(self.x[rows], self.y[rows]).backward()
+        self.optimiser.step()
+
+    def steps(self):
+        for first in range(0, len(self.x), self.batch):
+            self.step(first)
+
+    def eager_epoch(self):
+        self.shuffle()
+        self.steps()
+
+    def captured_epoch(self):
+        """An epoch that launches one graph. The few steps before the capture compile what is to be
+        compiled, for full and short batches, and allocate the momentum."""
+        torch = self.torch
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            last = (len(self.x) - 1) // self.batch * self.batch
+            for first in (0, 0, 0, last, last):
+                self.step(first)
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimiser.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            self.steps()
+
+        def epoch():
+            self.shuffle()
+            graph.replay()
+
+        return epoch
+
+    def accuracy(self):
+        with self.torch.no_grad():
+            found = self.model(self.test_x).argmax(dim=1)
+            return (found == self.test_y).float().mean().item()
+
+
+def run_torch(clock, batches, sources):
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("PyTorch finds no GPU")
+    device = torch.device("cuda")
+    data = [torch.from_numpy(array).to(device) for array in read_rows()]
+    data[1], data[3] = data[1].long(), data[3].long()
+
+    def measure(case):
+        peer, batch, precision = case
+        torch.compiler.reset()
+        trainer = TorchTrainer(data, batch, precision, device, compiled=peer == COMPILED)
+        eager = peer == EAGER
+        epoch = trainer.eager_epoch if eager else trainer.captured_epoch()
+        seconds = time_epochs(epoch, torch.cuda.synchronize, EAGER_EPOCHS if eager else EPOCHS)
+        return seconds, trainer.accuracy()
+
+    run_cases(Record(torch.cuda.get_device_name(), sources), clock,
+              cases_of((GRAPH, EAGER, COMPILED), batches), len(data[0]), measure)
+
+
+# ---- JAX ------------------------------------------------------------------------------------
+
+
+def jax_logits(parameters, x):
+    import jax
+
+    for weights, biases in parameters[:-1]:
+        x = jax.nn.relu(x @ weights.T + biases)
+    weights, biases = parameters[-1]
+    return x @ weights.T + biases
+
+
+def jax_epoch(rows, batch):
+    """epoch(state, key, x, y) -> state, compiled; state: (parameters, momenta)."""
+    import jax
+    import jax.numpy as jnp
+
+    rate = learning_rate(batch)
+    whole = rows // batch * batch
+
+    def loss(parameters, x, y):
+        chances = jax.nn.log_softmax(jax_logits(parameters, x))
+        hot = y[:, None] == jnp.arange(SIZES[-1])[None, :]
+        return -jnp.where(hot, chances, 0).sum() / len(y)
+
+    def epoch(state, key, x, y):
+        def step(state, batch_rows):
+            parameters, momenta = state
+            gradients = jax.grad(loss)(parameters, x[batch_rows], y[batch_rows])
+            momenta = jax.tree.map(lambda v, g: MOMENTUM * v + g, momenta, gradients)
+            parameters = jax.tree.map(lambda p, v: p - rate * v, parameters, momenta)
+            return (parameters, momenta), None
+
+        order = jax.random.permutation(key, rows)
+        state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, batch))
+        return state if whole == rows else step(state, order[whole:])[0]
+
+    return jax.jit(epoch, donate_argnums=0)
+
+
+def run_jax(clock, batches, sources):
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax
+    import jax.numpy as jnp
+
+    device = jax.devices()[0]
+    if device.platform != "gpu":
+        raise RuntimeError("JAX finds no GPU")
+    x, y, test_x, test_y = (jax.device_put(array) for array in read_rows())
+
+    def measure(case):  # JAX's default on a GPU with tensor cores is tf32
+        _, batch, precision = case
+        jax.config.update("jax_default_matmul_precision",
+                          "default" if precision == "tf32" else "highest")
+        parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters()]
+        state = parameters, jax.tree.map(jnp.zeros_like, parameters)
+        keys = iter(list(jax.random.split(jax.random.key(1), EPOCHS + 1)))
+        run = jax_epoch(len(x), batch)
+
+        def epoch():
+            nonlocal state
+            state = run(state, next(keys), x, y)
+
+        seconds = time_epochs(epoch, lambda: jax.block_until_ready(state), EPOCHS)
+        right = jax_logits(state[0], test_x).argmax(axis=1) == test_y
+        return seconds, float(right.mean())
+
+    run_cases(Record(device.device_kind, sources), clock, cases_of((SCAN,), batches), len(x),
+              measure)
+
+
+# ---- both -----------------------------------------------------------------------------------
+
+FRAMEWORKS = {"jax": ("JAX", run_jax), "torch": ("PyTorch", run_torch)}
+
+
+def version_of(module):
+    """The installed version, or None; the module is not loaded."""
+    if not importlib.util.find_spec(module):
+        return None
+    try:
+        return importlib.metadata.version(module)
+    except importlib.metadata.PackageNotFoundError:
+        return "of an unknown version"
+
+
+def run_framework(arguments):
+    title, run = FRAMEWORKS[arguments.framework]
+    try:
+        run(Clock(arguments.seconds), arguments.batches, arguments.sources)
+    except Exception as failure:
+        Record("", arguments.sources).reason((title, None, None),
+                                             f"{type(failure).__name__}: {failure}")
+
+
+def run_child(framework, clock, arguments):
+    """A framework in a process of its own: they share no memory pool, no library, no crash."""
+    record = Record("", arguments.sources)
+    command = [sys.executable, os.path.abspath(__file__), "--framework", framework,
+               "--seconds", str(max(clock.left(), 1)), "--sources", arguments.sources,
+               "--batches", ",".join(map(str, arguments.batches))]
+    title = FRAMEWORKS[framework][0]
+    try:
+        code = subprocess.run(command, timeout=max(clock.left(), 1) + GRACE).returncode
+    except subprocess.TimeoutExpired:
+        record.reason((title, None, None), "stopped: it went on long after its time was up")
+    else:
+        if code:
+            record.reason((title, None, None), f"its process ended with {code}")
+
+
+def run_all(arguments):
+    clock = Clock(arguments.seconds)
+    record = Record("", arguments.sources)
+    installed = {name: version_of(name) for name in FRAMEWORKS}
+    names = [f"{FRAMEWORKS[name][0]} {version}" for name, version in installed.items() if version]
+    record.write({"case": "peers", "name": ", ".join(names) or "none",
+                  "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
+    for name, version in installed.items():
+        if version:
+            run_child(name, clock, arguments)
+        else:
+            record.reason((FRAMEWORKS[name][0], None, None), "not installed")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--seconds", type=float, default=200, help="start no case after this [200]")
+    parser.add_argument("--batches", default=BATCHES, help="rows of a step [64,256,1024,4096]",
+                        type=lambda text: tuple(int(word) for word in text.split(",")))
+    parser.add_argument("--sources", default="", help="the digest of the sources, for the record")
+    parser.add_argument("--framework", choices=FRAMEWORKS, help="this one alone, in this process")
+    arguments = parser.parse_args()
+    if arguments.framework:
+        run_framework(arguments)
+    else:
+        run_all(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Measures this GPU and the peers side by side, in one run of some minutes: mlp-bench, then
+# scripts/compare_peers.py. Writes, under the GPU's short name, say h100:
+#
+#   docs/results/fusion-h100.json   every measurement, one JSON object a line
+#   docs/results/fusion-h100.md     the tables
+#   docs/results/fusion-h100.png    the epochs at batch 64
+#
+#   RESULTS  another folder for them  [docs/results]
+#   SECONDS_FOR_PEERS  start no peer after this  [200]
+#   MNIST_SOURCE  see scripts/download_mnist.sh
+#
+# Exit code 1 if mlp-bench failed; peers that fail are named in the tables.
+set -euo pipefail
+
+results=${RESULTS:-docs/results}
+work=build/gpu-bench # what was measured until then stays there if this is stopped
+
+# short_name FILE: the GPU of the first line without maker, memory and spaces: h100 for
+# "NVIDIA H100 80GB HBM3".
+short_name() {
+  sed -n '1s/.*"gpu": *"\([^"]*\)".*/\1/p' "$1" | tr '[:upper:]' '[:lower:]' |
+    sed -E 's/nvidia|geforce|tesla|quadro//g; s/[0-9]+gb.*//; s/[^a-z0-9]//g'
+}
+
+if [ ! -x ./mlp-bench ]; then
+  echo "gpu_bench: there is no ./mlp-bench: it is built where the CUDA Toolkit's nvcc is found" >&2
+  exit 1
+fi
+scripts/download_mnist.sh
+mkdir -p "$work" "$results"
+sources=$(make print-sources)
+./mlp-bench --sources "$sources" --json "$work/mlp-bench.json" >"$work/tables.txt"
+if ! python3 scripts/compare_peers.py --seconds "${SECONDS_FOR_PEERS:-200}" --sources "$sources" \
+  >"$work/peers.json"; then
+  echo "gpu_bench: the comparison with the peers ended early (the reason is above)" >&2
+fi
+
+to=$results/fusion-$(short_name "$work/mlp-bench.json")
+# A peer that is killed while it writes leaves a line without an end.
+grep -h '}$' "$work/mlp-bench.json" "$work/peers.json" >"$to.json"
+./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png"
+echo "gpu_bench: wrote $to.json, $to.md and $to.png"

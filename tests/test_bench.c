@@ -1,0 +1,520 @@
+/* mlp-bench's parts: its lines, what it counts from shapes, its reports; with CUDA also the program
+   and, on a GPU, the cuBLAS level against the CPU engine. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "process.h"
+#include "random.h"
+#include "reference.h"
+
+static Error error;
+
+static char *folder;
+static char path[4096];
+
+static int make_folder(void **state) {
+  (void)state;
+  folder = process_folder();
+  snprintf(path, sizeof path, "%s/lines.json", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  process_folder_remove(folder);
+  return 0;
+}
+
+static void write_file(const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static BenchLog read_log(const char *text) {
+  BenchLog log = {0};
+  write_file(text);
+  if (!bench_read(&log, path, &error)) fail_msg("%s", error.text);
+  return log;
+}
+
+static void assert_near(double value, double expected) {
+  if (!(fabs(value - expected) <= 1e-7 * fabs(expected)))
+    fail_msg("%.12g is not %.12g", value, expected);
+}
+
+/* ---- lines -------------------------------------------------------------------------------- */
+
+static void test_lines_come_back(void **state) {
+  (void)state;
+  BenchLog log = {.json = fopen(path, "w"), .gpu = "GPU 1", .sources = "abc"};
+  assert_non_null(log.json);
+  BenchLine line = bench_line("epoch");
+  snprintf(line.fusion, sizeof line.fusion, "step");
+  snprintf(line.reason, sizeof line.reason, "a \"quote\", a \\, a\ttab and\na line");
+  line.batch = 4096;
+  line.ms_per_epoch = 6.123456789;
+  line.bytes_per_step = 123456789;
+  line.chosen = 1;
+  assert_true(bench_add(&log, &line, &error));
+  assert_true(bench_add_value(&log, "ceiling", "copy", 2958.5, "GB/s", &error));
+  assert_int_equal(fclose(log.json), 0);
+  bench_close(&log);
+
+  log = (BenchLog){0};
+  assert_true(bench_read(&log, path, &error));
+  assert_int_equal(log.count, 2);
+  const BenchLine *back = &log.lines[0];
+  assert_string_equal(back->kind, "epoch");
+  assert_string_equal(back->fusion, "step");
+  assert_string_equal(back->reason, line.reason);
+  assert_string_equal(back->gpu, "GPU 1");
+  assert_string_equal(back->sources, "abc");
+  assert_string_equal(back->peer, "");
+  assert_near(back->batch, 4096);
+  assert_near(back->ms_per_epoch, 6.123456789);
+  assert_near(back->bytes_per_step, 123456789);
+  assert_near(back->chosen, 1);
+  assert_true(isnan(back->min_ms) && isnan(back->test_accuracy));
+  assert_near(bench_value(&log, "ceiling", "copy"), 2958.5);
+  assert_true(isnan(bench_value(&log, "ceiling", "paste")));
+  bench_close(&log);
+}
+
+/* As Python's json writes: spaces, null, escapes, keys that are not ours. */
+static void test_other_writers(void **state) {
+  (void)state;
+  BenchLog log =
+      read_log("\n{\"case\": \"epoch\", \"peer\": \"JAX \\u00b5 \\u0041\\/\", \"batch\": 64, "
+               "\"launches_per_step\": null, \"precision\": null, \"other\": \"x\", "
+               "\"another\": -1.5e3, \"chosen\": true, \"ms_per_epoch\": 1.5e2}\r\n");
+  assert_int_equal(log.count, 1);
+  const BenchLine *line = &log.lines[0];
+  assert_string_equal(line->peer, "JAX ? A/");
+  assert_string_equal(line->precision, "");
+  assert_near(line->batch, 64);
+  assert_near(line->ms_per_epoch, 150);
+  assert_near(line->chosen, 1);
+  assert_true(isnan(line->launches_per_step));
+  bench_close(&log);
+}
+
+static void test_bad_lines(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "case",
+      "{\"case\": \"epoch\"",
+      "{\"case\": \"epoch\"} x",
+      "{\"case\": \"epoch\",}",
+      "{\"case\": epoch}",
+      "{\"case\": \"epoch}",
+      "{\"case\": 5}",
+      "{\"batch\": 5}",
+      "{\"case\": \"epoch\", \"batch\": \"64\"}",
+      "{\"case\": \"epoch\", \"batch\": 64 \"peer\": \"x\"}",
+      "{\"case\": \"a\\q\"}",
+      "{\"case\": \"a\\u00g0\"}",
+      "{}",
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    BenchLog log = {0};
+    char text[256];
+    snprintf(text, sizeof text, "{\"case\":\"epoch\"}\n\n%s\n", bad[i]);
+    write_file(text);
+    if (bench_read(&log, path, &error)) fail_msg("'%s' was taken", bad[i]);
+    assert_non_null(strstr(error.text, "lines.json, line 3"));
+    bench_close(&log);
+  }
+  BenchLog log = {0};
+  assert_false(bench_read(&log, "/no/such/file", &error));
+  assert_non_null(strstr(error.text, "/no/such/file"));
+}
+
+static void test_text_is_cut(void **state) {
+  (void)state;
+  char text[1024];
+  snprintf(text, sizeof text, "{\"case\":\"epoch\",\"fusion\":\"%0100d\",\"peer\":\"a\"}\n", 0);
+  BenchLog log = read_log(text);
+  assert_int_equal(strlen(log.lines[0].fusion), sizeof log.lines[0].fusion - 1);
+  assert_string_equal(log.lines[0].peer, "a");
+  bench_close(&log);
+}
+
+static void test_full_disk(void **state) {
+  (void)state;
+  BenchLog log = {.json = fopen("/dev/full", "w")};
+  if (!log.json) skip();
+  const BenchLine line = bench_line("epoch");
+  assert_false(bench_add(&log, &line, &error));
+  assert_non_null(strstr(error.text, "No space"));
+  fclose(log.json);
+  bench_close(&log);
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+static void test_times(void **state) {
+  (void)state;
+  double odd[] = {5, 1, 3}, even[] = {4, 1, 2, 9}, one[] = {7};
+  const BenchTimes a = bench_times(odd, 3), b = bench_times(even, 4), c = bench_times(one, 1);
+  assert_true(a.median == 3 && a.low == 1 && a.high == 5);
+  assert_true(b.median == 3 && b.low == 1 && b.high == 9);
+  assert_true(c.median == 7 && c.low == 7 && c.high == 7);
+}
+
+static Network network_of(int inputs, int hidden1, int hidden2, int classes) {
+  const int hidden[] = {hidden1, hidden2};
+  Network network;
+  assert_true(network_init(&network, inputs, hidden, 2, classes, &error));
+  return network;
+}
+
+/* A step of 64 rows of MNIST's network is 72 MFLOP: 2 P B forward, 2 P B for the gradients of the
+   weights, 2 (P - 784 300) B for those of the hidden values. */
+static void test_flops(void **state) {
+  (void)state;
+  const Network network = network_of(784, 300, 100, 10);
+  const double p = 784 * 300 + 300 * 100 + 100 * 10;
+  assert_near(bench_flops_per_row(&network), 4 * p + 2 * (p - 784 * 300));
+  assert_near(64 * bench_flops_per_row(&network), 72115200);
+}
+
+/* 5-4-3-2 at batch 7, counted by hand, kernel by kernel: floats read and written. */
+static void test_bytes(void **state) {
+  (void)state;
+  const Network n = network_of(5, 4, 3, 2);
+  const double x = 35, h1 = 28, h2 = 21, z = 14; /* values of 7 rows */
+  const double w1 = 20, w2 = 12, w3 = 6, b1 = 4, b2 = 3, b3 = 2, values = 47;
+  const double forward = (x + w1 + h1) + (h1 + w2 + h2) + (h2 + w3 + z);
+  const double biases = (2 * h1 + b1) + (2 * h2 + b2) + (2 * z + b3), relu = 2 * (h1 + h2);
+  const double gradients = forward + (h1 + b1) + (h2 + b2) + (z + b3);
+  const double back = (z + w3 + h2) + (h2 + w2 + h1) + 3 * (h2 + h1);
+  const double common = 35 + 4 * (x + forward + biases + relu + gradients + back);
+  assert_near(bench_bytes(FUSION_NONE, &n, 7, 0),
+              common + 4 * (2 * z + z + 2 * z) + 7 * (2 + 5 + 2) + 4 * 5 * values);
+  assert_near(bench_bytes(BENCH_CUBLAS, &n, 7, 0),
+              common + 4 * 2 * z + 7 * 7 + 4 * 5 * (double)n.floats);
+  const double layer = (35 + 4 * (w1 + b1 + h1)) + 4 * (h1 + w2 + b2 + h2) +
+                       4 * (h2 + w3 + b3 + z) + (4 * 2 * z + 7 * 7) + /* softmax */
+                       4 * (z + w3 + 2 * h2) + 4 * (h2 + w2 + 2 * h1) +
+                       (35 + 4 * (h1 + 4 * (w1 + b1))) + 4 * (h1 + h2 + 4 * (w2 + b2)) +
+                       4 * (h2 + z + 4 * (w3 + b3));
+  assert_near(bench_bytes(FUSION_LAYER, &n, 7, 0), layer);
+  assert_near(bench_bytes(FUSION_STEP, &n, 7, 0), layer);
+  assert_near(bench_bytes(FUSION_EPOCH, &n, 7, 1000), 7 * (5 + 2 + 5) + 2000);
+}
+
+static void test_floor(void **state) {
+  (void)state;
+  const Network network = network_of(784, 300, 100, 10);
+  const BenchRates fast_memory = {1e12, 1e30, 1e-6}, fast_arithmetic = {1e30, 1e9, 1e-6};
+  const double steps = 938; /* of 64 rows, the last one short */
+  assert_near(bench_floor_seconds(&fast_memory, &network, 64, 60000),
+              60000 * 1126800e-12 + 2e-6 * steps);
+  assert_near(bench_floor_seconds(&fast_arithmetic, &network, 64, 60000),
+              60000 * 786e-9 + 2e-6 * steps);
+}
+
+/* ---- reports ------------------------------------------------------------------------------ */
+
+static const char sample[] =
+    "{\"case\":\"machine\",\"name\":\"784-300-100-10 on train.csv\",\"gpu\":\"GPU 1\","
+    "\"driver\":\"580.1\",\"cores\":16,\"date\":\"2026-11-20\",\"command\":\"./mlp-bench\","
+    "\"sources\":\"abc\"}\n"
+    "{\"case\":\"ceiling\",\"name\":\"grid barrier\",\"value\":1.12,\"unit\":\"us\"}\n"
+    "{\"case\":\"floor\",\"batch\":64,\"precision\":\"fp32\",\"value\":2.5,\"unit\":\"ms\"}\n"
+    "{\"case\":\"floor\",\"batch\":64,\"precision\":\"tf32\",\"value\":2,\"unit\":\"ms\"}\n"
+    "{\"case\":\"kernel\",\"name\":\"forward\",\"batch\":64,\"value\":3,\"share\":0.75,\"bound\":4}"
+    "\n"
+    "{\"case\":\"kernel\",\"name\":\"forward\",\"batch\":256,\"value\":9,\"share\":0.5,\"bound\":2}"
+    "\n"
+    "{\"case\":\"run\",\"name\":\"starting\",\"value\":400,\"share\":0.8,\"bound\":5}\n"
+    "{\"case\":\"run\",\"name\":\"training\",\"value\":100,\"share\":0.2,\"bound\":1.25}\n"
+    "{\"case\":\"alone\",\"name\":\"parsing\",\"value\":123.4}\n"
+    "{\"case\":\"epoch\",\"fusion\":\"step\",\"batch\":64,\"precision\":\"fp32\",\"epochs\":9,"
+    "\"ms_per_epoch\":20,\"bytes_per_step\":6500000,\"test_accuracy\":0.98125}\n"
+    "{\"case\":\"epoch\",\"fusion\":\"epoch\",\"batch\":64,\"precision\":\"fp32\",\"epochs\":9,"
+    "\"ms_per_epoch\":5,\"chosen\":1}\n"
+    "{\"case\":\"epoch\",\"fusion\":\"cublas\",\"batch\":64,\"precision\":\"tf32\",\"epochs\":9,"
+    "\"ms_per_epoch\":4}\n"
+    "{\"case\":\"epoch\",\"fusion\":\"epoch\",\"batch\":256,\"precision\":\"fp32\","
+    "\"reason\":\"it takes batches up to 64\"}\n"
+    "{\"case\":\"epoch\",\"peer\":\"JAX\",\"batch\":64,\"precision\":\"tf32\",\"epochs\":9,"
+    "\"ms_per_epoch\":35}\n"
+    "{\"case\":\"epoch\",\"peer\":\"JAX\",\"batch\":256,\"precision\":\"fp32\",\"epochs\":9,"
+    "\"ms_per_epoch\":16}\n"
+    "{\"case\":\"peers\",\"name\":\"JAX 0.11\",\"command\":\"scripts/compare_peers.py\"}\n";
+
+static char *print_log(const BenchLog *log, bool markdown) {
+  static char text[65536];
+  FILE *file = tmpfile();
+  assert_non_null(file);
+  bench_print(log, file, markdown);
+  rewind(file);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  return text;
+}
+
+/* The line of `text` that has all of `words`, one after the other. */
+static void assert_line(const char *text, const char *const *words) {
+  for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    char copy[1024];
+    snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\n"), line);
+    const char *at = copy;
+    int found = 0;
+    for (; words[found] && (at = strstr(at, words[found])); found++) at += strlen(words[found]);
+    if (!words[found]) return;
+  }
+  fail_msg("no line with '%s', '%s', ... in:\n%s", words[0], words[1] ? words[1] : "", text);
+}
+#define HAS_LINE(text, ...) assert_line(text, (const char *const[]){__VA_ARGS__, NULL})
+
+static void test_tables(void **state) {
+  (void)state;
+  BenchLog log = read_log(sample);
+  for (int markdown = 0; markdown < 2; markdown++) {
+    const char *text = print_log(&log, markdown != 0);
+    HAS_LINE(text, "GPU 1, driver 580.1; 16 CPU cores; 2026-11-20");
+    HAS_LINE(text, "JAX 0.11", "scripts/compare_peers.py");
+    HAS_LINE(text, "64", "fusion step", "fp32", "20.0", "6.50", "8.00", "4.00", "98.12%");
+    HAS_LINE(text, "64", "fusion epoch (auto)", "fp32", "5.00", "2.00", "1.00");
+    HAS_LINE(text, "64", "cuBLAS", "tf32", "4.00", "2.00", "0.80"); /* of our fp32: no tf32 */
+    HAS_LINE(text, "64", "JAX", "tf32", "35.0", "17.5", "7.00");
+    HAS_LINE(text, "256", "JAX", "fp32", "16.0", "-", "-"); /* nothing of ours, no floor */
+    HAS_LINE(text, "fusion epoch, batch 256, fp32: it takes batches up to 64");
+    HAS_LINE(text, "grid barrier", "1.12", "us");
+    HAS_LINE(text, "forward", "3.00 us  75% x4.00", "9.00 us  50% x2.00");
+    HAS_LINE(text, "starting", "400.0", "80.0%", "x5.00");
+    HAS_LINE(text, "the whole process", "500.0");
+    HAS_LINE(text, "parsing", "123.4");
+    assert_int_equal(strstr(text, "## An epoch") != NULL, markdown);
+    assert_int_equal(strstr(text, "| ---: |") != NULL, markdown);
+  }
+  bench_close(&log);
+}
+
+/* Slowest first within a batch, and our own epochs are not what they are compared with at another
+   precision once there is one at theirs. */
+static void test_order_and_precision(void **state) {
+  (void)state;
+  char text[sizeof sample + 256];
+  snprintf(text, sizeof text, "%s%s", sample,
+           "{\"case\":\"epoch\",\"fusion\":\"epoch\",\"batch\":64,\"precision\":\"tf32\","
+           "\"ms_per_epoch\":3.5}\n");
+  BenchLog log = read_log(text);
+  const char *table = print_log(&log, false);
+  HAS_LINE(table, "JAX", "tf32", "35.0", "10.0");
+  const char *jax = strstr(table, "JAX                "), *step = strstr(table, "fusion step"),
+             *epoch = strstr(table, "fusion epoch (auto)");
+  assert_true(jax && step && epoch && jax < step && step < epoch);
+  bench_close(&log);
+}
+
+static void test_nothing_measured(void **state) {
+  (void)state;
+  BenchLog log = {0};
+  assert_non_null(print_log(&log, false));
+  assert_false(bench_plot(&log, path, &error));
+  assert_non_null(strstr(error.text, "no epoch was measured"));
+}
+
+static void test_plot(void **state) {
+  (void)state;
+  static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+  BenchLog log = read_log(sample);
+  assert_true(bench_plot(&log, path, &error));
+  unsigned char head[24] = {0};
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+  fclose(file);
+  assert_memory_equal(head, signature, 8);
+  assert_int_equal(head[22] * 256 + head[23], 112 + 4 * 36 + 74); /* the bars of batch 64 alone */
+  assert_false(bench_plot(&log, "/no/such/folder/x.png", &error));
+  bench_close(&log);
+}
+
+/* ---- the peers' script -------------------------------------------------------------------- */
+
+/* Without site-packages there is nothing to compare with, and each line says so. */
+static void test_peers_absent(void **state) {
+  (void)state;
+  char output[4096];
+  if (process_run(output, sizeof output, "python3 -S -c 'import json, gzip'") != 0) skip();
+  if (process_run(output, sizeof output, "python3 -S -c 'import numpy'") == 0) skip();
+  assert_int_equal(
+      process_run(output, sizeof output, "python3 -S scripts/compare_peers.py --sources abc"), 0);
+  BenchLog log = read_log(output);
+  assert_int_equal(log.count, 3);
+  assert_string_equal(log.lines[0].kind, "peers");
+  for (int i = 1; i < 3; i++) {
+    assert_string_equal(log.lines[i].reason, "not installed");
+    assert_string_equal(log.lines[i].sources, "abc");
+  }
+  HAS_LINE(print_log(&log, false), "JAX: not installed");
+  bench_close(&log);
+}
+
+/* ---- the program and the cuBLAS level ------------------------------------------------------- */
+
+#ifdef HAVE_CUDA
+
+static void test_program(void **state) {
+  (void)state;
+  char output[8192];
+  write_file(sample);
+  assert_int_equal(process_run(output, sizeof output,
+                               "%s/mlp-bench --from '%s' --markdown '%s/a.md' --plot '%s/a.png'",
+                               PROGRAM_FOLDER, path, folder, folder),
+                   0);
+  HAS_LINE(output, "64", "fusion step", "20.0");
+  assert_int_equal(process_run(output, sizeof output, "cat '%s/a.md'", folder), 0);
+  HAS_LINE(output, "| ", "fusion step", "20.0");
+  assert_int_equal(process_run(output, sizeof output, "test -s '%s/a.png'", folder), 0);
+}
+
+static void test_command_line(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments, *says;
+    int code;
+  } cases[] = {
+      {"--help", "Usage: mlp-bench", 0},
+      {"--nonsense", "no option --nonsense", 2},
+      {"--epochs", "needs a value", 2},
+      {"--epochs 0", "--epochs", 2},
+      {"--epochs 9x", "--epochs", 2},
+      {"--batches 64,", "--batches", 2},
+      {"--batches 64:5", "--batches", 2},
+      {"--batches 1,2,3,4,5,6,7,8,9", "at most 8", 2},
+      {"extra", "unexpected argument 'extra'", 2},
+      {"--from /no/such/file", "/no/such/file", 1},
+      {"--train /no/such/file", "/no/such/file", 1},
+      {"--json /no/such/folder/x", "/no/such/folder/x", 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char output[8192];
+    const int code =
+        process_run(output, sizeof output, "%s/mlp-bench %s", PROGRAM_FOLDER, cases[i].arguments);
+    if (code != cases[i].code || !strstr(output, cases[i].says))
+      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
+  }
+}
+
+enum { ROWS = 330, BATCH = 32, INPUTS = 50, CLASSES = 10 };
+
+/* Uploads the same random rows to any engine. */
+static void fill(Engine *engine) {
+  for (int slot = 0; slot < 2; slot++) {
+    EngineSlot to;
+    const uint64_t first = slot ? (uint64_t)engine->config.slot_rows : 0;
+    const uint64_t rows = slot ? ROWS - first : first + engine->config.slot_rows;
+    assert_true(engine->call->slot(engine, slot, &to, &error));
+    reference_fill_pixels(to.pixels, rows * to.stride, (uint64_t)slot);
+    reference_fill_labels(to.labels, rows, CLASSES, (uint64_t)slot + 2);
+    assert_true(engine->call->upload(engine, slot, first, rows, &error));
+  }
+}
+
+/* Two epochs, one after the other in the file's order and shuffled, in two ranges each. */
+static EngineSums train(Engine *engine) {
+  EngineSums sums;
+  for (uint64_t epoch = 0; epoch < 2; epoch++) {
+    TrainRange range = {.rows = ROWS,
+                        .shuffled = epoch > 0,
+                        .key = random_order_key(5, epoch),
+                        .steps = 4,
+                        .learning_rate = 0.05f};
+    assert_true(engine->call->train(engine, &range, &error));
+    range.first_step = 4;
+    range.steps = (ROWS + BATCH - 1) / BATCH - 4;
+    assert_true(engine->call->train(engine, &range, &error));
+  }
+  assert_true(engine->call->collect(engine, &sums, &error));
+  assert_int_equal(sums.rows, 2 * ROWS);
+  return sums;
+}
+
+static void test_cublas_level(void **state) {
+  (void)state;
+  if (!engine_cuda_available(&error)) {
+    print_message("%s\n", error.text);
+    skip();
+  }
+  const EngineConfig config = {.network = network_of(INPUTS, 33, 20, CLASSES),
+                               .batch = BATCH,
+                               .seed = 3,
+                               .momentum = 0.9f,
+                               .threads = 2,
+                               .store_rows = ROWS,
+                               .slot_rows = 6 * BATCH};
+  Engine *engine[2] = {engine_cpu_open(&config, &error), bench_cublas_open(&config, false, &error)};
+  assert_non_null(engine[0]);
+  if (!engine[1]) fail_msg("%s", error.text);
+  EngineSums trained[2], tested[2];
+  float *parameters[2], *momentum[2];
+  for (int i = 0; i < 2; i++) {
+    fill(engine[i]);
+    trained[i] = train(engine[i]);
+    assert_true(engine[i]->call->evaluate(engine[i], 7, ROWS - 7, &error));
+    assert_true(engine[i]->call->collect(engine[i], &tested[i], &error));
+    parameters[i] = malloc(config.network.floats * sizeof(float));
+    momentum[i] = malloc(config.network.floats * sizeof(float));
+    assert_true(engine[i]->call->read(engine[i], parameters[i], momentum[i], &error));
+  }
+  assert_true(fabs(trained[1].loss - trained[0].loss) < 1e-4 * trained[0].loss);
+  assert_true(fabs(tested[1].loss - tested[0].loss) < 1e-4 * tested[0].loss);
+  assert_int_equal(tested[1].rows, ROWS - 7);
+  for (size_t i = 0; i < config.network.floats; i++)
+    if (!(fabs((double)(parameters[1][i] - parameters[0][i])) < 1e-4 &&
+          fabs((double)(momentum[1][i] - momentum[0][i])) < 1e-3))
+      fail_msg("parameter %zu is %g, on the CPU %g", i, (double)parameters[1][i],
+               (double)parameters[0][i]);
+  assert_true(engine[1]->call->write(engine[1], parameters[0], momentum[0], &error));
+  assert_true(engine[1]->call->read(engine[1], parameters[1], NULL, &error));
+  assert_memory_equal(parameters[0], parameters[1], config.network.floats * sizeof(float));
+  for (int i = 0; i < 2; i++) {
+    engine[i]->call->close(engine[i]);
+    free(parameters[i]);
+    free(momentum[i]);
+  }
+}
+
+#endif
+
+int main(void) {
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+  const struct CMUnitTest tests[] = {
+      IN_FOLDER(test_lines_come_back),
+      IN_FOLDER(test_other_writers),
+      IN_FOLDER(test_bad_lines),
+      IN_FOLDER(test_text_is_cut),
+      cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_times),
+      cmocka_unit_test(test_flops),
+      cmocka_unit_test(test_bytes),
+      cmocka_unit_test(test_floor),
+      IN_FOLDER(test_tables),
+      IN_FOLDER(test_order_and_precision),
+      IN_FOLDER(test_nothing_measured),
+      IN_FOLDER(test_plot),
+      IN_FOLDER(test_peers_absent),
+#ifdef HAVE_CUDA
+      IN_FOLDER(test_program),
+      cmocka_unit_test(test_command_line),
+      cmocka_unit_test(test_cublas_level),
+#endif
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
