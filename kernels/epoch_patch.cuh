@@ -215,9 +215,11 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
     await_columns(at, stamp);
-    receive_columns(at, s, stamp);
-    patch_sync();
-    update_patch(job, at, patch, stamp);
+    if (at.share > 0) { /* mail is kept only for those who answer it with their packets of P */
+      receive_columns(at, s, stamp);
+      patch_sync();
+      update_patch(job, at, patch, stamp);
+    }
     if (at.owner) {
       ring<P_SENT>(PATCH_THREADS + ROW_THREADS);
       if (position + plan.shape.batch < job.end) {
