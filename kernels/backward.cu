@@ -13,7 +13,7 @@ struct ReluMask {
   float *d_dx;
   int in;
   __device__ Held hold(int row, int column) const {
-    return d_a[(size_t)row * in + column] > 0.0f;
+    return !(d_a[(size_t)row * in + column] <= 0.0f);
   }
   __device__ void operator()(int row, int column, float value, Held passes) const {
     d_dx[(size_t)row * in + column] = passes ? value : 0.0f;

@@ -55,7 +55,7 @@ cudaError_t launch_barriers(int blocks, int count, cudaStream_t stream) {
   void *arguments[] = {&count};
   const cudaError_t status = cudaLaunchCooperativeKernel(
       (const void *)barriers, dim3(blocks), dim3(BARRIER_THREADS), arguments, 0, stream);
-  return status == cudaSuccess ? launched() : status;
+  return launched(status);
 }
 
 cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips,
@@ -64,5 +64,5 @@ cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips
   void *arguments[] = {&d_mail, &first_stamp, &round_trips};
   const cudaError_t status =
       cudaLaunchCooperativeKernel((const void *)ping_pong, dim3(2), dim3(1), arguments, 0, stream);
-  return status == cudaSuccess ? launched() : status;
+  return launched(status);
 }

@@ -1,30 +1,31 @@
 /* Fusion level `epoch`: every step of an epoch in one kernel, two hidden layers, batch up to 64.
 
    A step at batch 64 is 72 MFLOP, one microsecond of this kind of GPU; what costs is talking.
-   The layout is chosen so that a step talks three times, and by mail (epoch.cuh), never at a
+   The layout is chosen so that a step talks three times, and by mail (mail.cuh), never at a
    barrier of the whole grid:
 
-     neurons    first hidden layer, in tiles of 15 (five packets); `tiles` tiles make a group
+     neurons    of the first hidden layer, in tiles of 15 (five packets); some tiles make a group
      group      owns its neurons' rows of W1 and columns of W2, and works on every row; the group's
                 blocks split the inputs of W1 among them
      block      a tile times a split: 15 neurons, some 130 inputs. Its part of W1 stays in
                 registers for the whole launch. Each of a group's first 16 blocks owns 4 rows.
 
-   1. Matrix teams multiply their part of W1 with the pixels: partial Z1, mailed to the owners of
-      the rows. 2. The owners add the parts, apply ReLU, multiply with the group's columns of W2:
-      a partial Z2, mailed to the owners of the same rows in the other groups. 3. Every owner adds
-      the groups' parts and does the rest of its rows alone, forward and backward, down to dZ1,
-      mailed to the group's matrix teams, which update W1 in their registers.
+   1. Matrix teams (epoch_matrix.cuh) multiply their part of W1 with the pixels: partial Z1, mailed
+      to the owners of the rows.
+   2. Row teams (epoch_rows.cuh) of the owners add the parts, apply ReLU, multiply with the group's
+      columns of W2: partial Z2, mailed to the owners of the same rows in the other groups.
+   3. They add the groups' parts and do the rest of their rows alone, forward and backward, down to
+      dZ1, mailed to the group's matrix teams, which update W1 in their registers.
 
-   W2, W3 and the biases are updated by the row teams, a patch a block, in the shadow of 3 and 1,
-   and mailed to the owners before they need them. The bias of the first layer is the weight of
-   one more input, a pixel that is always 255.
+   Patch teams (epoch_patch.cuh), one a block, update W2, W3 and the biases meanwhile, a patch a
+   block, and mail them to the owners of rows. The bias of the first layer is the weight of one
+   more input, a pixel that is always 255.
 
-   Each block runs two teams that never wait for each other but through mail: 4 matrix warps on
-   the tensor cores, 12 row warps on everything else. All sums have a fixed order: the same bits
-   every time. Mail is never overwritten unread: whoever sends the packet of step t + 1 has
-   received something of step t that the reader sent after reading (Z2, where the groups run
-   freely, takes two buffers in turns). */
+   The three teams of a block wait for each other only where one rings for another
+   (epoch_place.cuh). All sums have a fixed order: the same bits every time. Mail is never
+   overwritten unread: whoever sends the packet of step t + 1 has received something of step t that
+   the reader sent after reading. Only Z2, where the groups run freely, takes two buffers in turns.
+   docs/fusion.md has the proof, buffer by buffer, and what each change of this design gained. */
 #include "epoch_matrix.cuh"
 #include "epoch_patch.cuh"
 #include "epoch_rows.cuh"
@@ -88,12 +89,12 @@ cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_
     return cudaErrorInvalidValue;
   cudaError_t status = cudaFuncSetAttribute(
       epoch_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
-  if (status != cudaSuccess) return status;
+  if (status != cudaSuccess) return launched(status);
   EpochPlan plan_copy = *plan;
   EpochJob job_copy = *job;
   void *arguments[] = {&plan_copy, &job_copy};
   status = cudaLaunchCooperativeKernel((const void *)epoch_kernel,
                                        dim3(plan->groups * plan->tiles * plan->splits),
                                        dim3(THREADS), arguments, sizeof(Shared), stream);
-  return status == cudaSuccess ? launched() : status;
+  return launched(status);
 }

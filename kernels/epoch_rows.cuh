@@ -89,7 +89,7 @@ __device__ void receive_z1(const EpochPlan &plan, const Place &at, Shared &s, ui
   for (int i = 0; i < MAX_SPLITS; i++) h[0] += in[i].x, h[1] += in[i].y, h[2] += in[i].z;
 #pragma unroll
   for (int e = 0; e < 3; e++) {
-    h[e] = fmaxf(h[e], 0.0f);
+    h[e] = relu_of(h[e]);
     reinterpret_cast<float *>(&s.h1[3 * packet + e])[r] = h[e];
   }
   send(record_of(at, r) + packet, h[0], h[1], h[2], stamp);
@@ -139,7 +139,7 @@ __device__ void multiply_w2(const EpochPlan &plan, const Place &at, Shared &s,
 #pragma unroll
   for (int e = 0; e < 3; e++) {
     h[e] += __shfl_xor_sync(FULL_WARP, h[e], 1); /* a + b is b + a: both get the same bits */
-    h[e] = fmaxf(h[e] + weights.b2[e], 0.0f);
+    h[e] = relu_of(h[e] + weights.b2[e]);
   }
   if (!lane.exists || odd) return;
 #pragma unroll
@@ -203,7 +203,8 @@ __device__ void multiply_w3_back(const EpochPlan &plan, Shared &s) {
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     const int o = i + ROW_LANES * k;
-    if (o < MAX_HIDDEN2) reinterpret_cast<float *>(&s.dz2[o])[r] = s.h2[r][o] > 0.0f ? dh[k] : 0.0f;
+    if (o < MAX_HIDDEN2)
+      reinterpret_cast<float *>(&s.dz2[o])[r] = s.h2[r][o] <= 0.0f ? 0.0f : dh[k];
   }
 }
 

@@ -28,7 +28,7 @@ struct BiasRelu {
     ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
   }
   __device__ float finish(float value, float bias) const {
-    return relu ? fmaxf(value + bias, 0.0f) : value + bias;
+    return relu ? relu_of(value + bias) : value + bias;
   }
 };
 

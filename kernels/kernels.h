@@ -2,8 +2,9 @@
 
    Every launcher checks its arguments, queues its kernel on `stream` and returns at once:
    cudaSuccess, cudaErrorInvalidValue for a shape or pointer it cannot serve, or what the launch
-   said. Device pointers start d_. Matrices are (rows, columns), row-major, float32 unless said.
-   rows is the batch; in and out are a layer's sizes; W is (out, in). */
+   said. Device pointers start d_. Matrices are (rows, columns), row-major, float32 unless said;
+   arrays of floats start on 16 bytes. rows is the batch; in and out are a layer's sizes; W is (out,
+   in). */
 #ifndef KERNELS_H
 #define KERNELS_H
 
@@ -32,7 +33,7 @@ typedef struct {
   const uint16_t *d_labels; /* (store rows) */
   const uint32_t *d_order;  /* position -> store row; NULL: first_row + position */
   uint32_t first_row;       /* used without d_order */
-  size_t stride;            /* bytes from row to row, a multiple of 16 */
+  size_t stride;            /* bytes from row to row, a multiple of 16, at least a row's inputs */
   const StepState *d_state;
   uint32_t offset; /* positions after d_state->position */
   int rows;        /* batch */

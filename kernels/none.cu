@@ -37,7 +37,7 @@ __global__ void add_bias(float *d_z, const float *d_b, int rows, int out) {
 
 __global__ void relu(const float *d_z, float *d_a, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
-  if (i < count) d_a[i] = fmaxf(d_z[i], 0.0f);
+  if (i < count) d_a[i] = relu_of(d_z[i]);
 }
 
 /* A thread a row, three passes over it: maximum, sum, result. The maximum starts at -infinity,

@@ -76,7 +76,7 @@ check_tests() {
 sanitize() {
   local tool=$1 program=$2 status=0 text
   shift 2
-  run 180 env TEST_QUICK=1 "$sanitizer" --tool "$tool" --error-exitcode 9 "$@" "build/$program" ||
+  run 300 env TEST_QUICK=1 "$sanitizer" --tool "$tool" --error-exitcode 9 "$@" "build/$program" ||
     status=$?
   text=$(awk '/ SUMMARY: / { sub(/^=* *(ERROR|RACECHECK) SUMMARY: /, ""); text = $0 }
               END { print text }' "$step")

@@ -58,8 +58,8 @@ static void write_script(const Place *place, const char *name, const char *text)
 static int run_script(Place *place, const char *environment, const char *script) {
   const char *folder = place->folder;
   return process_run(place->output, sizeof place->output,
-                     "PATH='%s/bin':\"$PATH\" DATA_DIR='%s/data' %s scripts/%s", folder, folder,
-                     environment, script);
+                     "unset NVCC; PATH='%s/bin':\"$PATH\" DATA_DIR='%s/data' %s scripts/%s", folder,
+                     folder, environment, script);
 }
 
 static void assert_says(const Place *place, const char *text) {
