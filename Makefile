@@ -142,7 +142,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_HELP) $(OBJECTS)
 
 ifneq ($(NVCC),)
 $(PLACE)/mlp-bench $(BUILD)/test_bench: LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
-$(PLACE)/mlp-bench: CUDA_LIBRARIES += -lcublas
+$(PLACE)/mlp-bench: CUDA_LIBRARIES += $(CUBLAS)
 $(BUILD)/test_bench: | $(PLACE)/mlp-bench
 endif
 $(PLACE)/mlp-bench $(BUILD)/test_bench: $(BENCH)
