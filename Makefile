@@ -61,7 +61,7 @@ endif
 # ---- what there is -----------------------------------------------------------------------
 PROGRAMS := mlp-train mlp-digits
 ifeq ($(NVCC),)
-LEFT_OUT := src/engine_cuda.c src/mlp_bench.c \
+LEFT_OUT := src/engine_cuda.c src/steps_cuda.c src/mlp_bench.c \
             $(addprefix src/bench_,cublas.c gpu.c launches.c run.c)
 else
 PROGRAMS += mlp-bench

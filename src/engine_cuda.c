@@ -1,5 +1,5 @@
-/* The CUDA engine: memory, streams and events, and which kernels make a step. */
-#include "engine.h"
+/* The CUDA engine: memory, streams and events. */
+#include "engine_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,221 +7,13 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-#include "kernels.h"
-
-typedef struct {
-  uint8_t *h_pixels;
-  uint16_t *h_labels;
-  cudaEvent_t copied;       /* on the copy stream: the host buffer is free, the rows are there */
-  cudaEvent_t consumed;     /* on the compute stream: nobody trains on those rows any more */
-  uint64_t first_row, rows; /* where the slot's rows went last */
-} Slot;
-
-typedef struct {
-  Engine engine; /* first: an Engine * of ours is a CudaEngine * */
-  cudaStream_t copy, compute;
-  Slot slots[2];
-  uint64_t rows_seen; /* store rows ever written are below this */
-  size_t stride;
-  int forward_rows; /* rows the activations hold: the batch, or more for evaluation */
-
-  uint8_t *d_pixels;
-  uint16_t *d_labels;
-  uint32_t *d_order;
-  TrainRange ordered; /* what d_order holds; rows 0: nothing yet */
-  StepState *d_state;
-  RowResults results;
-  ResultSums *d_sums;
-
-  float *d_parameters, *d_momentum;
-  float *d_gradient;                           /* level none: as d_parameters */
-  float *d_x;                                  /* level none: (forward_rows, inputs) */
-  float *d_z;                                  /* level none: (forward_rows, widest layer) */
-  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
-  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
-
-  cudaGraphExec_t one_step, many_steps; /* level step */
-  EpochPlan plan;                       /* level epoch */
-  void *d_mail;
-  void *d_work; /* of the gradient updates */
-  uint32_t stamp;
-} CudaEngine;
-
 enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
-enum { GRAPH_STEPS = 64 }; /* steps of the long graph: a launch of it costs as much as of one */
 
 static bool failed(cudaError_t status, const char *what, Error *error) {
   if (status == cudaSuccess) return false;
   cudaGetLastError(); /* told now: the next launch must not report it again */
   error_set(error, "%s failed on the GPU: %s", what, cudaGetErrorString(status));
   return true;
-}
-
-/* ---- a step at each level of fusion --------------------------------------------------------- */
-
-/* Each of these stops at the first launch that fails and returns its status. */
-#define TRY(call)                                                                                  \
-  do {                                                                                             \
-    const cudaError_t status_ = (call);                                                            \
-    if (status_ != cudaSuccess) return status_;                                                    \
-  } while (0)
-
-static UpdateRule update_rule(const CudaEngine *e) {
-  return (UpdateRule){e->engine.config.momentum, e->engine.config.weight_decay};
-}
-
-static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const int rows = batch.rows;
-  const float *d_x = e->d_x;
-  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
-  for (int l = 0; l < n->layers; l++) {
-    const int in = n->size[l], out = n->size[l + 1];
-    const bool last = l == n->layers - 1;
-    float *d_z = last ? e->d_activation[l + 1] : e->d_z;
-    TRY(launch_product(d_x, e->d_parameters + n->weight[l], d_z, rows, in, out, e->compute));
-    TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], rows, out, e->compute));
-    if (!last)
-      TRY(launch_relu(d_z, e->d_activation[l + 1], (size_t)rows * (size_t)out, e->compute));
-    d_x = e->d_activation[l + 1];
-  }
-  const int classes = n->size[n->layers];
-  TRY(launch_log_softmax(d_x, e->d_z, rows, classes, e->compute));
-  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
-}
-
-static cudaError_t step_none(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const UpdateRule rule = update_rule(e), bias_rule = {rule.momentum, 0.0f};
-  const int rows = batch.rows;
-  TRY(forward_none(e, batch));
-  TRY(launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[n->layers], n->size[n->layers],
-                                    e->compute));
-  for (int l = n->layers - 1; l >= 0; l--) {
-    const int in = n->size[l], out = n->size[l + 1];
-    const float *d_x = l > 0 ? e->d_activation[l] : e->d_x, *d_dz = e->d_delta[l + 1];
-    const size_t w = n->weight[l], b = n->bias[l];
-    float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
-    TRY(launch_weight_gradient(d_dz, d_x, d_g + w, rows, in, out, e->compute));
-    TRY(launch_bias_gradient(d_dz, d_g + b, rows, out, e->compute));
-    if (l > 0) {
-      TRY(launch_backward_product(d_dz, d_p + w, e->d_delta[l], rows, in, out, e->compute));
-      TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
-                           e->compute));
-    }
-    TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, (size_t)in * (size_t)out,
-                      e->compute));
-    TRY(launch_update(batch, bias_rule, d_p + b, d_v + b, d_g + b, (size_t)out, e->compute));
-  }
-  return cudaSuccess;
-}
-
-static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
-  return (LayerInput){l > 0 ? e->d_activation[l] : NULL, batch};
-}
-
-static cudaError_t forward_layer(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  for (int l = 0; l < n->layers; l++)
-    TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
-                       e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
-                       n->size[l + 1], l < n->layers - 1, e->compute));
-  return cudaSuccess;
-}
-
-static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  float *d_p = e->d_parameters, *d_v = e->d_momentum;
-  TRY(forward_layer(e, batch));
-  TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers], n->size[n->layers],
-                     e->results, e->compute));
-  for (int l = n->layers - 1; l > 0; l--)
-    TRY(launch_backward(e->d_delta[l + 1], d_p + n->weight[l], e->d_activation[l], e->d_delta[l],
-                        batch.rows, n->size[l], n->size[l + 1], e->compute));
-  LayerUpdate updates[NETWORK_MAX_LAYERS];
-  for (int l = 0; l < n->layers; l++)
-    updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : NULL,
-                               .d_dz = e->d_delta[l + 1],
-                               .d_w = d_p + n->weight[l],
-                               .d_b = d_p + n->bias[l],
-                               .d_vw = d_v + n->weight[l],
-                               .d_vb = d_v + n->bias[l],
-                               .in = n->size[l],
-                               .out = n->size[l + 1]};
-  return launch_updates(batch, update_rule(e), updates, n->layers, e->d_work, e->compute);
-}
-
-static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  TRY(forward_layer(e, batch));
-  return launch_softmax(batch, e->d_activation[n->layers], NULL, n->size[n->layers], e->results,
-                        e->compute);
-}
-
-static BatchView batch_view(const CudaEngine *e, int rows) {
-  return (BatchView){.d_pixels = e->d_pixels,
-                     .d_labels = e->d_labels,
-                     .stride = e->stride,
-                     .d_state = e->d_state,
-                     .rows = rows};
-}
-
-/* Queues on the compute stream what a graph of `count` steps is made of; then moves the state on,
-   so that the same graph launched again trains on the next steps. */
-static cudaError_t queue_steps(CudaEngine *e, int count) {
-  BatchView view = batch_view(e, e->engine.config.batch);
-  view.d_order = e->d_order;
-  for (int s = 0; s < count; s++) {
-    view.offset = (uint32_t)(s * view.rows);
-    TRY(step_layer(e, view));
-  }
-  return launch_advance(e->d_state, (uint32_t)(count * view.rows), e->compute);
-}
-
-static cudaError_t capture_steps(CudaEngine *e, int count, cudaGraphExec_t *out) {
-  cudaGraph_t graph = NULL;
-  TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
-  const cudaError_t queued = queue_steps(e, count);
-  const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
-  cudaError_t status = queued != cudaSuccess ? queued : captured;
-  if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
-  if (graph) cudaGraphDestroy(graph);
-  return status;
-}
-
-/* The steps of a range, by replaying graphs. */
-static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
-  if (!e->one_step) TRY(capture_steps(e, 1, &e->one_step));
-  if (!e->many_steps && steps >= GRAPH_STEPS) TRY(capture_steps(e, GRAPH_STEPS, &e->many_steps));
-  for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
-    TRY(cudaGraphLaunch(e->many_steps, e->compute));
-  for (; steps > 0; steps--) TRY(cudaGraphLaunch(e->one_step, e->compute));
-  return cudaSuccess;
-}
-
-/* The steps of a range, positions [position, end), in one kernel. */
-static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end, uint64_t steps,
-                                  float learning_rate) {
-  const Network *n = &e->engine.config.network;
-  EpochJob job = {.d_pixels = e->d_pixels,
-                  .d_labels = e->d_labels,
-                  .d_order = e->d_order,
-                  .stride = e->stride,
-                  .position = position,
-                  .end = end,
-                  .learning_rate = learning_rate,
-                  .rule = update_rule(e),
-                  .d_parameters = e->d_parameters,
-                  .d_momentum = e->d_momentum,
-                  .results = e->results,
-                  .d_mail = e->d_mail,
-                  .first_stamp = e->stamp};
-  for (int l = 0; l < n->layers; l++) {
-    job.layout.weight[l] = n->weight[l];
-    job.layout.bias[l] = n->bias[l];
-  }
-  e->stamp += (uint32_t)steps;
-  return launch_epoch(&e->plan, &job, e->compute);
 }
 
 /* ---- the seam -------------------------------------------------------------------------------- */
@@ -284,22 +76,6 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->compute);
 }
 
-/* The range's steps at the engine's level of fusion. */
-static cudaError_t queue_range(CudaEngine *e, uint32_t position, uint32_t end,
-                               const TrainRange *range) {
-  const Fusion fusion = e->engine.config.fusion;
-  if (fusion == FUSION_EPOCH)
-    return steps_by_epoch(e, position, end, range->steps, range->learning_rate);
-  if (fusion == FUSION_STEP) return steps_by_graph(e, range->steps);
-  BatchView view = batch_view(e, e->engine.config.batch);
-  view.d_order = e->d_order;
-  for (uint64_t s = 0; s < range->steps; s++) {
-    view.offset = (uint32_t)(s * (uint64_t)view.rows);
-    TRY(fusion == FUSION_NONE ? step_none(e, view) : step_layer(e, view));
-  }
-  return cudaSuccess;
-}
-
 static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   const uint64_t batch = (uint64_t)e->engine.config.batch;
   const uint32_t position = (uint32_t)(range->first_step * batch);
@@ -307,7 +83,7 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
   TRY(order(e, range));
   TRY(launch_begin(e->d_state, position, last, range->learning_rate, e->compute));
-  TRY(queue_range(e, position, last, range));
+  TRY(steps_train(e, position, last, range));
   TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));
   return consume(e, range->first_row, range->rows);
 }
@@ -325,14 +101,12 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
 }
 
 static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
-  const bool none = e->engine.config.fusion == FUSION_NONE;
   for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
     const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
-    BatchView view = batch_view(e, (int)(left < chunk ? left : chunk));
-    view.first_row = (uint32_t)(first_row + done);
-    TRY(launch_begin(e->d_state, 0, (uint32_t)view.rows, 0.0f, e->compute));
-    TRY(none ? forward_none(e, view) : evaluate_layer(e, view));
-    TRY(launch_sum(e->d_sums, e->results, 0, (uint32_t)view.rows, e->compute));
+    const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
+    TRY(launch_begin(e->d_state, 0, count, 0.0f, e->compute));
+    TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
+    TRY(launch_sum(e->d_sums, e->results, 0, count, e->compute));
   }
   return consume(e, first_row, rows);
 }
