@@ -44,28 +44,37 @@ __global__ void __launch_bounds__(LargeTile::THREADS, 2)
                         reinterpret_cast<__nv_bfloat16 *>(shared));
 }
 
-template <bool ALONG_VECTOR, bool ACROSS_VECTOR>
+template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int PARTS>
 cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, int rows, int out,
                      cudaStream_t stream) {
-  using Gradient = Matrix<ALONG, ALONG_VECTOR>;
-  using Weights = Matrix<ACROSS, ACROSS_VECTOR>;
+  using Gradient = Matrix<ALONG, ALONG_VECTOR, PARTS>;
+  using Weights = Matrix<ACROSS, ACROSS_VECTOR, PARTS>;
   const Gradient dz = {d_dz, rows, out, false};
   const Weights w = {d_w, out, dx.in, false};
-  if (enough_tiles<LargeTile>(rows, dx.in))
+  if (is_large(rows, dx.in))
     return launch_early(backward_large<Gradient, Weights>, tile_grid<LargeTile>(rows, dx.in),
                         LargeTile::THREADS, stream, dz, w, dx);
   return launch_early(backward_small<Gradient, Weights>, tile_grid<SmallTile>(rows, dx.in),
                       SmallTile::THREADS, stream, dz, w, dx);
 }
 
+template <int PARTS>
+cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, int rows, int out,
+                     cudaStream_t stream) {
+  const auto run =
+      out % 4 == 0
+          ? (dx.in % 4 == 0 ? backward<true, true, PARTS> : backward<true, false, PARTS>)
+          : (dx.in % 4 == 0 ? backward<false, true, PARTS> : backward<false, false, PARTS>);
+  return run(d_dz, d_w, dx, rows, out, stream);
+}
+
 } // namespace
 
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
-                            int rows, int in, int out, cudaStream_t stream) {
-  if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in))
+                            int rows, int in, int out, int parts, cudaStream_t stream) {
+  if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in) || !valid_parts(parts))
     return cudaErrorInvalidValue;
   const ReluMask dx = {d_a, d_dx, in};
-  const auto run = out % 4 == 0 ? (in % 4 == 0 ? backward<true, true> : backward<true, false>)
-                                : (in % 4 == 0 ? backward<false, true> : backward<false, false>);
-  return run(d_dz, d_w, dx, rows, out, stream);
+  return parts == 3 ? backward<3>(d_dz, d_w, dx, rows, out, stream)
+                    : backward<2>(d_dz, d_w, dx, rows, out, stream);
 }

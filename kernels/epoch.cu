@@ -72,6 +72,8 @@ const char *plan_epoch(EpochShape shape, EpochPlan *plan) {
   if (major < 8) return "it needs compute capability 8.0";
   if (shape.batch > ROWS) return "it takes batches up to 64";
   if (shape.hidden2 > MAX_HIDDEN2) return "it takes second hidden layers up to 120";
+  if (k_steps(shape) > MAX_SPLITS * MATRIX_WARPS) return "it takes up to 1279 inputs";
+  if (MAX_SPLITS * plan->tiles < OWNERS) return "it takes first hidden layers from 16 neurons on";
   if (packets_of(shape.classes) > plan->tiles) return "it takes three classes a tile, up to 12";
   if (plan->groups > MAX_GROUPS || plan->splits * plan->tiles < OWNERS)
     return "the first hidden layer needs more multiprocessors than this GPU has";

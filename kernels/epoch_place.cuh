@@ -57,9 +57,6 @@ constexpr int PARTS = 8;                       /* lanes that share a packet of h
 constexpr int PART = (MAX_NEURONS + PARTS - 1) / PARTS; /* neurons of each */
 static_assert(ROW_THREADS / PARTS * 3 >= MAX_HIDDEN2, "a lane for every packet and part");
 
-/* P is what the owners of rows need of the parameters: W2 transposed (the group's neurons,
-   hidden2), b2, W3 (classes, hidden2), b3, in rows of packets. */
-
 /* A row's mail for those who update: H1, dZ2, H2, dZ3, one after the other. */
 constexpr int RECORD_KINDS = TILE_PACKETS + 2 * MAX_SHARE + CLASS_PACKETS;
 
@@ -80,8 +77,10 @@ struct Place {
   int first_step, steps;                             /* the split's k-steps */
   int hidden_packets, class_packets, neuron_packets; /* a row of P, of classes, of H1 */
   int first_packet, share;                           /* of a row of P: what this block updates */
-  int p_rows;                                        /* without b3 */
-  int record;                                        /* packets of a row's record */
+  int p_rows; /* of P, without b3's: what the owners of rows need of the parameters, in rows of
+                 packets: W2 transposed (the group's neurons, hidden2), b2, W3 (classes, hidden2),
+                 b3 */
+  int record; /* packets of a row's record */
   int columns, by_columns, by_hidden; /* packets of a record this block needs; divisors */
   Packet *z1, *z2, *dz1, *records, *p;
 };

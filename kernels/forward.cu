@@ -40,43 +40,42 @@ __global__ void __launch_bounds__(SmallTile::THREADS)
 }
 
 template <class Shape, class Input, class Weights>
-__global__ void __launch_bounds__(Shape::THREADS, 2)
+__global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
     forward_large(Input x, Weights w, BiasRelu y, int rows) {
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Input, Weights>];
   large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y, blockIdx.y, blockIdx.x,
                     reinterpret_cast<__nv_bfloat16 *>(shared));
 }
 
-template <bool VECTOR, class Shape, class Input>
-cudaError_t forward(Input x, const float *d_w, const BiasRelu &y, int rows, int in,
-                    cudaStream_t stream) {
-  const Matrix<ALONG, VECTOR> w = {d_w, y.out, in, false};
-  if (enough_tiles<Shape>(rows, y.out))
-    return launch_early(forward_large<Shape, Input, Matrix<ALONG, VECTOR>>,
-                        tile_grid<Shape>(rows, y.out), Shape::THREADS, stream, x, w, y, rows);
-  return launch_early(forward_small<Input, Matrix<ALONG, VECTOR>>,
-                      tile_grid<SmallTile>(rows, y.out), SmallTile::THREADS, stream, x, w, y, rows);
+template <class Shape, class Input, class Weights>
+cudaError_t forward(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
+  if (is_large(rows, y.out))
+    return launch_early(forward_large<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
+                        Shape::THREADS, stream, x, w, y, rows);
+  return launch_early(forward_small<Input, Weights>, tile_grid<SmallTile>(rows, y.out),
+                      SmallTile::THREADS, stream, x, w, y, rows);
 }
 
-template <bool VECTOR>
+template <bool VECTOR, int PARTS>
 cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y, int in,
                     cudaStream_t stream) {
+  using Floats = Matrix<ALONG, VECTOR, PARTS>;
   const int rows = input.batch.rows;
-  if (input.d_x)
-    return forward<VECTOR, LargeTile>(Matrix<ALONG, VECTOR>{input.d_x, rows, in, false}, d_w, y,
-                                      rows, in, stream);
-  return forward<VECTOR, PixelTile>(Pixels<ALONG>{input.batch, in, false, 0, 0}, d_w, y, rows, in,
-                                    stream);
+  const Floats w = {d_w, y.out, in, false};
+  if (input.d_x) return forward<NarrowTile>(Floats{input.d_x, rows, in, false}, w, y, rows, stream);
+  return forward<PixelTile>(Pixels<ALONG>{input.batch, in, false, 0, 0}, w, y, rows, stream);
 }
 
 } // namespace
 
 cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
-                           int out, int relu, cudaStream_t stream) {
+                           int out, int relu, int parts, cudaStream_t stream) {
   const int rows = input.batch.rows;
-  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out)) return cudaErrorInvalidValue;
+  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_parts(parts))
+    return cudaErrorInvalidValue;
   const BiasRelu y = {d_b, d_y, out, relu != 0};
   if (!input.d_x && !valid_batch(input.batch)) return cudaErrorInvalidValue;
-  return in % 4 == 0 ? forward<true>(input, d_w, y, in, stream)
-                     : forward<false>(input, d_w, y, in, stream);
+  const auto run = parts == 3 ? (in % 4 == 0 ? forward<true, 3> : forward<false, 3>)
+                              : (in % 4 == 0 ? forward<true, 2> : forward<false, 2>);
+  return run(input, d_w, y, in, stream);
 }

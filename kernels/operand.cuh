@@ -2,10 +2,10 @@
 
    A product is C (M, N) = the sum over k of A(i, k) B(j, k). An operand names element (i, k): i a
    row of C for A, a column for B. It is made of lines in memory, each a row i (ALONG_K) or one k.
-   Outside its matrix an operand is 0, so no shape needs to divide anything. THIRDS says in how many
-   bf16 numbers a value is exact: a pixel in one, a float32 in three (thirds.cuh); SCALE what the
-   finished sum is to be multiplied with; CONSTANT that no kernel of a step writes it, so that it
-   may be read before the kernel before has ended.
+   Outside its matrix an operand is 0, so no shape needs to divide anything. PARTS says as how
+   many bf16 numbers a value is multiplied: a pixel is exact in one, a float32 in three, and two
+   hold 16 bits of it (thirds.cuh); SCALE what the finished sum is to be multiplied with; CONSTANT
+   that no kernel of a step writes it, so that it may be read before the kernel before has ended.
 
    A load never waits: an address outside is moved inside, and mend() replaces the value by 0 when
    it is used, so that a thread's loads are all under way before it waits for the first. VECTOR says
@@ -32,9 +32,9 @@ template <int COUNT> __device__ inline void load_vector(const float *p, float (&
    one, the input whose weight is the bias. */
 enum Reading { ALONG, ACROSS };
 
-template <Reading AS, bool VECTOR> struct Matrix {
+template <Reading AS, bool VECTOR, int PARTS_> struct Matrix {
   static constexpr bool ALONG_K = AS == ALONG;
-  static constexpr int THIRDS = 3;
+  static constexpr int PARTS = PARTS_;
   static constexpr float SCALE = 1.0f;
   static constexpr bool CONSTANT = false;
   const float *data;
@@ -72,13 +72,15 @@ template <Reading AS, bool VECTOR> struct Matrix {
       if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
     }
   }
-  /* Pairs of neighbours as packed thirds. */
+  /* Pairs of neighbours, packed part by part. */
   template <int COUNT>
-  static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[3][COUNT / 2]) {
+  static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[PARTS][COUNT / 2]) {
 #pragma unroll
     for (int e = 0; e < COUNT / 2; e++) {
-      const Thirds t = split(raw.value[2 * e], raw.value[2 * e + 1]);
-      out[0][e] = t.hi, out[1][e] = t.mid, out[2][e] = t.lo;
+      uint32_t parts[PARTS];
+      split_parts(raw.value[2 * e], raw.value[2 * e + 1], parts);
+#pragma unroll
+      for (int part = 0; part < PARTS; part++) out[part][e] = parts[part];
     }
   }
 };
@@ -87,7 +89,7 @@ template <Reading AS, bool VECTOR> struct Matrix {
    so neighbours are one load. The one is a pixel of 255. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
-  static constexpr int THIRDS = 1;
+  static constexpr int PARTS = 1;
   static constexpr float SCALE = PIXEL_SCALE;
   static constexpr bool CONSTANT = true;
   BatchView batch;

@@ -1,8 +1,9 @@
-/* The two products under the fused kernels, on the tensor cores at float32 accuracy.
+/* The two products under the fused kernels, on the tensor cores.
 
    Each float32 is the sum of three bf16 numbers (thirds.cuh), so a product of two floats is nine
    products of bf16, of which the three smallest, below 2^-24 of the largest, are left out; a
-   pixel needs only three. What becomes of C is a Store: hold fetches early what the result will
+   pixel needs only three. That is float32 accuracy; --precision tf32 keeps two numbers of each
+   float and three products. What becomes of C is a Store: hold fetches early what the result will
    meet (bias, activation, weight), then the result is stored, a value or a segment of a row at a
    time. Forward, backward and weight gradient are so one product with different sources and ends.
 
@@ -12,24 +13,24 @@
    fixed order.
 
    large_tile: a block copies slabs of A and B to shared memory, where every value is split into
-   thirds once and read by several warps; the next slab is fetched into registers while the
+   parts once and read by several warps; the next slab is fetched into registers while the
    tensor cores work on this one. From some hundred rows on. */
 #ifndef TILE_CUH
 #define TILE_CUH
 
 #include "operand.cuh"
-#include "thirds.cuh"
 
-/* acc (16 x 16, two accumulators side by side) += a b for the thirds of each, smallest first. */
-template <int THIRDS_A, int THIRDS_B>
-__device__ inline void multiply_thirds(float (&acc)[2][4], const uint32_t (&a)[THIRDS_A][4],
-                                       const uint32_t (&b)[THIRDS_B][4]) {
+/* acc (16 x 16, two accumulators side by side) += a b for the parts of each, smallest first; those
+   smaller than the last part of the longer one are left out. */
+template <int PARTS_A, int PARTS_B>
+__device__ inline void multiply_parts(float (&acc)[2][4], const uint32_t (&a)[PARTS_A][4],
+                                      const uint32_t (&b)[PARTS_B][4]) {
 #pragma unroll
-  for (int order = 2; order >= 0; order--)
+  for (int order = (PARTS_A > PARTS_B ? PARTS_A : PARTS_B) - 1; order >= 0; order--)
 #pragma unroll
-    for (int i = 0; i < THIRDS_A; i++)
+    for (int i = 0; i < PARTS_A; i++)
 #pragma unroll
-      for (int j = 0; j < THIRDS_B; j++)
+      for (int j = 0; j < PARTS_B; j++)
         if (i + j == order) {
           multiply(acc[0], a[i], b[j][0], b[j][1]);
           multiply(acc[1], a[i], b[j][2], b[j][3]);
@@ -67,7 +68,7 @@ template <class Operand> struct Fragment {
   /* Words in the tensor core's order: of A row halves run first, of B halves of k. */
   template <bool IS_A>
   __device__ void split_into(const Operand &operand, int first, int k, const Line (&lines)[LINES],
-                             uint32_t (&words)[Operand::THIRDS][4]) {
+                             uint32_t (&words)[Operand::PARTS][4]) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if (!operand.inside(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
 #pragma unroll
@@ -76,22 +77,24 @@ template <class Operand> struct Fragment {
     if constexpr (Operand::ALONG_K) {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        uint32_t out[Operand::THIRDS][2];
+        uint32_t out[Operand::PARTS][2];
         Operand::split_raw(raw[half], out);
 #pragma unroll
-        for (int third = 0; third < Operand::THIRDS; third++)
+        for (int part = 0; part < Operand::PARTS; part++)
 #pragma unroll
           for (int e = 0; e < 2; e++)
-            words[third][IS_A ? half + 2 * e : 2 * half + e] = out[third][e];
+            words[part][IS_A ? half + 2 * e : 2 * half + e] = out[part][e];
       }
     } else { /* a line has two rows at one k: pairs along k are made of two lines */
 #pragma unroll
       for (int half = 0; half < 2; half++)
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-          const Thirds t3 = split(raw[2 * e].value[half], raw[2 * e + 1].value[half]);
-          const int word = IS_A ? half + 2 * e : 2 * half + e;
-          words[0][word] = t3.hi, words[1][word] = t3.mid, words[2][word] = t3.lo;
+          uint32_t parts[Operand::PARTS];
+          split_parts(raw[2 * e].value[half], raw[2 * e + 1].value[half], parts);
+#pragma unroll
+          for (int part = 0; part < Operand::PARTS; part++)
+            words[part][IS_A ? half + 2 * e : 2 * half + e] = parts[part];
         }
     }
   }
@@ -127,15 +130,15 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Store &store
   float acc[2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += STRIDE) {
-    uint32_t thirds_a[A::THIRDS][4], thirds_b[B::THIRDS][4];
-    x.template split_into<true>(a, i0, k, lines_a, thirds_a);
-    y.template split_into<false>(b, j0, k, lines_b, thirds_b);
+    uint32_t parts_a[A::PARTS][4], parts_b[B::PARTS][4];
+    x.template split_into<true>(a, i0, k, lines_a, parts_a);
+    y.template split_into<false>(b, j0, k, lines_b, parts_b);
     if (k + STRIDE < depth) { /* the next step's loads, under way while this one multiplies */
       Fragment<B>::seek(b, j0, k + STRIDE, lines_b);
       x.fetch(a, i0, k + STRIDE, lines_a);
       y.fetch(b, j0, k + STRIDE, lines_b);
     }
-    multiply_thirds(acc, thirds_a, thirds_b);
+    multiply_parts(acc, parts_a, parts_b);
   }
 #pragma unroll
   for (int e = 0; e < 8; e++) /* accumulator e / 4, value e % 4 */
@@ -161,20 +164,23 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
 };
 
-/* DEPTH as far as 48 KB of shared memory hold the thirds of both slabs. */
+/* DEPTH as far as 48 KB of shared memory hold the parts of both slabs. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
+/* For few columns: the tiles of a forward pass to 100 neurons are enough for every multiprocessor.
+ */
+using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* The gradient of 300 x 784 weights is 130 of these, and a batch of 64 is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
 /* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers, then laid down as
-   thirds. A pitch of an odd number of 16 bytes keeps ldmatrix free of conflicts. */
+   parts. A pitch of an odd number of 16 bytes keeps ldmatrix free of conflicts. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
   static constexpr int LINE = ALONG_K ? Shape::DEPTH : SIDE, PITCH = LINE + 8;
   static constexpr int QUADS = SIDE * Shape::DEPTH / 4 / Shape::THREADS;
-  static constexpr int PLANE = LINES * PITCH; /* bf16 of one third */
+  static constexpr int PLANE = LINES * PITCH; /* bf16 of one part */
   static_assert(QUADS * 4 * Shape::THREADS == SIDE * Shape::DEPTH,
                 "each thread copies whole quads");
   typename Operand::Line lines[QUADS];
@@ -203,38 +209,47 @@ template <class Shape, int SIDE, class Operand> struct Slab {
         operand.mend(held[n], lines[n], (ALONG_K ? k : first) + at_of(n));
 #pragma unroll
     for (int n = 0; n < QUADS; n++) {
-      uint32_t words[Operand::THIRDS][2];
+      uint32_t words[Operand::PARTS][2];
       Operand::split_raw(held[n], words);
 #pragma unroll
-      for (int third = 0; third < Operand::THIRDS; third++)
-        *reinterpret_cast<uint2 *>(planes + third * PLANE + line_of(n) * PITCH +
-                                   at_of(n)) = {words[third][0], words[third][1]};
+      for (int part = 0; part < Operand::PARTS; part++)
+        *reinterpret_cast<uint2 *>(planes + part * PLANE + line_of(n) * PITCH +
+                                   at_of(n)) = {words[part][0], words[part][1]};
     }
   }
-  /* The fragment of 16 of the side and 16 of k, every third. */
+  /* The fragment of 16 of the side and 16 of k, every part. */
   template <bool IS_A>
   static __device__ void fragment(const __nv_bfloat16 *planes, int side, int k,
-                                  uint32_t (&out)[Operand::THIRDS][4]) {
+                                  uint32_t (&out)[Operand::PARTS][4]) {
     const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, far = lane / 16 * 8;
     const int s = side + (IS_A ? near : far), d = k + (IS_A ? far : near);
     const __nv_bfloat16 *at =
         planes + (ALONG_K ? (s + lane % 8) * PITCH + d : (d + lane % 8) * PITCH + s);
 #pragma unroll
-    for (int third = 0; third < Operand::THIRDS; third++)
+    for (int part = 0; part < Operand::PARTS; part++)
       if constexpr (ALONG_K)
-        load_matrices(out[third], at + third * PLANE);
+        load_matrices(out[part], at + part * PLANE);
       else
-        load_transposed(out[third], at + third * PLANE);
+        load_transposed(out[part], at + part * PLANE);
   }
 };
 
-/* The sum over k from `from` to `to` (a multiple of DEPTH apart, or the end) of the tile that is
-   `row`th down and `column`th across, in LARGE_TILE_BYTES of shared memory. */
 constexpr int SEGMENT = 8; /* values of a row of C that a thread finishes together */
 
+/* The finished tile goes through the same memory, so that a thread finishes whole segments. */
+template <class Shape> struct FinishedTile {
+  static constexpr int PITCH = Shape::COLUMNS + 4; /* floats */
+  static constexpr int BYTES = 4 * Shape::ROWS * PITCH;
+};
+
 template <class Shape, class A, class B>
-constexpr int LARGE_TILE_BYTES = 2 * (A::THIRDS * Slab<Shape, Shape::ROWS, A>::PLANE +
-                                      B::THIRDS * Slab<Shape, Shape::COLUMNS, B>::PLANE);
+constexpr int SLAB_BYTES = 2 * (A::PARTS * Slab<Shape, Shape::ROWS, A>::PLANE +
+                                B::PARTS * Slab<Shape, Shape::COLUMNS, B>::PLANE);
+
+template <class Shape, class A, class B>
+constexpr int LARGE_TILE_BYTES =
+    SLAB_BYTES<Shape, A, B> > FinishedTile<Shape>::BYTES ? SLAB_BYTES<Shape, A, B>
+                                                         : FinishedTile<Shape>::BYTES;
 
 /* SEGMENT floats of a row from p on, of which the first `count` exist, in 16-byte words where they
    are aligned (`vector`). */
@@ -247,8 +262,10 @@ __device__ inline Floats load_segment(const float *p, int count, bool vector) {
   if (vector && count >= SEGMENT) {
 #pragma unroll
     for (int q = 0; q < SEGMENT; q += 4) {
-      const float4 v = *reinterpret_cast<const float4 *>(p + q);
-      f.value[q] = v.x, f.value[q + 1] = v.y, f.value[q + 2] = v.z, f.value[q + 3] = v.w;
+      float quad[4];
+      load_vector(p + q, quad);
+#pragma unroll
+      for (int e = 0; e < 4; e++) f.value[q + e] = quad[e];
     }
   } else {
 #pragma unroll
@@ -271,6 +288,8 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
   }
 }
 
+/* The sum over k from `from` to `to` (a multiple of DEPTH apart, or the end) of the tile that is
+   `row`th down and `column`th across, in LARGE_TILE_BYTES of shared memory. */
 template <class Shape, class A, class B, class Store>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store &store, int row,
                            int column, __nv_bfloat16 *planes_a) {
@@ -278,7 +297,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
   using SlabB = Slab<Shape, Shape::COLUMNS, B>;
   constexpr int DOWN = Shape::ROWS / Shape::WARPS_DOWN / 16;
   constexpr int WIDE = Shape::COLUMNS / Shape::WARPS_ACROSS / 16;
-  __nv_bfloat16 *planes_b = planes_a + A::THIRDS * SlabA::PLANE;
+  __nv_bfloat16 *planes_b = planes_a + A::PARTS * SlabA::PLANE;
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int warp_row = warp / Shape::WARPS_ACROSS * 16 * DOWN;
   const int warp_column = warp % Shape::WARPS_ACROSS * 16 * WIDE;
@@ -316,23 +335,21 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
     }
 #pragma unroll
     for (int k = 0; k < Shape::DEPTH; k += 16) {
-      uint32_t y[WIDE][B::THIRDS][4];
+      uint32_t y[WIDE][B::PARTS][4];
 #pragma unroll
       for (int c = 0; c < WIDE; c++)
         SlabB::template fragment<false>(planes_b, warp_column + 16 * c, k, y[c]);
 #pragma unroll
       for (int r = 0; r < DOWN; r++) {
-        uint32_t x[A::THIRDS][4];
+        uint32_t x[A::PARTS][4];
         SlabA::template fragment<true>(planes_a, warp_row + 16 * r, k, x);
 #pragma unroll
-        for (int c = 0; c < WIDE; c++) multiply_thirds(acc[r][c], x, y[c]);
+        for (int c = 0; c < WIDE; c++) multiply_parts(acc[r][c], x, y[c]);
       }
     }
     __syncthreads();
   }
-  /* Through shared memory, so that a thread finishes whole segments of a row. */
-  constexpr int PITCH = Shape::COLUMNS + 4;
-  static_assert(Shape::ROWS * PITCH * 4 <= LARGE_TILE_BYTES<Shape, A, B>, "the tile fits");
+  constexpr int PITCH = FinishedTile<Shape>::PITCH;
   float *tile = reinterpret_cast<float *>(planes_a);
 #pragma unroll
   for (int r = 0; r < DOWN; r++)
@@ -359,10 +376,14 @@ template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3((n + Shape::COLUMNS - 1) / Shape::COLUMNS, (m + Shape::ROWS - 1) / Shape::ROWS);
 }
 
-/* Large tiles pay once there are enough of them to occupy half of a big GPU. */
-template <class Shape> bool enough_tiles(int m, int n) {
-  const dim3 grid = tile_grid<Shape>(m, n);
-  return grid.x * grid.y >= 64;
+/* Large tiles pay once 64 of the largest are there to occupy half of a big GPU. */
+static inline bool is_large(int m, int n) {
+  return (long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS;
+}
+
+/* What --precision can ask for: two or three bf16 numbers for a float32. */
+static inline bool valid_parts(int parts) {
+  return parts == 2 || parts == 3;
 }
 
 /* blockIdx.y counts tiles of rows, at most 65535 of them. */

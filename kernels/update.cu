@@ -84,8 +84,8 @@ struct Shares {
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_PART_TILES = 1024; /* tiles x parts that the work space holds */
-constexpr int WANTED_BLOCKS = 528;   /* a layer's, four for each multiprocessor of a big GPU */
-constexpr int MIN_PART_ROWS = 128, MAX_PARTS = 16;
+constexpr int WANTED_BLOCKS = 264;   /* a layer's, two for each multiprocessor of a big GPU */
+constexpr int MIN_PART_ROWS = 256, MAX_PARTS = 8;
 
 /* The last block of a tile adds all parts, in their order: the same bits whoever is last. */
 __device__ void add_parts(const Share &share, const MomentumUpdate &update, int tile) {
@@ -97,15 +97,24 @@ __device__ void add_parts(const Share &share, const MomentumUpdate &update, int 
   if (!last) return;
   __threadfence();
   const float *first = share.d_partial + (size_t)tile * share.parts * TILE_FLOATS;
-  for (int e = threadIdx.x; e < TILE_FLOATS; e += Shape::THREADS) {
+  for (int e = 4 * threadIdx.x; e < TILE_FLOATS; e += 4 * Shape::THREADS) {
     const int o = tile / share.tiles_across * Shape::ROWS + e / Shape::COLUMNS;
     const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
-    const MomentumUpdate::Held held = update.hold(o, i);
-    float sum = 0.0f;
-#pragma unroll 4
-    for (int part = 0; part < share.parts; part++) sum += first[(size_t)part * TILE_FLOATS + e];
-    update(o, i, sum, held);
+    float part[MAX_PARTS][4], sum[4] = {};
+#pragma unroll
+    for (int p = 0; p < MAX_PARTS; p++) /* all under way at once; those too many are not added */
+      load_vector(first + (size_t)min(p, share.parts - 1) * TILE_FLOATS + e, part[p]);
+    MomentumUpdate::Held held[4];
+#pragma unroll
+    for (int n = 0; n < 4; n++) held[n] = update.hold(o, min(i + n, update.in));
+#pragma unroll
+    for (int p = 0; p < MAX_PARTS; p++)
+#pragma unroll
+      for (int n = 0; n < 4; n++) sum[n] += p < share.parts ? part[p][n] : 0.0f;
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+      if (i + n <= update.in) update(o, i + n, sum[n], held[n]);
   }
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
@@ -128,14 +137,14 @@ __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, 
   add_parts(share, update, tile);
 }
 
-template <bool VECTOR>
+template <int PARTS, bool VECTOR>
 __device__ void update_layer(const Share &share, const BatchView &batch,
                              const MomentumUpdate &update, int block, unsigned char *shared) {
   const LayerUpdate &layer = share.layer;
-  const Matrix<ACROSS, VECTOR> dz = {layer.d_dz, batch.rows, layer.out, false};
+  const Matrix<ACROSS, VECTOR, PARTS> dz = {layer.d_dz, batch.rows, layer.out, false};
   if (layer.d_x)
-    update_tile(dz, Matrix<ACROSS, VECTOR>{layer.d_x, batch.rows, layer.in, true}, update, share,
-                block, batch.rows, shared);
+    update_tile(dz, Matrix<ACROSS, VECTOR, PARTS>{layer.d_x, batch.rows, layer.in, true}, update,
+                share, block, batch.rows, shared);
   else
     update_tile(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block, batch.rows,
                 shared);
@@ -144,9 +153,10 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
 /* A block a tile of some layer's W (out, in + 1) and, in a long batch, a part of its rows. Reads
    4 bytes of dZ for COLUMNS and 4 (pixels: 1) of X for ROWS multiply-adds, then 8 bytes a weight,
    written back. */
+template <int PARTS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
-  using Widest = Matrix<ACROSS, true>;
+  using Widest = Matrix<ACROSS, true, PARTS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
   if (rows_of_step(batch) == 0) {
     await_kernel_before(); /* or the kernel after next would not wait for the one before */
@@ -160,9 +170,9 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
                                  rule,      layer.out, layer.in,   batch.d_state->learning_rate};
   const int block = blockIdx.x - share.first_block;
   if (share.vector)
-    update_layer<true>(share, batch, update, block, shared);
+    update_layer<PARTS, true>(share, batch, update, block, shared);
   else
-    update_layer<false>(share, batch, update, block, shared);
+    update_layer<PARTS, false>(share, batch, update, block, shared);
 }
 
 int divide_up(int a, int b) {
@@ -195,8 +205,9 @@ size_t update_work_bytes(void) {
 }
 
 cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *layers, int count,
-                           void *d_work, cudaStream_t stream) {
-  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_UPDATES || !d_work)
+                           int parts, void *d_work, cudaStream_t stream) {
+  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_UPDATES || !d_work ||
+      !valid_parts(parts))
     return cudaErrorInvalidValue;
   Shares shares = {};
   shares.count = count;
@@ -212,5 +223,6 @@ cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *
     share.d_done = d_done + n * MAX_PART_TILES;
     blocks += share.tiles * share.parts;
   }
-  return launch_early(update_kernel, dim3(blocks), Shape::THREADS, stream, shares, batch, rule);
+  return launch_early(parts == 3 ? update_kernel<3> : update_kernel<2>, dim3(blocks),
+                      Shape::THREADS, stream, shares, batch, rule);
 }

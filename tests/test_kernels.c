@@ -175,6 +175,13 @@ static double tensor_bound(int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24;
 }
 
+/* Likewise of a kernel that multiplies floats as `parts` bf16 numbers: two of them are within 2^-18
+   of a float, and the product of the two second ones, left out, is up to 2^-18 as well. tf32, 2^-11
+   a factor, would not pass. */
+static double parts_bound(int parts, int terms, int others) {
+  return tensor_bound(terms, others) + (parts == 2 ? 3 * 0x1p-18 : 0);
+}
+
 enum { PRODUCT_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
 typedef struct {
@@ -519,11 +526,12 @@ static void check_forward(Shape s, uint64_t seed) {
   assert_near("product", s, d_z, z, count, limit);
   if (library) assert_near("product, cuBLAS", s, d_z, library, count, 2 * limit);
 
-  limit = tensor_bound(s.in, PRODUCT_ROUNDING + BIAS_ROUNDING);
-  for (int relu = 0; relu < 2; relu++) {
+  for (int way = 0; way < 4; way++) {
+    const int relu = way % 2, parts = 2 + way / 2;
+    limit = parts_bound(parts, s.in, PRODUCT_ROUNDING + BIAS_ROUNDING);
     float *d_y = poisoned_floats(count);
     const LayerInput input = {x.d, {.rows = s.rows}};
-    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, stream));
+    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, parts, stream));
     assert_near("forward", s, d_y, add_bias(z, b.host, s, relu), count, limit);
     if (library)
       assert_near("forward, cuBLAS", s, d_y, add_bias(library, b.host, s, relu), count, 2 * limit);
@@ -546,11 +554,13 @@ static void check_forward_pixels(Shape s, uint64_t seed) {
   reference_linear(x, w.host, NULL, s.rows, s.in, s.out, z);
   const double *library = library_product(CUBLAS_OP_N, both_sides(x, area(s.rows, s.in)).d, s.in,
                                           CUBLAS_OP_T, w.d, s.in, s.rows, s.out, s.in);
-  const double limit = tensor_bound(s.in, PRODUCT_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS);
-  for (int relu = 0; relu < 2; relu++) {
+  for (int way = 0; way < 4; way++) {
+    const int relu = way % 2, parts = 2 + way / 2;
+    const double limit =
+        parts_bound(parts, s.in, PRODUCT_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS);
     float *d_y = poisoned_floats(count);
     const LayerInput input = {NULL, batch.view};
-    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, stream));
+    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, parts, stream));
     assert_near("forward of pixels", s, d_y, add_bias(z, b.host, s, relu), count, limit);
     if (library)
       assert_near("forward of pixels, cuBLAS", s, d_y, add_bias(library, b.host, s, relu), count,
@@ -581,11 +591,13 @@ static void check_backward(Shape s, uint64_t seed) {
 
   reference_relu_mask(a.host, count, dx);
   if (library) reference_relu_mask(a.host, count, library);
-  limit = tensor_bound(s.out, PRODUCT_ROUNDING);
-  float *d_masked = poisoned_floats(count);
-  OK(launch_backward(dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, stream));
-  assert_near("backward", s, d_masked, dx, count, limit);
-  if (library) assert_near("backward, cuBLAS", s, d_masked, library, count, 2 * limit);
+  for (int parts = 2; parts <= 3; parts++) {
+    limit = parts_bound(parts, s.out, PRODUCT_ROUNDING);
+    float *d_masked = poisoned_floats(count);
+    OK(launch_backward(dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, parts, stream));
+    assert_near("backward", s, d_masked, dx, count, limit);
+    if (library) assert_near("backward, cuBLAS", s, d_masked, library, count, 2 * limit);
+  }
 }
 
 static void test_backward(void **state) {
@@ -663,11 +675,12 @@ static LayerUpdate update_of(const Layer *l) {
 }
 
 /* library: the weights' gradient by cuBLAS, or NULL. */
-static void assert_layer_updated(const Layer *l, UpdateRule rule, const double *library) {
+static void assert_layer_updated(const Layer *l, UpdateRule rule, int parts,
+                                 const double *library) {
   const Shape s = l->shape;
   const UpdateRule bias_rule = {rule.momentum, 0};
-  const double limit =
-      tensor_bound(s.rows, PRODUCT_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
+  const double limit = parts_bound(
+      parts, s.rows, PRODUCT_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
   const size_t weights = area(s.out, s.in);
   assert_updated("updates", s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
   assert_updated("updates, bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out, bias_rule, limit);
@@ -680,7 +693,7 @@ static void check_gradient(Shape s, bool pixels, uint64_t seed) {
   const size_t weights = area(s.out, s.in);
   const double limit = bound(s.rows, PRODUCT_ROUNDING);
   const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
-  const Layer l = make_layer(&batch, s, pixels, seed + 2);
+  Layer l = make_layer(&batch, s, pixels, seed + 2);
   const double *library =
       library_product(CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows);
   float *d_dw = poisoned_floats(weights), *d_db = poisoned_floats((size_t)s.out);
@@ -690,9 +703,12 @@ static void check_gradient(Shape s, bool pixels, uint64_t seed) {
   assert_near("bias_gradient", s, d_db, l.db, (size_t)s.out, limit);
   if (library) assert_near("weight_gradient, cuBLAS", s, d_dw, library, weights, 2 * limit);
 
-  const LayerUpdate update = update_of(&l);
-  OK(launch_updates(batch.view, rule, &update, 1, d_work, stream));
-  assert_layer_updated(&l, rule, library);
+  for (int parts = 2; parts <= 3; parts++) {
+    l.p = random_parameters(s, seed + 4);
+    const LayerUpdate update = update_of(&l);
+    OK(launch_updates(batch.view, rule, &update, 1, parts, d_work, stream));
+    assert_layer_updated(&l, rule, parts, library);
+  }
 }
 
 static void check_gradient_of_activations(Shape s, uint64_t seed) {
@@ -731,8 +747,8 @@ static void test_updates_of_many_layers(void **state) {
       layers[n] = make_layer(&batch, s, n == 0, 100 * (uint64_t)n);
       updates[n] = update_of(&layers[n]);
     }
-    OK(launch_updates(batch.view, rules[2], updates, MAX_UPDATES, d_work, stream));
-    for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2], NULL);
+    OK(launch_updates(batch.view, rules[2], updates, MAX_UPDATES, 3, d_work, stream));
+    for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2], 3, NULL);
     finish();
   }
 }
@@ -774,7 +790,7 @@ static void test_no_step_updates_nothing(void **state) {
       const LayerUpdate layer_update = update_of(&l);
       const Parameters p = l.p;
       OK(launch_update(batch.view, rule, p.w.d, p.vw.d, l.dz.d, area(s.out, s.in), stream));
-      OK(launch_updates(batch.view, rule, &layer_update, 1, d_work, stream));
+      OK(launch_updates(batch.view, rule, &layer_update, 1, 3, d_work, stream));
       assert_untouched(p.w, area(s.out, s.in));
       assert_untouched(p.vw, area(s.out, s.in));
       assert_untouched(p.b, (size_t)s.out);
@@ -1049,13 +1065,13 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
   ResultSums *d_sums = to_device(&zero, sizeof zero);
   OK(launch_scale_pixels(view, d_x, s.in, stream));
   OK(launch_product(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
-  OK(launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, stream));
+  OK(launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, 3, stream));
   OK(launch_log_softmax(d_y, d_p, s.rows, s.out, stream));
   OK(launch_cross_entropy_gradient(view, d_p, d_dz, s.out, stream));
   OK(launch_softmax(view, d_y, d_fused, s.out, results, stream));
   OK(launch_sum(d_sums, results, batch->state.position + OFFSET, batch->state.end, stream));
   OK(launch_backward_product(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
-  OK(launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, stream));
+  OK(launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, 3, stream));
   OK(launch_weight_gradient(d_dz, d_x, d_dw, s.rows, s.in, s.out, stream));
   OK(launch_bias_gradient(d_dz, d_db, s.rows, s.out, stream));
   const LayerUpdate layer_update = {.d_dz = d_dz,
@@ -1065,7 +1081,7 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
                                     .d_vb = p.vb.d,
                                     .in = s.in,
                                     .out = s.out};
-  OK(launch_updates(view, rule, &layer_update, 1, d_work, stream));
+  OK(launch_updates(view, rule, &layer_update, 1, 3, d_work, stream));
   const Output outputs[OUTPUTS] = {
       {d_z, zs},      {d_y, zs},
       {d_p, zs},      {d_dz, zs},
@@ -1142,10 +1158,10 @@ static void refuse_batches(const Arguments *a) {
     REFUSED(launch_cross_entropy(view, d, 5, a->results, stream));
     REFUSED(launch_cross_entropy_gradient(view, d, d, 5, stream));
     REFUSED(launch_update(view, rules[1], d, d, d, 5, stream));
-    REFUSED(launch_forward((LayerInput){NULL, view}, d, d, d, 5, 5, 1, stream));
+    REFUSED(launch_forward((LayerInput){NULL, view}, d, d, d, 5, 5, 1, 3, stream));
     REFUSED(launch_softmax(view, d, d, 5, a->results, stream));
     const LayerUpdate layer = {d, d, d, d, d, d, 5, 5};
-    REFUSED(launch_updates(view, rules[1], &layer, 1, d, stream));
+    REFUSED(launch_updates(view, rules[1], &layer, 1, 3, d, stream));
   }
 }
 
@@ -1173,13 +1189,13 @@ static void refuse_pointers(const Arguments *a, int missing) {
     REFUSED(launch_backward_product(p[0], p[1], p[2], 5, 5, 5, stream));
     REFUSED(launch_weight_gradient(p[0], p[1], p[2], 5, 5, 5, stream));
     REFUSED(launch_update(view, rules[1], p[0], p[1], p[2], 5, stream));
-    REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, stream));
-    REFUSED(launch_forward((LayerInput){NULL, view}, p[0], p[1], p[2], 5, 5, 1, stream));
+    REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, 3, stream));
+    REFUSED(launch_forward((LayerInput){NULL, view}, p[0], p[1], p[2], 5, 5, 1, 3, stream));
   }
-  if (missing < 4) REFUSED(launch_backward(p[0], p[1], p[2], p[3], 5, 5, 5, stream));
+  if (missing < 4) REFUSED(launch_backward(p[0], p[1], p[2], p[3], 5, 5, 5, 3, stream));
   const LayerUpdate layers[] = {{a->d, a->d, a->d, a->d, a->d, a->d, 5, 5},
                                 {NULL, p[0], p[1], p[2], p[3], p[4], 5, 5}};
-  REFUSED(launch_updates(view, rules[1], layers, 2, p[5], stream));
+  REFUSED(launch_updates(view, rules[1], layers, 2, 3, p[5], stream));
 }
 
 /* Sizes, one of which is 0 or negative. */
@@ -1198,15 +1214,15 @@ static void refuse_sizes(const Arguments *a, int x, int y, int z) {
     REFUSED(launch_add_bias(d, d, x, y, stream));
     REFUSED(launch_log_softmax(d, d, x, y, stream));
     REFUSED(launch_bias_gradient(d, d, x, y, stream));
-    REFUSED(launch_forward((LayerInput){d, rows}, d, d, d, x, y, 1, stream));
-    REFUSED(launch_forward((LayerInput){NULL, rows}, d, d, d, x, y, 1, stream));
+    REFUSED(launch_forward((LayerInput){d, rows}, d, d, d, x, y, 1, 3, stream));
+    REFUSED(launch_forward((LayerInput){NULL, rows}, d, d, d, x, y, 1, 3, stream));
     const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5}, {d, d, d, d, d, d, x, y}};
-    REFUSED(launch_updates(view, rules[1], layers, 2, d, stream));
+    REFUSED(launch_updates(view, rules[1], layers, 2, 3, d, stream));
   }
   REFUSED(launch_product(d, d, d, x, y, z, stream));
   REFUSED(launch_backward_product(d, d, d, x, y, z, stream));
   REFUSED(launch_weight_gradient(d, d, d, x, y, z, stream));
-  REFUSED(launch_backward(d, d, d, d, x, y, z, stream));
+  REFUSED(launch_backward(d, d, d, d, x, y, z, 3, stream));
 }
 
 static void refuse_epochs(const Arguments *a) {
@@ -1266,9 +1282,14 @@ static void test_wrong_arguments_are_refused(void **state) {
   REFUSED(launch_cross_entropy(view, a.d, 2, (RowResults){NULL, a.results.d_correct}, stream));
   REFUSED(launch_cross_entropy(view, a.d, 2, (RowResults){a.results.d_loss, NULL}, stream));
   const LayerUpdate layers[MAX_UPDATES + 1] = {{a.d, a.d, a.d, a.d, a.d, a.d, 5, 5}};
-  REFUSED(launch_updates(view, rules[1], NULL, 1, a.d, stream));
-  REFUSED(launch_updates(view, rules[1], layers, 0, a.d, stream));
-  REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, a.d, stream));
+  REFUSED(launch_updates(view, rules[1], NULL, 1, 3, a.d, stream));
+  REFUSED(launch_updates(view, rules[1], layers, 0, 3, a.d, stream));
+  REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, 3, a.d, stream));
+  for (int parts = 1; parts <= 4; parts += 3) {
+    REFUSED(launch_forward((LayerInput){a.d, view}, a.d, a.d, a.d, 5, 5, 1, parts, stream));
+    REFUSED(launch_backward(a.d, a.d, a.d, a.d, 5, 5, 5, parts, stream));
+    REFUSED(launch_updates(view, rules[1], layers, 1, parts, a.d, stream));
+  }
   REFUSED(launch_relu(a.d, a.d, 0, stream));
   REFUSED(launch_relu_mask(a.d, a.d, 0, stream));
   REFUSED(launch_update(view, rules[1], a.d, a.d, a.d, 0, stream));
