@@ -1,0 +1,345 @@
+/* What checks the exercise: that it passes what is right and finds what is wrong. The functions are
+   checked as they stand in src/exercise_cpu.c and, where there is a GPU, in kernels/exercise.cu. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exercise.h"
+#include "process.h"
+
+/* A backend for the host that times in no time. */
+static ExerciseBackend quick_host(const ExerciseFunctions *functions) {
+  ExerciseBackend backend = exercise_host(functions);
+  backend.timed_rows = 2;
+  return backend;
+}
+
+static void assert_right(const ExerciseBackend *backend, uint64_t seed) {
+  ExerciseScore scores[TASKS];
+  exercise_score(backend, seed, EXERCISE_SHAPES, scores);
+  for (int task = 0; task < TASKS; task++) {
+    if (!scores[task].right)
+      fail_msg("seed %d, function %d: %s", (int)seed, task + 1, scores[task].wrong);
+    assert_in_range(scores[task].launches, 1, 20);
+    assert_true(scores[task].seconds[0] > 0 && scores[task].seconds[1] > 0);
+  }
+}
+
+static void functions_on_the_host_are_right(void **state) {
+  (void)state;
+  const ExerciseBackend backend = quick_host(&exercise_functions);
+  for (uint64_t seed = 1; seed <= 5; seed++) assert_right(&backend, seed);
+}
+
+static void functions_on_a_gpu_are_right(void **state) {
+  (void)state;
+  ExerciseBackend backend;
+  Error error;
+  if (!exercise_gpu_open(&backend, &error)) {
+    print_message("%s\n", error.text);
+    skip();
+  }
+  backend.timed_rows = 2;
+  for (uint64_t seed = 1; seed <= 3; seed++) assert_right(&backend, seed);
+  exercise_gpu_close(&backend);
+}
+
+static void shapes_are_small_and_large(void **state) {
+  (void)state;
+  for (uint64_t seed = 0; seed < 50; seed++) {
+    int most_rows = 0, most_out = 0, none_left = 0, fewer_left = 0;
+    for (int i = 0; i < EXERCISE_SHAPES; i++) {
+      const ExerciseShape s = exercise_shape(seed, i, true);
+      assert_in_range(s.rows, 1, 700);
+      assert_in_range(s.in, 1, 700);
+      assert_in_range(s.out, 1, 700);
+      if (s.rows > most_rows) most_rows = s.rows;
+      if (s.out > most_out) most_out = s.out;
+      none_left += s.end == s.first;
+      fewer_left += s.end > s.first && s.end - s.first < s.rows;
+    }
+    assert_true(most_rows > 256 && most_out > 256);
+    assert_true(none_left > 0 && fewer_left > 0);
+    assert_int_equal(exercise_shape(seed, 0, true).rows, 1);
+    assert_int_equal(exercise_shape(seed, 0, true).in, 1);
+    assert_int_equal(exercise_shape(seed, 0, true).out, 1);
+  }
+}
+
+/* ---- wrong functions ------------------------------------------------------------------------ */
+
+static void one_element_off(const float *x, const float *w, const float *b, float *z, float *y,
+                            int rows, int in, int out, bool relu) {
+  exercise_forward(x, w, b, z, y, rows, in, out, relu);
+  if (rows > 1 && out > 2) y[out + 2] += 0.25f;
+}
+
+static void last_element_left_out(const float *x, const float *w, const float *b, float *z,
+                                  float *y, int rows, int in, int out, bool relu) {
+  float *mine = malloc((size_t)(rows * out) * sizeof *mine);
+  assert_non_null(mine);
+  exercise_forward(x, w, b, z, mine, rows, in, out, relu);
+  memcpy(y, mine, (size_t)(rows * out - 1) * sizeof *y);
+  free(mine);
+}
+
+static void one_element_too_many(const float *x, const float *w, const float *b, float *z, float *y,
+                                 int rows, int in, int out, bool relu) {
+  exercise_forward(x, w, b, z, y, rows, in, out, relu);
+  y[rows * out] = y[rows * out] + 1;
+}
+
+static void always_relu(const float *x, const float *w, const float *b, float *z, float *y,
+                        int rows, int in, int out, bool relu) {
+  (void)relu;
+  exercise_forward(x, w, b, z, y, rows, in, out, true);
+}
+
+static void maximum_from_0(const float *z, float *largest, float *sum, float *p, int rows,
+                           int classes) {
+  (void)sum;
+  for (int r = 0; r < rows; r++) {
+    const float *row = z + (size_t)r * (size_t)classes;
+    float total = 0;
+    largest[r] = 0;
+    for (int c = 0; c < classes; c++) largest[r] = fmaxf(largest[r], row[c]);
+    for (int c = 0; c < classes; c++) total += expf(row[c] - largest[r]);
+    for (int c = 0; c < classes; c++)
+      p[(size_t)r * (size_t)classes + (size_t)c] = (row[c] - largest[r]) - logf(total);
+  }
+}
+
+static void log_sum_exp_in_one_number(const float *z, float *largest, float *sum, float *p,
+                                      int rows, int classes) {
+  exercise_softmax(z, largest, sum, p, rows, classes);
+  for (int r = 0; r < rows; r++) {
+    const size_t row = (size_t)r * (size_t)classes;
+    float most = -INFINITY, total = 0;
+    for (int c = 0; c < classes; c++) most = fmaxf(most, z[row + (size_t)c]);
+    for (int c = 0; c < classes; c++) total += expf(z[row + (size_t)c] - most);
+    for (int c = 0; c < classes; c++)
+      p[row + (size_t)c] = z[row + (size_t)c] - (most + logf(total));
+  }
+}
+
+/* Of equal logits, the last one counts. */
+static void last_of_equals(const float *z, const uint16_t *labels, float *largest, float *sum,
+                           float *p, float *dz, float *loss, uint8_t *correct, int rows,
+                           int classes) {
+  exercise_loss(z, labels, largest, sum, p, dz, loss, correct, rows, classes);
+  for (int r = 0; r < rows; r++) {
+    const float *row = z + (size_t)r * (size_t)classes;
+    int best = 0;
+    for (int c = 1; c < classes; c++)
+      if (row[c] >= row[best]) best = c;
+    correct[r] = best == labels[r];
+  }
+}
+
+static void loss_that_saturates(const float *z, const uint16_t *labels, float *largest, float *sum,
+                                float *p, float *dz, float *loss, uint8_t *correct, int rows,
+                                int classes) {
+  exercise_loss(z, labels, largest, sum, p, dz, loss, correct, rows, classes);
+  for (int r = 0; r < rows; r++) loss[r] = fminf(loss[r], -logf(1e-6f));
+}
+
+static void bias_with_decay(const ExerciseLayer *layer, ExerciseRule rule, float *dw, float *db) {
+  float *b = malloc((size_t)layer->out * sizeof *b);
+  assert_non_null(b);
+  memcpy(b, layer->b, (size_t)layer->out * sizeof *b);
+  exercise_update(layer, rule, dw, db);
+  for (int o = 0; o < layer->out; o++) {
+    layer->vb[o] += rule.weight_decay * b[o];
+    layer->b[o] -= rule.rate * rule.weight_decay * b[o];
+  }
+  free(b);
+}
+
+static void momentum_not_kept(const ExerciseLayer *layer, ExerciseRule rule, float *dw, float *db) {
+  float v;
+  const size_t last = (size_t)layer->out * (size_t)layer->in - 1;
+  memcpy(&v, layer->vw + last, sizeof v);
+  exercise_update(layer, rule, dw, db);
+  memcpy(layer->vw + last, &v, sizeof v);
+}
+
+/* Function `task` is wrong and no other, and the reason has `text` in it. */
+static void assert_wrong(const ExerciseFunctions *functions, ExerciseTask task, const char *text) {
+  const ExerciseBackend backend = quick_host(functions);
+  ExerciseScore scores[TASKS];
+  exercise_score(&backend, 1, EXERCISE_SHAPES, scores);
+  for (int t = 0; t < TASKS; t++)
+    if (scores[t].right == (t == (int)task))
+      fail_msg("function %d, '%s': %s", t + 1, text, scores[t].right ? "right" : scores[t].wrong);
+  if (!strstr(scores[task].wrong, text)) fail_msg("'%s' is not in '%s'", text, scores[task].wrong);
+}
+
+static void wrong_functions_are_found(void **state) {
+  (void)state;
+  ExerciseFunctions f = exercise_functions;
+  f.forward = one_element_off;
+  assert_wrong(&f, TASK_FORWARD, "y (row 1, column 2): expected ");
+  f.forward = last_element_left_out;
+  assert_wrong(&f, TASK_FORWARD, "nan; rows 1, in 1, out 1");
+  f.forward = one_element_too_many;
+  assert_wrong(&f, TASK_FORWARD, "it wrote outside of y (1, 1)");
+  f.forward = always_relu;
+  assert_wrong(&f, TASK_FORWARD, " (float64), got 0;");
+
+  f = exercise_functions;
+  f.softmax = maximum_from_0;
+  assert_wrong(&f, TASK_SOFTMAX, "p (row ");
+  f.softmax = log_sum_exp_in_one_number;
+  assert_wrong(&f, TASK_SOFTMAX, "p (row ");
+
+  f = exercise_functions;
+  f.loss = last_of_equals;
+  assert_wrong(&f, TASK_LOSS, "correct (row ");
+  f.loss = loss_that_saturates;
+  assert_wrong(&f, TASK_LOSS, ", got 13.8155107;");
+
+  f = exercise_functions;
+  f.update = bias_with_decay;
+  assert_wrong(&f, TASK_UPDATE, "b (row 0, column ");
+  f.update = momentum_not_kept;
+  assert_wrong(&f, TASK_UPDATE, "vw (row 0, column 0)");
+}
+
+/* ---- the score ------------------------------------------------------------------------------ */
+
+static void forward_in_one_pass(const float *x, const float *w, const float *b, float *z, float *y,
+                                int rows, int in, int out, bool relu) {
+  (void)z;
+  exercise_pass();
+  for (int r = 0; r < rows; r++)
+    for (int o = 0; o < out; o++) {
+      float sum = b[o];
+      for (int k = 0; k < in; k++) sum += x[r * in + k] * w[o * in + k];
+      y[r * out + o] = relu && sum < 0 ? 0 : sum;
+    }
+}
+
+/* What exercise_print writes, to be freed. */
+static char *printed(const ExerciseBackend *backend, const ExerciseScore scores[TASKS],
+                     const char *counters, int *right) {
+  char *text = NULL;
+  size_t size;
+  FILE *file = open_memstream(&text, &size);
+  assert_non_null(file);
+  *right = exercise_print(file, backend, scores, counters);
+  fclose(file);
+  return text;
+}
+
+static void fused_is_one_launch_and_right(void **state) {
+  (void)state;
+  ExerciseFunctions f = exercise_functions;
+  f.forward = forward_in_one_pass;
+  f.softmax = maximum_from_0; /* no pass at all, and wrong */
+  const ExerciseBackend backend = quick_host(&f);
+  ExerciseScore scores[TASKS];
+  exercise_score(&backend, 1, EXERCISE_SHAPES, scores);
+  assert_int_equal(scores[TASK_FORWARD].launches, 1);
+  for (int task = TASK_LOSS; task < TASKS; task++) scores[task].launches = 3;
+  int right;
+  char *text = printed(&backend, scores, NULL, &right);
+  assert_int_equal(right, 3);
+  assert_non_null(strstr(text, "\n2 is wrong: p (row "));
+  assert_string_equal(strstr(text, "\n3 of 4 right"), "\n3 of 4 right, 1 of 4 fused\n");
+  free(text);
+}
+
+/* Rows 2, in 3, out 5, by hand. */
+static void bytes_are_counted_by_operand(void **state) {
+  (void)state;
+  const ExerciseShape s = {.rows = 2, .in = 3, .out = 5, .relu = true, .end = 2};
+  static const double least[TASKS] = {4 * (6 + 15 + 5 + 10), 4 * (10 + 10), 4 * (10 + 10) + 2 * 7,
+                                      4 * (6 + 10 + 4 * (15 + 5))};
+  static const double unfused[TASKS] = {
+      4 * (6 + 15 + 10 + 10 + 5 + 10 + 10 + 10),
+      4 * (10 + 2 + 10 + 2 + 2 + 10 + 2 + 2 + 10),
+      4 * (10 + 2 + 10 + 2 + 2 + 10 + 2 + 2 + 10 + 10 + 10 + 10) + 2 * 9,
+      4 * (10 + 6 + 15 + 10 + 5 + 5 * 20),
+  };
+  for (int t = 0; t < TASKS; t++) {
+    assert_true(exercise_least_bytes((ExerciseTask)t, s) == least[t]);
+    assert_true(exercise_unfused_bytes((ExerciseTask)t, s) == unfused[t]);
+  }
+}
+
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* What Nsight Compute writes: kernels have commas in their names, thousands have them, too. */
+static void counters_are_joined(void **state) {
+  (void)state;
+  static const char head[] = "==PROF== Connected\n"
+                             "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric "
+                             "Unit\",\"Metric Value\"\n";
+#define LINE(kernel, metric, value)                                                                \
+  "\"" kernel "\",\"f(int, float *)\",\"Metrics\",\"" metric "\",\"byte\",\"" value "\"\n"
+  char *folder = process_folder(), path[4200], text[4096];
+  snprintf(path, sizeof path, "%s/counters.csv", folder);
+  ExerciseScore scores[TASKS];
+  for (int t = 0; t < TASKS; t++)
+    scores[t] = (ExerciseScore){.launches = t == 0 ? 2 : 1, .dram_bytes = NAN, .cache_bytes = NAN};
+  assert_string_equal(exercise_counters(path, scores), "Nsight Compute (ncu) was not found");
+
+  snprintf(text, sizeof text, "%s%s", head,
+           LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5"));
+  write_file(path, text);
+  assert_non_null(strstr(exercise_counters(path, scores), "other kernels"));
+  assert_true(isnan(scores[0].dram_bytes));
+
+  write_file(path, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n");
+  assert_non_null(strstr(exercise_counters(path, scores), "only root"));
+  write_file(path, "==ERROR== something\n");
+  assert_non_null(strstr(exercise_counters(path, scores), "measured nothing"));
+
+  snprintf(text, sizeof text, "%s%s%s%s", head,
+           LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5"),
+           LINE("1", "dram__bytes_write.sum", "3") LINE("1", "lts__t_bytes.sum", "6"),
+           LINE("2", "dram__bytes_read.sum", "7") LINE("3", "dram__bytes_read.sum", "8")
+               LINE("4", "lts__t_bytes.sum", "9"));
+  write_file(path, text);
+  assert_null(exercise_counters(path, scores));
+  assert_true(scores[0].dram_bytes == 1234570 && scores[0].cache_bytes == 11);
+  assert_true(scores[1].dram_bytes == 7 && scores[2].dram_bytes == 8);
+  assert_true(scores[3].dram_bytes == 0 && scores[3].cache_bytes == 9);
+  process_folder_remove(folder);
+}
+
+/* The whole way of a class without GPUs. */
+static void make_exercise_cpu_prints_a_scorecard(void **state) {
+  (void)state;
+  char output[8192];
+  const int status =
+      process_run(output, sizeof output,
+                  "env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s SETUP=0 SEED=3 exercise-cpu");
+  if (status != 0 || !strstr(output, "\n4 of 4 right, ")) fail_msg("%d: %s", status, output);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(functions_on_the_host_are_right),
+      cmocka_unit_test(functions_on_a_gpu_are_right),
+      cmocka_unit_test(shapes_are_small_and_large),
+      cmocka_unit_test(wrong_functions_are_found),
+      cmocka_unit_test(fused_is_one_launch_and_right),
+      cmocka_unit_test(bytes_are_counted_by_operand),
+      cmocka_unit_test(counters_are_joined),
+      cmocka_unit_test(make_exercise_cpu_prints_a_scorecard),
+  };
+  return cmocka_run_group_tests_name("exercise", tests, NULL, NULL);
+}
