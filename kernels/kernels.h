@@ -68,6 +68,14 @@ cudaError_t launch_advance(StepState *d_state, uint32_t positions, cudaStream_t 
 cudaError_t launch_sum(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
                        cudaStream_t stream);
 
+/* ---- augmentation (augment.cu) --------------------------------------------------------------- */
+
+/* d_to (rows, stride) = what augment.h makes of each of d_from (rows, stride), pictures of side x
+   side pixels, by (kinds, key, its row); padding becomes 0. Both start on 16 bytes and do not
+   overlap; stride as in BatchView. kinds: AUGMENT_... bits; 0 copies. */
+cudaError_t launch_augment(const uint8_t *d_from, uint8_t *d_to, uint32_t rows, size_t stride,
+                           int side, int kinds, uint64_t key, cudaStream_t stream);
+
 /* ---- fusion level `none`: one kernel an operation (none.cu) --------------------------------- */
 
 /* d_x (rows, in) = the batch's pixels / 255. */
@@ -105,6 +113,9 @@ cudaError_t launch_update(BatchView batch, UpdateRule rule, float *d_w, float *d
 
 /* ---- fusion level `layer`: a layer's operations in one kernel ------------------------------- */
 
+/* Products run on the tensor cores. parts: as how many bf16 numbers each float32 is multiplied: 3
+   for float32's accuracy, 2 for at least tf32's, with half the products. */
+
 /* A layer's input: pixels of the batch (d_x NULL) or activations d_x (rows, in). */
 typedef struct {
   const float *d_x;
@@ -113,7 +124,7 @@ typedef struct {
 
 /* d_y (rows, out) = x W^T + b, through ReLU where relu is not 0. forward.cu */
 cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
-                           int out, int relu, cudaStream_t stream);
+                           int out, int relu, int parts, cudaStream_t stream);
 /* Online softmax, cross-entropy, its gradient and the results, a warp a row. d_dz (rows,
    classes) as launch_cross_entropy_gradient says; it may be d_z itself, or NULL for evaluation.
    softmax.cu */
@@ -121,7 +132,7 @@ cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int c
                            RowResults results, cudaStream_t stream);
 /* d_dx (rows, in) = (d_dz (rows, out) W) masked by d_a (rows, in) > 0. backward.cu */
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
-                            int rows, int in, int out, cudaStream_t stream);
+                            int rows, int in, int out, int parts, cudaStream_t stream);
 /* One layer to be updated: W, b and their momenta d_vw, d_vb by the gradient d_dz^T x, which
    itself is never written; weight decay spares b. d_x (rows, in), NULL for the batch's pixels. */
 typedef struct {
@@ -136,7 +147,7 @@ enum { MAX_UPDATES = 8 };
    the first use, of one stream's updates at a time. update.cu */
 size_t update_work_bytes(void);
 cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *layers, int count,
-                           void *d_work, cudaStream_t stream);
+                           int parts, void *d_work, cudaStream_t stream);
 
 /* ---- fusion level `epoch`: one kernel for all the steps of a range (epoch.cu) ---------------- */
 
@@ -181,8 +192,33 @@ typedef struct {
    with cudaErrorCooperativeLaunchTooLarge, never started. */
 cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream);
 
-/* ---- what a GPU can do at most, for mlp-bench (ceilings.cu) ------------------------------------
- */
+/* ---- the exercise: four functions to be fused (exercise.cu) --------------------------------- */
+
+/* What d_... scratch arrays hold before and after a call is nobody's business; a function that
+   needs none of them leaves them alone. No two arrays overlap. */
+
+/* (1) d_y (rows, out) = d_x (rows, in) W^T + d_b (out) in every row, through ReLU where relu is not
+   0. Scratch: d_z (rows, out). */
+cudaError_t launch_exercise_forward(const float *d_x, const float *d_w, const float *d_b,
+                                    float *d_z, float *d_y, int rows, int in, int out, int relu,
+                                    cudaStream_t stream);
+/* (2) d_p (rows, classes) = z - max - log(sum(exp(z - max))) of each row of d_z: log-probabilities.
+   Scratch: d_largest, d_sum (rows). */
+cudaError_t launch_exercise_softmax(const float *d_z, float *d_largest, float *d_sum, float *d_p,
+                                    int rows, int classes, cudaStream_t stream);
+/* (3) From logits d_z (rows, classes): the results of each row of the step, and d_dz (rows,
+   classes) = (softmax - one-hot(label)) / rows of this step, 0 in rows beyond. Scratch: d_largest,
+   d_sum (rows), d_p (rows, classes). */
+cudaError_t launch_exercise_loss(BatchView batch, const float *d_z, float *d_largest, float *d_sum,
+                                 float *d_p, float *d_dz, int classes, RowResults results,
+                                 cudaStream_t stream);
+/* (4) Updates W, b and their momenta by the gradient d_dz^T x; weight decay spares b; nothing
+   changes where the step has no rows. layer.d_x must not be NULL. Scratch: d_dw (out, in), d_db
+   (out). */
+cudaError_t launch_exercise_update(BatchView batch, UpdateRule rule, LayerUpdate layer, float *d_dw,
+                                   float *d_db, cudaStream_t stream);
+
+/* ---- what a GPU can do at most (ceilings.cu) ------------------------------------------------ */
 
 /* A kernel that does nothing. */
 cudaError_t launch_nothing(int blocks, int threads, cudaStream_t stream);
@@ -194,6 +230,10 @@ cudaError_t launch_barriers(int blocks, int count, cudaStream_t stream);
 enum { PING_PONG_BYTES = 8192 };
 cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips,
                              cudaStream_t stream);
+/* `blocks` blocks do rounds * FMA_OPERATIONS float32 operations each, all in fused multiply-adds.
+   d_out (1): never written. */
+enum { FMA_OPERATIONS = 2 * 256 * 8 * 32 };
+cudaError_t launch_fma(float *d_out, int blocks, int rounds, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

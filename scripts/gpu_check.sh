@@ -109,6 +109,7 @@ check_memory() {
   sanitize memcheck test_engine_cuda --report-api-errors no
   sanitize racecheck test_engine_cuda
   sanitize initcheck test_engine_cuda
+  sanitize synccheck test_engine_cuda
 }
 
 # ---- MNIST -----------------------------------------------------------------------------------

@@ -257,9 +257,17 @@ static void cublas_close(Engine *engine) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static const EngineOperations OPERATIONS = {cublas_slot,     cublas_upload,  cublas_train,
-                                            cublas_evaluate, cublas_collect, cublas_read,
-                                            cublas_write,    cublas_close};
+/* Without predict: it is timed, and asked for nothing. */
+static const EngineOperations OPERATIONS = {
+    .slot = cublas_slot,
+    .upload = cublas_upload,
+    .train = cublas_train,
+    .evaluate = cublas_evaluate,
+    .collect = cublas_collect,
+    .read = cublas_read,
+    .write = cublas_write,
+    .close = cublas_close,
+};
 
 /* Zeros: rows that are never written, padding and the first momentum. */
 static bool device_array(CublasEngine *e, void *pointer, size_t count, size_t size, Error *error) {

@@ -3,8 +3,8 @@
    An engine owns a store of rows (pixels as bytes, labels), the parameters and their momentum.
    Rows reach the store through two host buffers, the slots. Work is queued: upload, train and
    evaluate may return before they have run, and run in the order in which they were asked for;
-   collect and read wait for all of it. Every call returns false with *error set on failure;
-   an error of queued work is reported by a later call at the latest by collect. */
+   predict, collect and read wait for all of it. Every call returns false with *error set on
+   failure; an error of queued work is reported by a later call, at the latest by collect. */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -15,12 +15,18 @@
 #include "network.h"
 
 typedef enum {
-  FUSION_AUTO,  /* the fastest that supports network, batch and device */
-  FUSION_NONE,  /* one kernel an operation */
-  FUSION_LAYER, /* a layer's operations in one kernel */
-  FUSION_STEP,  /* a step's kernels in one graph */
-  FUSION_EPOCH, /* an epoch's steps in one kernel */
+  FUSION_AUTO,     /* the fastest that supports network, batch and device */
+  FUSION_NONE,     /* one kernel an operation */
+  FUSION_LAYER,    /* a layer's operations in one kernel */
+  FUSION_STEP,     /* a step's kernels in one graph */
+  FUSION_EPOCH,    /* an epoch's steps in one kernel */
+  FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
 } Fusion;
+
+typedef enum {
+  PRECISION_FP32, /* products as accurate as float32 arithmetic */
+  PRECISION_TF32, /* at least as accurate as tf32, where that is faster */
+} Precision;
 
 typedef struct {
   Network network;
@@ -29,6 +35,7 @@ typedef struct {
   float momentum;      /* v = momentum v + g + weight_decay w;  w = w - learning_rate v */
   float weight_decay;  /* applied to weights, not to biases */
   Fusion fusion;       /* ignored by the CPU engine */
+  Precision precision; /* likewise */
   int threads;         /* of the CPU engine */
   uint64_t store_rows; /* capacity of the store */
   uint64_t slot_rows;  /* rows a slot holds: a multiple of batch */
@@ -44,13 +51,18 @@ typedef struct {
 /* A range of training steps over a window of the store. Step s trains on positions
    [s * batch, min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or,
    shuffled, first_row + random_permute(p, rows, key). The gradient is the mean over the step's
-   rows, so a last short step weighs its rows as much as any. */
+   rows, so a last short step weighs its rows as much as any. Augmented, a step reads distorted
+   copies instead, which take a second store from the first such range on; row r of the window
+   becomes what augment.h makes of (augment, augment_key, r), so an epoch may be trained in parts.
+   Inputs that are not a square are refused. */
 typedef struct {
   uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
   uint64_t key;
   uint64_t first_step, steps; /* within the window; the last step may be short */
   float learning_rate;
+  int augment; /* AUGMENT_... bits of augment.h; 0: none */
+  uint64_t augment_key;
 } TrainRange;
 
 /* Sums over the rows trained or evaluated since the last collect. Training rows are judged by
@@ -64,7 +76,7 @@ typedef struct {
 typedef struct Engine Engine;
 
 typedef struct {
-  /* Waits until slot 0 or 1 is free to be filled, and describes it. */
+  /* Waits until slot 0 or 1 is free to be filled, and describes it: it holds what it held. */
   bool (*slot)(Engine *engine, int slot, EngineSlot *out, Error *error);
   /* Queues a copy of the slot's first `rows` rows to store rows [first_row, first_row + rows).
      The slot is the engine's until the next `slot` call for it returns. Safe when those store
@@ -73,6 +85,9 @@ typedef struct {
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
   /* Queues the forward pass over store rows [first_row, first_row + rows). */
   bool (*evaluate)(Engine *engine, uint64_t first_row, uint64_t rows, Error *error);
+  /* Waits for queued work, then the logits (rows, classes) of the same forward pass: the bits that
+     evaluate judges. The sums of collect are untouched. */
+  bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work; the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
   /* Waits, then copies network.floats values each; either pointer may be NULL. */
@@ -83,9 +98,9 @@ typedef struct {
 
 struct Engine {
   const EngineOperations *call;
-  EngineConfig config; /* fusion: the level in use, never FUSION_AUTO once opened */
+  EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
-  char reason[128];    /* why this fusion level, one clause */
+  char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
 

@@ -21,6 +21,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "augment.h"
 #include "engine.h"
 #include "product_cpu.h"
 #include "random.h"
@@ -73,6 +74,8 @@ typedef struct {
   bool *correct;        /* (capacity) */
   uint8_t *pixels;      /* the store: (store_rows + 1, stride), the last row black */
   uint16_t *labels;     /* (store_rows) */
+  uint8_t *augmented;   /* as pixels; NULL until a range asks for it */
+  TrainRange drawn;     /* whose rows `augmented` holds; rows 0: nobody's */
   EngineSlot slot[2];
   EngineSums sums;
   Barrier barrier;
@@ -91,6 +94,15 @@ static size_t round_up(size_t value, size_t unit) {
 
 static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
+}
+
+/* Zeros on a cache line's boundary, freed with the engine. NULL when there is no memory, and from
+   then on, so that one check of the last call is enough. */
+static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
+  if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;
+  char *block = count < SIZE_MAX / 2 / size ? calloc(count * size + CACHE_LINE, 1) : NULL;
+  cpu->block[cpu->blocks++] = block;
+  return block ? block + (CACHE_LINE - (uintptr_t)block % CACHE_LINE) : NULL;
 }
 
 static void wait_for_all(Barrier *barrier, Team team) {
@@ -166,6 +178,7 @@ static ProductTerms packed(const Panels *panels, size_t panel, const float *b, s
 /* Finds and packs the rows at positions [first, first + rows) of the range's window. */
 static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t rows, Team team) {
   const size_t stride = cpu->slot[0].stride;
+  const uint8_t *pixels = range->augment ? cpu->augmented : cpu->pixels;
   for (size_t p = team.thread; p * PRODUCT_PANEL < rows; p += team.threads) {
     for (size_t r = p * PRODUCT_PANEL; r < (p + 1) * PRODUCT_PANEL; r++) {
       uint64_t row = cpu->engine.config.store_rows; /* black, past the last */
@@ -175,7 +188,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
               (range->shuffled ? random_permute(position, window, range->key) : position);
         cpu->label[r] = cpu->labels[row];
       }
-      cpu->row[r] = cpu->pixels + row * stride;
+      cpu->row[r] = pixels + row * stride;
     }
     pack_rows(cpu, p);
   }
@@ -378,6 +391,32 @@ static bool cpu_upload(Engine *engine, int slot, uint64_t first_row, uint64_t ro
                      (unsigned long long)engine->config.slot_rows);
   memcpy(cpu->pixels + first_row * from->stride, from->pixels, rows * from->stride);
   memcpy(cpu->labels + first_row, from->labels, rows * sizeof *from->labels);
+  cpu->drawn.rows = 0;
+  return true;
+}
+
+/* Distorts the rows of the range's window into `augmented`, unless they are there. */
+static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
+  const int inputs = cpu->engine.config.network.size[0], side = augment_side(inputs);
+  const size_t stride = cpu->slot[0].stride, rows = cpu->engine.config.store_rows + 1;
+  const TrainRange *d = &cpu->drawn;
+  if (!side)
+    return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
+                     inputs);
+  if (d->first_row == range->first_row && d->rows == range->rows && d->augment == range->augment &&
+      d->augment_key == range->augment_key)
+    return true;
+  if (!cpu->augmented) cpu->augmented = allocate(cpu, rows, stride);
+  if (!cpu->augmented)
+    return error_set(error, "no %.1f MB of memory for augmented rows: try --resident no",
+                     (double)(rows * stride) / 1e6);
+#pragma omp parallel for num_threads(cpu->engine.config.threads)
+  for (uint64_t r = 0; r < range->rows; r++) {
+    const size_t at = (range->first_row + r) * stride;
+    augment_row(range->augment, range->augment_key, (uint32_t)r, cpu->pixels + at,
+                cpu->augmented + at, side);
+  }
+  cpu->drawn = *range;
   return true;
 }
 
@@ -390,6 +429,7 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
     return error_set(error, "%llu rows have no steps %llu to %llu", (unsigned long long)range->rows,
                      (unsigned long long)range->first_step,
                      (unsigned long long)(range->first_step + range->steps));
+  if (range->augment && !augment(cpu, range, error)) return false;
 #pragma omp parallel num_threads(engine->config.threads)
   {
     const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
@@ -416,6 +456,32 @@ static bool cpu_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Erro
       wait_for_all(&cpu->barrier, team);
       if (team.thread == 0) add_sums(cpu, count);
       wait_for_all(&cpu->barrier, team);
+    }
+    restore_denormals(before);
+  }
+  return true;
+}
+
+/* Without a barrier: a thread's rows depend on no other thread. */
+static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                        Error *error) {
+  CpuEngine *cpu = (CpuEngine *)engine;
+  const int layers = engine->config.network.layers;
+  const size_t classes = (size_t)engine->config.network.size[layers];
+  const Layer *last = &cpu->layer[layers - 1];
+  if (!in_store(engine, first_row, rows, error)) return false;
+  const TrainRange range = {.first_row = first_row, .rows = rows};
+#pragma omp parallel num_threads(engine->config.threads)
+  {
+    const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
+    const unsigned before = flush_denormals();
+    for (uint64_t first = 0; first < rows; first += cpu->capacity) {
+      const size_t count = rows - first < cpu->capacity ? rows - first : cpu->capacity;
+      fetch(cpu, &range, first, count, team);
+      for (int l = 0; l < layers; l++) forward(cpu, l, count, team);
+      for (size_t p = team.thread; p * PRODUCT_PANEL < count; p += team.threads)
+        for (size_t r = p * PRODUCT_PANEL; r < least((p + 1) * PRODUCT_PANEL, count); r++)
+          memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
     }
     restore_denormals(before);
   }
@@ -489,15 +555,6 @@ static void cpu_close(Engine *engine) {
 
 /* ---- opening --------------------------------------------------------------------------- */
 
-/* Zeros on a cache line's boundary, freed with the engine. NULL when there is no memory, and from
-   then on, so that one check of the last call is enough. */
-static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
-  if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;
-  char *block = count < SIZE_MAX / 2 / size ? calloc(count * size + CACHE_LINE, 1) : NULL;
-  cpu->block[cpu->blocks++] = block;
-  return block ? block + (CACHE_LINE - (uintptr_t)block % CACHE_LINE) : NULL;
-}
-
 static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t length) {
   panels->length = length;
   panels->values = allocate(cpu, count * length * PRODUCT_PANEL, sizeof *panels->values);
@@ -555,6 +612,7 @@ static const EngineOperations operations = {
     .upload = cpu_upload,
     .train = cpu_train,
     .evaluate = cpu_evaluate,
+    .predict = cpu_predict,
     .collect = cpu_collect,
     .read = cpu_read,
     .write = cpu_write,
@@ -567,6 +625,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->call = &operations;
   engine->config = *config;
   engine->config.fusion = FUSION_LAYER;
+  engine->config.precision = PRECISION_FP32;
   engine->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   cpu->kernels = product_kernels(0);
   snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s, %s", config->threads,

@@ -7,6 +7,8 @@
 
 #include <nvtx3/nvToolsExt.h>
 
+#include "augment.h"
+
 enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
 
 static bool failed(cudaError_t status, const char *what, Error *error) {
@@ -14,6 +16,17 @@ static bool failed(cudaError_t status, const char *what, Error *error) {
   cudaGetLastError(); /* told now: the next launch must not report it again */
   error_set(error, "%s failed on the GPU: %s", what, cudaGetErrorString(status));
   return true;
+}
+
+static bool device_array(void *pointer, size_t count, size_t size, Error *error) {
+  void **d_array = pointer;
+  const cudaError_t status = cudaMalloc(d_array, count * size);
+  if (status == cudaSuccess) return true;
+  cudaGetLastError(); /* as in failed() */
+  return error_set(error,
+                   "no %.1f MB of GPU memory to be had (%s): try --resident no or a "
+                   "smaller --batch",
+                   (double)(count * size) / 1e6, cudaGetErrorString(status));
 }
 
 /* ---- the seam -------------------------------------------------------------------------------- */
@@ -39,6 +52,7 @@ static cudaError_t upload(CudaEngine *e, Slot *slot, uint64_t first_row, uint64_
   TRY(cudaEventRecord(slot->copied, e->copy));
   slot->first_row = first_row;
   slot->rows = rows;
+  e->augmented.rows = 0;
   if (first_row + rows > e->rows_seen) e->rows_seen = first_row + rows;
   return cudaStreamWaitEvent(e->compute, slot->copied, 0);
 }
@@ -76,16 +90,39 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->compute);
 }
 
+/* Distorts the rows of the range's window into d_augmented, unless they are there. */
+static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
+  const TrainRange *a = &e->augmented;
+  const size_t start = range->first_row * e->stride;
+  if (a->first_row == range->first_row && a->rows == range->rows && a->augment == range->augment &&
+      a->augment_key == range->augment_key)
+    return cudaSuccess;
+  e->augmented = *range;
+  return launch_augment(e->d_pixels + start, e->d_augmented + start, (uint32_t)range->rows,
+                        e->stride, augment_side(e->engine.config.network.size[0]), range->augment,
+                        range->augment_key, e->compute);
+}
+
 static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   const uint64_t batch = (uint64_t)e->engine.config.batch;
   const uint32_t position = (uint32_t)(range->first_step * batch);
   const uint64_t end = (range->first_step + range->steps) * batch;
   const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
+  if (range->augment) TRY(augment(e, range));
+  e->d_train_on = range->augment ? e->d_augmented : e->d_pixels;
   TRY(order(e, range));
   TRY(launch_begin(e->d_state, position, last, range->learning_rate, e->compute));
   TRY(steps_train(e, position, last, range));
   TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));
   return consume(e, range->first_row, range->rows);
+}
+
+static bool can_augment(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  if (!augment_side(c->network.size[0]))
+    return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
+                     c->network.size[0]);
+  return e->d_augmented || device_array(&e->d_augmented, c->store_rows, e->stride, error);
 }
 
 static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
@@ -94,6 +131,7 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   if (range->rows == 0 || range->first_row + range->rows > engine->config.store_rows ||
       (range->first_step + range->steps - 1) * batch >= range->rows)
     return error_set(error, "training was asked for steps outside its rows");
+  if (range->augment && !can_augment((CudaEngine *)engine, error)) return false;
   nvtxRangePushA("train");
   const cudaError_t status = train((CudaEngine *)engine, range);
   nvtxRangePop();
@@ -118,6 +156,30 @@ static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Err
   const cudaError_t status = evaluate((CudaEngine *)engine, first_row, rows);
   nvtxRangePop();
   return !failed(status, "evaluating", error);
+}
+
+static cudaError_t predict(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
+  const Network *n = &e->engine.config.network;
+  const size_t classes = (size_t)n->size[n->layers];
+  for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
+    const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
+    const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
+    TRY(launch_begin(e->d_state, 0, count, 0.0f, e->compute));
+    TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
+    TRY(cudaMemcpyAsync(logits + done * classes, e->d_activation[n->layers],
+                        count * classes * sizeof *logits, cudaMemcpyDeviceToHost, e->compute));
+  }
+  return cudaStreamSynchronize(e->compute);
+}
+
+static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                         Error *error) {
+  if (first_row + rows > engine->config.store_rows)
+    return error_set(error, "a prediction was asked for rows outside the store");
+  nvtxRangePushA("predict");
+  const cudaError_t status = predict((CudaEngine *)engine, first_row, rows, logits);
+  nvtxRangePop();
+  return !failed(status, "predicting", error);
 }
 
 static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
@@ -168,9 +230,10 @@ static void cuda_close(Engine *engine) {
     if (e->slots[s].copied) cudaEventDestroy(e->slots[s].copied);
     if (e->slots[s].consumed) cudaEventDestroy(e->slots[s].consumed);
   }
-  void *device[] = {e->d_pixels, e->d_labels,     e->d_order,        e->d_state,
-                    e->d_sums,   e->d_parameters, e->d_momentum,     e->d_gradient,
-                    e->d_x,      e->d_z,          e->results.d_loss, e->results.d_correct};
+  cudaFree(e->d_augmented);
+  void *device[] = {e->d_pixels,       e->d_labels,          e->d_order,    e->d_state, e->d_sums,
+                    e->d_parameters,   e->d_momentum,        e->d_gradient, e->d_x,     e->d_z,
+                    e->results.d_loss, e->results.d_correct, e->d_largest,  e->d_sum};
   for (size_t i = 0; i < sizeof device / sizeof *device; i++) cudaFree(device[i]);
   for (int l = 0; l <= NETWORK_MAX_LAYERS; l++) {
     cudaFree(e->d_activation[l]);
@@ -187,19 +250,17 @@ static void cuda_close(Engine *engine) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static const EngineOperations OPERATIONS = {cuda_slot,    cuda_upload, cuda_train, cuda_evaluate,
-                                            cuda_collect, cuda_read,   cuda_write, cuda_close};
-
-static bool device_array(void *pointer, size_t count, size_t size, Error *error) {
-  void **d_array = pointer;
-  const cudaError_t status = cudaMalloc(d_array, count * size);
-  if (status == cudaSuccess) return true;
-  cudaGetLastError(); /* as in failed() */
-  return error_set(error,
-                   "no %.1f MB of GPU memory to be had (%s): try --resident no or a "
-                   "smaller --batch",
-                   (double)(count * size) / 1e6, cudaGetErrorString(status));
-}
+static const EngineOperations OPERATIONS = {
+    .slot = cuda_slot,
+    .upload = cuda_upload,
+    .train = cuda_train,
+    .evaluate = cuda_evaluate,
+    .predict = cuda_predict,
+    .collect = cuda_collect,
+    .read = cuda_read,
+    .write = cuda_write,
+    .close = cuda_close,
+};
 
 static bool allocate_store(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
@@ -236,10 +297,13 @@ static bool allocate_network(CudaEngine *e, Error *error) {
         !device_array(&e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
-  if (c->fusion == FUSION_NONE &&
+  if ((c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE) &&
       (!device_array(&e->d_gradient, n->floats, sizeof(float), error) ||
        !device_array(&e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
        !device_array(&e->d_z, rows * widest, sizeof(float), error)))
+    return false;
+  if (c->fusion == FUSION_EXERCISE && (!device_array(&e->d_largest, rows, sizeof(float), error) ||
+                                       !device_array(&e->d_sum, rows, sizeof(float), error)))
     return false;
   if (!device_array(&e->d_work, update_work_bytes(), 1, error) ||
       failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
@@ -284,6 +348,16 @@ static const char *no_epoch(CudaEngine *e) {
       &e->plan);
 }
 
+/* The products of the other levels have no cheaper form. */
+static void choose_precision(Engine *engine) {
+  const Fusion fusion = engine->config.fusion;
+  if (engine->config.precision == PRECISION_FP32) return;
+  const bool can = fusion == FUSION_LAYER || fusion == FUSION_STEP;
+  if (!can) engine->config.precision = PRECISION_FP32;
+  const size_t used = strlen(engine->reason);
+  snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s", can ? "tf32" : "fp32");
+}
+
 static bool choose_fusion(CudaEngine *e, Error *error) {
   Engine *engine = &e->engine;
   const Fusion asked = engine->config.fusion;
@@ -300,6 +374,7 @@ static bool choose_fusion(CudaEngine *e, Error *error) {
     engine->config.fusion = FUSION_STEP;
     snprintf(engine->reason, sizeof engine->reason, "not epoch: %s", why_not);
   }
+  choose_precision(engine);
   return true;
 }
 

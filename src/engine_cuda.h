@@ -25,19 +25,24 @@ typedef struct {
   uint8_t *d_pixels;
   uint16_t *d_labels;
   uint32_t *d_order;
-  TrainRange ordered; /* what d_order holds; rows 0: nothing yet */
+  TrainRange ordered;        /* what d_order holds; rows 0: nothing yet */
+  uint8_t *d_augmented;      /* as d_pixels; NULL until a range asks for it */
+  TrainRange augmented;      /* whose rows it holds; rows 0: nobody's */
+  const uint8_t *d_train_on; /* what steps read: d_pixels or d_augmented */
   StepState *d_state;
   RowResults results;
   ResultSums *d_sums;
 
   float *d_parameters, *d_momentum;
-  float *d_gradient;                           /* level none: as d_parameters */
-  float *d_x;                                  /* level none: (forward_rows, inputs) */
-  float *d_z;                                  /* level none: (forward_rows, widest layer) */
+  float *d_gradient;                           /* levels none, exercise: as d_parameters */
+  float *d_x;                                  /* likewise: (forward_rows, inputs) */
+  float *d_z;                                  /* likewise: (forward_rows, widest layer) */
+  float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
 
   cudaGraphExec_t one_step, many_steps; /* level step */
+  const uint8_t *d_captured;            /* the d_train_on that they read */
   EpochPlan plan;                       /* level epoch */
   void *d_mail;
   void *d_work; /* of the gradient updates */

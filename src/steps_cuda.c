@@ -3,8 +3,8 @@
 
 enum { GRAPH_STEPS = 64 }; /* steps of the long graph: a launch of it costs as much as of one */
 
-static BatchView batch_view(const CudaEngine *e, int rows) {
-  return (BatchView){.d_pixels = e->d_pixels,
+static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
+  return (BatchView){.d_pixels = d_pixels,
                      .d_labels = e->d_labels,
                      .stride = e->stride,
                      .d_state = e->d_state,
@@ -65,6 +65,11 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
 
 /* ---- level layer -------------------------------------------------------------------------- */
 
+/* The bf16 numbers of a float32 in a product. */
+static int parts(const CudaEngine *e) {
+  return e->engine.config.precision == PRECISION_TF32 ? 2 : 3;
+}
+
 static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
   return (LayerInput){l > 0 ? e->d_activation[l] : NULL, batch};
 }
@@ -74,7 +79,7 @@ static cudaError_t forward_layer(CudaEngine *e, BatchView batch) {
   for (int l = 0; l < n->layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
-                       n->size[l + 1], l < n->layers - 1, e->compute));
+                       n->size[l + 1], l < n->layers - 1, parts(e), e->compute));
   return cudaSuccess;
 }
 
@@ -86,7 +91,7 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
                      e->results, e->compute));
   for (int l = n->layers - 1; l > 0; l--)
     TRY(launch_backward(e->d_delta[l + 1], d_p + n->weight[l], e->d_activation[l], e->d_delta[l],
-                        batch.rows, n->size[l], n->size[l + 1], e->compute));
+                        batch.rows, n->size[l], n->size[l + 1], parts(e), e->compute));
   LayerUpdate updates[NETWORK_MAX_LAYERS];
   for (int l = 0; l < n->layers; l++)
     updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : NULL,
@@ -97,7 +102,7 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
                                .d_vb = d_v + n->bias[l],
                                .in = n->size[l],
                                .out = n->size[l + 1]};
-  return launch_updates(batch, update_rule(e), updates, n->layers, e->d_work, e->compute);
+  return launch_updates(batch, update_rule(e), updates, n->layers, parts(e), e->d_work, e->compute);
 }
 
 static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
@@ -107,14 +112,79 @@ static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
                         e->compute);
 }
 
-/* The steps of `count` batches, the first at d_state's position, a kernel after the other. */
+/* ---- level exercise ----------------------------------------------------------------------- */
+
+static cudaError_t forward_exercise(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const float *d_x = e->d_x;
+  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  for (int l = 0; l < n->layers; l++) {
+    TRY(launch_exercise_forward(d_x, e->d_parameters + n->weight[l], e->d_parameters + n->bias[l],
+                                e->d_z, e->d_activation[l + 1], batch.rows, n->size[l],
+                                n->size[l + 1], l < n->layers - 1, e->compute));
+    d_x = e->d_activation[l + 1];
+  }
+  return cudaSuccess;
+}
+
+static cudaError_t step_exercise(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int rows = batch.rows;
+  float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
+  TRY(forward_exercise(e, batch));
+  TRY(launch_exercise_loss(batch, e->d_activation[n->layers], e->d_largest, e->d_sum, e->d_z,
+                           e->d_delta[n->layers], n->size[n->layers], e->results, e->compute));
+  for (int l = n->layers - 1; l >= 0; l--) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const size_t w = n->weight[l], b = n->bias[l];
+    if (l > 0) {
+      TRY(launch_backward_product(e->d_delta[l + 1], d_p + w, e->d_delta[l], rows, in, out,
+                                  e->compute));
+      TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
+                           e->compute));
+    }
+    const LayerUpdate layer = {.d_x = l > 0 ? e->d_activation[l] : e->d_x,
+                               .d_dz = e->d_delta[l + 1],
+                               .d_w = d_p + w,
+                               .d_b = d_p + b,
+                               .d_vw = d_v + w,
+                               .d_vb = d_v + b,
+                               .in = in,
+                               .out = out};
+    TRY(launch_exercise_update(batch, update_rule(e), layer, d_g + w, d_g + b, e->compute));
+  }
+  return cudaSuccess;
+}
+
+static cudaError_t evaluate_exercise(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int classes = n->size[n->layers];
+  TRY(forward_exercise(e, batch));
+  TRY(launch_exercise_softmax(e->d_activation[n->layers], e->d_largest, e->d_sum, e->d_z,
+                              batch.rows, classes, e->compute));
+  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
+}
+
+/* ---- a kernel after the other ------------------------------------------------------------- */
+
+static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
+  switch (e->engine.config.fusion) {
+  case FUSION_NONE:
+    return step_none(e, batch);
+  case FUSION_EXERCISE:
+    return step_exercise(e, batch);
+  default:
+    return step_layer(e, batch);
+  }
+}
+
+/* The steps of `count` batches, the first at d_state's position. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count) {
-  const bool none = e->engine.config.fusion == FUSION_NONE;
-  BatchView view = batch_view(e, e->engine.config.batch);
+  BatchView view = batch_view(e, e->d_train_on, e->engine.config.batch);
   view.d_order = e->d_order;
   for (uint64_t s = 0; s < count; s++) {
     view.offset = (uint32_t)(s * (uint64_t)view.rows);
-    TRY(none ? step_none(e, view) : step_layer(e, view));
+    TRY(queue_step(e, view));
   }
   return cudaSuccess;
 }
@@ -139,8 +209,18 @@ static cudaError_t capture_steps(CudaEngine *e, int count, cudaGraphExec_t *out)
   return status;
 }
 
+static void forget_graph(cudaGraphExec_t *graph) {
+  if (*graph) cudaGraphExecDestroy(*graph);
+  *graph = NULL;
+}
+
 /* The steps of a range, by replaying graphs. */
 static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
+  if (e->d_captured != e->d_train_on) {
+    forget_graph(&e->one_step);
+    forget_graph(&e->many_steps);
+    e->d_captured = e->d_train_on;
+  }
   if (!e->one_step) TRY(capture_steps(e, 1, &e->one_step));
   if (!e->many_steps && steps >= GRAPH_STEPS) TRY(capture_steps(e, GRAPH_STEPS, &e->many_steps));
   for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
@@ -155,7 +235,7 @@ static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
 static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end, uint64_t steps,
                                   float learning_rate) {
   const Network *n = &e->engine.config.network;
-  EpochJob job = {.d_pixels = e->d_pixels,
+  EpochJob job = {.d_pixels = e->d_train_on,
                   .d_labels = e->d_labels,
                   .d_order = e->d_order,
                   .stride = e->stride,
@@ -190,7 +270,14 @@ cudaError_t steps_train(CudaEngine *e, uint32_t position, uint32_t end, const Tr
 }
 
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
-  BatchView view = batch_view(e, rows);
+  BatchView view = batch_view(e, e->d_pixels, rows);
   view.first_row = first_row;
-  return e->engine.config.fusion == FUSION_NONE ? forward_none(e, view) : evaluate_layer(e, view);
+  switch (e->engine.config.fusion) {
+  case FUSION_NONE:
+    return forward_none(e, view);
+  case FUSION_EXERCISE:
+    return evaluate_exercise(e, view);
+  default:
+    return evaluate_layer(e, view);
+  }
 }

@@ -420,6 +420,52 @@ static void the_first_of_equals_is_the_answer(void **state) {
   assert_int_equal(loss_of((const float[]){-2, -2}, 2, 1, NULL).correct, 0);
 }
 
+/* ---- prediction -------------------------------------------------------------------------- */
+
+/* What the engine's own arithmetic makes of logits (rows, classes). */
+static EngineSums judge(const float *logits, const uint16_t *labels, uint64_t rows, int classes) {
+  EngineSums sums = {.rows = rows};
+  for (uint64_t r = 0; r < rows; r++, logits += classes) {
+    int best = 0;
+    for (int c = 1; c < classes; c++)
+      if (logits[c] > logits[best]) best = c;
+    double sum = 0;
+    for (int c = 0; c < classes; c++) sum += (double)expf(logits[c] - logits[best]);
+    sums.loss += log(sum) + (double)logits[best] - (double)logits[labels[r]];
+    sums.correct += best == labels[r];
+  }
+  return sums;
+}
+
+/* The logits are bit for bit those that evaluate judges, in more blocks than one, whichever row is
+   the first; the sums know nothing of it. */
+static void predicts_what_it_evaluates(void **state) {
+  (void)state;
+  enum { ROWS = 700, CLASSES = 11, FIRST = 13 };
+  Data data = make_data(70, CLASSES, ROWS, 0.4);
+  EngineConfig config = make_config(&data, (const int[]){30, 21}, 2, 8);
+  config.threads = 3;
+  Engine *engine = open_engine(&config, &data);
+  train(engine, &(TrainRange){.rows = ROWS, .steps = 88, .learning_rate = 0.05f});
+  collect(engine);
+  static float logits[ROWS][CLASSES], from_first[ROWS - FIRST + 1][CLASSES];
+  Error error;
+  assert_true(engine->call->evaluate(engine, 0, ROWS, &error));
+  assert_true(engine->call->predict(engine, 0, ROWS, logits[0], &error));
+  const EngineSums expected = judge(logits[0], data.labels, ROWS, CLASSES), sums = collect(engine);
+  assert_memory_equal(&sums, &expected, sizeof sums);
+  assert_true(expected.correct > ROWS / 5); /* it has learned something */
+
+  from_first[ROWS - FIRST][0] = 77;
+  assert_true(engine->call->predict(engine, FIRST, ROWS - FIRST, from_first[0], &error));
+  assert_memory_equal(from_first, logits[FIRST], sizeof(float[ROWS - FIRST][CLASSES]));
+  assert_true(from_first[ROWS - FIRST][0] == 77); /* nothing behind the last row is written */
+  assert_true(engine->call->predict(engine, ROWS, 0, NULL, &error));
+  assert_int_equal(collect(engine).rows, 0);
+  engine->call->close(engine);
+  free_data(&data);
+}
+
 /* ---- slots, sums, weights ---------------------------------------------------------------- */
 
 /* Three rounds through two slots into a store of two slots' rows: each batch is seen once. */
@@ -532,6 +578,9 @@ static void misuse(void **state) {
   assert_non_null(strstr(error.text, "no steps"));
   assert_false(engine->call->evaluate(engine, 5, 5, &error));
   assert_non_null(strstr(error.text, "store of 9 rows"));
+  error.text[0] = '\0';
+  assert_false(engine->call->predict(engine, 8, 2, (float[4]){0}, &error));
+  assert_non_null(strstr(error.text, "store of 9 rows"));
   assert_false(engine->call->upload(engine, 0, 8, 2, &error));
   assert_int_equal(collect(engine).rows, 0);
   engine->call->close(engine);
@@ -586,6 +635,7 @@ int main(void) {
       cmocka_unit_test(two_calls_are_one),
       cmocka_unit_test(extreme_logits),
       cmocka_unit_test(the_first_of_equals_is_the_answer),
+      cmocka_unit_test(predicts_what_it_evaluates),
       cmocka_unit_test(ring),
       cmocka_unit_test(collect_resets),
       cmocka_unit_test(weights_round_trip),
