@@ -1,4 +1,5 @@
-/* What a GPU can do at most, for mlp-bench: kernels that do one thing and nothing else. */
+/* What a GPU can do at most, for mlp-bench and mlp-lab: kernels that do one thing and nothing
+   else. */
 #include <cooperative_groups.h>
 
 #include "mail.cuh"
@@ -42,6 +43,28 @@ __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   }
 }
 
+/* Chains of multiply-adds, each waiting for nothing but its own last result: 16 warps a scheduler
+   with 8 chains each are far more than the 4 cycles that one takes. FMA_THREADS threads a block,
+   any grid. Reads no memory. The store, of a sum that does not come, keeps the compiler from
+   leaving all of it out; factors that keep the digits changing keep the power realistic. */
+constexpr int FMA_THREADS = 256, FMA_CHAINS = 8, FMA_STEPS = 32;
+static_assert(FMA_OPERATIONS == 2.0 * FMA_THREADS * FMA_CHAINS * FMA_STEPS, "as kernels.h has it");
+
+__global__ void __launch_bounds__(FMA_THREADS)
+    multiply_adds(float *d_out, float x, float y, int rounds) {
+  float chain[FMA_CHAINS];
+  for (int c = 0; c < FMA_CHAINS; c++) chain[c] = static_cast<float>(threadIdx.x + c);
+  for (int r = 0; r < rounds; r++) {
+#pragma unroll
+    for (int s = 0; s < FMA_STEPS; s++)
+#pragma unroll
+      for (int c = 0; c < FMA_CHAINS; c++) chain[c] = fmaf(chain[c], x, y);
+  }
+  float sum = 0.0f;
+  for (int c = 0; c < FMA_CHAINS; c++) sum += chain[c];
+  if (sum == -1.0f) *d_out = sum;
+}
+
 } // namespace
 
 cudaError_t launch_nothing(int blocks, int threads, cudaStream_t stream) {
@@ -65,4 +88,10 @@ cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips
   const cudaError_t status =
       cudaLaunchCooperativeKernel((const void *)ping_pong, dim3(2), dim3(1), arguments, 0, stream);
   return launched(status);
+}
+
+cudaError_t launch_fma(float *d_out, int blocks, int rounds, cudaStream_t stream) {
+  if (!d_out || blocks < 1 || rounds < 0) return cudaErrorInvalidValue;
+  multiply_adds<<<blocks, FMA_THREADS, 0, stream>>>(d_out, -0.9999f, 1.0f, rounds);
+  return launched();
 }

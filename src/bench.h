@@ -65,13 +65,7 @@ double bench_value(const BenchLog *log, const char *kind, const char *name);
 
 /* ---- counting (bench_model.c) ---------------------------------------------------------------- */
 
-enum { BENCH_CUBLAS = FUSION_EPOCH + 1 }; /* the level after engine.h's */
-
-typedef struct {
-  double median, low, high;
-} BenchTimes;
-
-BenchTimes bench_times(double *values, int count); /* sorts them */
+enum { BENCH_CUBLAS = FUSION_EXERCISE + 1 }; /* the level after engine.h's */
 
 /* Multiplications and additions of a row's training step. */
 double bench_flops_per_row(const Network *network);

@@ -15,88 +15,7 @@ bool bench_start_gpu(Error *error) {
   return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
 }
 
-/* ---- timing --------------------------------------------------------------------------------- */
-
-/* Queues one piece of work on the stream. */
-typedef cudaError_t Queue(void *context, cudaStream_t stream);
-
-typedef struct {
-  Queue *queue;
-  void *context;
-  int calls;  /* between two events */
-  bool graph; /* as nodes of one graph, captured before */
-} Work;
-
-enum { SAMPLES = 9 };
-
-static cudaError_t queue_calls(const Work *work, cudaStream_t stream) {
-  for (int i = 0; i < work->calls; i++) TRY(work->queue(work->context, stream));
-  return cudaSuccess;
-}
-
-static cudaError_t capture(const Work *work, cudaStream_t stream, cudaGraphExec_t *out) {
-  cudaGraph_t graph = NULL;
-  TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  const cudaError_t queued = queue_calls(work, stream);
-  cudaError_t status = cudaStreamEndCapture(stream, &graph);
-  if (queued != cudaSuccess) status = queued;
-  if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
-  if (graph) cudaGraphDestroy(graph);
-  return status;
-}
-
-/* Milliseconds of all the calls, SAMPLES times after one that does not count. */
-static cudaError_t time_samples(const Work *work, cudaStream_t stream, cudaGraphExec_t graph,
-                                const cudaEvent_t event[2], double ms[SAMPLES]) {
-  for (int i = -1; i < SAMPLES; i++) {
-    float sample;
-    TRY(cudaEventRecord(event[0], stream));
-    TRY(graph ? cudaGraphLaunch(graph, stream) : queue_calls(work, stream));
-    TRY(cudaEventRecord(event[1], stream));
-    TRY(cudaEventSynchronize(event[1]));
-    TRY(cudaEventElapsedTime(&sample, event[0], event[1]));
-    if (i >= 0) ms[i] = (double)sample;
-  }
-  return cudaSuccess;
-}
-
-/* The median seconds of one call, by the GPU's clock. */
-static bool time_work(const char *name, Work work, double *seconds, Error *error) {
-  cudaStream_t stream = NULL;
-  cudaEvent_t event[2] = {NULL, NULL};
-  cudaGraphExec_t graph = NULL;
-  double ms[SAMPLES];
-  const bool good =
-      cuda_done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), name, error) &&
-      cuda_done(cudaEventCreate(&event[0]), name, error) &&
-      cuda_done(cudaEventCreate(&event[1]), name, error) &&
-      (!work.graph || cuda_done(capture(&work, stream, &graph), name, error)) &&
-      cuda_done(time_samples(&work, stream, graph, event, ms), name, error);
-  if (good) *seconds = bench_times(ms, SAMPLES).median / 1e3 / work.calls;
-  if (graph) cudaGraphExecDestroy(graph);
-  for (int i = 0; i < 2; i++)
-    if (event[i]) cudaEventDestroy(event[i]);
-  if (stream) cudaStreamDestroy(stream);
-  return good;
-}
-
 /* ---- the machine ---------------------------------------------------------------------------- */
-
-/* The driver's number: the first word of its banner with a digit first and a point in it. */
-static void find_driver(char *text, size_t size) {
-  FILE *file = fopen("/proc/driver/nvidia/version", "r");
-  char banner[256] = "";
-  if (file && !fgets(banner, sizeof banner, file)) banner[0] = '\0';
-  if (file) fclose(file);
-  int version = 0;
-  cudaDriverGetVersion(&version);
-  for (char *rest = banner, *word; (word = strtok_r(rest, " \t\n", &rest));)
-    if (*word >= '0' && *word <= '9' && strchr(word, '.')) {
-      snprintf(text, size, "%.30s, CUDA %d.%d", word, version / 1000, version % 1000 / 10);
-      return;
-    }
-  snprintf(text, size, "for CUDA %d.%d", version / 1000, version % 1000 / 10);
-}
 
 bool bench_machine(BenchLog *log, const char *what, const char *command, Error *error) {
   struct cudaDeviceProp properties;
@@ -107,7 +26,7 @@ bool bench_machine(BenchLog *log, const char *what, const char *command, Error *
   snprintf(log->gpu, sizeof log->gpu, "%.127s", properties.name);
   BenchLine line = bench_line("machine");
   snprintf(line.name, sizeof line.name, "%s", what);
-  find_driver(line.driver, sizeof line.driver);
+  gpu_driver(line.driver, sizeof line.driver);
   line.cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
   const time_t now = time(NULL);
   strftime(line.date, sizeof line.date, "%Y-%m-%d", gmtime(&now));
@@ -117,51 +36,20 @@ bool bench_machine(BenchLog *log, const char *what, const char *command, Error *
 
 /* ---- ceilings ------------------------------------------------------------------------------- */
 
-typedef struct {
-  void *to;
-  const void *from;
-  size_t bytes;
-} Copy;
-
-static cudaError_t queue_copy(void *context, cudaStream_t stream) {
-  const Copy *copy = context;
-  return cudaMemcpyAsync(copy->to, copy->from, copy->bytes, cudaMemcpyDefault, stream);
+/* The median seconds of one call of the work. */
+static bool time_work(const char *name, GpuWork work, double *seconds, Error *error) {
+  Times times;
+  if (!gpu_time(name, work, GPU_SAMPLES, &times, error)) return false;
+  *seconds = times.median;
+  return true;
 }
 
-/* Adds the rate of copying `bytes` bytes. `trips`: how often a byte passes what is measured. */
-static bool add_copy_rate(BenchLog *log, const char *name, Copy copy, int calls, int trips,
-                          Error *error) {
-  double seconds;
-  return time_work(name, (Work){queue_copy, &copy, calls, false}, &seconds, error) &&
-         bench_add_value(log, "ceiling", name, trips * (double)copy.bytes / seconds / 1e9, "GB/s",
-                         error);
-}
-
-/* A gigabyte, or less on a small GPU: far more than a cache holds. */
-static bool measure_copy(BenchLog *log, Error *error) {
-  size_t left, all;
-  void *d_from = NULL, *d_to = NULL;
-  if (!cuda_done(cudaMemGetInfo(&left, &all), BENCH_COPY, error)) return false;
-  const size_t bytes = left / 4 < (size_t)1 << 30 ? left / 4 / 256 * 256 : (size_t)1 << 30;
-  const bool good = cuda_done(cudaMalloc(&d_from, bytes), BENCH_COPY, error) &&
-                    cuda_done(cudaMalloc(&d_to, bytes), BENCH_COPY, error) &&
-                    cuda_done(cudaMemset(d_from, 0x5a, bytes), BENCH_COPY, error) &&
-                    add_copy_rate(log, BENCH_COPY, (Copy){d_to, d_from, bytes}, 4, 2, error);
-  cudaFree(d_from);
-  cudaFree(d_to);
-  return good;
-}
-
-static bool measure_pinned(BenchLog *log, Error *error) {
-  const size_t bytes = (size_t)64 << 20;
-  void *h_from = NULL, *d_to = NULL;
-  bool good = cuda_done(cudaMallocHost(&h_from, bytes), BENCH_PINNED, error) &&
-              cuda_done(cudaMalloc(&d_to, bytes), BENCH_PINNED, error);
-  if (good) memset(h_from, 0x5a, bytes);
-  good = good && add_copy_rate(log, BENCH_PINNED, (Copy){d_to, h_from, bytes}, 4, 1, error);
-  cudaFreeHost(h_from);
-  cudaFree(d_to);
-  return good;
+static bool add_rates(BenchLog *log, Error *error) {
+  double copy, link;
+  return gpu_copy_rate(&copy, error) &&
+         bench_add_value(log, "ceiling", BENCH_COPY, copy / 1e9, "GB/s", error) &&
+         gpu_link_rate(&link, error) &&
+         bench_add_value(log, "ceiling", BENCH_PINNED, link / 1e9, "GB/s", error);
 }
 
 enum { SGEMM_SIDE = 4096 };
@@ -186,7 +74,7 @@ static bool add_sgemm_rate(BenchLog *log, Sgemm *sgemm, const char *name, cublas
                            Error *error) {
   double seconds;
   return cublas_done(cublasSetMathMode(sgemm->cublas, math), name, error) &&
-         time_work(name, (Work){queue_sgemm, sgemm, 8, false}, &seconds, error) &&
+         time_work(name, (GpuWork){queue_sgemm, sgemm, 8, false}, &seconds, error) &&
          bench_add_value(log, "ceiling", name, 2 * pow(SGEMM_SIDE, 3) / seconds / 1e12, "TFLOP/s",
                          error);
 }
@@ -246,7 +134,7 @@ static cudaError_t queue_ping_pong(void *context, cudaStream_t stream) {
 }
 
 /* `pieces`: how many of what is measured a call of the work has. */
-static bool add_time(BenchLog *log, const char *name, Work work, int pieces, Error *error) {
+static bool add_time(BenchLog *log, const char *name, GpuWork work, int pieces, Error *error) {
   double seconds;
   return time_work(name, work, &seconds, error) &&
          bench_add_value(log, "ceiling", name, seconds / pieces * 1e6, "us", error);
@@ -260,23 +148,22 @@ static bool measure_launches(BenchLog *log, Error *error) {
       cuda_done(cudaGetDevice(&device), "finding the device", error) &&
       cuda_done(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device),
                 "finding the device", error) &&
-      add_time(log, "kernel launch, back to back", (Work){queue_nothing, &blocks, LAUNCHES, false},
+      add_time(log, "kernel launch, back to back",
+               (GpuWork){queue_nothing, &blocks, LAUNCHES, false}, 1, error) &&
+      add_time(log, "kernel as a graph's node", (GpuWork){queue_nothing, &blocks, LAUNCHES, true},
                1, error) &&
-      add_time(log, "kernel as a graph's node", (Work){queue_nothing, &blocks, LAUNCHES, true}, 1,
-               error) &&
-      add_time(log, BENCH_BARRIER, (Work){queue_barriers, &blocks, 1, false}, BARRIERS, error) &&
+      add_time(log, BENCH_BARRIER, (GpuWork){queue_barriers, &blocks, 1, false}, BARRIERS, error) &&
       cuda_done(cudaMalloc(&mail.d_mail, PING_PONG_BYTES), "allocating", error) &&
       cuda_done(cudaMemset(mail.d_mail, 0, PING_PONG_BYTES), "clearing", error) &&
       cuda_done(cudaDeviceSynchronize(), "clearing", error) &&
-      add_time(log, "packet from block to block", (Work){queue_ping_pong, &mail, 1, false},
+      add_time(log, "packet from block to block", (GpuWork){queue_ping_pong, &mail, 1, false},
                2 * ROUND_TRIPS, error);
   cudaFree(mail.d_mail);
   return good;
 }
 
 bool bench_ceilings(BenchLog *log, Error *error) {
-  return measure_copy(log, error) && measure_pinned(log, error) && measure_sgemm(log, error) &&
-         measure_launches(log, error);
+  return add_rates(log, error) && measure_sgemm(log, error) && measure_launches(log, error);
 }
 
 /* ---- the kernels of a step at level layer -----------------------------------------------------
@@ -312,7 +199,8 @@ static cudaError_t queue_updates(const Step *s, cudaStream_t stream) {
                                .d_vb = s->d_momentum + n->bias[l],
                                .in = n->size[l],
                                .out = n->size[l + 1]};
-  return launch_updates(s->batch, (UpdateRule){0.9f, 0.0f}, updates, n->layers, s->d_work, stream);
+  return launch_updates(s->batch, (UpdateRule){0.9f, 0.0f}, updates, n->layers, 3, s->d_work,
+                        stream);
 }
 
 static cudaError_t queue_kernel(void *context, cudaStream_t stream) {
@@ -323,14 +211,14 @@ static cudaError_t queue_kernel(void *context, cudaStream_t stream) {
   float *d_w = s->d_parameters + n->weight[l], *d_b = s->d_parameters + n->bias[l];
   switch (s->operation) {
   case FORWARD:
-    return launch_forward(input, d_w, d_b, s->d_activation[l + 1], in, out, l < n->layers - 1,
+    return launch_forward(input, d_w, d_b, s->d_activation[l + 1], in, out, l < n->layers - 1, 3,
                           stream);
   case SOFTMAX:
     return launch_softmax(s->batch, s->d_activation[l + 1], s->d_delta[l + 1], out, s->results,
                           stream);
   case BACKWARD:
     return launch_backward(s->d_delta[l + 1], d_w, s->d_activation[l], s->d_delta[l], rows, in, out,
-                           stream);
+                           3, stream);
   default:
     return queue_updates(s, stream);
   }
@@ -430,7 +318,7 @@ static bool time_kernel(Step *s, Operation operation, int layer, BenchLine *line
              size[operation == BACKWARD ? layer : layer + 1]);
   s->operation = operation;
   s->layer = layer;
-  if (!time_work(line->name, (Work){queue_kernel, s, KERNEL_CALLS, true}, &line->value, error))
+  if (!time_work(line->name, (GpuWork){queue_kernel, s, KERNEL_CALLS, true}, &line->value, error))
     return false;
   line->value *= 1e6;
   return true;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
+
 typedef struct {
   const char *key;
   size_t offset, size; /* in BenchLine; size 0: a number */
@@ -47,19 +49,6 @@ BenchLine bench_line(const char *kind) {
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static void write_text(const char *text, FILE *file) {
-  putc('"', file);
-  for (const char *c = text; *c; c++) {
-    if (*c == '"' || *c == '\\')
-      fprintf(file, "\\%c", *c);
-    else if ((unsigned char)*c < ' ')
-      fprintf(file, "\\u%04x", (unsigned)*c);
-    else
-      putc(*c, file);
-  }
-  putc('"', file);
-}
-
 static bool write_line(const BenchLine *line, FILE *file, Error *error) {
   const char *before = "{";
   for (int i = 0; i < FIELDS; i++) {
@@ -69,7 +58,7 @@ static bool write_line(const BenchLine *line, FILE *file, Error *error) {
     if (fields[i].size ? !*at : !isfinite(number)) continue;
     fprintf(file, "%s\"%s\":", before, fields[i].key);
     if (fields[i].size)
-      write_text(at, file);
+      json_text(at, file);
     else
       fprintf(file, "%.9g", number);
     before = ",";

@@ -1,18 +1,6 @@
 #include "bench.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-BenchTimes bench_times(double *values, int count) {
-  qsort(values, (size_t)count, sizeof *values, compare);
-  const double above = values[count / 2], below = values[(count - 1) / 2];
-  return (BenchTimes){(above + below) / 2, values[0], values[count - 1]};
-}
 
 /* Products take 2 operations a weight forward, 2 for the weight's gradient and, but in the first
    layer, 2 for the gradient of its input. */

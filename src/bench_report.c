@@ -1,70 +1,11 @@
 #include "bench.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chart.h"
-
-/* ---- tables, as plain text or as Markdown --------------------------------------------------- */
-
-typedef struct {
-  const char *title;
-  int width;
-  bool left; /* text; numbers stand on the right */
-} Column;
-
-typedef struct {
-  char text[112];
-} Cell;
-
-typedef struct {
-  FILE *file;
-  bool markdown;
-  const Column *columns;
-  int count;
-} Table;
-
-__attribute__((format(printf, 1, 2))) static Cell cell(const char *format, ...) {
-  Cell c;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(c.text, sizeof c.text, format, arguments);
-  va_end(arguments);
-  return c;
-}
-
-/* As many decimals as leave three digits or more; "-" for a number that is not there. */
-static Cell number(double value) {
-  if (!isfinite(value)) return cell("-");
-  const double size = fabs(value);
-  return cell("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
-}
-
-static void put_row(const Table *t, const Cell *cells) {
-  for (int i = 0; i < t->count; i++) {
-    int width = t->columns[i].left ? -t->columns[i].width : t->columns[i].width;
-    if (!t->markdown && width < 0 && i == t->count - 1) width = 0; /* no blanks at a line's end */
-    fprintf(t->file, "%s%*s", t->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), width,
-            cells[i].text);
-  }
-  fputs(t->markdown ? " |\n" : "\n", t->file);
-}
-
-/* The titles. */
-static void begin_table(const Table *t) {
-  Cell cells[16];
-  for (int i = 0; i < t->count; i++) cells[i] = cell("%s", t->columns[i].title);
-  put_row(t, cells);
-  for (int i = 0; t->markdown && i < t->count; i++)
-    fputs(t->columns[i].left ? "| :--- " : "| ---: ", t->file);
-  if (t->markdown) fputs("|\n", t->file);
-}
-
-static void put_heading(FILE *file, bool markdown, const char *text) {
-  fprintf(file, markdown ? "\n## %s\n\n" : "\n%s\n\n", text);
-}
+#include "table.h"
 
 /* ---- finding lines -------------------------------------------------------------------------- */
 
@@ -86,23 +27,17 @@ static bool is_level(const BenchLine *line) {
   return *line->fusion && strcmp(line->fusion, "cublas") != 0;
 }
 
-/* The time of our fastest level at that batch and precision, NAN if there is none. */
-static double best_at(const BenchLog *log, double batch, const char *precision) {
+/* What this line's time is compared with: our fastest level that is at least as accurate, NAN if
+   there is none. */
+static double best_for(const BenchLog *log, const BenchLine *epoch) {
   double best = NAN;
   for (int i = 0; i < log->count; i++) {
     const BenchLine *line = &log->lines[i];
-    if (was_measured(line) && is_level(line) && line->batch == batch &&
-        strcmp(line->precision, precision) == 0)
+    if (was_measured(line) && is_level(line) && line->batch == epoch->batch &&
+        (strcmp(line->precision, "fp32") == 0 || strcmp(line->precision, epoch->precision) == 0))
       best = fmin(best, line->ms_per_epoch); /* of a number and NAN, the number */
   }
   return best;
-}
-
-/* What this line's time is compared with: our fastest level at its precision, or at fp32, which is
-   more work, where there is none. */
-static double best_for(const BenchLog *log, const BenchLine *line) {
-  const double best = best_at(log, line->batch, line->precision);
-  return isfinite(best) ? best : best_at(log, line->batch, "fp32");
 }
 
 static double floor_for(const BenchLog *log, const BenchLine *line) {
@@ -113,10 +48,10 @@ static double floor_for(const BenchLog *log, const BenchLine *line) {
   return NAN;
 }
 
-static Cell name_of(const BenchLine *line) {
-  if (*line->peer) return cell("%s", line->peer);
-  if (!is_level(line)) return cell("cuBLAS and small kernels, in graphs");
-  return cell("mlp-train, fusion %s%s", line->fusion, line->chosen > 0 ? " (auto)" : "");
+static TableCell name_of(const BenchLine *line) {
+  if (*line->peer) return table_cell("%s", line->peer);
+  if (!is_level(line)) return table_cell("cuBLAS and small kernels, in graphs");
+  return table_cell("mlp-train, fusion %s%s", line->fusion, line->chosen > 0 ? " (auto)" : "");
 }
 
 /* By batch, slowest first. */
@@ -151,39 +86,40 @@ static void put_machine(const BenchLog *log, FILE *file, bool markdown) {
 }
 
 static void put_epochs(const BenchLog *log, FILE *file, bool markdown) {
-  static const Column columns[] = {{"batch", 5, false},    {"who", 42, true},
-                                   {"precision", 9, true}, {"ms/epoch", 8, false},
-                                   {"min", 6, false},      {"max", 6, false},
-                                   {"us/step", 7, false},  {"launches/step", 13, false},
-                                   {"MB/step", 7, false},  {"x floor", 7, false},
-                                   {"x best", 6, false},   {"test acc.", 9, false}};
+  static const TableColumn columns[] = {{"batch", 5, false},    {"who", 42, true},
+                                        {"precision", 9, true}, {"ms/epoch", 8, false},
+                                        {"min", 6, false},      {"max", 6, false},
+                                        {"us/step", 7, false},  {"launches/step", 13, false},
+                                        {"MB/step", 7, false},  {"x floor", 7, false},
+                                        {"x best", 6, false},   {"test acc.", 9, false}};
   const Table table = {file, markdown, columns, sizeof columns / sizeof *columns};
   int count;
   const BenchLine **epochs = sorted_epochs(log, &count);
-  put_heading(file, markdown, "An epoch");
+  table_heading(file, markdown, "An epoch");
   fputs("Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
         "MB: what the step's kernels read and write at least, counted from shapes. x floor: times\n"
-        "the floor below. x best: times the fastest level of mlp-train at that precision (at fp32\n"
-        "where it has no other).\n\n",
+        "the floor below. x best: times the fastest level of mlp-train that is at least as\n"
+        "accurate.\n\n",
         file);
-  begin_table(&table);
+  table_begin(&table);
   for (int i = 0; epochs && i < count; i++) {
     const BenchLine *e = epochs[i];
-    const Cell cells[] = {cell("%g", e->batch),
-                          name_of(e),
-                          cell("%s", e->precision),
-                          number(e->ms_per_epoch),
-                          number(e->min_ms),
-                          number(e->max_ms),
-                          number(e->us_per_step),
-                          number(e->launches_per_step),
-                          number(e->bytes_per_step / 1e6),
-                          number(e->ms_per_epoch / floor_for(log, e)),
-                          number(e->ms_per_epoch / best_for(log, e)),
-                          isfinite(e->test_accuracy) ? cell("%.2f%%", 100 * e->test_accuracy)
-                                                     : cell("-")};
+    const TableCell cells[] = {table_cell("%g", e->batch),
+                               name_of(e),
+                               table_cell("%s", e->precision),
+                               table_number(e->ms_per_epoch),
+                               table_number(e->min_ms),
+                               table_number(e->max_ms),
+                               table_number(e->us_per_step),
+                               table_number(e->launches_per_step),
+                               table_number(e->bytes_per_step / 1e6),
+                               table_number(e->ms_per_epoch / floor_for(log, e)),
+                               table_number(e->ms_per_epoch / best_for(log, e)),
+                               isfinite(e->test_accuracy)
+                                   ? table_cell("%.2f%%", 100 * e->test_accuracy)
+                                   : table_cell("-")};
     if (!markdown && i && e->batch != epochs[i - 1]->batch) putc('\n', file);
-    put_row(&table, cells);
+    table_row(&table, cells);
   }
   free(epochs);
 }
@@ -193,7 +129,7 @@ static void put_reasons(const BenchLog *log, FILE *file, bool markdown) {
   for (int i = 0; i < log->count; i++) {
     const BenchLine *line = &log->lines[i];
     if (!*line->reason) continue;
-    if (!any) put_heading(file, markdown, "Not measured");
+    if (!any) table_heading(file, markdown, "Not measured");
     any = true;
     fprintf(file, "%s%s", markdown ? "- " : "",
             is(line, "epoch") ? name_of(line).text
@@ -206,37 +142,39 @@ static void put_reasons(const BenchLog *log, FILE *file, bool markdown) {
 }
 
 static void put_ceilings(const BenchLog *log, FILE *file, bool markdown) {
-  static const Column columns[] = {
+  static const TableColumn columns[] = {
       {"ceiling, measured in this run", 30, true}, {"value", 7, false}, {"unit", 7, true}};
   const Table table = {file, markdown, columns, 3};
   if (!first_of(log, "ceiling")) return;
-  put_heading(file, markdown, "What the GPU can do");
-  begin_table(&table);
+  table_heading(file, markdown, "What the GPU can do");
+  table_begin(&table);
   for (int i = 0; i < log->count; i++) {
     const BenchLine *c = &log->lines[i];
     if (!is(c, "ceiling") || *c->reason) continue;
-    const Cell cells[] = {cell("%s", c->name), number(c->value), cell("%s", c->unit)};
-    put_row(&table, cells);
+    const TableCell cells[] = {table_cell("%s", c->name), table_number(c->value),
+                               table_cell("%s", c->unit)};
+    table_row(&table, cells);
   }
 }
 
 static void put_floors(const BenchLog *log, FILE *file, bool markdown) {
-  static const Column columns[] = {
+  static const TableColumn columns[] = {
       {"batch", 5, false}, {"precision", 9, true}, {"floor, ms/epoch", 15, false}};
   const Table table = {file, markdown, columns, 3};
   if (!first_of(log, "floor")) return;
-  put_heading(file, markdown, "The floor of an epoch");
+  table_heading(file, markdown, "The floor of an epoch");
   fputs("steps x 2 grid barriers + the longer of rows x operations a row / SGEMM rate and rows x\n"
         "(pixels + label) / copy rate. Operations a row: 4 a weight, and 2 more but in the first\n"
         "layer. Two barriers: a step needs two exchanges between all multiprocessors, outputs of\n"
         "the first layer to the owners of rows, their gradients to the owners of columns.\n\n",
         file);
-  begin_table(&table);
+  table_begin(&table);
   for (int i = 0; i < log->count; i++) {
     const BenchLine *f = &log->lines[i];
     if (!is(f, "floor")) continue;
-    const Cell cells[] = {cell("%g", f->batch), cell("%s", f->precision), number(f->value)};
-    put_row(&table, cells);
+    const TableCell cells[] = {table_cell("%g", f->batch), table_cell("%s", f->precision),
+                               table_number(f->value)};
+    table_row(&table, cells);
   }
 }
 
@@ -255,68 +193,71 @@ static int kernel_batches(const BenchLog *log, double batches[MAX_BATCHES]) {
   return count;
 }
 
-static Cell kernel_cell(const BenchLog *log, const char *name, double batch) {
+static TableCell kernel_cell(const BenchLog *log, const char *name, double batch) {
   for (int i = 0; i < log->count; i++) {
     const BenchLine *k = &log->lines[i];
     if (is(k, "kernel") && !*k->reason && k->batch == batch && strcmp(k->name, name) == 0)
-      return cell("%s us %3.0f%% x%.2f", number(k->value).text, 100 * k->share, k->bound);
+      return table_cell("%s us %3.0f%% x%.2f", table_number(k->value).text, 100 * k->share,
+                        k->bound);
   }
-  return cell("-");
+  return table_cell("-");
 }
 
 /* A row a kernel, a column a batch. */
 static void put_kernels(const BenchLog *log, FILE *file, bool markdown) {
   double batches[MAX_BATCHES];
   char titles[MAX_BATCHES][24];
-  Column columns[1 + MAX_BATCHES] = {{"kernel", 31, true}};
+  TableColumn columns[1 + MAX_BATCHES] = {{"kernel", 31, true}};
   const int count = kernel_batches(log, batches);
   if (count == 0) return;
   for (int b = 0; b < count; b++) {
     snprintf(titles[b], sizeof titles[b], "batch %g", batches[b]);
-    columns[1 + b] = (Column){titles[b], 18, false};
+    columns[1 + b] = (TableColumn){titles[b], 18, false};
   }
   const Table table = {file, markdown, columns, 1 + count};
-  put_heading(file, markdown, "The kernels of a step at level layer");
+  table_heading(file, markdown, "The kernels of a step at level layer");
   fputs(
       "As nodes of a graph, one after the other; share of the step; how much faster a step would\n"
       "be if the kernel took no time at all (Amdahl's bound).\n\n",
       file);
-  begin_table(&table);
+  table_begin(&table);
   for (int i = 0; i < log->count; i++) {
     const BenchLine *k = &log->lines[i];
     if (!is(k, "kernel") || *k->reason || k->batch != batches[0]) continue;
-    Cell cells[1 + MAX_BATCHES] = {cell("%s", k->name)};
+    TableCell cells[1 + MAX_BATCHES] = {table_cell("%s", k->name)};
     for (int b = 0; b < count; b++) cells[1 + b] = kernel_cell(log, k->name, batches[b]);
-    put_row(&table, cells);
+    table_row(&table, cells);
   }
 }
 
 static void put_run(const BenchLog *log, FILE *file, bool markdown) {
-  static const Column columns[] = {
+  static const TableColumn columns[] = {
       {"part", 44, true}, {"ms", 7, false}, {"share", 6, false}, {"bound", 6, false}};
   const Table table = {file, markdown, columns, 4};
   if (!first_of(log, "run")) return;
-  put_heading(file, markdown, "A whole run of mlp-train, from the CSV files, batch 64");
+  table_heading(file, markdown, "A whole run of mlp-train, from the CSV files, batch 64");
   fputs("bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
         "the same work with nothing beside it; in a run, parsing goes on while the GPU starts.\n\n",
         file);
-  begin_table(&table);
+  table_begin(&table);
   double sum = 0;
   for (int i = 0; i < log->count; i++) {
     const BenchLine *r = &log->lines[i];
     if (!is(r, "run") || *r->reason) continue;
     sum += r->value;
-    const Cell cells[] = {cell("%s", r->name), cell("%.1f", r->value),
-                          cell("%.1f%%", 100 * r->share), cell("x%.2f", r->bound)};
-    put_row(&table, cells);
+    const TableCell cells[] = {table_cell("%s", r->name), table_cell("%.1f", r->value),
+                               table_cell("%.1f%%", 100 * r->share), table_cell("x%.2f", r->bound)};
+    table_row(&table, cells);
   }
-  const Cell total[] = {cell("the whole process"), cell("%.1f", sum), cell("100%%"), cell("-")};
-  put_row(&table, total);
+  const TableCell total[] = {table_cell("the whole process"), table_cell("%.1f", sum),
+                             table_cell("100%%"), table_cell("-")};
+  table_row(&table, total);
   for (int i = 0; i < log->count; i++) {
     const BenchLine *r = &log->lines[i];
     if (!is(r, "alone") || *r->reason) continue;
-    const Cell cells[] = {cell("%s", r->name), cell("%.1f", r->value), cell("-"), cell("-")};
-    put_row(&table, cells);
+    const TableCell cells[] = {table_cell("%s", r->name), table_cell("%.1f", r->value),
+                               table_cell("-"), table_cell("-")};
+    table_row(&table, cells);
   }
 }
 
@@ -337,13 +278,13 @@ static const Colour OURS = {9, 105, 218}, CUBLAS = {130, 80, 223}, PEER = {175, 
 /* The bars of one batch. */
 typedef struct {
   ChartBar bars[CHART_MAX_BARS];
-  Cell labels[CHART_MAX_BARS];
+  TableCell labels[CHART_MAX_BARS];
   int count;
 } Bars;
 
 static void add_bar(Bars *bars, const BenchLine *line) {
-  Cell *label = &bars->labels[bars->count];
-  *label = cell("%.90s, %s", name_of(line).text, line->precision);
+  TableCell *label = &bars->labels[bars->count];
+  *label = table_cell("%.90s, %s", name_of(line).text, line->precision);
   bars->bars[bars->count++] = (ChartBar){label->text, line->ms_per_epoch,
                                          *line->peer      ? PEER
                                          : is_level(line) ? OURS
@@ -357,10 +298,11 @@ static bool draw(const BenchLog *log, const Bars *bars, const BenchLine *line, c
   BenchLine fp32 = *line;
   snprintf(fp32.precision, sizeof fp32.precision, "fp32");
   const double floor_ms = floor_for(log, &fp32);
-  const Cell title =
-      cell("%s, batch %g: time of one training epoch", machine ? machine->name : "", line->batch);
-  const Cell subtitle = cell("%s, median of %g epochs after a warm-up", line->gpu, line->epochs);
-  const Cell mark = cell("floor at fp32: %s ms", number(floor_ms).text);
+  const TableCell title = table_cell("%s, batch %g: time of one training epoch",
+                                     machine ? machine->name : "", line->batch);
+  const TableCell subtitle =
+      table_cell("%s, median of %g epochs after a warm-up", line->gpu, line->epochs);
+  const TableCell mark = table_cell("floor at fp32: %s ms", table_number(floor_ms).text);
   const Chart chart = {.title = title.text,
                        .subtitle = subtitle.text,
                        .unit = "ms",

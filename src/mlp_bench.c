@@ -14,6 +14,7 @@
 #include "random.h"
 #include "report.h"
 #include "seconds.h"
+#include "times.h"
 
 static const char help[] =
     "Usage: mlp-bench [OPTION]...\n"
@@ -192,6 +193,7 @@ typedef struct {
 static const Level levels[] = {
     {"none", "fp32", FUSION_NONE},    {"layer", "fp32", FUSION_LAYER},
     {"step", "fp32", FUSION_STEP},    {"epoch", "fp32", FUSION_EPOCH},
+    {"layer", "tf32", FUSION_LAYER},  {"step", "tf32", FUSION_STEP},
     {"cublas", "fp32", BENCH_CUBLAS}, {"cublas", "tf32", BENCH_CUBLAS},
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
@@ -214,10 +216,11 @@ static bool config_of(const Rows *rows, int batch, int fusion, EngineConfig *con
 }
 
 static Engine *open_level(const Level *level, const Rows *rows, int batch, Error *error) {
+  const bool tf32 = strcmp(level->precision, "tf32") == 0;
   EngineConfig config;
   if (!config_of(rows, batch, level->level, &config, error)) return NULL;
-  if (level->level == BENCH_CUBLAS)
-    return bench_cublas_open(&config, strcmp(level->precision, "tf32") == 0, error);
+  if (level->level == BENCH_CUBLAS) return bench_cublas_open(&config, tf32, error);
+  if (tf32) config.precision = PRECISION_TF32;
   return engine_cuda_open(&config, error);
 }
 
@@ -258,7 +261,7 @@ static bool time_level(Engine *engine, const Level *level, const Rows *rows, int
     return false;
   for (int i = 0; i < epochs; i++)
     if (!time_epoch(engine, rows, (uint64_t)i + 1, &seconds[i], &launches, error)) return false;
-  const BenchTimes times = bench_times(seconds, epochs);
+  const Times times = times_of(seconds, epochs);
   const Network *network = &engine->config.network;
   line->epochs = epochs;
   line->ms_per_epoch = 1e3 * times.median;

@@ -1,0 +1,56 @@
+/* What mlp-bench and mlp-lab share: times by the GPU's clock, and what this GPU can do at most. */
+#ifndef GPU_RATES_H
+#define GPU_RATES_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+#include "error.h"
+#include "times.h"
+
+/* For functions that return a cudaError_t: stops at the first failure and returns it. */
+#define TRY(call)                                                                                  \
+  do {                                                                                             \
+    const cudaError_t status_ = (call);                                                            \
+    if (status_ != cudaSuccess) return status_;                                                    \
+  } while (0)
+
+/* False with *error set if `status` is a failure. */
+static inline bool cuda_done(cudaError_t status, const char *what, Error *error) {
+  if (status == cudaSuccess) return true;
+  cudaGetLastError(); /* told now: the next launch must not report it again */
+  return error_set(error, "%s failed on the GPU: %s", what, cudaGetErrorString(status));
+}
+
+/* ---- timing --------------------------------------------------------------------------------- */
+
+/* Queues one piece of work on the stream. */
+typedef cudaError_t GpuQueue(void *context, cudaStream_t stream);
+
+typedef struct {
+  GpuQueue *queue;
+  void *context;
+  int calls;  /* between two events */
+  bool graph; /* as nodes of one graph, captured before */
+} GpuWork;
+
+enum { GPU_SAMPLES = 9 };
+
+/* The seconds of one call, by the GPU's clock: `samples` of them, at most GPU_SAMPLES, after one
+   that does not count. `name` is what an error says failed. */
+bool gpu_time(const char *name, GpuWork work, int samples, Times *seconds, Error *error);
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+/* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves. */
+void gpu_driver(char *text, size_t size);
+
+/* Bytes a second of a copy inside the GPU's memory, read and written: far more than a cache
+   holds. */
+bool gpu_copy_rate(double *rate, Error *error);
+/* Bytes a second of a copy from pinned memory of the host to the GPU. */
+bool gpu_link_rate(double *rate, Error *error);
+/* Float32 operations a second, two a fused multiply-add, with nothing else to do. */
+bool gpu_fma_rate(double *rate, Error *error);
+
+#endif
