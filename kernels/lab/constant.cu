@@ -1,0 +1,252 @@
+/* Constant memory: a small table that every thread reads often, kept in three places.
+
+   Output i is x[i] + the sum of a table of TABLE floats, a read an addition. All lanes of a warp
+   read all of the table, but they may begin at different entries: of `addresses` neighbouring
+   entries, lane l begins at number l mod addresses. So at every moment a warp asks for that many
+   different words, which is what the sweep goes through, 1 to 32; nothing else changes.
+
+   The constant cache answers one address at a time: one for the whole warp is a broadcast, 32 are
+   32 requests one after the other. The first-level cache (read-only path) answers with a line of
+   128 bytes and shared memory with a word of each of its 32 banks: neighbouring words are one
+   request, however many. What is special about constant memory is something else: where the
+   compiler knows that the address is the same for all lanes, the word is fetched for the warp and
+   not for its lanes, beside the path that all other loads take.
+
+   2^23 outputs x 256 reads are 2^26 warp reads: 0.29 ms at one a clock and SM (132 x 1.755 GHz),
+   what shared memory can do; three instructions for two reads, four a clock, 0.11 ms for addresses
+   that the compiler knows; 32 addresses of the constant cache 32 times what one takes. Operations
+   are additions: at most half the FMA ceiling.
+
+       mlp-lab constant */
+#include <cmath>
+
+#include "lab.cuh"
+
+namespace {
+
+/* 1 KB, to fit the constant cache next to the SM (2 KB on Volta; Jia et al. 2018): the topic is how
+   many addresses, not how much memory. */
+constexpr int TABLE = 256, LANES = 32;
+constexpr int STORED = TABLE + LANES; /* the first entries once more behind the last: none wraps */
+constexpr int BLOCK = 256, UNROLLED = 32;
+static_assert(TABLE % UNROLLED == 0, "whole steps");
+
+/* ---- reference ---------------------------------------------------------------------------------
+   The numbers are integers, and all sums are below 2^24: exact in float32 in any order. So an entry
+   left out or read twice shows, and nothing may differ. */
+
+constexpr int MOST_OF_X = 1 << 22, MOST_OF_TABLE = 1 << 9;
+static_assert(MOST_OF_X + TABLE * MOST_OF_TABLE < 1 << 24, "sums are exact");
+
+void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  const float *x = (const float *)h_in[0] + first, *table = (const float *)h_in[1];
+  double sum = 0.0;
+  for (int k = 0; k < TABLE; k++) sum += table[k];
+  for (int64_t i = 0; i < count; i++) {
+    expected[i] = x[i] + sum;
+    allowed[i] = 0.0;
+  }
+}
+
+/* Integers of [-most, most], the two ends first; the table (array 1) with its repetition. */
+void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
+  float *values = (float *)h_values;
+  const int64_t most = array ? MOST_OF_TABLE : MOST_OF_X;
+  for (int64_t i = 0; i < count; i++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
+    values[i] = (float)((int64_t)((seed >> 33) % (uint64_t)(2 * most + 1)) - most);
+  }
+  values[0] = (float)-most;
+  if (count > 1) values[1] = (float)most;
+  for (int64_t i = TABLE; array && i < count; i++) values[i] = values[i - TABLE];
+}
+
+/* ---- 1 to 3. a table anywhere ------------------------------------------------------------------
+   Grid: all outputs, BLOCK a block. Lane: the output beside its neighbour's. Table: where the words
+   lie; open() makes it ready, called by the whole block. The loads of a step need not wait for each
+   other, and their addresses differ by constants only: per read there is a load and an addition. */
+
+__constant__ float c_table[STORED];
+
+struct Constant {
+  __device__ static Constant open(const float *) {
+    return {};
+  }
+  __device__ float read(int k) const {
+    return c_table[k];
+  }
+};
+
+struct ReadOnly {
+  const float *d_table;
+  __device__ static ReadOnly open(const float *d_table) {
+    return {d_table};
+  }
+  __device__ float read(int k) const {
+    return __ldg(d_table + k);
+  }
+};
+
+struct Shared {
+  const float *words;
+  __device__ static Shared open(const float *d_table) {
+    __shared__ float s_table[STORED];
+#pragma unroll 1
+    for (int k = threadIdx.x; k < STORED; k += BLOCK) s_table[k] = d_table[k];
+    __syncthreads();
+    return {s_table};
+  }
+  __device__ float read(int k) const {
+    return words[k];
+  }
+};
+
+template <class Table>
+__global__ void __launch_bounds__(BLOCK)
+    add_table(const float *__restrict__ d_x, const float *__restrict__ d_table,
+              float *__restrict__ d_out, int64_t n, int addresses) {
+  const Table table = Table::open(d_table);
+  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i >= n) return;
+  const int first = threadIdx.x & (addresses - 1); /* a power of two */
+  float sum = d_x[i];
+#pragma unroll UNROLLED
+  for (int k = 0; k < TABLE; k++) sum += table.read(first + k);
+  d_out[i] = sum;
+}
+
+/* ---- 4. an address that the compiler knows -----------------------------------------------------
+   Every lane begins at entry 0, and the loop is unrolled whole: each address is a number in the
+   code. For Ampere the addition itself names it, an operand like a register. For Hopper one uniform
+   load brings two words into registers that the warp has once for all lanes (ULDC in the machine
+   code, LDC above): half a load a read. */
+__global__ void __launch_bounds__(BLOCK)
+    add_uniform(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n) {
+  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i >= n) return;
+  float sum = d_x[i];
+#pragma unroll
+  for (int k = 0; k < TABLE; k++) sum += c_table[k];
+  d_out[i] = sum;
+}
+
+unsigned grid(const LabCall *call) {
+  return lab_blocks(call->size.dim[0], BLOCK);
+}
+
+/* Constant memory is written by the host's side only; 1 KB within the device, some 2 us. */
+cudaError_t set_constants(const LabCall *call) {
+  return cudaMemcpyToSymbolAsync(c_table, call->d_in[1], sizeof c_table, 0,
+                                 cudaMemcpyDeviceToDevice, call->stream);
+}
+
+template <class Table> cudaError_t launch_table(const LabCall *call) {
+  return lab_launch(call, add_table<Table>, dim3(grid(call)), dim3(BLOCK), 0,
+                    (const float *)call->d_in[0], (const float *)call->d_in[1],
+                    (float *)call->d_out, call->size.dim[0], call->point);
+}
+
+cudaError_t launch_constant(const LabCall *call) {
+  const cudaError_t status = set_constants(call);
+  return status == cudaSuccess ? launch_table<Constant>(call) : status;
+}
+
+cudaError_t launch_uniform(const LabCall *call) {
+  const cudaError_t status = set_constants(call);
+  if (status != cudaSuccess) return status;
+  return lab_launch(call, add_uniform, dim3(grid(call)), dim3(BLOCK), 0,
+                    (const float *)call->d_in[0], (float *)call->d_out, call->size.dim[0]);
+}
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+double an_address_each(int, LabSize, int64_t addresses) {
+  return (double)addresses;
+}
+
+double one_for_all(int, LabSize, int64_t) {
+  return 1.0;
+}
+
+double measured(const double *seconds, int, int row) {
+  return seconds[row] / seconds[0];
+}
+
+const char *refuse(int, LabSize size) {
+  return size.dim[0] > (int64_t)INT32_MAX * BLOCK ? "that is more blocks than a grid has" : nullptr;
+}
+
+int64_t count(LabSize size, int array) {
+  return array == 1 ? STORED : size.dim[0];
+}
+
+double bytes(LabSize size) {
+  return 8.0 * (double)size.dim[0] + 4.0 * TABLE;
+}
+
+double operations(LabSize size) {
+  return (double)TABLE * (double)size.dim[0];
+}
+
+const int64_t addresses[] = {1, 2, 4, 8, 16, 32};
+constexpr int SWEEP = sizeof addresses / sizeof *addresses;
+
+const LabProblem problems[] = {{
+    .name = "",
+    .in = {LAB_FLOAT32, LAB_FLOAT32},
+    .out = LAB_FLOAT32,
+    .bytes = bytes,
+    .operations = operations,
+    .reference = reference,
+    .fill = fill,
+}};
+
+const LabRung rungs[] = {
+    {.name = "constant",
+     .lesson = "constant memory: one address is a broadcast, more are served one after the other",
+     .launch = launch_constant,
+     .points = addresses,
+     .point_count = SWEEP,
+     .predicted = an_address_each},
+    {.name = "read-only",
+     .lesson = "global memory by the read-only path: neighbouring words are one request",
+     .launch = launch_table<ReadOnly>,
+     .points = addresses,
+     .point_count = SWEEP,
+     .predicted = one_for_all},
+    {.name = "shared",
+     .lesson = "shared memory: a word of each bank at once, the same or not",
+     .launch = launch_table<Shared>,
+     .points = addresses,
+     .point_count = SWEEP,
+     .predicted = one_for_all},
+    {.name = "uniform",
+     .lesson = "constant memory at an address that the compiler knows: fetched once for the warp",
+     .launch = launch_uniform,
+     .points = addresses,
+     .point_count = 1},
+};
+
+} // namespace
+
+const LabTopic lab_constant = {
+    .name = "constant",
+    .title = "Constant memory against the caches, by the addresses that a warp reads at once",
+    .dims = "elements",
+    .unit = LAB_GFLOP_PER_S,
+    .problems = problems,
+    .problem_count = sizeof problems / sizeof *problems,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{1 << 23, 1, 1}},
+    .tested = {{3000, 1, 1}},
+    .refuse = refuse,
+    .count = count,
+    .predicted_name = "requests a read",
+    .measured_name = "x one address",
+    .measured = measured,
+    .point_name = "addresses a warp",
+    .metric = "idc__requests.sum",
+    .metric_name = "constant cache requests",
+};

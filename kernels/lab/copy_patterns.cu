@@ -1,0 +1,218 @@
+/* Copy patterns: what an address costs. Every rung copies the same array to the same place, element
+   for element; only which thread copies which element changes, and how wide its word is.
+
+   What a rung must move is 8 bytes an element, read and written once. That is the useful traffic,
+   and GB/s counts nothing else, so it falls as the useful part of what is really moved falls.
+   Memory moves in sectors of 32 bytes. A warp with words of w bytes wants 32 w bytes, which are w
+   sectors if they are all there is in them:
+
+   - offset: the warps' words lie side by side, but start some bytes off a sector's edge. A request
+     then touches w + 1 sectors, and the one too many is wanted by the neighbouring warp, too: the
+     caches give most of it back. An offset costs next to nothing.
+   - stride: neighbouring lanes are s words apart. A request touches min(32, w s) sectors: from
+     a stride of 32 / w on, each lane has one to itself and uses w / 32 of it. What is
+     left in the sector is asked for a whole pass over the array later, when no cache has it
+     any more. Wide words waste less: 4 bytes end at 1/8, 8 bytes at 1/4, 16 bytes at 1/2.
+
+   A stride can cost more than the sectors say: before a sector written in part goes back to memory
+   the rest of it may have to be read, and memory may be read two sectors at a time. What was really
+   moved, dram__bytes.sum tells.
+
+       mlp-lab copy_patterns           # two curves for each width of word, at 2^28 elements */
+#include "lab.cuh"
+
+namespace {
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  for (int64_t i = 0; i < count; i++) {
+    expected[i] = ((const float *)h_in[0])[first + i];
+    allowed[i] = 0.0;
+  }
+}
+
+/* ---- what all rungs share ------------------------------------------------------------------- */
+
+constexpr int BLOCK = 256;
+
+template <int WIDTH> struct alignas(4 * WIDTH) Word { float value[WIDTH]; };
+
+template <int WIDTH> __device__ void copy_word(const float *in, float *out, int64_t i) {
+  reinterpret_cast<Word<WIDTH> *>(out)[i] = reinterpret_cast<const Word<WIDTH> *>(in)[i];
+}
+
+/* The last elements, less than a word, by threads of the first block. */
+template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int64_t count) {
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < count % WIDTH)
+    copy_word<1>(in, out, count - 1 - threadIdx.x);
+}
+
+/* ---- words side by side, from an offset on -----------------------------------------------------
+   Grid: all words, a thread each. Lane: the word beside its neighbour's. Every warp starts `offset`
+   words off where it would by itself; the words before that are copied by the last threads. */
+template <int WIDTH>
+__global__ void __launch_bounds__(BLOCK)
+    shifted(const float *__restrict__ in, float *__restrict__ out, int64_t count, int64_t offset) {
+  const int64_t words = count / WIDTH, thread = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (thread < words) {
+    const int64_t i = thread + offset; /* offset < words */
+    copy_word<WIDTH>(in, out, i < words ? i : i - words);
+  }
+  copy_tail<WIDTH>(in, out, count);
+}
+
+/* The point is the offset in bytes, a multiple of the word. */
+template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
+  const int64_t count = call->size.dim[0], words = count / WIDTH;
+  const int64_t offset = words > 0 ? call->point / (4 * WIDTH) % words : 0;
+  return lab_launch(call, shifted<WIDTH>, lab_blocks(count, BLOCK * WIDTH), BLOCK, 0, call->d_in[0],
+                    call->d_out, count, offset);
+}
+
+template <int WIDTH> double shifted_sectors(int, LabSize, int64_t point) {
+  return 4 * WIDTH + (point % 32 != 0);
+}
+
+/* ---- words some strides apart ------------------------------------------------------------------
+   The words are the cells of a table `stride` wide. Grid: blockIdx.y is the column; blockIdx.x goes
+   down the rows, and blocks start in the order of x, so the table is copied column after column.
+   Lane: the row below its neighbour's. A pass down one column touches a sector every 32 bytes or
+   every row, whichever is longer; at the default size that is more lines than the caches have,
+   so a sector is gone from them when a later pass comes for the next word in it. */
+template <int WIDTH>
+__global__ void __launch_bounds__(BLOCK)
+    strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
+  const int64_t words = count / WIDTH, row = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t i = row * gridDim.y + blockIdx.y;
+  if (i < words) copy_word<WIDTH>(in, out, i);
+  copy_tail<WIDTH>(in, out, count);
+}
+
+/* The point is the stride in words. */
+template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
+  const int64_t count = call->size.dim[0], stride = call->point;
+  return lab_launch(call, strided<WIDTH>,
+                    dim3(lab_blocks(count, BLOCK * WIDTH * stride), (unsigned)stride), BLOCK, 0,
+                    call->d_in[0], call->d_out, count);
+}
+
+/* As words are aligned to their size, a lane never needs two sectors. */
+template <int WIDTH> double strided_sectors(int, LabSize, int64_t point) {
+  return 4.0 * WIDTH * (double)point < 32.0 ? 4.0 * WIDTH * (double)point : 32.0;
+}
+
+/* ---- what people would call instead --------------------------------------------------------- */
+
+cudaError_t launch_memcpy(const LabCall *call) {
+  return cudaMemcpyAsync(call->d_out, call->d_in[0], sizeof(float) * (size_t)call->size.dim[0],
+                         cudaMemcpyDeviceToDevice, call->stream);
+}
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+int64_t elements(LabSize size, int) {
+  return size.dim[0];
+}
+
+double bytes(LabSize size) {
+  return 8.0 * (double)size.dim[0];
+}
+
+double operations(LabSize) {
+  return 0.0;
+}
+
+const LabProblem PROBLEMS[] = {{
+    .name = "",
+    .in = {LAB_FLOAT32},
+    .out = LAB_FLOAT32,
+    .bytes = bytes,
+    .operations = operations,
+    .reference = reference,
+}};
+
+/* Bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
+const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
+const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
+const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+
+const LabRung RUNGS[] = {
+    {
+        .name = "offset-4",
+        .lesson = "Off a sector's edge a request touches five sectors instead of four, and the "
+                  "caches give the fifth back",
+        .launch = launch_shifted<1>,
+        .points = OFFSETS_4,
+        .point_count = sizeof OFFSETS_4 / sizeof *OFFSETS_4,
+        .predicted = shifted_sectors<1>,
+    },
+    {
+        .name = "offset-8",
+        .lesson = "Words of 8 bytes: nine sectors instead of eight",
+        .launch = launch_shifted<2>,
+        .points = OFFSETS,
+        .point_count = sizeof OFFSETS / sizeof *OFFSETS,
+        .predicted = shifted_sectors<2>,
+    },
+    {
+        .name = "offset-16",
+        .lesson = "Words of 16 bytes: seventeen instead of sixteen, not worth a thought as long as "
+                  "words are aligned to their size",
+        .launch = launch_shifted<4>,
+        .points = OFFSETS,
+        .point_count = sizeof OFFSETS / sizeof *OFFSETS,
+        .predicted = shifted_sectors<4>,
+    },
+    {
+        .name = "stride-4",
+        .lesson = "From a stride of 8 on each lane moves a sector of 32 bytes for 4 of them",
+        .launch = launch_strided<1>,
+        .points = STRIDES,
+        .point_count = sizeof STRIDES / sizeof *STRIDES,
+        .predicted = strided_sectors<1>,
+    },
+    {
+        .name = "stride-8",
+        .lesson = "Words of 8 bytes use a quarter of what is moved",
+        .launch = launch_strided<2>,
+        .points = STRIDES,
+        .point_count = sizeof STRIDES / sizeof *STRIDES,
+        .predicted = strided_sectors<2>,
+    },
+    {
+        .name = "stride-16",
+        .lesson = "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
+        .launch = launch_strided<4>,
+        .points = STRIDES,
+        .point_count = sizeof STRIDES / sizeof *STRIDES,
+        .predicted = strided_sectors<4>,
+    },
+    {
+        .name = "memcpy",
+        .lesson = "cudaMemcpyAsync from device to device",
+        .kind = LAB_LIBRARY,
+        .launch = launch_memcpy,
+    },
+};
+
+} // namespace
+
+const LabTopic lab_copy_patterns = {
+    .name = "copy_patterns",
+    .title = "Copy patterns: what an offset, a stride and the width of a word cost",
+    .dims = "elements",
+    .unit = LAB_GB_PER_S,
+    .problems = PROBLEMS,
+    .problem_count = sizeof PROBLEMS / sizeof *PROBLEMS,
+    .rungs = RUNGS,
+    .rung_count = sizeof RUNGS / sizeof *RUNGS,
+    .size = {{1 << 28, 1, 1}},
+    .tested = {{100000, 1, 1}},
+    .count = elements,
+    .predicted_name = "sectors a request",
+    .point_name = "offset, bytes; stride, words",
+    .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
+    .metric_name = "sectors a load",
+};

@@ -1,0 +1,258 @@
+/* Divergence: what it costs when lanes of one warp take different branches.
+
+   A warp has one program counter's worth of issue: an instruction is issued once for all lanes
+   that want it, the others wait. Where lanes part ways, the paths run one after the other, each at
+   the price of a whole warp, until all meet again. So count the distinct paths IN A WARP and you
+   have the slowdown; that different warps take different paths costs nothing, and neither does
+   how many lanes take which.
+
+   The work of an element is an orbit of the quadratic map, y = y y + c, STEPS times from
+   y = x / (1 + |x|): one FMA a step, each waiting for the one before, and chaotic for this c, so
+   that no compiler shortens it and a step more or less or another c shows in the result. It
+   stands in the kernel PATHS times: a path is a loop of its own with a parameter of its own, which
+   the compiler can neither merge nor replace by predicates. That all parameters hold the same c
+   the launcher alone knows; the result is therefore the same whichever branch does the work, and
+   rungs differ in one thing, which lane takes which branch.
+
+   2^21 elements x 3968 steps are 8.3 G FMAs: 0.28 ms at 132 SMs x 128 lanes x 1.755 GHz, against
+   8 bytes an element, 0.006 ms. Each scheduler has 16 warps where 4 would hide the FMA's latency
+   of 4 cycles: in every rung it is the issue that counts, not waiting.
+
+       mlp-lab divergence */
+#include <cmath>
+
+#include "lab.cuh"
+
+namespace {
+
+constexpr int PATHS = 32;
+/* A round is ROUND steps without a branch. Rounds are many, so that the tests which choose the path
+   are lost in them, and a multiple of 31, so that lane l of 32 can take l / 31 of them. */
+constexpr int ROUND = 16, ROUNDS = 8 * 31, STEPS = ROUND * ROUNDS;
+constexpr int BLOCK = 256;
+
+/* Where the orbit is chaotic and stays within +-2, which it does not leave by rounding either. */
+constexpr float PARAMETER = -1.9375f;
+
+/* One parameter a path, all the same: see above. */
+struct Parameters {
+  float c[PATHS];
+};
+
+/* ---- reference ---------------------------------------------------------------------------------
+   The same float32 operations in the same order, all of them exactly defined: not one bit may
+   differ, and in a chaotic orbit the first that did would be seen. */
+
+__host__ __device__ inline float start_of(float x) {
+  return x / (1.0f + fabsf(x));
+}
+
+void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  const float *x = (const float *)h_in[0] + first;
+  for (int64_t i = 0; i < count; i++) {
+    float y = start_of(x[i]);
+    for (int step = 0; step < STEPS; step++) y = fmaf(y, y, PARAMETER);
+    expected[i] = y;
+    allowed[i] = 0.0;
+  }
+}
+
+/* ---- the work ------------------------------------------------------------------------------- */
+
+__device__ inline float orbit(float y, float c, int rounds) {
+#pragma unroll 1
+  for (int round = 0; round < rounds; round++)
+#pragma unroll
+    for (int step = 0; step < ROUND; step++) y = fmaf(y, y, c);
+  return y;
+}
+
+/* The element's work by path `path` of PATHS. */
+__device__ inline float orbit_by_path(float y, const Parameters &parameters, int path) {
+#pragma unroll
+  for (int p = 0; p < PATHS; p++)
+    if (path == p) y = orbit(y, parameters.c[p], ROUNDS);
+  return y;
+}
+
+/* ---- 1 to 5. branches --------------------------------------------------------------------------
+   Grid: all elements, BLOCK a block. Lane: the element beside its neighbour's, so memory sees the
+   same in every rung. PathOf: the branch of element i; i % 32 is its lane, i / 32 its warp. */
+
+struct Same { /* every lane takes the first, but only the GPU knows: its code is that of the others
+               */
+  static __device__ int of(unsigned, int zero) {
+    return zero;
+  }
+};
+
+struct EvenOdd { /* two paths in each warp */
+  static __device__ int of(unsigned i, int) {
+    return i % 2;
+  }
+};
+
+struct ByLane { /* 32 paths, each for a single lane */
+  static __device__ int of(unsigned i, int) {
+    return i % 32;
+  }
+};
+
+struct ByEight { /* four paths: eight lanes side by side agree, which helps as little as if not */
+  static __device__ int of(unsigned i, int) {
+    return i % 32 / 8;
+  }
+};
+
+struct ByWarp { /* as many paths as lane % 32 in the grid, one in a warp */
+  static __device__ int of(unsigned i, int) {
+    return i / 32 % PATHS;
+  }
+};
+
+template <class PathOf>
+__global__ void __launch_bounds__(BLOCK)
+    branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
+             const __grid_constant__ Parameters parameters, int zero) {
+  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i >= n) return;
+  d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, PathOf::of((unsigned)i, zero));
+}
+
+/* ---- 6, 7. two loops of equal work -------------------------------------------------------------
+   An element's rounds are split between two loops, `first` in one and the rest in the other: the
+   same work for every lane and every split. A loop without a branch in it diverges all the same
+   if its lanes leave it at different times: the warp stays until the last one has left. */
+
+struct HalfEach {
+  static __device__ int rounds_of(unsigned) {
+    return ROUNDS / 2;
+  }
+};
+
+struct MoreEachLane { /* from none in lane 0 to all in lane 31 */
+  static __device__ int rounds_of(unsigned i) {
+    return i % 32 * (ROUNDS / 31);
+  }
+};
+
+template <class Split>
+__global__ void __launch_bounds__(BLOCK)
+    two_loops(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
+              const __grid_constant__ Parameters parameters) {
+  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i >= n) return;
+  const int first = Split::rounds_of((unsigned)i);
+  const float y = orbit(start_of(d_x[i]), parameters.c[0], first);
+  d_out[i] = orbit(y, parameters.c[1], ROUNDS - first);
+}
+
+template <class Kernel, class... More>
+cudaError_t queue(const LabCall *call, Kernel kernel, More... more) {
+  Parameters parameters;
+  for (float &c : parameters.c) c = PARAMETER;
+  return lab_launch(call, kernel, dim3(lab_blocks(call->size.dim[0], BLOCK)), dim3(BLOCK), 0,
+                    (const float *)call->d_in[0], (float *)call->d_out, call->size.dim[0],
+                    parameters, more...);
+}
+
+template <class PathOf> cudaError_t launch_branches(const LabCall *call) {
+  return queue(call, branches<PathOf>, 0);
+}
+
+template <class Split> cudaError_t launch_loops(const LabCall *call) {
+  return queue(call, two_loops<Split>);
+}
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+/* Counted: paths in a warp. Of the two loops the warp stays in each as long as its slowest lane:
+   ROUNDS + ROUNDS instead of ROUNDS. */
+template <int PATHS_OF_A_WARP> double predicted(int, LabSize, int64_t) {
+  return PATHS_OF_A_WARP;
+}
+
+double measured(const double *seconds, int, int row) {
+  return seconds[row] / seconds[0];
+}
+
+const char *refuse(int, LabSize size) {
+  return size.dim[0] > (int64_t)INT32_MAX * BLOCK ? "that is more blocks than a grid has" : nullptr;
+}
+
+int64_t count(LabSize size, int) {
+  return size.dim[0];
+}
+
+double bytes(LabSize size) {
+  return 8.0 * (double)size.dim[0];
+}
+
+double operations(LabSize size) {
+  return 2.0 * STEPS * (double)size.dim[0];
+}
+
+const LabProblem problems[] = {{
+    .name = "",
+    .in = {LAB_FLOAT32},
+    .out = LAB_FLOAT32,
+    .bytes = bytes,
+    .operations = operations,
+    .reference = reference,
+}};
+
+const LabRung rungs[] = {
+    {.name = "same",
+     .lesson = "all lanes take the same branch: what the others are measured against",
+     .launch = launch_branches<Same>,
+     .predicted = predicted<1>},
+    {.name = "even-odd",
+     .lesson = "neighbours take two branches: the warp runs both, one after the other",
+     .launch = launch_branches<EvenOdd>,
+     .predicted = predicted<2>},
+    {.name = "lane",
+     .lesson = "each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
+     .launch = launch_branches<ByLane>,
+     .predicted = predicted<32>},
+    {.name = "lane-8",
+     .lesson =
+         "four branches a warp, eight lanes each: it is the branches that count, not the lanes",
+     .launch = launch_branches<ByEight>,
+     .predicted = predicted<4>},
+    {.name = "warp",
+     .lesson = "32 branches again, but a warp takes only one: divergence between warps is free",
+     .launch = launch_branches<ByWarp>,
+     .predicted = predicted<1>},
+    {.name = "loops",
+     .lesson = "the work in two loops, half each in every lane",
+     .launch = launch_loops<HalfEach>,
+     .predicted = predicted<1>},
+    {.name = "loops-divergent",
+     .lesson =
+         "the same two loops, split differently in each lane: the longest lane decides in both",
+     .launch = launch_loops<MoreEachLane>,
+     .predicted = predicted<2>},
+};
+
+} // namespace
+
+const LabTopic lab_divergence = {
+    .name = "divergence",
+    .title = "What it costs when the lanes of a warp take different branches",
+    .dims = "elements",
+    .unit = LAB_GFLOP_PER_S,
+    .problems = problems,
+    .problem_count = sizeof problems / sizeof *problems,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{1 << 21, 1, 1}},
+    .tested = {{3000, 1, 1}},
+    .refuse = refuse,
+    .count = count,
+    .predicted_name = "paths a warp",
+    .measured_name = "x same",
+    .measured = measured,
+    .metric = "smsp__thread_inst_executed_per_inst_executed.ratio",
+    .metric_name = "lanes active an instruction",
+};

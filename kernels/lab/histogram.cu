@@ -1,0 +1,668 @@
+/* The ladder of the histogram: many values, few counters, everybody wants the same ones.
+   `mlp-lab histogram`
+
+   Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32; a value
+   outside of [0, 1), or no number at all, in none. n values read 4 n bytes, and that is the floor:
+   2^28 values, 1 GiB, in 0.36 ms at 3000 GB/s. In that time a multiprocessor has ten cycles for
+   each 32 values, and its atomic additions in shared memory must be done in them.
+
+   What those cost is what the column counts: wavefronts, the passes of shared memory over a warp's
+   atomic. A pass serves one word in each of the 32 banks. An increment by a constant 1 whose result
+   nobody reads becomes ATOMS.POPC.INC, which counts the lanes that want the same word and serves
+   them at once; so only different words of one bank wait for each other: 3.2 passes where 32 lanes
+   fall into 256 bins at random. An atomic that adds something else, or returns the old value,
+   serves lanes of the same word one by one.
+
+   Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
+#include "lab.cuh"
+#include "random.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+#include <cub/device/device_histogram.cuh>
+
+namespace {
+
+constexpr int MOST_BINS = 65536;
+constexpr unsigned FULL_WARP = 0xffffffffu;
+
+/* ---- the problem ----------------------------------------------------------------------------- */
+
+/* The bin of x; `bins`, one too many, for what is counted in none. For x below 1 the product stays
+   below bins: (1 - 2^-24) bins is exact or more than half a unit in the last place below it. */
+__host__ __device__ inline int bin_of(float x, int bins) {
+  return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
+}
+
+double bytes_moved(LabSize size) {
+  return 4.0 * (double)size.dim[0] + 4.0 * (double)size.dim[1];
+}
+
+double values_counted(LabSize size) {
+  return (double)size.dim[0];
+}
+
+int64_t count_of(LabSize size, int array) {
+  return size.dim[array < 0 ? 1 : 0];
+}
+
+const char *refuse_all(int, LabSize size) {
+  if (size.dim[0] > UINT32_MAX) return "a bin counts in 32 bits";
+  return size.dim[1] > MOST_BINS ? "there are at most 65536 bins" : nullptr;
+}
+
+/* Called once, for all bins. Counts are integers: exact. */
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t bins,
+               double *expected, double *allowed) {
+  const float *h_values = (const float *)h_in[0];
+  for (int64_t b = 0; b < bins; b++) expected[b] = allowed[b] = 0.0;
+  for (int64_t i = 0; i < size.dim[0]; i++) {
+    const int bin = bin_of(h_values[i], (int)bins);
+    if (bin < bins) expected[bin] += 1.0;
+  }
+}
+
+enum Kind { UNIFORM, SKEWED, SORTED };
+
+/* Value i of `count`, made of 32 random bits. */
+float value_of(Kind kind, int64_t i, int64_t count, uint32_t random) {
+  if (kind == SORTED) return (float)(((uint64_t)i << 24) / (uint64_t)count) * 0x1p-24f;
+  return kind == SKEWED && random % 16 ? 0.7f : random_unit(random);
+}
+
+/* The first values are the borders of [0, 1) and what lies outside. */
+template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
+  const float hard[] = {0.0f,    -0.0f,    FLT_TRUE_MIN, 0x1.fffffep-1f, 1.0f, -FLT_TRUE_MIN, -0.5f,
+                        FLT_MAX, -FLT_MAX, INFINITY,     -INFINITY,      NAN,  0.99999f,      0.5f,
+                        0.5f,    0.5f};
+  constexpr int HARD = sizeof hard / sizeof *hard;
+  float *values = (float *)h_values;
+  for (int64_t i = 0; i < count; i += 4) {
+    const RandomWords words = random_words(seed, kind, (uint64_t)i);
+    for (int64_t j = i; j < count && j < i + 4; j++)
+      values[j] = value_of(kind, j, count, words.word[j - i]);
+  }
+  for (int64_t i = 0; i < count && i < HARD; i++)
+    values[i] = hard[(i + (int64_t)(seed % HARD)) % HARD];
+}
+
+/* ---- shared memory --------------------------------------------------------------------------- */
+
+/* Bytes of shared memory that a block may ask for, and that a multiprocessor has. */
+struct Room {
+  int block = 48 << 10, multiprocessor = 48 << 10;
+};
+
+Room shared_room() {
+  Room room;
+  int device = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&room.block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  cudaDeviceGetAttribute(&room.multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+  return room;
+}
+
+constexpr int THREADS = 1024;  /* two blocks make the 2048 threads of a multiprocessor */
+constexpr int RESERVED = 1024; /* bytes of a block's shared memory that the system takes */
+
+/* What a block may use if two of them are to share a multiprocessor. */
+int half_room() {
+  return shared_room().multiprocessor / 2 - RESERVED;
+}
+
+/* A grid of up to `together` blocks a multiprocessor, no more than have `each` values to count. */
+dim3 resident_blocks(int64_t count, int64_t each, int together) {
+  const int64_t most = (int64_t)lab_multiprocessors() * together;
+  const int64_t useful = lab_blocks(count, each);
+  return dim3((unsigned)(useful < most ? useful : most));
+}
+
+int together(int shared) {
+  return shared <= half_room() ? 2 : 1;
+}
+
+/* Bytes of `copies` copies of the bins and of the one too many: a value that is counted in none has
+   its place there, which costs less than a branch around the atomic. */
+int bytes_of(int bins, int copies) {
+  return (bins + 1) * copies * 4;
+}
+
+/* As many copies, up to a warp's lanes, as leave room for a second block. */
+int copies_of(int bins) {
+  int copies = 32;
+  while (copies > 1 && bytes_of(bins, copies) > half_room()) copies /= 2;
+  return copies;
+}
+
+const char *refuse_shared(int, LabSize size) {
+  return bytes_of((int)size.dim[1], 1) > shared_room().block
+             ? "its bins do not fit into shared memory"
+             : nullptr;
+}
+
+/* Counts start at 0. */
+cudaError_t clear_counts(const LabCall *call) {
+  return cudaMemsetAsync(call->d_out, 0, (size_t)call->size.dim[1] * 4, call->stream);
+}
+
+/* ---- rung 1 ---------------------------------------------------------------------------------- */
+
+/* Counts into the result. Grid: a thread a value. Reads 4 bytes a value; every atomic goes to the
+   L2 cache, a few hundred threads away from the next one that wants the same word: 256 bins are 8
+   of its lines, and the parts of the cache that own those do all the work. */
+__global__ void __launch_bounds__(THREADS)
+    global_atomics(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
+  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= count) return;
+  const int bin = bin_of(d_values[i], bins);
+  if (bin < bins) atomicAdd(d_counts + bin, 1u);
+}
+
+cudaError_t launch_global_atomics(const LabCall *call) {
+  const cudaError_t status = clear_counts(call);
+  if (status != cudaSuccess) return status;
+  const int64_t count = call->size.dim[0];
+  return lab_launch(call, global_atomics, dim3(lab_blocks(count, THREADS)), dim3(THREADS), 0,
+                    (const float *)call->d_in[0], count, (uint32_t *)call->d_out,
+                    call->size.dim[1]);
+}
+
+/* ---- rungs 2 and 3 --------------------------------------------------------------------------- */
+
+/* Adds a block's bins, `copies` neighbouring words each, to the result. Neighbouring lanes start at
+   neighbouring copies: else all of a warp would read the same bank. */
+__device__ void add_to_counts(const uint32_t *counters, uint32_t *d_counts, int bins, int copies) {
+  for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
+    uint32_t sum = 0;
+    for (int n = 0; n < copies; n++)
+      sum += counters[bin * copies + ((threadIdx.x + n) & (copies - 1))];
+    if (sum > 0) atomicAdd(d_counts + bin, sum);
+  }
+}
+
+__device__ void clear(uint32_t *counters, int words) {
+  for (int i = threadIdx.x; i < words; i += THREADS) counters[i] = 0;
+}
+
+/* Counts in shared memory, then adds what a block has to the result.
+   Grid: as many blocks as fit at once, so that few bins are added in the end. Thread: every
+   (threads of the grid)th value. Lane: copy (lane mod copies). Reads 4 bytes a value; an atomic in
+   shared memory a value, one in the L2 cache for each bin of a block.
+   Rung 2 has one copy of the bins. Rung 3 has up to 32, the copies of a bin side by side: with 32
+   each lane has a bank of its own, and no warp waits for itself, whatever the values are. */
+__global__ void __launch_bounds__(THREADS, 2)
+    shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
+  extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
+  clear(counters, (bins + 1) * copies);
+  __syncthreads();
+  uint32_t *own = counters + (threadIdx.x & (copies - 1)); /* copies are a power of two */
+  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count;
+       i += (int64_t)gridDim.x * THREADS)
+    atomicAdd(own + bin_of(d_values[i], bins) * copies, 1u);
+  __syncthreads();
+  add_to_counts(counters, d_counts, bins, copies);
+}
+
+cudaError_t run_shared_bins(const LabCall *call, int copies) {
+  const cudaError_t status = clear_counts(call);
+  if (status != cudaSuccess) return status;
+  const int bins = (int)call->size.dim[1], shared = bytes_of(bins, copies);
+  return lab_launch(call, shared_bins,
+                    resident_blocks(call->size.dim[0], THREADS, together(shared)), dim3(THREADS),
+                    (size_t)shared, (const float *)call->d_in[0], call->size.dim[0],
+                    (uint32_t *)call->d_out, bins, copies);
+}
+
+cudaError_t launch_shared_bins(const LabCall *call) {
+  return run_shared_bins(call, 1);
+}
+
+cudaError_t launch_lane_copies(const LabCall *call) {
+  return run_shared_bins(call, copies_of((int)call->size.dim[1]));
+}
+
+/* ---- rung 4 ---------------------------------------------------------------------------------- */
+
+/* Bins of one range can be counted by threads that have all of them for themselves. */
+constexpr int RANGE = 64, COUNTERS = 256 /* threads */, OWN_BYTES = (RANGE + 1) * COUNTERS * 4;
+/* Bytes that a lane fetches before it counts the first of them. */
+constexpr int KEYS = 4;
+/* Values sorted at once: long enough that of 1024 ranges each gets some 64. */
+constexpr int TILE = 65536;
+static_assert(MOST_BINS / RANGE <= THREADS, "a thread a range adds up where the ranges start");
+/* Blocks that count a range, should all values lie in it, and blocks if the ranges are few. */
+constexpr int SLICES = 32, COUNTING_BLOCKS = 512;
+
+/* The shapes of rung 4, and what it keeps in d_work. */
+struct Sorted {
+  int64_t tiles;
+  int ranges, slices;
+  size_t starts_at, parts_at, bytes; /* keys come first */
+
+  explicit Sorted(LabSize size) {
+    tiles = lab_blocks(size.dim[0], TILE);
+    ranges = (int)lab_blocks(size.dim[1], RANGE);
+    const int wanted = COUNTING_BLOCKS / ranges > SLICES ? COUNTING_BLOCKS / ranges : SLICES;
+    slices = tiles < wanted ? (int)tiles : wanted;
+    starts_at = (size_t)tiles * TILE;                                /* uint8 (tiles, TILE) */
+    parts_at = starts_at + (size_t)tiles * (size_t)(ranges + 1) * 4; /* uint32 (tiles, ranges+1) */
+    bytes = parts_at + (size_t)slices * (size_t)size.dim[1] * 4;     /* uint32 (slices, bins) */
+  }
+};
+
+/* The sum of `mine` over all threads up to this one. */
+__device__ uint32_t running_sum(uint32_t mine) {
+  __shared__ uint32_t warps[THREADS / 32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  uint32_t sum = mine;
+  for (int step = 1; step < 32; step *= 2) {
+    const uint32_t before = __shfl_up_sync(FULL_WARP, sum, step);
+    if (lane >= step) sum += before;
+  }
+  if (lane == 31) warps[warp] = sum;
+  __syncthreads();
+  for (int w = 0; w < warp; w++) sum += warps[w];
+  return sum;
+}
+
+/* Sorts a tile by ranges and keeps of each value its bin's place in the range, a byte.
+   Grid: a block a tile. Block: counts the tile's values of each range, adds up where each range
+   starts, then puts every value's byte to the next place of its range. The order within a range is
+   the order of arrival, which the counts do not show. Reads 4 bytes a value, twice (the second time
+   mostly from the L2 cache), writes 1. The ranges are few, so atomics collide more than before:
+   what sorting is good for is the next kernel. */
+__global__ void __launch_bounds__(THREADS, 2)
+    sort_tiles(const float *d_values, int64_t count, int bins, uint8_t *d_keys,
+               uint32_t *d_starts) {
+  extern __shared__ __align__(16) uint32_t counters[]; /* TILE bytes, then a word for each range */
+  uint8_t *keys = reinterpret_cast<uint8_t *>(counters);
+  uint32_t *next = counters + TILE / 4;
+  const int ranges = (bins + RANGE - 1) / RANGE;
+  const int64_t first = (int64_t)blockIdx.x * TILE;
+  const int size = (int)min((int64_t)TILE, count - first);
+
+  clear(next, ranges);
+  __syncthreads();
+#pragma unroll 4
+  for (int i = threadIdx.x; i < size; i += THREADS) {
+    const int bin = bin_of(d_values[first + i], bins);
+    if (bin < bins) atomicAdd(next + bin / RANGE, 1u);
+  }
+  __syncthreads();
+  const int range = threadIdx.x;
+  const uint32_t mine = range < ranges ? next[range] : 0, end = running_sum(mine);
+  if (range < ranges) {
+    next[range] = end - mine;
+    d_starts[(int64_t)blockIdx.x * (ranges + 1) + range] = end - mine;
+    if (range == ranges - 1) d_starts[(int64_t)blockIdx.x * (ranges + 1) + ranges] = end;
+  }
+  __syncthreads();
+#pragma unroll 4
+  for (int i = threadIdx.x; i < size; i += THREADS) {
+    const int bin = bin_of(d_values[first + i], bins);
+    if (bin < bins) keys[atomicAdd(next + bin / RANGE, 1u)] = (uint8_t)(bin % RANGE);
+  }
+  __syncthreads();
+  const int words = (int)((next[ranges - 1] + 15) / 16); /* the last range has been filled up */
+  for (int i = threadIdx.x; i < words; i += THREADS)
+    reinterpret_cast<uint4 *>(d_keys + first)[i] = reinterpret_cast<uint4 *>(keys)[i];
+}
+
+/* Counts the values of one range in one slice of the tiles, without atomics.
+   Grid: (ranges, slices). Warp: every (warps of the slices)th tile. Lane: every 32nd byte of the
+   range in the tile, counted in a column of counters that nobody else touches: the column is the
+   thread's (and has a counter too many, for what is not there), and lanes have different banks. In
+   the end a warp adds up a row. Reads 1 byte a value and 8 a tile, writes RANGE counts. */
+__global__ void __launch_bounds__(COUNTERS)
+    count_ranges(const uint8_t *d_keys, const uint32_t *d_starts, int64_t tiles, int bins,
+                 uint32_t *d_parts) {
+  extern __shared__ uint32_t counters[]; /* (RANGE + 1, COUNTERS) */
+  uint32_t *own = counters + threadIdx.x;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = COUNTERS / 32;
+  for (int b = 0; b < RANGE; b++) own[b * COUNTERS] = 0;
+  for (int64_t tile = (int64_t)blockIdx.y * warps + warp; tile < tiles;
+       tile += (int64_t)gridDim.y * warps) {
+    const uint32_t *d_range = d_starts + tile * (gridDim.x + 1) + blockIdx.x;
+    const uint32_t end = d_range[1];
+    for (uint32_t i = d_range[0] + lane; i < end; i += 32 * KEYS) {
+      int key[KEYS];
+#pragma unroll
+      for (int n = 0; n < KEYS; n++)
+        key[n] = i + 32 * n < end ? d_keys[tile * TILE + i + 32 * n] : RANGE;
+#pragma unroll
+      for (int n = 0; n < KEYS; n++) own[key[n] * COUNTERS]++;
+    }
+  }
+  __syncthreads();
+  for (int b = warp; b < RANGE; b += warps) {
+    uint32_t sum = 0;
+    for (int t = lane; t < COUNTERS; t += 32) sum += counters[b * COUNTERS + t];
+    sum = __reduce_add_sync(FULL_WARP, sum);
+    const int bin = blockIdx.x * RANGE + b;
+    if (lane == 0 && bin < bins) d_parts[(int64_t)blockIdx.y * bins + bin] = sum;
+  }
+}
+
+/* Grid: a thread a bin, which adds up the bin's parts. */
+__global__ void __launch_bounds__(THREADS)
+    add_slices(const uint32_t *d_parts, int slices, uint32_t *d_counts, int bins) {
+  const int bin = blockIdx.x * THREADS + threadIdx.x;
+  if (bin >= bins) return;
+  uint32_t sum = 0;
+  for (int s = 0; s < slices; s++) sum += d_parts[(int64_t)s * bins + bin];
+  d_counts[bin] = sum;
+}
+
+cudaError_t launch_sorted_ranges(const LabCall *call) {
+  const Sorted sorted(call->size);
+  const int64_t count = call->size.dim[0];
+  const int bins = (int)call->size.dim[1];
+  uint8_t *d_keys = (uint8_t *)call->d_work;
+  uint32_t *d_starts = (uint32_t *)(d_keys + sorted.starts_at);
+  uint32_t *d_parts = (uint32_t *)(d_keys + sorted.parts_at);
+  cudaError_t status = lab_launch(call, sort_tiles, dim3((unsigned)sorted.tiles), dim3(THREADS),
+                                  (size_t)(TILE + sorted.ranges * 4), (const float *)call->d_in[0],
+                                  count, bins, d_keys, d_starts);
+  if (status != cudaSuccess) return status;
+  status = lab_launch(call, count_ranges, dim3((unsigned)sorted.ranges, (unsigned)sorted.slices),
+                      dim3(COUNTERS), OWN_BYTES, d_keys, d_starts, sorted.tiles, bins, d_parts);
+  if (status != cudaSuccess) return status;
+  return lab_launch(call, add_slices, dim3(lab_blocks(bins, THREADS)), dim3(THREADS), 0, d_parts,
+                    sorted.slices, (uint32_t *)call->d_out, bins);
+}
+
+size_t work_of_sorted_ranges(int, LabSize size) {
+  return Sorted(size).bytes;
+}
+
+const char *refuse_sorted_ranges(int, LabSize size) {
+  return TILE + (int)lab_blocks(size.dim[1], RANGE) * 4 > shared_room().block - THREADS / 32 * 4
+             ? "a sorted tile does not fit into shared memory"
+             : nullptr;
+}
+
+/* ---- rung 5 ---------------------------------------------------------------------------------- */
+
+/* 16-byte loads of a thread in flight. With 2048 threads two make 64 KB; where half-width counters
+   leave room for one block of 1024 threads, four do. */
+constexpr int LOADS = 2, LOADS_OF_HALVES = 4;
+
+/* 4 LOADS_ values of this thread; -1, which no bin counts, where there are none left. */
+template <int LOADS_> struct Values {
+  float x[4 * LOADS_];
+
+  __device__ void fetch(const float *d_values, int64_t quads, int64_t base) {
+    const float4 *d_quads = reinterpret_cast<const float4 *>(d_values) + base + threadIdx.x;
+    const int left = (int)min((int64_t)THREADS * LOADS_, quads - base) - (int)threadIdx.x;
+#pragma unroll
+    for (int n = 0; n < LOADS_; n++) {
+      const float4 quad = n * THREADS < left ? d_quads[n * THREADS] : float4{-1, -1, -1, -1};
+      x[4 * n] = quad.x, x[4 * n + 1] = quad.y, x[4 * n + 2] = quad.z, x[4 * n + 3] = quad.w;
+    }
+  }
+};
+
+/* Calls count_values(values) until all values of the grid are through; those of the next call are
+   on their way meanwhile. All threads of a block make the same calls, so count_values may hold a
+   barrier. The up to three values behind the last quad go to block 0. */
+template <int LOADS_, class CountValues>
+__device__ void for_all_values(const float *d_values, int64_t count, CountValues count_values) {
+  const int64_t quads = count / 4, stride = (int64_t)gridDim.x * THREADS * LOADS_;
+  int64_t base = (int64_t)blockIdx.x * THREADS * LOADS_;
+  Values<LOADS_> values, following;
+  values.fetch(d_values, quads, base);
+#pragma unroll 1
+  for (; base < quads; base += stride) {
+    following.fetch(d_values, quads, base + stride);
+    count_values(values);
+    values = following;
+  }
+  if (blockIdx.x > 0 || count % 4 == 0) return; /* values are all -1 by now */
+  if (threadIdx.x < count % 4) values.x[0] = d_values[4 * quads + threadIdx.x];
+  count_values(values);
+}
+
+/* Rung 3 with 16-byte loads, several of them under way while the values before them are counted.
+   With one load of 4 bytes a thread, 8 KB are on their way to a multiprocessor: less than latency
+   times bandwidth, some 20 KB, so rungs 2 and 3 wait for memory, whatever their atomics cost. */
+__global__ void __launch_bounds__(THREADS, 2)
+    wide_loads(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
+  extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
+  clear(counters, (bins + 1) * copies);
+  __syncthreads();
+  uint32_t *own = counters + (threadIdx.x & (copies - 1));
+  for_all_values<LOADS>(d_values, count, [=](const Values<LOADS> &values) {
+#pragma unroll
+    for (float x : values.x) atomicAdd(own + bin_of(x, bins) * copies, 1u);
+  });
+  __syncthreads();
+  add_to_counts(counters, d_counts, bins, copies);
+}
+
+constexpr uint32_t HALF_FULL = 0x8000;
+static_assert(HALF_FULL + 4 * LOADS_OF_HALVES * THREADS < 0x10000, "no counter overflows");
+
+/* Adds `times` to the 16 bits of a bin, two bins a word. The thread that brings a counter to half
+   of what it can hold takes that half away, to the result. */
+__device__ void add_to_half(uint32_t *counters, uint32_t *d_counts, int bin, uint32_t times) {
+  const int shift = 16 * (bin % 2);
+  const uint32_t before = atomicAdd(counters + bin / 2, times << shift) >> shift & 0xffff;
+  if (before < HALF_FULL && before + times >= HALF_FULL) {
+    atomicSub(counters + bin / 2, HALF_FULL << shift);
+    atomicAdd(d_counts + bin, HALF_FULL);
+  }
+}
+
+/* Bins that fit only with counters of 16 bits: 65536 of them in 128 KB. A block adds at most 16384
+   between two barriers, so a counter that was below 32768 before cannot overflow before the half is
+   taken away. Atomics that return what was before serve equal bins one by one, therefore a thread
+   adds a run of equal bins at once: skewed and sorted values make few additions.
+   Grid: a block a multiprocessor, each of them with all the bins. */
+__global__ void __launch_bounds__(THREADS)
+    half_width(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
+  extern __shared__ uint32_t counters[]; /* bins / 2, rounded up */
+  clear(counters, (bins + 1) / 2);
+  __syncthreads();
+  for_all_values<LOADS_OF_HALVES>(d_values, count, [=](const Values<LOADS_OF_HALVES> &values) {
+    constexpr int COUNT = 4 * LOADS_OF_HALVES;
+    int bin = bin_of(values.x[0], bins);
+    uint32_t times = 1;
+#pragma unroll
+    for (int n = 1; n <= COUNT; n++) {
+      const int following = n < COUNT ? bin_of(values.x[n], bins) : bins;
+      const bool ends = n == COUNT || following != bin;
+      if (ends && bin < bins) add_to_half(counters, d_counts, bin, times);
+      times = ends ? 1 : times + 1;
+      bin = following;
+    }
+    __syncthreads();
+  });
+  for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
+    const uint32_t sum = counters[bin / 2] >> 16 * (bin % 2) & 0xffff;
+    if (sum > 0) atomicAdd(d_counts + bin, sum);
+  }
+}
+
+bool needs_halves(int bins) {
+  return bytes_of(bins, 1) > half_room();
+}
+
+cudaError_t launch_wide_loads(const LabCall *call) {
+  const cudaError_t status = clear_counts(call);
+  if (status != cudaSuccess) return status;
+  const float *d_values = (const float *)call->d_in[0];
+  const int64_t count = call->size.dim[0];
+  uint32_t *d_counts = (uint32_t *)call->d_out;
+  const int bins = (int)call->size.dim[1], copies = copies_of(bins);
+  if (needs_halves(bins)) {
+    const int shared = (bins + 1) / 2 * 4;
+    return lab_launch(call, half_width, resident_blocks(count, 4 * LOADS_OF_HALVES * THREADS, 1),
+                      dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins);
+  }
+  const int shared = bytes_of(bins, copies);
+  return lab_launch(call, wide_loads, resident_blocks(count, 4 * LOADS * THREADS, together(shared)),
+                    dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins, copies);
+}
+
+const char *refuse_wide_loads(int, LabSize size) {
+  return (size.dim[1] + 1) / 2 * 4 > shared_room().block
+             ? "half-width bins do not fit into shared memory"
+             : nullptr;
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+/* With no d_work: sets *bytes to how much is needed. */
+cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
+  return cub::DeviceHistogram::HistogramEven(d_work, *bytes, (const float *)call->d_in[0],
+                                             (uint32_t *)call->d_out, (int)call->size.dim[1] + 1,
+                                             0.0f, 1.0f, call->size.dim[0], call->stream);
+}
+
+size_t work_of_cub(int, LabSize size) {
+  LabCall call = {};
+  call.size = size;
+  size_t bytes = 0;
+  return run_cub(&call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
+}
+
+cudaError_t launch_cub(const LabCall *call) {
+  size_t bytes = SIZE_MAX; /* d_work is what CUB has asked for; to ask again would be timed, too */
+  return run_cub(call, call->d_work, &bytes);
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+/* The passes of one atomic: in the fullest bank, how many different words are wanted (`merging`),
+   or how many lanes want one. words[lane] < 0: the lane wants none. */
+int passes_of(const int (&words)[32], bool merging) {
+  int passes[32] = {}, fullest = 0;
+  for (int lane = 0; lane < 32; lane++) {
+    bool waits = words[lane] >= 0;
+    for (int other = 0; merging && other < lane; other++)
+      waits = waits && words[other] != words[lane];
+    if (waits) fullest = std::max(fullest, ++passes[words[lane] % 32]);
+  }
+  return fullest;
+}
+
+/* Passes for 32 values: the mean over warps drawn from the kind of input that the problem is. A
+   lane takes `run` values one after the other and adds equal ones at once. */
+double mean_passes(int problem, LabSize size, int copies, int run, bool halves) {
+  constexpr int WARPS = 1000;
+  const int64_t count = size.dim[0];
+  const int bins = (int)size.dim[1];
+  double passes = 0.0;
+  for (int warp = 0; warp < WARPS; warp++) {
+    const int64_t base = count / WARPS * warp;
+    const auto bin_at = [&](int lane, int n) {
+      const int64_t i = (base + lane * run + n) % count;
+      const uint32_t random = random_words(1, (uint64_t)problem, (uint64_t)i).word[0];
+      return bin_of(value_of((Kind)problem, i, count, random), bins);
+    };
+    for (int n = 0; n < run; n++) {
+      int words[32];
+      for (int lane = 0; lane < 32; lane++) {
+        const int bin = bin_at(lane, n);
+        words[lane] = halves ? bin / 2 : bin * copies + lane % copies;
+        if (n + 1 < run && bin_at(lane, n + 1) == bin) words[lane] = -1; /* the run goes on */
+      }
+      passes += passes_of(words, !halves);
+    }
+  }
+  return passes / (WARPS * run);
+}
+
+double passes_of_shared_bins(int problem, LabSize size, int64_t) {
+  return mean_passes(problem, size, 1, 1, false);
+}
+
+double passes_of_lane_copies(int problem, LabSize size, int64_t) {
+  return mean_passes(problem, size, copies_of((int)size.dim[1]), 1, false);
+}
+
+double passes_of_wide_loads(int problem, LabSize size, int64_t point) {
+  return needs_halves((int)size.dim[1]) ? mean_passes(problem, size, 1, 4 * LOADS_OF_HALVES, true)
+                                        : passes_of_lane_copies(problem, size, point);
+}
+
+/* ---- the tables ------------------------------------------------------------------------------ */
+
+template <Kind kind> constexpr LabProblem problem_of(const char *name) {
+  return {.name = name,
+          .in = {LAB_FLOAT32},
+          .out = LAB_UINT32,
+          .bytes = bytes_moved,
+          .operations = values_counted,
+          .reference = reference,
+          .fill = fill<kind>};
+}
+
+const LabProblem problems[] = {problem_of<UNIFORM>("uniform"), problem_of<SKEWED>("skewed"),
+                               problem_of<SORTED>("sorted")};
+
+const LabRung rungs[] = {
+    {.name = "global-atomics",
+     .lesson = "All threads count in the same few lines of the L2 cache",
+     .kind = LAB_RUNG,
+     .launch = launch_global_atomics},
+    {.name = "shared-bins",
+     .lesson = "A block counts in shared memory, and adds to the result once",
+     .kind = LAB_RUNG,
+     .launch = launch_shared_bins,
+     .refuse = refuse_shared,
+     .predicted = passes_of_shared_bins},
+    {.name = "lane-copies",
+     .lesson = "Lanes have copies of the bins in banks of their own, and no warp waits for itself",
+     .kind = LAB_RUNG,
+     .launch = launch_lane_copies,
+     .refuse = refuse_shared,
+     .predicted = passes_of_lane_copies},
+    {.name = "sorted-ranges",
+     .lesson =
+         "Tiles are sorted by coarse bin, then threads count a coarse bin without atomics: it "
+         "pays where bins are many",
+     .kind = LAB_RUNG,
+     .launch = launch_sorted_ranges,
+     .refuse = refuse_sorted_ranges,
+     .work = work_of_sorted_ranges},
+    {.name = "wide-loads",
+     .lesson =
+         "16-byte loads, several in flight, keep memory busy while lanes count; many bins fit "
+         "with counters of 16 bits",
+     .kind = LAB_RUNG,
+     .launch = launch_wide_loads,
+     .refuse = refuse_wide_loads,
+     .predicted = passes_of_wide_loads},
+    {.name = "cub",
+     .lesson = "cub::DeviceHistogram::HistogramEven",
+     .kind = LAB_LIBRARY,
+     .launch = launch_cub,
+     .work = work_of_cub},
+};
+
+const LabSize sizes[] = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}};
+
+} // namespace
+
+const LabTopic lab_histogram = {
+    .name = "histogram",
+    .title = "How many values fall into each bin",
+    .dims = "values x bins",
+    .unit = LAB_GB_PER_S,
+    .problems = problems,
+    .problem_count = sizeof problems / sizeof *problems,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{1 << 28, 256, 1}},
+    .sizes = sizes,
+    .size_count = sizeof sizes / sizeof *sizes,
+    .tested = {{1000000, MOST_BINS, 1}},
+    .refuse = refuse_all,
+    .count = count_of,
+    .predicted_name = "atomic wavefronts / 32 values",
+    .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+    .metric_name = "wavefronts of atomics in shared memory",
+};

@@ -1,0 +1,45 @@
+/* What every topic of the lab needs on the device's side of lab.h. */
+#ifndef LAB_CUH
+#define LAB_CUH
+
+#include "lab.h"
+
+/* A topic's tables name what they have and leave out the rest. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+/* Launches `kernel` on call->stream and notes it in call->record. The arguments are converted to
+   what the kernel takes. */
+template <class... Taken, class... Given>
+cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
+                       size_t shared, Given... given) {
+  LabRecord *r = call->record;
+  if (r && r->launches++ == 0) {
+    r->kernel = (const void *)kernel;
+    r->grid[0] = grid.x, r->grid[1] = grid.y, r->grid[2] = grid.z;
+    r->block[0] = block.x, r->block[1] = block.y, r->block[2] = block.z;
+    r->shared = shared;
+  }
+  if (shared > 48 * 1024) { /* more than that is had only by asking */
+    const cudaError_t status =
+        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared);
+    if (status != cudaSuccess) return status;
+  }
+  kernel<<<grid, block, shared, call->stream>>>(static_cast<Taken>(given)...);
+  return cudaGetLastError();
+}
+
+/* Blocks of `each` that cover `count`. */
+static inline unsigned lab_blocks(int64_t count, int64_t each) {
+  return (unsigned)((count + each - 1) / each);
+}
+
+/* Multiprocessors of the current device. */
+static inline int lab_multiprocessors() {
+  int device = 0, count = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+  return count;
+}
+
+#endif

@@ -1,0 +1,154 @@
+/* The kernel lab: ladders of kernels, one file a topic, each rung a small step from the last.
+
+   A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
+   for each rung. It never allocates, prints or times: the harness (src/lab_run.c) does that for
+   all topics alike. Device pointers start d_, host pointers h_. */
+#ifndef LAB_H
+#define LAB_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_EVENTS = 16 };
+
+/* The sizes of a problem, outermost first, each from 1; those a topic has not are 1. */
+typedef struct {
+  int64_t dim[LAB_DIMS];
+} LabSize;
+
+typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32 } LabType; /* 4 bytes an element */
+
+/* ---- a problem ----------------------------------------------------------------------------- */
+
+/* One problem of a topic: the sum of int32, or that of float32. Functions of (size) see a size that
+   the topic has not refused. */
+typedef struct {
+  const char *name;        /* "int32"; "" where the topic has one problem only */
+  LabType in[LAB_INPUTS];  /* LAB_NOTHING: there is none, nor any after it */
+  LabType out;             /* every problem has one output array */
+  double (*bytes)(LabSize size);      /* that must be read and written at least */
+  double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
+  /* Elements [first, first + count) of the output from the inputs, and by how much each may differ
+     from that: a bound with its reason written beside it, 0 for integers. Single-threaded: the
+     harness calls it from several threads for ranges of one output. Where a pass over all the
+     inputs is needed (a sum, a histogram) it is called once, for the whole output. */
+  void (*reference)(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+                    double *expected, double *allowed);
+  /* Input `array` of `count` elements for a test or a measurement, the same for the same seed; the
+     first elements must hold what is hard (huge, negative, equal values), so that short arrays have
+     it, too. NULL: lab_fill. */
+  void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
+} LabProblem;
+
+/* float32: sums of uniform numbers, mean 0, variance 1, to 2^-20 exact; every 61st is 100 times as
+   large. Integers: all 32 bits random. */
+void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
+
+/* ---- a rung -------------------------------------------------------------------------------- */
+
+/* What lab_launch (lab.cuh) notes: the first kernel of a call, and how many there were. */
+typedef struct {
+  const void *kernel;
+  unsigned grid[3], block[3];
+  size_t shared; /* dynamic, bytes a block */
+  int launches;
+} LabRecord;
+
+/* What a launcher is given. Arrays start on 256 bytes. */
+typedef struct {
+  int problem; /* index in topic->problems */
+  LabSize size;
+  int64_t point; /* of rung->points, else 0 */
+  const void *d_in[LAB_INPUTS];
+  void *d_out; /* full of NaN or of -1 before the call: every element must be written */
+  void *d_work; /* rung->work bytes; full of rubbish */
+  cudaStream_t stream;
+  LabRecord *record;
+  /* For topics with on_host: d_in and d_out are NULL; the arrays are the host's, pinned unless the
+     rung is pageable, and d_work is all the device memory there is. Work on the other streams must
+     wait for `stream`'s start (an event) and `stream` for its end. */
+  const void *h_in[LAB_INPUTS];
+  void *h_out;
+  cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
+  cudaEvent_t events[LAB_EVENTS];    /* without timing */
+} LabCall;
+
+typedef enum {
+  LAB_RUNG,
+  LAB_LIBRARY, /* what people would call instead: checked and timed like a rung, no rung itself */
+  LAB_PART,    /* a piece of the work alone, timed for comparison; its output is not checked */
+  LAB_MISTAKE, /* wrong on purpose: run, shown to be wrong by the check, never timed */
+} LabKind;
+
+typedef struct {
+  const char *name;   /* what --rung takes: "shared-tile" */
+  const char *lesson; /* one sentence on what this step teaches, without its full stop */
+  LabKind kind;
+  /* Queues the work on call->stream and returns at once. */
+  cudaError_t (*launch)(const LabCall *call);
+  /* Why this rung cannot serve a size (one clause), or NULL. NULL function: serves all. */
+  const char *(*refuse)(int problem, LabSize size);
+  size_t (*work)(int problem, LabSize size); /* bytes of d_work, NULL: 0 */
+  /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */
+  const int64_t *points;
+  int point_count;
+  /* What the lesson's column must show by the topic's model, NULL: nothing. */
+  double (*predicted)(int problem, LabSize size, int64_t point);
+  /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
+  void (*allowed)(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
+                  int64_t count, const double *expected, double *allowed);
+  bool pageable; /* on_host: host arrays are ordinary memory */
+} LabRung;
+
+/* ---- a topic ------------------------------------------------------------------------------- */
+
+typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
+
+typedef struct {
+  const char *name;  /* "softmax" */
+  const char *title; /* one sentence on the topic, without its full stop */
+  const char *dims;  /* how --size is read: "rows x width" */
+  LabUnit unit;      /* bytes against the copy ceiling, operations against the FMA ceiling */
+  const LabProblem *problems;
+  int problem_count;
+  const LabRung *rungs; /* in the order of the ladder */
+  int rung_count;
+  LabSize size;         /* of the ladder as it is shown */
+  const LabSize *sizes; /* more, where the last rung and the libraries are timed as well */
+  int size_count;
+  LabSize tested; /* random tests go from 1 to this in each dimension */
+  /* Why a size cannot be served by any rung (one clause), or NULL. NULL function: serves all. */
+  const char *(*refuse)(int problem, LabSize size);
+  int64_t (*count)(LabSize size, int array); /* elements of input `array`; -1: of the output */
+  bool on_host;                              /* copies between host and device are the topic */
+  bool warm;                                 /* the cache may hold the arrays while it is timed */
+  /* The column that the lesson is about. predicted: its name in front of rung->predicted, NULL:
+     none. measured: likewise of this function of all the rows' seconds (NAN where a row was not
+     timed), NULL: none. `row` counts rungs with their points, of one problem and size. */
+  const char *predicted_name, *measured_name;
+  double (*measured)(const double *seconds, int rows, int row);
+  /* What the points of a sweep are: "offset, bytes"; of sweeps that end at different points, in
+     their order: "offset, bytes; stride, words". */
+  const char *point_name;
+  bool shows_ulp;         /* a column with the largest error in units in the last place */
+  /* What `make profile` reads from the hardware: an Nsight Compute metric, and its meaning. */
+  const char *metric, *metric_name;
+} LabTopic;
+
+/* Every topic, in the order of the course; NULL at the end. */
+extern const LabTopic *const lab_topics[];
+
+extern const LabTopic lab_vector, lab_reduce, lab_softmax, lab_matmul, lab_transpose, lab_histogram,
+    lab_pairwise, lab_copy_patterns, lab_divergence, lab_math, lab_constant, lab_transfers;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,282 @@
+/* Mathematical functions: what an exponential costs, and how wrong it is, four ways.
+
+   A GPU computes exp, log, sin, square root and quotient in three places: FP64 units, ordinary
+   float instructions, and the special function units (MUFU: ex2, lg2, sin, rsq, rcp), which serve
+   16 lanes of an SM a cycle, 4 a scheduler, so that a warp keeps its scheduler's for 8 cycles.
+   An SM of an H100 has 128 lanes for float and 64 for double (a GPU for graphics: 2). Which one a
+   line of code gets is decided by a suffix: `x / (y + 1e-300)` is a division of doubles although
+   x and y are floats, because 1e-300 has no f. (The compiler repairs what cannot be noticed: it
+   makes (float)(1.0 * x / y) a float division again, but 1.0 * x under exp it must believe.)
+
+   Cycles of a scheduler for one application by a warp, counted in the machine code of sm_90 (nvcc
+   13.0): the busiest of instructions issued, FP64 (2 each) and special function units with
+   conversions from and to double (8 each). This is the column `predicted`:
+
+                 exp   log   sin  sqrt   x/y   error, ulp, CUDA C++ Programming Guide, chapter
+     double       32    85    50    24    32   on mathematical functions: 0.5 after rounding
+     float        10    28    30    12    14   2, 1, 2, 0, 0
+     intrinsic     8     8     8     8    12   2 + 1.173 |x|; 3; none; 1; 2, and for log in
+     fast-math     8     8     8     8     8   [0.5, 2] and sin an absolute error of 2^-21.41
+
+   Read it with the error beside it. __logf near 1 and __sinf near pi have not one right digit: an
+   absolute error of 3.6e-7 is nothing to 1 and everything to 1e-7. __expf loses a digit of the
+   result's eight at x = -10, two at -87. And expf hides behind the unit that __expf waits for as
+   well, 10 cycles to 8: reducing the argument exactly costs instructions that fit into the wait. So
+   by this count -use_fast_math buys a factor on this GPU where log, sin, square root or division
+   are the work, and next to nothing for exp.
+
+   Hence the choice in kernels/softmax.cu and kernels/epoch_rows.cuh: expf and logf.
+   - exp: at most 2 ulp for every z - m from 0 to -87, where __expf may be off by 104; for 2 cycles
+     of a scheduler in 10. Of a memory-bound softmax neither is seen: 32 values are 91 scheduler
+     cycles of memory time (softmax.cu). Of the trainer's step neither is seen: 64 rows of 10
+     classes are 20 warps' worth of exponentials on 132 SMs, and a shuffle costs more.
+   - log: the loss is log(sum) + m - z[label], and a row that the network is sure of has a sum of
+     1 + 1e-5 or less. The loss is then 1e-5, and __logf's 3.6e-7 would be 4% of it; at 1e-7, all.
+
+   The kernel is in math.cuh. Run: mlp-lab math. */
+#include "math.cuh"
+
+#include <float.h>
+#include <math.h>
+
+namespace {
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+enum Arithmetic { DOUBLE, FLOAT, INTRINSIC, FAST }; /* the rungs */
+
+double exact(int function, double x, double y) {
+  switch (function) {
+  case EXP:
+    return exp(x);
+  case LOG:
+    return log(x);
+  case SIN:
+    return sin(x);
+  case SQRT:
+    return sqrt(x);
+  default:
+    return x / y;
+  }
+}
+
+/* The spacing of floats at `value` or, where an error leads across a power of 2, above it. */
+double ulp_at(double value) {
+  int exponent = FLT_MIN_EXP;
+  if (fabs(value) >= (double)FLT_MIN) frexp(fabs(value) * (1 + 0x1p-16), &exponent);
+  return ldexp(1.0, exponent - FLT_MANT_DIG);
+}
+
+/* Errors that the programming guide states, all against the correctly rounded result, hence half
+   an ulp more. Double functions are right to 2 ulp of a double, 2^-28 ulp of a float, and so is
+   the reference. No result is subnormal (fill), so flushing such numbers does not matter. */
+double error_of(Arithmetic arithmetic, int function, double x, double expected) {
+  constexpr double STANDARD[FUNCTIONS] = {2.0, 1.0, 2.0, 0.0, 0.0};
+  constexpr double ABSOLUTE = 0x1.8158p-22; /* 2^-21.41 */
+  const double ulp = ulp_at(expected), rounding = (0.5 + 0x1p-26) * ulp;
+  if (arithmetic == DOUBLE) return rounding;
+  if (arithmetic == FLOAT) return rounding + STANDARD[function] * ulp;
+  switch (function) {
+  case EXP:
+    return rounding + (2.0 + floor(fabs(1.173 * x))) * ulp;
+  case LOG:
+    return rounding + (x >= 0.5 && x <= 2.0 ? ABSOLUTE : 3.0 * ulp);
+  case SIN:
+    return rounding + ABSOLUTE;
+  case SQRT:
+    return rounding + ulp;
+  default:
+    return rounding + 2.0 * ulp;
+  }
+}
+
+template <Arithmetic ARITHMETIC>
+void allowed_of(int function, LabSize, const void *const h_in[LAB_INPUTS], int64_t first,
+                int64_t count, const double *expected, double *allowed) {
+  const float *x = static_cast<const float *>(h_in[0]) + first;
+  for (int64_t i = 0; i < count; i++)
+    allowed[i] = error_of(ARITHMETIC, function, x[i], expected[i]);
+}
+
+template <int FUNCTION>
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  const float *x = static_cast<const float *>(h_in[0]) + first;
+  const float *y = FUNCTION == DIVISION ? static_cast<const float *>(h_in[1]) + first : x;
+  for (int64_t i = 0; i < count; i++) expected[i] = exact(FUNCTION, x[i], y[i]);
+  allowed_of<FLOAT>(FUNCTION, size, h_in, first, count, expected, allowed);
+}
+
+/* ---- the inputs ------------------------------------------------------------------------------
+   Where every rung is defined: no subnormal number goes in or comes out, sin has its argument in
+   [-pi, pi], divisors are within 2^126 (__fdividef). What is hard stands in front. */
+
+constexpr int HARD = 12;
+constexpr float hard[FUNCTIONS + 1][HARD] = {
+    {0.0f, -0.0f, 1.0f, -1.0f, 88.0f, -87.0f, 0.34657359f, -0.34657359f, 0.6931472f, 0x1p-126f,
+     -86.9f, 87.5f},
+    {1.0f, 1.0f + 0x1p-23f, 1.0f - 0x1p-24f, 0.5f, 2.0f, 0x1p-126f, FLT_MAX, 1.4142135f,
+     0.70710677f, 1.0001f, 0.9999f, 1e-30f},
+    {0.0f, -0.0f, 3.1415925f, -3.1415925f, 1.5707964f, -1.5707964f, 0x1p-126f, 0.78539818f, 3.0f,
+     -3.0f, 1e-5f, 2.3561945f},
+    {0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 0x1p-126f, FLT_MAX, 1.0f - 0x1p-24f, 1.0f + 0x1p-23f, 1e-30f,
+     4.0f - 0x1p-22f, 0x1p-101f},
+    {1.0f, 1.0f, FLT_MAX, 3.0f, -1.0f, 0.0f, 1e30f, 0x1p-20f, 0x1p-120f, 1.0f, -2.0f, FLT_MAX},
+    {3.0f, 0x1p125f, 2.0f, -7.0f, 2.0f - 0x1p-23f, 5.0f, 1e-7f, 0x1p-126f, 1.0f, 0.1f, 0x1p-126f,
+     FLT_MAX / 8},
+};
+
+/* Uniform in [0, 1): the finaliser of SplitMix64 (Steele, Lea and Flood 2014). */
+double uniform(uint64_t seed, uint64_t i) {
+  uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+template <int FUNCTION>
+void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
+  float *x = static_cast<float *>(h_values);
+  for (int64_t i = 0; i < count; i++) {
+    const double u = uniform(seed + (uint64_t)array, (uint64_t)i);
+    double value;
+    if (FUNCTION == EXP) value = 175 * u - 87;
+    if (FUNCTION == LOG) value = i % 2 ? 0.5 + 1.5 * u : exp2(80 * u - 40);
+    if (FUNCTION == SIN) value = (2 * u - 1) * 3.1415925;
+    if (FUNCTION == SQRT) value = exp2(80 * u - 40);
+    if (FUNCTION == DIVISION) value = exp2(40 * u - 20) * (i % 3 == array ? -1 : 1);
+    x[i] = i < HARD ? hard[FUNCTION + array][i] : (float)value;
+  }
+}
+
+/* ---- the rungs ------------------------------------------------------------------------------- */
+
+/* Float functions with one double literal each. */
+struct Accident {
+  static __device__ float exp(float x) {
+    return (float)::exp(1.0 * x);
+  }
+  static __device__ float log(float x) {
+    return (float)::log(1.0 * x);
+  }
+  static __device__ float sin(float x) {
+    return (float)::sin(1.0 * x);
+  }
+  static __device__ float sqrt(float x) {
+    return (float)::sqrt(1.0 * x);
+  }
+  static __device__ float divide(float x, float y) {
+    return (float)(x / (y + 1e-300)); /* "so that it is never 0" */
+  }
+};
+
+/* The special function units with as little around them as is possible. */
+struct Intrinsic {
+  static __device__ float exp(float x) {
+    return __expf(x);
+  }
+  static __device__ float log(float x) {
+    return __logf(x);
+  }
+  static __device__ float sin(float x) {
+    return __sinf(x);
+  }
+  static __device__ float sqrt(float x) { /* __fsqrt_rn is the exact one, as is sqrtf */
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
+  }
+  static __device__ float divide(float x, float y) {
+    return __fdividef(x, y);
+  }
+};
+
+/* The table at the top of this file. */
+template <Arithmetic ARITHMETIC> double cycles(int function, LabSize, int64_t) {
+  constexpr double CYCLES[][FUNCTIONS] = {
+      {32, 85, 50, 24, 32}, {10, 28, 30, 12, 14}, {8, 8, 8, 8, 12}, {8, 8, 8, 8, 8}};
+  return CYCLES[ARITHMETIC][function];
+}
+
+const LabRung rungs[] = {
+    {.name = "double",
+     .lesson = "a literal without an f makes the whole function one of doubles",
+     .kind = LAB_RUNG,
+     .launch = launch_math<Accident>,
+     .predicted = cycles<DOUBLE>,
+     .allowed = allowed_of<DOUBLE>},
+    {.name = "float",
+     .lesson = "with it, the function is one for float, right to 2 ulp",
+     .kind = LAB_RUNG,
+     .launch = launch_math<Float>,
+     .predicted = cycles<FLOAT>},
+    {.name = "intrinsic",
+     .lesson = "the special function units are faster where a function is far from 0, and wrong "
+               "where it is near",
+     .kind = LAB_RUNG,
+     .launch = launch_math<Intrinsic>,
+     .predicted = cycles<INTRINSIC>,
+     .allowed = allowed_of<INTRINSIC>},
+    {.name = "fast-math",
+     .lesson =
+         "the source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
+         "lost, and nobody sees it in the source",
+     .kind = LAB_RUNG,
+     .launch = lab_math_fast,
+     .predicted = cycles<FAST>,
+     .allowed = allowed_of<FAST>},
+};
+
+/* ---- the tables ------------------------------------------------------------------------------ */
+
+double bytes(LabSize size) {
+  return 8.0 * (double)size.dim[0];
+}
+
+double bytes_of_division(LabSize size) {
+  return 12.0 * (double)size.dim[0];
+}
+
+/* Applications of the function, each counted as one operation. */
+double operations(LabSize size) {
+  return (double)REPEATS * (double)size.dim[0];
+}
+
+template <int FUNCTION> constexpr LabProblem problem(const char *name) {
+  return {.name = name,
+          .in = {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},
+          .out = LAB_FLOAT32,
+          .bytes = FUNCTION == DIVISION ? bytes_of_division : bytes,
+          .operations = operations,
+          .reference = reference<FUNCTION>,
+          .fill = fill<FUNCTION>};
+}
+
+const LabProblem problems[FUNCTIONS] = {problem<EXP>("exp"), problem<LOG>("log"),
+                                        problem<SIN>("sin"), problem<SQRT>("sqrt"),
+                                        problem<DIVISION>("division")};
+
+int64_t count(LabSize size, int) {
+  return size.dim[0];
+}
+
+} // namespace
+
+const LabTopic lab_math = {
+    .name = "math",
+    .title = "exp, log, sin, square root and division: error and speed side by side",
+    .dims = "elements",
+    .unit = LAB_GFLOP_PER_S,
+    .problems = problems,
+    .problem_count = FUNCTIONS,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{1 << 22, 1, 1}},
+    .tested = {{5000, 1, 1}},
+    .count = count,
+    .warm = true,
+    .predicted_name = "cycles a warp",
+    .shows_ulp = true,
+    .metric = "smsp__inst_executed.sum",
+    .metric_name = "warp instructions",
+};

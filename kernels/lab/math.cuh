@@ -1,0 +1,81 @@
+/* The kernel of the topic math (math.cu), in a header because it is compiled twice: by math.cu as
+   it stands, and by math_fast.cu with -use_fast_math. Everything here is local to the file that
+   includes it, so that the two compilations never meet. */
+#ifndef LAB_MATH_CUH
+#define LAB_MATH_CUH
+
+#include "lab.cuh"
+
+/* The rung that math_fast.cu adds to the ladder. */
+cudaError_t lab_math_fast(const LabCall *call);
+
+namespace {
+
+enum { EXP, LOG, SIN, SQRT, DIVISION, FUNCTIONS }; /* the topic's problems */
+
+/* Applications an element: arithmetic must outlast the 8 to 12 bytes that an element moves. */
+constexpr int REPEATS = 256;
+
+constexpr int MATH_THREADS = 256;
+
+/* The functions as CUDA C++ has them for float: IEEE division and square root, a few ulp else; or
+   what -use_fast_math makes of the very same lines. */
+struct Float {
+  static __device__ float exp(float x) {
+    return expf(x);
+  }
+  static __device__ float log(float x) {
+    return logf(x);
+  }
+  static __device__ float sin(float x) {
+    return sinf(x);
+  }
+  static __device__ float sqrt(float x) {
+    return sqrtf(x);
+  }
+  static __device__ float divide(float x, float y) {
+    return x / y;
+  }
+};
+
+template <class Source, int FUNCTION> __device__ float apply(float x, float y) {
+  if constexpr (FUNCTION == EXP) return Source::exp(x);
+  if constexpr (FUNCTION == LOG) return Source::log(x);
+  if constexpr (FUNCTION == SIN) return Source::sin(x);
+  if constexpr (FUNCTION == SQRT) return Source::sqrt(x);
+  if constexpr (FUNCTION == DIVISION) return Source::divide(x, y);
+}
+
+/* out = f(x), or x / y. Grid: an element a thread. The function is applied REPEATS times to the
+   same arguments: `zero` is 0, which only the caller knows, so for the compiler the arguments of
+   each application depend on the result before it, and none can be left out or moved. The price
+   is one logical instruction an application; 64 warps an SM hide that they wait for each other. */
+template <class Source, int FUNCTION>
+__global__ void __launch_bounds__(MATH_THREADS)
+    math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {
+  const int64_t i = (int64_t)blockIdx.x * MATH_THREADS + threadIdx.x;
+  if (i >= count) return;
+  float x = d_x[i], y = FUNCTION == DIVISION ? d_y[i] : 0.0f;
+  float result = apply<Source, FUNCTION>(x, y);
+#pragma unroll 4
+  for (int r = 1; r < REPEATS; r++) {
+    const unsigned nothing = __float_as_uint(result) & zero;
+    x = __uint_as_float(__float_as_uint(x) ^ nothing);
+    y = __uint_as_float(__float_as_uint(y) ^ nothing);
+    result = apply<Source, FUNCTION>(x, y);
+  }
+  d_out[i] = result;
+}
+
+template <class Source> cudaError_t launch_math(const LabCall *call) {
+  constexpr void (*kernels[FUNCTIONS])(const float *, const float *, float *, int64_t, unsigned) = {
+      math_kernel<Source, EXP>, math_kernel<Source, LOG>, math_kernel<Source, SIN>,
+      math_kernel<Source, SQRT>, math_kernel<Source, DIVISION>};
+  const int64_t count = call->size.dim[0];
+  return lab_launch(call, kernels[call->problem], lab_blocks(count, MATH_THREADS), MATH_THREADS, 0,
+                    call->d_in[0], call->d_in[1], call->d_out, count, 0u);
+}
+
+} // namespace
+
+#endif

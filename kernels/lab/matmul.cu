@@ -1,0 +1,409 @@
+/* Matrix multiplication: C (m, n) = A (m, k) B (k, n), row-major float32, any m, n, k.
+
+       mlp-lab matmul
+
+   2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB, 683 a
+   byte. Memory could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100:
+   132 multiprocessors, 128 multiply-adds a cycle each, 1.98 GHz: 67 TFLOP/s). So the floor is
+   arithmetic, and the ladder is about feeding it: every multiply-add takes three operands, and
+   each rung takes more of them from nearer by.
+
+   Who feeds it from rung 3 on is shared memory: 32 banks of 4 bytes, one wavefront of up to 128
+   bytes a cycle, while four schedulers start up to four multiply-adds of a warp a cycle. A rung
+   that needs more than 1/4 wavefront for each of those is limited by shared memory whatever else
+   it does. The column shows that number as the access pattern gives it. Rules: a 4-byte load takes
+   a wavefront for each different word in the busiest bank; a 16-byte load is served by quarters
+   of a warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
+
+   All arithmetic is fused multiply-add in float32, no tensor cores; cuBLAS likewise. */
+#include "matmul.cuh"
+
+#include <cublas_v2.h>
+#include <math.h>
+
+namespace {
+
+/* ---- the problem ----------------------------------------------------------------------------- */
+
+int64_t count(LabSize size, int array) {
+  const int64_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
+  return array == 0 ? m * k : array == 1 ? k * n : m * n;
+}
+
+double bytes(LabSize size) {
+  return 4.0 * (double)(count(size, 0) + count(size, 1) + count(size, -1));
+}
+
+double operations(LabSize size) {
+  return 2.0 * (double)size.dim[0] * (double)size.dim[1] * (double)size.dim[2];
+}
+
+const char *refuse(int, LabSize size) {
+  for (int d = 0; d < LAB_DIMS; d++)
+    if (size.dim[d] > 1 << 30) return "a side is longer than 2^30";
+  for (int array = -1; array < 2; array++)
+    if (count(size, array) >= (int64_t)1 << 32) return "a matrix has 2^32 elements or more";
+  return nullptr;
+}
+
+/* A sum of K products, rounded after each addition (or after each product as well), in any order
+   and grouping, is off by at most K u sum |a b|, u = 2^-24 (Jeannerod and Rump, Improved error
+   bounds for inner products in floating-point arithmetic, 2013). A library may flush each of the
+   K numbers below 2^-126 to zero. */
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t total,
+               double *expected, double *allowed) {
+  const float *a = (const float *)h_in[0], *b = (const float *)h_in[1];
+  const int64_t n = size.dim[1], depth = size.dim[2];
+  for (int64_t done = 0; done < total;) { /* a piece of a row of C at a time */
+    const int64_t row = (first + done) / n, column = (first + done) % n;
+    const int64_t width = n - column < total - done ? n - column : total - done;
+    double *sum = expected + done, *bound = allowed + done;
+    for (int64_t j = 0; j < width; j++) sum[j] = bound[j] = 0.0;
+    for (int64_t k = 0; k < depth; k++) {
+      const double left = a[row * depth + k];
+      for (int64_t j = 0; j < width; j++) {
+        const double product = left * b[k * n + column + j];
+        sum[j] += product;
+        bound[j] += fabs(product);
+      }
+    }
+    for (int64_t j = 0; j < width; j++)
+      bound[j] = (double)depth * (ldexp(bound[j], -24) + ldexp(1.0, -126));
+    done += width;
+  }
+}
+
+Matrices matrices_of(const LabCall *call) {
+  return {(const float *)call->d_in[0], (const float *)call->d_in[1], (float *)call->d_out,
+          (int)call->size.dim[0],       (int)call->size.dim[1],       (int)call->size.dim[2]};
+}
+
+/* ---- a thread an element --------------------------------------------------------------------- */
+
+/* C = A B, a thread an element. Block: 256 elements. Lane: a row of C (ACROSS: a column).
+   Every multiply-add has two loads from global memory. With lanes down the rows, a warp's load of
+   A touches 32 lines of the cache to use 4 bytes of each. */
+template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
+  const Corner corner = ACROSS ? tile_corner<8, 32>(p) : tile_corner<32, 8>(p);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int i = corner.row + (ACROSS ? warp : lane), j = corner.column + (ACROSS ? lane : warp);
+  if (i >= p.m || j >= p.n) return;
+  const float *a = p.a + (int64_t)i * p.k, *b = p.b + j;
+  float sum = 0.0f;
+  for (int k = 0; k < p.k; k++) sum = fmaf(a[k], b[(int64_t)k * p.n], sum);
+  p.c[(int64_t)i * p.n + j] = sum;
+}
+
+cudaError_t launch_element_down(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  return lab_launch(call, element_kernel<false>, tile_grid<32, 8>(p), 256, 0, p);
+}
+
+/* What changed: neighbouring lanes are neighbours in a row of C. Now they want the same element of
+   A (one word for the whole warp) and 32 neighbours of B (four sectors of 32 bytes). */
+cudaError_t launch_element_across(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  return lab_launch(call, element_kernel<true>, tile_grid<8, 32>(p), 256, 0, p);
+}
+
+/* ---- shared tiles ---------------------------------------------------------------------------- */
+
+/* Elements of x (rows x columns) from (row, column) on; zeros, which add nothing, beyond its end.
+   A thread copies every THREADS-th. */
+template <int THREADS, int HIGH, int WIDE>
+__device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int column, int rows,
+                          int columns) {
+#pragma unroll
+  for (int i = 0; i < HIGH * WIDE; i += THREADS) {
+    const int r = (threadIdx.x + i) / WIDE, c = (threadIdx.x + i) % WIDE;
+    to[r][c] = row + r < rows && column + c < columns ? x[(int64_t)(row + r) * columns + column + c]
+                                                      : 0.0f;
+  }
+}
+
+/* C = A B. Block: 32 x 32 of C, and 32 x 32 slabs of A and B. Warp: a row of the tile. Lane: an
+   element. What changed: what 32 threads need is fetched once, so global memory gives a 32nd. Each
+   multiply-add still takes a word of B from shared memory, a wavefront, and half a one for A,
+   whose word is the same in all lanes and which the compiler loads four k at a time. */
+constexpr int SQUARE = 32;
+
+__global__ void __launch_bounds__(SQUARE *SQUARE) shared_kernel(Matrices p) {
+  __shared__ float slab_a[SQUARE][SQUARE], slab_b[SQUARE][SQUARE];
+  const Corner corner = tile_corner<SQUARE, SQUARE>(p);
+  const int row = threadIdx.x / SQUARE, column = threadIdx.x % SQUARE;
+  float sum = 0.0f;
+  for (int k0 = 0; k0 < p.k; k0 += SQUARE) {
+    copy_slab<SQUARE * SQUARE>(slab_a, p.a, corner.row, k0, p.m, p.k);
+    copy_slab<SQUARE * SQUARE>(slab_b, p.b, k0, corner.column, p.k, p.n);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < SQUARE; k++) sum = fmaf(slab_a[row][k], slab_b[k][column], sum);
+    __syncthreads();
+  }
+  const int i = corner.row + row, j = corner.column + column;
+  if (i < p.m && j < p.n) p.c[(int64_t)i * p.n + j] = sum;
+}
+
+cudaError_t launch_shared(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  return lab_launch(call, shared_kernel, tile_grid<SQUARE, SQUARE>(p), SQUARE * SQUARE, 0, p);
+}
+
+/* ---- register tiles -------------------------------------------------------------------------- */
+
+/* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
+   1-D: 8 rows of a column. 2-D: 8 x 8.
+
+   What changed: a word from shared memory serves as many multiply-adds as the thread's tile is high
+   or wide. A step in k takes TM + TN words for TM TN of them: 9 for 8, then 16 for 64. Nothing here
+   asks for 16-byte loads of shared memory, but the compiler sees neighbours and makes them. */
+template <int BM, int BN, int BK, int TM, int TN>
+__global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
+  constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
+  __shared__ float slab_a[BM][BK], slab_b[BK][BN];
+  const Corner corner = tile_corner<BM, BN>(p);
+  const int row = threadIdx.x / ACROSS * TM, column = threadIdx.x % ACROSS * TN;
+  float acc[TM][TN] = {}, a[TM], b[TN];
+  for (int k0 = 0; k0 < p.k; k0 += BK) {
+    copy_slab<THREADS>(slab_a, p.a, corner.row, k0, p.m, p.k);
+    copy_slab<THREADS>(slab_b, p.b, k0, corner.column, p.k, p.n);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < BK; k++) {
+#pragma unroll
+      for (int i = 0; i < TM; i++) a[i] = slab_a[row + i][k];
+#pragma unroll
+      for (int j = 0; j < TN; j++) b[j] = slab_b[k][column + j];
+      add_outer_product(acc, a, b);
+    }
+    __syncthreads();
+  }
+  store_tile(p, acc, corner.row + row, corner.column + column, 4, 4);
+}
+
+cudaError_t launch_register_1d(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  return lab_launch(call, register_kernel<64, 64, 8, 8, 1>, tile_grid<64, 64>(p), 512, 0, p);
+}
+
+cudaError_t launch_register_2d(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  return lab_launch(call, register_kernel<128, 128, 8, 8, 8>, tile_grid<128, 128>(p), 256, 0, p);
+}
+
+/* ---- 16-byte loads --------------------------------------------------------------------------- */
+
+constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
+
+/* Four neighbours in a line of `columns`, from `column` on, or zeros where it has ended. QUADS:
+   lines are a multiple of four long, so all four exist or none does, on 16 bytes. */
+template <bool QUADS> __device__ float4 load_quad(const float *line, int column, int columns) {
+  if (QUADS) return column < columns ? *reinterpret_cast<const float4 *>(line + column) : float4{};
+  return {column < columns ? line[column] : 0.0f, column + 1 < columns ? line[column + 1] : 0.0f,
+          column + 2 < columns ? line[column + 2] : 0.0f,
+          column + 3 < columns ? line[column + 3] : 0.0f};
+}
+
+/* C = A B. Block: 128 x 128 of C, slabs of 8. Thread: 8 x 8 in four 4 x 4, at Place::row() and
+   Place::column() and ROW_GAP and COLUMN_GAP from there.
+
+   What changed: global memory is read by 16 bytes, a quad of each slab a thread, where it took four
+   loads, stores and addresses each. A is transposed on its way, so that a thread's 8 rows at one k
+   lie side by side: a fragment is two 16-byte loads, and no longer are four steps' worth of A held
+   in registers. What an instruction does not fetch, one more can multiply. The next slab is asked
+   for before the barrier that waits for the slowest warp.
+
+   The next two rungs are this kernel with another Place. */
+template <class Place, bool QUADS>
+__global__ void __launch_bounds__(THREADS, 2) wide_kernel(Matrices p) {
+  __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
+  const Corner corner = tile_corner<BM, BN>(p);
+  const int a_row = threadIdx.x / (BK / 4), a_k = threadIdx.x % (BK / 4) * 4;
+  const int b_k = threadIdx.x / (BN / 4), b_column = threadIdx.x % (BN / 4) * 4;
+  const int row = Place::row(), column = Place::column();
+  float acc[TM][TN] = {}, a[TM], b[TN];
+  for (int k0 = 0; k0 < p.k; k0 += BK) {
+    float4 x = {}, y = {};
+    if (corner.row + a_row < p.m)
+      x = load_quad<QUADS>(p.a + (int64_t)(corner.row + a_row) * p.k, k0 + a_k, p.k);
+    if (k0 + b_k < p.k)
+      y = load_quad<QUADS>(p.b + (int64_t)(k0 + b_k) * p.n, corner.column + b_column, p.n);
+    __syncthreads();
+    slab_a[a_k][a_row] = x.x, slab_a[a_k + 1][a_row] = x.y;
+    slab_a[a_k + 2][a_row] = x.z, slab_a[a_k + 3][a_row] = x.w;
+    *reinterpret_cast<float4 *>(&slab_b[b_k][b_column]) = y;
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < BK; k++) {
+      load_fragment(a, &slab_a[k][row], Place::ROW_GAP);
+      load_fragment(b, &slab_b[k][column], Place::COLUMN_GAP);
+      add_outer_product(acc, a, b);
+    }
+  }
+  store_tile(p, acc, corner.row + row, corner.column + column, Place::ROW_GAP, Place::COLUMN_GAP);
+}
+
+template <class Place> cudaError_t launch_wide(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  const bool quads = p.k % 4 == 0 && p.n % 4 == 0; /* every row starts on 16 bytes */
+  return lab_launch(call, quads ? wide_kernel<Place, true> : wide_kernel<Place, false>,
+                    tile_grid<BM, BN>(p), THREADS, 0, p);
+}
+
+/* 8 x 8 neighbours a thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
+   two each meet in a bank; and the two lanes that store a row of A meet in one, too. */
+struct Neighbours {
+  static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
+  static __device__ int row() {
+    return threadIdx.x / 16 * 8;
+  }
+  static __device__ int column() {
+    return threadIdx.x % 16 * 8;
+  }
+};
+
+/* What changed: a thread's 8 columns (and rows) are four and four, 64 apart, so that neighbouring
+   lanes read neighbouring 16 bytes: no two of a quarter in a bank. Four floats more a row of A's
+   slab put the two halves of a warp's stores into different banks. */
+struct Apart {
+  static constexpr int PITCH = BM + 4, ROW_GAP = BM / 2, COLUMN_GAP = BN / 2;
+  static __device__ int row() {
+    return threadIdx.x / 16 * 4;
+  }
+  static __device__ int column() {
+    return threadIdx.x % 16 * 4;
+  }
+};
+
+/* What changed: a warp's 32 fragments form 64 x 32 of C, not 16 x 128, so that it reads 96
+   different words a step, not 144; and its lanes are numbered so that quarters can be served
+   together: n and n ^ 1 share columns, n and n ^ 2 rows. Every load is down to 2 wavefronts. */
+struct Warps {
+  static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
+  static __device__ int row() {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    return warp / 4 * 64 + (lane / 8 * 2 + lane % 2) * 4;
+  }
+  static __device__ int column() {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    return warp % 4 * 32 + lane / 2 % 4 * 4;
+  }
+};
+
+/* ---- asynchronous copies: matmul.cuh --------------------------------------------------------- */
+
+/* 128 x 128 a block of four warps, 64 x 64 a warp, two blocks a multiprocessor: while one waits at
+   its barrier or writes its tile, the other multiplies. An H100 runs 264 blocks at once; the 1024
+   tiles at 4096 are 3.88 turns of that, which take the time of 4: 97% is the most to be had. */
+using Pipelined = Tiling<128, 128, 8, 8, 16, 8, 4, 2>;
+
+cudaError_t launch_async(const LabCall *call) {
+  return launch_pipelined<Pipelined>(call, matrices_of(call));
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+/* cuBLAS counts by columns: it is asked for C' = B' A'. */
+cudaError_t launch_cublas(const LabCall *call) {
+  static cublasHandle_t handle = nullptr; /* lives as long as the program */
+  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
+    return cudaErrorInitializationError;
+  const Matrices p = matrices_of(call);
+  const float one = 1.0f, zero = 0.0f;
+  const bool done = cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH) == CUBLAS_STATUS_SUCCESS &&
+                    cublasSetStream(handle, call->stream) == CUBLAS_STATUS_SUCCESS &&
+                    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, p.n, p.m, p.k, &one, p.b, p.n,
+                                p.a, p.k, &zero, p.c, p.n) == CUBLAS_STATUS_SUCCESS;
+  return done ? cudaGetLastError() : cudaErrorUnknown;
+}
+
+/* ---- the ladder ------------------------------------------------------------------------------ */
+
+/* .predicted: wavefronts of shared memory's loads over multiply-adds, of a warp, in one step in k
+   or in a slab of 8. */
+const LabRung rungs[] = {
+    {.name = "element-down",
+     .lesson = "a thread an element of C, neighbouring threads in a column: each load of A touches "
+               "32 lines of the cache",
+     .kind = LAB_RUNG,
+     .launch = launch_element_down},
+    {.name = "element-across",
+     .lesson = "neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
+     .kind = LAB_RUNG,
+     .launch = launch_element_across},
+    {.name = "shared-tiles",
+     .lesson = "a block fetches each word once for 32 threads, into shared memory",
+     .kind = LAB_RUNG,
+     .launch = launch_shared,
+     .predicted = [](int, LabSize, int64_t) { return 1.0 + 2.0 / 4; }},
+    {.name = "register-1d",
+     .lesson = "8 rows a thread: a word of B from shared memory serves 8 multiply-adds",
+     .kind = LAB_RUNG,
+     .launch = launch_register_1d,
+     .predicted = [](int, LabSize, int64_t) { return (16 * 2.0 + 8 * 1) / 64; }},
+    {.name = "register-2d",
+     .lesson = "8 x 8 a thread: 16 words serve 64 multiply-adds",
+     .kind = LAB_RUNG,
+     .launch = launch_register_2d,
+     .predicted = [](int, LabSize, int64_t) { return (16 * 2.0 + 16 * 8) / 512; }},
+    {.name = "wide-loads",
+     .lesson =
+         "16 bytes an instruction, A transposed on its way: fewer instructions to fetch leave "
+         "more to multiply",
+     .kind = LAB_RUNG,
+     .launch = launch_wide<Neighbours>,
+     .predicted = [](int, LabSize, int64_t) { return (2 * 2.0 + 2 * 8) / 64; }},
+    {.name = "no-conflicts",
+     .lesson = "a thread's tile in quarters, 64 apart: lanes that are served together no longer "
+               "meet in a bank",
+     .kind = LAB_RUNG,
+     .launch = launch_wide<Apart>,
+     .predicted = [](int, LabSize, int64_t) { return (2 * 2.0 + 2 * 4) / 64; }},
+    {.name = "warp-tiles",
+     .lesson = "a warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
+     .kind = LAB_RUNG,
+     .launch = launch_wide<Warps>,
+     .predicted = [](int, LabSize, int64_t) { return (2 * 2.0 + 2 * 2) / 64; }},
+    {.name = "async-copies",
+     .lesson = "copies and fragments run ahead of the arithmetic, and 8 x 16 a thread fit in the "
+               "registers that are freed",
+     .kind = LAB_RUNG,
+     .launch = launch_async,
+     .predicted = [](int, LabSize, int64_t) { return (2 * 2.0 + 4 * 2) / 128; }},
+    {.name = "cublas",
+     .lesson = "cublasSgemm, float32 arithmetic",
+     .kind = LAB_LIBRARY,
+     .launch = launch_cublas},
+};
+
+const LabProblem problems[] = {{.name = "",
+                                .in = {LAB_FLOAT32, LAB_FLOAT32, LAB_NOTHING},
+                                .out = LAB_FLOAT32,
+                                .bytes = bytes,
+                                .operations = operations,
+                                .reference = reference,
+                                .fill = nullptr}};
+
+const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 8192, 8192}}};
+
+} // namespace
+
+extern "C" const LabTopic lab_matmul = {
+    .name = "matmul",
+    .title = "Matrix product in float32: from a thread an element to the library's pace",
+    .dims = "M x N x K",
+    .unit = LAB_GFLOP_PER_S,
+    .problems = problems,
+    .problem_count = 1,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{4096, 4096, 4096}},
+    .sizes = sizes,
+    .size_count = sizeof sizes / sizeof *sizes,
+    .tested = {{400, 400, 200}},
+    .refuse = refuse,
+    .count = count,
+    .predicted_name = "wavefronts of shared loads a multiply-add (1/4 can be served)",
+    .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    .metric_name = "wavefronts of shared loads",
+};

@@ -1,0 +1,247 @@
+/* What the rungs of matmul.cu share, and the last of them.
+
+   C (m, n) = A (m, k) B (k, n), all row-major. A block computes a tile of C, BM x BN, from slabs of
+   A (BM x BK) and of B (BK x BN) that it copies to shared memory one after the other. */
+#ifndef LAB_MATMUL_CUH
+#define LAB_MATMUL_CUH
+
+#include "lab.cuh"
+
+struct Matrices {
+  const float *a, *b; /* of fewer than 2^32 elements each */
+  float *c;
+  int m, n, k; /* up to 2^30: a tile that hangs over still has int indices */
+};
+
+/* Tiles are numbered along the rows of C in a grid of one dimension, as the other two end at 65535.
+   Blocks that run at the same time share a few slabs of A and go along B side by side, step by
+   step: nearly all they read is in the L2 cache, so no cleverer order is needed. */
+struct Corner {
+  int row, column; /* of C */
+};
+
+template <int BM, int BN> __device__ Corner tile_corner(const Matrices &p) {
+  const int tiles = (p.n + BN - 1) / BN;
+  return {(int)(blockIdx.x / tiles) * BM, (int)(blockIdx.x % tiles) * BN};
+}
+
+template <int BM, int BN> dim3 tile_grid(const Matrices &p) {
+  return dim3(lab_blocks(p.m, BM) * lab_blocks(p.n, BN));
+}
+
+/* COUNT floats of shared memory, a multiple of 4: quads, each `gap` floats after the one before. */
+template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
+#pragma unroll
+  for (int q = 0; q < COUNT; q += 4) {
+    const float4 v = *reinterpret_cast<const float4 *>(from + q / 4 * gap);
+    to[q] = v.x, to[q + 1] = v.y, to[q + 2] = v.z, to[q + 3] = v.w;
+  }
+}
+
+/* acc (TM, TN) += a (TM) b (TN), in an order that spares the registers.
+
+   A scheduler of a Hopper can start an FFMA a cycle, and an FFMA reads three registers. The
+   register file has two banks, even and odd numbers, that give one each a cycle (measured on Ampere
+   by Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). So the pace holds only where one
+   operand is taken again from the FFMA before (.reuse in SASS) and the other two lie in different
+   banks. The compiler chooses registers and marks reuse, but follows the order given: columns, down
+   and up in turns, even rows and odd rows apart, made it do best of those tried. */
+template <int TM, int TN>
+__device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
+                                  const float (&b)[TN]) {
+  constexpr int EVEN = (TM + 1) / 2;
+#pragma unroll
+  for (int j = 0; j < TN; j++)
+#pragma unroll
+    for (int step = 0; step < TM; step++) {
+      const int up = j % 2 ? TM - 1 - step : step;
+      const int i = up < EVEN ? 2 * up : 2 * (up - EVEN) + 1;
+      acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
+}
+
+/* Writes a thread's part of C, up to four neighbours in each direction and the next four a gap from
+   them. A float at a time, though 16 bytes would take fewer instructions: 16-byte stores want
+   accumulators in aligned fours of registers, so column j in bank j % 2, right where 16-byte loads
+   have put b[j]; the compiler then lets them wait for each other in the loop. */
+template <bool WHOLE = false, int TM, int TN>
+__device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
+                           int row_gap, int column_gap) {
+#pragma unroll
+  for (int i = 0; i < TM; i++)
+#pragma unroll
+    for (int j = 0; j < TN; j++) {
+      const int r = row + i / 4 * row_gap + i % 4, s = column + j / 4 * column_gap + j % 4;
+      if (WHOLE || (r < p.m && s < p.n)) p.c[(int64_t)r * p.n + s] = acc[i][j];
+    }
+}
+
+/* ---- asynchronous copies --------------------------------------------------------------------- */
+
+/* WIDTH floats (1 or 4) from global to shared memory, past the registers. Where they are not
+   `inside`, zeros are written and nothing is read. */
+template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool inside) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if constexpr (WIDTH == 4)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
+                 "r"(inside ? 4 : 0)
+                 : "memory");
+}
+
+/* Makes a group of this thread's copies since the last one. */
+__device__ inline void close_group() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Waits until at most GROUPS of this thread's groups are under way. */
+template <int GROUPS> __device__ void await_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
+}
+
+/* ---- the pipelined product ------------------------------------------------------------------- */
+
+/* All that can be tuned. A warp's lanes are LANES_DOWN x LANES_ACROSS, each with TM x TN of C in
+   quads: four rows, four more 4 LANES_DOWN further down, and so on; likewise across. STAGES slabs
+   are in shared memory at once, BLOCKS blocks on a multiprocessor. */
+template <int BM_, int BN_, int BK_, int TM_, int TN_, int LANES_DOWN_, int STAGES_, int BLOCKS_>
+struct Tiling {
+  static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_;
+  static constexpr int LANES_DOWN = LANES_DOWN_, LANES_ACROSS = 32 / LANES_DOWN;
+  static constexpr int STAGES = STAGES_, BLOCKS = BLOCKS_;
+  static constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
+  static constexpr int WARPS_ACROSS = BN / WN, THREADS = 32 * (BM / WM) * WARPS_ACROSS;
+  /* A slab of A is transposed on its way. A warp copies OCTET neighbours in k of four rows, whole
+     sectors of 32 bytes; a pitch of 4 more than BM sends its 32 floats to 32 banks. */
+  static constexpr int PITCH = BM + 4, OCTET = 8, ROWS_AT_ONCE = THREADS / OCTET;
+  static constexpr int A_FLOATS = BK * PITCH, SLAB_FLOATS = A_FLOATS + BK * BN;
+  static constexpr size_t SHARED = STAGES * SLAB_FLOATS * sizeof(float);
+  static_assert(BM % WM == 0 && BN % WN == 0 && TM % 4 == 0 && TN % 4 == 0, "whole warps");
+  static_assert(BM % ROWS_AT_ONCE == 0 && BK % OCTET == 0 && BK * BN % (4 * THREADS) == 0,
+                "each thread copies as much");
+  static_assert(STAGES >= 2 && BK % 2 == 0, "two fragments in turns");
+};
+
+/* The slabs that a block copies one after the other, as one of its threads sees them. WHOLE: all
+   tiles and slabs end within the matrices, and no copy has to ask. */
+template <class T, int WIDTH, bool WHOLE> struct SlabCopy {
+  static constexpr int PER_LINE = T::BN / WIDTH; /* copies that make a line of B's slab */
+  static constexpr int ROWS = T::BM / T::ROWS_AT_ONCE, LINES = T::BK * PER_LINE / T::THREADS;
+  const Matrices &p;
+  const Corner corner;
+  const int eighth, row;                /* of A's slab: the first that this thread copies */
+  const float *slab_a, *slab_b;         /* the next slabs: the same in all threads */
+  uint32_t from_a[ROWS], from_b[LINES]; /* what this thread copies of them; constant */
+  int k;                                /* where the next slabs start */
+
+  static __device__ int line(int i) {
+    return (threadIdx.x + i * T::THREADS) / PER_LINE;
+  }
+  static __device__ int column(int i) {
+    return (threadIdx.x + i * T::THREADS) % PER_LINE * WIDTH;
+  }
+  __device__ SlabCopy(const Matrices &matrices, Corner tile)
+      : p(matrices), corner(tile), eighth(threadIdx.x % T::OCTET), row(threadIdx.x / T::OCTET),
+        slab_a(p.a + (int64_t)tile.row * p.k), slab_b(p.b + tile.column), k(0) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) from_a[r] = (uint32_t)(row + r * T::ROWS_AT_ONCE) * p.k + eighth;
+#pragma unroll
+    for (int i = 0; i < LINES; i++) from_b[i] = (uint32_t)line(i) * p.n + column(i);
+  }
+  /* Queues the next slabs as one group, zeros where the matrices have ended: they add nothing. */
+  __device__ void next(float *to) {
+#pragma unroll
+    for (int e = 0; e < T::BK; e += T::OCTET)
+#pragma unroll
+      for (int r = 0; r < ROWS; r++)
+        copy_async<1>(to + (eighth + e) * T::PITCH + row + r * T::ROWS_AT_ONCE,
+                      slab_a + from_a[r] + e,
+                      k + (WHOLE ? 0 : eighth + e) < p.k &&
+                          (WHOLE || corner.row + row + r * T::ROWS_AT_ONCE < p.m));
+#pragma unroll
+    for (int i = 0; i < LINES; i++)
+      copy_async<WIDTH>(to + T::A_FLOATS + line(i) * T::BN + column(i), slab_b + from_b[i],
+                        k + (WHOLE ? 0 : line(i)) < p.k &&
+                            (WHOLE || corner.column + column(i) < p.n));
+    close_group();
+    slab_a += T::BK;
+    slab_b += (int64_t)p.n * T::BK;
+    k += T::BK;
+  }
+};
+
+/* C = A B.
+
+   Block: a tile BM x BN of C. Warp: WM x WN of it. Lane: TM x TN of that, in registers. Lanes are
+   numbered so that n and n ^ 1 share columns, n and n ^ 2 rows: shared memory then serves two
+   quarters of a warp at a time, and a 16-byte load takes 2 wavefronts. A step in k takes 6 such
+   loads, 12 cycles of shared memory, and 128 multiply-adds, 128 cycles of one of the four
+   schedulers that share it: shared memory is busy for 12 of every 32 cycles.
+
+   What changed: copies are asynchronous. They go into the last of STAGES slabs while the block
+   multiplies the first, need no registers, and one barrier a slab is left, at which the new slab
+   has long arrived. Fragments, too, are loaded a step ahead, the first of a slab during the last
+   step of the slab before. The registers that are free now hold a tile of 8 x 16.
+
+   What limits it then is the instructions that a scheduler starts, one a cycle: 2242 in the loop
+   over a slab of 16, 2048 of them FFMA, of which 103 should wait a cycle for a register: 87% of the
+   peak while it lasts. (Counted in SASS of CUDA 13.0 by the rule above. Stores of 16 bytes make it
+   225, going through the rows straight on 294.) */
+template <class T, int WIDTH, bool WHOLE>
+__global__ void __launch_bounds__(T::THREADS, T::BLOCKS) pipelined_kernel(Matrices p) {
+  extern __shared__ float4 slabs[];
+  float *const shared = reinterpret_cast<float *>(slabs);
+  const Corner corner = tile_corner<T::BM, T::BN>(p);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int lane_row = lane % 2 + lane / (2 * T::LANES_ACROSS) * 2;
+  const int lane_column = lane / 2 % T::LANES_ACROSS;
+  const int row = warp / T::WARPS_ACROSS * T::WM + 4 * lane_row;
+  const int column = warp % T::WARPS_ACROSS * T::WN + 4 * lane_column;
+  constexpr int ROW_GAP = 4 * T::LANES_DOWN, COLUMN_GAP = 4 * T::LANES_ACROSS;
+
+  SlabCopy<T, WIDTH, WHOLE> copy(p, corner);
+#pragma unroll
+  for (int s = 0; s < T::STAGES - 1; s++) copy.next(shared + s * T::SLAB_FLOATS);
+  await_groups<T::STAGES - 2>();
+  __syncthreads();
+
+  float acc[T::TM][T::TN] = {}, a[2][T::TM], b[2][T::TN];
+  int slab = 0, free_slab = (T::STAGES - 1) * T::SLAB_FLOATS;
+  load_fragment(a[0], shared + row, ROW_GAP);
+  load_fragment(b[0], shared + T::A_FLOATS + column, COLUMN_GAP);
+#pragma unroll 1
+  for (int k0 = 0; k0 < p.k; k0 += T::BK) {
+#pragma unroll
+    for (int k = 0; k < T::BK; k++) {
+      const int now = k % 2, then = 1 - now, next = (k + 1) % T::BK;
+      if (next == 0) { /* all have read this slab's last fragment, and the next slab is there */
+        await_groups<T::STAGES - 2>();
+        __syncthreads();
+        free_slab = slab;
+        slab = slab == (T::STAGES - 1) * T::SLAB_FLOATS ? 0 : slab + T::SLAB_FLOATS;
+      }
+      load_fragment(a[then], shared + row + slab + next * T::PITCH, ROW_GAP);
+      load_fragment(b[then], shared + column + slab + T::A_FLOATS + next * T::BN, COLUMN_GAP);
+      if (k == 0) copy.next(shared + free_slab);
+      add_outer_product(acc, a[now], b[now]);
+    }
+  }
+
+  await_groups<0>(); /* a block must not end under its copies */
+  store_tile<WHOLE>(p, acc, corner.row + row, corner.column + column, ROW_GAP, COLUMN_GAP);
+}
+
+/* 16-byte copies of B need rows that start on 16 bytes; those of A are of 4 bytes anyhow. */
+template <class T> cudaError_t launch_pipelined(const LabCall *call, const Matrices &p) {
+  const dim3 grid = tile_grid<T::BM, T::BN>(p);
+  if (p.m % T::BM == 0 && p.n % T::BN == 0 && p.k % T::BK == 0)
+    return lab_launch(call, pipelined_kernel<T, 4, true>, grid, T::THREADS, T::SHARED, p);
+  if (p.n % 4 == 0)
+    return lab_launch(call, pipelined_kernel<T, 4, false>, grid, T::THREADS, T::SHARED, p);
+  return lab_launch(call, pipelined_kernel<T, 1, false>, grid, T::THREADS, T::SHARED, p);
+}
+
+#endif

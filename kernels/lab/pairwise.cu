@@ -1,0 +1,626 @@
+/* Pairwise: squared Euclidean distances of n vectors of d floats, each pair i < j once.
+
+   The output is the upper triangle row by row, the order of PyTorch's pdist:
+   (0, 1), (0, 2), ..., (0, n - 1), (1, 2), ... An element k of a pair is a term, (a[k] - b[k])^2,
+   three operations: subtract, multiply, add. The GPU needs two instructions for them, since it
+   multiplies and adds in one; so a kernel of differences that issues nothing else shows 75% of the
+   FMA ceiling, which counts two operations an instruction. The product of the last rung needs one
+   instruction a term and is counted like the others, by the work it replaces: 150%.
+
+   16384 x 300: 134 million pairs, 40.3 G terms. Differences: 80.5 G lane-instructions at 132 SMs x
+   128 lanes x 1.755 GHz = 29.7 T/s are 2.7 ms. Bytes: 20 MB in, 537 MB out at 2.9 TB/s 0.19 ms. So
+   arithmetic rules, if only operands reach it: two loads a term (4 bytes of a, 4 of b) would be
+   322 GB. The ladder is about fewer and cheaper loads a term, which is what its column counts.
+
+       mlp-lab pairwise                   # 16384 x 300
+       mlp-lab pairwise --size 1000x37    # any shape from two vectors on */
+#include <cublas_v2.h>
+#include <cuda_pipeline.h>
+
+#include <cmath>
+
+#include "lab.cuh"
+
+namespace {
+
+constexpr double UNIT = 0x1p-24; /* half the distance of float32 neighbours at 1 */
+
+/* The pair index is proved for these; beyond, an error of d roundings would no longer be small. */
+constexpr int64_t MOST = 65536;
+
+__host__ __device__ inline int64_t pairs_of(int64_t n) {
+  return n * (n - 1) / 2;
+}
+
+/* Pair (i, j) of n vectors lies at row_start(i, n) + j. */
+__host__ __device__ inline int64_t row_start(int64_t i, int64_t n) {
+  return i * (2 * n - i - 1) / 2 - i - 1;
+}
+
+/* ---- reference -----------------------------------------------------------------------------
+
+   Rounding, to first order in u = 2^-24: the difference has an error of u, its square 2 u, and the
+   sum of d positive terms rounds each at most d times: (d + 2) u of the result, exactly
+   gamma(d + 2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It holds in any order.
+   There is no cancellation, equal vectors are 0 apart. */
+
+double gamma_of(double roundings) {
+  return roundings * UNIT / (1.0 - roundings * UNIT);
+}
+
+/* Calls at(pair - first, a, b) for each pair from `first` on with its two vectors. */
+template <class At>
+void each_pair(LabSize size, const void *h_in, int64_t first, int64_t count, At at) {
+  const int64_t n = size.dim[0], d = size.dim[1];
+  const float *x = (const float *)h_in;
+  int64_t i = 0, skipped = first;
+  for (; i < n - 1 && skipped >= n - 1 - i; i++) skipped -= n - 1 - i;
+  for (int64_t pair = 0, j = i + 1 + skipped; pair < count; pair++) {
+    at(pair, x + i * d, x + j * d);
+    if (++j == n) i++, j = i + 1;
+  }
+}
+
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  const int64_t d = size.dim[1];
+  each_pair(size, h_in[0], first, count, [&](int64_t pair, const float *a, const float *b) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < d; k++) sum += ((double)a[k] - b[k]) * ((double)a[k] - b[k]);
+    expected[pair] = sum;
+    allowed[pair] = gamma_of((double)d + 2) * sum;
+  });
+}
+
+/* powf: the CUDA guide has stated from 4 to 9 ulp; an ulp is up to 2 u, so 18 more. */
+void allowed_powf(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
+                  const double *expected, double *allowed) {
+  for (int64_t pair = 0; pair < count; pair++)
+    allowed[pair] = gamma_of((double)size.dim[1] + 20) * expected[pair];
+}
+
+/* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
+   the sum of |a[k] b[k]|, two additions round what is at most the sum of all. Together gamma(d + 2)
+   times the sum of (|a[k]| + |b[k]|)^2: the bound of differences with magnitudes added where those
+   subtract. For vectors far from the origin and near each other that is far more than the
+   distance itself: cancellation. */
+void allowed_product(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
+                     int64_t count, const double *, double *allowed) {
+  const int64_t d = size.dim[1];
+  each_pair(size, h_in[0], first, count, [&](int64_t pair, const float *a, const float *b) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < d; k++) {
+      const double both = fabs((double)a[k]) + fabs((double)b[k]);
+      sum += both * both;
+    }
+    allowed[pair] = gamma_of((double)d + 2) * sum;
+  });
+}
+
+/* From three vectors on the last is the first again: 0 apart, which a product hardly finds. */
+void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
+  lab_fill(LAB_FLOAT32, h_values, count, seed);
+  const int64_t n = size.dim[0], d = size.dim[1];
+  float *x = (float *)h_values;
+  for (int64_t k = 0; n > 2 && k < d; k++) x[(n - 1) * d + k] = x[k];
+}
+
+/* ---- the triangle's index ----------------------------------------------------------------------
+
+   Which pair is number k? Counted from the end, row r (0 is the last, of one pair) has r + 1 pairs
+   and r (r + 1) / 2 behind it. With `left` pairs behind ours, r (r + 1) <= 2 left and
+   2 left < (r + 1) (r + 2), so sqrt(2 left) lies from r to below r + 2, about half a row away from
+   both ends (r = 0 is exact). float32 cannot leave that range while r is below 2^22, and its
+   integer part is r or r + 1. One comparison in integers decides. */
+
+struct Pair {
+  int i, j;
+};
+
+__host__ __device__ inline Pair pair_of(int64_t k, int n) {
+  const int64_t left = pairs_of(n) - 1 - k;
+  int64_t r = (int64_t)sqrtf(2.0f * (float)left);
+  if (r * (r + 1) / 2 > left) r--;
+  return {(int)(n - 2 - r), (int)(n - 1 - (left - r * (r + 1) / 2))};
+}
+
+/* The same for tiles, of which those of the diagonal count: tile (i, j), i <= j, of a triangle of
+   `tiles` rows is pair (i, j + 1) of tiles + 1. */
+__device__ inline Pair tile_of(int64_t k, int tiles) {
+  const Pair pair = pair_of(k, tiles + 1);
+  return {pair.i, pair.j - 1};
+}
+
+/* ---- 1, 2. a thread a pair ---------------------------------------------------------------------
+   Grid: all pairs, PAIR_BLOCK a block. Lane: a pair, mostly with its neighbour's i and the next j.
+   Two 4-byte loads a term: a[k] is the same for the warp, but b[k] lies d floats from the
+   neighbour's, so a request touches 32 sectors and uses 4 bytes of each; the caches keep the
+   rest for the next k, if they can. powf does for any exponent what two of these operands need one
+   multiplication for; the exponent is an argument, as it is in a library's p-norm, lest the
+   compiler sees the 2 and multiplies. */
+constexpr int PAIR_BLOCK = 256;
+
+struct Power {
+  float exponent;
+  __device__ float operator()(float x) const {
+    return powf(x, exponent);
+  }
+};
+
+struct Multiplication {
+  __device__ float operator()(float x) const {
+    return x * x;
+  }
+};
+
+template <class Square>
+__global__ void __launch_bounds__(PAIR_BLOCK)
+    thread_a_pair(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d,
+                  Square square) {
+  const int64_t k = (int64_t)blockIdx.x * PAIR_BLOCK + threadIdx.x;
+  if (k >= pairs_of(n)) return;
+  const Pair pair = pair_of(k, n);
+  const float *a = d_x + (size_t)pair.i * d, *b = d_x + (size_t)pair.j * d;
+  float sum = 0.0f;
+  for (int e = 0; e < d; e++) sum += square(a[e] - b[e]);
+  d_out[k] = sum;
+}
+
+template <class Square> cudaError_t launch_pairs(const LabCall *call, Square square) {
+  const int64_t n = call->size.dim[0];
+  return lab_launch(call, thread_a_pair<Square>, dim3(lab_blocks(pairs_of(n), PAIR_BLOCK)),
+                    dim3(PAIR_BLOCK), 0, (const float *)call->d_in[0], (float *)call->d_out, n,
+                    call->size.dim[1], square);
+}
+
+cudaError_t launch_powf(const LabCall *call) {
+  return launch_pairs(call, Power{2.0f});
+}
+
+cudaError_t launch_multiply(const LabCall *call) {
+  return launch_pairs(call, Multiplication{});
+}
+
+/* ---- 3. subsets in shared memory, transposed ---------------------------------------------------
+   Grid: the tiles of SUBSET x SUBSET pairs with i <= j. Block: a tile; it takes SUBSET elements of
+   its 2 x SUBSET vectors at a time. Lane: copies the element beside its neighbour's (one request of
+   128 bytes) into a column, then owns a pair of its warp's row: a[k] is one word for the warp,
+   b[k] 32 neighbouring ones. The odd pitch spreads the columns over all banks. Global memory is
+   asked for a 32nd of what the rung before asks; but still two loads a term, now of shared
+   memory, at one a clock: they take four times as long as the arithmetic. */
+constexpr int SUBSET = 32;
+
+/* Element k of vector i; 0 outside, where it adds 0 to the sums or meets pairs nobody stores. */
+__device__ inline float element(const float *d_x, int n, int d, int i, int k) {
+  return i < n && k < d ? d_x[(size_t)i * d + k] : 0.0f;
+}
+
+__global__ void __launch_bounds__(SUBSET *SUBSET)
+    subsets(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d, int tiles) {
+  __shared__ float a[SUBSET][SUBSET + 1], b[SUBSET][SUBSET + 1]; /* k, vector */
+  const Pair tile = tile_of(blockIdx.x, tiles);
+  const int x = threadIdx.x % SUBSET, y = threadIdx.x / SUBSET;
+  float sum = 0.0f;
+  for (int k0 = 0; k0 < d; k0 += SUBSET) {
+    a[x][y] = element(d_x, n, d, tile.i * SUBSET + y, k0 + x);
+    b[x][y] = element(d_x, n, d, tile.j * SUBSET + y, k0 + x);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < SUBSET; k++) {
+      const float difference = a[k][y] - b[k][x];
+      sum += difference * difference;
+    }
+    __syncthreads();
+  }
+  const int i = tile.i * SUBSET + y, j = tile.j * SUBSET + x;
+  if (i < j && j < n) d_out[row_start(i, n) + j] = sum;
+}
+
+/* Blocks of a triangle of tiles, the diagonal among them. */
+unsigned triangle(int64_t tiles) {
+  return (unsigned)pairs_of(tiles + 1);
+}
+
+cudaError_t launch_subsets(const LabCall *call) {
+  const int64_t n = call->size.dim[0];
+  const unsigned tiles = lab_blocks(n, SUBSET);
+  return lab_launch(call, subsets, dim3(triangle(tiles)), dim3(SUBSET * SUBSET), 0,
+                    (const float *)call->d_in[0], (float *)call->d_out, n, call->size.dim[1],
+                    tiles);
+}
+
+/* ---- what the tiled rungs share ----------------------------------------------------------------
+   Block: TILE x TILE pairs. Warp: 32 x 64 of them, four warps down, two across. Thread: 8 x 8, sums
+   in registers; for each k it loads 8 elements of its rows and 8 of its columns with four 16-byte
+   loads and does 64 terms with them: a 16th of a load a term.
+
+   Vectors lie permuted: within each 32, position 4 q + e holds vector q + 8 e. The four that a
+   16-byte load brings are therefore 8 apart, and when eight threads of a warp store their e-th,
+   they store eight neighbours, a whole sector; without it each would fill a quarter of one.
+
+   Lanes are laid out in twos (lane % 2, lane / 16 go down; lane / 2 % 8 across) because a 16-byte
+   request is served by half warps if neighbouring lanes share addresses, else by quarters. */
+constexpr int TILE = 128, TILE_BLOCK = 256, SIDE = 8;
+
+__host__ __device__ inline int vector_at(int position) {
+  return position / 32 * 32 + position % 32 / 4 + position % 4 * 8;
+}
+
+struct Owner {
+  int row, column; /* positions of the first quad; the second is 16 rows, 32 columns on */
+};
+
+__device__ inline Owner owner() {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int down = lane / 16 * 2 + lane % 2, across = lane / 2 % 8;
+  return {warp / 2 * 32 + 4 * down, warp % 2 * 64 + 4 * across};
+}
+
+/* The two ways to a distance: what a term adds, and what becomes of the sum. */
+struct Differences {
+  static __device__ float add(float sum, float a, float b) {
+    const float difference = a - b;
+    return fmaf(difference, difference, sum);
+  }
+  static __device__ float finish(float sum, const float *, int, int) {
+    return sum;
+  }
+};
+
+struct Products {
+  static __device__ float add(float sum, float a, float b) {
+    return fmaf(a, b, sum);
+  }
+  /* Rounding may leave less than nothing of two near vectors. */
+  static __device__ float finish(float sum, const float *d_norms, int i, int j) {
+    const float distance = fmaf(-2.0f, sum, d_norms[i] + d_norms[j]);
+    return distance < 0.0f ? 0.0f : distance;
+  }
+};
+
+/* Adds the terms of one k. a, b: its elements of the tile's rows and columns. */
+template <class Way>
+__device__ inline void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float *b,
+                                 Owner mine) {
+  float4 u[2], v[2];
+#pragma unroll
+  for (int quad = 0; quad < 2; quad++) {
+    u[quad] = *(const float4 *)(a + mine.row + 16 * quad);
+    v[quad] = *(const float4 *)(b + mine.column + 32 * quad);
+  }
+  const float row[SIDE] = {u[0].x, u[0].y, u[0].z, u[0].w, u[1].x, u[1].y, u[1].z, u[1].w};
+  const float column[SIDE] = {v[0].x, v[0].y, v[0].z, v[0].w, v[1].x, v[1].y, v[1].z, v[1].w};
+#pragma unroll
+  for (int r = 0; r < SIDE; r++)
+#pragma unroll
+    for (int c = 0; c < SIDE; c++) sum[r][c] = Way::add(sum[r][c], row[r], column[c]);
+}
+
+/* Streaming stores: what is never read again must not push the vectors out of the cache. */
+template <class Way>
+__device__ inline void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
+                                  float *d_out, int n, Pair tile, Owner mine) {
+#pragma unroll
+  for (int r = 0; r < SIDE; r++) {
+    const int i = tile.i * TILE + vector_at(mine.row + 16 * (r / 4) + r % 4);
+    float *out = d_out + row_start(i, n);
+#pragma unroll
+    for (int c = 0; c < SIDE; c++) {
+      const int j = tile.j * TILE + vector_at(mine.column + 32 * (c / 4) + c % 4);
+      if (i < j && j < n) __stcs(out + j, Way::finish(sum[r][c], d_norms, i, j));
+    }
+  }
+}
+
+/* ---- 4. tiles in registers ---------------------------------------------------------------------
+   A slab of SLAB elements of both 128 vectors is copied and transposed at a time, by lanes 8 along
+   k and 4 along the vectors: a whole sector of each vector, and with the pitch of 4 more than 128
+   words all 32 banks. 128 arithmetic instructions stand beside four loads. But all wait while a
+   slab comes in, and those 4-byte loads with their tests are instructions, too. */
+constexpr int SLAB = 8, PITCH = TILE + 4;
+
+__global__ void __launch_bounds__(TILE_BLOCK, 2)
+    register_tiles(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d,
+                   int tiles) {
+  __shared__ __align__(16) float a[SLAB][PITCH], b[SLAB][PITCH]; /* k, position */
+  const Pair tile = tile_of(blockIdx.x, tiles);
+  const Owner mine = owner();
+  const int warp = threadIdx.x / 32, e = threadIdx.x % 32 / 8, k_of_lane = threadIdx.x % 8;
+  float sum[SIDE][SIDE] = {};
+  for (int k0 = 0; k0 < d; k0 += SLAB) {
+#pragma unroll
+    for (int group = 0; group < TILE; group += 32) {
+      const int position = group + 4 * warp + e, vector = vector_at(position);
+      a[k_of_lane][position] = element(d_x, n, d, tile.i * TILE + vector, k0 + k_of_lane);
+      b[k_of_lane][position] = element(d_x, n, d, tile.j * TILE + vector, k0 + k_of_lane);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < SLAB; k++) add_terms<Differences>(sum, a[k], b[k], mine);
+    __syncthreads();
+  }
+  store_tile<Differences>(sum, nullptr, d_out, n, tile, mine);
+}
+
+cudaError_t launch_registers(const LabCall *call) {
+  const int64_t n = call->size.dim[0];
+  const unsigned tiles = lab_blocks(n, TILE);
+  return lab_launch(call, register_tiles, dim3(triangle(tiles)), dim3(TILE_BLOCK), 0,
+                    (const float *)call->d_in[0], (float *)call->d_out, n, call->size.dim[1],
+                    tiles);
+}
+
+/* ---- 5. transposed once, copied asynchronously -------------------------------------------------
+   A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
+   slabs: 40 MB, about 20 us, after which a slab is a rectangle that 16-byte asynchronous copies
+   bring to shared memory with no test, no register and no transposition. Two buffers: while one is
+   worked on, the other is filled, and a slab has one barrier, behind which the next is fetched.
+   COPIED elements a slab, since 300 = 25 x 12; of the last one, only those that are there (by
+   fours) are worked on. Two blocks an SM of at most 128 registers a thread hide what is left. */
+constexpr int COPIED = 12, UNROLLED = 4;
+constexpr int QUADS = 2 * TILE / 4, LINES = TILE_BLOCK / QUADS; /* a line; at a time by a block */
+static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps a slab");
+
+struct Transposed {
+  int64_t pitch, depth; /* vectors and elements of each, padded */
+};
+
+Transposed transposed(LabSize size) {
+  return {(int64_t)lab_blocks(size.dim[0], TILE) * TILE,
+          (int64_t)lab_blocks(size.dim[1], COPIED) * COPIED};
+}
+
+/* d_t: (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: a line of 32,
+   read along the elements, written along the vectors. */
+__global__ void __launch_bounds__(256)
+    transpose(const float *__restrict__ d_x, float *__restrict__ d_t, int n, int d, int pitch,
+              int depth) {
+  __shared__ float tile[32][33]; /* vector, k */
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int i0 = blockIdx.x * 32, k0 = blockIdx.y * 32;
+  for (int line = warp; line < 32; line += 8)
+    tile[line][lane] = element(d_x, n, d, i0 + line, k0 + lane);
+  __syncthreads();
+  for (int line = warp; line < 32 && k0 + line < depth; line += 8)
+    d_t[(size_t)(k0 + line) * pitch + i0 + lane] = tile[vector_at(lane)][line];
+}
+
+template <class Way>
+__global__ void __launch_bounds__(TILE_BLOCK, 2)
+    asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
+                       float *__restrict__ d_out, int n, int d, int pitch, int tiles) {
+  __shared__ __align__(16) float slab[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
+  const Pair tile = tile_of(blockIdx.x, tiles);
+  const Owner mine = owner();
+  const int line = threadIdx.x / QUADS, at = 4 * (threadIdx.x % QUADS);
+  const float *source =
+      d_t + (size_t)line * pitch + (at < TILE ? tile.i * TILE + at : tile.j * TILE + at - TILE);
+  /* Of the next slab. */
+  const auto fetch = [&](int buffer) {
+#pragma unroll
+    for (int k = 0; k < COPIED; k += LINES, source += (size_t)LINES * pitch)
+      __pipeline_memcpy_async(&slab[buffer][k + line][at], source, 16);
+    __pipeline_commit();
+  };
+
+  float sum[SIDE][SIDE] = {};
+  fetch(0);
+  for (int k0 = 0, buffer = 0; k0 < d; k0 += COPIED, buffer ^= 1) {
+    __pipeline_wait_prior(0);
+    __syncthreads(); /* this slab has come for all, and the one before is done with */
+    if (k0 + COPIED < d) fetch(buffer ^ 1);
+    const int depth = min(COPIED, d - k0);
+#pragma unroll 1
+    for (int k = 0; k < depth; k += UNROLLED)
+#pragma unroll
+      for (int step = 0; step < UNROLLED; step++)
+        add_terms<Way>(sum, slab[buffer][k + step], slab[buffer][k + step] + TILE, mine);
+  }
+  store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
+}
+
+size_t transposed_bytes(int, LabSize size) {
+  const Transposed t = transposed(size);
+  return sizeof(float) * t.pitch * t.depth;
+}
+
+template <class Way> cudaError_t launch_asynchronous(const LabCall *call, const float *d_norms) {
+  const Transposed t = transposed(call->size);
+  float *d_t = (float *)call->d_work;
+  const cudaError_t status = lab_launch(
+      call, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), dim3(256), 0,
+      (const float *)call->d_in[0], d_t, call->size.dim[0], call->size.dim[1], t.pitch, t.depth);
+  if (status != cudaSuccess) return status;
+  return lab_launch(call, asynchronous_tiles<Way>, dim3(triangle(t.pitch / TILE)), dim3(TILE_BLOCK),
+                    0, (const float *)d_t, d_norms, (float *)call->d_out, call->size.dim[0],
+                    call->size.dim[1], t.pitch, t.pitch / TILE);
+}
+
+cudaError_t launch_differences(const LabCall *call) {
+  return launch_asynchronous<Differences>(call, nullptr);
+}
+
+/* ---- 6. norms and a product --------------------------------------------------------------------
+   |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction a term instead of two, the rest is the rung
+   before. What it costs is said at allowed_product. Norms: a warp a vector, 32 lanes along it. */
+constexpr int NORM_BLOCK = 256;
+
+__global__ void __launch_bounds__(NORM_BLOCK)
+    norms(const float *__restrict__ d_x, float *__restrict__ d_norms, int n, int d) {
+  const int i = blockIdx.x * (NORM_BLOCK / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (i >= n) return; /* a whole warp */
+  float sum = 0.0f;
+  for (int k = lane; k < d; k += 32) {
+    const float x = d_x[(size_t)i * d + k];
+    sum = fmaf(x, x, sum);
+  }
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  if (lane == 0) d_norms[i] = sum;
+}
+
+cudaError_t launch_norms(const LabCall *call, float *d_norms) {
+  return lab_launch(call, norms, dim3(lab_blocks(call->size.dim[0], NORM_BLOCK / 32)),
+                    dim3(NORM_BLOCK), 0, (const float *)call->d_in[0], d_norms, call->size.dim[0],
+                    call->size.dim[1]);
+}
+
+size_t product_bytes(int problem, LabSize size) {
+  return transposed_bytes(problem, size) + sizeof(float) * size.dim[0];
+}
+
+cudaError_t launch_product(const LabCall *call) {
+  float *d_norms = (float *)call->d_work + transposed_bytes(0, call->size) / sizeof(float);
+  const cudaError_t status = launch_norms(call, d_norms);
+  return status == cudaSuccess ? launch_asynchronous<Products>(call, d_norms) : status;
+}
+
+/* ---- the library: cuBLAS, norms, packing -------------------------------------------------------
+   SGEMM knows no triangle and writes what it computes: panels of PANEL rows, each against all
+   vectors from its first on, waste half a panel of arithmetic a panel and need little memory. A
+   kernel of ours then adds the norms and packs the rows: a thread a pair, a block row a row. */
+constexpr int PANEL = 2048;
+
+__global__ void __launch_bounds__(256)
+    pack(const float *__restrict__ d_panel, const float *__restrict__ d_norms,
+         float *__restrict__ d_out, int n, int first) {
+  const int i = first + blockIdx.y, j = first + blockIdx.x * 256 + threadIdx.x;
+  if (j <= i || j >= n) return;
+  const float product = d_panel[(size_t)blockIdx.y * (n - first) + (j - first)]; /* -2 a.b */
+  const float distance = (d_norms[i] + d_norms[j]) + product;
+  d_out[row_start(i, n) + j] = distance < 0.0f ? 0.0f : distance;
+}
+
+size_t library_bytes(int, LabSize size) {
+  const int64_t n = size.dim[0];
+  return sizeof(float) * (n + (n < PANEL ? n : PANEL) * n);
+}
+
+/* Made at the first call, kept until the program ends; on a stream of the caller's. */
+cublasHandle_t cublas_on(cudaStream_t stream) {
+  static cublasHandle_t handle = nullptr;
+  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) handle = nullptr;
+  if (handle && cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS) return nullptr;
+  return handle;
+}
+
+cudaError_t launch_library(const LabCall *call) {
+  const int n = (int)call->size.dim[0], d = (int)call->size.dim[1];
+  const float *d_x = (const float *)call->d_in[0];
+  float *d_norms = (float *)call->d_work, *d_panel = d_norms + n;
+  const cublasHandle_t handle = cublas_on(call->stream);
+  if (!handle) return cudaErrorInitializationError;
+  cudaError_t status = launch_norms(call, d_norms);
+  for (int first = 0; first < n && status == cudaSuccess; first += PANEL) {
+    const int rows = n - first < PANEL ? n - first : PANEL, columns = n - first;
+    const float factor = -2.0f, none = 0.0f, *x = d_x + (size_t)first * d;
+    /* cuBLAS counts column-major: its (columns, rows) is our (rows, columns). */
+    if (cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, d, &factor, x, d, x, d, &none,
+                    d_panel, columns) != CUBLAS_STATUS_SUCCESS)
+      return cudaErrorUnknown;
+    status =
+        lab_launch(call, pack, dim3(lab_blocks(columns, 256), rows), dim3(256), 0,
+                   (const float *)d_panel, (const float *)d_norms, (float *)call->d_out, n, first);
+  }
+  return status;
+}
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+const char *refuse(int, LabSize size) {
+  if (size.dim[0] < 2) return "one vector makes no pair";
+  if (size.dim[0] > MOST) return "more than 65536 vectors make more than 2^31 pairs";
+  if (size.dim[1] > MOST) return "sums of more than 65536 terms are too inexact in float32";
+  return nullptr;
+}
+
+int64_t count(LabSize size, int array) {
+  return array < 0 ? pairs_of(size.dim[0]) : size.dim[0] * size.dim[1];
+}
+
+double bytes(LabSize size) {
+  return 4.0 * ((double)count(size, 0) + (double)count(size, -1));
+}
+
+double operations(LabSize size) {
+  return 3.0 * (double)count(size, -1) * (double)size.dim[1];
+}
+
+double two_loads(int, LabSize, int64_t) {
+  return 2.0;
+}
+
+/* Four loads of the thread for its 64 terms; the slabs' way into shared memory is not counted. */
+double few_loads(int, LabSize, int64_t) {
+  return 4.0 / (SIDE * SIDE);
+}
+
+const LabProblem problems[] = {{
+    .name = "",
+    .in = {LAB_FLOAT32},
+    .out = LAB_FLOAT32,
+    .bytes = bytes,
+    .operations = operations,
+    .reference = reference,
+    .fill = fill,
+}};
+
+const LabRung rungs[] = {
+    {.name = "powf",
+     .lesson = "a thread a pair, squares by powf: some sixty instructions for one multiplication",
+     .launch = launch_powf,
+     .predicted = two_loads,
+     .allowed = allowed_powf},
+    {.name = "multiply",
+     .lesson = "squares by multiplication: now the two loads a term are what is waited for",
+     .launch = launch_multiply,
+     .predicted = two_loads},
+    {.name = "shared",
+     .lesson = "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
+     .launch = launch_subsets,
+     .predicted = two_loads},
+    {.name = "registers",
+     .lesson = "8 x 8 pairs a thread: each loaded value is used 8 times without another load",
+     .launch = launch_registers,
+     .predicted = few_loads},
+    {.name = "asynchronous",
+     .lesson = "transposed once, slabs copied while the last is worked on: little but arithmetic",
+     .launch = launch_differences,
+     .work = transposed_bytes,
+     .predicted = few_loads},
+    {.name = "product",
+     .lesson = "norms and a product: half the instructions, paid for with cancellation",
+     .launch = launch_product,
+     .work = product_bytes,
+     .predicted = few_loads,
+     .allowed = allowed_product},
+    {.name = "cublas",
+     .lesson = "SGEMM by panels of the triangle, then norms and packing in a second pass",
+     .kind = LAB_LIBRARY,
+     .launch = launch_library,
+     .work = library_bytes,
+     .allowed = allowed_product},
+};
+
+const LabSize sizes[] = {{{4096, 300, 1}}, {{65536, 16, 1}}};
+
+} // namespace
+
+const LabTopic lab_pairwise = {
+    .name = "pairwise",
+    .title = "Squared distances of all pairs of vectors",
+    .dims = "vectors x elements",
+    .unit = LAB_GFLOP_PER_S,
+    .problems = problems,
+    .problem_count = sizeof problems / sizeof *problems,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{16384, 300, 1}},
+    .sizes = sizes,
+    .size_count = sizeof sizes / sizeof *sizes,
+    .tested = {{300, 70, 1}},
+    .refuse = refuse,
+    .count = count,
+    .predicted_name = "loads a term",
+    .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+    .metric_name = "FMA pipe, % of peak",
+};

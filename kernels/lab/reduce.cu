@@ -1,0 +1,414 @@
+/* The ladder of the sum: many values, one number. `mlp-lab reduce`
+
+   A sum of n values reads 4 n bytes and adds n - 1 times: at a quarter of an addition a byte,
+   memory decides, and the floor is 4 n bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000
+   GB/s). What a block does with the values it has fetched must hide behind the fetching. The first
+   five rungs (after Mark Harris, "Optimizing parallel reduction in CUDA", 2007) are one kernel with
+   five ways to add up a block, run level after level until one value is left; the last one reads
+   everything in one launch.
+
+   The column counts wavefronts of shared memory: the passes that it needs to serve a warp's access,
+   1 if no two lanes want different words of one bank, up to 32 otherwise. A wavefront is one cycle
+   of the multiprocessor, and in the time that memory takes to deliver 32 values there are some ten
+   such cycles. */
+#include "lab.cuh"
+#include "random.h"
+
+#include <cub/device/device_reduce.cuh>
+
+namespace {
+
+enum { INT32, FLOAT32 };
+
+/* ---- the problem ----------------------------------------------------------------------------- */
+
+double bytes_moved(LabSize size) {
+  return 4.0 * (double)size.dim[0] + 4.0;
+}
+
+double additions(LabSize size) {
+  return (double)size.dim[0] - 1.0;
+}
+
+int64_t count_of(LabSize size, int array) {
+  return array < 0 ? 1 : size.dim[0];
+}
+
+/* Integers wrap modulo 2^32, so every order of additions gives the same sum. They are added as
+   unsigned numbers here and in the kernels: there wrapping is defined. */
+void reference_int32(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t,
+                     double *expected, double *allowed) {
+  const uint32_t *h_values = (const uint32_t *)h_in[0];
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < size.dim[0]; i++) sum += h_values[i];
+  expected[0] = (double)(int32_t)sum;
+  allowed[0] = 0.0;
+}
+
+/* Floating-point sums depend on the order: each addition rounds, by at most 2^-24 of its result, so
+   d additions one after the other may be wrong by d 2^-24 sum|x|. For 2^28 values that is more than
+   a whole lost warp would be. The values below are therefore integers of which every partial sum
+   stays under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows. */
+void reference_float32(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t,
+                       double *expected, double *allowed) {
+  const float *h_values = (const float *)h_in[0];
+  double sum = 0.0;
+  for (int64_t i = 0; i < size.dim[0]; i++) sum += h_values[i];
+  expected[0] = sum;
+  allowed[0] = 0.0;
+}
+
+/* Integers from 1 to 16 of either sign: a sum of any m of them has a standard deviation of
+   9.7 sqrt(m), 0.3 million for 2^30. The first ones are huge: they take 2^23 of the 2^24 at most.
+ */
+void fill_float32(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
+  const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
+  float *values = (float *)h_values;
+  for (int64_t i = 0; i < count; i += 4) {
+    const RandomWords words = random_words(seed, FLOAT32, (uint64_t)i);
+    for (int64_t j = i; j < count && j < i + 4; j++) {
+      const uint32_t word = words.word[j - i];
+      const float magnitude = (float)(1 + (word & 15));
+      values[j] = word >> 31 ? -magnitude : magnitude;
+    }
+  }
+  for (int64_t i = 0; i < count && i < 8; i++) values[i] = huge[i];
+}
+
+/* ---- five ways to add up a block ------------------------------------------------------------- */
+
+constexpr unsigned FULL_WARP = 0xffffffffu;
+constexpr int THREADS = 256; /* of a block of the first five rungs */
+
+/* What follows are the pieces of a rung: what thread t of a block fetches, and how the block adds
+   up. add_up is called by all threads, v is THREADS values of shared memory, and the sum is what
+   thread 0 gets. */
+template <class T> __device__ T fetch_one(const T *d_in, int64_t count) {
+  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  return i < count ? d_in[i] : T(0);
+}
+
+template <class T> __device__ T fetch_two(const T *d_in, int64_t count) {
+  const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x;
+  return (i < count ? d_in[i] : T(0)) + (i + THREADS < count ? d_in[i + THREADS] : T(0));
+}
+
+/* Rung 1. Thread t of every 2, 4, 8, ... adds its right-hand neighbour 1, 2, 4, ... away. The
+   threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
+   in 8 warps out of 8 until the distance is 32. */
+struct InterleavedDivergent {
+  static constexpr int VALUES = THREADS; /* of a block */
+  template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
+    return fetch_one(d_in, count);
+  }
+  template <class T> static __device__ T add_up(T mine, T *v) {
+    const int t = threadIdx.x;
+    v[t] = mine;
+    for (int step = 1; step < THREADS; step *= 2) {
+      __syncthreads();
+      if (t % (2 * step) == 0) v[t] += v[t + step];
+    }
+    return v[t];
+  }
+  /* Each step reads twice and writes once, in 8 warps up to step 16, then 4, 2, 1. */
+  static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
+};
+
+/* Rung 2. The same additions by the first threads: whole warps work or rest, and a quarter of the
+   warp instructions is left. But neighbouring lanes now reach 2, 4, 8, ... words apart, which are
+   2, 4, 8 words of one bank: the conflicts cost almost what divergence has cost. */
+struct InterleavedConflicts : InterleavedDivergent {
+  template <class T> static __device__ T add_up(T mine, T *v) {
+    const int t = threadIdx.x;
+    v[t] = mine;
+    for (int step = 1; step < THREADS; step *= 2) {
+      __syncthreads();
+      const int at = 2 * step * t;
+      if (at < THREADS) v[at] += v[at + step];
+    }
+    return v[t];
+  }
+  /* 4 warps with 2-way conflicts (their two words in one 8-byte load), 2 with 4-way, then 1 with
+     8-way, three times, and 4-way, 2-way, none. */
+  static constexpr int WAVEFRONTS = 8 + 2 * (4 * 2) + 3 * (2 * 4 + 3 * 8 + 4 + 2 + 1) + 1;
+};
+
+/* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
+   neighbouring words. */
+struct Sequential : InterleavedDivergent {
+  template <class T> static __device__ T add_up(T mine, T *v) {
+    const int t = threadIdx.x;
+    v[t] = mine;
+    for (int step = THREADS / 2; step > 0; step /= 2) {
+      __syncthreads();
+      if (t < step) v[t] += v[t + step];
+    }
+    return v[t];
+  }
+  static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
+};
+
+/* Rung 4. In the first step half of the threads had nothing to do but to fetch: now every thread
+   fetches two values and adds them in registers. Half as many blocks, twice as many bytes on their
+   way from memory. */
+struct AddOnLoad : Sequential {
+  static constexpr int VALUES = 2 * THREADS;
+  template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
+    return fetch_two(d_in, count);
+  }
+};
+
+/* The sum over a warp, in lane 0. All 32 lanes must call it. */
+template <class T> __device__ T warp_sum(T sum) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(FULL_WARP, sum, step);
+  return sum;
+}
+
+/* Rung 5. Lanes hand each other registers; shared memory only carries one value a warp, and of
+   nine barriers one is left. Works for any block of whole warps. */
+struct WarpShuffle : AddOnLoad {
+  template <class T> static __device__ T add_up(T mine, T *v) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    T sum = warp_sum(mine);
+    if (lane == 0) v[warp] = sum;
+    __syncthreads();
+    if (warp == 0) sum = warp_sum(lane < warps ? v[lane] : T(0));
+    return sum;
+  }
+  static constexpr int WAVEFRONTS = THREADS / 32 + 1;
+};
+
+/* One level: the sum of each Rung::VALUES neighbours, written as one value.
+   Grid: a block for each of them. Reads 4 bytes a value, writes 4 a block. */
+template <class Rung, class T>
+__global__ void __launch_bounds__(THREADS) level(const T *d_in, T *d_out, int64_t count) {
+  __shared__ T v[THREADS];
+  const T sum = Rung::add_up(Rung::fetch(d_in, count), v);
+  if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
+}
+
+/* d_work holds two levels, written in turns: the first is the largest. */
+template <class Rung> size_t work_of_levels(int, LabSize size) {
+  const size_t first = lab_blocks(size.dim[0], Rung::VALUES);
+  return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
+}
+
+template <class Rung, class T> cudaError_t run_levels(const LabCall *call) {
+  int64_t count = call->size.dim[0];
+  const T *d_in = (const T *)call->d_in[0];
+  T *d_next = (T *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
+  cudaError_t status;
+  do {
+    const unsigned blocks = lab_blocks(count, Rung::VALUES);
+    T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
+    status = lab_launch(call, level<Rung, T>, dim3(blocks), dim3(THREADS), 0, d_in, d_sums, count);
+    d_next = d_after, d_after = d_sums;
+    d_in = d_sums, count = blocks;
+  } while (count > 1 && status == cudaSuccess);
+  return status;
+}
+
+template <class Rung> cudaError_t launch_levels(const LabCall *call) {
+  return call->problem == INT32 ? run_levels<Rung, uint32_t>(call) : run_levels<Rung, float>(call);
+}
+
+/* Wavefronts for 32 values: those of all blocks of all levels. */
+template <class Rung> double wavefronts_of_levels(int, LabSize size, int64_t) {
+  double blocks = 0.0;
+  int64_t count = size.dim[0];
+  do {
+    count = lab_blocks(count, Rung::VALUES);
+    blocks += (double)count;
+  } while (count > 1);
+  return blocks * Rung::WAVEFRONTS * 32.0 / (double)size.dim[0];
+}
+
+/* ---- everything in one launch ---------------------------------------------------------------- */
+
+/* 2048 threads, all that a multiprocessor has, with 64 bytes each under way: 128 KB, several times
+   what latency times bandwidth asks for (some 20 KB). Few, large blocks leave few partial sums to
+   the last one. */
+constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* a multiprocessor */, LOADS = 4;
+constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
+
+/* Blocks of the running launch that have written their sum. It cannot live in d_work, where nobody
+   can count from rubbish: a memset before the kernel would cost a launch. It is 0 when the module
+   is loaded, and every launch leaves 0 behind; so two launches must not run at once. */
+__device__ unsigned blocks_done;
+
+template <class T> struct alignas(16) Quad { T x, y, z, w; };
+
+template <class T> __device__ T sum_of(Quad<T> quad) {
+  return (quad.x + quad.y) + (quad.z + quad.w);
+}
+
+/* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
+   of a tile, all in flight at once, into one register; what is behind the last tile, and the up to
+   three values behind the last quad, goes to the first threads of the grid. Then blocks add up by
+   shuffles and write their sums; the block that is last finds all of them in the L2 cache and adds
+   them in a fixed order: the same result every time, whichever block was last. Reads 4 bytes a
+   value, once. */
+template <class T>
+__global__ void __launch_bounds__(ONE_PASS_THREADS, ONE_PASS_BLOCKS)
+    one_pass(const T *d_in, T *d_sums, T *d_out, int64_t count) {
+  __shared__ T v[32];
+  __shared__ bool is_last;
+  const Quad<T> *d_quads = reinterpret_cast<const Quad<T> *>(d_in);
+  const int64_t quads = count / 4, tiles = quads / TILE;
+  T sum = T(0);
+#pragma unroll 1 /* the loads of one tile are unrolled already */
+  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const Quad<T> *d_mine = d_quads + tile * TILE + threadIdx.x;
+    Quad<T> quad[LOADS];
+#pragma unroll
+    for (int n = 0; n < LOADS; n++) quad[n] = d_mine[n * ONE_PASS_THREADS];
+#pragma unroll
+    for (int n = 0; n < LOADS; n++) sum += sum_of(quad[n]);
+  }
+  const int64_t me = (int64_t)blockIdx.x * ONE_PASS_THREADS + threadIdx.x;
+#pragma unroll 1
+  for (int64_t i = tiles * TILE + me; i < quads; i += (int64_t)gridDim.x * ONE_PASS_THREADS)
+    sum += sum_of(d_quads[i]);
+  if (me < count % 4) sum += d_in[4 * quads + me];
+
+  sum = WarpShuffle::add_up(sum, v);
+  if (threadIdx.x == 0) {
+    d_sums[blockIdx.x] = sum;
+    __threadfence(); /* the sum must be seen by whoever sees the count */
+    is_last = atomicInc(&blocks_done, gridDim.x - 1) == gridDim.x - 1; /* wraps to 0 */
+    __threadfence();
+  }
+  __syncthreads();
+  if (!is_last) return;
+  sum = T(0);
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += ONE_PASS_THREADS) sum += __ldcg(d_sums + b);
+  sum = WarpShuffle::add_up(sum, v);
+  if (threadIdx.x == 0) *d_out = sum;
+}
+
+unsigned one_pass_blocks(LabSize size) {
+  const int64_t most = (int64_t)lab_multiprocessors() * ONE_PASS_BLOCKS;
+  const int64_t useful = lab_blocks(size.dim[0], 4 * TILE);
+  return (unsigned)(useful < most ? useful : most);
+}
+
+size_t work_of_one_pass(int, LabSize size) {
+  return (size_t)one_pass_blocks(size) * 4;
+}
+
+template <class T> cudaError_t run_one_pass(const LabCall *call) {
+  return lab_launch(call, one_pass<T>, dim3(one_pass_blocks(call->size)), dim3(ONE_PASS_THREADS), 0,
+                    (const T *)call->d_in[0], (T *)call->d_work, (T *)call->d_out,
+                    call->size.dim[0]);
+}
+
+cudaError_t launch_one_pass(const LabCall *call) {
+  return call->problem == INT32 ? run_one_pass<uint32_t>(call) : run_one_pass<float>(call);
+}
+
+double wavefronts_of_one_pass(int, LabSize size, int64_t) {
+  const double warps = ONE_PASS_THREADS / 32, adding_up = warps + 1, flag = 1 + warps;
+  const double all = one_pass_blocks(size) * (adding_up + flag) + adding_up;
+  return all * 32.0 / (double)size.dim[0];
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+/* With no d_work: sets *bytes to how much is needed. */
+template <class T> cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
+  return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
+                                call->size.dim[0], call->stream);
+}
+
+cudaError_t either_cub(const LabCall *call, void *d_work, size_t *bytes) {
+  return call->problem == INT32 ? run_cub<uint32_t>(call, d_work, bytes)
+                                : run_cub<float>(call, d_work, bytes);
+}
+
+size_t work_of_cub(int problem, LabSize size) {
+  LabCall call = {};
+  call.problem = problem, call.size = size;
+  size_t bytes = 0;
+  return either_cub(&call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
+}
+
+cudaError_t launch_cub(const LabCall *call) {
+  size_t bytes = SIZE_MAX; /* d_work is what CUB has asked for; to ask again would be timed, too */
+  return either_cub(call, call->d_work, &bytes);
+}
+
+/* ---- the tables ------------------------------------------------------------------------------ */
+
+const LabProblem problems[] = {
+    {.name = "int32",
+     .in = {LAB_INT32},
+     .out = LAB_INT32,
+     .bytes = bytes_moved,
+     .operations = additions,
+     .reference = reference_int32,
+     .fill = nullptr},
+    {.name = "float32",
+     .in = {LAB_FLOAT32},
+     .out = LAB_FLOAT32,
+     .bytes = bytes_moved,
+     .operations = additions,
+     .reference = reference_float32,
+     .fill = fill_float32},
+};
+
+template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
+  return {.name = name,
+          .lesson = lesson,
+          .kind = LAB_RUNG,
+          .launch = launch_levels<Rung>,
+          .work = work_of_levels<Rung>,
+          .predicted = wavefronts_of_levels<Rung>};
+}
+
+const LabRung rungs[] = {
+    level_rung<InterleavedDivergent>("interleaved-divergent",
+                                     "Every warp runs on for fewer and fewer of its lanes"),
+    level_rung<InterleavedConflicts>("interleaved-conflicts",
+                                     "The first threads work, but lanes meet in the same bank"),
+    level_rung<Sequential>("sequential", "Neighbouring lanes take neighbouring words"),
+    level_rung<AddOnLoad>("add-on-load",
+                          "The first addition happens in registers: half as many blocks"),
+    level_rung<WarpShuffle>("warp-shuffle",
+                            "Lanes hand each other registers, without shared memory or barriers"),
+    {.name = "one-pass",
+     .lesson = "As many blocks as fit stride through all of the input with 16-byte loads, and the "
+               "last one adds their sums",
+     .kind = LAB_RUNG,
+     .launch = launch_one_pass,
+     .work = work_of_one_pass,
+     .predicted = wavefronts_of_one_pass},
+    {.name = "cub",
+     .lesson = "cub::DeviceReduce::Sum",
+     .kind = LAB_LIBRARY,
+     .launch = launch_cub,
+     .work = work_of_cub},
+};
+
+const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
+
+} // namespace
+
+const LabTopic lab_reduce = {
+    .name = "reduce",
+    .title = "The sum of many values",
+    .dims = "values",
+    .unit = LAB_GB_PER_S,
+    .problems = problems,
+    .problem_count = sizeof problems / sizeof *problems,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{1 << 28, 1, 1}},
+    .sizes = sizes,
+    .size_count = sizeof sizes / sizeof *sizes,
+    .tested = {{1000000, 1, 1}},
+    .count = count_of,
+    .predicted_name = "shared wavefronts / 32 values",
+    .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    .metric_name = "wavefronts of shared memory",
+};

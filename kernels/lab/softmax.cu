@@ -1,0 +1,671 @@
+/* Softmax of every row: out[c] = exp(z[c] - m) / sum of exp(z - m), m the row's largest value.
+
+   A value is 4 bytes read and 4 written, and between them some 12 instructions: on an H100 the
+   memory needs as long for a value as an SM for 90 instructions, so the ladder is about bytes and
+   about waiting. Its steps: let the lanes of a warp read neighbours (the same bytes in an eighth
+   of the sectors); reduce by shuffles, not through shared memory; read 16 bytes at a time; read
+   the row ONCE and keep it in registers; cross the block once, not twice (online softmax, Milakov
+   and Gimelshein 2018); have the next row under way while this one is computed.
+
+   The floor is 8 bytes a value: 2^27 values are 1.07 GB, 0.363 ms at the 2958 GB/s that a copy
+   reaches on an H100. A card's queue of memory must hold what one latency takes in, read + write
+   some 2 MB or 16 KB an SM, at every moment: a block that loads, computes and stores in turn does
+   not ask while it computes, which hurts where few blocks fit, that is in wide rows.
+
+   Rows are of any width, so a row of 4-byte values starts anywhere in a 16-byte word: Cut says
+   where whole words begin, and the up to six values around them are read one at a time. A row
+   of nothing but -INFINITY has no softmax.
+
+   Run: mlp-lab softmax; mlp-lab softmax --size 1000x37 --rung online --check. */
+#include "lab.cuh"
+
+#include <cuda_pipeline.h>
+#include <dlfcn.h>
+#include <float.h>
+#include <math.h>
+#include <type_traits>
+
+namespace {
+
+constexpr int MAX_WIDTH = 32768; /* 1024 threads hold 32 values each */
+constexpr int THREADS = 256;     /* a row's block where the width does not decide */
+constexpr unsigned FULL_WARP = 0xffffffffu;
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
+
+/* By how much p = exp(d) / sum may be off, d = z - m <= 0, in units of p UNIT:
+   - |d| from rounding d, made relative by exp; |d| <= -ln p because the sum is at least 1;
+   - 14 in the numerator: two exponentials of 2 ulp, 2.5 UNIT * 2 each with their rounding
+     (CUDA C++ Programming Guide, expf), and four products or quotients;
+   - 17 in each term of the sum: three exponentials and two products;
+   - the terms' own |d|, weighted by the terms: at most ln width, as entropy is;
+   - an addition each, as many as lie on the longest way through the sum.
+   The last term is for results below the smallest normal float, which have fewer digits. */
+void bound(LabSize size, double additions, double of_d, int64_t count, const double *expected,
+           double *allowed, double subnormal) {
+  for (int64_t i = 0; i < count; i++) {
+    const double p = expected[i], digits = p > 0.0 ? -log(p) : 0.0;
+    const double errors = 14.0 + 17.0 + of_d * (digits + log((double)size.dim[1])) + additions;
+    allowed[i] = p * errors * UNIT + subnormal;
+  }
+}
+
+/* A thread adds width / THREADS values, or the 33 that it holds, then ten exchanges follow. */
+double tree_additions(LabSize size) {
+  return fmin((double)size.dim[1], (double)size.dim[1] / THREADS + 43.0);
+}
+
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  const float *in = static_cast<const float *>(h_in[0]);
+  const int64_t width = size.dim[1], end = first + count;
+  for (int64_t row = first / width; row * width < end; row++) {
+    const float *z = in + row * width;
+    double largest = -INFINITY, sum = 0.0;
+    for (int64_t c = 0; c < width; c++) largest = fmax(largest, z[c]);
+    for (int64_t c = 0; c < width; c++) sum += exp(z[c] - largest);
+    for (int64_t c = 0; c < width; c++) {
+      const int64_t i = row * width + c;
+      if (i >= first && i < end) expected[i - first] = exp(z[c] - largest) / sum;
+    }
+  }
+  bound(size, tree_additions(size), 1.0, count, expected, allowed, 6 * 0x1p-149);
+}
+
+/* One thread adds the whole row. */
+void serial_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
+                    const double *expected, double *allowed) {
+  bound(size, (double)size.dim[1], 1.0, count, expected, allowed, 6 * 0x1p-149);
+}
+
+/* cuDNN says nothing of its arithmetic: it may use __expf, 2 + 1.173 |d| ulp, flush subnormal
+   numbers, and add a row by one warp. */
+void library_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
+                     const double *expected, double *allowed) {
+  bound(size, (double)size.dim[1] / 32 + 43.0, 1.0 + 2 * 1.173, count, expected, allowed,
+        2 * 0x1p-126);
+}
+
+/* Of every eight rows one has huge values, ties and -INFINITY, one is all equal and far below 0,
+   one has a single value above -INFINITY, at its end, so that whole warps find nothing. */
+void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
+  constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
+  float *z = static_cast<float *>(h_values);
+  lab_fill(LAB_FLOAT32, h_values, count, seed);
+  const int64_t width = size.dim[1];
+  for (int64_t row = 0; row * width < count; row++, z += width)
+    for (int64_t c = 0; c < width; c++) {
+      if (row % 8 == 0 && c < 8) z[c] = HARD[c];
+      if (row % 8 == 1) z[c] = -1e30f;
+      if (row % 8 == 3) z[c] = c == width - 1 ? -77.0f : -INFINITY;
+    }
+}
+
+/* ---- 1: a thread a row ---------------------------------------------------------------------- */
+
+constexpr int SERIAL_THREADS = 128; /* small blocks: few rows must still reach every SM */
+
+/* Grid: SERIAL_THREADS rows a block, a row a thread. Three passes over the row: its largest value,
+   the sum, the results. What it costs: lanes are a row apart, so every lane's 4 bytes lie in a
+   32-byte sector of their own; and few rows are few threads. */
+__global__ void __launch_bounds__(SERIAL_THREADS)
+    serial_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
+  const int64_t row = (int64_t)blockIdx.x * SERIAL_THREADS + threadIdx.x;
+  if (row >= rows) return;
+  const float *z = d_in + row * width;
+  float *out = d_out + row * width;
+  float largest = -INFINITY, sum = 0.0f;
+  for (int c = 0; c < width; c++) largest = fmaxf(largest, z[c]);
+  for (int c = 0; c < width; c++) sum += expf(z[c] - largest);
+  const float inverse = 1.0f / sum;
+  for (int c = 0; c < width; c++) out[c] = expf(z[c] - largest) * inverse;
+}
+
+cudaError_t launch_serial(const LabCall *call) {
+  return lab_launch(call, serial_kernel, lab_blocks(call->size.dim[0], SERIAL_THREADS),
+                    SERIAL_THREADS, 0, call->d_in[0], call->d_out, call->size.dim[0],
+                    call->size.dim[1]);
+}
+
+/* ---- 2 to 5: a block a row, three passes ----------------------------------------------------- */
+
+struct Largest {
+  __device__ float operator()(float a, float b) const {
+    return fmaxf(a, b);
+  }
+};
+
+struct Sum {
+  __device__ float operator()(float a, float b) const {
+    return a + b;
+  }
+};
+
+/* Who takes which values of a row. read: use(value) for each of this thread; write: out = of(in)
+   likewise. */
+struct Segment { /* a piece of the row a thread: the lanes of a warp are a piece apart */
+  template <class Use> static __device__ void each(int width, Use use) {
+    const int count = (width + THREADS - 1) / THREADS, first = (int)threadIdx.x * count;
+    for (int c = first; c < min(first + count, width); c++) use(c);
+  }
+};
+
+struct Neighbours { /* the lanes of a warp take neighbours: four sectors a load, all of it used */
+  template <class Use> static __device__ void each(int width, Use use) {
+    for (int c = threadIdx.x; c < width; c += THREADS) use(c);
+  }
+};
+
+template <class Order> struct Values {
+  template <class Use> static __device__ void read(const float *in, int width, Use use) {
+    Order::each(width, [&](int c) { use(in[c]); });
+  }
+  template <class Of> static __device__ void write(const float *in, float *out, int width, Of of) {
+    Order::each(width, [&](int c) { out[c] = of(in[c]); });
+  }
+};
+
+/* Where a row has whole 16-byte words: `words` of them from value `head` on. The up to six values
+   before and after belong to threads 0 to `edges` - 1. Input and output are cut alike, because
+   both arrays start on 256 bytes. */
+struct Cut {
+  unsigned head, words, edges;
+  __device__ Cut(const float *row, unsigned width) {
+    const unsigned place = (unsigned)(reinterpret_cast<uintptr_t>(row) / sizeof(float));
+    head = min(width, -place % 4);
+    words = (width - head) / 4;
+    edges = width - 4 * words;
+  }
+  __device__ unsigned edge(unsigned thread) const {
+    return thread < head ? thread : 4 * words + thread;
+  }
+};
+
+struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times as much under way */
+  template <class Use> static __device__ void read(const float *in, int width, Use use) {
+    const Cut cut(in, width);
+    const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
+    const unsigned t = threadIdx.x;
+    for (unsigned i = t; i < cut.words; i += THREADS) {
+      const float4 z = words[i];
+      use(z.x), use(z.y), use(z.z), use(z.w);
+    }
+    if (t < cut.edges) use(in[cut.edge(t)]);
+  }
+  template <class Of> static __device__ void write(const float *in, float *out, int width, Of of) {
+    const Cut cut(in, width);
+    const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
+    float4 *to = reinterpret_cast<float4 *>(out + cut.head);
+    const unsigned t = threadIdx.x;
+    for (unsigned i = t; i < cut.words; i += THREADS) {
+      const float4 z = words[i];
+      to[i] = make_float4(of(z.x), of(z.y), of(z.z), of(z.w));
+    }
+    if (t < cut.edges) out[cut.edge(t)] = of(in[cut.edge(t)]);
+  }
+};
+
+/* Combines a value of each thread; all get the result. Through shared memory: eight rounds, a
+   barrier each, of which the last five have work for one warp only. */
+struct Tree {
+  template <class Combine> static __device__ float all(float value, Combine combine) {
+    __shared__ float part[THREADS]; /* its own for each Combine: nothing else writes it */
+    const int t = threadIdx.x;
+    part[t] = value;
+    for (int step = THREADS / 2; step > 0; step /= 2) {
+      __syncthreads();
+      if (t < step) part[t] = combine(part[t], part[t + step]);
+    }
+    __syncthreads();
+    return part[0];
+  }
+};
+
+/* Combines the values of each LANES neighbouring lanes. */
+template <int LANES, class Combine> __device__ float shuffle(float value, Combine combine) {
+#pragma unroll
+  for (int step = LANES / 2; step > 0; step /= 2)
+    value = combine(value, __shfl_xor_sync(FULL_WARP, value, step));
+  return value;
+}
+
+/* By warp shuffles: five exchanges in registers, then one barrier for the warps' results, which
+   every warp combines for itself. */
+template <int LANES> struct Shuffle {
+  template <class Combine> static __device__ float all(float value, Combine combine) {
+    value = shuffle<32>(value, combine);
+    if constexpr (LANES > 32) {
+      __shared__ float part[LANES / 32]; /* its own for each Combine, as above */
+      const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+      if (lane == 0) part[warp] = value;
+      __syncthreads();
+      value = shuffle<LANES / 32>(part[lane % (LANES / 32)], combine);
+    }
+    return value;
+  }
+};
+
+/* Grid: a row a block. Asks for the row's bytes three times and writes them once; passes two and
+   three find a row of some KB in the first-level cache if the lanes read neighbours. */
+template <class Walk, class Reduce>
+__global__ void __launch_bounds__(THREADS)
+    passes_kernel(const float *d_in, float *d_out, int width) {
+  const float *in = d_in + (int64_t)blockIdx.x * width;
+  float *out = d_out + (int64_t)blockIdx.x * width;
+
+  float largest = -INFINITY;
+  Walk::read(in, width, [&](float z) { largest = fmaxf(largest, z); });
+  largest = Reduce::all(largest, Largest());
+  float sum = 0.0f;
+  Walk::read(in, width, [&](float z) { sum += expf(z - largest); });
+  const float inverse = 1.0f / Reduce::all(sum, Sum());
+  Walk::write(in, out, width, [&](float z) { return expf(z - largest) * inverse; });
+}
+
+template <class Walk, class Reduce> cudaError_t launch_passes(const LabCall *call) {
+  return lab_launch(call, passes_kernel<Walk, Reduce>, dim3((unsigned)call->size.dim[0]), THREADS,
+                    0, call->d_in[0], call->d_out, call->size.dim[1]);
+}
+
+/* ---- 6 and 7: the row kept in registers ------------------------------------------------------ */
+
+/* A row's LANES threads hold up to WORDS 16-byte words each. A warp a row, several to a block,
+   while a warp can hold it: no barrier then. */
+template <int LANES_, int WORDS_> struct Shape {
+  static constexpr int LANES = LANES_, WORDS = WORDS_;
+  static constexpr int ROWS = LANES == 32 ? 4 : 1; /* of a block: 16 times 128 threads fill an SM */
+  static constexpr int BLOCK = LANES * ROWS;
+  /* Threads wanted on an SM, which sets the registers a thread: 64, 48 or 32. */
+  static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
+};
+
+/* Calls launch with the smallest shape that holds `width` values. */
+template <class Launch> cudaError_t with_shape(int64_t width, Launch launch) {
+  const int64_t words = width / 4;
+  if (words <= 32) return launch(Shape<32, 1>());
+  if (words <= 64) return launch(Shape<32, 2>());
+  if (words <= 128) return launch(Shape<32, 4>());
+  if (words <= 256) return launch(Shape<32, 8>());
+  if (words <= 512) return launch(Shape<64, 8>());
+  if (words <= 1024) return launch(Shape<128, 8>());
+  if (words <= 2048) return launch(Shape<256, 8>());
+  if (words <= 4096) return launch(Shape<512, 8>());
+  return launch(Shape<1024, 8>());
+}
+
+/* This thread's part of a row: -INFINITY where there is nothing. */
+template <class S> struct Held {
+  float4 word[S::WORDS];
+  float edge;
+
+  __device__ void load(const float *in, const Cut &cut, unsigned lane) {
+    const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
+    const float4 nothing = make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+#pragma unroll
+    for (int w = 0; w < S::WORDS; w++) {
+      const unsigned i = lane + S::LANES * w;
+      word[w] = i < cut.words ? words[i] : nothing;
+    }
+    edge = lane < cut.edges ? in[cut.edge(lane)] : -INFINITY;
+  }
+  __device__ void store(float *out, const Cut &cut, unsigned lane) const {
+    float4 *words = reinterpret_cast<float4 *>(out + cut.head);
+#pragma unroll
+    for (int w = 0; w < S::WORDS; w++) {
+      const unsigned i = lane + S::LANES * w;
+      if (i < cut.words) words[i] = word[w];
+    }
+    if (lane < cut.edges) out[cut.edge(lane)] = edge;
+  }
+  template <class Use> __device__ void each(Use use) {
+#pragma unroll
+    for (int w = 0; w < S::WORDS; w++)
+      use(word[w].x), use(word[w].y), use(word[w].z), use(word[w].w);
+    use(edge);
+  }
+};
+
+/* Two reductions over the row, one after the other. */
+struct Twice {
+  template <class S> static __device__ void softmax(Held<S> &held, unsigned) {
+    float largest = -INFINITY, sum = 0.0f;
+    held.each([&](float &z) { largest = fmaxf(largest, z); });
+    largest = Shuffle<S::LANES>::all(largest, Largest());
+    held.each([&](float &z) { sum += z = expf(z - largest); });
+    const float inverse = 1.0f / Shuffle<S::LANES>::all(sum, Sum());
+    held.each([&](float &z) { z *= inverse; });
+  }
+};
+
+/* sum: of exp(z - largest) over some of a row. Of nothing: (-FLT_MAX, 0), not -INFINITY, so that
+   two empty pairs do not meet in inf - inf; only -INFINITY is smaller, and its exponential is 0. */
+struct Pair {
+  float largest, sum;
+};
+
+template <int LANES> __device__ Pair merge(Pair pair) {
+  const float largest = shuffle<LANES>(pair.largest, Largest());
+  return {largest, shuffle<LANES>(pair.sum * expf(pair.largest - largest), Sum())};
+}
+
+/* One reduction: every thread takes its exponentials from its OWN largest value and the pairs
+   (largest, sum) meet once. A value needs one exponential; the last factor makes good that it was
+   taken from another maximum. turn: counts rows, so that a warp that is ahead writes the other
+   half of `part` and one barrier a row is enough. */
+struct Once {
+  template <class S> static __device__ void softmax(Held<S> &held, unsigned turn) {
+    Pair mine = {-FLT_MAX, 0.0f};
+    held.each([&](float &z) { mine.largest = fmaxf(mine.largest, z); });
+    held.each([&](float &z) { mine.sum += z = expf(z - mine.largest); });
+    Pair all = merge<32>(mine);
+    if constexpr (S::LANES > 32) {
+      constexpr int WARPS = S::LANES / 32;
+      __shared__ Pair part[2][WARPS];
+      const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+      if (lane == 0) part[turn % 2][warp] = all;
+      __syncthreads();
+      all = merge<WARPS>(part[turn % 2][lane % WARPS]);
+    }
+    const float factor = expf(mine.largest - all.largest) / all.sum;
+    held.each([&](float &z) { z *= factor; });
+  }
+};
+
+/* Grid: S::ROWS rows a block, S::LANES threads a row. Reads a value once and writes it once. The
+   width is known to the compiler up to the shape: every loop is unrolled, all loads of a thread
+   are under way together. */
+template <class S, class Method>
+__global__ void __launch_bounds__(S::BLOCK, S::BLOCKS)
+    held_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
+  const unsigned lane = threadIdx.x % S::LANES;
+  const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
+  if (row >= rows) return; /* a whole warp, and none where a row is a block: barriers are safe */
+  const Cut cut(d_in + row * width, width);
+  Held<S> held;
+  held.load(d_in + row * width, cut, lane);
+  Method::softmax(held, 0);
+  held.store(d_out + row * width, cut, lane);
+}
+
+template <class Method> cudaError_t launch_held(const LabCall *call) {
+  return with_shape(call->size.dim[1], [&](auto shape) {
+    using S = decltype(shape);
+    return lab_launch(call, held_kernel<S, Method>, lab_blocks(call->size.dim[0], S::ROWS),
+                      S::BLOCK, 0, call->d_in[0], call->d_out, call->size.dim[0],
+                      call->size.dim[1]);
+  });
+}
+
+/* ---- 8: the next row fetched ahead ----------------------------------------------------------- */
+
+/* A thread's places in shared memory for its part of the next row. Nobody else reads or writes
+   them, so neither copying in nor taking out needs a barrier. */
+template <class S> struct Ahead {
+  static constexpr size_t BYTES = S::BLOCK * (S::WORDS * sizeof(float4) + sizeof(float));
+  float4 *words; /* [WORDS][BLOCK]: neighbouring threads, neighbouring banks */
+  float *edge;
+
+  __device__ Ahead(float4 *shared)
+      : words(shared + threadIdx.x),
+        edge(reinterpret_cast<float *>(shared + S::WORDS * S::BLOCK) + threadIdx.x) {
+  }
+  __device__ void fetch(const float *in, const Cut &cut, unsigned lane) {
+    const float4 *from = reinterpret_cast<const float4 *>(in + cut.head);
+#pragma unroll
+    for (int w = 0; w < S::WORDS; w++) {
+      const unsigned i = lane + S::LANES * w;
+      if (i < cut.words) __pipeline_memcpy_async(words + S::BLOCK * w, from + i, sizeof(float4));
+    }
+    if (lane < cut.edges) __pipeline_memcpy_async(edge, in + cut.edge(lane), sizeof(float));
+  }
+  __device__ void take(Held<S> &held, const Cut &cut, unsigned lane) const {
+    asm volatile("cp.async.wait_all;" ::: "memory"); /* of this thread */
+    const float4 nothing = make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+#pragma unroll
+    for (int w = 0; w < S::WORDS; w++)
+      held.word[w] = lane + S::LANES * w < cut.words ? words[S::BLOCK * w] : nothing;
+    held.edge = lane < cut.edges ? *edge : -INFINITY;
+  }
+};
+
+/* Grid: as many blocks as fit, each takes every gridDim.x-th group of S::ROWS rows; S::LANES
+   threads a row. While a row is reduced and written, the next one is copied to shared memory
+   asynchronously: the memory has work at every moment, even where one block of 1024 threads
+   fills an SM with a row of 128 KB in registers and the next in shared memory. */
+template <class S>
+__global__ void __launch_bounds__(S::BLOCK, S::BLOCKS)
+    ahead_kernel(const float *d_in, float *d_out, unsigned rows, int width) {
+  extern __shared__ float4 shared[];
+  Ahead<S> ahead(shared);
+  const unsigned lane = threadIdx.x % S::LANES;
+  const unsigned step = gridDim.x * S::ROWS; /* 32 bits: every register counts here */
+  unsigned row = blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
+  const auto start = [&](unsigned r) { return d_in + (int64_t)r * width; };
+  Cut cut(start(row), width);
+  if (row < rows) ahead.fetch(start(row), cut, lane);
+  for (unsigned turn = 0; row < rows; row += step, turn++) {
+    Held<S> held;
+    ahead.take(held, cut, lane);
+    const Cut next(start(row + step), width);
+    if (row + step < rows) ahead.fetch(start(row + step), next, lane);
+    Once::softmax(held, turn);
+    held.store(d_out + (int64_t)row * width, cut, lane);
+    cut = next;
+  }
+}
+
+cudaError_t launch_ahead(const LabCall *call) {
+  return with_shape(call->size.dim[1], [&](auto shape) {
+    using S = decltype(shape);
+    /* Shared memory rather than first-level cache, which these copies pass by. */
+    const cudaError_t status = cudaFuncSetAttribute((const void *)ahead_kernel<S>,
+                                                    cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                    cudaSharedmemCarveoutMaxShared);
+    if (status != cudaSuccess) return status;
+    const unsigned fit = lab_multiprocessors() * S::BLOCKS;
+    const unsigned needed = lab_blocks(call->size.dim[0], S::ROWS);
+    return lab_launch(call, ahead_kernel<S>, needed < fit ? needed : fit, S::BLOCK, Ahead<S>::BYTES,
+                      call->d_in[0], call->d_out, call->size.dim[0], call->size.dim[1]);
+  });
+}
+
+const char *refuse_ahead(int, LabSize size) {
+  size_t needed = 0;
+  with_shape(size.dim[1], [&](auto shape) {
+    needed = Ahead<decltype(shape)>::BYTES + 1024; /* and what the kernel and the system take */
+    return cudaSuccess;
+  });
+  int device = 0, most = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return needed > (size_t)most ? "a row does not fit in the shared memory of this GPU's blocks"
+                               : nullptr;
+}
+
+/* ---- beside it: cuDNN, where it is installed ------------------------------------------------- */
+
+/* Prototypes as in cudnn.h, version 9, handles being pointers and enumerations int. */
+struct Cudnn {
+  void *handle, *tensor;
+  int (*set_stream)(void *handle, cudaStream_t stream);
+  int (*set_tensor)(void *tensor, int format, int type, int n, int c, int h, int w);
+  int (*forward)(void *handle, int algorithm, int mode, const void *alpha, void *in_tensor,
+                 const void *in, const void *beta, void *out_tensor, void *out);
+  bool works;
+};
+
+/* Opened at the first call, until the process ends. */
+const Cudnn &cudnn() {
+  static const Cudnn opened = [] {
+    Cudnn c = {};
+    void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return c;
+    int (*create)(void **);
+    int (*create_tensor)(void **);
+    const auto find = [&](auto &function, const char *name) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+      return function != nullptr;
+    };
+    c.works = find(create, "cudnnCreate") && find(create_tensor, "cudnnCreateTensorDescriptor") &&
+              find(c.set_stream, "cudnnSetStream") &&
+              find(c.set_tensor, "cudnnSetTensor4dDescriptor") &&
+              find(c.forward, "cudnnSoftmaxForward") && create(&c.handle) == 0 &&
+              create_tensor(&c.tensor) == 0;
+    return c;
+  }();
+  return opened;
+}
+
+cudaError_t launch_cudnn(const LabCall *call) {
+  enum { NCHW = 0, FLOAT = 0, ACCURATE = 1, INSTANCE = 0 };
+  const Cudnn &c = cudnn();
+  const float one = 1.0f, zero = 0.0f;
+  const bool queued = c.set_stream(c.handle, call->stream) == 0 &&
+                      c.set_tensor(c.tensor, NCHW, FLOAT, (int)call->size.dim[0],
+                                   (int)call->size.dim[1], 1, 1) == 0 &&
+                      c.forward(c.handle, ACCURATE, INSTANCE, &one, c.tensor, call->d_in[0], &zero,
+                                c.tensor, call->d_out) == 0;
+  const cudaError_t status = cudaGetLastError();
+  return queued || status != cudaSuccess ? status : cudaErrorNotSupported;
+}
+
+const char *refuse_cudnn(int, LabSize size) {
+  if (size.dim[0] * size.dim[1] > INT32_MAX) return "cuDNN's tensors have less than 2^31 values";
+  return cudnn().works ? nullptr : "cuDNN (libcudnn.so.9) is not there or does not start";
+}
+
+/* ---- the tables ------------------------------------------------------------------------------ */
+
+/* Sectors of 32 bytes asked for, relative to the least, which is each once to read and once to
+   write. `apart`: how many sectors eight neighbouring lanes touch where one would do. */
+double sectors(int64_t passes, int64_t apart) {
+  return (double)((passes + 1) * (apart < 8 ? apart : 8)) / 2.0;
+}
+
+double serial_sectors(int, LabSize size, int64_t) {
+  return sectors(3, size.dim[1]);
+}
+
+double segment_sectors(int, LabSize size, int64_t) {
+  return sectors(3, (size.dim[1] + THREADS - 1) / THREADS);
+}
+
+double passes_sectors(int, LabSize, int64_t) {
+  return sectors(3, 1);
+}
+
+double held_sectors(int, LabSize, int64_t) {
+  return sectors(1, 1);
+}
+
+const LabRung rungs[] = {
+    {.name = "serial",
+     .lesson = "a thread a row: lanes a row apart touch eight times the sectors, three times over",
+     .kind = LAB_RUNG,
+     .launch = launch_serial,
+     .predicted = serial_sectors,
+     .allowed = serial_allowed},
+    {.name = "tree",
+     .lesson = "a block a row: more threads, but each reads a piece, so lanes are strided; the "
+               "pieces meet in a tree in shared memory",
+     .kind = LAB_RUNG,
+     .launch = launch_passes<Values<Segment>, Tree>,
+     .predicted = segment_sectors},
+    {.name = "coalesced",
+     .lesson = "neighbouring lanes read neighbouring values: four sectors serve a warp's load",
+     .kind = LAB_RUNG,
+     .launch = launch_passes<Values<Neighbours>, Tree>,
+     .predicted = passes_sectors},
+    {.name = "shuffle",
+     .lesson = "lanes exchange registers: one barrier a reduction where the tree has nine",
+     .kind = LAB_RUNG,
+     .launch = launch_passes<Values<Neighbours>, Shuffle<THREADS>>,
+     .predicted = passes_sectors},
+    {.name = "vector",
+     .lesson = "16 bytes a load, with the ends of odd rows apart: a quarter of the instructions",
+     .kind = LAB_RUNG,
+     .launch = launch_passes<Words, Shuffle<THREADS>>,
+     .predicted = passes_sectors},
+    {.name = "unrolled",
+     .lesson = "unrolled to the width the row stays in registers: it is read once, and a warp is "
+               "enough for a narrow one",
+     .kind = LAB_RUNG,
+     .launch = launch_held<Twice>,
+     .predicted = held_sectors},
+    {.name = "online",
+     .lesson = "largest value and sum travel as a pair that can be rescaled: one reduction, one "
+               "barrier",
+     .kind = LAB_RUNG,
+     .launch = launch_held<Once>,
+     .predicted = held_sectors},
+    {.name = "ahead",
+     .lesson = "the next row is copied to shared memory meanwhile: the memory never waits for the "
+               "arithmetic",
+     .kind = LAB_RUNG,
+     .launch = launch_ahead,
+     .refuse = refuse_ahead,
+     .predicted = held_sectors},
+    {.name = "cudnn",
+     .lesson = "cudnnSoftmaxForward, accurate",
+     .kind = LAB_LIBRARY,
+     .launch = launch_cudnn,
+     .refuse = refuse_cudnn,
+     .allowed = library_allowed},
+};
+
+double bytes(LabSize size) {
+  return 8.0 * (double)size.dim[0] * (double)size.dim[1];
+}
+
+/* A subtraction, an exponential, two additions or comparisons and a product a value. */
+double operations(LabSize size) {
+  return 5.0 * (double)size.dim[0] * (double)size.dim[1];
+}
+
+const LabProblem problems[] = {
+    {.name = "",
+     .in = {LAB_FLOAT32},
+     .out = LAB_FLOAT32,
+     .bytes = bytes,
+     .operations = operations,
+     .reference = reference,
+     .fill = fill},
+};
+
+const LabSize sizes[] = {
+    {{1 << 20, 128, 1}},  {{1 << 18, 512, 1}},   {{1 << 16, 2048, 1}},  {{1 << 15, 4096, 1}},
+    {{1 << 14, 8192, 1}}, {{1 << 13, 16384, 1}}, {{1 << 12, 32768, 1}},
+};
+
+const char *refuse(int, LabSize size) {
+  if (size.dim[1] > MAX_WIDTH) return "rows are at most 32768 values wide";
+  return size.dim[0] > INT32_MAX ? "a grid has less than 2^31 blocks, a row each" : nullptr;
+}
+
+int64_t count(LabSize size, int) {
+  return size.dim[0] * size.dim[1];
+}
+
+} // namespace
+
+const LabTopic lab_softmax = {
+    .name = "softmax",
+    .title = "softmax of every row: bytes, reductions and what waits for what",
+    .dims = "rows x width",
+    .unit = LAB_GB_PER_S,
+    .problems = problems,
+    .problem_count = sizeof problems / sizeof *problems,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{1 << 17, 1 << 10, 1}},
+    .sizes = sizes,
+    .size_count = sizeof sizes / sizeof *sizes,
+    .tested = {{40, MAX_WIDTH, 1}},
+    .refuse = refuse,
+    .count = count,
+    .predicted_name = "sectors, x least",
+    .metric = "l1tex__t_sectors.sum",
+    .metric_name = "32-byte sectors through the first-level cache",
+};

@@ -1,0 +1,430 @@
+/* Transfers and streams: an array in host memory, h_y[i] = f(h_x[i]) computed on the device.
+
+   The work has three stages: copy in, compute, copy out. Each has an engine of its own on the
+   device: a copy engine for each direction of the link and the multiprocessors. One stage after the
+   other, two engines always wait. The ladder makes them work at the same time: cut the array into
+   chunks, and while one chunk is computed, the next comes in and the one before goes out.
+
+   Bytes: 4 n each way; the link carries both ways at once, so 100% of its ceiling is the time that
+   one array takes on it. Operations: f is a chain of STEPS multiply-adds, so long that computing
+   takes about as long as a copy: the case where overlap gains most, three times. Perfect is the
+   longest of the three stages alone, and no pipeline gets there: the first chunk must come in
+   before anything else can run, and the last must go out after all else is over. With c chunks
+   that is 2 of c + 2 units: at best c / (c + 2) of perfect. More chunks, until what each of them
+   costs (its calls on the host, start and end of two copies) is no longer small beside its bytes.
+
+   Asynchronous copies need pinned (page-locked) memory, which the copy engine reads by itself. From
+   pageable memory cudaMemcpyAsync is a copy by the host into a pinned buffer of the driver's, piece
+   by piece, and to pageable memory it returns when all is done. Whoever queues a copy of pinned
+   memory has to keep that memory alive, and leave it alone, until the stream has come past the
+   copy: that the call has returned says nothing. Here the harness owns the arrays and synchronises
+   call->stream, which every launcher has made wait for all it has queued.
+
+   mlp-lab transfers */
+#include "lab.cuh"
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+/* ---- f, and the reference ------------------------------------------------------------------ */
+
+/* Multiply-adds of f: on an H100 at 1.98 GHz 132 * 128 of them a cycle are 0.069 ns an element, 4
+   bytes on a link of 55 GB/s are 0.073 ns. Loop and tail take the rest. A multiple of UNROLLED. */
+constexpr int STEPS = 2304, UNROLLED = 64;
+
+/* One step from y towards 2/5 x, where 3/8 y + 1/4 x is y. Rounds once, on host and device. */
+__host__ __device__ inline float step(float y, float quarter_x) {
+  return fmaf(0.375f, y, quarter_x);
+}
+
+/* The host takes a short cut to exactly the device's result: when a step changes nothing, no later
+   one does. That comes soon, because rounded multiply-adds keep order: y falls from step to step
+   or rises from step to step, between finite bounds, and 3/8 gets it there in SETTLED steps. */
+constexpr int SETTLED = 20;
+
+float f(float x) {
+  float y = x;
+  for (int s = 0; s < STEPS; s++) {
+    const float next = step(y, 0.25f * x);
+    if (next == y) break;
+    y = next;
+  }
+  return y;
+}
+
+/* The same operations in the same order, each rounded as IEEE 754 has it: no difference allowed. */
+void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  const float *h_x = (const float *)h_in[0] + first;
+  for (int64_t i = 0; i < count; i++) {
+    expected[i] = f(h_x[i]);
+    allowed[i] = 0.0;
+  }
+}
+
+/* ---- the kernel ---------------------------------------------------------------------------- */
+
+constexpr int THREADS = 256;
+
+/* y[i] = f(x[i]). Thread: an element. 8 bytes and 2 STEPS operations an element. A step waits for
+   the one before, 4 cycles; a full multiprocessor has 16 warps a scheduler to fill them. All STEPS
+   are taken: a short cut as the host's would make the work depend on the numbers. */
+__global__ void __launch_bounds__(THREADS)
+    compute_kernel(const float *d_x, float *d_y, int64_t count) {
+  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= count) return;
+  const float x = d_x[i], quarter_x = 0.25f * x;
+  float y = x;
+#pragma unroll UNROLLED
+  for (int s = 0; s < STEPS; s++) y = step(y, quarter_x);
+  d_y[i] = y;
+}
+
+/* ---- what the rungs are written in --------------------------------------------------------- */
+
+enum Stage { COPY_IN, COMPUTE, COPY_OUT, STAGES };
+
+constexpr int64_t EDGE = 64; /* floats: chunks start on 256 bytes, as the arrays do */
+
+int64_t round_up(int64_t count, int64_t unit) {
+  return (count + unit - 1) / unit * unit;
+}
+
+/* An array cut into at most `wanted` chunks of `each` elements; the last may be shorter, none is
+   empty. An array of one element is one chunk. */
+struct Chunks {
+  int64_t length, each;
+  int count;
+
+  Chunks(LabSize size, int64_t wanted) : length(size.dim[0]) {
+    each = round_up((length + wanted - 1) / wanted, EDGE);
+    count = (int)((length + each - 1) / each);
+  }
+};
+
+/* Device memory: all of x, then all of y. No chunk takes another's place, so that the only events
+   needed are those between the stages of one chunk. */
+size_t work(int, LabSize size) {
+  return 2 * sizeof(float) * (size_t)round_up(size.dim[0], EDGE);
+}
+
+/* Queues the work of one call, and keeps the first error. */
+struct Queue {
+  const LabCall *call;
+  Chunks chunks;
+  float *d_x, *d_y;
+  cudaError_t status = cudaSuccess;
+
+  Queue(const LabCall *c, int64_t wanted)
+      : call(c), chunks(c->size, wanted), d_x((float *)c->d_work),
+        d_y(d_x + round_up(c->size.dim[0], EDGE)) {
+  }
+
+  void note(cudaError_t s) {
+    if (status == cudaSuccess) status = s;
+  }
+
+  /* `later` goes on when `earlier` has done what is queued on it by now. One event serves all: a
+     wait is for the latest record at the time it is queued, whatever is recorded afterwards. */
+  void after(cudaStream_t later, cudaStream_t earlier) {
+    note(cudaEventRecord(call->events[0], earlier));
+    note(cudaStreamWaitEvent(later, call->events[0], 0));
+  }
+
+  /* The other streams begin after call->stream, and it ends after them. */
+  void start(int streams) {
+    for (int s = 0; s < streams; s++) after(call->streams[s], call->stream);
+  }
+  cudaError_t finish(int streams) {
+    for (int s = 0; s < streams; s++) after(call->stream, call->streams[s]);
+    return status;
+  }
+
+  void add(Stage stage, int chunk, cudaStream_t on) {
+    const int64_t first = chunk * chunks.each;
+    const int64_t count = std::min(chunks.each, chunks.length - first);
+    const size_t bytes = (size_t)count * sizeof(float);
+    if (stage == COPY_IN) {
+      const float *h_x = (const float *)call->h_in[0];
+      note(cudaMemcpyAsync(d_x + first, h_x + first, bytes, cudaMemcpyHostToDevice, on));
+    } else if (stage == COPY_OUT) {
+      float *h_y = (float *)call->h_out;
+      note(cudaMemcpyAsync(h_y + first, d_y + first, bytes, cudaMemcpyDeviceToHost, on));
+    } else {
+      LabCall there = *call;
+      there.stream = on;
+      note(lab_launch(&there, compute_kernel, dim3(lab_blocks(count, THREADS)), dim3(THREADS), 0,
+                      d_x + first, d_y + first, count));
+    }
+  }
+};
+
+/* ---- one after the other ------------------------------------------------------------------- */
+
+/* The whole array on one stream. Pageable and pinned are the same calls: what differs is whose
+   memory it is. */
+cudaError_t launch_whole(const LabCall *call) {
+  Queue queue(call, 1);
+  for (int stage = 0; stage < STAGES; stage++) queue.add((Stage)stage, 0, call->stream);
+  return queue.status;
+}
+
+/* ---- the parts alone ----------------------------------------------------------------------- */
+
+template <Stage STAGE> cudaError_t launch_part(const LabCall *call) {
+  Queue queue(call, 1);
+  queue.add(STAGE, 0, call->stream);
+  return queue.status;
+}
+
+/* Both copies at once, nothing computed: what the link and the host's memory give at the most to
+   anything that copies both ways. */
+cudaError_t launch_both_ways(const LabCall *call) {
+  Queue queue(call, 1);
+  queue.start(2);
+  queue.add(COPY_IN, 0, call->streams[0]);
+  queue.add(COPY_OUT, 0, call->streams[1]);
+  return queue.finish(2);
+}
+
+/* ---- chunks over streams ------------------------------------------------------------------- */
+
+/* Of the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk, and a chunk
+   of the array as shown is 8 MiB, 150 us on the link, against some 10 us for its calls. */
+constexpr int CHUNKS = 32;
+constexpr int ALL = 1 << 30; /* a round of all chunks */
+
+/* The order in which the host queues the stages of all chunks: `round` chunks at a time, stage by
+   stage. A round of 1 is depth first: all stages of a chunk, then the next chunk. */
+template <class Visit> void in_order(int chunks, int round, Visit visit) {
+  for (int first = 0; first < chunks; first += std::min(round, chunks))
+    for (int stage = 0; stage < STAGES; stage++)
+      for (int chunk = first; chunk < chunks && chunk - first < round; chunk++)
+        visit((Stage)stage, chunk);
+}
+
+/* Chunk i on stream i mod STREAMS. A stream does one thing after the other, so a chunk's stages
+   need no event; different streams may do different things at once. */
+template <int STREAMS, int ROUND> cudaError_t launch_streams(const LabCall *call) {
+  Queue queue(call, CHUNKS);
+  queue.start(STREAMS);
+  in_order(queue.chunks.count, ROUND, [&](Stage stage, int chunk) {
+    queue.add(stage, chunk, call->streams[chunk % STREAMS]);
+  });
+  return queue.finish(STREAMS);
+}
+
+/* Percent of perfect that the order of queueing allows if every stage of every chunk takes one
+   unit: a stage starts when its stream and its engine have done what was queued there before. */
+double percent_of_perfect(int chunks, int streams, int round) {
+  double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {}, end = 0.0;
+  in_order(chunks, round, [&](Stage stage, int chunk) {
+    double &stream = stream_free[chunk % streams], &engine = engine_free[stage];
+    stream = engine = std::max(stream, engine) + 1.0;
+    end = std::max(end, engine);
+  });
+  return 100.0 * chunks / end;
+}
+
+double predict_whole(int, LabSize, int64_t) {
+  return percent_of_perfect(1, 1, 1);
+}
+
+template <int STREAMS, int ROUND> double predict_streams(int, LabSize size, int64_t) {
+  return percent_of_perfect(Chunks(size, CHUNKS).count, STREAMS, ROUND);
+}
+
+/* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
+
+/* The order within a stream no longer helps when copies and kernels have streams of their own: an
+   event has to say that the kernel waits for its copy. Here nothing says so, and the kernel takes
+   whatever is in d_x. On a good day that is right: a short copy, queued first, is early enough. On
+   a bad day the link is busy or the array long. To have the bad day every time, an event holds the
+   copy until the kernel is over, and d_x is first filled with a number that no input has, 3.4e38
+   (7f7f7f7f): wrong in every element, by no luck. */
+cudaError_t launch_forgotten_event(const LabCall *call) {
+  const cudaStream_t copy = call->streams[0], compute = call->streams[1];
+  Queue queue(call, 1);
+  queue.start(2);
+  queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(0, call->size) / 2, compute));
+  /* missing: queue.after(compute, copy), behind the copy */
+  queue.add(COMPUTE, 0, compute);
+  queue.after(copy, compute); /* the bad day */
+  queue.add(COPY_IN, 0, copy);
+  queue.add(COPY_OUT, 0, compute);
+  return queue.finish(2);
+}
+
+/* The same two streams, right. Nothing overlaps yet: there is one chunk. */
+cudaError_t launch_event(const LabCall *call) {
+  const cudaStream_t copy = call->streams[0], compute = call->streams[1];
+  Queue queue(call, 1);
+  queue.start(2);
+  queue.add(COPY_IN, 0, copy);
+  queue.after(compute, copy); /* the event */
+  queue.add(COMPUTE, 0, compute);
+  queue.add(COPY_OUT, 0, compute);
+  return queue.finish(2);
+}
+
+/* A stream for each stage, events from stage to stage, chunk by chunk: three engines, three queues.
+   The trainer feeds its GPU like this (upload in src/engine_cuda.c). */
+cudaError_t launch_roles(const LabCall *call) {
+  Queue queue(call, call->point);
+  queue.start(STAGES);
+  in_order(queue.chunks.count, 1, [&](Stage stage, int chunk) {
+    if (stage > 0) queue.after(call->streams[stage], call->streams[stage - 1]);
+    queue.add(stage, chunk, call->streams[stage]);
+  });
+  return queue.finish(STAGES);
+}
+
+/* As many streams as stages, chunk by chunk: c / (c + 2). */
+double predict_roles(int, LabSize size, int64_t point) {
+  return percent_of_perfect(Chunks(size, point).count, STAGES, 1);
+}
+
+/* ---- the tables ---------------------------------------------------------------------------- */
+
+double bytes(LabSize size) { /* each way */
+  return 4.0 * (double)size.dim[0];
+}
+
+/* That f needs at least; the other steps change nothing. */
+double operations(LabSize size) {
+  return 2.0 * SETTLED * (double)size.dim[0];
+}
+
+int64_t count(LabSize size, int) {
+  return size.dim[0];
+}
+
+const LabProblem problems[] = {{
+    .name = "",
+    .in = {LAB_FLOAT32},
+    .out = LAB_FLOAT32,
+    .bytes = bytes,
+    .operations = operations,
+    .reference = reference,
+}};
+
+const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+
+/* The order of the first rungs is known to `overlap`. */
+enum Row { PAGEABLE, PINNED, IN_ALONE, COMPUTE_ALONE, OUT_ALONE };
+
+const LabRung rungs[] = {
+    {.name = "pageable",
+     .lesson = "Ordinary memory: the host copies it into a pinned buffer of the driver's first",
+     .launch = launch_whole,
+     .work = work,
+     .pageable = true},
+    {.name = "pinned",
+     .lesson = "Page-locked memory: a copy engine reads it by itself; two of three engines wait",
+     .launch = launch_whole,
+     .work = work,
+     .predicted = predict_whole},
+    {.name = "copy-in",
+     .lesson = "The first stage alone: the link, host to device",
+     .kind = LAB_PART,
+     .launch = launch_part<COPY_IN>,
+     .work = work},
+    {.name = "compute",
+     .lesson = "The second stage alone: as long as a copy, by the choice of f",
+     .kind = LAB_PART,
+     .launch = launch_part<COMPUTE>,
+     .work = work},
+    {.name = "copy-out",
+     .lesson = "The third stage alone; the longest of the three is called perfect",
+     .kind = LAB_PART,
+     .launch = launch_part<COPY_OUT>,
+     .work = work},
+    {.name = "both-ways",
+     .lesson = "Both copies at once: what the link really has for two directions",
+     .kind = LAB_PART,
+     .launch = launch_both_ways,
+     .work = work},
+    {.name = "chunks",
+     .lesson = "Chunks on one stream gain nothing: a stream does one thing after the other",
+     .launch = launch_streams<1, 1>,
+     .work = work,
+     .predicted = predict_streams<1, 1>},
+    {.name = "streams-2",
+     .lesson = "Two streams keep two engines busy, and there are three",
+     .launch = launch_streams<2, 1>,
+     .work = work,
+     .predicted = predict_streams<2, 1>},
+    {.name = "streams-4",
+     .lesson = "With more streams than stages all engines work, but for the two ends",
+     .launch = launch_streams<4, 1>,
+     .work = work,
+     .predicted = predict_streams<4, 1>},
+    {.name = "breadth",
+     .lesson = "Queued by stage in rounds of four: no stream notices, so the time is the same",
+     .launch = launch_streams<4, 4>,
+     .work = work,
+     .predicted = predict_streams<4, 4>},
+    {.name = "breadth-all",
+     .lesson = "Queued by stage over all chunks: each stream now has its copies in first",
+     .launch = launch_streams<4, ALL>,
+     .work = work,
+     .predicted = predict_streams<4, ALL>},
+    {.name = "pageable-4",
+     .lesson = "Four streams over pageable memory: asynchronous by name only",
+     .launch = launch_streams<4, 1>,
+     .work = work,
+     .pageable = true},
+    {.name = "forgotten-event",
+     .lesson = "No stream was told to wait for the copy: right on a good day, this is a bad one",
+     .kind = LAB_MISTAKE,
+     .launch = launch_forgotten_event,
+     .work = work},
+    {.name = "event",
+     .lesson = "An event between the two streams makes it right on every day",
+     .launch = launch_event,
+     .work = work,
+     .predicted = predict_whole},
+    {.name = "roles",
+     .lesson = "A stream a stage, an event a chunk: more chunks, until each one's calls tell",
+     .launch = launch_roles,
+     .work = work,
+     .points = CHUNK_COUNTS,
+     .point_count = sizeof CHUNK_COUNTS / sizeof *CHUNK_COUNTS,
+     .predicted = predict_roles},
+};
+
+/* Percent of perfect, of all rows but the stages alone. NAN if one of these was not timed. */
+double overlap(const double *seconds, int rows, int row) {
+  if (rows <= OUT_ALONE || (row >= IN_ALONE && row <= OUT_ALONE)) return NAN;
+  double perfect = 0.0;
+  for (int r = IN_ALONE; r <= OUT_ALONE; r++) {
+    if (std::isnan(seconds[r])) return NAN;
+    perfect = std::max(perfect, seconds[r]);
+  }
+  return 100.0 * perfect / seconds[row];
+}
+
+} // namespace
+
+const LabTopic lab_transfers = {
+    .name = "transfers",
+    .title = "Copy in, compute, copy out: one after the other, or all at once",
+    .dims = "elements",
+    .unit = LAB_GB_PER_S,
+    .problems = problems,
+    .problem_count = 1,
+    .rungs = rungs,
+    .rung_count = sizeof rungs / sizeof *rungs,
+    .size = {{1 << 26, 1, 1}}, /* 256 MiB each way */
+    .tested = {{1000003, 1, 1}},
+    .count = count,
+    .on_host = true,
+    .predicted_name = "% of perfect",
+    .measured_name = "% of perfect",
+    .measured = overlap,
+    .point_name = "chunks",
+    .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+    .metric_name = "multiply-add units busy, %: such a kernel overlaps with copies alone",
+};

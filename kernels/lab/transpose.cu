@@ -1,0 +1,360 @@
+/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. No arithmetic
+   at all: a copy with a twist, so a copy's speed is the floor.
+
+   8 bytes an element, read and written once: 8192 x 8192 moves 537 MB, 0.181 ms at the 2958 GB/s of
+   an H100's own copy. The twist: what lies side by side in the input lies a whole row apart in the
+   output, so lanes that read neighbours write strangers, or the other way round. The way out is to
+   turn a tile round in shared memory, where it costs nothing who reads what, unless two lanes want
+   the same bank: shared memory has 32 banks of 4 bytes, and lanes of a request that want different
+   words of one bank are served one after the other. After that it is about how many bytes are
+   under way and in what order tiles are visited.
+
+       mlp-lab transpose                   # the ladder at 8192 x 8192
+       mlp-lab transpose --size 1000x37    # any shape */
+#include <cublas_v2.h>
+
+#include <climits>
+
+#include "lab.cuh"
+
+namespace {
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  const int64_t rows = size.dim[0], columns = size.dim[1];
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t column = (first + i) / rows, row = (first + i) % rows;
+    expected[i] = ((const float *)h_in[0])[row * columns + column];
+    allowed[i] = 0.0;
+  }
+}
+
+/* ---- what all rungs share ------------------------------------------------------------------- */
+
+/* Every kernel below takes input, output and the input's shape, reads 4 bytes an element and writes
+   4; what some of them move beyond that is said there. */
+using Kernel = void (*)(const float *__restrict__, float *__restrict__, int64_t, int64_t);
+
+cudaError_t queue(const LabCall *call, Kernel kernel, unsigned blocks, dim3 threads) {
+  return lab_launch(call, kernel, blocks, threads, 0, call->d_in[0], call->d_out, call->size.dim[0],
+                    call->size.dim[1]);
+}
+
+/* Tiles of HEIGHT x WIDTH that cover the input. They are numbered in one dimension, because a grid
+   has room for 65535 blocks only in the others. */
+int64_t tiles(const LabCall *call, int height, int width) {
+  return (int64_t)lab_blocks(call->size.dim[0], height) * lab_blocks(call->size.dim[1], width);
+}
+
+struct Corner {
+  int64_t row, column;
+};
+
+/* Of the block's tile. Tiles are visited in panels PANEL tiles high: down a column of the panel,
+   then the next column; with PANEL 1 that is row by row. */
+template <int HEIGHT, int WIDTH, int PANEL = 1>
+__device__ Corner corner_of_tile(int64_t rows, int64_t columns) {
+  const unsigned down = (unsigned)((rows + HEIGHT - 1) / HEIGHT);
+  const unsigned across = (unsigned)((columns + WIDTH - 1) / WIDTH);
+  const unsigned panel = blockIdx.x / (PANEL * across), within = blockIdx.x % (PANEL * across);
+  const unsigned high = min((unsigned)PANEL, down - panel * PANEL); /* the last one may be lower */
+  return {(int64_t)(panel * PANEL + within % high) * HEIGHT, (int64_t)(within / high) * WIDTH};
+}
+
+/* ---- 1. one thread -----------------------------------------------------------------------------
+   Thread: everything. One thread of a GPU is slow: it waits some hundred nanoseconds for a few
+   loads and there is no other to work in the meantime. */
+__global__ void one_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
+                           int64_t columns) {
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t column = 0; column < columns; column++)
+      out[column * rows + row] = in[row * columns + column];
+}
+
+cudaError_t launch_one_thread(const LabCall *call) {
+  return queue(call, one_thread, 1, 1);
+}
+
+const char *refuse_one_thread(int, LabSize size) {
+  return size.dim[0] * size.dim[1] > 1 << 20 ? "one thread would take minutes above 2^20 elements"
+                                             : nullptr;
+}
+
+/* ---- 2. a thread a row -------------------------------------------------------------------------
+   Thread: a row of the input. Lanes write neighbours (a column of the output's row), but read a
+   whole row apart: 32 sectors a load for 4 bytes of each. And 8192 rows are only 8192 threads where
+   an H100 has room for 270,000: small blocks spread them over all multiprocessors at least. Bytes:
+   the floor's only as long as the first-level cache keeps each thread's line for its next loads. */
+constexpr int ROW_BLOCK = 64;
+
+__global__ void __launch_bounds__(ROW_BLOCK)
+    row_a_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
+                 int64_t columns) {
+  const int64_t row = (int64_t)blockIdx.x * ROW_BLOCK + threadIdx.x;
+  if (row >= rows) return;
+  for (int64_t column = 0; column < columns; column++)
+    out[column * rows + row] = in[row * columns + column];
+}
+
+cudaError_t launch_row_a_thread(const LabCall *call) {
+  return queue(call, row_a_thread, lab_blocks(call->size.dim[0], ROW_BLOCK), ROW_BLOCK);
+}
+
+/* ---- 3. a thread an element --------------------------------------------------------------------
+   Block: 8 x 32 elements. Warp: 32 neighbours of a row, lane: one of them. Loads are whole sectors
+   now, stores are in 32 places. The block's 8 rows fill a sector of the output together, which the
+   second-level cache may gather before it goes to memory, but it takes 8 requests. */
+constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
+
+__global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
+    element_a_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
+                     int64_t columns) {
+  const Corner corner = corner_of_tile<ELEMENT_ROWS, ELEMENT_COLUMNS>(rows, columns);
+  const int64_t row = corner.row + threadIdx.y, column = corner.column + threadIdx.x;
+  if (row < rows && column < columns) out[column * rows + row] = in[row * columns + column];
+}
+
+cudaError_t launch_element_a_thread(const LabCall *call) {
+  return queue(call, element_a_thread, (unsigned)tiles(call, ELEMENT_ROWS, ELEMENT_COLUMNS),
+               dim3(ELEMENT_COLUMNS, ELEMENT_ROWS));
+}
+
+/* ---- 4. to 7. a tile in shared memory ----------------------------------------------------------
+   Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row into a row of the tile,
+   then, when the tile is complete, stores a column of the tile as neighbours in a row of the
+   output. Global memory sees whole sectors both ways; the column is read where it costs least.
+   Thread: SIDE / DOWN elements, DOWN rows apart; all its loads are under way before the first is
+   waited for.
+
+   The rungs are four instances: <32, 0, 32>: lanes that read down a column of a tile 32 wide all
+   hit the same bank, 32 turns for one request. <16, 0, 16>: a warp reads two columns of 16, each in
+   two banks, 8 turns; but a row of 16 is only half a line of memory. <32, 1, 32>: one unused
+   column makes rows 33 words long, so that a column's words lie in 32 different banks.
+   <32, 1, 8>: four elements a thread: a block of 256 threads instead of 1024 waits for itself at
+   the barrier with fewer warps, and index arithmetic is shared by four elements. */
+template <int SIDE, int PADDING, int DOWN>
+__global__ void __launch_bounds__(SIDE *DOWN)
+    tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
+  __shared__ float shared[SIDE][SIDE + PADDING];
+  const Corner corner = corner_of_tile<SIDE, SIDE>(rows, columns);
+  const int x = threadIdx.x, y = threadIdx.y;
+  float held[SIDE / DOWN];
+#pragma unroll
+  for (int k = 0; k < SIDE / DOWN; k++) {
+    const int64_t row = corner.row + y + k * DOWN, column = corner.column + x;
+    held[k] = row < rows && column < columns ? in[row * columns + column] : 0.0f;
+  }
+#pragma unroll
+  for (int k = 0; k < SIDE / DOWN; k++) shared[y + k * DOWN][x] = held[k];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < SIDE / DOWN; k++) {
+    const int64_t row = corner.row + x, column = corner.column + y + k * DOWN;
+    if (row < rows && column < columns) out[column * rows + row] = shared[x][y + k * DOWN];
+  }
+}
+
+template <int SIDE, int PADDING, int DOWN> cudaError_t launch_tile(const LabCall *call) {
+  return queue(call, tile<SIDE, PADDING, DOWN>, (unsigned)tiles(call, SIDE, SIDE),
+               dim3(SIDE, DOWN));
+}
+
+/* ---- 8. and 9. words of 16 bytes ---------------------------------------------------------------
+   Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4 of the input, four words of 16
+   bytes; it turns the patch round in its registers, which makes it four words of the output's rows.
+   These go through shared memory only so that half a warp can store 256 bytes in a row of the
+   output: words in, words out, 16 KB a tile, never a single float.
+
+   Instead of padding, the tile is swizzled: word w of row r lies at w ^ (r / 4 % 16). Eight lanes
+   at a time are served with 16 bytes each from all 32 banks. Storing a patch, eight lanes have the
+   same w and rows 4 apart, so the swizzle gives each another place; loading, they have the same row
+   and eight different w, so any swizzle keeps them apart. Padding by a word would do it as well,
+   but costs memory and makes rows start anywhere.
+
+   Rung 9 is the same kernel with the tiles visited in another order. An H100 works at about 800
+   tiles at a time. Visited row by row these are six rows of tiles: the reads are long stretches of
+   memory, but every one of the 8192 rows of the output gets six tiles' width, 1.5 KB, at a time. In
+   panels of PANEL tiles both sides are written and read in stretches of some KB, and less of the
+   page table is in use at a time.
+
+   A shape of which either side does not divide by 4 has rows that start off a word's boundary: it
+   takes the rung before. */
+constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words a row of the tile */
+constexpr int PANEL = 32; /* 32 x 25 tiles at a time: nearly as high as wide */
+
+template <int PANEL>
+__global__ void __launch_bounds__(WORDS *WORDS)
+    words(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
+  __shared__ float4 shared[SIDE][WORDS]; /* [column of the input][word along the rows], swizzled */
+  const Corner corner = corner_of_tile<SIDE, SIDE, PANEL>(rows, columns);
+  const int x = threadIdx.x, y = threadIdx.y;
+
+  float4 patch[WORD] = {}; /* rows 4 y .. 4 y + 3, columns 4 x .. 4 x + 3 */
+#pragma unroll
+  for (int k = 0; k < WORD; k++) {
+    const int64_t row = corner.row + WORD * y + k, column = corner.column + WORD * x;
+    if (row < rows && column < columns)
+      patch[k] = *reinterpret_cast<const float4 *>(in + row * columns + column);
+  }
+  const int place = y ^ x; /* of word y in rows 4 x .. 4 x + 3 */
+  shared[WORD * x + 0][place] = {patch[0].x, patch[1].x, patch[2].x, patch[3].x};
+  shared[WORD * x + 1][place] = {patch[0].y, patch[1].y, patch[2].y, patch[3].y};
+  shared[WORD * x + 2][place] = {patch[0].z, patch[1].z, patch[2].z, patch[3].z};
+  shared[WORD * x + 3][place] = {patch[0].w, patch[1].w, patch[2].w, patch[3].w};
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < WORD; k++) {
+    const int across = y + k * WORDS; /* of the tile: a row of the output */
+    const int64_t row = corner.row + WORD * x, column = corner.column + across;
+    if (row < rows && column < columns)
+      *reinterpret_cast<float4 *>(out + column * rows + row) = shared[across][x ^ across / WORD];
+  }
+}
+
+template <int PANEL> cudaError_t launch_words(const LabCall *call) {
+  if (call->size.dim[0] % WORD || call->size.dim[1] % WORD) return launch_tile<32, 1, 8>(call);
+  return queue(call, words<PANEL>, (unsigned)tiles(call, SIDE, SIDE), dim3(WORDS, WORDS));
+}
+
+/* ---- what people would call instead --------------------------------------------------------- */
+
+/* cuBLAS is column-major: it sees our input as columns x rows and makes rows x columns of it. The
+   second matrix counts nothing (beta is 0); `in` stands for it. */
+cudaError_t launch_cublas_geam(const LabCall *call) {
+  static cublasHandle_t handle = nullptr;
+  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) return cudaErrorUnknown;
+  const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];
+  const float *in = (const float *)call->d_in[0], one = 1.0f, zero = 0.0f;
+  cublasStatus_t status = cublasSetStream(handle, call->stream);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = cublasSgeam(handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one, in, columns, &zero,
+                         in, rows, (float *)call->d_out, rows);
+  return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+}
+
+const char *refuse_cublas_geam(int, LabSize size) {
+  return size.dim[0] > INT_MAX || size.dim[1] > INT_MAX ? "cublasSgeam counts rows in 32 bits"
+                                                        : nullptr;
+}
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+int64_t elements(LabSize size, int) {
+  return size.dim[0] * size.dim[1];
+}
+
+double bytes(LabSize size) {
+  return 8.0 * (double)elements(size, 0);
+}
+
+double operations(LabSize) {
+  return 0.0;
+}
+
+/* Turns that the banks take for a request to read the tile; for words of 16 bytes, for each eight
+   lanes. */
+template <int WAYS> double ways(int, LabSize, int64_t) {
+  return WAYS;
+}
+
+const LabProblem PROBLEMS[] = {{
+    .name = "",
+    .in = {LAB_FLOAT32},
+    .out = LAB_FLOAT32,
+    .bytes = bytes,
+    .operations = operations,
+    .reference = reference,
+}};
+
+const LabRung RUNGS[] = {
+    {
+        .name = "one-thread",
+        .lesson = "One thread waits for every element: the slowest way to use a GPU",
+        .launch = launch_one_thread,
+        .refuse = refuse_one_thread,
+    },
+    {
+        .name = "thread-a-row",
+        .lesson = "A thread a row: too few threads, and each load is spread over 32 sectors",
+        .launch = launch_row_a_thread,
+    },
+    {
+        .name = "thread-an-element",
+        .lesson = "A thread an element: loads are whole sectors, stores are in 32 places",
+        .launch = launch_element_a_thread,
+    },
+    {
+        .name = "tile-32",
+        .lesson =
+            "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want "
+            "one bank",
+        .launch = launch_tile<32, 0, 32>,
+        .predicted = ways<32>,
+    },
+    {
+        .name = "tile-16",
+        .lesson = "A smaller tile: fewer lanes a bank, but half a line of memory a row",
+        .launch = launch_tile<16, 0, 16>,
+        .predicted = ways<8>,
+    },
+    {
+        .name = "padded",
+        .lesson = "An unused column puts a column's words into 32 different banks",
+        .launch = launch_tile<32, 1, 32>,
+        .predicted = ways<1>,
+    },
+    {
+        .name = "four-a-thread",
+        .lesson = "Four elements a thread: smaller blocks, four loads under way before one is "
+                  "waited for",
+        .launch = launch_tile<32, 1, 8>,
+        .predicted = ways<1>,
+    },
+    {
+        .name = "words",
+        .lesson = "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, "
+                  "a swizzle replaces the padding",
+        .launch = launch_words<1>,
+        .predicted = ways<1>,
+    },
+    {
+        .name = "panels",
+        .lesson = "The same tiles in another order: input and output are both walked in long "
+                  "stretches",
+        .launch = launch_words<PANEL>,
+        .predicted = ways<1>,
+    },
+    {
+        .name = "cublas-geam",
+        .lesson = "cublasSgeam with the second matrix times 0",
+        .kind = LAB_LIBRARY,
+        .launch = launch_cublas_geam,
+        .refuse = refuse_cublas_geam,
+    },
+};
+
+const LabSize SIZES[] = {
+    {{1024, 1024, 1}}, {{2048, 2048, 1}}, {{4096, 4096, 1}}, {{16384, 16384, 1}}};
+
+} // namespace
+
+const LabTopic lab_transpose = {
+    .name = "transpose",
+    .title = "Transpose: shared memory turns a tile round, and its banks must be shared well",
+    .dims = "rows x columns",
+    .unit = LAB_GB_PER_S,
+    .problems = PROBLEMS,
+    .problem_count = sizeof PROBLEMS / sizeof *PROBLEMS,
+    .rungs = RUNGS,
+    .rung_count = sizeof RUNGS / sizeof *RUNGS,
+    .size = {{8192, 8192, 1}},
+    .sizes = SIZES,
+    .size_count = sizeof SIZES / sizeof *SIZES,
+    .tested = {{300, 300, 1}},
+    .count = elements,
+    .predicted_name = "turns of the banks",
+    .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    .metric_name = "bank conflicts of loads",
+};

@@ -1,0 +1,410 @@
+/* Vectors: fill, scale, add, ReLU, saxpy. The arithmetic is nothing, the memory is all.
+
+   An element costs 4 bytes an array and at most two operations; a GPU that could do 20 operations
+   in the time of a byte has nothing to do but wait. The floor is therefore bytes / bandwidth: with
+   2^28 elements and 2958 GB/s (an H100's own copy) fill moves 1.07 GB, 0.36 ms; scale and ReLU
+   2.15 GB, 0.73 ms; add and saxpy 3.22 GB, 1.09 ms. All that a kernel can do wrong is to ask for
+   the bytes badly, and what counts is which bytes the 32 lanes of a warp ask for in ONE
+   instruction: memory moves in sectors of 32 bytes, and a sector asked for by one lane for 4
+   of its bytes is moved as a whole. So neighbouring lanes must take neighbouring elements, the
+   opposite of what a loop on a CPU teaches.
+
+       mlp-lab vector                  # all five problems at 2^28 elements
+       mlp-lab vector --size 1000003   # any length */
+#include <cublas_v2.h>
+
+#include <climits>
+#include <cmath>
+
+#include "lab.cuh"
+
+namespace {
+
+constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* of rounding to float32, and the double's own */
+
+constexpr float FACTOR = 1.7f;
+/* All four bytes are 0x3f, so that cudaMemset, which sets bytes, can write it. */
+constexpr float FILLING = 0x1.7e7e7ep-1f;
+constexpr int FILLING_BYTE = 0x3f;
+
+/* ---- the problems ------------------------------------------------------------------------------
+   of: what is done to an element; exact: the same in double; allowed: how far `of` may be off. */
+
+enum { FILL, SCALE, ADD, RELU, SAXPY }; /* places in the table of problems */
+
+struct Fill {
+  static constexpr int INPUTS = 0, OPERATIONS = 0;
+  static __device__ float of(float, float) {
+    return FILLING;
+  }
+  static double exact(double, double) {
+    return FILLING;
+  }
+  static double allowed(double, double) {
+    return 0.0;
+  }
+};
+
+struct Scale {
+  static constexpr int INPUTS = 1, OPERATIONS = 1;
+  static __device__ float of(float x, float) {
+    return FACTOR * x;
+  }
+  static double exact(double x, double) {
+    return FACTOR * x;
+  }
+  static double allowed(double x, double) { /* one rounding of the result */
+    return UNIT * fabs(FACTOR * x);
+  }
+};
+
+struct Add {
+  static constexpr int INPUTS = 2, OPERATIONS = 1;
+  static __device__ float of(float x, float y) {
+    return x + y;
+  }
+  static double exact(double x, double y) {
+    return x + y;
+  }
+  static double allowed(double x, double y) { /* one rounding of the result */
+    return UNIT * fabs(x + y);
+  }
+};
+
+struct Relu {
+  static constexpr int INPUTS = 1, OPERATIONS = 1;
+  static __device__ float of(float x, float) {
+    return x < 0.0f ? 0.0f : x; /* a NaN stays one */
+  }
+  static double exact(double x, double) {
+    return x < 0.0 ? 0.0 : x;
+  }
+  static double allowed(double, double) {
+    return 0.0;
+  }
+};
+
+struct Saxpy {
+  static constexpr int INPUTS = 2, OPERATIONS = 2;
+  static __device__ float of(float x, float y) {
+    return FACTOR * x + y;
+  }
+  static double exact(double x, double y) {
+    return FACTOR * x + y;
+  }
+  static double allowed(double x, double y) { /* the product is rounded, then the sum */
+    return UNIT * (fabs(FACTOR * x) + fabs(FACTOR * x + y));
+  }
+};
+
+template <class Problem>
+void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+               double *expected, double *allowed) {
+  for (int64_t i = 0; i < count; i++) {
+    const double x = Problem::INPUTS > 0 ? ((const float *)h_in[0])[first + i] : 0.0;
+    const double y = Problem::INPUTS > 1 ? ((const float *)h_in[1])[first + i] : 0.0;
+    expected[i] = Problem::exact(x, y);
+    allowed[i] = Problem::allowed(x, y);
+  }
+}
+
+/* ---- what all rungs share ------------------------------------------------------------------- */
+
+constexpr int BLOCK = 256;
+
+template <int WIDTH> struct alignas(4 * WIDTH) Word { float value[WIDTH]; };
+
+/* Word i of the result: WIDTH neighbouring elements in one load an input and one store. */
+template <class Problem, int WIDTH>
+__device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
+                        float *__restrict__ out, int64_t i) {
+  Word<WIDTH> a = {}, b = {}, result;
+  if (Problem::INPUTS > 0) a = reinterpret_cast<const Word<WIDTH> *>(x)[i];
+  if (Problem::INPUTS > 1) b = reinterpret_cast<const Word<WIDTH> *>(y)[i];
+#pragma unroll
+  for (int k = 0; k < WIDTH; k++) result.value[k] = Problem::of(a.value[k], b.value[k]);
+  reinterpret_cast<Word<WIDTH> *>(out)[i] = result;
+}
+
+/* Calls launch(problem) with the struct of the call's problem. */
+template <class Launch> cudaError_t with_problem(const LabCall *call, Launch launch) {
+  switch (call->problem) {
+  case FILL:
+    return launch(Fill{});
+  case SCALE:
+    return launch(Scale{});
+  case ADD:
+    return launch(Add{});
+  case RELU:
+    return launch(Relu{});
+  default:
+    return launch(Saxpy{});
+  }
+}
+
+/* Every kernel below takes the inputs, the output, how many elements, and perhaps one more. */
+template <class Kernel, class... More>
+cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... more) {
+  return lab_launch(call, kernel, dim3((unsigned)blocks), dim3(BLOCK), 0, call->d_in[0],
+                    call->d_in[1], call->d_out, call->size.dim[0], more...);
+}
+
+/* ---- 1. a thread an element --------------------------------------------------------------------
+   Grid: all elements, BLOCK a block. Lane: the element beside its neighbour's, so a warp's request
+   is 128 bytes in a row, 4 whole sectors: nothing is moved that is not used. Bytes: the floor's.
+   There are as many threads as elements, and each lives for one load and one store; starting them
+   is what this rung pays. Only elements from `first` on are done: the next rung needs that. */
+template <class Problem>
+__global__ void __launch_bounds__(BLOCK)
+    element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
+            int64_t count, int64_t first) {
+  const int64_t i = first + (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i < count) do_word<Problem, 1>(x, y, out, i);
+}
+
+cudaError_t launch_element(const LabCall *call) {
+  return with_problem(call, [=](auto problem) {
+    return queue(call, element<decltype(problem)>, lab_blocks(call->size.dim[0], BLOCK), 0);
+  });
+}
+
+/* ---- 2. the same without the bounds check ------------------------------------------------------
+   Whole blocks need no check. What is left, less than a block, is one more launch of the kernel
+   with the check: right for every length, and at lengths that BLOCK divides there is no second
+   launch. The comparison it saves was free: the warp waits hundreds of cycles for its load. */
+template <class Problem>
+__global__ void __launch_bounds__(BLOCK)
+    unchecked(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
+              int64_t) {
+  do_word<Problem, 1>(x, y, out, (int64_t)blockIdx.x * BLOCK + threadIdx.x);
+}
+
+cudaError_t launch_unchecked(const LabCall *call) {
+  return with_problem(call, [=](auto problem) {
+    using Problem = decltype(problem);
+    const int64_t blocks = call->size.dim[0] / BLOCK, done = blocks * BLOCK;
+    cudaError_t status = cudaSuccess;
+    if (blocks > 0) status = queue(call, unchecked<Problem>, blocks);
+    if (status == cudaSuccess && done < call->size.dim[0])
+      status = queue(call, element<Problem>, 1, done);
+    return status;
+  });
+}
+
+/* ---- 3. and 4. a contiguous segment a thread ---------------------------------------------------
+   Thread: SEGMENT elements in a row, as one would share a loop among the cores of a CPU. Its lanes
+   are now 128 bytes apart, so each request touches 32 sectors for 4 bytes of each. The other 28
+   bytes are wanted in the thread's next seven steps; the first-level cache keeps some of what was
+   read, but stores go through to the second level 4 bytes at a time: eight times the requests.
+   Rung 4 is the same kernel with TOGETHER elements loaded before the first is stored. More loads
+   are under way at once, but it is the same bad pattern. Bytes: the floor's if the caches keep
+   every sector until its thread is done with it, up to eight times that if they do not. */
+constexpr int SEGMENT = 32; /* a line of the cache a thread */
+constexpr int TOGETHER = 8; /* a sector */
+
+template <class Problem, int UNROLL>
+__global__ void __launch_bounds__(BLOCK)
+    segment(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
+            int64_t count) {
+  const int64_t first = ((int64_t)blockIdx.x * BLOCK + threadIdx.x) * SEGMENT;
+  const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1: none */
+#pragma unroll UNROLL
+  for (int i = 0; i < mine; i++) do_word<Problem, 1>(x, y, out, first + i);
+}
+
+cudaError_t launch_segment(const LabCall *call) {
+  return with_problem(call, [=](auto problem) {
+    return queue(call, segment<decltype(problem), 1>,
+                 lab_blocks(call->size.dim[0], BLOCK * SEGMENT));
+  });
+}
+
+cudaError_t launch_segment_unrolled(const LabCall *call) {
+  return with_problem(call, [=](auto problem) {
+    return queue(call, segment<decltype(problem), TOGETHER>,
+                 lab_blocks(call->size.dim[0], BLOCK * SEGMENT));
+  });
+}
+
+/* ---- 5. and 6. grid-stride ---------------------------------------------------------------------
+   Thread: several elements again, but all threads of the grid apart, so that at every step lanes
+   are neighbours and blocks, too: the grid walks over the arrays together. The grid fits the GPU,
+   not the data: one launch configuration for every length, and what a thread computes before its
+   loop is paid once for many elements.
+   Rung 6 is the same kernel with words of 16 bytes: a request is 512 bytes, 16 whole sectors, and
+   a quarter of the instructions keep as many bytes under way. Arrays start on 256 bytes (lab.h), so
+   words are aligned and only the last elements, less than a word, are left to single threads;
+   an array that starts anywhere would need the same at its head. Bytes of both: the floor's. */
+
+/* A multiprocessor holds 8 blocks of 256 threads at a time. With just 8 the slowest one would be
+   waited for at the end; with four times as many others take the place of those that are done. */
+constexpr int BLOCKS_AN_SM = 32;
+
+template <class Problem, int WIDTH>
+__global__ void __launch_bounds__(BLOCK)
+    grid_stride(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
+                int64_t count) {
+  const int64_t thread = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t threads = (int64_t)gridDim.x * BLOCK, words = count / WIDTH;
+  for (int64_t i = thread; i < words; i += threads) do_word<Problem, WIDTH>(x, y, out, i);
+  if (thread < count % WIDTH) do_word<Problem, 1>(x, y, out, words * WIDTH + thread);
+}
+
+template <int WIDTH> cudaError_t launch_grid_stride(const LabCall *call) {
+  return with_problem(call, [=](auto problem) {
+    const int64_t needed = lab_blocks(call->size.dim[0], (int64_t)BLOCK * WIDTH);
+    const int64_t most = (int64_t)BLOCKS_AN_SM * lab_multiprocessors();
+    return queue(call, grid_stride<decltype(problem), WIDTH>, needed < most ? needed : most);
+  });
+}
+
+/* ---- what people would call instead -------------------------------------------------------------
+   The other problems have no library call of their own; the copy ceiling stands beside them. */
+
+cudaError_t launch_memset(const LabCall *call) {
+  return cudaMemsetAsync(call->d_out, FILLING_BYTE, sizeof(float) * (size_t)call->size.dim[0],
+                         call->stream);
+}
+
+const char *refuse_memset(int problem, LabSize) {
+  return problem == FILL ? nullptr : "cudaMemset can only fill";
+}
+
+/* cuBLAS adds x to y in place, so it cannot leave y as it was: out stands for y. The bytes are
+   those of our saxpy, hence its time can be compared, while its values cannot. */
+cudaError_t launch_cublas_saxpy(const LabCall *call) {
+  static cublasHandle_t handle = nullptr;
+  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) return cudaErrorUnknown;
+  cublasStatus_t status = cublasSetStream(handle, call->stream);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = cublasSaxpy(handle, (int)call->size.dim[0], &FACTOR, (const float *)call->d_in[0], 1,
+                         (float *)call->d_out, 1);
+  return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+}
+
+const char *refuse_cublas_saxpy(int problem, LabSize size) {
+  if (problem != SAXPY) return "cublasSaxpy does saxpy only";
+  return size.dim[0] > INT_MAX ? "cublasSaxpy counts elements in 32 bits" : nullptr;
+}
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+int64_t elements(LabSize size, int) {
+  return size.dim[0];
+}
+
+template <class Problem> double bytes(LabSize size) {
+  return 4.0 * (Problem::INPUTS + 1) * (double)size.dim[0];
+}
+
+template <class Problem> double operations(LabSize size) {
+  return (double)Problem::OPERATIONS * (double)size.dim[0];
+}
+
+/* Sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32 places 32;
+   words of 16 bytes in a row are 512 bytes. */
+template <int SECTORS> double sectors(int, LabSize, int64_t) {
+  return SECTORS;
+}
+
+template <class Problem> constexpr LabType input(int i) {
+  return i < Problem::INPUTS ? LAB_FLOAT32 : LAB_NOTHING;
+}
+
+template <class Problem> constexpr LabProblem problem(const char *name) {
+  return {
+      .name = name,
+      .in = {input<Problem>(0), input<Problem>(1), LAB_NOTHING},
+      .out = LAB_FLOAT32,
+      .bytes = bytes<Problem>,
+      .operations = operations<Problem>,
+      .reference = reference<Problem>,
+  };
+}
+
+/* In the order of FILL to SAXPY. */
+const LabProblem PROBLEMS[] = {
+    problem<Fill>("fill"), problem<Scale>("scale"), problem<Add>("add"),
+    problem<Relu>("relu"), problem<Saxpy>("saxpy"),
+};
+
+const LabRung RUNGS[] = {
+    {
+        .name = "element",
+        .lesson = "A thread an element: neighbouring lanes take neighbouring elements, and a "
+                  "request is four whole sectors",
+        .launch = launch_element,
+        .predicted = sectors<4>,
+    },
+    {
+        .name = "unchecked",
+        .lesson = "Without the bounds check nothing gets faster: the comparison was hidden behind "
+                  "the memory",
+        .launch = launch_unchecked,
+        .predicted = sectors<4>,
+    },
+    {
+        .name = "segment",
+        .lesson = "A contiguous segment a thread, the habit of the CPU, spreads each request over "
+                  "32 sectors",
+        .launch = launch_segment,
+        .predicted = sectors<32>,
+    },
+    {
+        .name = "segment-unrolled",
+        .lesson = "Unrolling puts more loads under way, but the pattern stays and so does most of "
+                  "the loss",
+        .launch = launch_segment_unrolled,
+        .predicted = sectors<32>,
+    },
+    {
+        .name = "grid-stride",
+        .lesson = "Several elements a thread, but a whole grid apart: one grid for every length, "
+                  "lanes side by side again",
+        .launch = launch_grid_stride<1>,
+        .predicted = sectors<4>,
+    },
+    {
+        .name = "grid-stride-16",
+        .lesson = "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
+        .launch = launch_grid_stride<4>,
+        .predicted = sectors<16>,
+    },
+    {
+        .name = "memset",
+        .lesson = "cudaMemsetAsync, with a number whose four bytes are the same",
+        .kind = LAB_LIBRARY,
+        .launch = launch_memset,
+        .refuse = refuse_memset,
+    },
+    {
+        .name = "cublas-saxpy",
+        .lesson = "cublasSaxpy, in place: the same bytes, but y is lost",
+        .kind = LAB_PART,
+        .launch = launch_cublas_saxpy,
+        .refuse = refuse_cublas_saxpy,
+    },
+};
+
+const LabSize SIZES[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
+
+} // namespace
+
+const LabTopic lab_vector = {
+    .name = "vector",
+    .title = "Vectors: how the lanes of a warp must ask for memory",
+    .dims = "elements",
+    .unit = LAB_GB_PER_S,
+    .problems = PROBLEMS,
+    .problem_count = sizeof PROBLEMS / sizeof *PROBLEMS,
+    .rungs = RUNGS,
+    .rung_count = sizeof RUNGS / sizeof *RUNGS,
+    .size = {{1 << 28, 1, 1}},
+    .sizes = SIZES,
+    .size_count = sizeof SIZES / sizeof *SIZES,
+    .tested = {{100000, 1, 1}},
+    .count = elements,
+    .predicted_name = "sectors a request",
+    .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
+    .metric_name = "sectors a store",
+};

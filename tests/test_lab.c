@@ -1,0 +1,598 @@
+/* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays and results
+   made up here. What runs on a GPU is in test_lab_rungs.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#ifdef HAVE_CUDA
+
+#include <ctype.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab_harness.h"
+#include "process.h"
+
+static Error error;
+
+/* ---- the tables of the topics --------------------------------------------------------------- */
+
+static bool is_word(const char *name) {
+  if (!islower((unsigned char)*name)) return false;
+  for (const char *c = name; *c; c++)
+    if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && *c != '-' && *c != '_')
+      return false;
+  return strlen(name) <= 24;
+}
+
+static bool is_sentence(const char *text) {
+  return text && *text && text[strlen(text) - 1] != '.' && !strstr(text, ". ") &&
+         !strchr(text, '\n');
+}
+
+static void check_rung(const LabTopic *t, const LabRung *rung) {
+  if (!is_word(rung->name)) fail_msg("%s: the rung's name is '%s'", t->name, rung->name);
+  if (!is_sentence(rung->lesson)) fail_msg("%s: the lesson is no sentence", rung->name);
+  assert_non_null(rung->launch);
+  for (const LabRung *other = t->rungs; other < rung; other++)
+    if (strcmp(other->name, rung->name) == 0) fail_msg("%s: two rungs %s", t->name, rung->name);
+  if (rung->points && (rung->point_count < 1 || !t->point_name))
+    fail_msg("%s: %s has points without a number or a name", t->name, rung->name);
+  for (int i = 1; rung->points && i < rung->point_count; i++)
+    if (rung->points[i] <= rung->points[i - 1])
+      fail_msg("%s: the points of %s are not in order", t->name, rung->name);
+  if (rung->pageable && !t->on_host) fail_msg("%s: %s is pageable", t->name, rung->name);
+  if (rung->predicted && !t->predicted_name)
+    fail_msg("%s: %s predicts without a column", t->name, rung->name);
+}
+
+static void check_problem(const LabTopic *t, int problem) {
+  const LabProblem *p = &t->problems[problem];
+  if ((t->problem_count > 1 || *p->name) && !is_word(p->name))
+    fail_msg("%s: the problem's name is '%s'", t->name, p->name);
+  for (int i = 0; i < problem; i++) assert_string_not_equal(t->problems[i].name, p->name);
+  assert_int_not_equal(p->out, LAB_NOTHING);
+  for (int i = -1; i < t->size_count; i++) {
+    const LabSize size = i < 0 ? t->size : t->sizes[i];
+    if (t->refuse && t->refuse(problem, size))
+      fail_msg("%s refuses its own size %s", t->name, lab_size_text(t, size).text);
+    assert_true(p->bytes(size) > 0);
+    assert_true(p->operations(size) >= (t->unit == LAB_GFLOP_PER_S));
+    assert_true(t->count(size, -1) > 0);
+  }
+}
+
+static void check_topic(const LabTopic *t) {
+  if (!is_word(t->name) || lab_find(t->name) != t) fail_msg("the topic's name is '%s'", t->name);
+  assert_string_not_equal(t->name, "all");
+  assert_string_not_equal(t->name, "list");
+  assert_string_not_equal(t->name, "device");
+  if (!is_sentence(t->title)) fail_msg("%s: the title is no sentence", t->name);
+  assert_in_range(lab_dims(t), 1, LAB_DIMS);
+  for (int d = 0; d < LAB_DIMS; d++) {
+    assert_true(t->size.dim[d] >= 1 && t->tested.dim[d] >= 1);
+    if (d >= lab_dims(t) && (t->size.dim[d] != 1 || t->tested.dim[d] != 1))
+      fail_msg("%s: '%s' does not name all sizes", t->name, t->dims);
+  }
+  assert_true(!t->metric == !t->metric_name && !t->measured == !t->measured_name);
+  assert_true(t->problem_count > 0 && t->rung_count > 0);
+  for (int i = 0; i < t->problem_count; i++) check_problem(t, i);
+  for (int i = 0; i < t->rung_count; i++) check_rung(t, &t->rungs[i]);
+}
+
+static void test_tables(void **state) {
+  (void)state;
+  int count = 0;
+  for (const LabTopic *const *t = lab_topics; *t; t++, count++) check_topic(*t);
+  assert_int_equal(count, 12);
+  assert_null(lab_find("nonsense"));
+}
+
+/* ---- inputs and sizes ----------------------------------------------------------------------- */
+
+static void test_fill(void **state) {
+  (void)state;
+  enum { COUNT = 100003 };
+  float *values = malloc(sizeof(float) * COUNT), *again = malloc(sizeof(float) * COUNT);
+  double sum = 0, squares = 0, largest = 0;
+  lab_fill(LAB_FLOAT32, values, COUNT, 5);
+  for (int i = 0; i < COUNT; i++) {
+    const double value = (double)values[i] / (i % 61 == 0 ? 100 : 1);
+    assert_true(fabs(value) <= 3);
+    if (i % 61) assert_true(value * 0x1p20 == floor(value * 0x1p20));
+    largest = fmax(largest, fabs((double)values[i]));
+    sum += value;
+    squares += value * value;
+  }
+  assert_true(largest > 200);
+  assert_true(fabs(sum / COUNT) < 0.02 && fabs(squares / COUNT - 1) < 0.02);
+  lab_fill(LAB_FLOAT32, again, 1001, 5);
+  assert_memory_equal(again, values, sizeof(float) * 1001);
+  lab_fill(LAB_FLOAT32, again, COUNT, 6);
+  assert_true(again[1] != values[1] || again[2] != values[2]);
+
+  uint32_t all = 0, every = UINT32_MAX, *words = (uint32_t *)(void *)values;
+  lab_fill(LAB_INT32, words, 1003, 5);
+  for (int i = 0; i < 1003; i++) all |= words[i], every &= words[i];
+  assert_int_equal(all, UINT32_MAX);
+  assert_int_equal(every, 0);
+  free(values);
+  free(again);
+}
+
+static int64_t plane(LabSize size, int array) {
+  (void)array;
+  return size.dim[0] * size.dim[1];
+}
+
+static double moved(LabSize size) {
+  return 8.0 * (double)plane(size, -1);
+}
+
+static double few(LabSize size) {
+  return (double)plane(size, -1);
+}
+
+static double many(LabSize size) {
+  return 1e6 * (double)plane(size, -1);
+}
+
+/* What our own topic asks for: the input. */
+static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
+                      int64_t count, double *expected, double *allowed) {
+  (void)size;
+  for (int64_t i = 0; i < count; i++) {
+    expected[i] = (double)((const float *)h_in[0])[first + i];
+    allowed[i] = 0;
+  }
+}
+
+static const LabProblem copies[] = {
+    {"exact", {LAB_FLOAT32}, LAB_FLOAT32, moved, few, the_input, NULL},
+    {"sampled", {LAB_FLOAT32}, LAB_FLOAT32, moved, many, the_input, NULL}};
+
+static const LabRung plain[] = {{.name = "plain", .lesson = "a lesson"}};
+
+static const LabTopic copy_topic = {.name = "copies",
+                                    .title = "copies of a plane",
+                                    .dims = "rows x columns",
+                                    .problems = copies,
+                                    .problem_count = 2,
+                                    .rungs = plain,
+                                    .rung_count = 1,
+                                    .size = {{100, 10, 1}},
+                                    .tested = {{1, 1, 1}},
+                                    .count = plane};
+
+static void test_sizes(void **state) {
+  (void)state;
+  LabSize size;
+  assert_int_equal(lab_dims(&copy_topic), 2);
+  assert_true(lab_parse_size(&copy_topic, "4096x37", &size, &error));
+  assert_true(size.dim[0] == 4096 && size.dim[1] == 37 && size.dim[2] == 1);
+  assert_string_equal(lab_size_text(&copy_topic, size).text, "4096x37");
+  static const char *const bad[] = {"",
+                                    "5",
+                                    "5x",
+                                    "5x6x7",
+                                    "x6",
+                                    "0x6",
+                                    "5x0",
+                                    "-5x6",
+                                    "5 x6",
+                                    "5x6 ",
+                                    "5y6",
+                                    "axb",
+                                    "5x-1",
+                                    "99999999999999999999x1",
+                                    "1048577x1048577"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    if (lab_parse_size(&copy_topic, bad[i], &size, &error)) fail_msg("'%s' is no size", bad[i]);
+    assert_non_null(strstr(error.text, "--size"));
+  }
+  assert_true(lab_parse_size(&copy_topic, "1048576x1048576", &size, &error));
+}
+
+/* ---- checking ------------------------------------------------------------------------------- */
+
+enum { ROWS = 700, COLUMNS = 211, COUNT = ROWS * COLUMNS };
+static const LabSize SIZE = {{ROWS, COLUMNS, 1}};
+
+static float *input;
+
+static int make_input(void **state) {
+  (void)state;
+  input = malloc(sizeof(float) * COUNT);
+  lab_fill(LAB_FLOAT32, input, COUNT, 1);
+  return 0;
+}
+
+static int free_input(void **state) {
+  (void)state;
+  free(input);
+  return 0;
+}
+
+static LabReference open_reference(int problem, LabSize size) {
+  const void *h_in[LAB_INPUTS] = {input};
+  LabReference reference;
+  if (!lab_reference_open(&reference, &copy_topic, problem, size, h_in, &error))
+    fail_msg("%s", error.text);
+  return reference;
+}
+
+/* The verdict on the input itself with elements [first, first + count) set to `value`. */
+static LabVerdict verdict_on(const LabReference *reference, const LabRung *rung, int64_t first,
+                             int64_t count, float value) {
+  float *out = malloc(sizeof(float) * COUNT);
+  LabVerdict verdict;
+  memcpy(out, input, sizeof(float) * COUNT);
+  for (int64_t i = 0; i < count; i++) out[first + i] = value;
+  assert_true(lab_check(reference, rung, out, &verdict, &error));
+  free(out);
+  return verdict;
+}
+
+static void test_wrong_elements_are_found(void **state) {
+  (void)state;
+  LabReference whole = open_reference(0, SIZE), sampled = open_reference(1, SIZE);
+  assert_true(whole.ranges > 1); /* or only one thread would look */
+  assert_true(verdict_on(&whole, plain, 0, 0, 0).right);
+  assert_true(verdict_on(&sampled, plain, 0, 0, 0).right);
+  static const int64_t at[] = {0, 1, 65535, 65536, 65537, 131071, COUNT - 1};
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+    const LabVerdict v = verdict_on(&whole, plain, at[i], COUNT - at[i], 12345);
+    assert_false(v.right);
+    assert_int_equal(v.index, at[i]);
+    assert_true(v.got == 12345 && v.expected == (double)input[at[i]]);
+    assert_false(verdict_on(&whole, plain, at[i], 1, NAN).right); /* never written */
+  }
+  assert_false(verdict_on(&sampled, plain, 0, 1, 1e9f).right);
+  assert_int_equal(verdict_on(&sampled, plain, COUNT - 1, 1, 1e9f).index, COUNT - 1);
+  assert_false(verdict_on(&sampled, plain, 1000, 50000, NAN).right);
+  assert_true(sampled.ranges * sampled.length < COUNT / 10);
+  lab_reference_close(&whole);
+  lab_reference_close(&sampled);
+  LabReference one = open_reference(1, (LabSize){{1, 1, 1}});
+  assert_true(verdict_on(&one, plain, 1, COUNT - 1, NAN).right); /* one element is looked at */
+  assert_false(verdict_on(&one, plain, 0, 1, NAN).right);
+  lab_reference_close(&one);
+}
+
+static void allow_two(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
+                      int64_t count, const double *expected, double *allowed) {
+  (void)problem, (void)size, (void)h_in, (void)first, (void)expected;
+  for (int64_t i = 0; i < count; i++) allowed[i] = 2;
+}
+
+static void test_bounds(void **state) {
+  (void)state;
+  const LabRung loose = {.name = "loose", .allowed = allow_two};
+  LabReference reference = open_reference(0, SIZE);
+  const int64_t last = COUNT - 1;
+  const float near = nextafterf(input[last], INFINITY);
+  const LabVerdict v = verdict_on(&reference, plain, last, 1, near);
+  assert_false(v.right);
+  assert_true(v.ulp == 1);
+  assert_true(verdict_on(&reference, &loose, last, 1, near).right);
+  assert_true(verdict_on(&reference, &loose, last, 1, input[last] + 1.9f).right);
+  assert_false(verdict_on(&reference, &loose, last, 1, input[last] + 2.1f).right);
+  assert_false(verdict_on(&reference, &loose, last, 1, NAN).right);
+  assert_false(verdict_on(&reference, &loose, last, 1, INFINITY).right);
+  lab_reference_close(&reference);
+
+  const float kept = input[3]; /* what must not be a number may be no number alone */
+  input[3] = NAN;
+  input[4] = INFINITY;
+  reference = open_reference(0, SIZE);
+  assert_true(verdict_on(&reference, plain, 0, 0, 0).right);
+  assert_int_equal(verdict_on(&reference, plain, 3, 1, 0).index, 3);
+  assert_int_equal(verdict_on(&reference, plain, 4, 1, -INFINITY).index, 4);
+  input[3] = input[4] = kept;
+  lab_reference_close(&reference);
+}
+
+/* The figures of the occupancy calculator for compute capability 9.0. */
+static void test_limits(void **state) {
+  (void)state;
+  const LabLimits hopper = {2048, 32, 65536, 233472, 1024};
+  const struct {
+    int threads, registers;
+    size_t shared;
+    const char *limit;
+  } cases[] = {{1024, 32, 0, "threads"},   {1024, 33, 0, "registers"}, {256, 40, 0, "registers"},
+               {256, 32, 0, "threads"},    {32, 32, 0, "blocks"},      {64, 16, 0, "threads"},
+               {128, 16, 65536, "shared"}, {100, 32, 0, "threads"},    {256, 64, 200000, "shared"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const LabOccupancy kernel = {
+        .threads = cases[i].threads, .registers = cases[i].registers, .shared = cases[i].shared};
+    assert_string_equal(lab_limit(&hopper, &kernel), cases[i].limit);
+  }
+}
+
+/* ---- reports -------------------------------------------------------------------------------- */
+
+static double twice(int problem, LabSize size, int64_t point) {
+  (void)problem, (void)size;
+  return 2.0 * (double)point;
+}
+
+static const int64_t sweep[] = {1, 2, 4, 8};
+static const LabRung shown[] = {
+    {.name = "first", .lesson = "the first lesson"},
+    {.name = "swept",
+     .lesson = "a lesson that goes on for so long that its line must be broken somewhere, because "
+               "no line of a report is wider than a hundred columns",
+     .points = sweep,
+     .point_count = 4,
+     .predicted = twice},
+    {.name = "library", .lesson = "what others call", .kind = LAB_LIBRARY},
+    {.name = "slip", .lesson = "a slip", .kind = LAB_MISTAKE}};
+static const LabTopic shown_topic = {.name = "shown",
+                                     .title = "what is shown",
+                                     .dims = "rows x columns",
+                                     .problems = copies,
+                                     .problem_count = 2,
+                                     .rungs = shown,
+                                     .rung_count = 4,
+                                     .size = {{1000, 1000, 1}},
+                                     .count = plane,
+                                     .predicted_name = "twice the point",
+                                     .point_name = "the point",
+                                     .shows_ulp = true};
+static const LabMachine machine = {"GPU 1", "1.2", "2026-01-02", "mlp-lab shown",
+                                   "abc",   2e12,  5e10,         6e13};
+
+static LabRow row_of(int rung, int64_t point, double ms) {
+  return (LabRow){.rung = &shown[rung],
+                  .number = rung + 1,
+                  .point = point,
+                  .outcome = LAB_RIGHT,
+                  .ulp = 0.5,
+                  .seconds = {ms / 1e3, ms / 1e3, ms / 1e3},
+                  .samples = 9,
+                  .predicted = rung == 1 ? 2.0 * (double)point : NAN,
+                  .measured = NAN,
+                  .occupancy = {4, "registers", 40, 1024, 256}};
+}
+
+/* Rows of 8 MB: 4 ms are 2 GB/s. */
+static void make_shown(LabTable tables[2], LabRow rows[8]) {
+  const double NONE = (double)NAN;
+  rows[0] = row_of(0, 0, 4);
+  for (int i = 0; i < 4; i++) rows[1 + i] = row_of(1, sweep[i], 0.008 * (double)sweep[i]);
+  rows[5] = row_of(2, 0, 0.016);
+  rows[5].occupancy.blocks = 0;
+  rows[6] = row_of(3, 0, NONE);
+  rows[6].outcome = LAB_CAUGHT;
+  rows[6].samples = 0;
+  snprintf(rows[6].note, sizeof rows[6].note, "element 5 is 1, expected 2 (allowed 0)");
+  tables[0] = (LabTable){
+      .topic = &shown_topic, .problem = 0, .size = shown_topic.size, .rows = rows, .count = 7};
+  rows[7] = row_of(1, 8, 0.5);
+  tables[1] = (LabTable){.topic = &shown_topic,
+                         .problem = 0,
+                         .size = {{77, 99, 1}},
+                         .extra = true,
+                         .rows = &rows[7],
+                         .count = 1};
+}
+
+static char *folder, path[4096], text[16384];
+
+static int make_folder(void **state) {
+  (void)state;
+  folder = process_folder();
+  snprintf(path, sizeof path, "%s/out", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  process_folder_remove(folder);
+  return 0;
+}
+
+static void read_back(void) {
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+}
+
+static void assert_says(const char *part) {
+  if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+static void assert_narrow(int columns) {
+  for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+    if ((int)strcspn(line, "\n") > columns)
+      fail_msg("more than %d columns: %.*s", columns, (int)strcspn(line, "\n"), line);
+}
+
+static void print_shown(bool markdown) {
+  LabTable tables[2];
+  LabRow rows[8];
+  make_shown(tables, rows);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  lab_print_machine(&machine, file, markdown);
+  lab_print(&machine, tables, 2, file, markdown);
+  assert_int_equal(fclose(file), 0);
+  read_back();
+}
+
+static void test_text(void **state) {
+  (void)state;
+  print_shown(false);
+  assert_narrow(110);
+  assert_says("\nshown, exact: what is shown\n");
+  assert_says("1000x1000 (rows x columns) on GPU 1");
+  assert_says("Ceiling: 2000 GB/s, measured: copy on the GPU, read + write.");
+  assert_says("Predicted: twice the point.");
+  assert_says("Point: the point.");
+  assert_says(" 4.00  2.00        0.1");
+  assert_says("0.00800  1000       50.0      500       2.00  4 registers    40       2.00");
+  assert_says("caught, slip: element 5 is 1, expected 2 (allowed 0).");
+  assert_says("\n 1  first: the first lesson.\n");
+  assert_says(" 3  library, library: what others call.\n");
+  assert_says(" 2  swept: a lesson that goes on");
+  assert_says("\n    ");
+  assert_says("77x99");
+}
+
+static void test_markdown(void **state) {
+  (void)state;
+  print_shown(true);
+  assert_says("# The kernel lab on GPU 1\n");
+  assert_says("- sources `abc`\n");
+  assert_says("## shown, exact: what is shown\n");
+  assert_says("| # | rung ");
+  assert_says("| ---: | :--- ");
+  assert_says("1. **first**: the first lesson.\n");
+}
+
+static void test_json(void **state) {
+  (void)state;
+  LabTable tables[2];
+  LabRow rows[8];
+  make_shown(tables, rows);
+  FILE *file = fopen(path, "w");
+  lab_json_machine(&machine, file);
+  lab_json(&machine, &tables[0], file);
+  const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""};
+  lab_json(&machine, &none, file);
+  assert_int_equal(fclose(file), 0);
+  read_back();
+  assert_says("{\"case\":\"lab-machine\",\"driver\":\"1.2\"");
+  assert_says("\"fma_gflop_per_s\":60000,");
+  assert_says("{\"case\":\"lab\",\"topic\":\"shown\",\"problem\":\"exact\",\"size\":\"1000x1000\","
+              "\"rung\":\"swept\",\"kind\":\"rung\",\"point\":2,\"check\":\"right\",\"ms\":0.016,");
+  assert_says("\"gb_per_s\":500,\"percent_of_ceiling\":25,\"times_first\":250,\"times_library\":1,"
+              "\"predicted\":4,\"ulp\":0.5,\"blocks_per_sm\":4,\"limit\":\"registers\"");
+  assert_says(
+      "\"check\":\"caught\",\"note\":\"element 5 is 1, expected 2 (allowed 0)\",\"ulp\":0.5,");
+  assert_says("\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n");
+}
+
+static void test_plots(void **state) {
+  (void)state;
+  LabTable tables[2];
+  LabRow rows[8];
+  make_shown(tables, rows);
+  assert_true(lab_plot(&machine, tables, 2, path, &error)); /* the sweep */
+  read_back();
+  assert_memory_equal(text, "\x89PNG", 4);
+  rows[1] = rows[5];
+  tables[0].count = 2;
+  assert_true(lab_plot(&machine, tables, 2, path, &error)); /* bars */
+  tables[0].count = 0;
+  assert_false(lab_plot(&machine, tables, 2, path, &error));
+  assert_non_null(strstr(error.text, "nothing to draw"));
+}
+
+static void test_outcomes(void **state) {
+  (void)state;
+  LabTable tables[2];
+  LabRow rows[8];
+  make_shown(tables, rows);
+  assert_true(lab_table_good(tables));
+  static const LabOutcome bad[] = {LAB_WRONG, LAB_MISSED};
+  for (int i = 0; i < 2; i++) {
+    rows[6].outcome = bad[i];
+    assert_false(lab_table_good(tables));
+  }
+  const LabTable none = {.topic = &shown_topic, .reason = "too large"};
+  assert_false(lab_table_good(&none));
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static void test_program(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments, *says;
+    int code;
+  } cases[] = {
+      {"--help", "Usage: mlp-lab TOPIC", 0},
+      {"softmax --help", "Usage: mlp-lab TOPIC", 0},
+      {"--version", "mlp-lab " MLP_TRAIN_VERSION "\n", 0},
+      {"list", "\nsoftmax ", 0},
+      {"list reduce", "topic reduce: ", 0},
+      {"", "name a topic", 2},
+      {"nonsense", "no topic 'nonsense'", 2},
+      {"list nonsense", "no topic 'nonsense'", 2},
+      {"list reduce all", "unexpected argument 'all'", 2},
+      {"softmax reduce", "unexpected argument 'reduce'", 2},
+      {"--nonsense softmax", "no option --nonsense", 2},
+      {"softmax --size", "--size needs a value", 2},
+      {"softmax --size 5", "--size of softmax is 'rows x width'", 2},
+      {"softmax --rung nonsense", "no rung 'nonsense'", 2},
+      {"reduce --problem nonsense", "no problem 'nonsense', but ", 2},
+      {"all --rung online", "--rung is for one topic", 2},
+      {"all --size 5x5", "--size is for one topic", 2},
+      {"device --check", "'device' takes no options", 2},
+      {"softmax --check --plot x.png", "--plot draws times", 2},
+  };
+  char output[16384];
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int code =
+        process_run(output, sizeof output, "%s/mlp-lab %s", PROGRAM_FOLDER, cases[i].arguments);
+    if (code != cases[i].code || !strstr(output, cases[i].says))
+      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
+  }
+}
+
+static void test_program_without_gpu(void **state) {
+  (void)state;
+  static const char *const commands[] = {"softmax", "softmax --check", "all", "device"};
+  char output[4096];
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    const int code = process_run(output, sizeof output, "CUDA_VISIBLE_DEVICES= %s/mlp-lab %s",
+                                 PROGRAM_FOLDER, commands[i]);
+    if (code != 1 || strncmp(output, "mlp-lab: no CUDA ", 17) != 0 ||
+        strchr(output, '\n') != output + strlen(output) - 1)
+      fail_msg("%s: exit code %d, %s", commands[i], code, output);
+  }
+}
+
+int main(void) {
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define WITH_INPUT(test) cmocka_unit_test_setup_teardown(test, make_input, free_input)
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_tables),
+      cmocka_unit_test(test_fill),
+      cmocka_unit_test(test_sizes),
+      WITH_INPUT(test_wrong_elements_are_found),
+      WITH_INPUT(test_bounds),
+      cmocka_unit_test(test_limits),
+      IN_FOLDER(test_text),
+      IN_FOLDER(test_markdown),
+      IN_FOLDER(test_json),
+      IN_FOLDER(test_plots),
+      cmocka_unit_test(test_outcomes),
+      cmocka_unit_test(test_program),
+      cmocka_unit_test(test_program_without_gpu),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+static void test_lab(void **state) {
+  (void)state;
+  print_message("this build is without CUDA\n");
+  skip();
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {cmocka_unit_test(test_lab)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif

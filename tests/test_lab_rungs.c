@@ -1,0 +1,323 @@
+/* The kernel lab on a GPU: every rung of every topic against its reference, and a topic of our own
+   whose rungs are wrong in every way that the harness must catch.
+
+   TEST_QUICK in the environment is for compute-sanitizer: fewer and smaller sizes, and no guard
+   zones, for memcheck finds the first byte outside an allocation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#ifdef HAVE_CUDA
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab_harness.h"
+#include "random.h"
+
+static Error error;
+
+/* A test's first line. */
+static void needs_gpu(void) {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaSuccess && devices > 0) return;
+  print_message("no GPU is visible%s%s\n", status == cudaSuccess ? "" : ": ",
+                status == cudaSuccess ? "" : cudaGetErrorString(status));
+  skip();
+}
+
+/* ---- rungs that are wrong on purpose -------------------------------------------------------- */
+
+static int64_t plane(LabSize size, int array) {
+  (void)array;
+  return size.dim[0] * size.dim[1];
+}
+
+static double moved(LabSize size) {
+  return 8.0 * (double)plane(size, -1);
+}
+
+static double few(LabSize size) {
+  return (double)plane(size, -1);
+}
+
+/* What our own topic asks for: the input. */
+static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
+                      int64_t count, double *expected, double *allowed) {
+  (void)size;
+  for (int64_t i = 0; i < count; i++) {
+    expected[i] = (double)((const float *)h_in[0])[first + i];
+    allowed[i] = 0;
+  }
+}
+
+static const LabProblem copies[] = {{"", {LAB_FLOAT32}, LAB_FLOAT32, moved, few, the_input, NULL}};
+
+static size_t bytes_of(const LabCall *call) {
+  return sizeof(float) * (size_t)plane(call->size, -1);
+}
+
+static cudaError_t copy_right(const LabCall *call) {
+  return cudaMemcpyAsync(call->d_out, call->d_in[0], bytes_of(call), cudaMemcpyDefault,
+                         call->stream);
+}
+
+static cudaError_t copy_with(const LabCall *call, void *at, int byte) {
+  const cudaError_t status = copy_right(call);
+  return status == cudaSuccess ? cudaMemsetAsync(at, byte, 1, call->stream) : status;
+}
+
+static cudaError_t wrong_last(const LabCall *call) {
+  return copy_with(call, (char *)call->d_out + bytes_of(call) - 1, 0x42);
+}
+
+static cudaError_t unwritten_last(const LabCall *call) {
+  return cudaMemcpyAsync(call->d_out, call->d_in[0], bytes_of(call) - sizeof(float),
+                         cudaMemcpyDefault, call->stream);
+}
+
+static cudaError_t write_behind(const LabCall *call) {
+  return copy_with(call, (char *)call->d_out + bytes_of(call), 0);
+}
+
+static cudaError_t write_before(const LabCall *call) {
+  return copy_with(call, (char *)call->d_out - 1, 0);
+}
+
+static cudaError_t write_behind_work(const LabCall *call) {
+  return copy_with(call, (char *)call->d_work + 1000, 0);
+}
+
+static cudaError_t change_input(const LabCall *call) {
+  char *d_in; /* which is const in the call, with good reason */
+  memcpy(&d_in, &call->d_in[0], sizeof d_in);
+  return copy_with(call, d_in + 1, 0x77);
+}
+
+static cudaError_t fail_to_launch(const LabCall *call) {
+  (void)call;
+  return cudaErrorInvalidConfiguration;
+}
+
+static size_t thousand(int problem, LabSize size) {
+  (void)problem, (void)size;
+  return 1000;
+}
+
+static const char *refuse_all(int problem, LabSize size) {
+  (void)problem, (void)size;
+  return "it serves nobody";
+}
+
+static const LabRung tricks[] = {
+    {.name = "right", .launch = copy_right},
+    {.name = "wrong", .launch = wrong_last},
+    {.name = "unwritten", .launch = unwritten_last},
+    {.name = "behind", .launch = write_behind},
+    {.name = "before", .launch = write_before},
+    {.name = "work", .launch = write_behind_work, .work = thousand},
+    {.name = "fails", .launch = fail_to_launch},
+    {.name = "refuses", .launch = copy_right, .refuse = refuse_all},
+    {.name = "part", .launch = unwritten_last, .kind = LAB_PART},
+    {.name = "mistake", .launch = wrong_last, .kind = LAB_MISTAKE},
+    {.name = "no-mistake", .launch = copy_right, .kind = LAB_MISTAKE},
+    {.name = "library", .launch = copy_right, .kind = LAB_LIBRARY},
+    {.name = "input", .launch = change_input}}; /* last: what follows would be wrong, too */
+
+static const struct {
+  LabOutcome outcome;
+  const char *note;
+} answers[] = {{LAB_RIGHT, ""},
+               {LAB_WRONG, "element 999 is "},
+               {LAB_WRONG, "element 999 is "},
+               {LAB_WRONG, "outside of the output"},
+               {LAB_WRONG, "outside of the output"},
+               {LAB_WRONG, "outside of its work"},
+               {LAB_WRONG, "its launch failed"},
+               {LAB_REFUSED, "it serves nobody"},
+               {LAB_UNCHECKED, ""},
+               {LAB_CAUGHT, "element 999 is "},
+               {LAB_MISSED, "turned out right"},
+               {LAB_RIGHT, ""},
+               {LAB_WRONG, "it changed an input"}};
+
+static void test_harness_catches(void **state) {
+  (void)state;
+  needs_gpu();
+  const LabTopic topic = {.name = "tricks",
+                          .title = "copies gone wrong",
+                          .dims = "rows x columns",
+                          .problems = copies,
+                          .problem_count = 1,
+                          .rungs = tricks,
+                          .rung_count = sizeof tricks / sizeof *tricks,
+                          .size = {{100, 10, 1}},
+                          .count = plane};
+  const LabHow how = {.mode = LAB_TIMES, .guard = 1024, .seed = 1};
+  LabTable table;
+  if (!lab_measure(&table, &topic, 0, topic.size, false, &how, &error)) fail_msg("%s", error.text);
+  assert_int_equal(table.count, topic.rung_count);
+  for (int i = 0; i < table.count; i++) {
+    const LabRow *row = &table.rows[i];
+    if (row->outcome != answers[i].outcome || !strstr(row->note, answers[i].note))
+      fail_msg("%s: outcome %d, '%s'", row->rung->name, (int)row->outcome, row->note);
+    const bool timed = row->outcome == LAB_RIGHT || row->outcome == LAB_UNCHECKED;
+    assert_true(isfinite(row->seconds.median) == timed);
+  }
+  assert_false(lab_table_good(&table));
+  lab_table_close(&table);
+
+  const LabSize huge = {{1 << 20, 1 << 20, 1}}; /* 8 TB */
+  assert_true(lab_measure(&table, &topic, 0, huge, false, &how, &error));
+  assert_non_null(strstr(table.reason, "give a smaller --size"));
+  lab_table_close(&table);
+}
+
+/* ---- every rung ----------------------------------------------------------------- */
+
+static bool quick;
+
+static const int64_t edges[] = {1,   2,   3,   7,   31,  32,   33,   61,   64,   127,
+                                128, 129, 255, 257, 997, 1023, 1024, 1025, 4099, 65537};
+enum { EDGES = sizeof edges / sizeof *edges, RANDOM_SIZES = 12, QUICK_SIZES = 5 };
+
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Between 1 and `most`, as many small ones as large ones. */
+static int64_t random_size(uint64_t seed, uint64_t counter, int64_t most) {
+  const RandomWords words = random_words(seed, 2, counter);
+  const double size = exp((double)random_unit(words.word[0]) * log((double)most + 1));
+  return smaller(size < 1 ? 1 : (int64_t)size, most);
+}
+
+/* Size `index` to be tested: the edges, in every dimension another one; the topic's largest; then
+   random ones. False behind the last. */
+static bool size_to_test(const LabTopic *topic, int index, LabSize *size) {
+  const int last = EDGES + 1 + RANDOM_SIZES;
+  if (index >= (quick ? QUICK_SIZES : last)) return false;
+  if (quick) index = index * last / QUICK_SIZES; /* from all over */
+  for (int d = 0; d < LAB_DIMS; d++) {
+    const int64_t small = lab_dims(topic) > 1 ? 130 : 5000, largest = topic->tested.dim[d];
+    const int64_t most = quick ? smaller(largest, small) : largest;
+    static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES: all edges come */
+    if (index < EDGES)
+      size->dim[d] = smaller(edges[index * factor[d] % EDGES], most);
+    else if (index == EDGES)
+      size->dim[d] = most;
+    else
+      size->dim[d] = random_size((uint64_t)index, (uint64_t)d, most);
+  }
+  return true;
+}
+
+/* Checks all rungs at that size; *right: of each rung how often. */
+static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
+                       int *right) {
+  const LabHow how = {.mode = LAB_CHECKS, .guard = quick ? 0 : 1024, .seed = seed};
+  LabTable table;
+  if (!lab_measure(&table, topic, problem, size, false, &how, &error)) fail_msg("%s", error.text);
+  for (int i = 0; i < table.count; i++) {
+    const LabRow *row = &table.rows[i];
+    if (row->outcome == LAB_WRONG)
+      fail_msg("%s %s at %s, rung %s, point %lld: %s", topic->name, topic->problems[problem].name,
+               lab_size_text(topic, size).text, row->rung->name, (long long)row->point, row->note);
+    right[row->number - 1] += row->outcome == LAB_RIGHT || row->outcome == LAB_UNCHECKED;
+  }
+  lab_table_close(&table);
+}
+
+/* Mistakes are run at the size of the ladder alone: at length 1 there may be no wrong way. */
+static LabTopic without_mistakes(const LabTopic *topic, LabRung *rungs) {
+  LabTopic rest = *topic;
+  rest.rungs = rungs;
+  rest.rung_count = 0;
+  for (int i = 0; i < topic->rung_count; i++)
+    if (topic->rungs[i].kind != LAB_MISTAKE) rungs[rest.rung_count++] = topic->rungs[i];
+  return rest;
+}
+
+typedef struct {
+  const LabTopic *topic;
+} Case;
+
+static void test_every_rung(void **state) {
+  const LabTopic *topic = ((const Case *)*state)->topic;
+  LabRung rungs[64];
+  int right[64] = {0};
+  needs_gpu();
+  const LabTopic rest = without_mistakes(topic, rungs);
+  for (int p = 0; p < topic->problem_count; p++) {
+    LabSize size;
+    for (int i = 0; size_to_test(topic, i, &size); i++)
+      check_size(&rest, p, size, (uint64_t)i + 1, right);
+  }
+  for (int i = 0; i < rest.rung_count; i++)
+    if (right[i] == 0) fail_msg("%s: %s refused everything", topic->name, rungs[i].name);
+}
+
+static void test_mistakes(void **state) {
+  (void)state;
+  needs_gpu();
+  for (const LabTopic *const *t = lab_topics; *t && !quick; t++)
+    for (int r = 0; r < (*t)->rung_count; r++) {
+      if ((*t)->rungs[r].kind != LAB_MISTAKE) continue;
+      const LabHow how = {
+          .mode = LAB_CHECKS, .rung = (*t)->rungs[r].name, .guard = 1024, .seed = 1};
+      LabTable table;
+      if (!lab_measure(&table, *t, 0, (*t)->size, false, &how, &error)) fail_msg("%s", error.text);
+      assert_int_equal(table.count, (*t)->rungs[r].points ? (*t)->rungs[r].point_count : 1);
+      if (table.rows[0].outcome != LAB_CAUGHT)
+        fail_msg("%s: %s: %s", (*t)->name, how.rung, table.rows[0].note);
+      lab_table_close(&table);
+    }
+}
+
+int main(void) {
+  quick = getenv("TEST_QUICK") != NULL;
+#define EVERY_RUNG(topic)                                                                          \
+  {                                                                                                \
+    "test_every_rung_of_" #topic, test_every_rung, NULL, NULL, &(Case) {                           \
+      &lab_##topic                                                                                 \
+    }                                                                                              \
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_harness_catches),
+      EVERY_RUNG(vector),
+      EVERY_RUNG(reduce),
+      EVERY_RUNG(softmax),
+      EVERY_RUNG(matmul),
+      EVERY_RUNG(transpose),
+      EVERY_RUNG(histogram),
+      EVERY_RUNG(pairwise),
+      EVERY_RUNG(copy_patterns),
+      EVERY_RUNG(divergence),
+      EVERY_RUNG(math),
+      EVERY_RUNG(constant),
+      EVERY_RUNG(transfers),
+      cmocka_unit_test(test_mistakes),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+static void test_lab_rungs(void **state) {
+  (void)state;
+  print_message("this build is without CUDA\n");
+  skip();
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {cmocka_unit_test(test_lab_rungs)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif
