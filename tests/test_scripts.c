@@ -204,9 +204,10 @@ static void test_setup_installs_what_is_missing(void **state) {
   write_script(place, "bin/gcc", gcc_without_headers);
   write_script(place, "bin/curl", "");
   assert_int_equal(run_script(place, "NVCC=", "setup.sh"), 0);
-  assert_says(place, "setup: installing libcsv-dev libstb-dev libinih-dev libcmocka-dev\n");
+  assert_says(place, "setup: installing libcsv-dev libstb-dev libinih-dev libjansson-dev "
+                     "libcmocka-dev\n");
   assert_log(place, "update -qq\ninstall -y --no-install-recommends "
-                    "libcsv-dev libstb-dev libinih-dev libcmocka-dev -qq\n");
+                    "libcsv-dev libstb-dev libinih-dev libjansson-dev libcmocka-dev -qq\n");
 }
 
 static void test_setup_cannot_install(void **state) {
@@ -264,6 +265,56 @@ static void test_sums_up_failures(void **state) {
 
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
 
+/* ---- profile.sh ----------------------------------------------------------------------------- */
+
+/* Stand-ins for the lab, a GPU and ncu, which prints what `ncu` does. */
+static int profile(Place *place, const char *ncu) {
+  char environment[4096];
+  write_script(place, "lab",
+               "echo 'topic copies: what copies cost'\n"
+               "echo 'metric a__sectors.ratio: sectors a load'\n"
+               "echo 'rung shifted: a lesson'\necho 'points shifted: 0 16'");
+  write_script(place, "bin/nvidia-smi", "");
+  write_script(place, "bin/ncu", ncu);
+  snprintf(environment, sizeof environment, "LAB='%s/lab'", place->folder);
+  return run_script(place, environment, "profile.sh copies");
+}
+
+static void test_profile_reads_counters(void **state) {
+  Place *place = *state;
+  assert_int_equal(
+      profile(
+          place,
+          "echo \"$*\" >>log\necho '==PROF== Profiling \"one\"'\n"
+          "echo '\"ID\",\"Kernel Name\",\"Block Size\",\"a__sectors.ratio\",\"dram__bytes.sum\","
+          "\"gpu__time_duration.sum\"'\n"
+          "echo '\"\",\"\",\"\",\"\",\"byte\",\"nsecond\"'\n"
+          "echo '\"0\",\"one\",\"(1, 1, 1)\",\"4\",\"1,500,000\",\"720,512\"'\n"
+          "echo '\"1\",\"one\",\"(1, 1, 1)\",\"4.97\",\"2500000\",\"90000\"'"),
+      0);
+  assert_says(place, "copies: what copies cost\n");
+  assert_says(place, "shifted              0      one                                     4"
+                     "         1.50     0.7205\n");
+  assert_says(place, "shifted              16     one                                  4.97"
+                     "         2.50     0.0900\n");
+  must(place, "cat log");
+  assert_says(place, "--nvtx-include shifted/");
+  assert_says(place, "dram__bytes.sum,a__sectors.ratio");
+  assert_says(place, "copies --rung shifted --profile\n");
+}
+
+static void test_profile_says_why_not(void **state) {
+  Place *place = *state;
+  assert_int_equal(profile(place, "echo '==ERROR== ERR_NVGPUCTRPERM: no permission'; exit 1"), 1);
+  assert_says(place, "profile: shifted: this user may not read the counters of the GPU");
+  assert_int_equal(profile(place, "echo '==WARNING== No kernels were profiled.'"), 0);
+  assert_says(place, "shifted              no kernel");
+  assert_int_equal(run_script(place, "LAB=/no/such/lab", "profile.sh copies"), 1);
+  assert_says(place, "there is no /no/such/lab");
+  assert_int_equal(run_script(place, "", "profile.sh"), 1);
+  assert_says(place, "name a topic");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       IN_PLACE(test_source_without_a_file),
@@ -276,6 +327,8 @@ int main(void) {
       IN_PLACE(test_setup_names_nvcc),
       IN_PLACE(test_setup_installs_what_is_missing),
       IN_PLACE(test_setup_cannot_install),
+      IN_PLACE(test_profile_reads_counters),
+      IN_PLACE(test_profile_says_why_not),
       IN_PLACE(test_sums_up),
       IN_PLACE(test_sums_up_failures),
   };
