@@ -57,7 +57,7 @@ typedef struct Worker {
   Chunk *chunk;               /* being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
   uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is no pixel */
-  size_t others;              /* its fields that were no pixels: the label, fields too many */
+  size_t others;              /* its fields that were no pixels: a label, fields too many */
   bool row_on_line, carriage; /* the line has had a row, a carriage return */
   char text[CHUNK_BYTES];
 } Worker;
@@ -65,7 +65,8 @@ typedef struct Worker {
 struct DatasetReader {
   uint64_t size; /* bytes of the file when it was opened */
   int classes;
-  size_t columns;
+  size_t columns, inputs;
+  bool labelled;     /* the first column is a label, all others are pixels */
   size_t chunk_rows; /* a chunk's capacity */
   Worker *workers;
 
@@ -112,7 +113,7 @@ static size_t fields(const Worker *worker) {
 
 static void not_an_integer(Worker *worker, const void *field, size_t length) {
   const char *text = field;
-  const bool is_label = fields(worker) == 0;
+  const bool is_label = worker->reader->labelled && fields(worker) == 0;
   Error *fault = fault_at(worker, worker->chunk->lines, fields(worker) + 1);
   if (memchr(text, CSV_LF, length)) {
     error_set(fault, UNENDED_QUOTE);
@@ -154,25 +155,29 @@ static bool begin_row(Worker *worker) {
   return !failed(worker);
 }
 
-/* A label, a bad pixel, or a field too many, which is no matter after a fault. */
+/* A row's first field, a bad pixel, or a field too many, which is no matter after a fault. */
 static void take_other(Worker *worker, const unsigned char *text, size_t length) {
+  const DatasetReader *reader = worker->reader;
   if (worker->pixel != worker->row_end) {
     not_an_integer(worker, text, length);
     return;
   }
-  if (worker->others > 0) {
+  if (fields(worker) > 0) {
     worker->others++; /* a field too many: end_row says how many there were */
     return;
   }
   if (!begin_row(worker)) return;
-  unsigned label;
-  if (!parse_integer(text, length, (unsigned)worker->reader->classes, &label)) {
+  unsigned value;
+  if (!parse_integer(text, length, reader->labelled ? (unsigned)reader->classes : 256, &value)) {
     not_an_integer(worker, text, length);
     return;
   }
-  worker->chunk->labels[worker->chunk->rows] = (uint16_t)label;
-  worker->others = 1;
-  worker->row_end = worker->row + worker->reader->columns - 1;
+  worker->chunk->labels[worker->chunk->rows] = reader->labelled ? (uint16_t)value : 0;
+  worker->row_end = worker->row + reader->inputs;
+  if (reader->labelled)
+    worker->others = 1;
+  else
+    *worker->pixel++ = (uint8_t)value;
 }
 
 /* libcsv has a field: fifty million times in MNIST, so the pixels go first. */
@@ -267,7 +272,7 @@ static size_t take_lines(Source *source, Worker *worker) {
 
 static Chunk *new_chunk(DatasetReader *reader) {
   Chunk *chunk =
-      malloc(sizeof *chunk + reader->chunk_rows * (sizeof *chunk->labels + reader->columns - 1));
+      malloc(sizeof *chunk + reader->chunk_rows * (sizeof *chunk->labels + reader->inputs));
   if (!chunk) return NULL;
   chunk->pixels = (uint8_t *)(chunk->labels + reader->chunk_rows);
   reader->chunks++;
@@ -376,15 +381,30 @@ static bool parse_first_line(const char *path, const char *line, size_t length, 
     return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, path, first->fields + 1);
   }
   if (first->fields == 0) return error_set(error, "%s, line 1: a blank line", path);
-  if (first->fields < 2 || first->fields > DATASET_MAX_COLUMNS) {
+  return true;
+}
+
+/* What the columns are. inputs: how many pixels a row must have, 0: any number and a label. */
+static bool assign_columns(DatasetReader *reader, size_t columns, size_t inputs, Error *error) {
+  const char *s = columns == 1 ? "" : "s";
+  reader->columns = columns;
+  reader->labelled = columns != inputs;
+  reader->inputs = columns - reader->labelled;
+  if (inputs > 0 && reader->inputs != inputs) {
+    return error_set(error,
+                     "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
+                     "without a label before them",
+                     reader->path, columns, s, inputs);
+  }
+  if (inputs == 0 && (columns < 2 || columns > DATASET_MAX_COLUMNS)) {
     return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels",
-                     path, first->fields, first->fields == 1 ? "" : "s", DATASET_MAX_COLUMNS - 1);
+                     reader->path, columns, s, DATASET_MAX_COLUMNS - 1);
   }
   return true;
 }
 
 /* Learns the number of columns from the first line, and drops that line if it is a header. */
-static bool read_first_line(DatasetReader *reader, Error *error) {
+static bool read_first_line(DatasetReader *reader, size_t inputs, Error *error) {
   const char *path = reader->path;
   Source *source = &reader->source;
   source->tail_length = read_source(source, source->tail, 0);
@@ -400,7 +420,7 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   }
   FirstLine first = {0};
   if (!parse_first_line(path, source->tail, length, &first, error)) return false;
-  reader->columns = first.fields;
+  if (!assign_columns(reader, first.fields, inputs, error)) return false;
   reader->line = first.named ? 2 : 1;
   if (first.named) drop(reader, length);
   return true;
@@ -444,8 +464,8 @@ static bool start_workers(DatasetReader *reader, int threads, Error *error) {
   return error_set(error, "cannot start a thread to read %s: %s", reader->path, strerror(code));
 }
 
-static bool start(DatasetReader *reader, int threads, size_t ahead, Error *error) {
-  if (!open_source(reader, error) || !read_first_line(reader, error)) return false;
+static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahead, Error *error) {
+  if (!open_source(reader, error) || !read_first_line(reader, inputs, error)) return false;
   const uint64_t useful = reader->size / CHUNK_BYTES + 1;
   if ((uint64_t)threads > useful) threads = (int)useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
@@ -458,8 +478,9 @@ static bool start(DatasetReader *reader, int threads, size_t ahead, Error *error
   return start_workers(reader, threads, error);
 }
 
-DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
-                            Error *error) {
+/* inputs: as in assign_columns. */
+static DatasetReader *open_reader(const char *path, size_t inputs, int classes, int threads,
+                                  size_t ahead, Error *error) {
   const size_t path_size = strlen(path) + 1;
   DatasetReader *reader = calloc(1, sizeof *reader + path_size);
   if (!reader) {
@@ -474,11 +495,21 @@ DatasetReader *dataset_open(const char *path, int classes, int threads, size_t a
   pthread_mutex_init(&reader->mutex, NULL);
   pthread_cond_init(&reader->turn, NULL);
   pthread_cond_init(&reader->ready, NULL);
-  if (!start(reader, threads, ahead, error)) {
+  if (!start(reader, inputs, threads, ahead, error)) {
     dataset_close(reader);
     return NULL;
   }
   return reader;
+}
+
+DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
+                            Error *error) {
+  return open_reader(path, 0, classes, threads, ahead, error);
+}
+
+DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int threads,
+                                size_t ahead, Error *error) {
+  return open_reader(path, (size_t)inputs, classes, threads, ahead, error);
 }
 
 static void free_chunks(Chunk *chunk) {
@@ -514,7 +545,7 @@ void dataset_close(DatasetReader *reader) {
 /* ---- the consumer ------------------------------------------------------------------------ */
 
 int dataset_inputs(const DatasetReader *reader) {
-  return (int)reader->columns - 1;
+  return (int)reader->inputs;
 }
 
 uint64_t dataset_max_rows(const DatasetReader *reader) {
@@ -592,7 +623,7 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
     }
     const size_t left = chunk->rows - reader->taken, wanted = rows - *filled;
     const size_t count = left < wanted ? left : wanted;
-    copy_rows(chunk, reader->taken, count, reader->columns - 1, pixels + *filled * stride, stride,
+    copy_rows(chunk, reader->taken, count, reader->inputs, pixels + *filled * stride, stride,
               labels + *filled);
     *filled += count;
     reader->taken += count;

@@ -1,4 +1,4 @@
-/* CSV to bytes: one row a line, label first, then pixels 0 to 255.
+/* CSV to bytes: one row a line, the label, then pixels 0 to 255.
 
    A reader streams one file from front to back. Its threads take turns reading the next chunk
    of whole lines and parse their chunks in parallel, one libcsv parser a chunk; rows come out
@@ -28,7 +28,13 @@ typedef struct DatasetReader DatasetReader;
    file, a first line that is blank, binary or not of 2 to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead, Error *error);
 
-int dataset_inputs(const DatasetReader *reader); /* columns - 1 */
+/* Likewise what a network is to be asked about: rows of `inputs` pixels (1 to
+   DATASET_MAX_COLUMNS - 1) with a label before them, or without, as the number of columns says;
+   labels are then 0. Fails at any other number of columns. */
+DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int threads,
+                                size_t ahead, Error *error);
+
+int dataset_inputs(const DatasetReader *reader); /* pixels a row */
 
 /* An upper bound of the number of rows, from the file's size alone. */
 uint64_t dataset_max_rows(const DatasetReader *reader);

@@ -123,11 +123,16 @@ static void free_table(Table *table) {
   free(table->labels);
 }
 
+static int network_inputs; /* 0: files are opened by dataset_open */
+
 /* Reads the whole file, `block` rows at a time, with gaps between rows that must survive. */
 static Table read_table(int classes, int threads, size_t ahead, size_t block) {
   enum { GAP = 3, POISON = 0xa5 };
   Table table = {0};
-  DatasetReader *reader = dataset_open(path, classes, threads, ahead, &table.error);
+  DatasetReader *reader =
+      network_inputs > 0
+          ? dataset_open_for(path, network_inputs, classes, threads, ahead, &table.error)
+          : dataset_open(path, classes, threads, ahead, &table.error);
   if (!reader) return table;
   const size_t inputs = table.inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader);
@@ -236,6 +241,40 @@ static void test_labels_up_to_the_classes(void **state) {
   assert_non_null(
       strstr(table.error.text, "line 2, column 1: '1024' is not a label from 0 to 1023"));
   free_table(&table);
+}
+
+/* With and without a label, as the columns say; rows that have none are printed with a 0. */
+static void test_for_a_network(void **state) {
+  (void)state;
+  static const struct {
+    int inputs;
+    const char *text, *rows, *message;
+  } cases[] = {
+      {2, "1,2,3\n4,5,6\n", "1,2,3;4,5,6;", ""},
+      {2, "200,3\r\n5,255\n\n", "0,200,3;0,5,255;", ""},
+      {2, "pixel0,pixel1\n10,11\n", "0,10,11;", ""},
+      {2, "label,pixel0,pixel1\n1,10,11\n", "1,10,11;", ""},
+      {1, "7\n8", "0,7;0,8;", ""},
+      {1, "7,8", "7,8;", ""},
+      {2, "1,2\n3\n", "0,1,2;", "@, line 2: 1 field, but line 1 has 2"},
+      {2, "1,2\n3,4,5,6\n", "0,1,2;", "@, line 2: 4 fields, but line 1 has 2"},
+      {2, "1,2\n256,4\n", "0,1,2;", "@, line 2, column 1: '256' is not an integer from 0 to 255"},
+      {2, "1,2\n3,x\n", "0,1,2;", "@, line 2, column 2: 'x' is not an integer from 0 to 255"},
+      {2, "1,2\n,3\n", "0,1,2;", "@, line 2, column 1: '' is not an integer from 0 to 255"},
+      {2, "10,2,3\n", "", "@, line 1, column 1: '10' is not a label from 0 to 9"},
+      {2, "1,2\n\n3,4\n", "0,1,2;", "@, line 2: a blank line, but more lines follow"},
+      {2, "1\n", "",
+       "@, line 1: 1 field, but the network takes 2 pixels a row, with or without a label before "
+       "them"},
+      {2, "a,b,c,d\n1,2,3,4\n", "",
+       "@, line 1: 4 fields, but the network takes 2 pixels a row, with or without a label before "
+       "them"},
+  };
+  for (size_t i = 0; i < LENGTH(cases); i++) {
+    network_inputs = cases[i].inputs;
+    expect(cases[i].text, strlen(cases[i].text), cases[i].rows, cases[i].message);
+  }
+  network_inputs = 0;
 }
 
 static void test_widest_row(void **state) {
@@ -445,6 +484,29 @@ static void test_threads_agree(void **state) {
       free_table(&got);
     }
   }
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* The same of rows without a label: every column is a pixel. */
+static void test_many_rows_for_a_network(void **state) {
+  (void)state;
+  enum { INPUTS = 60, ROWS = 8000 };
+  Table wanted;
+  random_state = 2;
+  Text text = draw_file(ROWS, INPUTS - 1, &wanted);
+  write_file(text.text, text.length);
+  network_inputs = INPUTS;
+  Table got = read_table(10, 3, 0, 777);
+  network_inputs = 0;
+  assert_string_equal(got.error.text, "");
+  assert_int_equal(got.rows, ROWS);
+  for (size_t r = 0; r < ROWS; r++) {
+    assert_int_equal(got.labels[r], 0);
+    assert_int_equal(got.pixels[r * INPUTS], wanted.labels[r]);
+    assert_memory_equal(got.pixels + r * INPUTS + 1, wanted.pixels + r * (INPUTS - 1), INPUTS - 1);
+  }
+  free_table(&got);
   free_table(&wanted);
   free(text.text);
 }
@@ -1029,6 +1091,7 @@ static void test_random_damage_in_long_files(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_accepted),      cmocka_unit_test(test_labels_up_to_the_classes),
+      cmocka_unit_test(test_for_a_network), cmocka_unit_test(test_many_rows_for_a_network),
       cmocka_unit_test(test_widest_row),    cmocka_unit_test(test_refused),
       cmocka_unit_test(test_not_a_file),    cmocka_unit_test(test_threads_agree),
       cmocka_unit_test(test_late_error),    cmocka_unit_test(test_many_blank_lines),
