@@ -64,6 +64,16 @@ void picture_rectangle(Picture *picture, int x, int y, int width, int height, Co
              3);
 }
 
+void picture_greys(Picture *picture, int x, int y, const uint8_t *pixels, int width, int height,
+                   int zoom) {
+  for (int row = 0; row < height; row++)
+    for (int column = 0; column < width; column++) {
+      const uint8_t grey = pixels[(size_t)row * (size_t)width + (size_t)column];
+      picture_rectangle(picture, x + column * zoom, y + row * zoom, zoom, zoom,
+                        (Colour){grey, grey, grey});
+    }
+}
+
 /* From a point to a segment. */
 static double distance(double x, double y, double x0, double y0, double x1, double y1) {
   const double dx = x1 - x0, dy = y1 - y0, square = dx * dx + dy * dy;

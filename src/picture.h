@@ -1,4 +1,4 @@
-/* A canvas of RGB pixels: rectangles, lines and text, saved as a PNG.
+/* A canvas of RGB pixels: rectangles, images, lines and text, saved as a PNG.
 
    Coordinates are pixels from the top left corner, (0, 0) to (width, height), and may be
    fractions; what lies outside is not drawn. Edges of lines and letters are smoothed. */
@@ -26,6 +26,11 @@ bool picture_open(Picture *picture, int width, int height, Colour background, Er
 void picture_close(Picture *picture); /* one of zeros is allowed */
 
 void picture_rectangle(Picture *picture, int x, int y, int width, int height, Colour colour);
+
+/* An image of greys, `pixels` (height, width), 0 is black: each of its pixels becomes a square of
+   `zoom` pixels, the first at (x, y). */
+void picture_greys(Picture *picture, int x, int y, const uint8_t *pixels, int width, int height,
+                   int zoom);
 
 /* With round ends. */
 void picture_line(Picture *picture, double x0, double y0, double x1, double y1, double thickness,

@@ -85,6 +85,29 @@ static void test_rectangles(void **state) {
   picture_close(&p);
 }
 
+static void test_greys(void **state) {
+  (void)state;
+  static const uint8_t greys[] = {0, 50, 100, 150, 200, 250}; /* 2 rows of 3 */
+  Picture p = open_picture(12, 9);
+  picture_greys(&p, 2, 1, greys, 3, 2, 3);
+  for (int y = 0; y < p.height; y++)
+    for (int x = 0; x < p.width; x++) {
+      const bool inside = x >= 2 && x < 11 && y >= 1 && y < 7;
+      const uint8_t grey = inside ? greys[(y - 1) / 3 * 3 + (x - 2) / 3] : 255;
+      assert_true(has_colour(&p, x, y, (Colour){grey, grey, grey}));
+    }
+  picture_close(&p);
+
+  p = open_picture(4, 4);
+  picture_greys(&p, -3, -2, greys, 3, 2, 2); /* its last pixels are inside */
+  for (int y = 0; y < 2; y++) {
+    assert_true(has_colour(&p, 0, y, (Colour){200, 200, 200}));
+    assert_true(has_colour(&p, 1, y, (Colour){250, 250, 250}));
+  }
+  assert_int_equal(count_drawn(&p), 6);
+  picture_close(&p);
+}
+
 static void test_lines(void **state) {
   (void)state;
   Picture p = open_picture(20, 12);
@@ -315,6 +338,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sizes),
       cmocka_unit_test(test_rectangles),
+      cmocka_unit_test(test_greys),
       cmocka_unit_test(test_lines),
       cmocka_unit_test(test_letters_differ),
       cmocka_unit_test(test_letters_stand_on_their_lines),
