@@ -6,12 +6,16 @@ SANITIZE ?= 0                 # 1: AddressSanitizer and UBSan, CPU only; thread:
 CUDA     ?= auto              # 0: build without CUDA even where nvcc is found
 EPOCHS   ?= 10                # of make run
 BATCH    ?= 64                # of make run
+SEED     ?= 1                 # of the shapes that make exercise draws
+TOPIC    ?= softmax           # of make profile
 
 SETUP := $(strip $(SETUP))
 SANITIZE := $(strip $(SANITIZE))
 CUDA := $(strip $(CUDA))
 EPOCHS := $(strip $(EPOCHS))
 BATCH := $(strip $(BATCH))
+SEED := $(strip $(SEED))
+TOPIC := $(strip $(TOPIC))
 
 # ---- compilers ---------------------------------------------------------------------------
 ifneq ($(SANITIZE),0)
@@ -28,7 +32,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Werror
 CFLAGS ?= -O3 -g
 LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc
 C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) -fopenmp -MMD -MP
-LIBRARIES := -lcsv -linih -lm -lpthread
+LIBRARIES := -lcsv -linih -ljansson -lm -lpthread
 BUILD := build
 # The programs' folder
 PLACE := .
@@ -62,13 +66,14 @@ endif
 PROGRAMS := mlp-train mlp-digits
 ifeq ($(NVCC),)
 LEFT_OUT := src/engine_cuda.c src/steps_cuda.c src/mlp_bench.c \
-            $(addprefix src/bench_,cublas.c gpu.c launches.c run.c)
+            $(addprefix src/bench_,cublas.c gpu.c launches.c run.c) \
+            src/gpu_rates.c src/mlp_lab.c $(wildcard src/lab_*.c)
 else
-PROGRAMS += mlp-bench
+PROGRAMS += mlp-bench mlp-lab
 LEFT_OUT := src/engine_cuda_absent.c
 KERNELS  := $(wildcard kernels/*.cu)
 endif
-SOURCES  := $(filter-out src/mlp_%.c src/bench_%.c $(LEFT_OUT),$(wildcard src/*.c))
+SOURCES  := $(filter-out src/mlp_%.c src/bench_%.c src/lab_%.c src/exercise_%.c $(LEFT_OUT),$(wildcard src/*.c))
 OBJECTS  := $(SOURCES:src/%.c=$(BUILD)/%.o) $(KERNELS:kernels/%.cu=$(BUILD)/kernels/%.o)
 ifeq ($(SANITIZE),thread)
 OBJECTS  += $(BUILD)/tests/tsan_openmp.o
@@ -78,10 +83,26 @@ endif
 BENCH    := $(patsubst src/%.c,$(BUILD)/%.o,$(filter-out $(LEFT_OUT),$(wildcard src/bench_*.c)))
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
             cudaGraphLaunch
+# What mlp-lab alone has, and its tests.
+ifneq ($(NVCC),)
+LAB      := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lab_*.c)) \
+            $(patsubst kernels/%.cu,$(BUILD)/kernels/%.o,$(wildcard kernels/lab/*.cu))
+endif
+# What checks the exercise, and its test.
+EXERCISE := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/exercise_*.c)) $(BUILD)/exercise_cpu.o \
+            $(addprefix $(BUILD)/,error.o table.o times.o)
+ifneq ($(NVCC),)
+EXERCISE += $(BUILD)/bench_launches.o $(BUILD)/gpu_rates.o $(OBJECTS)
+endif
+COUNTERS := $(BUILD)/exercise-counters.csv
+NCU_FLAGS := --csv --page details --print-units base \
+             --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
 TEST_HELP := $(BUILD)/tests/reference.o $(BUILD)/tests/process.o
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 
-.PHONY: all tests run test gpu-check gpu-bench data setup format lint clean print-sources help
+.PHONY: exercise exercise-cpu
+.PHONY: all tests run test gpu-check gpu-bench profile data setup format lint clean print-sources \
+        help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -117,6 +138,22 @@ gpu-bench: setup            ## on a GPU: time every level and the peers, write d
 	@$(BUILD_ON_EVERY_CORE) all
 	@scripts/gpu_bench.sh
 
+profile: setup              ## on a GPU: read hardware counters of every rung of TOPIC
+	@$(BUILD_ON_EVERY_CORE) all
+	@NVCC='$(NVCC)' scripts/profile.sh $(TOPIC)
+
+exercise: setup             ## on a GPU: check and score what you made of kernels/exercise.cu
+	@$(BUILD_ON_EVERY_CORE) $(BUILD)/mlp-exercise
+	@rm -f $(COUNTERS); \
+	ncu=$$(command -v ncu || command -v $(CUDA_HOME)/bin/ncu) && \
+	  "$$ncu" $(NCU_FLAGS) $(BUILD)/mlp-exercise --once >$(COUNTERS) 2>&1; \
+	$(BUILD)/mlp-exercise --seed $(SEED) --counters $(COUNTERS) || [ $$? = 3 ]
+
+# A build of its own: nothing here needs nvcc, even where there is one.
+exercise-cpu: setup         ## likewise what you made of src/exercise_cpu.c
+	@$(BUILD_ON_EVERY_CORE) CUDA=0 BUILD=$(BUILD)/cpu $(BUILD)/cpu/mlp-exercise
+	@$(BUILD)/cpu/mlp-exercise --cpu --seed $(SEED)
+
 data:                       ## get MNIST as data/mnist_train.csv and data/mnist_test.csv
 	@scripts/download_mnist.sh
 
@@ -144,8 +181,23 @@ ifneq ($(NVCC),)
 $(PLACE)/mlp-bench $(BUILD)/test_bench: LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench: CUDA_LIBRARIES += $(CUBLAS)
 $(BUILD)/test_bench: | $(PLACE)/mlp-bench
+$(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
+$(BUILD)/test_lab: | $(PLACE)/mlp-lab
 endif
 $(PLACE)/mlp-bench $(BUILD)/test_bench: $(BENCH)
+$(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs: $(LAB)
+
+ifneq ($(NVCC),)
+$(BUILD)/mlp-exercise $(BUILD)/test_exercise: LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
+endif
+$(BUILD)/mlp-exercise: $(BUILD)/tests/mlp_exercise.o $(BUILD)/tests/reference.o $(EXERCISE)
+	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUBLAS) $(CUDA_LIBRARIES) $(LIBRARIES)
+$(BUILD)/test_exercise: $(EXERCISE)
+
+# A student's warnings stop nobody: a fused function leaves arguments and functions unused.
+$(BUILD)/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter
+$(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(NVCC_FLAGS)) \
+                                           -Xcompiler -Wno-unused-parameter
 
 $(BUILD)/test_program: | $(PLACE)/mlp-train
 $(BUILD)/test_digits: | $(PLACE)/mlp-digits
@@ -161,11 +213,14 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 # Drawn digits are the same everywhere only if nothing is fused.
 $(BUILD)/digits.o: C_FLAGS += -ffp-contract=off
 
+# What -use_fast_math does is a lesson of the topic math.
+$(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
+
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
 
--include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)
+-include $(wildcard $(addprefix $(BUILD)/,*.d */*.d */*/*.d))
 
 # ---- for those who change it ---------------------------------------------------------------
 C_FILES := $(wildcard src/*.[ch] tests/*.[ch])

@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- setters: one a kind of value --------------------------------------------------------- */
+/* ---- kinds of values ---------------------------------------------------------------------- */
 
 static void *field_of(const OptionRow *row, Options *options) {
   return (char *)options + row->field;
+}
+
+static const void *value_of(const OptionRow *row, const Options *options) {
+  return (const char *)options + row->field;
 }
 
 static bool parse_whole(const OptionRow *row, const char *value, uint64_t *whole, Error *error) {
@@ -31,12 +35,24 @@ static bool set_int(const OptionRow *row, const char *value, Options *options, E
   return true;
 }
 
+static void get_int(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%d", *(const int *)value_of(row, options));
+}
+
+static const OptionKind whole_kind = {set_int, get_int};
+
 static bool set_seed(const OptionRow *row, const char *value, Options *options, Error *error) {
   uint64_t whole;
   if (!parse_whole(row, value, &whole, error)) return false;
   *(uint64_t *)field_of(row, options) = whole;
   return true;
 }
+
+static void get_seed(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)value_of(row, options));
+}
+
+static const OptionKind seed_kind = {set_seed, get_seed};
 
 static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
   char *end = NULL;
@@ -51,6 +67,17 @@ static bool set_float(const OptionRow *row, const char *value, Options *options,
                    row->high, value);
 }
 
+/* As few digits as bring the same number back. */
+static void get_float(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const float number = *(const float *)value_of(row, options);
+  for (int digits = 1; digits <= 9; digits++) {
+    snprintf(text, size, "%.*g", digits, (double)number);
+    if (strtof(text, NULL) == number) return;
+  }
+}
+
+static const OptionKind number_kind = {set_float, get_float};
+
 static bool set_yes_no(const OptionRow *row, const char *value, Options *options, Error *error) {
   const bool yes = strcmp(value, "yes") == 0;
   if (!yes && strcmp(value, "no") != 0)
@@ -59,12 +86,11 @@ static bool set_yes_no(const OptionRow *row, const char *value, Options *options
   return true;
 }
 
-/* "auto|cuda|cpu" */
-static void join_choices(const OptionRow *row, char *text, size_t size) {
-  size_t used = 0;
-  for (int i = 0; row->choices[i] && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? "|" : "", row->choices[i]);
+static void get_yes_no(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", *(const bool *)value_of(row, options) ? "yes" : "no");
 }
+
+static const OptionKind yes_no_kind = {set_yes_no, get_yes_no};
 
 static bool set_choice(const OptionRow *row, const char *value, Options *options, Error *error) {
   for (int i = 0; row->choices[i]; i++)
@@ -73,9 +99,50 @@ static bool set_choice(const OptionRow *row, const char *value, Options *options
       return true;
     }
   char choices[128];
-  join_choices(row, choices, sizeof choices);
+  options_join_choices(row, choices, sizeof choices);
   return error_set(error, "--%s wants %s, not '%s'", row->name, choices, value);
 }
+
+static void get_choice(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", row->choices[*(const int *)value_of(row, options)]);
+}
+
+static const OptionKind choice_kind = {set_choice, get_choice};
+
+/* none, or some of the choices with commas between; choice i is bit i. */
+static bool set_list(const OptionRow *row, const char *value, Options *options, Error *error) {
+  unsigned bits = 0;
+  const char *next = strcmp(value, "none") == 0 ? NULL : value;
+  bool good = true;
+  while (good && next) {
+    const size_t length = strcspn(next, ",");
+    int i = 0;
+    while (row->choices[i] &&
+           !(strlen(row->choices[i]) == length && strncmp(row->choices[i], next, length) == 0))
+      i++;
+    good = row->choices[i] && !(bits >> i & 1);
+    bits |= 1u << i;
+    next = next[length] ? next + length + 1 : NULL;
+  }
+  if (good) {
+    *(unsigned *)field_of(row, options) = bits;
+    return true;
+  }
+  char choices[128];
+  options_join_choices(row, choices, sizeof choices);
+  return error_set(error, "--%s wants none, or some of %s with commas between, not '%s'", row->name,
+                   choices, value);
+}
+
+static void get_list(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const unsigned bits = *(const unsigned *)value_of(row, options);
+  size_t used = (size_t)snprintf(text, size, "%s", bits ? "" : "none");
+  for (int i = 0; row->choices[i] && used < size; i++)
+    if (bits >> i & 1)
+      used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", row->choices[i]);
+}
+
+static const OptionKind list_kind = {set_list, get_list};
 
 static bool set_path(const OptionRow *row, const char *value, Options *options, Error *error) {
   if (!value[0]) return error_set(error, "--%s wants the name of a file, not ''", row->name);
@@ -85,6 +152,12 @@ static bool set_path(const OptionRow *row, const char *value, Options *options, 
   strcpy(field_of(row, options), value);
   return true;
 }
+
+static void get_path(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", (const char *)value_of(row, options));
+}
+
+static const OptionKind path_kind = {set_path, get_path};
 
 static bool set_sizes(const OptionRow *row, const char *value, Options *options, Error *error) {
   OptionSizes sizes = {0};
@@ -106,9 +179,21 @@ static bool set_sizes(const OptionRow *row, const char *value, Options *options,
   return true;
 }
 
+static void get_sizes(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const OptionSizes *sizes = value_of(row, options);
+  size_t used = (size_t)snprintf(text, size, "%s", sizes->count ? "" : "none");
+  for (int i = 0; i < sizes->count && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", sizes->size[i]);
+}
+
+static const OptionKind sizes_kind = {set_sizes, get_sizes};
+
 /* ---- the table ---------------------------------------------------------------------------- */
 
-const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", NULL};
+const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
+static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in engine.h's order */
+static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
+static const char *const distortions[] = {"shift", "rotate", "scale", "elastic", NULL};
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
@@ -118,60 +203,115 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
 static const OptionRow table[] = {
   {.group = "network", .name = "hidden", .argument = "SIZES", .initial = "300,100",
    .help = "sizes of the hidden layers, or none",
-   .set = set_sizes, .field = FIELD(hidden)},
+   .kind = &sizes_kind, .field = FIELD(hidden)},
   {.group = "network", .name = "classes", .argument = "N", .initial = "10",
    .help = "labels are 0 to N - 1",
-   .set = set_int, .field = FIELD(classes), .low = 2, .high = NETWORK_MAX_CLASSES},
+   .kind = &whole_kind, .field = FIELD(classes), .low = 2, .high = NETWORK_MAX_CLASSES},
 
   {.group = "training", .name = "epochs", .letter = 'e', .argument = "N", .initial = "10",
    .help = "passes over the training file",
-   .set = set_int, .field = FIELD(epochs), .low = 1, .high = 1000000},
+   .kind = &whole_kind, .field = FIELD(epochs), .low = 1, .high = 1000000},
   {.group = "training", .name = "batch", .letter = 'b', .argument = "ROWS", .initial = "64",
    .help = "rows of a training step",
-   .set = set_int, .field = FIELD(batch), .low = 1, .high = 65536},
+   .kind = &whole_kind, .field = FIELD(batch), .low = 1, .high = 65536},
   {.group = "training", .name = "lr", .letter = 'l', .argument = "RATE", .initial = "0.05",
    .help = "learning rate of the first epoch",
-   .set = set_float, .field = FIELD(lr), .low = 0, .high = 100},
+   .kind = &number_kind, .field = FIELD(lr), .low = 0, .high = 100},
   {.group = "training", .name = "momentum", .argument = "M", .initial = "0.9",
    .help = "part of the last update that is made again",
-   .set = set_float, .field = FIELD(momentum), .low = 0, .high = 1},
+   .kind = &number_kind, .field = FIELD(momentum), .low = 0, .high = 1},
   {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
    .help = "pull of the weights towards 0, biases left alone",
-   .set = set_float, .field = FIELD(weight_decay), .low = 0, .high = 1},
+   .kind = &number_kind, .field = FIELD(weight_decay), .low = 0, .high = 1},
   {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
    .help = "factor of the learning rate after each epoch",
-   .set = set_float, .field = FIELD(lr_decay), .low = 0, .high = 1},
+   .kind = &number_kind, .field = FIELD(lr_decay), .low = 0, .high = 1},
+  {.group = "training", .name = "lr-schedule", .argument = "KIND", .initial = "step",
+   .help = "of the rate, step is by --lr-decay",
+   .kind = &choice_kind, .field = FIELD(lr_schedule), .choices = schedules},
+  {.group = "training", .name = "warmup", .argument = "EPOCHS", .initial = "0",
+   .help = "epochs at the start that the rate rises in",
+   .kind = &whole_kind, .field = FIELD(warmup), .low = 0, .high = 1000000},
+  {.group = "training", .name = "early-stop", .argument = "N", .initial = "0",
+   .help = "stop after N epochs without a better test-acc, 0: never",
+   .kind = &whole_kind, .field = FIELD(early_stop), .low = 0, .high = 1000000},
+  {.group = "training", .name = "augment", .argument = "LIST", .initial = "none",
+   .help = "distorts training rows anew each epoch",
+   .kind = &list_kind, .field = FIELD(augment), .choices = distortions},
   {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
    .help = "of the first weights and the rows' order",
-   .set = set_seed, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
+   .kind = &seed_kind, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
 
   {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
    .help = "CSV to train on, label first",
-   .set = set_path, .field = FIELD(train)},
+   .kind = &path_kind, .field = FIELD(train)},
   {.group = "data", .name = "test", .argument = "FILE", .initial = "data/mnist_test.csv",
    .help = "CSV to test on after each epoch",
-   .set = set_path, .field = FIELD(test)},
+   .kind = &path_kind, .field = FIELD(test)},
   {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
    .help = "keep all rows on the device; no: stream them",
-   .set = set_choice, .field = FIELD(resident), .choices = residencies},
+   .kind = &choice_kind, .field = FIELD(resident), .choices = residencies},
 
   {.group = "device", .name = "device", .letter = 'd', .argument = "NAME", .initial = "auto",
    .help = "auto is a CUDA GPU if there is one",
-   .set = set_choice, .field = FIELD(device), .choices = devices},
+   .kind = &choice_kind, .field = FIELD(device), .choices = devices},
   {.group = "device", .name = "fusion", .letter = 'f', .argument = "LEVEL", .initial = "auto",
    .help = "what a GPU launch holds",
-   .set = set_choice, .field = FIELD(fusion), .choices = options_fusions},
+   .kind = &choice_kind, .field = FIELD(fusion), .choices = options_fusions},
+  {.group = "device", .name = "precision", .argument = "P", .initial = "fp32",
+   .help = "of products at levels layer and step",
+   .kind = &choice_kind, .field = FIELD(precision), .choices = precisions},
   {.group = "device", .name = "threads", .letter = 't', .argument = "N", .initial = "0",
    .help = "of the CPU, 0: one a core",
-   .set = set_int, .field = FIELD(threads), .low = 0, .high = 1024},
+   .kind = &whole_kind, .field = FIELD(threads), .low = 0, .high = 1024},
 
   {.group = "output", .name = "quiet", .letter = 'q', .initial = "no",
    .help = "print the last epoch's line alone",
-   .set = set_yes_no, .field = FIELD(quiet)},
+   .kind = &yes_no_kind, .field = FIELD(quiet)},
 
+  {.group = "output", .name = "log", .argument = "FILE", .initial = "",
+   .help = "a line an epoch, .jsonl or .csv",
+   .kind = &path_kind, .field = FIELD(log)},
+  {.group = "output", .name = "plot", .argument = "FILE", .initial = "",
+   .help = "PNG: loss and accuracy over the epochs",
+   .kind = &path_kind, .field = FIELD(plot)},
+  {.group = "output", .name = "weights", .argument = "FILE", .initial = "",
+   .help = "PNG: the filters of the first layer",
+   .kind = &path_kind, .field = FIELD(weights)},
+  {.group = "output", .name = "mistakes", .argument = "FILE", .initial = "",
+   .help = "PNG: test rows that are most confidently wrong",
+   .kind = &path_kind, .field = FIELD(mistakes)},
+  {.group = "output", .name = "confusion", .argument = "FILE", .initial = "",
+   .help = "PNG: the confusion matrix of the test rows",
+   .kind = &path_kind, .field = FIELD(confusion)},
+
+  {.group = "model", .name = "save", .argument = "FILE", .initial = "",
+   .help = "keep the network in FILE, .safetensors",
+   .kind = &path_kind, .field = FIELD(save)},
+  {.group = "model", .name = "resume", .argument = "FILE",
+   .help = "go on with a training run kept in FILE, and keep it there",
+   .kind = &path_kind, .field = FIELD(resume)},
+  {.group = "model", .name = "load", .argument = "FILE",
+   .help = "the network to be asked by one of the following",
+   .kind = &path_kind, .field = FIELD(load)},
+  {.group = "model", .name = "evaluate", .help = "judge it on --test",
+   .kind = &yes_no_kind, .field = FIELD(evaluate)},
+  {.group = "model", .name = "predict", .argument = "FILE",
+   .help = "its answers to the rows of a CSV file, label or not",
+   .kind = &path_kind, .field = FIELD(predict)},
+  {.group = "model", .name = "output", .argument = "FILE",
+   .help = "CSV for --predict, else standard output",
+   .kind = &path_kind, .field = FIELD(output)},
+  {.group = "model", .name = "probabilities", .help = "--predict writes those of all classes too",
+   .kind = &yes_no_kind, .field = FIELD(probabilities)},
+  {.group = "model", .name = "classify", .help = "its answers to the pictures named at the end",
+   .kind = &yes_no_kind, .field = FIELD(classify)},
+
+  {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
+   .kind = &yes_no_kind, .field = FIELD(dry_run)},
   {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
    .help = "read options from FILE; the command line wins",
-   .set = set_path, .field = FIELD(config)},
+   .kind = &path_kind, .field = FIELD(config)},
   {.group = "other", .name = "help", .letter = 'h', .help = "print this and exit"},
   {.group = "other", .name = "version", .help = "print the version and exit"},
 };
@@ -187,7 +327,8 @@ const OptionRow *options_table(size_t *count) {
 void options_default(Options *options) {
   memset(options, 0, sizeof *options);
   for (size_t i = 0; i < ROWS; i++)
-    if (table[i].initial) table[i].set(&table[i], table[i].initial, options, NULL);
+    if (table[i].initial && *table[i].initial)
+      table[i].kind->set(&table[i], table[i].initial, options, NULL);
 }
 
 /* ---- the configuration file --------------------------------------------------------------- */
@@ -234,22 +375,36 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
   else if (config->seen[row])
     error_set(&error, "'%s' is given a second time", key);
-  else if (table[row].set(&table[row], value, config->options, &error))
+  else if ((!*value && !*table[row].initial) || /* no value, as the default */
+           table[row].kind->set(&table[row], value, config->options, &error))
     return config->seen[row] = true;
   return config_error(config, config->line, error.text);
 }
 
-bool options_read_file(Options *options, const char *path, Error *error) {
-  ConfigFile config = {.path = path, .file = fopen(path, "r"), .options = options, .error = error};
-  if (!config.file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
+/* Closes the file. */
+static bool read_config(Options *options, FILE *file, const char *name, Error *error) {
+  ConfigFile config = {.path = name, .file = file, .options = options, .error = error};
   errno = 0;
   const int bad_line = ini_parse_stream(read_line, &config, set_key, &config);
-  const int reading = ferror(config.file) ? errno : 0;
-  fclose(config.file);
-  if (reading) return error_set(error, "cannot read %s: %s", path, strerror(reading));
+  const int reading = ferror(file) ? errno : 0;
+  fclose(file);
+  if (reading) return error_set(error, "cannot read %s: %s", name, strerror(reading));
   if (bad_line && bad_line != config.bad_line)
     return config_error(&config, bad_line, "the line is no [section], key = value or # comment");
   return !config.bad_line;
+}
+
+bool options_read_file(Options *options, const char *path, Error *error) {
+  FILE *file = fopen(path, "r");
+  if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
+  return read_config(options, file, path, error);
+}
+
+bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
+  if (!*text) return true; /* fmemopen takes no empty text */
+  FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+  if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
+  return read_config(options, file, name, error);
 }
 
 /* ---- the command line --------------------------------------------------------------------- */
@@ -297,45 +452,48 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
   for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
     if (code == '?' || code == ':') return wrong_usage(code == ':', argv, error);
     const OptionRow *row = row_of(code);
-    if (!row->set) return strcmp(row->name, "help") == 0 ? OPTIONS_HELP : OPTIONS_VERSION;
-    if (!row->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
+    if (!row->kind) return strcmp(row->name, "help") == 0 ? OPTIONS_HELP : OPTIONS_VERSION;
+    if (!row->kind->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
   }
-  if (optind == argc) return OPTIONS_RUN;
-  error_set(error, "'%s' is no option", argv[optind]);
-  return OPTIONS_USAGE;
+  options->pictures = argv + optind;
+  options->picture_count = argc - optind;
+  return OPTIONS_RUN;
+}
+
+/* What goes together. */
+static OptionsResult check_usage(const Options *o, Error *error) {
+  const int asking = o->evaluate + (o->predict[0] != 0) + o->classify;
+  bool good = true;
+  if (asking > 1)
+    good = error_set(error, "--evaluate, --predict and --classify: one at a time");
+  else if (asking && !o->load[0])
+    good = error_set(error, "--%s wants a network: --load FILE",
+                     o->evaluate   ? "evaluate"
+                     : o->classify ? "classify"
+                                   : "predict");
+  else if (!asking && o->load[0])
+    good = error_set(error, "--load wants --evaluate, --predict or --classify; --resume goes on "
+                            "with training");
+  else if (o->resume[0] && o->load[0])
+    good = error_set(error, "--resume trains a network, --load asks one: not both");
+  else if (!o->predict[0] && (o->output[0] || o->probabilities))
+    good = error_set(error, "--%s belongs to --predict", o->output[0] ? "output" : "probabilities");
+  else if (o->classify && o->picture_count == 0)
+    good = error_set(error, "--classify wants the names of pictures at the end");
+  else if (!o->classify && o->picture_count > 0)
+    good = error_set(error, "'%s' is no option", o->pictures[0]);
+  return good ? OPTIONS_RUN : OPTIONS_USAGE;
 }
 
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error) {
-  options_default(options);
-  const OptionsResult result = parse_command_line(argc, argv, options, error);
-  if (result != OPTIONS_RUN || !options->config[0]) return result;
-  if (!options_read_file(options, options->config, error)) return OPTIONS_FAILURE;
-  return parse_command_line(argc, argv, options, error); /* again: it wins over the file */
-}
-
-/* ---- help --------------------------------------------------------------------------------- */
-
-static void print_row(FILE *file, const OptionRow *row) {
-  char left[64], choices[128] = "";
-  snprintf(left, sizeof left, "%c%c%c --%s %s", row->letter ? '-' : ' ',
-           row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
-           row->argument ? row->argument : "");
-  if (row->choices) join_choices(row, choices, sizeof choices);
-  fprintf(file, "  %-23s %s%s%s", left, choices, row->choices ? ": " : "", row->help);
-  if (row->initial && row->argument) fprintf(file, " [%s]", row->initial);
-  fputc('\n', file);
-}
-
-void options_print_help(FILE *file) {
-  fputs("Usage: ./mlp-train [OPTION]...\n"
-        "Trains a multilayer perceptron on rows of pixels in a CSV file. [Defaults] in brackets.\n",
-        file);
-  for (size_t i = 0; i < ROWS; i++) {
-    if (i == 0 || strcmp(table[i].group, table[i - 1].group) != 0)
-      fprintf(file, "\n%s:\n", table[i].group);
-    print_row(file, &table[i]);
+  const Options before = *options;
+  OptionsResult result = parse_command_line(argc, argv, options, error);
+  if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
+    char path[OPTIONS_PATH];
+    strcpy(path, options->config);
+    *options = before;
+    if (!options_read_file(options, path, error)) return OPTIONS_FAILURE;
+    result = parse_command_line(argc, argv, options, error);
   }
-  fputs("\nA file for --config has the groups as [sections] and the long names as keys:\n"
-        "configs/mnist.conf is the defaults. Exit status: 0, 1 for a failure, 2 for wrong usage.\n",
-        file);
+  return result == OPTIONS_RUN ? check_usage(options, error) : result;
 }

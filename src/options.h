@@ -13,6 +13,7 @@
 
 #include "error.h"
 #include "network.h"
+#include "schedule.h"
 
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
 
@@ -24,35 +25,58 @@ typedef struct {
   int size[NETWORK_MAX_LAYERS - 1];
 } OptionSizes;
 
+/* A file's name is "" where none is given. */
 typedef struct {
   OptionSizes hidden;
   int classes;
   int epochs, batch;
   float lr, momentum, weight_decay, lr_decay;
+  int lr_schedule;  /* a ScheduleKind */
+  int warmup;       /* epochs */
+  int early_stop;   /* epochs without a better test accuracy, 0: never */
+  unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;
-  char train[OPTIONS_PATH], test[OPTIONS_PATH], config[OPTIONS_PATH]; /* config: "" for none */
-  int resident;                                                       /* RESIDENT_... */
-  int device;                                                         /* DEVICE_... */
-  int fusion;                                                         /* a Fusion of engine.h */
-  int threads;                                                        /* 0: one a core */
+  char train[OPTIONS_PATH], test[OPTIONS_PATH];
+  int resident;  /* RESIDENT_... */
+  int device;    /* DEVICE_... */
+  int fusion;    /* a Fusion of engine.h */
+  int precision; /* a Precision of engine.h */
+  int threads;   /* 0: one a core */
   bool quiet;
+  char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
+      confusion[OPTIONS_PATH];
+  char save[OPTIONS_PATH];
+  /* of the command line alone */
+  char resume[OPTIONS_PATH], load[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
+  bool evaluate, classify, probabilities, dry_run;
+  char config[OPTIONS_PATH];
+  char *const *pictures; /* of --classify: words of argv */
+  int picture_count;
 } Options;
 
-/* A row of the table. `set` checks `value` in full and stores it in the row's field; its error
-   names the option, the value and what is allowed. */
+/* A row of the table. */
 typedef struct OptionRow OptionRow;
-typedef bool OptionSet(const OptionRow *row, const char *value, Options *options, Error *error);
+
+/* What a row's value may be. set checks `value` in full and stores it in the row's field; its error
+   names the option, the value and what is allowed. get writes the field as set would read it. */
+typedef struct {
+  bool (*set)(const OptionRow *row, const char *value, Options *options, Error *error);
+  void (*get)(const OptionRow *row, const Options *options, char *text, size_t size);
+} OptionKind;
+
 struct OptionRow {
-  const char *group;          /* heading of the help, section of a configuration file */
-  const char *name;           /* long name, key of a configuration file */
-  char letter;                /* short name, 0: none */
-  const char *argument;       /* what the help calls it; NULL: takes none */
-  const char *initial;        /* the default, as a user would write it; NULL: no key of a file */
-  const char *help;           /* one sentence without its full stop */
-  OptionSet *set;             /* NULL: --help and --version */
-  size_t field;               /* offset in Options */
-  double low, high;           /* limits of a number, both allowed */
-  const char *const *choices; /* values of a choice, NULL at the end; the field is an index */
+  const char *group;      /* heading of the help, section of a configuration file */
+  const char *name;       /* long name, key of a configuration file */
+  char letter;            /* short name, 0: none */
+  const char *argument;   /* what the help calls it; NULL: takes none */
+  const char *initial;    /* the default, as a user would write it; "": no value, NULL: no key of a
+                             configuration file either */
+  const char *help;       /* one sentence without its full stop */
+  const OptionKind *kind; /* NULL: --help and --version */
+  size_t field;           /* offset in Options */
+  double low, high;       /* limits of a number, both allowed */
+  const char *const *choices; /* values of a choice, NULL at the end; the field is an index, or for
+                                 a list a set of bits */
 };
 
 extern const char *const options_fusions[]; /* names in the order of engine.h's Fusion */
@@ -63,9 +87,11 @@ const OptionRow *options_table(size_t *count);
 /* The built-in defaults. */
 void options_default(Options *options);
 
-/* Sets what the file `path` says and leaves the rest. Returns false with an error that names
+/* Sets what a configuration file says and leaves the rest. Returns false with an error that names
    file and line: an unknown section or key, a key given twice, a bad value, a bad line. */
 bool options_read_file(Options *options, const char *path, Error *error);
+/* Likewise of text in memory; name: for the error. */
+bool options_read_text(Options *options, const char *text, const char *name, Error *error);
 
 typedef enum {
   OPTIONS_RUN,
@@ -75,10 +101,18 @@ typedef enum {
   OPTIONS_FAILURE, /* *error says what is wrong with the configuration file */
 } OptionsResult;
 
-/* Defaults, then the file of --config if there is one, then the command line. May reorder argv
-   as getopt_long does. */
+/* What the words of argv come to: first *options are what they are, then the file of --config if
+   there is one, then the command line wins. May reorder argv as getopt_long does; pictures of
+   --classify stay argv's. Options that contradict each other are wrong usage. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
 
+/* ---- text made of the table (options_text.c) ------------------------------------------------ */
+
 void options_print_help(FILE *file);
+/* "step|constant|cosine|linear", the values of a choice or a list. */
+void options_join_choices(const OptionRow *row, char *text, size_t size);
+/* A configuration file that comes to the same options. whole: with the groups output and model,
+   what one run alone prints, draws and keeps. */
+void options_print_config(FILE *file, const Options *options, bool whole);
 
 #endif

@@ -104,7 +104,9 @@ bool report_start(Report *report, const ReportStart *start, Error *error) {
                     start->network->parameters) &&
          print_line(report, error, "fusion   %s: %s", start->fusion, start->fusion_reason) &&
          print_line(report, error, "data     %s and %s, %s", start->train, start->test,
-                    start->resident ? "resident" : "streamed every epoch");
+                    start->resident ? "resident" : "streamed every epoch") &&
+         (start->resumed == 0 ||
+          print_line(report, error, "resumed  after epoch %d", start->resumed));
 }
 
 bool report_epoch(Report *report, const EpochResult *r, Error *error) {
@@ -124,6 +126,10 @@ bool report_totals(Report *report, const ReportTotals *totals, double process, E
   return print_line(report, error, "total    load %s  train %s  eval %s  process %s",
                     duration(totals->load).text, duration(totals->train).text,
                     duration(totals->test).text, duration(process).text);
+}
+
+bool report_note(Report *report, const char *line, Error *error) {
+  return report->quiet || print_line(report, error, "%s", line);
 }
 
 /* ---- progress and failure ----------------------------------------------------------------- */

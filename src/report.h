@@ -28,6 +28,7 @@ typedef struct {
   const char *fusion, *fusion_reason;
   const char *train, *test; /* file names */
   bool resident;
+  int resumed; /* epochs that were trained before, 0: a new run */
 } ReportStart;
 
 bool report_start(Report *report, const ReportStart *start, Error *error);
@@ -37,6 +38,7 @@ typedef struct {
   int epoch, epochs; /* this one, from 1, of how many */
   double train_loss, train_accuracy;
   double test_loss, test_accuracy;
+  double learning_rate;
   double train_seconds, test_seconds; /* wall clock, until the device had finished */
   uint64_t train_rows, test_rows;     /* that were used */
 } EpochResult;
@@ -54,6 +56,9 @@ typedef struct {
 } ReportTotals;
 
 bool report_totals(Report *report, const ReportTotals *totals, double process, Error *error);
+
+/* A line of another kind, none when quiet. */
+bool report_note(Report *report, const char *line, Error *error);
 
 /* Writes out what was printed on standard output by other means. */
 bool report_flush(Error *error);

@@ -3,11 +3,13 @@
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "dataset.h"
 #include "loader.h"
 #include "random.h"
+#include "schedule.h"
 #include "seconds.h"
 
 /* Rows of a slot, rounded down to whole steps: 6 MB of MNIST's pixels. Small, so that the first
@@ -16,6 +18,9 @@ enum { SLOT_ROWS = 8192 };
 
 /* Parts of an epoch that shows its progress. */
 enum { PROGRESS_PARTS = 20 };
+
+/* Of an order's key, the key of the distortions of its rows: no number of a slot. */
+#define DISTORTIONS (1ull << 40)
 
 struct Trainer {
   Options options;
@@ -26,6 +31,7 @@ struct Trainer {
   DatasetReader *train, *test; /* open from the start of a pass over the file to its end */
   Engine *engine;
   uint64_t train_rows, test_rows; /* in the files, known after the first epoch */
+  TrainerPosition position;
 };
 
 /* ---- opening ------------------------------------------------------------------------------ */
@@ -72,6 +78,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .momentum = o->momentum,
                          .weight_decay = o->weight_decay,
                          .fusion = (Fusion)o->fusion,
+                         .precision = (Precision)o->precision,
                          .threads = t->threads,
                          .store_rows = 2 * t->slot_rows,
                          .slot_rows = t->slot_rows};
@@ -97,6 +104,7 @@ Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *con
   t->threads = options->threads ? options->threads : omp_get_num_procs();
   const uint64_t batch = (uint64_t)options->batch;
   t->slot_rows = batch < SLOT_ROWS ? SLOT_ROWS / batch * batch : batch;
+  t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
   if ((options->resident != RESIDENT_NO && open_all(t, true, open, context, error)) ||
       (options->resident != RESIDENT_YES && open_all(t, false, open, context, error)))
@@ -121,6 +129,35 @@ bool trainer_is_resident(const Trainer *t) {
   return t->resident;
 }
 
+const TrainerPosition *trainer_position(const Trainer *t) {
+  return &t->position;
+}
+
+static bool same_sizes(const Network *a, const Network *b) {
+  return a->layers == b->layers &&
+         memcmp(a->size, b->size, (size_t)(a->layers + 1) * sizeof *a->size) == 0;
+}
+
+bool trainer_resume(Trainer *t, const Checkpoint *from, Error *error) {
+  Engine *engine = t->engine;
+  if (!same_sizes(&from->network, &engine->config.network))
+    return error_set(error,
+                     "%s holds a network of other sizes than --hidden, --classes and %s ask "
+                     "for: leave those options out",
+                     t->options.resume, t->options.train);
+  if (from->rows != from->step * (uint64_t)t->options.batch)
+    return error_set(error,
+                     "%s was interrupted in the middle of an epoch: go on with the --batch it has",
+                     t->options.resume);
+  t->position = (TrainerPosition){.epoch = from->epoch,
+                                  .step = from->step,
+                                  .sums = {from->loss, from->correct, from->rows},
+                                  .test_accuracy = from->test_accuracy,
+                                  .best_accuracy = from->best_accuracy,
+                                  .best_epoch = from->best_epoch};
+  return engine->call->write(engine, from->parameters, from->momentum, error);
+}
+
 /* ---- an epoch ----------------------------------------------------------------------------- */
 
 typedef struct {
@@ -128,7 +165,7 @@ typedef struct {
   const TrainerEvents *events;
   int epoch; /* from 0 */
   float learning_rate;
-  uint64_t slots; /* trained on in this epoch */
+  uint64_t slots, steps; /* of this epoch, seen so far */
 } Epoch;
 
 static void show_progress(const Epoch *e, double done) {
@@ -143,7 +180,38 @@ static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows
                       .shuffled = e->epoch > 0,
                       .key = key,
                       .steps = (rows + batch - 1) / batch,
-                      .learning_rate = e->learning_rate};
+                      .learning_rate = e->learning_rate,
+                      .augment = (int)e->trainer->options.augment,
+                      .augment_key = random_order_key(key, DISTORTIONS)};
+}
+
+/* Leaves out of a window's steps, the first of which is step `before` of the epoch, those that were
+   trained before the run was interrupted. False if none is left. */
+static bool go_on(const Epoch *e, uint64_t before, TrainRange *range) {
+  const uint64_t done = e->trainer->position.step;
+  const uint64_t trained = done > before ? done - before : 0;
+  if (trained >= range->steps) return false;
+  range->first_step = trained;
+  range->steps -= trained;
+  return true;
+}
+
+/* True when the run is to end here: position tells where. */
+static bool is_stopped(const Epoch *e, uint64_t steps) {
+  TrainerPosition *position = &e->trainer->position;
+  if (!e->events->stop || !e->events->stop(e->events->context)) return false;
+  position->step = steps;
+  return position->interrupted = true;
+}
+
+/* What has been trained of this epoch, with what was before it was interrupted. */
+static bool collect(Epoch *e, EngineSums *sums, Error *error) {
+  EngineSums *before = &e->trainer->position.sums;
+  if (!e->trainer->engine->call->collect(e->trainer->engine, sums, error)) return false;
+  *before = (EngineSums){before->loss + sums->loss, before->correct + sums->correct,
+                         before->rows + sums->rows};
+  *sums = *before;
+  return true;
 }
 
 /* The key of this epoch's order. */
@@ -155,11 +223,13 @@ static uint64_t order_key(const Epoch *e) {
 static bool train_slot(void *context, uint64_t first_row, uint64_t rows, Error *error) {
   Epoch *e = context;
   Engine *engine = e->trainer->engine;
-  const uint64_t key = random_order_key(order_key(e), e->slots++);
-  const TrainRange range = whole_window(e, first_row, rows, key);
+  const uint64_t key = random_order_key(order_key(e), e->slots++), before = e->steps;
+  TrainRange range = whole_window(e, first_row, rows, key);
+  e->steps += range.steps;
+  if (!go_on(e, before, &range)) return true;
   if (!engine->call->train(engine, &range, error)) return false;
   show_progress(e, dataset_progress(e->trainer->train));
-  return true;
+  return !is_stopped(e, e->steps);
 }
 
 /* A LoaderUse: evaluates the rows of a slot. */
@@ -183,31 +253,47 @@ static bool feed(Epoch *e, DatasetReader **reader, const char *path, uint64_t fi
 
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
    do not depend on the parts. */
-static bool train_resident(const Epoch *e, bool in_parts, EngineSums *sums, Error *error) {
+static bool train_resident(Epoch *e, bool in_parts, EngineSums *sums, Error *error) {
   Engine *engine = e->trainer->engine;
   TrainRange range = whole_window(e, 0, e->trainer->train_rows, order_key(e));
   const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
-  *sums = (EngineSums){0};
+  uint64_t done = e->trainer->position.step;
+  *sums = e->trainer->position.sums;
   for (uint64_t part = 0; part < parts; part++) {
-    EngineSums added;
-    range.first_step = steps * part / parts;
-    range.steps = steps * (part + 1) / parts - range.first_step;
-    if (range.steps == 0) continue;
+    const uint64_t end = steps * (part + 1) / parts;
+    if (end <= done) continue;
+    range.first_step = done;
+    range.steps = end - done;
+    done = end;
     if (!engine->call->train(engine, &range, error)) return false;
-    if (!engine->call->collect(engine, &added, error)) return false;
-    sums->loss += added.loss;
-    sums->correct += added.correct;
-    sums->rows += added.rows;
+    if (!collect(e, sums, error)) return false;
     if (in_parts) show_progress(e, (double)(part + 1) / (double)parts);
+    if (end < steps && is_stopped(e, end)) return true;
   }
   return true;
 }
 
+/* The first pass over a file that is to stay, or every pass over one that is streamed. */
+static bool train_fed(Epoch *e, EngineSums *sums, Error *error) {
+  Trainer *t = e->trainer;
+  if (!feed(e, &t->train, t->options.train, 0, train_slot, &t->train_rows, error) &&
+      !t->position.interrupted)
+    return false;
+  return collect(e, sums, error);
+}
+
+/* Appends the rows of a file to the store. */
+static bool load(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
+                 uint64_t *rows, Error *error) {
+  return feed(e, reader, path, first_row, NULL, rows, error);
+}
+
 static bool train_epoch(Epoch *e, bool in_parts, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
-  if (t->resident && e->epoch > 0) return train_resident(e, in_parts, sums, error);
-  return feed(e, &t->train, t->options.train, 0, train_slot, &t->train_rows, error) &&
-         t->engine->call->collect(t->engine, sums, error);
+  if (!t->resident || e->epoch == 0) return train_fed(e, sums, error);
+  return (t->train_rows > 0 || /* none when a run goes on */
+          load(e, &t->train, t->options.train, 0, &t->train_rows, error)) &&
+         train_resident(e, in_parts, sums, error);
 }
 
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
@@ -222,24 +308,23 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
 
 /* ---- all epochs --------------------------------------------------------------------------- */
 
-/* Appends the test file to the store behind the training file. */
-static bool load_test(Epoch *e, Error *error) {
-  Trainer *t = e->trainer;
-  return feed(e, &t->test, t->options.test, t->train_rows, NULL, &t->test_rows, error);
-}
-
+/* Leaves *result alone if the run was stopped. */
 static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals *totals,
                       Error *error) {
   Trainer *t = e->trainer;
   EngineSums train, test;
+  const bool first = t->test_rows == 0;
   const double start = seconds_now();
   if (!train_epoch(e, in_parts, &train, error)) return false;
+  if (t->position.interrupted) return true;
   const double trained = seconds_now();
-  if (e->epoch == 0 && t->resident && !load_test(e, error)) return false;
+  if (first && t->resident &&
+      !load(e, &t->test, t->options.test, t->train_rows, &t->test_rows, error))
+    return false;
   const double loaded = seconds_now();
   if (!evaluate_epoch(e, &test, error)) return false;
   const double evaluated = seconds_now();
-  if (e->epoch == 0) totals->load = (t->resident ? loaded : evaluated) - t->opened;
+  if (first) totals->load = (t->resident ? loaded : evaluated) - t->opened;
   totals->train += trained - start;
   totals->test += evaluated - loaded;
   *result = (EpochResult){.epoch = e->epoch + 1,
@@ -248,6 +333,7 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals
                           .train_accuracy = (double)train.correct / (double)train.rows,
                           .test_loss = test.loss / (double)test.rows,
                           .test_accuracy = (double)test.correct / (double)test.rows,
+                          .learning_rate = (double)e->learning_rate,
                           .train_seconds = trained - start,
                           .test_seconds = evaluated - loaded,
                           .train_rows = train.rows,
@@ -255,20 +341,41 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals
   return true;
 }
 
+/* An epoch is behind us. */
+static void advance(TrainerPosition *position, const EpochResult *result) {
+  position->epoch = result->epoch;
+  position->step = 0;
+  position->sums = (EngineSums){0};
+  position->test_accuracy = result->test_accuracy;
+  if (result->test_accuracy <= position->best_accuracy) return; /* NAN: none yet */
+  position->best_accuracy = result->test_accuracy;
+  position->best_epoch = result->epoch;
+}
+
 bool trainer_run(Trainer *t, const TrainerEvents *events, ReportTotals *totals, Error *error) {
   const Options *o = &t->options;
-  double learning_rate = (double)o->lr, before = 0; /* before: seconds of the last epoch */
+  const Schedule schedule = {(ScheduleKind)o->lr_schedule, (double)o->lr, (double)o->lr_decay,
+                             o->epochs, o->warmup};
+  TrainerPosition *position = &t->position;
+  double before = 0; /* seconds of the last epoch */
   *totals = (ReportTotals){0};
-  for (int epoch = 0; epoch < o->epochs; epoch++, learning_rate *= (double)o->lr_decay) {
-    Epoch e = {
-        .trainer = t, .events = events, .epoch = epoch, .learning_rate = (float)learning_rate};
-    const bool in_parts = events->progress && before > events->patience;
+  while (position->epoch < o->epochs) {
+    Epoch e = {.trainer = t,
+               .events = events,
+               .epoch = position->epoch,
+               .learning_rate = (float)schedule_rate(&schedule, position->epoch)};
     EpochResult result;
+    const bool in_parts = (events->progress || events->stop) && before > events->patience;
     if (!run_epoch(&e, in_parts, &result, totals, error)) return false;
+    if (position->interrupted) return true;
+    advance(position, &result);
+    if (!isfinite(result.train_loss)) position->diverged = true;
     if (!events->epoch(events->context, &result, error)) return false;
-    if (!isfinite(result.train_loss))
+    if (position->diverged)
       return error_set(error, "the training loss of epoch %d is no finite number: try a lower --lr",
-                       epoch + 1);
+                       result.epoch);
+    if (o->early_stop && position->epoch - position->best_epoch >= o->early_stop) break;
+    if (events->stop && events->stop(events->context)) return position->interrupted = true;
     before = result.train_seconds;
   }
   return true;

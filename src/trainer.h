@@ -7,6 +7,7 @@
 #ifndef TRAINER_H
 #define TRAINER_H
 
+#include "checkpoint.h"
 #include "engine.h"
 #include "options.h"
 #include "report.h"
@@ -24,18 +25,38 @@ Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *con
 Engine *trainer_engine(Trainer *trainer); /* the trainer's; NULL never */
 bool trainer_is_resident(const Trainer *trainer);
 
+/* Where a run stands. */
+typedef struct {
+  int epoch;                           /* trained in full */
+  uint64_t step;                       /* trained of the epoch after those */
+  EngineSums sums;                     /* over those steps */
+  double test_accuracy, best_accuracy; /* parts of 1, NAN before the first epoch's end */
+  int best_epoch;                      /* from 1, 0: none yet */
+  bool interrupted;                    /* events->stop ended the run */
+  bool diverged;                       /* the last epoch's training loss is no finite number */
+} TrainerPosition;
+
+const TrainerPosition *trainer_position(const Trainer *trainer);
+
+/* Goes on where a run stood when `from` was kept, before trainer_run. Fails if the network or the
+   batch is another one. */
+bool trainer_resume(Trainer *trainer, const Checkpoint *from, Error *error);
+
 typedef struct {
   /* Called after each epoch; returns false to stop, with *error set. */
   bool (*epoch)(void *context, const EpochResult *result, Error *error);
   /* Called while files are read, and about twenty times in an epoch if the one before took
      longer than `patience` seconds; epochs count from 1, done is 0 to 1. NULL: never. */
   void (*progress)(void *context, int epoch, int epochs, double done);
+  /* Asked as often: true ends the run there. NULL: never. */
+  bool (*stop)(void *context);
   double patience;
   void *context;
 } TrainerEvents;
 
-/* Trains all the epochs; to be called once. Fails when a file, the engine or an event does, or
-   when the training loss is no longer a finite number. */
+/* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
+   event fails, or the training loss is no longer a finite number: the last two are failures. To be
+   called once. */
 bool trainer_run(Trainer *trainer, const TrainerEvents *events, ReportTotals *totals, Error *error);
 
 /* NULL is allowed. */

@@ -1,5 +1,6 @@
 /* Options: every option good and bad, the configuration file, and that help, defaults and
    configs/ agree. Runs from the top of the checkout, where configs/ is. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "augment.h"
 #include "engine.h"
 #include "options.h"
 #include "process.h"
@@ -37,18 +39,21 @@ static const char *write_config(const char *text) {
 static Options options;
 static Error error;
 
-enum { MOST_ARGUMENTS = 16 };
+enum { MOST_ARGUMENTS = 24 };
 
 /* Parses NULL-terminated arguments into `options` and `error`. */
 static OptionsResult parse(const char *const *arguments) {
   static char copies[MOST_ARGUMENTS][2 * OPTIONS_PATH];
-  char *argv[MOST_ARGUMENTS + 2] = {(char[]){"mlp-train"}};
+  static char program[] = "mlp-train", *argv[MOST_ARGUMENTS + 2];
   int argc = 1;
+  memset(argv, 0, sizeof argv);
+  argv[0] = program;
   for (; arguments[argc - 1]; argc++) {
     assert_true(argc < MOST_ARGUMENTS);
     argv[argc] = strcpy(copies[argc], arguments[argc - 1]);
   }
   error.text[0] = '\0';
+  options_default(&options);
   return options_parse(argc, argv, &options, &error);
 }
 
@@ -91,6 +96,39 @@ static void every_option_is_stored(void **state) {
   assert_int_equal(options.device, DEVICE_CPU);
   assert_int_equal(options.fusion, FUSION_LAYER);
   assert_true(options.quiet);
+  assert_int_equal(PARSE("--lr-schedule", "cosine", "--warmup", "3", "--early-stop", "7",
+                         "--augment", "elastic,shift", "--precision", "tf32"),
+                   OPTIONS_RUN);
+  assert_int_equal(options.lr_schedule, SCHEDULE_COSINE);
+  assert_int_equal(options.warmup, 3);
+  assert_int_equal(options.early_stop, 7);
+  assert_int_equal(options.augment, AUGMENT_ELASTIC | AUGMENT_SHIFT);
+  assert_int_equal(options.precision, PRECISION_TF32);
+  assert_int_equal(PARSE("--log", "a", "--plot", "b", "--weights", "c", "--mistakes", "d",
+                         "--confusion", "e", "--save", "f", "--resume", "g", "--dry-run"),
+                   OPTIONS_RUN);
+  assert_string_equal(options.log, "a");
+  assert_string_equal(options.plot, "b");
+  assert_string_equal(options.weights, "c");
+  assert_string_equal(options.mistakes, "d");
+  assert_string_equal(options.confusion, "e");
+  assert_string_equal(options.save, "f");
+  assert_string_equal(options.resume, "g");
+  assert_true(options.dry_run);
+  assert_int_equal(
+      PARSE("--load", "m", "--predict", "x.csv", "--output", "y.csv", "--probabilities"),
+      OPTIONS_RUN);
+  assert_string_equal(options.load, "m");
+  assert_string_equal(options.predict, "x.csv");
+  assert_string_equal(options.output, "y.csv");
+  assert_true(options.probabilities);
+  assert_int_equal(PARSE("--load", "m", "--evaluate"), OPTIONS_RUN);
+  assert_true(options.evaluate);
+  assert_int_equal(PARSE("--classify", "a.png", "--load", "m", "b.png"), OPTIONS_RUN);
+  assert_true(options.classify);
+  assert_int_equal(options.picture_count, 2);
+  assert_string_equal(options.pictures[0], "a.png");
+  assert_string_equal(options.pictures[1], "b.png");
   assert_int_equal(PARSE("--hidden", "none"), OPTIONS_RUN);
   assert_int_equal(options.hidden.count, 0);
   assert_int_equal(PARSE("--hidden", "1,2,3,4,5,6,7"), OPTIONS_RUN);
@@ -218,6 +256,57 @@ static void wrong_usage_is_named(void **state) {
   assert_says("'stray'");
 }
 
+static void what_does_not_go_together_is_wrong_usage(void **state) {
+  (void)state;
+  static const struct {
+    const char *words[6], *says;
+  } bad[] = {
+      {{"--evaluate"}, "--evaluate wants a network: --load FILE"},
+      {{"--predict", "a.csv"}, "--predict wants a network"},
+      {{"--classify", "a.png"}, "--classify wants a network"},
+      {{"--load", "m"}, "--load wants --evaluate, --predict or --classify"},
+      {{"--load", "m", "--evaluate", "--classify", "a.png"}, "one at a time"},
+      {{"--load", "m", "--evaluate", "--resume", "n"}, "not both"},
+      {{"--output", "a.csv"}, "--output belongs to --predict"},
+      {{"--probabilities"}, "--probabilities belongs to --predict"},
+      {{"--load", "m", "--classify"}, "wants the names of pictures"},
+      {{"--load", "m", "--evaluate", "a.png"}, "'a.png' is no option"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_int_equal(parse(bad[i].words), OPTIONS_USAGE);
+    assert_says(bad[i].says);
+  }
+}
+
+/* Every option of a run, written as a file, read again. */
+static void a_printed_configuration_comes_back(void **state) {
+  (void)state;
+  assert_int_equal(PARSE("--hidden", "none", "--lr", "0.0123456789", "--momentum", "0.1",
+                         "--augment", "shift,elastic", "--seed", "4294967295", "--plot", "a b.png",
+                         "--lr-schedule", "linear", "--fusion", "step"),
+                   OPTIONS_RUN);
+  for (int whole = 0; whole < 2; whole++) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    assert_non_null(memory);
+    options_print_config(memory, &options, whole);
+    assert_int_equal(fclose(memory), 0);
+    Options back;
+    options_default(&back);
+    if (!options_read_text(&back, text, "it", &error)) fail_msg("%s", error.text);
+    assert_string_equal(back.plot, whole ? "a b.png" : "");
+    assert_int_equal(strstr(text, "plot") != NULL, whole);
+    strcpy(back.plot, options.plot);
+    back.pictures = options.pictures;
+    assert_memory_equal(&back, &options, sizeof back);
+    free(text);
+  }
+  assert_true(options_read_text(&options, "", "nothing", &error));
+  assert_false(options_read_text(&options, "[training]\nbach = 1\n", "m.safetensors", &error));
+  assert_says("m.safetensors:2: there is no key 'bach'");
+}
+
 /* ---- the configuration file --------------------------------------------------------------- */
 
 static void the_command_line_wins_wherever_config_stands(void **state) {
@@ -323,7 +412,7 @@ static int count_keys(const char *path, bool seen[], const OptionRow *rows, size
   FILE *file = fopen(path, "r");
   assert_non_null(file);
   for (; fgets(line, sizeof line, file); strcpy(before, line)) {
-    const char *equals = strstr(line, " = ");
+    const char *equals = strstr(line, " =");
     if (!equals || line[0] == '#') continue;
     if (before[0] != '#') fail_msg("%s: no comment above %s", path, line);
     keys++;
@@ -367,11 +456,29 @@ static void help_lists_every_row(void **state) {
     snprintf(expected, sizeof expected, "\n%s:\n", rows[i].group);
     assert_non_null(strstr(text, expected));
     snprintf(expected, sizeof expected, "[%s]\n", rows[i].initial ? rows[i].initial : "");
-    if (rows[i].initial && rows[i].argument) assert_non_null(strstr(line, expected));
+    if (rows[i].initial && *rows[i].initial && rows[i].argument)
+      assert_non_null(strstr(line, expected));
   }
   for (const char *line = text; *line; line = strchr(line, '\n') + 1)
     assert_true(strchr(line, '\n') - line <= 100);
   free(text);
+}
+
+static void rates_follow_the_schedule(void **state) {
+  (void)state;
+  const Schedule step = {SCHEDULE_STEP, 0.5, 0.8, 10, 0},
+                 flat = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 0},
+                 cosine = {SCHEDULE_COSINE, 0.5, 0.8, 10, 0},
+                 linear = {SCHEDULE_LINEAR, 0.5, 0.8, 10, 0},
+                 warm = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 3};
+  assert_true(fabs(schedule_rate(&step, 3) - 0.5 * 0.512) < 1e-15);
+  assert_true(schedule_rate(&flat, 9) == 0.5);
+  assert_true(schedule_rate(&cosine, 0) == 0.5);
+  assert_true(fabs(schedule_rate(&cosine, 5) - 0.25) < 1e-15);
+  assert_true(fabs(schedule_rate(&cosine, 9) - 0.0122358709) < 1e-9);
+  assert_true(fabs(schedule_rate(&linear, 9) - 0.05) < 1e-15);
+  for (int epoch = 0; epoch < 5; epoch++)
+    assert_true(fabs(schedule_rate(&warm, epoch) - 0.125 * fmin(epoch + 1, 4)) < 1e-15);
 }
 
 static void fusions_are_in_the_engine_s_order(void **state) {
@@ -381,7 +488,8 @@ static void fusions_are_in_the_engine_s_order(void **state) {
   assert_string_equal(options_fusions[FUSION_LAYER], "layer");
   assert_string_equal(options_fusions[FUSION_STEP], "step");
   assert_string_equal(options_fusions[FUSION_EPOCH], "epoch");
-  assert_null(options_fusions[FUSION_EPOCH + 1]);
+  assert_string_equal(options_fusions[FUSION_EXERCISE], "exercise");
+  assert_null(options_fusions[FUSION_EXERCISE + 1]);
 }
 
 int main(void) {
@@ -401,6 +509,9 @@ int main(void) {
       cmocka_unit_test(literature_conf_is_plain_descent),
       cmocka_unit_test(configs_explain_each_key),
       cmocka_unit_test(help_lists_every_row),
+      cmocka_unit_test(what_does_not_go_together_is_wrong_usage),
+      cmocka_unit_test(a_printed_configuration_comes_back),
+      cmocka_unit_test(rates_follow_the_schedule),
       cmocka_unit_test(fusions_are_in_the_engine_s_order),
   };
   return cmocka_run_group_tests_name("options", tests, make_folder, remove_folder);

@@ -1,0 +1,14 @@
+/* Judges a network on every row of a file, and draws what came of it. */
+#ifndef JUDGE_H
+#define JUDGE_H
+
+#include "engine.h"
+#include "options.h"
+#include "scores.h"
+
+/* The answers to the rows of options->test; then the pictures that options->mistakes,
+   options->confusion and options->weights name. The engine's store is written over. *scores is
+   opened here, and to be closed by the caller where this returns true. */
+bool judge(Engine *engine, const Options *options, Scores *scores, Error *error);
+
+#endif

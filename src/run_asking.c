@@ -1,0 +1,62 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <omp.h>
+
+#include "ask.h"
+#include "device.h"
+#include "judge.h"
+#include "runs.h"
+
+enum { SLOT_ROWS = 8192, BATCH = 64 }; /* as training has them by default */
+
+/* An engine with the network of options->load. */
+static Engine *open_network(const Options *o, Error *error) {
+  Checkpoint kept;
+  if (!checkpoint_load(&kept, o->load, error)) return NULL;
+  Device device = {.choice = o->device};
+  const EngineConfig config = {.network = kept.network,
+                               .batch = BATCH,
+                               .fusion = (Fusion)o->fusion,
+                               .precision = (Precision)o->precision,
+                               .threads = o->threads ? o->threads : omp_get_num_procs(),
+                               .store_rows = 2 * SLOT_ROWS,
+                               .slot_rows = SLOT_ROWS};
+  Engine *engine = device_open(&device, &config, error);
+  if (engine && !engine->call->write(engine, kept.parameters, NULL, error)) {
+    engine->call->close(engine);
+    engine = NULL;
+  }
+  checkpoint_free(&kept);
+  return engine;
+}
+
+static bool evaluate(Engine *engine, const Options *o, Error *error) {
+  Scores scores;
+  if (!judge(engine, o, &scores, error)) return false;
+  scores_print(&scores, stdout);
+  scores_close(&scores);
+  return report_flush(error);
+}
+
+static bool predict(Engine *engine, const Options *o, Error *error) {
+  const int threads = engine->config.threads;
+  DatasetReader *reader = ask_open(engine, o->predict, threads, error);
+  if (!reader) return false;
+  const bool good =
+      ask_predict(engine, reader, *o->output ? o->output : "-", o->probabilities, error);
+  dataset_close(reader);
+  return good && report_flush(error);
+}
+
+bool run_asking(const Options *o, Error *error) {
+  Engine *engine = open_network(o, error);
+  if (!engine) return false;
+  const bool good = o->evaluate ? evaluate(engine, o, error)
+                    : o->classify
+                        ? ask_classify(engine, o->pictures, o->picture_count, stdout, error) &&
+                              report_flush(error)
+                        : predict(engine, o, error);
+  engine->call->close(engine);
+  return good;
+}

@@ -1,0 +1,44 @@
+/* Learning rates over the epochs of a run. */
+#ifndef SCHEDULE_H
+#define SCHEDULE_H
+
+#include <math.h>
+
+typedef enum {
+  SCHEDULE_STEP,     /* times `decay` after each epoch */
+  SCHEDULE_CONSTANT, /* as it is */
+  SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
+  SCHEDULE_LINEAR,   /* from 1 towards 0 */
+} ScheduleKind;
+
+typedef struct {
+  ScheduleKind kind;
+  double rate, decay;
+  int epochs; /* of the whole run */
+  int warmup; /* epochs at the start in which the rate rises to what it would be */
+} Schedule;
+
+/* The learning rate of epoch `epoch`, from 0. The first of w warm-up epochs has 1 / (w + 1) of it
+   (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+static inline double schedule_rate(const Schedule *schedule, int epoch) {
+  static const double half_turn = 3.14159265358979323846;
+  const double done = (double)epoch / schedule->epochs;
+  double factor = 1.0;
+  switch (schedule->kind) {
+  case SCHEDULE_STEP:
+    factor = pow(schedule->decay, epoch);
+    break;
+  case SCHEDULE_CONSTANT:
+    break;
+  case SCHEDULE_COSINE:
+    factor = 0.5 * (1.0 + cos(half_turn * done));
+    break;
+  case SCHEDULE_LINEAR:
+    factor = 1.0 - done;
+    break;
+  }
+  if (epoch < schedule->warmup) factor *= (double)(epoch + 1) / (schedule->warmup + 1);
+  return schedule->rate * factor;
+}
+
+#endif
