@@ -130,6 +130,14 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
    softmax.cu */
 cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int classes,
                            RowResults results, cudaStream_t stream);
+/* The last layer there and back: from its input d_x (rows, in) the logits d_z (rows, classes), the
+   results, d_dz as launch_softmax, and d_dx (rows, in) as launch_backward with d_a = d_x. d_z may
+   be NULL; d_dz and d_dx are NULL for evaluation, together. head_takes: whether the layer is small
+   enough. head.cu */
+int head_takes(int in, int classes);
+cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
+                        float *d_z, float *d_dz, float *d_dx, int in, int classes,
+                        RowResults results, cudaStream_t stream);
 /* d_dx (rows, in) = (d_dz (rows, out) W) masked by d_a (rows, in) > 0. backward.cu */
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
                             int rows, int in, int out, int parts, cudaStream_t stream);

@@ -169,7 +169,7 @@ bool bench_ceilings(BenchLog *log, Error *error) {
 /* ---- the kernels of a step at level layer -----------------------------------------------------
  */
 
-typedef enum { FORWARD, SOFTMAX, BACKWARD, UPDATE } Operation;
+typedef enum { FORWARD, HEAD, BACKWARD, UPDATE } Operation;
 
 /* A batch of random rows, and the kernel that is measured. */
 typedef struct {
@@ -213,9 +213,9 @@ static cudaError_t queue_kernel(void *context, cudaStream_t stream) {
   case FORWARD:
     return launch_forward(input, d_w, d_b, s->d_activation[l + 1], in, out, l < n->layers - 1, 3,
                           stream);
-  case SOFTMAX:
-    return launch_softmax(s->batch, s->d_activation[l + 1], s->d_delta[l + 1], out, s->results,
-                          stream);
+  case HEAD:
+    return launch_head(s->batch, s->d_activation[l], d_w, d_b, NULL, s->d_delta[l + 1],
+                       s->d_delta[l], in, out, s->results, stream);
   case BACKWARD:
     return launch_backward(s->d_delta[l + 1], d_w, s->d_activation[l], s->d_delta[l], rows, in, out,
                            3, stream);
@@ -302,7 +302,7 @@ enum { MAX_KERNELS = 3 * NETWORK_MAX_LAYERS, KERNEL_CALLS = 100 };
 
 /* Times kernel (operation, layer) and describes it in *line. */
 static bool time_kernel(Step *s, Operation operation, int layer, BenchLine *line, Error *error) {
-  static const char *const names[] = {"forward", "softmax and loss", "backward",
+  static const char *const names[] = {"forward", "last layer and back", "backward",
                                       "gradients and updates of all layers"};
   const int *size = s->network->size;
   *line = bench_line("kernel");
@@ -310,8 +310,6 @@ static bool time_kernel(Step *s, Operation operation, int layer, BenchLine *line
   line->batch = s->batch.rows;
   if (operation == UPDATE)
     snprintf(line->name, sizeof line->name, "%s", names[operation]);
-  else if (operation == SOFTMAX)
-    snprintf(line->name, sizeof line->name, "%s, %d", names[operation], size[layer + 1]);
   else
     snprintf(line->name, sizeof line->name, "%s, %d to %d", names[operation],
              size[operation == BACKWARD ? layer + 1 : layer],
@@ -328,10 +326,10 @@ static bool time_kernel(Step *s, Operation operation, int layer, BenchLine *line
    0 before. */
 static bool time_step(Step *s, BenchLine lines[MAX_KERNELS], int *count, Error *error) {
   const int layers = s->network->layers;
-  for (int l = 0; l < layers; l++)
+  for (int l = 0; l < layers - 1; l++)
     if (!time_kernel(s, FORWARD, l, &lines[(*count)++], error)) return false;
-  if (!time_kernel(s, SOFTMAX, layers - 1, &lines[(*count)++], error)) return false;
-  for (int l = layers - 1; l > 0; l--)
+  if (!time_kernel(s, HEAD, layers - 1, &lines[(*count)++], error)) return false;
+  for (int l = layers - 2; l > 0; l--)
     if (!time_kernel(s, BACKWARD, l, &lines[(*count)++], error)) return false;
   return time_kernel(s, UPDATE, 0, &lines[(*count)++], error);
 }

@@ -1,6 +1,7 @@
 #include "bench.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 /* Products take 2 operations a weight forward, 2 for the weight's gradient and, but in the first
    layer, 2 for the gradient of its input. */
@@ -32,17 +33,20 @@ static double floats_of_operations(const Network *n, double rows) {
   return floats;
 }
 
-/* The layer kernels: X is bytes in the first layer; gradients of weights are never written. */
+/* The layer kernels: X is bytes in the first layer; gradients of weights are never written; the
+   last layer is one kernel there and back, which writes no logits. */
 static double bytes_of_layers(const Network *n, double rows) {
   double bytes = 0;
   for (int l = 0; l < n->layers; l++) {
     const double in = n->size[l], out = n->size[l + 1], x = rows * in, y = rows * out;
     const double w = in * out, input = l > 0 ? FLOAT * x : x;
+    const bool head = l == n->layers - 1;
     bytes += input + FLOAT * (w + out + y);       /* forward */
-    bytes += input + FLOAT * (y + 4 * (w + out)); /* gradient and update: w, v read and written */
-    if (l > 0) bytes += FLOAT * (y + w + 2 * x);  /* backward, masked */
+    bytes += input + FLOAT * (y + 4 * (w + out)); /* gradient, update: w, v read and written */
+    if (head) bytes += FLOAT * x;                 /* and back */
+    if (l > 0 && !head) bytes += FLOAT * (y + w + 2 * x); /* backward, masked */
   }
-  return bytes;
+  return bytes + rows * (LABEL + RESULTS);
 }
 
 double bench_bytes(int level, const Network *n, int batch, double mail) {
@@ -57,7 +61,7 @@ double bench_bytes(int level, const Network *n, int batch, double mail) {
     return pixels + FLOAT * (floats_of_operations(n, rows) + 5 * (double)n->floats) + softmax;
   case FUSION_LAYER:
   case FUSION_STEP:
-    return bytes_of_layers(n, rows) + softmax;
+    return bytes_of_layers(n, rows);
   default: /* weights and activations stay on the multiprocessors */
     return pixels + rows * (LABEL + RESULTS) + 2 * mail;
   }

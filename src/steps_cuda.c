@@ -74,24 +74,57 @@ static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
   return (LayerInput){l > 0 ? e->d_activation[l] : NULL, batch};
 }
 
-static cudaError_t forward_layer(CudaEngine *e, BatchView batch) {
+static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers) {
   const Network *n = &e->engine.config.network;
-  for (int l = 0; l < n->layers; l++)
+  for (int l = 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
                        n->size[l + 1], l < n->layers - 1, parts(e), e->compute));
   return cudaSuccess;
 }
 
+static cudaError_t backward_layers(CudaEngine *e, BatchView batch, int layers) {
+  const Network *n = &e->engine.config.network;
+  for (int l = layers - 1; l > 0; l--)
+    TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
+                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1], parts(e),
+                        e->compute));
+  return cudaSuccess;
+}
+
+/* Whether the last layer is one kernel there and back. */
+static bool has_head(const Network *n) {
+  return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
+}
+
+/* d_z, d_dz, d_dx: as launch_head has them. */
+static cudaError_t head(CudaEngine *e, BatchView batch, float *d_z, float *d_dz, float *d_dx) {
+  const Network *n = &e->engine.config.network;
+  const int last = n->layers - 1;
+  return launch_head(batch, e->d_activation[last], e->d_parameters + n->weight[last],
+                     e->d_parameters + n->bias[last], d_z, d_dz, d_dx, n->size[last],
+                     n->size[last + 1], e->results, e->compute);
+}
+
+/* All gradients with respect to the layers' outputs, in e->d_delta. */
+static cudaError_t gradients_layer(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int last = n->layers;
+  if (has_head(n)) {
+    TRY(forward_layers(e, batch, last - 1));
+    TRY(head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]));
+    return backward_layers(e, batch, last - 1);
+  }
+  TRY(forward_layers(e, batch, last));
+  TRY(launch_softmax(batch, e->d_activation[last], e->d_delta[last], n->size[last], e->results,
+                     e->compute));
+  return backward_layers(e, batch, last);
+}
+
 static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   float *d_p = e->d_parameters, *d_v = e->d_momentum;
-  TRY(forward_layer(e, batch));
-  TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers], n->size[n->layers],
-                     e->results, e->compute));
-  for (int l = n->layers - 1; l > 0; l--)
-    TRY(launch_backward(e->d_delta[l + 1], d_p + n->weight[l], e->d_activation[l], e->d_delta[l],
-                        batch.rows, n->size[l], n->size[l + 1], parts(e), e->compute));
+  TRY(gradients_layer(e, batch));
   LayerUpdate updates[NETWORK_MAX_LAYERS];
   for (int l = 0; l < n->layers; l++)
     updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : NULL,
@@ -105,11 +138,16 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   return launch_updates(batch, update_rule(e), updates, n->layers, parts(e), e->d_work, e->compute);
 }
 
+/* The logits are kept: predict wants them. */
 static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
-  TRY(forward_layer(e, batch));
-  return launch_softmax(batch, e->d_activation[n->layers], NULL, n->size[n->layers], e->results,
-                        e->compute);
+  const int last = n->layers;
+  if (has_head(n)) {
+    TRY(forward_layers(e, batch, last - 1));
+    return head(e, batch, e->d_activation[last], NULL, NULL);
+  }
+  TRY(forward_layers(e, batch, last));
+  return launch_softmax(batch, e->d_activation[last], NULL, n->size[last], e->results, e->compute);
 }
 
 /* ---- level exercise ----------------------------------------------------------------------- */

@@ -1011,8 +1011,38 @@ static void check_softmax_fused(const SoftmaxCase *s) {
   assert_gradient("softmax, in place", s, s->z.d);
 }
 
+/* The same through launch_head: the identity turns its input into logits, bit for bit. */
+static void check_softmax_in_head(const SoftmaxCase *s) {
+  const int classes = s->classes, rows = s->batch.view.rows;
+  const size_t count = area(rows, classes);
+  if (!head_takes(classes, classes)) return;
+  const float *z = fetch_floats(s->z.d, count);
+  double *identity = host_doubles(area(classes, classes)), *zero = host_doubles((size_t)classes);
+  reference_fill(identity, area(classes, classes), 0, 0, 1);
+  reference_fill(zero, (size_t)classes, 0, 0, 1);
+  for (int c = 0; c < classes; c++) identity[area(c, classes) + (size_t)c] = 1;
+  const Values w = both_sides(identity, area(classes, classes)),
+               b = both_sides(zero, (size_t)classes);
+  float *d_z = poisoned_floats(count), *d_dz = poisoned_floats(count),
+        *d_dx = poisoned_floats(count);
+  const RowResults training = poisoned_results(&s->batch);
+  const RowResults evaluation = poisoned_results(&s->batch);
+  OK(launch_head(s->batch.view, s->z.d, w.d, b.d, NULL, d_dz, d_dx, classes, classes, training,
+                 stream));
+  OK(launch_head(s->batch.view, s->z.d, w.d, b.d, d_z, NULL, NULL, classes, classes, evaluation,
+                 stream));
+  assert_exact(d_z, z, count);
+  assert_results("head", s, training, z);
+  assert_results("head, evaluation", s, evaluation, z);
+  assert_gradient("head", s, d_dz);
+  float *masked = fetch_floats(d_dz, count);
+  for (size_t i = 0; i < count; i++)
+    if (z[i] <= 0) masked[i] = 0;
+  assert_exact(d_dx, masked, count);
+}
+
 static void for_all_softmax_cases(void (*check_case)(const SoftmaxCase *s)) {
-  static const int all_classes[] = {2, 10, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
+  static const int all_classes[] = {2, 10, 16, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
   for (size_t k = 0; k < sizeof all_classes / sizeof *all_classes; k++)
     for (size_t n = 0; n < sizeof all_rows / sizeof *all_rows; n++)
       for (int kind = 0; kind < LOGIT_KINDS; kind++) {
@@ -1037,6 +1067,45 @@ static void test_softmax_fused(void **state) {
   (void)state;
   needs_gpu();
   for_all_softmax_cases(check_softmax_fused);
+}
+
+static void test_softmax_in_head(void **state) {
+  (void)state;
+  needs_gpu();
+  for_all_softmax_cases(check_softmax_in_head);
+}
+
+/* Both products of the last layer, against float64; the one back from the gradients that it found
+   itself. */
+static void check_head_products(Shape s, uint64_t seed) {
+  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in);
+  const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
+  const Values x = signed_values(xs, seed), w = random_values(area(s.out, s.in), seed + 1);
+  const Values b = signed_values((size_t)s.out, seed + 2);
+  double *z = host_doubles(zs), *dz = host_doubles(zs), *dx = host_doubles(xs);
+  float *d_z = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
+  OK(launch_head(batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out, poisoned_results(&batch),
+                 stream));
+  reference_linear(x.host, w.host, b.host, s.rows, s.in, s.out, z);
+  assert_near("head, logits", s, d_z, z, zs, bound(s.in, PRODUCT_ROUNDING + BIAS_ROUNDING));
+  reference_to_double(fetch_floats(d_dz, zs), zs, dz);
+  reference_input_gradient(dz, w.host, s.rows, s.in, s.out, dx);
+  reference_relu_mask(x.host, xs, dx);
+  assert_near("head, input's gradient", s, d_dx, dx, xs, bound(s.out, PRODUCT_ROUNDING));
+}
+
+static void test_head_products(void **state) {
+  (void)state;
+  needs_gpu();
+  static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {7, 31, 16},    {65, 33, 3},
+                                 {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    check_head_products(shapes[i], 50 + i);
+    finish();
+  }
+  assert_true(head_takes(256, 16) && head_takes(1, 1));
+  assert_false(head_takes(257, 10) || head_takes(100, 17) || head_takes(0, 10) ||
+               head_takes(10, 0));
 }
 
 /* ---- always true ---------------------------------------------------------------------------- */
@@ -1160,6 +1229,7 @@ static void refuse_batches(const Arguments *a) {
     REFUSED(launch_update(view, rules[1], d, d, d, 5, stream));
     REFUSED(launch_forward((LayerInput){NULL, view}, d, d, d, 5, 5, 1, 3, stream));
     REFUSED(launch_softmax(view, d, d, 5, a->results, stream));
+    REFUSED(launch_head(view, d, d, d, d, d, d, 5, 5, a->results, stream));
     const LayerUpdate layer = {d, d, d, d, d, d, 5, 5};
     REFUSED(launch_updates(view, rules[1], &layer, 1, 3, d, stream));
   }
@@ -1192,6 +1262,8 @@ static void refuse_pointers(const Arguments *a, int missing) {
     REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, 3, stream));
     REFUSED(launch_forward((LayerInput){NULL, view}, p[0], p[1], p[2], 5, 5, 1, 3, stream));
   }
+  if (missing < 3)
+    REFUSED(launch_head(view, p[0], p[1], p[2], a->d, a->d, a->d, 5, 5, a->results, stream));
   if (missing < 4) REFUSED(launch_backward(p[0], p[1], p[2], p[3], 5, 5, 5, 3, stream));
   const LayerUpdate layers[] = {{a->d, a->d, a->d, a->d, a->d, a->d, 5, 5},
                                 {NULL, p[0], p[1], p[2], p[3], p[4], 5, 5}};
@@ -1290,6 +1362,10 @@ static void test_wrong_arguments_are_refused(void **state) {
     REFUSED(launch_backward(a.d, a.d, a.d, a.d, 5, 5, 5, parts, stream));
     REFUSED(launch_updates(view, rules[1], layers, 1, parts, a.d, stream));
   }
+  REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, NULL, 5, 5, a.results, stream));
+  REFUSED(launch_head(view, a.d, a.d, a.d, NULL, NULL, a.d, 5, 5, a.results, stream));
+  REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 257, 5, a.results, stream));
+  REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 5, 17, a.results, stream));
   REFUSED(launch_relu(a.d, a.d, 0, stream));
   REFUSED(launch_relu_mask(a.d, a.d, 0, stream));
   REFUSED(launch_update(view, rules[1], a.d, a.d, a.d, 0, stream));
@@ -1344,6 +1420,8 @@ int main(void) {
       TEST(test_no_step_updates_nothing),
       TEST(test_softmax_unfused),
       TEST(test_softmax_fused),
+      TEST(test_softmax_in_head),
+      TEST(test_head_products),
       TEST(test_same_bits_twice),
       TEST(test_wrong_arguments_are_refused),
   };

@@ -1,0 +1,153 @@
+/* The last layer there and back in one kernel: logits, softmax, cross-entropy, its gradient, and
+   the gradient of the layer's input through the ReLU before it. A warp a row.
+
+   As kernels of their own, forward, softmax and backward of 10 classes take three times the
+   latency of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays
+   in registers and the weights in shared memory for both directions; between them there are only
+   shuffles. Logits are sums of float32 products, no tensor core: 10 columns would not fill one.
+
+   It takes up to MAX_CLASSES classes and MAX_INPUTS inputs; a wider last layer is run by
+   forward.cu, softmax.cu and backward.cu. exercise: count the bytes that no longer move. */
+#include "batch.cuh"
+
+namespace {
+
+constexpr int WARPS = 4; /* rows a block: a batch of 64 is spread over 16 SMs */
+constexpr int MAX_CLASSES = 16, MAX_INPUTS = 256;
+
+/* Sums part[c] over the warp for all c at once: in each exchange a lane gives away the half of its
+   sums that the lane opposite keeps, 16 shuffles where a sum after the other would take 80. Lanes
+   2 c and 2 c + 1 return the sum of class c. */
+__device__ float sum_by_class(float (&part)[MAX_CLASSES], int lane) {
+#pragma unroll
+  for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {
+    const bool upper = lane & bit;
+#pragma unroll
+    for (int c = 0; c < half; c++) {
+      const float given = upper ? part[c] : part[c + half];
+      const float kept = upper ? part[c + half] : part[c];
+      part[c] = kept + __shfl_xor_sync(FULL_WARP, given, bit);
+    }
+  }
+  return part[0] + __shfl_xor_sync(FULL_WARP, part[0], 1);
+}
+
+/* Copies `count` weights to shared memory, eight loads of a thread under way at once: one after the
+   other they would be eight latencies of the L2 cache. */
+__device__ void load_weights(const float *d_w, int count, float *w) {
+  constexpr int AHEAD = 8, THREADS = 32 * WARPS;
+  for (int first = threadIdx.x; first < count; first += AHEAD * THREADS) {
+    float value[AHEAD];
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) value[i] = d_w[min(first + i * THREADS, count - 1)];
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++)
+      if (first + i * THREADS < count) w[first + i * THREADS] = value[i];
+  }
+}
+
+struct Judged {
+  float largest, sum; /* of exp(z - largest) */
+  int best;           /* the first class with the largest logit */
+};
+
+/* Of a row whose class lane / 2 has logit z in this lane, -infinity where there is no such class.
+ */
+__device__ Judged judge(float z, int lane) {
+  Judged j = {z, 0.0f, lane / 2};
+#pragma unroll
+  for (int bit = 16; bit > 1; bit /= 2) {
+    const float other = __shfl_xor_sync(FULL_WARP, j.largest, bit);
+    const int other_best = __shfl_xor_sync(FULL_WARP, j.best, bit);
+    if (other > j.largest || (other == j.largest && other_best < j.best)) j.best = other_best;
+    j.largest = fmaxf(j.largest, other);
+  }
+  j.sum = expf(z - j.largest);
+#pragma unroll
+  for (int bit = 16; bit > 1; bit /= 2) j.sum += __shfl_xor_sync(FULL_WARP, j.sum, bit);
+  return j;
+}
+
+/* Where the row's numbers go; NULL pointers are not written. */
+struct Head {
+  const float *d_x, *d_w, *d_b; /* (rows, in), (classes, in), (classes) */
+  float *d_z, *d_dz, *d_dx;     /* (rows, classes) twice, (rows, in) */
+  int in, classes;
+};
+
+/* Block: WARPS rows. Warp: a row. Lane: inputs lane, lane + 32, ..., VALUES of them at most. Reads
+   4 bytes an input and 4 a weight for each WARPS rows; writes 4 a class and 4 an input. */
+template <int VALUES>
+__global__ void __launch_bounds__(32 * WARPS)
+    head_kernel(BatchView batch, Head head, RowResults results) {
+  __shared__ float w[MAX_CLASSES * 32 * VALUES];
+  const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int in = head.in, classes = head.classes, rows = rows_of_step(batch);
+  const int label = batch.d_labels[store_row(batch, min(r, batch.rows - 1))];
+  await_kernel_before();
+  float x[VALUES], part[MAX_CLASSES] = {};
+  int input[VALUES]; /* this lane's; those that do not exist are the last one, and x is 0 there */
+  const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
+#pragma unroll
+  for (int v = 0; v < VALUES; v++) {
+    input[v] = min(lane + 32 * v, in - 1);
+    x[v] = row[input[v]];
+  }
+  load_weights(head.d_w, classes * in, w);
+  const float bias = head.d_b[min(lane / 2, classes - 1)];
+  __syncthreads();
+  if (r >= batch.rows) return; /* the whole warp leaves, so full-warp shuffles below are safe */
+#pragma unroll
+  for (int v = 0; v < VALUES; v++)
+    if (lane + 32 * v >= in) x[v] = 0.0f;
+#pragma unroll
+  for (int c = 0; c < MAX_CLASSES; c++)
+    if (c < classes)
+#pragma unroll
+      for (int v = 0; v < VALUES; v++) part[c] += x[v] * w[c * in + input[v]];
+
+  const int mine = lane / 2;
+  const bool exists = mine < classes, writes = exists && lane % 2 == 0;
+  const float sum = sum_by_class(part, lane), z = exists ? sum + bias : -INFINITY;
+  const Judged judged = judge(z, lane);
+  const size_t at = (size_t)r * classes + mine;
+  if (head.d_z && writes) head.d_z[at] = z;
+  const uint32_t position = position_of(batch, r);
+  if (r < rows && writes && mine == label && results.d_loss)
+    results.d_loss[position] = logf(judged.sum) + (judged.largest - z);
+  if (r < rows && lane == 0 && results.d_correct)
+    results.d_correct[position] = judged.best == label;
+  if (!head.d_dx) return;
+
+  const float p = expf(z - judged.largest) / judged.sum;
+  const float dz = exists && r < rows ? (p - (mine == label ? 1.0f : 0.0f)) / rows : 0.0f;
+  if (writes) head.d_dz[at] = dz;
+  float dx[VALUES] = {};
+#pragma unroll
+  for (int c = 0; c < MAX_CLASSES; c++) {
+    if (c >= classes) continue; /* for all lanes alike */
+    const float of_class = __shfl_sync(FULL_WARP, dz, 2 * c);
+#pragma unroll
+    for (int v = 0; v < VALUES; v++) dx[v] += of_class * w[c * in + input[v]];
+  }
+#pragma unroll
+  for (int v = 0; v < VALUES; v++)
+    if (lane + 32 * v < in) head.d_dx[(size_t)r * in + input[v]] = x[v] <= 0.0f ? 0.0f : dx[v];
+}
+
+} // namespace
+
+int head_takes(int in, int classes) {
+  return in >= 1 && in <= MAX_INPUTS && classes >= 1 && classes <= MAX_CLASSES;
+}
+
+cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
+                        float *d_z, float *d_dz, float *d_dx, int in, int classes,
+                        RowResults results, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_x || !d_w || !d_b || !d_dz != !d_dx || !head_takes(in, classes))
+    return cudaErrorInvalidValue;
+  const Head head = {d_x, d_w, d_b, d_z, d_dz, d_dx, in, classes};
+  return launch_early(in <= 128 ? head_kernel<4> : head_kernel<8>,
+                      dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head,
+                      results);
+}
