@@ -191,7 +191,10 @@ __device__ void clear(uint32_t *counters, int words) {
    (threads of the grid)th value. Lane: copy (lane mod copies). Reads 4 bytes a value; an atomic in
    shared memory a value, one in the L2 cache for each bin of a block.
    Rung 2 has one copy of the bins. Rung 3 has up to 32, the copies of a bin side by side: with 32
-   each lane has a bank of its own, and no warp waits for itself, whatever the values are. */
+   each lane has a bank of its own, and no warp waits for itself, whatever the values are. Both take
+   the same time (H100, docs/results/lab-h100.md): a multiprocessor has ten cycles for 32 values, so
+   3.2 passes are hidden, and what both wait for is memory, asked for 4 bytes a thread at a time.
+   Rung 5 asks for more. */
 __global__ void __launch_bounds__(THREADS, 2)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
@@ -615,7 +618,9 @@ const LabRung rungs[] = {
      .refuse = refuse_shared,
      .predicted = passes_of_shared_bins},
     {.name = "lane-copies",
-     .lesson = "Lanes have copies of the bins in banks of their own, and no warp waits for itself",
+     .lesson =
+         "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
+         "gain yet, as one 4-byte load a thread keeps all of them waiting for memory",
      .kind = LAB_RUNG,
      .launch = launch_lane_copies,
      .refuse = refuse_shared,

@@ -7,8 +7,8 @@
 /* A topic's tables name what they have and leave out the rest. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* Launches `kernel` on call->stream and notes it in call->record. The arguments are converted to
-   what the kernel takes. */
+/* Launches `kernel` on call->stream and notes it in call->record if it is the call's first. The
+   arguments are converted to what the kernel takes. */
 template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
                        size_t shared, Given... given) {
@@ -27,6 +27,13 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
   }
   kernel<<<grid, block, shared, call->stream>>>(static_cast<Taken>(given)...);
   return cudaGetLastError();
+}
+
+/* The call for a launch that prepares or ends what the rung is about: it is not noted. */
+static inline LabCall lab_helper(const LabCall *call) {
+  LabCall helper = *call;
+  helper.record = nullptr;
+  return helper;
 }
 
 /* Blocks of `each` that cover `count`. */

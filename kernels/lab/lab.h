@@ -52,7 +52,7 @@ void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
 /* ---- a rung -------------------------------------------------------------------------------- */
 
-/* What lab_launch (lab.cuh) notes: the first kernel of a call, and how many there were. */
+/* What lab_launch (lab.cuh) notes: a call's first kernel, lab_helper apart, and how many it had. */
 typedef struct {
   const void *kernel;
   unsigned grid[3], block[3];

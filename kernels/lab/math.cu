@@ -20,18 +20,26 @@
 
    Read it with the error beside it. __logf near 1 and __sinf near pi have not one right digit: an
    absolute error of 3.6e-7 is nothing to 1 and everything to 1e-7. __expf loses a digit of the
-   result's eight at x = -10, two at -87. And expf hides behind the unit that __expf waits for as
-   well, 10 cycles to 8: reducing the argument exactly costs instructions that fit into the wait. So
-   by this count -use_fast_math buys a factor on this GPU where log, sin, square root or division
-   are the work, and next to nothing for exp.
+   result's eight at x = -10, two at -87. And expf nearly hides behind the unit that __expf waits
+   for as well: reducing the argument exactly costs instructions that mostly fit into the wait. So
+   -use_fast_math buys a factor on this GPU where log, sin, square root or division are the work,
+   and little for exp.
 
-   Hence the choice in kernels/softmax.cu and kernels/epoch_rows.cuh: expf and logf.
-   - exp: at most 2 ulp for every z - m from 0 to -87, where __expf may be off by 104; for 2 cycles
-     of a scheduler in 10. Of a memory-bound softmax neither is seen: 32 values are 91 scheduler
-     cycles of memory time (softmax.cu). Of the trainer's step neither is seen: 64 rows of 10
-     classes are 20 warps' worth of exponentials on 132 SMs, and a shuffle costs more.
-   - log: the loss is log(sum) + m - z[label], and a row that the network is sure of has a sum of
-     1 + 1e-5 or less. The loss is then 1e-5, and __logf's 3.6e-7 would be 4% of it; at 1e-7, all.
+   Hence the choice in kernels/softmax.cu and kernels/epoch_rows.cuh: expf and logf. Measured for
+   2^22 values, 256 times each (H100, docs/results/lab-h100.md):
+
+                  exp                      log
+     double    1.47 ms   0.5 ulp        3.30 ms       0.5 ulp
+     float     0.35 ms   1.85 ulp       0.96 ms       0.86 ulp
+     intrinsic 0.27 ms   63 ulp         0.28 ms       10471343 ulp, near 1
+
+   - exp: within 2 ulp for every z - m from 0 to -87, for 0.08 ms of 0.35. Of a memory-bound softmax
+     they are not seen: 0.35 ms are 1.07e9 exponentials, which a softmax of as many values would
+     fetch and store in 2.9 ms. Of the trainer's step they are not seen: 64 rows of 10 classes are
+     20 warps' worth of exponentials on 132 SMs, and a shuffle costs more.
+   - log: three times the time, but one a row. The loss is log(sum) + m - z[label], and a row that
+     the network is sure of has a sum of 1 + 1e-5 or less. The loss is then 1e-5, and the 3.6e-7 of
+     __logf would be 4% of it; at 1e-7, all.
 
    The kernel is in math.cuh. Run: mlp-lab math. */
 #include "math.cuh"
@@ -200,26 +208,27 @@ template <Arithmetic ARITHMETIC> double cycles(int function, LabSize, int64_t) {
 
 const LabRung rungs[] = {
     {.name = "double",
-     .lesson = "a literal without an f makes the whole function one of doubles",
+     .lesson = "A literal without an f makes the whole function one of doubles",
      .kind = LAB_RUNG,
      .launch = launch_math<Accident>,
      .predicted = cycles<DOUBLE>,
      .allowed = allowed_of<DOUBLE>},
     {.name = "float",
-     .lesson = "with it, the function is one for float, right to 2 ulp",
+     .lesson = "With it, the function is one for float, right to 2 ulp",
      .kind = LAB_RUNG,
      .launch = launch_math<Float>,
      .predicted = cycles<FLOAT>},
     {.name = "intrinsic",
-     .lesson = "the special function units are faster where a function is far from 0, and wrong "
-               "where it is near",
+     .lesson =
+         "The special function units alone: fastest, a few ulp off at best, and all wrong where "
+         "log or sin is near 0",
      .kind = LAB_RUNG,
      .launch = launch_math<Intrinsic>,
      .predicted = cycles<INTRINSIC>,
      .allowed = allowed_of<INTRINSIC>},
     {.name = "fast-math",
      .lesson =
-         "the source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
+         "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
          "lost, and nobody sees it in the source",
      .kind = LAB_RUNG,
      .launch = lab_math_fast,
@@ -264,7 +273,7 @@ int64_t count(LabSize size, int) {
 
 const LabTopic lab_math = {
     .name = "math",
-    .title = "exp, log, sin, square root and division: error and speed side by side",
+    .title = "Exponential, logarithm, sine, root and quotient: error and speed side by side",
     .dims = "elements",
     .unit = LAB_GFLOP_PER_S,
     .problems = problems,

@@ -427,8 +427,9 @@ size_t transposed_bytes(int, LabSize size) {
 template <class Way> cudaError_t launch_asynchronous(const LabCall *call, const float *d_norms) {
   const Transposed t = transposed(call->size);
   float *d_t = (float *)call->d_work;
+  const LabCall helper = lab_helper(call);
   const cudaError_t status = lab_launch(
-      call, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), dim3(256), 0,
+      &helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), dim3(256), 0,
       (const float *)call->d_in[0], d_t, call->size.dim[0], call->size.dim[1], t.pitch, t.depth);
   if (status != cudaSuccess) return status;
   return lab_launch(call, asynchronous_tiles<Way>, dim3(triangle(t.pitch / TILE)), dim3(TILE_BLOCK),
@@ -459,7 +460,8 @@ __global__ void __launch_bounds__(NORM_BLOCK)
 }
 
 cudaError_t launch_norms(const LabCall *call, float *d_norms) {
-  return lab_launch(call, norms, dim3(lab_blocks(call->size.dim[0], NORM_BLOCK / 32)),
+  const LabCall helper = lab_helper(call);
+  return lab_launch(&helper, norms, dim3(lab_blocks(call->size.dim[0], NORM_BLOCK / 32)),
                     dim3(NORM_BLOCK), 0, (const float *)call->d_in[0], d_norms, call->size.dim[0],
                     call->size.dim[1]);
 }
@@ -509,6 +511,7 @@ cudaError_t launch_library(const LabCall *call) {
   float *d_norms = (float *)call->d_work, *d_panel = d_norms + n;
   const cublasHandle_t handle = cublas_on(call->stream);
   if (!handle) return cudaErrorInitializationError;
+  const LabCall helper = lab_helper(call);
   cudaError_t status = launch_norms(call, d_norms);
   for (int first = 0; first < n && status == cudaSuccess; first += PANEL) {
     const int rows = n - first < PANEL ? n - first : PANEL, columns = n - first;
@@ -518,7 +521,7 @@ cudaError_t launch_library(const LabCall *call) {
                     d_panel, columns) != CUBLAS_STATUS_SUCCESS)
       return cudaErrorUnknown;
     status =
-        lab_launch(call, pack, dim3(lab_blocks(columns, 256), rows), dim3(256), 0,
+        lab_launch(&helper, pack, dim3(lab_blocks(columns, 256), rows), dim3(256), 0,
                    (const float *)d_panel, (const float *)d_norms, (float *)call->d_out, n, first);
   }
   return status;
@@ -566,12 +569,12 @@ const LabProblem problems[] = {{
 
 const LabRung rungs[] = {
     {.name = "powf",
-     .lesson = "a thread a pair, squares by powf: some sixty instructions for one multiplication",
+     .lesson = "A thread a pair, squares by powf: some sixty instructions for one multiplication",
      .launch = launch_powf,
      .predicted = two_loads,
      .allowed = allowed_powf},
     {.name = "multiply",
-     .lesson = "squares by multiplication: now the two loads a term are what is waited for",
+     .lesson = "Squares by multiplication: now the two loads a term are what is waited for",
      .launch = launch_multiply,
      .predicted = two_loads},
     {.name = "shared",
@@ -583,12 +586,12 @@ const LabRung rungs[] = {
      .launch = launch_registers,
      .predicted = few_loads},
     {.name = "asynchronous",
-     .lesson = "transposed once, slabs copied while the last is worked on: little but arithmetic",
+     .lesson = "Transposed once, slabs copied while the last is worked on: little but arithmetic",
      .launch = launch_differences,
      .work = transposed_bytes,
      .predicted = few_loads},
     {.name = "product",
-     .lesson = "norms and a product: half the instructions, paid for with cancellation",
+     .lesson = "Norms and a product: half the instructions, paid for with cancellation",
      .launch = launch_product,
      .work = product_bytes,
      .predicted = few_loads,

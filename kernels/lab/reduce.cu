@@ -10,7 +10,9 @@
    The column counts wavefronts of shared memory: the passes that it needs to serve a warp's access,
    1 if no two lanes want different words of one bank, up to 32 otherwise. A wavefront is one cycle
    of the multiprocessor, and in the time that memory takes to deliver 32 values there are some ten
-   such cycles. */
+   such cycles. It explains less of the time than one would think: what a block mostly does in the
+   first rungs is wait at its eight barriers, with seven other blocks to fill the gaps, and be
+   started and ended, 2^20 times. */
 #include "lab.cuh"
 #include "random.h"
 
@@ -116,7 +118,9 @@ struct InterleavedDivergent {
 
 /* Rung 2. The same additions by the first threads: whole warps work or rest, and a quarter of the
    warp instructions is left. But neighbouring lanes now reach 2, 4, 8, ... words apart, which are
-   2, 4, 8 words of one bank: the conflicts cost almost what divergence has cost. */
+   2, 4, 8 words of one bank. There are about as many wavefronts as before, but in the middle steps
+   they are all of one warp's, one after the other, and the block waits for it at each barrier: this
+   rung is slower than the one it was to improve (H100, docs/results/lab-h100.md). */
 struct InterleavedConflicts : InterleavedDivergent {
   template <class T> static __device__ T add_up(T mine, T *v) {
     const int t = threadIdx.x;
@@ -134,7 +138,8 @@ struct InterleavedConflicts : InterleavedDivergent {
 };
 
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
-   neighbouring words. */
+   neighbouring words, a third of the wavefronts. It is hardly faster than rung 1, which says what
+   the time goes into: barriers, and blocks. The next two rungs take those away. */
 struct Sequential : InterleavedDivergent {
   template <class T> static __device__ T add_up(T mine, T *v) {
     const int t = threadIdx.x;
@@ -166,7 +171,7 @@ template <class T> __device__ T warp_sum(T sum) {
 }
 
 /* Rung 5. Lanes hand each other registers; shared memory only carries one value a warp, and of
-   nine barriers one is left. Works for any block of whole warps. */
+   eight barriers one is left. Works for any block of whole warps. */
 struct WarpShuffle : AddOnLoad {
   template <class T> static __device__ T add_up(T mine, T *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -369,13 +374,17 @@ template <class Rung> constexpr LabRung level_rung(const char *name, const char 
 const LabRung rungs[] = {
     level_rung<InterleavedDivergent>("interleaved-divergent",
                                      "Every warp runs on for fewer and fewer of its lanes"),
-    level_rung<InterleavedConflicts>("interleaved-conflicts",
-                                     "The first threads work, but lanes meet in the same bank"),
-    level_rung<Sequential>("sequential", "Neighbouring lanes take neighbouring words"),
+    level_rung<InterleavedConflicts>(
+        "interleaved-conflicts",
+        "The first threads work and whole warps rest, but lanes meet in the same "
+        "bank, one warp after itself: worse than divergence"),
+    level_rung<Sequential>("sequential",
+                           "Neighbouring lanes take neighbouring words: no conflicts, and "
+                           "what is left are barriers and blocks"),
     level_rung<AddOnLoad>("add-on-load",
                           "The first addition happens in registers: half as many blocks"),
     level_rung<WarpShuffle>("warp-shuffle",
-                            "Lanes hand each other registers, without shared memory or barriers"),
+                            "Lanes hand each other registers: of eight barriers one is left"),
     {.name = "one-pass",
      .lesson = "As many blocks as fit stride through all of the input with 16-byte loads, and the "
                "last one adds their sums",

@@ -5,25 +5,27 @@
    about waiting. Its steps: let the lanes of a warp read neighbours (the same bytes in an eighth
    of the sectors); reduce by shuffles, not through shared memory; read 16 bytes at a time; read
    the row ONCE and keep it in registers; cross the block once, not twice (online softmax, Milakov
-   and Gimelshein 2018); have the next row under way while this one is computed.
+   and Gimelshein 2018).
 
    The floor is 8 bytes a value: 2^27 values are 1.07 GB, 0.363 ms at the 2958 GB/s that a copy
-   reaches on an H100. A card's queue of memory must hold what one latency takes in, read + write
-   some 2 MB or 16 KB an SM, at every moment: a block that loads, computes and stores in turn does
-   not ask while it computes, which hurts where few blocks fit, that is in wide rows.
+   reaches on an H100.
+
+   Tried and left out: one more rung that copied the next row to shared memory asynchronously while
+   this one was computed, since a block that loads, computes and stores in turn asks for nothing
+   while it computes, and of the widest rows an SM holds one. It was predicted 92 to 97% of the copy
+   bandwidth against 75 to 85% for `online` at width 32768; measured on an H100 it had 86 to 94%
+   against 98.3%. The prediction gave each SM its 132nd of the memory; but what one SM does not ask
+   for others take, and they are seldom all computing at once.
 
    Rows are of any width, so a row of 4-byte values starts anywhere in a 16-byte word: Cut says
    where whole words begin, and the up to six values around them are read one at a time. A row
    of nothing but -INFINITY has no softmax.
 
    Run: mlp-lab softmax; mlp-lab softmax --size 1000x37 --rung online --check. */
-#include "lab.cuh"
+#include "softmax_cudnn.cuh"
 
-#include <cuda_pipeline.h>
-#include <dlfcn.h>
 #include <float.h>
 #include <math.h>
-#include <type_traits>
 
 namespace {
 
@@ -329,7 +331,7 @@ template <class S> struct Held {
 
 /* Two reductions over the row, one after the other. */
 struct Twice {
-  template <class S> static __device__ void softmax(Held<S> &held, unsigned) {
+  template <class S> static __device__ void softmax(Held<S> &held) {
     float largest = -INFINITY, sum = 0.0f;
     held.each([&](float &z) { largest = fmaxf(largest, z); });
     largest = Shuffle<S::LANES>::all(largest, Largest());
@@ -351,22 +353,21 @@ template <int LANES> __device__ Pair merge(Pair pair) {
 }
 
 /* One reduction: every thread takes its exponentials from its OWN largest value and the pairs
-   (largest, sum) meet once. A value needs one exponential; the last factor makes good that it was
-   taken from another maximum. turn: counts rows, so that a warp that is ahead writes the other
-   half of `part` and one barrier a row is enough. */
+   (largest, sum) meet once, behind one barrier. A value needs one exponential; the last factor
+   makes good that it was taken from another maximum. */
 struct Once {
-  template <class S> static __device__ void softmax(Held<S> &held, unsigned turn) {
+  template <class S> static __device__ void softmax(Held<S> &held) {
     Pair mine = {-FLT_MAX, 0.0f};
     held.each([&](float &z) { mine.largest = fmaxf(mine.largest, z); });
     held.each([&](float &z) { mine.sum += z = expf(z - mine.largest); });
     Pair all = merge<32>(mine);
     if constexpr (S::LANES > 32) {
       constexpr int WARPS = S::LANES / 32;
-      __shared__ Pair part[2][WARPS];
+      __shared__ Pair part[WARPS];
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-      if (lane == 0) part[turn % 2][warp] = all;
+      if (lane == 0) part[warp] = all;
       __syncthreads();
-      all = merge<WARPS>(part[turn % 2][lane % WARPS]);
+      all = merge<WARPS>(part[lane % WARPS]);
     }
     const float factor = expf(mine.largest - all.largest) / all.sum;
     held.each([&](float &z) { z *= factor; });
@@ -385,7 +386,7 @@ __global__ void __launch_bounds__(S::BLOCK, S::BLOCKS)
   const Cut cut(d_in + row * width, width);
   Held<S> held;
   held.load(d_in + row * width, cut, lane);
-  Method::softmax(held, 0);
+  Method::softmax(held);
   held.store(d_out + row * width, cut, lane);
 }
 
@@ -396,144 +397,6 @@ template <class Method> cudaError_t launch_held(const LabCall *call) {
                       S::BLOCK, 0, call->d_in[0], call->d_out, call->size.dim[0],
                       call->size.dim[1]);
   });
-}
-
-/* ---- 8: the next row fetched ahead ----------------------------------------------------------- */
-
-/* A thread's places in shared memory for its part of the next row. Nobody else reads or writes
-   them, so neither copying in nor taking out needs a barrier. */
-template <class S> struct Ahead {
-  static constexpr size_t BYTES = S::BLOCK * (S::WORDS * sizeof(float4) + sizeof(float));
-  float4 *words; /* [WORDS][BLOCK]: neighbouring threads, neighbouring banks */
-  float *edge;
-
-  __device__ Ahead(float4 *shared)
-      : words(shared + threadIdx.x),
-        edge(reinterpret_cast<float *>(shared + S::WORDS * S::BLOCK) + threadIdx.x) {
-  }
-  __device__ void fetch(const float *in, const Cut &cut, unsigned lane) {
-    const float4 *from = reinterpret_cast<const float4 *>(in + cut.head);
-#pragma unroll
-    for (int w = 0; w < S::WORDS; w++) {
-      const unsigned i = lane + S::LANES * w;
-      if (i < cut.words) __pipeline_memcpy_async(words + S::BLOCK * w, from + i, sizeof(float4));
-    }
-    if (lane < cut.edges) __pipeline_memcpy_async(edge, in + cut.edge(lane), sizeof(float));
-  }
-  __device__ void take(Held<S> &held, const Cut &cut, unsigned lane) const {
-    asm volatile("cp.async.wait_all;" ::: "memory"); /* of this thread */
-    const float4 nothing = make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
-#pragma unroll
-    for (int w = 0; w < S::WORDS; w++)
-      held.word[w] = lane + S::LANES * w < cut.words ? words[S::BLOCK * w] : nothing;
-    held.edge = lane < cut.edges ? *edge : -INFINITY;
-  }
-};
-
-/* Grid: as many blocks as fit, each takes every gridDim.x-th group of S::ROWS rows; S::LANES
-   threads a row. While a row is reduced and written, the next one is copied to shared memory
-   asynchronously: the memory has work at every moment, even where one block of 1024 threads
-   fills an SM with a row of 128 KB in registers and the next in shared memory. */
-template <class S>
-__global__ void __launch_bounds__(S::BLOCK, S::BLOCKS)
-    ahead_kernel(const float *d_in, float *d_out, unsigned rows, int width) {
-  extern __shared__ float4 shared[];
-  Ahead<S> ahead(shared);
-  const unsigned lane = threadIdx.x % S::LANES;
-  const unsigned step = gridDim.x * S::ROWS; /* 32 bits: every register counts here */
-  unsigned row = blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
-  const auto start = [&](unsigned r) { return d_in + (int64_t)r * width; };
-  Cut cut(start(row), width);
-  if (row < rows) ahead.fetch(start(row), cut, lane);
-  for (unsigned turn = 0; row < rows; row += step, turn++) {
-    Held<S> held;
-    ahead.take(held, cut, lane);
-    const Cut next(start(row + step), width);
-    if (row + step < rows) ahead.fetch(start(row + step), next, lane);
-    Once::softmax(held, turn);
-    held.store(d_out + (int64_t)row * width, cut, lane);
-    cut = next;
-  }
-}
-
-cudaError_t launch_ahead(const LabCall *call) {
-  return with_shape(call->size.dim[1], [&](auto shape) {
-    using S = decltype(shape);
-    /* Shared memory rather than first-level cache, which these copies pass by. */
-    const cudaError_t status = cudaFuncSetAttribute((const void *)ahead_kernel<S>,
-                                                    cudaFuncAttributePreferredSharedMemoryCarveout,
-                                                    cudaSharedmemCarveoutMaxShared);
-    if (status != cudaSuccess) return status;
-    const unsigned fit = lab_multiprocessors() * S::BLOCKS;
-    const unsigned needed = lab_blocks(call->size.dim[0], S::ROWS);
-    return lab_launch(call, ahead_kernel<S>, needed < fit ? needed : fit, S::BLOCK, Ahead<S>::BYTES,
-                      call->d_in[0], call->d_out, call->size.dim[0], call->size.dim[1]);
-  });
-}
-
-const char *refuse_ahead(int, LabSize size) {
-  size_t needed = 0;
-  with_shape(size.dim[1], [&](auto shape) {
-    needed = Ahead<decltype(shape)>::BYTES + 1024; /* and what the kernel and the system take */
-    return cudaSuccess;
-  });
-  int device = 0, most = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  return needed > (size_t)most ? "a row does not fit in the shared memory of this GPU's blocks"
-                               : nullptr;
-}
-
-/* ---- beside it: cuDNN, where it is installed ------------------------------------------------- */
-
-/* Prototypes as in cudnn.h, version 9, handles being pointers and enumerations int. */
-struct Cudnn {
-  void *handle, *tensor;
-  int (*set_stream)(void *handle, cudaStream_t stream);
-  int (*set_tensor)(void *tensor, int format, int type, int n, int c, int h, int w);
-  int (*forward)(void *handle, int algorithm, int mode, const void *alpha, void *in_tensor,
-                 const void *in, const void *beta, void *out_tensor, void *out);
-  bool works;
-};
-
-/* Opened at the first call, until the process ends. */
-const Cudnn &cudnn() {
-  static const Cudnn opened = [] {
-    Cudnn c = {};
-    void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return c;
-    int (*create)(void **);
-    int (*create_tensor)(void **);
-    const auto find = [&](auto &function, const char *name) {
-      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-      return function != nullptr;
-    };
-    c.works = find(create, "cudnnCreate") && find(create_tensor, "cudnnCreateTensorDescriptor") &&
-              find(c.set_stream, "cudnnSetStream") &&
-              find(c.set_tensor, "cudnnSetTensor4dDescriptor") &&
-              find(c.forward, "cudnnSoftmaxForward") && create(&c.handle) == 0 &&
-              create_tensor(&c.tensor) == 0;
-    return c;
-  }();
-  return opened;
-}
-
-cudaError_t launch_cudnn(const LabCall *call) {
-  enum { NCHW = 0, FLOAT = 0, ACCURATE = 1, INSTANCE = 0 };
-  const Cudnn &c = cudnn();
-  const float one = 1.0f, zero = 0.0f;
-  const bool queued = c.set_stream(c.handle, call->stream) == 0 &&
-                      c.set_tensor(c.tensor, NCHW, FLOAT, (int)call->size.dim[0],
-                                   (int)call->size.dim[1], 1, 1) == 0 &&
-                      c.forward(c.handle, ACCURATE, INSTANCE, &one, c.tensor, call->d_in[0], &zero,
-                                c.tensor, call->d_out) == 0;
-  const cudaError_t status = cudaGetLastError();
-  return queued || status != cudaSuccess ? status : cudaErrorNotSupported;
-}
-
-const char *refuse_cudnn(int, LabSize size) {
-  if (size.dim[0] * size.dim[1] > INT32_MAX) return "cuDNN's tensors have less than 2^31 values";
-  return cudnn().works ? nullptr : "cuDNN (libcudnn.so.9) is not there or does not start";
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -562,24 +425,24 @@ double held_sectors(int, LabSize, int64_t) {
 
 const LabRung rungs[] = {
     {.name = "serial",
-     .lesson = "a thread a row: lanes a row apart touch eight times the sectors, three times over",
+     .lesson = "A thread a row: lanes a row apart touch eight times the sectors, three times over",
      .kind = LAB_RUNG,
      .launch = launch_serial,
      .predicted = serial_sectors,
      .allowed = serial_allowed},
     {.name = "tree",
-     .lesson = "a block a row: more threads, but each reads a piece, so lanes are strided; the "
+     .lesson = "A block a row: more threads, but each reads a piece, so lanes are strided; the "
                "pieces meet in a tree in shared memory",
      .kind = LAB_RUNG,
      .launch = launch_passes<Values<Segment>, Tree>,
      .predicted = segment_sectors},
     {.name = "coalesced",
-     .lesson = "neighbouring lanes read neighbouring values: four sectors serve a warp's load",
+     .lesson = "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
      .kind = LAB_RUNG,
      .launch = launch_passes<Values<Neighbours>, Tree>,
      .predicted = passes_sectors},
     {.name = "shuffle",
-     .lesson = "lanes exchange registers: one barrier a reduction where the tree has nine",
+     .lesson = "Lanes exchange registers: one barrier a reduction where the tree has nine",
      .kind = LAB_RUNG,
      .launch = launch_passes<Values<Neighbours>, Shuffle<THREADS>>,
      .predicted = passes_sectors},
@@ -589,23 +452,16 @@ const LabRung rungs[] = {
      .launch = launch_passes<Words, Shuffle<THREADS>>,
      .predicted = passes_sectors},
     {.name = "unrolled",
-     .lesson = "unrolled to the width the row stays in registers: it is read once, and a warp is "
+     .lesson = "Unrolled to the width the row stays in registers: it is read once, and a warp is "
                "enough for a narrow one",
      .kind = LAB_RUNG,
      .launch = launch_held<Twice>,
      .predicted = held_sectors},
     {.name = "online",
-     .lesson = "largest value and sum travel as a pair that can be rescaled: one reduction, one "
+     .lesson = "Largest value and sum travel as a pair that can be rescaled: one reduction, one "
                "barrier",
      .kind = LAB_RUNG,
      .launch = launch_held<Once>,
-     .predicted = held_sectors},
-    {.name = "ahead",
-     .lesson = "the next row is copied to shared memory meanwhile: the memory never waits for the "
-               "arithmetic",
-     .kind = LAB_RUNG,
-     .launch = launch_ahead,
-     .refuse = refuse_ahead,
      .predicted = held_sectors},
     {.name = "cudnn",
      .lesson = "cudnnSoftmaxForward, accurate",
@@ -652,7 +508,7 @@ int64_t count(LabSize size, int) {
 
 const LabTopic lab_softmax = {
     .name = "softmax",
-    .title = "softmax of every row: bytes, reductions and what waits for what",
+    .title = "Softmax of every row: bytes, reductions and what waits for what",
     .dims = "rows x width",
     .unit = LAB_GB_PER_S,
     .problems = problems,

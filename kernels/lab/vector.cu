@@ -152,8 +152,12 @@ cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... mo
 /* ---- 1. a thread an element --------------------------------------------------------------------
    Grid: all elements, BLOCK a block. Lane: the element beside its neighbour's, so a warp's request
    is 128 bytes in a row, 4 whole sectors: nothing is moved that is not used. Bytes: the floor's.
-   There are as many threads as elements, and each lives for one load and one store; starting them
-   is what this rung pays. Only elements from `first` on are done: the next rung needs that. */
+   There are as many threads as elements, and each lives for one load and one store. Starting and
+   ending them is what this rung pays: 2^28 elements are 2^20 blocks, and fill, which needs them for
+   1 KB each, gets through 1.7 of them a nanosecond (0.63 ms on an H100), a little over half the
+   bandwidth. Grid-stride makes the same requests from blocks that stay, and has nearly all of it.
+   Where a block moves 2 or 3 KB, in the other problems, memory is slower and hides most of it.
+   Only elements from `first` on are done: the next rung needs that. */
 template <class Problem>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
@@ -226,7 +230,7 @@ cudaError_t launch_segment_unrolled(const LabCall *call) {
   });
 }
 
-/* ---- 5. and 6. grid-stride ---------------------------------------------------------------------
+/* ---- 5. to 7. grid-stride, and back ------------------------------------------------------------
    Thread: several elements again, but all threads of the grid apart, so that at every step lanes
    are neighbours and blocks, too: the grid walks over the arrays together. The grid fits the GPU,
    not the data: one launch configuration for every length, and what a thread computes before its
@@ -234,7 +238,12 @@ cudaError_t launch_segment_unrolled(const LabCall *call) {
    Rung 6 is the same kernel with words of 16 bytes: a request is 512 bytes, 16 whole sectors, and
    a quarter of the instructions keep as many bytes under way. Arrays start on 256 bytes (lab.h), so
    words are aligned and only the last elements, less than a word, are left to single threads;
-   an array that starts anywhere would need the same at its head. Bytes of both: the floor's. */
+   an array that starts anywhere would need the same at its head.
+   Rung 7 is that kernel with a grid of the data's size again, so that no loop goes round. Copying
+   that way reaches the ceiling (copy_patterns, offset-16), where this loop, with the same requests,
+   stayed 5% behind (scale and ReLU, H100). Most likely that is order: blocks that stay drift apart,
+   while blocks that start one after the other walk through memory once, from one end to the other;
+   and with 4 KB to write each there are few enough of them. Bytes of all: the floor's. */
 
 /* A multiprocessor holds 8 blocks of 256 threads at a time. With just 8 the slowest one would be
    waited for at the end; with four times as many others take the place of those that are done. */
@@ -255,6 +264,12 @@ template <int WIDTH> cudaError_t launch_grid_stride(const LabCall *call) {
     const int64_t needed = lab_blocks(call->size.dim[0], (int64_t)BLOCK * WIDTH);
     const int64_t most = (int64_t)BLOCKS_AN_SM * lab_multiprocessors();
     return queue(call, grid_stride<decltype(problem), WIDTH>, needed < most ? needed : most);
+  });
+}
+
+cudaError_t launch_word(const LabCall *call) {
+  return with_problem(call, [=](auto problem) {
+    return queue(call, grid_stride<decltype(problem), 4>, lab_blocks(call->size.dim[0], BLOCK * 4));
   });
 }
 
@@ -331,8 +346,9 @@ const LabProblem PROBLEMS[] = {
 const LabRung RUNGS[] = {
     {
         .name = "element",
-        .lesson = "A thread an element: neighbouring lanes take neighbouring elements, and a "
-                  "request is four whole sectors",
+        .lesson =
+            "A thread an element: neighbouring lanes take neighbouring elements, a request is "
+            "four whole sectors; with 1 KB to write a block (fill), starting blocks takes longer",
         .launch = launch_element,
         .predicted = sectors<4>,
     },
@@ -368,6 +384,14 @@ const LabRung RUNGS[] = {
         .name = "grid-stride-16",
         .lesson = "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
         .launch = launch_grid_stride<4>,
+        .predicted = sectors<16>,
+    },
+    {
+        .name = "word",
+        .lesson =
+            "One word of 16 bytes a thread and no loop: a quarter of the first rung's blocks, "
+            "which walk through memory in order",
+        .launch = launch_word,
         .predicted = sectors<16>,
     },
     {
