@@ -8,6 +8,8 @@ EPOCHS   ?= 10                # of make run
 BATCH    ?= 64                # of make run
 SEED     ?= 1                 # of the shapes that make exercise draws
 TOPIC    ?= softmax           # of make profile
+PREFIX   ?= /usr/local        # of make install: where programs and manual are to be found
+DESTDIR  ?=                   # of make install: a folder to put that tree in
 
 SETUP := $(strip $(SETUP))
 SANITIZE := $(strip $(SANITIZE))
@@ -16,6 +18,8 @@ EPOCHS := $(strip $(EPOCHS))
 BATCH := $(strip $(BATCH))
 SEED := $(strip $(SEED))
 TOPIC := $(strip $(TOPIC))
+PREFIX := $(strip $(PREFIX))
+DESTDIR := $(strip $(DESTDIR))
 
 # ---- compilers ---------------------------------------------------------------------------
 ifneq ($(SANITIZE),0)
@@ -97,16 +101,17 @@ endif
 COUNTERS := $(BUILD)/exercise-counters.csv
 NCU_FLAGS := --csv --page details --print-units base \
              --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
-TEST_HELP := $(BUILD)/tests/reference.o $(BUILD)/tests/process.o
+TEST_HELP := $(addprefix $(BUILD)/tests/,reference.o process.o program.o)
+MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 
 .PHONY: exercise exercise-cpu
-.PHONY: all tests run test gpu-check gpu-bench profile data setup format lint clean print-sources \
-        help
+.PHONY: all tests run test gpu-check gpu-bench profile data setup install uninstall format lint \
+        clean print-sources help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(PROGRAMS:%=$(PLACE)/%) ## build the programs
+all: $(PROGRAMS:%=$(PLACE)/%) $(MANUAL) ## build the programs and their manual
 	@:
 
 tests: $(TESTS)             ## build the tests
@@ -162,6 +167,21 @@ ifneq ($(SETUP),0)
 	@NVCC='$(NVCC)' scripts/setup.sh
 endif
 
+TREE = $(DESTDIR)$(PREFIX)
+COMPLETION = $(TREE)/share/bash-completion/completions/mlp-train
+
+install: all                ## put programs, manual, completion and configs under PREFIX
+	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%)
+	install -D -m 644 -t '$(TREE)/share/man/man1' $(BUILD)/mlp-train.1
+	install -D -m 644 $(BUILD)/mlp-train.bash '$(COMPLETION)'
+	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
+	install -D -m 644 -t '$(TREE)/share/doc/mlp-train' LICENSE README.md
+
+uninstall:                  ## remove what install put there
+	rm -f $(patsubst %,'$(TREE)/bin/%',$(sort $(PROGRAMS) mlp-bench mlp-lab))
+	rm -f '$(TREE)/share/man/man1/mlp-train.1' '$(COMPLETION)'
+	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train'
+
 # ---- how things are made -----------------------------------------------------------------
 # Other compilers or flags than last time: everything is made anew.
 FLAGS := $(strip $(CC) $(C_FLAGS) $(NVCC) $(NVCC_FLAGS))
@@ -199,8 +219,16 @@ $(BUILD)/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter
 $(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(NVCC_FLAGS)) \
                                            -Xcompiler -Wno-unused-parameter
 
-$(BUILD)/test_program: | $(PLACE)/mlp-train
+$(addprefix $(BUILD)/test_,program resume asking): | $(PLACE)/mlp-train
 $(BUILD)/test_digits: | $(PLACE)/mlp-digits
+
+$(BUILD)/mlp_manual: $(addprefix $(BUILD)/,mlp_manual.o options_manual.o options.o options_text.o \
+                       error.o)
+	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(LIBRARIES)
+$(BUILD)/mlp-train.1: $(BUILD)/mlp_manual
+	$< man >$@
+$(BUILD)/mlp-train.bash: $(BUILD)/mlp_manual
+	$< completion >$@
 
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)

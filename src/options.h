@@ -114,5 +114,9 @@ void options_join_choices(const OptionRow *row, char *text, size_t size);
 /* A configuration file that comes to the same options. whole: with the groups output and model,
    what one run alone prints, draws and keeps. */
 void options_print_config(FILE *file, const Options *options, bool whole);
+/* The man page, in roff with the macros of man(7). options_manual.c */
+void options_print_man(FILE *file);
+/* What bash reads to complete the words of a command line. options_manual.c */
+void options_print_completion(FILE *file);
 
 #endif

@@ -1,0 +1,319 @@
+/* The man page and the bash completion against the table of options, and what make install does
+   with them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "options.h"
+#include "process.h"
+
+static char *page, *completion, *folder;
+static const OptionRow *rows;
+static size_t row_count;
+
+static char *printed(void (*print)(FILE *file)) {
+  char *text;
+  size_t size;
+  FILE *memory = open_memstream(&text, &size);
+  assert_non_null(memory);
+  print(memory);
+  assert_int_equal(fclose(memory), 0);
+  return text;
+}
+
+static void write_file(const char *name, const char *text) {
+  char path[4200];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static int print_all(void **state) {
+  (void)state;
+  rows = options_table(&row_count);
+  folder = process_folder();
+  page = printed(options_print_man);
+  completion = printed(options_print_completion);
+  write_file("page.1", page);
+  write_file("completion", completion);
+  return 0;
+}
+
+static int remove_all(void **state) {
+  (void)state;
+  process_folder_remove(folder);
+  free(page);
+  free(completion);
+  return 0;
+}
+
+/* ---- the man page ------------------------------------------------------------------------- */
+
+/* As the page spells it. */
+static const char *roff(const char *text) {
+  static char result[512];
+  size_t used = 0;
+  for (; *text && used < sizeof result - 2; text++) {
+    if (*text == '-') result[used++] = '\\';
+    result[used++] = *text;
+  }
+  result[used] = '\0';
+  return result;
+}
+
+/* The lines of a row in the page, from its names on. */
+static char *entry_of(const OptionRow *row) {
+  char start[1024], letter[32] = "";
+  if (row->letter) snprintf(letter, sizeof letter, "\\fB\\-%c\\fR, ", row->letter);
+  snprintf(start, sizeof start, ".TP\n%s\\fB\\-\\-%s\\fR", letter, roff(row->name));
+  const char *at = strstr(page, start);
+  if (!at) fail_msg("'%s' is not in the page", start);
+  const char *option = strstr(at + 4, "\n.TP\n"), *section = strstr(at, "\n.S");
+  const char *end = option && option < section ? option : section;
+  return strndup(at + 4, (size_t)(end - at - 3));
+}
+
+static void assert_in(const char *entry, const char *format, const char *word) {
+  char expected[512];
+  snprintf(expected, sizeof expected, format, word);
+  if (!strstr(entry, expected)) fail_msg("'%s' is not in: %s", expected, entry);
+}
+
+static void page_has_every_option(void **state) {
+  (void)state;
+  for (size_t i = 0; i < row_count; i++) {
+    const OptionRow *row = &rows[i];
+    char *entry = entry_of(row);
+    if (row->argument) assert_in(entry, " \\fI%s\\fR\n", row->argument);
+    assert_in(entry, "%s\n", roff(row->help));
+    if (row->argument && row->initial && *row->initial)
+      assert_in(entry, "default \\fB%s\\fR\n", roff(row->initial));
+    for (int j = 0; row->choices && row->choices[j]; j++)
+      assert_in(entry, "\\fB%s\\fR", row->choices[j]);
+    free(entry);
+  }
+}
+
+static void page_has_every_group(void **state) {
+  (void)state;
+  for (size_t i = 0; i < row_count; i++) assert_in(page, "\n.SS %s\n.TP\n", rows[i].group);
+}
+
+static void page_tells_keys_from_other_options(void **state) {
+  (void)state;
+  char list[512];
+  const char *start = strstr(page, "command line alone:\n"), *end = strstr(page, ".SH EXIT");
+  assert_true(start && end && end > start);
+  snprintf(list, sizeof list, "%.*s", (int)(end - start), start);
+  for (size_t i = 0; i < row_count; i++) {
+    char name[1024];
+    snprintf(name, sizeof name, "\\-\\-%s\\fR", roff(rows[i].name));
+    assert_int_equal(strstr(list, name) == NULL, rows[i].initial != NULL);
+  }
+}
+
+/* Splits a command at its blanks, to the redirection if there is one. */
+static int split(char *command, char **argv) {
+  int argc = 0;
+  for (char *word = strtok(command, " "); word && *word != '>'; word = strtok(NULL, " "))
+    argv[argc++] = word;
+  argv[argc] = NULL;
+  return argc;
+}
+
+static void examples_are_command_lines(void **state) {
+  (void)state;
+  int examples = 0;
+  for (const char *at = strstr(page, ".SH EXAMPLES"); (at = strstr(at, ".nf\n")); at++) {
+    char command[256], *argv[32];
+    size_t used = 0;
+    for (at += 4; *at != '\n'; at++)
+      if (*at != '\\') command[used++] = *at;
+    command[used] = '\0';
+    Options options;
+    Error error;
+    options_default(&options);
+    if (options_parse(split(command, argv), argv, &options, &error) != OPTIONS_RUN)
+      fail_msg("example %d: %s", examples + 1, error.text);
+    assert_string_equal(argv[0], "mlp-train");
+    examples++;
+  }
+  assert_int_equal(examples, 6);
+}
+
+static void page_has_no_warnings(void **state) {
+  (void)state;
+  char output[4096];
+  if (process_run(output, sizeof output, "command -v groff") != 0) {
+    puts("there is no groff");
+    skip();
+  }
+  assert_int_equal(
+      process_run(output, sizeof output, "LC_ALL=C groff -man -ww -Tutf8 -z '%s/page.1'", folder),
+      0);
+  assert_string_equal(output, "");
+}
+
+/* ---- bash completion ---------------------------------------------------------------------- */
+
+static void completion_has_every_option(void **state) {
+  (void)state;
+  const char *names = strstr(completion, "_mlp_train_words '--");
+  assert_non_null(names);
+  for (size_t i = 0; i < row_count; i++) {
+    const OptionRow *row = &rows[i];
+    char text[128];
+    snprintf(text, sizeof text, "--%s", row->name);
+    const char *at = names;
+    do {
+      if (!(at = strstr(at + 1, text))) fail_msg("no --%s in the completion", row->name);
+    } while (!strchr(" \n'", at[strlen(text)]));
+    if (!row->argument) continue;
+    snprintf(text, sizeof text, " --%s) _mlp_train_", row->name);
+    at = strstr(completion, text);
+    if (!at) fail_msg("no values of --%s in the completion", row->name);
+    char *line = strndup(at, strcspn(at, "\n"));
+    for (int j = 0; row->choices && row->choices[j]; j++) assert_in(line, "%s", row->choices[j]);
+    if (!strcmp(row->argument, "FILE"))
+      assert_null(strstr(line, "''")); /* an ending, at least */
+    else if (!row->choices)
+      assert_in(line, "_words '%s'", row->initial);
+    free(line);
+  }
+}
+
+/* What bash, without readline, makes of the last of `words`: sorted, with blanks between. The
+   working folder has a.csv, b.safetensors, c.conf, d.png, "e f.JPG" and the folder sub. */
+static const char *completed(const char *words) {
+  static char output[2048];
+  assert_int_equal(
+      process_run(output, sizeof output,
+                  "cd '%s/files' && env -i PATH=\"$PATH\" LC_ALL=C bash -uc "
+                  "'compopt() { :; }; . ../completion; "
+                  "complete -p mlp-train >/dev/null || exit; COMP_WORDS=(./mlp-train %s); "
+                  "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mlp_train; "
+                  "printf \"%%s\\n\" \"${COMPREPLY[@]}\" | sort | paste -sd \" \"'",
+                  folder, words),
+      0);
+  output[strcspn(output, "\n")] = '\0';
+  return output;
+}
+
+static int make_files(void **state) {
+  (void)state;
+  char output[256];
+  return process_run(output, sizeof output,
+                     "mkdir '%s/files' && cd '%s/files' && mkdir sub && "
+                     "touch a.csv b.safetensors c.conf d.png 'e f.JPG' sub/g.csv",
+                     folder, folder);
+}
+
+static void completes_options(void **state) {
+  (void)state;
+  assert_string_equal(completed("--pre"), "--precision --predict");
+  assert_string_equal(completed("--quiet --lr"), "--lr --lr-decay --lr-schedule");
+  assert_string_equal(completed("-q nonsense"), "");
+  assert_non_null(strstr(completed("\"\""), "--hidden"));
+}
+
+static void completes_choices(void **state) {
+  (void)state;
+  assert_string_equal(completed("--lr-schedule \"\""), "constant cosine linear step");
+  assert_string_equal(completed("--lr-schedule co"), "constant cosine");
+  assert_string_equal(completed("-d c"), "cpu cuda");
+  assert_string_equal(completed("--device = c"), "cpu cuda"); /* as readline splits --device=c */
+  assert_string_equal(completed("--precision ="), "fp32 tf32");
+  assert_string_equal(completed("--epochs \"\""), "10");
+}
+
+static void completes_lists(void **state) {
+  (void)state;
+  assert_string_equal(completed("--augment \"\""), "elastic none rotate scale shift");
+  assert_string_equal(completed("--augment s"), "scale shift");
+  assert_string_equal(completed("--augment shift,s"), "shift,scale");
+  assert_string_equal(completed("--augment scale,shift,"),
+                      "scale,shift,elastic scale,shift,rotate");
+}
+
+static void completes_files(void **state) {
+  (void)state;
+  assert_string_equal(completed("--train \"\""), "a.csv sub");
+  assert_string_equal(completed("--test sub/"), "sub/g.csv");
+  assert_string_equal(completed("--predict = a"), "a.csv");
+  assert_string_equal(completed("--resume \"\""), "b.safetensors sub");
+  assert_string_equal(completed("-c \"\""), "c.conf sub");
+  assert_string_equal(completed("--plot \"\""), "d.png sub");
+}
+
+static void completes_pictures(void **state) {
+  (void)state;
+  assert_string_equal(completed("--load b --classify \"\""), "d.png e f.JPG sub");
+  assert_string_equal(completed("--classify d.png e"), "e f.JPG");
+  assert_string_equal(completed("--classify d.png --lo"), "--load --log");
+  assert_string_equal(completed("--classify --load \"\""), "b.safetensors sub");
+}
+
+/* ---- make install ------------------------------------------------------------------------- */
+
+/* Stand-ins for what was built, which -o lets pass for up to date. */
+static void make_target(const char *target) {
+  char output[4096];
+  if (process_run(output, sizeof output,
+                  "mkdir -p '%s/built' && cd '%s/built' && "
+                  "touch mlp-train mlp-digits mlp-train.1 mlp-train.bash && cd - >/dev/null && "
+                  "MAKEFLAGS= make -o all BUILD='%s/built' PLACE='%s/built' CUDA=0 SETUP=0 "
+                  "DESTDIR='%s/a root' PREFIX=/usr %s",
+                  folder, folder, folder, folder, folder, target) != 0)
+    fail_msg("%s", output);
+}
+
+static void installs_and_uninstalls(void **state) {
+  (void)state;
+  char output[4096];
+  make_target("install");
+  assert_int_equal(process_run(output, sizeof output,
+                               "cd '%s/a root' && find . -type f ! -name '*.conf' "
+                               "-printf '%%m %%p\\n' | LC_ALL=C sort -k 2",
+                               folder),
+                   0);
+  assert_string_equal(output, "755 ./usr/bin/mlp-digits\n"
+                              "755 ./usr/bin/mlp-train\n"
+                              "644 ./usr/share/bash-completion/completions/mlp-train\n"
+                              "644 ./usr/share/doc/mlp-train/LICENSE\n"
+                              "644 ./usr/share/doc/mlp-train/README.md\n"
+                              "644 ./usr/share/man/man1/mlp-train.1\n");
+  assert_int_equal(process_run(output, sizeof output,
+                               "diff -r configs '%s/a root/usr/share/mlp-train/configs'", folder),
+                   0);
+  make_target("uninstall");
+  assert_int_equal(process_run(output, sizeof output,
+                               "cd '%s/a root' && find . ! -type d && find . -path '*mlp-train*'",
+                               folder),
+                   0);
+  assert_string_equal(output, "");
+  make_target("uninstall"); /* nothing is left to do, and that is fine */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(page_has_every_option),
+      cmocka_unit_test(page_has_every_group),
+      cmocka_unit_test(page_tells_keys_from_other_options),
+      cmocka_unit_test(examples_are_command_lines),
+      cmocka_unit_test(page_has_no_warnings),
+      cmocka_unit_test(completion_has_every_option),
+      cmocka_unit_test_setup(completes_options, make_files),
+      cmocka_unit_test(completes_choices),
+      cmocka_unit_test(completes_lists),
+      cmocka_unit_test(completes_files),
+      cmocka_unit_test(completes_pictures),
+      cmocka_unit_test(installs_and_uninstalls),
+  };
+  return cmocka_run_group_tests(tests, print_all, remove_all);
+}
