@@ -88,26 +88,37 @@ __device__ inline long long patch_offset(const EpochPlan &plan, const EpochJob &
   return patch.owns ? p_offset(plan, job, at, patch.x, 3 * patch.packet + e) : -1;
 }
 
-/* Which packets of every row's record the patches need, and to which column they go. */
+/* Which packets of every row's record the patches need, and to which column they go: H1, H2, then
+   dZ2, dZ3. */
 __device__ void find_columns(const Place &at, Shared &s) {
-  for (int k = patch_thread(); k < at.columns; k += PATCH_THREADS) {
+  for (int k = patch_thread(); k < at.early + at.late; k += PATCH_THREADS) {
     const float *columns = s.h1_column[0];
-    const int dz2 = k - TILE_PACKETS, h2 = dz2 - at.share, dz3 = h2 - at.share;
-    const float *to = dz2 < 0   ? s.h1_column[3 * k]
-                      : h2 < 0  ? s.dz2_column[3 * dz2]
-                      : dz3 < 0 ? s.h2_column[3 * h2]
+    const int h2 = k - TILE_PACKETS, dz2 = h2 - at.share, dz3 = dz2 - at.share;
+    const float *to = h2 < 0    ? s.h1_column[3 * k]
+                      : dz2 < 0 ? s.h2_column[3 * h2]
+                      : dz3 < 0 ? s.dz2_column[3 * dz2]
                                 : s.dz3_column[3 * dz3];
     s.to[k] = (short)(to - columns);
-    s.from[k] = (short)(dz2 < 0   ? at.tile * TILE_PACKETS + k
-                        : h2 < 0  ? at.neuron_packets + at.first_packet + dz2
-                        : dz3 < 0 ? at.neuron_packets + at.hidden_packets + at.first_packet + h2
+    s.from[k] = (short)(h2 < 0    ? at.tile * TILE_PACKETS + k
+                        : dz2 < 0 ? at.neuron_packets + at.hidden_packets + at.first_packet + h2
+                        : dz3 < 0 ? at.neuron_packets + at.first_packet + dz2
                                   : at.neuron_packets + 2 * at.hidden_packets + dz3);
   }
 }
 
-/* Waits until it is time to look for the columns. In a block without rows nobody rings: one
-   thread watches for the first row's, and the team rings for the matrix team in turn. */
-__device__ void await_columns(const Place &at, uint32_t stamp) {
+/* Waits until it is time to look for H1 and H2. In a block without rows nobody rings: one thread
+   watches for the first row's. */
+__device__ void await_early(const Place &at, uint32_t stamp) {
+  if (at.owner) {
+    wait<H2_SENT>(PATCH_THREADS + ROW_THREADS);
+  } else if (at.share > 0) {
+    if (patch_thread() == 0) doze_until(at.records + at.neuron_packets + at.hidden_packets, stamp);
+    patch_sync();
+  }
+}
+
+/* Likewise for dZ2 and dZ3; in a block without rows the team rings for the matrix team in turn. */
+__device__ void await_late(const Place &at, uint32_t stamp) {
   if (at.owner) {
     wait<DZ2_SENT>(PATCH_THREADS + ROW_THREADS);
     return;
@@ -117,24 +128,25 @@ __device__ void await_columns(const Place &at, uint32_t stamp) {
   ring<DZ1_SENT>(PATCH_THREADS + MATRIX_THREADS);
 }
 
-/* Takes in the columns: all 64 rows of H1 for the tile, of dZ2 and H2 for the share, of dZ3. */
-__device__ void receive_columns(const Place &at, Shared &s, uint32_t stamp) {
-  constexpr int COUNT = 6; /* in flight together: all of a network of 300 and 100 */
-  const int packets = ROWS * at.columns;
-  for (int first = patch_thread(); first < packets; first += COUNT * PATCH_THREADS) {
-    const int count = (packets - first + PATCH_THREADS - 1) / PATCH_THREADS;
+/* Takes in columns k0 to k0 + count - 1 of all 64 rows; by: divisor_of(count). */
+__device__ void receive_columns(const Place &at, Shared &s, int k0, int count, int by,
+                                uint32_t stamp) {
+  constexpr int AT_ONCE = 3; /* in flight together: all of a network of 300 and 100 */
+  const int packets = ROWS * count;
+  for (int first = patch_thread(); first < packets; first += AT_ONCE * PATCH_THREADS) {
+    const int left = (packets - first + PATCH_THREADS - 1) / PATCH_THREADS;
     const auto from = [&](int i) {
-      const int n = first + PATCH_THREADS * i, row = divide(n, at.by_columns);
-      return at.records + row * at.record + s.from[n - row * at.columns];
+      const int n = first + PATCH_THREADS * i, row = divide(n, by);
+      return at.records + row * at.record + s.from[k0 + n - row * count];
     };
-    Packet in[COUNT];
+    Packet in[AT_ONCE];
     receive(
-        in, stamp, [&](int i) { return i < count; }, from);
+        in, stamp, [&](int i) { return i < left; }, from);
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-      const int n = first + PATCH_THREADS * i, row = divide(n, at.by_columns);
+    for (int i = 0; i < AT_ONCE; i++) {
+      const int n = first + PATCH_THREADS * i, row = divide(n, by);
       if (n >= packets) break;
-      float *to = s.h1_column[0] + s.to[n - row * at.columns] + row;
+      float *to = s.h1_column[0] + s.to[k0 + n - row * count] + row;
       to[0] = in[i].x;
       to[COLUMN_PITCH] = in[i].y;
       to[2 * COLUMN_PITCH] = in[i].z;
@@ -214,9 +226,12 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
-    await_columns(at, stamp);
-    if (at.share > 0) { /* mail is kept only for those who answer it with their packets of P */
-      receive_columns(at, s, stamp);
+    /* mail is kept only for those who answer it with their packets of P: with a share */
+    await_early(at, stamp);
+    if (at.share > 0) receive_columns(at, s, 0, at.early, at.by_early, stamp);
+    await_late(at, stamp);
+    if (at.share > 0) {
+      receive_columns(at, s, at.early, at.late, at.by_late, stamp);
       patch_sync();
       update_patch(job, at, patch, stamp);
     }

@@ -13,7 +13,18 @@ namespace epoch {
    long before it comes keeps the port busy that shared memory uses too, so a team waits, at no
    cost, until another team of its own block has sent its share of the same round, and only then
    looks. What the other blocks send comes at about the same time. */
-enum Barrier { MATRIX = 1, ROW, PATCH, ALL, Z1_SENT, DZ2_SENT, DZ1_SENT, P_SENT, W3_READY };
+enum Barrier {
+  MATRIX = 1,
+  ROW,
+  PATCH,
+  ALL,
+  Z1_SENT,
+  H2_SENT,
+  DZ2_SENT,
+  DZ1_SENT,
+  P_SENT,
+  W3_READY
+};
 
 template <Barrier B> __device__ inline void wait(int threads) {
   __syncwarp(); /* a warp counts once, so it must come whole */
@@ -77,11 +88,12 @@ struct Place {
   int first_step, steps;                             /* the split's k-steps */
   int hidden_packets, class_packets, neuron_packets; /* a row of P, of classes, of H1 */
   int first_packet, share;                           /* of a row of P: what this block updates */
-  int p_rows; /* of P, without b3's: what the owners of rows need of the parameters, in rows of
-                 packets: W2 transposed (the group's neurons, hidden2), b2, W3 (classes, hidden2),
-                 b3 */
-  int record; /* packets of a row's record */
-  int columns, by_columns, by_hidden; /* packets of a record this block needs; divisors */
+  int p_rows;      /* of P, without b3's: what the owners of rows need of the parameters, in rows of
+                      packets: W2 transposed (the group's neurons, hidden2), b2, W3 (classes, hidden2),
+                      b3 */
+  int record;      /* packets of a row's record */
+  int early, late; /* packets of a record this block needs: H1, H2; dZ2, dZ3 */
+  int by_early, by_late, by_hidden; /* divisors */
   Packet *z1, *z2, *dz1, *records, *p;
 };
 
@@ -155,8 +167,10 @@ __device__ Place find_place(const EpochPlan &plan, Packet *mail) {
   at.share = min(share_of(plan), at.hidden_packets - at.first_packet);
   at.p_rows = at.neurons + 1 + plan.shape.classes;
   at.record = (int)s.record;
-  at.columns = TILE_PACKETS + 2 * at.share + at.class_packets;
-  at.by_columns = divisor_of(at.columns);
+  at.early = TILE_PACKETS + at.share;
+  at.late = at.share + at.class_packets;
+  at.by_early = divisor_of(at.early);
+  at.by_late = divisor_of(at.late);
   at.by_hidden = divisor_of(at.hidden_packets);
   at.z2 = mail;
   at.z1 = mail + s.z2 + at.group * group_mail(s);

@@ -296,6 +296,7 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     receive_z1(plan, at, s, stamp);
     row_sync();
     multiply_w2(plan, at, s, weights, stamp);
+    ring<H2_SENT>(ROW_THREADS + PATCH_THREADS);
     if (position != job.position)
       wait<W3_READY>(ROW_THREADS + PATCH_THREADS);
     else

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Measures this GPU and the peers side by side, in one run of some minutes: mlp-bench, then
-# scripts/compare_peers.py. Writes, under the GPU's short name, say h100:
+# scripts/compare_peers.py, then every ladder of mlp-lab. Writes, under the GPU's short name, say
+# h100:
 #
 #   docs/results/fusion-h100.json   every measurement, one JSON object a line
 #   docs/results/fusion-h100.md     the tables
 #   docs/results/fusion-h100.png    the epochs at batch 64
+#   docs/results/lab-h100.json, lab-h100.md, lab-h100-TOPIC.png   likewise, a picture a topic
 #
 #   RESULTS  another folder for them  [docs/results]
 #   SECONDS_FOR_PEERS  start no peer after this  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
-# Exit code 1 if mlp-bench failed; peers that fail are named in the tables.
+# Exit code 1 if mlp-bench or mlp-lab failed; peers that fail are named in the tables.
 set -euo pipefail
 
 results=${RESULTS:-docs/results}
@@ -36,8 +38,14 @@ if ! python3 scripts/compare_peers.py --seconds "${SECONDS_FOR_PEERS:-200}" --so
   echo "gpu_bench: the comparison with the peers ended early (the reason is above)" >&2
 fi
 
-to=$results/fusion-$(short_name "$work/mlp-bench.json")
+name=$(short_name "$work/mlp-bench.json")
+to=$results/fusion-$name
 # A peer that is killed while it writes leaves a line without an end.
 grep -h '}$' "$work/mlp-bench.json" "$work/peers.json" >"$to.json"
 ./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png"
 echo "gpu_bench: wrote $to.json, $to.md and $to.png"
+
+to=$results/lab-$name
+./mlp-lab all --sources "$sources" --json "$to.json" --markdown "$to.md" --plot "$to.png" \
+  >"$work/lab.txt"
+echo "gpu_bench: wrote $to.json, $to.md and $to-TOPIC.png"

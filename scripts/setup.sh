@@ -34,6 +34,7 @@ missing_packages() {
   has_header stb/stb_image.h || echo libstb-dev
   has_header ini.h || echo libinih-dev
   has_header jansson.h || echo libjansson-dev
+  has_header zlib.h || echo zlib1g-dev
   has_header cmocka.h || echo libcmocka-dev
 }
 

@@ -16,7 +16,7 @@ typedef struct {
   LabReference reference; /* of zeros in LAB_PROFILE */
   cudaStream_t stream, streams[LAB_STREAMS];
   cudaEvent_t events[LAB_EVENTS], around[2]; /* around: a call, to time it */
-} Session;
+} Stand;
 
 /* ---- occupancy ------------------------------------------------------------------------------ */
 
@@ -80,7 +80,7 @@ static cudaError_t find_occupancy(const LabRecord *record, LabOccupancy *o) {
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
-static LabCall call_of(const Session *s, const LabRow *row, int copy, LabRecord *record) {
+static LabCall call_of(const Stand *s, const LabRow *row, int copy, LabRecord *record) {
   const LabArrays *a = &s->arrays;
   const int place = row->rung->pageable ? LAB_PAGEABLE : LAB_PINNED;
   LabCall call = {.problem = a->problem,
@@ -103,8 +103,7 @@ static LabCall call_of(const Session *s, const LabRow *row, int copy, LabRecord 
 
 /* Runs a row once and waits for it. *seconds: by the host's clock for topics on_host. Returns what
    the launch said, which may be an answer of the kernel's before. */
-static cudaError_t run_once(const Session *s, const LabRow *row, LabRecord *record,
-                            double *seconds) {
+static cudaError_t run_once(const Stand *s, const LabRow *row, LabRecord *record, double *seconds) {
   const LabCall call = call_of(s, row, 0, record);
   float ms = 0;
   const double start = seconds_now();
@@ -123,7 +122,7 @@ static cudaError_t run_once(const Session *s, const LabRow *row, LabRecord *reco
 }
 
 /* A failure is an outcome of the row's, unless the GPU will run nothing more in this process. */
-static bool take_failure(const Session *s, LabRow *row, cudaError_t status, Error *error) {
+static bool take_failure(const Stand *s, LabRow *row, cudaError_t status, Error *error) {
   cudaGetLastError(); /* told now: the next launch must not report it again */
   const cudaError_t after = cudaDeviceSynchronize();
   if (after != cudaSuccess)
@@ -144,7 +143,7 @@ static void describe(LabRow *row, const LabVerdict *v) {
 }
 
 /* Judges the row's last run. */
-static bool judge(const Session *s, LabRow *row, Error *error) {
+static bool judge(const Stand *s, LabRow *row, Error *error) {
   const char *outside;
   LabVerdict verdict;
   if (!lab_arrays_fetch(&s->arrays, row->rung, &outside, error)) return false;
@@ -163,7 +162,7 @@ static bool judge(const Session *s, LabRow *row, Error *error) {
 }
 
 /* Runs and judges. *seconds: of the run. */
-static bool check_once(const Session *s, LabRow *row, double *seconds, Error *error) {
+static bool check_once(const Stand *s, LabRow *row, double *seconds, Error *error) {
   LabRecord record = {0};
   if (!lab_arrays_poison(&s->arrays, row->rung, error)) return false;
   const cudaError_t status = run_once(s, row, &record, seconds);
@@ -178,7 +177,7 @@ static bool check_once(const Session *s, LabRow *row, double *seconds, Error *er
 
 enum { TRIES = 5 }; /* what a race makes may be right by chance */
 
-static bool check_mistake(const Session *s, LabRow *row, Error *error) {
+static bool check_mistake(const Stand *s, LabRow *row, Error *error) {
   double seconds;
   for (int i = 0; i < TRIES; i++) {
     if (!check_once(s, row, &seconds, error)) return false;
@@ -199,21 +198,21 @@ static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
 typedef struct {
-  const Session *session;
+  const Stand *stand;
   const LabRow *row;
   int next; /* copy of the arrays */
 } Rotation;
 
 static cudaError_t queue_next(void *context, cudaStream_t stream) {
   Rotation *r = context;
-  LabCall call = call_of(r->session, r->row, r->next, NULL);
-  r->next = (r->next + 1) % r->session->arrays.copies;
+  LabCall call = call_of(r->stand, r->row, r->next, NULL);
+  r->next = (r->next + 1) % r->stand->arrays.copies;
   call.stream = stream;
   return r->row->rung->launch(&call);
 }
 
 /* By the host's clock, until the stream has done it all. */
-static cudaError_t time_on_host(const Session *s, const LabRow *row, int samples, Times *times) {
+static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, Times *times) {
   const LabCall call = call_of(s, row, 0, NULL);
   double seconds[GPU_SAMPLES];
   for (int i = -1; i < samples; i++) {
@@ -227,9 +226,9 @@ static cudaError_t time_on_host(const Session *s, const LabRow *row, int samples
 }
 
 /* `once`: the seconds of the run that was checked. */
-static bool time_row(const Session *s, LabRow *row, double once, Error *error) {
+static bool time_row(const Stand *s, LabRow *row, double once, Error *error) {
   char what[128];
-  Rotation rotation = {.session = s, .row = row};
+  Rotation rotation = {.stand = s, .row = row};
   GpuWork work = {queue_next, &rotation, 1, false};
   snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, s->arrays.topic->name);
   row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : GPU_SAMPLES;
@@ -246,18 +245,18 @@ static bool time_row(const Session *s, LabRow *row, double once, Error *error) {
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
-static const char *refusal(const Session *s, const LabRung *rung) {
+static const char *refusal(const Stand *s, const LabRung *rung) {
   return rung->refuse ? rung->refuse(s->arrays.problem, s->arrays.size) : NULL;
 }
 
-static bool profile_row(const Session *s, LabRow *row, Error *error) {
+static bool profile_row(const Stand *s, LabRow *row, Error *error) {
   LabRecord record = {0};
   double seconds;
   const cudaError_t status = run_once(s, row, &record, &seconds);
   return status == cudaSuccess || take_failure(s, row, status, error);
 }
 
-static bool run_row(const Session *s, LabRow *row, Error *error) {
+static bool run_row(const Stand *s, LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
   const char *refused = refusal(s, rung);
   double seconds = 0;
@@ -325,7 +324,7 @@ static bool finish_rows(LabTable *table, const LabHow *how, Error *error) {
   return true;
 }
 
-static bool open_streams(Session *s, Error *error) {
+static bool open_streams(Stand *s, Error *error) {
   static const char what[] = "creating streams";
   bool good = cuda_done(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), what, error);
   for (int i = 0; good && i < LAB_STREAMS; i++)
@@ -336,7 +335,7 @@ static bool open_streams(Session *s, Error *error) {
   return good;
 }
 
-static void close_session(Session *s) {
+static void close_stand(Stand *s) {
   lab_reference_close(&s->reference);
   lab_arrays_close(&s->arrays);
   for (int i = 0; i < 2; i++)
@@ -349,7 +348,7 @@ static void close_session(Session *s) {
 }
 
 /* *fits: false if the arrays have no room on the GPU. */
-static bool open_session(Session *s, const LabTable *table, bool *fits, Error *error) {
+static bool open_stand(Stand *s, const LabTable *table, bool *fits, Error *error) {
   const LabHow *how = s->how;
   return lab_arrays_open(&s->arrays, table->topic, table->problem, table->size, how->guard,
                          how->mode == LAB_TIMES, how->seed, fits, error) &&
@@ -359,7 +358,7 @@ static bool open_session(Session *s, const LabTable *table, bool *fits, Error *e
          open_streams(s, error);
 }
 
-static bool run_rows(const Session *s, LabTable *table, Error *error) {
+static bool run_rows(const Stand *s, LabTable *table, Error *error) {
   for (int i = 0; i < table->count; i++)
     if (is_wanted(table, s->how, &table->rows[i]) && !run_row(s, &table->rows[i], error))
       return false;
@@ -375,14 +374,14 @@ bool lab_measure(LabTable *table, const LabTopic *topic, int problem, LabSize si
              lab_size_text(topic, size).text, refused);
     return true;
   }
-  Session session = {.how = how};
+  Stand stand = {.how = how};
   Error local;
   bool fits = true;
-  const bool opened = open_session(&session, table, &fits, &local);
+  const bool opened = open_stand(&stand, table, &fits, &local);
   if (!fits) snprintf(table->reason, sizeof table->reason, "%.255s", local.text);
   bool good = opened || !fits || error_set(error, "%s", local.text);
-  if (opened) good = make_rows(table, error) && run_rows(&session, table, error);
-  close_session(&session);
+  if (opened) good = make_rows(table, error) && run_rows(&stand, table, error);
+  close_stand(&stand);
   return good;
 }
 

@@ -13,9 +13,8 @@ template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
                        size_t shared, Given... given) {
   LabRecord *r = call->record;
-  if (r && r->launches++ == 0) {
+  if (r && !r->kernel) {
     r->kernel = (const void *)kernel;
-    r->grid[0] = grid.x, r->grid[1] = grid.y, r->grid[2] = grid.z;
     r->block[0] = block.x, r->block[1] = block.y, r->block[2] = block.z;
     r->shared = shared;
   }

@@ -52,12 +52,11 @@ void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
 /* ---- a rung -------------------------------------------------------------------------------- */
 
-/* What lab_launch (lab.cuh) notes: a call's first kernel, lab_helper apart, and how many it had. */
+/* What lab_launch (lab.cuh) notes of the first kernel of a call that is no helper. */
 typedef struct {
-  const void *kernel;
-  unsigned grid[3], block[3];
+  const void *kernel; /* NULL: none yet */
+  unsigned block[3];
   size_t shared; /* dynamic, bytes a block */
-  int launches;
 } LabRecord;
 
 /* What a launcher is given. Arrays start on 256 bytes. */
