@@ -2,12 +2,9 @@
 
 #include <csv.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
    that the first rows come soon and the threads end together. It also bounds a line: ten times
@@ -28,26 +25,17 @@ static const uint64_t NONE = UINT64_MAX;
 typedef struct Chunk {
   struct Chunk *next;
   bool parsed;
-  size_t bytes; /* of text */
+  uint64_t offset; /* how far the file had been read for it */
   size_t rows;
   uint64_t lines; /* that ended */
   uint64_t blank; /* the first of the blank lines at the end, or NONE */
   Error fault;    /* what is wrong after these rows, if fault_line is not NONE, */
   uint64_t fault_line;
   size_t fault_column; /* from 1; 0: the line as a whole */
-  int read_error;      /* errno, if the file could not be read on */
+  bool cut_off;        /* the source failed behind it */
   uint8_t *pixels;     /* (capacity, inputs) */
   uint16_t labels[];   /* (capacity), with the pixels behind them */
 } Chunk;
-
-/* The bytes of the file. Belongs to the thread whose turn it is. */
-typedef struct {
-  int file;
-  bool ended;
-  int error;          /* errno of the read that ended it, or 0 */
-  size_t tail_length; /* the beginning of a line, to be read on by the next turn */
-  char tail[CHUNK_BYTES];
-} Source;
 
 typedef struct Worker {
   struct Worker *next;
@@ -63,7 +51,6 @@ typedef struct Worker {
 } Worker;
 
 struct DatasetReader {
-  uint64_t size; /* bytes of the file when it was opened */
   int classes;
   size_t columns, inputs;
   bool labelled;     /* the first column is a label, all others are pixels */
@@ -78,15 +65,20 @@ struct DatasetReader {
   bool ended;           /* no worker takes another turn */
   bool closing;
   size_t chunks, chunk_limit; /* allocated; allowed */
-  Chunk *spare;               /* chunks to be filled */
-  Chunk *head, **end;         /* the queue in file order; the link where the next chunk goes */
+  size_t unparsed;            /* chunks being filled or parsed */
+  uint64_t parsed_rows;
+  Chunk *spare;       /* chunks to be filled */
+  Chunk *head, **end; /* the queue in file order; the link where the next chunk goes */
 
+  /* Of the thread whose turn it is. */
   Source source;
+  size_t tail_length; /* the beginning of a line, to be read on by the next turn */
+  char tail[CHUNK_BYTES];
 
   /* The consumer's: how far it is in the first chunk, and what all chunks before it held. */
   size_t taken; /* rows */
   uint64_t rows;
-  uint64_t bytes;      /* with what stood before the first row */
+  uint64_t offset;     /* the last of those chunks' */
   uint64_t line;       /* the number of the line that follows */
   uint64_t blank_line; /* the first of the blank lines that end them, or NONE */
 
@@ -236,37 +228,24 @@ static void parse(Worker *worker, size_t length) {
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Reads on behind `length` bytes until the text is full or the file ends; returns the new
-   length. All bytes come from here: for a pipe or a decompressor, change this. */
-static size_t read_source(Source *source, char *text, size_t length) {
-  while (length < CHUNK_BYTES && !source->ended) {
-    const ssize_t count = read(source->file, text + length, CHUNK_BYTES - length);
-    if (count > 0) {
-      length += (size_t)count;
-    } else if (count == 0 || errno != EINTR) {
-      source->ended = true;
-      source->error = count < 0 ? errno : 0;
-    }
-  }
-  return length;
-}
-
 /* Whole lines for the worker: returns their bytes, keeps the rest for the next turn. */
-static size_t take_lines(Source *source, Worker *worker) {
+static size_t take_lines(DatasetReader *reader, Worker *worker) {
   char *text = worker->text;
-  memcpy(text, source->tail, source->tail_length);
-  const size_t length = read_source(source, text, source->tail_length);
+  Source *source = &reader->source;
+  size_t length = reader->tail_length;
+  memcpy(text, reader->tail, length);
+  length += source_read(source, text + length, CHUNK_BYTES - length);
+  worker->chunk->cut_off = *source->error.text != '\0';
+  worker->chunk->offset = source->offset;
   size_t cut = length;
-  if (!source->ended || source->error) {
+  if (!source->ended || worker->chunk->cut_off) {
     while (cut > 0 && text[cut - 1] != CSV_LF) cut--;
   }
   if (cut == 0 && length == CHUNK_BYTES) {
     error_set(fault_at(worker, 0, 0), "longer than %d bytes", CHUNK_BYTES - 1);
   }
-  source->tail_length = length - cut;
-  memcpy(source->tail, text + cut, source->tail_length);
-  worker->chunk->bytes = cut;
-  worker->chunk->read_error = source->error;
+  reader->tail_length = length - cut;
+  memcpy(reader->tail, text + cut, reader->tail_length);
   return cut;
 }
 
@@ -286,7 +265,10 @@ static Chunk *take_chunk(DatasetReader *reader) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) reader->chunk_limit = reader->chunks; /* make do with what there is */
+    if (!chunk) { /* make do with what there is; who waits for all rows must know */
+      reader->chunk_limit = reader->chunks;
+      pthread_cond_signal(&reader->ready);
+    }
   }
   return chunk;
 }
@@ -305,6 +287,7 @@ static bool begin_turn(Worker *worker) {
       worker->chunk = *reader->end = chunk;
       reader->end = &chunk->next;
       reader->reading = true;
+      reader->unparsed++;
       return true;
     }
     pthread_cond_wait(&reader->turn, &reader->mutex);
@@ -318,7 +301,7 @@ static void *work(void *context) {
   pthread_mutex_lock(&reader->mutex);
   while (begin_turn(worker)) {
     pthread_mutex_unlock(&reader->mutex);
-    const size_t length = take_lines(&reader->source, worker);
+    const size_t length = take_lines(reader, worker);
     const bool last = reader->source.ended || failed(worker);
     pthread_mutex_lock(&reader->mutex);
     reader->reading = false;
@@ -328,6 +311,8 @@ static void *work(void *context) {
     parse(worker, length);
     pthread_mutex_lock(&reader->mutex);
     worker->chunk->parsed = true;
+    reader->unparsed--;
+    reader->parsed_rows += worker->chunk->rows;
     reader->ended = reader->ended || failed(worker); /* what follows a fault is not wanted */
     pthread_cond_signal(&reader->ready);
   }
@@ -350,13 +335,11 @@ static void see_field(void *text, size_t length, void *context) {
 }
 
 static void drop(DatasetReader *reader, size_t length) {
-  Source *source = &reader->source;
-  source->tail_length -= length;
-  memmove(source->tail, source->tail + length, source->tail_length);
-  reader->bytes += length;
+  reader->tail_length -= length;
+  memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
-/* Says early, and better than a parser could, that a file is compressed or binary. */
+/* Says early, and better than a parser could, that a file is binary. */
 static bool check_text(const char *path, const char *line, size_t length, Error *error) {
   while (length > 0 && (line[length - 1] == CSV_LF || line[length - 1] == CSV_CR)) length--;
   for (size_t i = 0; i < length; i++) {
@@ -376,7 +359,9 @@ static bool parse_first_line(const char *path, const char *line, size_t length, 
   csv_init(&csv, CSV_OPTIONS);
   const bool parsed = csv_parse(&csv, line, length, see_field, NULL, first) == length &&
                       csv_fini(&csv, see_field, NULL, first) == 0;
+  const bool is_text_wrong = csv_error(&csv) == CSV_EPARSE;
   csv_free(&csv);
+  if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", path);
   if (!parsed) {
     return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, path, first->fields + 1);
   }
@@ -394,53 +379,34 @@ static bool assign_columns(DatasetReader *reader, size_t columns, size_t inputs,
     return error_set(error,
                      "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
                      "without a label before them",
-                     reader->path, columns, s, inputs);
+                     reader->source.name, columns, s, inputs);
   }
   if (inputs == 0 && (columns < 2 || columns > DATASET_MAX_COLUMNS)) {
     return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels",
-                     reader->path, columns, s, DATASET_MAX_COLUMNS - 1);
+                     reader->source.name, columns, s, DATASET_MAX_COLUMNS - 1);
   }
   return true;
 }
 
 /* Learns the number of columns from the first line, and drops that line if it is a header. */
 static bool read_first_line(DatasetReader *reader, size_t inputs, Error *error) {
-  const char *path = reader->path;
-  Source *source = &reader->source;
-  source->tail_length = read_source(source, source->tail, 0);
-  if (source->error) return error_set(error, "cannot read %s: %s", path, strerror(source->error));
-  if (source->tail_length >= 3 && memcmp(source->tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
-  if (source->tail_length == 0) return error_set(error, "%s is empty", path);
+  const char *name = reader->source.name, *tail = reader->tail;
+  reader->tail_length = source_read(&reader->source, reader->tail, CHUNK_BYTES);
+  if (*reader->source.error.text) return error_set(error, "%s", reader->source.error.text);
+  if (reader->tail_length >= 3 && memcmp(tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
+  if (reader->tail_length == 0) return error_set(error, "%s is empty", name);
 
-  const char *end = memchr(source->tail, CSV_LF, source->tail_length);
-  const size_t length = end ? (size_t)(end - source->tail) + 1 : source->tail_length;
-  if (!check_text(path, source->tail, length, error)) return false;
+  const char *end = memchr(tail, CSV_LF, reader->tail_length);
+  const size_t length = end ? (size_t)(end - tail) + 1 : reader->tail_length;
+  if (!check_text(name, tail, length, error)) return false;
   if (!end && length == CHUNK_BYTES) {
-    return error_set(error, "%s, line 1: longer than %d bytes", path, CHUNK_BYTES - 1);
+    return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
   }
   FirstLine first = {0};
-  if (!parse_first_line(path, source->tail, length, &first, error)) return false;
+  if (!parse_first_line(name, tail, length, &first, error)) return false;
   if (!assign_columns(reader, first.fields, inputs, error)) return false;
   reader->line = first.named ? 2 : 1;
   if (first.named) drop(reader, length);
-  return true;
-}
-
-static bool open_source(DatasetReader *reader, Error *error) {
-  const char *path = reader->path;
-  /* O_NONBLOCK: opening a pipe must not wait for its writer. */
-  reader->source.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (reader->source.file < 0) {
-    if (errno == ENOENT) return error_set(error, "%s: no such file", path);
-    return error_set(error, "cannot open %s: %s", path, strerror(errno));
-  }
-  struct stat status;
-  if (fstat(reader->source.file, &status) != 0) {
-    return error_set(error, "cannot read %s: %s", path, strerror(errno));
-  }
-  if (S_ISDIR(status.st_mode)) return error_set(error, "%s is a directory, not a CSV file", path);
-  if (!S_ISREG(status.st_mode)) return error_set(error, "%s is not a regular file", path);
-  reader->size = (uint64_t)status.st_size;
   return true;
 }
 
@@ -461,19 +427,26 @@ static bool start_workers(DatasetReader *reader, int threads, Error *error) {
     reader->workers = worker;
   }
   if (reader->workers) return true;
-  return error_set(error, "cannot start a thread to read %s: %s", reader->path, strerror(code));
+  return error_set(error, "cannot start a thread to read %s: %s", reader->source.name,
+                   strerror(code));
+}
+
+/* Of its text: that of an archive is known when it has been unpacked. */
+static bool knows_length(const DatasetReader *reader) {
+  return !reader->source.once && !reader->source.packed;
 }
 
 static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahead, Error *error) {
-  if (!open_source(reader, error) || !read_first_line(reader, inputs, error)) return false;
-  const uint64_t useful = reader->size / CHUNK_BYTES + 1;
-  if ((uint64_t)threads > useful) threads = (int)useful;
+  if (!source_open(&reader->source, reader->path, error) || !read_first_line(reader, inputs, error))
+    return false;
+  const uint64_t useful = reader->source.size / CHUNK_BYTES + 1;
+  if (knows_length(reader) && (uint64_t)threads > useful) threads = (int)useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
   reader->chunk_rows = CHUNK_BYTES / (2 * reader->columns) + 1;
   reader->chunk_limit = ahead == 0 ? SIZE_MAX : ahead / reader->chunk_rows + 1;
   if (reader->chunk_limit < (size_t)threads) reader->chunk_limit = (size_t)threads;
   reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
-  if (!reader->spare) return error_set(error, "no memory to read %s", reader->path);
+  if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
   return start_workers(reader, threads, error);
 }
@@ -526,6 +499,7 @@ void dataset_close(DatasetReader *reader) {
   reader->closing = true;
   pthread_cond_broadcast(&reader->turn);
   pthread_mutex_unlock(&reader->mutex);
+  source_abandon(&reader->source);
   while (reader->workers) {
     Worker *worker = reader->workers;
     pthread_join(worker->thread, NULL);
@@ -538,7 +512,7 @@ void dataset_close(DatasetReader *reader) {
   pthread_cond_destroy(&reader->ready);
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
-  if (reader->source.file >= 0) close(reader->source.file);
+  source_close(&reader->source);
   free(reader);
 }
 
@@ -548,12 +522,40 @@ int dataset_inputs(const DatasetReader *reader) {
   return (int)reader->inputs;
 }
 
-uint64_t dataset_max_rows(const DatasetReader *reader) {
-  return (reader->size + 1) / (2 * reader->columns);
+bool dataset_is_once(const DatasetReader *reader) {
+  return reader->source.once;
+}
+
+bool dataset_reads(const DatasetReader *reader, const char *path) {
+  return source_is(&reader->source, path);
+}
+
+const SourceStamp *dataset_stamp(const DatasetReader *reader) {
+  return &reader->source.stamp;
+}
+
+/* No worker can get on before somebody reads. */
+static bool is_full(const DatasetReader *reader) {
+  return reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
+}
+
+uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most) {
+  if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns);
+  pthread_mutex_lock(&reader->mutex);
+  while (reader->parsed_rows <= most && !is_full(reader) &&
+         !(reader->ended && reader->unparsed == 0)) {
+    pthread_cond_wait(&reader->ready, &reader->mutex);
+  }
+  const bool all = reader->ended && reader->unparsed == 0;
+  const uint64_t rows = reader->parsed_rows;
+  pthread_mutex_unlock(&reader->mutex);
+  return all || rows > most ? rows : most + 1;
 }
 
 double dataset_progress(const DatasetReader *reader) {
-  return reader->bytes < reader->size ? (double)reader->bytes / (double)reader->size : 1.0;
+  const uint64_t size = reader->source.size;
+  if (size == 0) return 0;
+  return reader->offset < size ? (double)reader->offset / (double)size : 1;
 }
 
 /* The next chunk in file order, once it is parsed; NULL at the end. */
@@ -572,14 +574,12 @@ static bool check_chunk(const DatasetReader *reader, const Chunk *chunk, Error *
   if (chunk->fault_line != NONE) {
     const unsigned long long line = reader->line + chunk->fault_line;
     if (chunk->fault_column > 0) {
-      return error_set(error, "%s, line %llu, column %zu: %s", reader->path, line,
+      return error_set(error, "%s, line %llu, column %zu: %s", reader->source.name, line,
                        chunk->fault_column, chunk->fault.text);
     }
-    return error_set(error, "%s, line %llu: %s", reader->path, line, chunk->fault.text);
+    return error_set(error, "%s, line %llu: %s", reader->source.name, line, chunk->fault.text);
   }
-  if (chunk->read_error) {
-    return error_set(error, "cannot read %s: %s", reader->path, strerror(chunk->read_error));
-  }
+  if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
   return true;
 }
 
@@ -589,7 +589,7 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
     reader->blank_line = reader->line + chunk->blank;
   }
   reader->line += chunk->lines;
-  reader->bytes += chunk->bytes;
+  reader->offset = chunk->offset;
   reader->rows += chunk->rows;
   reader->taken = 0;
   pthread_mutex_lock(&reader->mutex);
@@ -615,10 +615,11 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
   while (*filled < rows) {
     Chunk *chunk = wait_for_chunk(reader);
     if (!chunk) {
-      return reader->rows > 0 || error_set(error, "%s holds a header, but no rows", reader->path);
+      return reader->rows > 0 ||
+             error_set(error, "%s holds a header, but no rows", reader->source.name);
     }
     if (reader->blank_line != NONE && (chunk->rows > 0 || chunk->fault_line != NONE)) {
-      return error_set(error, "%s, line %llu: " BLANK_LINE, reader->path,
+      return error_set(error, "%s, line %llu: " BLANK_LINE, reader->source.name,
                        (unsigned long long)reader->blank_line);
     }
     const size_t left = chunk->rows - reader->taken, wanted = rows - *filled;

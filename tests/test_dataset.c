@@ -135,7 +135,7 @@ static Table read_table(int classes, int threads, size_t ahead, size_t block) {
           : dataset_open(path, classes, threads, ahead, &table.error);
   if (!reader) return table;
   const size_t inputs = table.inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
-  const size_t capacity = (size_t)dataset_max_rows(reader);
+  const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
   table.pixels = malloc(capacity * inputs + 1);
   table.labels = malloc((capacity + block) * sizeof *table.labels);
   uint8_t *rows = malloc(block * stride);
@@ -258,6 +258,7 @@ static void test_for_a_network(void **state) {
       {1, "7,8", "7,8;", ""},
       {2, "1,2\n3\n", "0,1,2;", "@, line 2: 1 field, but line 1 has 2"},
       {2, "1,2\n3,4,5,6\n", "0,1,2;", "@, line 2: 4 fields, but line 1 has 2"},
+      {2, "1,2\n3,4,x\n", "0,1,2;", "@, line 2: 3 fields, but line 1 has 2"},
       {2, "1,2\n256,4\n", "0,1,2;", "@, line 2, column 1: '256' is not an integer from 0 to 255"},
       {2, "1,2\n3,x\n", "0,1,2;", "@, line 2, column 2: 'x' is not an integer from 0 to 255"},
       {2, "1,2\n,3\n", "0,1,2;", "@, line 2, column 1: '' is not an integer from 0 to 255"},
@@ -374,8 +375,10 @@ static void test_refused(void **state) {
       {TEXT("1,2\n\r3,4\n"), "1,2;", "@, line 2: a carriage return inside the line"},
       {TEXT("1,2\r3,4\r"), "", "@, line 1: byte 4 is 0x0d: no text with LF or CRLF lines"},
       {TEXT("label,x\r1,2\r"), "", "@, line 1: byte 8 is 0x0d: no text with LF or CRLF lines"},
-      {TEXT("\x1f\x8b\x08\0\0,\n1,2\n"), "",
-       "@, line 1: byte 1 is 0x1f: no text with LF or CRLF lines"},
+      {TEXT("\x1f\x8b\x07\0\0,\n1,2\n"), "",
+       "@ is a damaged gzip archive: unknown compression method"},
+      {TEXT("\x1f\x8b"), "", "@ is cut off: its gzip archive does not end"},
+      {TEXT("\x1f"), "", "@, line 1: byte 1 is 0x1f: no text with LF or CRLF lines"},
       {TEXT("1,\0\n"), "", "@, line 1: byte 3 is 0x00: no text with LF or CRLF lines"},
       {TEXT("1,2\n3,\0\n"), "1,2;", "@, line 2, column 2: '?' is not an integer from 0 to 255"},
       {TEXT("1,2\n3,4\0\n"), "1,2;", "@, line 2, column 2: '4?' is not an integer from 0 to 255"},
@@ -405,10 +408,6 @@ static void test_not_a_file(void **state) {
   expect_not_opened(name, "%s: no such file");
   expect_not_opened("", "%s: no such file");
   expect_not_opened(folder, "%s is a directory, not a CSV file");
-  snprintf(name, sizeof name, "%s/pipe", folder);
-  assert_int_equal(mkfifo(name, 0600), 0);
-  expect_not_opened(name, "%s is not a regular file");
-  assert_int_equal(remove(name), 0);
   write_file("1,2\n", 4);
   snprintf(name, sizeof name, "%s/under", path);
   expect_not_opened(name, "cannot open %s: Not a directory");
@@ -704,7 +703,7 @@ static void test_progress_and_bound(void **state) {
     DatasetReader *reader = dataset_open(path, 10, 1, 0, NULL);
     assert_non_null(reader);
     assert_int_equal(dataset_inputs(reader), 1);
-    assert_int_equal(dataset_max_rows(reader), 2000);
+    assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);
     dataset_close(reader);
   }
   Table wanted;
@@ -858,6 +857,222 @@ static void test_short_memory(void **state) {
 #else
   skip();
 #endif
+}
+
+/* ---- archives and pipes ------------------------------------------------------------------ */
+
+/* `text` as a gzip member of its own, behind what `archive` holds. */
+static void append_member(Text *archive, const char *text, size_t length) {
+  z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};
+  assert_int_equal(deflateInit2(&stream, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
+                   Z_OK);
+  const size_t bound = deflateBound(&stream, length);
+  archive->text = realloc(archive->text, archive->length + bound);
+  assert_non_null(archive->text);
+  stream.next_out = (unsigned char *)archive->text + archive->length;
+  stream.avail_out = (unsigned)bound;
+  assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  archive->length += stream.total_out;
+  deflateEnd(&stream);
+}
+
+/* Whatever the name, the members, the threads and the pieces. */
+static void test_archives(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 11;
+  Text text = draw_file(10000, 60, &wanted), archive = {0};
+  for (int members = 1; members <= 3; members++) {
+    archive.length = 0;
+    for (int i = 0; i < members; i++) {
+      const size_t first = text.length * (size_t)i / (size_t)members;
+      const size_t end = text.length * (size_t)(i + 1) / (size_t)members;
+      append_member(&archive, text.text + first, end - first);
+    }
+    write_file(archive.text, archive.length);
+    read_badly = members == 2;
+    for (size_t t = 0; t < LENGTH(thread_counts); t++) {
+      Table got = read_table(10, thread_counts[t], 0, 777);
+      assert_string_equal(got.error.text, "");
+      assert_same_rows(&got, &wanted);
+      free_table(&got);
+    }
+    read_badly = false;
+  }
+  free(archive.text);
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* Cut off or damaged anywhere, an archive of one chunk gives no row. */
+static void test_bad_archives(void **state) {
+  (void)state;
+  static const char rows[] = "1,2\n3,4\n5,6\n";
+  Text archive = {0};
+  append_member(&archive, rows, sizeof rows - 1);
+  for (size_t length = 2; length < archive.length; length++) {
+    expect(archive.text, length, "", "@ is cut off: its gzip archive does not end");
+  }
+  archive.text[archive.length - 6] ^= 1; /* of its checksum */
+  expect(archive.text, archive.length, "", "@ is a damaged gzip archive: incorrect data check");
+  archive.text[archive.length - 6] ^= 1;
+  archive.text[archive.length - 1] ^= 1; /* of its length */
+  expect(archive.text, archive.length, "", "@ is a damaged gzip archive: incorrect length check");
+  archive.text[archive.length - 1] ^= 1;
+  archive.text[archive.length] = 'x'; /* deflateBound leaves room */
+  expect(archive.text, archive.length + 1, "", "@ is cut off: its gzip archive does not end");
+  free(archive.text);
+}
+
+static void *write_pipe(void *context) {
+  const Text *text = context;
+  const int file = open(path, O_WRONLY);
+  size_t done = 0;
+  for (ssize_t count = 1; count > 0 && done < text->length; done += (size_t)count)
+    count = write(file, text->text + done, text->length - done);
+  close(file);
+  return NULL;
+}
+
+static pthread_t start_writing(Text *text) {
+  pthread_t thread;
+  remove(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_int_equal(pthread_create(&thread, NULL, write_pipe, text), 0);
+  return thread;
+}
+
+static void test_pipes(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 12;
+  Text text = draw_file(10000, 60, &wanted), archive = {0};
+  append_member(&archive, text.text, text.length);
+  for (int packed = 0; packed < 2; packed++) {
+    const pthread_t writer = start_writing(packed ? &archive : &text);
+    Table got = read_table(10, 3, 0, 777);
+    pthread_join(writer, NULL);
+    assert_string_equal(got.error.text, "");
+    assert_same_rows(&got, &wanted);
+    free_table(&got);
+  }
+  free(archive.text);
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* What has no known length is counted: all of it, or until there are too many rows, or as far as
+   may be parsed ahead. */
+static void test_counted_rows(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 13;
+  Text text = draw_file(40000, 60, &wanted), archive = {0};
+  append_member(&archive, text.text, text.length);
+  write_file(archive.text, archive.length);
+  static const struct {
+    size_t ahead;
+    uint64_t most, least_found, most_found;
+  } cases[] = {{0, 1000000, 40000, 40000},
+               {0, 40000, 40000, 40000},
+               {0, 100, 101, 40000},
+               {100, 1000000, 1000001, 1000001}};
+  for (size_t i = 0; i < LENGTH(cases); i++) {
+    DatasetReader *reader = dataset_open(path, 10, 3, cases[i].ahead, NULL);
+    assert_non_null(reader);
+    assert_in_range(dataset_max_rows(reader, cases[i].most), cases[i].least_found,
+                    cases[i].most_found);
+    assert_false(dataset_is_once(reader));
+    dataset_close(reader);
+  }
+  free(archive.text);
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* A reader of a pipe is closed although its writer neither writes nor goes. */
+static void test_close_a_silent_pipe(void **state) {
+  (void)state;
+  enum { LENGTH_OF_A_CHUNK = 1 << 18 };
+  remove(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  const int both = open(path, O_RDWR);
+  assert_true(both >= 0);
+  char *text = malloc(LENGTH_OF_A_CHUNK);
+  assert_non_null(text);
+  for (size_t i = 0; i < LENGTH_OF_A_CHUNK; i += 4) memcpy(text + i, "1,2\n", 4);
+  Text writing = {text, LENGTH_OF_A_CHUNK};
+  pthread_t writer;
+  assert_int_equal(pthread_create(&writer, NULL, write_pipe, &writing), 0);
+  DatasetReader *reader = dataset_open(path, 10, 2, 0, NULL);
+  assert_non_null(reader);
+  assert_true(dataset_is_once(reader));
+  assert_true(dataset_reads(reader, path));
+  assert_false(dataset_reads(reader, folder));
+  pthread_join(writer, NULL);
+  dataset_close(reader);
+  close(both);
+  free(text);
+}
+
+/* ---- files that change ------------------------------------------------------------------- */
+
+typedef enum { GROWS, SHRINKS, IS_REWRITTEN, IS_REPLACED } Change;
+
+static void change_file(Change change, size_t length) {
+  const struct timespec times[2] = {{0, 0}, {12345, 0}};
+  if (change == IS_REPLACED) {
+    write_file("1,2\n", 4);
+    return;
+  }
+  const int file = open(path, O_WRONLY | O_APPEND);
+  assert_true(file >= 0);
+  if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
+  if (change == SHRINKS) assert_int_equal(ftruncate(file, (off_t)length - 4), 0);
+  if (change == IS_REWRITTEN) assert_int_equal(futimens(file, times), 0);
+  close(file);
+}
+
+/* Rows that were read before are delivered; then comes one sentence. */
+static void test_changed_files(void **state) {
+  (void)state;
+  static const char *const messages[] = {"%s changed while it was being read",
+                                         "%s was replaced while it was being read"};
+  Table wanted;
+  random_state = 14;
+  Text text = draw_file(40000, 60, &wanted);
+  uint8_t *pixels = malloc(40000 * 60);
+  uint16_t *labels = malloc(40000 * sizeof *labels);
+  assert_true(pixels && labels);
+  for (int change = GROWS; change <= IS_REPLACED; change++) {
+    char message[400];
+    Error error = {""};
+    size_t filled, before;
+    write_file(text.text, text.length);
+    DatasetReader *reader = dataset_open(path, 10, 2, 1, &error);
+    assert_non_null(reader);
+    const SourceStamp stamp = *dataset_stamp(reader);
+    assert_true(dataset_read(reader, pixels, 60, labels, 1000, &before, &error));
+    assert_int_equal(before, 1000);
+    change_file((Change)change, text.length);
+    assert_false(
+        dataset_read(reader, pixels + 1000 * 60, 60, labels + 1000, 39000, &filled, &error));
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(message, sizeof message, messages[change == IS_REPLACED], path);
+#pragma GCC diagnostic pop
+    assert_string_equal(error.text, message);
+    assert_memory_equal(pixels, wanted.pixels, (before + filled) * 60);
+    dataset_close(reader);
+    reader = dataset_open(path, 10, 2, 1, &error);
+    assert_non_null(reader);
+    assert_false(source_stamps_equal(dataset_stamp(reader), &stamp));
+    dataset_close(reader);
+  }
+  free(pixels);
+  free(labels);
+  free_table(&wanted);
+  free(text.text);
 }
 
 /* ---- random files against a simple parser ------------------------------------------------- */
@@ -1099,6 +1314,9 @@ int main(void) {
       cmocka_unit_test(test_look_ahead),    cmocka_unit_test(test_progress_and_bound),
       cmocka_unit_test(test_close_early),   cmocka_unit_test(test_reads_in_pieces),
       cmocka_unit_test(test_read_error),    cmocka_unit_test(test_no_threads),
+      cmocka_unit_test(test_archives),      cmocka_unit_test(test_bad_archives),
+      cmocka_unit_test(test_pipes),         cmocka_unit_test(test_counted_rows),
+      cmocka_unit_test(test_changed_files), cmocka_unit_test(test_close_a_silent_pipe),
       cmocka_unit_test(test_short_memory),  cmocka_unit_test(test_random_characters),
       cmocka_unit_test(test_random_damage), cmocka_unit_test(test_random_damage_in_long_files),
   };

@@ -205,9 +205,10 @@ static void test_setup_installs_what_is_missing(void **state) {
   write_script(place, "bin/curl", "");
   assert_int_equal(run_script(place, "NVCC=", "setup.sh"), 0);
   assert_says(place, "setup: installing libcsv-dev libstb-dev libinih-dev libjansson-dev "
-                     "libcmocka-dev\n");
+                     "zlib1g-dev libcmocka-dev\n");
   assert_log(place, "update -qq\ninstall -y --no-install-recommends "
-                    "libcsv-dev libstb-dev libinih-dev libjansson-dev libcmocka-dev -qq\n");
+                    "libcsv-dev libstb-dev libinih-dev libjansson-dev zlib1g-dev "
+                    "libcmocka-dev -qq\n");
 }
 
 static void test_setup_cannot_install(void **state) {
@@ -261,6 +262,23 @@ static void test_sums_up_failures(void **state) {
   assert_says(place, "test_c: 1 passed, 1 failed, 0 skipped\n");
   assert_says(place, "  | leak\n");
   assert_last_line(place, "\n3 passed, 4 failed, 0 skipped\n");
+}
+
+/* ---- check_all.sh ------------------------------------------------------------------------ */
+
+static void test_checks_are_summed_up(void **state) {
+  Place *place = *state;
+  write_script(place, "bin/make",
+               "echo \"$*\" >>log; echo working; echo \"came of $*\"; [ \"$1\" != lint ]");
+  assert_int_equal(run_script(place, "", "check_all.sh test 'test SANITIZE=1'"), 0);
+  assert_says(place, "make test                   came of test\nok ");
+  assert_says(place, "make test SANITIZE=1        came of test SANITIZE=1\n2 checks passed, 0 ");
+  assert_int_equal(run_script(place, "", "check_all.sh lint test"), 1);
+  assert_says(place, "  | working\n  | came of lint\nFAILED  ");
+  assert_says(place, "came of lint\nok ");
+  assert_says(place, "came of test\n1 checks passed, 1 failed, in 0:");
+  must(place, "cat log");
+  assert_string_equal(place->output, "test\ntest SANITIZE=1\nlint\ntest\n");
 }
 
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
@@ -331,6 +349,7 @@ int main(void) {
       IN_PLACE(test_profile_says_why_not),
       IN_PLACE(test_sums_up),
       IN_PLACE(test_sums_up_failures),
+      IN_PLACE(test_checks_are_summed_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
