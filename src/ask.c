@@ -5,11 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "image.h"
 #include "loader.h"
+#include "output.h"
 
 enum { LIKELIEST = 3 };
 
@@ -88,94 +87,59 @@ bool ask_evaluate(Engine *engine, DatasetReader *reader, Scores *scores, AskRow 
 /* ---- prediction --------------------------------------------------------------------------- */
 
 typedef struct {
-  const char *name; /* for messages */
-  FILE *file;
-  char *temporary; /* to be renamed; owned; NULL: none, the file itself is written to */
+  Output output; /* its file may be stdout */
   int classes;
   double *probabilities; /* (classes) or NULL: not asked for; owned */
-} Output;
+} Answers;
 
-static bool write_failed(const Output *output, Error *error) {
-  return error_set(error, "cannot write %s: %s", output->name, strerror(errno));
+static bool close_answers(Answers *answers, bool good, Error *error) {
+  Output *output = &answers->output;
+  free(answers->probabilities);
+  if (output->file != stdout) return output_close(output, good, error);
+  return good && (fflush(stdout) == 0 || output_failed(output, error));
 }
 
-/* A temporary file beside `path`, so that what stands there is whole before and after. */
-static bool create_temporary(Output *output, const char *path, Error *error) {
-  const size_t size = strlen(path) + 32;
-  output->temporary = malloc(size);
-  if (!output->temporary) return error_set(error, "no memory to write %s", path);
-  snprintf(output->temporary, size, "%s.tmp.%ld", path, (long)getpid());
-  output->file = fopen(output->temporary, "w");
-  return output->file || error_set(error, "cannot create %s: %s", path, strerror(errno));
-}
-
-static bool open_file(Output *output, const char *path, Error *error) {
-  struct stat status;
-  output->name = path;
-  if (strcmp(path, "-") == 0) {
-    output->name = "to standard output";
-    output->file = stdout;
-    return true;
-  }
-  if (stat(path, &status) != 0 || S_ISREG(status.st_mode))
-    return create_temporary(output, path, error);
-  output->file = fopen(path, "w"); /* a device or a pipe; a folder cannot be opened */
-  return output->file || error_set(error, "cannot create %s: %s", path, strerror(errno));
-}
-
-/* Closes the file and, if it is good, gives it its name. */
-static bool close_output(Output *output, bool good, Error *error) {
-  FILE *file = output->file;
-  if (good && (fflush(file) != 0 || ferror(file))) good = write_failed(output, error);
-  if (file && file != stdout && fclose(file) != 0 && good) good = write_failed(output, error);
-  if (good && output->temporary && rename(output->temporary, output->name) != 0)
-    good = error_set(error, "cannot replace %s: %s", output->name, strerror(errno));
-  if (!good && file && output->temporary) unlink(output->temporary);
-  free(output->temporary);
-  free(output->probabilities);
-  return good;
-}
-
-static bool open_output(Output *output, const char *path, int classes, bool probabilities,
-                        Error *error) {
-  *output = (Output){.classes = classes};
+static bool open_answers(Answers *answers, const char *path, int classes, bool probabilities,
+                         Error *error) {
+  *answers =
+      (Answers){.output = {.file = stdout, .path = "to standard output"}, .classes = classes};
   if (probabilities) {
-    output->probabilities = malloc((size_t)classes * sizeof *output->probabilities);
-    if (!output->probabilities) return error_set(error, "no memory for %d classes", classes);
+    answers->probabilities = malloc((size_t)classes * sizeof *answers->probabilities);
+    if (!answers->probabilities) return error_set(error, "no memory for %d classes", classes);
   }
-  return open_file(output, path, error);
+  if (strcmp(path, "-") == 0 || output_open(&answers->output, path, error)) return true;
+  free(answers->probabilities);
+  return false;
 }
 
-static void write_heads(const Output *output) {
-  fputs("ImageId,Label", output->file);
-  for (int c = 0; output->probabilities && c < output->classes; c++)
-    fprintf(output->file, ",P%d", c);
-  fputc('\n', output->file);
+static void write_heads(const Answers *answers) {
+  FILE *file = answers->output.file;
+  fputs("ImageId,Label", file);
+  for (int c = 0; answers->probabilities && c < answers->classes; c++) fprintf(file, ",P%d", c);
+  fputc('\n', file);
 }
 
 static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int label,
                       const float *logits, Error *error) {
-  const Output *output = context;
+  const Answers *answers = context;
+  FILE *file = answers->output.file;
   (void)pixels, (void)label;
-  fprintf(output->file, "%" PRIu64 ",%d", row, scores_answer(logits, output->classes));
-  if (output->probabilities) {
-    scores_probabilities(logits, output->classes, output->probabilities);
-    for (int c = 0; c < output->classes; c++)
-      fprintf(output->file, ",%.6g", output->probabilities[c]);
+  fprintf(file, "%" PRIu64 ",%d", row, scores_answer(logits, answers->classes));
+  if (answers->probabilities) {
+    scores_probabilities(logits, answers->classes, answers->probabilities);
+    for (int c = 0; c < answers->classes; c++) fprintf(file, ",%.6g", answers->probabilities[c]);
   }
-  fputc('\n', output->file);
-  return !ferror(output->file) || write_failed(output, error);
+  fputc('\n', file);
+  return !ferror(file) || output_failed(&answers->output, error);
 }
 
 bool ask_predict(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
                  Error *error) {
-  Output output;
-  bool good = open_output(&output, path, classes_of(engine), probabilities, error);
-  if (good) {
-    write_heads(&output);
-    good = ask_rows(engine, reader, write_row, &output, error);
-  }
-  return close_output(&output, good, error);
+  Answers answers;
+  if (!open_answers(&answers, path, classes_of(engine), probabilities, error)) return false;
+  write_heads(&answers);
+  const bool good = ask_rows(engine, reader, write_row, &answers, error);
+  return close_answers(&answers, good, error);
 }
 
 /* ---- pictures ----------------------------------------------------------------------------- */

@@ -157,9 +157,10 @@ static char *describe(const Checkpoint *checkpoint, const Content *content) {
 
 /* The header is padded so that the data starts on 8 bytes. */
 static bool make_head(const Checkpoint *checkpoint, Content *content, Error *error) {
+  errno = 0;
   json_t *options = json_string(checkpoint->options);
   json_decref(options);
-  if (!options) /* json_string knows no other reason but a lack of memory */
+  if (!options && errno != ENOMEM) /* json_string knows no other reason */
     return error_set(error, "the names of files in its options must be UTF-8");
   char *text = describe(checkpoint, content);
   const size_t length = text ? strlen(text) : 0;
@@ -214,15 +215,35 @@ static bool write_content(int file, const Content *content) {
   return sync_file(file);
 }
 
+/* A new file beside `name`, which may be replaced by it. -1 on failure. */
+static int create_beside(int folder, const char *name, char *temporary, size_t size, Error *error) {
+  struct stat status;
+  if (fstatat(folder, name, &status, 0) == 0 && !S_ISREG(status.st_mode)) {
+    error_set(error, "it is no regular file");
+    return -1;
+  }
+  const int file = create_temporary(folder, name, temporary, size);
+  if (file < 0) error_set(error, "%s", strerror(errno));
+  return file;
+}
+
+enum { TEMPORARY_NAME = NAME_MAX + 32 }; /* a name cut to fit it is still too long */
+
+static bool try_file(int folder, const char *name, Error *error) {
+  char temporary[TEMPORARY_NAME];
+  const int file = create_beside(folder, name, temporary, sizeof temporary, error);
+  if (file < 0) return false;
+  close(file);
+  unlinkat(folder, temporary, 0);
+  return true;
+}
+
 /* Puts a new file in the place of `name`. The rename is on the disk once the folder is; some
    network file systems know no fsync of a folder and say EINVAL. */
 static bool replace_file(int folder, const char *name, const Content *content, Error *error) {
-  struct stat status;
-  if (fstatat(folder, name, &status, 0) == 0 && !S_ISREG(status.st_mode))
-    return error_set(error, "it is no regular file");
-  char temporary[NAME_MAX + 32]; /* a name cut to fit it is still too long */
-  const int file = create_temporary(folder, name, temporary, sizeof temporary);
-  if (file < 0) return error_set(error, "%s", strerror(errno));
+  char temporary[TEMPORARY_NAME];
+  const int file = create_beside(folder, name, temporary, sizeof temporary, error);
+  if (file < 0) return false;
   bool written = write_content(file, content);
   int cause = errno;
   if (close(file) != 0 && written) written = false, cause = errno;
@@ -247,13 +268,15 @@ static int open_folder(char *path, const char **name, Error *error) {
   return opened;
 }
 
+/* content NULL: only tries to. */
 static bool save_content(const char *path, const Content *content, Error *error) {
   char *target = realpath(path, NULL);
   if (!target && errno == ENOENT) target = strdup(path);
   if (!target) return error_set(error, "%s", strerror(errno));
   const char *name;
   const int folder = open_folder(target, &name, error);
-  const bool saved = folder >= 0 && replace_file(folder, name, content, error);
+  const bool saved = folder >= 0 && (content ? replace_file(folder, name, content, error)
+                                             : try_file(folder, name, error));
   if (folder >= 0) close(folder);
   free(target);
   return saved;
@@ -277,6 +300,12 @@ bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *erro
   return saved || error_set(error, "cannot save %s: %s", path, cause.text);
 }
 
+bool checkpoint_probe(const char *path, Error *error) {
+  Error cause;
+  return save_content(path, NULL, &cause) ||
+         error_set(error, "cannot save %s: %s", path, cause.text);
+}
+
 /* ---- loading: the header ------------------------------------------------------------------- */
 
 typedef struct {
@@ -295,16 +324,32 @@ static bool read_at(int file, uint64_t offset, void *bytes, size_t size, Error *
   return true;
 }
 
+/* jansson may go on without memory, a letter of a string less, so it is seen here. */
+static _Thread_local bool no_memory;
+
+static void *allocate_json(size_t size) {
+  void *block = malloc(size);
+  if (!block) no_memory = true;
+  return block;
+}
+
 static json_t *parse_header(const char *text, size_t length, Error *error) {
   if (length == 0 || *text != '{') {
     error_set(error, "it is no safetensors file: its header does not start with {");
     return NULL;
   }
   json_error_t cause;
+  no_memory = false;
+  json_set_alloc_funcs(allocate_json, free);
   json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &cause);
-  if (!root)
+  if (no_memory) {
+    json_decref(root);
+    root = NULL;
+    error_set(error, "no memory for its header");
+  } else if (!root) {
     error_set(error, "its header is not the JSON of a safetensors file: %s (byte %d)", cause.text,
               cause.position);
+  }
   return root;
 }
 

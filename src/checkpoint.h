@@ -37,6 +37,10 @@ typedef struct {
    values that are not finite. A symbolic link is followed. */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
 
+/* Tries what saving to `path` will need, and leaves no trace: so a run whose network could not be
+   kept fails before it trains. */
+bool checkpoint_probe(const char *path, Error *error);
+
 /* Checks the whole file before it believes any of it. On failure *checkpoint is all zeros;
    on success the caller frees it. Parameters and momentum have zeros as padding. */
 bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error);

@@ -7,6 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The most bytes that stb may have in one array: without a limit a PNG of a few pixels could unpack
+   to gigabytes. */
+enum { LEAST_LIMIT = 1 << 20 };
+static _Thread_local size_t array_limit = LEAST_LIMIT;
+
+/* Zeros: version 2.27 of stb reads tables that a JPEG uses and does not have. */
+static void *limited_calloc(size_t size) {
+  return size <= array_limit ? calloc(1, size) : NULL;
+}
+
+static void *limited_realloc(void *array, size_t size) {
+  return size <= array_limit ? realloc(array, size) : NULL;
+}
+
+#define STBI_MALLOC(size) limited_calloc(size)
+#define STBI_REALLOC(array, size) limited_realloc(array, size)
+#define STBI_FREE(array) free(array)
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_BMP
@@ -74,9 +91,26 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
 /* A PGM or PPM that ends too early, which version 2.27 of stb does not see. */
 static bool is_cut(const uint8_t *bytes, int length, const Grey *grey, int channels) {
   if (bytes[0] != 'P') return false;
-  const int value = stbi_is_16_bit_from_memory(bytes, length) ? 2 : 1;
   const int head = snprintf(NULL, 0, "P5 %d %d 1 ", grey->width, grey->height); /* at least */
-  return length < head + (int64_t)grey->width * grey->height * channels * value;
+  return length < head + (int64_t)grey->width * grey->height * channels;
+}
+
+/* A JPEG with a Huffman table of more than 256 codes, behind which version 2.27 of stb writes. It
+   takes any 0xff 0xc4 for the start of tables, so we do; behind the end it reads zeros. */
+static bool has_vast_table(const uint8_t *bytes, int length) {
+  if (length < 1 || bytes[0] != 0xff) return false; /* no JPEG */
+  for (int at = 0; at + 4 < length; at++) {
+    if (bytes[at] != 0xff || bytes[at + 1] != 0xc4) continue;
+    int left = bytes[at + 2] * 256 + bytes[at + 3] - 2, table = at + 4;
+    while (left > 0 && table < length && (bytes[table] & 0xef) < 4) { /* else stb refuses it */
+      int codes = 0;
+      for (int i = 1; i <= 16 && table + i < length; i++) codes += bytes[table + i];
+      if (codes > 256) return true;
+      table += 17 + codes;
+      left -= 17 + codes;
+    }
+  }
+  return false;
 }
 
 /* Size first, pixels then: so that nobody's header makes us allocate what it likes. */
@@ -84,20 +118,40 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;
   uint8_t *pixels = NULL;
+  errno = 0;
+  if (has_vast_table(bytes, length)) {
+    error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
+    return NULL;
+  }
   if (stbi_info_from_memory(bytes, length, width, height, &channels)) {
+    if (*width < 1 || *height < 1) { /* version 2.27 of stb lets a PGM say so */
+      error_set(error, "%s has no pixels: %d x %d", path, *width, *height);
+      return NULL;
+    }
     if (*width > IMAGE_MAX_SIDE || *height > IMAGE_MAX_SIDE ||
         (int64_t)*width * *height > IMAGE_MAX_PIXELS) {
       error_set(error, "%s is too large, %d x %d pixels: up to %d a side and %d in all can be read",
                 path, *width, *height, IMAGE_MAX_SIDE, IMAGE_MAX_PIXELS);
       return NULL;
     }
+    if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) { /* it reads too far then */
+      error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
+      return NULL;
+    }
     if (is_cut(bytes, length, grey, channels)) {
       error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
       return NULL;
     }
+    /* Twice 4 channels of 16 bits, for arrays grow by doubling; blocks of a JPEG reach over the
+       edge; a PNG's parts are joined. */
+    array_limit =
+        LEAST_LIMIT + 16 * ((size_t)*width + 64) * ((size_t)*height + 64) + 2 * (size_t)length;
     pixels = stbi_load_from_memory(bytes, length, width, height, &channels, STBI_grey_alpha);
+    array_limit = LEAST_LIMIT;
   }
-  if (!pixels)
+  if (!pixels && errno == ENOMEM) /* stb may have tried another format since */
+    error_set(error, "no memory to read %s", path);
+  else if (!pixels)
     error_set(error, "%s cannot be read as a PNG, JPEG, BMP, GIF or PGM: %s", path,
               stbi_failure_reason());
   return pixels;
@@ -247,7 +301,7 @@ static double mean_ink(const Grey *ink, double x0, double x1, double y0, double 
 /* The offset that brings a centre of mass nearest to the middle and leaves the box on the page.
    MNIST's centres lie in pixel 14, not between 13 and 14. */
 static int offset(double centre, int box, int side) {
-  const int nearest = (int)lround(side / 2 - centre), most = side - box;
+  const int middle = side / 2, most = side - box, nearest = (int)lround(middle - centre);
   return nearest < 0 ? 0 : nearest > most ? most : nearest;
 }
 
@@ -308,6 +362,6 @@ bool image_read_digit(const char *path, int side, uint8_t *pixels, Error *error)
       find_ink(&grey)
           ? place(&grey, side, pixels, error)
           : error_set(error, "%s shows no digit: nothing in it stands out from its border", path);
-  free(grey.level); /* as stb allocates */
+  free(grey.level);
   return good;
 }

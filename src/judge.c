@@ -34,10 +34,8 @@ static void gallery_close(Gallery *g) {
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;
-  int answer = 0;
+  const int answer = scores_answer(logits, g->classes);
   (void)error;
-  for (int c = 1; c < g->classes; c++)
-    if (logits[c] > logits[answer]) answer = c;
   if (answer == label) return true;
   scores_probabilities(logits, g->classes, g->probabilities);
   const double probability = g->probabilities[answer];

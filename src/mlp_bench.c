@@ -137,7 +137,8 @@ static bool append_file(Rows *rows, const char *path, uint64_t *added, Error *er
   DatasetReader *reader = dataset_open(path, CLASSES, omp_get_num_procs(), 0, error);
   if (!reader) return false;
   const uint64_t before = rows->train_rows;
-  const size_t room = before + dataset_max_rows(reader), inputs = (size_t)dataset_inputs(reader);
+  const size_t room = before + dataset_max_rows(reader, UINT32_MAX),
+               inputs = (size_t)dataset_inputs(reader);
   bool good =
       before == 0 || dataset_inputs(reader) == rows->inputs ||
       error_set(error, "%s has %zu pixels a row, the training file %d", path, inputs, rows->inputs);

@@ -1,11 +1,58 @@
 #include "picture.h"
 
-#include <errno.h>
 #include <math.h>
+#include <setjmp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
+
+/* ---- memory for stb ----------------------------------------------------------------------- */
+
+/* stb goes on writing when it gets no memory, and leaks some. What it has is in this ring, to be
+   freed as a whole, and where there is no more it does not get on. */
+typedef union Block {
+  struct {
+    union Block *next, *before;
+  } link;
+  max_align_t start; /* of what follows is aligned as this */
+} Block;
+
+typedef struct {
+  Block ring;
+  jmp_buf out_of_memory;
+} Memory;
+
+static _Thread_local Memory *memory; /* of the picture that is being encoded */
+
+static void join(Block *block, Block *next) {
+  block->link.next = next;
+  next->link.before = block;
+}
+
+static void give_back(void *bytes) {
+  if (!bytes) return;
+  Block *block = (Block *)bytes - 1;
+  join(block->link.before, block->link.next);
+  free(block);
+}
+
+static void *take(void *bytes, size_t size) {
+  Block *old = bytes ? (Block *)bytes - 1 : NULL;
+  if (old) join(old->link.before, old->link.next);
+  Block *block = realloc(old, sizeof *block + size);
+  if (!block) free(old);
+  if (!block) longjmp(memory->out_of_memory, 1);
+  join(block, memory->ring.link.next);
+  join(&memory->ring, block);
+  return block + 1;
+}
+
+#define STBIW_MALLOC(size) take(NULL, size)
+#define STBIW_REALLOC(bytes, size) take(bytes, size)
+#define STBIW_FREE(bytes) give_back(bytes)
 #ifndef __clang_analyzer__ /* which would judge stb's code, too */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
@@ -235,23 +282,33 @@ double picture_text_width(double height, const char *text) {
 /* ---- files -------------------------------------------------------------------------------- */
 
 typedef struct {
-  FILE *file;
+  const Output *output;
   bool good;
+  Error *error;
 } Sink;
 
 static void write_bytes(void *context, void *data, int size) {
   Sink *sink = context;
-  sink->good = sink->good && fwrite(data, 1, (size_t)size, sink->file) == (size_t)size;
+  if (sink->good && fwrite(data, 1, (size_t)size, sink->output->file) != (size_t)size)
+    sink->good = output_failed(sink->output, sink->error);
+}
+
+/* False when there is no memory. */
+static bool encode(const Picture *picture, Sink *sink) {
+  Memory own;
+  join(&own.ring, &own.ring);
+  memory = &own;
+  if (setjmp(own.out_of_memory) == 0)
+    return stbi_write_png_to_func(write_bytes, sink, picture->width, picture->height, 3,
+                                  picture->pixels, 3 * picture->width) != 0;
+  while (own.ring.link.next != &own.ring) give_back(own.ring.link.next + 1);
+  return false;
 }
 
 bool picture_save(const Picture *picture, const char *path, Error *error) {
-  Sink sink = {fopen(path, "wb"), true};
-  if (!sink.file) return error_set(error, "cannot create %s: %s", path, strerror(errno));
-  const bool encoded = stbi_write_png_to_func(write_bytes, &sink, picture->width, picture->height,
-                                              3, picture->pixels, 3 * picture->width) != 0;
-  const int cause = sink.good ? ENOMEM : errno; /* encoding needs memory and nothing else */
-  const bool closed = fclose(sink.file) == 0;
-  if (encoded && sink.good && closed) return true;
-  return error_set(error, "cannot write %s: %s", path,
-                   strerror(encoded && sink.good ? errno : cause));
+  Output output;
+  if (!output_open(&output, path, error)) return false;
+  Sink sink = {&output, true, error};
+  if (!encode(picture, &sink)) sink.good = error_set(error, "no memory to write %s", path);
+  return output_close(&output, sink.good, error);
 }

@@ -117,6 +117,16 @@ static void assert_refuses_to_save(const Checkpoint *checkpoint, const char *pat
   assert_string_equal(error.text, expected);
 }
 
+/* Nor does it promise to. */
+static void assert_no_place(const Checkpoint *checkpoint, const char *path, const char *message) {
+  char expected[16384];
+  Error error = {""};
+  assert_refuses_to_save(checkpoint, path, message);
+  assert_false(checkpoint_probe(path, &error));
+  snprintf(expected, sizeof expected, "cannot save %s: %s", path, message);
+  assert_string_equal(error.text, expected);
+}
+
 static void must_save(const Checkpoint *checkpoint, const char *path) {
   Error error = {""};
   if (!checkpoint_save(checkpoint, path, &error)) fail_msg("%s", error.text);
@@ -789,20 +799,41 @@ static void places_where_nothing_can_be_saved(void **state) {
   Place *place = *state;
   char path[8192];
   Checkpoint checkpoint = make_checkpoint();
-  assert_refuses_to_save(&checkpoint, place->folder, "it is no regular file");
+  assert_no_place(&checkpoint, place->folder, "it is no regular file");
   snprintf(path, sizeof path, "%s/none/model.safetensors", place->folder);
-  assert_refuses_to_save(&checkpoint, path, "its folder does not exist");
+  assert_no_place(&checkpoint, path, "its folder does not exist");
   snprintf(path, sizeof path, "%s/pipe", place->folder);
   assert_int_equal(mkfifo(path, 0600), 0);
-  assert_refuses_to_save(&checkpoint, path, "it is no regular file");
+  assert_no_place(&checkpoint, path, "it is no regular file");
   struct stat status;
   assert_int_equal(stat(path, &status), 0);
   assert_true(S_ISFIFO(status.st_mode));
   write_content(place->path, "", 0);
   snprintf(path, sizeof path, "%s/model.safetensors", place->path);
-  assert_refuses_to_save(&checkpoint, path, "Not a directory");
+  assert_no_place(&checkpoint, path, "Not a directory");
   assert_int_equal(files_in(place->folder), 2);
   checkpoint_free(&checkpoint);
+}
+
+/* A probe needs what saving needs, and leaves everything as it was. */
+static void a_probe_leaves_no_trace(void **state) {
+  Place *place = *state;
+  Error error = {""};
+  assert_true(checkpoint_probe(place->path, &error));
+  assert_int_equal(files_in(place->folder), 0);
+  write_content(place->path, "old", 3);
+  assert_true(checkpoint_probe(place->path, &error));
+  assert_content(place->path, (Content){(uint8_t *)"old", 3});
+  assert_int_equal(files_in(place->folder), 1);
+
+  const uid_t user = geteuid();
+  assert_int_equal(chmod(place->folder, 0555), 0);
+  if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
+  const bool promised = checkpoint_probe(place->path, &error);
+  if (user == 0) assert_int_equal(seteuid(user), 0);
+  assert_int_equal(chmod(place->folder, 0755), 0);
+  assert_false(promised);
+  assert_non_null(strstr(error.text, ": Permission denied"));
 }
 
 static void options_that_cannot_be_saved(void **state) {
@@ -905,6 +936,7 @@ int main(void) {
       IN_PLACE(save_reaches_the_disk),
       IN_PLACE(read_only_folder),
       IN_PLACE(places_where_nothing_can_be_saved),
+      IN_PLACE(a_probe_leaves_no_trace),
       IN_PLACE(options_that_cannot_be_saved),
       IN_PLACE(permissions_are_as_the_umask_says),
       IN_PLACE(old_file_is_replaced_not_overwritten),

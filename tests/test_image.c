@@ -150,6 +150,32 @@ static void test_scale(void **state) {
   assert_true(y_moment / mass > 13.49 && y_moment / mass < 14.51);
 }
 
+/* A centre of mass far from the middle of its box draws the box to the edge, and not beyond. */
+static void test_edges(void **state) {
+  (void)state;
+  for (int turn = 0; turn < 4; turn++) {
+    uint8_t pixels[PIXELS];
+    Grey g = new_grey(40, 40, 0);
+    for (int y = 0; y < 40; y++)
+      for (int x = 0; x < 40; x++) {
+        const int along = turn & 1 ? x : y, across = turn & 1 ? y : x;
+        const bool thick = turn & 2 ? along < 6 : along >= 34;
+        if (thick || across == 20) *at(&g, x, y) = 255;
+      }
+    for (int i = 0; i < 40; i++)
+      *at(&g, 0, i) = *at(&g, 39, i) = *at(&g, i, 0) = *at(&g, i, 39) = 0;
+    through_png(&g, pixels);
+    int lines = 0, first = SIDE;
+    for (int i = 0; i < SIDE; i++) {
+      bool lit = false;
+      for (int k = 0; k < SIDE; k++) lit |= pixels[turn & 1 ? k * SIDE + i : i * SIDE + k] > 0;
+      if (lit && lines++ == 0) first = i;
+    }
+    assert_int_equal(lines, 20);
+    assert_int_equal(first, turn & 2 ? SIDE - 20 : 0);
+  }
+}
+
 /* Of a digit that fills its box there is one reading, wherever it stands and however large. */
 static void test_place_and_size_do_not_matter(void **state) {
   (void)state;
@@ -256,6 +282,44 @@ static void test_thick_digit(void **state) {
   assert_int_equal(dark[7 * SIDE + 14], 255);
 }
 
+/* The ground is what most of the border is, upper and lower edge and all. */
+static void test_ink_at_the_border(void **state) {
+  (void)state;
+  uint8_t pixels[PIXELS];
+  Grey g = new_grey(80, 20, 255);
+  for (int y = 0; y < 20; y++) {
+    memset(at(&g, 0, y), 0, 8);
+    memset(at(&g, 72, y), 0, 8);
+  }
+  through_png(&g, pixels);
+  assert_int_equal(pixels[14 * SIDE + 5], 255);
+  assert_int_equal(pixels[14 * SIDE + 14], 0);
+}
+
+/* A speck beside the digit's upper end, and a little above it. */
+static void test_dust(void **state) {
+  (void)state;
+  uint8_t expected[PIXELS], pixels[PIXELS];
+  Grey g = new_grey(200, 200, 0);
+  for (int y = 30; y < 170; y++) memset(at(&g, 90, y), 255, 28);
+  write_png(&g);
+  read_digit(expected);
+  for (int y = 26; y < 31; y++) memset(at(&g, 150, y), 255, 6);
+  through_png(&g, pixels);
+  assert_memory_equal(pixels, expected, PIXELS);
+}
+
+/* So many lines of equal ink that each alone would be dust. */
+static void test_not_all_is_dust(void **state) {
+  (void)state;
+  uint8_t pixels[PIXELS];
+  Grey g = new_grey(602, 60, 255);
+  for (int y = 1; y < 59; y++)
+    for (int x = 1; x < 602; x += 2) *at(&g, x, y) = 0;
+  through_png(&g, pixels);
+  assert_true(pixels[14 * SIDE + 14] > 0);
+}
+
 static int noise(int amplitude, int index) {
   const uint32_t *word = random_words(5, 0, (uint64_t)index).word;
   int sum = 0; /* of four uniform ones: nearly normal */
@@ -277,14 +341,15 @@ static double difference_when_moved(const uint8_t *a, const uint8_t *b) {
   return least;
 }
 
-/* A photograph: grey ink on paper that is not white, shaded from corner to corner, with noise and a
-   speck of dust in the corner. */
+/* A photograph: grey ink on paper that is not white, shaded from corner to corner, with noise,
+   grain in every line and a speck of dust in the corner. */
 static Grey photograph(uint64_t row) {
   Grey g = new_grey(400, 400, 0);
   draw_digit(&g, row, 10, 60, 60, false);
   for (int y = 0; y < 400; y++)
     for (int x = 0; x < 400; x++) {
-      const int paper = 170 + (x + y) / 40 + noise(5, y * 400 + x);
+      const int grain = random_words(6, row, (uint64_t)(y * 400 + x)).word[0] % 50 == 0 ? 32 : 0;
+      const int paper = 170 + (x + y) / 80 + noise(12, y * 400 + x) - grain;
       *at(&g, x, y) = (uint8_t)(paper - *at(&g, x, y) * 100 / 255);
     }
   for (int y = 1; y < 3; y++) memset(at(&g, 390, y), 60, 2);
@@ -341,7 +406,7 @@ typedef struct {
 
 static void put_bits(Bits *b, unsigned bits, unsigned count) {
   for (b->bits = b->bits << count | bits, b->count += count; b->count >= 8; b->count -= 8) {
-    const int byte = b->bits >> (b->count - 8) & 255;
+    const int byte = (int)(b->bits >> (b->count - 8) & 255);
     fputc(byte, b->file);
     if (byte == 255) fputc(0, b->file);
   }
@@ -498,8 +563,76 @@ static void test_too_large(void **state) {
   assert_refused(path, "16384 x 16385");
   write_bytes("P5\n16384 3906\n255\n", 18); /* just not too large: its pixels are missing */
   assert_refused(path, "it ends too early");
-  write_bytes("P5\n9 9\n65535\n\1", 14); /* two bytes a pixel */
-  assert_refused(path, "it ends too early");
+}
+
+static void test_no_pixels(void **state) {
+  (void)state;
+  static const char *const heads[] = {"P5\n4 0\n255\n    ", "P5\n0 4\n255\n    ",
+                                      "P6\n4 -1\n255\n    ",
+                                      "P5\n4 4294967296\n255\n    "}; /* 0, by overflow */
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+    write_bytes(heads[i], strlen(heads[i]));
+    assert_refused(path, "has no pixels");
+  }
+}
+
+/* What stb, version 2.27, would read or write behind its arrays for. */
+static void test_what_stb_does_not_check(void **state) {
+  (void)state;
+  char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes a pixel */
+  write_bytes(bytes, sizeof bytes);
+  assert_refused(path, "its levels go above 255");
+  Grey g = digit(1, 1, true);
+  write_jpeg(&g);
+  free(g.level);
+  FILE *file = fopen(path, "r+b");
+  assert_non_null(file);
+  const size_t length = fread(bytes, 1, sizeof bytes, file);
+  for (size_t i = 0; i + 8 < length; i++)
+    if (memcmp(bytes + i, "\xff\xc4\0\24\20", 5) == 0) { /* the second table */
+      assert_int_equal(fseek(file, (long)i + 2, SEEK_SET), 0);
+      fwrite("\7\0\20\0\0\0\0\0\0\0\0\377\2", 1, 13, file); /* of 257 codes */
+    }
+  assert_int_equal(fclose(file), 0);
+  assert_refused(path, "a Huffman table of it is too large");
+  for (size_t i = 0; i + 1 < length; i++)
+    if (memcmp(bytes + i, "\xff\xc4", 2) == 0) bytes[i + 1] = '\xe4'; /* no tables at all */
+  write_bytes(bytes, length);
+  assert_refused(path, "shows no digit");
+}
+
+static void put_chunk(FILE *file, const char *name, const uint8_t *bytes, int length) {
+  for (int shift = 24; shift >= 0; shift -= 8) fputc(length >> shift & 255, file);
+  fwrite(name, 1, 4, file);
+  fwrite(bytes, 1, (size_t)length, file);
+  fwrite("\1\2\3\4", 1, 4, file); /* nobody checks the sum */
+}
+
+/* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */
+static void write_unpacking_png(int size) {
+  uint8_t *bytes = calloc((size_t)size, 1);
+  assert_non_null(bytes);
+  bytes[9 * 4 + 4] = 255; /* a dot of ink */
+  int length;
+  uint8_t *packed = stbi_zlib_compress(bytes, size, &length, 8);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
+  put_chunk(file, "IHDR", (const uint8_t *)"\0\0\0\10\0\0\0\10\10\0\0\0", 13);
+  put_chunk(file, "IDAT", packed, length);
+  put_chunk(file, "IEND", bytes, 0);
+  assert_int_equal(fclose(file), 0);
+  free(packed);
+  free(bytes);
+}
+
+static void test_a_bomb_is_not_unpacked(void **state) {
+  (void)state;
+  uint8_t pixels[PIXELS];
+  write_unpacking_png(8 * 9);
+  read_digit(pixels);
+  write_unpacking_png(3 << 20);
+  assert_refused(path, "cannot be read as a PNG");
 }
 
 static void test_nothing_there(void **state) {
@@ -530,16 +663,23 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_place),
       cmocka_unit_test(test_scale),
+      cmocka_unit_test(test_edges),
       cmocka_unit_test(test_place_and_size_do_not_matter),
       cmocka_unit_test(test_comes_back),
       cmocka_unit_test(test_other_sides),
       cmocka_unit_test(test_colours_do_not_matter),
       cmocka_unit_test(test_thick_digit),
+      cmocka_unit_test(test_ink_at_the_border),
+      cmocka_unit_test(test_dust),
+      cmocka_unit_test(test_not_all_is_dust),
       cmocka_unit_test(test_photograph),
       cmocka_unit_test(test_formats),
       cmocka_unit_test(test_a_pipe_is_read),
       cmocka_unit_test(test_no_pictures),
       cmocka_unit_test(test_too_large),
+      cmocka_unit_test(test_no_pixels),
+      cmocka_unit_test(test_a_bomb_is_not_unpacked),
+      cmocka_unit_test(test_what_stb_does_not_check),
       cmocka_unit_test(test_nothing_there),
   };
   return cmocka_run_group_tests_name("image", tests, make_folder, remove_folder);

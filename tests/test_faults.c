@@ -1,0 +1,402 @@
+/* Every failure in turn: short runs of mlp-train-faults (see fault.c), in which each call that can
+   fail does so once; then once more, and from there on all of its kind. Each run must end with a
+   sentence that says what failed, or else as if nothing had; neither crash nor leak; and leave
+   every file whole, the old one or the new one. Built with SANITIZE=1 it sees leaks; `make faults`
+   does that, for every failure; else it is one in STRIDE or, if set, in $FAULTS_STRIDE. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "process.h"
+#include "program.h"
+
+static char program_path[PATH_MAX];
+
+/* ---- runs --------------------------------------------------------------------------------- */
+
+enum { MOST_ARGUMENTS = 32, MOST_OUTPUTS = 8 };
+
+typedef struct {
+  const char *name;
+  const char *arguments[MOST_ARGUMENTS];
+  const char *outputs[MOST_OUTPUTS]; /* files, besides standard output */
+} Run;
+
+#define SMALL                                                                                      \
+  "--device", "cpu", "--threads", "2", "--classes", "2", "--hidden", "3", "--train", "train.csv",  \
+      "--test", "test.csv"
+
+static const Run runs[] = {
+    {"train",
+     {SMALL, "--resident", "yes", "--epochs", "1", "--save", "net", "--log", "log.jsonl",
+      "--config", "more.conf"},
+     {"net", "log.jsonl"}},
+    {"train, streamed",
+     {SMALL, "--epochs", "2", "--resident", "no", "--log", "log.jsonl"},
+     {"log.jsonl"}},
+    {"resume", {"--resume", "net", "--epochs", "2", "--resident", "yes"}, {"net"}},
+    {"evaluate", {"--load", "net", "--evaluate", "--test", "test.csv", "--threads", "2"}, {NULL}},
+    {"predict",
+     {"--load", "net", "--predict", "test.csv", "--output", "out.csv", "--probabilities"},
+     {"out.csv"}},
+    {"predict, printed", {"--load", "net", "--predict", "test.csv", "--threads", "1"}, {NULL}},
+    {"classify", {"--load", "net", "--classify", "digit.pgm", "w.png"}, {NULL}},
+    {"help", {"--help"}, {NULL}},
+    {"curves", {SMALL, "--epochs", "1", "--resident", "yes", "--plot", "c.png"}, {"c.png"}},
+    {"pictures",
+     {"--load", "net", "--evaluate", "--test", "test.csv", "--weights", "w.png", "--mistakes",
+      "m.png", "--confusion", "c.png"},
+     {"w.png", "m.png", "c.png"}},
+};
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+/* "" if there is no such file. */
+static char *content_of(const char *folder, const char *name, size_t *size) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  if (access(path, F_OK) == 0) return program_read(path, size);
+  *size = 0;
+  char *none = calloc(1, 1);
+  assert_non_null(none);
+  return none;
+}
+
+/* Cuts off what no two runs have in common: times. */
+static size_t without_times(char *text, size_t size) {
+  static const char *const starts[] = {"  train ", "    load ", ", \"train_seconds\""};
+  for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+    for (char *found; (found = strstr(text, starts[s]));) {
+      const char *end = found + strcspn(found, "\n");
+      memmove(found, end, size + 1 - (size_t)(end - text));
+      size -= (size_t)(end - found);
+    }
+  return size;
+}
+
+typedef enum { OTHER, SAME, BEGINNING } Likeness;
+
+static bool is_text(const char *name) {
+  return strcmp(name, "out") == 0 || strncmp(name, "log", 3) == 0;
+}
+
+/* How the file of one folder is like that of another. */
+static Likeness compare(const char *folder, const char *other, const char *name) {
+  size_t size, whole;
+  char *text = content_of(folder, name, &size), *model = content_of(other, name, &whole);
+  if (is_text(name)) {
+    size = without_times(text, size);
+    whole = without_times(model, whole);
+  }
+  const bool begins = size <= whole && memcmp(text, model, size) == 0;
+  const bool lines = size == 0 || text[size - 1] == '\n';
+  free(text);
+  free(model);
+  return !begins ? OTHER : size == whole ? SAME : lines ? BEGINNING : OTHER;
+}
+
+static void copy(const char *from, const char *to, const char *name) {
+  char path[PATH_MAX];
+  size_t size;
+  char *bytes = content_of(from, name, &size);
+  snprintf(path, sizeof path, "%s/%s", to, name);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+  free(bytes);
+}
+
+/* Does `each` for every file of the working folder. */
+static void each_file(const char *folder, void (*each)(const char *name, void *context),
+                      void *context) {
+  DIR *directory = opendir(folder);
+  assert_non_null(directory);
+  for (struct dirent *entry; (entry = readdir(directory));)
+    if (*entry->d_name != '.') each(entry->d_name, context);
+  closedir(directory);
+}
+
+static const char before[] = "../before", after[] = "../after";
+
+static void remove_it(const char *name, void *context) {
+  (void)context;
+  assert_int_equal(unlink(name), 0);
+}
+
+static void restore_it(const char *name, void *context) {
+  (void)context;
+  copy(before, ".", name);
+}
+
+/* The working folder is as it was before the run. */
+static void restore(void) {
+  each_file(".", remove_it, NULL);
+  each_file(before, restore_it, NULL);
+}
+
+/* ---- one run with one failure ------------------------------------------------------------- */
+
+typedef enum { REFUSED, SURVIVED, BAD, OUTCOMES } Outcome;
+
+typedef struct {
+  unsigned long outcomes[OUTCOMES];
+} Tally;
+
+static void set(const char *name, const char *value) {
+  assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
+static int run(const Run *r, unsigned long at, bool more) {
+  char number[32];
+  const char *argv[MOST_ARGUMENTS + 2] = {program_path};
+  memcpy(argv + 1, r->arguments, sizeof r->arguments);
+  snprintf(number, sizeof number, "%lu", at);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    set("FAULT_AT", number);
+    set("FAULT_MORE", more ? "1" : NULL);
+    set("FAULT_TOLD", "told");
+    set("ASAN_OPTIONS", "detect_leaks=1:exitcode=99:allocator_may_return_null=1");
+    const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(126);
+    close(out);
+    close(err);
+    alarm(20); /* a run that hangs is ended */
+    execv(program_path, (char **)(uintptr_t)argv);
+    _exit(126);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* What a sentence must have for a failure of this function: fault.c has what errno was. */
+static const char *reason_of(const char *function) {
+  static const struct {
+    const char *functions;
+    int cause;
+  } reasons[] = {{"open openat", EMFILE},
+                 {"read pread fsync close", EIO},
+                 {"write", ENOSPC},
+                 {"rename renameat", EACCES},
+                 {"pthread_create", EAGAIN}};
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+    if (strstr(reasons[i].functions, function)) return strerror(reasons[i].cause);
+  return "memory"; /* as in "no memory", "out of memory" and strerror(ENOMEM) */
+}
+
+static bool is_one_sentence(const char *text) {
+  const char *end = strchr(text, '\n');
+  return strncmp(text, "mlp-train: ", 11) == 0 && end && !end[1];
+}
+
+typedef struct {
+  const Run *run;
+  bool well;
+  char wrong[PATH_MAX]; /* "": nothing */
+} Left;
+
+/* Every file is as before the run or as after a whole one; a log may have ended early. */
+static void judge_it(const char *name, void *context) {
+  Left *left = context;
+  const Run *r = left->run;
+  bool output = strcmp(name, "out") == 0;
+  if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return;
+  for (int i = 0; i < MOST_OUTPUTS && r->outputs[i]; i++) output |= !strcmp(name, r->outputs[i]);
+  const Likeness likeness = compare(".", output ? after : before, name);
+  const bool old = output && !left->well && compare(".", before, name) == SAME;
+  const bool part = output && !left->well && is_text(name) && strcmp(name, "out.csv") != 0 &&
+                    (likeness == BEGINNING || strcmp(name, "out") == 0);
+  if (likeness != SAME && !old && !part)
+    snprintf(left->wrong, sizeof left->wrong, "%s is neither the old one nor the new one", name);
+}
+
+static Outcome judge_run(const Run *r, unsigned long at, bool more, int status,
+                         const char *function) {
+  size_t size;
+  char *said = content_of(".", "err", &size);
+  /* A thread's memory is the C library's matter, which does not say what was missing. */
+  const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
+  const bool refused = status == 1 && is_one_sentence(said) && says;
+  const bool survived = status == 0 && size == 0;
+  Left left = {.run = r, .well = survived};
+  each_file(".", judge_it, &left);
+  for (int i = 0; i < MOST_OUTPUTS && r->outputs[i]; i++)
+    if (access(r->outputs[i], F_OK) != 0)
+      snprintf(left.wrong, sizeof left.wrong, "%s is lost", r->outputs[i]);
+  const bool bad = (!refused && !survived) || *left.wrong;
+  if (bad)
+    print_message("%s, failure %lu%s (%s): status %d, %s: %.1500s\n", r->name, at,
+                  more ? " and on" : "", function, status,
+                  *left.wrong ? left.wrong : "not what was expected", size ? said : "(silent)");
+  free(said);
+  return bad ? BAD : survived ? SURVIVED : REFUSED;
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+/* Failures number first, first + step, ... until there was nothing more to fail. */
+static Tally try_all(const Run *r, unsigned long first, unsigned long step, bool more) {
+  Tally tally = {{0}};
+  for (unsigned long at = first;; at += step) {
+    restore();
+    const int status = run(r, at, more);
+    size_t size;
+    char *function = content_of(".", "told", &size);
+    const bool none = size == 0;
+    if (none && status != 0) {
+      print_message("%s: status %d, and nothing failed\n", r->name, status);
+      tally.outcomes[BAD]++;
+    }
+    if (!none) tally.outcomes[judge_run(r, at, more, status, function)]++;
+    free(function);
+    if (none) return tally;
+  }
+}
+
+static void enter(const char *folder) {
+  if (mkdir(folder, 0700) != 0) assert_int_equal(errno, EEXIST);
+  assert_int_equal(chdir(folder), 0);
+}
+
+/* In as many processes as there are cores, each in a folder of its own. */
+static Tally try_on_every_core(const Run *r, unsigned long stride, bool more) {
+  enum { MOST = 64 };
+  int ends[2];
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  const int count = cores < 1 ? 1 : cores > MOST ? MOST : (int)cores;
+  assert_int_equal(pipe(ends), 0);
+  for (int i = 0; i < count; i++) {
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child > 0) continue;
+    char folder[32];
+    snprintf(folder, sizeof folder, "../core-%d", i);
+    enter(folder);
+    const Tally tally =
+        try_all(r, 1 + (unsigned long)i * stride, (unsigned long)count * stride, more);
+    fflush(NULL);
+    _exit(write(ends[1], &tally, sizeof tally) != sizeof tally);
+  }
+  assert_int_equal(close(ends[1]), 0);
+  Tally all = {{0}};
+  for (int i = 0; i < count; i++) {
+    Tally tally;
+    int status;
+    assert_int_equal(read(ends[0], &tally, sizeof tally), sizeof tally);
+    for (int o = 0; o < OUTCOMES; o++) all.outcomes[o] += tally.outcomes[o];
+    assert_true(wait(&status) > 0);
+    assert_int_equal(status, 0);
+  }
+  assert_int_equal(close(ends[0]), 0);
+  return all;
+}
+
+/* What a whole run leaves. */
+static void run_whole(const Run *r) {
+  enter(after);
+  restore();
+  assert_int_equal(run(r, 0, false), 0);
+}
+
+enum { STRIDE = 13 };
+
+static void every_failure(void **state) {
+  (void)state;
+  const char *given = getenv("FAULTS_STRIDE");
+  const unsigned long stride = given ? strtoul(given, NULL, 10) : STRIDE;
+  Tally all = {{0}};
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+    for (int more = 0; more < 2; more++) {
+      run_whole(&runs[i]);
+      const Tally tally = try_on_every_core(&runs[i], stride, more);
+      print_message("%s%s: %lu refused, %lu survived, %lu wrong\n", runs[i].name,
+                    more ? ", and on" : "", tally.outcomes[REFUSED], tally.outcomes[SURVIVED],
+                    tally.outcomes[BAD]);
+      for (int o = 0; o < OUTCOMES; o++) all.outcomes[o] += tally.outcomes[o];
+    }
+  print_message("%lu failures tried: %lu refused, %lu survived, %lu wrong\n",
+                all.outcomes[REFUSED] + all.outcomes[SURVIVED] + all.outcomes[BAD],
+                all.outcomes[REFUSED], all.outcomes[SURVIVED], all.outcomes[BAD]);
+  assert_int_equal(all.outcomes[BAD], 0);
+  assert_true(all.outcomes[REFUSED] > 0);
+}
+
+/* ---- before ------------------------------------------------------------------------------- */
+
+static char *top;
+
+static void write_text(const char *name, const char *text) {
+  FILE *file = fopen(name, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* Rows of four pixels, 1 where the first is bright; some are labelled wrongly. */
+static void write_rows(const char *name, int rows) {
+  FILE *file = fopen(name, "w");
+  assert_non_null(file);
+  for (int i = 0; i < rows; i++)
+    fprintf(file, "%d,%d,%d,%d,%d\n", i % 7 == 0 ? 0 : i % 2, i % 2 ? 200 + i % 50 : i % 90, i % 64,
+            (3 * i) % 256, (5 * i) % 256);
+  assert_int_equal(fclose(file), 0);
+}
+
+static int open_folders(void **state) {
+  (void)state;
+  top = process_folder();
+  assert_int_equal(chdir(top), 0);
+  enter("start");
+  enter(before);
+  write_rows("train.csv", 40);
+  write_rows("test.csv", 20);
+  write_text("more.conf", "[training]\nbatch = 8\n");
+  write_text("digit.pgm", "P5 4 4 255\n ~~  ~~  ~~  ~~ ");
+  static const Run first = {
+      "first", {SMALL, "--epochs", "1", "--batch", "8", "--save", "net"}, {0}};
+  assert_int_equal(run(&first, 0, false), 0);
+  static const Run picture = {
+      "picture", {"--load", "net", "--evaluate", "--test", "test.csv", "--weights", "w.png"}, {0}};
+  assert_int_equal(run(&picture, 0, false), 0);
+  assert_int_equal(unlink("out"), 0);
+  assert_int_equal(unlink("err"), 0);
+  static const char *const olds[] = {"log.jsonl", "out.csv", "c.png", "m.png"};
+  for (size_t i = 0; i < sizeof olds / sizeof *olds; i++) write_text(olds[i], "an old file\n");
+  return 0;
+}
+
+static int close_folders(void **state) {
+  (void)state;
+  assert_int_equal(chdir("/"), 0);
+  process_folder_remove(top);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  char self[PATH_MAX];
+  if (argc < 1 || !realpath(argv[0], self)) return 1;
+  snprintf(program_path, sizeof program_path, "%.4000s/mlp-train-faults", dirname(self));
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure)};
+  return cmocka_run_group_tests_name("faults", tests, open_folders, close_folders);
+}
