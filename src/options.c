@@ -144,8 +144,21 @@ static void get_list(const OptionRow *row, const Options *options, char *text, s
 
 static const OptionKind list_kind = {set_list, get_list};
 
+/* A name that comes to another one in a configuration file: there blanks at the ends are dropped,
+   and a semicolon behind a blank begins a comment. */
+static bool is_name_of_line(const char *name) {
+  for (const char *c = name; *c; c++)
+    if (iscntrl((unsigned char)*c) || (*c == ';' && (c == name || c[-1] == ' '))) return false;
+  return name[0] != ' ' && name[strlen(name) - 1] != ' ';
+}
+
 static bool set_path(const OptionRow *row, const char *value, Options *options, Error *error) {
   if (!value[0]) return error_set(error, "--%s wants the name of a file, not ''", row->name);
+  if (row->initial && !is_name_of_line(value))
+    return error_set(error,
+                     "--%s wants a name that a configuration file can hold, without blanks at the "
+                     "ends, control characters and ' ;'",
+                     row->name);
   if (strlen(value) >= OPTIONS_PATH)
     return error_set(error, "--%s wants a file's name of at most %d bytes, not %zu", row->name,
                      OPTIONS_PATH - 1, strlen(value));
@@ -227,19 +240,19 @@ static const OptionRow table[] = {
    .help = "factor of the learning rate after each epoch",
    .kind = &number_kind, .field = FIELD(lr_decay), .low = 0, .high = 1},
   {.group = "training", .name = "lr-schedule", .argument = "KIND", .initial = "step",
-   .help = "of the rate, step is by --lr-decay",
+   .help = "how the rate falls, step by --lr-decay",
    .kind = &choice_kind, .field = FIELD(lr_schedule), .choices = schedules},
   {.group = "training", .name = "warmup", .argument = "EPOCHS", .initial = "0",
-   .help = "epochs at the start that the rate rises in",
+   .help = "epochs at the start in which the rate rises",
    .kind = &whole_kind, .field = FIELD(warmup), .low = 0, .high = 1000000},
   {.group = "training", .name = "early-stop", .argument = "N", .initial = "0",
    .help = "stop after N epochs without a better test-acc, 0: never",
    .kind = &whole_kind, .field = FIELD(early_stop), .low = 0, .high = 1000000},
   {.group = "training", .name = "augment", .argument = "LIST", .initial = "none",
-   .help = "distorts training rows anew each epoch",
+   .help = "distort training rows anew each epoch",
    .kind = &list_kind, .field = FIELD(augment), .choices = distortions},
   {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
-   .help = "of the first weights and the rows' order",
+   .help = "what first weights and rows' order come from",
    .kind = &seed_kind, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
 
   {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
@@ -249,7 +262,7 @@ static const OptionRow table[] = {
    .help = "CSV to test on after each epoch",
    .kind = &path_kind, .field = FIELD(test)},
   {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
-   .help = "keep all rows on the device; no: stream them",
+   .help = "rows stay on the device; no: they are streamed",
    .kind = &choice_kind, .field = FIELD(resident), .choices = residencies},
 
   {.group = "device", .name = "device", .letter = 'd', .argument = "NAME", .initial = "auto",
@@ -259,10 +272,10 @@ static const OptionRow table[] = {
    .help = "what a GPU launch holds",
    .kind = &choice_kind, .field = FIELD(fusion), .choices = options_fusions},
   {.group = "device", .name = "precision", .argument = "P", .initial = "fp32",
-   .help = "of products at levels layer and step",
+   .help = "accuracy of products, at layer and step",
    .kind = &choice_kind, .field = FIELD(precision), .choices = precisions},
   {.group = "device", .name = "threads", .letter = 't', .argument = "N", .initial = "0",
-   .help = "of the CPU, 0: one a core",
+   .help = "threads of the CPU, 0: one a core",
    .kind = &whole_kind, .field = FIELD(threads), .low = 0, .high = 1024},
 
   {.group = "output", .name = "quiet", .letter = 'q', .initial = "no",
@@ -294,10 +307,10 @@ static const OptionRow table[] = {
   {.group = "model", .name = "load", .argument = "FILE",
    .help = "the network to be asked by one of the following",
    .kind = &path_kind, .field = FIELD(load)},
-  {.group = "model", .name = "evaluate", .help = "judge it on --test",
+  {.group = "model", .name = "evaluate", .help = "judge the loaded network on --test",
    .kind = &yes_no_kind, .field = FIELD(evaluate)},
   {.group = "model", .name = "predict", .argument = "FILE",
-   .help = "its answers to the rows of a CSV file, label or not",
+   .help = "its answers to a CSV file's rows, label or not",
    .kind = &path_kind, .field = FIELD(predict)},
   {.group = "model", .name = "output", .argument = "FILE",
    .help = "CSV for --predict, else standard output",
@@ -312,7 +325,7 @@ static const OptionRow table[] = {
   {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
    .help = "read options from FILE; the command line wins",
    .kind = &path_kind, .field = FIELD(config)},
-  {.group = "other", .name = "help", .letter = 'h', .help = "print this and exit"},
+  {.group = "other", .name = "help", .letter = 'h', .help = "print the options and exit"},
   {.group = "other", .name = "version", .help = "print the version and exit"},
 };
 /* clang-format on */

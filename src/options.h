@@ -109,7 +109,7 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 /* ---- text made of the table (options_text.c) ------------------------------------------------ */
 
 void options_print_help(FILE *file);
-/* "step|constant|cosine|linear", the values of a choice or a list. */
+/* "step|constant|cosine|linear", the values of a choice; with commas, those of a list. */
 void options_join_choices(const OptionRow *row, char *text, size_t size);
 /* A configuration file that comes to the same options. whole: with the groups output and model,
    what one run alone prints, draws and keeps. */

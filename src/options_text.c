@@ -4,9 +4,10 @@
 #include "options.h"
 
 void options_join_choices(const OptionRow *row, char *text, size_t size) {
+  const char *between = strcmp(row->argument, "LIST") == 0 ? "," : "|";
   size_t used = 0;
   for (int i = 0; row->choices[i] && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? "|" : "", row->choices[i]);
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
 }
 
 /* ---- help --------------------------------------------------------------------------------- */
@@ -26,8 +27,8 @@ void options_print_help(FILE *file) {
   size_t count;
   const OptionRow *rows = options_table(&count);
   fputs(
-      "Usage: ./mlp-train [OPTION]...\n"
-      "       ./mlp-train --load FILE --evaluate | --predict FILE | --classify PICTURE...\n"
+      "Usage: mlp-train [OPTION]...\n"
+      "       mlp-train --load FILE --evaluate | --predict FILE | --classify PICTURE...\n"
       "Trains a multilayer perceptron on rows of pixels in a CSV file, or asks one that was kept.\n"
       "[Defaults] in brackets.\n",
       file);

@@ -307,6 +307,18 @@ static void a_printed_configuration_comes_back(void **state) {
   assert_says("m.safetensors:2: there is no key 'bach'");
 }
 
+/* What a run that is resumed would read as another name. */
+static void a_name_that_no_file_can_hold_is_refused(void **state) {
+  (void)state;
+  static const char *const bad[] = {"a ", " a", "a\nb", "a\r", "a\t;b", "a ;b", ";a", "\x7f"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    if (PARSE("--train", bad[i]) != OPTIONS_USAGE) fail_msg("accepted: '%s'", bad[i]);
+    assert_says("--train wants a name that a configuration file can hold");
+  }
+  assert_int_equal(PARSE("--train", "a;b c"), OPTIONS_RUN);
+  assert_int_equal(PARSE("--resume", " a ;b "), OPTIONS_RUN); /* no key of a file */
+}
+
 /* ---- the configuration file --------------------------------------------------------------- */
 
 static void the_command_line_wins_wherever_config_stands(void **state) {
@@ -500,6 +512,7 @@ int main(void) {
       cmocka_unit_test(a_bad_value_is_named_with_what_is_allowed),
       cmocka_unit_test(a_name_too_long_for_a_file_is_refused),
       cmocka_unit_test(wrong_usage_is_named),
+      cmocka_unit_test(a_name_that_no_file_can_hold_is_refused),
       cmocka_unit_test(the_command_line_wins_wherever_config_stands),
       cmocka_unit_test(a_file_may_be_written_freely),
       cmocka_unit_test(a_bad_file_is_named_with_its_line),

@@ -1,0 +1,38 @@
+/* What the harnesses share: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own making. */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A promise of a reader: abort() is how a harness tells libFuzzer that it was broken. */
+#define REQUIRE(condition)                                                                         \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      fprintf(stderr, "%s:%d: broken promise: %s\n", __FILE__, __LINE__, #condition);              \
+      abort();                                                                                     \
+    }                                                                                              \
+  } while (0)
+
+/* The name of a file in memory that holds these bytes, until it is called again. */
+static const char *fuzz_file(const void *bytes, size_t size) {
+  static int file = -1;
+  static char path[64];
+  if (file < 0) {
+    file = memfd_create("fuzz", MFD_CLOEXEC);
+    REQUIRE(file >= 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  }
+  REQUIRE(ftruncate(file, 0) == 0);
+  REQUIRE(pwrite(file, bytes, size, 0) == (ssize_t)size);
+  return path;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif

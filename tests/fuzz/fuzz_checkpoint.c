@@ -1,0 +1,93 @@
+/* The safetensors reader: the input is a file. A network that was loaded must be sound, and be the
+   same after it was saved and loaded; saved once more it must be the same bytes. */
+#include <math.h>
+#include <string.h>
+
+#include "checkpoint.h"
+#include "fuzz.h"
+
+static char folder[] = "/dev/shm/fuzz-XXXXXX", first[64], second[64];
+
+static void remove_folder(void) {
+  unlink(first);
+  unlink(second);
+  rmdir(folder);
+}
+
+static void make_folder(void) {
+  if (*first) return;
+  REQUIRE(mkdtemp(folder));
+  snprintf(first, sizeof first, "%s/a", folder);
+  snprintf(second, sizeof second, "%s/b", folder);
+  atexit(remove_folder);
+}
+
+static void require_sound(const Checkpoint *c) {
+  const Network *network = &c->network;
+  const float *const arrays[] = {c->parameters, c->momentum};
+  Network other;
+  REQUIRE(c->parameters && c->options && c->epoch >= 0 && c->best_epoch >= 0);
+  REQUIRE(network_init(&other, network->size[0], network->size + 1, network->layers - 1,
+                       network->size[network->layers], NULL));
+  REQUIRE(memcmp(&other, network, sizeof other) == 0);
+  for (int a = 0; a < 2 && arrays[a]; a++) {
+    size_t next = 0; /* float: what lies before is no padding */
+    for (int l = 0; l < network->layers; l++) {
+      const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
+      for (; next < network->weight[l]; next++) REQUIRE(arrays[a][next] == 0);
+      for (; next < network->weight[l] + in * out; next++) REQUIRE(isfinite(arrays[a][next]));
+      for (; next < network->bias[l]; next++) REQUIRE(arrays[a][next] == 0);
+      for (; next < network->bias[l] + out; next++) REQUIRE(isfinite(arrays[a][next]));
+    }
+    for (; next < network->floats; next++) REQUIRE(arrays[a][next] == 0);
+  }
+}
+
+static bool are_equal(double a, double b) {
+  return isnan(a) ? isnan(b) : a == b;
+}
+
+static void require_same(const Checkpoint *a, const Checkpoint *b) {
+  const size_t bytes = a->network.floats * sizeof(float);
+  REQUIRE(memcmp(&a->network, &b->network, sizeof a->network) == 0);
+  REQUIRE(memcmp(a->parameters, b->parameters, bytes) == 0);
+  REQUIRE(!a->momentum == !b->momentum);
+  REQUIRE(!a->momentum || memcmp(a->momentum, b->momentum, bytes) == 0);
+  REQUIRE(a->epoch == b->epoch && a->step == b->step && a->best_epoch == b->best_epoch);
+  REQUIRE(a->correct == b->correct && a->rows == b->rows && are_equal(a->loss, b->loss));
+  REQUIRE(are_equal(a->test_accuracy, b->test_accuracy));
+  REQUIRE(are_equal(a->best_accuracy, b->best_accuracy));
+  REQUIRE(strcmp(a->options, b->options) == 0);
+}
+
+static bool are_same_files(const char *a, const char *b) {
+  FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
+  REQUIRE(x && y);
+  int c = 0;
+  bool same = true;
+  while (same && c != EOF) same = (c = getc(x)) == getc(y);
+  fclose(x);
+  fclose(y);
+  return same;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  make_folder();
+  Checkpoint loaded, again;
+  static const Checkpoint none;
+  Error error = {""};
+  if (!checkpoint_load(&loaded, fuzz_file(data, size), &error)) {
+    REQUIRE(error.text[0] && !strchr(error.text, '\n'));
+    REQUIRE(memcmp(&loaded, &none, sizeof none) == 0);
+    return 0;
+  }
+  require_sound(&loaded);
+  REQUIRE(checkpoint_save(&loaded, first, &error));
+  REQUIRE(checkpoint_load(&again, first, &error));
+  require_same(&loaded, &again);
+  REQUIRE(checkpoint_save(&again, second, &error));
+  REQUIRE(are_same_files(first, second));
+  checkpoint_free(&loaded);
+  checkpoint_free(&again);
+  return 0;
+}

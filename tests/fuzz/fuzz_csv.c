@@ -1,0 +1,112 @@
+/* The CSV reader. Four bytes say how it is read, the rest is the file: its first line, then the
+   others once, or until they fill more than one chunk of the reader's. Read twice, with other
+   numbers of threads and of rows a call, it must give the same rows and the same error. */
+#include <string.h>
+
+#include "dataset.h"
+#include "fuzz.h"
+
+enum { SETTINGS = 4, LONG = 300000, CANARY = 0xa5 };
+
+/* What one reading gave. */
+typedef struct {
+  bool opened, good;
+  int inputs;
+  size_t rows, capacity;
+  uint8_t *pixels; /* (capacity, inputs + 1): a byte after each row stays as it is */
+  uint16_t *labels;
+  Error error;
+} Reading;
+
+static void read_rows(Reading *r, DatasetReader *reader, size_t rows_a_call) {
+  const size_t stride = (size_t)r->inputs + 1;
+  size_t filled;
+  do {
+    uint8_t *pixels = malloc(rows_a_call * stride); /* of its own: what is written behind is seen */
+    uint16_t *labels = malloc(rows_a_call * sizeof *labels);
+    memset(pixels, CANARY, rows_a_call * stride);
+    r->good = dataset_read(reader, pixels, stride, labels, rows_a_call, &filled, &r->error);
+    REQUIRE(filled <= rows_a_call);
+    if (r->rows + filled > r->capacity) {
+      r->capacity = 2 * (r->rows + filled);
+      r->pixels = realloc(r->pixels, r->capacity * stride);
+      r->labels = realloc(r->labels, r->capacity * sizeof *labels);
+    }
+    if (filled > 0) {
+      memcpy(r->pixels + r->rows * stride, pixels, filled * stride);
+      memcpy(r->labels + r->rows, labels, filled * sizeof *labels);
+    }
+    r->rows += filled;
+    free(pixels);
+    free(labels);
+    const double progress = dataset_progress(reader);
+    REQUIRE(progress >= 0 && progress <= 1);
+  } while (r->good && filled == rows_a_call);
+}
+
+static Reading read_file(const char *path, int inputs, int classes, int threads,
+                         size_t rows_a_call) {
+  Reading r = {0};
+  const size_t ahead = rows_a_call % 2 ? 0 : rows_a_call;
+  DatasetReader *reader = inputs ? dataset_open_for(path, inputs, classes, threads, ahead, &r.error)
+                                 : dataset_open(path, classes, threads, ahead, &r.error);
+  if (!reader) return r;
+  r.opened = true;
+  r.inputs = dataset_inputs(reader);
+  REQUIRE(r.inputs >= 1 && r.inputs < DATASET_MAX_COLUMNS && (!inputs || r.inputs == inputs));
+  read_rows(&r, reader, rows_a_call);
+  REQUIRE(r.rows <= dataset_max_rows(reader, UINT64_MAX - 1));
+  for (size_t i = 0; i < r.rows; i++) {
+    REQUIRE(r.labels[i] < classes);
+    REQUIRE(r.pixels[i * ((size_t)r.inputs + 1) + (size_t)r.inputs] == CANARY);
+  }
+  dataset_close(reader);
+  return r;
+}
+
+/* Lines that are not blank: every one is a row, but the first, which may be a header. */
+static size_t count_lines(const char *text, size_t size) {
+  size_t lines = 0;
+  bool blank = true;
+  for (size_t i = 0; i < size; i++) {
+    if (text[i] == '\n')
+      blank = true;
+    else if (blank && !strchr(" \t\r", text[i]))
+      blank = false, lines++;
+  }
+  return lines;
+}
+
+static char *make_text(const char *data, size_t size, bool is_long, size_t *length) {
+  const char *first_end = memchr(data, '\n', size);
+  const size_t head = first_end ? (size_t)(first_end + 1 - data) : size, rest = size - head;
+  const size_t times = is_long && rest > 0 ? LONG / rest + 1 : 1;
+  char *text = malloc(head + times * rest + 1);
+  memcpy(text, data, head);
+  for (size_t i = 0; i < times; i++) memcpy(text + head + i * rest, data + head, rest);
+  *length = head + times * rest;
+  return text;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < SETTINGS) return -1;
+  const int classes = data[0] < 2 ? 1024 : data[0], inputs = data[1];
+  const int threads = 1 + data[2] % 3;
+  const size_t rows_a_call = 1 + data[3] % 64;
+  size_t length;
+  char *text = make_text((const char *)data + SETTINGS, size - SETTINGS, data[3] == 255, &length);
+  const char *path = fuzz_file(text, length);
+
+  Reading a = read_file(path, inputs, classes, threads, rows_a_call);
+  Reading b = read_file(path, inputs, classes, threads % 3 + 1, rows_a_call + 7);
+  REQUIRE(a.opened == b.opened && a.good == b.good && a.rows == b.rows);
+  REQUIRE(a.rows == 0 || (memcmp(a.labels, b.labels, a.rows * sizeof *a.labels) == 0 &&
+                          memcmp(a.pixels, b.pixels, a.rows * ((size_t)a.inputs + 1)) == 0));
+  REQUIRE(a.good || strcmp(a.error.text, b.error.text) == 0);
+  const size_t lines = count_lines(text, length);
+  const bool is_packed = length > 1 && memcmp(text, "\x1f\x8b", 2) == 0; /* gzip */
+  REQUIRE(!a.good || is_packed || (a.rows > 0 && (a.rows == lines || a.rows + 1 == lines)));
+
+  free(a.pixels), free(a.labels), free(b.pixels), free(b.labels), free(text);
+  return 0;
+}

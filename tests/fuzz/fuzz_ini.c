@@ -1,0 +1,24 @@
+/* The reader of configuration files: the input is one. From a file and from memory it must be the
+   same, and what was accepted must come to the same when it is printed and read back. */
+#include "same_options.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (memchr(data, 0, size)) return -1; /* text in memory ends there */
+  const char *path = fuzz_file(data, size);
+  char *text = malloc(size + 1);
+  memcpy(text, data, size);
+  text[size] = 0;
+
+  Options a, b;
+  Error error_a = {""}, error_b = {""};
+  options_default(&a);
+  options_default(&b);
+  const bool good = options_read_file(&a, path, &error_a);
+  REQUIRE(options_read_text(&b, text, path, &error_b) == good);
+  REQUIRE(strcmp(error_a.text, error_b.text) == 0);
+  REQUIRE(good == !error_a.text[0]);
+  REQUIRE(are_same(&a, &b));
+  if (good) require_same_read_back(&a);
+  free(text);
+  return 0;
+}

@@ -1,0 +1,49 @@
+/* Options come to the same after they were printed as a file and read back. */
+#ifndef SAME_OPTIONS_H
+#define SAME_OPTIONS_H
+
+#include <string.h>
+
+#include "fuzz.h"
+#include "options.h"
+
+/* Of the fields that a configuration file has. */
+static bool are_same(const Options *a, const Options *b) {
+  const size_t numbers = offsetof(Options, train), more = offsetof(Options, resident);
+  const size_t more_end = offsetof(Options, quiet) + sizeof a->quiet;
+  return memcmp(a, b, numbers) == 0 &&
+         memcmp((const char *)a + more, (const char *)b + more, more_end - more) == 0 &&
+         strcmp(a->train, b->train) == 0 && strcmp(a->test, b->test) == 0 &&
+         strcmp(a->log, b->log) == 0 && strcmp(a->plot, b->plot) == 0 &&
+         strcmp(a->weights, b->weights) == 0 && strcmp(a->mistakes, b->mistakes) == 0 &&
+         strcmp(a->confusion, b->confusion) == 0 && strcmp(a->save, b->save) == 0;
+}
+
+/* A line of a configuration file has at most 200 bytes, inih's limit; a name may be longer. */
+static bool fit_lines(const Options *o) {
+  const char *const names[] = {o->train,   o->test,     o->log,       o->plot,
+                               o->weights, o->mistakes, o->confusion, o->save};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strlen(names[i]) > 180) return false;
+  return true;
+}
+
+static void require_same_read_back(const Options *options) {
+  if (!fit_lines(options)) return;
+  char *text = NULL;
+  size_t length;
+  FILE *file = open_memstream(&text, &length);
+  REQUIRE(file);
+  options_print_config(file, options, true);
+  fclose(file);
+  Options again;
+  Error error;
+  options_default(&again);
+  const bool is_read = options_read_text(&again, text, "printed", &error);
+  if (!is_read) fprintf(stderr, "%s\n%s\n", error.text, text);
+  REQUIRE(is_read);
+  REQUIRE(are_same(options, &again));
+  free(text);
+}
+
+#endif
