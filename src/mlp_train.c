@@ -60,6 +60,6 @@ int main(int argc, char **argv) {
   report_failure(&report, &error);
   if (ended_by) return 128 + ended_by;
   if (asked != OPTIONS_USAGE) return 1;
-  fputs("try ./mlp-train --help\n", stderr);
+  fputs("try mlp-train --help\n", stderr);
   return 2;
 }

@@ -21,6 +21,7 @@ typedef struct {
   Trainer *trainer;
   Runlog *log;          /* NULL: none */
   const char *save;     /* where the network is kept, "" for nowhere */
+  int kept;             /* the epoch after which that was, 0: not yet */
   char *text;           /* its options, for the kept file */
   EpochResult *results; /* (options->epochs) */
   int count;            /* of results */
@@ -30,13 +31,15 @@ typedef struct {
 
 static volatile sig_atomic_t caught;
 
-static void catch (int signal) {
-  caught = signal;
+/* The first signal asks for the end, a second one of either kind is deadly as ever. */
+static void catch (int number) {
+  caught = number;
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
 }
 
-/* The first signal asks for the end, a second one is deadly as ever. */
 static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = catch, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+  struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   caught = 0;
   sigaction(SIGINT, &action, NULL);
@@ -50,7 +53,7 @@ static bool on_stop(void *context) {
 
 /* ---- keeping the network ------------------------------------------------------------------ */
 
-static bool keep(const Run *run, Error *error) {
+static bool keep(Run *run, Error *error) {
   Engine *engine = trainer_engine(run->trainer);
   const TrainerPosition *at = trainer_position(run->trainer);
   Checkpoint kept = {.network = engine->config.network,
@@ -72,6 +75,7 @@ static bool keep(const Run *run, Error *error) {
                         : error_set(error, "out of memory keeping the network in %s", run->save);
   free(kept.parameters);
   free(kept.momentum);
+  if (good) run->kept = at->epoch;
   return good;
 }
 
@@ -83,7 +87,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   run->results[run->count++] = *result;
   return report_epoch(run->report, result, error) &&
          (!run->log || runlog_epoch(run->log, result, error)) &&
-         (!*run->save || at->best_epoch != at->epoch || at->diverged || keep(run, error));
+         (!*run->save || at->best_epoch != at->epoch || keep(run, error));
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
@@ -94,6 +98,7 @@ static void on_progress(void *context, int epoch, int epochs, double done) {
 /* ---- before ------------------------------------------------------------------------------- */
 
 static bool file_exists(const char *path, Error *error) {
+  if (strcmp(path, "-") == 0) return true;                     /* standard input */
   if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
   return error_set(error,
                    "there is no file %s: `make data` or scripts/download_mnist.sh gets MNIST, "
@@ -146,12 +151,17 @@ static bool start(Run *run, Error *error) {
 static bool open_run(Run *run, const Checkpoint *from, Error *error) {
   const Options *o = run->options;
   size_t size;
-  FILE *text = open_memstream(&run->text, &size);
+  options_table(&size);
+  size *= OPTIONS_PATH + 64; /* open_memstream would not tell that its text ends early */
+  run->text = calloc(size, 1);
+  FILE *text = run->text ? fmemopen(run->text, size, "w") : NULL;
   if (!text) return error_set(error, "out of memory");
+  setbuf(text, NULL);
   options_print_config(text, o, false);
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
   if (fclose(text) != 0 || !run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !file_exists(o->test, error)) return false;
+  if (*run->save && !checkpoint_probe(run->save, error)) return false;
   if (*o->log && !(run->log = runlog_open(o->log, error))) return false;
   run->trainer = trainer_open(o, device_open, &run->device, error);
   return run->trainer && (!from || trainer_resume(run->trainer, from, error));
@@ -173,13 +183,21 @@ static bool draw(const Run *run, Error *error) {
 /* The last words of a run that was interrupted, which are no failure. */
 static void say_how_to_resume(const Run *run, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
+  const char *where = at->step > 0 ? "in" : "after";
   const int epoch = at->epoch + (at->step > 0);
   if (*run->save)
-    error_set(error, "interrupted in epoch %d: go on with ./mlp-train --resume %s", epoch,
+    error_set(error, "interrupted %s epoch %d: go on with mlp-train --resume %s", where, epoch,
               run->save);
   else
-    error_set(error, "interrupted in epoch %d: the network is lost, --save FILE would have kept it",
-              epoch);
+    error_set(error, "interrupted %s epoch %d: the network is lost, --save FILE would have kept it",
+              where, epoch);
+}
+
+/* Adds to the error of a run whose loss is no finite number what is left of it. */
+static void say_what_is_kept(const Run *run, Error *error) {
+  const Error why = *error;
+  if (trainer_position(run->trainer)->diverged && run->kept)
+    error_set(error, "%s; %s keeps the network of epoch %d", why.text, run->save, run->kept);
 }
 
 static bool say_if_early(const Run *run, Error *error) {
@@ -199,9 +217,12 @@ static bool train(Run *run, double began, int *signal, Error *error) {
                                 .context = run};
   ReportTotals totals;
   catch_signals();
-  if (!start(run, error) || !trainer_run(run->trainer, &events, &totals, error) ||
-      (*run->save && !keep(run, error)))
+  if (!start(run, error)) return false;
+  if (!trainer_run(run->trainer, &events, &totals, error)) {
+    say_what_is_kept(run, error);
     return false;
+  }
+  if (*run->save && !keep(run, error)) return false;
   if (trainer_position(run->trainer)->interrupted) {
     *signal = caught;
     say_how_to_resume(run, error);
@@ -216,7 +237,8 @@ bool run_training(const Options *options, const Checkpoint *from, Report *report
   Run run = {.options = options,
              .report = report,
              .device = {.choice = options->device},
-             .save = *options->save ? options->save : options->resume};
+             .save = *options->save ? options->save : options->resume,
+             .kept = from && !*options->save ? from->epoch : 0};
   *signal = 0;
   bool good = open_run(&run, from, error) && train(&run, began, signal, error);
   good = runlog_close(run.log, good ? error : NULL) && good;

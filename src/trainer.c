@@ -1,5 +1,6 @@
 #include "trainer.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -27,8 +28,9 @@ struct Trainer {
   bool resident;
   int threads;
   uint64_t slot_rows;
-  double opened;               /* when, in seconds_now */
-  DatasetReader *train, *test; /* open from the start of a pass over the file to its end */
+  double opened;                       /* when, in seconds_now */
+  DatasetReader *train, *test;         /* open from the start of a pass over the file to its end */
+  SourceStamp train_stamp, test_stamp; /* of both files when they were first opened */
   Engine *engine;
   uint64_t train_rows, test_rows; /* in the files, known after the first epoch */
   TrainerPosition position;
@@ -46,25 +48,60 @@ static void close_reader(DatasetReader **reader) {
   *reader = NULL;
 }
 
+/* That nothing is wanted twice of a source that can be read once. */
+static bool check_once(const Trainer *t, Error *error) {
+  const Options *o = &t->options;
+  const bool train_once = dataset_is_once(t->train), once = train_once || dataset_is_once(t->test);
+  if (once && !t->resident && o->epochs > 1)
+    return error_set(error,
+                     "--%s can be read only once, but --resident no reads it in every epoch: leave "
+                     "it out, or train for one epoch",
+                     train_once ? "train" : "test");
+  if (dataset_is_once(t->test) && (*o->weights || *o->mistakes || *o->confusion))
+    return error_set(error,
+                     "--test can be read only once, but --%s reads it once more: give it "
+                     "a file",
+                     *o->mistakes    ? "mistakes"
+                     : *o->confusion ? "confusion"
+                                     : "weights");
+  return true;
+}
+
 static bool open_readers(Trainer *t, Error *error) {
+  const Options *o = &t->options;
   close_reader(&t->train);
   close_reader(&t->test);
-  t->train = open_reader(t, t->options.train, error);
+  t->train = open_reader(t, o->train, error);
   if (!t->train) return false;
-  t->test = open_reader(t, t->options.test, error);
-  if (!t->test) return false;
+  if (dataset_is_once(t->train) && dataset_reads(t->train, o->test))
+    return error_set(error, "--train and --test are the same pipe, which can be read only once");
+  t->test = open_reader(t, o->test, error);
+  if (!t->test || !check_once(t, error)) return false;
+  t->train_stamp = *dataset_stamp(t->train);
+  t->test_stamp = *dataset_stamp(t->test);
   const int train = dataset_inputs(t->train), test = dataset_inputs(t->test);
   if (train == test) return true;
   return error_set(error, "%s has %d pixels a row but %s has %d", t->options.test, test,
                    t->options.train, train);
 }
 
-/* Rows in the store are bytes, and so are those parsed ahead of it: a quarter of the memory for
-   each leaves half for everything else. */
-static bool fits_host(const Trainer *t, uint64_t rows) {
+/* How many rows may be resident. Rows in the store are bytes, and so are those parsed ahead of it:
+   a quarter of the memory for each leaves half for everything else. */
+static uint64_t most_rows(const Trainer *t) {
+  const uint64_t most = UINT32_MAX; /* as a TrainRange has it */
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  if (pages < 0 || page < 0) return true;
-  return rows * (uint64_t)dataset_inputs(t->train) <= (uint64_t)pages / 4 * (uint64_t)page;
+  if (t->options.resident != RESIDENT_AUTO || pages < 0 || page < 0) return most;
+  const uint64_t fit = (uint64_t)pages / 4 * (uint64_t)page / (uint64_t)dataset_inputs(t->train);
+  return fit < most ? fit : most;
+}
+
+/* Sets *rows to what a store for both files needs. */
+static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
+  const uint64_t most = most_rows(t);
+  *rows = dataset_max_rows(t->train, most);
+  if (*rows <= most) *rows += dataset_max_rows(t->test, most - *rows);
+  return *rows <= most || error_set(error, "%s has too many rows to be resident: try --resident no",
+                                    t->options.train);
 }
 
 /* Leaves t->engine NULL on failure. */
@@ -85,12 +122,15 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   if (!network_init(&config.network, dataset_inputs(t->train), o->hidden.size, o->hidden.count,
                     o->classes, error))
     return false;
-  if (resident) config.store_rows = dataset_max_rows(t->train) + dataset_max_rows(t->test);
-  if (resident && (config.store_rows > UINT32_MAX || /* as a TrainRange has it */
-                   (o->resident == RESIDENT_AUTO && !fits_host(t, config.store_rows))))
-    return error_set(error, "%s has too many rows to be resident: try --resident no", o->train);
+  if (resident && !count_rows(t, &config.store_rows, error)) return false;
   t->engine = open(context, &config, error);
   return t->engine != NULL;
+}
+
+/* After a resident run could not be opened: nothing was wrong with the files, nor used up. */
+static bool can_stream(const Trainer *t) {
+  return t->options.resident == RESIDENT_AUTO && t->train && t->test &&
+         !dataset_is_once(t->train) && !dataset_is_once(t->test);
 }
 
 Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *context,
@@ -106,8 +146,9 @@ Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *con
   t->slot_rows = batch < SLOT_ROWS ? SLOT_ROWS / batch * batch : batch;
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
-  if ((options->resident != RESIDENT_NO && open_all(t, true, open, context, error)) ||
-      (options->resident != RESIDENT_YES && open_all(t, false, open, context, error)))
+  const bool streams = options->resident == RESIDENT_NO;
+  if (open_all(t, !streams, open, context, error) ||
+      (can_stream(t) && open_all(t, false, open, context, error)))
     return t;
   trainer_close(t);
   return NULL;
@@ -166,6 +207,8 @@ typedef struct {
   int epoch; /* from 0 */
   float learning_rate;
   uint64_t slots, steps; /* of this epoch, seen so far */
+  uint64_t collected;    /* steps whose sums are in the trainer's position */
+  double collected_at;   /* in seconds_now */
 } Epoch;
 
 static void show_progress(const Epoch *e, double done) {
@@ -204,14 +247,20 @@ static bool is_stopped(const Epoch *e, uint64_t steps) {
   return position->interrupted = true;
 }
 
-/* What has been trained of this epoch, with what was before it was interrupted. */
-static bool collect(Epoch *e, EngineSums *sums, Error *error) {
-  EngineSums *before = &e->trainer->position.sums;
-  if (!e->trainer->engine->call->collect(e->trainer->engine, sums, error)) return false;
-  *before = (EngineSums){before->loss + sums->loss, before->correct + sums->correct,
-                         before->rows + sums->rows};
-  *sums = *before;
-  return true;
+/* Waits for what has been trained of this epoch, up to step `end`. */
+static bool collect(Epoch *e, uint64_t end, Error *error) {
+  EngineSums *all = &e->trainer->position.sums, sums;
+  const uint64_t first = e->collected + 1;
+  if (!e->trainer->engine->call->collect(e->trainer->engine, &sums, error)) return false;
+  *all = (EngineSums){all->loss + sums.loss, all->correct + sums.correct, all->rows + sums.rows};
+  e->collected = end;
+  e->collected_at = seconds_now();
+  if (isfinite(sums.loss)) return true;
+  e->trainer->position.diverged = true;
+  return error_set(error,
+                   "the training loss is no finite number in steps %" PRIu64 " to %" PRIu64
+                   " of epoch %d: try a lower --lr",
+                   first, end, e->epoch + 1);
 }
 
 /* The key of this epoch's order. */
@@ -229,7 +278,10 @@ static bool train_slot(void *context, uint64_t first_row, uint64_t rows, Error *
   if (!go_on(e, before, &range)) return true;
   if (!engine->call->train(engine, &range, error)) return false;
   show_progress(e, dataset_progress(e->trainer->train));
-  return !is_stopped(e, e->steps);
+  if (seconds_now() - e->collected_at > e->events->patience && !collect(e, e->steps, error))
+    return false;
+  const bool is_last = rows % (uint64_t)e->trainer->options.batch != 0; /* the step was short */
+  return is_last || !is_stopped(e, e->steps);
 }
 
 /* A LoaderUse: evaluates the rows of a slot. */
@@ -239,11 +291,22 @@ static bool evaluate_slot(void *context, uint64_t first_row, uint64_t rows, Erro
   return engine->call->evaluate(engine, first_row, rows, error);
 }
 
+/* A file that was read before, and must not have become another one. */
+static DatasetReader *open_again(const Trainer *t, const char *path, const SourceStamp *before,
+                                 Error *error) {
+  DatasetReader *reader = open_reader(t, path, error);
+  if (!reader || source_stamps_equal(dataset_stamp(reader), before)) return reader;
+  error_set(error, "%s changed since it was read first", path);
+  dataset_close(reader);
+  return NULL;
+}
+
 /* Feeds the whole file `path` to the engine, from *reader if that is open already. */
 static bool feed(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
                  LoaderUse *use, uint64_t *rows, Error *error) {
   Trainer *t = e->trainer;
-  if (!*reader) *reader = open_reader(t, path, error);
+  const SourceStamp *before = reader == &t->train ? &t->train_stamp : &t->test_stamp;
+  if (!*reader) *reader = open_again(t, path, before, error);
   if (!*reader) return false;
   const LoaderPlan plan = {.first_row = first_row, .ring = !t->resident, .use = use, .context = e};
   const bool fed = loader_feed(t->engine, *reader, &plan, rows, error);
@@ -253,12 +316,11 @@ static bool feed(Epoch *e, DatasetReader **reader, const char *path, uint64_t fi
 
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
    do not depend on the parts. */
-static bool train_resident(Epoch *e, bool in_parts, EngineSums *sums, Error *error) {
+static bool train_resident(Epoch *e, bool in_parts, Error *error) {
   Engine *engine = e->trainer->engine;
   TrainRange range = whole_window(e, 0, e->trainer->train_rows, order_key(e));
   const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
   uint64_t done = e->trainer->position.step;
-  *sums = e->trainer->position.sums;
   for (uint64_t part = 0; part < parts; part++) {
     const uint64_t end = steps * (part + 1) / parts;
     if (end <= done) continue;
@@ -266,7 +328,7 @@ static bool train_resident(Epoch *e, bool in_parts, EngineSums *sums, Error *err
     range.steps = end - done;
     done = end;
     if (!engine->call->train(engine, &range, error)) return false;
-    if (!collect(e, sums, error)) return false;
+    if (!collect(e, end, error)) return false;
     if (in_parts) show_progress(e, (double)(part + 1) / (double)parts);
     if (end < steps && is_stopped(e, end)) return true;
   }
@@ -274,12 +336,12 @@ static bool train_resident(Epoch *e, bool in_parts, EngineSums *sums, Error *err
 }
 
 /* The first pass over a file that is to stay, or every pass over one that is streamed. */
-static bool train_fed(Epoch *e, EngineSums *sums, Error *error) {
+static bool train_fed(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
   if (!feed(e, &t->train, t->options.train, 0, train_slot, &t->train_rows, error) &&
       !t->position.interrupted)
     return false;
-  return collect(e, sums, error);
+  return e->collected == e->steps || collect(e, e->steps, error);
 }
 
 /* Appends the rows of a file to the store. */
@@ -288,12 +350,14 @@ static bool load(Epoch *e, DatasetReader **reader, const char *path, uint64_t fi
   return feed(e, reader, path, first_row, NULL, rows, error);
 }
 
-static bool train_epoch(Epoch *e, bool in_parts, EngineSums *sums, Error *error) {
+static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
   Trainer *t = e->trainer;
-  if (!t->resident || e->epoch == 0) return train_fed(e, sums, error);
+  e->collected = t->position.step;
+  e->collected_at = seconds_now();
+  if (!t->resident || e->epoch == 0) return train_fed(e, error);
   return (t->train_rows > 0 || /* none when a run goes on */
           load(e, &t->train, t->options.train, 0, &t->train_rows, error)) &&
-         train_resident(e, in_parts, sums, error);
+         train_resident(e, in_parts, error);
 }
 
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
@@ -312,10 +376,11 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
 static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals *totals,
                       Error *error) {
   Trainer *t = e->trainer;
-  EngineSums train, test;
+  const EngineSums *train = &t->position.sums;
+  EngineSums test;
   const bool first = t->test_rows == 0;
   const double start = seconds_now();
-  if (!train_epoch(e, in_parts, &train, error)) return false;
+  if (!train_epoch(e, in_parts, error)) return false;
   if (t->position.interrupted) return true;
   const double trained = seconds_now();
   if (first && t->resident &&
@@ -324,19 +389,25 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals
   const double loaded = seconds_now();
   if (!evaluate_epoch(e, &test, error)) return false;
   const double evaluated = seconds_now();
+  if (!isfinite(test.loss)) {
+    t->position.diverged = true;
+    error_set(error, "the test loss is no finite number after epoch %d: try a lower --lr",
+              e->epoch + 1);
+    return false;
+  }
   if (first) totals->load = (t->resident ? loaded : evaluated) - t->opened;
   totals->train += trained - start;
   totals->test += evaluated - loaded;
   *result = (EpochResult){.epoch = e->epoch + 1,
                           .epochs = t->options.epochs,
-                          .train_loss = train.loss / (double)train.rows,
-                          .train_accuracy = (double)train.correct / (double)train.rows,
+                          .train_loss = train->loss / (double)train->rows,
+                          .train_accuracy = (double)train->correct / (double)train->rows,
                           .test_loss = test.loss / (double)test.rows,
                           .test_accuracy = (double)test.correct / (double)test.rows,
                           .learning_rate = (double)e->learning_rate,
                           .train_seconds = trained - start,
                           .test_seconds = evaluated - loaded,
-                          .train_rows = train.rows,
+                          .train_rows = train->rows,
                           .test_rows = test.rows};
   return true;
 }
@@ -357,7 +428,7 @@ bool trainer_run(Trainer *t, const TrainerEvents *events, ReportTotals *totals, 
   const Schedule schedule = {(ScheduleKind)o->lr_schedule, (double)o->lr, (double)o->lr_decay,
                              o->epochs, o->warmup};
   TrainerPosition *position = &t->position;
-  double before = 0; /* seconds of the last epoch */
+  double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
   *totals = (ReportTotals){0};
   while (position->epoch < o->epochs) {
     Epoch e = {.trainer = t,
@@ -369,13 +440,10 @@ bool trainer_run(Trainer *t, const TrainerEvents *events, ReportTotals *totals, 
     if (!run_epoch(&e, in_parts, &result, totals, error)) return false;
     if (position->interrupted) return true;
     advance(position, &result);
-    if (!isfinite(result.train_loss)) position->diverged = true;
     if (!events->epoch(events->context, &result, error)) return false;
-    if (position->diverged)
-      return error_set(error, "the training loss of epoch %d is no finite number: try a lower --lr",
-                       result.epoch);
     if (o->early_stop && position->epoch - position->best_epoch >= o->early_stop) break;
-    if (events->stop && events->stop(events->context)) return position->interrupted = true;
+    if (position->epoch < o->epochs && events->stop && events->stop(events->context))
+      return position->interrupted = true;
     before = result.train_seconds;
   }
   return true;

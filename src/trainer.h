@@ -33,7 +33,7 @@ typedef struct {
   double test_accuracy, best_accuracy; /* parts of 1, NAN before the first epoch's end */
   int best_epoch;                      /* from 1, 0: none yet */
   bool interrupted;                    /* events->stop ended the run */
-  bool diverged;                       /* the last epoch's training loss is no finite number */
+  bool diverged;                       /* a loss that is no finite number did */
 } TrainerPosition;
 
 const TrainerPosition *trainer_position(const Trainer *trainer);
@@ -55,8 +55,8 @@ typedef struct {
 } TrainerEvents;
 
 /* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
-   event fails, or the training loss is no longer a finite number: the last two are failures. To be
-   called once. */
+   event fails, or a loss is no longer a finite number: the last two are failures. The training loss
+   is looked at about every `patience` seconds, and the error names the steps. To be called once. */
 bool trainer_run(Trainer *trainer, const TrainerEvents *events, ReportTotals *totals, Error *error);
 
 /* NULL is allowed. */

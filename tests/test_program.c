@@ -1,141 +1,24 @@
 /* mlp-train as a process: exit codes, messages, and output that scripts can read. Only the CPU
-   is used. The Makefile builds the program first and says in which folder it is. */
-#include <fcntl.h>
-#include <inttypes.h>
-#include <regex.h>
+   is used. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 
-#include "process.h"
-#include "random.h"
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-static char *folder, program[4200], train_path[4200], test_path[4200], out_path[4200],
-    error_path[4200];
+#include "checkpoint.h"
+#include "options.h"
+#include "program.h"
 
-/* Rows of two pixels, labelled 1 where the first is the brighter; a bad one at line `bad`, 0: none.
- */
-static void write_csv(const char *path, int rows, int bad) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  for (int row = 0; row < rows; row++) {
-    const uint32_t a = random_words(1, 0, (uint64_t)row).word[0] % 256;
-    fprintf(file, "%d,%" PRIu32 ",%" PRIu32 "\n", row + 1 == bad ? 99 : a >= 128, a,
-            a >= 128 ? a - 100 : a + 100);
-  }
-  assert_int_equal(fclose(file), 0);
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  char here[4096];
-  assert_non_null(getcwd(here, sizeof here));
-  snprintf(program, sizeof program, "%s/" PROGRAM_FOLDER "/mlp-train", here);
-  folder = process_folder();
-  snprintf(train_path, sizeof train_path, "%s/train.csv", folder);
-  snprintf(test_path, sizeof test_path, "%s/test.csv", folder);
-  snprintf(out_path, sizeof out_path, "%s/out", folder);
-  snprintf(error_path, sizeof error_path, "%s/err", folder);
-  write_csv(train_path, 300, 0);
-  write_csv(test_path, 50, 0);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
-  return 0;
-}
-
-/* ---- running it --------------------------------------------------------------------------- */
-
-enum { MOST_ARGUMENTS = 20 };
-
-static struct {
-  int status; /* exit status, -1: ended by a signal */
-  char out[16384], error[4096];
-} run;
-
-static void read_text(const char *path, char *text, size_t size) {
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  text[fread(text, 1, size - 1, file)] = '\0';
-  assert_true(feof(file));
-  fclose(file);
-}
-
-/* In the child. */
-static void redirect(int target, const char *path) {
-  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (file < 0 || dup2(file, target) < 0) _exit(127);
-}
-
-/* Not process_run, which has one stream for both: runs the program in `folder`. standard_output: a
-   file's name, or NULL: a pipe that nobody reads. `arguments` ends with NULL. */
-static void run_program(const char *standard_output, const char *const *arguments) {
-  static char copies[MOST_ARGUMENTS][4200];
-  char *argv[MOST_ARGUMENTS + 2] = {program};
-  for (int i = 0; arguments[i]; i++) {
-    assert_true(i < MOST_ARGUMENTS);
-    argv[i + 1] = strcpy(copies[i], arguments[i]);
-  }
-  const pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    int ends[2];
-    if (chdir(folder) != 0) _exit(127);
-    redirect(STDERR_FILENO, error_path);
-    if (standard_output)
-      redirect(STDOUT_FILENO, standard_output);
-    else if (pipe(ends) != 0 || close(ends[0]) != 0 || dup2(ends[1], STDOUT_FILENO) < 0)
-      _exit(127);
-    execv(program, argv);
-    _exit(127);
-  }
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  read_text(error_path, run.error, sizeof run.error);
-  run.out[0] = '\0';
-  if (standard_output == out_path) read_text(out_path, run.out, sizeof run.out);
-  assert_int_not_equal(run.status, 127);
-}
-
-#define RUN(...) run_program(out_path, (const char *const[]){__VA_ARGS__, NULL})
-#define TINY                                                                                       \
-  "--device", "cpu", "--threads", "1", "--classes", "2", "--hidden", "4", "--batch", "8",          \
-      "--train", train_path, "--test", test_path
-
-static void assert_error(const char *expected) {
-  if (!strstr(run.error, expected)) fail_msg("\"%s\" does not say \"%s\"", run.error, expected);
-}
-
-/* The only thing that was said is one line: what is wrong. */
-static void assert_failed(const char *expected) {
-  assert_int_equal(run.status, 1);
-  assert_error(expected);
-  assert_memory_equal(run.error, "mlp-train: ", 11);
-  assert_ptr_equal(strchr(run.error, '\n') + 1, run.error + strlen(run.error));
-}
-
-/* Lines of the output that match the extended regular expression. */
-static int count_lines(const char *pattern) {
-  regex_t regex;
-  int count = 0;
-  assert_int_equal(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
-  static char copy[sizeof run.out];
-  strcpy(copy, run.out);
-  for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n"))
-    count += regexec(&regex, line, 0, NULL, 0) == 0;
-  regfree(&regex);
-  return count;
+static void run_to(const char *output, const char *const *arguments) {
+  program_end(program_start(output, arguments), output);
 }
 
 #define LOSS " +[0-9]+\\.[0-9]{3,4}"
@@ -150,19 +33,19 @@ static int count_lines(const char *pattern) {
 static void a_run_prints_what_scripts_can_read(void **state) {
   (void)state;
   RUN(TINY, "--epochs", "12");
-  assert_string_equal(run.error, "");
-  assert_int_equal(run.status, 0);
-  assert_int_equal(count_lines(EPOCH("[ 1][0-9]/12")), 12);
-  assert_int_equal(count_lines("^epoch  1/12 "), 1);
-  assert_int_equal(count_lines("^epoch 12/12 .*  acc 100.0%.*  test-acc 100.0%  "), 1);
-  assert_int_equal(count_lines("^device   CPU.* GiB$"), 1);
-  assert_int_equal(count_lines("^network  2-4-2, 22 parameters$"), 1);
-  assert_int_equal(count_lines("^fusion   [a-z]+: .+$"), 1);
-  assert_int_equal(count_lines("^data     .*train.csv and .*test.csv, resident$"), 1);
+  assert_string_equal(program.error, "");
+  assert_int_equal(program.status, 0);
+  assert_int_equal(program_lines(EPOCH("[ 1][0-9]/12")), 12);
+  assert_int_equal(program_lines("^epoch  1/12 "), 1);
+  assert_int_equal(program_lines("^epoch 12/12 .*  acc 100.0%.*  test-acc 100.0%  "), 1);
+  assert_int_equal(program_lines("^device   CPU.* GiB$"), 1);
+  assert_int_equal(program_lines("^network  2-4-2, 22 parameters$"), 1);
+  assert_int_equal(program_lines("^fusion   [a-z]+: .+$"), 1);
+  assert_int_equal(program_lines("^data     .*train.csv and .*test.csv, resident$"), 1);
   assert_int_equal(
-      count_lines("^total    load" TIME "  train" TIME "  eval" TIME "  process" TIME "$"), 1);
-  assert_int_equal(count_lines(""), 17);
-  assert_null(strpbrk(run.out, "\r\033")); /* no progress bar in a file */
+      program_lines("^total    load" TIME "  train" TIME "  eval" TIME "  process" TIME "$"), 1);
+  assert_int_equal(program_lines(""), 17);
+  assert_null(strpbrk(program.out, "\r\033")); /* no progress bar in a file */
 }
 
 static void epoch_lines_are_aligned(void **state) {
@@ -170,7 +53,7 @@ static void epoch_lines_are_aligned(void **state) {
   RUN(TINY, "--epochs", "10");
   size_t length = 0;
   int lines = 0;
-  for (char *line = strtok(run.out, "\n"); line; line = strtok(NULL, "\n")) {
+  for (char *line = strtok(program.out, "\n"); line; line = strtok(NULL, "\n")) {
     if (strncmp(line, "epoch", 5) != 0) continue;
     if (lines++) assert_int_equal(strlen(line), length);
     length = strlen(line);
@@ -181,29 +64,29 @@ static void epoch_lines_are_aligned(void **state) {
 static void quiet_prints_the_last_epoch_alone(void **state) {
   (void)state;
   RUN(TINY, "--epochs", "3", "--quiet");
-  assert_int_equal(run.status, 0);
-  assert_int_equal(count_lines(""), 1);
-  assert_int_equal(count_lines(EPOCH("3/3")), 1);
+  assert_int_equal(program.status, 0);
+  assert_int_equal(program_lines(""), 1);
+  assert_int_equal(program_lines(EPOCH("3/3")), 1);
 }
 
 static void streaming_runs_too(void **state) {
   (void)state;
   RUN(TINY, "--epochs", "2", "--resident", "no", "--threads", "0");
-  assert_int_equal(run.status, 0);
-  assert_int_equal(count_lines("^data .*, streamed every epoch$"), 1);
-  assert_int_equal(count_lines(EPOCH("[12]/2")), 2);
+  assert_int_equal(program.status, 0);
+  assert_int_equal(program_lines("^data .*, streamed every epoch$"), 1);
+  assert_int_equal(program_lines(EPOCH("[12]/2")), 2);
 }
 
 static void help_and_version_succeed(void **state) {
   (void)state;
   RUN("--version");
-  assert_int_equal(run.status, 0);
-  assert_int_equal(count_lines("^mlp-train [0-9]+\\.[0-9]+\\.[0-9]+$"), 1);
+  assert_int_equal(program.status, 0);
+  assert_int_equal(program_lines("^mlp-train [0-9]+\\.[0-9]+\\.[0-9]+$"), 1);
   RUN("--help");
-  assert_int_equal(run.status, 0);
-  assert_int_equal(count_lines("^Usage: ./mlp-train"), 1);
-  assert_int_equal(count_lines("^  -e, --epochs N .*\\[10\\]$"), 1);
-  assert_string_equal(run.error, "");
+  assert_int_equal(program.status, 0);
+  assert_int_equal(program_lines("^Usage: mlp-train "), 1);
+  assert_int_equal(program_lines("^  -e, --epochs N .*\\[10\\]$"), 1);
+  assert_string_equal(program.error, "");
 }
 
 static void wrong_usage_exits_2(void **state) {
@@ -217,51 +100,225 @@ static void wrong_usage_exits_2(void **state) {
       {{"stray"}, "'stray'"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-    run_program(out_path, wrong[i].arguments);
-    assert_int_equal(run.status, 2);
-    assert_error(wrong[i].says);
-    assert_error("\ntry ./mlp-train --help\n");
-    assert_string_equal(run.out, "");
+    run_to(PROGRAM_OUT, wrong[i].arguments);
+    assert_int_equal(program.status, 2);
+    program_said(wrong[i].says);
+    program_said("\ntry mlp-train --help\n");
+    assert_string_equal(program.out, "");
   }
 }
 
 static void a_missing_file_is_named_with_ways_to_get_one(void **state) {
   (void)state;
   RUN("--device", "cpu"); /* the folder has no data/ */
-  assert_failed("data/mnist_train.csv");
-  assert_error("`make data`");
-  assert_error("scripts/download_mnist.sh");
-  assert_error("./mlp-digits");
+  program_failed(1, "data/mnist_train.csv");
+  program_said("`make data`");
+  program_said("scripts/download_mnist.sh");
+  program_said("./mlp-digits");
   RUN(TINY, "--test", "none.csv");
-  assert_failed("there is no file none.csv");
-  assert_string_equal(run.out, "");
+  program_failed(1, "there is no file none.csv");
+  assert_string_equal(program.out, "");
 }
 
 static void bad_files_exit_1(void **state) {
   (void)state;
-  write_csv(train_path, 300, 123);
+  program_write_csv("train.csv", 300, 123);
   RUN(TINY);
-  assert_failed("train.csv, line 123, column 1: ");
-  write_csv(train_path, 300, 0);
-  RUN(TINY, "--train", folder);
-  assert_failed("is a directory");
-  RUN(TINY, "--config", train_path);
-  assert_failed("train.csv:1: the line is no [section]");
+  program_failed(1, "train.csv, line 123, column 1: ");
+  program_write_csv("train.csv", 300, 0);
+  RUN(TINY, "--train", ".");
+  program_failed(1, "is a directory");
+  RUN(TINY, "--config", "train.csv");
+  program_failed(1, "train.csv:1: the line is no [section]");
   RUN(TINY, "--config", "none.conf");
-  assert_failed("cannot open none.conf: No such file");
+  program_failed(1, "cannot open none.conf: No such file");
 }
 
 static void output_that_cannot_be_written_exits_1(void **state) {
   (void)state;
   const char *const tiny[] = {TINY, NULL}, *const help[] = {"--help", NULL};
-  run_program("/dev/full", tiny);
-  assert_failed("cannot write to standard output: No space left");
-  run_program("/dev/full", help);
-  assert_failed("cannot write to standard output: No space left");
-  run_program(NULL, tiny);
-  assert_failed("cannot write to standard output: Broken pipe");
-  run_program(NULL, help);
-  assert_failed("cannot write to standard output: Broken pipe");
+  run_to("/dev/full", tiny);
+  program_failed(1, "cannot write to standard output: No space left");
+  run_to("/dev/full", help);
+  program_failed(1, "cannot write to standard output: No space left");
+  run_to(NULL, tiny);
+  program_failed(1, "cannot write to standard output: Broken pipe");
+  run_to(NULL, help);
+  program_failed(1, "cannot write to standard output: Broken pipe");
+}
+
+/* ---- what a run leaves -------------------------------------------------------------------- */
+
+static void early_stop_ends_with_its_line(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "1000", "--early-stop", "3", "--save", "early.safetensors");
+  Checkpoint kept;
+  Error error;
+  assert_true(checkpoint_load(&kept, "early.safetensors", &error));
+  assert_in_range(kept.epoch, 4, 999);
+  assert_int_equal(kept.best_epoch, kept.epoch - 3);
+  assert_int_equal(program_lines("^epoch "), kept.epoch);
+  char line[128];
+  snprintf(line, sizeof line, "^stopped  epoch %d is still the best, 3 epochs later$",
+           kept.best_epoch);
+  assert_int_equal(program_lines(line), 1);
+  assert_int_equal(program_lines("^total "), 1);
+  checkpoint_free(&kept);
+  RUN_WELL(TINY, "--epochs", "3", "--early-stop", "3");
+  assert_int_equal(program_lines("^stopped"), 0);
+}
+
+/* The object in a line of text, which is moved to the next. */
+static json_t *next_object(char **text) {
+  char *end = strchr(*text, '\n');
+  assert_non_null(end);
+  json_t *object = json_loadb(*text, (size_t)(end - *text), JSON_REJECT_DUPLICATES, NULL);
+  assert_true(json_is_object(object));
+  *text = end + 1;
+  return object;
+}
+
+static const char *text_of(const json_t *object, const char *name) {
+  const char *text = json_string_value(json_object_get(object, name));
+  if (!text) fail_msg("the log has no %s", name);
+  return text;
+}
+
+static double number_of(const json_t *object, const char *name) {
+  assert_true(json_is_number(json_object_get(object, name)));
+  return json_number_value(json_object_get(object, name));
+}
+
+static void log_has_every_option_and_epoch(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "3", "--lr", "0.25", "--lr-schedule", "linear", "--log", "run.jsonl");
+  size_t count;
+  const OptionRow *rows = options_table(&count);
+  char *text = program_read("run.jsonl", NULL), *line = text;
+  json_t *header = next_object(&line);
+  for (size_t i = 0; i < count; i++)
+    if (rows[i].initial) text_of(header, rows[i].name);
+  assert_string_equal(text_of(header, "version"), MLP_TRAIN_VERSION);
+  assert_memory_equal(text_of(header, "device-in-use"), "CPU, 1 thread", 13);
+  assert_string_equal(text_of(header, "hidden"), "4");
+  assert_string_equal(text_of(header, "lr"), "0.25");
+  assert_string_equal(text_of(header, "lr-schedule"), "linear");
+  assert_string_equal(text_of(header, "train"), "train.csv");
+  assert_string_equal(text_of(header, "log"), "run.jsonl");
+  json_decref(header);
+  for (int epoch = 1; epoch <= 3; epoch++) {
+    json_t *object = next_object(&line);
+    char expected[64]; /* the log says what the program printed */
+    assert_true(number_of(object, "epoch") == epoch);
+    assert_true(number_of(object, "learning_rate") == (double)(float)(0.25 * (4 - epoch) / 3));
+    assert_true(number_of(object, "train_rows") == 300);
+    assert_true(number_of(object, "test_rows") == 50);
+    snprintf(expected, sizeof expected, "^epoch %d/3  loss %6.4f  .*  test-loss %6.4f", epoch,
+             number_of(object, "train_loss"), number_of(object, "test_loss"));
+    assert_int_equal(program_lines(expected), 1);
+    json_decref(object);
+  }
+  assert_string_equal(line, "");
+  free(text);
+}
+
+static void a_log_may_be_csv(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "2", "--log", "run.csv");
+  char *text = program_read("run.csv", NULL);
+  int comments = 0, lines = 0;
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    comments += *line == '#';
+    lines += *line != '#';
+    if (lines == 3) assert_memory_equal(line, "2,2,", 4);
+  }
+  assert_true(comments > 20);
+  assert_int_equal(lines, 3); /* with the columns' names */
+  free(text);
+  RUN(TINY, "--log", "run.txt");
+  program_failed(1, "must end in .jsonl or .csv");
+}
+
+static void dry_run_comes_back(void **state) {
+  (void)state;
+  static const char *const all[] = {"--hidden",
+                                    "7,5",
+                                    "--classes",
+                                    "3",
+                                    "--epochs",
+                                    "12",
+                                    "--batch",
+                                    "33",
+                                    "--lr",
+                                    "0.012",
+                                    "--momentum",
+                                    "0.5",
+                                    "--lr-decay",
+                                    "0.9",
+                                    "--weight-decay",
+                                    "1e-4",
+                                    "--warmup",
+                                    "2",
+                                    "--early-stop",
+                                    "9",
+                                    "--lr-schedule",
+                                    "cosine",
+                                    "--augment",
+                                    "rotate,elastic",
+                                    "--seed",
+                                    "77",
+                                    "--train",
+                                    "a b",
+                                    "--test",
+                                    "c=d.csv",
+                                    "--resident",
+                                    "no",
+                                    "--device",
+                                    "cpu",
+                                    "--fusion",
+                                    "layer",
+                                    "--precision",
+                                    "tf32",
+                                    "--threads",
+                                    "2",
+                                    "--quiet",
+                                    "--log",
+                                    "l.jsonl",
+                                    "--plot",
+                                    "p.png",
+                                    "--weights",
+                                    "w.png",
+                                    "--mistakes",
+                                    "m.png",
+                                    "--confusion",
+                                    "c.png",
+                                    "--save",
+                                    "s.safetensors",
+                                    "--dry-run",
+                                    NULL};
+  run_to("first.conf", all);
+  assert_int_equal(program.status, 0);
+  RUN_WELL("--dry-run", "--config", "first.conf");
+  program_same_files(PROGRAM_OUT, "first.conf");
+  RUN_WELL("--dry-run"); /* no key has its default in the file: none can have been left out */
+  char *text = program_read("first.conf", NULL);
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    char own[256];
+    if (*line == '[') continue;
+    snprintf(own, sizeof own, "\n%s\n", line);
+    if (strstr(program.out, own)) fail_msg("%s is the default", line);
+  }
+  free(text);
+}
+
+static void a_config_is_its_options(void **state) {
+  (void)state;
+  run_to("tiny.conf", (const char *const[]){TINY, "--epochs", "2", "--lr-schedule", "cosine",
+                                            "--dry-run", NULL});
+  assert_int_equal(program.status, 0);
+  RUN_WELL("--config", "tiny.conf", "--save", "by_config.safetensors");
+  RUN_WELL(TINY, "--epochs", "2", "--lr-schedule", "cosine", "--save", "by_words.safetensors");
+  program_same_files("by_config.safetensors", "by_words.safetensors");
 }
 
 int main(void) {
@@ -275,6 +332,11 @@ int main(void) {
       cmocka_unit_test(a_missing_file_is_named_with_ways_to_get_one),
       cmocka_unit_test(bad_files_exit_1),
       cmocka_unit_test(output_that_cannot_be_written_exits_1),
+      cmocka_unit_test(early_stop_ends_with_its_line),
+      cmocka_unit_test(log_has_every_option_and_epoch),
+      cmocka_unit_test(a_log_may_be_csv),
+      cmocka_unit_test(dry_run_comes_back),
+      cmocka_unit_test(a_config_is_its_options),
   };
-  return cmocka_run_group_tests_name("program", tests, make_folder, remove_folder);
+  return cmocka_run_group_tests_name("program", tests, program_open, program_close);
 }

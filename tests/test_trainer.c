@@ -1,6 +1,7 @@
 /* The trainer on tiny files: what it asks of an engine (a spy in front of the CPU engine), which
-   rows it uses, and that neither reading nor progress changes the weights. */
+   rows it uses, and that neither reading, progress nor interruption changes the weights. */
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,11 +11,12 @@
 
 #include <cmocka.h>
 
+#include "augment.h"
 #include "process.h"
 #include "random.h"
 #include "trainer.h"
 
-enum { PIXELS = 3, CLASSES = 3, BATCH = 4 };
+enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as distortions want it */
 
 static char *folder, train_path[OPTIONS_PATH], test_path[OPTIONS_PATH];
 static Error error;
@@ -65,7 +67,9 @@ typedef struct {
   Engine *cpu;
   int opened, refused, closed; /* opened: tries; refused: how many of them are to fail */
   int trains, evaluations;     /* calls */
+  int bad_train, bad_test;     /* the call whose loss is NaN, from 1; 0: none */
   TrainRange train[MOST_CALLS];
+  int judged; /* evaluations whose sums were collected */
   struct {
     uint64_t first_row, rows;
   } evaluation[MOST_CALLS];
@@ -100,7 +104,22 @@ static bool spy_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Erro
 
 static bool spy_collect(Engine *engine, EngineSums *sums, Error *e) {
   (void)engine;
-  return spy.cpu->call->collect(spy.cpu, sums, e);
+  if (!spy.cpu->call->collect(spy.cpu, sums, e)) return false;
+  const bool is_test = spy.evaluations > spy.judged;
+  const int calls = is_test ? spy.evaluations : spy.trains;
+  if (calls == (is_test ? spy.bad_test : spy.bad_train)) sums->loss = NAN;
+  spy.judged = spy.evaluations;
+  return true;
+}
+
+static bool spy_read(Engine *engine, float *parameters, float *momentum, Error *e) {
+  (void)engine;
+  return spy.cpu->call->read(spy.cpu, parameters, momentum, e);
+}
+
+static bool spy_write(Engine *engine, const float *parameters, const float *momentum, Error *e) {
+  (void)engine;
+  return spy.cpu->call->write(spy.cpu, parameters, momentum, e);
 }
 
 static void spy_close(Engine *engine) {
@@ -115,6 +134,8 @@ static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
                                               .train = spy_train,
                                               .evaluate = spy_evaluate,
                                               .collect = spy_collect,
+                                              .read = spy_read,
+                                              .write = spy_write,
                                               .close = spy_close};
   (void)context;
   if (spy.opened++ < spy.refused) {
@@ -136,15 +157,19 @@ typedef struct {
   /* wishes */
   bool shows_progress;
   double patience;
-  int stop;    /* the epoch whose event fails, 0: none */
+  int fail;    /* the epoch whose event fails, 0: none */
+  int stop;    /* the question that is answered by an end, from 1; 0: none, and nobody asks */
   int refused; /* engines */
+  int bad_train, bad_test; /* as of Spy */
+  const Checkpoint *from;
   /* what happened */
   EpochResult epoch[MOST_EPOCHS];
   int epochs;   /* that were told */
   int progress; /* calls in all */
   int progress_epoch;
   double done; /* the last call's */
-  float *parameters;
+  int asked;   /* whether to stop */
+  Checkpoint kept;
   bool resident;
 } Run;
 
@@ -152,8 +177,13 @@ static bool on_epoch(void *context, const EpochResult *result, Error *e) {
   Run *run = context;
   assert_true(run->epochs < MOST_EPOCHS);
   run->epoch[run->epochs++] = *result;
-  assert_int_equal(result->epoch, run->epochs);
-  return result->epoch != run->stop || error_set(e, "stopped by the test");
+  assert_int_equal(result->epoch, run->epochs + (run->from ? run->from->epoch : 0));
+  return result->epoch != run->fail || error_set(e, "failed by the test");
+}
+
+static bool on_stop(void *context) {
+  Run *run = context;
+  return ++run->asked == run->stop;
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
@@ -180,24 +210,46 @@ static Options tiny_options(int epochs, int resident) {
   return options;
 }
 
-/* Trains as *run wishes and adds what happened. Free run->parameters. */
+static Checkpoint keep(Trainer *trainer) {
+  const TrainerPosition *at = trainer_position(trainer);
+  Checkpoint kept = {.network = spy.cpu->config.network,
+                     .epoch = at->epoch,
+                     .step = at->step,
+                     .loss = at->sums.loss,
+                     .correct = at->sums.correct,
+                     .rows = at->sums.rows,
+                     .test_accuracy = at->test_accuracy,
+                     .best_accuracy = at->best_accuracy,
+                     .best_epoch = at->best_epoch};
+  kept.parameters = malloc(kept.network.floats * sizeof(float));
+  kept.momentum = malloc(kept.network.floats * sizeof(float));
+  assert_true(spy.cpu->call->read(spy.cpu, kept.parameters, kept.momentum, &error));
+  return kept;
+}
+
+/* Trains as *run wishes and adds what happened. Free run->kept. */
 static bool train(const Options *options, Run *run) {
-  spy = (Spy){.refused = run->refused};
+  spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
   error.text[0] = '\0';
   Trainer *trainer = trainer_open(options, open_spy, NULL, &error);
   if (!trainer) return false;
   const TrainerEvents events = {.epoch = on_epoch,
                                 .progress = run->shows_progress ? on_progress : NULL,
+                                .stop = run->stop ? on_stop : NULL,
                                 .patience = run->patience,
                                 .context = run};
   ReportTotals totals;
+  if (run->from && !trainer_resume(trainer, run->from, &error)) {
+    trainer_close(trainer);
+    return false;
+  }
   const bool trained = trainer_run(trainer, &events, &totals, &error);
-  if (trained) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
+  if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
   run->resident = trainer_is_resident(trainer);
   assert_ptr_equal(trainer_engine(trainer), &spy.engine);
-  const size_t floats = spy.cpu->config.network.floats;
-  run->parameters = malloc(floats * sizeof(float));
-  assert_true(spy.cpu->call->read(spy.cpu, run->parameters, NULL, &error));
+  run->kept = keep(trainer);
+  assert_int_equal(trainer_position(trainer)->interrupted,
+                   run->stop > 0 && run->asked == run->stop);
   trainer_close(trainer);
   assert_int_equal(spy.closed, 1);
   return trained;
@@ -212,7 +264,7 @@ static Run must_train(const Options *options, bool shows_progress) {
 
 static void must_fail(const Options *options, Run run, const char *says) {
   if (train(options, &run)) fail_msg("no failure that says \"%s\"", says);
-  free(run.parameters);
+  checkpoint_free(&run.kept);
   if (!strstr(error.text, says)) fail_msg("\"%s\" does not say \"%s\"", error.text, says);
 }
 
@@ -230,8 +282,9 @@ static void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows)
 }
 
 static void assert_same_weights(const Run *a, const Run *b) {
-  assert_memory_equal(a->parameters, b->parameters,
-                      spy.engine.config.network.floats * sizeof(float));
+  const size_t bytes = a->kept.network.floats * sizeof(float);
+  assert_memory_equal(a->kept.parameters, b->kept.parameters, bytes);
+  assert_memory_equal(a->kept.momentum, b->kept.momentum, bytes);
 }
 
 static void assert_range(const TrainRange *range, uint64_t first_row, uint64_t rows,
@@ -251,10 +304,10 @@ static void every_row_counts_however_few(void **state) {
     for (int resident = RESIDENT_AUTO; resident <= RESIDENT_NO; resident++) {
       write_files(sizes[i][0], sizes[i][1]);
       const Options options = tiny_options(3, resident);
-      const Run run = must_train(&options, false);
+      Run run = must_train(&options, false);
       assert_rows(&run, (uint64_t)sizes[i][0], (uint64_t)sizes[i][1]);
       assert_int_equal(run.resident, resident != RESIDENT_NO);
-      free(run.parameters);
+      checkpoint_free(&run.kept);
     }
 }
 
@@ -263,7 +316,7 @@ static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
   write_files(20000, 100);
   Options options = tiny_options(3, RESIDENT_YES);
   options.batch = 3000; /* slots of 6000 */
-  const Run run = must_train(&options, false);
+  Run run = must_train(&options, false);
   assert_rows(&run, 20000, 100);
   assert_int_equal(spy.trains, 6);
   for (int slot = 0; slot < 4; slot++) {
@@ -282,7 +335,7 @@ static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
     assert_int_equal(spy.evaluation[epoch].first_row, 20000);
     assert_int_equal(spy.evaluation[epoch].rows, 100);
   }
-  free(run.parameters);
+  checkpoint_free(&run.kept);
 }
 
 static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
@@ -290,7 +343,7 @@ static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
   write_files(20000, 7000);
   Options options = tiny_options(3, RESIDENT_NO);
   options.batch = 3000;
-  const Run run = must_train(&options, false);
+  Run run = must_train(&options, false);
   assert_rows(&run, 20000, 7000);
   assert_int_equal(spy.engine.config.store_rows, 12000);
   assert_int_equal(spy.trains, 12);
@@ -305,21 +358,69 @@ static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
     assert_int_equal(spy.evaluation[call].first_row, call % 2 ? 6000 : 0);
     assert_int_equal(spy.evaluation[call].rows, call % 2 ? 1000 : 6000);
   }
-  free(run.parameters);
+  checkpoint_free(&run.kept);
 }
 
-static void the_learning_rate_decays_each_epoch(void **state) {
+/* Factors worked out by hand: a schedule over four epochs and a warm-up of two. */
+static void the_learning_rate_follows_its_schedule(void **state) {
   (void)state;
+  enum { EPOCHS = 4, WARMUP = 2 };
+  static const double warm[EPOCHS] = {1.0 / 3, 2.0 / 3, 1, 1};
+  static const struct {
+    ScheduleKind kind;
+    double factor[EPOCHS];
+  } schedules[] = {
+      {SCHEDULE_STEP, {1, 0.25, 0.0625, 0.015625}},
+      {SCHEDULE_CONSTANT, {1, 1, 1, 1}},
+      {SCHEDULE_COSINE, {1, 0.85355339059327, 0.5, 0.14644660940673}},
+      {SCHEDULE_LINEAR, {1, 0.75, 0.5, 0.25}},
+  };
   write_files(5, 5);
-  Options options = tiny_options(3, RESIDENT_YES);
-  options.lr = 0.5f;
-  options.lr_decay = 0.25f;
-  const Run run = must_train(&options, false);
-  assert_int_equal(spy.trains, 3);
-  assert_true(spy.train[0].learning_rate == 0.5f);
-  assert_true(spy.train[1].learning_rate == 0.125f);
-  assert_true(spy.train[2].learning_rate == 0.03125f);
-  free(run.parameters);
+  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++)
+    for (int warmup = 0; warmup <= WARMUP; warmup += WARMUP) {
+      Options options = tiny_options(EPOCHS, RESIDENT_YES);
+      options.lr = 0.5f;
+      options.lr_decay = 0.25f;
+      options.lr_schedule = (int)schedules[i].kind;
+      options.warmup = warmup;
+      Run run = must_train(&options, false);
+      assert_int_equal(spy.trains, EPOCHS);
+      for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        const double factor = schedules[i].factor[epoch] * (warmup ? warm[epoch] : 1);
+        assert_true(fabs((double)spy.train[epoch].learning_rate - 0.5 * factor) < 1e-7);
+        assert_true(run.epoch[epoch].learning_rate == (double)spy.train[epoch].learning_rate);
+      }
+      checkpoint_free(&run.kept);
+    }
+}
+
+/* The parts of an epoch have one key, which no other epoch has, nor any other slot. */
+static void distortions_have_a_key_an_epoch(void **state) {
+  (void)state;
+  write_files(9000, 20); /* two slots */
+  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+    Options options = tiny_options(3, resident);
+    options.augment = AUGMENT_SHIFT | AUGMENT_SCALE;
+    Run run = must_train(&options, true);
+    assert_int_equal(spy.trains, resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
+    for (int call = 0; call < spy.trains; call++) {
+      const TrainRange *range = &spy.train[call];
+      assert_int_equal(range->augment, AUGMENT_SHIFT | AUGMENT_SCALE);
+      assert_true(range->augment_key != range->key);
+      for (int other = 0; other < call; other++) {
+        const TrainRange *before = &spy.train[other];
+        const bool same = resident == RESIDENT_YES && call >= 2 &&
+                          (call - 2) / 20 == (other - 2) / 20 && other >= 2;
+        assert_int_equal(range->augment_key == before->augment_key, same);
+        assert_int_equal(range->key == before->key, same);
+      }
+    }
+    checkpoint_free(&run.kept);
+    options.augment = 0;
+    run = must_train(&options, false);
+    for (int call = 0; call < spy.trains; call++) assert_int_equal(spy.train[call].augment, 0);
+    checkpoint_free(&run.kept);
+  }
 }
 
 static void two_runs_agree_bit_for_bit(void **state) {
@@ -327,16 +428,16 @@ static void two_runs_agree_bit_for_bit(void **state) {
   write_files(203, 20);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     Options options = tiny_options(4, resident);
-    const Run first = must_train(&options, false), second = must_train(&options, false);
+    Run first = must_train(&options, false), second = must_train(&options, false);
     assert_same_weights(&first, &second);
     assert_true(first.epoch[3].test_loss == second.epoch[3].test_loss);
     options.seed = 2;
-    const Run other = must_train(&options, false);
-    assert_memory_not_equal(first.parameters, other.parameters,
-                            spy.engine.config.network.floats * sizeof(float));
-    free(first.parameters);
-    free(second.parameters);
-    free(other.parameters);
+    Run other = must_train(&options, false);
+    assert_memory_not_equal(first.kept.parameters, other.kept.parameters,
+                            first.kept.network.floats * sizeof(float));
+    checkpoint_free(&first.kept);
+    checkpoint_free(&second.kept);
+    checkpoint_free(&other.kept);
   }
 }
 
@@ -344,11 +445,11 @@ static void the_first_epoch_is_the_same_streamed(void **state) {
   (void)state;
   write_files(9000, 20); /* two slots */
   const Options resident = tiny_options(1, RESIDENT_YES), streamed = tiny_options(1, RESIDENT_NO);
-  const Run a = must_train(&resident, false), b = must_train(&streamed, false);
+  Run a = must_train(&resident, false), b = must_train(&streamed, false);
   assert_same_weights(&a, &b);
   assert_true(a.epoch[0].test_loss == b.epoch[0].test_loss);
-  free(a.parameters);
-  free(b.parameters);
+  checkpoint_free(&a.kept);
+  checkpoint_free(&b.kept);
 }
 
 static void it_learns(void **state) {
@@ -356,10 +457,10 @@ static void it_learns(void **state) {
   write_files(3000, 1000);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     const Options options = tiny_options(8, resident);
-    const Run run = must_train(&options, false);
+    Run run = must_train(&options, false);
     assert_true(run.epoch[7].test_accuracy > 0.95);
     assert_true(run.epoch[7].test_loss < 0.5 * run.epoch[0].train_loss);
-    free(run.parameters);
+    checkpoint_free(&run.kept);
   }
 }
 
@@ -367,25 +468,25 @@ static void progress_changes_no_bit(void **state) {
   (void)state;
   write_files(203, 20); /* 51 steps: 20 parts of 2 or 3 */
   const Options options = tiny_options(3, RESIDENT_YES);
-  const Run plain = must_train(&options, false), shown = must_train(&options, true);
+  Run plain = must_train(&options, false), shown = must_train(&options, true);
   assert_rows(&shown, 203, 20);
   assert_same_weights(&plain, &shown);
   assert_int_equal(spy.trains, 1 + 2 * 20);
   assert_int_equal(shown.progress, 1 + 2 * 20);
   assert_true(shown.done == 1);
   assert_true(shown.epoch[2].train_accuracy == plain.epoch[2].train_accuracy);
-  free(plain.parameters);
-  free(shown.parameters);
+  checkpoint_free(&plain.kept);
+  checkpoint_free(&shown.kept);
 }
 
 static void progress_of_fewer_steps_than_parts(void **state) {
   (void)state;
   write_files(9, 2); /* three steps */
   const Options options = tiny_options(3, RESIDENT_YES);
-  const Run run = must_train(&options, true);
+  Run run = must_train(&options, true);
   assert_rows(&run, 9, 2);
   assert_int_equal(spy.trains, 1 + 2 * 3);
-  free(run.parameters);
+  checkpoint_free(&run.kept);
 }
 
 static void a_short_epoch_is_trained_in_one_call(void **state) {
@@ -396,7 +497,162 @@ static void a_short_epoch_is_trained_in_one_call(void **state) {
   assert_true(train(&options, &run));
   assert_int_equal(spy.trains, 3);
   assert_int_equal(run.progress, 1); /* the file's only slot */
-  free(run.parameters);
+  checkpoint_free(&run.kept);
+}
+
+/* ---- stopping and going on ---------------------------------------------------------------- */
+
+/* What later epochs say is said again, the training loss but for the rounding of its sum. */
+static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
+  assert_int_equal(rest->epochs, whole->epochs - before);
+  for (int i = 0; i < rest->epochs; i++) {
+    const EpochResult *a = &whole->epoch[before + i], *b = &rest->epoch[i];
+    assert_true(fabs(a->train_loss - b->train_loss) <= 1e-12 * a->train_loss);
+    assert_true(a->train_accuracy == b->train_accuracy);
+    assert_true(a->test_loss == b->test_loss);
+    assert_true(a->test_accuracy == b->test_accuracy);
+    assert_true(a->learning_rate == b->learning_rate);
+    assert_int_equal(a->train_rows, b->train_rows);
+  }
+}
+
+/* Stops a run wherever it asks whether to stop, and goes on. Returns how often it stopped in the
+   middle of an epoch, of which `first` are to be of the first. */
+static int stop_everywhere(const Options *options, int *first) {
+  Run whole = must_train(options, false);
+  int within = 0;
+  *first = 0;
+  for (int stop = 1;; stop++) {
+    Run part = {.stop = stop};
+    assert_true(train(options, &part));
+    if (part.asked < stop) { /* it came to its end */
+      assert_same_weights(&part, &whole);
+      checkpoint_free(&part.kept);
+      checkpoint_free(&whole.kept);
+      return within;
+    }
+    assert_int_equal(part.kept.epoch, part.epochs);
+    assert_int_equal(part.kept.rows, part.kept.step * BATCH);
+    within += part.kept.step > 0;
+    *first += part.kept.step > 0 && part.kept.epoch == 0;
+    Run rest = {.from = &part.kept};
+    if (!train(options, &rest)) fail_msg("%s", error.text);
+    assert_same_weights(&rest, &whole);
+    assert_same_epochs(&whole, &rest, part.epochs);
+    assert_int_equal(rest.kept.epoch, options->epochs);
+    assert_int_equal(rest.kept.step, 0);
+    assert_int_equal(rest.kept.rows, 0);
+    assert_int_equal(rest.kept.best_epoch, whole.kept.best_epoch);
+    assert_true(rest.kept.best_accuracy == whole.kept.best_accuracy);
+    checkpoint_free(&rest.kept);
+    checkpoint_free(&part.kept);
+  }
+}
+
+static void a_stopped_run_goes_on_bit_for_bit(void **state) {
+  (void)state;
+  static const struct {
+    int rows, stops; /* in an epoch that is read: at the end of a slot, but no short step */
+    unsigned augment;
+  } files[] = {{8200, 2, 0}, {8202, 1, 0}, {8203, 1, AUGMENT_SHIFT | AUGMENT_ROTATE}, {150, 0, 0}};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    write_files(files[i].rows, 20);
+    for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+      Options options = tiny_options(3, resident);
+      options.lr_schedule = SCHEDULE_COSINE;
+      options.warmup = 1;
+      options.weight_decay = 0.001f;
+      options.augment = files[i].augment;
+      int first;
+      const int within = stop_everywhere(&options, &first), stops = files[i].stops;
+      assert_int_equal(first, stops);
+      assert_int_equal(within, resident == RESIDENT_YES ? stops + 2 * 19 : stops * 3);
+    }
+  }
+}
+
+/* Then its rows come in another order: all of them are trained all the same. */
+static void a_stopped_run_may_go_on_with_other_residency(void **state) {
+  (void)state;
+  static const struct {
+    int rows, stop, resident; /* until the stop */
+  } runs[] = {
+      {8202, 5, RESIDENT_YES}, /* in the first slot that is streamed then */
+      {8200, 5, RESIDENT_NO},  /* behind the second epoch's last step */
+  };
+  for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+    write_files(runs[i].rows, 20);
+    const int other = runs[i].resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
+    Options options = tiny_options(3, runs[i].resident);
+    Run part = {.stop = runs[i].stop};
+    assert_true(train(&options, &part));
+    assert_int_equal(part.kept.epoch, 1);
+    assert_in_range(part.kept.step, 1, runs[i].rows / BATCH);
+    options.resident = other;
+    Run rest = {.from = &part.kept};
+    assert_true(train(&options, &rest));
+    assert_int_equal(rest.epochs, 2);
+    for (int epoch = 0; epoch < 2; epoch++)
+      assert_int_equal(rest.epoch[epoch].train_rows, runs[i].rows);
+    if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.kept.step);
+    checkpoint_free(&rest.kept);
+    checkpoint_free(&part.kept);
+  }
+}
+
+/* Nobody knows how long the epochs of a run that goes on take: its first is trained in parts. */
+static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
+  (void)state;
+  write_files(203, 20);
+  const Options short_options = tiny_options(1, RESIDENT_YES),
+                options = tiny_options(3, RESIDENT_YES);
+  Run part = must_train(&short_options, false);
+  Run rest = {.from = &part.kept, .stop = 1000, .patience = 1000};
+  assert_true(train(&options, &rest));
+  assert_int_equal(spy.trains, 20 + 1);
+  assert_int_equal(rest.asked, 19 + 1); /* not after the last epoch: that is the end */
+  checkpoint_free(&rest.kept);
+  checkpoint_free(&part.kept);
+}
+
+static void a_run_of_another_kind_is_refused(void **state) {
+  (void)state;
+  write_files(8200, 20);
+  Options options = tiny_options(2, RESIDENT_YES);
+  Run part = {.stop = 1};
+  assert_true(train(&options, &part));
+  strcpy(options.resume, "old.safetensors");
+  options.batch = 2 * BATCH;
+  must_fail(&options, (Run){.from = &part.kept},
+            "old.safetensors was interrupted in the middle of an epoch: go on with the --batch");
+  options.batch = BATCH;
+  options.hidden.size[0]++;
+  must_fail(&options, (Run){.from = &part.kept}, "old.safetensors holds a network of other sizes");
+  options.hidden = (OptionSizes){2, {5, 5}};
+  must_fail(&options, (Run){.from = &part.kept}, "old.safetensors holds a network of other sizes");
+  checkpoint_free(&part.kept);
+}
+
+/* The best epoch may be one of before the run went on. */
+static void it_stops_early_also_when_it_goes_on(void **state) {
+  (void)state;
+  write_files(50, 20);
+  Options options = tiny_options(MOST_EPOCHS, RESIDENT_YES);
+  options.lr = 0; /* the first epoch is the best, as are all */
+  options.early_stop = 3;
+  Run run = {0};
+  assert_true(train(&options, &run));
+  assert_int_equal(run.kept.epoch, 4);
+  assert_int_equal(run.kept.best_epoch, 1);
+  checkpoint_free(&run.kept);
+  options.epochs = 2;
+  run = must_train(&options, false);
+  options.epochs = MOST_EPOCHS;
+  Run rest = {.from = &run.kept};
+  assert_true(train(&options, &rest));
+  assert_int_equal(rest.kept.epoch, 4);
+  checkpoint_free(&rest.kept);
+  checkpoint_free(&run.kept);
 }
 
 static void auto_streams_when_the_store_does_not_fit(void **state) {
@@ -408,7 +664,7 @@ static void auto_streams_when_the_store_does_not_fit(void **state) {
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);
-  free(run.parameters);
+  checkpoint_free(&run.kept);
   options.resident = RESIDENT_YES;
   must_fail(&options, (Run){.refused = 1}, "no memory for");
   assert_int_equal(spy.opened, 1);
@@ -418,15 +674,51 @@ static void failures_stop_the_run(void **state) {
   (void)state;
   write_files(50, 20);
   Options options = tiny_options(3, RESIDENT_YES);
-  must_fail(&options, (Run){.stop = 2}, "stopped by the test");
+  must_fail(&options, (Run){.fail = 2}, "failed by the test");
   assert_int_equal(spy.evaluations, 2);
   options.lr = 100;
   options.weight_decay = 1; /* a step multiplies a weight by -99 */
   options.epochs = MOST_EPOCHS;
-  must_fail(&options, (Run){0}, "is no finite number: try a lower --lr");
+  must_fail(&options, (Run){0}, "the training loss is no finite number");
   options = tiny_options(1, RESIDENT_YES);
   options.hidden.size[0] = 0;
   must_fail(&options, (Run){0}, "hidden layer's size");
+}
+
+/* Whoever is patient waits for the end of the file, others for that of a slot. */
+static void a_loss_that_is_not_finite_is_soon_seen(void **state) {
+  (void)state;
+  write_files(8200, 20);
+  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+    Options options = tiny_options(2, resident);
+    options.lr = 100;
+    options.weight_decay = 1;
+    must_fail(&options, (Run){.patience = -1}, "in steps 1 to 2048 of epoch 1");
+    assert_int_equal(spy.trains, 1);
+    must_fail(&options, (Run){.patience = 1000}, "in steps 1 to 2050 of epoch 1");
+    assert_int_equal(spy.trains, 2);
+    assert_int_equal(spy.evaluations, 0);
+  }
+}
+
+/* The run ends behind the part of the epoch in which it happened, and names it. */
+static void a_loss_that_is_no_number_stops_the_run_at_once(void **state) {
+  (void)state;
+  write_files(50, 20); /* 13 steps */
+  Options options = tiny_options(4, RESIDENT_YES);
+  must_fail(&options, (Run){.bad_train = 1},
+            "the training loss is no finite number in steps 1 to 13 of epoch 1: try a lower --lr");
+  assert_int_equal(spy.trains, 1);
+  must_fail(&options, (Run){.bad_train = 1 + 13 + 7, .shows_progress = true},
+            "the training loss is no finite number in steps 7 to 7 of epoch 3: try a lower --lr");
+  assert_int_equal(spy.trains, 1 + 13 + 7);
+  assert_int_equal(spy.evaluations, 2);
+  must_fail(&options, (Run){.bad_train = 3, .patience = 1000},
+            "the training loss is no finite number in steps 1 to 13 of epoch 3: try a lower --lr");
+  assert_int_equal(spy.trains, 3);
+  must_fail(&options, (Run){.bad_test = 2},
+            "the test loss is no finite number after epoch 2: try a lower --lr");
+  assert_int_equal(spy.trains, 2);
 }
 
 static void bad_files_are_named(void **state) {
@@ -440,7 +732,7 @@ static void bad_files_are_named(void **state) {
     write_csv(test_path, 20, PIXELS, 19, 1);
     must_fail(&options, (Run){0}, "test.csv, line 20");
     write_csv(test_path, 20, PIXELS - 1, -1, 1);
-    must_fail(&options, (Run){0}, "test.csv has 2 pixels a row but");
+    must_fail(&options, (Run){0}, "test.csv has 3 pixels a row but");
     unlink(test_path);
     must_fail(&options, (Run){0}, "test.csv");
     assert_int_equal(spy.opened, 0); /* before an engine was opened */
@@ -452,15 +744,23 @@ int main(void) {
       cmocka_unit_test(every_row_counts_however_few),
       cmocka_unit_test(resident_asks_for_one_shuffled_call_an_epoch),
       cmocka_unit_test(streaming_shuffles_each_slot_by_its_own_key),
-      cmocka_unit_test(the_learning_rate_decays_each_epoch),
+      cmocka_unit_test(the_learning_rate_follows_its_schedule),
+      cmocka_unit_test(distortions_have_a_key_an_epoch),
       cmocka_unit_test(two_runs_agree_bit_for_bit),
       cmocka_unit_test(the_first_epoch_is_the_same_streamed),
       cmocka_unit_test(it_learns),
       cmocka_unit_test(progress_changes_no_bit),
       cmocka_unit_test(progress_of_fewer_steps_than_parts),
       cmocka_unit_test(a_short_epoch_is_trained_in_one_call),
+      cmocka_unit_test(a_stopped_run_goes_on_bit_for_bit),
+      cmocka_unit_test(a_stopped_run_may_go_on_with_other_residency),
+      cmocka_unit_test(a_run_that_goes_on_is_patient_once_it_knows),
+      cmocka_unit_test(a_run_of_another_kind_is_refused),
+      cmocka_unit_test(it_stops_early_also_when_it_goes_on),
       cmocka_unit_test(auto_streams_when_the_store_does_not_fit),
       cmocka_unit_test(failures_stop_the_run),
+      cmocka_unit_test(a_loss_that_is_no_number_stops_the_run_at_once),
+      cmocka_unit_test(a_loss_that_is_not_finite_is_soon_seen),
       cmocka_unit_test(bad_files_are_named),
   };
   return cmocka_run_group_tests_name("trainer", tests, make_folder, remove_folder);

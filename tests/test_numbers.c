@@ -1,0 +1,328 @@
+/* Numbers at their limits, in the CPU engine and in the whole program: learning rates that are 0,
+   huge or no number, steps of one row and of more than there are, one class only, black pictures,
+   any number of threads. Each ends as expected, or with one sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint.h"
+#include "engine.h"
+#include "program.h"
+#include "random.h"
+
+/* ---- the engine --------------------------------------------------------------------------- */
+
+enum { INPUTS = 5, FIRST = 6, ROWS = 24, CLASSES = 3 };
+
+typedef enum { MIXED, ONE_CLASS, BLACK } Rows;
+
+/* A store of rows of one kind. */
+static Engine *open_engine(Rows kind, int batch) {
+  Error error;
+  EngineSlot slot;
+  EngineConfig config = {.batch = batch,
+                         .seed = 1,
+                         .momentum = 0.9f,
+                         .threads = 2,
+                         .store_rows = ROWS,
+                         .slot_rows = (uint64_t)(batch > ROWS ? batch : ROWS)};
+  assert_true(network_init(&config.network, INPUTS, (const int[]){FIRST, 4}, 2, CLASSES, &error));
+  Engine *engine = engine_cpu_open(&config, &error);
+  if (!engine) fail_msg("%s", error.text);
+  assert_true(engine->call->slot(engine, 0, &slot, &error));
+  for (uint64_t row = 0; row < ROWS; row++) {
+    const RandomWords words = random_words(1, 2, row);
+    for (size_t i = 0; i < INPUTS; i++)
+      slot.pixels[row * slot.stride + i] =
+          (uint8_t)(kind == BLACK ? 0 : words.word[i % 4] >> (i / 4 * 8) & 0xff);
+    slot.labels[row] = kind == ONE_CLASS ? 1 : (uint16_t)(row % CLASSES);
+  }
+  assert_true(engine->call->upload(engine, 0, 0, ROWS, &error));
+  return engine;
+}
+
+/* The mean loss of the last of some epochs. */
+static double train(Engine *engine, int epochs, float learning_rate) {
+  const uint64_t batch = (uint64_t)engine->config.batch;
+  Error error;
+  EngineSums sums = {0};
+  for (int epoch = 0; epoch < epochs; epoch++) {
+    const TrainRange range = {.rows = ROWS,
+                              .shuffled = true,
+                              .key = (uint64_t)epoch,
+                              .steps = (ROWS + batch - 1) / batch,
+                              .learning_rate = learning_rate};
+    assert_true(engine->call->train(engine, &range, &error));
+    assert_true(engine->call->collect(engine, &sums, &error));
+    assert_int_equal(sums.rows, ROWS);
+    assert_in_range(sums.correct, 0, ROWS);
+  }
+  return sums.loss / ROWS;
+}
+
+/* network.floats values: the caller frees them. */
+static float *parameters_of(Engine *engine) {
+  Error error;
+  float *values = malloc(engine->config.network.floats * sizeof *values);
+  assert_non_null(values);
+  assert_true(engine->call->read(engine, values, NULL, &error));
+  return values;
+}
+
+static void a_rate_of_0_changes_no_weight(void **state) {
+  (void)state;
+  Engine *engine = open_engine(MIXED, 4);
+  float *before = parameters_of(engine);
+  const double first = train(engine, 1, 0), last = train(engine, 3, 0);
+  float *after = parameters_of(engine);
+  assert_memory_equal(before, after, engine->config.network.floats * sizeof *after);
+  assert_true(fabs(first - last) < 1e-12); /* the order of the rows is another */
+  free(before);
+  free(after);
+  engine->call->close(engine);
+}
+
+/* The loss shows it: sums that look well would hide it. */
+static void rates_beyond_all_numbers_show_in_the_loss(void **state) {
+  (void)state;
+  static const float rates[] = {1e30f, FLT_MAX, INFINITY, NAN};
+  for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
+    for (int batch = 1; batch <= 8; batch += 7) {
+      Engine *engine = open_engine(MIXED, batch);
+      assert_true(!isfinite(train(engine, 3, rates[i])));
+      engine->call->close(engine);
+    }
+}
+
+static void steps_of_one_row_learn(void **state) {
+  (void)state;
+  Engine *engine = open_engine(MIXED, 1);
+  const double first = train(engine, 1, 0.01f), last = train(engine, 200, 0.01f);
+  assert_true(last < 0.7 * first);
+  engine->call->close(engine);
+}
+
+/* A step of more rows than there are is one of all of them. */
+static void steps_of_more_rows_than_there_are(void **state) {
+  (void)state;
+  Engine *all = open_engine(MIXED, ROWS), *more = open_engine(MIXED, 1000);
+  const double a = train(all, 5, 0.1f), b = train(more, 5, 0.1f);
+  float *expected = parameters_of(all), *got = parameters_of(more);
+  assert_true(a == b);
+  assert_memory_equal(got, expected, all->config.network.floats * sizeof *got);
+  free(expected);
+  free(got);
+  all->call->close(all);
+  more->call->close(more);
+}
+
+static void one_class_is_learnt_and_no_more(void **state) {
+  (void)state;
+  Engine *engine = open_engine(ONE_CLASS, 4);
+  const double last = train(engine, 500, 0.5f);
+  assert_true(last >= 0 && last < 1e-3);
+  engine->call->close(engine);
+}
+
+/* Black pictures tell nothing: what is learnt is how often each class comes, here as often as any,
+   and the first layer's weights stay as they were. */
+static void black_pictures_teach_the_biases_alone(void **state) {
+  (void)state;
+  Engine *engine = open_engine(BLACK, ROWS);
+  const size_t weights = INPUTS * FIRST, at = engine->config.network.weight[0];
+  float *before = parameters_of(engine);
+  const double last = train(engine, 500, 0.1f);
+  float *after = parameters_of(engine);
+  assert_true(fabs(last - log(CLASSES)) < 1e-4);
+  assert_memory_equal(before + at, after + at, weights * sizeof *after);
+  free(before);
+  free(after);
+  engine->call->close(engine);
+}
+
+/* ---- the program -------------------------------------------------------------------------- */
+
+static Checkpoint load(const char *path) {
+  Checkpoint kept;
+  Error error;
+  if (!checkpoint_load(&kept, path, &error)) fail_msg("%s", error.text);
+  return kept;
+}
+
+/* The two files hold the same network, bit for bit, and the same accuracies. */
+static void assert_same_network(const char *path, const char *other) {
+  Checkpoint a = load(path), b = load(other);
+  assert_int_equal(a.network.floats, b.network.floats);
+  assert_memory_equal(a.parameters, b.parameters, a.network.floats * sizeof *a.parameters);
+  assert_memory_equal(a.momentum, b.momentum, a.network.floats * sizeof *a.momentum);
+  assert_true(a.test_accuracy == b.test_accuracy);
+  assert_true(a.best_accuracy == b.best_accuracy);
+  assert_int_equal(a.best_epoch, b.best_epoch);
+  checkpoint_free(&a);
+  checkpoint_free(&b);
+}
+
+static void rates_that_are_none_are_refused(void **state) {
+  (void)state;
+  static const char *const rates[] = {"1e30", "nan", "-nan", "inf", "-1", "100.001", "1e999"};
+  for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+    char expected[128], key[64];
+    RUN(TINY, "--lr", rates[i]);
+    assert_int_equal(program.status, 2);
+    snprintf(expected, sizeof expected, "mlp-train: --lr wants a number from 0 to 100, not '%s'\n",
+             rates[i]);
+    program_said(expected);
+    FILE *file = fopen("rate.conf", "w");
+    assert_non_null(file);
+    snprintf(key, sizeof key, "[training]\nlr = %s\n", rates[i]);
+    fputs(key, file);
+    assert_int_equal(fclose(file), 0);
+    RUN(TINY, "--config", "rate.conf");
+    program_failed(1, "rate.conf:2: ");
+    program_said("wants a number from 0 to 100, not ");
+  }
+}
+
+static void a_rate_of_0_trains_nothing(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--lr", "0", "--momentum", "0", "--epochs", "1", "--save", "one.safetensors");
+  RUN_WELL(TINY, "--lr", "0", "--momentum", "0", "--epochs", "4", "--save", "four.safetensors");
+  Checkpoint one = load("one.safetensors"), four = load("four.safetensors");
+  assert_memory_equal(one.parameters, four.parameters, one.network.floats * sizeof *one.parameters);
+  assert_true(one.test_accuracy == four.test_accuracy);
+  assert_int_equal(four.best_epoch, 1);
+  checkpoint_free(&one);
+  checkpoint_free(&four);
+}
+
+/* 300 rows in a step make one step an epoch, which multiplies each weight by -99. */
+#define DIVERGES                                                                                   \
+  "--batch", "300", "--lr", "100", "--lr-decay", "1", "--weight-decay", "1", "--momentum", "0"
+
+static void a_loss_that_is_no_number_leaves_the_last_good_network(void **state) {
+  (void)state;
+  for (int resident = 0; resident < 2; resident++) {
+    const char *how = resident ? "yes" : "no";
+    RUN(TINY, DIVERGES, "--epochs", "1000", "--resident", how, "--save", "kept.safetensors");
+    program_failed(1, "try a lower --lr; kept.safetensors keeps the network of epoch ");
+    const int epochs = program_lines("^epoch ");
+    assert_in_range(epochs, 2, 100);
+    assert_int_equal(program_lines("^epoch .*nan|^epoch .*inf"), 0);
+    assert_int_equal(program_lines("^total "), 0);
+    Checkpoint kept = load("kept.safetensors"); /* which refuses what is no finite number */
+    char expected[128];
+    assert_in_range(kept.epoch, 1, epochs);
+    assert_int_equal(kept.best_epoch, kept.epoch);
+    snprintf(expected, sizeof expected, "keeps the network of epoch %d\n", kept.epoch);
+    program_said(expected);
+    snprintf(expected, sizeof expected, "epoch %d: try", epochs + 1);
+    program_said(expected); /* the one in which it happened */
+    checkpoint_free(&kept);
+    RUN(TINY, DIVERGES, "--epochs", "1000", "--resident", how);
+    program_failed(1, "try a lower --lr\n");
+  }
+}
+
+/* The file that a run goes on from is what is left of it, unless it was to be kept elsewhere. */
+static void a_resumed_run_that_diverges_names_its_file(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "2", "--save", "two.safetensors");
+  RUN("--resume", "two.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1");
+  program_failed(1, "--lr; two.safetensors keeps the network of epoch 2\n");
+  program_said(" of epoch 3: try a lower --lr");
+  RUN("--resume", "two.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
+      "--save", "elsewhere.safetensors");
+  program_failed(1, "try a lower --lr\n");
+  assert_int_equal(access("elsewhere.safetensors", F_OK), -1);
+}
+
+static void any_batch_uses_every_row(void **state) {
+  (void)state;
+  static const char *const batches[] = {"1", "299", "300", "301", "65536"};
+  for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
+    RUN_WELL(TINY, "--epochs", "1", "--batch", batches[i], "--save", "resident.safetensors");
+    RUN_WELL(TINY, "--epochs", "1", "--batch", batches[i], "--resident", "no", "--save",
+             "streamed.safetensors");
+    assert_same_network("resident.safetensors", "streamed.safetensors");
+    RUN_WELL(TINY, "--epochs", "3", "--batch", batches[i], "--log", "rows.csv");
+    char *log = program_read("rows.csv", NULL), *line = log;
+    int epochs = 0;
+    for (line = strtok(line, "\n"); line; line = strtok(NULL, "\n"))
+      epochs += *line >= '1' && *line <= '3' && strstr(line, ",300,50") != NULL;
+    assert_int_equal(epochs, 3);
+    free(log);
+  }
+  RUN_WELL(TINY, "--epochs", "3", "--batch", "300", "--save", "all.safetensors");
+  RUN_WELL(TINY, "--epochs", "3", "--batch", "65536", "--save", "more.safetensors");
+  assert_same_network("all.safetensors", "more.safetensors");
+}
+
+/* Rows of one label whose four pixels are `pixel`. */
+static void write_equals(const char *path, int rows, int label, int pixel) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  for (int row = 0; row < rows; row++)
+    fprintf(file, "%d,%d,%d,%d,%d\n", label, pixel, pixel, pixel, pixel);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void equal_rows_are_learnt(void **state) {
+  (void)state;
+  for (int pixel = 0; pixel <= 255; pixel += 255) {
+    write_equals("equal.csv", 100, 1, pixel);
+    RUN_WELL(TINY, "--train", "equal.csv", "--test", "equal.csv", "--epochs", "30", "--confusion",
+             "confusion.png", "--mistakes", "mistakes.png");
+    assert_int_equal(program_lines("^epoch 30/30  loss 0\\.0.*  test-acc 100\\.0%  "), 1);
+    assert_int_equal(program_lines("nan|inf"), 0);
+  }
+}
+
+static void threads_change_no_bit(void **state) {
+  (void)state;
+  static const char *const threads[] = {"2", "3", "7"}, *const variants[][5] = {
+                                                            {"--augment",
+                                                             "shift,rotate,scale,elastic"},
+                                                            {"--resident", "no"},
+                                                            {"--batch", "1"}};
+  program_write_digits("digits.csv", DIGITS_TRAIN, 150, true);
+  for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
+    const char *const *more = variants[v];
+#define RUN_THREADS(number, file)                                                                  \
+  RUN_WELL(TINY, "--train", "digits.csv", "--test", "digits.csv", "--classes", "10", "--hidden",   \
+           "19,5", "--epochs", "3", "--threads", number, "--save", file, more[0], more[1])
+    RUN_THREADS("1", "one.safetensors");
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+      RUN_THREADS(threads[i], "many.safetensors");
+      assert_same_network("one.safetensors", "many.safetensors");
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_rate_of_0_changes_no_weight),
+      cmocka_unit_test(rates_beyond_all_numbers_show_in_the_loss),
+      cmocka_unit_test(steps_of_one_row_learn),
+      cmocka_unit_test(steps_of_more_rows_than_there_are),
+      cmocka_unit_test(one_class_is_learnt_and_no_more),
+      cmocka_unit_test(black_pictures_teach_the_biases_alone),
+      cmocka_unit_test(rates_that_are_none_are_refused),
+      cmocka_unit_test(a_rate_of_0_trains_nothing),
+      cmocka_unit_test(a_loss_that_is_no_number_leaves_the_last_good_network),
+      cmocka_unit_test(a_resumed_run_that_diverges_names_its_file),
+      cmocka_unit_test(any_batch_uses_every_row),
+      cmocka_unit_test(equal_rows_are_learnt),
+      cmocka_unit_test(threads_change_no_bit),
+  };
+  return cmocka_run_group_tests_name("numbers", tests, program_open, program_close);
+}

@@ -1,0 +1,343 @@
+/* Keeping a network, going on with its training, and what signals do to a run: mlp-train as a
+   process on the CPU. test_trainer.c stops runs at every step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "checkpoint.h"
+#include "program.h"
+
+enum { SLOTS_ROWS = 20001 }; /* of long.csv: three slots, the last step is short */
+
+static int open_folder(void **state) {
+  program_open(state);
+  program_write_csv("long.csv", SLOTS_ROWS, 0);
+  program_write_digits("digits.csv", DIGITS_TRAIN, 200, true);
+  return 0;
+}
+
+static Checkpoint load(const char *path) {
+  Checkpoint kept;
+  Error error;
+  if (!checkpoint_load(&kept, path, &error)) fail_msg("%s", error.text);
+  return kept;
+}
+
+/* No temporary file is left beside the file. */
+static void assert_clean(const char *path) {
+  char start[64];
+  const int length = snprintf(start, sizeof start, "%s.tmp.", path);
+  DIR *directory = opendir(".");
+  assert_non_null(directory);
+  for (struct dirent *entry; (entry = readdir(directory));)
+    if (strncmp(entry->d_name, start, (size_t)length) == 0) fail_msg("%s is left", entry->d_name);
+  closedir(directory);
+}
+
+static const char *text_of(int number) {
+  static char text[16];
+  snprintf(text, sizeof text, "%d", number);
+  return text;
+}
+
+/* ---- going on ----------------------------------------------------------------------------- */
+
+enum { MOST_OPTIONS = 20 };
+
+/* TINY, the options of a variant and more, which both end with NULL. */
+static void run_variant(const char *const *options, const char *const *more) {
+  const char *all[64] = {TINY};
+  int count = 0;
+  while (all[count]) count++;
+  while (*options) all[count++] = *options++;
+  while (*more) all[count++] = *more++;
+  program_end(program_start(PROGRAM_OUT, all), PROGRAM_OUT);
+  assert_string_equal(program.error, "");
+  assert_int_equal(program.status, 0);
+}
+
+#define RUN_VARIANT(options, ...) run_variant(options, (const char *const[]){__VA_ARGS__, NULL})
+#define DIGITS "--train", "digits.csv", "--test", "digits.csv", "--classes", "10"
+
+static void two_and_three_epochs_are_five(void **state) {
+  (void)state;
+  static const char *const variants[][MOST_OPTIONS] = {
+      {"--momentum", "0.5", "--weight-decay", "0.01"},
+      {"--momentum", "0", "--resident", "no"},
+      {"--train", "long.csv", "--resident", "no", "--threads", "2"},
+      {"--lr-schedule", "constant", "--warmup", "4", "--batch", "7"},
+      {DIGITS, "--augment", "shift,rotate"},
+      {DIGITS, "--augment", "scale,elastic", "--resident", "no"},
+  };
+  for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+    RUN_VARIANT(variants[i], "--epochs", "5", "--save", "whole.safetensors");
+    RUN_VARIANT(variants[i], "--epochs", "2", "--save", "part.safetensors");
+    Checkpoint kept = load("part.safetensors");
+    assert_int_equal(kept.epoch, 2);
+    assert_int_equal(kept.step, 0);
+    checkpoint_free(&kept);
+    RUN_WELL("--resume", "part.safetensors", "--epochs", "5");
+    assert_int_equal(program_lines("^resumed  after epoch 2$"), 1);
+    assert_int_equal(program_lines("^epoch [345]/5 "), 3);
+    assert_int_equal(program_lines("^epoch "), 3);
+    program_same_files("part.safetensors", "whole.safetensors");
+    assert_clean("part.safetensors");
+  }
+}
+
+static void a_resumed_run_may_be_kept_elsewhere(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "5", "--save", "whole.safetensors");
+  RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
+  RUN_WELL(TINY, "--epochs", "2", "--save", "twin.safetensors");
+  RUN_WELL("--resume", "part.safetensors", "--epochs", "5", "--save", "other.safetensors");
+  program_same_files("part.safetensors", "twin.safetensors");
+  program_same_files("other.safetensors", "whole.safetensors");
+}
+
+/* The command line comes before the configuration file, that before the options that were kept. */
+static void options_win_over_those_that_were_kept(void **state) {
+  (void)state;
+  FILE *file = fopen("more.conf", "w");
+  assert_non_null(file);
+  fputs("[training]\nepochs = 3\nlr = 0.125\n", file);
+  assert_int_equal(fclose(file), 0);
+  RUN_WELL(TINY, "--epochs", "2", "--momentum", "0.25", "--save", "part.safetensors");
+  RUN_WELL("--resume", "part.safetensors", "--config", "more.conf", "--epochs", "4", "--dry-run");
+  assert_int_equal(program_lines("^epochs = 4$"), 1);
+  assert_int_equal(program_lines("^lr = 0.125$"), 1);
+  assert_int_equal(program_lines("^momentum = 0.25$"), 1);
+  assert_int_equal(program_lines("^batch = 8$"), 1);
+}
+
+static void runs_that_cannot_go_on_are_refused(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
+  RUN_WELL(TINY, "--epochs", "2", "--save", "twin.safetensors");
+  RUN("--resume", "part.safetensors", "--epochs", "5", "--hidden", "5");
+  program_failed(1, "part.safetensors holds a network of other sizes");
+  RUN("--resume", "part.safetensors", "--epochs", "5", "--classes", "3");
+  program_failed(1, "part.safetensors holds a network of other sizes");
+  RUN("--resume", "part.safetensors", "--epochs", "5", DIGITS);
+  program_failed(1, "part.safetensors holds a network of other sizes");
+  RUN("--resume", "part.safetensors");
+  program_failed(1, "part.safetensors was trained for 2 epochs already: ask for more");
+  RUN("--resume", "part.safetensors", "--epochs", "1");
+  program_failed(1, "part.safetensors was trained for 2 epochs already: ask for more");
+  RUN("--resume", "none.safetensors");
+  program_failed(1, "cannot load none.safetensors: No such file");
+  RUN("--resume", "train.csv");
+  program_failed(1, "cannot load train.csv: it is no safetensors file");
+  assert_string_equal(program.out, "");
+  program_same_files("part.safetensors", "twin.safetensors");
+}
+
+/* ---- keeping ------------------------------------------------------------------------------ */
+
+static void what_cannot_be_kept_is_not_trained(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
+  RUN(TINY, "--save", "none/model.safetensors", "--log", "run.jsonl");
+  program_failed(1, "cannot save none/model.safetensors: its folder does not exist");
+  assert_string_equal(program.out, "");
+  assert_int_equal(access("run.jsonl", F_OK), -1);
+  RUN(TINY, "--save", ".");
+  program_failed(1, "cannot save .: it is no regular file");
+  assert_string_equal(program.out, "");
+  RUN("--resume", "part.safetensors", "--epochs", "2", "--save", "none/model.safetensors");
+  program_failed(1, "cannot save none/model.safetensors: its folder does not exist");
+  assert_string_equal(program.out, "");
+  assert_clean("part.safetensors");
+}
+
+/* The test accuracies that the run's log has, from epoch 1 on. */
+static int read_accuracies(const char *path, double *accuracies, int most) {
+  char *text = program_read(path, NULL), *line = text;
+  int count = -1; /* the first line is the header */
+  for (char *end; (end = strchr(line, '\n')); line = end + 1, count++) {
+    json_t *object = json_loadb(line, (size_t)(end - line), 0, NULL);
+    assert_non_null(object);
+    assert_in_range(count + 1, 0, most);
+    if (count >= 0) accuracies[count] = json_number_value(json_object_get(object, "test_accuracy"));
+    json_decref(object);
+  }
+  free(text);
+  return count;
+}
+
+/* A run that is killed has kept its best epoch so far, whole, and no later one. */
+static void what_improves_is_kept_at_once(void **state) {
+  (void)state;
+  enum { MOST = 100000 };
+  static double accuracies[MOST];
+  for (int lines = 2; lines <= 30; lines += 7) {
+    unlink("killed.safetensors");
+    const pid_t process = START(TINY, "--hidden", "64,64", "--epochs", "1000000", "--save",
+                                "killed.safetensors", "--log", "killed.jsonl");
+    assert_true(program_printed(process, "epoch ", lines));
+    assert_int_equal(kill(process, SIGKILL), 0);
+    program_end(process, PROGRAM_OUT);
+    assert_int_equal(program.status, -SIGKILL);
+    Checkpoint kept = load("killed.safetensors");
+    const int logged = read_accuracies("killed.jsonl", accuracies, MOST);
+    int best = 0;
+    assert_true(logged >= lines);
+    for (int i = 0; i < logged - 1; i++) /* the last one may not have been kept yet */
+      if (accuracies[i] > accuracies[best]) best = i;
+    if (kept.epoch != logged) assert_int_equal(kept.epoch, best + 1);
+    assert_int_equal(kept.best_epoch, kept.epoch);
+    assert_true(kept.test_accuracy == accuracies[kept.epoch - 1]);
+    assert_true(kept.best_accuracy == kept.test_accuracy);
+    checkpoint_free(&kept);
+    RUN_WELL("--resume", "killed.safetensors", "--epochs", text_of(best + 2));
+  }
+}
+
+static void a_run_that_fails_leaves_what_was_kept(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "3", "--save", "part.safetensors");
+  RUN_WELL(TINY, "--epochs", "3", "--save", "twin.safetensors");
+  RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
+      "--lr-decay", "1");
+  program_failed(1, "the training loss is no finite number");
+  program_said(": try a lower --lr; part.safetensors keeps the network of epoch 3\n");
+  program_same_files("part.safetensors", "twin.safetensors");
+  RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
+      "--lr-decay", "1", "--save", "other.safetensors");
+  program_failed(1, ": try a lower --lr\n"); /* no promise of what a run before it kept there */
+  RUN(TINY, "--lr", "100", "--weight-decay", "1");
+  program_failed(1, ": try a lower --lr\n");
+}
+
+/* ---- signals ------------------------------------------------------------------------------ */
+
+#define FOREVER "--train", "long.csv", "--lr-decay", "1", "--epochs", "1000000"
+
+/* Sends the signal once the program has printed `lines` lines that begin with `start`. */
+static void interrupt(pid_t process, int number, const char *start, int lines) {
+  if (!program_printed(process, start, lines)) fail_msg("it ended before the signal");
+  assert_int_equal(kill(process, number), 0);
+  program_end(process, PROGRAM_OUT);
+}
+
+/* The last program was interrupted by the signal, and kept where it was. Returns the epochs that
+   it had begun. */
+static int assert_interrupted(int number, const char *path) {
+  Checkpoint kept = load(path);
+  char sentence[256];
+  const int begun = kept.epoch + (kept.step > 0);
+  snprintf(sentence, sizeof sentence,
+           "mlp-train: interrupted %s epoch %d: go on with mlp-train --resume %s\n",
+           kept.step > 0 ? "in" : "after", begun, path);
+  assert_string_equal(program.error, sentence);
+  assert_int_equal(program.status, 128 + number);
+  assert_int_equal(program_lines("^epoch "), kept.epoch);
+  assert_int_equal(program_lines("^total "), 0);
+  assert_clean(path);
+  checkpoint_free(&kept);
+  return begun;
+}
+
+/* Goes on to the end of the next epoch: the file is that of a run that was never interrupted. */
+static void assert_as_if_never_stopped(const char *resident, int begun) {
+  const char *epochs = text_of(begun + 1);
+  RUN_WELL("--resume", "stopped.safetensors", "--epochs", epochs);
+  RUN_WELL(TINY, "--hidden", "64", FOREVER, "--resident", resident, "--epochs", epochs, "--save",
+           "whole.safetensors");
+  program_same_files("stopped.safetensors", "whole.safetensors");
+}
+
+static void an_interrupted_run_goes_on_as_if_never_stopped(void **state) {
+  (void)state;
+  static const struct {
+    const char *resident, *start;
+    int lines, signal;
+  } moments[] = {
+      {"yes", "data ", 1, SIGINT}, {"no", "data ", 1, SIGTERM},  {"yes", "epoch ", 1, SIGTERM},
+      {"no", "epoch ", 1, SIGINT}, {"yes", "epoch ", 4, SIGINT}, {"no", "epoch ", 3, SIGTERM},
+  };
+  for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+    interrupt(START(TINY, "--hidden", "64", FOREVER, "--resident", moments[i].resident, "--save",
+                    "stopped.safetensors"),
+              moments[i].signal, moments[i].start, moments[i].lines);
+    const int begun = assert_interrupted(moments[i].signal, "stopped.safetensors");
+    assert_as_if_never_stopped(moments[i].resident, begun);
+  }
+}
+
+/* A run that goes on does not know how long its epochs take, and looks for signals in the first. */
+static void a_resumed_run_may_be_interrupted_again(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--hidden", "64", FOREVER, "--epochs", "1", "--save", "stopped.safetensors");
+  interrupt(START("--resume", "stopped.safetensors", "--epochs", "1000000"), SIGTERM, "data ", 1);
+  program_said("mlp-train: interrupted ");
+  assert_int_equal(program.status, 128 + SIGTERM);
+  Checkpoint kept = load("stopped.safetensors");
+  const int begun = kept.epoch + (kept.step > 0);
+  checkpoint_free(&kept);
+  assert_as_if_never_stopped("auto", begun);
+}
+
+static void nothing_is_kept_unless_asked_for(void **state) {
+  (void)state;
+  interrupt(START(TINY, FOREVER), SIGINT, "epoch ", 1);
+  assert_int_equal(program.status, 128 + SIGINT);
+  char *rest;
+  program_failed(128 + SIGINT, "mlp-train: interrupted ");
+  assert_in_range(strtol(strstr(program.error, " epoch ") + 7, &rest, 10), 1, 1000000);
+  assert_string_equal(rest, ": the network is lost, --save FILE would have kept it\n");
+}
+
+/* The first epoch's first slot takes seconds: a signal has to wait for it, a second one has not. */
+static void a_second_signal_kills(void **state) {
+  (void)state;
+  static const int signals[][2] = {{SIGINT, SIGINT}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};
+  const struct timespec pause = {.tv_nsec = 20000000};
+  for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+    const pid_t process =
+        START(TINY, FOREVER, "--hidden", "700,700", "--batch", "1", "--save", "slow.safetensors");
+    assert_true(program_printed(process, "data ", 1));
+    assert_int_equal(kill(process, signals[i][0]), 0);
+    siginfo_t ended = {0};
+    while (!ended.si_pid) {
+      nanosleep(&pause, NULL); /* two signals at the same time could be taken for one */
+      kill(process, signals[i][1]);
+      assert_int_equal(waitid(P_PID, (id_t)process, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+    }
+    program_end(process, PROGRAM_OUT);
+    assert_int_equal(program.status, -signals[i][1]);
+    assert_int_equal(access("slow.safetensors", F_OK), -1);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(two_and_three_epochs_are_five),
+      cmocka_unit_test(a_resumed_run_may_be_kept_elsewhere),
+      cmocka_unit_test(options_win_over_those_that_were_kept),
+      cmocka_unit_test(runs_that_cannot_go_on_are_refused),
+      cmocka_unit_test(what_cannot_be_kept_is_not_trained),
+      cmocka_unit_test(what_improves_is_kept_at_once),
+      cmocka_unit_test(a_run_that_fails_leaves_what_was_kept),
+      cmocka_unit_test(an_interrupted_run_goes_on_as_if_never_stopped),
+      cmocka_unit_test(a_resumed_run_may_be_interrupted_again),
+      cmocka_unit_test(nothing_is_kept_unless_asked_for),
+      cmocka_unit_test(a_second_signal_kills),
+  };
+  return cmocka_run_group_tests_name("resume", tests, open_folder, program_close);
+}
