@@ -8,6 +8,7 @@ EPOCHS   ?= 10                # of make run
 BATCH    ?= 64                # of make run
 SEED     ?= 1                 # of the shapes that make exercise draws
 TOPIC    ?= softmax           # of make profile
+SECONDS  ?= 60                # of make fuzz: for each harness
 PREFIX   ?= /usr/local        # of make install: where programs and manual are to be found
 DESTDIR  ?=                   # of make install: a folder to put that tree in
 
@@ -18,6 +19,7 @@ EPOCHS := $(strip $(EPOCHS))
 BATCH := $(strip $(BATCH))
 SEED := $(strip $(SEED))
 TOPIC := $(strip $(TOPIC))
+SECONDS := $(strip $(SECONDS))
 PREFIX := $(strip $(PREFIX))
 DESTDIR := $(strip $(DESTDIR))
 
@@ -35,8 +37,10 @@ VERSION := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Werror
 CFLAGS ?= -O3 -g
 LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc
-C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) -fopenmp -MMD -MP
-LIBRARIES := -lcsv -linih -ljansson -lm -lpthread
+# A build's folder leaves no trace in it: `make reproducible`.
+NO_FOLDER := -ffile-prefix-map=$(CURDIR)=.
+C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) $(HARDENED) $(NO_FOLDER) -fopenmp -MMD -MP
+LIBRARIES := -lcsv -linih -ljansson -lz -lm -lpthread
 BUILD := build
 # The programs' folder
 PLACE := .
@@ -49,6 +53,15 @@ else ifeq ($(SANITIZE),thread)
 BUILD := build/thread
 PLACE := $(BUILD)
 C_FLAGS += -O1 -fsanitize=thread
+else
+# What makes an overrun buffer an end instead of a door; 3 is of gcc 12 and clang 9. Not for -O0,
+# where the C library cannot check anything.
+FORTIFY := $(shell for level in 3 2; do \
+             echo '\#include <stdio.h>' | $(CC) -O -Werror -U_FORTIFY_SOURCE \
+               -D_FORTIFY_SOURCE=$$level -E -x c - >/dev/null 2>&1 && echo $$level && break; done)
+HARDENED := -fstack-protector-strong -fPIE \
+            $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(FORTIFY))
+LDFLAGS  += -pie -Wl,-z,relro,-z,now
 endif
 
 # With a GPU at hand, build for it alone; else for Ampere and Hopper, and PTX for what follows.
@@ -60,7 +73,7 @@ else
 ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
-              -Xcompiler -Wall,-Wextra -Werror all-warnings
+              -Xcompiler -Wall,-Wextra,-fPIE,$(NO_FOLDER) -Werror all-warnings
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
 CUBLAS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas
 LANGUAGE += -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
@@ -106,8 +119,8 @@ MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 
 .PHONY: exercise exercise-cpu
-.PHONY: all tests run test gpu-check gpu-bench profile data setup install uninstall format lint \
-        clean print-sources help
+.PHONY: all tests run test faults fuzz check-all reproducible gpu-check gpu-bench profile data setup \
+        install uninstall format lint clean print-sources help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -135,6 +148,20 @@ run: setup                  ## set up, build, get MNIST (or draw digits), train
 test: setup                 ## set up, build, run every test that this machine can run
 	@$(BUILD_ON_EVERY_CORE) all tests
 	@scripts/run_tests.sh $(TESTS)
+
+CHECKS = test 'test SANITIZE=1' 'test SANITIZE=thread' lint exercise-cpu reproducible \
+         'reproducible CC=clang' 'fuzz SECONDS=20'
+
+check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
+	+@scripts/check_all.sh $(CHECKS)
+
+# clang wants libomp-dev.
+reproducible: setup         ## build twice, in two folders: the same programs, byte for byte
+	+@scripts/reproducible.sh
+
+faults: setup               ## make each call that can fail do so, leaks are looked for
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/test_faults
+	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
 gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
 	+@NVCC='$(NVCC)' scripts/gpu_check.sh
@@ -219,7 +246,16 @@ $(BUILD)/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter
 $(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(NVCC_FLAGS)) \
                                            -Xcompiler -Wno-unused-parameter
 
-$(addprefix $(BUILD)/test_,program resume asking): | $(PLACE)/mlp-train
+$(addprefix $(BUILD)/test_,program resume asking numbers): | $(PLACE)/mlp-train
+
+# Its calls fail when they are told to. Without CUDA, whose runtime takes memory before main and
+# does not survive it if there is none.
+$(BUILD)/mlp-train-faults: $(BUILD)/mlp_train.o $(BUILD)/tests/fault.o \
+    $(BUILD)/engine_cuda_absent.o \
+    $(filter-out $(addprefix $(BUILD)/,engine_cuda.o steps_cuda.o gpu_rates.o kernels/%),$(OBJECTS))
+	$(CC) $(C_FLAGS) $(sort $^) -o $@ $(LDFLAGS) $(LIBRARIES) -ldl
+$(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
+
 $(BUILD)/test_digits: | $(PLACE)/mlp-digits
 
 $(BUILD)/mlp_manual: $(addprefix $(BUILD)/,mlp_manual.o options_manual.o options.o options_text.o \
@@ -232,7 +268,7 @@ $(BUILD)/mlp-train.bash: $(BUILD)/mlp_manual
 
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(C_FLAGS) -c $< -o $@
+	$(CC) $(C_FLAGS) -Wpedantic -c $< -o $@
 
 $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -240,6 +276,9 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 
 # Drawn digits are the same everywhere only if nothing is fused.
 $(BUILD)/digits.o: C_FLAGS += -ffp-contract=off
+
+# Stb's sums over sizes in a file may overflow: they wrap, and what comes of it is checked.
+$(BUILD)/image.o: C_FLAGS += -fwrapv
 
 # What -use_fast_math does is a lesson of the topic math.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
@@ -250,8 +289,36 @@ $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 
 -include $(wildcard $(addprefix $(BUILD)/,*.d */*.d */*/*.d))
 
+# ---- hostile input -----------------------------------------------------------------------
+# libFuzzer, which clang brings, over the readers of files and of the command line.
+FUZZ_CC    ?= clang
+FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -Isrc -O1 -g -fno-omit-frame-pointer $(WARNINGS) \
+              -fsanitize=fuzzer,address,undefined,float-divide-by-zero -fno-sanitize-recover=all
+FUZZ       := build/fuzz
+HARNESSES  := $(patsubst tests/fuzz/%.c,$(FUZZ)/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+fuzz:                       ## with clang: invent input for every reader, SECONDS each
+	@mkdir -p $(FUZZ)
+	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' >$(FUZZ)/runtime.c; \
+	$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ)/runtime.c -o $(FUZZ)/runtime 2>/dev/null || \
+	  { echo "make fuzz needs clang with libFuzzer: sudo apt-get install clang libclang-rt-dev" >&2; \
+	    exit 1; }
+	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
+	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
+
+$(FUZZ)/fuzz_csv: src/dataset.c src/source.c
+$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/options.c src/options_text.c tests/fuzz/same_options.h
+$(FUZZ)/fuzz_checkpoint: src/checkpoint.c src/network.c
+$(FUZZ)/fuzz_image: src/image.c
+# What stb, version 2.27, does to numbers that does not touch memory is left alone.
+$(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
+                                   -DSTBI_MAX_DIMENSIONS=1024
+$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c src/error.c tests/fuzz/fuzz.h $(wildcard src/*.h)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)
+
 # ---- for those who change it ---------------------------------------------------------------
-C_FILES := $(wildcard src/*.[ch] tests/*.[ch])
+C_FILES := $(wildcard src/*.[ch] tests/*.[ch] tests/fuzz/*.[ch])
 
 format:                     ## lay out C and CUDA files as .clang-format says
 	clang-format -i $(C_FILES) $(wildcard kernels/*.cu kernels/*.cuh kernels/*.h kernels/lab/*)
@@ -267,7 +334,7 @@ CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE
 lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
-	shellcheck scripts/*.sh .ci/run
+	shellcheck scripts/*.sh tests/fuzz/run.sh .ci/run
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests src tests
 	@mkdir -p build/lint
@@ -276,6 +343,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@echo 'clang-tidy src tests'
 	@printf '%s\n' $(filter-out $(LEFT_OUT),$(wildcard src/*.c)) | $(call CLANG_TIDY)
 	@printf '%s\n' $(wildcard tests/*.c) | $(call CLANG_TIDY,--checks=-clang-analyzer-*)
+	@echo 'clang-tidy, cppcheck and shellcheck have nothing to say'
 
 print-sources:              ## the hash of the sources that gpu-check's record names
 	@find src kernels tests -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64
