@@ -19,9 +19,8 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
     r->shared = shared;
   }
   if (shared > 48 * 1024) { /* more than that is had only by asking */
-    const cudaError_t status =
-        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)shared);
+    const cudaError_t status = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (status != cudaSuccess) return status;
   }
   kernel<<<grid, block, shared, call->stream>>>(static_cast<Taken>(given)...);

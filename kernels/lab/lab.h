@@ -29,9 +29,9 @@ typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32 } LabType; /* 4 b
 /* One problem of a topic: the sum of int32, or that of float32. Functions of (size) see a size that
    the topic has not refused. */
 typedef struct {
-  const char *name;        /* "int32"; "" where the topic has one problem only */
-  LabType in[LAB_INPUTS];  /* LAB_NOTHING: there is none, nor any after it */
-  LabType out;             /* every problem has one output array */
+  const char *name;                   /* "int32"; "" where the topic has one problem only */
+  LabType in[LAB_INPUTS];             /* LAB_NOTHING: there is none, nor any after it */
+  LabType out;                        /* every problem has one output array */
   double (*bytes)(LabSize size);      /* that must be read and written at least */
   double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
   /* Elements [first, first + count) of the output from the inputs, and by how much each may differ
@@ -65,7 +65,7 @@ typedef struct {
   LabSize size;
   int64_t point; /* of rung->points, else 0 */
   const void *d_in[LAB_INPUTS];
-  void *d_out; /* full of NaN or of -1 before the call: every element must be written */
+  void *d_out;  /* full of NaN or of -1 before the call: every element must be written */
   void *d_work; /* rung->work bytes; full of rubbish */
   cudaStream_t stream;
   LabRecord *record;
@@ -135,7 +135,7 @@ typedef struct {
   /* What the points of a sweep are: "offset, bytes"; of sweeps that end at different points, in
      their order: "offset, bytes; stride, words". */
   const char *point_name;
-  bool shows_ulp;         /* a column with the largest error in units in the last place */
+  bool shows_ulp; /* a column with the largest error in units in the last place */
   /* What `make profile` reads from the hardware: an Nsight Compute metric, and its meaning. */
   const char *metric, *metric_name;
 } LabTopic;
