@@ -181,7 +181,7 @@ __device__ void matrix_team(const EpochPlan &plan, const EpochJob &job, Shared &
     v = job.d_momentum[offset];
   });
   fetch_pixels(plan, job, at, job.position, s.x[0]);
-  all_have_read();
+  wait<ALL_READ>(MATRIX_THREADS + ROW_THREADS);
 
   uint32_t stamp = job.first_stamp;
   int now = 0;

@@ -222,7 +222,7 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
     patch.w[e] = offset < 0 ? 0.0f : job.d_parameters[offset];
     patch.v[e] = offset < 0 ? 0.0f : job.d_momentum[offset];
   }
-  all_have_read();
+  ring<PATCH_READ>(PATCH_THREADS + ROW_THREADS);
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {

@@ -9,7 +9,10 @@
 
 namespace epoch {
 
-/* The block's barriers. A team meets at its own. The others are bells: mail that is looked for
+/* The block's barriers. A team meets at its own. Once a launch the patch team tells the row team
+   that it has read the parameters, and that one tells the matrix team that both have: so no block
+   sends Z1 before it has read all, no step ends without Z1 of every block, and no block writes
+   parameters back that another has not read. The others are bells: mail that is looked for
    long before it comes keeps the port busy that shared memory uses too, so a team waits, at no
    cost, until another team of its own block has sent its share of the same round, and only then
    looks. What the other blocks send comes at about the same time. */
@@ -17,7 +20,8 @@ enum Barrier {
   MATRIX = 1,
   ROW,
   PATCH,
-  ALL,
+  PATCH_READ,
+  ALL_READ,
   Z1_SENT,
   H2_SENT,
   DZ2_SENT,
@@ -183,12 +187,6 @@ __device__ Place find_place(const EpochPlan &plan, Packet *mail) {
 /* The store row of row r of the step that starts at `position`; beyond the end, the last one. */
 __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
-}
-
-/* All teams, once, when they have read the parameters: as no step ends without mail from every
-   block, no block writes parameters back before every block has read them. */
-__device__ inline void all_have_read() {
-  wait<ALL>(THREADS);
 }
 
 /* The record of row r of the block's four. */

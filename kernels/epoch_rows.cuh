@@ -280,7 +280,8 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
   const Place &at = s.place;
   RowWeights weights;
   if (at.owner) load_p(plan, job, at, s, weights);
-  all_have_read();
+  wait<PATCH_READ>(ROW_THREADS + PATCH_THREADS);
+  ring<ALL_READ>(ROW_THREADS + MATRIX_THREADS);
   if (!at.owner) return;
   const int warp = row_thread() / 32, row = at.block * OWNED + warp; /* of the softmax */
   size_t next_row = row_at(job, job.position, row);

@@ -38,10 +38,15 @@ static const struct {
     {FUSION_LAYER, PRECISION_TF32, "layer, tf32", false},
     {FUSION_STEP, PRECISION_TF32, "step, tf32", false},
 };
-enum { LEVELS = sizeof levels / sizeof *levels };
+enum { LEVELS = sizeof levels / sizeof *levels, QUICK_LEVELS = 4 };
 
 static bool quick;
 static Error error;
+
+/* Quick: those whose kernels wait for each other; the others' are alike or tested by themselves. */
+static int tested_levels(void) {
+  return quick ? QUICK_LEVELS : LEVELS;
+}
 
 static void check(bool done, const char *call, int line) {
   if (!done) fail_msg("line %d: %s: %s", line, call, error.text);
@@ -325,7 +330,7 @@ static void compare_levels(const Case *c, const Data *data, const Reference *r,
   double *cpu_momentum = allocate(on_cpu->floats, sizeof(double));
   reference_to_double(on_cpu->parameters, on_cpu->floats, cpu_parameters);
   reference_to_double(on_cpu->momentum, on_cpu->floats, cpu_momentum);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
     if (!engine) continue;
     Outcome o = train_on(engine, c, data);
@@ -398,7 +403,7 @@ static void test_same_bits(void **state) {
     const Case *c = &cases[i];
     if (quick && i != SHORT) continue;
     Data data = make_data(c->inputs, c->classes, c->rows);
-    for (int level = 0; level < LEVELS; level++) check_same_bits(c, &data, level);
+    for (int level = 0; level < tested_levels(); level++) check_same_bits(c, &data, level);
     free_data(&data);
   }
 }
@@ -422,7 +427,7 @@ static void test_every_row_is_used_once_an_epoch(void **state) {
   Data data = make_data(c.inputs, c.classes, c.rows);
   memset(data.pixels, 0, (size_t)ROWS * ROWS);
   for (size_t r = 0; r < ROWS; r++) data.pixels[r * ROWS + r] = 255;
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
       Engine *engine = open_level(&c, level, ROWS, 2 * BATCH);
       if (!engine) continue;
@@ -463,7 +468,7 @@ static void test_evaluation(void **state) {
   const uint64_t most = FIRST + counts[2];
   Data data = make_data(c.inputs, c.classes, most);
   for (int i = 0; i < (quick ? 1 : 3); i++) {
-    for (int level = 0; level < LEVELS; level++) {
+    for (int level = 0; level < tested_levels(); level++) {
       const uint64_t rows = FIRST + counts[i];
       Engine *engine = open_level(&c, level, rows, 4096);
       if (!engine) continue;
@@ -524,7 +529,7 @@ static void test_prediction(void **state) {
   Data data = make_data(c.inputs, c.classes, c.rows);
   float *queued = allocate(count * CLASSES, sizeof *queued);
   float *again = allocate(count * CLASSES, sizeof *again);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *engine = open_level(&c, level, c.rows, 4096);
     if (!engine) continue;
     send_all(engine, &data, c.rows);
@@ -607,7 +612,7 @@ static void test_streaming(void **state) {
   const Case *c = busy_case();
   const uint64_t window = 2 * (uint64_t)c->batch;
   Data data = make_data(c->inputs, c->classes, c->rows);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Outcome o[PACES];
     bool refused = false;
     for (int pace = 0; pace < PACES && !refused; pace++) {
@@ -661,7 +666,7 @@ static void test_upload_over_rows_in_use_waits(void **state) {
   const Case *c = busy_case();
   Data data = make_data(c->inputs, c->classes, c->rows);
   const uint64_t slot_rows = slot_for(c, c->rows / 2);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *hasty = open_level(c, level, c->rows, slot_rows);
     if (!hasty) continue;
     Outcome at_once = replace_rows(hasty, c, &data, IN_TURN);
@@ -682,7 +687,7 @@ static void test_collect_starts_anew(void **state) {
   needs_gpu();
   const Case *c = &cases[SHORT];
   Data data = make_data(c->inputs, c->classes, c->rows);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *engine = open_level(c, level, c->rows, 70);
     if (!engine) continue;
     EngineSums sums;
@@ -714,7 +719,7 @@ static void test_read_and_write(void **state) {
   needs_gpu();
   const Case *c = busy_case();
   Data data = make_data(c->inputs, c->classes, c->rows);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *first = open_level(c, level, c->rows, (uint64_t)c->batch);
     if (!first) continue;
     Engine *second = open_level(c, level, c->rows, (uint64_t)c->batch);
@@ -749,7 +754,7 @@ static void test_order_of_other_rows(void **state) {
   TrainRange all = epoch_of(c, 1), half = all;
   half.rows = c->rows / 2;
   half.steps = (half.rows + (uint64_t)c->batch - 1) / (uint64_t)c->batch;
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *both = open_level(c, level, c->rows, (uint64_t)c->batch);
     if (!both) continue;
     Engine *second = open_level(c, level, c->rows, (uint64_t)c->batch);
@@ -774,7 +779,7 @@ static void test_learning_rate_0(void **state) {
   needs_gpu();
   const Case *c = busy_case();
   Data data = make_data(c->inputs, c->classes, c->rows);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
     if (!engine) continue;
     Outcome before = outcome_of(engine);
@@ -810,7 +815,7 @@ static void test_refusals(void **state) {
   const Case *c = &cases[SHORT];
   const uint64_t batch = (uint64_t)c->batch, slot_rows = 4 * batch;
   Data data = make_data(c->inputs, c->classes, c->rows);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     Engine *engine = open_level(c, level, c->rows, slot_rows);
     if (!engine) continue;
     const EngineOperations *call = engine->call;
@@ -899,7 +904,7 @@ static void test_a_network_too_big_leaks_nothing(void **state) {
   const int hidden[] = {WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE};
   const Case *small = &cases[SHORT];
   Data data = make_data(small->inputs, small->classes, small->rows);
-  for (int level = 0; level < LEVELS; level++) {
+  for (int level = 0; level < tested_levels(); level++) {
     EngineConfig config = config_of(small, levels[level].fusion, BATCH, BATCH);
     OK(network_init(&config.network, 1, hidden, 7, 10, &error));
     config.batch = BATCH;
@@ -939,5 +944,6 @@ int main(void) {
       cmocka_unit_test(test_a_network_too_big_leaks_nothing),
   };
   quick = getenv("TEST_QUICK") != NULL;
+  if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
