@@ -296,13 +296,18 @@ static void write_bytes(void *context, void *data, int size) {
 /* False when there is no memory. */
 static bool encode(const Picture *picture, Sink *sink) {
   Memory own;
+  volatile bool good = false;
   join(&own.ring, &own.ring);
   memory = &own;
   if (setjmp(own.out_of_memory) == 0)
-    return stbi_write_png_to_func(write_bytes, sink, picture->width, picture->height, 3,
+    good = stbi_write_png_to_func(write_bytes, sink, picture->width, picture->height, 3,
                                   picture->pixels, 3 * picture->width) != 0;
-  while (own.ring.link.next != &own.ring) give_back(own.ring.link.next + 1);
-  return false;
+  memory = NULL;
+  for (Block *block = own.ring.link.next, *next; block != &own.ring; block = next) {
+    next = block->link.next;
+    free(block);
+  }
+  return good;
 }
 
 bool picture_save(const Picture *picture, const char *path, Error *error) {
