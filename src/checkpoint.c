@@ -136,6 +136,17 @@ static json_t *describe_metadata(const Checkpoint *checkpoint) {
   return NULL;
 }
 
+/* json_dumps grows its text as it goes, and drops what there is no memory for without a word. */
+static char *text_of(const json_t *root) {
+  const size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
+  char *text = size ? malloc(size + 1) : NULL;
+  if (!text) return NULL;
+  text[size] = '\0';
+  if (json_dumpb(root, text, size, JSON_COMPACT) == size) return text;
+  free(text);
+  return NULL;
+}
+
 static char *describe(const Checkpoint *checkpoint, const Content *content) {
   json_t *root = json_object();
   int failed = json_object_set_new(root, "__metadata__", describe_metadata(checkpoint));
@@ -150,7 +161,7 @@ static char *describe(const Checkpoint *checkpoint, const Content *content) {
                                             "data_offsets", begin, end));
     begin = end;
   }
-  char *text = failed ? NULL : json_dumps(root, JSON_COMPACT);
+  char *text = failed ? NULL : text_of(root);
   json_decref(root);
   return text;
 }
