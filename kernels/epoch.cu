@@ -54,14 +54,9 @@ __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, Epoch
 
 using namespace epoch;
 
-const char *plan_epoch(EpochShape shape, EpochPlan *plan) {
-  int device, processors, major, shared;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
-          cudaSuccess)
-    return "the device does not answer";
+/* processors, shared: multiprocessors, and bytes of shared memory a block. */
+static const char *lay_out(EpochShape shape, int processors, int major, int shared,
+                           EpochPlan *plan) {
   const int tiles = (shape.hidden1 + TILE - 1) / TILE;
   *plan = EpochPlan{shape, 0, tiles < MAX_TILES ? tiles : MAX_TILES, 0, 0};
   plan->groups = (tiles + plan->tiles - 1) / plan->tiles;
@@ -82,6 +77,19 @@ const char *plan_epoch(EpochShape shape, EpochPlan *plan) {
     return "the layers need more multiprocessors than this GPU has";
   if (sizeof(Shared) > (size_t)shared) return "it needs more shared memory than this GPU has";
   return nullptr;
+}
+
+cudaError_t plan_epoch(EpochShape shape, EpochPlan *plan, const char **why_not) {
+  int device, processors, major, shared;
+  cudaError_t status = cudaGetDevice(&device);
+  const auto ask = [&](int *value, cudaDeviceAttr attribute) {
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(value, attribute, device);
+  };
+  ask(&processors, cudaDevAttrMultiProcessorCount);
+  ask(&major, cudaDevAttrComputeCapabilityMajor);
+  ask(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  if (status == cudaSuccess) *why_not = lay_out(shape, processors, major, shared, plan);
+  return launched(status);
 }
 
 cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {

@@ -55,6 +55,11 @@ __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t posi
 
 } // namespace
 
+cudaError_t kernels_can_run(void) {
+  cudaFuncAttributes attributes;
+  return launched(cudaFuncGetAttributes(&attributes, order_kernel));
+}
+
 cudaError_t launch_order(uint32_t *d_order, uint32_t first_row, uint32_t rows, int shuffled,
                          uint64_t key, cudaStream_t stream) {
   if (!d_order || rows == 0) return cudaErrorInvalidValue;

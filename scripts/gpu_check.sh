@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every check that wants a GPU: all the tests, compute-sanitizer over the CUDA tests, MNIST at each
-# level of fusion, the same bits five times and after a pause, configs/best.conf. Writes docs/results/gpu-check.txt, a line a result, PASS or
-# FAIL first; what was printed is in build/gpu-check.log.
+# level of fusion, the same bits five times and after a pause, configs/best.conf, GPUs that cannot be
+# used. Writes docs/results/gpu-check.txt, a line a result, PASS or FAIL first; what was printed is in
+# build/gpu-check.log.
 #
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
 #   ARCH          the GPUs to build for  [-arch=native]
@@ -15,7 +16,7 @@ results=docs/results/gpu-check.txt
 partial=build/gpu-check.txt # the results so far
 step=build/gpu-check-step.txt
 log=build/gpu-check.log
-cuda_tests=(test_kernels test_engine_cuda test_augment test_exercise test_lab_rungs)
+cuda_tests=(test_kernels test_engine_cuda test_augment test_exercise test_lab_rungs test_cuda_faults)
 nvcc=${NVCC:-nvcc}
 export ARCH=${ARCH:--arch=native}
 
@@ -221,6 +222,43 @@ check_mnist() {
   check_best
 }
 
+# ---- GPUs that cannot be used ----------------------------------------------------------------
+
+# check_fault NAME PROGRAM OPTION...: --device cuda fails with one sentence and exit code 1, and
+# --device auto trains on the CPU.
+check_fault() {
+  local name=$1 program=$2 data=(--epochs 1 --train data/mnist_test.csv --test data/mnist_test.csv)
+  local status=0 sentence
+  shift 2
+  run 120 "$program" --device cuda "${data[@]}" "$@" || status=$?
+  sentence=$(grep '^mlp-train: ' "$step")
+  [ "$status" = 1 ] && [ "$(wc -l <"$step")" = 1 ]
+  record $? "fault $name: ${sentence#mlp-train: }"
+  run 120 "$program" --device auto "${data[@]}" "$@" && grep -q '^device   CPU, .* (.*)$' "$step"
+  record $? "fault $name, auto: $(grep '^device ' "$step")"
+}
+
+# A build for other GPUs than any that is here.
+build_for_others() {
+  run 300 make -j"$(nproc)" SETUP=0 BUILD=build/others PLACE=build/others \
+    ARCH='-gencode arch=compute_110,code=sm_110' build/others/mlp-train
+}
+
+check_faults() {
+  CUDA_VISIBLE_DEVICES='' check_fault 'no GPU' ./mlp-train
+  check_fault 'memory' ./mlp-train --device-memory 4
+  if build_for_others; then
+    check_fault 'older GPU' build/others/mlp-train
+  else
+    record 1 'fault older GPU: the program for it cannot be built'
+  fi
+  rm -rf build/others
+  # MNIST does not fit, its slots do: it is streamed.
+  run 120 ./mlp-train --device auto --device-memory 60 --epochs 1 &&
+    grep -q '^data .* streamed every epoch$' "$step" && ! grep -q '^device   CPU' "$step"
+  record $? "fault little memory, auto: $(grep '^data ' "$step")"
+}
+
 # ---- all of it -------------------------------------------------------------------------------
 
 # shellcheck disable=SC2317 # the trap calls it
@@ -240,6 +278,7 @@ main() {
   check_tests
   check_memory
   check_mnist
+  check_faults
   ended=1
 }
 

@@ -352,9 +352,10 @@ bool bench_kernels(BenchLog *log, const Network *network, int batch, Error *erro
 
 double bench_mail(const Network *network, int batch) {
   EpochPlan plan;
+  const char *why_not;
   const int *size = network->size;
-  if (network->layers != 3 ||
-      plan_epoch((EpochShape){size[0], size[1], size[2], size[3], batch}, &plan))
+  const EpochShape shape = {size[0], size[1], size[2], size[3], batch};
+  if (network->layers != 3 || plan_epoch(shape, &plan, &why_not) != cudaSuccess || why_not)
     return 0;
   return (double)plan.mail_bytes;
 }

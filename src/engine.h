@@ -30,15 +30,17 @@ typedef enum {
 
 typedef struct {
   Network network;
-  int batch;           /* rows of a step, from 1 */
-  uint64_t seed;       /* of the initial parameters */
-  float momentum;      /* v = momentum v + g + weight_decay w;  w = w - learning_rate v */
-  float weight_decay;  /* applied to weights, not to biases */
-  Fusion fusion;       /* ignored by the CPU engine */
-  Precision precision; /* likewise */
-  int threads;         /* of the CPU engine */
-  uint64_t store_rows; /* capacity of the store */
-  uint64_t slot_rows;  /* rows a slot holds: a multiple of batch */
+  int batch;              /* rows of a step, from 1 */
+  uint64_t seed;          /* of the initial parameters */
+  float momentum;         /* v = momentum v + g + weight_decay w;  w = w - learning_rate v */
+  float weight_decay;     /* applied to weights, not to biases */
+  Fusion fusion;          /* ignored by the CPU engine */
+  Precision precision;    /* likewise */
+  bool augment;           /* ranges may be augmented; ignored by the CPU engine */
+  uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
+  int threads;            /* of the CPU engine */
+  uint64_t store_rows;    /* capacity of the store */
+  uint64_t slot_rows;     /* rows a slot holds: a multiple of batch */
 } EngineConfig;
 
 /* One of the two host buffers: pinned memory where the device is a GPU. */
@@ -52,7 +54,7 @@ typedef struct {
    [s * batch, min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or,
    shuffled, first_row + random_permute(p, rows, key). The gradient is the mean over the step's
    rows, so a last short step weighs its rows as much as any. Augmented, a step reads distorted
-   copies instead, which take a second store from the first such range on; row r of the window
+   copies instead, which take a second store; row r of the window
    becomes what augment.h makes of (augment, augment_key, r), so an epoch may be trained in parts.
    Inputs that are not a square are refused. */
 typedef struct {
@@ -110,8 +112,8 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 /* Likewise on the current CUDA device. In a build without CUDA it fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
-/* True if a CUDA device can be used; otherwise false with the reason, and no side effect
-   worth noting. Slow the first time: it initialises the driver. */
+/* True if there is a CUDA device that can run what this program has for it; otherwise false with
+   the reason. Slow the first time: it initialises the driver. */
 bool engine_cuda_available(Error *reason);
 
 #endif

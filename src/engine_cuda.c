@@ -12,21 +12,22 @@
 enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
 
 static bool failed(cudaError_t status, const char *what, Error *error) {
-  if (status == cudaSuccess) return false;
-  cudaGetLastError(); /* told now: the next launch must not report it again */
-  error_set(error, "%s failed on the GPU: %s", what, cudaGetErrorString(status));
-  return true;
+  return !cuda_done(status, what, error);
 }
 
-static bool device_array(void *pointer, size_t count, size_t size, Error *error) {
-  void **d_array = pointer;
-  const cudaError_t status = cudaMalloc(d_array, count * size);
-  if (status == cudaSuccess) return true;
-  cudaGetLastError(); /* as in failed() */
-  return error_set(error,
-                   "no %.1f MB of GPU memory to be had (%s): try --resident no or a "
-                   "smaller --batch",
-                   (double)(count * size) / 1e6, cudaGetErrorString(status));
+/* Takes device memory; of --device-memory, unless that is used up. */
+static bool device_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
+  const uint64_t most = e->engine.config.device_memory, bytes = (uint64_t)count * size;
+  const bool fits = most == 0 || (e->taken <= most && bytes <= most - e->taken);
+  if (fits && cudaMalloc((void **)pointer, bytes) == cudaSuccess) {
+    e->taken += bytes;
+    return true;
+  }
+  cudaGetLastError(); /* as cuda_done does */
+  error_set(error, "no %.1f MB of GPU memory to be had%s: try --resident no or a smaller --batch",
+            (double)bytes / 1e6, fits ? "" : " within --device-memory");
+  if (error) error->of_gpu = true;
+  return false;
 }
 
 /* ---- the seam -------------------------------------------------------------------------------- */
@@ -117,12 +118,12 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   return consume(e, range->first_row, range->rows);
 }
 
-static bool can_augment(CudaEngine *e, Error *error) {
+static bool can_augment(const CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   if (!augment_side(c->network.size[0]))
     return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
                      c->network.size[0]);
-  return e->d_augmented || device_array(&e->d_augmented, c->store_rows, e->stride, error);
+  return e->d_augmented || error_set(error, "the engine was not opened for augmented rows");
 }
 
 static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
@@ -276,13 +277,14 @@ static bool allocate_store(CudaEngine *e, Error *error) {
       return false;
   const size_t rows =
       c->store_rows > (uint64_t)e->forward_rows ? c->store_rows : (size_t)e->forward_rows;
-  return device_array(&e->d_pixels, c->store_rows, e->stride, error) &&
-         device_array(&e->d_labels, c->store_rows, sizeof(uint16_t), error) &&
-         device_array(&e->d_order, c->store_rows, sizeof(uint32_t), error) &&
-         device_array(&e->results.d_loss, rows, sizeof(float), error) &&
-         device_array(&e->results.d_correct, rows, 1, error) &&
-         device_array(&e->d_state, 1, sizeof(StepState), error) &&
-         device_array(&e->d_sums, 1, sizeof(ResultSums), error);
+  return device_array(e, &e->d_pixels, c->store_rows, e->stride, error) &&
+         (!c->augment || device_array(e, &e->d_augmented, c->store_rows, e->stride, error)) &&
+         device_array(e, &e->d_labels, c->store_rows, sizeof(uint16_t), error) &&
+         device_array(e, &e->d_order, c->store_rows, sizeof(uint32_t), error) &&
+         device_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
+         device_array(e, &e->results.d_correct, rows, 1, error) &&
+         device_array(e, &e->d_state, 1, sizeof(StepState), error) &&
+         device_array(e, &e->d_sums, 1, sizeof(ResultSums), error);
 }
 
 static bool allocate_network(CudaEngine *e, Error *error) {
@@ -293,29 +295,36 @@ static bool allocate_network(CudaEngine *e, Error *error) {
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
     if (size > widest) widest = size;
-    if (!device_array(&e->d_activation[l], rows * size, sizeof(float), error) ||
-        !device_array(&e->d_delta[l], batch * size, sizeof(float), error))
+    if (!device_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
+        !device_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
   if ((c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE) &&
-      (!device_array(&e->d_gradient, n->floats, sizeof(float), error) ||
-       !device_array(&e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
-       !device_array(&e->d_z, rows * widest, sizeof(float), error)))
+      (!device_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
+       !device_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
+       !device_array(e, &e->d_z, rows * widest, sizeof(float), error)))
     return false;
-  if (c->fusion == FUSION_EXERCISE && (!device_array(&e->d_largest, rows, sizeof(float), error) ||
-                                       !device_array(&e->d_sum, rows, sizeof(float), error)))
+  if (c->fusion == FUSION_EXERCISE &&
+      (!device_array(e, &e->d_largest, rows, sizeof(float), error) ||
+       !device_array(e, &e->d_sum, rows, sizeof(float), error)))
     return false;
-  if (!device_array(&e->d_work, update_work_bytes(), 1, error) ||
+  if (!device_array(e, &e->d_work, update_work_bytes(), 1, error) ||
       failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
     return false;
   if (c->fusion == FUSION_EPOCH) {
     e->stamp = 1;
-    if (!device_array(&e->d_mail, e->plan.mail_bytes, 1, error) ||
+    if (!device_array(e, &e->d_mail, e->plan.mail_bytes, 1, error) ||
         failed(cudaMemsetAsync(e->d_mail, 0, e->plan.mail_bytes, e->compute), "clearing", error))
       return false;
   }
-  return device_array(&e->d_parameters, n->floats, sizeof(float), error) &&
-         device_array(&e->d_momentum, n->floats, sizeof(float), error);
+  return device_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
+         device_array(e, &e->d_momentum, n->floats, sizeof(float), error);
+}
+
+/* What does not work at all fails here, before anything was read. */
+static cudaError_t first_launch(CudaEngine *e) {
+  TRY(launch_order(e->d_order, 0, 1, false, 0, e->compute));
+  return cudaStreamSynchronize(e->compute);
 }
 
 static bool initialise(CudaEngine *e, Error *error) {
@@ -328,7 +337,9 @@ static bool initialise(CudaEngine *e, Error *error) {
   return written &&
          !failed(cudaMemsetAsync(e->d_momentum, 0, n->floats * sizeof(float), e->compute),
                  "clearing", error) &&
-         !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing", error);
+         !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing",
+                 error) &&
+         !failed(first_launch(e), "the first launch", error);
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
@@ -339,13 +350,14 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
   return rows > (size_t)c->batch ? (int)rows : c->batch;
 }
 
-/* Why level epoch cannot serve this engine, or NULL; fills e->plan. */
-static const char *no_epoch(CudaEngine *e) {
+/* Sets *why_not to why level epoch cannot serve this engine, or to NULL; fills e->plan. */
+static cudaError_t plan(CudaEngine *e, const char **why_not) {
   const Network *n = &e->engine.config.network;
-  if (n->layers != 3) return "level epoch takes two hidden layers";
+  *why_not = "level epoch takes two hidden layers";
+  if (n->layers != 3) return cudaSuccess;
   return plan_epoch(
       (EpochShape){n->size[0], n->size[1], n->size[2], n->size[3], e->engine.config.batch},
-      &e->plan);
+      &e->plan, why_not);
 }
 
 /* The products of the other levels have no cheaper form. */
@@ -361,7 +373,10 @@ static void choose_precision(Engine *engine) {
 static bool choose_fusion(CudaEngine *e, Error *error) {
   Engine *engine = &e->engine;
   const Fusion asked = engine->config.fusion;
-  const char *why_not = asked == FUSION_AUTO || asked == FUSION_EPOCH ? no_epoch(e) : NULL;
+  const char *why_not = NULL;
+  if ((asked == FUSION_AUTO || asked == FUSION_EPOCH) &&
+      failed(plan(e, &why_not), "asking for its attributes", error))
+    return false;
   if (asked == FUSION_EPOCH && why_not)
     return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
                      why_not);
@@ -391,12 +406,10 @@ static bool describe(Engine *engine, Error *error) {
 
 bool engine_cuda_available(Error *reason) {
   int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status == cudaSuccess && devices > 0) return true;
-  if (status == cudaErrorInsufficientDriver)
-    return error_set(reason, "no CUDA driver that this program can use was found");
-  return error_set(reason, "no CUDA device: %s",
-                   status == cudaSuccess ? "none is visible" : cudaGetErrorString(status));
+  const char *what = "looking for a GPU";
+  return cuda_done(cudaGetDeviceCount(&devices), what, reason) &&
+         cuda_done(devices > 0 ? cudaSuccess : cudaErrorNoDevice, what, reason) &&
+         cuda_done(kernels_can_run(), what, reason);
 }
 
 Engine *engine_cuda_open(const EngineConfig *config, Error *error) {

@@ -3,6 +3,7 @@
 #ifndef ENGINE_CUDA_H
 #define ENGINE_CUDA_H
 
+#include "cuda_error.h"
 #include "engine.h"
 #include "kernels.h"
 
@@ -20,13 +21,14 @@ typedef struct {
   Slot slots[2];
   uint64_t rows_seen; /* store rows ever written are below this */
   size_t stride;
+  uint64_t taken;   /* bytes of device memory */
   int forward_rows; /* rows the activations hold: the batch, or more for evaluation */
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
   uint32_t *d_order;
   TrainRange ordered;        /* what d_order holds; rows 0: nothing yet */
-  uint8_t *d_augmented;      /* as d_pixels; NULL until a range asks for it */
+  uint8_t *d_augmented;      /* as d_pixels; NULL: nobody augments */
   TrainRange augmented;      /* whose rows it holds; rows 0: nobody's */
   const uint8_t *d_train_on; /* what steps read: d_pixels or d_augmented */
   StepState *d_state;
@@ -48,13 +50,6 @@ typedef struct {
   void *d_work; /* of the gradient updates */
   uint32_t stamp;
 } CudaEngine;
-
-/* For functions that return a cudaError_t: stops at the first failure and returns it. */
-#define TRY(call)                                                                                  \
-  do {                                                                                             \
-    const cudaError_t status_ = (call);                                                            \
-    if (status_ != cudaSuccess) return status_;                                                    \
-  } while (0)
 
 /* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
    positions [position, end) of e->d_order; e->d_state says the same. */

@@ -5,6 +5,7 @@
 
 bool error_set(Error *error, const char *format, ...) {
   if (!error) return false;
+  error->of_gpu = false;
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(error->text, sizeof error->text, format, arguments);

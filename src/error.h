@@ -6,6 +6,7 @@
 
 typedef struct {
   char text[512]; /* one sentence: what failed, where, what to do; no newline */
+  bool of_gpu;    /* the GPU failed, so the CPU may still do what was asked: cuda_error.c sets it */
 } Error;
 
 /* Formats the message into *error (ignored when NULL) and returns false, so that a

@@ -2,25 +2,10 @@
 #ifndef GPU_RATES_H
 #define GPU_RATES_H
 
-#include <cuda_runtime_api.h>
 #include <stddef.h>
 
-#include "error.h"
+#include "cuda_error.h"
 #include "times.h"
-
-/* For functions that return a cudaError_t: stops at the first failure and returns it. */
-#define TRY(call)                                                                                  \
-  do {                                                                                             \
-    const cudaError_t status_ = (call);                                                            \
-    if (status_ != cudaSuccess) return status_;                                                    \
-  } while (0)
-
-/* False with *error set if `status` is a failure. */
-static inline bool cuda_done(cudaError_t status, const char *what, Error *error) {
-  if (status == cudaSuccess) return true;
-  cudaGetLastError(); /* told now: the next launch must not report it again */
-  return error_set(error, "%s failed on the GPU: %s", what, cudaGetErrorString(status));
-}
 
 /* ---- timing --------------------------------------------------------------------------------- */
 

@@ -53,9 +53,6 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
 
 static bool draw(const Gallery *gallery, const Options *o, const Scores *scores, Error *error) {
   const int side = (int)lround(sqrt(gallery->inputs));
-  if (*o->mistakes && side * side != gallery->inputs)
-    return error_set(error, "--mistakes draws square pictures, but a row has %d pixels",
-                     gallery->inputs);
   return (!*o->mistakes ||
           plot_mistakes(gallery->list, gallery->count, side, o->mistakes, error)) &&
          (!*o->confusion || plot_confusion(scores, o->confusion, error));
@@ -87,8 +84,15 @@ static bool judge_rows(Engine *engine, const Options *o, Gallery *gallery, Score
   return good;
 }
 
+bool judge_can(const Engine *engine, const Options *o, Error *error) {
+  const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
+  return !*o->mistakes || side * side == inputs ||
+         error_set(error, "--mistakes draws square pictures, but a row has %d pixels", inputs);
+}
+
 bool judge(Engine *engine, const Options *o, Scores *scores, Error *error) {
   Gallery gallery;
+  if (!judge_can(engine, o, error)) return false;
   if (!scores_open(scores, engine->config.network.size[engine->config.network.layers], error))
     return false;
   const bool good = gallery_open(&gallery, &engine->config.network, error) &&

@@ -6,6 +6,9 @@
 #include "options.h"
 #include "scores.h"
 
+/* Whether what the options ask for can be drawn of this network's rows. */
+bool judge_can(const Engine *engine, const Options *options, Error *error);
+
 /* The answers to the rows of options->test; then the pictures that options->mistakes,
    options->confusion and options->weights name. The engine's store is written over. *scores is
    opened here, and to be closed by the caller where this returns true. */

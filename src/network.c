@@ -1,6 +1,7 @@
 #include "network.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "random.h"
@@ -36,6 +37,13 @@ bool network_init(Network *network, int inputs, const int *hidden, int count, in
     network->parameters += in * out + out;
   }
   return true;
+}
+
+void network_describe(const Network *network, char text[NETWORK_TEXT]) {
+  size_t used = 0;
+  for (int i = 0; i <= network->layers && used < NETWORK_TEXT; i++)
+    used +=
+        (size_t)snprintf(text + used, NETWORK_TEXT - used, "%s%d", i ? "-" : "", network->size[i]);
 }
 
 void network_initialise(const Network *network, uint64_t seed, float *parameters) {

@@ -33,6 +33,11 @@ typedef struct {
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
                   Error *error);
 
+enum { NETWORK_TEXT = 64 };
+
+/* "784-300-100-10" */
+void network_describe(const Network *network, char text[NETWORK_TEXT]);
+
 /* Fills parameters[network->floats]: weights uniform in ±sqrt(6 / fan-in) (He, Zhang, Ren, Sun,
    "Delving deep into rectifiers", 2015), biases and padding 0. A function of `seed` alone,
    the same bits on every machine. */

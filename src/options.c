@@ -41,18 +41,18 @@ static void get_int(const OptionRow *row, const Options *options, char *text, si
 
 static const OptionKind whole_kind = {set_int, get_int};
 
-static bool set_seed(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_whole64(const OptionRow *row, const char *value, Options *options, Error *error) {
   uint64_t whole;
   if (!parse_whole(row, value, &whole, error)) return false;
   *(uint64_t *)field_of(row, options) = whole;
   return true;
 }
 
-static void get_seed(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_whole64(const OptionRow *row, const Options *options, char *text, size_t size) {
   snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)value_of(row, options));
 }
 
-static const OptionKind seed_kind = {set_seed, get_seed};
+static const OptionKind whole64_kind = {set_whole64, get_whole64};
 
 static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
   char *end = NULL;
@@ -253,7 +253,7 @@ static const OptionRow table[] = {
    .kind = &list_kind, .field = FIELD(augment), .choices = distortions},
   {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
    .help = "what first weights and rows' order come from",
-   .kind = &seed_kind, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
+   .kind = &whole64_kind, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
 
   {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
    .help = "CSV to train on, label first",
@@ -266,8 +266,11 @@ static const OptionRow table[] = {
    .kind = &choice_kind, .field = FIELD(resident), .choices = residencies},
 
   {.group = "device", .name = "device", .letter = 'd', .argument = "NAME", .initial = "auto",
-   .help = "auto is a CUDA GPU if there is one",
+   .help = "auto is a CUDA GPU while one works",
    .kind = &choice_kind, .field = FIELD(device), .choices = devices},
+  {.group = "device", .name = "device-memory", .argument = "MB", .initial = "0",
+   .help = "most of a GPU's memory to take, 0: any",
+   .kind = &whole64_kind, .field = FIELD(device_memory), .low = 0, .high = 1000000000},
   {.group = "device", .name = "fusion", .letter = 'f', .argument = "LEVEL", .initial = "auto",
    .help = "what a GPU launch holds",
    .kind = &choice_kind, .field = FIELD(fusion), .choices = options_fusions},
@@ -415,6 +418,7 @@ bool options_read_file(Options *options, const char *path, Error *error) {
 
 bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
   if (!*text) return true; /* fmemopen takes no empty text */
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
   if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
   return read_config(options, file, name, error);

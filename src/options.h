@@ -15,6 +15,7 @@
 #include "network.h"
 #include "schedule.h"
 
+enum { OPTIONS_LINE = 198 };  /* characters of a configuration file's line, at most: inih's limit */
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
 
 enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU };
@@ -37,11 +38,12 @@ typedef struct {
   unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
-  int resident;  /* RESIDENT_... */
-  int device;    /* DEVICE_... */
-  int fusion;    /* a Fusion of engine.h */
-  int precision; /* a Precision of engine.h */
-  int threads;   /* 0: one a core */
+  int resident;           /* RESIDENT_... */
+  int device;             /* DEVICE_... */
+  int fusion;             /* a Fusion of engine.h */
+  int precision;          /* a Precision of engine.h */
+  uint64_t device_memory; /* MB, 0: any */
+  int threads;            /* 0: one a core */
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
       confusion[OPTIONS_PATH];
@@ -114,6 +116,8 @@ void options_join_choices(const OptionRow *row, char *text, size_t size);
 /* A configuration file that comes to the same options. whole: with the groups output and model,
    what one run alone prints, draws and keeps. */
 void options_print_config(FILE *file, const Options *options, bool whole);
+/* That the configuration file above, not whole, can be read again: its lines are not too long. */
+bool options_can_be_kept(const Options *options, Error *error);
 /* The man page, in roff with the macros of man(7). options_manual.c */
 void options_print_man(FILE *file);
 /* What bash reads to complete the words of a command line. options_manual.c */

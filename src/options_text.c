@@ -4,7 +4,7 @@
 #include "options.h"
 
 void options_join_choices(const OptionRow *row, char *text, size_t size) {
-  const char *between = strcmp(row->argument, "LIST") == 0 ? "," : "|";
+  const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
   size_t used = 0;
   for (int i = 0; row->choices[i] && used < size; i++)
     used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
@@ -48,6 +48,11 @@ void options_print_help(FILE *file) {
 
 /* ---- a configuration file ----------------------------------------------------------------- */
 
+static bool is_printed(const OptionRow *row, bool whole) {
+  if (!row->initial) return false;
+  return whole || (strcmp(row->group, "output") != 0 && strcmp(row->group, "model") != 0);
+}
+
 void options_print_config(FILE *file, const Options *options, bool whole) {
   size_t count;
   const OptionRow *rows = options_table(&count);
@@ -55,11 +60,29 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
   for (size_t i = 0; i < count; i++) {
     const OptionRow *row = &rows[i];
     char value[OPTIONS_PATH];
-    if (!row->initial) continue;
-    if (!whole && (strcmp(row->group, "output") == 0 || strcmp(row->group, "model") == 0)) continue;
+    if (!is_printed(row, whole)) continue;
     row->kind->get(row, options, value, sizeof value);
     if (strcmp(row->group, group) != 0) fprintf(file, "%s[%s]\n", *group ? "\n" : "", row->group);
     group = row->group;
     fprintf(file, "%s =%s%s\n", row->name, *value ? " " : "", value);
   }
+}
+
+bool options_can_be_kept(const Options *options, Error *error) {
+  size_t count;
+  const OptionRow *rows = options_table(&count);
+  for (size_t i = 0; i < count; i++) {
+    const OptionRow *row = &rows[i];
+    char value[OPTIONS_PATH];
+    if (!is_printed(row, false)) continue;
+    row->kind->get(row, options, value, sizeof value);
+    const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
+    if (strlen(value) > room)
+      return error_set(
+          error,
+          "--%s is a name of %zu bytes, but a run that is kept can have %zu: use a link "
+          "or another folder",
+          row->name, strlen(value), room);
+  }
+  return true;
 }

@@ -85,20 +85,13 @@ static int decimal_width(int number) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* "784-300-100-10" */
-static void describe_network(const Network *network, char *text, size_t size) {
-  size_t used = 0;
-  for (int i = 0; i <= network->layers && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "-" : "", network->size[i]);
-}
-
 bool report_start(Report *report, const ReportStart *start, Error *error) {
   if (report->quiet) return true;
-  char memory[32] = "", network[64], reason[sizeof(Error) + 4] = "";
+  char memory[32] = "", network[NETWORK_TEXT], reason[sizeof(Error) + 4] = "";
   if (start->memory)
     snprintf(memory, sizeof memory, ", %.1f GiB", (double)start->memory / (1 << 30));
   if (start->device_reason[0]) snprintf(reason, sizeof reason, " (%s)", start->device_reason);
-  describe_network(start->network, network, sizeof network);
+  network_describe(start->network, network);
   return print_line(report, error, "device   %s%s%s", start->device, memory, reason) &&
          print_line(report, error, "network  %s, %zu parameters", network,
                     start->network->parameters) &&

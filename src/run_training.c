@@ -11,11 +11,13 @@
 #include "plots.h"
 #include "runlog.h"
 #include "runs.h"
+#include "source.h"
 #include "seconds.h"
 #include "trainer.h"
 
 typedef struct {
   const Options *options;
+  const Checkpoint *from; /* what the run goes on with, NULL: nothing */
   Report *report;
   Device device;
   Trainer *trainer;
@@ -148,7 +150,7 @@ static bool start(Run *run, Error *error) {
   return report_start(run->report, &lines, error) && (!run->log || write_header(run, error));
 }
 
-static bool open_run(Run *run, const Checkpoint *from, Error *error) {
+static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
   size_t size;
   options_table(&size);
@@ -161,10 +163,30 @@ static bool open_run(Run *run, const Checkpoint *from, Error *error) {
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
   if (fclose(text) != 0 || !run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !file_exists(o->test, error)) return false;
-  if (*run->save && !checkpoint_probe(run->save, error)) return false;
-  if (*o->log && !(run->log = runlog_open(o->log, error))) return false;
-  run->trainer = trainer_open(o, device_open, &run->device, error);
-  return run->trainer && (!from || trainer_resume(run->trainer, from, error));
+  if (*run->save && (!options_can_be_kept(o, error) || !checkpoint_probe(run->save, error)))
+    return false;
+  return !*o->log || (run->log = runlog_open(o->log, error));
+}
+
+/* A trainer at the start of the run. */
+static bool open_trainer(Run *run, Error *error) {
+  trainer_close(run->trainer);
+  run->trainer = trainer_open(run->options, device_open, &run->device, error);
+  return run->trainer && judge_can(trainer_engine(run->trainer), run->options, error) &&
+         (!run->from || trainer_resume(run->trainer, run->from, error));
+}
+
+/* A trainer where the run was kept last, if it was. */
+static bool open_again(Run *run, Error *error) {
+  if (!run->kept || (run->from && run->kept == run->from->epoch)) return open_trainer(run, error);
+  Checkpoint kept;
+  const Checkpoint *from = run->from;
+  if (!checkpoint_load(&kept, run->save, error)) return false;
+  run->from = &kept;
+  const bool good = open_trainer(run, error);
+  run->from = from;
+  checkpoint_free(&kept);
+  return good;
 }
 
 /* ---- after -------------------------------------------------------------------------------- */
@@ -216,7 +238,6 @@ static bool train(Run *run, double began, int *signal, Error *error) {
                                 .patience = 1,
                                 .context = run};
   ReportTotals totals;
-  catch_signals();
   if (!start(run, error)) return false;
   if (!trainer_run(run->trainer, &events, &totals, error)) {
     say_what_is_kept(run, error);
@@ -232,15 +253,32 @@ static bool train(Run *run, double began, int *signal, Error *error) {
          report_totals(run->report, &totals, seconds_now() - began, error);
 }
 
+/* Whether training can begin again. */
+static bool can_repeat(const Options *o) {
+  return source_can_repeat(o->train) && source_can_repeat(o->test);
+}
+
+/* What a GPU leaves undone the CPU does, if that was left to us. */
+static bool open_and_train(Run *run, double began, int *signal, Error *error) {
+  catch_signals();
+  if (open_trainer(run, error) && train(run, began, signal, error)) return true;
+  if (!device_fall_back(&run->device, can_repeat(run->options), error) || !open_again(run, error))
+    return false;
+  const int epoch = trainer_position(run->trainer)->epoch;
+  while (run->count > 0 && run->results[run->count - 1].epoch > epoch) run->count--;
+  return train(run, began, signal, error);
+}
+
 bool run_training(const Options *options, const Checkpoint *from, Report *report, double began,
                   int *signal, Error *error) {
   Run run = {.options = options,
+             .from = from,
              .report = report,
              .device = {.choice = options->device},
              .save = *options->save ? options->save : options->resume,
              .kept = from && !*options->save ? from->epoch : 0};
   *signal = 0;
-  bool good = open_run(&run, from, error) && train(&run, began, signal, error);
+  bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
   good = runlog_close(run.log, good ? error : NULL) && good;
   trainer_close(run.trainer);
   free(run.text);

@@ -11,7 +11,8 @@
 struct Runlog {
   FILE *file;
   bool csv;
-  char path[]; /* for errors */
+  bool has_columns; /* of a .csv */
+  char path[];      /* for errors */
 };
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -32,7 +33,7 @@ Runlog *runlog_open(const char *path, Error *error) {
     error_set(error, "no memory for the log %s", path);
     return NULL;
   }
-  *log = (Runlog){fopen(path, "w"), csv};
+  *log = (Runlog){.file = fopen(path, "w"), .csv = csv};
   strcpy(log->path, path);
   if (log->file) return log;
   error_set(error, "cannot create the log %s: %s", path, strerror(errno));
@@ -103,6 +104,8 @@ static bool write_comment(Runlog *log, const RunlogField *field, Error *error) {
 static bool write_csv_header(Runlog *log, const RunlogField *fields, int count, Error *error) {
   for (int i = 0; i < count; i++)
     if (!write_comment(log, &fields[i], error)) return false;
+  if (log->has_columns) return true;
+  log->has_columns = true;
   for (int i = 0; i < COLUMNS; i++) fprintf(log->file, i ? ",%s" : "%s", names[i]);
   return end_line(log, error);
 }

@@ -26,7 +26,8 @@ typedef struct {
   const char *name, *value; /* the name as an option has it, the value any text */
 } RunlogField;
 
-/* What the run is made of: to be called once, before the first epoch. */
+/* What the run is made of: to be called before the first epoch, and again where the run goes on
+   on another device; epochs that are trained again follow, with the numbers that count. */
 bool runlog_header(Runlog *log, const RunlogField *fields, int count, Error *error);
 
 bool runlog_epoch(Runlog *log, const EpochResult *result, Error *error);

@@ -33,6 +33,11 @@ bool source_is(const Source *source, const char *path) {
   return code == 0 && is_same_file(source, &status);
 }
 
+bool source_can_repeat(const char *path) {
+  struct stat status;
+  return !is_standard_input(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 /* ---- the file's bytes -------------------------------------------------------------------- */
 
 /* A pipe's writer may never write again. */

@@ -116,6 +116,8 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .weight_decay = o->weight_decay,
                          .fusion = (Fusion)o->fusion,
                          .precision = (Precision)o->precision,
+                         .augment = o->augment != 0,
+                         .device_memory = o->device_memory * 1000000,
                          .threads = t->threads,
                          .store_rows = 2 * t->slot_rows,
                          .slot_rows = t->slot_rows};
@@ -181,11 +183,14 @@ static bool same_sizes(const Network *a, const Network *b) {
 
 bool trainer_resume(Trainer *t, const Checkpoint *from, Error *error) {
   Engine *engine = t->engine;
-  if (!same_sizes(&from->network, &engine->config.network))
+  if (!same_sizes(&from->network, &engine->config.network)) {
+    char kept[NETWORK_TEXT], asked[NETWORK_TEXT];
+    network_describe(&from->network, kept);
+    network_describe(&engine->config.network, asked);
     return error_set(error,
-                     "%s holds a network of other sizes than --hidden, --classes and %s ask "
-                     "for: leave those options out",
-                     t->options.resume, t->options.train);
+                     "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
+                     t->options.resume, kept, t->options.train, asked);
+  }
   if (from->rows != from->step * (uint64_t)t->options.batch)
     return error_set(error,
                      "%s was interrupted in the middle of an epoch: go on with the --batch it has",

@@ -357,6 +357,7 @@ static void pictures_that_cannot_be_drawn(void **state) {
   program_failed(1, "none/c.png");
   RUN(TINY, "--epochs", "1", "--mistakes", "m.png");
   program_failed(1, "--mistakes draws square pictures, but a row has 2 pixels");
+  assert_string_equal(program.out, ""); /* and that is said before training */
 }
 
 int main(void) {

@@ -339,6 +339,7 @@ static EngineConfig config_of(Kind kind, int inputs, uint64_t store_rows) {
                          .seed = 4,
                          .momentum = 0.9f,
                          .fusion = kind.fusion,
+                         .augment = true,
                          .threads = kind.threads,
                          .store_rows = store_rows,
                          .slot_rows = ROWS + BATCH};

@@ -98,7 +98,7 @@ static int files_in(const char *folder) {
 
 static void assert_refuses_to_load(const char *path, const char *message) {
   Checkpoint checkpoint;
-  Error error = {""};
+  Error error = {.text = ""};
   memset(&checkpoint, 0x55, sizeof checkpoint);
   if (checkpoint_load(&checkpoint, path, &error)) fail_msg("was loaded, not: %s", message);
   if (!strstr(error.text, path)) fail_msg("'%s' is not in: %s", path, error.text);
@@ -111,7 +111,7 @@ static void assert_refuses_to_load(const char *path, const char *message) {
 static void assert_refuses_to_save(const Checkpoint *checkpoint, const char *path,
                                    const char *message) {
   char expected[16384];
-  Error error = {""};
+  Error error = {.text = ""};
   assert_false(checkpoint_save(checkpoint, path, &error));
   snprintf(expected, sizeof expected, "cannot save %s: %s", path, message);
   assert_string_equal(error.text, expected);
@@ -120,7 +120,7 @@ static void assert_refuses_to_save(const Checkpoint *checkpoint, const char *pat
 /* Nor does it promise to. */
 static void assert_no_place(const Checkpoint *checkpoint, const char *path, const char *message) {
   char expected[16384];
-  Error error = {""};
+  Error error = {.text = ""};
   assert_refuses_to_save(checkpoint, path, message);
   assert_false(checkpoint_probe(path, &error));
   snprintf(expected, sizeof expected, "cannot save %s: %s", path, message);
@@ -128,13 +128,13 @@ static void assert_no_place(const Checkpoint *checkpoint, const char *path, cons
 }
 
 static void must_save(const Checkpoint *checkpoint, const char *path) {
-  Error error = {""};
+  Error error = {.text = ""};
   if (!checkpoint_save(checkpoint, path, &error)) fail_msg("%s", error.text);
 }
 
 static Checkpoint must_load(const char *path) {
   Checkpoint checkpoint;
-  Error error = {""};
+  Error error = {.text = ""};
   if (!checkpoint_load(&checkpoint, path, &error)) fail_msg("%s", error.text);
   return checkpoint;
 }
@@ -699,7 +699,7 @@ static void damaged_headers_do_no_harm(void **state) {
     for (size_t c = 0; c < sizeof changes; c++, count++) {
       const uint8_t byte = content.bytes[i] ^ changes[c];
       Checkpoint loaded;
-      Error error = {""};
+      Error error = {.text = ""};
       assert_int_equal(pwrite(file, &byte, 1, (off_t)i), 1);
       const bool good = checkpoint_load(&loaded, place->path, &error);
       refused += !good;
@@ -729,7 +729,7 @@ static void failed_write_leaves_the_old_file(void **state) {
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
     small = (struct rlimit){limits[i], old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    Error error = {""};
+    Error error = {.text = ""};
     const bool saved = checkpoint_save(&checkpoint, place->path, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0); /* before anything else is written */
     assert_false(saved);
@@ -783,7 +783,7 @@ static void read_only_folder(void **state) {
   assert_int_equal(chmod(place->folder, 0555), 0);
   if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
   checkpoint.epoch++;
-  Error error = {""};
+  Error error = {.text = ""};
   const bool saved = checkpoint_save(&checkpoint, place->path, &error);
   if (user == 0) assert_int_equal(seteuid(user), 0);
   assert_int_equal(chmod(place->folder, 0755), 0);
@@ -818,7 +818,7 @@ static void places_where_nothing_can_be_saved(void **state) {
 /* A probe needs what saving needs, and leaves everything as it was. */
 static void a_probe_leaves_no_trace(void **state) {
   Place *place = *state;
-  Error error = {""};
+  Error error = {.text = ""};
   assert_true(checkpoint_probe(place->path, &error));
   assert_int_equal(files_in(place->folder), 0);
   write_content(place->path, "old", 3);

@@ -392,7 +392,7 @@ static void test_refused(void **state) {
 
 static void expect_not_opened(const char *file, const char *format) {
   char wanted[512];
-  Error error = {""};
+  Error error = {.text = ""};
   assert_null(dataset_open(file, 10, 2, 0, &error));
   snprintf(wanted, sizeof wanted, format, file);
   assert_string_equal(error.text, wanted);
@@ -530,7 +530,7 @@ static void test_late_error(void **state) {
   uint8_t *pixels = malloc(GOOD + WORSE);
   assert_true(labels && pixels);
   for (size_t t = 0; t < LENGTH(thread_counts); t++) {
-    Error error = {""};
+    Error error = {.text = ""};
     DatasetReader *reader = dataset_open(path, 10, thread_counts[t], 0, &error);
     assert_non_null(reader);
     size_t filled;
@@ -539,7 +539,7 @@ static void test_late_error(void **state) {
     assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
     assert_int_equal(filled, 1);
     assert_string_equal(error.text, wanted);
-    error = (Error){""};
+    error = (Error){.text = ""};
     assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
     assert_int_equal(filled, 0);
     assert_string_equal(error.text, wanted);
@@ -800,7 +800,7 @@ static void test_no_threads(void **state) {
 #if OWN_ALLOCATOR
   pthread_attr_t before, none;
   char wanted[400];
-  Error error = {""};
+  Error error = {.text = ""};
   write_file("1,2\n", 4);
   assert_int_equal(pthread_getattr_default_np(&before), 0);
   assert_int_equal(pthread_getattr_default_np(&none), 0);
@@ -832,7 +832,7 @@ static void test_short_memory(void **state) {
   uint16_t *labels = malloc(10000 * sizeof *labels);
   assert_true(pixels && labels);
   for (int good = 0; good <= ENOUGH; good += good < 6 ? 1 : 47) {
-    Error error = {""};
+    Error error = {.text = ""};
     size_t filled;
     atomic_store(&good_allocations, good);
     DatasetReader *reader = dataset_open(path, 10, 4, 0, &error);
@@ -1046,7 +1046,7 @@ static void test_changed_files(void **state) {
   assert_true(pixels && labels);
   for (int change = GROWS; change <= IS_REPLACED; change++) {
     char message[400];
-    Error error = {""};
+    Error error = {.text = ""};
     size_t filled, before;
     write_file(text.text, text.length);
     DatasetReader *reader = dataset_open(path, 10, 2, 1, &error);

@@ -563,7 +563,7 @@ static void misuse(void **state) {
   EngineConfig config = make_config(&data, NULL, 0, 4);
   config.slot_rows = 9;
   Engine *engine = open_engine(&config, &data);
-  Error error = {""};
+  Error error = {.text = ""};
   static const TrainRange ranges[] = {
       {.first_row = 0, .rows = 10, .steps = 1},
       {.first_row = 1, .rows = 9, .steps = 1},
@@ -603,7 +603,7 @@ static void opening_fails_cleanly(void **state) {
   bad[0].batch = 0, bad[1].threads = 0, bad[2].store_rows = 0, bad[3].slot_rows = 0;
   bad[4].store_rows = UINT64_MAX, bad[5].slot_rows = UINT64_MAX / 2;
   for (int i = 0; i < 6; i++) {
-    Error error = {""};
+    Error error = {.text = ""};
     assert_null(engine_cpu_open(&bad[i], &error));
     assert_non_null(strstr(error.text, i < 4 ? "at least 1" : "out of memory"));
   }

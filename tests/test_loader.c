@@ -258,7 +258,7 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
   }
   fprintf(file, "%s", after);
   assert_int_equal(fclose(file), 0);
-  Error error = {""};
+  Error error = {.text = ""};
   DatasetReader *reader = dataset_open(path, 10, 2, 0, &error);
   assert_string_equal(error.text, "");
   return reader;
@@ -292,7 +292,7 @@ static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
   device->delay = delay;
   device->hesitates = hesitates;
   const LoaderPlan plan = {.first_row = FIRST, .use = uses ? use_rows : NULL, .context = device};
-  Error error = {""};
+  Error error = {.text = ""};
   uint64_t fed = 0;
   assert_true(loader_feed(&device->engine, reader, &plan, &fed, &error));
   finish(device);
@@ -394,7 +394,7 @@ static void expect_failure(Device *device, DatasetReader *reader, const LoaderPl
   char wanted[400];
   const char *at = message[0] == '@' ? path : "";
   snprintf(wanted, sizeof wanted, "%s%s", at, message + (message[0] == '@'));
-  Error error = {""};
+  Error error = {.text = ""};
   uint64_t fed = UINT64_MAX;
   assert_false(loader_feed(&device->engine, reader, plan, &fed, &error));
   finish(device);

@@ -76,7 +76,7 @@ static void limits(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const int h = cases[i].hidden, hidden[] = {h, h, h, h, h, h, h, h};
     Network network;
-    Error error = {""};
+    Error error = {.text = ""};
     const bool accepted =
         network_init(&network, cases[i].inputs, hidden, cases[i].count, cases[i].classes, &error);
     assert_int_equal(accepted, cases[i].message == NULL);

@@ -275,6 +275,8 @@ static void dry_run_comes_back(void **state) {
                                     "no",
                                     "--device",
                                     "cpu",
+                                    "--device-memory",
+                                    "5",
                                     "--fusion",
                                     "layer",
                                     "--precision",

@@ -125,16 +125,36 @@ static void options_win_over_those_that_were_kept(void **state) {
   assert_int_equal(program_lines("^batch = 8$"), 1);
 }
 
+/* What is kept has a line for each option, of 198 characters at most. */
+static void names_that_cannot_be_kept_are_refused(void **state) {
+  (void)state;
+  enum { ROOM = 190 };
+  static const char name[] = "//train.csv";
+  char path[ROOM + 2] = ".";
+  while (strlen(path) + strlen(name) + 2 <= ROOM) strcat(path, "/.");
+  strcat(path, name + (strlen(path) + strlen(name) > ROOM));
+  assert_int_equal(strlen(path), ROOM);
+  RUN_WELL(TINY, "--epochs", "1", "--train", path, "--save", "long.safetensors");
+  RUN_WELL("--resume", "long.safetensors", "--epochs", "2");
+  memmove(path + 1, path, sizeof path - 1);
+  memcpy(path, ".//", 3);
+  assert_int_equal(strlen(path), ROOM + 1);
+  RUN_WELL(TINY, "--epochs", "1", "--train", path);
+  RUN(TINY, "--epochs", "1", "--train", path, "--save", "long.safetensors");
+  program_failed(1, "--train is a name of 191 bytes, but a run that is kept can have 190");
+}
+
 static void runs_that_cannot_go_on_are_refused(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
   RUN_WELL(TINY, "--epochs", "2", "--save", "twin.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "5", "--hidden", "5");
-  program_failed(1, "part.safetensors holds a network of other sizes");
+  program_failed(1, "part.safetensors holds a network of 2-4-2, but train.csv, --hidden and "
+                    "--classes ask for one of 2-5-2");
   RUN("--resume", "part.safetensors", "--epochs", "5", "--classes", "3");
-  program_failed(1, "part.safetensors holds a network of other sizes");
+  program_failed(1, " ask for one of 2-4-3");
   RUN("--resume", "part.safetensors", "--epochs", "5", DIGITS);
-  program_failed(1, "part.safetensors holds a network of other sizes");
+  program_failed(1, " ask for one of 784-4-10");
   RUN("--resume", "part.safetensors");
   program_failed(1, "part.safetensors was trained for 2 epochs already: ask for more");
   RUN("--resume", "part.safetensors", "--epochs", "1");
@@ -330,6 +350,7 @@ int main(void) {
       cmocka_unit_test(two_and_three_epochs_are_five),
       cmocka_unit_test(a_resumed_run_may_be_kept_elsewhere),
       cmocka_unit_test(options_win_over_those_that_were_kept),
+      cmocka_unit_test(names_that_cannot_be_kept_are_refused),
       cmocka_unit_test(runs_that_cannot_go_on_are_refused),
       cmocka_unit_test(what_cannot_be_kept_is_not_trained),
       cmocka_unit_test(what_improves_is_kept_at_once),

@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   make_folder();
   Checkpoint loaded, again;
   static const Checkpoint none;
-  Error error = {""};
+  Error error = {.text = ""};
   if (!checkpoint_load(&loaded, fuzz_file(data, size), &error)) {
     REQUIRE(error.text[0] && !strchr(error.text, '\n'));
     REQUIRE(memcmp(&loaded, &none, sizeof none) == 0);

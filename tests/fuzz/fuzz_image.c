@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const size_t count = (size_t)side * (size_t)side;
   uint8_t *pixels = malloc(count);
   memset(pixels, 1, count);
-  Error error = {""};
+  Error error = {.text = ""};
   if (image_read_digit(fuzz_file(data + 1, size - 1), side, pixels, &error)) {
     double columns[64] = {0}, rows[64] = {0};
     uint8_t strongest = 0;

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   text[size] = 0;
 
   Options a, b;
-  Error error_a = {""}, error_b = {""};
+  Error error_a = {.text = ""}, error_b = {.text = ""};
   options_default(&a);
   options_default(&b);
   const bool good = options_read_file(&a, path, &error_a);

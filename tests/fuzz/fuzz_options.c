@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     argv[argc++] = strcmp(word, "@") == 0 ? path : word;
 
   Options options;
-  Error error = {""};
+  Error error = {.text = ""};
   options_default(&options);
   const OptionsResult result = options_parse(argc, argv, &options, &error);
   REQUIRE((result == OPTIONS_USAGE || result == OPTIONS_FAILURE) == (error.text[0] != 0));

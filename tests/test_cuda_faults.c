@@ -1,0 +1,162 @@
+/* A GPU that really fails: a limit on its memory, launches that it refuses, and an address that is
+   none, after which it serves this process no more; so that test is the last. test_faults.c tries
+   every call, on a GPU that is not there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#ifdef HAVE_CUDA
+#include "engine_cuda.h"
+#endif
+
+#include "engine.h"
+
+enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
+
+static Error error;
+
+static void check(bool done, const char *call, int line) {
+  if (!done) fail_msg("line %d: %s: %s", line, call, error.text);
+}
+#define OK(call) check(call, #call, __LINE__)
+
+/* A test's first line. */
+static void needs_gpu(void) {
+  if (engine_cuda_available(&error)) return;
+  print_message("%s\n", error.text);
+  skip();
+}
+
+static EngineConfig config_of(Fusion fusion) {
+  EngineConfig config = {.batch = BATCH,
+                         .momentum = 0.9f,
+                         .fusion = fusion,
+                         .threads = 1,
+                         .store_rows = ROWS,
+                         .slot_rows = ROWS};
+  OK(network_init(&config.network, INPUTS, (const int[]){33, 20}, 2, 10, &error));
+  return config;
+}
+
+static void send(Engine *engine) {
+  EngineSlot slot;
+  OK(engine->call->slot(engine, 0, &slot, &error));
+  for (size_t r = 0; r < ROWS; r++) {
+    memset(slot.pixels + r * slot.stride, (int)r, slot.stride);
+    slot.labels[r] = (uint16_t)(r % 10);
+  }
+  OK(engine->call->upload(engine, 0, 0, ROWS, &error));
+}
+
+/* An epoch; false if any of it failed. */
+static bool train(Engine *engine) {
+  const TrainRange range = {
+      .rows = ROWS, .shuffled = true, .steps = (ROWS + BATCH - 1) / BATCH, .learning_rate = 0.01f};
+  EngineSums sums;
+  if (!engine->call->train(engine, &range, &error) || !engine->call->collect(engine, &sums, &error))
+    return false;
+  assert_int_equal(sums.rows, ROWS);
+  return true;
+}
+
+static void assert_failed(bool done, const char *said) {
+  assert_false(done);
+  if (!strstr(error.text, said)) fail_msg("'%s' says nothing of '%s'", error.text, said);
+  assert_true(error.of_gpu);
+}
+
+/* A limit is met to the byte, and is not too tight for what was measured without one. */
+static void test_device_memory(void **state) {
+  (void)state;
+  needs_gpu();
+#ifdef HAVE_CUDA
+  for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
+    EngineConfig config = config_of(fusion);
+    Engine *engine = engine_cuda_open(&config, &error);
+    if (!engine && fusion == FUSION_EPOCH) continue;
+    OK(engine != NULL);
+    const uint64_t taken = ((CudaEngine *)engine)->taken;
+    engine->call->close(engine);
+    assert_true(taken > ROWS * INPUTS);
+    config.device_memory = taken - 1;
+    engine = engine_cuda_open(&config, &error);
+    assert_failed(engine != NULL, "MB of GPU memory to be had within --device-memory");
+    config.device_memory = taken;
+    engine = engine_cuda_open(&config, &error);
+    OK(engine != NULL);
+    send(engine);
+    OK(train(engine));
+    engine->call->close(engine);
+  }
+#endif
+}
+
+/* More blocks than fit the GPU at a time; the engine can be used after it. */
+static void test_refused_launch(void **state) {
+  (void)state;
+  needs_gpu();
+#ifdef HAVE_CUDA
+  const EngineConfig config = config_of(FUSION_EPOCH);
+  Engine *engine = engine_cuda_open(&config, &error);
+  if (!engine) {
+    print_message("%s\n", error.text);
+    skip();
+  }
+  send(engine);
+  int *splits = &((CudaEngine *)engine)->plan.splits;
+  const int before = *splits;
+  *splits = 10000;
+  assert_failed(train(engine), "training failed on the GPU: ");
+  if (!strstr(error.text, "the launch was refused")) fail_msg("%s", error.text);
+  *splits = before;
+  OK(train(engine));
+  engine->call->close(engine);
+#endif
+}
+
+/* The failure is told, by every call from then on; the CPU is not concerned. */
+static void test_failure_that_sticks(void **state) {
+  (void)state;
+  needs_gpu();
+#ifdef HAVE_CUDA
+  const EngineConfig config = config_of(FUSION_LAYER);
+  Engine *engine = engine_cuda_open(&config, &error);
+  OK(engine != NULL);
+  send(engine);
+  OK(train(engine));
+  uint8_t **d_pixels = &((CudaEngine *)engine)->d_pixels, *const before = *d_pixels;
+  *d_pixels += (size_t)1 << 46; /* nobody's */
+  const TrainRange range = {.rows = ROWS, .steps = 1, .learning_rate = 0.01f};
+  EngineSums sums;
+  const bool queued = engine->call->train(engine, &range, &error);
+  *d_pixels = before;
+  assert_false(queued && engine->call->collect(engine, &sums, &error));
+  assert_failed(train(engine), "it serves this process no more");
+  float parameters[4096];
+  assert_true(config.network.floats <= sizeof parameters / sizeof *parameters);
+  assert_failed(engine->call->read(engine, parameters, NULL, &error), "no more");
+  engine->call->close(engine);
+  assert_failed(engine_cuda_available(&error), "no more");
+  engine = engine_cuda_open(&config, &error);
+  assert_failed(engine != NULL, "no more");
+  engine = engine_cpu_open(&config, &error);
+  OK(engine != NULL);
+  send(engine);
+  OK(train(engine));
+  engine->call->close(engine);
+#endif
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_device_memory),
+      cmocka_unit_test(test_refused_launch),
+      cmocka_unit_test(test_failure_that_sticks),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
