@@ -24,13 +24,15 @@ PREFIX := $(strip $(PREFIX))
 DESTDIR := $(strip $(DESTDIR))
 
 # ---- compilers ---------------------------------------------------------------------------
-ifneq ($(SANITIZE),0)
-CUDA := 0
-endif
 ifeq ($(CUDA),0)
 override NVCC :=
 else ifeq ($(origin NVCC),undefined)
 NVCC := $(shell scripts/setup.sh --nvcc)
+endif
+# A sanitizer and the GPU's driver do not get on: KERNELS_NVCC builds what runs without a driver.
+KERNELS_NVCC := $(NVCC)
+ifneq ($(SANITIZE),0)
+override NVCC :=
 endif
 
 VERSION := 0.1.0
@@ -65,33 +67,38 @@ LDFLAGS  += -pie -Wl,-z,relro,-z,now
 endif
 
 # With a GPU at hand, build for it alone; else for Ampere and Hopper, and PTX for what follows.
-ifneq ($(NVCC),)
-CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-ifneq ($(shell nvidia-smi -L 2>/dev/null),)
+ifneq ($(KERNELS_NVCC),)
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
+ifeq ($(NVCC),)
+ARCH := -gencode arch=compute_80,code=compute_80
+else ifneq ($(shell nvidia-smi -L 2>/dev/null),)
 ARCH ?= -arch=native
 else
 ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               -Xcompiler -Wall,-Wextra,-fPIE,$(NO_FOLDER) -Werror all-warnings
+WITH_CUDA := -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
+KERNELS := $(patsubst kernels/%.cu,$(BUILD)/kernels/%.o,$(wildcard kernels/*.cu))
+endif
+ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
 CUBLAS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas
-LANGUAGE += -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
+LANGUAGE += $(WITH_CUDA)
 endif
 
 # ---- what there is -----------------------------------------------------------------------
 PROGRAMS := mlp-train mlp-digits
 ifeq ($(NVCC),)
-LEFT_OUT := src/engine_cuda.c src/steps_cuda.c src/mlp_bench.c \
+LEFT_OUT := src/cuda_error.c src/engine_cuda.c src/steps_cuda.c src/mlp_bench.c \
             $(addprefix src/bench_,cublas.c gpu.c launches.c run.c) \
             src/gpu_rates.c src/mlp_lab.c $(wildcard src/lab_*.c)
 else
 PROGRAMS += mlp-bench mlp-lab
 LEFT_OUT := src/engine_cuda_absent.c
-KERNELS  := $(wildcard kernels/*.cu)
 endif
 SOURCES  := $(filter-out src/mlp_%.c src/bench_%.c src/lab_%.c src/exercise_%.c $(LEFT_OUT),$(wildcard src/*.c))
-OBJECTS  := $(SOURCES:src/%.c=$(BUILD)/%.o) $(KERNELS:kernels/%.cu=$(BUILD)/kernels/%.o)
+OBJECTS  := $(SOURCES:src/%.c=$(BUILD)/%.o) $(if $(NVCC),$(KERNELS))
 ifeq ($(SANITIZE),thread)
 OBJECTS  += $(BUILD)/tests/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
@@ -211,7 +218,7 @@ uninstall:                  ## remove what install put there
 
 # ---- how things are made -----------------------------------------------------------------
 # Other compilers or flags than last time: everything is made anew.
-FLAGS := $(strip $(CC) $(C_FLAGS) $(NVCC) $(NVCC_FLAGS))
+FLAGS := $(strip $(CC) $(C_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
@@ -248,12 +255,18 @@ $(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(N
 
 $(addprefix $(BUILD)/test_,program resume asking numbers): | $(PLACE)/mlp-train
 
-# Its calls fail when they are told to. Without CUDA, whose runtime takes memory before main and
-# does not survive it if there is none.
-$(BUILD)/mlp-train-faults: $(BUILD)/mlp_train.o $(BUILD)/tests/fault.o \
-    $(BUILD)/engine_cuda_absent.o \
-    $(filter-out $(addprefix $(BUILD)/,engine_cuda.o steps_cuda.o gpu_rates.o kernels/%),$(OBJECTS))
-	$(CC) $(C_FLAGS) $(sort $^) -o $@ $(LDFLAGS) $(LIBRARIES) -ldl
+# Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
+CUDA_HALF := $(addprefix $(BUILD)/,cuda_error.o engine_cuda.o steps_cuda.o)
+ifneq ($(KERNELS_NVCC),)
+FAULTS := $(CUDA_HALF) $(BUILD)/tests/cuda_stand_in.o $(KERNELS)
+$(BUILD)/tests/cuda_stand_in.o $(CUDA_HALF): C_FLAGS += $(WITH_CUDA)
+$(BUILD)/tests/test_faults.o: C_FLAGS += -DHAVE_STAND_IN
+else
+FAULTS := $(BUILD)/engine_cuda_absent.o
+endif
+$(BUILD)/mlp-train-faults: $(BUILD)/mlp_train.o $(BUILD)/tests/fault.o $(FAULTS) \
+    $(filter-out $(BUILD)/engine_cuda_absent.o $(BUILD)/gpu_rates.o $(CUDA_HALF) $(KERNELS),$(OBJECTS))
+	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(LIBRARIES) -ldl -lstdc++
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
 $(BUILD)/test_digits: | $(PLACE)/mlp-digits
@@ -285,7 +298,7 @@ $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+	$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@
 
 -include $(wildcard $(addprefix $(BUILD)/,*.d */*.d */*/*.d))
 

@@ -1,9 +1,11 @@
 /* Makes calls of the process fail. Linked into mlp-train-faults, these functions stand in the
-   place of the C library's, for the libraries' calls too; files opened by fopen, and standard
-   output, read and write through them. The environment says what fails:
+   place of the C library's, for the libraries' calls too, and cuda_stand_in.c in that of CUDA's;
+   files opened by fopen, and standard output, read and write through them. The environment says
+   what fails:
 
      FAULT_AT=N     the Nth call since the process began
      FAULT_MORE=1   and each later call of its kind, as when a disk is full
+     FAULT_CUDA=1   calls of the CUDA runtime are the only ones that count
      FAULT_TOLD=F   F is a file to which the name of the first function that failed is written
 
    Of the calls from one place, all up to FEW count, and one in MANY of those that follow: to
@@ -25,13 +27,15 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, THREAD } Kind;
+#include "fault.h"
+
+typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, THREAD, CUDA } Kind;
 
 /* test_faults.c knows these. */
-static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EAGAIN};
+static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EAGAIN, EIO};
 
 static unsigned long at; /* 0: nothing fails, as before the constructor below */
-static bool more;
+static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
 static atomic_int broken = -1; /* the kind of what failed */
@@ -43,7 +47,7 @@ static void *real(const char *name) {
   return dlsym(RTLD_NEXT, name);
 }
 
-#define REAL(name) ((__typeof__(&name))real(#name))
+#define REAL(name) ((__typeof__(&(name)))real(#name))
 
 static bool is_libgomp(const void *caller) {
   Dl_info info;
@@ -75,7 +79,7 @@ static void tell(const char *name) {
 }
 
 static bool fails(Kind kind, const char *name, const void *caller) {
-  if (!at || !counts || is_libgomp(caller)) return false;
+  if (!at || !counts || (cuda_alone && kind != CUDA) || is_libgomp(caller)) return false;
   const bool again = more && broken == (int)kind;
   if (!again) {
     if (passed_over(caller) || ++count != at) return false;
@@ -84,6 +88,10 @@ static bool fails(Kind kind, const char *name, const void *caller) {
   }
   errno = causes[kind];
   return true;
+}
+
+bool fault_cuda(const char *name, const void *caller) {
+  return fails(CUDA, name, caller);
 }
 
 #define FAILS(kind, name) fails(kind, name, __builtin_return_address(0))
@@ -99,9 +107,12 @@ ALLOCATOR(malloc, (size_t));
 ALLOCATOR(calloc, (size_t, size_t));
 ALLOCATOR(realloc, (void *, size_t));
 
-void *malloc(size_t size) {
-  if (FAILS(MEMORY, "malloc")) return NULL;
+void *fault_malloc(size_t size) {
   return (__interceptor_malloc ? __interceptor_malloc : __libc_malloc)(size);
+}
+
+void *malloc(size_t size) {
+  return FAILS(MEMORY, "malloc") ? NULL : fault_malloc(size);
 }
 
 void *calloc(size_t number, size_t size) {
@@ -244,6 +255,7 @@ __attribute__((constructor)) static void begin(void) {
   const char *number = getenv("FAULT_AT");
   told = getenv("FAULT_TOLD");
   more = getenv("FAULT_MORE") != NULL;
+  cuda_alone = getenv("FAULT_CUDA") != NULL;
   stdout = stream_of(STDOUT_FILENO, "w");
   if (!stdout) abort();
   if (number && told) at = strtoul(number, NULL, 10);

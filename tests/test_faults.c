@@ -1,8 +1,9 @@
-/* Every failure in turn: short runs of mlp-train-faults (see fault.c), in which each call that can
-   fail does so once; then once more, and from there on all of its kind. Each run must end with a
-   sentence that says what failed, or else as if nothing had; neither crash nor leak; and leave
-   every file whole, the old one or the new one. Built with SANITIZE=1 it sees leaks; `make faults`
-   does that, for every failure; else it is one in STRIDE or, if set, in $FAULTS_STRIDE. */
+/* Every failure in turn: short runs of mlp-train-faults (see fault.c; its GPU is cuda_stand_in.c),
+   in which each call that can fail does so once; then once more, and from there on all of its kind.
+   Each run must end with a sentence that says what failed, or else as if nothing had; neither crash
+   nor leak; and leave every file whole, the old one or the new one. Built with SANITIZE=1 it sees
+   leaks; `make faults` does that, for every failure; else it is one in STRIDE or, if set, in
+   $FAULTS_STRIDE. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,34 +38,83 @@ typedef struct {
   const char *name;
   const char *arguments[MOST_ARGUMENTS];
   const char *outputs[MOST_OUTPUTS]; /* files, besides standard output */
+  bool cuda_alone;                   /* the GPU's calls are those that fail */
+  int ends;                          /* of the end_folders that it may leave the files of; 0: one */
 } Run;
 
 #define SMALL                                                                                      \
   "--device", "cpu", "--threads", "2", "--classes", "2", "--hidden", "3", "--train", "train.csv",  \
       "--test", "test.csv"
 
+#define ASK "--load", "net", "--device", "cpu"
+/* A network that every level of fusion takes. */
+#define ON_GPU SMALL, "--device", "cuda", "--hidden", "16,3", "--resident", "yes", "--epochs", "1"
+
 static const Run runs[] = {
-    {"train",
-     {SMALL, "--resident", "yes", "--epochs", "1", "--save", "net", "--log", "log.jsonl",
-      "--config", "more.conf"},
-     {"net", "log.jsonl"}},
-    {"train, streamed",
-     {SMALL, "--epochs", "2", "--resident", "no", "--log", "log.jsonl"},
-     {"log.jsonl"}},
-    {"resume", {"--resume", "net", "--epochs", "2", "--resident", "yes"}, {"net"}},
-    {"evaluate", {"--load", "net", "--evaluate", "--test", "test.csv", "--threads", "2"}, {NULL}},
-    {"predict",
-     {"--load", "net", "--predict", "test.csv", "--output", "out.csv", "--probabilities"},
-     {"out.csv"}},
-    {"predict, printed", {"--load", "net", "--predict", "test.csv", "--threads", "1"}, {NULL}},
-    {"classify", {"--load", "net", "--classify", "digit.pgm", "w.png"}, {NULL}},
-    {"help", {"--help"}, {NULL}},
-    {"curves", {SMALL, "--epochs", "1", "--resident", "yes", "--plot", "c.png"}, {"c.png"}},
-    {"pictures",
-     {"--load", "net", "--evaluate", "--test", "test.csv", "--weights", "w.png", "--mistakes",
-      "m.png", "--confusion", "c.png"},
-     {"w.png", "m.png", "c.png"}},
+    {.name = "train",
+     .arguments = {SMALL, "--resident", "yes", "--epochs", "1", "--save", "net", "--log",
+                   "log.jsonl", "--config", "more.conf"},
+     .outputs = {"net", "log.jsonl"}},
+    {.name = "train, streamed",
+     .arguments = {SMALL, "--epochs", "2", "--resident", "no", "--log", "log.jsonl"},
+     .outputs = {"log.jsonl"}},
+    {.name = "resume",
+     .arguments = {"--resume", "net", "--epochs", "2", "--resident", "yes"},
+     .outputs = {"net"}},
+    {.name = "evaluate", .arguments = {ASK, "--evaluate", "--test", "test.csv", "--threads", "2"}},
+    {.name = "predict",
+     .arguments = {ASK, "--predict", "test.csv", "--output", "out.csv", "--probabilities"},
+     .outputs = {"out.csv"}},
+    {.name = "predict, printed", .arguments = {ASK, "--predict", "test.csv", "--threads", "1"}},
+    {.name = "classify", .arguments = {ASK, "--classify", "digit.pgm", "w.png"}},
+    {.name = "help", .arguments = {"--help"}},
+    {.name = "curves",
+     .arguments = {SMALL, "--epochs", "1", "--resident", "yes", "--plot", "c.png"},
+     .outputs = {"c.png"}},
+    {.name = "pictures",
+     .arguments = {ASK, "--evaluate", "--test", "test.csv", "--weights", "w.png", "--mistakes",
+                   "m.png", "--confusion", "c.png"},
+     .outputs = {"w.png", "m.png", "c.png"}},
+#ifdef HAVE_STAND_IN
+    {.name = "GPU, layer",
+     .arguments = {ON_GPU, "--fusion", "layer", "--save", "net"},
+     .outputs = {"net"}},
+    {.name = "GPU, none",
+     .arguments = {ON_GPU, "--fusion", "none", "--save", "net"},
+     .outputs = {"net"},
+     .cuda_alone = true},
+    {.name = "GPU, step, streamed",
+     .arguments = {ON_GPU, "--fusion", "step", "--batch", "1", "--resident", "no", "--save", "net"},
+     .outputs = {"net"},
+     .cuda_alone = true},
+    {.name = "GPU, epoch, distorted",
+     .arguments = {ON_GPU, "--fusion", "epoch", "--augment", "shift", "--weights", "w.png"},
+     .outputs = {"w.png"},
+     .cuda_alone = true},
+    {.name = "GPU or CPU",
+     .arguments = {ON_GPU, "--device", "auto", "--epochs", "2", "--save", "net", "--log",
+                   "log.jsonl"},
+     .outputs = {"net", "log.jsonl"},
+     .cuda_alone = true,
+     .ends = 3},
+    {.name = "GPU or CPU, evaluate",
+     .arguments = {"--load", "net", "--evaluate", "--test", "test.csv", "--weights", "w.png"},
+     .outputs = {"w.png"},
+     .cuda_alone = true,
+     .ends = 2},
+    {.name = "GPU or CPU, predict",
+     .arguments = {"--load", "net", "--predict", "test.csv", "--output", "out.csv"},
+     .outputs = {"out.csv"},
+     .cuda_alone = true,
+     .ends = 2},
+    {.name = "GPU, classify",
+     .arguments = {"--load", "net", "--device", "cuda", "--classify", "digit.pgm", "w.png"},
+     .cuda_alone = true},
+#endif
 };
+
+/* Of whole runs: of the GPU, of the CPU, and of both, an epoch each. */
+static const char *const end_folders[] = {"../after", "../after-cpu", "../after-both"};
 
 /* ---- files -------------------------------------------------------------------------------- */
 
@@ -134,7 +184,7 @@ static void each_file(const char *folder, void (*each)(const char *name, void *c
   closedir(directory);
 }
 
-static const char before[] = "../before", after[] = "../after";
+static const char before[] = "../before";
 
 static void remove_it(const char *name, void *context) {
   (void)context;
@@ -164,7 +214,8 @@ static void set(const char *name, const char *value) {
   assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
 }
 
-static int run(const Run *r, unsigned long at, bool more) {
+/* On the GPU that cuda_stand_in.c calls `gpu`. */
+static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   char number[32];
   const char *argv[MOST_ARGUMENTS + 2] = {program_path};
   memcpy(argv + 1, r->arguments, sizeof r->arguments);
@@ -174,15 +225,17 @@ static int run(const Run *r, unsigned long at, bool more) {
   if (child == 0) {
     set("FAULT_AT", number);
     set("FAULT_MORE", more ? "1" : NULL);
+    set("FAULT_CUDA", r->cuda_alone ? "1" : NULL);
     set("FAULT_TOLD", "told");
+    set("CUDA_STAND_IN", gpu);
     set("ASAN_OPTIONS", "detect_leaks=1:exitcode=99:allocator_may_return_null=1");
     const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(126);
     close(out);
     close(err);
-    alarm(20); /* a run that hangs is ended */
-    execv(program_path, (char **)(uintptr_t)argv);
+    alarm(20);                                     /* a run that hangs is ended */
+    execv(program_path, (char **)(uintptr_t)argv); // NOLINT(performance-no-int-to-ptr)
     _exit(126);
   }
   int status;
@@ -202,6 +255,7 @@ static const char *reason_of(const char *function) {
                  {"pthread_create", EAGAIN}};
   for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
     if (strstr(reasons[i].functions, function)) return strerror(reasons[i].cause);
+  if (strstr(function, "cuda")) return "GPU";
   return "memory"; /* as in "no memory", "out of memory" and strerror(ENOMEM) */
 }
 
@@ -216,18 +270,20 @@ typedef struct {
   char wrong[PATH_MAX]; /* "": nothing */
 } Left;
 
-/* Every file is as before the run or as after a whole one; a log may have ended early. */
+/* Every file is as before the run or as after a whole one; a log may have ended early, and tells of
+   both devices where there were two. */
 static void judge_it(const char *name, void *context) {
   Left *left = context;
   const Run *r = left->run;
   bool output = strcmp(name, "out") == 0;
   if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return;
   for (int i = 0; i < MOST_OUTPUTS && r->outputs[i]; i++) output |= !strcmp(name, r->outputs[i]);
-  const Likeness likeness = compare(".", output ? after : before, name);
-  const bool old = output && !left->well && compare(".", before, name) == SAME;
-  const bool part = output && !left->well && is_text(name) && strcmp(name, "out.csv") != 0 &&
-                    (likeness == BEGINNING || strcmp(name, "out") == 0);
-  if (likeness != SAME && !old && !part)
+  const Likeness likeness = compare(".", output ? end_folders[0] : before, name);
+  bool good = likeness == SAME || (output && !left->well && compare(".", before, name) == SAME);
+  for (int i = 1; output && i < r->ends; i++) good |= compare(".", end_folders[i], name) == SAME;
+  if (output && is_text(name))
+    good |= r->ends > 1 || (!left->well && (likeness == BEGINNING || strcmp(name, "out") == 0));
+  if (!good)
     snprintf(left->wrong, sizeof left->wrong, "%s is neither the old one nor the new one", name);
 }
 
@@ -260,7 +316,7 @@ static Tally try_all(const Run *r, unsigned long first, unsigned long step, bool
   Tally tally = {{0}};
   for (unsigned long at = first;; at += step) {
     restore();
-    const int status = run(r, at, more);
+    const int status = run(r, at, more, "");
     size_t size;
     char *function = content_of(".", "told", &size);
     const bool none = size == 0;
@@ -312,11 +368,25 @@ static Tally try_on_every_core(const Run *r, unsigned long stride, bool more) {
   return all;
 }
 
-/* What a whole run leaves. */
-static void run_whole(const Run *r) {
-  enter(after);
+static void run_whole(const Run *r, int end, const char *gpu) {
+  enter(end_folders[end]);
   restore();
-  assert_int_equal(run(r, 0, false), 0);
+  assert_int_equal(run(r, 0, false, gpu), 0);
+}
+
+/* What whole runs leave. */
+static void fill_end_folders(const Run *r) {
+  run_whole(r, 0, "");
+  if (r->ends >= 2) run_whole(r, 1, "none");
+  if (r->ends < 3) return;
+  Run first = *r;
+  int count = 0;
+  while (first.arguments[count]) count++;
+  first.arguments[count] = "--epochs";
+  first.arguments[count + 1] = "1";
+  run_whole(&first, 2, "");
+  const Run second = {.name = "second", .arguments = {"--resume", "net", "--epochs", "2"}};
+  assert_int_equal(run(&second, 0, false, "none"), 0);
 }
 
 enum { STRIDE = 13 };
@@ -328,7 +398,7 @@ static void every_failure(void **state) {
   Tally all = {{0}};
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
     for (int more = 0; more < 2; more++) {
-      run_whole(&runs[i]);
+      fill_end_folders(&runs[i]);
       const Tally tally = try_on_every_core(&runs[i], stride, more);
       print_message("%s%s: %lu refused, %lu survived, %lu wrong\n", runs[i].name,
                     more ? ", and on" : "", tally.outcomes[REFUSED], tally.outcomes[SURVIVED],
@@ -341,6 +411,47 @@ static void every_failure(void **state) {
   assert_int_equal(all.outcomes[BAD], 0);
   assert_true(all.outcomes[REFUSED] > 0);
 }
+
+/* ---- GPUs that cannot be used ---------------------------------------------------------------- */
+
+#ifdef HAVE_STAND_IN
+/* A sentence and exit code 1; --device auto takes the CPU, and says why. */
+static void useless_gpus(void **state) {
+  (void)state;
+  static const struct {
+    const char *gpu, *said;
+  } cases[] = {
+      {"none", "no GPU is visible"},
+      {"no-driver", "no driver of an NVIDIA GPU is installed"},
+      {"old-driver", "the GPU's driver serves CUDA 11.8, and this program was built with "},
+      {"old-gpu", "this program was not built for the stand-in (compute capability 5.0)"},
+      {"full", "MB of GPU memory to be had: try --resident no"},
+      {"", "MB of GPU memory to be had within --device-memory: try --resident no"},
+  };
+  static const Run cuda = {.name = "",
+                           .arguments = {ON_GPU, "--device-memory", "1", "--save", "net"}},
+                   automatic = {.name = "",
+                                .arguments = {ON_GPU, "--device-memory", "1", "--save", "net",
+                                              "--device", "auto"}};
+  enter("../after");
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    restore();
+    assert_int_equal(run(&cuda, 0, false, cases[i].gpu), 1);
+    size_t size;
+    char *said = content_of(".", "err", &size);
+    if (!strstr(said, cases[i].said)) fail_msg("%s: %s", cases[i].gpu, said);
+    assert_true(is_one_sentence(said));
+    assert_non_null(strstr(said, "; --device cpu does without a GPU\n"));
+    free(said);
+    restore();
+    assert_int_equal(run(&automatic, 0, false, cases[i].gpu), 0);
+    said = content_of(".", "out", &size);
+    assert_int_equal(strncmp(said, "device   CPU", 12), 0);
+    if (!strstr(said, cases[i].said)) fail_msg("%s: %s", cases[i].gpu, said);
+    free(said);
+  }
+}
+#endif
 
 /* ---- before ------------------------------------------------------------------------------- */
 
@@ -369,16 +480,17 @@ static int open_folders(void **state) {
   assert_int_equal(chdir(top), 0);
   enter("start");
   enter(before);
-  write_rows("train.csv", 40);
+  write_rows("train.csv", 70);
   write_rows("test.csv", 20);
   write_text("more.conf", "[training]\nbatch = 8\n");
   write_text("digit.pgm", "P5 4 4 255\n ~~  ~~  ~~  ~~ ");
-  static const Run first = {
-      "first", {SMALL, "--epochs", "1", "--batch", "8", "--save", "net"}, {0}};
-  assert_int_equal(run(&first, 0, false), 0);
+  static const Run first = {.name = "first",
+                            .arguments = {SMALL, "--epochs", "1", "--batch", "8", "--save", "net"}};
+  assert_int_equal(run(&first, 0, false, ""), 0);
   static const Run picture = {
-      "picture", {"--load", "net", "--evaluate", "--test", "test.csv", "--weights", "w.png"}, {0}};
-  assert_int_equal(run(&picture, 0, false), 0);
+      .name = "picture",
+      .arguments = {ASK, "--evaluate", "--test", "test.csv", "--weights", "w.png"}};
+  assert_int_equal(run(&picture, 0, false, ""), 0);
   assert_int_equal(unlink("out"), 0);
   assert_int_equal(unlink("err"), 0);
   static const char *const olds[] = {"log.jsonl", "out.csv", "c.png", "m.png"};
@@ -397,6 +509,11 @@ int main(int argc, char **argv) {
   char self[PATH_MAX];
   if (argc < 1 || !realpath(argv[0], self)) return 1;
   snprintf(program_path, sizeof program_path, "%.4000s/mlp-train-faults", dirname(self));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_failure),
+#ifdef HAVE_STAND_IN
+      cmocka_unit_test(useless_gpus),
+#endif
+  };
   return cmocka_run_group_tests_name("faults", tests, open_folders, close_folders);
 }

@@ -1,0 +1,14 @@
+/* What the stand-in of the CUDA runtime asks of fault.c. */
+#ifndef FAULT_H
+#define FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* malloc that does not fail. */
+void *fault_malloc(size_t size);
+
+/* Whether this call of a function of the CUDA runtime is to fail. */
+bool fault_cuda(const char *name, const void *caller);
+
+#endif
