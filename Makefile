@@ -299,6 +299,7 @@ $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@
+	@strip -g $@ # nvcc leaves the names of its temporary files in it, other ones each time
 
 -include $(wildcard $(addprefix $(BUILD)/,*.d */*.d */*/*.d))
 

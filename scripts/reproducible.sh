@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Builds the programs without CUDA twice, from two folders: they must come out the same, byte for
-# byte. Exit code 1 if one does not.
+# Builds the programs twice: they must come out the same, byte for byte. Without CUDA from two
+# folders; mlp-train with CUDA, where nvcc is, from one, and files of one age: nvcc calls what a file
+# keeps to itself after the folder, and puts the file's time beside its lines. Exit code 1 if one is
+# not the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,24 +10,37 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 
-folders=("$work/a" "$work/another_of_a_longer_name")
-mkdir "${folders[0]}"
-cp -r Makefile src tests scripts "${folders[0]}"
-cp -r "${folders[0]}" "${folders[1]}"
-for folder in "${folders[@]}"; do
-  make -C "$folder" -j"$(nproc)" SETUP=0 CUDA=0 all >"$work/log" 2>&1 || {
+# build FOLDER TARGET SETTING...: from a copy of the sources in $work/FOLDER.
+build() {
+  local folder=$work/$1 target=$2
+  shift 2
+  rm -rf "$folder"
+  mkdir "$folder"
+  cp -rp Makefile src kernels tests scripts "$folder"
+  make -C "$folder" -j"$(nproc)" SETUP=0 "$@" "$target" >"$work/log" 2>&1 || {
     cat "$work/log" >&2
     exit 1
   }
-done
+}
 
 different=0
+# compare NAME FILE OTHER
+compare() {
+  local sum
+  read -r sum _ < <(sha256sum "$2")
+  if cmp "$2" "$3"; then echo "$1: the same twice, sha256 $sum"; else different=1; fi
+}
+
+build a all CUDA=0
+build another_of_a_longer_name all CUDA=0
 for program in mlp-train mlp-digits; do
-  read -r sum _ < <(sha256sum "${folders[0]}/$program")
-  if cmp "${folders[0]}/$program" "${folders[1]}/$program"; then
-    echo "$program is the same from two folders: sha256 $sum"
-  else
-    different=1
-  fi
+  compare "$program without CUDA" "$work/a/$program" "$work/another_of_a_longer_name/$program"
 done
+
+if [ -n "$(scripts/setup.sh --nvcc)" ]; then
+  build a mlp-train
+  mv "$work/a/mlp-train" "$work/first"
+  build a mlp-train
+  compare 'mlp-train with CUDA' "$work/first" "$work/a/mlp-train"
+fi
 exit $different
