@@ -126,7 +126,7 @@ MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 
 .PHONY: exercise exercise-cpu
-.PHONY: all tests run test faults fuzz check-all reproducible gpu-check gpu-bench profile data setup \
+.PHONY: all tests run test faults stream fuzz check-all reproducible gpu-check gpu-bench profile data setup \
         install uninstall format lint clean print-sources help
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -169,6 +169,10 @@ reproducible: setup         ## build twice, in two folders: the same programs, b
 faults: setup               ## make each call that can fail do so, leaks are looked for
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/test_faults
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
+
+stream: setup               ## ten times MNIST's rows, streamed, as a file, a pipe and an archive
+	@$(BUILD_ON_EVERY_CORE) $(BUILD)/test_stream
+	@STREAM_ROWS=60000 STREAM_TIMES=10 $(BUILD)/test_stream
 
 gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
 	+@NVCC='$(NVCC)' scripts/gpu_check.sh
@@ -270,6 +274,7 @@ $(BUILD)/mlp-train-faults: $(BUILD)/mlp_train.o $(BUILD)/tests/fault.o $(FAULTS)
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
 $(BUILD)/test_digits: | $(PLACE)/mlp-digits
+$(BUILD)/test_stream: | $(PLACE)/mlp-digits $(PLACE)/mlp-train
 
 $(BUILD)/mlp_manual: $(addprefix $(BUILD)/,mlp_manual.o options_manual.o options.o options_text.o \
                        error.o)

@@ -254,7 +254,7 @@ check_faults() {
   fi
   rm -rf build/others
   # MNIST does not fit, its slots do: it is streamed.
-  run 120 ./mlp-train --device auto --device-memory 60 --epochs 1 &&
+  run 120 ./mlp-train --device auto --device-memory 120 --epochs 1 &&
     grep -q '^data .* streamed every epoch$' "$step" && ! grep -q '^device   CPU' "$step"
   record $? "fault little memory, auto: $(grep '^data ' "$step")"
 }

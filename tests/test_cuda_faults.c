@@ -39,7 +39,7 @@ static EngineConfig config_of(Fusion fusion) {
                          .threads = 1,
                          .store_rows = ROWS,
                          .slot_rows = ROWS};
-  OK(network_init(&config.network, INPUTS, (const int[]){33, 20}, 2, 10, &error));
+  OK(network_init(&config.network, INPUTS, (const int[]){61, 7}, 2, 10, &error));
   return config;
 }
 
