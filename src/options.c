@@ -340,6 +340,10 @@ const OptionRow *options_table(size_t *count) {
   return table;
 }
 
+bool options_is_kept(const OptionRow *row) {
+  return strcmp(row->group, "output") != 0 && strcmp(row->group, "model") != 0;
+}
+
 void options_default(Options *options) {
   memset(options, 0, sizeof *options);
   for (size_t i = 0; i < ROWS; i++)
@@ -355,6 +359,7 @@ typedef struct {
   int line;     /* last read, from 1 */
   int bad_line; /* of the first error that we found, 0: none */
   bool seen[ROWS];
+  bool is_kept; /* a run's, in memory */
   Options *options;
   Error *error;
 } ConfigFile;
@@ -389,6 +394,8 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "there is no key '%s'", key);
   else if (strcmp(table[row].group, section) != 0)
     error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
+  else if (config->is_kept && !options_is_kept(&table[row]))
+    error_set(&error, "'%s' is no option that a run keeps", key);
   else if (config->seen[row])
     error_set(&error, "'%s' is given a second time", key);
   else if ((!*value && !*table[row].initial) || /* no value, as the default */
@@ -398,8 +405,10 @@ static int set_key(void *context, const char *section, const char *key, const ch
 }
 
 /* Closes the file. */
-static bool read_config(Options *options, FILE *file, const char *name, Error *error) {
-  ConfigFile config = {.path = name, .file = file, .options = options, .error = error};
+static bool read_config(Options *options, FILE *file, const char *name, bool is_kept,
+                        Error *error) {
+  ConfigFile config = {
+      .path = name, .file = file, .is_kept = is_kept, .options = options, .error = error};
   errno = 0;
   const int bad_line = ini_parse_stream(read_line, &config, set_key, &config);
   const int reading = ferror(file) ? errno : 0;
@@ -413,7 +422,7 @@ static bool read_config(Options *options, FILE *file, const char *name, Error *e
 bool options_read_file(Options *options, const char *path, Error *error) {
   FILE *file = fopen(path, "r");
   if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
-  return read_config(options, file, path, error);
+  return read_config(options, file, path, false, error);
 }
 
 bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
@@ -421,7 +430,7 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
   if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
-  return read_config(options, file, name, error);
+  return read_config(options, file, name, true, error);
 }
 
 /* ---- the command line --------------------------------------------------------------------- */

@@ -83,6 +83,10 @@ struct OptionRow {
 
 extern const char *const options_fusions[]; /* names in the order of engine.h's Fusion */
 
+/* Whether the row is of a group that a run which is kept keeps: all but output and model, what one
+   run alone prints, draws and writes. */
+bool options_is_kept(const OptionRow *row);
+
 /* The table: *count rows, those of one group side by side. */
 const OptionRow *options_table(size_t *count);
 
@@ -92,7 +96,8 @@ void options_default(Options *options);
 /* Sets what a configuration file says and leaves the rest. Returns false with an error that names
    file and line: an unknown section or key, a key given twice, a bad value, a bad line. */
 bool options_read_file(Options *options, const char *path, Error *error);
-/* Likewise of text in memory; name: for the error. */
+/* Likewise of what options_print_config wrote of a run that is kept, in memory; name: for the
+   error. Whoever wrote it, no key of it names a file to be written: those are refused. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
 
 typedef enum {
@@ -113,8 +118,7 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 void options_print_help(FILE *file);
 /* "step|constant|cosine|linear", the values of a choice; with commas, those of a list. */
 void options_join_choices(const OptionRow *row, char *text, size_t size);
-/* A configuration file that comes to the same options. whole: with the groups output and model,
-   what one run alone prints, draws and keeps. */
+/* A configuration file that comes to the same options; whole: even those that are not kept. */
 void options_print_config(FILE *file, const Options *options, bool whole);
 /* That the configuration file above, not whole, can be read again: its lines are not too long. */
 bool options_can_be_kept(const Options *options, Error *error);

@@ -48,11 +48,6 @@ void options_print_help(FILE *file) {
 
 /* ---- a configuration file ----------------------------------------------------------------- */
 
-static bool is_printed(const OptionRow *row, bool whole) {
-  if (!row->initial) return false;
-  return whole || (strcmp(row->group, "output") != 0 && strcmp(row->group, "model") != 0);
-}
-
 void options_print_config(FILE *file, const Options *options, bool whole) {
   size_t count;
   const OptionRow *rows = options_table(&count);
@@ -60,7 +55,7 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
   for (size_t i = 0; i < count; i++) {
     const OptionRow *row = &rows[i];
     char value[OPTIONS_PATH];
-    if (!is_printed(row, whole)) continue;
+    if (!row->initial || !(whole || options_is_kept(row))) continue;
     row->kind->get(row, options, value, sizeof value);
     if (strcmp(row->group, group) != 0) fprintf(file, "%s[%s]\n", *group ? "\n" : "", row->group);
     group = row->group;
@@ -74,7 +69,7 @@ bool options_can_be_kept(const Options *options, Error *error) {
   for (size_t i = 0; i < count; i++) {
     const OptionRow *row = &rows[i];
     char value[OPTIONS_PATH];
-    if (!is_printed(row, false)) continue;
+    if (!row->initial || !options_is_kept(row)) continue;
     row->kind->get(row, options, value, sizeof value);
     const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
     if (strlen(value) > room)

@@ -293,15 +293,19 @@ static void write_bytes(void *context, void *data, int size) {
     sink->good = output_failed(sink->output, sink->error);
 }
 
+/* Not a part of encode(): stb's variables must not live where setjmp is called. */
+__attribute__((noinline)) static bool encode_all(const Picture *picture, Sink *sink) {
+  return stbi_write_png_to_func(write_bytes, sink, picture->width, picture->height, 3,
+                                picture->pixels, 3 * picture->width) != 0;
+}
+
 /* False when there is no memory. */
 static bool encode(const Picture *picture, Sink *sink) {
   Memory own;
   volatile bool good = false;
   join(&own.ring, &own.ring);
   memory = &own;
-  if (setjmp(own.out_of_memory) == 0)
-    good = stbi_write_png_to_func(write_bytes, sink, picture->width, picture->height, 3,
-                                  picture->pixels, 3 * picture->width) != 0;
+  if (setjmp(own.out_of_memory) == 0) good = encode_all(picture, sink);
   memory = NULL;
   for (Block *block = own.ring.link.next, *next; block != &own.ring; block = next) {
     next = block->link.next;

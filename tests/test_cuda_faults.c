@@ -16,14 +16,7 @@
 
 #include "engine.h"
 
-enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
-
 static Error error;
-
-static void check(bool done, const char *call, int line) {
-  if (!done) fail_msg("line %d: %s: %s", line, call, error.text);
-}
-#define OK(call) check(call, #call, __LINE__)
 
 /* A test's first line. */
 static void needs_gpu(void) {
@@ -31,6 +24,14 @@ static void needs_gpu(void) {
   print_message("%s\n", error.text);
   skip();
 }
+
+#ifdef HAVE_CUDA
+enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
+
+static void check(bool done, const char *call, int line) {
+  if (!done) fail_msg("line %d: %s: %s", line, call, error.text);
+}
+#define OK(call) check(call, #call, __LINE__)
 
 static EngineConfig config_of(Fusion fusion) {
   EngineConfig config = {.batch = BATCH,
@@ -69,6 +70,7 @@ static void assert_failed(bool done, const char *said) {
   if (!strstr(error.text, said)) fail_msg("'%s' says nothing of '%s'", error.text, said);
   assert_true(error.of_gpu);
 }
+#endif
 
 /* A limit is met to the byte, and is not too tight for what was measured without one. */
 static void test_device_memory(void **state) {

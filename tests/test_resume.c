@@ -144,6 +144,29 @@ static void names_that_cannot_be_kept_are_refused(void **state) {
   program_failed(1, "--train is a name of 191 bytes, but a run that is kept can have 190");
 }
 
+/* A stranger's file must not have a file of ours written. */
+static void kept_options_that_name_outputs_are_refused(void **state) {
+  (void)state;
+  Checkpoint kept;
+  Error error;
+  RUN_WELL(TINY, "--epochs", "1", "--save", "mine.safetensors");
+  assert_true(checkpoint_load(&kept, "mine.safetensors", &error));
+  char *own = kept.options, text[4096];
+  static const char *const more[] = {"[output]\nlog = theirs.jsonl\n",
+                                     "[model]\nsave = theirs.safetensors\n"};
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    snprintf(text, sizeof text, "%s\n%s", own, more[i]);
+    kept.options = text;
+    assert_true(checkpoint_save(&kept, "theirs", &error));
+    RUN("--resume", "theirs", "--epochs", "2");
+    program_failed(1, "is no option that a run keeps");
+    assert_int_not_equal(access("theirs.jsonl", F_OK), 0);
+    assert_int_not_equal(access("theirs.safetensors", F_OK), 0);
+  }
+  kept.options = own;
+  checkpoint_free(&kept);
+}
+
 static void runs_that_cannot_go_on_are_refused(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
@@ -351,6 +374,7 @@ int main(void) {
       cmocka_unit_test(a_resumed_run_may_be_kept_elsewhere),
       cmocka_unit_test(options_win_over_those_that_were_kept),
       cmocka_unit_test(names_that_cannot_be_kept_are_refused),
+      cmocka_unit_test(kept_options_that_name_outputs_are_refused),
       cmocka_unit_test(runs_that_cannot_go_on_are_refused),
       cmocka_unit_test(what_cannot_be_kept_is_not_trained),
       cmocka_unit_test(what_improves_is_kept_at_once),

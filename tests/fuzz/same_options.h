@@ -28,20 +28,29 @@ static bool fit_lines(const Options *o) {
   return true;
 }
 
+static char *printed(const Options *options, bool whole, size_t *length) {
+  char *text = NULL;
+  FILE *file = open_memstream(&text, length);
+  REQUIRE(file);
+  options_print_config(file, options, whole);
+  fclose(file);
+  return text;
+}
+
 static void require_same_read_back(const Options *options) {
   if (!fit_lines(options)) return;
-  char *text = NULL;
   size_t length;
-  FILE *file = open_memstream(&text, &length);
-  REQUIRE(file);
-  options_print_config(file, options, true);
-  fclose(file);
   Options again;
   Error error;
+  char *text = printed(options, true, &length);
   options_default(&again);
-  const bool is_read = options_read_text(&again, text, "printed", &error);
+  const bool is_read = options_read_file(&again, fuzz_file(text, length), &error);
   if (!is_read) fprintf(stderr, "%s\n%s\n", error.text, text);
   REQUIRE(is_read);
+  REQUIRE(are_same(options, &again));
+  free(text);
+  text = printed(options, false, &length);
+  REQUIRE(options_read_text(&again, text, "kept", &error));
   REQUIRE(are_same(options, &again));
   free(text);
 }
