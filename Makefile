@@ -124,6 +124,10 @@ NCU_FLAGS := --csv --page details --print-units base \
 TEST_HELP := $(addprefix $(BUILD)/tests/,reference.o process.o program.o)
 MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+# fault.c and ThreadSanitizer cannot both be the allocator.
+ifeq ($(SANITIZE),thread)
+TESTS    := $(filter-out $(BUILD)/test_faults,$(TESTS))
+endif
 
 .PHONY: exercise exercise-cpu
 .PHONY: all tests run test faults stream fuzz check-all reproducible gpu-check gpu-bench profile data setup \
