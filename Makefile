@@ -161,13 +161,13 @@ test: setup                 ## set up, build, run every test that this machine c
 	@scripts/run_tests.sh $(TESTS)
 
 CHECKS = test 'test SANITIZE=1' 'test SANITIZE=thread' lint exercise-cpu reproducible \
-         'reproducible CC=clang' 'fuzz SECONDS=20'
+         'reproducible CC=clang CUDA=0' 'fuzz SECONDS=10'
 
 check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
 	+@scripts/check_all.sh $(CHECKS)
 
 # clang wants libomp-dev.
-reproducible: setup         ## build twice, in two folders: the same programs, byte for byte
+reproducible: setup         ## build twice: the same programs, byte for byte
 	+@scripts/reproducible.sh
 
 faults: setup               ## make each call that can fail do so, leaks are looked for

@@ -37,7 +37,7 @@ for program in mlp-train mlp-digits; do
   compare "$program without CUDA" "$work/a/$program" "$work/another_of_a_longer_name/$program"
 done
 
-if [ -n "$(scripts/setup.sh --nvcc)" ]; then
+if [ "${CUDA-}" != 0 ] && [ -n "$(scripts/setup.sh --nvcc)" ]; then
   build a mlp-train
   mv "$work/a/mlp-train" "$work/first"
   build a mlp-train
