@@ -158,7 +158,7 @@ run: setup                  ## set up, build, get MNIST (or draw digits), train
 
 test: setup                 ## set up, build, run every test that this machine can run
 	@$(BUILD_ON_EVERY_CORE) all tests
-	@scripts/run_tests.sh $(TESTS)
+	@$(if $(filter 0,$(SANITIZE)),,STREAM_ROWS=2000) scripts/run_tests.sh $(TESTS)
 
 CHECKS = test 'test SANITIZE=1' 'test SANITIZE=thread' lint exercise-cpu reproducible \
          'reproducible CC=clang CUDA=0' 'fuzz SECONDS=10'
