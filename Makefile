@@ -79,7 +79,6 @@ endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               -Xcompiler -Wall,-Wextra,-fPIE,$(NO_FOLDER) -Werror all-warnings
 WITH_CUDA := -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
-KERNELS := $(patsubst kernels/%.cu,$(BUILD)/kernels/%.o,$(wildcard kernels/*.cu))
 endif
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
@@ -88,50 +87,34 @@ LANGUAGE += $(WITH_CUDA)
 endif
 
 # ---- what there is -----------------------------------------------------------------------
-PROGRAMS := mlp-train mlp-digits
-ifeq ($(NVCC),)
-LEFT_OUT := src/cuda_error.c src/engine_cuda.c src/steps_cuda.c src/mlp_bench.c \
-            $(addprefix src/bench_,cublas.c gpu.c launches.c run.c) \
-            src/gpu_rates.c src/mlp_lab.c $(wildcard src/lab_*.c)
-else
-PROGRAMS += mlp-bench mlp-lab
-LEFT_OUT := src/engine_cuda_absent.c
-endif
-SOURCES  := $(filter-out src/mlp_%.c src/bench_%.c src/lab_%.c src/exercise_%.c $(LEFT_OUT),$(wildcard src/*.c))
-OBJECTS  := $(SOURCES:src/%.c=$(BUILD)/%.o) $(if $(NVCC),$(KERNELS))
-ifeq ($(SANITIZE),thread)
-OBJECTS  += $(BUILD)/tests/tsan_openmp.o
-LDFLAGS  += -Wl,--wrap=GOMP_parallel
-endif
-# What mlp-bench alone has, and its test; src/bench_launches.c tells why it wraps the launches.
-BENCH    := $(patsubst src/%.c,$(BUILD)/%.o,$(filter-out $(LEFT_OUT),$(wildcard src/bench_*.c)))
-LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
-            cudaGraphLaunch
-# What mlp-lab alone has, and its tests.
-ifneq ($(NVCC),)
-LAB      := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lab_*.c)) \
-            $(patsubst kernels/%.cu,$(BUILD)/kernels/%.o,$(wildcard kernels/lab/*.cu))
-endif
-# What checks the exercise, and its test.
-EXERCISE := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/exercise_*.c)) $(BUILD)/exercise_cpu.o \
-            $(addprefix $(BUILD)/,error.o table.o times.o)
-ifneq ($(NVCC),)
-EXERCISE += $(BUILD)/bench_launches.o $(BUILD)/gpu_rates.o $(OBJECTS)
-endif
-COUNTERS := $(BUILD)/exercise-counters.csv
-NCU_FLAGS := --csv --page details --print-units base \
-             --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
-TEST_HELP := $(addprefix $(BUILD)/tests/,reference.o process.o program.o)
+# The folders of src/, floor above floor: what a folder includes lies on its own floor or below
+# (make lint). The mains, src/mlp_NAME.c, stand on top.
+FLOORS := base data+model+plot engine train+predict+measure cli commands+bench+lab+exercise
+
+# Most of it is one library. A program is its main, the folder that it alone has, and what both
+# take of the library. What wants the CUDA Toolkit has folders of its own.
+objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
+kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
+with_cuda = $(if $(NVCC),$(1))
+KERNELS  := $(call kernels,kernels kernels/layer kernels/epoch)
+LIBRARY  := $(call objects,base data model plot engine train predict cli) \
+            $(call with_cuda,$(call objects,engine/cuda measure) $(KERNELS))
+COMMANDS := $(call objects,commands)
+BENCH    := $(call objects,bench $(call with_cuda,bench/cuda))
+LAB      := $(call with_cuda,$(call objects,lab) $(call kernels,kernels/lab))
+EXERCISE := $(call objects,exercise)
+
+PROGRAMS := mlp-train mlp-digits $(call with_cuda,mlp-bench mlp-lab)
 MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-# fault.c and ThreadSanitizer cannot both be the allocator.
 ifeq ($(SANITIZE),thread)
-TESTS    := $(filter-out $(BUILD)/test_faults,$(TESTS))
+TESTS    := $(filter-out $(BUILD)/test_faults,$(TESTS)) # both want to be the allocator
+LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
+LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
 
-.PHONY: exercise exercise-cpu
-.PHONY: all tests run test faults stream fuzz check-all reproducible gpu-check gpu-bench profile data setup \
-        install uninstall format lint clean print-sources help
+.PHONY: all tests run test check-all reproducible faults stream gpu-check gpu-bench profile \
+        exercise exercise-cpu data setup install uninstall format lint clean print-sources help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -197,7 +180,7 @@ exercise: setup             ## on a GPU: check and score what you made of kernel
 	$(BUILD)/mlp-exercise --seed $(SEED) --counters $(COUNTERS) || [ $$? = 3 ]
 
 # A build of its own: nothing here needs nvcc, even where there is one.
-exercise-cpu: setup         ## likewise what you made of src/exercise_cpu.c
+exercise-cpu: setup         ## likewise what you made of src/exercise/exercise_cpu.c
 	@$(BUILD_ON_EVERY_CORE) CUDA=0 BUILD=$(BUILD)/cpu $(BUILD)/cpu/mlp-exercise
 	@$(BUILD)/cpu/mlp-exercise --cpu --seed $(SEED)
 
@@ -232,85 +215,96 @@ $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
 
-$(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/mlp_%.o $(OBJECTS)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
+# `make V=1` shows the commands themselves.
+said = $(if $(filter 1,$(V)),,@echo '$(1)';)
+link = $(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS)
 
-$(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_HELP) $(OBJECTS)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUBLAS) \
-	  $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
+$(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/src/mlp_%.o
+	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
+
+$(BUILD)/mlp-exercise: $(BUILD)/src/mlp_exercise.o
+	$(link) $(CUBLAS) $(CUDA_LIBRARIES) $(LIBRARIES)
+
+$(BUILD)/test_%: $(BUILD)/tests/test_%.o
+	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
+
+# What each is linked of. An archive comes last: it gives what the objects before it want.
+$(PLACE)/mlp-train:                                              $(COMMANDS)
+$(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
+$(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
+$(BUILD)/mlp-exercise $(BUILD)/test_exercise:                    $(EXERCISE)
+$(TESTS): $(BUILD)/src/exercise/reference.o \
+          $(addprefix $(BUILD)/tests/support/,process.o program.o)
+$(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
+
+$(BUILD)/libmlp.a: $(LIBRARY)
+	@rm -f $@
+	$(call said,AR $@)$(AR) rcsD $@ $^
 
 ifneq ($(NVCC),)
-$(PLACE)/mlp-bench $(BUILD)/test_bench: LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
-$(PLACE)/mlp-bench: CUDA_LIBRARIES += $(CUBLAS)
+# These count what the host launches: src/measure/launch_count.c.
+LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
+            cudaGraphLaunch
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/mlp-exercise $(BUILD)/test_exercise: \
+  LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
+$(PLACE)/mlp-bench $(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
+endif
+
+# Tests that run a program.
+$(addprefix $(BUILD)/test_,program resume predict_program numbers stream): | $(PLACE)/mlp-train
+$(addprefix $(BUILD)/test_,digits stream): | $(PLACE)/mlp-digits
+$(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
+ifneq ($(NVCC),)
 $(BUILD)/test_bench: | $(PLACE)/mlp-bench
-$(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
 $(BUILD)/test_lab: | $(PLACE)/mlp-lab
 endif
-$(PLACE)/mlp-bench $(BUILD)/test_bench: $(BENCH)
-$(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs: $(LAB)
-
-ifneq ($(NVCC),)
-$(BUILD)/mlp-exercise $(BUILD)/test_exercise: LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
-endif
-$(BUILD)/mlp-exercise: $(BUILD)/tests/mlp_exercise.o $(BUILD)/tests/reference.o $(EXERCISE)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUBLAS) $(CUDA_LIBRARIES) $(LIBRARIES)
-$(BUILD)/test_exercise: $(EXERCISE)
-
-# A student's warnings stop nobody: a fused function leaves arguments and functions unused.
-$(BUILD)/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter
-$(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(NVCC_FLAGS)) \
-                                           -Xcompiler -Wno-unused-parameter
-
-$(addprefix $(BUILD)/test_,program resume asking numbers): | $(PLACE)/mlp-train
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
-CUDA_HALF := $(addprefix $(BUILD)/,cuda_error.o engine_cuda.o steps_cuda.o)
 ifneq ($(KERNELS_NVCC),)
-FAULTS := $(CUDA_HALF) $(BUILD)/tests/cuda_stand_in.o $(KERNELS)
-$(BUILD)/tests/cuda_stand_in.o $(CUDA_HALF): C_FLAGS += $(WITH_CUDA)
+STAND_IN := $(call objects,engine/cuda) $(BUILD)/tests/support/cuda_stand_in.o $(KERNELS)
+$(BUILD)/tests/support/cuda_stand_in.o $(call objects,engine/cuda): C_FLAGS += $(WITH_CUDA)
 $(BUILD)/tests/test_faults.o: C_FLAGS += -DHAVE_STAND_IN
-else
-FAULTS := $(BUILD)/engine_cuda_absent.o
 endif
-$(BUILD)/mlp-train-faults: $(BUILD)/mlp_train.o $(BUILD)/tests/fault.o $(FAULTS) \
-    $(filter-out $(BUILD)/engine_cuda_absent.o $(BUILD)/gpu_rates.o $(CUDA_HALF) $(KERNELS),$(OBJECTS))
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(LIBRARIES) -ldl -lstdc++
-$(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
+$(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o \
+                           $(STAND_IN) $(BUILD)/libmlp.a
+	$(link) $(LIBRARIES) -ldl -lstdc++
 
-$(BUILD)/test_digits: | $(PLACE)/mlp-digits
-$(BUILD)/test_stream: | $(PLACE)/mlp-digits $(PLACE)/mlp-train
-
-$(BUILD)/mlp_manual: $(addprefix $(BUILD)/,mlp_manual.o options_manual.o options.o options_text.o \
-                       error.o)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(LIBRARIES)
+$(BUILD)/mlp_manual: $(BUILD)/src/mlp_manual.o $(BUILD)/libmlp.a
+	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 $(BUILD)/mlp-train.1: $(BUILD)/mlp_manual
-	$< man >$@
+	@$< man >$@
 $(BUILD)/mlp-train.bash: $(BUILD)/mlp_manual
-	$< completion >$@
+	@$< completion >$@
 
-$(BUILD)/%.o: src/%.c $(BUILD)/flags
+$(BUILD)/src/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(C_FLAGS) -Wpedantic -c $< -o $@
+	$(call said,CC $<)$(CC) $(C_FLAGS) -Wpedantic -c $< -o $@
 
 $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(C_FLAGS) -Itests -DPROGRAM_FOLDER='"$(PLACE)"' -c $< -o $@
+	$(call said,CC $<)$(CC) $(C_FLAGS) -Itests -DPROGRAM_FOLDER='"$(PLACE)"' -c $< -o $@
+
+$(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@
+	@strip -g $@ # nvcc leaves the names of its temporary files in it, other ones each time
 
 # Drawn digits are the same everywhere only if nothing is fused.
-$(BUILD)/digits.o: C_FLAGS += -ffp-contract=off
+$(BUILD)/src/data/digits.o: C_FLAGS += -ffp-contract=off
 
 # Stb's sums over sizes in a file may overflow: they wrap, and what comes of it is checked.
-$(BUILD)/image.o: C_FLAGS += -fwrapv
+$(BUILD)/src/data/image.o: C_FLAGS += -fwrapv
 
 # What -use_fast_math does is a lesson of the topic math.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 
-$(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@
-	@strip -g $@ # nvcc leaves the names of its temporary files in it, other ones each time
+# A student's warnings stop nobody: a fused function leaves arguments and functions unused.
+$(BUILD)/src/exercise/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter
+$(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(NVCC_FLAGS)) \
+                                           -Xcompiler -Wno-unused-parameter
 
--include $(wildcard $(addprefix $(BUILD)/,*.d */*.d */*/*.d))
+-include $(wildcard $(addprefix $(BUILD)/,src/*.d src/*/*.d src/*/*/*.d tests/*.d tests/*/*.d \
+                                    kernels/*.d kernels/*/*.d))
 
 # ---- hostile input -----------------------------------------------------------------------
 # libFuzzer, which clang brings, over the readers of files and of the command line.
@@ -329,27 +323,30 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-$(FUZZ)/fuzz_csv: src/dataset.c src/source.c
-$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/options.c src/options_text.c tests/fuzz/same_options.h
-$(FUZZ)/fuzz_checkpoint: src/checkpoint.c src/network.c
-$(FUZZ)/fuzz_image: src/image.c
+$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/source.c
+$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/options_help.c \
+                                       tests/fuzz/same_options.h
+$(FUZZ)/fuzz_checkpoint: src/model/checkpoint.c src/model/network.c
+$(FUZZ)/fuzz_image: src/data/image.c
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
                                    -DSTBI_MAX_DIMENSIONS=1024
-$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c src/error.c tests/fuzz/fuzz.h $(wildcard src/*.h)
+$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c src/base/error.c tests/fuzz/fuzz.h $(wildcard src/*/*.h)
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)
+	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)
 
 # ---- for those who change it ---------------------------------------------------------------
-C_FILES := $(wildcard src/*.[ch] tests/*.[ch] tests/fuzz/*.[ch])
+C_FILES := $(wildcard $(foreach folder,src src/* src/*/* tests tests/*,$(folder)/*.[ch]))
 
 format:                     ## lay out C and CUDA files as .clang-format says
-	clang-format -i $(C_FILES) $(wildcard kernels/*.cu kernels/*.cuh kernels/*.h kernels/lab/*)
+	clang-format -i $(C_FILES) $(wildcard kernels/*.* kernels/*/*.*)
 
 # cppcheck takes every loop for one that may not run, those over layers and classes too; what it
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
 # assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
 # has attributes that LLVM does not know.
+WANTS_CUDA := $(if $(NVCC),,src/mlp_bench.c src/mlp_lab.c tests/support/cuda_stand_in.c \
+                $(wildcard src/*/cuda/*.c src/measure/*.c src/lab/*.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) -Itests \
              -DPROGRAM_FOLDER='"."' -fopenmp -isystem build/lint
@@ -364,8 +361,9 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@sed 's/__malloc__ ([a-z_]*)/__malloc__/' "$$($(CC) -print-file-name=include/omp.h)" \
 	  >build/lint/omp.h
 	@echo 'clang-tidy src tests'
-	@printf '%s\n' $(filter-out $(LEFT_OUT),$(wildcard src/*.c)) | $(call CLANG_TIDY)
-	@printf '%s\n' $(wildcard tests/*.c) | $(call CLANG_TIDY,--checks=-clang-analyzer-*)
+	@printf '%s\n' $(filter-out $(WANTS_CUDA),$(filter src/%.c,$(C_FILES))) | $(call CLANG_TIDY)
+	@printf '%s\n' $(filter-out tests/fuzz/% $(WANTS_CUDA),$(filter tests/%.c,$(C_FILES))) | \
+	  $(call CLANG_TIDY,--checks=-clang-analyzer-*)
 	@echo 'clang-tidy, cppcheck and shellcheck have nothing to say'
 
 print-sources:              ## the hash of the sources that gpu-check's record names

@@ -1,5 +1,5 @@
 /* Distorted copies of stored pictures: augment.h's arithmetic, a block a picture. */
-#include "augment.h"
+#include "base/augment.h"
 #include "batch.cuh"
 
 namespace {

@@ -2,7 +2,7 @@
    else. */
 #include <cooperative_groups.h>
 
-#include "mail.cuh"
+#include "epoch/mail.cuh"
 
 namespace {
 

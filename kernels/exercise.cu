@@ -3,7 +3,7 @@
        make exercise                     # right or wrong, kernels, bytes, time: the scorecard
        ./mlp-train --fusion exercise     # trains MNIST with what stands here
 
-   Each function is the unfused one of none.cu: right, and slow because every operation is a kernel
+   Each function is the unfused one of unfused.cu: right, and slow because every operation is a kernel
    of its own that reads what the last one wrote. Make each of them ONE kernel, and keep it right
    for every shape: 1 row, 1 class, sizes that divide nothing.
 

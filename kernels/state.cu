@@ -2,7 +2,7 @@
    Tiny kernels, so that nothing of it goes through the host. What they write is read by kernels
    that start early (batch.cuh) before they wait, so it is fenced. */
 #include "batch.cuh"
-#include "random.h"
+#include "base/random.h"
 
 namespace {
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "dataset.h"
-#include "options.h"
-#include "random.h"
-#include "report.h"
-#include "seconds.h"
-#include "times.h"
+#include "bench/bench.h"
+#include "data/dataset.h"
+#include "cli/options.h"
+#include "base/random.h"
+#include "train/report.h"
+#include "base/clock.h"
+#include "base/stats.h"
 
 static const char help[] =
     "Usage: mlp-bench [OPTION]...\n"

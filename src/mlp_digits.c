@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "digits.h"
-#include "error.h"
-#include "report.h"
+#include "data/digits.h"
+#include "base/error.h"
+#include "train/report.h"
 
 static const char help[] =
     "Usage: mlp-digits [OPTION]...\n"

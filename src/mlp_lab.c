@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab_harness.h"
-#include "report.h"
+#include "lab/harness.h"
+#include "train/report.h"
 
 static const char help[] =
     "Usage: mlp-lab TOPIC [OPTION]...\n"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "cli/options.h"
 
 int main(int argc, char **argv) {
   const char *what = argc == 2 ? argv[1] : "";

@@ -17,9 +17,9 @@
 #include "kernels.h"
 #endif
 
-#include "augment.h"
-#include "engine.h"
-#include "reference.h"
+#include "base/augment.h"
+#include "engine/engine.h"
+#include "exercise/reference.h"
 
 enum { MOST_PIXELS = AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE };
 enum { CONTROLS = AUGMENT_POINTS * AUGMENT_POINTS };

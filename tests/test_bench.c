@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "process.h"
-#include "random.h"
-#include "reference.h"
-#include "times.h"
+#include "bench/bench.h"
+#include "support/process.h"
+#include "base/random.h"
+#include "exercise/reference.h"
+#include "base/stats.h"
 
 static Error error;
 

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "process.h"
+#include "model/checkpoint.h"
+#include "support/process.h"
 
 enum { NOBODY = 65534 };
 

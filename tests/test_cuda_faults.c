@@ -11,10 +11,10 @@
 #include <string.h>
 
 #ifdef HAVE_CUDA
-#include "engine_cuda.h"
+#include "engine/cuda/engine_cuda.h"
 #endif
 
-#include "engine.h"
+#include "engine/engine.h"
 
 static Error error;
 

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "dataset.h"
+#include "data/dataset.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

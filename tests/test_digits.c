@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset.h"
-#include "digits.h"
-#include "process.h"
-#include "random.h"
+#include "data/dataset.h"
+#include "data/digits.h"
+#include "support/process.h"
+#include "base/random.h"
 
 /* ---- pictures ---------------------------------------------------------------------------- */
 

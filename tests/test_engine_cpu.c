@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "engine.h"
-#include "random.h"
-#include "reference.h"
+#include "engine/engine.h"
+#include "base/random.h"
+#include "exercise/reference.h"
 
 /* After 50 steps. A sum of n float32 products errs by some sqrt(n) roundings of 6e-8, for n of
    784 about 1e-6 of a gradient; with momentum 0.9 and learning rate 0.05 half of it gets into

@@ -19,9 +19,9 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "engine.h"
-#include "random.h"
-#include "reference.h"
+#include "engine/engine.h"
+#include "base/random.h"
+#include "exercise/reference.h"
 
 /* A line a level and precision. */
 static const struct {

@@ -1,5 +1,5 @@
 /* What checks the exercise: that it passes what is right and finds what is wrong. The functions are
-   checked as they stand in src/exercise_cpu.c and, where there is a GPU, in kernels/exercise.cu. */
+   checked as they stand in src/exercise/exercise_cpu.c and, where there is a GPU, in kernels/exercise.cu. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exercise.h"
-#include "process.h"
+#include "exercise/exercise.h"
+#include "support/process.h"
 
 /* A backend for the host that times in no time. */
 static ExerciseBackend quick_host(const ExerciseFunctions *functions) {

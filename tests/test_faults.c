@@ -25,8 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process.h"
-#include "program.h"
+#include "support/process.h"
+#include "support/program.h"
 
 static char program_path[PATH_MAX];
 

@@ -15,10 +15,10 @@
 #define STB_IMAGE_WRITE_STATIC
 #include <stb/stb_image_write.h>
 
-#include "digits.h"
-#include "image.h"
-#include "process.h"
-#include "random.h"
+#include "data/digits.h"
+#include "data/image.h"
+#include "support/process.h"
+#include "base/random.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
 

@@ -25,8 +25,8 @@
 #include <cublas_v2.h>
 
 #include "kernels.h"
-#include "random.h"
-#include "reference.h"
+#include "base/random.h"
+#include "exercise/reference.h"
 
 static cudaStream_t stream;
 static cublasHandle_t cublas;

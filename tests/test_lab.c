@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab_harness.h"
-#include "process.h"
+#include "lab/harness.h"
+#include "support/process.h"
 
 static Error error;
 

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab_harness.h"
-#include "random.h"
+#include "lab/harness.h"
+#include "base/random.h"
 
 static Error error;
 

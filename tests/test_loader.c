@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "loader.h"
+#include "engine/loader.h"
 
 enum { INPUTS = 5, STRIDE = 16, SLOT_ROWS = 8, STORE_ROWS = 400, POISON = 0xa5 };
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "options.h"
-#include "process.h"
+#include "cli/options.h"
+#include "support/process.h"
 
 static char *page, *completion, *folder;
 static const OptionRow *rows;

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "network.h"
-#include "random.h"
+#include "model/network.h"
+#include "base/random.h"
 
 /* ---- network --------------------------------------------------------------------------- */
 

@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "engine.h"
-#include "program.h"
-#include "random.h"
+#include "model/checkpoint.h"
+#include "engine/engine.h"
+#include "support/program.h"
+#include "base/random.h"
 
 /* ---- the engine --------------------------------------------------------------------------- */
 

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "augment.h"
-#include "engine.h"
-#include "options.h"
-#include "process.h"
+#include "base/augment.h"
+#include "engine/engine.h"
+#include "cli/options.h"
+#include "support/process.h"
 
 static char *folder, config_path[4200];
 

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "options.h"
-#include "program.h"
+#include "model/checkpoint.h"
+#include "cli/options.h"
+#include "support/program.h"
 
 static void run_to(const char *output, const char *const *arguments) {
   program_end(program_start(output, arguments), output);

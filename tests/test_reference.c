@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "random.h"
-#include "reference.h"
+#include "base/random.h"
+#include "exercise/reference.h"
 
 static void near(const double *out, const double *expected, size_t count) {
   for (size_t i = 0; i < count; i++)

@@ -19,8 +19,8 @@
 
 #include <jansson.h>
 
-#include "checkpoint.h"
-#include "program.h"
+#include "model/checkpoint.h"
+#include "support/program.h"
 
 enum { SLOTS_ROWS = 20001 }; /* of long.csv: three slots, the last step is short */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "process.h"
+#include "support/process.h"
 
 /* A folder with bin/ for the fakes, source/ and data/. Fakes write what they were called with
    to log. */

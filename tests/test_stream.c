@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process.h"
+#include "support/process.h"
 
 /* More rows than are ever read ahead. */
 enum { ROWS = 20000, TIMES = 3 };

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "augment.h"
-#include "process.h"
-#include "random.h"
-#include "trainer.h"
+#include "base/augment.h"
+#include "support/process.h"
+#include "base/random.h"
+#include "train/trainer.h"
 
 enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as distortions want it */
 

@@ -20,7 +20,7 @@
        mlp-lab constant */
 #include <cmath>
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 namespace {
 

@@ -19,7 +19,7 @@
    moved, dram__bytes.sum tells.
 
        mlp-lab copy_patterns           # two curves for each width of word, at 2^28 elements */
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 namespace {
 

@@ -21,7 +21,7 @@
        mlp-lab divergence */
 #include <cmath>
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 namespace {
 

@@ -14,8 +14,8 @@
    serves lanes of the same word one by one.
 
    Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
-#include "lab.cuh"
-#include "random.h"
+#include "lab/lab.cuh"
+#include "base/random.h"
 
 #include <algorithm>
 #include <cfloat>

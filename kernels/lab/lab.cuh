@@ -2,7 +2,7 @@
 #ifndef LAB_CUH
 #define LAB_CUH
 
-#include "lab.h"
+#include "lab/lab.h"
 
 /* A topic's tables name what they have and leave out the rest. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"

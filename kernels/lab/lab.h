@@ -1,7 +1,7 @@
 /* The kernel lab: ladders of kernels, one file a topic, each rung a small step from the last.
 
    A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
-   for each rung. It never allocates, prints or times: the harness (src/lab_run.c) does that for
+   for each rung. It never allocates, prints or times: the harness (src/lab/run.c) does that for
    all topics alike. Device pointers start d_, host pointers h_. */
 #ifndef LAB_H
 #define LAB_H

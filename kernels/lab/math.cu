@@ -25,7 +25,7 @@
    -use_fast_math buys a factor on this GPU where log, sin, square root or division are the work,
    and little for exp.
 
-   Hence the choice in kernels/softmax.cu and kernels/epoch_rows.cuh: expf and logf. Measured for
+   Hence the choice in kernels/layer/softmax.cu and kernels/epoch/rows.cuh: expf and logf. Measured for
    2^22 values, 256 times each (H100, docs/results/lab-h100.md):
 
                   exp                      log
@@ -42,7 +42,7 @@
      __logf would be 4% of it; at 1e-7, all.
 
    The kernel is in math.cuh. Run: mlp-lab math. */
-#include "math.cuh"
+#include "lab/math.cuh"
 
 #include <float.h>
 #include <math.h>

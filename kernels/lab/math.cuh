@@ -4,7 +4,7 @@
 #ifndef LAB_MATH_CUH
 #define LAB_MATH_CUH
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 /* The rung that math_fast.cu adds to the ladder. */
 cudaError_t lab_math_fast(const LabCall *call);

@@ -1,6 +1,6 @@
 /* The last rung of the topic math (math.cu): the functions for float, this file being compiled
    with -use_fast_math. */
-#include "math.cuh"
+#include "lab/math.cuh"
 
 cudaError_t lab_math_fast(const LabCall *call) {
   return launch_math<Float>(call);

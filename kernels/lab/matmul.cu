@@ -16,7 +16,7 @@
    of a warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
 
    All arithmetic is fused multiply-add in float32, no tensor cores; cuBLAS likewise. */
-#include "matmul.cuh"
+#include "lab/matmul.cuh"
 
 #include <cublas_v2.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #ifndef LAB_MATMUL_CUH
 #define LAB_MATMUL_CUH
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 struct Matrices {
   const float *a, *b; /* of fewer than 2^32 elements each */

@@ -19,7 +19,7 @@
 
 #include <cmath>
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 namespace {
 

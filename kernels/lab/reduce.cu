@@ -13,8 +13,8 @@
    such cycles. It explains less of the time than one would think: what a block mostly does in the
    first rungs is wait at its eight barriers, with seven other blocks to fill the gaps, and be
    started and ended, 2^20 times. */
-#include "lab.cuh"
-#include "random.h"
+#include "lab/lab.cuh"
+#include "base/random.h"
 
 #include <cub/device/device_reduce.cuh>
 

@@ -22,7 +22,7 @@
    of nothing but -INFINITY has no softmax.
 
    Run: mlp-lab softmax; mlp-lab softmax --size 1000x37 --rung online --check. */
-#include "softmax_cudnn.cuh"
+#include "lab/softmax_cudnn.cuh"
 
 #include <float.h>
 #include <math.h>

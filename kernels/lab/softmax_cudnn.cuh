@@ -3,7 +3,7 @@
 #ifndef LAB_SOFTMAX_CUDNN_CUH
 #define LAB_SOFTMAX_CUDNN_CUH
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 #include <dlfcn.h>
 #include <type_traits>

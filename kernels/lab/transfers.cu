@@ -21,7 +21,7 @@
    call->stream, which every launcher has made wait for all it has queued.
 
    mlp-lab transfers */
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 #include <algorithm>
 #include <cmath>
@@ -270,7 +270,7 @@ cudaError_t launch_event(const LabCall *call) {
 }
 
 /* A stream for each stage, events from stage to stage, chunk by chunk: three engines, three queues.
-   The trainer feeds its GPU like this (upload in src/engine_cuda.c). */
+   The trainer feeds its GPU like this (upload in src/engine/cuda/engine_cuda.c). */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point);
   queue.start(STAGES);

@@ -20,7 +20,7 @@
 
 #include <climits>
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <climits>
 #include <cmath>
 
-#include "lab.cuh"
+#include "lab/lab.cuh"
 
 namespace {
 

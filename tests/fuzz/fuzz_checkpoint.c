@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "checkpoint.h"
+#include "model/checkpoint.h"
 #include "fuzz.h"
 
 static char folder[] = "/dev/shm/fuzz-XXXXXX", first[64], second[64];

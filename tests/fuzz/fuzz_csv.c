@@ -3,7 +3,7 @@
    numbers of threads and of rows a call, it must give the same rows and the same error. */
 #include <string.h>
 
-#include "dataset.h"
+#include "data/dataset.h"
 #include "fuzz.h"
 
 enum { SETTINGS = 4, LONG = 300000, CANARY = 0xa5 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "image.h"
+#include "data/image.h"
 
 /* Along one direction: ink of each line of pixels. */
 static void require_centred(const double *ink, int side) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "options.h"
+#include "cli/options.h"
 
 /* Of the fields that a configuration file has. */
 static bool are_same(const Options *a, const Options *b) {

@@ -1,0 +1,214 @@
+/* The epoch kernel: where each block stands, what it keeps in shared memory, where its mail
+   lies. epoch.cu tells the whole story. */
+#ifndef EPOCH_PLACE_CUH
+#define EPOCH_PLACE_CUH
+
+#include <cuda_bf16.h>
+
+#include "epoch/mail.cuh"
+
+namespace epoch {
+
+/* The block's barriers. A team meets at its own. Once a launch the patch team tells the row team
+   that it has read the parameters, and that one tells the matrix team that both have: so no block
+   sends Z1 before it has read all, no step ends without Z1 of every block, and no block writes
+   parameters back that another has not read. The others are bells: mail that is looked for
+   long before it comes keeps the port busy that shared memory uses too, so a team waits, at no
+   cost, until another team of its own block has sent its share of the same round, and only then
+   looks. What the other blocks send comes at about the same time. */
+enum Barrier {
+  MATRIX = 1,
+  ROW,
+  PATCH,
+  PATCH_READ,
+  ALL_READ,
+  Z1_SENT,
+  H2_SENT,
+  DZ2_SENT,
+  DZ1_SENT,
+  P_SENT,
+  W3_READY
+};
+
+template <Barrier B> __device__ inline void wait(int threads) {
+  __syncwarp(); /* a warp counts once, so it must come whole */
+  asm volatile("bar.sync %0, %1;" ::"n"((int)B), "r"(threads) : "memory");
+}
+
+template <Barrier B> __device__ inline void ring(int threads) {
+  __syncwarp();
+  asm volatile("bar.arrive %0, %1;" ::"n"((int)B), "r"(threads) : "memory");
+}
+
+constexpr int ROWS = 64;             /* of a batch */
+constexpr int OWNED = 4;             /* rows a block owns: four floats, one load */
+constexpr int OWNERS = ROWS / OWNED; /* blocks of a group that own rows */
+constexpr int TILE = 15;             /* neurons: a tensor-core tile has 16, packets carry 3 */
+constexpr int TILE_PACKETS = TILE / 3;
+constexpr int MAX_TILES = 4, MAX_GROUPS = 8, MAX_SPLITS = 8;
+constexpr int MAX_NEURONS = MAX_TILES * TILE; /* of a group */
+constexpr int MAX_HIDDEN2 = 120, MAX_CLASSES = 12;
+constexpr int CLASS_PACKETS = (MAX_CLASSES + 2) / 3;
+
+constexpr int MATRIX_WARPS = 10; /* each multiplies one k-step: 16 inputs of the block's split */
+constexpr int MATRIX_THREADS = 32 * MATRIX_WARPS;
+constexpr int ROW_THREADS = 320;
+constexpr int PATCH_THREADS = 256;
+constexpr int THREADS = MATRIX_THREADS + ROW_THREADS + PATCH_THREADS;
+static_assert(MATRIX_THREADS == ROWS * TILE_PACKETS, "a thread sends and receives one packet");
+
+constexpr int X_PITCH = 16 * MATRIX_WARPS + 8;  /* bf16; 16 bytes an odd number of times: no bank
+                                                   conflicts for ldmatrix */
+constexpr int PARTIAL_PITCH = 4 * TILE_PACKETS; /* floats: a packet's three and a gap */
+constexpr int DZ_PITCH = 24;                    /* bf16, as X_PITCH */
+constexpr int W3_PITCH = 2 * 80;                /* floats; 80 lanes a row read two values each */
+constexpr int DA1_PITCH = 72;                   /* floats: four rows' eights in different banks */
+constexpr int H2_PITCH = MAX_HIDDEN2 + 16;      /* floats, likewise */
+constexpr int COLUMN_PITCH = ROWS + 4;          /* floats: columns start 4 banks apart */
+constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;  /* packets of a row of P that a block updates */
+constexpr int ROW_WARPS = ROW_THREADS / 32;
+constexpr int ROW_LANES = ROW_THREADS / OWNED; /* threads for each of the 4 rows */
+constexpr int PARTS = 8;                       /* lanes that share a packet of hidden values */
+constexpr int PART = (MAX_NEURONS + PARTS - 1) / PARTS; /* neurons of each */
+static_assert(ROW_THREADS / PARTS * 3 >= MAX_HIDDEN2, "a lane for every packet and part");
+
+/* A row's mail for those who update: H1, dZ2, H2, dZ3, one after the other. */
+constexpr int RECORD_KINDS = TILE_PACKETS + 2 * MAX_SHARE + CLASS_PACKETS;
+
+/* n / d for n < 4096 and d < 256 by one multiplication with divisor_of(d). */
+__host__ __device__ constexpr int divisor_of(int d) {
+  return ((1 << 20) + d - 1) / d;
+}
+__device__ inline int divide(int n, int divisor) {
+  return n * divisor >> 20;
+}
+
+/* Where a block stands, and its group's mail. */
+struct Place {
+  int group, tile, split, block;                     /* block: within the group */
+  bool owner;                                        /* of four rows */
+  int first_neuron;                                  /* of the tile */
+  int neurons;                                       /* of the group: tiles * TILE */
+  int first_step, steps;                             /* the split's k-steps */
+  int hidden_packets, class_packets, neuron_packets; /* a row of P, of classes, of H1 */
+  int first_packet, share;                           /* of a row of P: what this block updates */
+  int p_rows;      /* of P, without b3's: what the owners of rows need of the parameters, in rows of
+                      packets: W2 transposed (the group's neurons, hidden2), b2, W3 (classes, hidden2),
+                      b3 */
+  int record;      /* packets of a row's record */
+  int early, late; /* packets of a record this block needs: H1, H2; dZ2, dZ3 */
+  int by_early, by_late, by_hidden; /* divisors */
+  Packet *z1, *z2, *dz1, *records, *p;
+};
+
+struct Shared {
+  Place place; /* here and not in thirty registers of every thread */
+  /* matrix team */
+  alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH]; /* pixels, this step's and the next one's */
+  alignas(16) float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */
+  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH];             /* thirds of the tile's dZ1 */
+  /* row team, owner of rows */
+  float w3[MAX_CLASSES][W3_PITCH], b3[MAX_CLASSES];
+  float4 h1[PARTS * PART]; /* (neuron) x 4 rows */
+  float h2[OWNED][H2_PITCH];
+  float logits[OWNED][MAX_CLASSES], dz3[OWNED][MAX_CLASSES];
+  float4 dz2[MAX_HIDDEN2 + 40];           /* (hidden2) x 4 rows */
+  float da1[ROW_WARPS][OWNED][DA1_PITCH]; /* each warp's part of the sum over hidden2 */
+  /* patch team: columns over the batch's rows */
+  alignas(16) float h1_column[TILE][COLUMN_PITCH];
+  float dz2_column[3 * MAX_SHARE][COLUMN_PITCH];
+  float h2_column[3 * MAX_SHARE][COLUMN_PITCH];
+  float dz3_column[3 * CLASS_PACKETS][COLUMN_PITCH];
+  float ones[COLUMN_PITCH];
+  short from[RECORD_KINDS], to[RECORD_KINDS]; /* packet of the record -> float of the columns */
+};
+
+__host__ __device__ constexpr int packets_of(int values) {
+  return (values + 2) / 3;
+}
+
+__host__ __device__ inline int k_steps(const EpochShape &shape) {
+  return (shape.inputs + 1 + 15) / 16; /* and the pixel of the bias */
+}
+
+struct MailSizes { /* packets of a group; z2 belongs to all groups */
+  size_t z1, z2, dz1, record, p;
+};
+
+__host__ __device__ inline MailSizes mail_sizes(const EpochPlan &plan) {
+  const size_t neurons = (size_t)plan.tiles * TILE_PACKETS;
+  const size_t hidden = packets_of(plan.shape.hidden2), classes = packets_of(plan.shape.classes);
+  return {ROWS * plan.splits * neurons, 2 * ROWS * plan.groups * hidden, ROWS * neurons,
+          neurons + 2 * hidden + classes,
+          (size_t)(plan.tiles * TILE + 1 + plan.shape.classes) * hidden + classes};
+}
+
+__host__ __device__ inline size_t group_mail(const MailSizes &s) {
+  return s.z1 + s.dz1 + ROWS * s.record + s.p;
+}
+
+__host__ __device__ inline int share_of(const EpochPlan &plan) {
+  return (packets_of(plan.shape.hidden2) + plan.splits - 1) / plan.splits;
+}
+
+__device__ Place find_place(const EpochPlan &plan, Packet *mail) {
+  Place at;
+  const int blocks = plan.tiles * plan.splits, all_steps = k_steps(plan.shape);
+  const MailSizes s = mail_sizes(plan);
+  at.group = blockIdx.x / blocks;
+  at.block = blockIdx.x % blocks;
+  at.owner = at.block < OWNERS;
+  at.tile = at.block % plan.tiles;
+  at.split = at.block / plan.tiles;
+  at.neurons = plan.tiles * TILE;
+  at.first_neuron = at.group * at.neurons + at.tile * TILE;
+  at.first_step = at.split * all_steps / plan.splits;
+  at.steps = (at.split + 1) * all_steps / plan.splits - at.first_step;
+  at.hidden_packets = packets_of(plan.shape.hidden2);
+  at.class_packets = packets_of(plan.shape.classes);
+  at.neuron_packets = plan.tiles * TILE_PACKETS;
+  at.first_packet = min(at.split * share_of(plan), at.hidden_packets);
+  at.share = min(share_of(plan), at.hidden_packets - at.first_packet);
+  at.p_rows = at.neurons + 1 + plan.shape.classes;
+  at.record = (int)s.record;
+  at.early = TILE_PACKETS + at.share;
+  at.late = at.share + at.class_packets;
+  at.by_early = divisor_of(at.early);
+  at.by_late = divisor_of(at.late);
+  at.by_hidden = divisor_of(at.hidden_packets);
+  at.z2 = mail;
+  at.z1 = mail + s.z2 + at.group * group_mail(s);
+  at.dz1 = at.z1 + s.z1;
+  at.records = at.dz1 + s.dz1;
+  at.p = at.records + ROWS * s.record;
+  return at;
+}
+
+/* The store row of row r of the step that starts at `position`; beyond the end, the last one. */
+__device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
+  return job.d_order[min(position + (uint32_t)r, job.end - 1)];
+}
+
+/* The record of row r of the block's four. */
+__device__ inline Packet *record_of(const Place &at, int r) {
+  return at.records + (at.block * OWNED + r) * at.record;
+}
+
+/* The offset in the flat arrays of value o of row x of P, or -1 where there is none. */
+__device__ inline long long p_offset(const EpochPlan &plan, const EpochJob &job, const Place &at,
+                                     int x, int o) {
+  const EpochShape &shape = plan.shape;
+  if (x == at.p_rows) return o < shape.classes ? (long long)job.layout.bias[2] + o : -1;
+  if (o >= shape.hidden2) return -1;
+  if (x < at.neurons) {
+    const int neuron = at.group * at.neurons + x;
+    if (neuron >= shape.hidden1) return -1;
+    return (long long)(job.layout.weight[1] + (size_t)o * shape.hidden1 + neuron);
+  }
+  if (x == at.neurons) return (long long)job.layout.bias[1] + o;
+  return (long long)(job.layout.weight[2] + (size_t)(x - at.neurons - 1) * shape.hidden2 + o);
+}
+
+} // namespace epoch
+
+#endif

@@ -1,0 +1,81 @@
+/* Forward through one layer: Y = relu(X W^T + b), product, bias and ReLU in one kernel.
+
+   Fused, the pre-activation never leaves registers: `none` writes and reads it twice more, 8
+   bytes a value each time. The first layer reads its pixels as bytes, a quarter of float32. */
+#include "layer/gemm.cuh"
+
+namespace {
+
+struct BiasRelu {
+  using Held = float;
+  using HeldSegment = Floats;
+  const float *d_b;
+  float *d_y;
+  int out;
+  bool relu;
+  __device__ Held hold(int, int column) const {
+    return d_b[column];
+  }
+  __device__ void operator()(int row, int column, float value, Held bias) const {
+    d_y[(size_t)row * out + column] = finish(value, bias);
+  }
+  __device__ HeldSegment hold_segment(int, int column) const {
+    return load_segment(d_b + column, out - column, true);
+  }
+  __device__ void store_segment(int row, int column, Floats value, const HeldSegment &bias) const {
+#pragma unroll
+    for (int e = 0; e < SEGMENT; e++) value.value[e] = finish(value.value[e], bias.value[e]);
+    ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
+  }
+  __device__ float finish(float value, float bias) const {
+    return relu ? relu_of(value + bias) : value + bias;
+  }
+};
+
+/* A block a tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes each of Y once. */
+template <class Input, class Weights>
+__global__ void __launch_bounds__(SmallTile::THREADS)
+    forward_small(Input x, Weights w, BiasRelu y, int rows) {
+  small_tile(x, w, rows, y.out, w.columns, y);
+}
+
+template <class Shape, class Input, class Weights>
+__global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
+    forward_large(Input x, Weights w, BiasRelu y, int rows) {
+  __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Input, Weights>];
+  large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y, blockIdx.y, blockIdx.x,
+                    reinterpret_cast<__nv_bfloat16 *>(shared));
+}
+
+template <class Shape, class Input, class Weights>
+cudaError_t forward(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
+  if (is_large(rows, y.out))
+    return launch_early(forward_large<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
+                        Shape::THREADS, stream, x, w, y, rows);
+  return launch_early(forward_small<Input, Weights>, tile_grid<SmallTile>(rows, y.out),
+                      SmallTile::THREADS, stream, x, w, y, rows);
+}
+
+template <bool VECTOR, int PARTS>
+cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y, int in,
+                    cudaStream_t stream) {
+  using Floats = Matrix<ALONG, VECTOR, PARTS>;
+  const int rows = input.batch.rows;
+  const Floats w = {d_w, y.out, in, false};
+  if (input.d_x) return forward<NarrowTile>(Floats{input.d_x, rows, in, false}, w, y, rows, stream);
+  return forward<PixelTile>(Pixels<ALONG>{input.batch, in, false, 0, 0}, w, y, rows, stream);
+}
+
+} // namespace
+
+cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
+                           int out, int relu, int parts, cudaStream_t stream) {
+  const int rows = input.batch.rows;
+  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_parts(parts))
+    return cudaErrorInvalidValue;
+  const BiasRelu y = {d_b, d_y, out, relu != 0};
+  if (!input.d_x && !valid_batch(input.batch)) return cudaErrorInvalidValue;
+  const auto run = parts == 3 ? (in % 4 == 0 ? forward<true, 3> : forward<false, 3>)
+                              : (in % 4 == 0 ? forward<true, 2> : forward<false, 2>);
+  return run(input, d_w, y, in, stream);
+}

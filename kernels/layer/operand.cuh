@@ -1,0 +1,139 @@
+/* Where the products of the fused kernels take their numbers from.
+
+   A product is C (M, N) = the sum over k of A(i, k) B(j, k). An operand names element (i, k): i a
+   row of C for A, a column for B. It is made of lines in memory, each a row i (ALONG_K) or one k.
+   Outside its matrix an operand is 0, so no shape needs to divide anything. PARTS says as how
+   many bf16 numbers a value is multiplied: a pixel is exact in one, a float32 in three, and two
+   hold 16 bits of it (bf16_split.cuh); SCALE what the finished sum is to be multiplied with; CONSTANT
+   that no kernel of a step writes it, so that it may be read before the kernel before has ended.
+
+   A load never waits: an address outside is moved inside, and mend() replaces the value by 0 when
+   it is used, so that a thread's loads are all under way before it waits for the first. VECTOR says
+   that the matrix's columns are a multiple of 4, so that neighbours can be one load. */
+#ifndef OPERAND_CUH
+#define OPERAND_CUH
+
+#include "batch.cuh"
+#include "bf16_split.cuh"
+
+/* COUNT (2 or 4) floats from p on, in one load. */
+template <int COUNT> __device__ inline void load_vector(const float *p, float (&out)[COUNT]) {
+  if constexpr (COUNT == 4) {
+    const float4 q = *reinterpret_cast<const float4 *>(p);
+    out[0] = q.x, out[1] = q.y, out[2] = q.z, out[3] = q.w;
+  } else {
+    const float2 q = *reinterpret_cast<const float2 *>(p);
+    out[0] = q.x, out[1] = q.y;
+  }
+}
+
+/* A row-major float matrix (rows, columns). Its line is a row; at counts along it. AS: how it is
+   read, element (i, k) at (line i, k) or (line k, i). one: the line goes on after its end with a
+   one, the input whose weight is the bias. */
+enum Reading { ALONG, ACROSS };
+
+template <Reading AS, bool VECTOR, int PARTS_> struct Matrix {
+  static constexpr bool ALONG_K = AS == ALONG;
+  static constexpr int PARTS = PARTS_;
+  static constexpr float SCALE = 1.0f;
+  static constexpr bool CONSTANT = false;
+  const float *data;
+  int rows, columns;
+  bool one;
+
+  using Line = int;
+  template <int COUNT> struct Raw { float value[COUNT]; };
+  __device__ void begin() {
+  }
+  __device__ Line line(int row) const {
+    return row;
+  }
+  template <int COUNT> __device__ Raw<COUNT> load(Line row, int at) const {
+    const float *p = data + (size_t)min(row, rows - 1) * columns;
+    Raw<COUNT> raw;
+    if constexpr (VECTOR) {
+      load_vector(p + min(at, columns - COUNT), raw.value);
+    } else {
+#pragma unroll
+      for (int e = 0; e < COUNT; e++) raw.value[e] = p[min(at + e, columns - 1)];
+    }
+    return raw;
+  }
+  /* Whether lines first .. and places at .. along them are all inside, so that nothing needs to be
+     mended. */
+  __device__ bool inside(int first, int lines, int at, int length) const {
+    return first + lines <= rows && at + length <= columns;
+  }
+  /* What load brought, with 0 (and the one) where it was outside. */
+  template <int COUNT> __device__ void mend(Raw<COUNT> &raw, Line row, int at) const {
+#pragma unroll
+    for (int e = 0; e < COUNT; e++) {
+      if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
+      if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
+    }
+  }
+  /* Pairs of neighbours, packed part by part. */
+  template <int COUNT>
+  static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[PARTS][COUNT / 2]) {
+#pragma unroll
+    for (int e = 0; e < COUNT / 2; e++) {
+      uint32_t parts[PARTS];
+      split_parts(raw.value[2 * e], raw.value[2 * e + 1], parts);
+#pragma unroll
+      for (int part = 0; part < PARTS; part++) out[part][e] = parts[part];
+    }
+  }
+};
+
+/* The batch's pixels (rows, in), integers 0 to 255 to be scaled by 1/255. Rows start on 16 bytes,
+   so neighbours are one load. The one is a pixel of 255. */
+template <Reading AS> struct Pixels {
+  static constexpr bool ALONG_K = AS == ALONG;
+  static constexpr int PARTS = 1;
+  static constexpr float SCALE = PIXEL_SCALE;
+  static constexpr bool CONSTANT = true;
+  BatchView batch;
+  int in;
+  bool one;
+  uint32_t first, last; /* positions, once begun */
+
+  struct Line {
+    uint32_t store_row;
+    bool inside;
+  };
+  __device__ void begin() {
+    first = batch.d_state->position + batch.offset;
+    last = batch.d_state->end - 1;
+  }
+  __device__ Line line(int row) const {
+    const uint32_t position = min(first + min(row, batch.rows - 1), last);
+    return {batch.d_order ? batch.d_order[position] : batch.first_row + position, row < batch.rows};
+  }
+  template <int COUNT> struct Raw { uint32_t bytes; };
+  template <int COUNT> __device__ Raw<COUNT> load(Line line, int at) const {
+    const uint8_t *p =
+        batch.d_pixels + line.store_row * batch.stride + min(at, (int)batch.stride - COUNT);
+    return {COUNT == 4 ? *reinterpret_cast<const uint32_t *>(p)
+                       : *reinterpret_cast<const uint16_t *>(p)};
+  }
+  __device__ bool inside(int first_line, int lines, int at, int length) const {
+    return first_line + lines <= batch.rows && at + length <= in;
+  }
+  template <int COUNT> __device__ void mend(Raw<COUNT> &raw, Line line, int at) const {
+    if (at + COUNT > in)
+#pragma unroll
+      for (int e = 0; e < COUNT; e++) {
+        if (at + e >= in) raw.bytes &= ~(0xffu << 8 * e);
+        if (one && at + e == in) raw.bytes |= 0xffu << 8 * e;
+      }
+    if (!line.inside) raw.bytes = 0;
+  }
+  template <int COUNT>
+  static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[1][COUNT / 2]) {
+    const uint2 words = pixels_to_bf16(raw.bytes);
+    out[0][0] = words.x;
+    if constexpr (COUNT == 4) out[0][1] = words.y;
+  }
+};
+
+#endif

@@ -1,0 +1,199 @@
+/* Distorted copies of square pictures, to train on what the writers of the data might also have
+   written. The same arithmetic on the host and on the device.
+
+   Every pixel of the copy looks up where it comes from (backward mapping): an affine map about the
+   picture's centre, and on top of it a smooth field of displacements, the elastic distortion of
+   Simard, Steinkraus and Platt ("Best practices for convolutional neural networks applied to
+   visual document analysis", 2003). The old picture is read between its pixels, bilinearly, and
+   is 0 outside. What a row becomes is a function of (key, row, kinds) alone.
+
+   Simard et al. blur a field of uniform noise with a Gaussian of 4 pixels and multiply it by 34.
+   Here the noise sits on 7 x 7 points, a quarter of the side apart, and cubic B-splines blend it.
+   Such a spline is almost a Gaussian of its points' distance / sqrt(3), which of 7 pixels is 4.
+   Theirs displaces by 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels, the standard deviation; ours by
+   a point's / sqrt(3) times 0.48, the root of the sum of the squared weights: 0.97 pixels, for at
+   theirs some digits of 28 x 28 smear. */
+#ifndef AUGMENT_H
+#define AUGMENT_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "base/random.h"
+
+#ifdef __CUDACC__
+#define AUGMENT_FUNCTION static inline __host__ __device__
+#else
+#define AUGMENT_FUNCTION static inline
+#endif
+
+/* Kinds of distortion, to be added up. */
+enum {
+  AUGMENT_SHIFT = 1,
+  AUGMENT_ROTATE = 2,
+  AUGMENT_SCALE = 4,
+  AUGMENT_ELASTIC = 8,
+  AUGMENT_ALL = 15,
+};
+
+/* The strongest that is drawn; all are uniform, and lengths are pixels of a picture of 28 x 28, for
+   others in proportion. Angle and scale: Ciresan, Meier, Gambardella, Schmidhuber, "Deep, big,
+   simple neural nets for handwritten digit recognition", 2010, who turn ones and sevens by 7.5
+   degrees, others by 15. Shift: digits that are centred already, as MNIST's are, want little. */
+#define AUGMENT_MOST_SHIFT 1.0f    /* pixels, either way in x and in y */
+#define AUGMENT_MOST_ANGLE 0.1745f /* radians, 10 degrees, either way */
+#define AUGMENT_MOST_SCALE 0.15f   /* a side grows or shrinks by this part of it, x and y apart */
+#define AUGMENT_MOST_ELASTIC 3.5f  /* pixels, either way in x and in y, of a control point */
+
+enum {
+  AUGMENT_MOST_SIDE = 64,             /* NETWORK_MAX_INPUTS pixels */
+  AUGMENT_CELLS = 4,                  /* control points' distances along a side */
+  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* a cubic B-spline blends 4 of them */
+};
+
+/* A place in a picture or a way between two, in pixels. */
+typedef struct {
+  float x, y;
+} AugmentPoint;
+
+/* From a pixel of the copy, `shift` taken off, to its place in the original, both from the centre:
+   x = xx x' + xy y', y = yx x' + yy y'. */
+typedef struct {
+  float xx, xy, yx, yy;
+  AugmentPoint shift;
+} AugmentMap;
+
+/* Four weights of a cubic B-spline, for points first to first + 3. */
+typedef struct {
+  int first;
+  float weight[4];
+} AugmentSpline;
+
+/* The side of a picture of `inputs` pixels; 0: it is not square. */
+AUGMENT_FUNCTION int augment_side(int inputs) {
+  int side = 0;
+  while (side * side < inputs) side++;
+  return side * side == inputs ? side : 0;
+}
+
+/* ---- what is drawn: counters 0 and 1 for the map, 2 + point for a control point ----------- */
+
+/* Uniform in -most .. most. */
+AUGMENT_FUNCTION float augment_between(float most, uint32_t word) {
+  return most * (2.0f * random_unit(word) - 1.0f);
+}
+
+AUGMENT_FUNCTION AugmentMap augment_map(int kinds, uint64_t key, uint32_t row, int side) {
+  const RandomWords moved = random_words(key, row, 0), turned = random_words(key, row, 1);
+  const float shift = kinds & AUGMENT_SHIFT ? AUGMENT_MOST_SHIFT / 28.0f * (float)side : 0.0f;
+  const float scale = kinds & AUGMENT_SCALE ? AUGMENT_MOST_SCALE : 0.0f;
+  const float angle =
+      augment_between(kinds & AUGMENT_ROTATE ? AUGMENT_MOST_ANGLE : 0.0f, turned.word[0]);
+  const float width = 1.0f + augment_between(scale, moved.word[2]);
+  const float height = 1.0f + augment_between(scale, moved.word[3]);
+  const float cosine = cosf(angle), sine = sinf(angle);
+  const AugmentMap map = {
+      cosine / width,
+      sine / width,
+      -sine / height,
+      cosine / height,
+      {augment_between(shift, moved.word[0]), augment_between(shift, moved.word[1])}};
+  return map;
+}
+
+/* Control point `point` of AUGMENT_POINTS x AUGMENT_POINTS, row by row. */
+AUGMENT_FUNCTION AugmentPoint augment_control(int kinds, uint64_t key, uint32_t row, int side,
+                                              int point) {
+  AugmentPoint control = {0.0f, 0.0f};
+  if (kinds & AUGMENT_ELASTIC) {
+    const RandomWords w = random_words(key, row, 2 + (uint64_t)point);
+    const float most = AUGMENT_MOST_ELASTIC / 28.0f * (float)side;
+    control.x = augment_between(most, w.word[0]);
+    control.y = augment_between(most, w.word[1]);
+  }
+  return control;
+}
+
+/* ---- what becomes of a pixel ------------------------------------------------------------------
+ */
+
+/* At the middle of pixel `at` of a side. */
+AUGMENT_FUNCTION AugmentSpline augment_spline(int at, int side) {
+  const float place = ((float)at + 0.5f) * ((float)AUGMENT_CELLS / (float)side);
+  const int first = (int)place;
+  const float t = place - (float)first, u = 1.0f - t;
+  const float sixth = 1.0f / 6.0f;
+  const AugmentSpline spline = {first,
+                                {sixth * u * u * u, sixth * (4.0f - 3.0f * t * t * (1.0f + u)),
+                                 sixth * (4.0f - 3.0f * u * u * (1.0f + t)), sixth * t * t * t}};
+  return spline;
+}
+
+/* The weighted sum of four of `points`, `step` apart. */
+AUGMENT_FUNCTION AugmentPoint augment_blend(const AugmentSpline *spline, const AugmentPoint *points,
+                                            int step) {
+  AugmentPoint sum = {0.0f, 0.0f};
+  for (int i = 0; i < 4; i++) {
+    const AugmentPoint point = points[(spline->first + i) * step];
+    sum.x += spline->weight[i] * point.x;
+    sum.y += spline->weight[i] * point.y;
+  }
+  return sum;
+}
+
+AUGMENT_FUNCTION float augment_read(const uint8_t *pixels, int side, int x, int y) {
+  return x >= 0 && x < side && y >= 0 && y < side ? (float)pixels[y * side + x] : 0.0f;
+}
+
+/* floorf, as an int; without SSE 4.1 that is slow. */
+AUGMENT_FUNCTION int augment_floor(float value) {
+  const int towards_0 = (int)value;
+  return towards_0 - ((float)towards_0 > value);
+}
+
+/* Pixel (x, y) of the copy of pixels (side, side). */
+AUGMENT_FUNCTION uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displaced,
+                                       const uint8_t *pixels, int side, int x, int y) {
+  const float centre = 0.5f * (float)(side - 1);
+  const float right = (float)x - centre - map->shift.x, down = (float)y - centre - map->shift.y;
+  const float from_x = centre + (map->xx * right + map->xy * down) + displaced.x;
+  const float from_y = centre + (map->yx * right + map->yy * down) + displaced.y;
+  const int column = augment_floor(from_x), line = augment_floor(from_y);
+  const float part_x = from_x - (float)column, part_y = from_y - (float)line;
+  const float above = (1.0f - part_x) * augment_read(pixels, side, column, line) +
+                      part_x * augment_read(pixels, side, column + 1, line);
+  const float below = (1.0f - part_x) * augment_read(pixels, side, column, line + 1) +
+                      part_x * augment_read(pixels, side, column + 1, line + 1);
+  return (uint8_t)((1.0f - part_y) * above + part_y * below + 0.5f);
+}
+
+/* ---- a whole picture --------------------------------------------------------------------------
+ */
+
+/* copy (side, side) of pixels (side, side), which it must not overlap. */
+AUGMENT_FUNCTION void augment_picture(const AugmentMap *map,
+                                      const AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS],
+                                      const uint8_t *pixels, uint8_t *copy, int side) {
+  AugmentSpline spline[AUGMENT_MOST_SIDE];
+  for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
+  for (int y = 0; y < side; y++) {
+    AugmentPoint line[AUGMENT_POINTS]; /* the control points of this y */
+    for (int p = 0; p < AUGMENT_POINTS; p++)
+      line[p] = augment_blend(&spline[y], control + p, AUGMENT_POINTS);
+    for (int x = 0; x < side; x++)
+      copy[y * side + x] =
+          augment_pixel(map, augment_blend(&spline[x], line, 1), pixels, side, x, y);
+  }
+}
+
+/* The same with what (key, row) draws. */
+AUGMENT_FUNCTION void augment_row(int kinds, uint64_t key, uint32_t row, const uint8_t *pixels,
+                                  uint8_t *copy, int side) {
+  AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS];
+  const AugmentMap map = augment_map(kinds, key, row, side);
+  for (int p = 0; p < AUGMENT_POINTS * AUGMENT_POINTS; p++)
+    control[p] = augment_control(kinds, key, row, side, p);
+  augment_picture(&map, control, pixels, copy, side);
+}
+
+#endif

@@ -1,0 +1,14 @@
+/* What those parts of mlp-bench share that call cuBLAS themselves. */
+#ifndef BENCH_CUDA_H
+#define BENCH_CUDA_H
+
+#include <cublas_v2.h>
+
+#include "measure/gpu_rates.h"
+
+static inline bool cublas_done(cublasStatus_t status, const char *what, Error *error) {
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  return error_set(error, "%s failed in cuBLAS: %s", what, cublasGetStatusString(status));
+}
+
+#endif

@@ -1,0 +1,341 @@
+#include "bench/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plot/bar_chart.h"
+#include "base/table.h"
+
+/* ---- finding lines -------------------------------------------------------------------------- */
+
+static bool is(const BenchLine *line, const char *kind) {
+  return strcmp(line->kind, kind) == 0;
+}
+
+static const BenchLine *first_of(const BenchLog *log, const char *kind) {
+  for (int i = 0; i < log->count; i++)
+    if (is(&log->lines[i], kind)) return &log->lines[i];
+  return NULL;
+}
+
+static bool was_measured(const BenchLine *line) {
+  return is(line, "epoch") && isfinite(line->ms_per_epoch) && line->ms_per_epoch > 0;
+}
+
+static bool is_level(const BenchLine *line) {
+  return *line->fusion && strcmp(line->fusion, "cublas") != 0;
+}
+
+/* What this line's time is compared with: our fastest level that is at least as accurate, NAN if
+   there is none. */
+static double best_for(const BenchLog *log, const BenchLine *epoch) {
+  double best = NAN;
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *line = &log->lines[i];
+    if (was_measured(line) && is_level(line) && line->batch == epoch->batch &&
+        (strcmp(line->precision, "fp32") == 0 || strcmp(line->precision, epoch->precision) == 0))
+      best = fmin(best, line->ms_per_epoch); /* of a number and NAN, the number */
+  }
+  return best;
+}
+
+static double floor_for(const BenchLog *log, const BenchLine *line) {
+  for (int i = 0; i < log->count; i++)
+    if (is(&log->lines[i], "floor") && log->lines[i].batch == line->batch &&
+        strcmp(log->lines[i].precision, line->precision) == 0)
+      return log->lines[i].value;
+  return NAN;
+}
+
+static TableCell name_of(const BenchLine *line) {
+  if (*line->peer) return table_cell("%s", line->peer);
+  if (!is_level(line)) return table_cell("cuBLAS and small kernels, in graphs");
+  return table_cell("mlp-train, fusion %s%s", line->fusion, line->chosen > 0 ? " (auto)" : "");
+}
+
+/* By batch, slowest first. */
+static int compare_epochs(const void *a, const void *b) {
+  const BenchLine *x = *(const BenchLine *const *)a, *y = *(const BenchLine *const *)b;
+  if (x->batch != y->batch) return x->batch < y->batch ? -1 : 1;
+  return (x->ms_per_epoch < y->ms_per_epoch) - (x->ms_per_epoch > y->ms_per_epoch);
+}
+
+/* The measured epochs in that order; the caller frees the list. NULL without memory. */
+static const BenchLine **sorted_epochs(const BenchLog *log, int *count) {
+  const BenchLine **list = malloc(((size_t)log->count + 1) * sizeof *list);
+  *count = 0;
+  for (int i = 0; list && i < log->count; i++)
+    if (was_measured(&log->lines[i])) list[(*count)++] = &log->lines[i];
+  if (list) qsort(list, (size_t)*count, sizeof *list, compare_epochs);
+  return list;
+}
+
+/* ---- sections ------------------------------------------------------------------------------- */
+
+static void put_machine(const BenchLog *log, FILE *file, bool markdown) {
+  const BenchLine *m = first_of(log, "machine"), *peers = first_of(log, "peers");
+  const char *quote = markdown ? "`" : "", *item = markdown ? "- " : "";
+  if (!m) return;
+  fprintf(file, markdown ? "# Training epochs on %s\n\n" : "Training epochs on %s\n\n", m->gpu);
+  fprintf(file, "%s%s, driver %s; %g CPU cores; %s\n", item, m->gpu, m->driver, m->cores, m->date);
+  fprintf(file, "%s%s, momentum 0.9, shuffled anew every epoch\n", item, m->name);
+  fprintf(file, "%scommand %s%s%s\n", item, quote, m->command, quote);
+  if (peers) fprintf(file, "%speers %s: %s%s%s\n", item, peers->name, quote, peers->command, quote);
+  if (*m->sources) fprintf(file, "%ssources %s%s%s\n", item, quote, m->sources, quote);
+}
+
+static void put_epochs(const BenchLog *log, FILE *file, bool markdown) {
+  static const TableColumn columns[] = {{"batch", 5, false},    {"who", 42, true},
+                                        {"precision", 9, true}, {"ms/epoch", 8, false},
+                                        {"min", 6, false},      {"max", 6, false},
+                                        {"us/step", 7, false},  {"launches/step", 13, false},
+                                        {"MB/step", 7, false},  {"x floor", 7, false},
+                                        {"x best", 6, false},   {"test acc.", 9, false}};
+  const Table table = {file, markdown, columns, sizeof columns / sizeof *columns};
+  int count;
+  const BenchLine **epochs = sorted_epochs(log, &count);
+  table_heading(file, markdown, "An epoch");
+  fputs("Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
+        "MB: what the step's kernels read and write at least, counted from shapes. x floor: times\n"
+        "the floor below. x best: times the fastest level of mlp-train that is at least as\n"
+        "accurate.\n\n",
+        file);
+  table_begin(&table);
+  for (int i = 0; epochs && i < count; i++) {
+    const BenchLine *e = epochs[i];
+    const TableCell cells[] = {table_cell("%g", e->batch),
+                               name_of(e),
+                               table_cell("%s", e->precision),
+                               table_number(e->ms_per_epoch),
+                               table_number(e->min_ms),
+                               table_number(e->max_ms),
+                               table_number(e->us_per_step),
+                               table_number(e->launches_per_step),
+                               table_number(e->bytes_per_step / 1e6),
+                               table_number(e->ms_per_epoch / floor_for(log, e)),
+                               table_number(e->ms_per_epoch / best_for(log, e)),
+                               isfinite(e->test_accuracy)
+                                   ? table_cell("%.2f%%", 100 * e->test_accuracy)
+                                   : table_cell("-")};
+    if (!markdown && i && e->batch != epochs[i - 1]->batch) putc('\n', file);
+    table_row(&table, cells);
+  }
+  free(epochs);
+}
+
+static void put_reasons(const BenchLog *log, FILE *file, bool markdown) {
+  bool any = false;
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *line = &log->lines[i];
+    if (!*line->reason) continue;
+    if (!any) table_heading(file, markdown, "Not measured");
+    any = true;
+    fprintf(file, "%s%s", markdown ? "- " : "",
+            is(line, "epoch") ? name_of(line).text
+            : *line->name     ? line->name
+                              : line->kind);
+    if (isfinite(line->batch)) fprintf(file, ", batch %g", line->batch);
+    if (*line->precision) fprintf(file, ", %s", line->precision);
+    fprintf(file, ": %s\n", line->reason);
+  }
+}
+
+static void put_ceilings(const BenchLog *log, FILE *file, bool markdown) {
+  static const TableColumn columns[] = {
+      {"ceiling, measured in this run", 30, true}, {"value", 7, false}, {"unit", 7, true}};
+  const Table table = {file, markdown, columns, 3};
+  if (!first_of(log, "ceiling")) return;
+  table_heading(file, markdown, "What the GPU can do");
+  table_begin(&table);
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *c = &log->lines[i];
+    if (!is(c, "ceiling") || *c->reason) continue;
+    const TableCell cells[] = {table_cell("%s", c->name), table_number(c->value),
+                               table_cell("%s", c->unit)};
+    table_row(&table, cells);
+  }
+}
+
+static void put_floors(const BenchLog *log, FILE *file, bool markdown) {
+  static const TableColumn columns[] = {
+      {"batch", 5, false}, {"precision", 9, true}, {"floor, ms/epoch", 15, false}};
+  const Table table = {file, markdown, columns, 3};
+  if (!first_of(log, "floor")) return;
+  table_heading(file, markdown, "The floor of an epoch");
+  fputs("steps x 2 grid barriers + the longer of rows x operations a row / SGEMM rate and rows x\n"
+        "(pixels + label) / copy rate. Operations a row: 4 a weight, and 2 more but in the first\n"
+        "layer. Two barriers: a step needs two exchanges between all multiprocessors, outputs of\n"
+        "the first layer to the owners of rows, their gradients to the owners of columns.\n\n",
+        file);
+  table_begin(&table);
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *f = &log->lines[i];
+    if (!is(f, "floor")) continue;
+    const TableCell cells[] = {table_cell("%g", f->batch), table_cell("%s", f->precision),
+                               table_number(f->value)};
+    table_row(&table, cells);
+  }
+}
+
+enum { MAX_BATCHES = 8 };
+
+/* The batches at which kernels were timed, in the order of the lines. */
+static int kernel_batches(const BenchLog *log, double batches[MAX_BATCHES]) {
+  int count = 0;
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *line = &log->lines[i];
+    int k = 0;
+    while (k < count && batches[k] != line->batch) k++;
+    if (is(line, "kernel") && !*line->reason && k == count && count < MAX_BATCHES)
+      batches[count++] = line->batch;
+  }
+  return count;
+}
+
+static TableCell kernel_cell(const BenchLog *log, const char *name, double batch) {
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *k = &log->lines[i];
+    if (is(k, "kernel") && !*k->reason && k->batch == batch && strcmp(k->name, name) == 0)
+      return table_cell("%s us %3.0f%% x%.2f", table_number(k->value).text, 100 * k->share,
+                        k->bound);
+  }
+  return table_cell("-");
+}
+
+/* A row a kernel, a column a batch. */
+static void put_kernels(const BenchLog *log, FILE *file, bool markdown) {
+  double batches[MAX_BATCHES];
+  char titles[MAX_BATCHES][24];
+  TableColumn columns[1 + MAX_BATCHES] = {{"kernel", 31, true}};
+  const int count = kernel_batches(log, batches);
+  if (count == 0) return;
+  for (int b = 0; b < count; b++) {
+    snprintf(titles[b], sizeof titles[b], "batch %g", batches[b]);
+    columns[1 + b] = (TableColumn){titles[b], 18, false};
+  }
+  const Table table = {file, markdown, columns, 1 + count};
+  table_heading(file, markdown, "The kernels of a step at level layer");
+  fputs(
+      "As nodes of a graph, one after the other; share of the step; how much faster a step would\n"
+      "be if the kernel took no time at all (Amdahl's bound).\n\n",
+      file);
+  table_begin(&table);
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *k = &log->lines[i];
+    if (!is(k, "kernel") || *k->reason || k->batch != batches[0]) continue;
+    TableCell cells[1 + MAX_BATCHES] = {table_cell("%s", k->name)};
+    for (int b = 0; b < count; b++) cells[1 + b] = kernel_cell(log, k->name, batches[b]);
+    table_row(&table, cells);
+  }
+}
+
+static void put_run(const BenchLog *log, FILE *file, bool markdown) {
+  static const TableColumn columns[] = {
+      {"part", 44, true}, {"ms", 7, false}, {"share", 6, false}, {"bound", 6, false}};
+  const Table table = {file, markdown, columns, 4};
+  if (!first_of(log, "run")) return;
+  table_heading(file, markdown, "A whole run of mlp-train, from the CSV files, batch 64");
+  fputs("bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
+        "the same work with nothing beside it; in a run, parsing goes on while the GPU starts.\n\n",
+        file);
+  table_begin(&table);
+  double sum = 0;
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *r = &log->lines[i];
+    if (!is(r, "run") || *r->reason) continue;
+    sum += r->value;
+    const TableCell cells[] = {table_cell("%s", r->name), table_cell("%.1f", r->value),
+                               table_cell("%.1f%%", 100 * r->share), table_cell("x%.2f", r->bound)};
+    table_row(&table, cells);
+  }
+  const TableCell total[] = {table_cell("the whole process"), table_cell("%.1f", sum),
+                             table_cell("100%%"), table_cell("-")};
+  table_row(&table, total);
+  for (int i = 0; i < log->count; i++) {
+    const BenchLine *r = &log->lines[i];
+    if (!is(r, "alone") || *r->reason) continue;
+    const TableCell cells[] = {table_cell("%s", r->name), table_cell("%.1f", r->value),
+                               table_cell("-"), table_cell("-")};
+    table_row(&table, cells);
+  }
+}
+
+void bench_print(const BenchLog *log, FILE *file, bool markdown) {
+  put_machine(log, file, markdown);
+  put_epochs(log, file, markdown);
+  put_reasons(log, file, markdown);
+  put_floors(log, file, markdown);
+  put_ceilings(log, file, markdown);
+  put_kernels(log, file, markdown);
+  put_run(log, file, markdown);
+}
+
+/* ---- the picture ---------------------------------------------------------------------------- */
+
+static const Colour OURS = {9, 105, 218}, CUBLAS = {130, 80, 223}, PEER = {175, 184, 193};
+
+/* The bars of one batch. */
+typedef struct {
+  ChartBar bars[CHART_MAX_BARS];
+  TableCell labels[CHART_MAX_BARS];
+  int count;
+} Bars;
+
+static void add_bar(Bars *bars, const BenchLine *line) {
+  TableCell *label = &bars->labels[bars->count];
+  *label = table_cell("%.90s, %s", name_of(line).text, line->precision);
+  bars->bars[bars->count++] = (ChartBar){label->text, line->ms_per_epoch,
+                                         *line->peer      ? PEER
+                                         : is_level(line) ? OURS
+                                                          : CUBLAS};
+}
+
+/* `line`: one of the bars, of ours if there is one, to tell the GPU and the epochs. */
+static bool draw(const BenchLog *log, const Bars *bars, const BenchLine *line, const char *path,
+                 Error *error) {
+  const BenchLine *machine = first_of(log, "machine");
+  BenchLine fp32 = *line;
+  snprintf(fp32.precision, sizeof fp32.precision, "fp32");
+  const double floor_ms = floor_for(log, &fp32);
+  const TableCell title = table_cell("%s, batch %g: time of one training epoch",
+                                     machine ? machine->name : "", line->batch);
+  const TableCell subtitle =
+      table_cell("%s, median of %g epochs after a warm-up", line->gpu, line->epochs);
+  const TableCell mark = table_cell("floor at fp32: %s ms", table_number(floor_ms).text);
+  const Chart chart = {.title = title.text,
+                       .subtitle = subtitle.text,
+                       .unit = "ms",
+                       .bars = bars->bars,
+                       .count = bars->count,
+                       .mark = isfinite(floor_ms) ? floor_ms : 0,
+                       .mark_label = mark.text};
+  Picture picture;
+  if (!chart_draw(&chart, &picture, error)) return false;
+  const bool saved = picture_save(&picture, path, error);
+  picture_close(&picture);
+  return saved;
+}
+
+/* The first `count` epochs that are of the same batch. */
+static bool plot_batch(const BenchLog *log, const BenchLine *const *epochs, int count,
+                       const char *path, Error *error) {
+  const BenchLine *line = epochs[0];
+  Bars bars = {.count = 0};
+  for (int i = 0; i < count && epochs[i]->batch == line->batch; i++) {
+    if (bars.count < CHART_MAX_BARS) add_bar(&bars, epochs[i]);
+    if (is_level(epochs[i])) line = epochs[i];
+  }
+  return draw(log, &bars, line, path, error);
+}
+
+bool bench_plot(const BenchLog *log, const char *path, Error *error) {
+  int count;
+  const BenchLine **epochs = sorted_epochs(log, &count);
+  if (!epochs) return error_set(error, "no memory for a chart");
+  const bool good =
+      count > 0 ? plot_batch(log, epochs, count, path, error)
+                : error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
+  free(epochs);
+  return good;
+}

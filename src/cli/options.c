@@ -1,0 +1,525 @@
+#include "cli/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <ini.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- kinds of values ---------------------------------------------------------------------- */
+
+static void *field_of(const OptionRow *row, Options *options) {
+  return (char *)options + row->field;
+}
+
+static const void *value_of(const OptionRow *row, const Options *options) {
+  return (const char *)options + row->field;
+}
+
+static bool parse_whole(const OptionRow *row, const char *value, uint64_t *whole, Error *error) {
+  char *end = NULL;
+  *whole = strtoull(value, &end, 10); /* too great is ULLONG_MAX: above every limit */
+  if (isdigit((unsigned char)value[0]) && !*end && (double)*whole >= row->low &&
+      (double)*whole <= row->high)
+    return true;
+  return error_set(error, "--%s wants a whole number from %.0f to %.0f, not '%s'", row->name,
+                   row->low, row->high, value);
+}
+
+static bool set_int(const OptionRow *row, const char *value, Options *options, Error *error) {
+  uint64_t whole;
+  if (!parse_whole(row, value, &whole, error)) return false;
+  *(int *)field_of(row, options) = (int)whole;
+  return true;
+}
+
+static void get_int(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%d", *(const int *)value_of(row, options));
+}
+
+static const OptionKind whole_kind = {set_int, get_int};
+
+static bool set_whole64(const OptionRow *row, const char *value, Options *options, Error *error) {
+  uint64_t whole;
+  if (!parse_whole(row, value, &whole, error)) return false;
+  *(uint64_t *)field_of(row, options) = whole;
+  return true;
+}
+
+static void get_whole64(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)value_of(row, options));
+}
+
+static const OptionKind whole64_kind = {set_whole64, get_whole64};
+
+static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
+  char *end = NULL;
+  errno = 0;
+  const float number = strtof(value, &end);
+  if (value[0] && !isspace((unsigned char)value[0]) && !*end && !errno && isfinite(number) &&
+      (double)number >= row->low && (double)number <= row->high) {
+    *(float *)field_of(row, options) = number;
+    return true;
+  }
+  return error_set(error, "--%s wants a number from %g to %g, not '%s'", row->name, row->low,
+                   row->high, value);
+}
+
+/* As few digits as bring the same number back. */
+static void get_float(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const float number = *(const float *)value_of(row, options);
+  for (int digits = 1; digits <= 9; digits++) {
+    snprintf(text, size, "%.*g", digits, (double)number);
+    if (strtof(text, NULL) == number) return;
+  }
+}
+
+static const OptionKind number_kind = {set_float, get_float};
+
+static bool set_yes_no(const OptionRow *row, const char *value, Options *options, Error *error) {
+  const bool yes = strcmp(value, "yes") == 0;
+  if (!yes && strcmp(value, "no") != 0)
+    return error_set(error, "--%s is yes or no in a file, not '%s'", row->name, value);
+  *(bool *)field_of(row, options) = yes;
+  return true;
+}
+
+static void get_yes_no(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", *(const bool *)value_of(row, options) ? "yes" : "no");
+}
+
+static const OptionKind yes_no_kind = {set_yes_no, get_yes_no};
+
+static bool set_choice(const OptionRow *row, const char *value, Options *options, Error *error) {
+  for (int i = 0; row->choices[i]; i++)
+    if (strcmp(value, row->choices[i]) == 0) {
+      *(int *)field_of(row, options) = i;
+      return true;
+    }
+  char choices[128];
+  options_join_choices(row, choices, sizeof choices);
+  return error_set(error, "--%s wants %s, not '%s'", row->name, choices, value);
+}
+
+static void get_choice(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", row->choices[*(const int *)value_of(row, options)]);
+}
+
+static const OptionKind choice_kind = {set_choice, get_choice};
+
+/* none, or some of the choices with commas between; choice i is bit i. */
+static bool set_list(const OptionRow *row, const char *value, Options *options, Error *error) {
+  unsigned bits = 0;
+  const char *next = strcmp(value, "none") == 0 ? NULL : value;
+  bool good = true;
+  while (good && next) {
+    const size_t length = strcspn(next, ",");
+    int i = 0;
+    while (row->choices[i] &&
+           !(strlen(row->choices[i]) == length && strncmp(row->choices[i], next, length) == 0))
+      i++;
+    good = row->choices[i] && !(bits >> i & 1);
+    bits |= 1u << i;
+    next = next[length] ? next + length + 1 : NULL;
+  }
+  if (good) {
+    *(unsigned *)field_of(row, options) = bits;
+    return true;
+  }
+  char choices[128];
+  options_join_choices(row, choices, sizeof choices);
+  return error_set(error, "--%s wants none, or some of %s with commas between, not '%s'", row->name,
+                   choices, value);
+}
+
+static void get_list(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const unsigned bits = *(const unsigned *)value_of(row, options);
+  size_t used = (size_t)snprintf(text, size, "%s", bits ? "" : "none");
+  for (int i = 0; row->choices[i] && used < size; i++)
+    if (bits >> i & 1)
+      used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", row->choices[i]);
+}
+
+static const OptionKind list_kind = {set_list, get_list};
+
+/* A name that comes to another one in a configuration file: there blanks at the ends are dropped,
+   and a semicolon behind a blank begins a comment. */
+static bool is_name_of_line(const char *name) {
+  for (const char *c = name; *c; c++)
+    if (iscntrl((unsigned char)*c) || (*c == ';' && (c == name || c[-1] == ' '))) return false;
+  return name[0] != ' ' && name[strlen(name) - 1] != ' ';
+}
+
+static bool set_path(const OptionRow *row, const char *value, Options *options, Error *error) {
+  if (!value[0]) return error_set(error, "--%s wants the name of a file, not ''", row->name);
+  if (row->initial && !is_name_of_line(value))
+    return error_set(error,
+                     "--%s wants a name that a configuration file can hold, without blanks at the "
+                     "ends, control characters and ' ;'",
+                     row->name);
+  if (strlen(value) >= OPTIONS_PATH)
+    return error_set(error, "--%s wants a file's name of at most %d bytes, not %zu", row->name,
+                     OPTIONS_PATH - 1, strlen(value));
+  strcpy(field_of(row, options), value);
+  return true;
+}
+
+static void get_path(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", (const char *)value_of(row, options));
+}
+
+static const OptionKind path_kind = {set_path, get_path};
+
+static bool set_sizes(const OptionRow *row, const char *value, Options *options, Error *error) {
+  OptionSizes sizes = {0};
+  bool good = true;
+  const char *next = strcmp(value, "none") == 0 ? NULL : value;
+  while (good && next) {
+    char *end = NULL;
+    const unsigned long size = strtoul(next, &end, 10);
+    good = isdigit((unsigned char)next[0]) && (!*end || *end == ',') && size >= 1 &&
+           size <= NETWORK_MAX_HIDDEN && sizes.count < NETWORK_MAX_LAYERS - 1;
+    if (good) sizes.size[sizes.count++] = (int)size;
+    next = *end ? end + 1 : NULL;
+  }
+  if (!good)
+    return error_set(error,
+                     "--%s wants none, or 1 to %d sizes from 1 to %d with commas between, not '%s'",
+                     row->name, NETWORK_MAX_LAYERS - 1, NETWORK_MAX_HIDDEN, value);
+  *(OptionSizes *)field_of(row, options) = sizes;
+  return true;
+}
+
+static void get_sizes(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const OptionSizes *sizes = value_of(row, options);
+  size_t used = (size_t)snprintf(text, size, "%s", sizes->count ? "" : "none");
+  for (int i = 0; i < sizes->count && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", sizes->size[i]);
+}
+
+static const OptionKind sizes_kind = {set_sizes, get_sizes};
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
+static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in engine.h's order */
+static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
+static const char *const distortions[] = {"shift", "rotate", "scale", "elastic", NULL};
+static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
+static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
+
+#define FIELD(name) offsetof(Options, name)
+
+/* clang-format off */
+static const OptionRow table[] = {
+  {.group = "network", .name = "hidden", .argument = "SIZES", .initial = "300,100",
+   .help = "sizes of the hidden layers, or none",
+   .kind = &sizes_kind, .field = FIELD(hidden)},
+  {.group = "network", .name = "classes", .argument = "N", .initial = "10",
+   .help = "labels are 0 to N - 1",
+   .kind = &whole_kind, .field = FIELD(classes), .low = 2, .high = NETWORK_MAX_CLASSES},
+
+  {.group = "training", .name = "epochs", .letter = 'e', .argument = "N", .initial = "10",
+   .help = "passes over the training file",
+   .kind = &whole_kind, .field = FIELD(epochs), .low = 1, .high = 1000000},
+  {.group = "training", .name = "batch", .letter = 'b', .argument = "ROWS", .initial = "64",
+   .help = "rows of a training step",
+   .kind = &whole_kind, .field = FIELD(batch), .low = 1, .high = 65536},
+  {.group = "training", .name = "lr", .letter = 'l', .argument = "RATE", .initial = "0.05",
+   .help = "learning rate of the first epoch",
+   .kind = &number_kind, .field = FIELD(lr), .low = 0, .high = 100},
+  {.group = "training", .name = "momentum", .argument = "M", .initial = "0.9",
+   .help = "part of the last update that is made again",
+   .kind = &number_kind, .field = FIELD(momentum), .low = 0, .high = 1},
+  {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
+   .help = "pull of the weights towards 0, biases left alone",
+   .kind = &number_kind, .field = FIELD(weight_decay), .low = 0, .high = 1},
+  {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
+   .help = "factor of the learning rate after each epoch",
+   .kind = &number_kind, .field = FIELD(lr_decay), .low = 0, .high = 1},
+  {.group = "training", .name = "lr-schedule", .argument = "KIND", .initial = "step",
+   .help = "how the rate falls, step by --lr-decay",
+   .kind = &choice_kind, .field = FIELD(lr_schedule), .choices = schedules},
+  {.group = "training", .name = "warmup", .argument = "EPOCHS", .initial = "0",
+   .help = "epochs at the start in which the rate rises",
+   .kind = &whole_kind, .field = FIELD(warmup), .low = 0, .high = 1000000},
+  {.group = "training", .name = "early-stop", .argument = "N", .initial = "0",
+   .help = "stop after N epochs without a better test-acc, 0: never",
+   .kind = &whole_kind, .field = FIELD(early_stop), .low = 0, .high = 1000000},
+  {.group = "training", .name = "augment", .argument = "LIST", .initial = "none",
+   .help = "distort training rows anew each epoch",
+   .kind = &list_kind, .field = FIELD(augment), .choices = distortions},
+  {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
+   .help = "what first weights and rows' order come from",
+   .kind = &whole64_kind, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
+
+  {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
+   .help = "CSV to train on, label first",
+   .kind = &path_kind, .field = FIELD(train)},
+  {.group = "data", .name = "test", .argument = "FILE", .initial = "data/mnist_test.csv",
+   .help = "CSV to test on after each epoch",
+   .kind = &path_kind, .field = FIELD(test)},
+  {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
+   .help = "rows stay on the device; no: they are streamed",
+   .kind = &choice_kind, .field = FIELD(resident), .choices = residencies},
+
+  {.group = "device", .name = "device", .letter = 'd', .argument = "NAME", .initial = "auto",
+   .help = "auto is a CUDA GPU while one works",
+   .kind = &choice_kind, .field = FIELD(device), .choices = devices},
+  {.group = "device", .name = "device-memory", .argument = "MB", .initial = "0",
+   .help = "most of a GPU's memory to take, 0: any",
+   .kind = &whole64_kind, .field = FIELD(device_memory), .low = 0, .high = 1000000000},
+  {.group = "device", .name = "fusion", .letter = 'f', .argument = "LEVEL", .initial = "auto",
+   .help = "what a GPU launch holds",
+   .kind = &choice_kind, .field = FIELD(fusion), .choices = options_fusions},
+  {.group = "device", .name = "precision", .argument = "P", .initial = "fp32",
+   .help = "accuracy of products, at layer and step",
+   .kind = &choice_kind, .field = FIELD(precision), .choices = precisions},
+  {.group = "device", .name = "threads", .letter = 't', .argument = "N", .initial = "0",
+   .help = "threads of the CPU, 0: one a core",
+   .kind = &whole_kind, .field = FIELD(threads), .low = 0, .high = 1024},
+
+  {.group = "output", .name = "quiet", .letter = 'q', .initial = "no",
+   .help = "print the last epoch's line alone",
+   .kind = &yes_no_kind, .field = FIELD(quiet)},
+
+  {.group = "output", .name = "log", .argument = "FILE", .initial = "",
+   .help = "a line an epoch, .jsonl or .csv",
+   .kind = &path_kind, .field = FIELD(log)},
+  {.group = "output", .name = "plot", .argument = "FILE", .initial = "",
+   .help = "PNG: loss and accuracy over the epochs",
+   .kind = &path_kind, .field = FIELD(plot)},
+  {.group = "output", .name = "weights", .argument = "FILE", .initial = "",
+   .help = "PNG: the filters of the first layer",
+   .kind = &path_kind, .field = FIELD(weights)},
+  {.group = "output", .name = "mistakes", .argument = "FILE", .initial = "",
+   .help = "PNG: test rows that are most confidently wrong",
+   .kind = &path_kind, .field = FIELD(mistakes)},
+  {.group = "output", .name = "confusion", .argument = "FILE", .initial = "",
+   .help = "PNG: the confusion matrix of the test rows",
+   .kind = &path_kind, .field = FIELD(confusion)},
+
+  {.group = "model", .name = "save", .argument = "FILE", .initial = "",
+   .help = "keep the network in FILE, .safetensors",
+   .kind = &path_kind, .field = FIELD(save)},
+  {.group = "model", .name = "resume", .argument = "FILE",
+   .help = "go on with a training run kept in FILE, and keep it there",
+   .kind = &path_kind, .field = FIELD(resume)},
+  {.group = "model", .name = "load", .argument = "FILE",
+   .help = "the network to be asked by one of the following",
+   .kind = &path_kind, .field = FIELD(load)},
+  {.group = "model", .name = "evaluate", .help = "judge the loaded network on --test",
+   .kind = &yes_no_kind, .field = FIELD(evaluate)},
+  {.group = "model", .name = "predict", .argument = "FILE",
+   .help = "its answers to a CSV file's rows, label or not",
+   .kind = &path_kind, .field = FIELD(predict)},
+  {.group = "model", .name = "output", .argument = "FILE",
+   .help = "CSV for --predict, else standard output",
+   .kind = &path_kind, .field = FIELD(output)},
+  {.group = "model", .name = "probabilities", .help = "--predict writes those of all classes too",
+   .kind = &yes_no_kind, .field = FIELD(probabilities)},
+  {.group = "model", .name = "classify", .help = "its answers to the pictures named at the end",
+   .kind = &yes_no_kind, .field = FIELD(classify)},
+
+  {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
+   .kind = &yes_no_kind, .field = FIELD(dry_run)},
+  {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
+   .help = "read options from FILE; the command line wins",
+   .kind = &path_kind, .field = FIELD(config)},
+  {.group = "other", .name = "help", .letter = 'h', .help = "print the options and exit"},
+  {.group = "other", .name = "version", .help = "print the version and exit"},
+};
+/* clang-format on */
+
+enum { ROWS = sizeof table / sizeof table[0] };
+
+const OptionRow *options_table(size_t *count) {
+  *count = ROWS;
+  return table;
+}
+
+bool options_is_kept(const OptionRow *row) {
+  return strcmp(row->group, "output") != 0 && strcmp(row->group, "model") != 0;
+}
+
+void options_default(Options *options) {
+  memset(options, 0, sizeof *options);
+  for (size_t i = 0; i < ROWS; i++)
+    if (table[i].initial && *table[i].initial)
+      table[i].kind->set(&table[i], table[i].initial, options, NULL);
+}
+
+/* ---- the configuration file --------------------------------------------------------------- */
+
+typedef struct {
+  const char *path;
+  FILE *file;
+  int line;     /* last read, from 1 */
+  int bad_line; /* of the first error that we found, 0: none */
+  bool seen[ROWS];
+  bool is_kept; /* a run's, in memory */
+  Options *options;
+  Error *error;
+} ConfigFile;
+
+static bool config_error(ConfigFile *config, int line, const char *sentence) {
+  config->bad_line = line;
+  return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
+}
+
+/* inih's reader. It trims what a line starts with: to inih an indented line continues the value
+   above, to us it is a line like any other. */
+static char *read_line(char *line, int size, void *context) {
+  ConfigFile *config = context;
+  if (config->bad_line || !fgets(line, size, config->file)) return NULL;
+  config->line++;
+  if (!strchr(line, '\n') && !feof(config->file)) {
+    config_error(config, config->line, "the line is too long");
+    return NULL;
+  }
+  const char *start = line + strspn(line, " \t");
+  memmove(line, start, strlen(start) + 1);
+  return line;
+}
+
+/* inih's handler of `key = value`; 0 is failure. */
+static int set_key(void *context, const char *section, const char *key, const char *value) {
+  ConfigFile *config = context;
+  Error error;
+  size_t row = 0;
+  while (row < ROWS && !(table[row].initial && strcmp(table[row].name, key) == 0)) row++;
+  if (row == ROWS)
+    error_set(&error, "there is no key '%s'", key);
+  else if (strcmp(table[row].group, section) != 0)
+    error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
+  else if (config->is_kept && !options_is_kept(&table[row]))
+    error_set(&error, "'%s' is no option that a run keeps", key);
+  else if (config->seen[row])
+    error_set(&error, "'%s' is given a second time", key);
+  else if ((!*value && !*table[row].initial) || /* no value, as the default */
+           table[row].kind->set(&table[row], value, config->options, &error))
+    return config->seen[row] = true;
+  return config_error(config, config->line, error.text);
+}
+
+/* Closes the file. */
+static bool read_config(Options *options, FILE *file, const char *name, bool is_kept,
+                        Error *error) {
+  ConfigFile config = {
+      .path = name, .file = file, .is_kept = is_kept, .options = options, .error = error};
+  errno = 0;
+  const int bad_line = ini_parse_stream(read_line, &config, set_key, &config);
+  const int reading = ferror(file) ? errno : 0;
+  fclose(file);
+  if (reading) return error_set(error, "cannot read %s: %s", name, strerror(reading));
+  if (bad_line && bad_line != config.bad_line)
+    return config_error(&config, bad_line, "the line is no [section], key = value or # comment");
+  return !config.bad_line;
+}
+
+bool options_read_file(Options *options, const char *path, Error *error) {
+  FILE *file = fopen(path, "r");
+  if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
+  return read_config(options, file, path, false, error);
+}
+
+bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
+  if (!*text) return true; /* fmemopen takes no empty text */
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+  if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
+  return read_config(options, file, name, true, error);
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+/* What getopt_long returns for a row. */
+static int code_of(const OptionRow *row) {
+  return row->letter ? row->letter : 256 + (int)(row - table);
+}
+
+static const OptionRow *row_of(int code) {
+  for (size_t i = 0; i < ROWS; i++)
+    if (code_of(&table[i]) == code) return &table[i];
+  return NULL;
+}
+
+/* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
+   0 for an unknown long name. */
+static OptionsResult wrong_usage(bool missing, char *const *argv, Error *error) {
+  const OptionRow *row = row_of(optopt);
+  if (row && missing)
+    error_set(error, "--%s wants an argument", row->name);
+  else if (row)
+    error_set(error, "--%s takes no argument", row->name);
+  else if (optopt)
+    error_set(error, "there is no option '-%c'", optopt);
+  else
+    error_set(error, "there is no option '%s'", argv[optind - 1]);
+  return OPTIONS_USAGE;
+}
+
+static OptionsResult parse_command_line(int argc, char **argv, Options *options, Error *error) {
+  struct option names[ROWS + 1] = {{0}};
+  char letters[2 * ROWS + 2] = ":"; /* a missing argument is ':', not '?' */
+  size_t used = 1;
+  for (size_t i = 0; i < ROWS; i++) {
+    const bool argument = table[i].argument != NULL;
+    names[i] = (struct option){.name = table[i].name,
+                               .has_arg = argument ? required_argument : no_argument,
+                               .val = code_of(&table[i])};
+    if (table[i].letter) letters[used++] = table[i].letter;
+    if (table[i].letter && argument) letters[used++] = ':';
+  }
+  opterr = 0;
+  optind = 0; /* start anew */
+  for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
+    if (code == '?' || code == ':') return wrong_usage(code == ':', argv, error);
+    const OptionRow *row = row_of(code);
+    if (!row->kind) return strcmp(row->name, "help") == 0 ? OPTIONS_HELP : OPTIONS_VERSION;
+    if (!row->kind->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
+  }
+  options->pictures = argv + optind;
+  options->picture_count = argc - optind;
+  return OPTIONS_RUN;
+}
+
+/* What goes together. */
+static OptionsResult check_usage(const Options *o, Error *error) {
+  const int asking = o->evaluate + (o->predict[0] != 0) + o->classify;
+  bool good = true;
+  if (asking > 1)
+    good = error_set(error, "--evaluate, --predict and --classify: one at a time");
+  else if (asking && !o->load[0])
+    good = error_set(error, "--%s wants a network: --load FILE",
+                     o->evaluate   ? "evaluate"
+                     : o->classify ? "classify"
+                                   : "predict");
+  else if (!asking && o->load[0])
+    good = error_set(error, "--load wants --evaluate, --predict or --classify; --resume goes on "
+                            "with training");
+  else if (o->resume[0] && o->load[0])
+    good = error_set(error, "--resume trains a network, --load asks one: not both");
+  else if (!o->predict[0] && (o->output[0] || o->probabilities))
+    good = error_set(error, "--%s belongs to --predict", o->output[0] ? "output" : "probabilities");
+  else if (o->classify && o->picture_count == 0)
+    good = error_set(error, "--classify wants the names of pictures at the end");
+  else if (!o->classify && o->picture_count > 0)
+    good = error_set(error, "'%s' is no option", o->pictures[0]);
+  return good ? OPTIONS_RUN : OPTIONS_USAGE;
+}
+
+OptionsResult options_parse(int argc, char **argv, Options *options, Error *error) {
+  const Options before = *options;
+  OptionsResult result = parse_command_line(argc, argv, options, error);
+  if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
+    char path[OPTIONS_PATH];
+    strcpy(path, options->config);
+    *options = before;
+    if (!options_read_file(options, path, error)) return OPTIONS_FAILURE;
+    result = parse_command_line(argc, argv, options, error);
+  }
+  return result == OPTIONS_RUN ? check_usage(options, error) : result;
+}

@@ -1,0 +1,130 @@
+/* The command line and the configuration file of mlp-train.
+
+   One table has a row for every option. The command line (getopt_long), the keys of a
+   configuration file (INI, read by inih), the built-in defaults and `--help` all come from it,
+   so they cannot disagree. A configuration file has a section for each group of `--help`; its
+   keys are the long names. The command line wins over the file, wherever --config stands. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "model/network.h"
+#include "model/lr_schedule.h"
+
+enum { OPTIONS_LINE = 198 };  /* characters of a configuration file's line, at most: inih's limit */
+enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
+
+enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU };
+enum { RESIDENT_AUTO, RESIDENT_YES, RESIDENT_NO };
+
+typedef struct {
+  int count; /* 0: no hidden layer */
+  int size[NETWORK_MAX_LAYERS - 1];
+} OptionSizes;
+
+/* A file's name is "" where none is given. */
+typedef struct {
+  OptionSizes hidden;
+  int classes;
+  int epochs, batch;
+  float lr, momentum, weight_decay, lr_decay;
+  int lr_schedule;  /* a ScheduleKind */
+  int warmup;       /* epochs */
+  int early_stop;   /* epochs without a better test accuracy, 0: never */
+  unsigned augment; /* AUGMENT_... bits of augment.h */
+  uint64_t seed;
+  char train[OPTIONS_PATH], test[OPTIONS_PATH];
+  int resident;           /* RESIDENT_... */
+  int device;             /* DEVICE_... */
+  int fusion;             /* a Fusion of engine.h */
+  int precision;          /* a Precision of engine.h */
+  uint64_t device_memory; /* MB, 0: any */
+  int threads;            /* 0: one a core */
+  bool quiet;
+  char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
+      confusion[OPTIONS_PATH];
+  char save[OPTIONS_PATH];
+  /* of the command line alone */
+  char resume[OPTIONS_PATH], load[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
+  bool evaluate, classify, probabilities, dry_run;
+  char config[OPTIONS_PATH];
+  char *const *pictures; /* of --classify: words of argv */
+  int picture_count;
+} Options;
+
+/* A row of the table. */
+typedef struct OptionRow OptionRow;
+
+/* What a row's value may be. set checks `value` in full and stores it in the row's field; its error
+   names the option, the value and what is allowed. get writes the field as set would read it. */
+typedef struct {
+  bool (*set)(const OptionRow *row, const char *value, Options *options, Error *error);
+  void (*get)(const OptionRow *row, const Options *options, char *text, size_t size);
+} OptionKind;
+
+struct OptionRow {
+  const char *group;      /* heading of the help, section of a configuration file */
+  const char *name;       /* long name, key of a configuration file */
+  char letter;            /* short name, 0: none */
+  const char *argument;   /* what the help calls it; NULL: takes none */
+  const char *initial;    /* the default, as a user would write it; "": no value, NULL: no key of a
+                             configuration file either */
+  const char *help;       /* one sentence without its full stop */
+  const OptionKind *kind; /* NULL: --help and --version */
+  size_t field;           /* offset in Options */
+  double low, high;       /* limits of a number, both allowed */
+  const char *const *choices; /* values of a choice, NULL at the end; the field is an index, or for
+                                 a list a set of bits */
+};
+
+extern const char *const options_fusions[]; /* names in the order of engine.h's Fusion */
+
+/* Whether the row is of a group that a run which is kept keeps: all but output and model, what one
+   run alone prints, draws and writes. */
+bool options_is_kept(const OptionRow *row);
+
+/* The table: *count rows, those of one group side by side. */
+const OptionRow *options_table(size_t *count);
+
+/* The built-in defaults. */
+void options_default(Options *options);
+
+/* Sets what a configuration file says and leaves the rest. Returns false with an error that names
+   file and line: an unknown section or key, a key given twice, a bad value, a bad line. */
+bool options_read_file(Options *options, const char *path, Error *error);
+/* Likewise of what options_print_config wrote of a run that is kept, in memory; name: for the
+   error. Whoever wrote it, no key of it names a file to be written: those are refused. */
+bool options_read_text(Options *options, const char *text, const char *name, Error *error);
+
+typedef enum {
+  OPTIONS_RUN,
+  OPTIONS_HELP,    /* --help was asked for */
+  OPTIONS_VERSION, /* --version was asked for */
+  OPTIONS_USAGE,   /* *error says what is wrong with the command line */
+  OPTIONS_FAILURE, /* *error says what is wrong with the configuration file */
+} OptionsResult;
+
+/* What the words of argv come to: first *options are what they are, then the file of --config if
+   there is one, then the command line wins. May reorder argv as getopt_long does; pictures of
+   --classify stay argv's. Options that contradict each other are wrong usage. */
+OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
+
+/* ---- text made of the table (options_text.c) ------------------------------------------------ */
+
+void options_print_help(FILE *file);
+/* "step|constant|cosine|linear", the values of a choice; with commas, those of a list. */
+void options_join_choices(const OptionRow *row, char *text, size_t size);
+/* A configuration file that comes to the same options; whole: even those that are not kept. */
+void options_print_config(FILE *file, const Options *options, bool whole);
+/* That the configuration file above, not whole, can be read again: its lines are not too long. */
+bool options_can_be_kept(const Options *options, Error *error);
+/* The man page, in roff with the macros of man(7). options_manual.c */
+void options_print_man(FILE *file);
+/* What bash reads to complete the words of a command line. options_manual.c */
+void options_print_completion(FILE *file);
+
+#endif

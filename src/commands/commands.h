@@ -1,0 +1,19 @@
+/* What mlp-train does with its options: it trains a network, or asks one. */
+#ifndef RUNS_H
+#define RUNS_H
+
+#include "model/checkpoint.h"
+#include "cli/options.h"
+#include "train/report.h"
+
+/* Trains, and keeps, logs and draws what the options say. from: the run to go on with, NULL for a
+   new one. began: when the process started, in seconds_now. *signal is the signal that ended the
+   run, 0 if none did: then what is left to say is in *error, and it is no failure. train_command.c
+ */
+bool run_training(const Options *options, const Checkpoint *from, Report *report, double began,
+                  int *signal, Error *error);
+
+/* --evaluate, --predict or --classify, of the network in options->load. predict_command.c */
+bool run_asking(const Options *options, Error *error);
+
+#endif

@@ -1,0 +1,68 @@
+/* CSV to bytes: one row a line, the label, then pixels 0 to 255.
+
+   A reader streams one source (source.h: a file, a pipe or standard input, packed by gzip or not)
+   from front to back. Its threads take turns reading the next chunk of whole lines and parse their
+   chunks in parallel, one libcsv parser a chunk; rows come out in file order whatever the threads
+   did. A header line, LF or CRLF, a UTF-8 BOM, quoted fields and blank lines at the end are
+   accepted. Anything else is an error that names file, line and column, always the first one in the
+   file.
+
+   The first line is a header if its first field begins with anything but a digit, a sign or a
+   point; so a bad number there is an error, not a header. Header or row, every row must have
+   as many fields as the first line. */
+#ifndef DATASET_H
+#define DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "data/source.h"
+
+enum { DATASET_MAX_COLUMNS = 4097 };
+
+typedef struct DatasetReader DatasetReader;
+
+/* Starts reading `path`. classes: labels must be below it (2 to 1024). threads: parsers, from 1.
+   ahead: rows that may be parsed before anybody asks for them (0: no bound); memory is about
+   that many rows, and at least one chunk a thread. Blocks only for the first chunk, whose first
+   line fixes the number of columns. Returns NULL on failure: no such file, a directory, an empty
+   file, a first line that is blank, binary or not of 2 to DATASET_MAX_COLUMNS fields. */
+DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead, Error *error);
+
+/* Likewise what a network is to be asked about: rows of `inputs` pixels (1 to
+   DATASET_MAX_COLUMNS - 1) with a label before them, or without, as the number of columns says;
+   labels are then 0. Fails at any other number of columns. */
+DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int threads,
+                                size_t ahead, Error *error);
+
+int dataset_inputs(const DatasetReader *reader); /* pixels a row */
+
+/* An upper bound of the number of rows: of a file from its size alone. A pipe says nothing of its
+   length and an archive nothing to be trusted, so theirs is counted: this waits until all rows are
+   parsed, and gives up with most + 1 (`most` below 2^64 - 1) when there are more than that or when
+   no more may be parsed ahead. */
+uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
+
+bool dataset_is_once(const DatasetReader *reader); /* its source cannot be read a second time */
+
+/* True if `path` names the file or pipe that is being read. */
+bool dataset_reads(const DatasetReader *reader, const char *path);
+
+/* Differs between two readings of a path if the file was changed or replaced in between. */
+const SourceStamp *dataset_stamp(const DatasetReader *reader);
+
+/* Copies the next rows in file order, waiting for the parsers: pixels[row * stride + i] and
+   labels[row]. Fills all `rows` unless the file ends before. Stores the count in *filled (0:
+   the end). Returns false with the first error in file order, or when the file has no row;
+   the *filled rows before the error are delivered all the same. */
+bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
+                  size_t rows, size_t *filled, Error *error);
+
+/* The part of the file that has been delivered, 0 to 1; of a pipe always 0. */
+double dataset_progress(const DatasetReader *reader);
+
+/* Stops the threads, frees everything. NULL is allowed. */
+void dataset_close(DatasetReader *reader);
+
+#endif

@@ -1,0 +1,197 @@
+#include "data/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATIENCE = 100 };             /* milliseconds after which a wait looks up */
+enum { GZIP_ONLY = MAX_WBITS + 16 }; /* as inflateInit2 has it */
+static const unsigned char MAGIC[] = {0x1f, 0x8b};
+
+static bool is_standard_input(const char *path) {
+  return strcmp(path, "-") == 0;
+}
+
+bool source_stamps_equal(const SourceStamp *a, const SourceStamp *b) {
+  return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+         a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec;
+}
+
+static SourceStamp stamp_of(const struct stat *status) {
+  return (SourceStamp){status->st_dev, status->st_ino, status->st_size, status->st_mtim};
+}
+
+static bool is_same_file(const Source *source, const struct stat *status) {
+  return status->st_dev == source->stamp.device && status->st_ino == source->stamp.inode;
+}
+
+bool source_is(const Source *source, const char *path) {
+  struct stat status;
+  const int code = is_standard_input(path) ? fstat(STDIN_FILENO, &status) : stat(path, &status);
+  return code == 0 && is_same_file(source, &status);
+}
+
+bool source_can_repeat(const char *path) {
+  struct stat status;
+  return !is_standard_input(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* ---- the file's bytes -------------------------------------------------------------------- */
+
+/* A pipe's writer may never write again. */
+static bool wait_for_writer(const Source *source) {
+  struct pollfd wait = {.fd = source->file, .events = POLLIN};
+  while (!atomic_load(&source->abandoned)) {
+    const int ready = poll(&wait, 1, PATIENCE);
+    if (ready != 0 && (ready > 0 || errno != EINTR)) return true;
+  }
+  return false;
+}
+
+/* That a regular file is what it was; at its end also that its name still names it. */
+static bool check_unchanged(Source *source, bool at_end) {
+  struct stat status;
+  if (!source->is_file) return true;
+  if (fstat(source->file, &status) != 0)
+    return error_set(&source->error, "cannot read %s: %s", source->name, strerror(errno));
+  const SourceStamp now = stamp_of(&status);
+  if (!source_stamps_equal(&now, &source->stamp))
+    return error_set(&source->error, "%s changed while it was being read", source->name);
+  if (at_end && !source->once && stat(source->name, &status) == 0 && !is_same_file(source, &status))
+    return error_set(&source->error, "%s was replaced while it was being read", source->name);
+  return true;
+}
+
+/* Some bytes, at least one: 0 at the end or with source->error set. */
+static size_t read_file(Source *source, void *bytes, size_t size) {
+  for (;;) {
+    if (source->once && !wait_for_writer(source)) return 0;
+    const ssize_t count = read(source->file, bytes, size);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) {
+      error_set(&source->error, "cannot read %s: %s", source->name, strerror(errno));
+      return 0;
+    }
+    if (!check_unchanged(source, count == 0)) return 0;
+    source->offset += (uint64_t)count;
+    return (size_t)count;
+  }
+}
+
+/* Reads on behind the input that is left, which may be moved: false at the end. */
+static bool read_input(Source *source) {
+  z_stream *stream = &source->stream;
+  memmove(source->input, stream->next_in, stream->avail_in);
+  stream->next_in = source->input;
+  const size_t count =
+      read_file(source, source->input + stream->avail_in, SOURCE_INPUT - stream->avail_in);
+  stream->avail_in += (unsigned)count;
+  return count > 0;
+}
+
+/* ---- what they say ----------------------------------------------------------------------- */
+
+/* copy and unpack hand out what they can, and set ended or error if no more will come. */
+
+static size_t copy(Source *source, char *bytes, size_t size) {
+  z_stream *stream = &source->stream;
+  size_t count = stream->avail_in < size ? stream->avail_in : size;
+  if (count == 0) {
+    count = read_file(source, bytes, size);
+    source->ended = count == 0;
+    return count;
+  }
+  memcpy(bytes, stream->next_in, count);
+  stream->next_in += count;
+  stream->avail_in -= (unsigned)count;
+  return count;
+}
+
+/* Behind a member there is another one, or nothing. */
+static void begin_member(Source *source) {
+  if (source->stream.avail_in == 0 && !read_input(source)) {
+    source->ended = true;
+  } else {
+    inflateReset(&source->stream);
+  }
+}
+
+static size_t unpack(Source *source, char *bytes, size_t size) {
+  z_stream *stream = &source->stream;
+  if (stream->avail_in == 0 && !read_input(source)) {
+    if (!*source->error.text)
+      error_set(&source->error, "%s is cut off: its gzip archive does not end", source->name);
+    return 0;
+  }
+  stream->next_out = (unsigned char *)bytes;
+  stream->avail_out = (unsigned)size;
+  const int code = inflate(stream, Z_NO_FLUSH);
+  if (code == Z_STREAM_END) {
+    begin_member(source);
+  } else if (code == Z_MEM_ERROR) {
+    error_set(&source->error, "no memory to unpack %s", source->name);
+  } else if (code != Z_OK && code != Z_BUF_ERROR) {
+    error_set(&source->error, "%s is a damaged gzip archive: %s", source->name,
+              stream->msg ? stream->msg : "no deflated data");
+  }
+  return size - stream->avail_out;
+}
+
+size_t source_read(Source *source, char *bytes, size_t size) {
+  size_t count = 0;
+  while (count < size && !source->ended) {
+    count += source->packed ? unpack(source, bytes + count, size - count)
+                            : copy(source, bytes + count, size - count);
+    if (*source->error.text) source->ended = true;
+  }
+  return source->packed && *source->error.text ? 0 : count;
+}
+
+/* ---- opening and closing ----------------------------------------------------------------- */
+
+static bool open_file(Source *source, const char *path, Error *error) {
+  struct stat status;
+  source->file = is_standard_input(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                         : open(path, O_RDONLY | O_CLOEXEC);
+  if (source->file < 0) {
+    if (errno == ENOENT) return error_set(error, "%s: no such file", path);
+    return error_set(error, "cannot open %s: %s", source->name, strerror(errno));
+  }
+  if (fstat(source->file, &status) != 0)
+    return error_set(error, "cannot read %s: %s", source->name, strerror(errno));
+  if (S_ISDIR(status.st_mode))
+    return error_set(error, "%s is a directory, not a CSV file", source->name);
+  source->is_file = S_ISREG(status.st_mode);
+  source->once = !source->is_file || is_standard_input(path);
+  source->stamp = stamp_of(&status);
+  source->size = source->once ? 0 : (uint64_t)status.st_size;
+  return true;
+}
+
+bool source_open(Source *source, const char *path, Error *error) {
+  memset(source, 0, sizeof *source);
+  source->file = -1;
+  z_stream *stream = &source->stream;
+  source->name = is_standard_input(path) ? "standard input" : path;
+  stream->next_in = source->input;
+  if (!open_file(source, path, error)) return false;
+  while (stream->avail_in < sizeof MAGIC && read_input(source)) {
+  }
+  if (*source->error.text) return error_set(error, "%s", source->error.text);
+  if (stream->avail_in < sizeof MAGIC || memcmp(source->input, MAGIC, sizeof MAGIC) != 0)
+    return true;
+  source->packed = inflateInit2(stream, GZIP_ONLY) == Z_OK;
+  return source->packed || error_set(error, "no memory to unpack %s", source->name);
+}
+
+void source_abandon(Source *source) {
+  atomic_store(&source->abandoned, true);
+}
+
+void source_close(Source *source) {
+  if (source->packed) inflateEnd(&source->stream);
+  if (source->file >= 0) close(source->file);
+  source->file = -1;
+}

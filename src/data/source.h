@@ -1,0 +1,67 @@
+/* Where the bytes of a data file come from: a file, a pipe or standard input ("-"), unpacked on
+   the way if they begin as gzip does (RFC 1952), in any number of members.
+
+   A regular file must stay as it was when it was opened. It is looked at after every read, and
+   what was read after a change is not handed out. Of an archive that fails, what was unpacked in
+   the same call is not handed out either; damage shows at the latest at the end of its member. */
+#ifndef SOURCE_H
+#define SOURCE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "base/error.h"
+
+/* Which file, and in what state. */
+typedef struct {
+  dev_t device;
+  ino_t inode;
+  off_t size;
+  struct timespec modified;
+} SourceStamp;
+
+bool source_stamps_equal(const SourceStamp *a, const SourceStamp *b);
+
+enum { SOURCE_INPUT = 1 << 16 };
+
+/* Belongs to one thread at a time, but for source_abandon. The first group is to be read. */
+typedef struct {
+  const char *name; /* for messages */
+  SourceStamp stamp;
+  bool once;       /* cannot be read a second time: a pipe, a device, standard input */
+  bool packed;     /* begins as gzip does */
+  uint64_t size;   /* bytes of the file as it stands, 0 if that is not known */
+  uint64_t offset; /* of them read */
+  bool ended;
+  Error error; /* what ended it too early; empty: nothing did */
+
+  bool is_file;
+  int file;
+  atomic_bool abandoned;
+  z_stream stream; /* its input is all that was read but not handed out, packed or not */
+  unsigned char input[SOURCE_INPUT];
+} Source;
+
+/* Waits for a pipe's writer and its first bytes. `path` must outlive the source. False if it
+   cannot be opened or read; source_close is due all the same. */
+bool source_open(Source *source, const char *path, Error *error);
+
+/* Fills all `size` bytes, below 2^32, unless the source ends before; returns how many. */
+size_t source_read(Source *source, char *bytes, size_t size);
+
+/* A read that waits for a pipe's writer, now or later, sees the end. For any thread. */
+void source_abandon(Source *source);
+
+/* Also after source_open has failed. */
+void source_close(Source *source);
+
+/* True if `path` names a regular file, which can be read as often as wanted. */
+bool source_can_repeat(const char *path);
+
+/* True if `path` names the file or pipe that is open. */
+bool source_is(const Source *source, const char *path);
+
+#endif

@@ -1,0 +1,78 @@
+#include "engine/cuda/cuda_error.h"
+
+/* ---- a GPU that cannot be used at all ------------------------------------------------------ */
+
+static void set_no_driver(Error *error) {
+  int driver = 0, runtime = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver); /* 0: there is none */
+  if (driver == 0)
+    error_set(error, "no driver of an NVIDIA GPU is installed");
+  else
+    error_set(error,
+              "the GPU's driver serves CUDA %d.%d, and this program was built with %d.%d: update "
+              "the driver, or build with that CUDA Toolkit",
+              driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+}
+
+static void set_other_gpu(Error *error) {
+  int device;
+  struct cudaDeviceProp properties = {.name = "GPU"};
+  if (cudaGetDevice(&device) == cudaSuccess) cudaGetDeviceProperties(&properties, device);
+  error_set(error,
+            "this program was not built for the %.100s (compute capability %d.%d): build it on "
+            "this machine, by make clean all",
+            properties.name, properties.major, properties.minor);
+}
+
+/* ---- any failure --------------------------------------------------------------------------- */
+
+/* What to do about it, as far as that can be told. */
+static const char *advice(cudaError_t status) {
+  switch (status) {
+  case cudaErrorDevicesUnavailable:
+    return ": another process has it to itself, wait for that one";
+  case cudaErrorInvalidConfiguration:
+  case cudaErrorLaunchOutOfResources:
+  case cudaErrorCooperativeLaunchTooLarge:
+    return ": the launch was refused, another --fusion or --batch may do";
+  case cudaErrorIllegalAddress:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorInvalidAddressSpace:
+  case cudaErrorInvalidPc:
+  case cudaErrorHardwareStackError:
+  case cudaErrorLaunchFailure:
+  case cudaErrorLaunchTimeout:
+  case cudaErrorECCUncorrectable:
+  case cudaErrorAssert:
+    return ": it serves this process no more, start again";
+  default:
+    return "";
+  }
+}
+
+bool cuda_done(cudaError_t status, const char *what, Error *error) {
+  if (status == cudaSuccess) return true;
+  cudaGetLastError(); /* told now: the next launch must not report it again */
+  switch (status) {
+  case cudaErrorInsufficientDriver:
+    set_no_driver(error);
+    break;
+  case cudaErrorNoDevice:
+    error_set(error, "no GPU is visible (CUDA_VISIBLE_DEVICES can hide one)");
+    break;
+  case cudaErrorNoKernelImageForDevice:
+  case cudaErrorUnsupportedPtxVersion:
+    set_other_gpu(error);
+    break;
+  case cudaErrorMemoryAllocation:
+    error_set(error, "%s failed on the GPU: it has no memory left", what);
+    break;
+  default:
+    error_set(error, "%s failed on the GPU: %s%s", what, cudaGetErrorString(status),
+              advice(status));
+  }
+  if (error) error->of_gpu = true;
+  return false;
+}

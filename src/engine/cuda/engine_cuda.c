@@ -1,0 +1,434 @@
+/* The CUDA engine: memory, streams and events. */
+#include "engine/cuda/engine_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nvtx3/nvToolsExt.h>
+
+#include "base/augment.h"
+
+enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
+
+static bool failed(cudaError_t status, const char *what, Error *error) {
+  return !cuda_done(status, what, error);
+}
+
+/* Takes device memory; of --device-memory, unless that is used up. */
+static bool device_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
+  const uint64_t most = e->engine.config.device_memory, bytes = (uint64_t)count * size;
+  const bool fits = most == 0 || (e->taken <= most && bytes <= most - e->taken);
+  if (fits && cudaMalloc((void **)pointer, bytes) == cudaSuccess) {
+    e->taken += bytes;
+    return true;
+  }
+  cudaGetLastError(); /* as cuda_done does */
+  error_set(error, "no %.1f MB of GPU memory to be had%s: try --resident no or a smaller --batch",
+            (double)bytes / 1e6, fits ? "" : " within --device-memory");
+  if (error) error->of_gpu = true;
+  return false;
+}
+
+/* ---- the seam -------------------------------------------------------------------------------- */
+
+static bool cuda_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (failed(cudaEventSynchronize(e->slots[slot].copied), "copying rows", error)) return false;
+  *out = (EngineSlot){e->slots[slot].h_pixels, e->slots[slot].h_labels, e->stride};
+  return true;
+}
+
+static cudaError_t upload(CudaEngine *e, Slot *slot, uint64_t first_row, uint64_t rows) {
+  if (first_row < e->rows_seen) { /* these store rows may be in use */
+    /* `consumed` tells of the rows that this slot filled last, and of no others */
+    if (first_row != slot->first_row || rows > slot->rows)
+      TRY(cudaEventRecord(slot->consumed, e->compute));
+    TRY(cudaStreamWaitEvent(e->copy, slot->consumed, 0));
+  }
+  TRY(cudaMemcpyAsync(e->d_pixels + first_row * e->stride, slot->h_pixels, rows * e->stride,
+                      cudaMemcpyHostToDevice, e->copy));
+  TRY(cudaMemcpyAsync(e->d_labels + first_row, slot->h_labels, rows * sizeof(uint16_t),
+                      cudaMemcpyHostToDevice, e->copy));
+  TRY(cudaEventRecord(slot->copied, e->copy));
+  slot->first_row = first_row;
+  slot->rows = rows;
+  e->augmented.rows = 0;
+  if (first_row + rows > e->rows_seen) e->rows_seen = first_row + rows;
+  return cudaStreamWaitEvent(e->compute, slot->copied, 0);
+}
+
+static bool cuda_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (rows > engine->config.slot_rows || first_row + rows > engine->config.store_rows)
+    return error_set(error, "rows %llu to %llu do not fit the device's store of %llu",
+                     (unsigned long long)first_row, (unsigned long long)(first_row + rows),
+                     (unsigned long long)engine->config.store_rows);
+  nvtxRangePushA("upload");
+  const cudaError_t status = upload(e, &e->slots[slot], first_row, rows);
+  nvtxRangePop();
+  return !failed(status, "uploading rows", error);
+}
+
+/* Marks the end of the work queued so far on rows [first_row, first_row + rows). */
+static cudaError_t consume(CudaEngine *e, uint64_t first_row, uint64_t rows) {
+  for (int s = 0; s < 2; s++) {
+    const Slot *slot = &e->slots[s];
+    if (first_row < slot->first_row + slot->rows && slot->first_row < first_row + rows)
+      TRY(cudaEventRecord(slot->consumed, e->compute));
+  }
+  return cudaSuccess;
+}
+
+/* Makes d_order the range's, unless it is already. */
+static cudaError_t order(CudaEngine *e, const TrainRange *range) {
+  const TrainRange *o = &e->ordered;
+  if (o->first_row == range->first_row && o->rows == range->rows &&
+      o->shuffled == range->shuffled && o->key == range->key)
+    return cudaSuccess;
+  e->ordered = *range;
+  return launch_order(e->d_order, (uint32_t)range->first_row, (uint32_t)range->rows,
+                      range->shuffled, range->key, e->compute);
+}
+
+/* Distorts the rows of the range's window into d_augmented, unless they are there. */
+static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
+  const TrainRange *a = &e->augmented;
+  const size_t start = range->first_row * e->stride;
+  if (a->first_row == range->first_row && a->rows == range->rows && a->augment == range->augment &&
+      a->augment_key == range->augment_key)
+    return cudaSuccess;
+  e->augmented = *range;
+  return launch_augment(e->d_pixels + start, e->d_augmented + start, (uint32_t)range->rows,
+                        e->stride, augment_side(e->engine.config.network.size[0]), range->augment,
+                        range->augment_key, e->compute);
+}
+
+static cudaError_t train(CudaEngine *e, const TrainRange *range) {
+  const uint64_t batch = (uint64_t)e->engine.config.batch;
+  const uint32_t position = (uint32_t)(range->first_step * batch);
+  const uint64_t end = (range->first_step + range->steps) * batch;
+  const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
+  if (range->augment) TRY(augment(e, range));
+  e->d_train_on = range->augment ? e->d_augmented : e->d_pixels;
+  TRY(order(e, range));
+  TRY(launch_begin(e->d_state, position, last, range->learning_rate, e->compute));
+  TRY(steps_train(e, position, last, range));
+  TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));
+  return consume(e, range->first_row, range->rows);
+}
+
+static bool can_augment(const CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  if (!augment_side(c->network.size[0]))
+    return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
+                     c->network.size[0]);
+  return e->d_augmented || error_set(error, "the engine was not opened for augmented rows");
+}
+
+static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
+  const uint64_t batch = (uint64_t)engine->config.batch;
+  if (range->steps == 0) return true;
+  if (range->rows == 0 || range->first_row + range->rows > engine->config.store_rows ||
+      (range->first_step + range->steps - 1) * batch >= range->rows)
+    return error_set(error, "training was asked for steps outside its rows");
+  if (range->augment && !can_augment((CudaEngine *)engine, error)) return false;
+  nvtxRangePushA("train");
+  const cudaError_t status = train((CudaEngine *)engine, range);
+  nvtxRangePop();
+  return !failed(status, "training", error);
+}
+
+static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
+  for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
+    const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
+    const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
+    TRY(launch_begin(e->d_state, 0, count, 0.0f, e->compute));
+    TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
+    TRY(launch_sum(e->d_sums, e->results, 0, count, e->compute));
+  }
+  return consume(e, first_row, rows);
+}
+
+static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+  if (first_row + rows > engine->config.store_rows)
+    return error_set(error, "evaluation was asked for rows outside the store");
+  nvtxRangePushA("evaluate");
+  const cudaError_t status = evaluate((CudaEngine *)engine, first_row, rows);
+  nvtxRangePop();
+  return !failed(status, "evaluating", error);
+}
+
+static cudaError_t predict(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
+  const Network *n = &e->engine.config.network;
+  const size_t classes = (size_t)n->size[n->layers];
+  for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
+    const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
+    const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
+    TRY(launch_begin(e->d_state, 0, count, 0.0f, e->compute));
+    TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
+    TRY(cudaMemcpyAsync(logits + done * classes, e->d_activation[n->layers],
+                        count * classes * sizeof *logits, cudaMemcpyDeviceToHost, e->compute));
+  }
+  return cudaStreamSynchronize(e->compute);
+}
+
+static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                         Error *error) {
+  if (first_row + rows > engine->config.store_rows)
+    return error_set(error, "a prediction was asked for rows outside the store");
+  nvtxRangePushA("predict");
+  const cudaError_t status = predict((CudaEngine *)engine, first_row, rows, logits);
+  nvtxRangePop();
+  return !failed(status, "predicting", error);
+}
+
+static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  ResultSums sums;
+  if (failed(cudaMemcpyAsync(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost, e->compute),
+             "collecting results", error) ||
+      failed(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results", error) ||
+      failed(cudaStreamSynchronize(e->compute), "training or evaluating", error))
+    return false;
+  *out = (EngineSums){sums.loss, sums.correct, sums.rows};
+  return true;
+}
+
+static bool cuda_read(Engine *engine, float *parameters, float *momentum, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  const size_t bytes = engine->config.network.floats * sizeof(float);
+  if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
+  return (!parameters ||
+          !failed(cudaMemcpy(parameters, e->d_parameters, bytes, cudaMemcpyDeviceToHost),
+                  "reading the parameters", error)) &&
+         (!momentum || !failed(cudaMemcpy(momentum, e->d_momentum, bytes, cudaMemcpyDeviceToHost),
+                               "reading the momentum", error));
+}
+
+/* On the compute stream, which does not wait for the default one. */
+static bool cuda_write(Engine *engine, const float *parameters, const float *momentum,
+                       Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  const size_t bytes = engine->config.network.floats * sizeof(float);
+  return (!parameters || !failed(cudaMemcpyAsync(e->d_parameters, parameters, bytes,
+                                                 cudaMemcpyHostToDevice, e->compute),
+                                 "writing the parameters", error)) &&
+         (!momentum || !failed(cudaMemcpyAsync(e->d_momentum, momentum, bytes,
+                                               cudaMemcpyHostToDevice, e->compute),
+                               "writing the momentum", error)) &&
+         !failed(cudaStreamSynchronize(e->compute), "training or evaluating", error);
+}
+
+static void cuda_close(Engine *engine) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (!e) return;
+  if (e->compute) cudaStreamSynchronize(e->compute);
+  if (e->copy) cudaStreamSynchronize(e->copy);
+  for (int s = 0; s < 2; s++) {
+    cudaFreeHost(e->slots[s].h_pixels);
+    cudaFreeHost(e->slots[s].h_labels);
+    if (e->slots[s].copied) cudaEventDestroy(e->slots[s].copied);
+    if (e->slots[s].consumed) cudaEventDestroy(e->slots[s].consumed);
+  }
+  cudaFree(e->d_augmented);
+  void *device[] = {e->d_pixels,       e->d_labels,          e->d_order,    e->d_state, e->d_sums,
+                    e->d_parameters,   e->d_momentum,        e->d_gradient, e->d_x,     e->d_z,
+                    e->results.d_loss, e->results.d_correct, e->d_largest,  e->d_sum};
+  for (size_t i = 0; i < sizeof device / sizeof *device; i++) cudaFree(device[i]);
+  for (int l = 0; l <= NETWORK_MAX_LAYERS; l++) {
+    cudaFree(e->d_activation[l]);
+    cudaFree(e->d_delta[l]);
+  }
+  cudaFree(e->d_mail);
+  cudaFree(e->d_work);
+  if (e->one_step) cudaGraphExecDestroy(e->one_step);
+  if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
+  if (e->copy) cudaStreamDestroy(e->copy);
+  if (e->compute) cudaStreamDestroy(e->compute);
+  free(e);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static const EngineOperations OPERATIONS = {
+    .slot = cuda_slot,
+    .upload = cuda_upload,
+    .train = cuda_train,
+    .evaluate = cuda_evaluate,
+    .predict = cuda_predict,
+    .collect = cuda_collect,
+    .read = cuda_read,
+    .write = cuda_write,
+    .close = cuda_close,
+};
+
+static bool allocate_store(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  for (int s = 0; s < 2; s++)
+    if (failed(cudaMallocHost((void **)&e->slots[s].h_pixels, c->slot_rows * e->stride),
+               "allocating pinned memory", error) ||
+        failed(cudaMallocHost((void **)&e->slots[s].h_labels, c->slot_rows * sizeof(uint16_t)),
+               "allocating pinned memory", error) ||
+        failed(cudaEventCreateWithFlags(&e->slots[s].copied, cudaEventDisableTiming),
+               "creating an event", error) ||
+        failed(cudaEventCreateWithFlags(&e->slots[s].consumed, cudaEventDisableTiming),
+               "creating an event", error))
+      return false;
+  const size_t rows =
+      c->store_rows > (uint64_t)e->forward_rows ? c->store_rows : (size_t)e->forward_rows;
+  return device_array(e, &e->d_pixels, c->store_rows, e->stride, error) &&
+         (!c->augment || device_array(e, &e->d_augmented, c->store_rows, e->stride, error)) &&
+         device_array(e, &e->d_labels, c->store_rows, sizeof(uint16_t), error) &&
+         device_array(e, &e->d_order, c->store_rows, sizeof(uint32_t), error) &&
+         device_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
+         device_array(e, &e->results.d_correct, rows, 1, error) &&
+         device_array(e, &e->d_state, 1, sizeof(StepState), error) &&
+         device_array(e, &e->d_sums, 1, sizeof(ResultSums), error);
+}
+
+static bool allocate_network(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  const Network *n = &c->network;
+  const size_t rows = (size_t)e->forward_rows, batch = (size_t)c->batch;
+  size_t widest = 0;
+  for (int l = 1; l <= n->layers; l++) {
+    const size_t size = (size_t)n->size[l];
+    if (size > widest) widest = size;
+    if (!device_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
+        !device_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
+      return false;
+  }
+  if ((c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE) &&
+      (!device_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
+       !device_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
+       !device_array(e, &e->d_z, rows * widest, sizeof(float), error)))
+    return false;
+  if (c->fusion == FUSION_EXERCISE &&
+      (!device_array(e, &e->d_largest, rows, sizeof(float), error) ||
+       !device_array(e, &e->d_sum, rows, sizeof(float), error)))
+    return false;
+  if (!device_array(e, &e->d_work, update_work_bytes(), 1, error) ||
+      failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
+    return false;
+  if (c->fusion == FUSION_EPOCH) {
+    e->stamp = 1;
+    if (!device_array(e, &e->d_mail, e->plan.mail_bytes, 1, error) ||
+        failed(cudaMemsetAsync(e->d_mail, 0, e->plan.mail_bytes, e->compute), "clearing", error))
+      return false;
+  }
+  return device_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
+         device_array(e, &e->d_momentum, n->floats, sizeof(float), error);
+}
+
+/* What does not work at all fails here, before anything was read. */
+static cudaError_t first_launch(CudaEngine *e) {
+  TRY(launch_order(e->d_order, 0, 1, false, 0, e->compute));
+  return cudaStreamSynchronize(e->compute);
+}
+
+static bool initialise(CudaEngine *e, Error *error) {
+  const Network *n = &e->engine.config.network;
+  float *parameters = malloc(n->floats * sizeof *parameters);
+  if (!parameters) return error_set(error, "no memory for the initial parameters");
+  network_initialise(n, e->engine.config.seed, parameters);
+  const bool written = cuda_write(&e->engine, parameters, NULL, error);
+  free(parameters);
+  return written &&
+         !failed(cudaMemsetAsync(e->d_momentum, 0, n->floats * sizeof(float), e->compute),
+                 "clearing", error) &&
+         !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing",
+                 error) &&
+         !failed(first_launch(e), "the first launch", error);
+}
+
+static int rows_to_evaluate_at_once(const EngineConfig *c) {
+  size_t floats = (size_t)c->network.size[0]; /* of a row's activations */
+  for (int l = 1; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
+  size_t rows = EVALUATE_FLOATS / floats;
+  if (rows > EVALUATE_ROWS) rows = EVALUATE_ROWS;
+  return rows > (size_t)c->batch ? (int)rows : c->batch;
+}
+
+/* Sets *why_not to why level epoch cannot serve this engine, or to NULL; fills e->plan. */
+static cudaError_t plan(CudaEngine *e, const char **why_not) {
+  const Network *n = &e->engine.config.network;
+  *why_not = "level epoch takes two hidden layers";
+  if (n->layers != 3) return cudaSuccess;
+  return plan_epoch(
+      (EpochShape){n->size[0], n->size[1], n->size[2], n->size[3], e->engine.config.batch},
+      &e->plan, why_not);
+}
+
+/* The products of the other levels have no cheaper form. */
+static void choose_precision(Engine *engine) {
+  const Fusion fusion = engine->config.fusion;
+  if (engine->config.precision == PRECISION_FP32) return;
+  const bool can = fusion == FUSION_LAYER || fusion == FUSION_STEP;
+  if (!can) engine->config.precision = PRECISION_FP32;
+  const size_t used = strlen(engine->reason);
+  snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s", can ? "tf32" : "fp32");
+}
+
+static bool choose_fusion(CudaEngine *e, Error *error) {
+  Engine *engine = &e->engine;
+  const Fusion asked = engine->config.fusion;
+  const char *why_not = NULL;
+  if ((asked == FUSION_AUTO || asked == FUSION_EPOCH) &&
+      failed(plan(e, &why_not), "asking for its attributes", error))
+    return false;
+  if (asked == FUSION_EPOCH && why_not)
+    return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
+                     why_not);
+  if (asked != FUSION_AUTO) {
+    snprintf(engine->reason, sizeof engine->reason, "as asked");
+  } else if (!why_not) {
+    engine->config.fusion = FUSION_EPOCH;
+    snprintf(engine->reason, sizeof engine->reason, "the fastest level");
+  } else {
+    engine->config.fusion = FUSION_STEP;
+    snprintf(engine->reason, sizeof engine->reason, "not epoch: %s", why_not);
+  }
+  choose_precision(engine);
+  return true;
+}
+
+static bool describe(Engine *engine, Error *error) {
+  int device;
+  struct cudaDeviceProp properties;
+  if (failed(cudaGetDevice(&device), "finding the device", error) ||
+      failed(cudaGetDeviceProperties(&properties, device), "finding the device", error))
+    return false;
+  snprintf(engine->device, sizeof engine->device, "%.127s", properties.name);
+  engine->memory = properties.totalGlobalMem;
+  return true;
+}
+
+bool engine_cuda_available(Error *reason) {
+  int devices = 0;
+  const char *what = "looking for a GPU";
+  return cuda_done(cudaGetDeviceCount(&devices), what, reason) &&
+         cuda_done(devices > 0 ? cudaSuccess : cudaErrorNoDevice, what, reason) &&
+         cuda_done(kernels_can_run(), what, reason);
+}
+
+Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
+  CudaEngine *e = calloc(1, sizeof *e);
+  if (!e) {
+    error_set(error, "no memory for the engine");
+    return NULL;
+  }
+  e->engine.call = &OPERATIONS;
+  e->engine.config = *config;
+  e->stride = ((size_t)config->network.size[0] + 15) / 16 * 16;
+  e->forward_rows = rows_to_evaluate_at_once(config);
+  if (engine_cuda_available(error) && describe(&e->engine, error) && choose_fusion(e, error) &&
+      !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
+              error) &&
+      !failed(cudaStreamCreateWithFlags(&e->compute, cudaStreamNonBlocking), "creating a stream",
+              error) &&
+      allocate_store(e, error) && allocate_network(e, error) && initialise(e, error))
+    return &e->engine;
+  cuda_close(&e->engine);
+  return NULL;
+}

@@ -1,0 +1,60 @@
+/* The two halves of the CUDA engine: engine_cuda.c has its memory, streams and events,
+   engine_cuda_steps.c which kernels make a step at each level of fusion. */
+#ifndef ENGINE_CUDA_H
+#define ENGINE_CUDA_H
+
+#include "engine/cuda/cuda_error.h"
+#include "engine/engine.h"
+#include "kernels.h"
+
+typedef struct {
+  uint8_t *h_pixels;
+  uint16_t *h_labels;
+  cudaEvent_t copied;       /* on the copy stream: the host buffer is free, the rows are there */
+  cudaEvent_t consumed;     /* on the compute stream: nobody trains on those rows any more */
+  uint64_t first_row, rows; /* where the slot's rows went last */
+} Slot;
+
+typedef struct {
+  Engine engine; /* first: an Engine * of ours is a CudaEngine * */
+  cudaStream_t copy, compute;
+  Slot slots[2];
+  uint64_t rows_seen; /* store rows ever written are below this */
+  size_t stride;
+  uint64_t taken;   /* bytes of device memory */
+  int forward_rows; /* rows the activations hold: the batch, or more for evaluation */
+
+  uint8_t *d_pixels;
+  uint16_t *d_labels;
+  uint32_t *d_order;
+  TrainRange ordered;        /* what d_order holds; rows 0: nothing yet */
+  uint8_t *d_augmented;      /* as d_pixels; NULL: nobody augments */
+  TrainRange augmented;      /* whose rows it holds; rows 0: nobody's */
+  const uint8_t *d_train_on; /* what steps read: d_pixels or d_augmented */
+  StepState *d_state;
+  RowResults results;
+  ResultSums *d_sums;
+
+  float *d_parameters, *d_momentum;
+  float *d_gradient;                           /* levels none, exercise: as d_parameters */
+  float *d_x;                                  /* likewise: (forward_rows, inputs) */
+  float *d_z;                                  /* likewise: (forward_rows, widest layer) */
+  float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
+  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
+  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
+
+  cudaGraphExec_t one_step, many_steps; /* level step */
+  const uint8_t *d_captured;            /* the d_train_on that they read */
+  EpochPlan plan;                       /* level epoch */
+  void *d_mail;
+  void *d_work; /* of the gradient updates */
+  uint32_t stamp;
+} CudaEngine;
+
+/* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
+   positions [position, end) of e->d_order; e->d_state says the same. */
+cudaError_t steps_train(CudaEngine *e, uint32_t position, uint32_t end, const TrainRange *range);
+/* The forward pass over rows first_row .. first_row + rows - 1, at most e->forward_rows. */
+cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);
+
+#endif

@@ -1,0 +1,321 @@
+/* Which kernels make a training step, at each level of fusion. */
+#include "engine/cuda/engine_cuda.h"
+
+enum { GRAPH_STEPS = 64 }; /* steps of the long graph: a launch of it costs as much as of one */
+
+static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
+  return (BatchView){.d_pixels = d_pixels,
+                     .d_labels = e->d_labels,
+                     .stride = e->stride,
+                     .d_state = e->d_state,
+                     .rows = rows};
+}
+
+static UpdateRule update_rule(const CudaEngine *e) {
+  return (UpdateRule){e->engine.config.momentum, e->engine.config.weight_decay};
+}
+
+/* ---- level none --------------------------------------------------------------------------- */
+
+static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int rows = batch.rows;
+  const float *d_x = e->d_x;
+  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  for (int l = 0; l < n->layers; l++) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const bool last = l == n->layers - 1;
+    float *d_z = last ? e->d_activation[l + 1] : e->d_z;
+    TRY(launch_product(d_x, e->d_parameters + n->weight[l], d_z, rows, in, out, e->compute));
+    TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], rows, out, e->compute));
+    if (!last)
+      TRY(launch_relu(d_z, e->d_activation[l + 1], (size_t)rows * (size_t)out, e->compute));
+    d_x = e->d_activation[l + 1];
+  }
+  const int classes = n->size[n->layers];
+  TRY(launch_log_softmax(d_x, e->d_z, rows, classes, e->compute));
+  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
+}
+
+static cudaError_t step_none(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const UpdateRule rule = update_rule(e), bias_rule = {rule.momentum, 0.0f};
+  const int rows = batch.rows;
+  TRY(forward_none(e, batch));
+  TRY(launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[n->layers], n->size[n->layers],
+                                    e->compute));
+  for (int l = n->layers - 1; l >= 0; l--) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const float *d_x = l > 0 ? e->d_activation[l] : e->d_x, *d_dz = e->d_delta[l + 1];
+    const size_t w = n->weight[l], b = n->bias[l];
+    float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
+    TRY(launch_weight_gradient(d_dz, d_x, d_g + w, rows, in, out, e->compute));
+    TRY(launch_bias_gradient(d_dz, d_g + b, rows, out, e->compute));
+    if (l > 0) {
+      TRY(launch_backward_product(d_dz, d_p + w, e->d_delta[l], rows, in, out, e->compute));
+      TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
+                           e->compute));
+    }
+    TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, (size_t)in * (size_t)out,
+                      e->compute));
+    TRY(launch_update(batch, bias_rule, d_p + b, d_v + b, d_g + b, (size_t)out, e->compute));
+  }
+  return cudaSuccess;
+}
+
+/* ---- level layer -------------------------------------------------------------------------- */
+
+/* The bf16 numbers of a float32 in a product. */
+static int parts(const CudaEngine *e) {
+  return e->engine.config.precision == PRECISION_TF32 ? 2 : 3;
+}
+
+static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
+  return (LayerInput){l > 0 ? e->d_activation[l] : NULL, batch};
+}
+
+static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers) {
+  const Network *n = &e->engine.config.network;
+  for (int l = 0; l < layers; l++)
+    TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
+                       e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
+                       n->size[l + 1], l < n->layers - 1, parts(e), e->compute));
+  return cudaSuccess;
+}
+
+static cudaError_t backward_layers(CudaEngine *e, BatchView batch, int layers) {
+  const Network *n = &e->engine.config.network;
+  for (int l = layers - 1; l > 0; l--)
+    TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
+                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1], parts(e),
+                        e->compute));
+  return cudaSuccess;
+}
+
+/* Whether the last layer is one kernel there and back. */
+static bool has_head(const Network *n) {
+  return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
+}
+
+/* d_z, d_dz, d_dx: as launch_head has them. */
+static cudaError_t head(CudaEngine *e, BatchView batch, float *d_z, float *d_dz, float *d_dx) {
+  const Network *n = &e->engine.config.network;
+  const int last = n->layers - 1;
+  return launch_head(batch, e->d_activation[last], e->d_parameters + n->weight[last],
+                     e->d_parameters + n->bias[last], d_z, d_dz, d_dx, n->size[last],
+                     n->size[last + 1], e->results, e->compute);
+}
+
+/* All gradients with respect to the layers' outputs, in e->d_delta. */
+static cudaError_t gradients_layer(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int last = n->layers;
+  if (has_head(n)) {
+    TRY(forward_layers(e, batch, last - 1));
+    TRY(head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]));
+    return backward_layers(e, batch, last - 1);
+  }
+  TRY(forward_layers(e, batch, last));
+  TRY(launch_softmax(batch, e->d_activation[last], e->d_delta[last], n->size[last], e->results,
+                     e->compute));
+  return backward_layers(e, batch, last);
+}
+
+static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  float *d_p = e->d_parameters, *d_v = e->d_momentum;
+  TRY(gradients_layer(e, batch));
+  LayerUpdate updates[NETWORK_MAX_LAYERS];
+  for (int l = 0; l < n->layers; l++)
+    updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : NULL,
+                               .d_dz = e->d_delta[l + 1],
+                               .d_w = d_p + n->weight[l],
+                               .d_b = d_p + n->bias[l],
+                               .d_vw = d_v + n->weight[l],
+                               .d_vb = d_v + n->bias[l],
+                               .in = n->size[l],
+                               .out = n->size[l + 1]};
+  return launch_updates(batch, update_rule(e), updates, n->layers, parts(e), e->d_work, e->compute);
+}
+
+/* The logits are kept: predict wants them. */
+static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int last = n->layers;
+  if (has_head(n)) {
+    TRY(forward_layers(e, batch, last - 1));
+    return head(e, batch, e->d_activation[last], NULL, NULL);
+  }
+  TRY(forward_layers(e, batch, last));
+  return launch_softmax(batch, e->d_activation[last], NULL, n->size[last], e->results, e->compute);
+}
+
+/* ---- level exercise ----------------------------------------------------------------------- */
+
+static cudaError_t forward_exercise(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const float *d_x = e->d_x;
+  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  for (int l = 0; l < n->layers; l++) {
+    TRY(launch_exercise_forward(d_x, e->d_parameters + n->weight[l], e->d_parameters + n->bias[l],
+                                e->d_z, e->d_activation[l + 1], batch.rows, n->size[l],
+                                n->size[l + 1], l < n->layers - 1, e->compute));
+    d_x = e->d_activation[l + 1];
+  }
+  return cudaSuccess;
+}
+
+static cudaError_t step_exercise(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int rows = batch.rows;
+  float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
+  TRY(forward_exercise(e, batch));
+  TRY(launch_exercise_loss(batch, e->d_activation[n->layers], e->d_largest, e->d_sum, e->d_z,
+                           e->d_delta[n->layers], n->size[n->layers], e->results, e->compute));
+  for (int l = n->layers - 1; l >= 0; l--) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const size_t w = n->weight[l], b = n->bias[l];
+    if (l > 0) {
+      TRY(launch_backward_product(e->d_delta[l + 1], d_p + w, e->d_delta[l], rows, in, out,
+                                  e->compute));
+      TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
+                           e->compute));
+    }
+    const LayerUpdate layer = {.d_x = l > 0 ? e->d_activation[l] : e->d_x,
+                               .d_dz = e->d_delta[l + 1],
+                               .d_w = d_p + w,
+                               .d_b = d_p + b,
+                               .d_vw = d_v + w,
+                               .d_vb = d_v + b,
+                               .in = in,
+                               .out = out};
+    TRY(launch_exercise_update(batch, update_rule(e), layer, d_g + w, d_g + b, e->compute));
+  }
+  return cudaSuccess;
+}
+
+static cudaError_t evaluate_exercise(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int classes = n->size[n->layers];
+  TRY(forward_exercise(e, batch));
+  TRY(launch_exercise_softmax(e->d_activation[n->layers], e->d_largest, e->d_sum, e->d_z,
+                              batch.rows, classes, e->compute));
+  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
+}
+
+/* ---- a kernel after the other ------------------------------------------------------------- */
+
+static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
+  switch (e->engine.config.fusion) {
+  case FUSION_NONE:
+    return step_none(e, batch);
+  case FUSION_EXERCISE:
+    return step_exercise(e, batch);
+  default:
+    return step_layer(e, batch);
+  }
+}
+
+/* The steps of `count` batches, the first at d_state's position. */
+static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count) {
+  BatchView view = batch_view(e, e->d_train_on, e->engine.config.batch);
+  view.d_order = e->d_order;
+  for (uint64_t s = 0; s < count; s++) {
+    view.offset = (uint32_t)(s * (uint64_t)view.rows);
+    TRY(queue_step(e, view));
+  }
+  return cudaSuccess;
+}
+
+/* ---- level step --------------------------------------------------------------------------- */
+
+/* What a graph is made of: `count` steps, then the state moves on, so that the same graph launched
+   again trains on the next steps. */
+static cudaError_t queue_graph(CudaEngine *e, int count) {
+  TRY(steps_by_kernel(e, (uint64_t)count));
+  return launch_advance(e->d_state, (uint32_t)(count * e->engine.config.batch), e->compute);
+}
+
+static cudaError_t capture_steps(CudaEngine *e, int count, cudaGraphExec_t *out) {
+  cudaGraph_t graph = NULL;
+  TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
+  const cudaError_t queued = queue_graph(e, count);
+  const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
+  cudaError_t status = queued != cudaSuccess ? queued : captured;
+  if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
+  if (graph) cudaGraphDestroy(graph);
+  return status;
+}
+
+static void forget_graph(cudaGraphExec_t *graph) {
+  if (*graph) cudaGraphExecDestroy(*graph);
+  *graph = NULL;
+}
+
+/* The steps of a range, by replaying graphs. */
+static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
+  if (e->d_captured != e->d_train_on) {
+    forget_graph(&e->one_step);
+    forget_graph(&e->many_steps);
+    e->d_captured = e->d_train_on;
+  }
+  if (!e->one_step) TRY(capture_steps(e, 1, &e->one_step));
+  if (!e->many_steps && steps >= GRAPH_STEPS) TRY(capture_steps(e, GRAPH_STEPS, &e->many_steps));
+  for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
+    TRY(cudaGraphLaunch(e->many_steps, e->compute));
+  for (; steps > 0; steps--) TRY(cudaGraphLaunch(e->one_step, e->compute));
+  return cudaSuccess;
+}
+
+/* ---- level epoch -------------------------------------------------------------------------- */
+
+/* The steps of a range, positions [position, end), in one kernel. */
+static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end, uint64_t steps,
+                                  float learning_rate) {
+  const Network *n = &e->engine.config.network;
+  EpochJob job = {.d_pixels = e->d_train_on,
+                  .d_labels = e->d_labels,
+                  .d_order = e->d_order,
+                  .stride = e->stride,
+                  .position = position,
+                  .end = end,
+                  .learning_rate = learning_rate,
+                  .rule = update_rule(e),
+                  .d_parameters = e->d_parameters,
+                  .d_momentum = e->d_momentum,
+                  .results = e->results,
+                  .d_mail = e->d_mail,
+                  .first_stamp = e->stamp};
+  for (int l = 0; l < n->layers; l++) {
+    job.layout.weight[l] = n->weight[l];
+    job.layout.bias[l] = n->bias[l];
+  }
+  e->stamp += (uint32_t)steps;
+  return launch_epoch(&e->plan, &job, e->compute);
+}
+
+/* ---- any level ---------------------------------------------------------------------------- */
+
+cudaError_t steps_train(CudaEngine *e, uint32_t position, uint32_t end, const TrainRange *range) {
+  switch (e->engine.config.fusion) {
+  case FUSION_EPOCH:
+    return steps_by_epoch(e, position, end, range->steps, range->learning_rate);
+  case FUSION_STEP:
+    return steps_by_graph(e, range->steps);
+  default:
+    return steps_by_kernel(e, range->steps);
+  }
+}
+
+cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
+  BatchView view = batch_view(e, e->d_pixels, rows);
+  view.first_row = first_row;
+  switch (e->engine.config.fusion) {
+  case FUSION_NONE:
+    return forward_none(e, view);
+  case FUSION_EXERCISE:
+    return evaluate_exercise(e, view);
+  default:
+    return evaluate_layer(e, view);
+  }
+}

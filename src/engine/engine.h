@@ -1,0 +1,119 @@
+/* The seam: what the trainer asks of a device. Nothing above knows of CUDA or OpenMP.
+
+   An engine owns a store of rows (pixels as bytes, labels), the parameters and their momentum.
+   Rows reach the store through two host buffers, the slots. Work is queued: upload, train and
+   evaluate may return before they have run, and run in the order in which they were asked for;
+   predict, collect and read wait for all of it. Every call returns false with *error set on
+   failure; an error of queued work is reported by a later call, at the latest by collect. */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/network.h"
+
+typedef enum {
+  FUSION_AUTO,     /* the fastest that supports network, batch and device */
+  FUSION_NONE,     /* one kernel an operation */
+  FUSION_LAYER,    /* a layer's operations in one kernel */
+  FUSION_STEP,     /* a step's kernels in one graph */
+  FUSION_EPOCH,    /* an epoch's steps in one kernel */
+  FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
+} Fusion;
+
+typedef enum {
+  PRECISION_FP32, /* products as accurate as float32 arithmetic */
+  PRECISION_TF32, /* at least as accurate as tf32, where that is faster */
+} Precision;
+
+typedef struct {
+  Network network;
+  int batch;              /* rows of a step, from 1 */
+  uint64_t seed;          /* of the initial parameters */
+  float momentum;         /* v = momentum v + g + weight_decay w;  w = w - learning_rate v */
+  float weight_decay;     /* applied to weights, not to biases */
+  Fusion fusion;          /* ignored by the CPU engine */
+  Precision precision;    /* likewise */
+  bool augment;           /* ranges may be augmented; ignored by the CPU engine */
+  uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
+  int threads;            /* of the CPU engine */
+  uint64_t store_rows;    /* capacity of the store */
+  uint64_t slot_rows;     /* rows a slot holds: a multiple of batch */
+} EngineConfig;
+
+/* One of the two host buffers: pinned memory where the device is a GPU. */
+typedef struct {
+  uint8_t *pixels;  /* (slot_rows, stride): row r starts at r * stride */
+  uint16_t *labels; /* (slot_rows) */
+  size_t stride;    /* bytes a row, inputs rounded up to 16 */
+} EngineSlot;
+
+/* A range of training steps over a window of the store. Step s trains on positions
+   [s * batch, min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or,
+   shuffled, first_row + random_permute(p, rows, key). The gradient is the mean over the step's
+   rows, so a last short step weighs its rows as much as any. Augmented, a step reads distorted
+   copies instead, which take a second store; row r of the window
+   becomes what augment.h makes of (augment, augment_key, r), so an epoch may be trained in parts.
+   Inputs that are not a square are refused. */
+typedef struct {
+  uint64_t first_row, rows; /* the window; rows below 2^32 */
+  bool shuffled;
+  uint64_t key;
+  uint64_t first_step, steps; /* within the window; the last step may be short */
+  float learning_rate;
+  int augment; /* AUGMENT_... bits of augment.h; 0: none */
+  uint64_t augment_key;
+} TrainRange;
+
+/* Sums over the rows trained or evaluated since the last collect. Training rows are judged by
+   the forward pass of their own step, before its update. */
+typedef struct {
+  double loss; /* sum of the cross-entropies, natural logarithm */
+  uint64_t correct;
+  uint64_t rows;
+} EngineSums;
+
+typedef struct Engine Engine;
+
+typedef struct {
+  /* Waits until slot 0 or 1 is free to be filled, and describes it: it holds what it held. */
+  bool (*slot)(Engine *engine, int slot, EngineSlot *out, Error *error);
+  /* Queues a copy of the slot's first `rows` rows to store rows [first_row, first_row + rows).
+     The slot is the engine's until the next `slot` call for it returns. Safe when those store
+     rows are still being trained on: the copy waits for that. */
+  bool (*upload)(Engine *engine, int slot, uint64_t first_row, uint64_t rows, Error *error);
+  bool (*train)(Engine *engine, const TrainRange *range, Error *error);
+  /* Queues the forward pass over store rows [first_row, first_row + rows). */
+  bool (*evaluate)(Engine *engine, uint64_t first_row, uint64_t rows, Error *error);
+  /* Waits for queued work, then the logits (rows, classes) of the same forward pass: the bits that
+     evaluate judges. The sums of collect are untouched. */
+  bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
+  /* Waits for all queued work; the sums since the last collect. */
+  bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
+  /* Waits, then copies network.floats values each; either pointer may be NULL. */
+  bool (*read)(Engine *engine, float *parameters, float *momentum, Error *error);
+  bool (*write)(Engine *engine, const float *parameters, const float *momentum, Error *error);
+  void (*close)(Engine *engine);
+} EngineOperations;
+
+struct Engine {
+  const EngineOperations *call;
+  EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
+  char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
+  char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
+  uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
+};
+
+/* Parameters are initialised from config->seed, momentum is 0. NULL on failure. */
+Engine *engine_cpu_open(const EngineConfig *config, Error *error);
+
+/* Likewise on the current CUDA device. In a build without CUDA it fails with one sentence. */
+Engine *engine_cuda_open(const EngineConfig *config, Error *error);
+
+/* True if there is a CUDA device that can run what this program has for it; otherwise false with
+   the reason. Slow the first time: it initialises the driver. */
+bool engine_cuda_available(Error *reason);
+
+#endif

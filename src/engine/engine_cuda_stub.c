@@ -1,0 +1,20 @@
+/* Stands in for the CUDA engine in a build without nvcc. */
+#include "engine/engine.h"
+
+#ifndef HAVE_CUDA
+
+static const char absent[] =
+    "this program was built without CUDA; install the CUDA Toolkit and build again, or use "
+    "--device cpu";
+
+Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
+  (void)config;
+  error_set(error, "%s", absent);
+  return NULL;
+}
+
+bool engine_cuda_available(Error *reason) {
+  return error_set(reason, "%s", absent);
+}
+
+#endif

@@ -1,0 +1,312 @@
+/* Runs kernels/exercise.cu, beside the same operations at levels none and layer, and cuBLAS. */
+#include <string.h>
+
+#include "exercise/exercise.h"
+
+#ifndef HAVE_CUDA
+
+bool exercise_gpu_open(ExerciseBackend *backend, Error *error) {
+  (void)backend;
+  return error_set(error, "this program was built without CUDA: `make exercise-cpu` checks the "
+                          "exercise in plain C");
+}
+
+void exercise_gpu_close(ExerciseBackend *backend) {
+  (void)backend;
+}
+
+#else
+
+#include <cublas_v2.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench/bench.h"
+#include "engine/engine.h"
+#include "measure/gpu_rates.h"
+#include "kernels.h"
+
+enum { OFFSET = 3, PARTS = 3 }; /* of the batch after the state's position; of a float32 */
+
+typedef enum { EXERCISE, NONE, LAYER } Variant;
+
+/* A problem on the device; arrays that it has not are NULL. */
+typedef struct {
+  Variant variant; /* what queue() queues */
+  const ExerciseProblem *problem;
+  uint8_t *d_block[ARRAYS];
+  void *d_array[ARRAYS];
+  StepState *d_state;
+  void *d_work; /* of the layer level's updates */
+} Placed;
+
+/* ---- placing -------------------------------------------------------------------------------- */
+
+static cudaError_t place_array(Placed *d, int name) {
+  const ExerciseArray *a = &d->problem->array[name];
+  if (a->rows == 0) return cudaSuccess;
+  const size_t bytes = exercise_bytes(a) + 2 * EXERCISE_GUARD;
+  TRY(cudaMalloc((void **)&d->d_block[name], bytes));
+  d->d_array[name] = d->d_block[name] + EXERCISE_GUARD;
+  uint8_t *block = exercise_wrap(a);
+  const cudaError_t status = cudaMemcpy(d->d_block[name], block, bytes, cudaMemcpyHostToDevice);
+  free(block);
+  return status;
+}
+
+static cudaError_t place(Placed *d, const ExerciseProblem *problem) {
+  const ExerciseShape *s = &problem->shape;
+  const StepState state = {(uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)), (uint32_t)s->end,
+                           problem->rule.rate};
+  *d = (Placed){.problem = problem};
+  for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name));
+  TRY(cudaMalloc((void **)&d->d_state, sizeof state));
+  return cudaMemcpy(d->d_state, &state, sizeof state, cudaMemcpyHostToDevice);
+}
+
+static void discard(Placed *d) {
+  for (int name = 0; name < ARRAYS; name++) cudaFree(d->d_block[name]);
+  cudaFree(d->d_state);
+  cudaFree(d->d_work);
+}
+
+/* ---- calling -------------------------------------------------------------------------------- */
+
+static BatchView batch_of(const Placed *d) {
+  const ExerciseShape *s = &d->problem->shape;
+  const uint16_t *d_labels = d->d_array[ARRAY_LABELS];
+  return (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* nobody reads them */
+                     .d_labels = d_labels ? d_labels : (const uint16_t *)d->d_state,
+                     .d_order = d->d_array[ARRAY_ORDER],
+                     .stride = 16,
+                     .d_state = d->d_state,
+                     .offset = s->first > 0 ? OFFSET : 0,
+                     .rows = s->rows};
+}
+
+static cudaError_t call_forward(const Placed *d, cudaStream_t stream) {
+  const ExerciseShape *s = &d->problem->shape;
+  const float *d_x = d->d_array[ARRAY_X], *d_w = d->d_array[ARRAY_W], *d_b = d->d_array[ARRAY_B];
+  float *d_z = d->d_array[ARRAY_Z], *d_y = d->d_array[ARRAY_Y];
+  const LayerInput input = {d_x, {.rows = s->rows}};
+  switch (d->variant) {
+  case EXERCISE:
+    return launch_exercise_forward(d_x, d_w, d_b, d_z, d_y, s->rows, s->in, s->out, s->relu,
+                                   stream);
+  case NONE:
+    TRY(launch_product(d_x, d_w, d_z, s->rows, s->in, s->out, stream));
+    TRY(launch_add_bias(d_z, d_b, s->rows, s->out, stream));
+    return launch_relu(d_z, d_y, (size_t)s->rows * (size_t)s->out, stream);
+  default:
+    return launch_forward(input, d_w, d_b, d_y, s->in, s->out, s->relu, PARTS, stream);
+  }
+}
+
+/* Level layer has no softmax alone: its kernel makes the loss and the gradient as well. */
+static cudaError_t call_softmax(const Placed *d, cudaStream_t stream) {
+  const ExerciseShape *s = &d->problem->shape;
+  const float *d_z = d->d_array[ARRAY_Z];
+  float *d_p = d->d_array[ARRAY_P];
+  const RowResults nowhere = {NULL, NULL};
+  switch (d->variant) {
+  case EXERCISE:
+    return launch_exercise_softmax(d_z, d->d_array[ARRAY_LARGEST], d->d_array[ARRAY_SUM], d_p,
+                                   s->rows, s->out, stream);
+  case NONE:
+    return launch_log_softmax(d_z, d_p, s->rows, s->out, stream);
+  default:
+    return launch_softmax(batch_of(d), d_z, d_p, s->out, nowhere, stream);
+  }
+}
+
+static cudaError_t call_loss(const Placed *d, cudaStream_t stream) {
+  const ExerciseShape *s = &d->problem->shape;
+  const BatchView batch = batch_of(d);
+  const float *d_z = d->d_array[ARRAY_Z];
+  float *d_p = d->d_array[ARRAY_P], *d_dz = d->d_array[ARRAY_DZ];
+  const RowResults results = {d->d_array[ARRAY_LOSS], d->d_array[ARRAY_CORRECT]};
+  switch (d->variant) {
+  case EXERCISE:
+    return launch_exercise_loss(batch, d_z, d->d_array[ARRAY_LARGEST], d->d_array[ARRAY_SUM], d_p,
+                                d_dz, s->out, results, stream);
+  case NONE:
+    TRY(launch_log_softmax(d_z, d_p, s->rows, s->out, stream));
+    TRY(launch_cross_entropy(batch, d_p, s->out, results, stream));
+    return launch_cross_entropy_gradient(batch, d_p, d_dz, s->out, stream);
+  default:
+    return launch_softmax(batch, d_z, d_dz, s->out, results, stream);
+  }
+}
+
+static cudaError_t update_unfused(const Placed *d, const LayerUpdate *layer, UpdateRule rule,
+                                  cudaStream_t stream) {
+  const BatchView batch = batch_of(d);
+  const int in = layer->in, out = layer->out;
+  const UpdateRule bias_rule = {rule.momentum, 0.0f};
+  float *d_dw = d->d_array[ARRAY_DW], *d_db = d->d_array[ARRAY_DB];
+  TRY(launch_weight_gradient(layer->d_dz, layer->d_x, d_dw, batch.rows, in, out, stream));
+  TRY(launch_bias_gradient(layer->d_dz, d_db, batch.rows, out, stream));
+  TRY(launch_update(batch, rule, layer->d_w, layer->d_vw, d_dw, (size_t)out * (size_t)in, stream));
+  return launch_update(batch, bias_rule, layer->d_b, layer->d_vb, d_db, (size_t)out, stream);
+}
+
+static cudaError_t call_update(const Placed *d, cudaStream_t stream) {
+  const ExerciseProblem *p = d->problem;
+  const UpdateRule rule = {p->rule.momentum, p->rule.weight_decay};
+  const LayerUpdate layer = {.d_x = d->d_array[ARRAY_X],
+                             .d_dz = d->d_array[ARRAY_DZ],
+                             .d_w = d->d_array[ARRAY_W],
+                             .d_b = d->d_array[ARRAY_B],
+                             .d_vw = d->d_array[ARRAY_VW],
+                             .d_vb = d->d_array[ARRAY_VB],
+                             .in = p->shape.in,
+                             .out = p->shape.out};
+  switch (d->variant) {
+  case EXERCISE:
+    return launch_exercise_update(batch_of(d), rule, layer, d->d_array[ARRAY_DW],
+                                  d->d_array[ARRAY_DB], stream);
+  case NONE:
+    return update_unfused(d, &layer, rule, stream);
+  default:
+    return launch_updates(batch_of(d), rule, &layer, 1, PARTS, d->d_work, stream);
+  }
+}
+
+/* A GpuQueue. */
+static cudaError_t queue(void *context, cudaStream_t stream) {
+  static cudaError_t (*const call_task[TASKS])(const Placed *, cudaStream_t) = {
+      call_forward, call_softmax, call_loss, call_update};
+  const Placed *d = context;
+  return call_task[d->problem->task](d, stream);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+/* Queues the function once. A launch that was refused is no failure of the device. */
+static bool call_once(Placed *d, ExerciseProblem *complained, int *launches, Error *error) {
+  const uint64_t before = bench_launches();
+  const cudaError_t status = queue(d, NULL);
+  *launches = (int)(bench_launches() - before);
+  cudaGetLastError();
+  if (status != cudaSuccess && complained)
+    snprintf(complained->complaint, sizeof complained->complaint, "it answered \"%s\"",
+             cudaGetErrorString(status));
+  return cuda_done(cudaDeviceSynchronize(), "a function of the exercise", error);
+}
+
+static cudaError_t take_back(const Placed *d, ExerciseProblem *problem) {
+  for (int name = 0; name < ARRAYS; name++) {
+    const ExerciseArray *a = &problem->array[name];
+    if (a->rows == 0) continue;
+    uint8_t *block = exercise_wrap(a);
+    const cudaError_t status = cudaMemcpy(
+        block, d->d_block[name], exercise_bytes(a) + 2 * EXERCISE_GUARD, cudaMemcpyDeviceToHost);
+    exercise_unwrap(problem, name, block);
+    TRY(status);
+  }
+  return cudaSuccess;
+}
+
+static bool run(void *context, ExerciseProblem *problem, int *launches, Error *error) {
+  (void)context;
+  Placed d;
+  const bool good = cuda_done(place(&d, problem), "placing a problem", error) &&
+                    call_once(&d, problem, launches, error) &&
+                    cuda_done(take_back(&d, problem), "fetching the results", error);
+  discard(&d);
+  return good;
+}
+
+static cudaError_t place_work(Placed *d) {
+  TRY(cudaMalloc(&d->d_work, update_work_bytes()));
+  TRY(cudaMemset(d->d_work, 0, update_work_bytes()));
+  return cudaDeviceSynchronize();
+}
+
+enum { CALLS = 5 };
+
+static bool time_variants(Placed *d, double seconds[1 + RIVALS], Error *error) {
+  if (!cuda_done(place_work(d), "placing a problem", error)) return false;
+  for (int v = 0; v <= RIVALS; v++) {
+    Times times;
+    d->variant = (Variant)v;
+    const GpuWork work = {queue, d, CALLS, false};
+    if (!gpu_time("timing a function of the exercise", work, GPU_SAMPLES, &times, error))
+      return false;
+    seconds[v] = times.median;
+  }
+  return true;
+}
+
+static bool time_problem(void *context, const ExerciseProblem *problem, int *launches,
+                         double seconds[1 + RIVALS], Error *error) {
+  (void)context;
+  Placed d;
+  const bool good = cuda_done(place(&d, problem), "placing a problem", error) &&
+                    call_once(&d, NULL, launches, error) &&
+                    (!seconds || time_variants(&d, seconds, error));
+  discard(&d);
+  return good;
+}
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+/* Row-major, and cuBLAS is column-major: it is given the transposed product, where ^T costs
+   nothing. */
+static cublasStatus_t multiply(cublasHandle_t cublas, const Placed *d, float *d_product) {
+  const ExerciseShape *s = &d->problem->shape;
+  const float one = 1, zero = 0;
+  const float *d_x = d->d_array[ARRAY_X];
+  if (d->problem->task == TASK_UPDATE)
+    return cublasSgemm(cublas, CUBLAS_OP_N, CUBLAS_OP_T, s->in, s->out, s->rows, &one, d_x, s->in,
+                       d->d_array[ARRAY_DZ], s->out, &zero, d_product, s->in);
+  return cublasSgemm(cublas, CUBLAS_OP_T, CUBLAS_OP_N, s->out, s->rows, s->in, &one,
+                     d->d_array[ARRAY_W], s->in, d_x, s->in, &zero, d_product, s->out);
+}
+
+static bool library(void *context, const ExerciseProblem *problem, float *product, Error *error) {
+  const bool update = problem->task == TASK_UPDATE;
+  const ExerciseArray *like = &problem->array[update ? ARRAY_W : ARRAY_Y];
+  const size_t bytes = exercise_bytes(like);
+  float *d_product = NULL;
+  Placed d;
+  bool good = cuda_done(place(&d, problem), "placing a problem", error) &&
+              cuda_done(cudaMalloc((void **)&d_product, bytes), "allocating", error);
+  if (good && multiply((cublasHandle_t)context, &d, d_product) != CUBLAS_STATUS_SUCCESS)
+    good = error_set(error, "cuBLAS failed at a product of the exercise");
+  good = good && cuda_done(cudaMemcpy(product, d_product, bytes, cudaMemcpyDeviceToHost),
+                           "multiplying", error);
+  cudaFree(d_product);
+  discard(&d);
+  return good;
+}
+
+/* ---- the backend ---------------------------------------------------------------------------- */
+
+bool exercise_gpu_open(ExerciseBackend *backend, Error *error) {
+  cublasHandle_t cublas;
+  struct cudaDeviceProp properties;
+  int device;
+  if (!engine_cuda_available(error) ||
+      !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
+      !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
+    return false;
+  if (cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS)
+    return error_set(error, "cuBLAS does not start on this GPU");
+  *backend = (ExerciseBackend){.launches = "kernels",
+                               .rival = {"none", "layer"},
+                               .timed_rows = 16384,
+                               .batches = true,
+                               .context = cublas,
+                               .run = run,
+                               .library = library,
+                               .time = time_problem};
+  snprintf(backend->device, sizeof backend->device, "%.127s", properties.name);
+  return true;
+}
+
+void exercise_gpu_close(ExerciseBackend *backend) {
+  cublasDestroy((cublasHandle_t)backend->context);
+}
+
+#endif

@@ -1,0 +1,452 @@
+#include "exercise/exercise.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "exercise/reference.h"
+
+static const char *const names[ARRAYS] = {"x",       "w",       "b",   "z",  "y",  "labels",
+                                          "order",   "largest", "sum", "p",  "dz", "loss",
+                                          "correct", "vw",      "vb",  "dw", "db"};
+
+static void *allocate(size_t count, size_t size) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory) abort();
+  return memory;
+}
+
+static size_t count_of(const ExerciseArray *a) {
+  return (size_t)a->rows * (size_t)a->columns;
+}
+
+size_t exercise_bytes(const ExerciseArray *array) {
+  return count_of(array) * array->size;
+}
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+/* The upper half of a limit: small, middling and large sizes meet, and one is more than a block of
+   threads. */
+static int draw(uint64_t seed, int index, int which) {
+  static const int limits[] = {3, 40, 300, 700};
+  const int limit = limits[(index + which) % 4], half = limit / 2;
+  const RandomWords words = random_words(seed, 0x73697a65u /* "size" */, (uint64_t)index);
+  return limit - (int)(words.word[which] % (uint32_t)(limit - half));
+}
+
+ExerciseShape exercise_shape(uint64_t seed, int index, bool batches) {
+  ExerciseShape s = {.rows = draw(seed, index, 0),
+                     .in = draw(seed, index, 1),
+                     .out = draw(seed, index, 2),
+                     .relu = index % 3 != 1,
+                     .logits = index};
+  if (index == 0 || index == 1) s.rows = 1;
+  if (index == 0 || index == 2) s.in = 1;
+  if (index == 0 || index == 3) s.out = 1;
+  s.end = s.rows;
+  if (!batches) return s;
+  const int left[] = {s.rows + 4, 2 * s.rows / 3, s.rows, s.rows + 1, s.rows, 0};
+  s.first = 5;
+  s.end = s.first + left[index % 6];
+  return s;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static void add_array(ExerciseProblem *p, int name, int rows, int columns) {
+  const size_t size = name == ARRAY_LABELS ? sizeof(uint16_t) : name == ARRAY_CORRECT ? 1 : 4;
+  p->array[name] = (ExerciseArray){.rows = rows, .columns = columns, .size = size};
+}
+
+/* Uniform in [low, high). */
+static float *give(ExerciseProblem *p, int name, int rows, int columns, double low, double high,
+                   uint64_t seed) {
+  add_array(p, name, rows, columns);
+  const size_t count = count_of(&p->array[name]);
+  float *values = allocate(count, sizeof *values);
+  for (size_t i = 0; i < count; i += 4) {
+    const RandomWords words = random_words(seed, (uint64_t)name, i);
+    for (size_t k = 0; k < 4 && i + k < count; k++)
+      values[i + k] = (float)(low + (high - low) * (double)random_unit(words.word[k]));
+  }
+  p->array[name].given = values;
+  return values;
+}
+
+/* Logits of both signs, all negative, huge and near each other, huge and far apart. They are
+   multiples of 2^-10, so that no two are nearly the same and a row's first largest is beyond doubt;
+   in every fifth row all are the same. */
+static void give_logits(ExerciseProblem *p, uint64_t seed) {
+  static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
+  const double *r = range[p->shape.logits % 4];
+  const int rows = p->shape.rows, classes = p->shape.out;
+  float *z = give(p, ARRAY_Z, rows, classes, r[0], r[1], seed);
+  for (size_t i = 0; i < count_of(&p->array[ARRAY_Z]); i++) {
+    const size_t row = i / (size_t)classes;
+    z[i] = row % 5 == 4 ? z[row * (size_t)classes] : roundf(z[i] * 1024) / 1024;
+  }
+}
+
+/* Labels by stored row, and the order in which positions find them. */
+static void give_labels(ExerciseProblem *p, uint64_t seed) {
+  const int end = p->shape.end;
+  add_array(p, ARRAY_LABELS, end, 1);
+  add_array(p, ARRAY_ORDER, end, 1);
+  uint16_t *labels = allocate((size_t)end, sizeof *labels);
+  uint32_t *order = allocate((size_t)end, sizeof *order);
+  reference_fill_labels(labels, (size_t)end, p->shape.out, seed);
+  for (uint32_t i = 0; i < (uint32_t)end; i++)
+    order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
+  p->array[ARRAY_LABELS].given = labels;
+  p->array[ARRAY_ORDER].given = order;
+}
+
+/* The labels of the step's rows. */
+static uint16_t *labels_of_step(const ExerciseProblem *p) {
+  const uint16_t *labels = p->array[ARRAY_LABELS].given;
+  const uint32_t *order = p->array[ARRAY_ORDER].given;
+  uint16_t *of_step = allocate((size_t)p->filled, sizeof *of_step);
+  for (int r = 0; r < p->filled; r++) of_step[r] = labels[order[p->shape.first + r]];
+  return of_step;
+}
+
+static void give_forward(ExerciseProblem *p, uint64_t seed) {
+  const ExerciseShape *s = &p->shape;
+  give(p, ARRAY_X, s->rows, s->in, -1, 1, seed);
+  give(p, ARRAY_W, s->out, s->in, -1, 1, seed);
+  give(p, ARRAY_B, 1, s->out, -1, 1, seed);
+  add_array(p, ARRAY_Z, s->rows, s->out);
+  add_array(p, ARRAY_Y, s->rows, s->out);
+}
+
+static void give_softmax(ExerciseProblem *p, uint64_t seed) {
+  const ExerciseShape *s = &p->shape;
+  give_logits(p, seed);
+  give_labels(p, seed + 1); /* the layer level's kernel wants them */
+  add_array(p, ARRAY_LARGEST, s->rows, 1);
+  add_array(p, ARRAY_SUM, s->rows, 1);
+  add_array(p, ARRAY_P, s->rows, s->out);
+}
+
+static void give_loss(ExerciseProblem *p, uint64_t seed) {
+  const ExerciseShape *s = &p->shape;
+  give_softmax(p, seed);
+  add_array(p, ARRAY_DZ, s->rows, s->out);
+  add_array(p, ARRAY_LOSS, s->end, 1);
+  add_array(p, ARRAY_CORRECT, s->end, 1);
+}
+
+static void give_update(ExerciseProblem *p, uint64_t seed) {
+  const ExerciseShape *s = &p->shape;
+  give(p, ARRAY_X, s->rows, s->in, -1, 1, seed);
+  float *dz = give(p, ARRAY_DZ, s->rows, s->out, -1, 1, seed);
+  for (size_t i = (size_t)p->filled * (size_t)s->out; i < count_of(&p->array[ARRAY_DZ]); i++)
+    dz[i] = 0; /* rows beyond the step */
+  give(p, ARRAY_W, s->out, s->in, -1, 1, seed);
+  give(p, ARRAY_B, 1, s->out, -1, 1, seed);
+  give(p, ARRAY_VW, s->out, s->in, -1, 1, seed);
+  give(p, ARRAY_VB, 1, s->out, -1, 1, seed);
+  add_array(p, ARRAY_DW, s->out, s->in);
+  add_array(p, ARRAY_DB, 1, s->out);
+}
+
+/* ---- what is expected -----------------------------------------------------------------------
+
+   A float32 operation rounds by at most ROUNDING of its result, so a sum of n products in any order
+   is off by at most n ROUNDING times the sum of their absolute values; what is allowed below is
+   such a bound, a little wide for the operations around the sum. It is never exceeded by a correct
+   function, and far below what a forgotten term does. */
+static const double ROUNDING = 0x1p-24;
+
+/* The given values in float64; `magnitude`: their absolute values. */
+static double *doubles_of(const ExerciseArray *a, bool magnitude) {
+  double *values = allocate(count_of(a), sizeof *values);
+  reference_to_double(a->given, count_of(a), values);
+  for (size_t i = 0; magnitude && i < count_of(a); i++) values[i] = fabs(values[i]);
+  return values;
+}
+
+static void expect_from(ExerciseArray *a) {
+  if (a->expected) return;
+  a->expected = allocate(count_of(a), sizeof *a->expected);
+  a->allowed = allocate(count_of(a), sizeof *a->allowed);
+}
+
+/* x w^T (rows, out), or dz^T x (out, in) of an update, in float64, or of absolute values. */
+static double *product_of(const ExerciseProblem *p, bool magnitude) {
+  const ExerciseShape *s = &p->shape;
+  const bool update = p->task == TASK_UPDATE;
+  double *x = doubles_of(&p->array[ARRAY_X], magnitude);
+  double *other = doubles_of(&p->array[update ? ARRAY_DZ : ARRAY_W], magnitude);
+  double *product = allocate((size_t)s->out * (size_t)(update ? s->in : s->rows), sizeof *product);
+  if (update)
+    reference_weight_gradient(other, x, s->rows, s->in, s->out, product);
+  else
+    reference_linear(x, other, NULL, s->rows, s->in, s->out, product);
+  free(x);
+  free(other);
+  return product;
+}
+
+/* y = relu(z + b). Sums beside z, of float32: one more, by whoever made z. */
+static void expect_forward(ExerciseProblem *p, const double *z, int sums) {
+  const ExerciseShape *s = &p->shape;
+  ExerciseArray *y = &p->array[ARRAY_Y];
+  const float *b = p->array[ARRAY_B].given;
+  double *magnitude = product_of(p, true);
+  expect_from(y);
+  for (size_t i = 0; i < count_of(y); i++) {
+    const double bias = (double)b[i % (size_t)s->out];
+    y->expected[i] = s->relu && z[i] + bias < 0 ? 0 : z[i] + bias;
+    y->allowed[i] = sums * (s->in + 4) * ROUNDING * (magnitude[i] + fabs(bias));
+  }
+  free(magnitude);
+}
+
+/* w and v by gradient g, (out, in) or (out): `magnitude` is that of its terms. */
+static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double decay,
+                           const double *g, const double *magnitude, int sums) {
+  ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
+  const double momentum = (double)p->rule.momentum, rate = (double)p->rule.rate;
+  double *old_w = doubles_of(w, false), *old_v = doubles_of(v, false);
+  expect_from(w);
+  expect_from(v);
+  memcpy(w->expected, old_w, count_of(w) * sizeof *old_w);
+  memcpy(v->expected, old_v, count_of(v) * sizeof *old_v);
+  if (p->filled > 0)
+    reference_update(w->expected, v->expected, g, count_of(w), momentum, decay, rate);
+  for (size_t i = 0; p->filled > 0 && i < count_of(w); i++) {
+    const double terms = fabs(momentum * old_v[i]) + magnitude[i] + fabs(decay * old_w[i]);
+    v->allowed[i] = sums * (p->shape.rows + 8) * ROUNDING * terms;
+    w->allowed[i] = rate * v->allowed[i] + 4 * ROUNDING * (fabs(old_w[i]) + rate * terms);
+  }
+  free(old_w);
+  free(old_v);
+}
+
+static void expect_update(ExerciseProblem *p, const double *dw, int sums) {
+  const ExerciseShape *s = &p->shape;
+  double *magnitude = product_of(p, true);
+  expect_updated(p, ARRAY_W, ARRAY_VW, (double)p->rule.weight_decay, dw, magnitude, sums);
+  free(magnitude);
+  double *dz = doubles_of(&p->array[ARRAY_DZ], false),
+         *size = doubles_of(&p->array[ARRAY_DZ], true);
+  double *db = allocate((size_t)s->out, sizeof *db),
+         *db_size = allocate((size_t)s->out, sizeof *db);
+  reference_bias_gradient(dz, s->rows, s->out, db);
+  reference_bias_gradient(size, s->rows, s->out, db_size);
+  expect_updated(p, ARRAY_B, ARRAY_VB, 0, db, db_size, 1);
+  free(dz);
+  free(size);
+  free(db);
+  free(db_size);
+}
+
+void exercise_expect(ExerciseProblem *problem, const float *product) {
+  const ExerciseShape *s = &problem->shape;
+  const bool update = problem->task == TASK_UPDATE;
+  const size_t count = (size_t)s->out * (size_t)(update ? s->in : s->rows);
+  double *exact = allocate(count, sizeof *exact);
+  reference_to_double(product, count, exact);
+  if (update)
+    expect_update(problem, exact, 2);
+  else
+    expect_forward(problem, exact, 2);
+  free(exact);
+}
+
+/* Of z - max - log(sum(exp(z - max))) for a logit `below` the maximum: the difference and what exp
+   makes of its rounding, and a sum of exponentials that may have been rescaled at every term. */
+static double log_allowed(double below, int classes) {
+  return ROUNDING * (4 * below + 4 * (classes + 4));
+}
+
+static void expect_softmax(ExerciseProblem *p) {
+  const int classes = p->shape.out;
+  ExerciseArray *a = &p->array[ARRAY_P];
+  double *z = doubles_of(&p->array[ARRAY_Z], false);
+  expect_from(a);
+  for (size_t i = 0; i < count_of(a); i += (size_t)classes) {
+    double largest = -INFINITY, sum = 0;
+    for (int c = 0; c < classes; c++) largest = fmax(largest, z[i + (size_t)c]);
+    for (int c = 0; c < classes; c++) sum += exp(z[i + (size_t)c] - largest);
+    for (int c = 0; c < classes; c++) {
+      const double below = largest - z[i + (size_t)c];
+      a->expected[i + (size_t)c] = -below - log(sum);
+      a->allowed[i + (size_t)c] = log_allowed(below, classes);
+    }
+  }
+  free(z);
+}
+
+/* Losses and their gradient of the rows that the step has, gradient 0 of the others. */
+static void expect_rows(ExerciseProblem *p, const double *z, const uint16_t *labels) {
+  const int classes = p->shape.out, first = p->shape.first;
+  ExerciseArray *dz = &p->array[ARRAY_DZ], *loss = &p->array[ARRAY_LOSS];
+  ExerciseArray *correct = &p->array[ARRAY_CORRECT];
+  reference_cross_entropy(z, labels, p->filled, classes, loss->expected + first);
+  reference_cross_entropy_gradient(z, labels, p->filled, classes, 1.0 / fmax(p->filled, 1),
+                                   dz->expected);
+  for (int r = 0; r < p->filled; r++) {
+    const double *row = z + (size_t)r * (size_t)classes;
+    correct->expected[first + r] = (double)reference_correct(row, labels + r, 1, classes);
+    correct->allowed[first + r] = 0;
+    loss->allowed[first + r] = log_allowed(loss->expected[first + r], classes);
+    for (int c = 0; c < classes; c++) {
+      const size_t i = (size_t)r * (size_t)classes + (size_t)c;
+      const double probability = dz->expected[i] * p->filled + (c == labels[r] ? 1 : 0);
+      dz->allowed[i] = ROUNDING * (4 * (classes + 4) * probability + 4) / p->filled;
+    }
+  }
+}
+
+static void expect_loss(ExerciseProblem *p) {
+  double *z = doubles_of(&p->array[ARRAY_Z], false);
+  uint16_t *labels = labels_of_step(p);
+  expect_from(&p->array[ARRAY_DZ]);
+  expect_from(&p->array[ARRAY_LOSS]);
+  expect_from(&p->array[ARRAY_CORRECT]);
+  for (int i = 0; i < p->shape.end; i++) /* nobody writes results but those of the step */
+    p->array[ARRAY_LOSS].allowed[i] = p->array[ARRAY_CORRECT].allowed[i] = -1;
+  expect_rows(p, z, labels);
+  free(labels);
+  free(z);
+}
+
+/* ---- a problem ------------------------------------------------------------------------------ */
+
+ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed,
+                                 bool judged) {
+  static void (*const give_task[TASKS])(ExerciseProblem *, uint64_t) = {give_forward, give_softmax,
+                                                                        give_loss, give_update};
+  ExerciseProblem p = {.task = task, .shape = shape};
+  if (task == TASK_SOFTMAX || task == TASK_LOSS) p.shape.in = 1;
+  p.filled = shape.end - shape.first < shape.rows ? shape.end - shape.first : shape.rows;
+  p.rule = (ExerciseRule){0.9f, seed % 2 ? 0.01f : 0.0f, judged ? 0.05f : 0.0f};
+  give_task[task](&p, seed);
+  if (!judged) return p;
+  double *product = task == TASK_FORWARD || task == TASK_UPDATE ? product_of(&p, false) : NULL;
+  if (task == TASK_FORWARD) expect_forward(&p, product, 1);
+  if (task == TASK_SOFTMAX) expect_softmax(&p);
+  if (task == TASK_LOSS) expect_loss(&p);
+  if (task == TASK_UPDATE) expect_update(&p, product, 1);
+  free(product);
+  return p;
+}
+
+void exercise_free(ExerciseProblem *problem) {
+  for (int name = 0; name < ARRAYS; name++) {
+    ExerciseArray *a = &problem->array[name];
+    free(a->given);
+    free(a->got);
+    free(a->expected);
+    free(a->allowed);
+    *a = (ExerciseArray){0};
+  }
+}
+
+/* ---- guards --------------------------------------------------------------------------------- */
+
+/* Byte i of poison. As floats it is a signaling NaN: whatever is computed from it is a NaN, too,
+   but another one, so that even a value made of poison is not taken for poison. */
+static uint8_t poison_at(size_t i) {
+  return i % 4 == 3 ? 0xFF : 0xBF;
+}
+
+/* Bytes [from, from + count) of a block or, since guards are whole floats, of an array. */
+static bool is_poison(const uint8_t *block, size_t from, size_t count) {
+  for (size_t i = from; i < from + count; i++)
+    if (block[i] != poison_at(i)) return false;
+  return true;
+}
+
+uint8_t *exercise_wrap(const ExerciseArray *array) {
+  const size_t bytes = exercise_bytes(array);
+  uint8_t *block = allocate(bytes + 2 * EXERCISE_GUARD, 1);
+  for (size_t i = 0; i < bytes + 2 * EXERCISE_GUARD; i++) block[i] = poison_at(i);
+  if (array->given) memcpy(block + EXERCISE_GUARD, array->given, bytes);
+  return block;
+}
+
+void exercise_unwrap(ExerciseProblem *problem, int name, uint8_t *block) {
+  ExerciseArray *a = &problem->array[name];
+  const size_t bytes = exercise_bytes(a);
+  const bool whole = is_poison(block, 0, EXERCISE_GUARD) &&
+                     is_poison(block, EXERCISE_GUARD + bytes, EXERCISE_GUARD);
+  if (!whole && !*problem->complaint)
+    snprintf(problem->complaint, sizeof problem->complaint, "it wrote outside of %s (%d, %d)",
+             names[name], a->rows, a->columns);
+  if (!a->got) a->got = allocate(bytes, 1);
+  memcpy(a->got, block + EXERCISE_GUARD, bytes);
+  free(block);
+}
+
+/* ---- judging -------------------------------------------------------------------------------- */
+
+static double got_value(const ExerciseArray *a, size_t i) {
+  return a->size == 1 ? ((const uint8_t *)a->got)[i] : (double)((const float *)a->got)[i];
+}
+
+static bool is_right(const ExerciseArray *a, size_t i) {
+  if (a->allowed[i] < 0) return is_poison(a->got, i * a->size, a->size);
+  return fabs(got_value(a, i) - a->expected[i]) <= a->allowed[i]; /* a NaN is never right */
+}
+
+static void describe(const ExerciseArray *a, int name, size_t i, const char *judge, char *text,
+                     size_t size) {
+  char expected[64] = "nothing to be written there";
+  if (a->allowed[i] >= 0) snprintf(expected, sizeof expected, "%.9g (%s)", a->expected[i], judge);
+  snprintf(text, size, "%s (row %zu, column %zu): expected %s, got %.9g", names[name],
+           i / (size_t)a->columns, i % (size_t)a->columns, expected, got_value(a, i));
+}
+
+bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *text, size_t size) {
+  if (*problem->complaint) {
+    snprintf(text, size, "%s", problem->complaint);
+    return false;
+  }
+  for (int name = 0; name < ARRAYS; name++) {
+    const ExerciseArray *a = &problem->array[name];
+    for (size_t i = 0; a->expected && i < count_of(a); i++) {
+      if (is_right(a, i)) continue;
+      describe(a, name, i, judge, text, size);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- counting bytes ------------------------------------------------------------------------- */
+
+enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* results: a loss and a byte */
+
+double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
+  const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
+  switch (task) {
+  case TASK_FORWARD:
+    return FLOAT * (x + w + out + y);
+  case TASK_SOFTMAX:
+    return FLOAT * 2 * y;
+  case TASK_LOSS:
+    return FLOAT * 2 * y + (LABEL + RESULTS) * rows;
+  default: /* w, v, b and its momentum are read and written */
+    return FLOAT * (x + y + 4 * (w + out));
+  }
+}
+
+double exercise_unfused_bytes(ExerciseTask task, ExerciseShape s) {
+  const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
+  const double softmax = FLOAT * ((y + rows) + (y + 2 * rows) + (2 * y + 2 * rows));
+  switch (task) {
+  case TASK_FORWARD: /* product; bias; ReLU */
+    return FLOAT * ((x + w + y) + (2 * y + out) + (s.relu ? 2 * y : 0));
+  case TASK_SOFTMAX: /* maximum; sum; result */
+    return softmax;
+  case TASK_LOSS: /* the same; loss and correctness; gradient */
+    return softmax + FLOAT * (y + 2 * y) + (2 * LABEL + RESULTS) * rows;
+  default: /* gradients of w and b; the update reads w, v, g and writes w, v */
+    return FLOAT * ((y + x + w) + (y + out) + 5 * (w + out));
+  }
+}

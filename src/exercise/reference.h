@@ -1,0 +1,102 @@
+/* The specification: plain float64 loops that every engine and kernel is judged against.
+
+   Matrices are row-major, shapes stand as (rows, columns); in and out are a layer's widths. No
+   two arguments may overlap unless the comment says so. Nothing here is fast or checks its
+   arguments; a failed allocation aborts the test program. */
+#ifndef REFERENCE_H
+#define REFERENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "model/network.h"
+
+/* ---- one layer ------------------------------------------------------------------------- */
+
+/* x (rows, in) = pixel / 255. */
+void reference_scale(const uint8_t *pixels, size_t stride, int rows, int in, double *x);
+
+/* y (rows, out) = x (rows, in) W^T + bias, W (out, in), bias (out) or NULL for none. */
+void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
+                      int out, double *y);
+
+/* y = max(y, 0), in place. */
+void reference_relu(double *y, size_t count);
+
+/* dx (rows, in) = dy (rows, out) W, W (out, in): the gradient of the layer's input. */
+void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
+                              double *dx);
+
+/* In place: gradient = 0 where the ReLU's output y is 0, that is where y <= 0. */
+void reference_relu_mask(const double *y, size_t count, double *gradient);
+
+/* dW (out, in) = dy^T x, dy (rows, out), x (rows, in): summed over rows, not averaged. */
+void reference_weight_gradient(const double *dy, const double *x, int rows, int in, int out,
+                               double *dweight);
+
+/* db (out) = the sum of dy (rows, out) over its rows. */
+void reference_bias_gradient(const double *dy, int rows, int out, double *dbias);
+
+/* ---- the loss -------------------------------------------------------------------------- */
+
+/* p (rows, classes) = softmax of each row of logits; may be done in place. */
+void reference_softmax(const double *logits, int rows, int classes, double *p);
+
+/* Of each row: loss (rows) = log-sum-exp(logits) - logits[label], natural logarithm. */
+void reference_cross_entropy(const double *logits, const uint16_t *labels, int rows, int classes,
+                             double *loss);
+
+/* dlogits (rows, classes) = scale (softmax(logits) - one-hot(label)); scale is 1 / rows for the
+   gradient of the mean loss. May be done in place. */
+void reference_cross_entropy_gradient(const double *logits, const uint16_t *labels, int rows,
+                                      int classes, double scale, double *dlogits);
+
+/* How many rows have their largest logit at the label; of equal logits the first counts. */
+uint64_t reference_correct(const double *logits, const uint16_t *labels, int rows, int classes);
+
+/* ---- the whole network ----------------------------------------------------------------- */
+
+/* v = momentum v + g + weight_decay w, then w = w - learning_rate v. A bias's decay is 0. */
+void reference_update(double *w, double *v, const double *g, size_t count, double momentum,
+                      double weight_decay, double learning_rate);
+
+/* The loss and, unless NULL, its gradient: x (rows, size[0]) is scaled already; parameters and
+   gradient are flat arrays of network->floats in the layout of network.h. The gradient is of
+   the MEAN loss over the rows, overwritten, its padding 0. Adds loss, correct and rows to *sums. */
+void reference_gradient(const Network *network, const double *parameters, const double *x,
+                        const uint16_t *labels, int rows, double *gradient, EngineSums *sums);
+
+/* Trains in place on a range of steps, as engine.h defines it, over a store of rows at
+   pixels + row * stride. Of config only network, batch, momentum and weight_decay are read.
+   parameters and momentum have network.floats values. Adds to *sums. */
+void reference_train(const EngineConfig *config, double *parameters, double *momentum,
+                     const uint8_t *pixels, size_t stride, const uint16_t *labels,
+                     const TrainRange *range, EngineSums *sums);
+
+/* The forward pass over store rows [first_row, first_row + rows). Adds to *sums. */
+void reference_evaluate(const Network *network, const double *parameters, const uint8_t *pixels,
+                        size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
+                        EngineSums *sums);
+
+/* ---- what tests share ------------------------------------------------------------------ */
+
+/* Uniform in [low, high), a function of (seed, index) alone; every value is exact in float32, so
+   that both sides of a comparison start from the same numbers. */
+void reference_fill(double *out, size_t count, double low, double high, uint64_t seed);
+
+/* Bytes 0 to 255, and labels 0 to classes - 1, likewise. */
+void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed);
+void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed);
+
+void reference_to_float(const double *in, size_t count, float *out);
+void reference_to_double(const float *in, size_t count, double *out);
+
+/* ||out - ref|| / ||ref||, Euclidean norms. INFINITY if anything is NaN or infinite, and if ref
+   is all zero but out is not: a NaN never passes `error < bound`. */
+double reference_relative_error(const float *out, const double *ref, size_t count);
+
+/* The largest |out - ref|; INFINITY if anything is NaN or infinite. */
+double reference_max_error(const float *out, const double *ref, size_t count);
+
+#endif

@@ -1,0 +1,212 @@
+/* The parts of mlp-lab: what it does with the topics of kernels/lab/lab.h. Needs CUDA's headers;
+   sizes, checks and reports need no GPU. */
+#ifndef LAB_HARNESS_H
+#define LAB_HARNESS_H
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/lab.h"
+#include "base/stats.h"
+
+/* ---- topics and sizes (topics.c) -------------------------------------------------------- */
+
+/* The topic of that name, NULL if there is none. */
+const LabTopic *lab_find(const char *name);
+
+/* How many sizes the topic has: the words of topic->dims. */
+int lab_dims(const LabTopic *topic);
+
+typedef struct {
+  char text[72];
+} LabText;
+
+/* "4096x1024" */
+LabText lab_size_text(const LabTopic *topic, LabSize size);
+/* The reverse. *error says how the topic's sizes are written, or that memory has no such size. */
+bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
+
+/* ---- checking (check.c) ----------------------------------------------------------------- */
+
+/* What an output must be, at the elements that are looked at: all of them where the problem has at
+   most 4e9 operations or 65536 outputs, else the first 64, the last 64 and 64 times 64 others. */
+typedef struct {
+  const LabTopic *topic;
+  int problem;
+  LabSize size;
+  const void *h_in[LAB_INPUTS];
+  int64_t *first;             /* (ranges + 1): a range's first element; behind the last: the end */
+  int64_t length;             /* of a range; the last may be shorter */
+  int64_t ranges, count;      /* count: of the output */
+  double *expected, *allowed; /* (ranges, length) */
+} LabReference;
+
+/* h_in must outlive it. */
+bool lab_reference_open(LabReference *reference, const LabTopic *topic, int problem, LabSize size,
+                        const void *const h_in[LAB_INPUTS], Error *error);
+void lab_reference_close(LabReference *reference); /* one of zeros is allowed */
+
+typedef struct {
+  bool right;
+  int64_t index; /* the first wrong element */
+  double expected, got, allowed;
+  double ulp; /* the largest error of a float32 output, in units in the last place */
+} LabVerdict;
+
+/* Compares the whole output h_out with the reference, at rung->allowed where the rung has that. */
+bool lab_check(const LabReference *reference, const LabRung *rung, const void *h_out,
+               LabVerdict *verdict, Error *error);
+
+/* ---- arrays (arrays.c) ------------------------------------------------------------------ */
+
+/* An array in several copies between guards, all of it poisoned with 0xFF (NaN or -1). */
+typedef struct {
+  uint8_t *start; /* guard bytes, a copy, guard bytes, a copy, guard bytes ...; NULL: none */
+  size_t bytes;   /* of a copy */
+  bool on_host, pageable;
+} LabBlock;
+
+enum { LAB_PINNED, LAB_PAGEABLE, LAB_PLACES };
+
+/* The arrays of a problem. */
+typedef struct {
+  const LabTopic *topic;
+  int problem;
+  LabSize size;
+  size_t guard; /* bytes, 0 or a multiple of 256 */
+  int copies;
+  LabBlock in[LAB_PLACES][LAB_INPUTS], out[LAB_PLACES]; /* LAB_PAGEABLE for on_host alone */
+  LabBlock work;
+  void *h_in[LAB_INPUTS], *h_out; /* what was filled in; where lab_arrays_fetch puts the output */
+} LabArrays;
+
+/* Room that is large enough for every rung, with inputs from `seed`. rotated: in so many copies,
+   if there is memory, that they do not fit the cache. Returns false with *fits set to false if
+   there is not enough memory on the GPU. */
+bool lab_arrays_open(LabArrays *arrays, const LabTopic *topic, int problem, LabSize size,
+                     size_t guard, bool rotated, uint64_t seed, bool *fits, Error *error);
+void lab_arrays_close(LabArrays *arrays); /* one of zeros is allowed */
+
+/* Copy `copy` of the block; NULL if there is no block. */
+void *lab_block_copy(const LabArrays *arrays, const LabBlock *block, int copy);
+
+/* Poisons the first copy of the output, and the work. */
+bool lab_arrays_poison(const LabArrays *arrays, const LabRung *rung, Error *error);
+/* Copies that output to h_out. Sets *outside, to one clause or NULL, if something was written that
+   is not the rung's to write. */
+bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
+                      Error *error);
+
+/* ---- running (run.c) -------------------------------------------------------------------- */
+
+typedef enum {
+  LAB_UNCHECKED, /* a part, or a rung that was only profiled */
+  LAB_RIGHT,
+  LAB_WRONG,
+  LAB_CAUGHT, /* a mistake that was found wrong, as it should be */
+  LAB_MISSED, /* a mistake that turned out right: the lesson failed */
+  LAB_REFUSED,
+} LabOutcome;
+
+/* How many blocks of a kernel a multiprocessor holds at once. */
+typedef struct {
+  int blocks;        /* 0: not known, a library's */
+  const char *limit; /* what keeps it from holding more: "registers", "shared", ... */
+  int registers;     /* a thread */
+  size_t shared;     /* bytes a block, static and dynamic */
+  int threads;       /* a block */
+} LabOccupancy;
+
+/* What a multiprocessor has. */
+typedef struct {
+  int threads, blocks, registers;
+  size_t shared, reserved; /* bytes; reserved: of every block for the system */
+} LabLimits;
+
+/* The scarcest of what a kernel needs; threads first among equals. */
+const char *lab_limit(const LabLimits *limits, const LabOccupancy *kernel);
+
+/* A rung at one of its points. */
+typedef struct {
+  const LabRung *rung;
+  int number; /* of the rung in the topic, from 1 */
+  int64_t point;
+  LabOutcome outcome;
+  char note[256];             /* what is wrong, or why it is refused: one clause, else "" */
+  double ulp;                 /* NAN: not checked */
+  Times seconds;              /* NAN: not timed */
+  int samples;                /* that it is the median of */
+  double predicted, measured; /* of the lesson's columns, NAN: nothing */
+  LabOccupancy occupancy;
+} LabRow;
+
+/* The ladder of one problem at one size. */
+typedef struct {
+  const LabTopic *topic;
+  int problem;
+  LabSize size;
+  bool extra; /* one of topic->sizes: the last rung and the libraries alone */
+  LabRow *rows;
+  int count;
+  char reason[256]; /* why there are no rows: one sentence, else "" */
+} LabTable;
+
+typedef enum { LAB_TIMES, LAB_CHECKS, LAB_PROFILE } LabMode;
+
+typedef struct {
+  LabMode mode;     /* LAB_PROFILE: runs each rung once and checks nothing */
+  const char *rung; /* this one alone, NULL: all */
+  size_t guard;     /* as LabArrays has it */
+  uint64_t seed;
+} LabHow;
+
+/* Runs the rungs and fills *table, which the caller closes in any case. Wrong results are in the
+   rows; false: the GPU failed for good, or memory is short. */
+bool lab_measure(LabTable *table, const LabTopic *topic, int problem, LabSize size, bool extra,
+                 const LabHow *how, Error *error);
+void lab_table_close(LabTable *table);
+
+/* Nothing in the table is wrong or missing. */
+bool lab_table_good(const LabTable *table);
+
+/* ---- reports (report.c, plot.c) ----------------------------------------------------- */
+
+typedef struct {
+  char gpu[128], driver[64], date[32], command[512], sources[80];
+  double copy, link, fma; /* bytes, bytes and operations a second, NAN: not measured */
+} LabMachine;
+
+/* What a table's rates are compared with. */
+typedef struct {
+  const char *name;    /* "copy on the GPU, read + write" */
+  const char *unit;    /* "GB/s" */
+  double value, scale; /* in that unit; the unit in bytes or operations a second */
+} LabCeiling;
+
+LabCeiling lab_ceiling(const LabMachine *machine, const LabTopic *topic);
+/* Bytes or operations a second of a row, NAN if it was not timed. */
+double lab_rate(const LabTable *table, const LabRow *row);
+
+/* The heading of a document, for Markdown; one line of text else. */
+void lab_print_machine(const LabMachine *machine, FILE *file, bool markdown);
+/* The tables of one topic and problem: the first with its lessons, then the others, all extra. */
+void lab_print(const LabMachine *machine, const LabTable *tables, int count, FILE *file,
+               bool markdown);
+/* One JSON object a line: the machine, or a table's rows. */
+void lab_json_machine(const LabMachine *machine, FILE *file);
+void lab_json(const LabMachine *machine, const LabTable *table, FILE *file);
+
+/* A PNG of one topic's tables: curves where rungs have points, else bars. */
+bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,
+              Error *error);
+
+/* ---- the device (device.c) -------------------------------------------------------------- */
+
+/* A GPU is there and a context on it. */
+bool lab_start(Error *error);
+/* Its name and driver; measures its rates. */
+bool lab_machine(LabMachine *machine, bool rates, Error *error);
+/* `mlp-lab device` */
+bool lab_device(FILE *file, Error *error);
+
+#endif

@@ -1,0 +1,41 @@
+/* What mlp-bench and mlp-lab share: times by the GPU's clock, and what this GPU can do at most. */
+#ifndef GPU_RATES_H
+#define GPU_RATES_H
+
+#include <stddef.h>
+
+#include "engine/cuda/cuda_error.h"
+#include "base/stats.h"
+
+/* ---- timing --------------------------------------------------------------------------------- */
+
+/* Queues one piece of work on the stream. */
+typedef cudaError_t GpuQueue(void *context, cudaStream_t stream);
+
+typedef struct {
+  GpuQueue *queue;
+  void *context;
+  int calls;  /* between two events */
+  bool graph; /* as nodes of one graph, captured before */
+} GpuWork;
+
+enum { GPU_SAMPLES = 9 };
+
+/* The seconds of one call, by the GPU's clock: `samples` of them, at most GPU_SAMPLES, after one
+   that does not count. `name` is what an error says failed. */
+bool gpu_time(const char *name, GpuWork work, int samples, Times *seconds, Error *error);
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+/* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves. */
+void gpu_driver(char *text, size_t size);
+
+/* Bytes a second of a copy inside the GPU's memory, read and written: far more than a cache
+   holds. */
+bool gpu_copy_rate(double *rate, Error *error);
+/* Bytes a second of a copy from pinned memory of the host to the GPU. */
+bool gpu_link_rate(double *rate, Error *error);
+/* Float32 operations a second, two a fused multiply-add, with nothing else to do. */
+bool gpu_fma_rate(double *rate, Error *error);
+
+#endif

@@ -1,0 +1,41 @@
+/* Counts what the host launches. The linker sends every call of these functions through here
+   (--wrap in the Makefile), so that the count is of what ran and not of what the code seems to
+   do. What cuBLAS launches by itself is not seen; mlp-bench has it in graphs. */
+#include <cuda_runtime_api.h>
+
+#include "bench/bench.h"
+
+static uint64_t launches;
+
+uint64_t bench_launches(void) {
+  return launches;
+}
+
+#define COUNTED(name, parameters, arguments)                                                       \
+  cudaError_t __real_##name parameters;                                                            \
+  cudaError_t __wrap_##name parameters;                                                            \
+  cudaError_t __wrap_##name parameters {                                                           \
+    launches++;                                                                                    \
+    return __real_##name arguments;                                                                \
+  }
+
+/* What nvcc makes of <<< >>>: the first or, in newer toolkits only, the second. */
+__attribute__((weak)) cudaError_t __real___cudaLaunchKernel(void *kernel, struct dim3 grid,
+                                                            struct dim3 block, void **arguments,
+                                                            size_t shared, cudaStream_t stream);
+COUNTED(cudaLaunchKernel,
+        (const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
+         cudaStream_t stream),
+        (kernel, grid, block, arguments, shared, stream))
+COUNTED(__cudaLaunchKernel,
+        (void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
+         cudaStream_t stream),
+        (kernel, grid, block, arguments, shared, stream))
+COUNTED(cudaLaunchKernelExC,
+        (const cudaLaunchConfig_t *config, const void *kernel, void **arguments),
+        (config, kernel, arguments))
+COUNTED(cudaLaunchCooperativeKernel,
+        (const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
+         cudaStream_t stream),
+        (kernel, grid, block, arguments, shared, stream))
+COUNTED(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))

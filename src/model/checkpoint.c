@@ -1,0 +1,692 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "model/checkpoint.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+enum {
+  HEADER_MAX = 1 << 20,                 /* bytes; 32 tensors and the options take a few thousand */
+  TENSORS_MAX = 4 * NETWORK_MAX_LAYERS, /* weight and bias, of parameters and momentum */
+  TEMPORARY_TRIES = 100,
+};
+
+static const char FORMAT[] = "mlp-train", VERSION[] = "1", MOMENTUM[] = "momentum.";
+
+void checkpoint_free(Checkpoint *checkpoint) {
+  free(checkpoint->parameters);
+  free(checkpoint->momentum);
+  free(checkpoint->options);
+  *checkpoint = (Checkpoint){0};
+}
+
+static bool all_finite(const float *values, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!isfinite(values[i])) return false;
+  return true;
+}
+
+/* ---- numbers in __metadata__ --------------------------------------------------------------- */
+
+typedef enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } FieldKind; /* int, uint64_t, double */
+
+typedef struct {
+  const char *name;
+  FieldKind kind;
+  size_t offset; /* in Checkpoint */
+} Field;
+
+static const Field fields[] = {
+    {"epoch", FIELD_INT, offsetof(Checkpoint, epoch)},
+    {"step", FIELD_COUNT, offsetof(Checkpoint, step)},
+    {"loss", FIELD_REAL, offsetof(Checkpoint, loss)},
+    {"correct", FIELD_COUNT, offsetof(Checkpoint, correct)},
+    {"rows", FIELD_COUNT, offsetof(Checkpoint, rows)},
+    {"test_accuracy", FIELD_REAL, offsetof(Checkpoint, test_accuracy)},
+    {"best_accuracy", FIELD_REAL, offsetof(Checkpoint, best_accuracy)},
+    {"best_epoch", FIELD_INT, offsetof(Checkpoint, best_epoch)},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static json_t *field_text(const Checkpoint *checkpoint, const Field *field) {
+  const void *value = (const char *)checkpoint + field->offset;
+  char text[32] = "";
+  switch (field->kind) {
+  case FIELD_INT:
+    snprintf(text, sizeof text, "%d", *(const int *)value);
+    break;
+  case FIELD_COUNT:
+    snprintf(text, sizeof text, "%llu", (unsigned long long)*(const uint64_t *)value);
+    break;
+  case FIELD_REAL: /* 17 digits tell every double from its neighbours */
+    snprintf(text, sizeof text, "%.17g", *(const double *)value);
+    break;
+  }
+  return json_string(text);
+}
+
+static bool parse_field(Checkpoint *checkpoint, const Field *field, const char *text) {
+  void *value = (char *)checkpoint + field->offset;
+  char *end;
+  if (field->kind == FIELD_REAL) {
+    *(double *)value = strtod(text, &end);
+    return end != text && !*end;
+  }
+  if (!isdigit((unsigned char)*text)) return false; /* strtoull would take a sign */
+  errno = 0;
+  const unsigned long long whole = strtoull(text, &end, 10);
+  if (*end || errno || (field->kind == FIELD_INT && whole > INT_MAX)) return false;
+  if (field->kind == FIELD_INT)
+    *(int *)value = (int)whole;
+  else
+    *(uint64_t *)value = whole;
+  return true;
+}
+
+/* ---- saving: what is written --------------------------------------------------------------- */
+
+typedef struct {
+  char name[32];
+  int rows, columns; /* columns 0: a bias */
+  const float *values;
+  size_t count;
+} Piece;
+
+/* A file: the head, then the values of every piece. */
+typedef struct {
+  uint8_t *head; /* length and header; owned */
+  size_t head_size;
+  Piece pieces[TENSORS_MAX];
+  int count;
+} Content;
+
+static void list_pieces(const Checkpoint *checkpoint, Content *content) {
+  const Network *network = &checkpoint->network;
+  const float *arrays[] = {checkpoint->parameters, checkpoint->momentum};
+  const char *const prefixes[] = {"layers.", MOMENTUM};
+  for (int a = 0; a < 2 && arrays[a]; a++)
+    for (int l = 0; l < network->layers; l++) {
+      const int in = network->size[l], out = network->size[l + 1];
+      Piece *weight = &content->pieces[content->count++];
+      Piece *bias = &content->pieces[content->count++];
+      *weight = (Piece){"", out, in, arrays[a] + network->weight[l], (size_t)out * (size_t)in};
+      *bias = (Piece){"", out, 0, arrays[a] + network->bias[l], (size_t)out};
+      snprintf(weight->name, sizeof weight->name, "%s%d.weight", prefixes[a], l);
+      snprintf(bias->name, sizeof bias->name, "%s%d.bias", prefixes[a], l);
+    }
+}
+
+static json_t *describe_metadata(const Checkpoint *checkpoint) {
+  json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
+  int failed = 0;
+  for (int f = 0; f < FIELDS; f++)
+    failed |= json_object_set_new(metadata, fields[f].name, field_text(checkpoint, &fields[f]));
+  failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
+  if (!failed) return metadata;
+  json_decref(metadata);
+  return NULL;
+}
+
+/* json_dumps grows its text as it goes, and drops what there is no memory for without a word. */
+static char *text_of(const json_t *root) {
+  const size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
+  char *text = size ? malloc(size + 1) : NULL;
+  if (!text) return NULL;
+  text[size] = '\0';
+  if (json_dumpb(root, text, size, JSON_COMPACT) == size) return text;
+  free(text);
+  return NULL;
+}
+
+static char *describe(const Checkpoint *checkpoint, const Content *content) {
+  json_t *root = json_object();
+  int failed = json_object_set_new(root, "__metadata__", describe_metadata(checkpoint));
+  json_int_t begin = 0;
+  for (int i = 0; i < content->count; i++) {
+    const Piece *p = &content->pieces[i];
+    const json_int_t end = begin + (json_int_t)(p->count * sizeof *p->values);
+    json_t *shape =
+        p->columns ? json_pack("[i,i]", p->rows, p->columns) : json_pack("[i]", p->rows);
+    failed |= json_object_set_new(root, p->name,
+                                  json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
+                                            "data_offsets", begin, end));
+    begin = end;
+  }
+  char *text = failed ? NULL : text_of(root);
+  json_decref(root);
+  return text;
+}
+
+/* The header is padded so that the data starts on 8 bytes. */
+static bool make_head(const Checkpoint *checkpoint, Content *content, Error *error) {
+  errno = 0;
+  json_t *options = json_string(checkpoint->options);
+  json_decref(options);
+  if (!options && errno != ENOMEM) /* json_string knows no other reason */
+    return error_set(error, "the names of files in its options must be UTF-8");
+  char *text = describe(checkpoint, content);
+  const size_t length = text ? strlen(text) : 0;
+  const uint64_t padded = (length + 7) / 8 * 8;
+  if (text) content->head = malloc(sizeof padded + padded);
+  if (content->head) {
+    content->head_size = sizeof padded + padded;
+    memcpy(content->head, &padded, sizeof padded);
+    memset(content->head + sizeof padded, ' ', padded);
+    memcpy(content->head + sizeof padded, text, length);
+  }
+  free(text);
+  if (padded > HEADER_MAX)
+    return error_set(error, "its options are too long (%zu bytes)", strlen(checkpoint->options));
+  return content->head || error_set(error, "no memory for its header");
+}
+
+/* ---- saving: where it goes ----------------------------------------------------------------- */
+
+static bool write_all(int file, const void *bytes, size_t size) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t wrote = write(file, (const char *)bytes + done, size - done);
+    if (wrote < 0 && errno != EINTR) return false;
+    if (wrote > 0) done += (size_t)wrote;
+  }
+  return true;
+}
+
+static bool sync_file(int file) {
+  while (fsync(file) != 0)
+    if (errno != EINTR) return false;
+  return true;
+}
+
+/* Creates a file that was not there, with the permissions that the umask leaves. */
+static int create_temporary(int folder, const char *name, char *temporary, size_t size) {
+  int file = -1;
+  for (int i = 0; file < 0 && i < TEMPORARY_TRIES; i++) {
+    snprintf(temporary, size, "%s.tmp.%ld", name, (long)getpid() + i);
+    file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0 && errno != EEXIST) return -1;
+  }
+  return file;
+}
+
+static bool write_content(int file, const Content *content) {
+  if (!write_all(file, content->head, content->head_size)) return false;
+  for (int i = 0; i < content->count; i++) {
+    const Piece *piece = &content->pieces[i];
+    if (!write_all(file, piece->values, piece->count * sizeof *piece->values)) return false;
+  }
+  return sync_file(file);
+}
+
+/* A new file beside `name`, which may be replaced by it. -1 on failure. */
+static int create_beside(int folder, const char *name, char *temporary, size_t size, Error *error) {
+  struct stat status;
+  if (fstatat(folder, name, &status, 0) == 0 && !S_ISREG(status.st_mode)) {
+    error_set(error, "it is no regular file");
+    return -1;
+  }
+  const int file = create_temporary(folder, name, temporary, size);
+  if (file < 0) error_set(error, "%s", strerror(errno));
+  return file;
+}
+
+enum { TEMPORARY_NAME = NAME_MAX + 32 }; /* a name cut to fit it is still too long */
+
+static bool try_file(int folder, const char *name, Error *error) {
+  char temporary[TEMPORARY_NAME];
+  const int file = create_beside(folder, name, temporary, sizeof temporary, error);
+  if (file < 0) return false;
+  close(file);
+  unlinkat(folder, temporary, 0);
+  return true;
+}
+
+/* Puts a new file in the place of `name`. The rename is on the disk once the folder is; some
+   network file systems know no fsync of a folder and say EINVAL. */
+static bool replace_file(int folder, const char *name, const Content *content, Error *error) {
+  char temporary[TEMPORARY_NAME];
+  const int file = create_beside(folder, name, temporary, sizeof temporary, error);
+  if (file < 0) return false;
+  bool written = write_content(file, content);
+  int cause = errno;
+  if (close(file) != 0 && written) written = false, cause = errno;
+  if (written && renameat(folder, temporary, folder, name) != 0) written = false, cause = errno;
+  if (!written) {
+    unlinkat(folder, temporary, 0);
+    return error_set(error, "%s", strerror(cause));
+  }
+  if (sync_file(folder) || errno == EINVAL) return true;
+  return error_set(error, "its folder cannot be written to the disk: %s", strerror(errno));
+}
+
+/* Opens the folder that `path` lies in; *name is the rest of it. */
+static int open_folder(char *path, const char **name, Error *error) {
+  char *slash = strrchr(path, '/');
+  *name = slash ? slash + 1 : path;
+  if (slash) *slash = 0;
+  const char *folder = !slash ? "." : slash == path ? "/" : path;
+  const int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0)
+    error_set(error, "%s", errno == ENOENT ? "its folder does not exist" : strerror(errno));
+  return opened;
+}
+
+/* content NULL: only tries to. */
+static bool save_content(const char *path, const Content *content, Error *error) {
+  char *target = realpath(path, NULL);
+  if (!target && errno == ENOENT) target = strdup(path);
+  if (!target) return error_set(error, "%s", strerror(errno));
+  const char *name;
+  const int folder = open_folder(target, &name, error);
+  const bool saved = folder >= 0 && (content ? replace_file(folder, name, content, error)
+                                             : try_file(folder, name, error));
+  if (folder >= 0) close(folder);
+  free(target);
+  return saved;
+}
+
+static bool check_finite(const Content *content, Error *error) {
+  for (int i = 0; i < content->count; i++)
+    if (!all_finite(content->pieces[i].values, content->pieces[i].count))
+      return error_set(error, "tensor %s has a value that is NaN or infinite",
+                       content->pieces[i].name);
+  return true;
+}
+
+bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error) {
+  Content content = {0};
+  Error cause;
+  list_pieces(checkpoint, &content);
+  const bool saved = check_finite(&content, &cause) && make_head(checkpoint, &content, &cause) &&
+                     save_content(path, &content, &cause);
+  free(content.head);
+  return saved || error_set(error, "cannot save %s: %s", path, cause.text);
+}
+
+bool checkpoint_probe(const char *path, Error *error) {
+  Error cause;
+  return save_content(path, NULL, &cause) ||
+         error_set(error, "cannot save %s: %s", path, cause.text);
+}
+
+/* ---- loading: the header ------------------------------------------------------------------- */
+
+typedef struct {
+  json_t *root;   /* an object */
+  uint64_t start; /* of the data, in bytes of the file */
+  uint64_t bytes; /* of the data */
+} Header;
+
+static bool read_at(int file, uint64_t offset, void *bytes, size_t size, Error *error) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = pread(file, (char *)bytes + done, size - done, (off_t)(offset + done));
+    if (got == 0) return error_set(error, "it became shorter while it was read");
+    if (got < 0 && errno != EINTR) return error_set(error, "%s", strerror(errno));
+    if (got > 0) done += (size_t)got;
+  }
+  return true;
+}
+
+/* jansson may go on without memory, a letter of a string less, so it is seen here. */
+static _Thread_local bool no_memory;
+
+static void *allocate_json(size_t size) {
+  void *block = malloc(size);
+  if (!block) no_memory = true;
+  return block;
+}
+
+static json_t *parse_header(const char *text, size_t length, Error *error) {
+  if (length == 0 || *text != '{') {
+    error_set(error, "it is no safetensors file: its header does not start with {");
+    return NULL;
+  }
+  json_error_t cause;
+  no_memory = false;
+  json_set_alloc_funcs(allocate_json, free);
+  json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &cause);
+  if (no_memory) {
+    json_decref(root);
+    root = NULL;
+    error_set(error, "no memory for its header");
+  } else if (!root) {
+    error_set(error, "its header is not the JSON of a safetensors file: %s (byte %d)", cause.text,
+              cause.position);
+  }
+  return root;
+}
+
+static bool read_header(int file, Header *header, Error *error) {
+  struct stat status;
+  if (fstat(file, &status) != 0) return error_set(error, "%s", strerror(errno));
+  if (S_ISDIR(status.st_mode)) return error_set(error, "it is a folder");
+  if (!S_ISREG(status.st_mode)) return error_set(error, "it is no regular file");
+  const uint64_t size = (uint64_t)status.st_size;
+  uint64_t length;
+  if (size < sizeof length)
+    return error_set(error, "it is no safetensors file: it has only %d bytes", (int)size);
+  if (!read_at(file, 0, &length, sizeof length, error)) return false;
+  if (length > HEADER_MAX)
+    return error_set(error,
+                     "it is no safetensors file of a network: its header would have %llu bytes, "
+                     "at most %d are allowed",
+                     (unsigned long long)length, HEADER_MAX);
+  if (length > size - sizeof length)
+    return error_set(error, "it was cut off: its header has %llu bytes, the whole file %llu",
+                     (unsigned long long)length, (unsigned long long)size);
+  char *text = malloc((size_t)length + 1);
+  if (!text) return error_set(error, "no memory for its header");
+  header->start = sizeof length + length;
+  header->bytes = size - header->start;
+  header->root = NULL;
+  if (read_at(file, sizeof length, text, (size_t)length, error))
+    header->root = parse_header(text, (size_t)length, error);
+  free(text);
+  return header->root != NULL;
+}
+
+/* ---- loading: tensors ---------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name;  /* in the header; NULL: the file has none */
+  int rows, columns; /* columns 1: a bias */
+  uint64_t begin;    /* in bytes of the data */
+} Tensor;
+
+typedef struct {
+  uint64_t number; /* in the tensors' names */
+  Tensor weight, bias;
+} Layer;
+
+/* The parameters, or their momentum. */
+typedef struct {
+  const char *first; /* a tensor's name; its first `prefix` bytes are those of all others */
+  size_t prefix;
+  int count;
+  Layer layers[NETWORK_MAX_LAYERS]; /* ascending by number */
+} Stack;
+
+static uint64_t tensor_count(const Tensor *tensor) {
+  return (uint64_t)tensor->rows * (uint64_t)tensor->columns;
+}
+
+/* A name is a prefix, a number and ".weight" or ".bias". */
+typedef struct {
+  size_t prefix; /* its length */
+  uint64_t number;
+  bool bias;
+} Name;
+
+static bool parse_name(const char *text, Name *name) {
+  const char *dot = strrchr(text, '.');
+  if (!dot || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0)) return false;
+  const char *digits = dot;
+  while (digits > text && isdigit((unsigned char)digits[-1])) digits--;
+  if (digits == dot || dot - digits > 9) return false;
+  *name = (Name){(size_t)(digits - text), strtoull(digits, NULL, 10), dot[1] == 'b'};
+  return true;
+}
+
+/* The layer of that number, made where it is new; NULL: there are too many. */
+static Layer *layer_of(Stack *stack, uint64_t number) {
+  int at = 0;
+  while (at < stack->count && stack->layers[at].number < number) at++;
+  Layer *layer = &stack->layers[at];
+  if (at < stack->count && layer->number == number) return layer;
+  if (stack->count == NETWORK_MAX_LAYERS) return NULL;
+  memmove(layer + 1, layer, (size_t)(stack->count - at) * sizeof *layer);
+  stack->count++;
+  *layer = (Layer){.number = number};
+  return layer;
+}
+
+static bool parse_shape(Tensor *tensor, const json_t *shape, bool bias, Error *error) {
+  const size_t dimensions = json_array_size(shape), wanted = bias ? 1 : 2;
+  if (dimensions != wanted)
+    return error_set(error, "tensor %.99s has %zu dimensions, not %zu", tensor->name, dimensions,
+                     wanted);
+  int size[2] = {0, 1};
+  for (size_t d = 0; d < dimensions; d++) {
+    const json_int_t value = json_integer_value(json_array_get(shape, d)); /* 0 if it is none */
+    if (value < 1 || value > NETWORK_MAX_HIDDEN)
+      return error_set(error, "tensor %.99s: the sizes of its shape must be whole numbers, 1 to %d",
+                       tensor->name, NETWORK_MAX_HIDDEN);
+    size[d] = (int)value;
+  }
+  tensor->rows = size[0];
+  tensor->columns = size[1];
+  return true;
+}
+
+static bool parse_offsets(Tensor *tensor, const json_t *offsets, uint64_t bytes, Error *error) {
+  const json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);
+  const json_int_t begin = json_integer_value(first), end = json_integer_value(second);
+  if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(second) ||
+      begin < 0 || end < begin)
+    return error_set(error, "tensor %.99s: its data_offsets must be two ascending whole numbers",
+                     tensor->name);
+  if ((uint64_t)end > bytes)
+    return error_set(error,
+                     "tensor %.99s ends at byte %lld of the data, of which there are only %llu: "
+                     "the file was cut off or damaged",
+                     tensor->name, (long long)end, (unsigned long long)bytes);
+  const uint64_t wanted = tensor_count(tensor) * sizeof(float);
+  if ((uint64_t)(end - begin) != wanted)
+    return error_set(error, "tensor %.99s has %lld bytes, its shape wants %llu", tensor->name,
+                     (long long)(end - begin), (unsigned long long)wanted);
+  tensor->begin = (uint64_t)begin;
+  return true;
+}
+
+static bool parse_tensor(Tensor *tensor, const json_t *entry, bool bias, uint64_t bytes,
+                         Error *error) {
+  const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
+  const json_t *offsets = json_object_get(entry, "data_offsets");
+  if (!json_is_string(dtype) || !json_is_array(shape) || !json_is_array(offsets))
+    return error_set(error, "tensor %.99s must have a dtype, a shape and data_offsets",
+                     tensor->name);
+  if (strcmp(json_string_value(dtype), "F32") != 0)
+    return error_set(error, "tensor %.99s is of dtype %.16s; only F32 can be read: convert it",
+                     tensor->name, json_string_value(dtype));
+  return parse_shape(tensor, shape, bias, error) && parse_offsets(tensor, offsets, bytes, error);
+}
+
+/* Finds the place of a tensor by its name. */
+static Tensor *place_tensor(const char *text, const Name *name, Stack *parameters, Stack *momentum,
+                            Error *error) {
+  const bool is_momentum =
+      name->prefix == strlen(MOMENTUM) && strncmp(text, MOMENTUM, name->prefix) == 0;
+  Stack *stack = is_momentum ? momentum : parameters;
+  if (!stack->first) {
+    stack->first = text;
+    stack->prefix = name->prefix;
+  }
+  if (stack->prefix != name->prefix || strncmp(text, stack->first, name->prefix) != 0) {
+    error_set(error,
+              "tensors %.99s and %.99s must belong to one network: the same name but for the "
+              "number before .weight or .bias",
+              stack->first, text);
+    return NULL;
+  }
+  Layer *layer = layer_of(stack, name->number);
+  if (!layer) {
+    error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
+    return NULL;
+  }
+  Tensor *tensor = name->bias ? &layer->bias : &layer->weight;
+  if (tensor->name) {
+    error_set(error, "tensors %.99s and %.99s are one and the same", tensor->name, text);
+    return NULL;
+  }
+  tensor->name = text;
+  return tensor;
+}
+
+static bool find_tensors(const Header *header, Stack *parameters, Stack *momentum, Error *error) {
+  const char *text;
+  json_t *entry;
+  json_object_foreach(header->root, text, entry) {
+    if (strcmp(text, "__metadata__") == 0) continue;
+    Name name;
+    if (!parse_name(text, &name))
+      return error_set(error,
+                       "tensor %.99s is none of a network of linear layers, named like 0.weight, "
+                       "0.bias, 2.weight",
+                       text);
+    Tensor *tensor = place_tensor(text, &name, parameters, momentum, error);
+    if (!tensor || !parse_tensor(tensor, entry, name.bias, header->bytes, error)) return false;
+  }
+  return true;
+}
+
+/* ---- loading: the network ------------------------------------------------------------------ */
+
+static bool shape_network(const Stack *stack, Network *network, Error *error) {
+  if (!stack->count) return error_set(error, "it has no tensor named like layers.0.weight");
+  int size[NETWORK_MAX_LAYERS + 1] = {stack->layers[0].weight.columns};
+  for (int l = 0; l < stack->count; l++) {
+    const Tensor *weight = &stack->layers[l].weight, *bias = &stack->layers[l].bias;
+    if (!weight->name) return error_set(error, "tensor %.99s has no weight beside it", bias->name);
+    if (!bias->name) return error_set(error, "tensor %.99s has no bias beside it", weight->name);
+    if (bias->rows != weight->rows)
+      return error_set(error, "tensor %.99s has %d values, %.99s wants %d", bias->name, bias->rows,
+                       weight->name, weight->rows);
+    if (weight->columns != size[l])
+      return error_set(error, "tensor %.99s takes %d values, the layer before gives %d",
+                       weight->name, weight->columns, size[l]);
+    size[l + 1] = weight->rows;
+  }
+  return network_init(network, size[0], size + 1, stack->count - 1, size[stack->count], error);
+}
+
+static bool check_momentum(const Stack *momentum, const Network *network, Error *error) {
+  Network other;
+  if (!momentum->count) return true;
+  if (!shape_network(momentum, &other, error)) return false;
+  if (other.layers == network->layers && memcmp(other.size, network->size, sizeof other.size) == 0)
+    return true;
+  return error_set(error, "its momentum has other shapes than its parameters");
+}
+
+static int by_begin(const void *a, const void *b) {
+  const uint64_t x = (*(const Tensor *const *)a)->begin, y = (*(const Tensor *const *)b)->begin;
+  return (x > y) - (x < y);
+}
+
+/* Every byte of the data belongs to one tensor. */
+static bool check_cover(const Stack *const stacks[2], uint64_t bytes, Error *error) {
+  const Tensor *tensors[TENSORS_MAX];
+  size_t count = 0;
+  for (int s = 0; s < 2; s++)
+    for (int l = 0; l < stacks[s]->count; l++) {
+      tensors[count++] = &stacks[s]->layers[l].weight;
+      tensors[count++] = &stacks[s]->layers[l].bias;
+    }
+  qsort(tensors, count, sizeof *tensors, by_begin);
+  uint64_t next = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (tensors[i]->begin < next)
+      return error_set(error, "tensors %.99s and %.99s overlap", tensors[i - 1]->name,
+                       tensors[i]->name);
+    if (tensors[i]->begin > next) break;
+    next += tensor_count(tensors[i]) * sizeof(float);
+  }
+  return next == bytes ||
+         error_set(error, "byte %llu of its data belongs to no tensor", (unsigned long long)next);
+}
+
+static bool read_tensor(int file, uint64_t start, const Tensor *tensor, float *values,
+                        Error *error) {
+  const size_t count = (size_t)tensor_count(tensor);
+  if (!read_at(file, start + tensor->begin, values, count * sizeof *values, error)) return false;
+  return all_finite(values, count) ||
+         error_set(error, "tensor %.99s has a value that is NaN or infinite", tensor->name);
+}
+
+/* The flat array of network.h. Free it; NULL on failure. */
+static float *read_stack(int file, uint64_t start, const Stack *stack, const Network *network,
+                         Error *error) {
+  float *values = calloc(network->floats, sizeof *values);
+  bool good = values || error_set(error, "no memory for its %zu parameters", network->parameters);
+  for (int l = 0; good && l < network->layers; l++)
+    good = read_tensor(file, start, &stack->layers[l].weight, values + network->weight[l], error) &&
+           read_tensor(file, start, &stack->layers[l].bias, values + network->bias[l], error);
+  if (good) return values;
+  free(values);
+  return NULL;
+}
+
+/* ---- loading: the rest --------------------------------------------------------------------- */
+
+static bool is_map_of_strings(json_t *map) {
+  const char *key;
+  json_t *value;
+  json_object_foreach(map, key, value) if (!json_is_string(value)) return false;
+  return json_is_object(map);
+}
+
+static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *error) {
+  json_t *metadata = json_object_get(header->root, "__metadata__");
+  if (metadata && !is_map_of_strings(metadata))
+    return error_set(error, "its __metadata__ must be a map of strings");
+  const char *format = json_string_value(json_object_get(metadata, "format"));
+  const bool ours = format && strcmp(format, FORMAT) == 0;
+  checkpoint->test_accuracy = checkpoint->best_accuracy = NAN;
+  if (ours) {
+    const char *version = json_string_value(json_object_get(metadata, "version"));
+    if (!version || strcmp(version, VERSION) != 0)
+      return error_set(error, "it is of another version of mlp-train: format %.32s, not %s",
+                       version ? version : "unknown", VERSION);
+  }
+  for (int f = 0; ours && f < FIELDS; f++) {
+    const char *text = json_string_value(json_object_get(metadata, fields[f].name));
+    if (!text || !parse_field(checkpoint, &fields[f], text))
+      return error_set(error, "its metadata has no valid %s", fields[f].name);
+  }
+  const char *options = ours ? json_string_value(json_object_get(metadata, "options")) : "";
+  if (!options) return error_set(error, "its metadata has no valid options");
+  checkpoint->options = strdup(options);
+  return checkpoint->options || error_set(error, "no memory for its options");
+}
+
+static bool load_described(Checkpoint *checkpoint, int file, const Header *header, Error *error) {
+  Stack parameters = {0}, momentum = {0};
+  Network *network = &checkpoint->network;
+  if (!find_tensors(header, &parameters, &momentum, error) ||
+      !shape_network(&parameters, network, error) || !check_momentum(&momentum, network, error) ||
+      !check_cover((const Stack *const[]){&parameters, &momentum}, header->bytes, error) ||
+      !read_metadata(checkpoint, header, error))
+    return false;
+  checkpoint->parameters = read_stack(file, header->start, &parameters, network, error);
+  if (!checkpoint->parameters) return false;
+  if (!momentum.count) return true;
+  checkpoint->momentum = read_stack(file, header->start, &momentum, network, error);
+  return checkpoint->momentum != NULL;
+}
+
+bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error) {
+  *checkpoint = (Checkpoint){0};
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+  if (file < 0) return error_set(error, "cannot load %s: %s", path, strerror(errno));
+  Error cause;
+  Header header = {0};
+  bool loaded = read_header(file, &header, &cause);
+  if (loaded) {
+    loaded = load_described(checkpoint, file, &header, &cause);
+    json_decref(header.root);
+  }
+  close(file);
+  if (loaded) return true;
+  checkpoint_free(checkpoint);
+  for (char *c = cause.text; *c; c++) /* names come from the file and may be anything */
+    if (iscntrl((unsigned char)*c)) *c = '?';
+  return error_set(error, "cannot load %s: %s", path, cause.text);
+}

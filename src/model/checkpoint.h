@@ -1,0 +1,51 @@
+/* A network on disk, with what is needed to go on training it: a safetensors file, which PyTorch,
+   JAX and others read (https://github.com/huggingface/safetensors, "Format").
+
+   Tensors, all F32: layers.N.weight (out, in) and layers.N.bias (out), N from 0, as PyTorch's
+   nn.Linear keeps them; the momentum likewise as momentum.N.weight and momentum.N.bias, if there
+   is any. The rest stands in __metadata__: format "mlp-train", version "1", and the fields below
+   under their names.
+
+   Files of others are read, too: tensors in any order, any metadata, and instead of "layers." any
+   prefix that all names share, none being one. Layers come in the order of their numbers, which
+   may have gaps. So the state dict of an nn.Sequential (0.weight, 2.weight) or of a module with
+   fc1, fc2, ... can be loaded; ReLU between them is taken for granted. */
+#ifndef CHECKPOINT_H
+#define CHECKPOINT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/network.h"
+
+typedef struct {
+  Network network;
+  float *parameters;      /* network.floats, laid out as network.h says; owned */
+  float *momentum;        /* likewise; NULL: the file has none */
+  int epoch;              /* epochs trained in full, 0 if unknown */
+  uint64_t step;          /* steps trained of the epoch after those */
+  double loss;            /* sum over the rows of those steps, as EngineSums */
+  uint64_t correct, rows; /* likewise */
+  double test_accuracy;   /* of the last full epoch, NAN if unknown */
+  double best_accuracy;   /* NAN if unknown */
+  int best_epoch;         /* 0 if unknown */
+  char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
+} Checkpoint;
+
+/* Writes a temporary file beside `path` (PATH.tmp.NUMBER), then puts it in place of what is there:
+   whatever fails, the old file stays whole. The same checkpoint gives the same bytes. Refuses
+   values that are not finite. A symbolic link is followed. */
+bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
+
+/* Tries what saving to `path` will need, and leaves no trace: so a run whose network could not be
+   kept fails before it trains. */
+bool checkpoint_probe(const char *path, Error *error);
+
+/* Checks the whole file before it believes any of it. On failure *checkpoint is all zeros;
+   on success the caller frees it. Parameters and momentum have zeros as padding. */
+bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error);
+
+/* A checkpoint of zeros is allowed, and is what is left. */
+void checkpoint_free(Checkpoint *checkpoint);
+
+#endif

@@ -1,0 +1,140 @@
+#include "model/metrics.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { MATRIX_CLASSES = 16, CONFUSIONS = 10 };
+
+bool scores_open(Scores *scores, int classes, Error *error) {
+  *scores = (Scores){.classes = classes};
+  scores->counts = calloc((size_t)classes * (size_t)classes, sizeof *scores->counts);
+  return scores->counts || error_set(error, "no memory for the scores of %d classes", classes);
+}
+
+void scores_close(Scores *scores) {
+  free(scores->counts);
+  *scores = (Scores){0};
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+int scores_answer(const float *logits, int classes) {
+  int best = 0;
+  for (int c = 1; c < classes; c++)
+    if (logits[c] > logits[best]) best = c;
+  return best;
+}
+
+int scores_add(Scores *scores, const float *logits, int label) {
+  const int classes = scores->classes, answer = scores_answer(logits, classes);
+  const double largest = (double)logits[answer];
+  double sum = 0;
+  for (int c = 0; c < classes; c++) sum += exp((double)logits[c] - largest);
+  scores->loss += log(sum) + largest - (double)logits[label];
+  scores->counts[(size_t)label * (size_t)classes + (size_t)answer]++;
+  scores->rows++;
+  scores->correct += answer == label;
+  return answer;
+}
+
+void scores_probabilities(const float *logits, int classes, double *probabilities) {
+  const double largest = (double)logits[scores_answer(logits, classes)];
+  double sum = 0;
+  for (int c = 0; c < classes; c++) sum += probabilities[c] = exp((double)logits[c] - largest);
+  for (int c = 0; c < classes; c++) probabilities[c] /= sum;
+}
+
+/* ---- printing ----------------------------------------------------------------------------- */
+
+static uint64_t count(const Scores *s, int truth, int answer) {
+  return s->counts[(size_t)truth * (size_t)s->classes + (size_t)answer];
+}
+
+static uint64_t rows_of(const Scores *s, int truth) {
+  uint64_t sum = 0;
+  for (int answer = 0; answer < s->classes; answer++) sum += count(s, truth, answer);
+  return sum;
+}
+
+static uint64_t answers_of(const Scores *s, int answer) {
+  uint64_t sum = 0;
+  for (int truth = 0; truth < s->classes; truth++) sum += count(s, truth, answer);
+  return sum;
+}
+
+static void print_part(FILE *file, int width, uint64_t part, uint64_t whole) {
+  if (whole == 0)
+    fprintf(file, "%*s", width, "-");
+  else
+    fprintf(file, "%*.2f%%", width - 1, 100 * (double)part / (double)whole);
+}
+
+/* Columns of a table with a line a class, the matrix before it if there is one. */
+static void print_measures(const Scores *s, FILE *file, int truth) {
+  const uint64_t rows = rows_of(s, truth), answers = answers_of(s, truth);
+  const uint64_t right = count(s, truth, truth);
+  fprintf(file, "%9" PRIu64, rows);
+  print_part(file, 11, right, answers);
+  print_part(file, 9, right, rows);
+  print_part(file, 9, 2 * right, rows + answers);
+  fputc('\n', file);
+}
+
+/* Zeros are points, so that what there is stands out. */
+static void print_matrix_row(const Scores *s, FILE *file, int width, int truth) {
+  for (int answer = 0; answer < s->classes; answer++)
+    if (count(s, truth, answer) > 0)
+      fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
+    else
+      fprintf(file, "%*s", width, ".");
+}
+
+/* Characters of a matrix column: the largest count and a blank. */
+static int matrix_width(const Scores *s) {
+  uint64_t largest = 0;
+  for (int i = 0; i < s->classes * s->classes; i++)
+    if (s->counts[i] > largest) largest = s->counts[i];
+  const int width = snprintf(NULL, 0, " %" PRIu64, largest);
+  return width > 5 ? width : 5;
+}
+
+static void print_classes(const Scores *s, FILE *file, bool matrix) {
+  const int width = matrix ? matrix_width(s) : 0;
+  fprintf(file, matrix ? "truth  answer\n     " : "class");
+  for (int answer = 0; matrix && answer < s->classes; answer++) fprintf(file, "%*d", width, answer);
+  fprintf(file, "%9s%11s%9s%9s\n", "rows", "precision", "recall", "F1");
+  for (int truth = 0; truth < s->classes; truth++) {
+    fprintf(file, "%5d", truth);
+    if (matrix) print_matrix_row(s, file, width, truth);
+    print_measures(s, file, truth);
+  }
+}
+
+/* The largest counts off the diagonal, of equal ones the first. */
+static void print_confusions(const Scores *s, FILE *file) {
+  struct {
+    int truth, answer;
+    uint64_t rows;
+  } worst[CONFUSIONS + 1] = {{0}};
+  for (int truth = 0; truth < s->classes; truth++)
+    for (int answer = 0; answer < s->classes; answer++) {
+      const uint64_t rows = truth == answer ? 0 : count(s, truth, answer);
+      int at = CONFUSIONS;
+      for (; at > 0 && worst[at - 1].rows < rows; at--) worst[at] = worst[at - 1];
+      worst[at].truth = truth, worst[at].answer = answer, worst[at].rows = rows;
+    }
+  if (worst[0].rows == 0) return;
+  fputs("\nmost frequent confusions\ntruth   answer     rows\n", file);
+  for (int i = 0; i < CONFUSIONS && worst[i].rows > 0; i++)
+    fprintf(file, "%5d%9d%9" PRIu64 "\n", worst[i].truth, worst[i].answer, worst[i].rows);
+}
+
+void scores_print(const Scores *s, FILE *file) {
+  const bool matrix = s->classes <= MATRIX_CLASSES;
+  fprintf(file, "loss %.4f  accuracy", s->loss / (double)s->rows);
+  print_part(file, 8, s->correct, s->rows);
+  fprintf(file, "  wrong %" PRIu64 " of %" PRIu64 " rows\n\n", s->rows - s->correct, s->rows);
+  print_classes(s, file, matrix);
+  if (!matrix) print_confusions(s, file);
+}

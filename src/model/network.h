@@ -1,0 +1,46 @@
+/* A multilayer perceptron's shape, and where each layer lies in ONE flat float array.
+
+   Layer l (0-based) maps size[l] values to size[l+1]: y = x W^T + b, W (out, in) row-major as
+   PyTorch's nn.Linear keeps it, ReLU after every layer but the last. Each tensor starts on
+   NETWORK_ALIGN floats; the padding between is zero and stays zero. */
+#ifndef NETWORK_H
+#define NETWORK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum {
+  NETWORK_MAX_LAYERS = 8,     /* weight matrices: seven hidden layers and the output */
+  NETWORK_MAX_INPUTS = 4096,  /* pixels of a row */
+  NETWORK_MAX_HIDDEN = 16384, /* values of a hidden layer */
+  NETWORK_MAX_CLASSES = 1024, /* the softmax kernel keeps a row of logits in one warp */
+  NETWORK_ALIGN = 32,         /* floats: 128 bytes, one line of a GPU's cache */
+};
+
+typedef struct {
+  int layers;                        /* weight matrices, at least 1 */
+  int size[NETWORK_MAX_LAYERS + 1];  /* size[0] inputs, ..., size[layers] classes */
+  size_t weight[NETWORK_MAX_LAYERS]; /* offset in floats of W of layer l: (size[l+1], size[l]) */
+  size_t bias[NETWORK_MAX_LAYERS];   /* offset in floats of b of layer l: (size[l+1]) */
+  size_t floats;                     /* length of the flat array, padding included */
+  size_t parameters;                 /* trainable values, padding not counted */
+} Network;
+
+/* Lays out inputs - hidden[0] - ... - hidden[count-1] - classes. Fails on a size out of the
+   limits above (inputs from 1, hidden from 1, classes from 2) or too many layers. */
+bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
+                  Error *error);
+
+enum { NETWORK_TEXT = 64 };
+
+/* "784-300-100-10" */
+void network_describe(const Network *network, char text[NETWORK_TEXT]);
+
+/* Fills parameters[network->floats]: weights uniform in ±sqrt(6 / fan-in) (He, Zhang, Ren, Sun,
+   "Delving deep into rectifiers", 2015), biases and padding 0. A function of `seed` alone,
+   the same bits on every machine. */
+void network_initialise(const Network *network, uint64_t seed, float *parameters);
+
+#endif

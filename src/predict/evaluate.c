@@ -1,0 +1,105 @@
+#include "predict/evaluate.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "predict/predict.h"
+#include "plot/figures.h"
+
+enum { MISTAKES = 64 }; /* that a picture shows */
+
+/* The most confident wrong answers so far, most confident first. */
+typedef struct {
+  Mistake list[MISTAKES];
+  uint8_t *pixels; /* (MISTAKES, inputs): list's, in any order */
+  int inputs, classes, count;
+  double *probabilities; /* (classes) */
+} Gallery;
+
+static bool gallery_open(Gallery *g, const Network *network, Error *error) {
+  *g = (Gallery){.inputs = network->size[0], .classes = network->size[network->layers]};
+  g->pixels = malloc((size_t)MISTAKES * (size_t)g->inputs);
+  g->probabilities = malloc((size_t)g->classes * sizeof *g->probabilities);
+  return (g->pixels && g->probabilities) || error_set(error, "out of memory");
+}
+
+static void gallery_close(Gallery *g) {
+  free(g->pixels);
+  free(g->probabilities);
+}
+
+/* An AskRow. */
+static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
+                Error *error) {
+  Gallery *g = context;
+  const int answer = scores_answer(logits, g->classes);
+  (void)error;
+  if (answer == label) return true;
+  scores_probabilities(logits, g->classes, g->probabilities);
+  const double probability = g->probabilities[answer];
+  int at = g->count;
+  while (at > 0 && g->list[at - 1].probability < probability) at--;
+  if (at == MISTAKES) return true;
+  const size_t inputs = (size_t)g->inputs;
+  uint8_t *copy = g->count < MISTAKES ? g->pixels + (size_t)g->count++ * inputs
+                                      : (uint8_t *)g->list[MISTAKES - 1].pixels;
+  memmove(&g->list[at + 1], &g->list[at], (size_t)(g->count - 1 - at) * sizeof *g->list);
+  memcpy(copy, pixels, inputs);
+  g->list[at] = (Mistake){copy, label, answer, probability, row};
+  return true;
+}
+
+static bool draw(const Gallery *gallery, const Options *o, const Scores *scores, Error *error) {
+  const int side = (int)lround(sqrt(gallery->inputs));
+  return (!*o->mistakes ||
+          plot_mistakes(gallery->list, gallery->count, side, o->mistakes, error)) &&
+         (!*o->confusion || plot_confusion(scores, o->confusion, error));
+}
+
+static bool draw_weights(Engine *engine, const char *path, Error *error) {
+  const Network *network = &engine->config.network;
+  float *parameters = malloc(network->floats * sizeof *parameters);
+  const bool good = parameters ? engine->call->read(engine, parameters, NULL, error) &&
+                                     plot_weights(network, parameters, path, error)
+                               : error_set(error, "out of memory drawing %s", path);
+  free(parameters);
+  return good;
+}
+
+/* Reads the file into scores and gallery. */
+static bool judge_rows(Engine *engine, const Options *o, Gallery *gallery, Scores *scores,
+                       Error *error) {
+  const Network *network = &engine->config.network;
+  const size_t ahead = 2 * (size_t)engine->config.slot_rows;
+  DatasetReader *reader = dataset_open(o->test, network->size[network->layers],
+                                       o->threads ? o->threads : omp_get_num_procs(), ahead, error);
+  if (!reader) return false;
+  const bool good = dataset_inputs(reader) == network->size[0]
+                        ? ask_evaluate(engine, reader, scores, see, gallery, error)
+                        : error_set(error, "%s has %d pixels a row, but the network takes %d",
+                                    o->test, dataset_inputs(reader), network->size[0]);
+  dataset_close(reader);
+  return good;
+}
+
+bool judge_can(const Engine *engine, const Options *o, Error *error) {
+  const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
+  return !*o->mistakes || side * side == inputs ||
+         error_set(error, "--mistakes draws square pictures, but a row has %d pixels", inputs);
+}
+
+bool judge(Engine *engine, const Options *o, Scores *scores, Error *error) {
+  Gallery gallery;
+  if (!judge_can(engine, o, error)) return false;
+  if (!scores_open(scores, engine->config.network.size[engine->config.network.layers], error))
+    return false;
+  const bool good = gallery_open(&gallery, &engine->config.network, error) &&
+                    judge_rows(engine, o, &gallery, scores, error) &&
+                    draw(&gallery, o, scores, error) &&
+                    (!*o->weights || draw_weights(engine, o->weights, error));
+  gallery_close(&gallery);
+  if (!good) scores_close(scores);
+  return good;
+}

@@ -1,0 +1,455 @@
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/dataset.h"
+#include "engine/loader.h"
+#include "base/random.h"
+#include "model/lr_schedule.h"
+#include "base/clock.h"
+
+/* Rows of a slot, rounded down to whole steps: 6 MB of MNIST's pixels. Small, so that the first
+   rows train early; large, so that a slot is much more than a launch. */
+enum { SLOT_ROWS = 8192 };
+
+/* Parts of an epoch that shows its progress. */
+enum { PROGRESS_PARTS = 20 };
+
+/* Of an order's key, the key of the distortions of its rows: no number of a slot. */
+#define DISTORTIONS (1ull << 40)
+
+struct Trainer {
+  Options options;
+  bool resident;
+  int threads;
+  uint64_t slot_rows;
+  double opened;                       /* when, in seconds_now */
+  DatasetReader *train, *test;         /* open from the start of a pass over the file to its end */
+  SourceStamp train_stamp, test_stamp; /* of both files when they were first opened */
+  Engine *engine;
+  uint64_t train_rows, test_rows; /* in the files, known after the first epoch */
+  TrainerPosition position;
+};
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static DatasetReader *open_reader(const Trainer *t, const char *path, Error *error) {
+  const size_t ahead = t->resident ? 0 : 2 * t->slot_rows;
+  return dataset_open(path, t->options.classes, t->threads, ahead, error);
+}
+
+static void close_reader(DatasetReader **reader) {
+  dataset_close(*reader);
+  *reader = NULL;
+}
+
+/* That nothing is wanted twice of a source that can be read once. */
+static bool check_once(const Trainer *t, Error *error) {
+  const Options *o = &t->options;
+  const bool train_once = dataset_is_once(t->train), once = train_once || dataset_is_once(t->test);
+  if (once && !t->resident && o->epochs > 1)
+    return error_set(error,
+                     "--%s can be read only once, but --resident no reads it in every epoch: leave "
+                     "it out, or train for one epoch",
+                     train_once ? "train" : "test");
+  if (dataset_is_once(t->test) && (*o->weights || *o->mistakes || *o->confusion))
+    return error_set(error,
+                     "--test can be read only once, but --%s reads it once more: give it "
+                     "a file",
+                     *o->mistakes    ? "mistakes"
+                     : *o->confusion ? "confusion"
+                                     : "weights");
+  return true;
+}
+
+static bool open_readers(Trainer *t, Error *error) {
+  const Options *o = &t->options;
+  close_reader(&t->train);
+  close_reader(&t->test);
+  t->train = open_reader(t, o->train, error);
+  if (!t->train) return false;
+  if (dataset_is_once(t->train) && dataset_reads(t->train, o->test))
+    return error_set(error, "--train and --test are the same pipe, which can be read only once");
+  t->test = open_reader(t, o->test, error);
+  if (!t->test || !check_once(t, error)) return false;
+  t->train_stamp = *dataset_stamp(t->train);
+  t->test_stamp = *dataset_stamp(t->test);
+  const int train = dataset_inputs(t->train), test = dataset_inputs(t->test);
+  if (train == test) return true;
+  return error_set(error, "%s has %d pixels a row but %s has %d", t->options.test, test,
+                   t->options.train, train);
+}
+
+/* How many rows may be resident. Rows in the store are bytes, and so are those parsed ahead of it:
+   a quarter of the memory for each leaves half for everything else. */
+static uint64_t most_rows(const Trainer *t) {
+  const uint64_t most = UINT32_MAX; /* as a TrainRange has it */
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (t->options.resident != RESIDENT_AUTO || pages < 0 || page < 0) return most;
+  const uint64_t fit = (uint64_t)pages / 4 * (uint64_t)page / (uint64_t)dataset_inputs(t->train);
+  return fit < most ? fit : most;
+}
+
+/* Sets *rows to what a store for both files needs. */
+static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
+  const uint64_t most = most_rows(t);
+  *rows = dataset_max_rows(t->train, most);
+  if (*rows <= most) *rows += dataset_max_rows(t->test, most - *rows);
+  return *rows <= most || error_set(error, "%s has too many rows to be resident: try --resident no",
+                                    t->options.train);
+}
+
+/* Leaves t->engine NULL on failure. */
+static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *context,
+                     Error *error) {
+  const Options *o = &t->options;
+  t->resident = resident;
+  if (!open_readers(t, error)) return false;
+  EngineConfig config = {.batch = o->batch,
+                         .seed = o->seed,
+                         .momentum = o->momentum,
+                         .weight_decay = o->weight_decay,
+                         .fusion = (Fusion)o->fusion,
+                         .precision = (Precision)o->precision,
+                         .augment = o->augment != 0,
+                         .device_memory = o->device_memory * 1000000,
+                         .threads = t->threads,
+                         .store_rows = 2 * t->slot_rows,
+                         .slot_rows = t->slot_rows};
+  if (!network_init(&config.network, dataset_inputs(t->train), o->hidden.size, o->hidden.count,
+                    o->classes, error))
+    return false;
+  if (resident && !count_rows(t, &config.store_rows, error)) return false;
+  t->engine = open(context, &config, error);
+  return t->engine != NULL;
+}
+
+/* After a resident run could not be opened: nothing was wrong with the files, nor used up. */
+static bool can_stream(const Trainer *t) {
+  return t->options.resident == RESIDENT_AUTO && t->train && t->test &&
+         !dataset_is_once(t->train) && !dataset_is_once(t->test);
+}
+
+Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *context,
+                      Error *error) {
+  Trainer *t = calloc(1, sizeof *t);
+  if (!t) {
+    error_set(error, "out of memory");
+    return NULL;
+  }
+  t->options = *options;
+  t->threads = options->threads ? options->threads : omp_get_num_procs();
+  const uint64_t batch = (uint64_t)options->batch;
+  t->slot_rows = batch < SLOT_ROWS ? SLOT_ROWS / batch * batch : batch;
+  t->position.test_accuracy = t->position.best_accuracy = NAN;
+  t->opened = seconds_now();
+  const bool streams = options->resident == RESIDENT_NO;
+  if (open_all(t, !streams, open, context, error) ||
+      (can_stream(t) && open_all(t, false, open, context, error)))
+    return t;
+  trainer_close(t);
+  return NULL;
+}
+
+void trainer_close(Trainer *t) {
+  if (!t) return;
+  close_reader(&t->train);
+  close_reader(&t->test);
+  if (t->engine) t->engine->call->close(t->engine);
+  free(t);
+}
+
+Engine *trainer_engine(Trainer *t) {
+  return t->engine;
+}
+
+bool trainer_is_resident(const Trainer *t) {
+  return t->resident;
+}
+
+const TrainerPosition *trainer_position(const Trainer *t) {
+  return &t->position;
+}
+
+static bool same_sizes(const Network *a, const Network *b) {
+  return a->layers == b->layers &&
+         memcmp(a->size, b->size, (size_t)(a->layers + 1) * sizeof *a->size) == 0;
+}
+
+bool trainer_resume(Trainer *t, const Checkpoint *from, Error *error) {
+  Engine *engine = t->engine;
+  if (!same_sizes(&from->network, &engine->config.network)) {
+    char kept[NETWORK_TEXT], asked[NETWORK_TEXT];
+    network_describe(&from->network, kept);
+    network_describe(&engine->config.network, asked);
+    return error_set(error,
+                     "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
+                     t->options.resume, kept, t->options.train, asked);
+  }
+  if (from->rows != from->step * (uint64_t)t->options.batch)
+    return error_set(error,
+                     "%s was interrupted in the middle of an epoch: go on with the --batch it has",
+                     t->options.resume);
+  t->position = (TrainerPosition){.epoch = from->epoch,
+                                  .step = from->step,
+                                  .sums = {from->loss, from->correct, from->rows},
+                                  .test_accuracy = from->test_accuracy,
+                                  .best_accuracy = from->best_accuracy,
+                                  .best_epoch = from->best_epoch};
+  return engine->call->write(engine, from->parameters, from->momentum, error);
+}
+
+/* ---- an epoch ----------------------------------------------------------------------------- */
+
+typedef struct {
+  Trainer *trainer;
+  const TrainerEvents *events;
+  int epoch; /* from 0 */
+  float learning_rate;
+  uint64_t slots, steps; /* of this epoch, seen so far */
+  uint64_t collected;    /* steps whose sums are in the trainer's position */
+  double collected_at;   /* in seconds_now */
+} Epoch;
+
+static void show_progress(const Epoch *e, double done) {
+  if (e->events->progress)
+    e->events->progress(e->events->context, e->epoch + 1, e->trainer->options.epochs, done);
+}
+
+static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
+  const uint64_t batch = (uint64_t)e->trainer->options.batch;
+  return (TrainRange){.first_row = first_row,
+                      .rows = rows,
+                      .shuffled = e->epoch > 0,
+                      .key = key,
+                      .steps = (rows + batch - 1) / batch,
+                      .learning_rate = e->learning_rate,
+                      .augment = (int)e->trainer->options.augment,
+                      .augment_key = random_order_key(key, DISTORTIONS)};
+}
+
+/* Leaves out of a window's steps, the first of which is step `before` of the epoch, those that were
+   trained before the run was interrupted. False if none is left. */
+static bool go_on(const Epoch *e, uint64_t before, TrainRange *range) {
+  const uint64_t done = e->trainer->position.step;
+  const uint64_t trained = done > before ? done - before : 0;
+  if (trained >= range->steps) return false;
+  range->first_step = trained;
+  range->steps -= trained;
+  return true;
+}
+
+/* True when the run is to end here: position tells where. */
+static bool is_stopped(const Epoch *e, uint64_t steps) {
+  TrainerPosition *position = &e->trainer->position;
+  if (!e->events->stop || !e->events->stop(e->events->context)) return false;
+  position->step = steps;
+  return position->interrupted = true;
+}
+
+/* Waits for what has been trained of this epoch, up to step `end`. */
+static bool collect(Epoch *e, uint64_t end, Error *error) {
+  EngineSums *all = &e->trainer->position.sums, sums;
+  const uint64_t first = e->collected + 1;
+  if (!e->trainer->engine->call->collect(e->trainer->engine, &sums, error)) return false;
+  *all = (EngineSums){all->loss + sums.loss, all->correct + sums.correct, all->rows + sums.rows};
+  e->collected = end;
+  e->collected_at = seconds_now();
+  if (isfinite(sums.loss)) return true;
+  e->trainer->position.diverged = true;
+  return error_set(error,
+                   "the training loss is no finite number in steps %" PRIu64 " to %" PRIu64
+                   " of epoch %d: try a lower --lr",
+                   first, end, e->epoch + 1);
+}
+
+/* The key of this epoch's order. */
+static uint64_t order_key(const Epoch *e) {
+  return random_order_key(e->trainer->options.seed, (uint64_t)e->epoch);
+}
+
+/* A LoaderUse: trains on the rows of a slot. */
+static bool train_slot(void *context, uint64_t first_row, uint64_t rows, Error *error) {
+  Epoch *e = context;
+  Engine *engine = e->trainer->engine;
+  const uint64_t key = random_order_key(order_key(e), e->slots++), before = e->steps;
+  TrainRange range = whole_window(e, first_row, rows, key);
+  e->steps += range.steps;
+  if (!go_on(e, before, &range)) return true;
+  if (!engine->call->train(engine, &range, error)) return false;
+  show_progress(e, dataset_progress(e->trainer->train));
+  if (seconds_now() - e->collected_at > e->events->patience && !collect(e, e->steps, error))
+    return false;
+  const bool is_last = rows % (uint64_t)e->trainer->options.batch != 0; /* the step was short */
+  return is_last || !is_stopped(e, e->steps);
+}
+
+/* A LoaderUse: evaluates the rows of a slot. */
+static bool evaluate_slot(void *context, uint64_t first_row, uint64_t rows, Error *error) {
+  const Epoch *e = context;
+  Engine *engine = e->trainer->engine;
+  return engine->call->evaluate(engine, first_row, rows, error);
+}
+
+/* A file that was read before, and must not have become another one. */
+static DatasetReader *open_again(const Trainer *t, const char *path, const SourceStamp *before,
+                                 Error *error) {
+  DatasetReader *reader = open_reader(t, path, error);
+  if (!reader || source_stamps_equal(dataset_stamp(reader), before)) return reader;
+  error_set(error, "%s changed since it was read first", path);
+  dataset_close(reader);
+  return NULL;
+}
+
+/* Feeds the whole file `path` to the engine, from *reader if that is open already. */
+static bool feed(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
+                 LoaderUse *use, uint64_t *rows, Error *error) {
+  Trainer *t = e->trainer;
+  const SourceStamp *before = reader == &t->train ? &t->train_stamp : &t->test_stamp;
+  if (!*reader) *reader = open_again(t, path, before, error);
+  if (!*reader) return false;
+  const LoaderPlan plan = {.first_row = first_row, .ring = !t->resident, .use = use, .context = e};
+  const bool fed = loader_feed(t->engine, *reader, &plan, rows, error);
+  close_reader(reader);
+  return fed;
+}
+
+/* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
+   do not depend on the parts. */
+static bool train_resident(Epoch *e, bool in_parts, Error *error) {
+  Engine *engine = e->trainer->engine;
+  TrainRange range = whole_window(e, 0, e->trainer->train_rows, order_key(e));
+  const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
+  uint64_t done = e->trainer->position.step;
+  for (uint64_t part = 0; part < parts; part++) {
+    const uint64_t end = steps * (part + 1) / parts;
+    if (end <= done) continue;
+    range.first_step = done;
+    range.steps = end - done;
+    done = end;
+    if (!engine->call->train(engine, &range, error)) return false;
+    if (!collect(e, end, error)) return false;
+    if (in_parts) show_progress(e, (double)(part + 1) / (double)parts);
+    if (end < steps && is_stopped(e, end)) return true;
+  }
+  return true;
+}
+
+/* The first pass over a file that is to stay, or every pass over one that is streamed. */
+static bool train_fed(Epoch *e, Error *error) {
+  Trainer *t = e->trainer;
+  if (!feed(e, &t->train, t->options.train, 0, train_slot, &t->train_rows, error) &&
+      !t->position.interrupted)
+    return false;
+  return e->collected == e->steps || collect(e, e->steps, error);
+}
+
+/* Appends the rows of a file to the store. */
+static bool load(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
+                 uint64_t *rows, Error *error) {
+  return feed(e, reader, path, first_row, NULL, rows, error);
+}
+
+static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
+  Trainer *t = e->trainer;
+  e->collected = t->position.step;
+  e->collected_at = seconds_now();
+  if (!t->resident || e->epoch == 0) return train_fed(e, error);
+  return (t->train_rows > 0 || /* none when a run goes on */
+          load(e, &t->train, t->options.train, 0, &t->train_rows, error)) &&
+         train_resident(e, in_parts, error);
+}
+
+static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
+  Trainer *t = e->trainer;
+  Engine *engine = t->engine;
+  if (!t->resident)
+    return feed(e, &t->test, t->options.test, 0, evaluate_slot, &t->test_rows, error) &&
+           engine->call->collect(engine, sums, error);
+  return engine->call->evaluate(engine, t->train_rows, t->test_rows, error) &&
+         engine->call->collect(engine, sums, error);
+}
+
+/* ---- all epochs --------------------------------------------------------------------------- */
+
+/* Leaves *result alone if the run was stopped. */
+static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals *totals,
+                      Error *error) {
+  Trainer *t = e->trainer;
+  const EngineSums *train = &t->position.sums;
+  EngineSums test;
+  const bool first = t->test_rows == 0;
+  const double start = seconds_now();
+  if (!train_epoch(e, in_parts, error)) return false;
+  if (t->position.interrupted) return true;
+  const double trained = seconds_now();
+  if (first && t->resident &&
+      !load(e, &t->test, t->options.test, t->train_rows, &t->test_rows, error))
+    return false;
+  const double loaded = seconds_now();
+  if (!evaluate_epoch(e, &test, error)) return false;
+  const double evaluated = seconds_now();
+  if (!isfinite(test.loss)) {
+    t->position.diverged = true;
+    error_set(error, "the test loss is no finite number after epoch %d: try a lower --lr",
+              e->epoch + 1);
+    return false;
+  }
+  if (first) totals->load = (t->resident ? loaded : evaluated) - t->opened;
+  totals->train += trained - start;
+  totals->test += evaluated - loaded;
+  *result = (EpochResult){.epoch = e->epoch + 1,
+                          .epochs = t->options.epochs,
+                          .train_loss = train->loss / (double)train->rows,
+                          .train_accuracy = (double)train->correct / (double)train->rows,
+                          .test_loss = test.loss / (double)test.rows,
+                          .test_accuracy = (double)test.correct / (double)test.rows,
+                          .learning_rate = (double)e->learning_rate,
+                          .train_seconds = trained - start,
+                          .test_seconds = evaluated - loaded,
+                          .train_rows = train->rows,
+                          .test_rows = test.rows};
+  return true;
+}
+
+/* An epoch is behind us. */
+static void advance(TrainerPosition *position, const EpochResult *result) {
+  position->epoch = result->epoch;
+  position->step = 0;
+  position->sums = (EngineSums){0};
+  position->test_accuracy = result->test_accuracy;
+  if (result->test_accuracy <= position->best_accuracy) return; /* NAN: none yet */
+  position->best_accuracy = result->test_accuracy;
+  position->best_epoch = result->epoch;
+}
+
+bool trainer_run(Trainer *t, const TrainerEvents *events, ReportTotals *totals, Error *error) {
+  const Options *o = &t->options;
+  const Schedule schedule = {(ScheduleKind)o->lr_schedule, (double)o->lr, (double)o->lr_decay,
+                             o->epochs, o->warmup};
+  TrainerPosition *position = &t->position;
+  double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
+  *totals = (ReportTotals){0};
+  while (position->epoch < o->epochs) {
+    Epoch e = {.trainer = t,
+               .events = events,
+               .epoch = position->epoch,
+               .learning_rate = (float)schedule_rate(&schedule, position->epoch)};
+    EpochResult result;
+    const bool in_parts = (events->progress || events->stop) && before > events->patience;
+    if (!run_epoch(&e, in_parts, &result, totals, error)) return false;
+    if (position->interrupted) return true;
+    advance(position, &result);
+    if (!events->epoch(events->context, &result, error)) return false;
+    if (o->early_stop && position->epoch - position->best_epoch >= o->early_stop) break;
+    if (position->epoch < o->epochs && events->stop && events->stop(events->context))
+      return position->interrupted = true;
+    before = result.train_seconds;
+  }
+  return true;
+}

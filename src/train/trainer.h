@@ -1,0 +1,65 @@
+/* The epoch loop: reads the two files, trains and evaluates, and knows no device.
+
+   Resident, the first epoch trains in file order on rows as they arrive; the rows stay in the
+   engine's store, the test file's behind the training file's, and each later epoch is a fresh
+   permutation of all of them. Streaming, every epoch reads both files through two slots of the
+   store; from the second epoch on, the rows of a slot are permuted among themselves. */
+#ifndef TRAINER_H
+#define TRAINER_H
+
+#include "model/checkpoint.h"
+#include "engine/engine.h"
+#include "cli/options.h"
+#include "train/report.h"
+
+typedef struct Trainer Trainer;
+
+/* Opens an engine on the device of the caller's choice. */
+typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
+
+/* Starts reading both files, then opens the engine while they are being parsed. With
+   RESIDENT_AUTO the rows are resident if they take at most a quarter of the host's memory and
+   the engine opens with room for them all. NULL on failure. */
+Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *context, Error *error);
+
+Engine *trainer_engine(Trainer *trainer); /* the trainer's; NULL never */
+bool trainer_is_resident(const Trainer *trainer);
+
+/* Where a run stands. */
+typedef struct {
+  int epoch;                           /* trained in full */
+  uint64_t step;                       /* trained of the epoch after those */
+  EngineSums sums;                     /* over those steps */
+  double test_accuracy, best_accuracy; /* parts of 1, NAN before the first epoch's end */
+  int best_epoch;                      /* from 1, 0: none yet */
+  bool interrupted;                    /* events->stop ended the run */
+  bool diverged;                       /* a loss that is no finite number did */
+} TrainerPosition;
+
+const TrainerPosition *trainer_position(const Trainer *trainer);
+
+/* Goes on where a run stood when `from` was kept, before trainer_run. Fails if the network or the
+   batch is another one. */
+bool trainer_resume(Trainer *trainer, const Checkpoint *from, Error *error);
+
+typedef struct {
+  /* Called after each epoch; returns false to stop, with *error set. */
+  bool (*epoch)(void *context, const EpochResult *result, Error *error);
+  /* Called while files are read, and about twenty times in an epoch if the one before took
+     longer than `patience` seconds; epochs count from 1, done is 0 to 1. NULL: never. */
+  void (*progress)(void *context, int epoch, int epochs, double done);
+  /* Asked as often: true ends the run there. NULL: never. */
+  bool (*stop)(void *context);
+  double patience;
+  void *context;
+} TrainerEvents;
+
+/* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
+   event fails, or a loss is no longer a finite number: the last two are failures. The training loss
+   is looked at about every `patience` seconds, and the error names the steps. To be called once. */
+bool trainer_run(Trainer *trainer, const TrainerEvents *events, ReportTotals *totals, Error *error);
+
+/* NULL is allowed. */
+void trainer_close(Trainer *trainer);
+
+#endif

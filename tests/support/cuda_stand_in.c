@@ -1,0 +1,360 @@
+/* A GPU that computes nothing, for machines without one: what mlp-train calls of the CUDA runtime,
+   in host memory, so that AddressSanitizer sees what is lost of it and what is copied beyond its
+   end. Linked into mlp-train-faults in place of the runtime, it runs the host's half whole, and
+   each call fails when fault.c says so. Kernels do nothing, but that the one that counts rows does.
+
+   $CUDA_STAND_IN says which GPU it is:
+
+     none         there is no GPU
+     no-driver    nor a driver
+     old-driver   the driver is older than the runtime
+     old-gpu      the program was not built for it
+     full         all its memory is taken
+     ""           as an H100 */
+#include <cuda_runtime_api.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fault.h"
+#include "kernels.h"
+
+static cudaError_t last; /* what cudaGetLastError tells */
+
+static bool is(const char *kind) {
+  const char *asked = getenv("CUDA_STAND_IN");
+  return asked && strcmp(asked, kind) == 0;
+}
+
+static cudaError_t end(cudaError_t status) {
+  if (status != cudaSuccess) last = status;
+  return status;
+}
+
+/* Ends the function if its call is to fail. */
+#define MAY_FAIL_BY(status)                                                                        \
+  do {                                                                                             \
+    if (fault_cuda(__func__, __builtin_return_address(0))) return end(status);                     \
+  } while (0)
+#define MAY_FAIL() MAY_FAIL_BY(cudaErrorLaunchFailure)
+
+cudaError_t cudaGetLastError(void) {
+  const cudaError_t status = last;
+  last = cudaSuccess;
+  return status;
+}
+
+const char *cudaGetErrorString(cudaError_t status) {
+  switch (status) {
+  case cudaErrorMemoryAllocation:
+    return "out of memory";
+  case cudaErrorLaunchOutOfResources:
+    return "too many resources requested for launch";
+  case cudaErrorLaunchFailure:
+    return "unspecified launch failure";
+  default:
+    return "invalid argument";
+  }
+}
+
+/* ---- the device ---------------------------------------------------------------------------- */
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = is("no-driver") ? 0 : is("old-driver") ? 11080 : CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+  MAY_FAIL_BY(cudaErrorNoDevice);
+  *count = 1;
+  if (is("no-driver") || is("old-driver")) return end(cudaErrorInsufficientDriver);
+  return end(is("none") ? cudaErrorNoDevice : cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int *device) {
+  MAY_FAIL();
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+  MAY_FAIL();
+  if (device != 0) return end(cudaErrorInvalidDevice);
+  *properties = (struct cudaDeviceProp){.name = "stand-in", .totalGlobalMem = (size_t)80 << 30};
+  properties->major = is("old-gpu") ? 5 : 9;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+  MAY_FAIL();
+  if (device != 0) return end(cudaErrorInvalidDevice);
+  switch (attribute) {
+  case cudaDevAttrMultiProcessorCount:
+    *value = 132;
+    return cudaSuccess;
+  case cudaDevAttrComputeCapabilityMajor:
+    *value = 9;
+    return cudaSuccess;
+  case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+    *value = 227 << 10;
+    return cudaSuccess;
+  default:
+    return end(cudaErrorInvalidValue);
+  }
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Not 0, as a GPU's memory is not. */
+static cudaError_t take(void **memory, size_t size) {
+  *memory = fault_malloc(size);
+  if (!*memory) abort();
+  memset(*memory, 0xa5, size);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t size) {
+  MAY_FAIL_BY(cudaErrorMemoryAllocation);
+  return is("full") ? end(cudaErrorMemoryAllocation) : take(memory, size);
+}
+
+cudaError_t cudaMallocHost(void **memory, size_t size) {
+  MAY_FAIL_BY(cudaErrorMemoryAllocation);
+  return take(memory, size);
+}
+
+/* Whether these fail or not, the memory is no longer the caller's. */
+cudaError_t cudaFree(void *memory) {
+  free(memory);
+  MAY_FAIL();
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory) {
+  free(memory);
+  MAY_FAIL();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {
+  MAY_FAIL();
+  (void)kind;
+  memcpy(to, from, size);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  MAY_FAIL();
+  (void)kind, (void)stream;
+  memcpy(to, from, size);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream) {
+  MAY_FAIL();
+  (void)stream;
+  memset(memory, value, size);
+  return cudaSuccess;
+}
+
+/* ---- streams, events, graphs: bytes that are taken and given back --------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+  MAY_FAIL();
+  (void)flags;
+  return take((void **)stream, 1);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  free(stream);
+  MAY_FAIL();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  MAY_FAIL();
+  (void)stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  MAY_FAIL();
+  (void)stream, (void)event, (void)flags;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+  MAY_FAIL();
+  (void)flags;
+  return take((void **)event, 1);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  free(event);
+  MAY_FAIL();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  MAY_FAIL();
+  (void)event, (void)stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  MAY_FAIL();
+  (void)event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+  MAY_FAIL();
+  (void)stream, (void)mode;
+  return cudaSuccess;
+}
+
+/* There is a graph even if the capture fails, to be destroyed. */
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+  (void)stream;
+  take((void **)graph, 1);
+  MAY_FAIL();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
+                                 unsigned long long flags) {
+  MAY_FAIL_BY(cudaErrorMemoryAllocation);
+  (void)graph, (void)flags;
+  return take((void **)out, 1);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  MAY_FAIL();
+  (void)graph, (void)stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  free(graph);
+  MAY_FAIL();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  free(graph);
+  MAY_FAIL();
+  return cudaSuccess;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+static const void *sum_kernel; /* of state.cu */
+
+/* What nvcc's part of a kernel file calls before main, for its image and each kernel. */
+void **__cudaRegisterFatBinary(void *image);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+void __cudaRegisterFunction(void **handle, const char *kernel, char *other, const char *name,
+                            int threads, uint3 *thread, uint3 *block, dim3 *size, dim3 *grid,
+                            int *warp);
+
+void **__cudaRegisterFatBinary(void *image) {
+  (void)image;
+  return NULL;
+}
+
+void __cudaRegisterFatBinaryEnd(void **handle) {
+  (void)handle;
+}
+
+void __cudaUnregisterFatBinary(void **handle) {
+  (void)handle;
+}
+
+void __cudaRegisterFunction(void **handle, const char *kernel, char *other, const char *name,
+                            int threads, uint3 *thread, uint3 *block, dim3 *size, dim3 *grid,
+                            int *warp) {
+  (void)handle, (void)other, (void)threads, (void)thread, (void)block, (void)size, (void)grid;
+  (void)warp;
+  if (strstr(name, "10sum_kernel")) sum_kernel = kernel;
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
+  MAY_FAIL_BY(cudaErrorNoKernelImageForDevice);
+  (void)kernel;
+  memset(attributes, 0, sizeof *attributes);
+  return end(is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess);
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
+  MAY_FAIL();
+  (void)kernel, (void)attribute, (void)value;
+  return cudaSuccess;
+}
+
+static cudaError_t launch(const void *kernel, void **arguments) {
+  if (kernel != sum_kernel) return cudaSuccess;
+  ResultSums *sums = *(ResultSums **)arguments[0];
+  sums->rows += *(uint32_t *)arguments[3] - *(uint32_t *)arguments[2];
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
+                             size_t shared, cudaStream_t stream) {
+  MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
+  (void)grid, (void)block, (void)shared, (void)stream;
+  return launch(kernel, arguments);
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel,
+                                void **arguments) {
+  MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
+  (void)config;
+  return launch(kernel, arguments);
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
+                                        size_t shared, cudaStream_t stream) {
+  MAY_FAIL_BY(cudaErrorCooperativeLaunchTooLarge);
+  (void)grid, (void)block, (void)shared, (void)stream;
+  return launch(kernel, arguments);
+}
+
+/* What <<< >>> comes to: its four arguments are left by one call and fetched by the next. */
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *kernel);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, cudaStream_t stream);
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+  (void)grid, (void)block, (void)shared, (void)stream;
+  return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream) {
+  *grid = *block = (dim3){1, 1, 1};
+  *shared = 0;
+  *(cudaStream_t *)stream = NULL;
+  return cudaSuccess;
+}
+
+cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *kernel) {
+  memcpy(out, &kernel, sizeof *out);
+  return cudaSuccess;
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, cudaStream_t stream) {
+  MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
+  (void)grid, (void)block, (void)shared, (void)stream;
+  return launch(kernel, arguments);
+}

@@ -1,0 +1,263 @@
+/* Makes calls of the process fail. Linked into mlp-train-faults, these functions stand in the
+   place of the C library's, for the libraries' calls too, and cuda_stand_in.c in that of CUDA's;
+   files opened by fopen, and standard output, read and write through them. The environment says
+   what fails:
+
+     FAULT_AT=N     the Nth call since the process began
+     FAULT_MORE=1   and each later call of its kind, as when a disk is full
+     FAULT_CUDA=1   calls of the CUDA runtime are the only ones that count
+     FAULT_TOLD=F   F is a file to which the name of the first function that failed is written
+
+   Of the calls from one place, all up to FEW count, and one in MANY of those that follow: to
+   encode a picture, stb allocates ten thousand times in two places. libgomp's calls are left
+   alone: it ends the process when it has no memory or no thread, and
+   there is no way to be told first. */
+#define _GNU_SOURCE /* RTLD_NEXT, dladdr, fopencookie */
+#undef _FORTIFY_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/fault.h"
+
+typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, THREAD, CUDA } Kind;
+
+/* test_faults.c knows these. */
+static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EAGAIN, EIO};
+
+static unsigned long at; /* 0: nothing fails, as before the constructor below */
+static bool more, cuda_alone;
+static const char *told;
+static atomic_ulong count;
+static atomic_int broken = -1; /* the kind of what failed */
+/* In the first thread and those that src/ starts, but neither while they nor others come up. */
+static _Thread_local bool counts;
+
+/* The function that stands behind ours: the sanitizer's or the C library's. */
+static void *real(const char *name) {
+  return dlsym(RTLD_NEXT, name);
+}
+
+#define REAL(name) ((__typeof__(&(name)))real(#name))
+
+static bool is_libgomp(const void *caller) {
+  Dl_info info;
+  return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libgomp");
+}
+
+enum { PLACES = 4096, FEW = 150, MANY = 211 };
+
+/* Whether this call, one of many from its place, is passed over. */
+static bool passed_over(const void *caller) {
+  static struct {
+    const void *caller;
+    unsigned long calls;
+  } places[PLACES];
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  size_t i = (uintptr_t)caller % PLACES;
+  pthread_mutex_lock(&mutex);
+  while (places[i].caller && places[i].caller != caller) i = (i + 1) % PLACES;
+  places[i].caller = caller;
+  const unsigned long calls = places[i].calls++;
+  pthread_mutex_unlock(&mutex);
+  return calls >= FEW && calls % MANY != 0;
+}
+
+static void tell(const char *name) {
+  const int file = REAL(open)(told, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (file < 0 || REAL(write)(file, name, strlen(name)) < 0) abort();
+  REAL(close)(file);
+}
+
+static bool fails(Kind kind, const char *name, const void *caller) {
+  if (!at || !counts || (cuda_alone && kind != CUDA) || is_libgomp(caller)) return false;
+  const bool again = more && broken == (int)kind;
+  if (!again) {
+    if (passed_over(caller) || ++count != at) return false;
+    broken = (int)kind;
+    tell(name);
+  }
+  errno = causes[kind];
+  return true;
+}
+
+bool fault_cuda(const char *name, const void *caller) {
+  return fails(CUDA, name, caller);
+}
+
+#define FAILS(kind, name) fails(kind, name, __builtin_return_address(0))
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* dlsym may allocate, so these are found by the linker: the sanitizer's, if there is one. */
+#define ALLOCATOR(name, parameters)                                                                \
+  extern void *__libc_##name parameters;                                                           \
+  extern void *__interceptor_##name parameters __attribute__((weak))
+
+ALLOCATOR(malloc, (size_t));
+ALLOCATOR(calloc, (size_t, size_t));
+ALLOCATOR(realloc, (void *, size_t));
+
+void *fault_malloc(size_t size) {
+  return (__interceptor_malloc ? __interceptor_malloc : __libc_malloc)(size);
+}
+
+void *malloc(size_t size) {
+  return FAILS(MEMORY, "malloc") ? NULL : fault_malloc(size);
+}
+
+void *calloc(size_t number, size_t size) {
+  if (FAILS(MEMORY, "calloc")) return NULL;
+  return (__interceptor_calloc ? __interceptor_calloc : __libc_calloc)(number, size);
+}
+
+void *realloc(void *block, size_t size) {
+  if (FAILS(MEMORY, "realloc")) return NULL;
+  return (__interceptor_realloc ? __interceptor_realloc : __libc_realloc)(block, size);
+}
+
+/* The sanitizer's does not call malloc. */
+char *strdup(const char *text) {
+  const size_t size = strlen(text) + 1;
+  char *copy = malloc(size);
+  return copy ? memcpy(copy, text, size) : NULL;
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static mode_t mode_of(int flags, va_list arguments) {
+  return flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;
+}
+
+int open(const char *path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return FAILS(OPEN, "open") ? -1 : REAL(open)(path, flags, mode);
+}
+
+int openat(int folder, const char *path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return FAILS(OPEN, "openat") ? -1 : REAL(openat)(folder, path, flags, mode);
+}
+
+ssize_t read(int file, void *bytes, size_t size) {
+  return FAILS(READ, "read") ? -1 : REAL(read)(file, bytes, size);
+}
+
+ssize_t pread(int file, void *bytes, size_t size, off_t offset) {
+  return FAILS(READ, "pread") ? -1 : REAL(pread)(file, bytes, size, offset);
+}
+
+ssize_t write(int file, const void *bytes, size_t size) {
+  return FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
+}
+
+int fsync(int file) {
+  return FAILS(SYNC, "fsync") ? -1 : REAL(fsync)(file);
+}
+
+int rename(const char *from, const char *to) {
+  return FAILS(RENAME, "rename") ? -1 : REAL(rename)(from, to);
+}
+
+int renameat(int from_folder, const char *from, int to_folder, const char *to) {
+  if (FAILS(RENAME, "renameat")) return -1;
+  return REAL(renameat)(from_folder, from, to_folder, to);
+}
+
+/* The file is closed all the same, as Linux does. */
+int close(int file) {
+  const bool failed = FAILS(CLOSE, "close");
+  const int cause = errno;
+  const int code = REAL(close)(file);
+  if (!failed) return code;
+  errno = cause;
+  return -1;
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
+
+static ssize_t read_stream(void *cookie, char *bytes, size_t size) {
+  return read((int)(intptr_t)cookie, bytes, size);
+}
+
+/* 0 is what fopencookie takes for an error. */
+static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
+  const ssize_t wrote = write((int)(intptr_t)cookie, bytes, size);
+  return wrote < 0 ? 0 : wrote;
+}
+
+static int close_stream(void *cookie) {
+  return close((int)(intptr_t)cookie);
+}
+
+static FILE *stream_of(int file, const char *mode) {
+  const cookie_io_functions_t calls = {read_stream, write_stream, NULL, close_stream};
+  return fopencookie((void *)(intptr_t)file, mode, calls); // NOLINT(performance-no-int-to-ptr)
+}
+
+FILE *fopen(const char *path, const char *mode) {
+  const int create = *mode == 'a' ? O_APPEND | O_CREAT : O_TRUNC | O_CREAT;
+  const int access = strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
+  const int file = open(path, *mode == 'r' ? access : access | create, 0666);
+  if (file < 0) return NULL;
+  FILE *stream = stream_of(file, mode);
+  if (!stream) REAL(close)(file);
+  return stream;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+typedef struct {
+  void *(*start)(void *);
+  void *context;
+  bool counts;
+} Start;
+
+static void *begin_thread(void *context) {
+  const Start own = *(Start *)context;
+  free(context);
+  counts = own.counts;
+  return own.start(own.context);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *context) {
+  const bool before = counts;
+  if (FAILS(THREAD, "pthread_create")) return EAGAIN;
+  counts = false;
+  Start *own = malloc(sizeof *own);
+  if (!own) abort();
+  *own = (Start){start, context, before && !is_libgomp(__builtin_return_address(0))};
+  const int code = REAL(pthread_create)(thread, attributes, begin_thread, own);
+  if (code != 0) free(own);
+  counts = before;
+  return code;
+}
+
+/* ---- before main -------------------------------------------------------------------------- */
+
+__attribute__((constructor)) static void begin(void) {
+  const char *number = getenv("FAULT_AT");
+  told = getenv("FAULT_TOLD");
+  more = getenv("FAULT_MORE") != NULL;
+  cuda_alone = getenv("FAULT_CUDA") != NULL;
+  stdout = stream_of(STDOUT_FILENO, "w");
+  if (!stdout) abort();
+  if (number && told) at = strtoul(number, NULL, 10);
+  counts = true;
+}

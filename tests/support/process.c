@@ -1,0 +1,45 @@
+#include "support/process.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+int process_run(char *output, size_t size, const char *format, ...) {
+  char command[4096] = "exec 2>&1; ";
+  const size_t start = strlen(command);
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(command + start, sizeof command - start, format, arguments);
+  va_end(arguments);
+  assert_in_range(length, 1, sizeof command - start - 1);
+
+  FILE *stream = popen(command, "r");
+  assert_non_null(stream);
+  const size_t got = fread(output, 1, size - 1, stream);
+  output[got] = 0;
+  while (fgetc(stream) != EOF) continue; /* more than fits must not block the process */
+  const int status = pclose(stream);
+  assert_int_not_equal(status, -1);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+char *process_folder(void) {
+  const char *parent = getenv("TMPDIR");
+  char *name = malloc(4096);
+  assert_non_null(name);
+  snprintf(name, 4096, "%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
+  assert_non_null(mkdtemp(name));
+  return name;
+}
+
+void process_folder_remove(char *folder) {
+  char output[256];
+  assert_int_equal(process_run(output, sizeof output, "rm -rf '%s'", folder), 0);
+  free(folder);
+}

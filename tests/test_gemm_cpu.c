@@ -1,0 +1,208 @@
+/* The tiles of the CPU engine, in every instruction set that this machine has. */
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/gemm_cpu.h"
+#include "exercise/reference.h"
+
+enum {
+  P = PRODUCT_PANEL,
+  MOST_TERMS = 90,
+  B_ROWS = 2 * MOST_TERMS, /* every second one is left out */
+  ROW = 160,               /* floats: more than a tile is wide, to see what is written beside it */
+  OUTPUT = 128 * ROW,      /* also as many rows as a copy needs */
+};
+
+/* A sum of n products of numbers below 1 errs by about sqrt(n) roundings of 6e-8, n by 90. */
+static const double bound = 3e-6;
+
+typedef struct {
+  _Alignas(64) float b[B_ROWS * ROW], start[ROW], y[OUTPUT], w[OUTPUT], v[OUTPUT], out[OUTPUT],
+      copy[OUTPUT];
+  float a[P * MOST_TERMS];
+  uint32_t index[MOST_TERMS];
+  double sum[P * ROW]; /* what a tile adds up to, without `start` */
+} Operands;
+
+static void fill(float *out, size_t count, uint64_t seed) {
+  double *values = malloc(count * sizeof *values);
+  assert_non_null(values);
+  reference_fill(values, count, -1, 1, seed);
+  reference_to_float(values, count, out);
+  free(values);
+}
+
+/* Operands of `terms` terms; a's layout is (P, terms) or, packed, (terms, P). */
+static ProductTerms prepare(Operands *o, size_t terms, bool packed) {
+  fill(o->a, P * MOST_TERMS, 1);
+  fill(o->b, B_ROWS * ROW, 2);
+  fill(o->start, ROW, 3);
+  fill(o->y, OUTPUT, 4);
+  fill(o->w, OUTPUT, 5);
+  fill(o->v, OUTPUT, 6);
+  for (size_t i = 0; i < OUTPUT; i++) o->out[i] = o->copy[i] = NAN;
+  const size_t a_row = packed ? 1 : terms, a_term = packed ? P : 1;
+  for (size_t j = 0; j < terms; j++) o->index[j] = (uint32_t)(2 * j + (j & 1));
+  memset(o->sum, 0, sizeof o->sum);
+  for (size_t m = 0; m < P; m++)
+    for (size_t j = 0; j < terms; j++)
+      for (size_t n = 0; n < ROW; n++)
+        o->sum[m * ROW + n] +=
+            (double)o->a[m * a_row + j * a_term] * (double)o->b[o->index[j] * (size_t)ROW + n];
+  return (ProductTerms){.a = o->a,
+                        .a_row = a_row,
+                        .a_term = a_term,
+                        .index = o->index,
+                        .terms = terms,
+                        .b = o->b,
+                        .b_row = ROW};
+}
+
+static void close_to(float out, double expected) {
+  if (!(fabs((double)out - expected) <= bound * (1 + fabs(expected))))
+    fail_msg("%.9g, expected %.9g", (double)out, expected);
+}
+
+typedef void Check(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
+                   size_t columns);
+
+static void forward(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
+                    size_t columns) {
+  for (int relu = 0; relu < 2; relu++) {
+    for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
+    kernels->forward(terms, columns, o->start, relu, o->out, ROW);
+    for (size_t m = 0; m < P; m++) {
+      for (size_t n = 0; n < columns; n++) {
+        const double sum = o->sum[m * ROW + n] + (double)o->start[n];
+        close_to(o->out[m * ROW + n], relu && sum < 0 ? 0 : sum);
+      }
+      for (size_t n = columns; n < ROW; n++) assert_true(isnan(o->out[m * ROW + n]));
+    }
+  }
+}
+
+static void backward(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
+                     size_t columns) {
+  o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes nothing on */
+  kernels->backward(terms, columns, o->y, o->out, ROW);
+  for (size_t m = 0; m < P; m++) {
+    for (size_t n = 0; n < columns; n++)
+      close_to(o->out[m * ROW + n], o->y[m * ROW + n] > 0 ? o->sum[m * ROW + n] : 0);
+    for (size_t n = columns; n < ROW; n++) assert_true(isnan(o->out[m * ROW + n]));
+  }
+}
+
+static void update(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
+                   size_t columns) {
+  static Operands before;
+  before = *o;
+  const ProductUpdate by = {0.9f, 0.01f, 0.125f};
+  for (int copied = 0; copied < 2; copied++) {
+    memcpy(o->w, before.w, sizeof o->w);
+    memcpy(o->v, before.v, sizeof o->v);
+    kernels->update(terms, columns, &by, o->w, o->v, ROW, copied ? o->copy + 8 : NULL, ROW);
+    for (size_t m = 0; m < P; m++) {
+      for (size_t n = 0; n < ROW; n++) {
+        const size_t i = m * ROW + n;
+        double w = (double)before.w[i], v = (double)before.v[i];
+        if (n < columns)
+          reference_update(&w, &v, &o->sum[i], 1, (double)by.momentum, (double)by.weight_decay,
+                           (double)by.learning_rate);
+        close_to(o->w[i], w);
+        close_to(o->v[i], v);
+        if (n >= columns) continue;
+        const float copy = o->copy[8 + n * ROW + m];
+        assert_true(copied ? copy == o->w[i] : isnan(copy));
+      }
+    }
+    assert_memory_equal(o->w + P * ROW, before.w + P * ROW, sizeof o->w - P * ROW * sizeof(float));
+  }
+  for (size_t n = 0; n < columns; n++) {
+    assert_true(isnan(o->copy[8 + n * ROW - 1]));
+    assert_true(isnan(o->copy[8 + n * ROW + P]));
+  }
+}
+
+static void every_shape(Check *check) {
+  static const size_t terms[] = {0, 1, 2, 37, MOST_TERMS};
+  Operands *o = aligned_alloc(64, sizeof *o);
+  assert_non_null(o);
+  const ProductKernels *kernels;
+  for (int k = 0; (kernels = product_kernels(k)); k++) {
+    assert_int_equal(kernels->width % PRODUCT_ALIGN, 0);
+    for (size_t columns = PRODUCT_ALIGN; columns <= kernels->width; columns += PRODUCT_ALIGN) {
+      for (size_t t = 0; t < sizeof terms / sizeof *terms; t++) {
+        for (int packed = 0; packed < 2; packed++) {
+          const ProductTerms operands = prepare(o, terms[t], packed);
+          check(kernels, o, &operands, columns);
+        }
+      }
+    }
+  }
+  free(o);
+}
+
+static void forward_against_reference(void **state) {
+  (void)state;
+  every_shape(forward);
+}
+
+static void backward_against_reference(void **state) {
+  (void)state;
+  every_shape(backward);
+}
+
+static void update_against_reference(void **state) {
+  (void)state;
+  every_shape(update);
+}
+
+/* The same bits from one wide tile as from narrow ones beside each other. */
+static void width_does_not_matter(void **state) {
+  (void)state;
+  Operands *o = aligned_alloc(64, sizeof *o);
+  assert_non_null(o);
+  const ProductKernels *kernels;
+  for (int k = 0; (kernels = product_kernels(k)); k++) {
+    const ProductTerms terms = prepare(o, MOST_TERMS, true);
+    kernels->forward(&terms, kernels->width, o->start, false, o->out, ROW);
+    for (size_t n = 0; n < kernels->width; n += PRODUCT_ALIGN) {
+      ProductTerms narrow = terms;
+      narrow.b += n;
+      kernels->forward(&narrow, PRODUCT_ALIGN, o->start + n, false, o->copy + n, ROW);
+    }
+    for (size_t m = 0; m < P; m++)
+      assert_memory_equal(o->out + m * ROW, o->copy + m * ROW, kernels->width * sizeof(float));
+  }
+  free(o);
+}
+
+/* A diverged network shows: a NaN passes the ReLU. */
+static void nan_is_not_hidden(void **state) {
+  (void)state;
+  Operands *o = aligned_alloc(64, sizeof *o);
+  assert_non_null(o);
+  const ProductKernels *kernels;
+  for (int k = 0; (kernels = product_kernels(k)); k++) {
+    const ProductTerms terms = prepare(o, 3, true);
+    o->a[0] = NAN;
+    kernels->forward(&terms, PRODUCT_ALIGN, o->start, true, o->out, ROW);
+    assert_true(isnan(o->out[0]) && !isnan(o->out[ROW]));
+  }
+  free(o);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(forward_against_reference), cmocka_unit_test(backward_against_reference),
+      cmocka_unit_test(update_against_reference),  cmocka_unit_test(width_does_not_matter),
+      cmocka_unit_test(nan_is_not_hidden),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+/* Line charts: where their points, numbers and marks are drawn, on the canvas and in the file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_ONLY_PNG
+#include <stb/stb_image.h>
+
+#include "plot/line_chart.h"
+#include "support/process.h"
+
+static Error error;
+
+static const double one_to_five[] = {1, 2, 3, 4, 5}, rising[] = {10, 20, 30, 40, 50},
+                    dipping[] = {40, 12, 11, 12, 40};
+
+static CurvePanel panel_of(const Curve *curves, int count) {
+  return (CurvePanel){.title = "panel",
+                      .x = {"epoch", false, false},
+                      .y = {"loss", false, false},
+                      .curves = curves,
+                      .count = count,
+                      .mark = NAN};
+}
+
+static Curves chart_of(const CurvePanel *panels, int count) {
+  return (Curves){.title = "title", .subtitle = "subtitle", .panels = panels, .count = count};
+}
+
+static Picture draw(const Curves *chart) {
+  Picture picture;
+  if (!curves_draw(chart, &picture, &error)) fail_msg("%s", error.text);
+  return picture;
+}
+
+static bool has_colour(const Picture *p, int x, int y, Colour colour) {
+  assert_in_range(x, 0, p->width - 1);
+  assert_in_range(y, 0, p->height - 1);
+  return memcmp(p->pixels + 3 * (y * p->width + x), &colour, 3) == 0;
+}
+
+/* Where the numbers (x, y), on linear axes, are on the picture. */
+static int column_of(const CurveFrame *f, double x) {
+  return f->left + (int)lround((x - f->x_low) / (f->x_high - f->x_low) * (f->right - f->left));
+}
+
+static int row_of(const CurveFrame *f, double y) {
+  return f->bottom - (int)lround((y - f->y_low) / (f->y_high - f->y_low) * (f->bottom - f->top));
+}
+
+/* Columns and rows in which the frame holds that colour. */
+typedef struct {
+  int left, right, top, bottom, count;
+} Extent;
+
+static Extent extent_of(const Picture *p, const CurveFrame *f, Colour colour) {
+  Extent e = {p->width, -1, p->height, -1, 0};
+  for (int y = f->top; y < f->bottom; y++)
+    for (int x = f->left; x < f->right; x++) {
+      if (!has_colour(p, x, y, colour)) continue;
+      e.left = x < e.left ? x : e.left;
+      e.right = x > e.right ? x : e.right;
+      e.top = y < e.top ? y : e.top;
+      e.bottom = y > e.bottom ? y : e.bottom;
+      e.count++;
+    }
+  return e;
+}
+
+static void assert_near(int got, int expected) {
+  if (abs(got - expected) > 4) fail_msg("pixel %d is not near %d", got, expected); /* half a dot */
+}
+
+static void test_extremes(void **state) {
+  (void)state;
+  const Curve curves[] = {{"rising", one_to_five, rising, 5}, {"dipping", one_to_five, dipping, 5}};
+  const CurvePanel panel = panel_of(curves, 2);
+  const Curves chart = chart_of(&panel, 1);
+  Picture p = draw(&chart);
+  const CurveFrame f = curves_frame(&chart, 0);
+  assert_int_equal(p.width, CURVES_WIDTH);
+  assert_true(f.x_low < 1 && f.x_high > 5 && f.y_low < 10 && f.y_high > 50);
+  const Extent up = extent_of(&p, &f, curves_colour(0)), dip = extent_of(&p, &f, curves_colour(1));
+  assert_near(up.left, column_of(&f, 1));
+  assert_near(up.right, column_of(&f, 5));
+  assert_near(up.top, row_of(&f, 50));
+  assert_near(up.bottom, row_of(&f, 10));
+  assert_near(dip.top, row_of(&f, 40));
+  assert_near(dip.bottom, row_of(&f, 11));
+  /* the highest point is at the right end, the lowest in the middle */
+  assert_true(has_colour(&p, column_of(&f, 5), row_of(&f, 50), curves_colour(0)));
+  assert_true(has_colour(&p, column_of(&f, 3), row_of(&f, 11), curves_colour(1)));
+  assert_true(has_colour(&p, column_of(&f, 2.5), row_of(&f, 25), curves_colour(0)));
+  picture_close(&p);
+}
+
+static void test_axes_from_zero(void **state) {
+  (void)state;
+  const Curve curve = {"rising", one_to_five, rising, 5};
+  CurvePanel panel = panel_of(&curve, 1);
+  panel.y.from_zero = true;
+  const Curves chart = chart_of(&panel, 1);
+  const CurveFrame f = curves_frame(&chart, 0);
+  assert_true(f.y_low == 0 && f.y_high > 50);
+  panel.y.from_zero = false;
+  assert_true(curves_frame(&chart, 0).y_low > 0);
+  static const double equal[] = {7, 7, 7, 7, 7}, zeros[] = {0, 0, 0, 0, 0};
+  const double *const flat[] = {equal, zeros};
+  for (int i = 0; i < 2; i++) { /* one value: the axis still has a length */
+    const Curve constant = {"constant", one_to_five, flat[i], 5};
+    panel.curves = &constant;
+    for (int from_zero = 0; from_zero < 2; from_zero++) {
+      panel.y.from_zero = from_zero;
+      const CurveFrame g = curves_frame(&chart, 0);
+      assert_true(g.y_low <= flat[i][0] && g.y_high > flat[i][0] && isfinite(g.y_high));
+      Picture p = draw(&chart);
+      assert_true(extent_of(&p, &g, curves_colour(0)).count > 100);
+      picture_close(&p);
+    }
+  }
+}
+
+static void test_logarithms(void **state) {
+  (void)state;
+  static const double powers[] = {1, 10, 100, 1000}, x[] = {1, 2, 4, 8};
+  const Curve curve = {"powers", x, powers, 4};
+  CurvePanel panel = panel_of(&curve, 1);
+  panel.x.logarithmic = panel.y.logarithmic = true;
+  const Curves chart = chart_of(&panel, 1);
+  Picture p = draw(&chart);
+  const CurveFrame f = curves_frame(&chart, 0);
+  assert_true(f.y_low < 0 && f.y_low > -1 && f.y_high > 3 && f.y_high < 4);
+  for (int i = 0; i < 4; i++) /* all on one straight line */
+    assert_true(has_colour(&p, column_of(&f, i * log10(2)), row_of(&f, i), curves_colour(0)));
+  picture_close(&p);
+}
+
+static void test_gaps(void **state) {
+  (void)state;
+  const double y[] = {10, 20, NAN, 40, INFINITY};
+  const Curve curve = {"gaps", one_to_five, y, 5};
+  const CurvePanel panel = panel_of(&curve, 1);
+  const Curves chart = chart_of(&panel, 1);
+  Picture p = draw(&chart);
+  const CurveFrame f = curves_frame(&chart, 0);
+  assert_true(f.y_high < 50 && f.x_high > 5);
+  for (int gap = 0; gap < 2; gap++) { /* the second is at the end */
+    const int end = gap ? f.right : column_of(&f, 4) - 5;
+    for (int x = column_of(&f, gap ? 4 : 2) + 5; x < end; x++)
+      for (int y_at = f.top; y_at < f.bottom; y_at++)
+        assert_false(has_colour(&p, x, y_at, curves_colour(0)));
+  }
+  assert_true(has_colour(&p, column_of(&f, 4), row_of(&f, 40), curves_colour(0)));
+  picture_close(&p);
+}
+
+static void test_mark(void **state) {
+  (void)state;
+  static const Colour RED = {209, 36, 47};
+  const Curve curve = {"rising", one_to_five, rising, 5};
+  CurvePanel panel = panel_of(&curve, 1);
+  panel.mark = 80; /* above all points */
+  panel.mark_label = "ceiling";
+  const Curves chart = chart_of(&panel, 1);
+  Picture p = draw(&chart);
+  const CurveFrame f = curves_frame(&chart, 0);
+  assert_true(f.y_high > 80);
+  assert_true(has_colour(&p, column_of(&f, 3), row_of(&f, 80), RED));
+  picture_close(&p);
+}
+
+static void test_panels(void **state) {
+  (void)state;
+  const Curve first = {"rising", one_to_five, rising, 5}, second = {"dip", one_to_five, dipping, 5};
+  const CurvePanel panels[] = {panel_of(&first, 1), panel_of(&second, 1)};
+  const Curves chart = chart_of(panels, 2);
+  Picture p = draw(&chart);
+  for (int i = 0; i < 2; i++) {
+    const CurveFrame f = curves_frame(&chart, i);
+    assert_true(f.bottom < p.height);
+    assert_near(extent_of(&p, &f, curves_colour(0)).top, row_of(&f, i ? 40 : 50));
+  }
+  assert_true(curves_frame(&chart, 1).top > curves_frame(&chart, 0).bottom);
+  picture_close(&p);
+}
+
+static void test_file(void **state) {
+  (void)state;
+  char *folder = process_folder(), path[4096];
+  snprintf(path, sizeof path, "%s/curves.png", folder);
+  const Curve curve = {"rising", one_to_five, rising, 5};
+  const CurvePanel panel = panel_of(&curve, 1);
+  const Curves chart = chart_of(&panel, 1);
+  Picture p = draw(&chart);
+  assert_true(picture_save(&p, path, &error));
+  int width, height, channels;
+  uint8_t *read = stbi_load(path, &width, &height, &channels, 3);
+  assert_non_null(read);
+  assert_int_equal(width, CURVES_WIDTH);
+  assert_int_equal(height, p.height);
+  const Picture back = {.width = width, .height = height, .pixels = read};
+  const CurveFrame f = curves_frame(&chart, 0);
+  assert_true(has_colour(&back, column_of(&f, 5), row_of(&f, 50), curves_colour(0)));
+  assert_true(has_colour(&back, column_of(&f, 1), row_of(&f, 10), curves_colour(0)));
+  stbi_image_free(read);
+  picture_close(&p);
+  process_folder_remove(folder);
+}
+
+static void test_bad_charts(void **state) {
+  (void)state;
+  static const double negative[] = {-1, -2, 0, -4, -5};
+  const Curve none = {"none", one_to_five, rising, 0}, below = {"below", one_to_five, negative, 5};
+  CurvePanel panel = panel_of(&none, 1);
+  Curves chart = chart_of(&panel, 1);
+  Picture p;
+  assert_false(curves_draw(&chart, &p, &error));
+  assert_non_null(strstr(error.text, "no point"));
+  panel.curves = &below;
+  panel.y.logarithmic = true;
+  assert_false(curves_draw(&chart, &p, &error));
+  panel.y.logarithmic = false;
+  panel.count = CURVES_MAX + 1;
+  assert_false(curves_draw(&chart, &p, &error));
+  assert_non_null(strstr(error.text, "9 curves"));
+  chart.count = 0;
+  assert_false(curves_draw(&chart, &p, &error));
+  assert_non_null(strstr(error.text, "0 panels"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_extremes),   cmocka_unit_test(test_axes_from_zero),
+      cmocka_unit_test(test_logarithms), cmocka_unit_test(test_gaps),
+      cmocka_unit_test(test_mark),       cmocka_unit_test(test_panels),
+      cmocka_unit_test(test_file),       cmocka_unit_test(test_bad_charts),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

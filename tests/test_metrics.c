@@ -1,0 +1,205 @@
+/* Scores: the answers and losses that they count, and what they print, to the letter. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "exercise/reference.h"
+#include "model/metrics.h"
+
+static Scores open_scores(int classes) {
+  Scores scores;
+  Error error;
+  if (!scores_open(&scores, classes, &error)) fail_msg("%s", error.text);
+  assert_int_equal(scores.classes, classes);
+  return scores;
+}
+
+/* Counts a row of this truth that is answered so. */
+static void add(Scores *scores, int truth, int answer, int times) {
+  static float logits[1024];
+  logits[answer] = 1;
+  for (int i = 0; i < times; i++) assert_int_equal(scores_add(scores, logits, truth), answer);
+  logits[answer] = 0;
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+static void test_same_as_reference(void **state) {
+  (void)state;
+  enum { ROWS = 500, CLASSES = 7 };
+  static double logits[ROWS][CLASSES], loss[ROWS], expected[ROWS][CLASSES];
+  static float rounded[ROWS][CLASSES];
+  static uint16_t labels[ROWS];
+  reference_fill(logits[0], sizeof logits / sizeof **logits, -20, 20, 5);
+  reference_fill_labels(labels, ROWS, CLASSES, 6);
+  reference_to_float(logits[0], sizeof logits / sizeof **logits, rounded[0]);
+  reference_cross_entropy(logits[0], labels, ROWS, CLASSES, loss);
+  reference_softmax(logits[0], ROWS, CLASSES, expected[0]);
+  Scores scores = open_scores(CLASSES);
+  double sum = 0;
+  uint64_t counted = 0;
+  for (int r = 0; r < ROWS; r++) {
+    double probabilities[CLASSES];
+    scores_add(&scores, rounded[r], labels[r]);
+    scores_probabilities(rounded[r], CLASSES, probabilities);
+    for (int c = 0; c < CLASSES; c++) assert_true(fabs(probabilities[c] - expected[r][c]) < 1e-14);
+    sum += loss[r];
+  }
+  for (int i = 0; i < CLASSES * CLASSES; i++) counted += scores.counts[i];
+  assert_int_equal(scores.rows, ROWS);
+  assert_int_equal(counted, ROWS);
+  assert_int_equal(scores.correct, reference_correct(logits[0], labels, ROWS, CLASSES));
+  assert_true(fabs(scores.loss / sum - 1) < 1e-12);
+  scores_close(&scores);
+}
+
+/* A count is truth, then answer; of equal logits the first is the answer. */
+static void test_where_rows_are_counted(void **state) {
+  (void)state;
+  Scores scores = open_scores(3);
+  assert_int_equal(scores_add(&scores, (const float[]){-1, -2, -3}, 2), 0);
+  assert_int_equal(scores_add(&scores, (const float[]){1, 3, 3}, 1), 1);
+  assert_int_equal(scores_add(&scores, (const float[]){1, 3, 3}, 2), 1);
+  static const uint64_t expected[] = {0, 0, 0, 0, 1, 0, 1, 1, 0};
+  assert_memory_equal(scores.counts, expected, sizeof expected);
+  assert_int_equal(scores.correct, 1);
+  scores_close(&scores);
+  scores_close(&scores);
+}
+
+/* No logits overflow; a loss as large as they come is no infinity. */
+static void test_extreme_logits(void **state) {
+  (void)state;
+  const float logits[] = {1e30f, -1e30f, 1e30f};
+  double probabilities[3];
+  scores_probabilities(logits, 3, probabilities);
+  assert_true(probabilities[0] == 0.5 && probabilities[1] == 0 && probabilities[2] == 0.5);
+  Scores scores = open_scores(3);
+  scores_add(&scores, logits, 1);
+  assert_true(scores.loss == (double)1e30f - (double)-1e30f);
+  scores_close(&scores);
+}
+
+/* ---- printing ----------------------------------------------------------------------------- */
+
+static void assert_prints(const Scores *scores, const char *expected) {
+  char *text = NULL;
+  size_t length;
+  FILE *file = open_memstream(&text, &length);
+  assert_non_null(file);
+  scores_print(scores, file);
+  assert_int_equal(fclose(file), 0);
+  assert_string_equal(text, expected);
+  free(text);
+}
+
+/* The columns of the matrix are as wide as its largest count asks for; class 2 is never the answer
+   and class 3 has no rows. */
+static void test_matrix(void **state) {
+  (void)state;
+  Scores scores = open_scores(4);
+  add(&scores, 0, 0, 30);
+  add(&scores, 0, 1, 10);
+  add(&scores, 1, 1, 19);
+  add(&scores, 1, 3, 1);
+  add(&scores, 2, 0, 20);
+  scores.loss = 12.34;
+  assert_prints(&scores, "loss 0.1542  accuracy  61.25%  wrong 31 of 80 rows\n"
+                         "\n"
+                         "truth  answer\n"
+                         "         0    1    2    3     rows  precision   recall       F1\n"
+                         "    0   30   10    .    .       40     60.00%   75.00%   66.67%\n"
+                         "    1    .   19    .    1       20     65.52%   95.00%   77.55%\n"
+                         "    2   20    .    .    .       20          -    0.00%    0.00%\n"
+                         "    3    .    .    .    .        0      0.00%        -    0.00%\n");
+  scores.counts[0] = 123456;
+  scores.loss = 0;
+  assert_prints(&scores,
+                "loss 0.0000  accuracy  61.25%  wrong 31 of 80 rows\n"
+                "\n"
+                "truth  answer\n"
+                "           0      1      2      3     rows  precision   recall       F1\n"
+                "    0 123456     10      .      .   123466     99.98%   99.99%   99.99%\n"
+                "    1      .     19      .      1       20     65.52%   95.00%   77.55%\n"
+                "    2     20      .      .      .       20          -    0.00%    0.00%\n"
+                "    3      .      .      .      .        0      0.00%        -    0.00%\n");
+  scores_close(&scores);
+}
+
+static void test_confusions_of_many_classes(void **state) {
+  (void)state;
+  Scores scores = open_scores(17);
+  for (int c = 0; c < 17; c++) add(&scores, c, c, 2);
+  for (int c = 0; c < 12; c++) add(&scores, c, 16, 1 + c % 3);
+  scores.loss = 0;
+  assert_prints(&scores, "loss 0.0000  accuracy  58.62%  wrong 24 of 58 rows\n"
+                         "\n"
+                         "class     rows  precision   recall       F1\n"
+                         "    0        3    100.00%   66.67%   80.00%\n"
+                         "    1        4    100.00%   50.00%   66.67%\n"
+                         "    2        5    100.00%   40.00%   57.14%\n"
+                         "    3        3    100.00%   66.67%   80.00%\n"
+                         "    4        4    100.00%   50.00%   66.67%\n"
+                         "    5        5    100.00%   40.00%   57.14%\n"
+                         "    6        3    100.00%   66.67%   80.00%\n"
+                         "    7        4    100.00%   50.00%   66.67%\n"
+                         "    8        5    100.00%   40.00%   57.14%\n"
+                         "    9        3    100.00%   66.67%   80.00%\n"
+                         "   10        4    100.00%   50.00%   66.67%\n"
+                         "   11        5    100.00%   40.00%   57.14%\n"
+                         "   12        2    100.00%  100.00%  100.00%\n"
+                         "   13        2    100.00%  100.00%  100.00%\n"
+                         "   14        2    100.00%  100.00%  100.00%\n"
+                         "   15        2    100.00%  100.00%  100.00%\n"
+                         "   16        2      7.69%  100.00%   14.29%\n"
+                         "\n"
+                         "most frequent confusions\n"
+                         "truth   answer     rows\n"
+                         "    2       16        3\n"
+                         "    5       16        3\n"
+                         "    8       16        3\n"
+                         "   11       16        3\n"
+                         "    1       16        2\n"
+                         "    4       16        2\n"
+                         "    7       16        2\n"
+                         "   10       16        2\n"
+                         "    0       16        1\n"
+                         "    3       16        1\n");
+  scores_close(&scores);
+}
+
+/* The most classes there can be, and none of them confused. */
+static void test_1024_classes(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t length;
+  Scores scores = open_scores(1024);
+  for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);
+  FILE *file = open_memstream(&text, &length);
+  assert_non_null(file);
+  scores_print(&scores, file);
+  assert_int_equal(fclose(file), 0);
+  assert_non_null(strstr(text, "\n 1023        1    100.00%  100.00%  100.00%\n"));
+  assert_null(strstr(text, "confusions"));
+  free(text);
+  scores_close(&scores);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_same_as_reference),
+      cmocka_unit_test(test_where_rows_are_counted),
+      cmocka_unit_test(test_extreme_logits),
+      cmocka_unit_test(test_matrix),
+      cmocka_unit_test(test_confusions_of_many_classes),
+      cmocka_unit_test(test_1024_classes),
+  };
+  return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
+}

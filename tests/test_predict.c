@@ -1,0 +1,507 @@
+/* Asking a trained network: evaluation, predictions and pictures, on the CPU. */
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#include <stb/stb_image_write.h>
+
+#include "predict/predict.h"
+#include "data/digits.h"
+#include "data/image.h"
+#include "support/process.h"
+#include "base/random.h"
+
+/* The slots' rows divide nothing: the last slot is short, and not the first of the ring. */
+enum { ROWS = 500, SLOT = 64, SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
+
+static char *folder, labelled[4200], unlabelled[4200], output[4200], bad[4200];
+static Error error;
+static Network network;
+static float *trained; /* (network.floats) */
+
+/* What the network is asked, and what it must answer. */
+static uint8_t pixels[ROWS][PIXELS];
+static int labels[ROWS], answers[ROWS];
+static float logits[ROWS][CLASSES];
+static EngineSums sums;
+
+static void check(bool done, int line) {
+  if (!done) fail_msg("line %d: %s", line, error.text);
+}
+#define OK(call) check(call, __LINE__)
+
+/* ---- the network -------------------------------------------------------------------------- */
+
+static Engine *open_engine(uint64_t store_rows, uint64_t slot_rows) {
+  const EngineConfig config = {.network = network,
+                               .batch = 32,
+                               .seed = 1,
+                               .momentum = 0.9f,
+                               .threads = 2,
+                               .store_rows = store_rows,
+                               .slot_rows = slot_rows};
+  Engine *engine = engine_cpu_open(&config, &error);
+  OK(engine != NULL);
+  return engine;
+}
+
+static void upload(Engine *engine, DigitsSeries series, uint64_t rows) {
+  EngineSlot slot;
+  OK(engine->call->slot(engine, 0, &slot, &error));
+  for (uint64_t r = 0; r < rows; r++)
+    slot.labels[r] = (uint16_t)digits_draw(1, series, r, slot.pixels + r * slot.stride);
+  OK(engine->call->upload(engine, 0, 0, rows, &error));
+}
+
+static void train_network(void) {
+  enum { TRAINED = 2400, EPOCHS = 6 };
+  OK(network_init(&network, PIXELS, (const int[]){48}, 1, CLASSES, &error));
+  trained = malloc(network.floats * sizeof *trained);
+  assert_non_null(trained);
+  Engine *engine = open_engine(TRAINED, TRAINED);
+  upload(engine, DIGITS_TRAIN, TRAINED);
+  for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+    const TrainRange range = {.rows = TRAINED,
+                              .shuffled = true,
+                              .key = random_order_key(1, epoch),
+                              .steps = TRAINED / 32,
+                              .learning_rate = 0.02f};
+    OK(engine->call->train(engine, &range, &error));
+  }
+  OK(engine->call->read(engine, trained, NULL, &error));
+  engine->call->close(engine);
+}
+
+static Engine *open_trained(uint64_t store_rows, uint64_t slot_rows) {
+  Engine *engine = open_engine(store_rows, slot_rows);
+  OK(engine->call->write(engine, trained, NULL, &error));
+  return engine;
+}
+
+/* By the engine's evaluation of all rows at once. */
+static void find_answers(void) {
+  Engine *engine = open_trained(ROWS, ROWS);
+  upload(engine, DIGITS_TEST, ROWS);
+  OK(engine->call->evaluate(engine, 0, ROWS, &error));
+  OK(engine->call->collect(engine, &sums, &error));
+  OK(engine->call->predict(engine, 0, ROWS, logits[0], &error));
+  engine->call->close(engine);
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 1; c < CLASSES; c++)
+      if (logits[r][c] > logits[r][answers[r]]) answers[r] = c;
+  assert_true(sums.correct > ROWS * 85 / 100 && sums.correct < ROWS);
+}
+
+static void write_csv(const char *path, bool with_labels, int rows, const char *tail) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  for (int r = 0; r < rows; r++) {
+    if (with_labels) fprintf(file, "%d,", labels[r]);
+    for (int i = 0; i < PIXELS; i++) fprintf(file, i ? ",%d" : "%d", pixels[r][i]);
+    fputc('\n', file);
+  }
+  fputs(tail, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static int prepare(void **state) {
+  (void)state;
+  folder = process_folder();
+  snprintf(labelled, sizeof labelled, "%s/labelled.csv", folder);
+  snprintf(unlabelled, sizeof unlabelled, "%s/unlabelled.csv", folder);
+  snprintf(output, sizeof output, "%s/output.csv", folder);
+  snprintf(bad, sizeof bad, "%s/bad.csv", folder);
+  for (int r = 0; r < ROWS; r++) labels[r] = digits_draw(1, DIGITS_TEST, (uint64_t)r, pixels[r]);
+  train_network();
+  find_answers();
+  write_csv(labelled, true, ROWS, "");
+  write_csv(unlabelled, false, ROWS, "");
+  write_csv(bad, false, ROWS - 1, "1,2\n");
+  return 0;
+}
+
+static int clean_up(void **state) {
+  (void)state;
+  free(trained);
+  process_folder_remove(folder);
+  return 0;
+}
+
+/* ---- evaluation --------------------------------------------------------------------------- */
+
+static DatasetReader *open_reader(const Engine *engine, const char *path) {
+  DatasetReader *reader = ask_open(engine, path, 2, &error);
+  OK(reader != NULL);
+  return reader;
+}
+
+typedef struct {
+  uint64_t rows, last; /* seen; to be seen */
+} Seen;
+
+/* An AskRow: a row is the file's, and its logits are those of all rows at once. */
+static bool see(void *context, uint64_t row, const uint8_t *row_pixels, int label,
+                const float *row_logits, Error *why) {
+  Seen *seen = context;
+  assert_int_equal(row, ++seen->rows);
+  assert_memory_equal(row_pixels, pixels[row - 1], PIXELS);
+  assert_int_equal(label, labels[row - 1]);
+  assert_memory_equal(row_logits, logits[row - 1], sizeof *logits);
+  return row < seen->last || error_set(why, "seen enough");
+}
+
+static void test_same_as_the_engine(void **state) {
+  (void)state;
+  static const uint64_t slots[][2] = {{2 * SLOT, SLOT}, {ROWS, 4096}, {2, 1}};
+  for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+    Engine *engine = open_trained(slots[i][0], slots[i][1]);
+    DatasetReader *reader = open_reader(engine, labelled);
+    Scores scores;
+    Seen seen = {0, ROWS + 1};
+    OK(scores_open(&scores, CLASSES, &error));
+    OK(ask_evaluate(engine, reader, &scores, see, &seen, &error));
+    assert_int_equal(seen.rows, ROWS);
+    assert_int_equal(scores.rows, ROWS);
+    assert_int_equal(scores.correct, sums.correct);
+    assert_true(fabs(scores.loss / sums.loss - 1) < 1e-6);
+    uint64_t expected[CLASSES][CLASSES] = {{0}};
+    for (int r = 0; r < ROWS; r++) expected[labels[r]][answers[r]]++;
+    assert_memory_equal(scores.counts, expected, sizeof expected);
+    scores_close(&scores);
+    dataset_close(reader);
+    engine->call->close(engine);
+  }
+}
+
+static void test_evaluation_may_be_stopped(void **state) {
+  (void)state;
+  Engine *engine = open_trained(2 * SLOT, SLOT);
+  DatasetReader *reader = open_reader(engine, labelled);
+  Scores scores;
+  Seen seen = {0, SLOT + 3};
+  OK(scores_open(&scores, CLASSES, &error));
+  assert_false(ask_evaluate(engine, reader, &scores, see, &seen, &error));
+  assert_string_equal(error.text, "seen enough");
+  assert_int_equal(seen.rows, SLOT + 3);
+  OK(ask_evaluate(engine, reader, &scores, NULL, NULL, &error)); /* what is left */
+  assert_true(scores.rows > SLOT + 3 && scores.rows < ROWS);
+  scores_close(&scores);
+  dataset_close(reader);
+  engine->call->close(engine);
+}
+
+/* ---- prediction --------------------------------------------------------------------------- */
+
+static bool predict(const char *path, const char *to, bool probabilities) {
+  Engine *engine = open_trained(2 * SLOT, SLOT);
+  DatasetReader *reader = open_reader(engine, path);
+  error.text[0] = '\0';
+  const bool good = ask_predict(engine, reader, to, probabilities, &error);
+  dataset_close(reader);
+  engine->call->close(engine);
+  return good;
+}
+
+static void read_text(const char *path, char *text, size_t size) {
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  text[fread(text, 1, size - 1, file)] = '\0';
+  assert_true(feof(file));
+  fclose(file);
+}
+
+/* The answers that evaluation judged, row by row. */
+static void assert_answers(const char *path) {
+  static char text[ROWS * 16], expected[ROWS * 16];
+  read_text(path, text, sizeof text);
+  int used = sprintf(expected, "ImageId,Label\n");
+  for (int r = 0; r < ROWS; r++) used += sprintf(expected + used, "%d,%d\n", r + 1, answers[r]);
+  assert_string_equal(text, expected);
+}
+
+static int count_files(void) {
+  char text[64];
+  assert_int_equal(process_run(text, sizeof text, "ls -A %s | wc -l", folder), 0);
+  return atoi(text);
+}
+
+static void test_answers(void **state) {
+  (void)state;
+  OK(predict(labelled, output, false));
+  assert_answers(output);
+  OK(predict(unlabelled, output, false)); /* replaces it */
+  assert_answers(output);
+  assert_int_equal(count_files(), 4);
+  struct stat status;
+  const mode_t mask = umask(0);
+  umask(mask);
+  assert_int_equal(stat(output, &status), 0);
+  assert_int_equal(status.st_mode & 0777, 0666 & ~mask);
+}
+
+static void test_probabilities(void **state) {
+  (void)state;
+  OK(predict(labelled, output, true));
+  FILE *file = fopen(output, "r");
+  assert_non_null(file);
+  char line[1024];
+  assert_non_null(fgets(line, sizeof line, file));
+  assert_string_equal(line, "ImageId,Label,P0,P1,P2,P3,P4,P5,P6,P7,P8,P9\n");
+  for (int r = 0; r < ROWS; r++) {
+    assert_non_null(fgets(line, sizeof line, file));
+    char *at = line;
+    assert_int_equal(strtol(at, &at, 10), r + 1);
+    assert_int_equal(strtol(at + 1, &at, 10), answers[r]);
+    double expected[CLASSES];
+    scores_probabilities(logits[r], CLASSES, expected);
+    for (int c = 0; c < CLASSES; c++) {
+      assert_int_equal(*at, ',');
+      assert_true(fabs(strtod(at + 1, &at) / expected[c] - 1) < 1e-5);
+    }
+    assert_string_equal(at, "\n");
+  }
+  assert_null(fgets(line, sizeof line, file));
+  fclose(file);
+}
+
+static void test_standard_output(void **state) {
+  (void)state;
+  fflush(stdout);
+  const int before = dup(STDOUT_FILENO);
+  assert_non_null(freopen(output, "w", stdout));
+  const bool good = predict(unlabelled, "-", false);
+  fflush(stdout);
+  dup2(before, STDOUT_FILENO);
+  close(before);
+  OK(good);
+  assert_answers(output);
+}
+
+/* What goes wrong leaves the file that was there, and no other. */
+static void test_failures_leave_no_trace(void **state) {
+  (void)state;
+  char missing[4300], text[64];
+  FILE *file = fopen(output, "w");
+  assert_non_null(file);
+  fputs("old", file);
+  assert_int_equal(fclose(file), 0);
+  assert_false(predict(bad, output, false));
+  assert_non_null(strstr(error.text, "bad.csv, line 500: 2 fields, but line 1 has 784"));
+  read_text(output, text, sizeof text);
+  assert_string_equal(text, "old");
+  assert_int_equal(count_files(), 4);
+  snprintf(missing, sizeof missing, "%s/missing/output.csv", folder);
+  assert_false(predict(labelled, missing, false));
+  assert_non_null(strstr(error.text, "missing/output.csv: No such file or directory"));
+  assert_false(predict(labelled, folder, false));
+  assert_non_null(strstr(error.text, "Is a directory"));
+}
+
+/* What is no file is written to, and not replaced. By links of our own: a test that fails must not
+   replace the machine's devices. */
+static void test_devices(void **state) {
+  (void)state;
+  struct stat status;
+  char name[4300], text[ROWS * 16];
+  snprintf(name, sizeof name, "%s/full", folder);
+  for (int probabilities = 0; probabilities < 2; probabilities++) {
+    assert_int_equal(symlink("/dev/full", name), 0);
+    assert_false(predict(labelled, name, probabilities));
+    assert_non_null(strstr(error.text, "/full: No space left on device"));
+    assert_int_equal(lstat(name, &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    remove(name);
+  }
+  snprintf(name, sizeof name, "%s/pipe", folder);
+  assert_int_equal(mkfifo(name, 0600), 0);
+  const int end = open(name, O_RDWR); /* so that nobody waits */
+  assert_true(end >= 0);
+  OK(predict(labelled, name, false));
+  assert_int_equal(stat(name, &status), 0);
+  assert_true(S_ISFIFO(status.st_mode));
+  assert_true(read(end, text, sizeof text) > ROWS * 4);
+  assert_memory_equal(text, "ImageId,Label\n1,", 16);
+  close(end);
+  remove(name);
+}
+
+static void test_other_widths(void **state) {
+  (void)state;
+  Engine *engine = open_trained(2 * SLOT, SLOT);
+  FILE *file = fopen(output, "w");
+  assert_non_null(file);
+  fputs("1,2,3\n", file);
+  assert_int_equal(fclose(file), 0);
+  assert_null(ask_open(engine, output, 2, &error));
+  assert_non_null(strstr(error.text, "line 1: 3 fields, but the network takes 784 pixels a row, "
+                                     "with or without a label before them"));
+  engine->call->close(engine);
+}
+
+/* ---- pictures ----------------------------------------------------------------------------- */
+
+/* A row as a PNG: dark blue on yellowish paper, three times as large. */
+static void write_picture(const char *path, const uint8_t *row) {
+  enum { WIDTH = 3 * SIDE };
+  static const int paper[] = {250, 244, 210}, ink[] = {20, 30, 140};
+  static uint8_t rgb[WIDTH * WIDTH][3];
+  for (int i = 0; i < WIDTH * WIDTH; i++)
+    for (int k = 0; k < 3; k++) {
+      const int level = row[i / WIDTH / 3 * SIDE + i % WIDTH / 3];
+      rgb[i][k] = (uint8_t)(paper[k] + (ink[k] - paper[k]) * level / 255);
+    }
+  assert_true(stbi_write_png(path, WIDTH, WIDTH, 3, rgb, 0));
+}
+
+enum { PICTURES = 200 };
+
+/* Files of pictures, and what the network answers to the rows that they show: digits that fill
+   their box as MNIST's do, which those of digits.h do nearly. */
+static void write_pictures(Engine *engine, char names[PICTURES][4300], int *expected) {
+  float row_logits[PICTURES][CLASSES];
+  EngineSlot slot;
+  OK(engine->call->slot(engine, 0, &slot, &error));
+  for (int i = 0; i < PICTURES; i++) {
+    uint8_t *row = slot.pixels + (size_t)i * slot.stride;
+    snprintf(names[i], sizeof names[i], "%s/%03d.png", folder, i);
+    write_picture(names[i], pixels[i]);
+    OK(image_read_digit(names[i], SIDE, row, &error));
+    write_picture(names[i], row);
+    slot.labels[i] = 0;
+  }
+  OK(engine->call->upload(engine, 0, 0, PICTURES, &error));
+  OK(engine->call->predict(engine, 0, PICTURES, row_logits[0], &error));
+  for (int i = 0; i < PICTURES; i++) expected[i] = scores_answer(row_logits[i], CLASSES);
+}
+
+/* Pictures of rows get the rows' answers, 97 of 100 or more. */
+static void test_pictures_are_answered_as_rows(void **state) {
+  (void)state;
+  static char names[PICTURES][4300], text[PICTURES * 4400];
+  char *paths[PICTURES];
+  int expected[PICTURES], same = 0, right = 0;
+  Engine *engine = open_trained(PICTURES, PICTURES);
+  write_pictures(engine, names, expected);
+  for (int i = 0; i < PICTURES; i++) paths[i] = names[i];
+  FILE *file = fmemopen(text, sizeof text, "w");
+  assert_non_null(file);
+  OK(ask_classify(engine, paths, PICTURES, file, &error));
+  fclose(file);
+  const char *line = text;
+  for (int i = 0; i < PICTURES; i++) {
+    const size_t length = strlen(names[i]);
+    assert_memory_equal(line, names[i], length);
+    const int answer = atoi(line + length);
+    same += answer == expected[i];
+    right += answer == labels[i];
+    line = strchr(line, '\n') + 1;
+    remove(names[i]);
+  }
+  assert_string_equal(line, "");
+  if (same * 100 < PICTURES * 97 || right * 100 < PICTURES * 85)
+    fail_msg("of %d pictures %d were answered as rows, %d right", PICTURES, same, right);
+  engine->call->close(engine);
+}
+
+/* A network whose logits are its biases: what it says of any picture is known. */
+static Engine *open_biased(int inputs, int classes, const float *biases) {
+  EngineConfig config = {.batch = 1, .threads = 1, .store_rows = 2, .slot_rows = 1};
+  OK(network_init(&config.network, inputs, NULL, 0, classes, &error));
+  Engine *engine = engine_cpu_open(&config, &error);
+  OK(engine != NULL);
+  float *parameters = calloc(config.network.floats, sizeof *parameters);
+  assert_non_null(parameters);
+  memcpy(parameters + config.network.bias[0], biases, (size_t)classes * sizeof *biases);
+  OK(engine->call->write(engine, parameters, NULL, &error));
+  free(parameters);
+  return engine;
+}
+
+static void assert_classified(Engine *engine, char *const *paths, int count, const char *expected) {
+  char *text = NULL;
+  size_t length;
+  FILE *file = open_memstream(&text, &length);
+  assert_non_null(file);
+  OK(ask_classify(engine, paths, count, file, &error));
+  fclose(file);
+  assert_string_equal(text, expected);
+  free(text);
+}
+
+static void test_lines(void **state) {
+  (void)state;
+  char here[4096];
+  char first[] = "a.png", second[] = "longer.png", *paths[] = {first, second};
+  assert_non_null(getcwd(here, sizeof here));
+  assert_int_equal(chdir(folder), 0);
+  write_picture(first, pixels[0]);
+  write_picture(second, pixels[1]);
+  float biases[12] = {0};
+  biases[11] = logf(80), biases[3] = logf(9.5f); /* 80 + 9.5 + 10 = 99.5 */
+  Engine *engine = open_biased(PIXELS, 12, biases);
+  assert_classified(engine, paths, 2,
+                    "a.png       11  80.40%   3   9.55%   0   1.01%\n"
+                    "longer.png  11  80.40%   3   9.55%   0   1.01%\n");
+  engine->call->close(engine);
+  biases[0] = 40, biases[1] = 0; /* two classes, and a smaller picture */
+  engine = open_biased(100, 2, biases);
+  assert_classified(engine, paths, 1, "a.png  0 100.00%  1   0.00%\n");
+  assert_classified(engine, paths, 0, "");
+  engine->call->close(engine);
+  remove(first), remove(second);
+  assert_int_equal(chdir(here), 0);
+}
+
+static void test_refused_pictures(void **state) {
+  (void)state;
+  const float biases[2] = {0};
+  char name[4300], *paths[] = {name, labelled};
+  snprintf(name, sizeof name, "%s/a.png", folder);
+  write_picture(name, pixels[0]);
+  Engine *engine = open_biased(PIXELS, 2, biases);
+  char text[9000];
+  FILE *file = fmemopen(text, sizeof text, "w");
+  assert_false(ask_classify(engine, paths, 2, file, &error));
+  fclose(file);
+  assert_non_null(strstr(error.text, "labelled.csv cannot be read as"));
+  assert_memory_equal(text, name, strlen(name)); /* what came before is said */
+  file = fopen("/dev/full", "w");
+  assert_false(ask_classify(engine, paths, 1, file, &error));
+  fclose(file);
+  assert_non_null(strstr(error.text, "No space left"));
+  engine->call->close(engine);
+  engine = open_biased(8, 2, biases);
+  assert_false(ask_classify(engine, paths, 1, stdout, &error));
+  assert_string_equal(error.text, "the network takes 8 pixels, which are no square picture");
+  engine->call->close(engine);
+  remove(name);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_same_as_the_engine),
+      cmocka_unit_test(test_evaluation_may_be_stopped),
+      cmocka_unit_test(test_answers),
+      cmocka_unit_test(test_probabilities),
+      cmocka_unit_test(test_standard_output),
+      cmocka_unit_test(test_failures_leave_no_trace),
+      cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_other_widths),
+      cmocka_unit_test(test_pictures_are_answered_as_rows),
+      cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_refused_pictures),
+  };
+  return cmocka_run_group_tests_name("ask", tests, prepare, clean_up);
+}

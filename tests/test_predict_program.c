@@ -1,0 +1,377 @@
+/* Asking a network that was kept, and the pictures of a run: mlp-train as a process on the CPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_ONLY_PNG
+#include <stb/stb_image.h>
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#include <stb/stb_image_write.h>
+
+#include "predict/predict.h"
+#include "model/checkpoint.h"
+#include "data/image.h"
+#include "plot/figures.h"
+#include "support/program.h"
+
+enum { TRAIN_ROWS = 600, TEST_ROWS = 400, SIDE = DIGITS_SIDE, CLASSES = 10 };
+
+/* A network that is right about four digits of five: there are more mistakes than a picture shows.
+ */
+static int open_folder(void **state) {
+  program_open(state);
+  program_write_digits("digits_train.csv", DIGITS_TRAIN, TRAIN_ROWS, true);
+  program_write_digits("digits_test.csv", DIGITS_TEST, TEST_ROWS, true);
+  program_write_digits("unlabelled.csv", DIGITS_TEST, TEST_ROWS, false);
+  stbi_write_force_png_filter = 0; /* not to try all of them */
+  stbi_write_png_compression_level = 1;
+  RUN_WELL("--device", "cpu", "--train", "digits_train.csv", "--test", "digits_test.csv",
+           "--hidden", "64", "--epochs", "8", "--save", "model.safetensors", "--log", "run.jsonl",
+           "--plot", "curves.png", "--weights", "weights.png", "--mistakes", "mistakes.png",
+           "--confusion", "confusion.png");
+  return 0;
+}
+
+#define ASK "--device", "cpu", "--load", "model.safetensors"
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+/* The test accuracy of the last epoch, from the log. */
+static double logged_accuracy(void) {
+  char *text = program_read("run.jsonl", NULL), *line = text;
+  for (char *end; (end = strchr(line, '\n')) && end[1];) line = end + 1;
+  json_t *object = json_loads(line, 0, NULL);
+  assert_true(json_is_object(object));
+  assert_int_equal(json_integer_value(json_object_get(object, "epoch")), 8);
+  const double accuracy = json_number_value(json_object_get(object, "test_accuracy"));
+  json_decref(object);
+  free(text);
+  assert_true(accuracy > 0.6 && accuracy < 1);
+  return accuracy;
+}
+
+static void draw_labels(int *labels) {
+  for (uint64_t row = 0; row < TEST_ROWS; row++) {
+    uint8_t pixels[DIGITS_PIXELS];
+    labels[row] = digits_draw(1, DIGITS_TEST, row, pixels);
+  }
+}
+
+/* Answers of a file of predictions, whose head is `head`. */
+static void read_answers(const char *path, const char *head, int *answers) {
+  char *text = program_read(path, NULL), *line = text;
+  assert_memory_equal(line, head, strlen(head));
+  for (int row = 0; row < TEST_ROWS; row++) {
+    int number;
+    line = strchr(line, '\n') + 1;
+    assert_int_equal(sscanf(line, "%d,%d", &number, &answers[row]), 2);
+    assert_int_equal(number, row + 1);
+  }
+  assert_string_equal(strchr(line, '\n'), "\n");
+  free(text);
+}
+
+static void evaluation_says_what_training_did(void **state) {
+  (void)state;
+  char expected[128];
+  const double accuracy = logged_accuracy();
+  RUN_WELL(ASK, "--evaluate", "--test", "digits_test.csv");
+  snprintf(expected, sizeof expected, "^loss [0-9.]+  accuracy +%.2f%%  wrong %.0f of %d rows$",
+           100 * accuracy, (1 - accuracy) * TEST_ROWS, TEST_ROWS);
+  assert_int_equal(program_lines(expected), 1);
+  assert_int_equal(program_lines("^ +[0-9] .*%$"), CLASSES);
+}
+
+static void predictions_are_evaluations(void **state) {
+  (void)state;
+  int labels[TEST_ROWS], answers[TEST_ROWS], right = 0;
+  draw_labels(labels);
+  RUN_WELL(ASK, "--predict", "digits_test.csv", "--output", "answers.csv");
+  assert_string_equal(program.out, "");
+  read_answers("answers.csv", "ImageId,Label\n", answers);
+  for (int row = 0; row < TEST_ROWS; row++) right += answers[row] == labels[row];
+  assert_true((double)right / TEST_ROWS == logged_accuracy());
+}
+
+static void predictions_are_the_same_anywhere(void **state) {
+  (void)state;
+  RUN_WELL(ASK, "--predict", "digits_test.csv", "--output", "answers.csv");
+  RUN_WELL(ASK, "--predict", "unlabelled.csv", "--output", "others.csv");
+  program_same_files("others.csv", "answers.csv");
+  RUN_WELL(ASK, "--predict", "unlabelled.csv", "--output", "-");
+  program_same_files(PROGRAM_OUT, "answers.csv");
+  RUN_WELL(ASK, "--predict", "digits_test.csv");
+  program_same_files(PROGRAM_OUT, "answers.csv");
+  RUN_WELL(ASK, "--predict", "digits_test.csv", "--threads", "1");
+  program_same_files(PROGRAM_OUT, "answers.csv");
+}
+
+static void probabilities_add_up_to_one(void **state) {
+  (void)state;
+  static const char head[] = "ImageId,Label,P0,P1,P2,P3,P4,P5,P6,P7,P8,P9\n";
+  int answers[TEST_ROWS];
+  RUN_WELL(ASK, "--predict", "unlabelled.csv", "--output", "answers.csv", "--probabilities");
+  read_answers("answers.csv", head, answers);
+  char *text = program_read("answers.csv", NULL), *line = text;
+  for (int row = 0; row < TEST_ROWS; row++) {
+    double sum = 0, most = 0, that = 0;
+    line = strchr(strchr(strchr(line, '\n') + 1, ',') + 1, ',');
+    for (int c = 0; c < CLASSES; c++) {
+      assert_int_equal(*line, ',');
+      const double probability = strtod(line + 1, &line);
+      assert_true(probability >= 0 && probability <= 1);
+      sum += probability;
+      most = fmax(most, probability);
+      if (c == answers[row]) that = probability;
+    }
+    assert_int_equal(*line, '\n');
+    assert_true(fabs(sum - 1) < 1e-5);
+    assert_true(that == most);
+  }
+  free(text);
+}
+
+static void what_cannot_be_asked(void **state) {
+  (void)state;
+  RUN(ASK, "--predict", "train.csv"); /* two pixels */
+  program_failed(1, "train.csv, line 1: 3 fields, but the network takes 784 pixels a row");
+  RUN(ASK, "--predict", "train.csv", "--output", "never.csv");
+  program_failed(1, "train.csv, line 1: 3 fields");
+  assert_int_equal(access("never.csv", F_OK), -1);
+  RUN(ASK, "--evaluate", "--test", "train.csv");
+  program_failed(1, "train.csv has 2 pixels a row, but the network takes 784");
+  RUN(ASK, "--evaluate", "--test", "unlabelled.csv");
+  program_failed(1, "unlabelled.csv");
+  RUN(ASK, "--evaluate", "--test", "none.csv");
+  program_failed(1, "none.csv: no such file");
+  RUN(ASK, "--classify", "none.png");
+  program_failed(1, "none.png");
+  RUN("--evaluate", "--load", "none.safetensors");
+  program_failed(1, "cannot load none.safetensors: No such file");
+  RUN("--evaluate", "--load", "digits_test.csv");
+  program_failed(1, "cannot load digits_test.csv: it is no safetensors file");
+  RUN("--evaluate", "--load", ".");
+  program_failed(1, "cannot load .: it is a folder");
+  assert_string_equal(program.out, "");
+  RUN("--evaluate");
+  assert_int_equal(program.status, 2);
+  program_said("--evaluate wants a network: --load FILE");
+}
+
+/* ---- pictures of digits ------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name;
+  int zoom;
+  uint8_t paper[3], ink[3];
+} Style;
+
+static void write_picture(const char *path, const Style *style, const uint8_t *pixels) {
+  enum { MOST = 3 * SIDE };
+  static uint8_t rgb[MOST * MOST][3];
+  const int width = style->zoom * SIDE;
+  for (int i = 0; i < width * width; i++)
+    for (int k = 0; k < 3; k++) {
+      const int ink = pixels[i / width / style->zoom * SIDE + i % width / style->zoom];
+      rgb[i][k] = (uint8_t)(style->paper[k] + (style->ink[k] - style->paper[k]) * ink / 255);
+    }
+  assert_true(stbi_write_png(path, width, width, 3, rgb, 0));
+}
+
+/* The digits of the test file once more, now as large in their box as MNIST's are: those of
+   digits.h are so but nearly, and their pictures are sized and centred when they are read. */
+static uint8_t digits[TEST_ROWS][DIGITS_PIXELS];
+
+static void draw_digits(void) {
+  static const Style grey = {"", 1, {0, 0, 0}, {255, 255, 255}};
+  Error error;
+  FILE *file = fopen("pictures.csv", "w");
+  assert_non_null(file);
+  for (int row = 0; row < TEST_ROWS; row++) {
+    digits_draw(1, DIGITS_TEST, (uint64_t)row, digits[row]);
+    write_picture("digit.png", &grey, digits[row]);
+    assert_true(image_read_digit("digit.png", SIDE, digits[row], &error));
+    for (int i = 0; i < DIGITS_PIXELS; i++)
+      fprintf(file, "%d%c", digits[row][i], i + 1 < DIGITS_PIXELS ? ',' : '\n');
+  }
+  assert_int_equal(fclose(file), 0);
+}
+
+/* The digits as pictures, and the answers to them, which --classify prints behind their names. */
+static void classify(const Style *style, int *answers) {
+  static char names[TEST_ROWS][32];
+  const char *arguments[TEST_ROWS + 8] = {ASK, "--classify"};
+  int count = 0;
+  while (arguments[count]) count++;
+  for (int row = 0; row < TEST_ROWS; row++) {
+    snprintf(names[row], sizeof names[row], "%s-%03d.png", style->name, row);
+    write_picture(names[row], style, digits[row]);
+    arguments[count++] = names[row];
+  }
+  program_end(program_start(PROGRAM_OUT, arguments), PROGRAM_OUT);
+  assert_string_equal(program.error, "");
+  assert_int_equal(program.status, 0);
+  const char *line = program.out;
+  for (int row = 0; row < TEST_ROWS; row++) {
+    double first, second;
+    int other, read;
+    assert_memory_equal(line, names[row], strlen(names[row]));
+    line += strlen(names[row]);
+    assert_int_equal(
+        sscanf(line, " %d %lf%% %d %lf%%%n", &answers[row], &first, &other, &second, &read), 4);
+    assert_true(first >= second && first + second < 100.02);
+    line = strchr(line, '\n') + 1;
+  }
+  assert_string_equal(line, "");
+}
+
+static void pictures_are_answered_as_rows(void **state) {
+  (void)state;
+  static const Style styles[] = {
+      {"grey", 1, {0, 0, 0}, {255, 255, 255}},
+      {"inverted", 1, {255, 255, 255}, {0, 0, 0}},
+      {"large", 3, {0, 0, 0}, {255, 255, 255}},
+      {"colour", 3, {250, 244, 210}, {20, 30, 140}},
+  };
+  int rows[TEST_ROWS], pictures[TEST_ROWS];
+  draw_digits();
+  RUN_WELL(ASK, "--predict", "pictures.csv", "--output", "answers.csv");
+  read_answers("answers.csv", "ImageId,Label\n", rows);
+  for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++) {
+    int same = 0;
+    classify(&styles[i], pictures);
+    for (int row = 0; row < TEST_ROWS; row++) same += pictures[row] == rows[row];
+    if (same * 100 < TEST_ROWS * 97)
+      fail_msg("%s: %d of %d answers are the rows'", styles[i].name, same, TEST_ROWS);
+  }
+}
+
+/* ---- pictures of the run ------------------------------------------------------------------ */
+
+static void pictures_show_something(void **state) {
+  (void)state;
+  static const char *const names[] = {"curves.png", "weights.png", "mistakes.png", "confusion.png"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    int width, height, channels;
+    bool used[256] = {false};
+    int colours = 0;
+    uint8_t *pixels = stbi_load(names[i], &width, &height, &channels, 1);
+    if (!pixels) fail_msg("%s: %s", names[i], stbi_failure_reason());
+    assert_in_range(width, 300, 4000);
+    assert_in_range(height, 300, 4000);
+    for (int p = 0; p < width * height; p++) {
+      colours += !used[pixels[p]];
+      used[pixels[p]] = true;
+    }
+    assert_true(colours > 20);
+    stbi_image_free(pixels);
+  }
+}
+
+/* Training draws what evaluation draws of the network that was kept. */
+static void pictures_can_be_drawn_later(void **state) {
+  (void)state;
+  RUN_WELL(ASK, "--evaluate", "--test", "digits_test.csv", "--weights", "w.png", "--mistakes",
+           "m.png", "--confusion", "c.png");
+  program_same_files("w.png", "weights.png");
+  program_same_files("m.png", "mistakes.png");
+  program_same_files("c.png", "confusion.png");
+}
+
+typedef struct {
+  uint8_t pixels[TEST_ROWS][DIGITS_PIXELS];
+  Mistake list[TEST_ROWS];
+  int count;
+} Mistakes;
+
+/* An AskRow. */
+static bool add_mistake(void *context, uint64_t row, const uint8_t *pixels, int label,
+                        const float *logits, Error *error) {
+  Mistakes *mistakes = context;
+  double probabilities[CLASSES];
+  const int answer = scores_answer(logits, CLASSES);
+  (void)error;
+  if (answer == label) return true;
+  uint8_t *copy = mistakes->pixels[mistakes->count];
+  memcpy(copy, pixels, DIGITS_PIXELS);
+  scores_probabilities(logits, CLASSES, probabilities);
+  mistakes->list[mistakes->count++] = (Mistake){copy, label, answer, probabilities[answer], row};
+  return true;
+}
+
+static int more_confident(const void *a, const void *b) {
+  const Mistake *first = a, *second = b;
+  if (first->probability != second->probability)
+    return first->probability > second->probability ? -1 : 1;
+  return first->row < second->row ? -1 : 1;
+}
+
+/* All wrong answers of the network that was kept, the most confident first. */
+static void find_mistakes(Mistakes *mistakes) {
+  Error error;
+  Checkpoint kept;
+  Scores scores;
+  assert_true(checkpoint_load(&kept, "model.safetensors", &error));
+  const EngineConfig config = {
+      .network = kept.network, .batch = 1, .threads = 1, .store_rows = 2000, .slot_rows = 1000};
+  Engine *engine = engine_cpu_open(&config, &error);
+  assert_non_null(engine);
+  assert_true(engine->call->write(engine, kept.parameters, NULL, &error));
+  checkpoint_free(&kept);
+  DatasetReader *reader = ask_open(engine, "digits_test.csv", 1, &error);
+  assert_non_null(reader);
+  assert_true(scores_open(&scores, CLASSES, &error));
+  assert_true(ask_evaluate(engine, reader, &scores, add_mistake, mistakes, &error));
+  scores_close(&scores);
+  dataset_close(reader);
+  engine->call->close(engine);
+  qsort(mistakes->list, (size_t)mistakes->count, sizeof *mistakes->list, more_confident);
+}
+
+static void the_most_confident_mistakes_are_shown(void **state) {
+  (void)state;
+  enum { SHOWN = 64 };
+  static Mistakes mistakes;
+  Error error;
+  find_mistakes(&mistakes);
+  assert_in_range(mistakes.count, SHOWN + 1, TEST_ROWS);
+  assert_true(plot_mistakes(mistakes.list, SHOWN, SIDE, "expected.png", &error));
+  program_same_files("mistakes.png", "expected.png");
+}
+
+static void pictures_that_cannot_be_drawn(void **state) {
+  (void)state;
+  RUN(ASK, "--evaluate", "--test", "digits_test.csv", "--confusion", "none/c.png");
+  program_failed(1, "none/c.png");
+  RUN(TINY, "--epochs", "1", "--mistakes", "m.png");
+  program_failed(1, "--mistakes draws square pictures, but a row has 2 pixels");
+  assert_string_equal(program.out, ""); /* and that is said before training */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(evaluation_says_what_training_did),
+      cmocka_unit_test(predictions_are_evaluations),
+      cmocka_unit_test(predictions_are_the_same_anywhere),
+      cmocka_unit_test(probabilities_add_up_to_one),
+      cmocka_unit_test(what_cannot_be_asked),
+      cmocka_unit_test(pictures_are_answered_as_rows),
+      cmocka_unit_test(pictures_show_something),
+      cmocka_unit_test(pictures_can_be_drawn_later),
+      cmocka_unit_test(the_most_confident_mistakes_are_shown),
+      cmocka_unit_test(pictures_that_cannot_be_drawn),
+  };
+  return cmocka_run_group_tests_name("asking", tests, open_folder, program_close);
+}

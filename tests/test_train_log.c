@@ -1,0 +1,278 @@
+/* The run log: every file is read again, JSON by jansson, CSV by sscanf. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "support/process.h"
+#include "train/train_log.h"
+
+static Error error;
+static char *folder, path[4096];
+
+static int open_folder(void **state) {
+  (void)state;
+  folder = process_folder();
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  process_folder_remove(folder);
+  return 0;
+}
+
+static const RunlogField fields[] = {
+    {"version", "0.1.0"}, {"train", "a \"quoted\" C:\\new\nname\r\tä.csv"}, {"save", ""}};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+/* Numbers that fewer digits than needed would change, and the ends of what there is. */
+static const EpochResult first = {.epoch = 1,
+                                  .epochs = 10,
+                                  .train_loss = 0.1 + 0.2,
+                                  .train_accuracy = 1.0 / 3,
+                                  .test_loss = 5e-324,
+                                  .test_accuracy = 0.9775,
+                                  .learning_rate = (double)0.1F,
+                                  .train_seconds = 1.7976931348623157e308,
+                                  .test_seconds = 0,
+                                  .train_rows = 60000,
+                                  .test_rows = 9007199254740992};
+static const EpochResult second = {.epoch = 2,
+                                   .epochs = 10,
+                                   .train_loss = NAN,
+                                   .test_loss = INFINITY,
+                                   .test_accuracy = -INFINITY,
+                                   .train_rows = 60000,
+                                   .test_rows = 10000};
+
+static const char *const names[] = {"epoch",          "epochs",        "train_loss",
+                                    "train_accuracy", "test_loss",     "test_accuracy",
+                                    "learning_rate",  "train_seconds", "test_seconds",
+                                    "train_rows",     "test_rows"};
+enum { COLUMNS = sizeof names / sizeof *names };
+
+static double value_of(const EpochResult *r, int column) {
+  const double values[COLUMNS] = {r->epoch,
+                                  r->epochs,
+                                  r->train_loss,
+                                  r->train_accuracy,
+                                  r->test_loss,
+                                  r->test_accuracy,
+                                  r->learning_rate,
+                                  r->train_seconds,
+                                  r->test_seconds,
+                                  (double)r->train_rows,
+                                  (double)r->test_rows};
+  return values[column];
+}
+
+static void assert_same(double got, double wanted) {
+  if (memcmp(&got, &wanted, sizeof got) != 0) fail_msg("%.17g is not %.17g", got, wanted);
+}
+
+static Runlog *open_log(const char *name) {
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  Runlog *log = runlog_open(path, &error);
+  if (!log) fail_msg("%s", error.text);
+  return log;
+}
+
+/* The file's lines without their ends, the last one closed by one, too. Returns how many. */
+enum { MAX_LINES = 16, MAX_LINE = 4096 };
+static char lines[MAX_LINES][MAX_LINE];
+
+static int read_lines(void) {
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  int count = 0;
+  while (count < MAX_LINES && fgets(lines[count], MAX_LINE, file)) {
+    char *end = strchr(lines[count], '\n');
+    assert_non_null(end);
+    *end = '\0';
+    count++;
+  }
+  assert_int_equal(fgetc(file), EOF);
+  fclose(file);
+  return count;
+}
+
+/* Writes a log of three lines or more, and looks after each call whether it is in the file. */
+static int write_log(const char *name, int header) {
+  Runlog *log = open_log(name);
+  assert_true(runlog_header(log, fields, FIELDS, &error));
+  assert_int_equal(read_lines(), header);
+  assert_true(runlog_epoch(log, &first, &error));
+  assert_int_equal(read_lines(), header + 1);
+  assert_true(runlog_epoch(log, &second, &error));
+  assert_int_equal(read_lines(), header + 2);
+  assert_true(runlog_close(log, &error));
+  return read_lines();
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static json_t *parse(const char *line) {
+  json_error_t what;
+  json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &what);
+  if (!object) fail_msg("%s: %s", line, what.text);
+  return object;
+}
+
+static void assert_text(const json_t *object, const char *name, const char *wanted) {
+  const char *text = json_string_value(json_object_get(object, name));
+  assert_non_null(text);
+  assert_string_equal(text, wanted);
+}
+
+static void test_json(void **state) {
+  (void)state;
+  assert_int_equal(write_log("run.jsonl", 1), 3);
+  json_t *run = parse(lines[0]);
+  assert_int_equal(json_object_size(run), FIELDS + 1);
+  assert_text(run, "kind", "run");
+  for (int i = 0; i < FIELDS; i++) assert_text(run, fields[i].name, fields[i].value);
+  json_decref(run);
+  for (int line = 1; line <= 2; line++) {
+    json_t *epoch = parse(lines[line]);
+    assert_int_equal(json_object_size(epoch), COLUMNS + 1);
+    assert_text(epoch, "kind", "epoch");
+    for (int i = 0; i < COLUMNS; i++) {
+      const json_t *got = json_object_get(epoch, names[i]);
+      const double wanted = value_of(line == 1 ? &first : &second, i);
+      assert_non_null(got);
+      assert_int_equal(json_is_number(got), isfinite(wanted));
+      if (isfinite(wanted))
+        assert_same(json_number_value(got), wanted);
+      else
+        assert_true(json_is_null(got));
+    }
+    assert_true(json_is_integer(json_object_get(epoch, "epoch")));
+    assert_true(json_is_integer(json_object_get(epoch, "train_rows")));
+    json_decref(epoch);
+  }
+}
+
+/* ---- CSV ---------------------------------------------------------------------------------- */
+
+static void test_csv(void **state) {
+  (void)state;
+  assert_int_equal(write_log("run.csv", FIELDS + 1), FIELDS + 3);
+  assert_string_equal(lines[0], "# version: 0.1.0");
+  assert_string_equal(lines[1], "# train: a \"quoted\" C:\\\\new\\nname\\r\tä.csv");
+  assert_string_equal(lines[2], "# save: ");
+  const char *head = lines[FIELDS];
+  for (int i = 0; i < COLUMNS; i++) {
+    const size_t length = strlen(names[i]);
+    assert_int_equal(strncmp(head, names[i], length), 0);
+    assert_int_equal(head[length], i + 1 < COLUMNS ? ',' : '\0');
+    head += length + 1;
+  }
+  for (int line = 1; line <= 2; line++) {
+    const char *at = lines[FIELDS + line];
+    for (int i = 0; i < COLUMNS; i++) {
+      const double wanted = value_of(line == 1 ? &first : &second, i);
+      char *end = (char *)at;
+      const double got = strtod(at, &end);
+      if (isfinite(wanted))
+        assert_same(got, wanted);
+      else
+        assert_ptr_equal(end, at); /* empty */
+      assert_int_equal(*end, i + 1 < COLUMNS ? ',' : '\0');
+      at = end + 1;
+    }
+  }
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static void test_short_numbers(void **state) {
+  (void)state;
+  Runlog *log = open_log("short.csv");
+  const EpochResult result = {.epoch = 100,
+                              .epochs = 100,
+                              .train_loss = 0.1,
+                              .test_loss = 1e-9,
+                              .train_accuracy = 0.9775,
+                              .train_rows = 60000};
+  assert_true(runlog_epoch(log, &result, &error));
+  assert_true(runlog_close(log, &error));
+  read_lines();
+  assert_string_equal(lines[0], "100,100,0.1,0.9775,1e-09,0,0,0,0,60000,0");
+}
+
+static void test_replaces(void **state) {
+  (void)state;
+  Runlog *log = open_log("again.jsonl");
+  for (int i = 0; i < 5; i++) assert_true(runlog_epoch(log, &first, &error));
+  assert_true(runlog_close(log, &error));
+  assert_int_equal(read_lines(), 5);
+  log = open_log("again.jsonl");
+  assert_int_equal(read_lines(), 0);
+  assert_true(runlog_header(log, NULL, 0, &error));
+  assert_true(runlog_close(log, &error));
+  assert_int_equal(read_lines(), 1);
+  assert_string_equal(lines[0], "{\"kind\": \"run\"}");
+  assert_true(runlog_close(NULL, &error));
+}
+
+static void test_endings(void **state) {
+  (void)state;
+  static const char *const bad[] = {"run", "run.json",   "run.txt",
+                                    "csv", "run.csv.gz", "run.jsonl/"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, bad[i]);
+    assert_null(runlog_open(path, &error));
+    assert_non_null(strstr(error.text, path));
+    assert_non_null(strstr(error.text, ".jsonl"));
+    assert_non_null(strstr(error.text, ".csv"));
+    assert_int_not_equal(access(path, F_OK), 0);
+  }
+  char *shorter = strdup("l"); /* than an ending: nothing before it is read */
+  assert_non_null(shorter);
+  assert_null(runlog_open(shorter, &error));
+  free(shorter);
+  snprintf(path, sizeof path, "%s/no-such-folder/run.csv", folder);
+  assert_null(runlog_open(path, &error));
+  assert_non_null(strstr(error.text, path));
+  assert_non_null(strstr(error.text, "No such file"));
+}
+
+static void test_full_disk(void **state) {
+  (void)state;
+  if (access("/dev/full", W_OK) != 0) skip();
+  static const char *const full[] = {"full.csv", "full.jsonl"};
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, full[i]);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    for (int epoch = 0; epoch < 2; epoch++) {
+      Runlog *log = runlog_open(path, &error);
+      assert_non_null(log);
+      error.text[0] = '\0';
+      assert_false(epoch ? runlog_epoch(log, &first, &error)
+                         : runlog_header(log, fields, FIELDS, &error));
+      assert_non_null(strstr(error.text, path));
+      assert_non_null(strstr(error.text, "No space"));
+      runlog_close(log, NULL);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_json),          cmocka_unit_test(test_csv),
+      cmocka_unit_test(test_short_numbers), cmocka_unit_test(test_replaces),
+      cmocka_unit_test(test_endings),       cmocka_unit_test(test_full_disk),
+  };
+  return cmocka_run_group_tests(tests, open_folder, remove_folder);
+}
