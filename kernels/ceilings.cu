@@ -23,8 +23,8 @@ constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
 __device__ void wait_for(const Packet *at, uint32_t stamp) {
-  uint32_t looks = 0;
-  while (look(at).stamp != stamp) lose_patience(looks);
+  uint32_t polls = 0;
+  while (poll(at).stamp != stamp) check_timeout(polls);
 }
 
 /* Two blocks of one thread: the first sends, the second answers. A line is written by both in

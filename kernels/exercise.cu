@@ -3,9 +3,9 @@
        make exercise                     # right or wrong, kernels, bytes, time: the scorecard
        ./mlp-train --fusion exercise     # trains MNIST with what stands here
 
-   Each function is the unfused one of unfused.cu: right, and slow because every operation is a kernel
-   of its own that reads what the last one wrote. Make each of them ONE kernel, and keep it right
-   for every shape: 1 row, 1 class, sizes that divide nothing.
+   Each function is the unfused one of unfused.cu: right, and slow because every operation is a
+   kernel of its own that reads what the last one wrote. Make each of them ONE kernel, and keep it
+   right for every shape: 1 row, 1 class, sizes that divide nothing.
 
    The rules:
    - The faces stay as kernels.h has them. Scratch arrays that you need no more stay arguments.
@@ -30,7 +30,7 @@ constexpr int THREADS = 256;
    HINT   The last layer has no ReLU: `relu` is the same for all threads of a launch.
    HINT   One kernel is not yet a fast kernel. Which of the two loads in the loop over k do
           neighbouring threads share, and which do they scatter? */
-__global__ void product(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
+__global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)rows * out) return;
   const float *x = d_x + i / out * in, *w = d_w + i % out * in;
@@ -110,7 +110,7 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ro
   if (r >= rows_of_step(batch)) return;
   const uint32_t position = position_of(batch, r);
   const float *p = d_p + (size_t)r * classes;
-  const int label = batch.d_labels[store_row(batch, r)];
+  const int label = batch.d_labels[dataset_row(batch, r)];
   int best = 0;
   for (int c = 1; c < classes; c++)
     if (p[c] > p[best]) best = c;
@@ -123,7 +123,7 @@ __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float 
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * classes) return;
   const int r = (int)(i / classes), c = (int)(i % classes), rows = rows_of_step(batch);
-  const float hot = c == batch.d_labels[store_row(batch, r)] ? 1.0f : 0.0f;
+  const float hot = c == batch.d_labels[dataset_row(batch, r)] ? 1.0f : 0.0f;
   d_dz[i] = r < rows ? (expf(d_p[i]) - hot) / rows : 0.0f;
 }
 
@@ -177,7 +177,7 @@ cudaError_t launch_exercise_forward(const float *d_x, const float *d_w, const fl
   const size_t count = (size_t)rows * out;
   const unsigned blocks = blocks_for(count, THREADS);
   float *d_sum = relu ? d_z : d_y;
-  product<<<blocks, THREADS, 0, stream>>>(d_x, d_w, d_sum, rows, in, out);
+  gemm<<<blocks, THREADS, 0, stream>>>(d_x, d_w, d_sum, rows, in, out);
   add_bias<<<blocks, THREADS, 0, stream>>>(d_sum, d_b, rows, out);
   if (relu) relu_all<<<blocks, THREADS, 0, stream>>>(d_z, d_y, count);
   return launched();

@@ -3,7 +3,7 @@
    This is the starting point of the course, not a straw man: accesses are coalesced where the
    layout allows it, and every result is exact to float32. What it lacks is fusion: each value is
    written by one kernel and read again by the next, and every step costs some thirty launches.
-   exercise: follow one activation from launch_product to launch_update and count its trips. */
+   exercise: follow one activation from launch_gemm to launch_update and count its trips. */
 #include "batch.cuh"
 
 namespace {
@@ -15,13 +15,13 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * in) return;
   const int r = (int)(i / in), c = (int)(i % in);
-  d_x[i] = PIXEL_SCALE * batch.d_pixels[store_row(batch, r) * batch.stride + c];
+  d_x[i] = PIXEL_SCALE * batch.d_pixels[dataset_row(batch, r) * batch.stride + c];
 }
 
 /* A thread an element of Z = X W^T; in multiplications each, 8 bytes read for each of them:
    neighbouring threads share a row of X and walk neighbouring rows of W, so the loads of W do
    not coalesce. That is the lesson the shared-memory tiles of `layer` answer. */
-__global__ void product(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
+__global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)rows * out) return;
   const float *x = d_x + i / out * in, *w = d_w + i % out * in;
@@ -60,7 +60,7 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ro
   if (r >= rows_of_step(batch)) return;
   const uint32_t position = position_of(batch, r);
   const float *p = d_p + (size_t)r * classes;
-  const int label = batch.d_labels[store_row(batch, r)];
+  const int label = batch.d_labels[dataset_row(batch, r)];
   int best = 0;
   for (int c = 1; c < classes; c++)
     if (p[c] > p[best]) best = c;
@@ -73,7 +73,7 @@ __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float 
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * classes) return;
   const int r = (int)(i / classes), c = (int)(i % classes), rows = rows_of_step(batch);
-  const float hot = c == batch.d_labels[store_row(batch, r)] ? 1.0f : 0.0f;
+  const float hot = c == batch.d_labels[dataset_row(batch, r)] ? 1.0f : 0.0f;
   d_dz[i] = r < rows ? (expf(d_p[i]) - hot) / rows : 0.0f;
 }
 
@@ -130,11 +130,11 @@ cudaError_t launch_scale_pixels(BatchView batch, float *d_x, int in, cudaStream_
   return launched();
 }
 
-cudaError_t launch_product(const float *d_x, const float *d_w, float *d_z, int rows, int in,
-                           int out, cudaStream_t stream) {
+cudaError_t launch_gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out,
+                        cudaStream_t stream) {
   if (!d_x || !d_w || !d_z || rows < 1 || in < 1 || out < 1) return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for((size_t)rows * out, THREADS);
-  product<<<blocks, THREADS, 0, stream>>>(d_x, d_w, d_z, rows, in, out);
+  gemm<<<blocks, THREADS, 0, stream>>>(d_x, d_w, d_z, rows, in, out);
   return launched();
 }
 
@@ -175,8 +175,8 @@ cudaError_t launch_cross_entropy_gradient(BatchView batch, const float *d_p, flo
   return launched();
 }
 
-cudaError_t launch_backward_product(const float *d_dz, const float *d_w, float *d_dx, int rows,
-                                    int in, int out, cudaStream_t stream) {
+cudaError_t launch_backward_gemm(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
+                                 int out, cudaStream_t stream) {
   if (!d_dz || !d_w || !d_dx || rows < 1 || in < 1 || out < 1) return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for((size_t)rows * in, THREADS);
   backward_product<<<blocks, THREADS, 0, stream>>>(d_dz, d_w, d_dx, rows, in, out);

@@ -18,7 +18,7 @@
 
 static const char help[] =
     "Usage: mlp-bench [OPTION]...\n"
-    "Times a training epoch of 784-300-100-10 at every level of fusion and through cuBLAS, what\n"
+    "Stats a training epoch of 784-300-100-10 at every level of fusion and through cuBLAS, what\n"
     "this GPU can do at most, each kernel of a step, and each part of a whole run of mlp-train.\n"
     "\n"
     "  --train FILE     rows to train on                        [data/mnist_train.csv]\n"
@@ -34,7 +34,7 @@ static const char help[] =
     "  --help           this text\n";
 
 enum { MAX_BATCHES = 8, MAX_BATCH = 65536, MAX_EPOCHS = 1000, CLASSES = 10, RUN_EPOCHS = 10 };
-enum { SLOT_ROWS = 8192 };
+enum { STAGING_ROWS = 8192 };
 static const int HIDDEN[2] = {300, 100};
 
 typedef struct {
@@ -165,21 +165,21 @@ static bool read_rows(const Arguments *a, Rows *rows, Error *error) {
   return true;
 }
 
-/* Copies all rows into the engine's store. */
+/* Copies all rows into the engine's dataset. */
 static bool fill_store(Engine *engine, const Rows *rows, Error *error) {
-  const uint64_t all = rows->train_rows + rows->test_rows, most = engine->config.slot_rows;
+  const uint64_t all = rows->train_rows + rows->test_rows, most = engine->config.staging_rows;
   const size_t inputs = (size_t)rows->inputs;
-  int slot = 0;
-  for (uint64_t first = 0; first < all; first += most, slot = 1 - slot) {
+  int index = 0;
+  for (uint64_t first = 0; first < all; first += most, index = 1 - index) {
     const uint64_t count = all - first < most ? all - first : most;
-    EngineSlot to;
-    if (!engine->call->slot(engine, slot, &to, error)) return false;
+    StagingBuffer to;
+    if (!engine->call->staging(engine, index, &to, error)) return false;
     for (uint64_t r = 0; r < count; r++) {
       memcpy(to.pixels + r * to.stride, rows->pixels + (first + r) * inputs, inputs);
       memset(to.pixels + r * to.stride + inputs, 0, to.stride - inputs);
       to.labels[r] = rows->labels[first + r];
     }
-    if (!engine->call->upload(engine, slot, first, count, error)) return false;
+    if (!engine->call->upload(engine, index, first, count, error)) return false;
   }
   return true;
 }
@@ -206,13 +206,14 @@ static float learning_rate(int batch) {
 }
 
 static bool config_of(const Rows *rows, int batch, int fusion, EngineConfig *config, Error *error) {
-  *config = (EngineConfig){.batch = batch,
-                           .seed = 1,
-                           .momentum = 0.9f,
-                           .fusion = (Fusion)fusion,
-                           .store_rows = rows->train_rows + rows->test_rows,
-                           .slot_rows = (uint64_t)(batch < SLOT_ROWS ? SLOT_ROWS / batch : 1) *
-                                        (uint64_t)batch};
+  *config =
+      (EngineConfig){.batch = batch,
+                     .seed = 1,
+                     .momentum = 0.9f,
+                     .fusion = (Fusion)fusion,
+                     .dataset_rows = rows->train_rows + rows->test_rows,
+                     .staging_rows = (uint64_t)(batch < STAGING_ROWS ? STAGING_ROWS / batch : 1) *
+                                     (uint64_t)batch};
   return network_init(&config->network, rows->inputs, HIDDEN, 2, CLASSES, error);
 }
 
@@ -262,7 +263,7 @@ static bool time_level(Engine *engine, const Level *level, const Rows *rows, int
     return false;
   for (int i = 0; i < epochs; i++)
     if (!time_epoch(engine, rows, (uint64_t)i + 1, &seconds[i], &launches, error)) return false;
-  const Times times = times_of(seconds, epochs);
+  const Stats times = stats_of(seconds, epochs);
   const Network *network = &engine->config.network;
   line->epochs = epochs;
   line->ms_per_epoch = 1e3 * times.median;

@@ -4,16 +4,17 @@
 
 #include "exercise/exercise.h"
 
-static const char USAGE[] = "usage: mlp-exercise [--cpu] [--seed N] [--counters FILE]\n"
-                            "       mlp-exercise --once\n"
-                            "\n"
-                            "Checks kernels/exercise.cu, or with --cpu src/exercise/exercise_cpu.c, on "
-                            "hidden shapes drawn from the\n"
-                            "seed (1), and prints a scorecard. --counters joins what ncu wrote of "
-                            "a run with --once, which\n"
-                            "runs each function once and checks nothing. Exit status: 0 all is "
-                            "right, 1 something is wrong,\n"
-                            "2 wrong usage, 3 there is no GPU to run on.\n";
+static const char USAGE[] =
+    "usage: mlp-exercise [--cpu] [--seed N] [--counters FILE]\n"
+    "       mlp-exercise --once\n"
+    "\n"
+    "Checks kernels/exercise.cu, or with --cpu src/exercise/exercise_cpu.c, on "
+    "hidden shapes drawn from the\n"
+    "seed (1), and prints a scorecard. --counters joins what ncu wrote of "
+    "a run with --once, which\n"
+    "runs each function once and checks nothing. Exit status: 0 all is "
+    "right, 1 something is wrong,\n"
+    "2 wrong usage, 3 there is no GPU to run on.\n";
 
 typedef struct {
   bool cpu, once;

@@ -16,8 +16,8 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   if (!options_read_text(options, from->options, name, error)) return OPTIONS_FAILURE;
   const OptionsResult result = options_parse(argc, argv, options, error);
   if (result == OPTIONS_RUN && from->epoch >= options->epochs) {
-    error_set(error, "%s was trained for %d epochs already: ask for more of them with --epochs",
-              name, from->epoch);
+    error_set(error, "%s was trained for %d epochs already: ask for more with --epochs", name,
+              from->epoch);
     return OPTIONS_FAILURE;
   }
   return result;
@@ -51,10 +51,10 @@ int main(int argc, char **argv) {
       (asked == OPTIONS_RUN && options.dry_run))
     done = show(asked, &options, &error);
   else if (asked == OPTIONS_RUN && *options.load)
-    done = run_asking(&options, &error);
+    done = predict_command(&options, &error);
   else if (asked == OPTIONS_RUN)
     done =
-        run_training(&options, *options.resume ? &from : NULL, &report, began, &ended_by, &error);
+        train_command(&options, *options.resume ? &from : NULL, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (done && !ended_by) return 0;
   report_failure(&report, &error);

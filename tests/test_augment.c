@@ -334,25 +334,25 @@ typedef struct {
 
 static const Kind cpu = {FUSION_AUTO, 2};
 
-static EngineConfig config_of(Kind kind, int inputs, uint64_t store_rows) {
+static EngineConfig config_of(Kind kind, int inputs, uint64_t dataset_rows) {
   EngineConfig config = {.batch = BATCH,
                          .seed = 4,
                          .momentum = 0.9f,
                          .fusion = kind.fusion,
                          .augment = true,
                          .threads = kind.threads,
-                         .store_rows = store_rows,
-                         .slot_rows = ROWS + BATCH};
+                         .dataset_rows = dataset_rows,
+                         .staging_rows = ROWS + BATCH};
   OK(network_init(&config.network, inputs, (const int[]){21, 11}, 2, CLASSES, &error));
   return config;
 }
 
 static void send(Engine *engine, const Data *data) {
-  EngineSlot slot;
-  OK(engine->call->slot(engine, 0, &slot, &error));
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
   for (size_t r = 0; r < ROWS; r++)
-    memcpy(slot.pixels + r * slot.stride, data->pixels + r * INPUTS, INPUTS);
-  memcpy(slot.labels, data->labels, sizeof data->labels);
+    memcpy(staging.pixels + r * staging.stride, data->pixels + r * INPUTS, INPUTS);
+  memcpy(staging.labels, data->labels, sizeof data->labels);
   OK(engine->call->upload(engine, 0, 0, ROWS, &error));
 }
 
@@ -476,7 +476,7 @@ static void check_rows(Kind kind) {
   assert_alike(kind, engine, plain);
 }
 
-/* Streaming: the same store rows, the same key, other data. */
+/* Streaming: the same dataset row, the same key, other data. */
 static void check_upload(Kind kind) {
   const Data first = make_data(32), second = make_data(33);
   Engine *engine = open_on(kind, &first), *plain = open_on(kind, &first);
@@ -522,10 +522,10 @@ static void check_not_square(Kind kind) {
       kind.fusion ? engine_cuda_open(&config, &error) : engine_cpu_open(&config, &error);
   if (!engine) return;
   const TrainRange range = window(0, ROWS, AUGMENT_ALL, KEY), plain = window(0, ROWS, 0, KEY);
-  EngineSlot slot;
-  OK(engine->call->slot(engine, 0, &slot, &error));
-  memset(slot.pixels, 1, ROWS * slot.stride);
-  memset(slot.labels, 0, ROWS * sizeof *slot.labels);
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
+  memset(staging.pixels, 1, ROWS * staging.stride);
+  memset(staging.labels, 0, ROWS * sizeof *staging.labels);
   OK(engine->call->upload(engine, 0, 0, ROWS, &error));
   error.text[0] = '\0';
   assert_false(engine->call->train(engine, &range, &error));

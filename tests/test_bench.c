@@ -167,7 +167,7 @@ static void test_full_disk(void **state) {
 static void test_times(void **state) {
   (void)state;
   double odd[] = {5, 1, 3}, even[] = {4, 1, 2, 9}, one[] = {7};
-  const Times a = times_of(odd, 3), b = times_of(even, 4), c = times_of(one, 1);
+  const Stats a = stats_of(odd, 3), b = stats_of(even, 4), c = stats_of(one, 1);
   assert_true(a.median == 3 && a.low == 1 && a.high == 5);
   assert_true(b.median == 3 && b.low == 1 && b.high == 9);
   assert_true(c.median == 7 && c.low == 7 && c.high == 7);
@@ -417,14 +417,14 @@ enum { ROWS = 330, BATCH = 32, INPUTS = 50, CLASSES = 10 };
 
 /* Uploads the same random rows to any engine. */
 static void fill(Engine *engine) {
-  for (int slot = 0; slot < 2; slot++) {
-    EngineSlot to;
-    const uint64_t first = slot ? (uint64_t)engine->config.slot_rows : 0;
-    const uint64_t rows = slot ? ROWS - first : first + engine->config.slot_rows;
-    assert_true(engine->call->slot(engine, slot, &to, &error));
-    reference_fill_pixels(to.pixels, rows * to.stride, (uint64_t)slot);
-    reference_fill_labels(to.labels, rows, CLASSES, (uint64_t)slot + 2);
-    assert_true(engine->call->upload(engine, slot, first, rows, &error));
+  for (int buffer = 0; buffer < 2; buffer++) {
+    StagingBuffer to;
+    const uint64_t first = buffer ? (uint64_t)engine->config.staging_rows : 0;
+    const uint64_t rows = buffer ? ROWS - first : first + engine->config.staging_rows;
+    assert_true(engine->call->staging(engine, buffer, &to, &error));
+    reference_fill_pixels(to.pixels, rows * to.stride, (uint64_t)buffer);
+    reference_fill_labels(to.labels, rows, CLASSES, (uint64_t)buffer + 2);
+    assert_true(engine->call->upload(engine, buffer, first, rows, &error));
   }
 }
 
@@ -458,8 +458,8 @@ static void test_cublas_level(void **state) {
                                .seed = 3,
                                .momentum = 0.9f,
                                .threads = 2,
-                               .store_rows = ROWS,
-                               .slot_rows = 6 * BATCH};
+                               .dataset_rows = ROWS,
+                               .staging_rows = 6 * BATCH};
   Engine *engine[2] = {engine_cpu_open(&config, &error), bench_cublas_open(&config, false, &error)};
   assert_non_null(engine[0]);
   if (!engine[1]) fail_msg("%s", error.text);

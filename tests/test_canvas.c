@@ -22,24 +22,24 @@ static const Colour WHITE = {255, 255, 255}, BLACK = {0, 0, 0}, BLUE = {9, 105, 
 
 static Error error;
 
-static Picture open_picture(int width, int height) {
-  Picture picture;
-  if (!picture_open(&picture, width, height, WHITE, &error)) fail_msg("%s", error.text);
+static Canvas open_picture(int width, int height) {
+  Canvas picture;
+  if (!canvas_open(&picture, width, height, WHITE, &error)) fail_msg("%s", error.text);
   return picture;
 }
 
-static const uint8_t *pixel(const Picture *p, int x, int y) {
+static const uint8_t *pixel(const Canvas *p, int x, int y) {
   assert_in_range(x, 0, p->width - 1);
   assert_in_range(y, 0, p->height - 1);
   return p->pixels + 3 * (y * p->width + x);
 }
 
-static bool has_colour(const Picture *p, int x, int y, Colour colour) {
+static bool has_colour(const Canvas *p, int x, int y, Colour colour) {
   return memcmp(pixel(p, x, y), &colour, 3) == 0;
 }
 
 /* Pixels that are not white. */
-static int count_drawn(const Picture *p) {
+static int count_drawn(const Canvas *p) {
   int count = 0;
   for (int y = 0; y < p->height; y++)
     for (int x = 0; x < p->width; x++) count += !has_colour(p, x, y, WHITE);
@@ -47,116 +47,116 @@ static int count_drawn(const Picture *p) {
 }
 
 /* What a drawing leaves behind would show in the next one. */
-static void assert_no_coverage(const Picture *p) {
+static void assert_no_coverage(const Canvas *p) {
   for (int i = 0; i < p->width * p->height; i++) assert_int_equal(p->coverage[i], 0);
 }
 
 static void test_sizes(void **state) {
   (void)state;
-  static const int bad[][2] = {{0, 5}, {5, 0}, {-1, 5}, {PICTURE_MAX_SIDE + 1, 1}};
+  static const int bad[][2] = {{0, 5}, {5, 0}, {-1, 5}, {CANVAS_MAX_SIDE + 1, 1}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    Picture picture;
-    assert_false(picture_open(&picture, bad[i][0], bad[i][1], WHITE, &error));
+    Canvas picture;
+    assert_false(canvas_open(&picture, bad[i][0], bad[i][1], WHITE, &error));
     assert_non_null(strstr(error.text, "each side"));
-    picture_close(&picture);
+    canvas_close(&picture);
   }
-  Picture picture = open_picture(3, 2);
+  Canvas picture = open_picture(3, 2);
   assert_int_equal(count_drawn(&picture), 0);
-  picture_close(&picture);
+  canvas_close(&picture);
   assert_null(picture.pixels);
 }
 
 static void test_rectangles(void **state) {
   (void)state;
-  Picture p = open_picture(10, 8);
-  picture_rectangle(&p, 2, 3, 4, 2, BLUE);
+  Canvas p = open_picture(10, 8);
+  canvas_rectangle(&p, 2, 3, 4, 2, BLUE);
   assert_int_equal(count_drawn(&p), 8);
   for (int y = 3; y < 5; y++)
     for (int x = 2; x < 6; x++) assert_true(has_colour(&p, x, y, BLUE));
-  picture_rectangle(&p, -5, -5, 6, 6, BLACK); /* its last pixel is inside */
+  canvas_rectangle(&p, -5, -5, 6, 6, BLACK); /* its last pixel is inside */
   assert_int_equal(count_drawn(&p), 9);
   assert_true(has_colour(&p, 0, 0, BLACK));
-  picture_rectangle(&p, 9, 7, 100, 100, BLACK);
+  canvas_rectangle(&p, 9, 7, 100, 100, BLACK);
   assert_int_equal(count_drawn(&p), 10);
-  picture_rectangle(&p, 20, 20, 5, 5, BLACK);
-  picture_rectangle(&p, 3, 3, 0, 5, BLACK);
-  picture_rectangle(&p, -9, 0, 5, 5, BLACK);
+  canvas_rectangle(&p, 20, 20, 5, 5, BLACK);
+  canvas_rectangle(&p, 3, 3, 0, 5, BLACK);
+  canvas_rectangle(&p, -9, 0, 5, 5, BLACK);
   assert_int_equal(count_drawn(&p), 10);
-  picture_close(&p);
+  canvas_close(&p);
 }
 
 static void test_greys(void **state) {
   (void)state;
   static const uint8_t greys[] = {0, 50, 100, 150, 200, 250}; /* 2 rows of 3 */
-  Picture p = open_picture(12, 9);
-  picture_greys(&p, 2, 1, greys, 3, 2, 3);
+  Canvas p = open_picture(12, 9);
+  canvas_greys(&p, 2, 1, greys, 3, 2, 3);
   for (int y = 0; y < p.height; y++)
     for (int x = 0; x < p.width; x++) {
       const bool inside = x >= 2 && x < 11 && y >= 1 && y < 7;
       const uint8_t grey = inside ? greys[(y - 1) / 3 * 3 + (x - 2) / 3] : 255;
       assert_true(has_colour(&p, x, y, (Colour){grey, grey, grey}));
     }
-  picture_close(&p);
+  canvas_close(&p);
 
   p = open_picture(4, 4);
-  picture_greys(&p, -3, -2, greys, 3, 2, 2); /* its last pixels are inside */
+  canvas_greys(&p, -3, -2, greys, 3, 2, 2); /* its last pixels are inside */
   for (int y = 0; y < 2; y++) {
     assert_true(has_colour(&p, 0, y, (Colour){200, 200, 200}));
     assert_true(has_colour(&p, 1, y, (Colour){250, 250, 250}));
   }
   assert_int_equal(count_drawn(&p), 6);
-  picture_close(&p);
+  canvas_close(&p);
 }
 
 static void test_lines(void **state) {
   (void)state;
-  Picture p = open_picture(20, 12);
-  picture_line(&p, 4, 5, 14, 5, 2, BLACK); /* covers rows 4 and 5 */
+  Canvas p = open_picture(20, 12);
+  canvas_line(&p, 4, 5, 14, 5, 2, BLACK); /* covers rows 4 and 5 */
   for (int x = 4; x < 14; x++) {
     assert_true(has_colour(&p, x, 4, BLACK) && has_colour(&p, x, 5, BLACK));
     assert_true(has_colour(&p, x, 2, WHITE) && has_colour(&p, x, 7, WHITE));
   }
   assert_true(has_colour(&p, 1, 5, WHITE) && has_colour(&p, 17, 5, WHITE));
   assert_no_coverage(&p);
-  picture_close(&p);
+  canvas_close(&p);
 
   p = open_picture(20, 12);
-  picture_line(&p, 0, 5.5, 20, 6, 1, BLACK); /* leaves the middle of a row: greys */
+  canvas_line(&p, 0, 5.5, 20, 6, 1, BLACK); /* leaves the middle of a row: greys */
   int greys = 0;
   for (int x = 0; x < 20; x++) greys += pixel(&p, x, 6)[0] > 20 && pixel(&p, x, 6)[0] < 235;
   assert_true(greys > 10);
-  picture_close(&p);
+  canvas_close(&p);
 
   p = open_picture(5, 5);
-  picture_line(&p, -100, -100, 200, 200, 3, BLACK); /* through and far beyond */
-  picture_line(&p, -50, 2, -20, 2, 3, BLUE);
-  picture_line(&p, (double)NAN, 2, 4, 2, 3, WHITE); /* draws something or nothing, but stays in */
+  canvas_line(&p, -100, -100, 200, 200, 3, BLACK); /* through and far beyond */
+  canvas_line(&p, -50, 2, -20, 2, 3, BLUE);
+  canvas_line(&p, (double)NAN, 2, 4, 2, 3, WHITE); /* draws something or nothing, but stays in */
   assert_true(has_colour(&p, 2, 2, BLACK));
   assert_no_coverage(&p);
-  picture_close(&p);
+  canvas_close(&p);
 }
 
 /* ---- text --------------------------------------------------------------------------------- */
 
 enum { LETTER_WIDTH = 40, LETTER_HEIGHT = 44 };
 
-static Picture draw_letter(char letter) {
+static Canvas draw_letter(char letter) {
   const char text[2] = {letter, '\0'};
-  Picture p = open_picture(LETTER_WIDTH, LETTER_HEIGHT);
-  picture_text(&p, 6, 32, 28, text, BLACK);
+  Canvas p = open_picture(LETTER_WIDTH, LETTER_HEIGHT);
+  canvas_text(&p, 6, 32, 28, text, BLACK);
   return p;
 }
 
 static void test_letters_differ(void **state) {
   (void)state;
-  Picture all[95];
+  Canvas all[95];
   for (int i = 0; i < 95; i++) all[i] = draw_letter((char)(' ' + i));
   assert_int_equal(count_drawn(&all[0]), 0);
   for (int i = 0; i < 95; i++)
     for (int k = 0; k < i; k++)
       if (memcmp(all[i].pixels, all[k].pixels, (size_t)3 * LETTER_WIDTH * LETTER_HEIGHT) == 0)
         fail_msg("'%c' and '%c' look the same", ' ' + i, ' ' + k);
-  for (int i = 0; i < 95; i++) picture_close(&all[i]);
+  for (int i = 0; i < 95; i++) canvas_close(&all[i]);
 }
 
 /* Rows of pixels of each letter's top and bottom: a letter in the wrong place of the table shows.
@@ -176,7 +176,7 @@ static void test_letters_stand_on_their_lines(void **state) {
                {".", 14, 14}};
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
     for (const char *c = kinds[k].letters; *c; c++) {
-      Picture p = draw_letter(*c);
+      Canvas p = draw_letter(*c);
       int top = LETTER_HEIGHT, bottom = 0;
       for (int y = 0; y < LETTER_HEIGHT; y++)
         for (int x = 0; x < LETTER_WIDTH; x++)
@@ -185,38 +185,38 @@ static void test_letters_stand_on_their_lines(void **state) {
       if (abs(top - (4 + 2 * kinds[k].top - 2)) > 2 ||
           abs(bottom - (4 + 2 * kinds[k].bottom + 1)) > 2)
         fail_msg("'%c' reaches from row %d to %d", *c, top, bottom);
-      picture_close(&p);
+      canvas_close(&p);
     }
 }
 
 static void test_widths(void **state) {
   (void)state;
-  Picture p = open_picture(300, 40);
-  const double end = picture_text(&p, 10, 30, 14, "MNIST 64", BLACK);
-  const double width = picture_text_width(14, "MNIST 64");
+  Canvas p = open_picture(300, 40);
+  const double end = canvas_text(&p, 10, 30, 14, "MNIST 64", BLACK);
+  const double width = canvas_text_width(14, "MNIST 64");
   assert_true(end > 10 + width && end < 10 + width + 6); /* and the gap before what follows */
-  assert_true(fabs(picture_text_width(28, "MNIST 64") - 2 * width) < 1e-9);
+  assert_true(fabs(canvas_text_width(28, "MNIST 64") - 2 * width) < 1e-9);
   for (int y = 0; y < p.height; y++) /* nothing before the text but the pen's half, nor behind it */
     for (int x = 0; x < p.width; x++)
       if (x < 8 || x > 12 + width) assert_true(has_colour(&p, x, y, WHITE));
-  assert_true(fabs(picture_text_width(14, "111") - picture_text_width(14, "808")) < 1e-9);
-  assert_true(picture_text_width(14, "") == 0);
+  assert_true(fabs(canvas_text_width(14, "111") - canvas_text_width(14, "808")) < 1e-9);
+  assert_true(canvas_text_width(14, "") == 0);
   assert_no_coverage(&p);
-  picture_close(&p);
+  canvas_close(&p);
 }
 
 static void test_strange_text(void **state) {
   (void)state;
-  Picture mark = draw_letter('?'), high = draw_letter('\xb5'), low = draw_letter('\n');
+  Canvas mark = draw_letter('?'), high = draw_letter('\xb5'), low = draw_letter('\n');
   const size_t bytes = (size_t)3 * LETTER_WIDTH * LETTER_HEIGHT;
   assert_memory_equal(mark.pixels, high.pixels, bytes);
   assert_memory_equal(mark.pixels, low.pixels, bytes);
-  picture_text(&mark, -30, 5, 40, "outside on every side, far beyond", BLACK);
-  picture_text(&mark, 30, 500, 12, "below", BLACK);
+  canvas_text(&mark, -30, 5, 40, "outside on every side, far beyond", BLACK);
+  canvas_text(&mark, 30, 500, 12, "below", BLACK);
   assert_no_coverage(&mark);
-  picture_close(&mark);
-  picture_close(&high);
-  picture_close(&low);
+  canvas_close(&mark);
+  canvas_close(&high);
+  canvas_close(&low);
 }
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -225,11 +225,11 @@ static void test_saving(void **state) {
   (void)state;
   char *folder = process_folder(), path[4096];
   snprintf(path, sizeof path, "%s/picture.png", folder);
-  Picture p = open_picture(61, 17);
-  picture_rectangle(&p, 5, 5, 20, 6, BLUE);
-  picture_text(&p, 3, 15, 10, "PNG", BLACK);
+  Canvas p = open_picture(61, 17);
+  canvas_rectangle(&p, 5, 5, 20, 6, BLUE);
+  canvas_text(&p, 3, 15, 10, "PNG", BLACK);
   for (int round = 0; round < 2; round++) { /* the second replaces the first */
-    assert_true(picture_save(&p, path, &error));
+    assert_true(canvas_save(&p, path, &error));
     int width, height, channels;
     uint8_t *read = stbi_load(path, &width, &height, &channels, 0);
     assert_non_null(read);
@@ -238,13 +238,13 @@ static void test_saving(void **state) {
     assert_int_equal(channels, 3);
     assert_memory_equal(read, p.pixels, 3 * 61 * 17);
     stbi_image_free(read);
-    picture_line(&p, 0, 0, 60, 16, 2, BLACK);
+    canvas_line(&p, 0, 0, 60, 16, 2, BLACK);
   }
   snprintf(path, sizeof path, "%s/no-such-folder/picture.png", folder);
-  assert_false(picture_save(&p, path, &error));
+  assert_false(canvas_save(&p, path, &error));
   assert_non_null(strstr(error.text, path));
   assert_non_null(strstr(error.text, "No such file"));
-  picture_close(&p);
+  canvas_close(&p);
   process_folder_remove(folder);
 }
 
@@ -254,27 +254,27 @@ static void test_full_disk(void **state) {
   if (!full) skip();
   fclose(full);
   for (int side = 4; side <= 400; side += 396) { /* the small one fails as late as in fclose */
-    Picture p = open_picture(side, side);
-    for (int i = 0; i < side; i++) picture_line(&p, i, 0, side - i, side, 1, BLUE);
-    assert_false(picture_save(&p, "/dev/full", &error));
+    Canvas p = open_picture(side, side);
+    for (int i = 0; i < side; i++) canvas_line(&p, i, 0, side - i, side, 1, BLUE);
+    assert_false(canvas_save(&p, "/dev/full", &error));
     assert_non_null(strstr(error.text, "/dev/full"));
     assert_non_null(strstr(error.text, "No space"));
-    picture_close(&p);
+    canvas_close(&p);
   }
 }
 
 /* ---- the chart ---------------------------------------------------------------------------- */
 
-static const ChartBar powers[] = {
+static const BarChartBar powers[] = {
     {"hundred", 100, {9, 105, 218}}, {"ten", 10, {9, 105, 218}}, {"one", 1, {9, 105, 218}}};
 
-static Chart chart_of(const ChartBar *bars, int count) {
-  return (Chart){
+static BarChart chart_of(const BarChartBar *bars, int count) {
+  return (BarChart){
       .title = "title", .subtitle = "subtitle", .unit = "ms", .bars = bars, .count = count};
 }
 
 /* Pixels of `colour` in the row through the middle of bar i. */
-static int bar_length(const Picture *p, int bars, int i, Colour colour) {
+static int bar_length(const Canvas *p, int bars, int i, Colour colour) {
   int length = 0;
   const int top = 112, pitch = 36; /* as in chart.c */
   assert_int_equal(p->height, top + bars * pitch + 74);
@@ -285,25 +285,25 @@ static int bar_length(const Picture *p, int bars, int i, Colour colour) {
 
 static void test_bars_are_logarithms(void **state) {
   (void)state;
-  const Chart chart = chart_of(powers, 3);
-  Picture p;
-  assert_true(chart_draw(&chart, &p, &error));
-  assert_int_equal(p.width, CHART_WIDTH);
+  const BarChart chart = chart_of(powers, 3);
+  Canvas p;
+  assert_true(bar_chart_draw(&chart, &p, &error));
+  assert_int_equal(p.width, BAR_CHART_WIDTH);
   const int hundred = bar_length(&p, 3, 0, BLUE), ten = bar_length(&p, 3, 1, BLUE),
             one = bar_length(&p, 3, 2, BLUE);
   assert_true(one > 10);
   assert_true(ten - one > 100);
   assert_in_range(hundred - ten, ten - one - 1, ten - one + 1);
-  picture_close(&p);
+  canvas_close(&p);
 }
 
 static void test_mark(void **state) {
   (void)state;
-  Chart chart = chart_of(powers, 3);
+  BarChart chart = chart_of(powers, 3);
   chart.mark = 10;
   chart.mark_label = "ten";
-  Picture p;
-  assert_true(chart_draw(&chart, &p, &error));
+  Canvas p;
+  assert_true(bar_chart_draw(&chart, &p, &error));
   /* a red line right at the end of the bar of ten, in front of the bar of a hundred */
   int red = -1, end = -1;
   for (int x = 0; x < p.width; x++) {
@@ -311,27 +311,27 @@ static void test_mark(void **state) {
     if (has_colour(&p, x, 166, BLUE)) end = x;
   }
   assert_in_range(red, end - 1, end + 2);
-  picture_close(&p);
+  canvas_close(&p);
 }
 
 static void test_bad_charts(void **state) {
   (void)state;
   static const double bad[] = {0, -1, (double)NAN, (double)INFINITY};
-  Picture p;
+  Canvas p;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    const ChartBar bar = {"a bar", bad[i], {0, 0, 0}};
-    const Chart chart = chart_of(&bar, 1);
-    assert_false(chart_draw(&chart, &p, &error));
+    const BarChartBar bar = {"a bar", bad[i], {0, 0, 0}};
+    const BarChart chart = chart_of(&bar, 1);
+    assert_false(bar_chart_draw(&chart, &p, &error));
     assert_non_null(strstr(error.text, "'a bar'"));
   }
-  const Chart none = chart_of(powers, 0), many = chart_of(powers, CHART_MAX_BARS + 1);
-  assert_false(chart_draw(&none, &p, &error));
-  assert_false(chart_draw(&many, &p, &error));
+  const BarChart none = chart_of(powers, 0), many = chart_of(powers, CHART_MAX_BARS + 1);
+  assert_false(bar_chart_draw(&none, &p, &error));
+  assert_false(bar_chart_draw(&many, &p, &error));
   assert_non_null(strstr(error.text, "101"));
-  const Chart equal = chart_of(powers, 1); /* one value: the axis still has a length */
-  assert_true(chart_draw(&equal, &p, &error));
+  const BarChart equal = chart_of(powers, 1); /* one value: the axis still has a length */
+  assert_true(bar_chart_draw(&equal, &p, &error));
   assert_true(bar_length(&p, 1, 0, BLUE) > 10);
-  picture_close(&p);
+  canvas_close(&p);
 }
 
 int main(void) {

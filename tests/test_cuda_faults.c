@@ -38,18 +38,18 @@ static EngineConfig config_of(Fusion fusion) {
                          .momentum = 0.9f,
                          .fusion = fusion,
                          .threads = 1,
-                         .store_rows = ROWS,
-                         .slot_rows = ROWS};
+                         .dataset_rows = ROWS,
+                         .staging_rows = ROWS};
   OK(network_init(&config.network, INPUTS, (const int[]){61, 7}, 2, 10, &error));
   return config;
 }
 
 static void send(Engine *engine) {
-  EngineSlot slot;
-  OK(engine->call->slot(engine, 0, &slot, &error));
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
   for (size_t r = 0; r < ROWS; r++) {
-    memset(slot.pixels + r * slot.stride, (int)r, slot.stride);
-    slot.labels[r] = (uint16_t)(r % 10);
+    memset(staging.pixels + r * staging.stride, (int)r, staging.stride);
+    staging.labels[r] = (uint16_t)(r % 10);
   }
   OK(engine->call->upload(engine, 0, 0, ROWS, &error));
 }

@@ -22,7 +22,7 @@
    a gradient, 1e-2; ten times less of the momentum, and some 1e-5 of the weights. */
 static const double weights_bound = 3e-5, momentum_bound = 2e-3, loss_bound = 1e-5;
 
-/* ---- a store of rows, an engine on it ---------------------------------------------------- */
+/* ---- a dataset of rows, an engine on it ---------------------------------------------------- */
 
 typedef struct {
   int inputs, classes;
@@ -62,19 +62,19 @@ static EngineConfig make_config(const Data *data, const int *hidden, int count, 
                          .momentum = 0.9f,
                          .weight_decay = 1e-3f,
                          .threads = 2,
-                         .store_rows = data->rows};
+                         .dataset_rows = data->rows};
   Error error;
   assert_true(network_init(&config.network, data->inputs, hidden, count, data->classes, &error));
-  config.slot_rows = (data->rows + (uint64_t)batch - 1) / (uint64_t)batch * (uint64_t)batch;
+  config.staging_rows = (data->rows + (uint64_t)batch - 1) / (uint64_t)batch * (uint64_t)batch;
   return config;
 }
 
-/* Puts rows [from, from + rows) of the data into slot `slot`, and that to store row `to`. */
-static void upload(Engine *engine, const Data *data, int slot, uint64_t from, uint64_t to,
+/* Puts rows [from, from + rows) of the data into buffer `buffer`, and that to dataset row `to`. */
+static void upload(Engine *engine, const Data *data, int buffer, uint64_t from, uint64_t to,
                    uint64_t rows) {
-  EngineSlot s;
+  StagingBuffer s;
   Error error;
-  assert_true(engine->call->slot(engine, slot, &s, &error));
+  assert_true(engine->call->staging(engine, buffer, &s, &error));
   assert_int_equal(s.stride, (data->inputs + 15) / 16 * 16);
   memset(s.pixels, 0xff, s.stride * rows); /* what follows a row's pixels must not matter */
   for (uint64_t r = 0; r < rows; r++) {
@@ -82,7 +82,7 @@ static void upload(Engine *engine, const Data *data, int slot, uint64_t from, ui
            (size_t)data->inputs);
     s.labels[r] = data->labels[from + r];
   }
-  assert_true(engine->call->upload(engine, slot, to, rows, &error));
+  assert_true(engine->call->upload(engine, buffer, to, rows, &error));
   memset(s.pixels, 0xaa, s.stride * rows); /* free to be filled again */
 }
 
@@ -466,9 +466,9 @@ static void predicts_what_it_evaluates(void **state) {
   free_data(&data);
 }
 
-/* ---- slots, sums, weights ---------------------------------------------------------------- */
+/* ---- buffers, sums, weights ---------------------------------------------------------------- */
 
-/* Three rounds through two slots into a store of two slots' rows: each batch is seen once. */
+/* Three rounds through two buffers into a dataset of two buffers' rows: each batch is seen once. */
 static void ring(void **state) {
   (void)state;
   Data data = make_data(33, 4, 48, 0.5);
@@ -476,16 +476,16 @@ static void ring(void **state) {
   float *expected, *weights;
   Engine *whole = open_engine(&config, &data);
   train(whole, &(TrainRange){.rows = 48, .steps = 12, .learning_rate = 0.1f});
-  config.store_rows = 16, config.slot_rows = 8;
+  config.dataset_rows = 16, config.staging_rows = 8;
   Error error;
   Engine *engine = engine_cpu_open(&config, &error);
   assert_non_null(engine);
   for (int turn = 0; turn < 6; turn++) {
-    const int slot = turn % 2;
-    upload(engine, &data, slot, 8 * (uint64_t)turn, 8 * (uint64_t)slot, 8);
+    const int buffer = turn % 2;
+    upload(engine, &data, buffer, 8 * (uint64_t)turn, 8 * (uint64_t)buffer, 8);
     train(engine,
           &(TrainRange){
-              .first_row = 8 * (uint64_t)slot, .rows = 8, .steps = 2, .learning_rate = 0.1f});
+              .first_row = 8 * (uint64_t)buffer, .rows = 8, .steps = 2, .learning_rate = 0.1f});
   }
   expected = weights_of(whole), weights = weights_of(engine);
   assert_memory_equal(weights, expected, 2 * config.network.floats * sizeof *weights);
@@ -561,7 +561,7 @@ static void misuse(void **state) {
   (void)state;
   Data data = make_data(10, 2, 9, 0.5);
   EngineConfig config = make_config(&data, NULL, 0, 4);
-  config.slot_rows = 9;
+  config.staging_rows = 9;
   Engine *engine = open_engine(&config, &data);
   Error error = {.text = ""};
   static const TrainRange ranges[] = {
@@ -577,19 +577,19 @@ static void misuse(void **state) {
     assert_false(engine->call->train(engine, &ranges[i], &error));
   assert_non_null(strstr(error.text, "no steps"));
   assert_false(engine->call->evaluate(engine, 5, 5, &error));
-  assert_non_null(strstr(error.text, "store of 9 rows"));
+  assert_non_null(strstr(error.text, "dataset of 9 rows"));
   error.text[0] = '\0';
   assert_false(engine->call->predict(engine, 8, 2, (float[4]){0}, &error));
-  assert_non_null(strstr(error.text, "store of 9 rows"));
+  assert_non_null(strstr(error.text, "dataset of 9 rows"));
   assert_false(engine->call->upload(engine, 0, 8, 2, &error));
   assert_int_equal(collect(engine).rows, 0);
   engine->call->close(engine);
 
-  config.slot_rows = 4; /* smaller than the store */
+  config.staging_rows = 4; /* smaller than the dataset */
   engine = engine_cpu_open(&config, &error);
   assert_non_null(engine);
   assert_false(engine->call->upload(engine, 0, 0, 5, &error));
-  assert_non_null(strstr(error.text, "a slot has no 5 rows, only 4"));
+  assert_non_null(strstr(error.text, "a staging buffer has no 5 rows, only 4"));
   engine->call->close(engine);
   free_data(&data);
 }
@@ -600,8 +600,8 @@ static void opening_fails_cleanly(void **state) {
   const EngineConfig good = make_config(&data, (const int[]){5}, 1, 4);
   EngineConfig bad[6];
   for (int i = 0; i < 6; i++) bad[i] = good;
-  bad[0].batch = 0, bad[1].threads = 0, bad[2].store_rows = 0, bad[3].slot_rows = 0;
-  bad[4].store_rows = UINT64_MAX, bad[5].slot_rows = UINT64_MAX / 2;
+  bad[0].batch = 0, bad[1].threads = 0, bad[2].dataset_rows = 0, bad[3].staging_rows = 0;
+  bad[4].dataset_rows = UINT64_MAX, bad[5].staging_rows = UINT64_MAX / 2;
   for (int i = 0; i < 6; i++) {
     Error error = {.text = ""};
     assert_null(engine_cpu_open(&bad[i], &error));

@@ -128,7 +128,7 @@ static void free_data(Data *d) {
   free(d->labels);
 }
 
-/* The smallest slot that holds `rows`. */
+/* The smallest buffer that holds `rows`. */
 static uint64_t slot_for(const Case *c, uint64_t rows) {
   const uint64_t batch = (uint64_t)c->batch;
   return (rows + batch - 1) / batch * batch;
@@ -145,8 +145,8 @@ static TrainRange epoch_of(const Case *c, uint64_t epoch) {
 
 /* ---- driving an engine ---------------------------------------------------------------------- */
 
-static EngineConfig config_of(const Case *c, Fusion fusion, uint64_t store_rows,
-                              uint64_t slot_rows) {
+static EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows,
+                              uint64_t staging_rows) {
   return (EngineConfig){.network = network_of(c),
                         .batch = c->batch,
                         .seed = c->seed,
@@ -154,13 +154,13 @@ static EngineConfig config_of(const Case *c, Fusion fusion, uint64_t store_rows,
                         .weight_decay = c->weight_decay,
                         .fusion = fusion,
                         .threads = 2,
-                        .store_rows = store_rows,
-                        .slot_rows = slot_rows};
+                        .dataset_rows = dataset_rows,
+                        .staging_rows = staging_rows};
 }
 
 /* NULL where a choosy level refuses the network, with a reason. */
-static Engine *open_level(const Case *c, int level, uint64_t store_rows, uint64_t slot_rows) {
-  EngineConfig config = config_of(c, levels[level].fusion, store_rows, slot_rows);
+static Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows) {
+  EngineConfig config = config_of(c, levels[level].fusion, dataset_rows, staging_rows);
   config.precision = levels[level].precision;
   error.text[0] = '\0';
   Engine *engine = engine_cuda_open(&config, &error);
@@ -170,22 +170,22 @@ static Engine *open_level(const Case *c, int level, uint64_t store_rows, uint64_
   return engine;
 }
 
-/* Rows [from, from + rows) of the data go to store row first_row. */
-static void send(Engine *engine, int slot, const Data *d, uint64_t from, uint64_t rows,
+/* Rows [from, from + rows) of the data go to dataset row first_row. */
+static void send(Engine *engine, int buffer, const Data *d, uint64_t from, uint64_t rows,
                  uint64_t first_row) {
-  EngineSlot s;
-  OK(engine->call->slot(engine, slot, &s, &error));
+  StagingBuffer s;
+  OK(engine->call->staging(engine, buffer, &s, &error));
   for (uint64_t r = 0; r < rows; r++)
     memcpy(s.pixels + r * s.stride, d->pixels + (from + r) * d->inputs, d->inputs);
   memcpy(s.labels, d->labels + from, rows * sizeof *s.labels);
-  OK(engine->call->upload(engine, slot, first_row, rows, &error));
+  OK(engine->call->upload(engine, buffer, first_row, rows, &error));
 }
 
 static void send_all(Engine *engine, const Data *d, uint64_t rows) {
-  const uint64_t most = engine->config.slot_rows;
-  int slot = 0;
-  for (uint64_t from = 0; from < rows; from += most, slot = !slot)
-    send(engine, slot, d, from, rows - from < most ? rows - from : most, from);
+  const uint64_t most = engine->config.staging_rows;
+  int buffer = 0;
+  for (uint64_t from = 0; from < rows; from += most, buffer = !buffer)
+    send(engine, buffer, d, from, rows - from < most ? rows - from : most, from);
 }
 
 static void train(Engine *engine, TrainRange range) {
@@ -450,7 +450,7 @@ static void test_every_row_is_used_once_an_epoch(void **state) {
   free_data(&data);
 }
 
-/* Rows 20 to the end of the store, in more than one piece for an engine that takes some thousand
+/* Rows 20 to the end of the dataset, in more than one piece for an engine that takes some thousand
    rows at once. The two largest logits of a row are never nearer than 1e-4 here, so that even the
    correct count is exact; the loss is a mean of values exact to some 2^-24. */
 static void test_evaluation(void **state) {
@@ -579,11 +579,11 @@ static const Case *busy_case(void) {
   return &cases[quick ? SHORT : MNIST];
 }
 
-/* The data streams through two slots of the store in turn; RESIDENT, each window has a place of
+/* The data streams through two buffers of the dataset in turn; RESIDENT, each window has a place of
    its own. A window is trained on again and again, until the host is far ahead of the device,
    then evaluated. */
 static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace) {
-  const uint64_t window = engine->config.slot_rows;
+  const uint64_t window = engine->config.staging_rows;
   EngineSums sums = {0};
   uint64_t turn = 0;
   for (uint64_t from = 0; from < c->rows; from += window, turn++) {
@@ -632,13 +632,13 @@ static void test_streaming(void **state) {
   free_data(&data);
 }
 
-/* Rows are replaced while steps on them are still queued, from either slot, in whole and in part:
+/* Rows are replaced while steps on them are still queued, from either buffer, in whole and in part:
    the copy must wait for exactly those. */
 static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pace pace) {
   enum { UPLOADS = 8 };
   const uint64_t rows = c->rows / 2, half = rows / 2;
   const struct {
-    int slot;
+    int buffer;
     uint64_t first_row, rows;
   } uploads[UPLOADS] = {
       {0, 0, rows}, {1, 0, rows},           {0, 0, rows}, {0, 0, rows},
@@ -646,7 +646,7 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
   };
   EngineSums sums = {0};
   for (int u = 0; u < UPLOADS; u++) {
-    send(engine, uploads[u].slot, data, (uint64_t)u, uploads[u].rows, uploads[u].first_row);
+    send(engine, uploads[u].buffer, data, (uint64_t)u, uploads[u].rows, uploads[u].first_row);
     for (uint64_t again = 0; again < (quick ? 2 : 40); again++)
       train(engine, (TrainRange){.rows = rows,
                                  .shuffled = true,
@@ -665,12 +665,12 @@ static void test_upload_over_rows_in_use_waits(void **state) {
   needs_gpu();
   const Case *c = busy_case();
   Data data = make_data(c->inputs, c->classes, c->rows);
-  const uint64_t slot_rows = slot_for(c, c->rows / 2);
+  const uint64_t staging_rows = slot_for(c, c->rows / 2);
   for (int level = 0; level < tested_levels(); level++) {
-    Engine *hasty = open_level(c, level, c->rows, slot_rows);
+    Engine *hasty = open_level(c, level, c->rows, staging_rows);
     if (!hasty) continue;
     Outcome at_once = replace_rows(hasty, c, &data, IN_TURN);
-    Outcome waiting = replace_rows(open_level(c, level, c->rows, slot_rows), c, &data, WAITING);
+    Outcome waiting = replace_rows(open_level(c, level, c->rows, staging_rows), c, &data, WAITING);
     assert_same_bits(&at_once, &waiting);
     assert_int_equal(at_once.sums.rows, waiting.sums.rows);
     assert_int_equal(at_once.sums.correct, waiting.sums.correct);
@@ -808,15 +808,15 @@ static void refused(bool done, const char *call, int line) {
 }
 #define REFUSED(call) refused(call, #call, __LINE__)
 
-/* Nothing outside the store is accepted, and the engine goes on working. */
+/* Nothing outside the dataset is accepted, and the engine goes on working. */
 static void test_refusals(void **state) {
   (void)state;
   needs_gpu();
   const Case *c = &cases[SHORT];
-  const uint64_t batch = (uint64_t)c->batch, slot_rows = 4 * batch;
+  const uint64_t batch = (uint64_t)c->batch, staging_rows = 4 * batch;
   Data data = make_data(c->inputs, c->classes, c->rows);
   for (int level = 0; level < tested_levels(); level++) {
-    Engine *engine = open_level(c, level, c->rows, slot_rows);
+    Engine *engine = open_level(c, level, c->rows, staging_rows);
     if (!engine) continue;
     const EngineOperations *call = engine->call;
     const TrainRange good = epoch_of(c, 0);
@@ -827,7 +827,7 @@ static void test_refusals(void **state) {
     bad[3].rows = 0;
     error.text[0] = '\0';
     REFUSED(call->upload(engine, 0, c->rows - 4, 5, &error));
-    REFUSED(call->upload(engine, 1, 0, slot_rows + 1, &error));
+    REFUSED(call->upload(engine, 1, 0, staging_rows + 1, &error));
     REFUSED(call->evaluate(engine, c->rows - 4, 5, &error));
     REFUSED(call->predict(engine, c->rows - 4, 5, (float[50]){0}, &error));
     for (int b = 0; b < 4; b++) REFUSED(call->train(engine, &bad[b], &error));

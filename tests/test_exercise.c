@@ -1,5 +1,6 @@
 /* What checks the exercise: that it passes what is right and finds what is wrong. The functions are
-   checked as they stand in src/exercise/exercise_cpu.c and, where there is a GPU, in kernels/exercise.cu. */
+   checked as they stand in src/exercise/exercise_cpu.c and, where there is a GPU, in
+   kernels/exercise.cu. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

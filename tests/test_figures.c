@@ -114,12 +114,12 @@ typedef struct {
   double epochs[MOST], y[2][2][MOST]; /* loss, accuracy; training, test */
   Curve curves[2][2];
   CurvePanel panels[2];
-  Curves chart;
+  LineChart chart;
 } Expected;
 
 static Expected expected;
 
-static const Curves *expect(int count, bool logarithmic) {
+static const LineChart *expect(int count, bool logarithmic) {
   Expected *e = &expected;
   *e = (Expected){.chart = {.panels = e->panels, .count = 2}};
   for (int i = 0; i < count; i++) {
@@ -146,7 +146,7 @@ static Extent extent_of(const Image *image, const CurveFrame *f, int curve) {
   Extent e = {image->width, -1, image->height, -1};
   for (int y = f->top; y < f->bottom; y++)
     for (int x = f->left + 1; x < f->right; x++) {
-      if (!same(colour_at(image, x, y), curves_colour(curve))) continue;
+      if (!same(colour_at(image, x, y), line_chart_colour(curve))) continue;
       e.left = x < e.left ? x : e.left;
       e.right = x > e.right ? x : e.right;
       e.top = y < e.top ? y : e.top;
@@ -168,10 +168,10 @@ static double column_of(const CurveFrame *f, double x) {
 }
 
 /* Each curve reaches from the first epoch to the last, and from its lowest to its highest. */
-static void assert_curves(const Image *image, const Curves *chart, int count) {
+static void assert_curves(const Image *image, const LineChart *chart, int count) {
   for (int m = 0; m < 2; m++)
     for (int k = 0; k < 2; k++) {
-      const CurveFrame f = curves_frame(chart, m);
+      const CurveFrame f = line_chart_frame(chart, m);
       const Extent e = extent_of(image, &f, k);
       const double *y = chart->panels[m].curves[k].y;
       double low = INFINITY, high = -INFINITY;
@@ -190,8 +190,8 @@ static void test_curves(void **state) {
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     make_results(counts[i]);
     Image image = read_picture(plot_curves(results, counts[i], path, &error));
-    assert_int_equal(image.width, CURVES_WIDTH);
-    assert_in_range(image.height, 2 * CURVES_PANEL, 3 * CURVES_PANEL);
+    assert_int_equal(image.width, LINE_CHART_WIDTH);
+    assert_in_range(image.height, 2 * LINE_CHART_PANEL, 3 * LINE_CHART_PANEL);
     assert_curves(&image, expect(counts[i], false), counts[i]);
     close_image(&image);
   }
@@ -215,17 +215,17 @@ static void test_gaps(void **state) {
   make_results(10);
   for (int i = 3; i < 7; i++) results[i].train_loss = results[i].test_loss = i % 2 ? NAN : INFINITY;
   Image image = read_picture(plot_curves(results, 10, path, &error));
-  const Curves *chart = expect(10, false);
-  const CurveFrame f = curves_frame(chart, 0), whole = curves_frame(chart, 1);
+  const LineChart *chart = expect(10, false);
+  const CurveFrame f = line_chart_frame(chart, 0), whole = line_chart_frame(chart, 1);
   for (int k = 0; k < 2; k++)
     for (int y = f.top; y < f.bottom; y++)
       for (int x = (int)column_of(&f, 3) + 5; x < (int)column_of(&f, 8) - 5; x++)
-        assert_false(same(colour_at(&image, x, y), curves_colour(k)));
+        assert_false(same(colour_at(&image, x, y), line_chart_colour(k)));
   assert_near(extent_of(&image, &f, 0).right, column_of(&f, 10));
   const int middle = (int)lround(column_of(&whole, 5.5));
   int found = 0;
   for (int y = whole.top; y < whole.bottom; y++)
-    found += same(colour_at(&image, middle, y), curves_colour(1));
+    found += same(colour_at(&image, middle, y), line_chart_colour(1));
   assert_true(found > 0);
   close_image(&image);
 }
@@ -235,7 +235,7 @@ static void test_nothing_to_draw(void **state) {
   make_results(3);
   for (int i = 0; i < 3; i++) results[i].train_loss = results[i].test_loss = NAN;
   Image image = read_picture(plot_curves(results, 3, path, &error)); /* the accuracy alone */
-  assert_in_range(image.height, CURVES_PANEL, 3 * CURVES_PANEL / 2);
+  assert_in_range(image.height, LINE_CHART_PANEL, 3 * LINE_CHART_PANEL / 2);
   close_image(&image);
   for (int i = 0; i < 3; i++) results[i].train_accuracy = results[i].test_accuracy = NAN;
   assert_false(plot_curves(results, 3, path, &error));
@@ -339,29 +339,29 @@ static void test_filter_shapes(void **state) {
     for (int filters = 1; filters <= NETWORK_MAX_HIDDEN; filters *= 4) {
       const Network network = make_network(shapes[i].inputs, filters);
       const PlotGrid g = plot_weights_grid(&network);
-      const int drawn = filters < PLOTS_MAX_FILTERS ? filters : PLOTS_MAX_FILTERS;
+      const int drawn = filters < FIGURES_MAX_FILTERS ? filters : FIGURES_MAX_FILTERS;
       const int rows = (drawn + g.columns - 1) / g.columns, width = shapes[i].width;
       assert_true(g.zoom >= 2);
       assert_int_equal((g.width - width * g.zoom), g.height - shapes[i].inputs / width * g.zoom);
       assert_in_range(g.columns, 1, drawn);
-      assert_true(g.left + g.columns * g.width < PICTURE_MAX_SIDE - 100);
-      assert_true(g.top + rows * g.height < PICTURE_MAX_SIDE - 100);
+      assert_true(g.left + g.columns * g.width < CANVAS_MAX_SIDE - 100);
+      assert_true(g.top + rows * g.height < CANVAS_MAX_SIDE - 100);
     }
 }
 
 static void test_many_filters(void **state) {
   (void)state;
-  const Network network = make_network(9, PLOTS_MAX_FILTERS + 1);
+  const Network network = make_network(9, FIGURES_MAX_FILTERS + 1);
   float *parameters = calloc(network.floats, sizeof *parameters);
   assert_non_null(parameters);
-  for (int f = 0; f <= PLOTS_MAX_FILTERS; f++)
+  for (int f = 0; f <= FIGURES_MAX_FILTERS; f++)
     parameters[network.weight[0] + (size_t)(9 * f + f % 9)] = 1;
   Image image = read_picture(plot_weights(&network, parameters, path, &error));
   const PlotGrid grid = plot_weights_grid(&network);
-  for (int f = 0; f < PLOTS_MAX_FILTERS; f++)
+  for (int f = 0; f < FIGURES_MAX_FILTERS; f++)
     for (int i = 0; i < 9; i++)
       assert_int_equal(grey_of(&image, &grid, 3, f, i), i == f % 9 ? 255 : 128);
-  const int rows = (PLOTS_MAX_FILTERS + grid.columns - 1) / grid.columns;
+  const int rows = (FIGURES_MAX_FILTERS + grid.columns - 1) / grid.columns;
   const int below = grid.top + rows * grid.height; /* nothing of the one too many */
   assert_int_equal(count_drawn(&image, 0, below, image.width, image.height - below), 0);
   close_image(&image);
@@ -430,13 +430,13 @@ static void test_sides(void **state) {
 
 /* ---- confusion ---------------------------------------------------------------------------- */
 
-static Scores make_scores(int classes) {
-  Scores scores;
-  if (!scores_open(&scores, classes, &error)) fail_msg("%s", error.text);
+static Metrics make_scores(int classes) {
+  Metrics scores;
+  if (!metrics_open(&scores, classes, &error)) fail_msg("%s", error.text);
   return scores;
 }
 
-static void count(Scores *scores, int truth, int answer, uint64_t rows) {
+static void count(Metrics *scores, int truth, int answer, uint64_t rows) {
   scores->counts[truth * scores->classes + answer] += rows;
   scores->rows += rows;
   scores->correct += truth == answer ? rows : 0;
@@ -472,7 +472,7 @@ static char kind_of(Colour c) {
 
 static void test_confusion(void **state) {
   (void)state;
-  Scores scores = make_scores(4);
+  Metrics scores = make_scores(4);
   count(&scores, 0, 0, 1000);
   count(&scores, 1, 1, 5);
   count(&scores, 1, 3, 5); /* half of its row, though few */
@@ -496,14 +496,14 @@ static void test_confusion(void **state) {
   assert_true(ink(&image, &g, 0, 0) > 2 * ink(&image, &g, 1, 1)); /* "1000", "5" */
   assert_true(colour_at(&image, g.left, g.top).red < 50); /* white digits on it, dark on pale */
   close_image(&image);
-  scores_close(&scores);
+  metrics_close(&scores);
 }
 
 /* All numbers stay in their cells: between them is the line's colour. */
 static void test_large_counts(void **state) {
   (void)state;
-  for (int classes = 2; classes <= PLOTS_MAX_NUMBERS; classes += PLOTS_MAX_NUMBERS - 2) {
-    Scores scores = make_scores(classes);
+  for (int classes = 2; classes <= FIGURES_MAX_NUMBERS; classes += FIGURES_MAX_NUMBERS - 2) {
+    Metrics scores = make_scores(classes);
     for (int c = 0; c < classes; c++) count(&scores, c, c, c % 2 ? 88888888888 : 1);
     Image image = read_picture(plot_confusion(&scores, path, &error));
     const PlotGrid g = plot_confusion_grid(&scores);
@@ -516,16 +516,16 @@ static void test_large_counts(void **state) {
         assert_true(same(line, colour_at(&image, x + g.width, y)));
       }
     close_image(&image);
-    scores_close(&scores);
+    metrics_close(&scores);
   }
 }
 
 static void test_many_classes(void **state) {
   (void)state;
-  static const int sizes[] = {PLOTS_MAX_NUMBERS + 1, 100, NETWORK_MAX_CLASSES};
+  static const int sizes[] = {FIGURES_MAX_NUMBERS + 1, 100, NETWORK_MAX_CLASSES};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     const int classes = sizes[s];
-    Scores scores = make_scores(classes);
+    Metrics scores = make_scores(classes);
     for (int c = 0; c < classes; c++) {
       count(&scores, c, c, 90);
       count(&scores, c, (c + 5) % classes, 10);
@@ -545,18 +545,18 @@ static void test_many_classes(void **state) {
       }
     assert_true(s == 0 || ink(&image, &g, 3, 3) == 0);
     close_image(&image);
-    scores_close(&scores);
+    metrics_close(&scores);
   }
 }
 
 static void test_no_rows(void **state) {
   (void)state;
-  Scores scores = make_scores(10);
+  Metrics scores = make_scores(10);
   Image image = read_picture(plot_confusion(&scores, path, &error));
   const PlotGrid g = plot_confusion_grid(&scores);
   for (int i = 0; i < 100; i++) assert_true(is_white(cell(&image, &g, i / 10, i % 10)));
   close_image(&image);
-  scores_close(&scores);
+  metrics_close(&scores);
 }
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -569,7 +569,7 @@ static void test_unwritable(void **state) {
   const Network network = make_network(4, 2);
   float *parameters = calloc(network.floats, sizeof *parameters);
   assert_non_null(parameters);
-  Scores scores = make_scores(2);
+  Metrics scores = make_scores(2);
   for (int i = 0; i < 4; i++) {
     error.text[0] = '\0';
     assert_false(i == 0   ? plot_curves(results, 2, bad, &error)
@@ -578,7 +578,7 @@ static void test_unwritable(void **state) {
                           : plot_confusion(&scores, bad, &error));
     assert_non_null(strstr(error.text, bad));
   }
-  scores_close(&scores);
+  metrics_close(&scores);
   free(parameters);
 }
 

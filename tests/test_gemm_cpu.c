@@ -12,7 +12,7 @@
 #include "exercise/reference.h"
 
 enum {
-  P = PRODUCT_PANEL,
+  P = GEMM_PANEL,
   MOST_TERMS = 90,
   B_ROWS = 2 * MOST_TERMS, /* every second one is left out */
   ROW = 160,               /* floats: more than a tile is wide, to see what is written beside it */
@@ -39,7 +39,7 @@ static void fill(float *out, size_t count, uint64_t seed) {
 }
 
 /* Operands of `terms` terms; a's layout is (P, terms) or, packed, (terms, P). */
-static ProductTerms prepare(Operands *o, size_t terms, bool packed) {
+static GemmTerms prepare(Operands *o, size_t terms, bool packed) {
   fill(o->a, P * MOST_TERMS, 1);
   fill(o->b, B_ROWS * ROW, 2);
   fill(o->start, ROW, 3);
@@ -55,13 +55,13 @@ static ProductTerms prepare(Operands *o, size_t terms, bool packed) {
       for (size_t n = 0; n < ROW; n++)
         o->sum[m * ROW + n] +=
             (double)o->a[m * a_row + j * a_term] * (double)o->b[o->index[j] * (size_t)ROW + n];
-  return (ProductTerms){.a = o->a,
-                        .a_row = a_row,
-                        .a_term = a_term,
-                        .index = o->index,
-                        .terms = terms,
-                        .b = o->b,
-                        .b_row = ROW};
+  return (GemmTerms){.a = o->a,
+                     .a_row = a_row,
+                     .a_term = a_term,
+                     .index = o->index,
+                     .terms = terms,
+                     .b = o->b,
+                     .b_row = ROW};
 }
 
 static void close_to(float out, double expected) {
@@ -69,10 +69,9 @@ static void close_to(float out, double expected) {
     fail_msg("%.9g, expected %.9g", (double)out, expected);
 }
 
-typedef void Check(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
-                   size_t columns);
+typedef void Check(const GemmKernels *kernels, Operands *o, const GemmTerms *terms, size_t columns);
 
-static void forward(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
+static void forward(const GemmKernels *kernels, Operands *o, const GemmTerms *terms,
                     size_t columns) {
   for (int relu = 0; relu < 2; relu++) {
     for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
@@ -87,7 +86,7 @@ static void forward(const ProductKernels *kernels, Operands *o, const ProductTer
   }
 }
 
-static void backward(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
+static void backward(const GemmKernels *kernels, Operands *o, const GemmTerms *terms,
                      size_t columns) {
   o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes nothing on */
   kernels->backward(terms, columns, o->y, o->out, ROW);
@@ -98,11 +97,11 @@ static void backward(const ProductKernels *kernels, Operands *o, const ProductTe
   }
 }
 
-static void update(const ProductKernels *kernels, Operands *o, const ProductTerms *terms,
+static void update(const GemmKernels *kernels, Operands *o, const GemmTerms *terms,
                    size_t columns) {
   static Operands before;
   before = *o;
-  const ProductUpdate by = {0.9f, 0.01f, 0.125f};
+  const GemmUpdate by = {0.9f, 0.01f, 0.125f};
   for (int copied = 0; copied < 2; copied++) {
     memcpy(o->w, before.w, sizeof o->w);
     memcpy(o->v, before.v, sizeof o->v);
@@ -133,13 +132,13 @@ static void every_shape(Check *check) {
   static const size_t terms[] = {0, 1, 2, 37, MOST_TERMS};
   Operands *o = aligned_alloc(64, sizeof *o);
   assert_non_null(o);
-  const ProductKernels *kernels;
-  for (int k = 0; (kernels = product_kernels(k)); k++) {
-    assert_int_equal(kernels->width % PRODUCT_ALIGN, 0);
-    for (size_t columns = PRODUCT_ALIGN; columns <= kernels->width; columns += PRODUCT_ALIGN) {
+  const GemmKernels *kernels;
+  for (int k = 0; (kernels = gemm_kernels(k)); k++) {
+    assert_int_equal(kernels->width % GEMM_ALIGN, 0);
+    for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN) {
       for (size_t t = 0; t < sizeof terms / sizeof *terms; t++) {
         for (int packed = 0; packed < 2; packed++) {
-          const ProductTerms operands = prepare(o, terms[t], packed);
+          const GemmTerms operands = prepare(o, terms[t], packed);
           check(kernels, o, &operands, columns);
         }
       }
@@ -168,14 +167,14 @@ static void width_does_not_matter(void **state) {
   (void)state;
   Operands *o = aligned_alloc(64, sizeof *o);
   assert_non_null(o);
-  const ProductKernels *kernels;
-  for (int k = 0; (kernels = product_kernels(k)); k++) {
-    const ProductTerms terms = prepare(o, MOST_TERMS, true);
+  const GemmKernels *kernels;
+  for (int k = 0; (kernels = gemm_kernels(k)); k++) {
+    const GemmTerms terms = prepare(o, MOST_TERMS, true);
     kernels->forward(&terms, kernels->width, o->start, false, o->out, ROW);
-    for (size_t n = 0; n < kernels->width; n += PRODUCT_ALIGN) {
-      ProductTerms narrow = terms;
+    for (size_t n = 0; n < kernels->width; n += GEMM_ALIGN) {
+      GemmTerms narrow = terms;
       narrow.b += n;
-      kernels->forward(&narrow, PRODUCT_ALIGN, o->start + n, false, o->copy + n, ROW);
+      kernels->forward(&narrow, GEMM_ALIGN, o->start + n, false, o->copy + n, ROW);
     }
     for (size_t m = 0; m < P; m++)
       assert_memory_equal(o->out + m * ROW, o->copy + m * ROW, kernels->width * sizeof(float));
@@ -188,11 +187,11 @@ static void nan_is_not_hidden(void **state) {
   (void)state;
   Operands *o = aligned_alloc(64, sizeof *o);
   assert_non_null(o);
-  const ProductKernels *kernels;
-  for (int k = 0; (kernels = product_kernels(k)); k++) {
-    const ProductTerms terms = prepare(o, 3, true);
+  const GemmKernels *kernels;
+  for (int k = 0; (kernels = gemm_kernels(k)); k++) {
+    const GemmTerms terms = prepare(o, 3, true);
     o->a[0] = NAN;
-    kernels->forward(&terms, PRODUCT_ALIGN, o->start, true, o->out, ROW);
+    kernels->forward(&terms, GEMM_ALIGN, o->start, true, o->out, ROW);
     assert_true(isnan(o->out[0]) && !isnan(o->out[ROW]));
   }
   free(o);

@@ -175,14 +175,14 @@ static double tensor_bound(int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24;
 }
 
-/* Likewise of a kernel that multiplies floats as `parts` bf16 numbers: two of them are within 2^-18
+/* Likewise of a kernel that multiplies floats as `terms` bf16 numbers: two of them are within 2^-18
    of a float, and the product of the two second ones, left out, is up to 2^-18 as well. tf32, 2^-11
    a factor, would not pass. */
-static double parts_bound(int parts, int terms, int others) {
-  return tensor_bound(terms, others) + (parts == 2 ? 3 * 0x1p-18 : 0);
+static double terms_bound(int terms, int terms, int others) {
+  return tensor_bound(terms, others) + (terms == 2 ? 3 * 0x1p-18 : 0);
 }
 
-enum { PRODUCT_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
+enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
 typedef struct {
   int rows, in, out;
@@ -290,7 +290,7 @@ typedef struct {
   uint8_t *pixels; /* as d_pixels, and so on */
   uint16_t *labels;
   uint32_t *order;
-  uint32_t store_rows;
+  uint32_t dataset_rows;
   int filled; /* rows of the batch that the step has */
 } Batch;
 
@@ -310,19 +310,19 @@ static uint32_t batch_row(const Batch *b, int r) {
 static Batch make_batch(int rows, int in, int classes, int left, bool shuffled, uint64_t seed) {
   const uint32_t end = (uint32_t)rows + 50;
   assert_true(left <= rows + 30);
-  Batch b = {.store_rows = end + FIRST_ROW + 3};
+  Batch b = {.dataset_rows = end + FIRST_ROW + 3};
   b.state = (StepState){(uint32_t)((int)end - OFFSET - left), end, learning_rate};
   b.filled = left < 0 ? 0 : left < rows ? left : rows;
   const size_t stride = ((size_t)in + 15) / 16 * 16;
-  b.pixels = host(b.store_rows * stride);
-  b.labels = host(b.store_rows * sizeof *b.labels);
+  b.pixels = host(b.dataset_rows * stride);
+  b.labels = host(b.dataset_rows * sizeof *b.labels);
   b.order = host(end * sizeof *b.order);
-  reference_fill_pixels(b.pixels, b.store_rows * stride, seed);
-  reference_fill_labels(b.labels, b.store_rows, classes, seed + 1);
-  for (uint32_t p = 0; p < end; p++) b.order[p] = random_permute(p, b.store_rows, 77);
+  reference_fill_pixels(b.pixels, b.dataset_rows * stride, seed);
+  reference_fill_labels(b.labels, b.dataset_rows, classes, seed + 1);
+  for (uint32_t p = 0; p < end; p++) b.order[p] = random_permute(p, b.dataset_rows, 77);
   b.view = (BatchView){
-      .d_pixels = to_device(b.pixels, b.store_rows * stride),
-      .d_labels = to_device(b.labels, b.store_rows * sizeof *b.labels),
+      .d_pixels = to_device(b.pixels, b.dataset_rows * stride),
+      .d_labels = to_device(b.labels, b.dataset_rows * sizeof *b.labels),
       .d_order = shuffled ? to_device(b.order, end * sizeof *b.order) : NULL,
       .first_row = FIRST_ROW,
       .stride = stride,
@@ -520,18 +520,18 @@ static void check_forward(Shape s, uint64_t seed) {
   const double *library =
       library_product(CUBLAS_OP_N, x.d, s.in, CUBLAS_OP_T, w.d, s.in, s.rows, s.out, s.in);
 
-  double limit = bound(s.in, PRODUCT_ROUNDING);
+  double limit = bound(s.in, GEMM_ROUNDING);
   float *d_z = poisoned_floats(count);
-  OK(launch_product(x.d, w.d, d_z, s.rows, s.in, s.out, stream));
+  OK(launch_gemm(x.d, w.d, d_z, s.rows, s.in, s.out, stream));
   assert_near("product", s, d_z, z, count, limit);
   if (library) assert_near("product, cuBLAS", s, d_z, library, count, 2 * limit);
 
   for (int way = 0; way < 4; way++) {
-    const int relu = way % 2, parts = 2 + way / 2;
-    limit = parts_bound(parts, s.in, PRODUCT_ROUNDING + BIAS_ROUNDING);
+    const int relu = way % 2, terms = 2 + way / 2;
+    limit = terms_bound(terms, s.in, GEMM_ROUNDING + BIAS_ROUNDING);
     float *d_y = poisoned_floats(count);
     const LayerInput input = {x.d, {.rows = s.rows}};
-    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, parts, stream));
+    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, terms, stream));
     assert_near("forward", s, d_y, add_bias(z, b.host, s, relu), count, limit);
     if (library)
       assert_near("forward, cuBLAS", s, d_y, add_bias(library, b.host, s, relu), count, 2 * limit);
@@ -555,12 +555,11 @@ static void check_forward_pixels(Shape s, uint64_t seed) {
   const double *library = library_product(CUBLAS_OP_N, both_sides(x, area(s.rows, s.in)).d, s.in,
                                           CUBLAS_OP_T, w.d, s.in, s.rows, s.out, s.in);
   for (int way = 0; way < 4; way++) {
-    const int relu = way % 2, parts = 2 + way / 2;
-    const double limit =
-        parts_bound(parts, s.in, PRODUCT_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS);
+    const int relu = way % 2, terms = 2 + way / 2;
+    const double limit = terms_bound(terms, s.in, GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS);
     float *d_y = poisoned_floats(count);
     const LayerInput input = {NULL, batch.view};
-    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, parts, stream));
+    OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, terms, stream));
     assert_near("forward of pixels", s, d_y, add_bias(z, b.host, s, relu), count, limit);
     if (library)
       assert_near("forward of pixels, cuBLAS", s, d_y, add_bias(library, b.host, s, relu), count,
@@ -583,18 +582,18 @@ static void check_backward(Shape s, uint64_t seed) {
   reference_input_gradient(dz.host, w.host, s.rows, s.in, s.out, dx);
   double *library =
       library_product(CUBLAS_OP_N, dz.d, s.out, CUBLAS_OP_N, w.d, s.in, s.rows, s.in, s.out);
-  double limit = bound(s.out, PRODUCT_ROUNDING);
+  double limit = bound(s.out, GEMM_ROUNDING);
   float *d_dx = poisoned_floats(count);
-  OK(launch_backward_product(dz.d, w.d, d_dx, s.rows, s.in, s.out, stream));
+  OK(launch_backward_gemm(dz.d, w.d, d_dx, s.rows, s.in, s.out, stream));
   assert_near("backward_product", s, d_dx, dx, count, limit);
   if (library) assert_near("backward_product, cuBLAS", s, d_dx, library, count, 2 * limit);
 
   reference_relu_mask(a.host, count, dx);
   if (library) reference_relu_mask(a.host, count, library);
-  for (int parts = 2; parts <= 3; parts++) {
-    limit = parts_bound(parts, s.out, PRODUCT_ROUNDING);
+  for (int terms = 2; terms <= 3; terms++) {
+    limit = terms_bound(terms, s.out, GEMM_ROUNDING);
     float *d_masked = poisoned_floats(count);
-    OK(launch_backward(dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, parts, stream));
+    OK(launch_backward(dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, terms, stream));
     assert_near("backward", s, d_masked, dx, count, limit);
     if (library) assert_near("backward, cuBLAS", s, d_masked, library, count, 2 * limit);
   }
@@ -675,12 +674,12 @@ static LayerUpdate update_of(const Layer *l) {
 }
 
 /* library: the weights' gradient by cuBLAS, or NULL. */
-static void assert_layer_updated(const Layer *l, UpdateRule rule, int parts,
+static void assert_layer_updated(const Layer *l, UpdateRule rule, int terms,
                                  const double *library) {
   const Shape s = l->shape;
   const UpdateRule bias_rule = {rule.momentum, 0};
-  const double limit = parts_bound(
-      parts, s.rows, PRODUCT_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
+  const double limit = terms_bound(
+      terms, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
   const size_t weights = area(s.out, s.in);
   assert_updated("updates", s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
   assert_updated("updates, bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out, bias_rule, limit);
@@ -691,7 +690,7 @@ static void assert_layer_updated(const Layer *l, UpdateRule rule, int parts,
 static void check_gradient(Shape s, bool pixels, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % 3];
   const size_t weights = area(s.out, s.in);
-  const double limit = bound(s.rows, PRODUCT_ROUNDING);
+  const double limit = bound(s.rows, GEMM_ROUNDING);
   const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
   Layer l = make_layer(&batch, s, pixels, seed + 2);
   const double *library =
@@ -703,11 +702,11 @@ static void check_gradient(Shape s, bool pixels, uint64_t seed) {
   assert_near("bias_gradient", s, d_db, l.db, (size_t)s.out, limit);
   if (library) assert_near("weight_gradient, cuBLAS", s, d_dw, library, weights, 2 * limit);
 
-  for (int parts = 2; parts <= 3; parts++) {
+  for (int terms = 2; terms <= 3; terms++) {
     l.p = random_parameters(s, seed + 4);
     const LayerUpdate update = update_of(&l);
-    OK(launch_updates(batch.view, rule, &update, 1, parts, d_work, stream));
-    assert_layer_updated(&l, rule, parts, library);
+    OK(launch_updates(batch.view, rule, &update, 1, terms, d_work, stream));
+    assert_layer_updated(&l, rule, terms, library);
   }
 }
 
@@ -897,7 +896,7 @@ static SoftmaxCase make_softmax_case(LogitKind kind, int rows, int classes, int 
       labels[batch_row(&s.batch, r)] = (uint16_t)largest(z + area(r, classes), classes, r % 4 == 1);
     of_row[r] = labels[batch_row(&s.batch, r)];
   }
-  s.batch.view.d_labels = to_device(labels, s.batch.store_rows * sizeof *labels);
+  s.batch.view.d_labels = to_device(labels, s.batch.dataset_rows * sizeof *labels);
   judge_by_reference(&s, rows, of_row);
   return s;
 }
@@ -1087,11 +1086,11 @@ static void check_head_products(Shape s, uint64_t seed) {
   OK(launch_head(batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out, poisoned_results(&batch),
                  stream));
   reference_linear(x.host, w.host, b.host, s.rows, s.in, s.out, z);
-  assert_near("head, logits", s, d_z, z, zs, bound(s.in, PRODUCT_ROUNDING + BIAS_ROUNDING));
+  assert_near("head, logits", s, d_z, z, zs, bound(s.in, GEMM_ROUNDING + BIAS_ROUNDING));
   reference_to_double(fetch_floats(d_dz, zs), zs, dz);
   reference_input_gradient(dz, w.host, s.rows, s.in, s.out, dx);
   reference_relu_mask(x.host, xs, dx);
-  assert_near("head, input's gradient", s, d_dx, dx, xs, bound(s.out, PRODUCT_ROUNDING));
+  assert_near("head, input's gradient", s, d_dx, dx, xs, bound(s.out, GEMM_ROUNDING));
 }
 
 static void test_head_products(void **state) {
@@ -1114,11 +1113,11 @@ static void test_head_products(void **state) {
 typedef struct {
   const float *d;
   size_t count;
-} Output;
+} AtomicFile;
 
 enum { OUTPUTS = 14 };
 
-static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS]) {
+static void compute_everything(const Batch *batch, Shape s, AtomicFile out[OUTPUTS]) {
   const BatchView view = batch->view;
   const UpdateRule rule = {0.9f, 0.05f};
   const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in), ws = area(s.out, s.in);
@@ -1133,13 +1132,13 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
   const ResultSums zero = {0};
   ResultSums *d_sums = to_device(&zero, sizeof zero);
   OK(launch_scale_pixels(view, d_x, s.in, stream));
-  OK(launch_product(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
+  OK(launch_gemm(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
   OK(launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, 3, stream));
   OK(launch_log_softmax(d_y, d_p, s.rows, s.out, stream));
   OK(launch_cross_entropy_gradient(view, d_p, d_dz, s.out, stream));
   OK(launch_softmax(view, d_y, d_fused, s.out, results, stream));
   OK(launch_sum(d_sums, results, batch->state.position + OFFSET, batch->state.end, stream));
-  OK(launch_backward_product(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
+  OK(launch_backward_gemm(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
   OK(launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, 3, stream));
   OK(launch_weight_gradient(d_dz, d_x, d_dw, s.rows, s.in, s.out, stream));
   OK(launch_bias_gradient(d_dz, d_db, s.rows, s.out, stream));
@@ -1151,7 +1150,7 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
                                     .in = s.in,
                                     .out = s.out};
   OK(launch_updates(view, rule, &layer_update, 1, 3, d_work, stream));
-  const Output outputs[OUTPUTS] = {
+  const AtomicFile outputs[OUTPUTS] = {
       {d_z, zs},      {d_y, zs},
       {d_p, zs},      {d_dz, zs},
       {d_fused, zs},  {d_dx, xs},
@@ -1170,7 +1169,7 @@ static void test_same_bits_twice(void **state) {
   for (size_t i = 0; i < (quick ? 2 : sizeof shapes / sizeof *shapes); i++) {
     const Shape s = shapes[i];
     const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, 20);
-    Output first[OUTPUTS], second[OUTPUTS];
+    AtomicFile first[OUTPUTS], second[OUTPUTS];
     compute_everything(&batch, s, first);
     compute_everything(&batch, s, second);
     for (int o = 0; o < OUTPUTS; o++)
@@ -1255,8 +1254,8 @@ static void refuse_pointers(const Arguments *a, int missing) {
     REFUSED(launch_bias_gradient(p[0], p[1], 5, 5, stream));
   }
   if (missing < 3) {
-    REFUSED(launch_product(p[0], p[1], p[2], 5, 5, 5, stream));
-    REFUSED(launch_backward_product(p[0], p[1], p[2], 5, 5, 5, stream));
+    REFUSED(launch_gemm(p[0], p[1], p[2], 5, 5, 5, stream));
+    REFUSED(launch_backward_gemm(p[0], p[1], p[2], 5, 5, 5, stream));
     REFUSED(launch_weight_gradient(p[0], p[1], p[2], 5, 5, 5, stream));
     REFUSED(launch_update(view, rules[1], p[0], p[1], p[2], 5, stream));
     REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, 3, stream));
@@ -1291,8 +1290,8 @@ static void refuse_sizes(const Arguments *a, int x, int y, int z) {
     const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5}, {d, d, d, d, d, d, x, y}};
     REFUSED(launch_updates(view, rules[1], layers, 2, 3, d, stream));
   }
-  REFUSED(launch_product(d, d, d, x, y, z, stream));
-  REFUSED(launch_backward_product(d, d, d, x, y, z, stream));
+  REFUSED(launch_gemm(d, d, d, x, y, z, stream));
+  REFUSED(launch_backward_gemm(d, d, d, x, y, z, stream));
   REFUSED(launch_weight_gradient(d, d, d, x, y, z, stream));
   REFUSED(launch_backward(d, d, d, d, x, y, z, 3, stream));
 }
@@ -1357,10 +1356,10 @@ static void test_wrong_arguments_are_refused(void **state) {
   REFUSED(launch_updates(view, rules[1], NULL, 1, 3, a.d, stream));
   REFUSED(launch_updates(view, rules[1], layers, 0, 3, a.d, stream));
   REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, 3, a.d, stream));
-  for (int parts = 1; parts <= 4; parts += 3) {
-    REFUSED(launch_forward((LayerInput){a.d, view}, a.d, a.d, a.d, 5, 5, 1, parts, stream));
-    REFUSED(launch_backward(a.d, a.d, a.d, a.d, 5, 5, 5, parts, stream));
-    REFUSED(launch_updates(view, rules[1], layers, 1, parts, a.d, stream));
+  for (int terms = 1; terms <= 4; terms += 3) {
+    REFUSED(launch_forward((LayerInput){a.d, view}, a.d, a.d, a.d, 5, 5, 1, terms, stream));
+    REFUSED(launch_backward(a.d, a.d, a.d, a.d, 5, 5, 5, terms, stream));
+    REFUSED(launch_updates(view, rules[1], layers, 1, terms, a.d, stream));
   }
   REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, NULL, 5, 5, a.results, stream));
   REFUSED(launch_head(view, a.d, a.d, a.d, NULL, NULL, a.d, 5, 5, a.results, stream));

@@ -1,5 +1,5 @@
 /* The loader between a real reader and a device that is only pretended: a thread that copies
-   slots late, and that notices when somebody writes to a slot which is not his. */
+   buffers late, and that notices when somebody writes to a buffer which is not his. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include "engine/loader.h"
 
-enum { INPUTS = 5, STRIDE = 16, SLOT_ROWS = 8, STORE_ROWS = 400, POISON = 0xa5 };
+enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, STORE_ROWS = 400, POISON = 0xa5 };
 
 static void pause_microseconds(long microseconds) {
   const struct timespec pause = {0, microseconds * 1000};
@@ -39,9 +39,9 @@ ssize_t read(int file, void *bytes, size_t count) {
 /* ---- the pretended device ---------------------------------------------------------------- */
 
 typedef struct {
-  uint8_t pixels[SLOT_ROWS * STRIDE];
-  uint16_t labels[SLOT_ROWS];
-} Slot;
+  uint8_t pixels[STAGING_ROWS * STRIDE];
+  uint16_t labels[STAGING_ROWS];
+} Buffer;
 
 typedef enum { CALL_SLOT, CALL_UPLOAD, CALL_USE } Call;
 
@@ -53,18 +53,18 @@ typedef struct {
   bool closing;
 
   long delay;     /* microseconds a copy takes, or */
-  bool hesitates; /* it waits for the next upload: only a second slot gets the loader there */
+  bool hesitates; /* it waits for the next upload: only a second buffer gets the loader there */
 
-  Slot slot[2], sent[2]; /* what the loader fills; what it held when it was uploaded */
+  Buffer buffer[2], sent[2]; /* what the loader fills; what it held when it was uploaded */
   uint64_t first[2], rows[2];
-  uint64_t uploads, copies; /* asked for; done: the slot of number n is n % 2 */
+  uint64_t uploads, copies; /* asked for; done: the buffer of number n is n % 2 */
   uint8_t pixels[STORE_ROWS * INPUTS];
   uint16_t labels[STORE_ROWS];
 
-  unsigned touched; /* slots that were written to while they were the device's */
+  unsigned touched; /* buffers that were written to while they were the device's */
   unsigned stalls;  /* copies that waited in vain for the next upload */
 
-  char calls[512]; /* in order: a digit asks for that slot, u uploads, x uses */
+  char calls[512]; /* in order: a digit asks for that buffer, u uploads, x uses */
   Call fails;      /* this call, once `good_calls` went well */
   unsigned good_calls;
 
@@ -86,7 +86,7 @@ static bool goes_well(Device *device, Call call, Error *error) {
 /* Copies one upload after the other, each after its time. Called with the mutex locked. */
 static void copy_one(Device *device) {
   const uint64_t number = device->copies;
-  const int slot = (int)(number % 2);
+  const int buffer = (int)(number % 2);
   if (device->hesitates) {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
@@ -101,14 +101,14 @@ static void copy_one(Device *device) {
     pause_microseconds(device->delay);
     pthread_mutex_lock(&device->mutex);
   }
-  const uint8_t *bytes = (const uint8_t *)&device->slot[slot];
+  const uint8_t *bytes = (const uint8_t *)&device->buffer[buffer];
   bool touched = false;
-  for (size_t i = 0; i < sizeof(Slot); i++) touched = touched || bytes[i] != POISON;
+  for (size_t i = 0; i < sizeof(Buffer); i++) touched = touched || bytes[i] != POISON;
   device->touched += touched;
-  for (uint64_t r = 0; r < device->rows[slot]; r++) {
-    const uint64_t row = device->first[slot] + r;
-    memcpy(device->pixels + row * INPUTS, device->sent[slot].pixels + r * STRIDE, INPUTS);
-    device->labels[row] = device->sent[slot].labels[r];
+  for (uint64_t r = 0; r < device->rows[buffer]; r++) {
+    const uint64_t row = device->first[buffer] + r;
+    memcpy(device->pixels + row * INPUTS, device->sent[buffer].pixels + r * STRIDE, INPUTS);
+    device->labels[row] = device->sent[buffer].labels[r];
   }
   device->copies++;
   pthread_cond_broadcast(&device->changed);
@@ -128,51 +128,51 @@ static void *run_device(void *context) {
   return NULL;
 }
 
-static bool device_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
+static bool device_staging(Engine *engine, int buffer, StagingBuffer *out, Error *error) {
   Device *device = (Device *)engine;
-  note(device, (char)('0' + slot));
+  note(device, (char)('0' + buffer));
   if (!goes_well(device, CALL_SLOT, error)) return false;
   pthread_mutex_lock(&device->mutex);
   while (device->copies + 1 < device->uploads ||
-         (device->copies < device->uploads && (int)(device->copies % 2) == slot)) {
+         (device->copies < device->uploads && (int)(device->copies % 2) == buffer)) {
     pthread_cond_wait(&device->changed, &device->mutex);
   }
   pthread_mutex_unlock(&device->mutex);
-  *out = (EngineSlot){device->slot[slot].pixels, device->slot[slot].labels, STRIDE};
+  *out = (StagingBuffer){device->buffer[buffer].pixels, device->buffer[buffer].labels, STRIDE};
   return true;
 }
 
-static bool device_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows,
+static bool device_upload(Engine *engine, int buffer, uint64_t first_row, uint64_t rows,
                           Error *error) {
   Device *device = (Device *)engine;
   note(device, 'u');
   if (!goes_well(device, CALL_UPLOAD, error)) return false;
-  assert_in_range(rows, 1, SLOT_ROWS);
-  assert_in_range(first_row + rows, 1, engine->config.store_rows);
+  assert_in_range(rows, 1, STAGING_ROWS);
+  assert_in_range(first_row + rows, 1, engine->config.dataset_rows);
   pthread_mutex_lock(&device->mutex);
-  assert_int_equal(device->uploads % 2, slot);
-  device->first[slot] = first_row;
-  device->rows[slot] = rows;
-  device->sent[slot] = device->slot[slot];
-  memset(&device->slot[slot], POISON, sizeof(Slot));
+  assert_int_equal(device->uploads % 2, buffer);
+  device->first[buffer] = first_row;
+  device->rows[buffer] = rows;
+  device->sent[buffer] = device->buffer[buffer];
+  memset(&device->buffer[buffer], POISON, sizeof(Buffer));
   device->uploads++;
   pthread_cond_broadcast(&device->changed);
   pthread_mutex_unlock(&device->mutex);
   return true;
 }
 
-static const EngineOperations operations = {.slot = device_slot, .upload = device_upload};
+static const EngineOperations operations = {.staging = device_staging, .upload = device_upload};
 
-static Device *open_device(uint64_t store_rows) {
-  assert_in_range(store_rows, 0, STORE_ROWS);
+static Device *open_device(uint64_t dataset_rows) {
+  assert_in_range(dataset_rows, 0, STORE_ROWS);
   Device *device = calloc(1, sizeof *device);
   assert_non_null(device);
   device->engine.call = &operations;
   device->engine.config = (EngineConfig){
       .network = {.layers = 1, .size = {INPUTS, 10}},
-      .batch = SLOT_ROWS / 2,
-      .store_rows = store_rows,
-      .slot_rows = SLOT_ROWS,
+      .batch = STAGING_ROWS / 2,
+      .dataset_rows = dataset_rows,
+      .staging_rows = STAGING_ROWS,
   };
   device->good_calls = UINT32_MAX;
   pthread_mutex_init(&device->mutex, NULL);
@@ -202,7 +202,7 @@ static bool use_rows(void *context, uint64_t first_row, uint64_t rows, Error *er
   Device *device = context;
   note(device, 'x');
   if (!goes_well(device, CALL_USE, error)) return false;
-  assert_int_equal(device->used % SLOT_ROWS, 0); /* only the last slot is short */
+  assert_int_equal(device->used % STAGING_ROWS, 0); /* only the last buffer is short */
   if (!device->hesitates) {
     pthread_mutex_lock(&device->mutex);
     while (device->copies < device->uploads) {
@@ -276,13 +276,13 @@ static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t 
 /* ---- tests ------------------------------------------------------------------------------- */
 
 static const uint64_t row_counts[] = {1,
-                                      SLOT_ROWS - 1,
-                                      SLOT_ROWS,
-                                      SLOT_ROWS + 1,
-                                      2 * SLOT_ROWS,
-                                      2 * SLOT_ROWS + 1,
-                                      7 * SLOT_ROWS,
-                                      20 * SLOT_ROWS + 3};
+                                      STAGING_ROWS - 1,
+                                      STAGING_ROWS,
+                                      STAGING_ROWS + 1,
+                                      2 * STAGING_ROWS,
+                                      2 * STAGING_ROWS + 1,
+                                      7 * STAGING_ROWS,
+                                      20 * STAGING_ROWS + 3};
 enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
 
 static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
@@ -297,7 +297,7 @@ static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
   assert_true(loader_feed(&device->engine, reader, &plan, &fed, &error));
   finish(device);
   assert_int_equal(fed, rows);
-  assert_int_equal(device->uploads, (rows + SLOT_ROWS - 1) / SLOT_ROWS);
+  assert_int_equal(device->uploads, (rows + STAGING_ROWS - 1) / STAGING_ROWS);
   assert_rows(device->pixels + FIRST * INPUTS, device->labels + FIRST, rows);
   if (uses) {
     assert_int_equal(device->used, rows);
@@ -329,7 +329,7 @@ static void test_slow_parser(void **state) {
   atomic_store(&slow_file, false);
 }
 
-/* The device does not copy a slot before the next one is uploaded. */
+/* The device does not copy a buffer before the next one is uploaded. */
 static void test_fills_one_slot_while_the_other_is_copied(void **state) {
   (void)state;
   for (int i = 0; i < ROW_COUNTS; i++) {
@@ -342,16 +342,16 @@ static void test_ring(void **state) {
   (void)state;
   enum { FIRST = 5 };
   for (int i = 0; i < ROW_COUNTS; i++) {
-    const uint64_t rows = row_counts[i], slots = (rows + SLOT_ROWS - 1) / SLOT_ROWS;
+    const uint64_t rows = row_counts[i], buffers = (rows + STAGING_ROWS - 1) / STAGING_ROWS;
     DatasetReader *reader = open_rows(rows, "");
-    Device *device = open_device(FIRST + 2 * SLOT_ROWS);
+    Device *device = open_device(FIRST + 2 * STAGING_ROWS);
     device->delay = 100;
     const LoaderPlan plan = {.first_row = FIRST, .ring = true, .use = use_rows, .context = device};
     uint64_t fed = 0;
     assert_true(loader_feed(&device->engine, reader, &plan, &fed, NULL));
     finish(device);
     assert_int_equal(fed, rows);
-    assert_int_equal(device->last_use, FIRST + (slots - 1) % 2 * SLOT_ROWS);
+    assert_int_equal(device->last_use, FIRST + (buffers - 1) % 2 * STAGING_ROWS);
     assert_rows(device->seen_pixels, device->seen_labels, rows);
     dataset_close(reader);
     close_device(device);
@@ -360,7 +360,7 @@ static void test_ring(void **state) {
 
 static void test_order_of_calls(void **state) {
   (void)state;
-  DatasetReader *reader = open_rows(3 * SLOT_ROWS + 1, "");
+  DatasetReader *reader = open_rows(3 * STAGING_ROWS + 1, "");
   Device *device = open_device(STORE_ROWS);
   const LoaderPlan plan = {.use = use_rows, .context = device};
   uint64_t fed;
@@ -373,16 +373,16 @@ static void test_order_of_calls(void **state) {
 
 static void test_feeds_what_remains(void **state) {
   (void)state;
-  DatasetReader *reader = open_rows(SLOT_ROWS + 5, "");
+  DatasetReader *reader = open_rows(STAGING_ROWS + 5, "");
   uint8_t pixels[5 * INPUTS];
   uint16_t labels[5];
   size_t filled;
   assert_true(dataset_read(reader, pixels, INPUTS, labels, 5, &filled, NULL));
-  Device *device = open_device(SLOT_ROWS);
+  Device *device = open_device(STAGING_ROWS);
   uint64_t fed;
   assert_true(loader_feed(&device->engine, reader, &(LoaderPlan){0}, &fed, NULL));
   finish(device);
-  assert_int_equal(fed, SLOT_ROWS);
+  assert_int_equal(fed, STAGING_ROWS);
   assert_int_equal(device->labels[0], expected_label(5));
   dataset_close(reader);
   close_device(device);
@@ -408,15 +408,15 @@ static void expect_failure(Device *device, DatasetReader *reader, const LoaderPl
 static void test_store_too_small(void **state) {
   (void)state;
   const LoaderPlan plan = {.first_row = 3}, ring = {.first_row = 3, .ring = true};
-  Device *device = open_device(2 + 2 * SLOT_ROWS);
-  expect_failure(device, open_rows(2 * SLOT_ROWS, ""), &plan, SLOT_ROWS,
-                 "the store of 18 rows is too small for the file", "0u1");
-  device = open_device(2 + 2 * SLOT_ROWS);
-  expect_failure(device, open_rows(2 * SLOT_ROWS, ""), &ring, SLOT_ROWS,
-                 "the store of 18 rows is too small for the file", "0u1");
+  Device *device = open_device(2 + 2 * STAGING_ROWS);
+  expect_failure(device, open_rows(2 * STAGING_ROWS, ""), &plan, STAGING_ROWS,
+                 "the dataset of 18 rows is too small for the file", "0u1");
+  device = open_device(2 + 2 * STAGING_ROWS);
+  expect_failure(device, open_rows(2 * STAGING_ROWS, ""), &ring, STAGING_ROWS,
+                 "the dataset of 18 rows is too small for the file", "0u1");
   device = open_device(1);
   expect_failure(device, open_rows(1, ""), &plan, 0,
-                 "the store of 1 rows is too small for the file", "0");
+                 "the dataset of 1 rows is too small for the file", "0");
 }
 
 static void test_widths_differ(void **state) {

@@ -1,4 +1,4 @@
-/* Scores: the answers and losses that they count, and what they print, to the letter. */
+/* Metrics: the answers and losses that they count, and what they print, to the letter. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,19 +13,19 @@
 #include "exercise/reference.h"
 #include "model/metrics.h"
 
-static Scores open_scores(int classes) {
-  Scores scores;
+static Metrics open_scores(int classes) {
+  Metrics scores;
   Error error;
-  if (!scores_open(&scores, classes, &error)) fail_msg("%s", error.text);
+  if (!metrics_open(&scores, classes, &error)) fail_msg("%s", error.text);
   assert_int_equal(scores.classes, classes);
   return scores;
 }
 
 /* Counts a row of this truth that is answered so. */
-static void add(Scores *scores, int truth, int answer, int times) {
+static void add(Metrics *scores, int truth, int answer, int times) {
   static float logits[1024];
   logits[answer] = 1;
-  for (int i = 0; i < times; i++) assert_int_equal(scores_add(scores, logits, truth), answer);
+  for (int i = 0; i < times; i++) assert_int_equal(metrics_add(scores, logits, truth), answer);
   logits[answer] = 0;
 }
 
@@ -42,13 +42,13 @@ static void test_same_as_reference(void **state) {
   reference_to_float(logits[0], sizeof logits / sizeof **logits, rounded[0]);
   reference_cross_entropy(logits[0], labels, ROWS, CLASSES, loss);
   reference_softmax(logits[0], ROWS, CLASSES, expected[0]);
-  Scores scores = open_scores(CLASSES);
+  Metrics scores = open_scores(CLASSES);
   double sum = 0;
   uint64_t counted = 0;
   for (int r = 0; r < ROWS; r++) {
     double probabilities[CLASSES];
-    scores_add(&scores, rounded[r], labels[r]);
-    scores_probabilities(rounded[r], CLASSES, probabilities);
+    metrics_add(&scores, rounded[r], labels[r]);
+    softmax(rounded[r], CLASSES, probabilities);
     for (int c = 0; c < CLASSES; c++) assert_true(fabs(probabilities[c] - expected[r][c]) < 1e-14);
     sum += loss[r];
   }
@@ -57,21 +57,21 @@ static void test_same_as_reference(void **state) {
   assert_int_equal(counted, ROWS);
   assert_int_equal(scores.correct, reference_correct(logits[0], labels, ROWS, CLASSES));
   assert_true(fabs(scores.loss / sum - 1) < 1e-12);
-  scores_close(&scores);
+  metrics_close(&scores);
 }
 
 /* A count is truth, then answer; of equal logits the first is the answer. */
 static void test_where_rows_are_counted(void **state) {
   (void)state;
-  Scores scores = open_scores(3);
-  assert_int_equal(scores_add(&scores, (const float[]){-1, -2, -3}, 2), 0);
-  assert_int_equal(scores_add(&scores, (const float[]){1, 3, 3}, 1), 1);
-  assert_int_equal(scores_add(&scores, (const float[]){1, 3, 3}, 2), 1);
+  Metrics scores = open_scores(3);
+  assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);
+  assert_int_equal(metrics_add(&scores, (const float[]){1, 3, 3}, 1), 1);
+  assert_int_equal(metrics_add(&scores, (const float[]){1, 3, 3}, 2), 1);
   static const uint64_t expected[] = {0, 0, 0, 0, 1, 0, 1, 1, 0};
   assert_memory_equal(scores.counts, expected, sizeof expected);
   assert_int_equal(scores.correct, 1);
-  scores_close(&scores);
-  scores_close(&scores);
+  metrics_close(&scores);
+  metrics_close(&scores);
 }
 
 /* No logits overflow; a loss as large as they come is no infinity. */
@@ -79,22 +79,22 @@ static void test_extreme_logits(void **state) {
   (void)state;
   const float logits[] = {1e30f, -1e30f, 1e30f};
   double probabilities[3];
-  scores_probabilities(logits, 3, probabilities);
+  softmax(logits, 3, probabilities);
   assert_true(probabilities[0] == 0.5 && probabilities[1] == 0 && probabilities[2] == 0.5);
-  Scores scores = open_scores(3);
-  scores_add(&scores, logits, 1);
+  Metrics scores = open_scores(3);
+  metrics_add(&scores, logits, 1);
   assert_true(scores.loss == (double)1e30f - (double)-1e30f);
-  scores_close(&scores);
+  metrics_close(&scores);
 }
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
-static void assert_prints(const Scores *scores, const char *expected) {
+static void assert_prints(const Metrics *scores, const char *expected) {
   char *text = NULL;
   size_t length;
   FILE *file = open_memstream(&text, &length);
   assert_non_null(file);
-  scores_print(scores, file);
+  metrics_print(scores, file);
   assert_int_equal(fclose(file), 0);
   assert_string_equal(text, expected);
   free(text);
@@ -104,7 +104,7 @@ static void assert_prints(const Scores *scores, const char *expected) {
    and class 3 has no rows. */
 static void test_matrix(void **state) {
   (void)state;
-  Scores scores = open_scores(4);
+  Metrics scores = open_scores(4);
   add(&scores, 0, 0, 30);
   add(&scores, 0, 1, 10);
   add(&scores, 1, 1, 19);
@@ -130,12 +130,12 @@ static void test_matrix(void **state) {
                 "    1      .     19      .      1       20     65.52%   95.00%   77.55%\n"
                 "    2     20      .      .      .       20          -    0.00%    0.00%\n"
                 "    3      .      .      .      .        0      0.00%        -    0.00%\n");
-  scores_close(&scores);
+  metrics_close(&scores);
 }
 
 static void test_confusions_of_many_classes(void **state) {
   (void)state;
-  Scores scores = open_scores(17);
+  Metrics scores = open_scores(17);
   for (int c = 0; c < 17; c++) add(&scores, c, c, 2);
   for (int c = 0; c < 12; c++) add(&scores, c, 16, 1 + c % 3);
   scores.loss = 0;
@@ -172,7 +172,7 @@ static void test_confusions_of_many_classes(void **state) {
                          "   10       16        2\n"
                          "    0       16        1\n"
                          "    3       16        1\n");
-  scores_close(&scores);
+  metrics_close(&scores);
 }
 
 /* The most classes there can be, and none of them confused. */
@@ -180,16 +180,16 @@ static void test_1024_classes(void **state) {
   (void)state;
   char *text = NULL;
   size_t length;
-  Scores scores = open_scores(1024);
+  Metrics scores = open_scores(1024);
   for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);
   FILE *file = open_memstream(&text, &length);
   assert_non_null(file);
-  scores_print(&scores, file);
+  metrics_print(&scores, file);
   assert_int_equal(fclose(file), 0);
   assert_non_null(strstr(text, "\n 1023        1    100.00%  100.00%  100.00%\n"));
   assert_null(strstr(text, "confusions"));
   free(text);
-  scores_close(&scores);
+  metrics_close(&scores);
 }
 
 int main(void) {

@@ -29,23 +29,23 @@ typedef enum { MIXED, ONE_CLASS, BLACK } Rows;
 /* A store of rows of one kind. */
 static Engine *open_engine(Rows kind, int batch) {
   Error error;
-  EngineSlot slot;
+  StagingBuffer staging;
   EngineConfig config = {.batch = batch,
                          .seed = 1,
                          .momentum = 0.9f,
                          .threads = 2,
-                         .store_rows = ROWS,
-                         .slot_rows = (uint64_t)(batch > ROWS ? batch : ROWS)};
+                         .dataset_rows = ROWS,
+                         .staging_rows = (uint64_t)(batch > ROWS ? batch : ROWS)};
   assert_true(network_init(&config.network, INPUTS, (const int[]){FIRST, 4}, 2, CLASSES, &error));
   Engine *engine = engine_cpu_open(&config, &error);
   if (!engine) fail_msg("%s", error.text);
-  assert_true(engine->call->slot(engine, 0, &slot, &error));
+  assert_true(engine->call->staging(engine, 0, &staging, &error));
   for (uint64_t row = 0; row < ROWS; row++) {
     const RandomWords words = random_words(1, 2, row);
     for (size_t i = 0; i < INPUTS; i++)
-      slot.pixels[row * slot.stride + i] =
+      staging.pixels[row * staging.stride + i] =
           (uint8_t)(kind == BLACK ? 0 : words.word[i % 4] >> (i / 4 * 8) & 0xff);
-    slot.labels[row] = kind == ONE_CLASS ? 1 : (uint16_t)(row % CLASSES);
+    staging.labels[row] = kind == ONE_CLASS ? 1 : (uint16_t)(row % CLASSES);
   }
   assert_true(engine->call->upload(engine, 0, 0, ROWS, &error));
   return engine;
@@ -153,10 +153,10 @@ static void black_pictures_teach_the_biases_alone(void **state) {
 /* ---- the program -------------------------------------------------------------------------- */
 
 static Checkpoint load(const char *path) {
-  Checkpoint kept;
+  Checkpoint saved;
   Error error;
-  if (!checkpoint_load(&kept, path, &error)) fail_msg("%s", error.text);
-  return kept;
+  if (!checkpoint_load(&saved, path, &error)) fail_msg("%s", error.text);
+  return saved;
 }
 
 /* The two files hold the same network, bit for bit, and the same accuracies. */
@@ -213,21 +213,21 @@ static void a_loss_that_is_no_number_leaves_the_last_good_network(void **state) 
   (void)state;
   for (int resident = 0; resident < 2; resident++) {
     const char *how = resident ? "yes" : "no";
-    RUN(TINY, DIVERGES, "--epochs", "1000", "--resident", how, "--save", "kept.safetensors");
-    program_failed(1, "try a lower --lr; kept.safetensors keeps the network of epoch ");
+    RUN(TINY, DIVERGES, "--epochs", "1000", "--resident", how, "--save", "saved.safetensors");
+    program_failed(1, "try a lower --lr; saved.safetensors holds the network of epoch ");
     const int epochs = program_lines("^epoch ");
     assert_in_range(epochs, 2, 100);
     assert_int_equal(program_lines("^epoch .*nan|^epoch .*inf"), 0);
     assert_int_equal(program_lines("^total "), 0);
-    Checkpoint kept = load("kept.safetensors"); /* which refuses what is no finite number */
+    Checkpoint saved = load("saved.safetensors"); /* which refuses what is no finite number */
     char expected[128];
-    assert_in_range(kept.epoch, 1, epochs);
-    assert_int_equal(kept.best_epoch, kept.epoch);
-    snprintf(expected, sizeof expected, "keeps the network of epoch %d\n", kept.epoch);
+    assert_in_range(saved.epoch, 1, epochs);
+    assert_int_equal(saved.best_epoch, saved.epoch);
+    snprintf(expected, sizeof expected, "holds the network of epoch %d\n", saved.epoch);
     program_said(expected);
     snprintf(expected, sizeof expected, "epoch %d: try", epochs + 1);
     program_said(expected); /* the one in which it happened */
-    checkpoint_free(&kept);
+    checkpoint_free(&saved);
     RUN(TINY, DIVERGES, "--epochs", "1000", "--resident", how);
     program_failed(1, "try a lower --lr\n");
   }
@@ -238,7 +238,7 @@ static void a_resumed_run_that_diverges_names_its_file(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "2", "--save", "two.safetensors");
   RUN("--resume", "two.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1");
-  program_failed(1, "--lr; two.safetensors keeps the network of epoch 2\n");
+  program_failed(1, "--lr; two.safetensors holds the network of epoch 2\n");
   program_said(" of epoch 3: try a lower --lr");
   RUN("--resume", "two.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
       "--save", "elsewhere.safetensors");

@@ -296,7 +296,7 @@ static void a_printed_configuration_comes_back(void **state) {
     options_default(&back);
     if (whole) {
       assert_false(options_read_text(&back, text, "it", &error));
-      assert_says("'quiet' is no option that a run keeps");
+      assert_says("'quiet' is not an option that a saved run holds");
       options_default(&back);
       if (!options_read_file(&back, write_config(text), &error)) fail_msg("%s", error.text);
     } else if (!options_read_text(&back, text, "it", &error)) {
@@ -485,19 +485,19 @@ static void help_lists_every_row(void **state) {
 
 static void rates_follow_the_schedule(void **state) {
   (void)state;
-  const Schedule step = {SCHEDULE_STEP, 0.5, 0.8, 10, 0},
-                 flat = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 0},
-                 cosine = {SCHEDULE_COSINE, 0.5, 0.8, 10, 0},
-                 linear = {SCHEDULE_LINEAR, 0.5, 0.8, 10, 0},
-                 warm = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 3};
-  assert_true(fabs(schedule_rate(&step, 3) - 0.5 * 0.512) < 1e-15);
-  assert_true(schedule_rate(&flat, 9) == 0.5);
-  assert_true(schedule_rate(&cosine, 0) == 0.5);
-  assert_true(fabs(schedule_rate(&cosine, 5) - 0.25) < 1e-15);
-  assert_true(fabs(schedule_rate(&cosine, 9) - 0.0122358709) < 1e-9);
-  assert_true(fabs(schedule_rate(&linear, 9) - 0.05) < 1e-15);
+  const LrSchedule step = {SCHEDULE_STEP, 0.5, 0.8, 10, 0},
+                   flat = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 0},
+                   cosine = {SCHEDULE_COSINE, 0.5, 0.8, 10, 0},
+                   linear = {SCHEDULE_LINEAR, 0.5, 0.8, 10, 0},
+                   warm = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 3};
+  assert_true(fabs(lr_schedule_rate(&step, 3) - 0.5 * 0.512) < 1e-15);
+  assert_true(lr_schedule_rate(&flat, 9) == 0.5);
+  assert_true(lr_schedule_rate(&cosine, 0) == 0.5);
+  assert_true(fabs(lr_schedule_rate(&cosine, 5) - 0.25) < 1e-15);
+  assert_true(fabs(lr_schedule_rate(&cosine, 9) - 0.0122358709) < 1e-9);
+  assert_true(fabs(lr_schedule_rate(&linear, 9) - 0.05) < 1e-15);
   for (int epoch = 0; epoch < 5; epoch++)
-    assert_true(fabs(schedule_rate(&warm, epoch) - 0.125 * fmin(epoch + 1, 4)) < 1e-15);
+    assert_true(fabs(lr_schedule_rate(&warm, epoch) - 0.125 * fmin(epoch + 1, 4)) < 1e-15);
 }
 
 static void fusions_are_in_the_engine_s_order(void **state) {

@@ -23,7 +23,7 @@
 #include "support/process.h"
 #include "base/random.h"
 
-/* The slots' rows divide nothing: the last slot is short, and not the first of the ring. */
+/* The buffers' rows divide nothing: the last buffer is short, and not the first of the ring. */
 enum { ROWS = 500, SLOT = 64, SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
 
 static char *folder, labelled[4200], unlabelled[4200], output[4200], bad[4200];
@@ -44,24 +44,24 @@ static void check(bool done, int line) {
 
 /* ---- the network -------------------------------------------------------------------------- */
 
-static Engine *open_engine(uint64_t store_rows, uint64_t slot_rows) {
+static Engine *open_engine(uint64_t dataset_rows, uint64_t staging_rows) {
   const EngineConfig config = {.network = network,
                                .batch = 32,
                                .seed = 1,
                                .momentum = 0.9f,
                                .threads = 2,
-                               .store_rows = store_rows,
-                               .slot_rows = slot_rows};
+                               .dataset_rows = dataset_rows,
+                               .staging_rows = staging_rows};
   Engine *engine = engine_cpu_open(&config, &error);
   OK(engine != NULL);
   return engine;
 }
 
 static void upload(Engine *engine, DigitsSeries series, uint64_t rows) {
-  EngineSlot slot;
-  OK(engine->call->slot(engine, 0, &slot, &error));
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
   for (uint64_t r = 0; r < rows; r++)
-    slot.labels[r] = (uint16_t)digits_draw(1, series, r, slot.pixels + r * slot.stride);
+    staging.labels[r] = (uint16_t)digits_draw(1, series, r, staging.pixels + r * staging.stride);
   OK(engine->call->upload(engine, 0, 0, rows, &error));
 }
 
@@ -84,8 +84,8 @@ static void train_network(void) {
   engine->call->close(engine);
 }
 
-static Engine *open_trained(uint64_t store_rows, uint64_t slot_rows) {
-  Engine *engine = open_engine(store_rows, slot_rows);
+static Engine *open_trained(uint64_t dataset_rows, uint64_t staging_rows) {
+  Engine *engine = open_engine(dataset_rows, staging_rows);
   OK(engine->call->write(engine, trained, NULL, &error));
   return engine;
 }
@@ -142,7 +142,7 @@ static int clean_up(void **state) {
 /* ---- evaluation --------------------------------------------------------------------------- */
 
 static DatasetReader *open_reader(const Engine *engine, const char *path) {
-  DatasetReader *reader = ask_open(engine, path, 2, &error);
+  DatasetReader *reader = predict_open(engine, path, 2, &error);
   OK(reader != NULL);
   return reader;
 }
@@ -151,7 +151,7 @@ typedef struct {
   uint64_t rows, last; /* seen; to be seen */
 } Seen;
 
-/* An AskRow: a row is the file's, and its logits are those of all rows at once. */
+/* An PredictRow: a row is the file's, and its logits are those of all rows at once. */
 static bool see(void *context, uint64_t row, const uint8_t *row_pixels, int label,
                 const float *row_logits, Error *why) {
   Seen *seen = context;
@@ -164,14 +164,14 @@ static bool see(void *context, uint64_t row, const uint8_t *row_pixels, int labe
 
 static void test_same_as_the_engine(void **state) {
   (void)state;
-  static const uint64_t slots[][2] = {{2 * SLOT, SLOT}, {ROWS, 4096}, {2, 1}};
-  for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
-    Engine *engine = open_trained(slots[i][0], slots[i][1]);
+  static const uint64_t buffers[][2] = {{2 * SLOT, SLOT}, {ROWS, 4096}, {2, 1}};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
+    Engine *engine = open_trained(buffers[i][0], buffers[i][1]);
     DatasetReader *reader = open_reader(engine, labelled);
-    Scores scores;
+    Metrics scores;
     Seen seen = {0, ROWS + 1};
-    OK(scores_open(&scores, CLASSES, &error));
-    OK(ask_evaluate(engine, reader, &scores, see, &seen, &error));
+    OK(metrics_open(&scores, CLASSES, &error));
+    OK(predict_evaluate(engine, reader, &scores, see, &seen, &error));
     assert_int_equal(seen.rows, ROWS);
     assert_int_equal(scores.rows, ROWS);
     assert_int_equal(scores.correct, sums.correct);
@@ -179,7 +179,7 @@ static void test_same_as_the_engine(void **state) {
     uint64_t expected[CLASSES][CLASSES] = {{0}};
     for (int r = 0; r < ROWS; r++) expected[labels[r]][answers[r]]++;
     assert_memory_equal(scores.counts, expected, sizeof expected);
-    scores_close(&scores);
+    metrics_close(&scores);
     dataset_close(reader);
     engine->call->close(engine);
   }
@@ -189,15 +189,15 @@ static void test_evaluation_may_be_stopped(void **state) {
   (void)state;
   Engine *engine = open_trained(2 * SLOT, SLOT);
   DatasetReader *reader = open_reader(engine, labelled);
-  Scores scores;
+  Metrics scores;
   Seen seen = {0, SLOT + 3};
-  OK(scores_open(&scores, CLASSES, &error));
-  assert_false(ask_evaluate(engine, reader, &scores, see, &seen, &error));
+  OK(metrics_open(&scores, CLASSES, &error));
+  assert_false(predict_evaluate(engine, reader, &scores, see, &seen, &error));
   assert_string_equal(error.text, "seen enough");
   assert_int_equal(seen.rows, SLOT + 3);
-  OK(ask_evaluate(engine, reader, &scores, NULL, NULL, &error)); /* what is left */
+  OK(predict_evaluate(engine, reader, &scores, NULL, NULL, &error)); /* what is left */
   assert_true(scores.rows > SLOT + 3 && scores.rows < ROWS);
-  scores_close(&scores);
+  metrics_close(&scores);
   dataset_close(reader);
   engine->call->close(engine);
 }
@@ -208,7 +208,7 @@ static bool predict(const char *path, const char *to, bool probabilities) {
   Engine *engine = open_trained(2 * SLOT, SLOT);
   DatasetReader *reader = open_reader(engine, path);
   error.text[0] = '\0';
-  const bool good = ask_predict(engine, reader, to, probabilities, &error);
+  const bool good = predict_to_csv(engine, reader, to, probabilities, &error);
   dataset_close(reader);
   engine->call->close(engine);
   return good;
@@ -265,7 +265,7 @@ static void test_probabilities(void **state) {
     assert_int_equal(strtol(at, &at, 10), r + 1);
     assert_int_equal(strtol(at + 1, &at, 10), answers[r]);
     double expected[CLASSES];
-    scores_probabilities(logits[r], CLASSES, expected);
+    softmax(logits[r], CLASSES, expected);
     for (int c = 0; c < CLASSES; c++) {
       assert_int_equal(*at, ',');
       assert_true(fabs(strtod(at + 1, &at) / expected[c] - 1) < 1e-5);
@@ -344,7 +344,7 @@ static void test_other_widths(void **state) {
   assert_non_null(file);
   fputs("1,2,3\n", file);
   assert_int_equal(fclose(file), 0);
-  assert_null(ask_open(engine, output, 2, &error));
+  assert_null(predict_open(engine, output, 2, &error));
   assert_non_null(strstr(error.text, "line 1: 3 fields, but the network takes 784 pixels a row, "
                                      "with or without a label before them"));
   engine->call->close(engine);
@@ -371,19 +371,19 @@ enum { PICTURES = 200 };
    their box as MNIST's do, which those of digits.h do nearly. */
 static void write_pictures(Engine *engine, char names[PICTURES][4300], int *expected) {
   float row_logits[PICTURES][CLASSES];
-  EngineSlot slot;
-  OK(engine->call->slot(engine, 0, &slot, &error));
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
   for (int i = 0; i < PICTURES; i++) {
-    uint8_t *row = slot.pixels + (size_t)i * slot.stride;
+    uint8_t *row = staging.pixels + (size_t)i * staging.stride;
     snprintf(names[i], sizeof names[i], "%s/%03d.png", folder, i);
     write_picture(names[i], pixels[i]);
     OK(image_read_digit(names[i], SIDE, row, &error));
     write_picture(names[i], row);
-    slot.labels[i] = 0;
+    staging.labels[i] = 0;
   }
   OK(engine->call->upload(engine, 0, 0, PICTURES, &error));
   OK(engine->call->predict(engine, 0, PICTURES, row_logits[0], &error));
-  for (int i = 0; i < PICTURES; i++) expected[i] = scores_answer(row_logits[i], CLASSES);
+  for (int i = 0; i < PICTURES; i++) expected[i] = argmax(row_logits[i], CLASSES);
 }
 
 /* Pictures of rows get the rows' answers, 97 of 100 or more. */
@@ -397,7 +397,7 @@ static void test_pictures_are_answered_as_rows(void **state) {
   for (int i = 0; i < PICTURES; i++) paths[i] = names[i];
   FILE *file = fmemopen(text, sizeof text, "w");
   assert_non_null(file);
-  OK(ask_classify(engine, paths, PICTURES, file, &error));
+  OK(predict_pictures(engine, paths, PICTURES, file, &error));
   fclose(file);
   const char *line = text;
   for (int i = 0; i < PICTURES; i++) {
@@ -417,7 +417,7 @@ static void test_pictures_are_answered_as_rows(void **state) {
 
 /* A network whose logits are its biases: what it says of any picture is known. */
 static Engine *open_biased(int inputs, int classes, const float *biases) {
-  EngineConfig config = {.batch = 1, .threads = 1, .store_rows = 2, .slot_rows = 1};
+  EngineConfig config = {.batch = 1, .threads = 1, .dataset_rows = 2, .staging_rows = 1};
   OK(network_init(&config.network, inputs, NULL, 0, classes, &error));
   Engine *engine = engine_cpu_open(&config, &error);
   OK(engine != NULL);
@@ -434,7 +434,7 @@ static void assert_classified(Engine *engine, char *const *paths, int count, con
   size_t length;
   FILE *file = open_memstream(&text, &length);
   assert_non_null(file);
-  OK(ask_classify(engine, paths, count, file, &error));
+  OK(predict_pictures(engine, paths, count, file, &error));
   fclose(file);
   assert_string_equal(text, expected);
   free(text);
@@ -473,17 +473,17 @@ static void test_refused_pictures(void **state) {
   Engine *engine = open_biased(PIXELS, 2, biases);
   char text[9000];
   FILE *file = fmemopen(text, sizeof text, "w");
-  assert_false(ask_classify(engine, paths, 2, file, &error));
+  assert_false(predict_pictures(engine, paths, 2, file, &error));
   fclose(file);
   assert_non_null(strstr(error.text, "labelled.csv cannot be read as"));
   assert_memory_equal(text, name, strlen(name)); /* what came before is said */
   file = fopen("/dev/full", "w");
-  assert_false(ask_classify(engine, paths, 1, file, &error));
+  assert_false(predict_pictures(engine, paths, 1, file, &error));
   fclose(file);
   assert_non_null(strstr(error.text, "No space left"));
   engine->call->close(engine);
   engine = open_biased(8, 2, biases);
-  assert_false(ask_classify(engine, paths, 1, stdout, &error));
+  assert_false(predict_pictures(engine, paths, 1, stdout, &error));
   assert_string_equal(error.text, "the network takes 8 pixels, which are no square picture");
   engine->call->close(engine);
   remove(name);

@@ -1,4 +1,4 @@
-/* Asking a network that was kept, and the pictures of a run: mlp-train as a process on the CPU. */
+/* Asking a network that was saved, and the pictures of a run: mlp-train as a process on the CPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void draw_labels(int *labels) {
   }
 }
 
-/* Answers of a file of predictions, whose head is `head`. */
+/* Predictions of a file of predictions, whose head is `head`. */
 static void read_answers(const char *path, const char *head, int *answers) {
   char *text = program_read(path, NULL), *line = text;
   assert_memory_equal(line, head, strlen(head));
@@ -280,7 +280,7 @@ static void pictures_show_something(void **state) {
   }
 }
 
-/* Training draws what evaluation draws of the network that was kept. */
+/* Training draws what evaluation draws of the network that was saved. */
 static void pictures_can_be_drawn_later(void **state) {
   (void)state;
   RUN_WELL(ASK, "--evaluate", "--test", "digits_test.csv", "--weights", "w.png", "--mistakes",
@@ -296,17 +296,17 @@ typedef struct {
   int count;
 } Mistakes;
 
-/* An AskRow. */
+/* An PredictRow. */
 static bool add_mistake(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error) {
   Mistakes *mistakes = context;
   double probabilities[CLASSES];
-  const int answer = scores_answer(logits, CLASSES);
+  const int answer = argmax(logits, CLASSES);
   (void)error;
   if (answer == label) return true;
   uint8_t *copy = mistakes->pixels[mistakes->count];
   memcpy(copy, pixels, DIGITS_PIXELS);
-  scores_probabilities(logits, CLASSES, probabilities);
+  softmax(logits, CLASSES, probabilities);
   mistakes->list[mistakes->count++] = (Mistake){copy, label, answer, probabilities[answer], row};
   return true;
 }
@@ -318,23 +318,26 @@ static int more_confident(const void *a, const void *b) {
   return first->row < second->row ? -1 : 1;
 }
 
-/* All wrong answers of the network that was kept, the most confident first. */
+/* All wrong answers of the network that was saved, the most confident first. */
 static void find_mistakes(Mistakes *mistakes) {
   Error error;
-  Checkpoint kept;
-  Scores scores;
-  assert_true(checkpoint_load(&kept, "model.safetensors", &error));
-  const EngineConfig config = {
-      .network = kept.network, .batch = 1, .threads = 1, .store_rows = 2000, .slot_rows = 1000};
+  Checkpoint saved;
+  Metrics scores;
+  assert_true(checkpoint_load(&saved, "model.safetensors", &error));
+  const EngineConfig config = {.network = saved.network,
+                               .batch = 1,
+                               .threads = 1,
+                               .dataset_rows = 2000,
+                               .staging_rows = 1000};
   Engine *engine = engine_cpu_open(&config, &error);
   assert_non_null(engine);
-  assert_true(engine->call->write(engine, kept.parameters, NULL, &error));
-  checkpoint_free(&kept);
-  DatasetReader *reader = ask_open(engine, "digits_test.csv", 1, &error);
+  assert_true(engine->call->write(engine, saved.parameters, NULL, &error));
+  checkpoint_free(&saved);
+  DatasetReader *reader = predict_open(engine, "digits_test.csv", 1, &error);
   assert_non_null(reader);
-  assert_true(scores_open(&scores, CLASSES, &error));
-  assert_true(ask_evaluate(engine, reader, &scores, add_mistake, mistakes, &error));
-  scores_close(&scores);
+  assert_true(metrics_open(&scores, CLASSES, &error));
+  assert_true(predict_evaluate(engine, reader, &scores, add_mistake, mistakes, &error));
+  metrics_close(&scores);
   dataset_close(reader);
   engine->call->close(engine);
   qsort(mistakes->list, (size_t)mistakes->count, sizeof *mistakes->list, more_confident);

@@ -152,18 +152,18 @@ static void output_that_cannot_be_written_exits_1(void **state) {
 static void early_stop_ends_with_its_line(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "1000", "--early-stop", "3", "--save", "early.safetensors");
-  Checkpoint kept;
+  Checkpoint saved;
   Error error;
-  assert_true(checkpoint_load(&kept, "early.safetensors", &error));
-  assert_in_range(kept.epoch, 4, 999);
-  assert_int_equal(kept.best_epoch, kept.epoch - 3);
-  assert_int_equal(program_lines("^epoch "), kept.epoch);
+  assert_true(checkpoint_load(&saved, "early.safetensors", &error));
+  assert_in_range(saved.epoch, 4, 999);
+  assert_int_equal(saved.best_epoch, saved.epoch - 3);
+  assert_int_equal(program_lines("^epoch "), saved.epoch);
   char line[128];
   snprintf(line, sizeof line, "^stopped  epoch %d is still the best, 3 epochs later$",
-           kept.best_epoch);
+           saved.best_epoch);
   assert_int_equal(program_lines(line), 1);
   assert_int_equal(program_lines("^total "), 1);
-  checkpoint_free(&kept);
+  checkpoint_free(&saved);
   RUN_WELL(TINY, "--epochs", "3", "--early-stop", "3");
   assert_int_equal(program_lines("^stopped"), 0);
 }

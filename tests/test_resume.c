@@ -22,20 +22,20 @@
 #include "model/checkpoint.h"
 #include "support/program.h"
 
-enum { SLOTS_ROWS = 20001 }; /* of long.csv: three slots, the last step is short */
+enum { STAGINGS_ROWS = 20001 }; /* of long.csv: three buffers, the last step is short */
 
 static int open_folder(void **state) {
   program_open(state);
-  program_write_csv("long.csv", SLOTS_ROWS, 0);
+  program_write_csv("long.csv", STAGINGS_ROWS, 0);
   program_write_digits("digits.csv", DIGITS_TRAIN, 200, true);
   return 0;
 }
 
 static Checkpoint load(const char *path) {
-  Checkpoint kept;
+  Checkpoint saved;
   Error error;
-  if (!checkpoint_load(&kept, path, &error)) fail_msg("%s", error.text);
-  return kept;
+  if (!checkpoint_load(&saved, path, &error)) fail_msg("%s", error.text);
+  return saved;
 }
 
 /* No temporary file is left beside the file. */
@@ -87,10 +87,10 @@ static void two_and_three_epochs_are_five(void **state) {
   for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
     RUN_VARIANT(variants[i], "--epochs", "5", "--save", "whole.safetensors");
     RUN_VARIANT(variants[i], "--epochs", "2", "--save", "part.safetensors");
-    Checkpoint kept = load("part.safetensors");
-    assert_int_equal(kept.epoch, 2);
-    assert_int_equal(kept.step, 0);
-    checkpoint_free(&kept);
+    Checkpoint saved = load("part.safetensors");
+    assert_int_equal(saved.epoch, 2);
+    assert_int_equal(saved.step, 0);
+    checkpoint_free(&saved);
     RUN_WELL("--resume", "part.safetensors", "--epochs", "5");
     assert_int_equal(program_lines("^resumed  after epoch 2$"), 1);
     assert_int_equal(program_lines("^epoch [345]/5 "), 3);
@@ -110,7 +110,7 @@ static void a_resumed_run_may_be_kept_elsewhere(void **state) {
   program_same_files("other.safetensors", "whole.safetensors");
 }
 
-/* The command line comes before the configuration file, that before the options that were kept. */
+/* The command line comes before the configuration file, that before the options that were saved. */
 static void options_win_over_those_that_were_kept(void **state) {
   (void)state;
   FILE *file = fopen("more.conf", "w");
@@ -141,30 +141,30 @@ static void names_that_cannot_be_kept_are_refused(void **state) {
   assert_int_equal(strlen(path), ROOM + 1);
   RUN_WELL(TINY, "--epochs", "1", "--train", path);
   RUN(TINY, "--epochs", "1", "--train", path, "--save", "long.safetensors");
-  program_failed(1, "--train is a name of 191 bytes, but a run that is kept can have 190");
+  program_failed(1, "--train is a name of 191 bytes, but a saved run can hold 190");
 }
 
 /* A stranger's file must not have a file of ours written. */
 static void kept_options_that_name_outputs_are_refused(void **state) {
   (void)state;
-  Checkpoint kept;
+  Checkpoint saved;
   Error error;
   RUN_WELL(TINY, "--epochs", "1", "--save", "mine.safetensors");
-  assert_true(checkpoint_load(&kept, "mine.safetensors", &error));
-  char *own = kept.options, text[4096];
+  assert_true(checkpoint_load(&saved, "mine.safetensors", &error));
+  char *own = saved.options, text[4096];
   static const char *const more[] = {"[output]\nlog = theirs.jsonl\n",
                                      "[model]\nsave = theirs.safetensors\n"};
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
     snprintf(text, sizeof text, "%s\n%s", own, more[i]);
-    kept.options = text;
-    assert_true(checkpoint_save(&kept, "theirs", &error));
+    saved.options = text;
+    assert_true(checkpoint_save(&saved, "theirs", &error));
     RUN("--resume", "theirs", "--epochs", "2");
-    program_failed(1, "is no option that a run keeps");
+    program_failed(1, "is not an option that a saved run holds");
     assert_int_not_equal(access("theirs.jsonl", F_OK), 0);
     assert_int_not_equal(access("theirs.safetensors", F_OK), 0);
   }
-  kept.options = own;
-  checkpoint_free(&kept);
+  saved.options = own;
+  checkpoint_free(&saved);
 }
 
 static void runs_that_cannot_go_on_are_refused(void **state) {
@@ -236,17 +236,17 @@ static void what_improves_is_kept_at_once(void **state) {
     assert_int_equal(kill(process, SIGKILL), 0);
     program_end(process, PROGRAM_OUT);
     assert_int_equal(program.status, -SIGKILL);
-    Checkpoint kept = load("killed.safetensors");
+    Checkpoint saved = load("killed.safetensors");
     const int logged = read_accuracies("killed.jsonl", accuracies, MOST);
     int best = 0;
     assert_true(logged >= lines);
     for (int i = 0; i < logged - 1; i++) /* the last one may not have been kept yet */
       if (accuracies[i] > accuracies[best]) best = i;
-    if (kept.epoch != logged) assert_int_equal(kept.epoch, best + 1);
-    assert_int_equal(kept.best_epoch, kept.epoch);
-    assert_true(kept.test_accuracy == accuracies[kept.epoch - 1]);
-    assert_true(kept.best_accuracy == kept.test_accuracy);
-    checkpoint_free(&kept);
+    if (saved.epoch != logged) assert_int_equal(saved.epoch, best + 1);
+    assert_int_equal(saved.best_epoch, saved.epoch);
+    assert_true(saved.test_accuracy == accuracies[saved.epoch - 1]);
+    assert_true(saved.best_accuracy == saved.test_accuracy);
+    checkpoint_free(&saved);
     RUN_WELL("--resume", "killed.safetensors", "--epochs", text_of(best + 2));
   }
 }
@@ -258,7 +258,7 @@ static void a_run_that_fails_leaves_what_was_kept(void **state) {
   RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
       "--lr-decay", "1");
   program_failed(1, "the training loss is no finite number");
-  program_said(": try a lower --lr; part.safetensors keeps the network of epoch 3\n");
+  program_said(": try a lower --lr; part.safetensors holds the network of epoch 3\n");
   program_same_files("part.safetensors", "twin.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
       "--lr-decay", "1", "--save", "other.safetensors");
@@ -281,18 +281,18 @@ static void interrupt(pid_t process, int number, const char *start, int lines) {
 /* The last program was interrupted by the signal, and kept where it was. Returns the epochs that
    it had begun. */
 static int assert_interrupted(int number, const char *path) {
-  Checkpoint kept = load(path);
+  Checkpoint saved = load(path);
   char sentence[256];
-  const int begun = kept.epoch + (kept.step > 0);
+  const int begun = saved.epoch + (saved.step > 0);
   snprintf(sentence, sizeof sentence,
            "mlp-train: interrupted %s epoch %d: go on with mlp-train --resume %s\n",
-           kept.step > 0 ? "in" : "after", begun, path);
+           saved.step > 0 ? "in" : "after", begun, path);
   assert_string_equal(program.error, sentence);
   assert_int_equal(program.status, 128 + number);
-  assert_int_equal(program_lines("^epoch "), kept.epoch);
+  assert_int_equal(program_lines("^epoch "), saved.epoch);
   assert_int_equal(program_lines("^total "), 0);
   assert_clean(path);
-  checkpoint_free(&kept);
+  checkpoint_free(&saved);
   return begun;
 }
 
@@ -330,9 +330,9 @@ static void a_resumed_run_may_be_interrupted_again(void **state) {
   interrupt(START("--resume", "stopped.safetensors", "--epochs", "1000000"), SIGTERM, "data ", 1);
   program_said("mlp-train: interrupted ");
   assert_int_equal(program.status, 128 + SIGTERM);
-  Checkpoint kept = load("stopped.safetensors");
-  const int begun = kept.epoch + (kept.step > 0);
-  checkpoint_free(&kept);
+  Checkpoint saved = load("stopped.safetensors");
+  const int begun = saved.epoch + (saved.step > 0);
+  checkpoint_free(&saved);
   assert_as_if_never_stopped("auto", begun);
 }
 
@@ -343,10 +343,11 @@ static void nothing_is_kept_unless_asked_for(void **state) {
   char *rest;
   program_failed(128 + SIGINT, "mlp-train: interrupted ");
   assert_in_range(strtol(strstr(program.error, " epoch ") + 7, &rest, 10), 1, 1000000);
-  assert_string_equal(rest, ": the network is lost, --save FILE would have kept it\n");
+  assert_string_equal(rest, ": the network is lost, --save FILE would have saved it\n");
 }
 
-/* The first epoch's first slot takes seconds: a signal has to wait for it, a second one has not. */
+/* The first epoch's first buffer takes seconds: a signal has to wait for it, a second one has not.
+ */
 static void a_second_signal_kills(void **state) {
   (void)state;
   static const int signals[][2] = {{SIGINT, SIGINT}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};

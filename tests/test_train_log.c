@@ -32,7 +32,7 @@ static int remove_folder(void **state) {
   return 0;
 }
 
-static const RunlogField fields[] = {
+static const TrainLogField fields[] = {
     {"version", "0.1.0"}, {"train", "a \"quoted\" C:\\new\nname\r\tä.csv"}, {"save", ""}};
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -81,9 +81,9 @@ static void assert_same(double got, double wanted) {
   if (memcmp(&got, &wanted, sizeof got) != 0) fail_msg("%.17g is not %.17g", got, wanted);
 }
 
-static Runlog *open_log(const char *name) {
+static TrainLog *open_log(const char *name) {
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  Runlog *log = runlog_open(path, &error);
+  TrainLog *log = train_log_open(path, &error);
   if (!log) fail_msg("%s", error.text);
   return log;
 }
@@ -109,14 +109,14 @@ static int read_lines(void) {
 
 /* Writes a log of three lines or more, and looks after each call whether it is in the file. */
 static int write_log(const char *name, int header) {
-  Runlog *log = open_log(name);
-  assert_true(runlog_header(log, fields, FIELDS, &error));
+  TrainLog *log = open_log(name);
+  assert_true(train_log_header(log, fields, FIELDS, &error));
   assert_int_equal(read_lines(), header);
-  assert_true(runlog_epoch(log, &first, &error));
+  assert_true(train_log_epoch(log, &first, &error));
   assert_int_equal(read_lines(), header + 1);
-  assert_true(runlog_epoch(log, &second, &error));
+  assert_true(train_log_epoch(log, &second, &error));
   assert_int_equal(read_lines(), header + 2);
-  assert_true(runlog_close(log, &error));
+  assert_true(train_log_close(log, &error));
   return read_lines();
 }
 
@@ -198,32 +198,32 @@ static void test_csv(void **state) {
 
 static void test_short_numbers(void **state) {
   (void)state;
-  Runlog *log = open_log("short.csv");
+  TrainLog *log = open_log("short.csv");
   const EpochResult result = {.epoch = 100,
                               .epochs = 100,
                               .train_loss = 0.1,
                               .test_loss = 1e-9,
                               .train_accuracy = 0.9775,
                               .train_rows = 60000};
-  assert_true(runlog_epoch(log, &result, &error));
-  assert_true(runlog_close(log, &error));
+  assert_true(train_log_epoch(log, &result, &error));
+  assert_true(train_log_close(log, &error));
   read_lines();
   assert_string_equal(lines[0], "100,100,0.1,0.9775,1e-09,0,0,0,0,60000,0");
 }
 
 static void test_replaces(void **state) {
   (void)state;
-  Runlog *log = open_log("again.jsonl");
-  for (int i = 0; i < 5; i++) assert_true(runlog_epoch(log, &first, &error));
-  assert_true(runlog_close(log, &error));
+  TrainLog *log = open_log("again.jsonl");
+  for (int i = 0; i < 5; i++) assert_true(train_log_epoch(log, &first, &error));
+  assert_true(train_log_close(log, &error));
   assert_int_equal(read_lines(), 5);
   log = open_log("again.jsonl");
   assert_int_equal(read_lines(), 0);
-  assert_true(runlog_header(log, NULL, 0, &error));
-  assert_true(runlog_close(log, &error));
+  assert_true(train_log_header(log, NULL, 0, &error));
+  assert_true(train_log_close(log, &error));
   assert_int_equal(read_lines(), 1);
   assert_string_equal(lines[0], "{\"kind\": \"run\"}");
-  assert_true(runlog_close(NULL, &error));
+  assert_true(train_log_close(NULL, &error));
 }
 
 static void test_endings(void **state) {
@@ -232,7 +232,7 @@ static void test_endings(void **state) {
                                     "csv", "run.csv.gz", "run.jsonl/"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     snprintf(path, sizeof path, "%s/%s", folder, bad[i]);
-    assert_null(runlog_open(path, &error));
+    assert_null(train_log_open(path, &error));
     assert_non_null(strstr(error.text, path));
     assert_non_null(strstr(error.text, ".jsonl"));
     assert_non_null(strstr(error.text, ".csv"));
@@ -240,10 +240,10 @@ static void test_endings(void **state) {
   }
   char *shorter = strdup("l"); /* than an ending: nothing before it is read */
   assert_non_null(shorter);
-  assert_null(runlog_open(shorter, &error));
+  assert_null(train_log_open(shorter, &error));
   free(shorter);
   snprintf(path, sizeof path, "%s/no-such-folder/run.csv", folder);
-  assert_null(runlog_open(path, &error));
+  assert_null(train_log_open(path, &error));
   assert_non_null(strstr(error.text, path));
   assert_non_null(strstr(error.text, "No such file"));
 }
@@ -256,14 +256,14 @@ static void test_full_disk(void **state) {
     snprintf(path, sizeof path, "%s/%s", folder, full[i]);
     assert_int_equal(symlink("/dev/full", path), 0);
     for (int epoch = 0; epoch < 2; epoch++) {
-      Runlog *log = runlog_open(path, &error);
+      TrainLog *log = train_log_open(path, &error);
       assert_non_null(log);
       error.text[0] = '\0';
-      assert_false(epoch ? runlog_epoch(log, &first, &error)
-                         : runlog_header(log, fields, FIELDS, &error));
+      assert_false(epoch ? train_log_epoch(log, &first, &error)
+                         : train_log_header(log, fields, FIELDS, &error));
       assert_non_null(strstr(error.text, path));
       assert_non_null(strstr(error.text, "No space"));
-      runlog_close(log, NULL);
+      train_log_close(log, NULL);
     }
   }
 }

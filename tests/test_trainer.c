@@ -77,14 +77,14 @@ typedef struct {
 
 static Spy spy;
 
-static bool spy_slot(Engine *engine, int slot, EngineSlot *out, Error *e) {
+static bool spy_staging(Engine *engine, int buffer, StagingBuffer *out, Error *e) {
   (void)engine;
-  return spy.cpu->call->slot(spy.cpu, slot, out, e);
+  return spy.cpu->call->staging(spy.cpu, buffer, out, e);
 }
 
-static bool spy_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows, Error *e) {
+static bool spy_upload(Engine *engine, int buffer, uint64_t first_row, uint64_t rows, Error *e) {
   (void)engine;
-  return spy.cpu->call->upload(spy.cpu, slot, first_row, rows, e);
+  return spy.cpu->call->upload(spy.cpu, buffer, first_row, rows, e);
 }
 
 static bool spy_train(Engine *engine, const TrainRange *range, Error *e) {
@@ -129,7 +129,7 @@ static void spy_close(Engine *engine) {
 }
 
 static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
-  static const EngineOperations operations = {.slot = spy_slot,
+  static const EngineOperations operations = {.staging = spy_staging,
                                               .upload = spy_upload,
                                               .train = spy_train,
                                               .evaluate = spy_evaluate,
@@ -139,7 +139,7 @@ static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
                                               .close = spy_close};
   (void)context;
   if (spy.opened++ < spy.refused) {
-    error_set(e, "no memory for %" PRIu64 " rows", config->store_rows);
+    error_set(e, "no memory for %" PRIu64 " rows", config->dataset_rows);
     return NULL;
   }
   spy.cpu = engine_cpu_open(config, e);
@@ -169,7 +169,7 @@ typedef struct {
   int progress_epoch;
   double done; /* the last call's */
   int asked;   /* whether to stop */
-  Checkpoint kept;
+  Checkpoint saved;
   bool resident;
 } Run;
 
@@ -210,24 +210,24 @@ static Options tiny_options(int epochs, int resident) {
   return options;
 }
 
-static Checkpoint keep(Trainer *trainer) {
+static Checkpoint save(Trainer *trainer) {
   const TrainerPosition *at = trainer_position(trainer);
-  Checkpoint kept = {.network = spy.cpu->config.network,
-                     .epoch = at->epoch,
-                     .step = at->step,
-                     .loss = at->sums.loss,
-                     .correct = at->sums.correct,
-                     .rows = at->sums.rows,
-                     .test_accuracy = at->test_accuracy,
-                     .best_accuracy = at->best_accuracy,
-                     .best_epoch = at->best_epoch};
-  kept.parameters = malloc(kept.network.floats * sizeof(float));
-  kept.momentum = malloc(kept.network.floats * sizeof(float));
-  assert_true(spy.cpu->call->read(spy.cpu, kept.parameters, kept.momentum, &error));
-  return kept;
+  Checkpoint saved = {.network = spy.cpu->config.network,
+                      .epoch = at->epoch,
+                      .step = at->step,
+                      .loss = at->sums.loss,
+                      .correct = at->sums.correct,
+                      .rows = at->sums.rows,
+                      .test_accuracy = at->test_accuracy,
+                      .best_accuracy = at->best_accuracy,
+                      .best_epoch = at->best_epoch};
+  saved.parameters = malloc(saved.network.floats * sizeof(float));
+  saved.momentum = malloc(saved.network.floats * sizeof(float));
+  assert_true(spy.cpu->call->read(spy.cpu, saved.parameters, saved.momentum, &error));
+  return saved;
 }
 
-/* Trains as *run wishes and adds what happened. Free run->kept. */
+/* Trains as *run wishes and adds what happened. Free run->saved. */
 static bool train(const Options *options, Run *run) {
   spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
   error.text[0] = '\0';
@@ -247,7 +247,7 @@ static bool train(const Options *options, Run *run) {
   if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
   run->resident = trainer_is_resident(trainer);
   assert_ptr_equal(trainer_engine(trainer), &spy.engine);
-  run->kept = keep(trainer);
+  run->saved = save(trainer);
   assert_int_equal(trainer_position(trainer)->interrupted,
                    run->stop > 0 && run->asked == run->stop);
   trainer_close(trainer);
@@ -264,7 +264,7 @@ static Run must_train(const Options *options, bool shows_progress) {
 
 static void must_fail(const Options *options, Run run, const char *says) {
   if (train(options, &run)) fail_msg("no failure that says \"%s\"", says);
-  checkpoint_free(&run.kept);
+  checkpoint_free(&run.saved);
   if (!strstr(error.text, says)) fail_msg("\"%s\" does not say \"%s\"", error.text, says);
 }
 
@@ -282,9 +282,9 @@ static void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows)
 }
 
 static void assert_same_weights(const Run *a, const Run *b) {
-  const size_t bytes = a->kept.network.floats * sizeof(float);
-  assert_memory_equal(a->kept.parameters, b->kept.parameters, bytes);
-  assert_memory_equal(a->kept.momentum, b->kept.momentum, bytes);
+  const size_t bytes = a->saved.network.floats * sizeof(float);
+  assert_memory_equal(a->saved.parameters, b->saved.parameters, bytes);
+  assert_memory_equal(a->saved.momentum, b->saved.momentum, bytes);
 }
 
 static void assert_range(const TrainRange *range, uint64_t first_row, uint64_t rows,
@@ -307,7 +307,7 @@ static void every_row_counts_however_few(void **state) {
       Run run = must_train(&options, false);
       assert_rows(&run, (uint64_t)sizes[i][0], (uint64_t)sizes[i][1]);
       assert_int_equal(run.resident, resident != RESIDENT_NO);
-      checkpoint_free(&run.kept);
+      checkpoint_free(&run.saved);
     }
 }
 
@@ -315,14 +315,14 @@ static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
   (void)state;
   write_files(20000, 100);
   Options options = tiny_options(3, RESIDENT_YES);
-  options.batch = 3000; /* slots of 6000 */
+  options.batch = 3000; /* buffers of 6000 */
   Run run = must_train(&options, false);
   assert_rows(&run, 20000, 100);
   assert_int_equal(spy.trains, 6);
-  for (int slot = 0; slot < 4; slot++) {
-    assert_range(&spy.train[slot], (uint64_t)slot * 6000, slot < 3 ? 6000 : 2000, 0,
-                 slot < 3 ? 2 : 1);
-    assert_false(spy.train[slot].shuffled);
+  for (int buffer = 0; buffer < 4; buffer++) {
+    assert_range(&spy.train[buffer], (uint64_t)buffer * 6000, buffer < 3 ? 6000 : 2000, 0,
+                 buffer < 3 ? 2 : 1);
+    assert_false(spy.train[buffer].shuffled);
   }
   for (int epoch = 1; epoch < 3; epoch++) {
     const TrainRange *range = &spy.train[3 + epoch];
@@ -335,7 +335,7 @@ static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
     assert_int_equal(spy.evaluation[epoch].first_row, 20000);
     assert_int_equal(spy.evaluation[epoch].rows, 100);
   }
-  checkpoint_free(&run.kept);
+  checkpoint_free(&run.saved);
 }
 
 static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
@@ -345,7 +345,7 @@ static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
   options.batch = 3000;
   Run run = must_train(&options, false);
   assert_rows(&run, 20000, 7000);
-  assert_int_equal(spy.engine.config.store_rows, 12000);
+  assert_int_equal(spy.engine.config.dataset_rows, 12000);
   assert_int_equal(spy.trains, 12);
   for (int call = 0; call < 12; call++) {
     const TrainRange *range = &spy.train[call];
@@ -358,7 +358,7 @@ static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
     assert_int_equal(spy.evaluation[call].first_row, call % 2 ? 6000 : 0);
     assert_int_equal(spy.evaluation[call].rows, call % 2 ? 1000 : 6000);
   }
-  checkpoint_free(&run.kept);
+  checkpoint_free(&run.saved);
 }
 
 /* Factors worked out by hand: a schedule over four epochs and a warm-up of two. */
@@ -367,7 +367,7 @@ static void the_learning_rate_follows_its_schedule(void **state) {
   enum { EPOCHS = 4, WARMUP = 2 };
   static const double warm[EPOCHS] = {1.0 / 3, 2.0 / 3, 1, 1};
   static const struct {
-    ScheduleKind kind;
+    LrScheduleKind kind;
     double factor[EPOCHS];
   } schedules[] = {
       {SCHEDULE_STEP, {1, 0.25, 0.0625, 0.015625}},
@@ -390,14 +390,14 @@ static void the_learning_rate_follows_its_schedule(void **state) {
         assert_true(fabs((double)spy.train[epoch].learning_rate - 0.5 * factor) < 1e-7);
         assert_true(run.epoch[epoch].learning_rate == (double)spy.train[epoch].learning_rate);
       }
-      checkpoint_free(&run.kept);
+      checkpoint_free(&run.saved);
     }
 }
 
-/* The parts of an epoch have one key, which no other epoch has, nor any other slot. */
+/* The parts of an epoch have one key, which no other epoch has, nor any other buffer. */
 static void distortions_have_a_key_an_epoch(void **state) {
   (void)state;
-  write_files(9000, 20); /* two slots */
+  write_files(9000, 20); /* two buffers */
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     Options options = tiny_options(3, resident);
     options.augment = AUGMENT_SHIFT | AUGMENT_SCALE;
@@ -415,11 +415,11 @@ static void distortions_have_a_key_an_epoch(void **state) {
         assert_int_equal(range->key == before->key, same);
       }
     }
-    checkpoint_free(&run.kept);
+    checkpoint_free(&run.saved);
     options.augment = 0;
     run = must_train(&options, false);
     for (int call = 0; call < spy.trains; call++) assert_int_equal(spy.train[call].augment, 0);
-    checkpoint_free(&run.kept);
+    checkpoint_free(&run.saved);
   }
 }
 
@@ -433,23 +433,23 @@ static void two_runs_agree_bit_for_bit(void **state) {
     assert_true(first.epoch[3].test_loss == second.epoch[3].test_loss);
     options.seed = 2;
     Run other = must_train(&options, false);
-    assert_memory_not_equal(first.kept.parameters, other.kept.parameters,
-                            first.kept.network.floats * sizeof(float));
-    checkpoint_free(&first.kept);
-    checkpoint_free(&second.kept);
-    checkpoint_free(&other.kept);
+    assert_memory_not_equal(first.saved.parameters, other.saved.parameters,
+                            first.saved.network.floats * sizeof(float));
+    checkpoint_free(&first.saved);
+    checkpoint_free(&second.saved);
+    checkpoint_free(&other.saved);
   }
 }
 
 static void the_first_epoch_is_the_same_streamed(void **state) {
   (void)state;
-  write_files(9000, 20); /* two slots */
+  write_files(9000, 20); /* two buffers */
   const Options resident = tiny_options(1, RESIDENT_YES), streamed = tiny_options(1, RESIDENT_NO);
   Run a = must_train(&resident, false), b = must_train(&streamed, false);
   assert_same_weights(&a, &b);
   assert_true(a.epoch[0].test_loss == b.epoch[0].test_loss);
-  checkpoint_free(&a.kept);
-  checkpoint_free(&b.kept);
+  checkpoint_free(&a.saved);
+  checkpoint_free(&b.saved);
 }
 
 static void it_learns(void **state) {
@@ -460,7 +460,7 @@ static void it_learns(void **state) {
     Run run = must_train(&options, false);
     assert_true(run.epoch[7].test_accuracy > 0.95);
     assert_true(run.epoch[7].test_loss < 0.5 * run.epoch[0].train_loss);
-    checkpoint_free(&run.kept);
+    checkpoint_free(&run.saved);
   }
 }
 
@@ -475,8 +475,8 @@ static void progress_changes_no_bit(void **state) {
   assert_int_equal(shown.progress, 1 + 2 * 20);
   assert_true(shown.done == 1);
   assert_true(shown.epoch[2].train_accuracy == plain.epoch[2].train_accuracy);
-  checkpoint_free(&plain.kept);
-  checkpoint_free(&shown.kept);
+  checkpoint_free(&plain.saved);
+  checkpoint_free(&shown.saved);
 }
 
 static void progress_of_fewer_steps_than_parts(void **state) {
@@ -486,7 +486,7 @@ static void progress_of_fewer_steps_than_parts(void **state) {
   Run run = must_train(&options, true);
   assert_rows(&run, 9, 2);
   assert_int_equal(spy.trains, 1 + 2 * 3);
-  checkpoint_free(&run.kept);
+  checkpoint_free(&run.saved);
 }
 
 static void a_short_epoch_is_trained_in_one_call(void **state) {
@@ -496,8 +496,8 @@ static void a_short_epoch_is_trained_in_one_call(void **state) {
   Run run = {.shows_progress = true, .patience = 1000};
   assert_true(train(&options, &run));
   assert_int_equal(spy.trains, 3);
-  assert_int_equal(run.progress, 1); /* the file's only slot */
-  checkpoint_free(&run.kept);
+  assert_int_equal(run.progress, 1); /* the file's only buffer */
+  checkpoint_free(&run.saved);
 }
 
 /* ---- stopping and going on ---------------------------------------------------------------- */
@@ -527,32 +527,32 @@ static int stop_everywhere(const Options *options, int *first) {
     assert_true(train(options, &part));
     if (part.asked < stop) { /* it came to its end */
       assert_same_weights(&part, &whole);
-      checkpoint_free(&part.kept);
-      checkpoint_free(&whole.kept);
+      checkpoint_free(&part.saved);
+      checkpoint_free(&whole.saved);
       return within;
     }
-    assert_int_equal(part.kept.epoch, part.epochs);
-    assert_int_equal(part.kept.rows, part.kept.step * BATCH);
-    within += part.kept.step > 0;
-    *first += part.kept.step > 0 && part.kept.epoch == 0;
-    Run rest = {.from = &part.kept};
+    assert_int_equal(part.saved.epoch, part.epochs);
+    assert_int_equal(part.saved.rows, part.saved.step * BATCH);
+    within += part.saved.step > 0;
+    *first += part.saved.step > 0 && part.saved.epoch == 0;
+    Run rest = {.from = &part.saved};
     if (!train(options, &rest)) fail_msg("%s", error.text);
     assert_same_weights(&rest, &whole);
     assert_same_epochs(&whole, &rest, part.epochs);
-    assert_int_equal(rest.kept.epoch, options->epochs);
-    assert_int_equal(rest.kept.step, 0);
-    assert_int_equal(rest.kept.rows, 0);
-    assert_int_equal(rest.kept.best_epoch, whole.kept.best_epoch);
-    assert_true(rest.kept.best_accuracy == whole.kept.best_accuracy);
-    checkpoint_free(&rest.kept);
-    checkpoint_free(&part.kept);
+    assert_int_equal(rest.saved.epoch, options->epochs);
+    assert_int_equal(rest.saved.step, 0);
+    assert_int_equal(rest.saved.rows, 0);
+    assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
+    assert_true(rest.saved.best_accuracy == whole.saved.best_accuracy);
+    checkpoint_free(&rest.saved);
+    checkpoint_free(&part.saved);
   }
 }
 
 static void a_stopped_run_goes_on_bit_for_bit(void **state) {
   (void)state;
   static const struct {
-    int rows, stops; /* in an epoch that is read: at the end of a slot, but no short step */
+    int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
     unsigned augment;
   } files[] = {{8200, 2, 0}, {8202, 1, 0}, {8203, 1, AUGMENT_SHIFT | AUGMENT_ROTATE}, {150, 0, 0}};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -577,7 +577,7 @@ static void a_stopped_run_may_go_on_with_other_residency(void **state) {
   static const struct {
     int rows, stop, resident; /* until the stop */
   } runs[] = {
-      {8202, 5, RESIDENT_YES}, /* in the first slot that is streamed then */
+      {8202, 5, RESIDENT_YES}, /* in the first buffer that is streamed then */
       {8200, 5, RESIDENT_NO},  /* behind the second epoch's last step */
   };
   for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
@@ -586,17 +586,17 @@ static void a_stopped_run_may_go_on_with_other_residency(void **state) {
     Options options = tiny_options(3, runs[i].resident);
     Run part = {.stop = runs[i].stop};
     assert_true(train(&options, &part));
-    assert_int_equal(part.kept.epoch, 1);
-    assert_in_range(part.kept.step, 1, runs[i].rows / BATCH);
+    assert_int_equal(part.saved.epoch, 1);
+    assert_in_range(part.saved.step, 1, runs[i].rows / BATCH);
     options.resident = other;
-    Run rest = {.from = &part.kept};
+    Run rest = {.from = &part.saved};
     assert_true(train(&options, &rest));
     assert_int_equal(rest.epochs, 2);
     for (int epoch = 0; epoch < 2; epoch++)
       assert_int_equal(rest.epoch[epoch].train_rows, runs[i].rows);
-    if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.kept.step);
-    checkpoint_free(&rest.kept);
-    checkpoint_free(&part.kept);
+    if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
+    checkpoint_free(&rest.saved);
+    checkpoint_free(&part.saved);
   }
 }
 
@@ -607,12 +607,12 @@ static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
   const Options short_options = tiny_options(1, RESIDENT_YES),
                 options = tiny_options(3, RESIDENT_YES);
   Run part = must_train(&short_options, false);
-  Run rest = {.from = &part.kept, .stop = 1000, .patience = 1000};
+  Run rest = {.from = &part.saved, .stop = 1000, .patience = 1000};
   assert_true(train(&options, &rest));
   assert_int_equal(spy.trains, 20 + 1);
   assert_int_equal(rest.asked, 19 + 1); /* not after the last epoch: that is the end */
-  checkpoint_free(&rest.kept);
-  checkpoint_free(&part.kept);
+  checkpoint_free(&rest.saved);
+  checkpoint_free(&part.saved);
 }
 
 static void a_run_of_another_kind_is_refused(void **state) {
@@ -623,14 +623,14 @@ static void a_run_of_another_kind_is_refused(void **state) {
   assert_true(train(&options, &part));
   strcpy(options.resume, "old.safetensors");
   options.batch = 2 * BATCH;
-  must_fail(&options, (Run){.from = &part.kept},
+  must_fail(&options, (Run){.from = &part.saved},
             "old.safetensors was interrupted in the middle of an epoch: go on with the --batch");
   options.batch = BATCH;
   options.hidden.size[0]++;
-  must_fail(&options, (Run){.from = &part.kept}, "old.safetensors holds a network of ");
+  must_fail(&options, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
   options.hidden = (OptionSizes){2, {5, 5}};
-  must_fail(&options, (Run){.from = &part.kept}, "ask for one of ");
-  checkpoint_free(&part.kept);
+  must_fail(&options, (Run){.from = &part.saved}, "ask for one of ");
+  checkpoint_free(&part.saved);
 }
 
 /* The best epoch may be one of before the run went on. */
@@ -642,17 +642,17 @@ static void it_stops_early_also_when_it_goes_on(void **state) {
   options.early_stop = 3;
   Run run = {0};
   assert_true(train(&options, &run));
-  assert_int_equal(run.kept.epoch, 4);
-  assert_int_equal(run.kept.best_epoch, 1);
-  checkpoint_free(&run.kept);
+  assert_int_equal(run.saved.epoch, 4);
+  assert_int_equal(run.saved.best_epoch, 1);
+  checkpoint_free(&run.saved);
   options.epochs = 2;
   run = must_train(&options, false);
   options.epochs = MOST_EPOCHS;
-  Run rest = {.from = &run.kept};
+  Run rest = {.from = &run.saved};
   assert_true(train(&options, &rest));
-  assert_int_equal(rest.kept.epoch, 4);
-  checkpoint_free(&rest.kept);
-  checkpoint_free(&run.kept);
+  assert_int_equal(rest.saved.epoch, 4);
+  checkpoint_free(&rest.saved);
+  checkpoint_free(&run.saved);
 }
 
 static void auto_streams_when_the_store_does_not_fit(void **state) {
@@ -664,7 +664,7 @@ static void auto_streams_when_the_store_does_not_fit(void **state) {
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);
-  checkpoint_free(&run.kept);
+  checkpoint_free(&run.saved);
   options.resident = RESIDENT_YES;
   must_fail(&options, (Run){.refused = 1}, "no memory for");
   assert_int_equal(spy.opened, 1);
@@ -685,7 +685,7 @@ static void failures_stop_the_run(void **state) {
   must_fail(&options, (Run){0}, "hidden layer's size");
 }
 
-/* Whoever is patient waits for the end of the file, others for that of a slot. */
+/* Whoever is patient waits for the end of the file, others for that of a buffer. */
 static void a_loss_that_is_not_finite_is_soon_seen(void **state) {
   (void)state;
   write_files(8200, 20);

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, Epoch
     reinterpret_cast<uint32_t *>(shared_bytes)[i] = 0;
   __syncthreads();
   for (int i = threadIdx.x; i < ROWS; i += THREADS) s.ones[i] = 1.0f;
-  if (threadIdx.x == 0) s.place = find_place(plan, static_cast<Packet *>(job.d_mail));
+  if (threadIdx.x == 0) s.layout = find_layout(plan, static_cast<Packet *>(job.d_mail));
   __syncthreads();
   if (threadIdx.x < MATRIX_THREADS)
     matrix_team(plan, job, s);

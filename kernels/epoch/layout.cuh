@@ -1,7 +1,7 @@
 /* The epoch kernel: where each block stands, what it keeps in shared memory, where its mail
    lies. epoch.cu tells the whole story. */
-#ifndef EPOCH_PLACE_CUH
-#define EPOCH_PLACE_CUH
+#ifndef EPOCH_LAYOUT_CUH
+#define EPOCH_LAYOUT_CUH
 
 #include <cuda_bf16.h>
 
@@ -15,7 +15,7 @@ namespace epoch {
    parameters back that another has not read. The others are bells: mail that is looked for
    long before it comes keeps the port busy that shared memory uses too, so a team waits, at no
    cost, until another team of its own block has sent its share of the same round, and only then
-   looks. What the other blocks send comes at about the same time. */
+   polls. What the other blocks send comes at about the same time. */
 enum Barrier {
   MATRIX = 1,
   ROW,
@@ -35,7 +35,7 @@ template <Barrier B> __device__ inline void wait(int threads) {
   asm volatile("bar.sync %0, %1;" ::"n"((int)B), "r"(threads) : "memory");
 }
 
-template <Barrier B> __device__ inline void ring(int threads) {
+template <Barrier B> __device__ inline void arrive(int threads) {
   __syncwarp();
   asm volatile("bar.arrive %0, %1;" ::"n"((int)B), "r"(threads) : "memory");
 }
@@ -84,7 +84,7 @@ __device__ inline int divide(int n, int divisor) {
 }
 
 /* Where a block stands, and its group's mail. */
-struct Place {
+struct BlockLayout {
   int group, tile, split, block;                     /* block: within the group */
   bool owner;                                        /* of four rows */
   int first_neuron;                                  /* of the tile */
@@ -102,11 +102,11 @@ struct Place {
 };
 
 struct Shared {
-  Place place; /* here and not in thirty registers of every thread */
+  BlockLayout layout; /* here and not in thirty registers of every thread */
   /* matrix team */
   alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH]; /* pixels, this step's and the next one's */
   alignas(16) float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */
-  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH];             /* thirds of the tile's dZ1 */
+  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH];             /* terms of the tile's dZ1 */
   /* row team, owner of rows */
   float w3[MAX_CLASSES][W3_PITCH], b3[MAX_CLASSES];
   float4 h1[PARTS * PART]; /* (neuron) x 4 rows */
@@ -151,62 +151,62 @@ __host__ __device__ inline int share_of(const EpochPlan &plan) {
   return (packets_of(plan.shape.hidden2) + plan.splits - 1) / plan.splits;
 }
 
-__device__ Place find_place(const EpochPlan &plan, Packet *mail) {
-  Place at;
+__device__ BlockLayout find_layout(const EpochPlan &plan, Packet *mail) {
+  BlockLayout layout;
   const int blocks = plan.tiles * plan.splits, all_steps = k_steps(plan.shape);
   const MailSizes s = mail_sizes(plan);
-  at.group = blockIdx.x / blocks;
-  at.block = blockIdx.x % blocks;
-  at.owner = at.block < OWNERS;
-  at.tile = at.block % plan.tiles;
-  at.split = at.block / plan.tiles;
-  at.neurons = plan.tiles * TILE;
-  at.first_neuron = at.group * at.neurons + at.tile * TILE;
-  at.first_step = at.split * all_steps / plan.splits;
-  at.steps = (at.split + 1) * all_steps / plan.splits - at.first_step;
-  at.hidden_packets = packets_of(plan.shape.hidden2);
-  at.class_packets = packets_of(plan.shape.classes);
-  at.neuron_packets = plan.tiles * TILE_PACKETS;
-  at.first_packet = min(at.split * share_of(plan), at.hidden_packets);
-  at.share = min(share_of(plan), at.hidden_packets - at.first_packet);
-  at.p_rows = at.neurons + 1 + plan.shape.classes;
-  at.record = (int)s.record;
-  at.early = TILE_PACKETS + at.share;
-  at.late = at.share + at.class_packets;
-  at.by_early = divisor_of(at.early);
-  at.by_late = divisor_of(at.late);
-  at.by_hidden = divisor_of(at.hidden_packets);
-  at.z2 = mail;
-  at.z1 = mail + s.z2 + at.group * group_mail(s);
-  at.dz1 = at.z1 + s.z1;
-  at.records = at.dz1 + s.dz1;
-  at.p = at.records + ROWS * s.record;
-  return at;
+  layout.group = blockIdx.x / blocks;
+  layout.block = blockIdx.x % blocks;
+  layout.owner = layout.block < OWNERS;
+  layout.tile = layout.block % plan.tiles;
+  layout.split = layout.block / plan.tiles;
+  layout.neurons = plan.tiles * TILE;
+  layout.first_neuron = layout.group * layout.neurons + layout.tile * TILE;
+  layout.first_step = layout.split * all_steps / plan.splits;
+  layout.steps = (layout.split + 1) * all_steps / plan.splits - layout.first_step;
+  layout.hidden_packets = packets_of(plan.shape.hidden2);
+  layout.class_packets = packets_of(plan.shape.classes);
+  layout.neuron_packets = plan.tiles * TILE_PACKETS;
+  layout.first_packet = min(layout.split * share_of(plan), layout.hidden_packets);
+  layout.share = min(share_of(plan), layout.hidden_packets - layout.first_packet);
+  layout.p_rows = layout.neurons + 1 + plan.shape.classes;
+  layout.record = (int)s.record;
+  layout.early = TILE_PACKETS + layout.share;
+  layout.late = layout.share + layout.class_packets;
+  layout.by_early = divisor_of(layout.early);
+  layout.by_late = divisor_of(layout.late);
+  layout.by_hidden = divisor_of(layout.hidden_packets);
+  layout.z2 = mail;
+  layout.z1 = mail + s.z2 + layout.group * group_mail(s);
+  layout.dz1 = layout.z1 + s.z1;
+  layout.records = layout.dz1 + s.dz1;
+  layout.p = layout.records + ROWS * s.record;
+  return layout;
 }
 
-/* The store row of row r of the step that starts at `position`; beyond the end, the last one. */
+/* The dataset row of row r of the step that starts at `position`; beyond the end, the last one. */
 __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
 }
 
 /* The record of row r of the block's four. */
-__device__ inline Packet *record_of(const Place &at, int r) {
-  return at.records + (at.block * OWNED + r) * at.record;
+__device__ inline Packet *record_of(const BlockLayout &layout, int r) {
+  return layout.records + (layout.block * OWNED + r) * layout.record;
 }
 
 /* The offset in the flat arrays of value o of row x of P, or -1 where there is none. */
-__device__ inline long long p_offset(const EpochPlan &plan, const EpochJob &job, const Place &at,
-                                     int x, int o) {
+__device__ inline long long p_offset(const EpochPlan &plan, const EpochJob &job,
+                                     const BlockLayout &layout, int x, int o) {
   const EpochShape &shape = plan.shape;
-  if (x == at.p_rows) return o < shape.classes ? (long long)job.layout.bias[2] + o : -1;
+  if (x == layout.p_rows) return o < shape.classes ? (long long)job.layout.bias[2] + o : -1;
   if (o >= shape.hidden2) return -1;
-  if (x < at.neurons) {
-    const int neuron = at.group * at.neurons + x;
+  if (x < layout.neurons) {
+    const int neuron = layout.group * layout.neurons + x;
     if (neuron >= shape.hidden1) return -1;
     return (long long)(job.layout.weight[1] + (size_t)o * shape.hidden1 + neuron);
   }
-  if (x == at.neurons) return (long long)job.layout.bias[1] + o;
-  return (long long)(job.layout.weight[2] + (size_t)(x - at.neurons - 1) * shape.hidden2 + o);
+  if (x == layout.neurons) return (long long)job.layout.bias[1] + o;
+  return (long long)(job.layout.weight[2] + (size_t)(x - layout.neurons - 1) * shape.hidden2 + o);
 }
 
 } // namespace epoch

@@ -17,21 +17,21 @@ struct Weights {
 };
 
 /* The input of value e of this lane. */
-__device__ inline int input_of(const Place &at, int e) {
+__device__ inline int input_of(const BlockLayout &layout, int e) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  return (at.first_step + warp) * 16 + 2 * (lane % 4) + e % 2 + 8 * (e / 4);
+  return (layout.first_step + warp) * 16 + 2 * (lane % 4) + e % 2 + 8 * (e / 4);
 }
 
 /* Calls use(w, v, offset in the flat arrays) for each weight of the warp that exists. */
 template <class Use>
-__device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job, const Place &at,
-                                   Weights &weights, const Use &use) {
-  if ((int)threadIdx.x / 32 >= at.steps) return;
+__device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job,
+                                   const BlockLayout &layout, Weights &weights, const Use &use) {
+  if ((int)threadIdx.x / 32 >= layout.steps) return;
   const int inputs = plan.shape.inputs;
 #pragma unroll
   for (int e = 0; e < 8; e++) {
-    const int in_tile = threadIdx.x % 32 / 4 + 8 * (e / 2 % 2), input = input_of(at, e);
-    const int neuron = at.first_neuron + in_tile;
+    const int in_tile = threadIdx.x % 32 / 4 + 8 * (e / 2 % 2), input = input_of(layout, e);
+    const int neuron = layout.first_neuron + in_tile;
     if (in_tile >= TILE || neuron >= plan.shape.hidden1 || input > inputs) continue;
     use(weights.w[e], weights.v[e],
         input == inputs ? job.layout.bias[0] + neuron
@@ -52,7 +52,7 @@ __device__ inline uint4 end_of_row(uint4 bytes, int input, int inputs) {
 }
 
 /* Fetches the split's pixels of the step at `position` into x: 64 rows x steps x 16 bytes. */
-__device__ void fetch_pixels(const EpochPlan &plan, const EpochJob &job, const Place &at,
+__device__ void fetch_pixels(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
                              uint32_t position, __nv_bfloat16 (*x)[X_PITCH]) {
   constexpr int AT_ONCE = MATRIX_THREADS / ROWS, COUNT = MATRIX_WARPS / AT_ONCE;
   const int row = threadIdx.x % ROWS, first = threadIdx.x / ROWS, inputs = plan.shape.inputs;
@@ -60,14 +60,15 @@ __device__ void fetch_pixels(const EpochPlan &plan, const EpochJob &job, const P
   uint4 bytes[COUNT];
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
-    const int step = first + AT_ONCE * i, input = (at.first_step + step) * 16;
-    bytes[i] = step < at.steps && input < inputs ? *reinterpret_cast<const uint4 *>(pixels + input)
-                                                 : uint4{0, 0, 0, 0};
+    const int step = first + AT_ONCE * i, input = (layout.first_step + step) * 16;
+    bytes[i] = step < layout.steps && input < inputs
+                   ? *reinterpret_cast<const uint4 *>(pixels + input)
+                   : uint4{0, 0, 0, 0};
   }
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
-    const int step = first + AT_ONCE * i, input = (at.first_step + step) * 16;
-    if (step >= at.steps) continue;
+    const int step = first + AT_ONCE * i, input = (layout.first_step + step) * 16;
+    if (step >= layout.steps) continue;
     if (input + 16 > inputs) bytes[i] = end_of_row(bytes[i], input, inputs);
     const uint2 a = pixels_to_bf16(bytes[i].x), b = pixels_to_bf16(bytes[i].y);
     const uint2 c = pixels_to_bf16(bytes[i].z), d = pixels_to_bf16(bytes[i].w);
@@ -90,18 +91,18 @@ __device__ void multiply_w1(const Weights &weights, float (*partial)[PARTIAL_PIT
   uint32_t a[3][4];
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    const Thirds thirds = split(weights.w[2 * i], weights.w[2 * i + 1]);
-    a[0][i] = thirds.hi, a[1][i] = thirds.mid, a[2][i] = thirds.lo;
+    const Bf16Split terms = split(weights.w[2 * i], weights.w[2 * i + 1]);
+    a[0][i] = terms.hi, a[1][i] = terms.mid, a[2][i] = terms.lo;
   }
   float z[ROWS / 8][4] = {};
 #pragma unroll
   for (int rows = 0; rows < ROWS / 16; rows++) {
     uint32_t b[4]; /* rows 16 rows + 0..7: b[0], b[1]; the next eight: b[2], b[3] */
-    load_matrices(b, &x[16 * rows + lane / 16 * 8 + lane % 8][first_input + lane / 8 % 2 * 8]);
+    ldmatrix_x4(b, &x[16 * rows + lane / 16 * 8 + lane % 8][first_input + lane / 8 % 2 * 8]);
 #pragma unroll
-    for (int third = 2; third >= 0; third--) {
-      multiply(z[2 * rows], a[third], b[0], b[1]);
-      multiply(z[2 * rows + 1], a[third], b[2], b[3]);
+    for (int term = 2; term >= 0; term--) {
+      mma_m16n8k16(z[2 * rows], a[term], b[0], b[1]);
+      mma_m16n8k16(z[2 * rows + 1], a[term], b[2], b[3]);
     }
   }
   const int g = lane / 4, t = lane % 4;
@@ -113,7 +114,8 @@ __device__ void multiply_w1(const Weights &weights, float (*partial)[PARTIAL_PIT
 }
 
 /* Adds the warps' parts and mails the tile's Z1 to the owners of the rows: a packet a thread. */
-__device__ void send_z1(const EpochPlan &plan, const Place &at, const Shared &s, uint32_t stamp) {
+__device__ void send_z1(const EpochPlan &plan, const BlockLayout &layout, const Shared &s,
+                        uint32_t stamp) {
   const int row = threadIdx.x / TILE_PACKETS, packet = threadIdx.x % TILE_PACKETS;
   float z[3] = {};
 #pragma unroll
@@ -121,31 +123,33 @@ __device__ void send_z1(const EpochPlan &plan, const Place &at, const Shared &s,
     const float4 part = *reinterpret_cast<const float4 *>(&s.partial[warp][row][4 * packet]);
     z[0] += part.x, z[1] += part.y, z[2] += part.z;
   }
-  send(at.z1 + (row * plan.splits + at.split) * at.neuron_packets + at.tile * TILE_PACKETS + packet,
+  send(layout.z1 + (row * plan.splits + layout.split) * layout.neuron_packets +
+           layout.tile * TILE_PACKETS + packet,
        z[0] * PIXEL_SCALE, z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);
 }
 
-/* Takes in the tile's dZ1, a packet a thread, and keeps it as thirds, (row, neuron). */
-__device__ void receive_dz1(const Place &at, Shared &s, uint32_t stamp) {
+/* Takes in the tile's dZ1, a packet a thread, and keeps it as terms, (row, neuron). */
+__device__ void receive_dz1(const BlockLayout &layout, Shared &s, uint32_t stamp) {
   const int row = threadIdx.x / TILE_PACKETS, packet = threadIdx.x % TILE_PACKETS;
-  const Packet *from = at.dz1 + row * at.neuron_packets + at.tile * TILE_PACKETS + packet;
+  const Packet *from =
+      layout.dz1 + row * layout.neuron_packets + layout.tile * TILE_PACKETS + packet;
   Packet in[1];
   receive(
       in, stamp, [](int) { return true; }, [&](int) { return from; });
-  const Thirds xy = split(in[0].x, in[0].y), z = split(in[0].z, 0.0f);
-  const uint32_t third[3][2] = {{xy.hi, z.hi}, {xy.mid, z.mid}, {xy.lo, z.lo}};
+  const Bf16Split xy = split(in[0].x, in[0].y), z = split(in[0].z, 0.0f);
+  const uint32_t term[3][2] = {{xy.hi, z.hi}, {xy.mid, z.mid}, {xy.lo, z.lo}};
 #pragma unroll
   for (int k = 0; k < 3; k++) {
     uint16_t *to = reinterpret_cast<uint16_t *>(&s.dz1[k][row][3 * packet]);
-    to[0] = (uint16_t)third[k][0];
-    to[1] = (uint16_t)(third[k][0] >> 16);
-    to[2] = (uint16_t)third[k][1];
+    to[0] = (uint16_t)term[k][0];
+    to[1] = (uint16_t)(term[k][0] >> 16);
+    to[2] = (uint16_t)term[k][1];
   }
 }
 
-/* dW1 = dZ1^T X for this warp's inputs on the tensor cores, then the momentum rule. Each third
+/* dW1 = dZ1^T X for this warp's inputs on the tensor cores, then the momentum rule. Each term
    has accumulators of its own: chains of 4 dependent products instead of 12. */
-__device__ void update_w1(const EpochPlan &plan, const EpochJob &job, const Place &at,
+__device__ void update_w1(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
                           Weights &weights, const __nv_bfloat16 (*dz1)[ROWS][DZ_PITCH],
                           const __nv_bfloat16 (*x)[X_PITCH]) {
   const int lane = threadIdx.x % 32, first_input = threadIdx.x / 32 * 16;
@@ -153,18 +157,18 @@ __device__ void update_w1(const EpochPlan &plan, const EpochJob &job, const Plac
 #pragma unroll
   for (int rows = 0; rows < ROWS / 16; rows++) {
     uint32_t b[4]; /* inputs 0..7 of the step: b[0], b[1]; 8..15: b[2], b[3] */
-    load_transposed(b, &x[16 * rows + lane / 8 % 2 * 8 + lane % 8][first_input + lane / 16 * 8]);
+    ldmatrix_x4_trans(b, &x[16 * rows + lane / 8 % 2 * 8 + lane % 8][first_input + lane / 16 * 8]);
 #pragma unroll
-    for (int third = 0; third < 3; third++) {
+    for (int term = 0; term < 3; term++) {
       uint32_t a[4];
-      load_transposed(a, &dz1[third][16 * rows + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8]);
-      multiply(g[third][0], a, b[0], b[1]);
-      multiply(g[third][1], a, b[2], b[3]);
+      ldmatrix_x4_trans(a, &dz1[term][16 * rows + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8]);
+      mma_m16n8k16(g[term][0], a, b[0], b[1]);
+      mma_m16n8k16(g[term][1], a, b[2], b[3]);
     }
   }
 #pragma unroll
   for (int e = 0; e < 8; e++) {
-    const bool bias = input_of(at, e) == plan.shape.inputs;
+    const bool bias = input_of(layout, e) == plan.shape.inputs;
     const UpdateRule rule = {job.rule.momentum, bias ? 0.0f : job.rule.weight_decay};
     const float sum = g[2][e / 4][e % 4] + g[1][e / 4][e % 4] + g[0][e / 4][e % 4];
     update_value(weights.w[e], weights.v[e], sum * PIXEL_SCALE, rule, job.learning_rate);
@@ -172,15 +176,15 @@ __device__ void update_w1(const EpochPlan &plan, const EpochJob &job, const Plac
 }
 
 __device__ void matrix_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
-  const Place &at = s.place;
+  const BlockLayout &layout = s.layout;
   const int warp = threadIdx.x / 32;
-  const bool multiplies = warp < at.steps;
+  const bool multiplies = warp < layout.steps;
   Weights weights = {};
-  for_weights(plan, job, at, weights, [&](float &w, float &v, size_t offset) {
+  for_weights(plan, job, layout, weights, [&](float &w, float &v, size_t offset) {
     w = job.d_parameters[offset];
     v = job.d_momentum[offset];
   });
-  fetch_pixels(plan, job, at, job.position, s.x[0]);
+  fetch_pixels(plan, job, layout, job.position, s.x[0]);
   wait<ALL_READ>(MATRIX_THREADS + ROW_THREADS);
 
   uint32_t stamp = job.first_stamp;
@@ -188,18 +192,18 @@ __device__ void matrix_team(const EpochPlan &plan, const EpochJob &job, Shared &
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
     if (multiplies) multiply_w1(weights, s.partial[warp], s.x[now]);
     wait<MATRIX>(MATRIX_THREADS);
-    send_z1(plan, at, s, stamp);
-    if (at.owner) ring<Z1_SENT>(MATRIX_THREADS + ROW_THREADS);
-    fetch_pixels(plan, job, at, position + plan.shape.batch, s.x[1 - now]);
-    wait<DZ1_SENT>(MATRIX_THREADS + (at.owner ? ROW_THREADS : PATCH_THREADS));
-    receive_dz1(at, s, stamp);
+    send_z1(plan, layout, s, stamp);
+    if (layout.owner) arrive<Z1_SENT>(MATRIX_THREADS + ROW_THREADS);
+    fetch_pixels(plan, job, layout, position + plan.shape.batch, s.x[1 - now]);
+    wait<DZ1_SENT>(MATRIX_THREADS + (layout.owner ? ROW_THREADS : PATCH_THREADS));
+    receive_dz1(layout, s, stamp);
     wait<MATRIX>(MATRIX_THREADS);
-    if (multiplies) update_w1(plan, job, at, weights, s.dz1, s.x[now]);
+    if (multiplies) update_w1(plan, job, layout, weights, s.dz1, s.x[now]);
     now = 1 - now;
     stamp++;
   }
 
-  for_weights(plan, job, at, weights, [&](float &w, float &v, size_t offset) {
+  for_weights(plan, job, layout, weights, [&](float &w, float &v, size_t offset) {
     job.d_parameters[offset] = w;
     job.d_momentum[offset] = v;
   });

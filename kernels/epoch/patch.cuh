@@ -35,46 +35,46 @@ __host__ __device__ inline int patches_of(int share, int class_packets) {
 }
 
 /* The patches of a block in turn: W2 (5 x share), W3, b2 (share each), b3. */
-__device__ Patch find_patch(const EpochPlan &plan, const Place &at, const Shared &s) {
+__device__ Patch find_patch(const EpochPlan &plan, const BlockLayout &layout, const Shared &s) {
   Patch patch = {};
   const int n = patch_thread() / QUARTERS, quarter = patch_thread() % QUARTERS;
-  const int in_w2 = TILE_PACKETS * at.share,
-            kind = n < in_w2 ? 0 : 1 + (n - in_w2) / max(at.share, 1);
-  const int in_share = at.share > 0 ? n % at.share : 0;
-  patch.packet = at.first_packet + in_share;
+  const int in_w2 = TILE_PACKETS * layout.share,
+            kind = n < in_w2 ? 0 : 1 + (n - in_w2) / max(layout.share, 1);
+  const int in_share = layout.share > 0 ? n % layout.share : 0;
+  patch.packet = layout.first_packet + in_share;
   patch.left_pitch = COLUMN_PITCH;
-  if (at.share > 0 && kind == 0) {
-    const int neuron = 3 * (n / at.share);
+  if (layout.share > 0 && kind == 0) {
+    const int neuron = 3 * (n / layout.share);
     patch.computes = true;
     patch.decays = true;
-    patch.x = at.tile * TILE + neuron + quarter;
+    patch.x = layout.tile * TILE + neuron + quarter;
     patch.owns = quarter < 3;
     patch.left = s.h1_column[neuron];
     patch.right = s.dz2_column[3 * in_share];
-  } else if (at.share > 0 && kind == 1) {
-    const int c = 3 * at.tile + quarter;
-    patch.computes = at.tile < at.class_packets;
+  } else if (layout.share > 0 && kind == 1) {
+    const int c = 3 * layout.tile + quarter;
+    patch.computes = layout.tile < layout.class_packets;
     patch.decays = true;
-    patch.x = at.neurons + 1 + c;
+    patch.x = layout.neurons + 1 + c;
     patch.owns = quarter < 3 && c < plan.shape.classes;
-    patch.left = s.dz3_column[3 * at.tile];
+    patch.left = s.dz3_column[3 * layout.tile];
     patch.right = s.h2_column[3 * in_share];
-  } else if (at.share > 0 && kind == 2) {
-    patch.computes = at.tile == 0; /* once a group */
-    patch.x = at.neurons;
+  } else if (layout.share > 0 && kind == 2) {
+    patch.computes = layout.tile == 0; /* once a group */
+    patch.x = layout.neurons;
     patch.owns = quarter == 0;
     patch.left = s.ones;
     patch.left_pitch = 0;
     patch.right = s.dz2_column[3 * in_share];
-  } else if (at.block == 0) {
-    const int k = n - (TILE_PACKETS + 2) * at.share;
-    patch.computes = k < at.class_packets;
-    patch.x = at.p_rows;
+  } else if (layout.block == 0) {
+    const int k = n - (TILE_PACKETS + 2) * layout.share;
+    patch.computes = k < layout.class_packets;
+    patch.x = layout.p_rows;
     patch.packet = k;
     patch.owns = quarter == 0;
     patch.left = s.ones;
     patch.left_pitch = 0;
-    patch.right = s.dz3_column[3 * min(k, at.class_packets - 1)];
+    patch.right = s.dz3_column[3 * min(k, layout.class_packets - 1)];
   }
   patch.owns = patch.owns && patch.computes;
   patch.left += quarter * QUARTER;
@@ -84,52 +84,54 @@ __device__ Patch find_patch(const EpochPlan &plan, const Place &at, const Shared
 
 /* The offset in the flat arrays of value e of the lane's packet, or -1. */
 __device__ inline long long patch_offset(const EpochPlan &plan, const EpochJob &job,
-                                         const Place &at, const Patch &patch, int e) {
-  return patch.owns ? p_offset(plan, job, at, patch.x, 3 * patch.packet + e) : -1;
+                                         const BlockLayout &layout, const Patch &patch, int e) {
+  return patch.owns ? p_offset(plan, job, layout, patch.x, 3 * patch.packet + e) : -1;
 }
 
 /* Which packets of every row's record the patches need, and to which column they go: H1, H2, then
    dZ2, dZ3. */
-__device__ void find_columns(const Place &at, Shared &s) {
-  for (int k = patch_thread(); k < at.early + at.late; k += PATCH_THREADS) {
+__device__ void find_columns(const BlockLayout &layout, Shared &s) {
+  for (int k = patch_thread(); k < layout.early + layout.late; k += PATCH_THREADS) {
     const float *columns = s.h1_column[0];
-    const int h2 = k - TILE_PACKETS, dz2 = h2 - at.share, dz3 = dz2 - at.share;
+    const int h2 = k - TILE_PACKETS, dz2 = h2 - layout.share, dz3 = dz2 - layout.share;
     const float *to = h2 < 0    ? s.h1_column[3 * k]
                       : dz2 < 0 ? s.h2_column[3 * h2]
                       : dz3 < 0 ? s.dz2_column[3 * dz2]
                                 : s.dz3_column[3 * dz3];
     s.to[k] = (short)(to - columns);
-    s.from[k] = (short)(h2 < 0    ? at.tile * TILE_PACKETS + k
-                        : dz2 < 0 ? at.neuron_packets + at.hidden_packets + at.first_packet + h2
-                        : dz3 < 0 ? at.neuron_packets + at.first_packet + dz2
-                                  : at.neuron_packets + 2 * at.hidden_packets + dz3);
+    s.from[k] =
+        (short)(h2 < 0    ? layout.tile * TILE_PACKETS + k
+                : dz2 < 0 ? layout.neuron_packets + layout.hidden_packets + layout.first_packet + h2
+                : dz3 < 0 ? layout.neuron_packets + layout.first_packet + dz2
+                          : layout.neuron_packets + 2 * layout.hidden_packets + dz3);
   }
 }
 
-/* Waits until it is time to look for H1 and H2. In a block without rows nobody rings: one thread
+/* Waits until it is time to poll for H1 and H2. In a block without rows nobody rings: one thread
    watches for the first row's. */
-__device__ void await_early(const Place &at, uint32_t stamp) {
-  if (at.owner) {
+__device__ void await_early(const BlockLayout &layout, uint32_t stamp) {
+  if (layout.owner) {
     wait<H2_SENT>(PATCH_THREADS + ROW_THREADS);
-  } else if (at.share > 0) {
-    if (patch_thread() == 0) doze_until(at.records + at.neuron_packets + at.hidden_packets, stamp);
+  } else if (layout.share > 0) {
+    if (patch_thread() == 0)
+      poll_with_sleep(layout.records + layout.neuron_packets + layout.hidden_packets, stamp);
     patch_sync();
   }
 }
 
 /* Likewise for dZ2 and dZ3; in a block without rows the team rings for the matrix team in turn. */
-__device__ void await_late(const Place &at, uint32_t stamp) {
-  if (at.owner) {
+__device__ void await_late(const BlockLayout &layout, uint32_t stamp) {
+  if (layout.owner) {
     wait<DZ2_SENT>(PATCH_THREADS + ROW_THREADS);
     return;
   }
-  if (patch_thread() == 0) doze_until(at.records + at.neuron_packets, stamp);
+  if (patch_thread() == 0) poll_with_sleep(layout.records + layout.neuron_packets, stamp);
   patch_sync();
-  ring<DZ1_SENT>(PATCH_THREADS + MATRIX_THREADS);
+  arrive<DZ1_SENT>(PATCH_THREADS + MATRIX_THREADS);
 }
 
 /* Takes in columns k0 to k0 + count - 1 of all 64 rows; by: divisor_of(count). */
-__device__ void receive_columns(const Place &at, Shared &s, int k0, int count, int by,
+__device__ void receive_columns(const BlockLayout &layout, Shared &s, int k0, int count, int by,
                                 uint32_t stamp) {
   constexpr int AT_ONCE = 3; /* in flight together: all of a network of 300 and 100 */
   const int packets = ROWS * count;
@@ -137,7 +139,7 @@ __device__ void receive_columns(const Place &at, Shared &s, int k0, int count, i
     const int left = (packets - first + PATCH_THREADS - 1) / PATCH_THREADS;
     const auto from = [&](int i) {
       const int n = first + PATCH_THREADS * i, row = divide(n, by);
-      return at.records + row * at.record + s.from[k0 + n - row * count];
+      return layout.records + row * layout.record + s.from[k0 + n - row * count];
     };
     Packet in[AT_ONCE];
     receive(
@@ -155,7 +157,8 @@ __device__ void receive_columns(const Place &at, Shared &s, int k0, int count, i
 }
 
 /* The patch's gradient, its update, and the new values to the group's owners of rows. */
-__device__ void update_patch(const EpochJob &job, const Place &at, Patch &patch, uint32_t stamp) {
+__device__ void update_patch(const EpochJob &job, const BlockLayout &layout, Patch &patch,
+                             uint32_t stamp) {
   if (!__any_sync(FULL_WARP, patch.computes)) return;
   float g[3][3] = {};
   if (patch.computes)
@@ -190,65 +193,68 @@ __device__ void update_patch(const EpochJob &job, const Place &at, Patch &patch,
     update_value(patch.w[e], patch.v[e], mine, rule, job.learning_rate);
   }
   if (patch.owns)
-    send(at.p + patch.x * at.hidden_packets + patch.packet, patch.w[0], patch.w[1], patch.w[2],
-         stamp);
+    send(layout.p + patch.x * layout.hidden_packets + patch.packet, patch.w[0], patch.w[1],
+         patch.w[2], stamp);
 }
 
 /* W3 and b3 of the next step, for the row team of this block. */
-__device__ void receive_w3(const EpochPlan &plan, const Place &at, Shared &s, uint32_t stamp) {
+__device__ void receive_w3(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
+                           uint32_t stamp) {
   constexpr int COUNT =
       (MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3 + PATCH_THREADS - 1) / PATCH_THREADS;
-  const int in_w3 = plan.shape.classes * at.hidden_packets, packets = in_w3 + at.class_packets;
-  const Packet *from = at.p + (at.neurons + 1) * at.hidden_packets + patch_thread();
+  const int in_w3 = plan.shape.classes * layout.hidden_packets,
+            packets = in_w3 + layout.class_packets;
+  const Packet *from = layout.p + (layout.neurons + 1) * layout.hidden_packets + patch_thread();
   Packet in[COUNT];
   receive(
       in, stamp, [&](int i) { return patch_thread() + PATCH_THREADS * i < packets; },
       [&](int i) { return from + PATCH_THREADS * i; });
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
-    const int n = patch_thread() + PATCH_THREADS * i, c = divide(n, at.by_hidden);
+    const int n = patch_thread() + PATCH_THREADS * i, c = divide(n, layout.by_hidden);
     if (n >= packets) break;
-    float *to = n < in_w3 ? &s.w3[c][3 * (n - c * at.hidden_packets)] : &s.b3[3 * (n - in_w3)];
+    float *to = n < in_w3 ? &s.w3[c][3 * (n - c * layout.hidden_packets)] : &s.b3[3 * (n - in_w3)];
     to[0] = in[i].x, to[1] = in[i].y, to[2] = in[i].z;
   }
 }
 
 __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
-  const Place &at = s.place;
-  Patch patch = find_patch(plan, at, s);
-  find_columns(at, s);
+  const BlockLayout &layout = s.layout;
+  Patch patch = find_patch(plan, layout, s);
+  find_columns(layout, s);
   for (int e = 0; e < 3; e++) {
-    const long long offset = patch_offset(plan, job, at, patch, e);
+    const long long offset = patch_offset(plan, job, layout, patch, e);
     patch.w[e] = offset < 0 ? 0.0f : job.d_parameters[offset];
     patch.v[e] = offset < 0 ? 0.0f : job.d_momentum[offset];
   }
-  ring<PATCH_READ>(PATCH_THREADS + ROW_THREADS);
+  arrive<PATCH_READ>(PATCH_THREADS + ROW_THREADS);
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
     /* mail is kept only for those who answer it with their packets of P: with a share */
-    await_early(at, stamp);
-    if (at.share > 0) receive_columns(at, s, 0, at.early, at.by_early, stamp);
-    await_late(at, stamp);
-    if (at.share > 0) {
-      receive_columns(at, s, at.early, at.late, at.by_late, stamp);
+    await_early(layout, stamp);
+    if (layout.share > 0) receive_columns(layout, s, 0, layout.early, layout.by_early, stamp);
+    await_late(layout, stamp);
+    if (layout.share > 0) {
+      receive_columns(layout, s, layout.early, layout.late, layout.by_late, stamp);
       patch_sync();
-      update_patch(job, at, patch, stamp);
+      update_patch(job, layout, patch, stamp);
     }
-    if (at.owner) {
-      ring<P_SENT>(PATCH_THREADS + ROW_THREADS);
+    if (layout.owner) {
+      arrive<P_SENT>(PATCH_THREADS + ROW_THREADS);
       if (position + plan.shape.batch < job.end) {
-        receive_w3(plan, at, s, stamp);
-        ring<W3_READY>(PATCH_THREADS + ROW_THREADS);
+        receive_w3(plan, layout, s, stamp);
+        arrive<W3_READY>(PATCH_THREADS + ROW_THREADS);
       }
     }
     patch_sync(); /* before the columns change */
     stamp++;
   }
 
-  if (patch.x >= at.neurons && at.group > 0) return; /* b2, W3, b3: every group has the same */
+  if (patch.x >= layout.neurons && layout.group > 0)
+    return; /* b2, W3, b3: every group has the same */
   for (int e = 0; e < 3; e++) {
-    const long long offset = patch_offset(plan, job, at, patch, e);
+    const long long offset = patch_offset(plan, job, layout, patch, e);
     if (offset < 0) continue;
     job.d_parameters[offset] = patch.w[e];
     job.d_momentum[offset] = patch.v[e];

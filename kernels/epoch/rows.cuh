@@ -28,17 +28,17 @@ struct RowLane {
   bool exists;
 };
 
-__device__ inline RowLane row_lane(const Place &at) {
+__device__ inline RowLane row_lane(const BlockLayout &layout) {
   const int packet = row_thread() / PARTS;
-  return {packet, row_thread() % PARTS, packet < at.hidden_packets};
+  return {packet, row_thread() % PARTS, packet < layout.hidden_packets};
 }
 
 /* P of the first step, from the parameters. */
-__device__ void load_p(const EpochPlan &plan, const EpochJob &job, const Place &at, Shared &s,
-                       RowWeights &weights) {
-  const RowLane lane = row_lane(at);
+__device__ void load_p(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
+                       Shared &s, RowWeights &weights) {
+  const RowLane lane = row_lane(layout);
   const auto value = [&](int x, int o) {
-    const long long offset = p_offset(plan, job, at, x, o);
+    const long long offset = p_offset(plan, job, layout, x, o);
     return offset < 0 ? 0.0f : job.d_parameters[offset];
   };
 #pragma unroll
@@ -47,27 +47,27 @@ __device__ void load_p(const EpochPlan &plan, const EpochJob &job, const Place &
 #pragma unroll
     for (int k = 0; k < PART; k++) {
       const int j = lane.part + PARTS * k;
-      weights.w2[k][e] = lane.exists && j < at.neurons ? value(j, o) : 0.0f;
+      weights.w2[k][e] = lane.exists && j < layout.neurons ? value(j, o) : 0.0f;
     }
-    weights.b2[e] = lane.exists ? value(at.neurons, o) : 0.0f;
+    weights.b2[e] = lane.exists ? value(layout.neurons, o) : 0.0f;
   }
   for (int i = row_thread(); i < plan.shape.classes * MAX_HIDDEN2; i += ROW_THREADS)
     s.w3[i / MAX_HIDDEN2][i % MAX_HIDDEN2] =
-        value(at.neurons + 1 + i / MAX_HIDDEN2, i % MAX_HIDDEN2);
-  if (row_thread() < MAX_CLASSES) s.b3[row_thread()] = value(at.p_rows, row_thread());
+        value(layout.neurons + 1 + i / MAX_HIDDEN2, i % MAX_HIDDEN2);
+  if (row_thread() < MAX_CLASSES) s.b3[row_thread()] = value(layout.p_rows, row_thread());
 }
 
 /* W2 and b2 of a later step, from the patch teams. */
-__device__ void receive_w2(const Place &at, RowWeights &weights, uint32_t stamp) {
-  const RowLane lane = row_lane(at);
-  const Packet *from = at.p + lane.part * at.hidden_packets + lane.packet;
+__device__ void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
+  const RowLane lane = row_lane(layout);
+  const Packet *from = layout.p + lane.part * layout.hidden_packets + lane.packet;
   Packet in[PART + 1];
   receive(
       in, stamp,
-      [&](int i) { return lane.exists && (i == PART || lane.part + PARTS * i < at.neurons); },
+      [&](int i) { return lane.exists && (i == PART || lane.part + PARTS * i < layout.neurons); },
       [&](int i) {
-        return i < PART ? from + PARTS * i * at.hidden_packets
-                        : at.p + at.neurons * at.hidden_packets + lane.packet;
+        return i < PART ? from + PARTS * i * layout.hidden_packets
+                        : layout.p + layout.neurons * layout.hidden_packets + lane.packet;
       });
 #pragma unroll
   for (int k = 0; k < PART; k++)
@@ -76,14 +76,16 @@ __device__ void receive_w2(const Place &at, RowWeights &weights, uint32_t stamp)
 }
 
 /* H1 = relu(the splits' parts of Z1), for the 4 rows and the group's neurons. */
-__device__ void receive_z1(const EpochPlan &plan, const Place &at, Shared &s, uint32_t stamp) {
+__device__ void receive_z1(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
+                           uint32_t stamp) {
   const int r = row_thread() % OWNED, packet = row_thread() / OWNED;
-  if (packet >= at.neuron_packets) return;
-  const Packet *from = at.z1 + (at.block * OWNED + r) * plan.splits * at.neuron_packets + packet;
+  if (packet >= layout.neuron_packets) return;
+  const Packet *from =
+      layout.z1 + (layout.block * OWNED + r) * plan.splits * layout.neuron_packets + packet;
   Packet in[MAX_SPLITS];
   receive(
       in, stamp, [&](int i) { return i < plan.splits; },
-      [&](int i) { return from + i * at.neuron_packets; });
+      [&](int i) { return from + i * layout.neuron_packets; });
   float h[3] = {};
 #pragma unroll
   for (int i = 0; i < MAX_SPLITS; i++) h[0] += in[i].x, h[1] += in[i].y, h[2] += in[i].z;
@@ -92,15 +94,15 @@ __device__ void receive_z1(const EpochPlan &plan, const Place &at, Shared &s, ui
     h[e] = relu_of(h[e]);
     reinterpret_cast<float *>(&s.h1[3 * packet + e])[r] = h[e];
   }
-  send(record_of(at, r) + packet, h[0], h[1], h[2], stamp);
+  send(record_of(layout, r) + packet, h[0], h[1], h[2], stamp);
 }
 
 /* H2 = relu(Z2) of the 4 rows. Each lane multiplies its part of W2; the eight parts are added by
    shuffles that halve what a lane carries, so that lanes 2 r, 2 r + 1 end with row r; they mail
    it to the other groups' owners of the row and take in theirs, every other group each. */
-__device__ void multiply_w2(const EpochPlan &plan, const Place &at, Shared &s,
+__device__ void multiply_w2(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
                             const RowWeights &weights, uint32_t stamp) {
-  const RowLane lane = row_lane(at);
+  const RowLane lane = row_lane(layout);
   float z[OWNED][3] = {};
 #pragma unroll
   for (int k = 0; k < PART; k++) {
@@ -125,14 +127,15 @@ __device__ void multiply_w2(const EpochPlan &plan, const Place &at, Shared &s,
   for (int e = 0; e < 3; e++) z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
 
   const int r = lane.part / 2, odd = lane.part % 2;
-  Packet *mail = at.z2 + lane.packet +
-                 (stamp % 2 * ROWS + at.block * OWNED + r) * plan.groups * at.hidden_packets;
+  Packet *mail =
+      layout.z2 + lane.packet +
+      (stamp % 2 * ROWS + layout.block * OWNED + r) * plan.groups * layout.hidden_packets;
   if (lane.exists && !odd)
-    send(mail + at.group * at.hidden_packets, z[0][0], z[0][1], z[0][2], stamp);
+    send(mail + layout.group * layout.hidden_packets, z[0][0], z[0][1], z[0][2], stamp);
   Packet in[MAX_GROUPS / 2];
   receive(
       in, stamp, [&](int i) { return lane.exists && 2 * i + odd < plan.groups; },
-      [&](int i) { return mail + (2 * i + odd) * at.hidden_packets; });
+      [&](int i) { return mail + (2 * i + odd) * layout.hidden_packets; });
   float h[3] = {};
 #pragma unroll
   for (int i = 0; i < MAX_GROUPS / 2; i++) h[0] += in[i].x, h[1] += in[i].y, h[2] += in[i].z;
@@ -144,8 +147,8 @@ __device__ void multiply_w2(const EpochPlan &plan, const Place &at, Shared &s,
   if (!lane.exists || odd) return;
 #pragma unroll
   for (int e = 0; e < 3; e++) s.h2[r][3 * lane.packet + e] = h[e];
-  send(record_of(at, r) + at.neuron_packets + at.hidden_packets + lane.packet, h[0], h[1], h[2],
-       stamp);
+  send(record_of(layout, r) + layout.neuron_packets + layout.hidden_packets + lane.packet, h[0],
+       h[1], h[2], stamp);
 }
 
 /* The logits: eight lanes a row and class. */
@@ -164,14 +167,14 @@ __device__ void multiply_w3(const EpochPlan &plan, Shared &s) {
 }
 
 /* How a row was judged: kept by lane 0 until there is time to write it. */
-struct Judgement {
+struct RowResult {
   float loss;
   bool correct;
 };
 
 /* Softmax, cross-entropy and its gradient of one row: a warp, a lane a class. mean: 1 / rows of
    the step, 0 in rows beyond. */
-__device__ Judgement softmax_row(const EpochPlan &plan, Shared &s, int label, float mean) {
+__device__ RowResult softmax_row(const EpochPlan &plan, Shared &s, int label, float mean) {
   const int r = row_thread() / 32, c = row_thread() % 32;
   const float z = c < plan.shape.classes ? s.logits[r][c] : -INFINITY;
   float largest = z;
@@ -209,26 +212,26 @@ __device__ void multiply_w3_back(const EpochPlan &plan, Shared &s) {
 }
 
 /* Mails dZ2 and dZ3 to the patch teams. */
-__device__ void send_dz2(const Place &at, const Shared &s, uint32_t stamp) {
-  const RowLane lane = row_lane(at);
+__device__ void send_dz2(const BlockLayout &layout, const Shared &s, uint32_t stamp) {
+  const RowLane lane = row_lane(layout);
   const int r = lane.part / 2, n = row_thread();
   if (lane.exists && lane.part % 2 == 0) {
     const float *dz2 = reinterpret_cast<const float *>(&s.dz2[3 * lane.packet]) + r;
-    send(record_of(at, r) + at.neuron_packets + lane.packet, dz2[0], dz2[4], dz2[8], stamp);
+    send(record_of(layout, r) + layout.neuron_packets + lane.packet, dz2[0], dz2[4], dz2[8], stamp);
   }
-  if (n < OWNED * at.class_packets) {
+  if (n < OWNED * layout.class_packets) {
     const int of = n % OWNED, k = n / OWNED;
     const float *dz3 = &s.dz3[of][3 * k];
-    send(record_of(at, of) + at.neuron_packets + 2 * at.hidden_packets + k, dz3[0], dz3[1], dz3[2],
-         stamp);
+    send(record_of(layout, of) + layout.neuron_packets + 2 * layout.hidden_packets + k, dz3[0],
+         dz3[1], dz3[2], stamp);
   }
 }
 
 /* dH1 = dZ2 W2 for the 4 rows: each lane multiplies its part of W2; the four packets of a warp
    are added by shuffles, lane group r ending with row r, the warps through shared memory. */
-__device__ void multiply_w2_back(const Place &at, Shared &s, const RowWeights &weights) {
-  const int lane = row_thread() % 32, warp = row_thread() / 32, part = row_lane(at).part;
-  const int packet = row_lane(at).packet;
+__device__ void multiply_w2_back(const BlockLayout &layout, Shared &s, const RowWeights &weights) {
+  const int lane = row_thread() % 32, warp = row_thread() / 32, part = row_lane(layout).part;
+  const int packet = row_lane(layout).packet;
   float4 dz[3];
 #pragma unroll
   for (int e = 0; e < 3; e++) dz[e] = s.dz2[3 * packet + e];
@@ -262,9 +265,9 @@ __device__ void multiply_w2_back(const Place &at, Shared &s, const RowWeights &w
 }
 
 /* dZ1 = dH1 where H1 is positive, mailed to the group's matrix teams. */
-__device__ void send_dz1(const Place &at, const Shared &s, uint32_t stamp) {
+__device__ void send_dz1(const BlockLayout &layout, const Shared &s, uint32_t stamp) {
   const int r = row_thread() % OWNED, packet = row_thread() / OWNED;
-  if (packet >= at.neuron_packets) return;
+  if (packet >= layout.neuron_packets) return;
   float dz[3] = {};
 #pragma unroll
   for (int warp = 0; warp < ROW_WARPS; warp++)
@@ -273,17 +276,18 @@ __device__ void send_dz1(const Place &at, const Shared &s, uint32_t stamp) {
 #pragma unroll
   for (int e = 0; e < 3; e++)
     if (reinterpret_cast<const float *>(&s.h1[3 * packet + e])[r] <= 0.0f) dz[e] = 0.0f;
-  send(at.dz1 + (at.block * OWNED + r) * at.neuron_packets + packet, dz[0], dz[1], dz[2], stamp);
+  send(layout.dz1 + (layout.block * OWNED + r) * layout.neuron_packets + packet, dz[0], dz[1],
+       dz[2], stamp);
 }
 
 __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
-  const Place &at = s.place;
+  const BlockLayout &layout = s.layout;
   RowWeights weights;
-  if (at.owner) load_p(plan, job, at, s, weights);
+  if (layout.owner) load_p(plan, job, layout, s, weights);
   wait<PATCH_READ>(ROW_THREADS + PATCH_THREADS);
-  ring<ALL_READ>(ROW_THREADS + MATRIX_THREADS);
-  if (!at.owner) return;
-  const int warp = row_thread() / 32, row = at.block * OWNED + warp; /* of the softmax */
+  arrive<ALL_READ>(ROW_THREADS + MATRIX_THREADS);
+  if (!layout.owner) return;
+  const int warp = row_thread() / 32, row = layout.block * OWNED + warp; /* of the softmax */
   size_t next_row = row_at(job, job.position, row);
 
   uint32_t stamp = job.first_stamp;
@@ -294,33 +298,33 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     const float mean = row < rows ? 1.0f / rows : 0.0f;
 
     wait<Z1_SENT>(ROW_THREADS + MATRIX_THREADS);
-    receive_z1(plan, at, s, stamp);
+    receive_z1(plan, layout, s, stamp);
     row_sync();
-    multiply_w2(plan, at, s, weights, stamp);
-    ring<H2_SENT>(ROW_THREADS + PATCH_THREADS);
+    multiply_w2(plan, layout, s, weights, stamp);
+    arrive<H2_SENT>(ROW_THREADS + PATCH_THREADS);
     if (position != job.position)
       wait<W3_READY>(ROW_THREADS + PATCH_THREADS);
     else
       row_sync();
     multiply_w3(plan, s);
     row_sync();
-    Judgement judgement = {};
-    if (warp < OWNED) judgement = softmax_row(plan, s, label, mean);
+    RowResult result = {};
+    if (warp < OWNED) result = softmax_row(plan, s, label, mean);
     row_sync();
     multiply_w3_back(plan, s);
     row_sync();
-    send_dz2(at, s, stamp);
-    ring<DZ2_SENT>(ROW_THREADS + PATCH_THREADS);
-    multiply_w2_back(at, s, weights);
+    send_dz2(layout, s, stamp);
+    arrive<DZ2_SENT>(ROW_THREADS + PATCH_THREADS);
+    multiply_w2_back(layout, s, weights);
     row_sync();
-    send_dz1(at, s, stamp);
-    ring<DZ1_SENT>(ROW_THREADS + MATRIX_THREADS);
-    if (at.group == 0 && row_thread() % 32 == 0 && warp < OWNED && row < rows) {
-      job.results.d_loss[position + row] = judgement.loss;
-      job.results.d_correct[position + row] = judgement.correct;
+    send_dz1(layout, s, stamp);
+    arrive<DZ1_SENT>(ROW_THREADS + MATRIX_THREADS);
+    if (layout.group == 0 && row_thread() % 32 == 0 && warp < OWNED && row < rows) {
+      job.results.d_loss[position + row] = result.loss;
+      job.results.d_correct[position + row] = result.correct;
     }
     wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
-    if (position + plan.shape.batch < job.end) receive_w2(at, weights, stamp);
+    if (position + plan.shape.batch < job.end) receive_w2(layout, weights, stamp);
     stamp++;
   }
 }

@@ -1,7 +1,7 @@
 /* Constant memory: a small table that every thread reads often, kept in three places.
 
-   Output i is x[i] + the sum of a table of TABLE floats, a read an addition. All lanes of a warp
-   read all of the table, but they may begin at different entries: of `addresses` neighbouring
+   AtomicFile i is x[i] + the sum of a table of TABLE floats, a read an addition. All lanes of a
+   warp read all of the table, but they may begin at different entries: of `addresses` neighbouring
    entries, lane l begins at number l mod addresses. So at every moment a warp asks for that many
    different words, which is what the sweep goes through, 1 to 32; nothing else changes.
 

@@ -25,8 +25,8 @@
    -use_fast_math buys a factor on this GPU where log, sin, square root or division are the work,
    and little for exp.
 
-   Hence the choice in kernels/layer/softmax.cu and kernels/epoch/rows.cuh: expf and logf. Measured for
-   2^22 values, 256 times each (H100, docs/results/lab-h100.md):
+   Hence the choice in kernels/layer/softmax.cu and kernels/epoch/rows.cuh: expf and logf. Measured
+   for 2^22 values, 256 times each (H100, docs/results/lab-h100.md):
 
                   exp                      log
      double    1.47 ms   0.5 ulp        3.30 ms       0.5 ulp

@@ -470,7 +470,7 @@ size_t product_bytes(int problem, LabSize size) {
   return transposed_bytes(problem, size) + sizeof(float) * size.dim[0];
 }
 
-cudaError_t launch_product(const LabCall *call) {
+cudaError_t launch_gemm(const LabCall *call) {
   float *d_norms = (float *)call->d_work + transposed_bytes(0, call->size) / sizeof(float);
   const cudaError_t status = launch_norms(call, d_norms);
   return status == cudaSuccess ? launch_asynchronous<Products>(call, d_norms) : status;
@@ -592,7 +592,7 @@ const LabRung rungs[] = {
      .predicted = few_loads},
     {.name = "product",
      .lesson = "Norms and a product: half the instructions, paid for with cancellation",
-     .launch = launch_product,
+     .launch = launch_gemm,
      .work = product_bytes,
      .predicted = few_loads,
      .allowed = allowed_product},

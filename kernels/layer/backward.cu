@@ -7,21 +7,22 @@
 namespace {
 
 struct ReluMask {
-  using Held = bool;
-  using HeldSegment = Floats;
+  using Prefetched = bool;
+  using PrefetchedSegment = Floats;
   const float *d_a; /* (rows, in), the layer's input as the forward pass left it */
   float *d_dx;
   int in;
-  __device__ Held hold(int row, int column) const {
+  __device__ Prefetched prefetch(int row, int column) const {
     return !(d_a[(size_t)row * in + column] <= 0.0f);
   }
-  __device__ void operator()(int row, int column, float value, Held passes) const {
+  __device__ void operator()(int row, int column, float value, Prefetched passes) const {
     d_dx[(size_t)row * in + column] = passes ? value : 0.0f;
   }
-  __device__ HeldSegment hold_segment(int row, int column) const {
+  __device__ PrefetchedSegment prefetch_segment(int row, int column) const {
     return load_segment(d_a + (size_t)row * in + column, in - column, in % 4 == 0);
   }
-  __device__ void store_segment(int row, int column, Floats value, const HeldSegment &a) const {
+  __device__ void store_segment(int row, int column, Floats value,
+                                const PrefetchedSegment &a) const {
 #pragma unroll
     for (int e = 0; e < SEGMENT; e++)
       if (a.value[e] <= 0.0f) value.value[e] = 0.0f;
@@ -44,37 +45,37 @@ __global__ void __launch_bounds__(LargeTile::THREADS, 2)
                         reinterpret_cast<__nv_bfloat16 *>(shared));
 }
 
-template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int PARTS>
+template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int TERMS>
 cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, int rows, int out,
                      cudaStream_t stream) {
-  using Gradient = Matrix<ALONG, ALONG_VECTOR, PARTS>;
-  using Weights = Matrix<ACROSS, ACROSS_VECTOR, PARTS>;
+  using Gradient = Matrix<ALONG, ALONG_VECTOR, TERMS>;
+  using Weights = Matrix<ACROSS, ACROSS_VECTOR, TERMS>;
   const Gradient dz = {d_dz, rows, out, false};
   const Weights w = {d_w, out, dx.in, false};
   if (is_large(rows, dx.in))
-    return launch_early(backward_large<Gradient, Weights>, tile_grid<LargeTile>(rows, dx.in),
-                        LargeTile::THREADS, stream, dz, w, dx);
-  return launch_early(backward_small<Gradient, Weights>, tile_grid<SmallTile>(rows, dx.in),
-                      SmallTile::THREADS, stream, dz, w, dx);
+    return launch_pdl(backward_large<Gradient, Weights>, tile_grid<LargeTile>(rows, dx.in),
+                      LargeTile::THREADS, stream, dz, w, dx);
+  return launch_pdl(backward_small<Gradient, Weights>, tile_grid<SmallTile>(rows, dx.in),
+                    SmallTile::THREADS, stream, dz, w, dx);
 }
 
-template <int PARTS>
+template <int TERMS>
 cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, int rows, int out,
                      cudaStream_t stream) {
   const auto run =
       out % 4 == 0
-          ? (dx.in % 4 == 0 ? backward<true, true, PARTS> : backward<true, false, PARTS>)
-          : (dx.in % 4 == 0 ? backward<false, true, PARTS> : backward<false, false, PARTS>);
+          ? (dx.in % 4 == 0 ? backward<true, true, TERMS> : backward<true, false, TERMS>)
+          : (dx.in % 4 == 0 ? backward<false, true, TERMS> : backward<false, false, TERMS>);
   return run(d_dz, d_w, dx, rows, out, stream);
 }
 
 } // namespace
 
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
-                            int rows, int in, int out, int parts, cudaStream_t stream) {
-  if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in) || !valid_parts(parts))
+                            int rows, int in, int out, int terms, cudaStream_t stream) {
+  if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in) || !valid_terms(terms))
     return cudaErrorInvalidValue;
   const ReluMask dx = {d_a, d_dx, in};
-  return parts == 3 ? backward<3>(d_dz, d_w, dx, rows, out, stream)
+  return terms == 3 ? backward<3>(d_dz, d_w, dx, rows, out, stream)
                     : backward<2>(d_dz, d_w, dx, rows, out, stream);
 }

@@ -7,22 +7,23 @@
 namespace {
 
 struct BiasRelu {
-  using Held = float;
-  using HeldSegment = Floats;
+  using Prefetched = float;
+  using PrefetchedSegment = Floats;
   const float *d_b;
   float *d_y;
   int out;
   bool relu;
-  __device__ Held hold(int, int column) const {
+  __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
-  __device__ void operator()(int row, int column, float value, Held bias) const {
+  __device__ void operator()(int row, int column, float value, Prefetched bias) const {
     d_y[(size_t)row * out + column] = finish(value, bias);
   }
-  __device__ HeldSegment hold_segment(int, int column) const {
+  __device__ PrefetchedSegment prefetch_segment(int, int column) const {
     return load_segment(d_b + column, out - column, true);
   }
-  __device__ void store_segment(int row, int column, Floats value, const HeldSegment &bias) const {
+  __device__ void store_segment(int row, int column, Floats value,
+                                const PrefetchedSegment &bias) const {
 #pragma unroll
     for (int e = 0; e < SEGMENT; e++) value.value[e] = finish(value.value[e], bias.value[e]);
     ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
@@ -50,16 +51,16 @@ __global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
 template <class Shape, class Input, class Weights>
 cudaError_t forward(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
   if (is_large(rows, y.out))
-    return launch_early(forward_large<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
-                        Shape::THREADS, stream, x, w, y, rows);
-  return launch_early(forward_small<Input, Weights>, tile_grid<SmallTile>(rows, y.out),
-                      SmallTile::THREADS, stream, x, w, y, rows);
+    return launch_pdl(forward_large<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
+                      Shape::THREADS, stream, x, w, y, rows);
+  return launch_pdl(forward_small<Input, Weights>, tile_grid<SmallTile>(rows, y.out),
+                    SmallTile::THREADS, stream, x, w, y, rows);
 }
 
-template <bool VECTOR, int PARTS>
+template <bool VECTOR, int TERMS>
 cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y, int in,
                     cudaStream_t stream) {
-  using Floats = Matrix<ALONG, VECTOR, PARTS>;
+  using Floats = Matrix<ALONG, VECTOR, TERMS>;
   const int rows = input.batch.rows;
   const Floats w = {d_w, y.out, in, false};
   if (input.d_x) return forward<NarrowTile>(Floats{input.d_x, rows, in, false}, w, y, rows, stream);
@@ -69,13 +70,13 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
 } // namespace
 
 cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
-                           int out, int relu, int parts, cudaStream_t stream) {
+                           int out, int relu, int terms, cudaStream_t stream) {
   const int rows = input.batch.rows;
-  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_parts(parts))
+  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_terms(terms))
     return cudaErrorInvalidValue;
   const BiasRelu y = {d_b, d_y, out, relu != 0};
   if (!input.d_x && !valid_batch(input.batch)) return cudaErrorInvalidValue;
-  const auto run = parts == 3 ? (in % 4 == 0 ? forward<true, 3> : forward<false, 3>)
+  const auto run = terms == 3 ? (in % 4 == 0 ? forward<true, 3> : forward<false, 3>)
                               : (in % 4 == 0 ? forward<true, 2> : forward<false, 2>);
   return run(input, d_w, y, in, stream);
 }

@@ -1,11 +1,11 @@
 /* The two products under the fused kernels, on the tensor cores.
 
-   Each float32 is the sum of three bf16 numbers (bf16_split.cuh), so a product of two floats is nine
-   products of bf16, of which the three smallest, below 2^-24 of the largest, are left out; a
+   Each float32 is the sum of three bf16 numbers (bf16_split.cuh), so a product of two floats is
+   nine products of bf16, of which the three smallest, below 2^-24 of the largest, are left out; a
    pixel needs only three. That is float32 accuracy; --precision tf32 keeps two numbers of each
-   float and three products. What becomes of C is a Store: hold fetches early what the result will
-   meet (bias, activation, weight), then the result is stored, a value or a segment of a row at a
-   time. Forward, backward and weight gradient are so one product with different sources and ends.
+   float and three products. What becomes of C is a Epilogue: hold fetches early what the result
+   will meet (bias, activation, weight), then the result is stored, a value or a segment of a row at
+   a time. Forward, backward and weight gradient are so one product with different sources and ends.
 
    small_tile: a warp computes 16 x 16 of C straight out of the L2 cache, without a copy in shared
    memory. A batch of 64 has few tiles and short sums: what counts is that all loads are under way
@@ -13,27 +13,27 @@
    fixed order.
 
    large_tile: a block copies slabs of A and B to shared memory, where every value is split into
-   parts once and read by several warps; the next slab is fetched into registers while the
+   terms once and read by several warps; the next slab is fetched into registers while the
    tensor cores work on this one. From some hundred rows on. */
-#ifndef TILE_CUH
-#define TILE_CUH
+#ifndef LAYER_GEMM_CUH
+#define LAYER_GEMM_CUH
 
 #include "layer/operand.cuh"
 
-/* acc (16 x 16, two accumulators side by side) += a b for the parts of each, smallest first; those
-   smaller than the last part of the longer one are left out. */
-template <int PARTS_A, int PARTS_B>
-__device__ inline void multiply_parts(float (&acc)[2][4], const uint32_t (&a)[PARTS_A][4],
-                                      const uint32_t (&b)[PARTS_B][4]) {
+/* acc (16 x 16, two accumulators side by side) += a b for the terms of each, smallest first; those
+   smaller than the last term of the longer one are left out. */
+template <int TERMS_A, int TERMS_B>
+__device__ inline void mma_terms(float (&acc)[2][4], const uint32_t (&a)[TERMS_A][4],
+                                 const uint32_t (&b)[TERMS_B][4]) {
 #pragma unroll
-  for (int order = (PARTS_A > PARTS_B ? PARTS_A : PARTS_B) - 1; order >= 0; order--)
+  for (int order = (TERMS_A > TERMS_B ? TERMS_A : TERMS_B) - 1; order >= 0; order--)
 #pragma unroll
-    for (int i = 0; i < PARTS_A; i++)
+    for (int i = 0; i < TERMS_A; i++)
 #pragma unroll
-      for (int j = 0; j < PARTS_B; j++)
+      for (int j = 0; j < TERMS_B; j++)
         if (i + j == order) {
-          multiply(acc[0], a[i], b[j][0], b[j][1]);
-          multiply(acc[1], a[i], b[j][2], b[j][3]);
+          mma_m16n8k16(acc[0], a[i], b[j][0], b[j][1]);
+          mma_m16n8k16(acc[1], a[i], b[j][2], b[j][3]);
         }
 }
 
@@ -68,33 +68,33 @@ template <class Operand> struct Fragment {
   /* Words in the tensor core's order: of A row halves run first, of B halves of k. */
   template <bool IS_A>
   __device__ void split_into(const Operand &operand, int first, int k, const Line (&lines)[LINES],
-                             uint32_t (&words)[Operand::PARTS][4]) {
+                             uint32_t (&words)[Operand::TERMS][4]) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    if (!operand.inside(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
+    if (!operand.in_bounds(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
 #pragma unroll
       for (int n = 0; n < LINES; n++)
-        operand.mend(raw[n], lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
+        operand.zero_out_of_bounds(raw[n], lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
     if constexpr (Operand::ALONG_K) {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        uint32_t out[Operand::PARTS][2];
+        uint32_t out[Operand::TERMS][2];
         Operand::split_raw(raw[half], out);
 #pragma unroll
-        for (int part = 0; part < Operand::PARTS; part++)
+        for (int term = 0; term < Operand::TERMS; term++)
 #pragma unroll
           for (int e = 0; e < 2; e++)
-            words[part][IS_A ? half + 2 * e : 2 * half + e] = out[part][e];
+            words[term][IS_A ? half + 2 * e : 2 * half + e] = out[term][e];
       }
     } else { /* a line has two rows at one k: pairs along k are made of two lines */
 #pragma unroll
       for (int half = 0; half < 2; half++)
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-          uint32_t parts[Operand::PARTS];
-          split_parts(raw[2 * e].value[half], raw[2 * e + 1].value[half], parts);
+          uint32_t terms[Operand::TERMS];
+          split_terms(raw[2 * e].value[half], raw[2 * e + 1].value[half], terms);
 #pragma unroll
-          for (int part = 0; part < Operand::PARTS; part++)
-            words[part][IS_A ? half + 2 * e : 2 * half + e] = parts[part];
+          for (int term = 0; term < Operand::TERMS; term++)
+            words[term][IS_A ? half + 2 * e : 2 * half + e] = terms[term];
         }
     }
   }
@@ -108,10 +108,10 @@ struct SmallTile {
 };
 
 /* The product of one block, called by all its threads; blockIdx.y, x: tile of rows, columns. */
-template <class A, class B, class Store>
-__device__ void small_tile(A a, B b, int m, int n, int depth, const Store &store) {
+template <class A, class B, class Epilogue>
+__device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   constexpr int STRIDE = 16 * SmallTile::SLICES;
-  __shared__ float part[SmallTile::SLICES][16][17];
+  __shared__ float partial[SmallTile::SLICES][16][17];
   const int slice = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int i0 = blockIdx.y * SmallTile::ROWS, j0 = blockIdx.x * SmallTile::COLUMNS;
   a.begin();
@@ -124,35 +124,36 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Store &store
   Fragment<A>::seek(a, i0, k, lines_a);
   Fragment<B>::seek(b, j0, k, lines_b);
   if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
-  await_kernel_before();
+  pdl_wait();
   if (!A::CONSTANT) x.fetch(a, i0, k, lines_a);
   y.fetch(b, j0, k, lines_b);
   float acc[2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += STRIDE) {
-    uint32_t parts_a[A::PARTS][4], parts_b[B::PARTS][4];
-    x.template split_into<true>(a, i0, k, lines_a, parts_a);
-    y.template split_into<false>(b, j0, k, lines_b, parts_b);
+    uint32_t terms_a[A::TERMS][4], terms_b[B::TERMS][4];
+    x.template split_into<true>(a, i0, k, lines_a, terms_a);
+    y.template split_into<false>(b, j0, k, lines_b, terms_b);
     if (k + STRIDE < depth) { /* the next step's loads, under way while this one multiplies */
       Fragment<B>::seek(b, j0, k + STRIDE, lines_b);
       x.fetch(a, i0, k + STRIDE, lines_a);
       y.fetch(b, j0, k + STRIDE, lines_b);
     }
-    multiply_parts(acc, parts_a, parts_b);
+    mma_terms(acc, terms_a, terms_b);
   }
 #pragma unroll
   for (int e = 0; e < 8; e++) /* accumulator e / 4, value e % 4 */
-    part[slice][Fragment<A>::index_of(g, e / 2 % 2)][Fragment<B>::index_of(2 * t + e % 2, e / 4)] =
-        acc[e / 4][e % 4];
+    partial[slice][Fragment<A>::index_of(g, e / 2 % 2)]
+           [Fragment<B>::index_of(2 * t + e % 2, e / 4)] = acc[e / 4][e % 4];
   const int i = i0 + threadIdx.x / 16, j = j0 + threadIdx.x % 16;
   const bool mine = threadIdx.x < 256 && i < m && j < n;
-  const typename Store::Held held = mine ? store.hold(i, j) : typename Store::Held{};
+  const typename Epilogue::Prefetched prefetched =
+      mine ? epilogue.prefetch(i, j) : typename Epilogue::Prefetched{};
   __syncthreads();
   if (!mine) return;
   float sum = 0.0f;
 #pragma unroll
-  for (int s = 0; s < SmallTile::SLICES; s++) sum += part[s][threadIdx.x / 16][threadIdx.x % 16];
-  store(i, j, sum * (A::SCALE * B::SCALE), held);
+  for (int s = 0; s < SmallTile::SLICES; s++) sum += partial[s][threadIdx.x / 16][threadIdx.x % 16];
+  epilogue(i, j, sum * (A::SCALE * B::SCALE), prefetched);
 }
 
 /* ---- large tiles --------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
 };
 
-/* DEPTH as far as 48 KB of shared memory hold the parts of both slabs. */
+/* DEPTH as far as 48 KB of shared memory hold the terms of both slabs. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
 /* For few columns: the tiles of a forward pass to 100 neurons are enough for every multiprocessor.
@@ -174,17 +175,17 @@ using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
 /* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers, then laid down as
-   parts. A pitch of an odd number of 16 bytes keeps ldmatrix free of conflicts. */
+   terms. A pitch of an odd number of 16 bytes keeps ldmatrix free of conflicts. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
   static constexpr int LINE = ALONG_K ? Shape::DEPTH : SIDE, PITCH = LINE + 8;
   static constexpr int QUADS = SIDE * Shape::DEPTH / 4 / Shape::THREADS;
-  static constexpr int PLANE = LINES * PITCH; /* bf16 of one part */
+  static constexpr int PLANE = LINES * PITCH; /* bf16 of one term */
   static_assert(QUADS * 4 * Shape::THREADS == SIDE * Shape::DEPTH,
                 "each thread copies whole quads");
   typename Operand::Line lines[QUADS];
-  typename Operand::template Raw<4> held[QUADS];
+  typename Operand::template Raw<4> prefetched[QUADS];
 
   static __device__ int line_of(int n) {
     return (threadIdx.x + n * Shape::THREADS) / (LINE / 4);
@@ -200,37 +201,37 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   __device__ void fetch(const Operand &operand, int first, int k) {
 #pragma unroll
     for (int n = 0; n < QUADS; n++)
-      held[n] = operand.template load<4>(lines[n], (ALONG_K ? k : first) + at_of(n));
+      prefetched[n] = operand.template load<4>(lines[n], (ALONG_K ? k : first) + at_of(n));
   }
-  __device__ void lay_down(const Operand &operand, int first, int k, __nv_bfloat16 *planes) {
-    if (!operand.inside(ALONG_K ? first : k, LINES, ALONG_K ? k : first, LINE))
+  __device__ void store_shared(const Operand &operand, int first, int k, __nv_bfloat16 *planes) {
+    if (!operand.in_bounds(ALONG_K ? first : k, LINES, ALONG_K ? k : first, LINE))
 #pragma unroll
       for (int n = 0; n < QUADS; n++)
-        operand.mend(held[n], lines[n], (ALONG_K ? k : first) + at_of(n));
+        operand.zero_out_of_bounds(prefetched[n], lines[n], (ALONG_K ? k : first) + at_of(n));
 #pragma unroll
     for (int n = 0; n < QUADS; n++) {
-      uint32_t words[Operand::PARTS][2];
-      Operand::split_raw(held[n], words);
+      uint32_t words[Operand::TERMS][2];
+      Operand::split_raw(prefetched[n], words);
 #pragma unroll
-      for (int part = 0; part < Operand::PARTS; part++)
-        *reinterpret_cast<uint2 *>(planes + part * PLANE + line_of(n) * PITCH +
-                                   at_of(n)) = {words[part][0], words[part][1]};
+      for (int term = 0; term < Operand::TERMS; term++)
+        *reinterpret_cast<uint2 *>(planes + term * PLANE + line_of(n) * PITCH +
+                                   at_of(n)) = {words[term][0], words[term][1]};
     }
   }
-  /* The fragment of 16 of the side and 16 of k, every part. */
+  /* The fragment of 16 of the side and 16 of k, every term. */
   template <bool IS_A>
   static __device__ void fragment(const __nv_bfloat16 *planes, int side, int k,
-                                  uint32_t (&out)[Operand::PARTS][4]) {
+                                  uint32_t (&out)[Operand::TERMS][4]) {
     const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, far = lane / 16 * 8;
     const int s = side + (IS_A ? near : far), d = k + (IS_A ? far : near);
     const __nv_bfloat16 *at =
         planes + (ALONG_K ? (s + lane % 8) * PITCH + d : (d + lane % 8) * PITCH + s);
 #pragma unroll
-    for (int part = 0; part < Operand::PARTS; part++)
+    for (int term = 0; term < Operand::TERMS; term++)
       if constexpr (ALONG_K)
-        load_matrices(out[part], at + part * PLANE);
+        ldmatrix_x4(out[term], at + term * PLANE);
       else
-        load_transposed(out[part], at + part * PLANE);
+        ldmatrix_x4_trans(out[term], at + term * PLANE);
   }
 };
 
@@ -243,8 +244,8 @@ template <class Shape> struct FinishedTile {
 };
 
 template <class Shape, class A, class B>
-constexpr int SLAB_BYTES = 2 * (A::PARTS * Slab<Shape, Shape::ROWS, A>::PLANE +
-                                B::PARTS * Slab<Shape, Shape::COLUMNS, B>::PLANE);
+constexpr int SLAB_BYTES = 2 * (A::TERMS * Slab<Shape, Shape::ROWS, A>::PLANE +
+                                B::TERMS * Slab<Shape, Shape::COLUMNS, B>::PLANE);
 
 template <class Shape, class A, class B>
 constexpr int LARGE_TILE_BYTES =
@@ -290,14 +291,14 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
 
 /* The sum over k from `from` to `to` (a multiple of DEPTH apart, or the end) of the tile that is
    `row`th down and `column`th across, in LARGE_TILE_BYTES of shared memory. */
-template <class Shape, class A, class B, class Store>
-__device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store &store, int row,
-                           int column, __nv_bfloat16 *planes_a) {
+template <class Shape, class A, class B, class Epilogue>
+__device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
+                           int row, int column, __nv_bfloat16 *planes_a) {
   using SlabA = Slab<Shape, Shape::ROWS, A>;
   using SlabB = Slab<Shape, Shape::COLUMNS, B>;
   constexpr int DOWN = Shape::ROWS / Shape::WARPS_DOWN / 16;
   constexpr int WIDE = Shape::COLUMNS / Shape::WARPS_ACROSS / 16;
-  __nv_bfloat16 *planes_b = planes_a + A::PARTS * SlabA::PLANE;
+  __nv_bfloat16 *planes_b = planes_a + A::TERMS * SlabA::PLANE;
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int warp_row = warp / Shape::WARPS_ACROSS * 16 * DOWN;
   const int warp_column = warp % Shape::WARPS_ACROSS * 16 * WIDE;
@@ -311,21 +312,21 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
   slab_b.seek(b, j0, from);
   if (A::CONSTANT) slab_a.fetch(a, i0, from);
   if (B::CONSTANT) slab_b.fetch(b, j0, from);
-  await_kernel_before();
+  pdl_wait();
   if (!A::CONSTANT) slab_a.fetch(a, i0, from);
   if (!B::CONSTANT) slab_b.fetch(b, j0, from);
   constexpr int ACROSS_SEGMENTS = Shape::COLUMNS / SEGMENT;
   constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* of a thread */
   const int line = threadIdx.x / ACROSS_SEGMENTS, at = threadIdx.x % ACROSS_SEGMENTS * SEGMENT;
   constexpr int LINES_APART = Shape::THREADS / ACROSS_SEGMENTS;
-  typename Store::HeldSegment held[SEGMENTS];
+  typename Epilogue::PrefetchedSegment prefetched[SEGMENTS];
 #pragma unroll
   for (int s = 0; s < SEGMENTS; s++)
     if (i0 + line + LINES_APART * s < m && j0 + at < n)
-      held[s] = store.hold_segment(i0 + line + LINES_APART * s, j0 + at);
+      prefetched[s] = epilogue.prefetch_segment(i0 + line + LINES_APART * s, j0 + at);
   for (int k0 = from; k0 < to; k0 += Shape::DEPTH) {
-    slab_a.lay_down(a, i0, k0, planes_a);
-    slab_b.lay_down(b, j0, k0, planes_b);
+    slab_a.store_shared(a, i0, k0, planes_a);
+    slab_b.store_shared(b, j0, k0, planes_b);
     if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
     if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
@@ -335,16 +336,16 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
     }
 #pragma unroll
     for (int k = 0; k < Shape::DEPTH; k += 16) {
-      uint32_t y[WIDE][B::PARTS][4];
+      uint32_t y[WIDE][B::TERMS][4];
 #pragma unroll
       for (int c = 0; c < WIDE; c++)
         SlabB::template fragment<false>(planes_b, warp_column + 16 * c, k, y[c]);
 #pragma unroll
       for (int r = 0; r < DOWN; r++) {
-        uint32_t x[A::PARTS][4];
+        uint32_t x[A::TERMS][4];
         SlabA::template fragment<true>(planes_a, warp_row + 16 * r, k, x);
 #pragma unroll
-        for (int c = 0; c < WIDE; c++) multiply_parts(acc[r][c], x, y[c]);
+        for (int c = 0; c < WIDE; c++) mma_terms(acc[r][c], x, y[c]);
       }
     }
     __syncthreads();
@@ -364,8 +365,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Store
   for (int s = 0; s < SEGMENTS; s++) {
     const int i = line + LINES_APART * s;
     if (i0 + i < m && j0 + at < n)
-      store.store_segment(i0 + i, j0 + at, load_segment(tile + i * PITCH + at, SEGMENT, true),
-                          held[s]);
+      epilogue.store_segment(i0 + i, j0 + at, load_segment(tile + i * PITCH + at, SEGMENT, true),
+                             prefetched[s]);
   }
 }
 
@@ -382,8 +383,8 @@ static inline bool is_large(int m, int n) {
 }
 
 /* What --precision can ask for: two or three bf16 numbers for a float32. */
-static inline bool valid_parts(int parts) {
-  return parts == 2 || parts == 3;
+static inline bool valid_terms(int terms) {
+  return terms == 2 || terms == 3;
 }
 
 /* blockIdx.y counts tiles of rows, at most 65535 of them. */

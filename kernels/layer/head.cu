@@ -15,21 +15,21 @@ namespace {
 constexpr int WARPS = 4; /* rows a block: a batch of 64 is spread over 16 SMs */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 256;
 
-/* Sums part[c] over the warp for all c at once: in each exchange a lane gives away the half of its
-   sums that the lane opposite keeps, 16 shuffles where a sum after the other would take 80. Lanes
-   2 c and 2 c + 1 return the sum of class c. */
-__device__ float sum_by_class(float (&part)[MAX_CLASSES], int lane) {
+/* Sums partial[c] over the warp for all c at once: in each exchange a lane gives away the half of
+   its sums that the lane opposite keeps, 16 shuffles where a sum after the other would take 80.
+   Lanes 2 c and 2 c + 1 return the sum of class c. */
+__device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
   for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {
     const bool upper = lane & bit;
 #pragma unroll
     for (int c = 0; c < half; c++) {
-      const float given = upper ? part[c] : part[c + half];
-      const float kept = upper ? part[c + half] : part[c];
-      part[c] = kept + __shfl_xor_sync(FULL_WARP, given, bit);
+      const float given = upper ? partial[c] : partial[c + half];
+      const float kept = upper ? partial[c + half] : partial[c];
+      partial[c] = kept + __shfl_xor_sync(FULL_WARP, given, bit);
     }
   }
-  return part[0] + __shfl_xor_sync(FULL_WARP, part[0], 1);
+  return partial[0] + __shfl_xor_sync(FULL_WARP, partial[0], 1);
 }
 
 /* Copies `count` weights to shared memory, eight loads of a thread under way at once: one after the
@@ -83,9 +83,9 @@ __global__ void __launch_bounds__(32 * WARPS)
   __shared__ float w[MAX_CLASSES * 32 * VALUES];
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   const int in = head.in, classes = head.classes, rows = rows_of_step(batch);
-  const int label = batch.d_labels[store_row(batch, min(r, batch.rows - 1))];
-  await_kernel_before();
-  float x[VALUES], part[MAX_CLASSES] = {};
+  const int label = batch.d_labels[dataset_row(batch, min(r, batch.rows - 1))];
+  pdl_wait();
+  float x[VALUES], partial[MAX_CLASSES] = {};
   int input[VALUES]; /* this lane's; those that do not exist are the last one, and x is 0 there */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
 #pragma unroll
@@ -104,11 +104,11 @@ __global__ void __launch_bounds__(32 * WARPS)
   for (int c = 0; c < MAX_CLASSES; c++)
     if (c < classes)
 #pragma unroll
-      for (int v = 0; v < VALUES; v++) part[c] += x[v] * w[c * in + input[v]];
+      for (int v = 0; v < VALUES; v++) partial[c] += x[v] * w[c * in + input[v]];
 
   const int mine = lane / 2;
   const bool exists = mine < classes, writes = exists && lane % 2 == 0;
-  const float sum = sum_by_class(part, lane), z = exists ? sum + bias : -INFINITY;
+  const float sum = sum_by_class(partial, lane), z = exists ? sum + bias : -INFINITY;
   const Judged judged = judge(z, lane);
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;
@@ -147,7 +147,6 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
   if (!valid_batch(batch) || !d_x || !d_w || !d_b || !d_dz != !d_dx || !head_takes(in, classes))
     return cudaErrorInvalidValue;
   const Head head = {d_x, d_w, d_b, d_z, d_dz, d_dx, in, classes};
-  return launch_early(in <= 128 ? head_kernel<4> : head_kernel<8>,
-                      dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head,
-                      results);
+  return launch_pdl(in <= 128 ? head_kernel<4> : head_kernel<8>,
+                    dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head, results);
 }

@@ -2,16 +2,18 @@
 
    A product is C (M, N) = the sum over k of A(i, k) B(j, k). An operand names element (i, k): i a
    row of C for A, a column for B. It is made of lines in memory, each a row i (ALONG_K) or one k.
-   Outside its matrix an operand is 0, so no shape needs to divide anything. PARTS says as how
+   Outside its matrix an operand is 0, so no shape needs to divide anything. TERMS says as how
    many bf16 numbers a value is multiplied: a pixel is exact in one, a float32 in three, and two
-   hold 16 bits of it (bf16_split.cuh); SCALE what the finished sum is to be multiplied with; CONSTANT
-   that no kernel of a step writes it, so that it may be read before the kernel before has ended.
+   hold 16 bits of it (bf16_split.cuh); SCALE what the finished sum is to be multiplied with;
+   CONSTANT that no kernel of a step writes it, so that it may be read before the kernel before has
+   ended.
 
-   A load never waits: an address outside is moved inside, and mend() replaces the value by 0 when
-   it is used, so that a thread's loads are all under way before it waits for the first. VECTOR says
-   that the matrix's columns are a multiple of 4, so that neighbours can be one load. */
-#ifndef OPERAND_CUH
-#define OPERAND_CUH
+   A load never waits: an address outside is moved inside, and zero_out_of_bounds() replaces the
+   value by 0 when it is used, so that a thread's loads are all under way before it waits for the
+   first. VECTOR says that the matrix's columns are a multiple of 4, so that neighbours can be one
+   load. */
+#ifndef LAYER_OPERAND_CUH
+#define LAYER_OPERAND_CUH
 
 #include "batch.cuh"
 #include "bf16_split.cuh"
@@ -32,9 +34,9 @@ template <int COUNT> __device__ inline void load_vector(const float *p, float (&
    one, the input whose weight is the bias. */
 enum Reading { ALONG, ACROSS };
 
-template <Reading AS, bool VECTOR, int PARTS_> struct Matrix {
+template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   static constexpr bool ALONG_K = AS == ALONG;
-  static constexpr int PARTS = PARTS_;
+  static constexpr int TERMS = TERMS_;
   static constexpr float SCALE = 1.0f;
   static constexpr bool CONSTANT = false;
   const float *data;
@@ -61,26 +63,26 @@ template <Reading AS, bool VECTOR, int PARTS_> struct Matrix {
   }
   /* Whether lines first .. and places at .. along them are all inside, so that nothing needs to be
      mended. */
-  __device__ bool inside(int first, int lines, int at, int length) const {
+  __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
   /* What load brought, with 0 (and the one) where it was outside. */
-  template <int COUNT> __device__ void mend(Raw<COUNT> &raw, Line row, int at) const {
+  template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
 #pragma unroll
     for (int e = 0; e < COUNT; e++) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
       if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
     }
   }
-  /* Pairs of neighbours, packed part by part. */
+  /* Pairs of neighbours, packed term by term. */
   template <int COUNT>
-  static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[PARTS][COUNT / 2]) {
+  static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[TERMS][COUNT / 2]) {
 #pragma unroll
     for (int e = 0; e < COUNT / 2; e++) {
-      uint32_t parts[PARTS];
-      split_parts(raw.value[2 * e], raw.value[2 * e + 1], parts);
+      uint32_t terms[TERMS];
+      split_terms(raw.value[2 * e], raw.value[2 * e + 1], terms);
 #pragma unroll
-      for (int part = 0; part < PARTS; part++) out[part][e] = parts[part];
+      for (int term = 0; term < TERMS; term++) out[term][e] = terms[term];
     }
   }
 };
@@ -89,7 +91,7 @@ template <Reading AS, bool VECTOR, int PARTS_> struct Matrix {
    so neighbours are one load. The one is a pixel of 255. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
-  static constexpr int PARTS = 1;
+  static constexpr int TERMS = 1;
   static constexpr float SCALE = PIXEL_SCALE;
   static constexpr bool CONSTANT = true;
   BatchView batch;
@@ -98,7 +100,7 @@ template <Reading AS> struct Pixels {
   uint32_t first, last; /* positions, once begun */
 
   struct Line {
-    uint32_t store_row;
+    uint32_t dataset_row;
     bool inside;
   };
   __device__ void begin() {
@@ -112,14 +114,15 @@ template <Reading AS> struct Pixels {
   template <int COUNT> struct Raw { uint32_t bytes; };
   template <int COUNT> __device__ Raw<COUNT> load(Line line, int at) const {
     const uint8_t *p =
-        batch.d_pixels + line.store_row * batch.stride + min(at, (int)batch.stride - COUNT);
+        batch.d_pixels + line.dataset_row * batch.stride + min(at, (int)batch.stride - COUNT);
     return {COUNT == 4 ? *reinterpret_cast<const uint32_t *>(p)
                        : *reinterpret_cast<const uint16_t *>(p)};
   }
-  __device__ bool inside(int first_line, int lines, int at, int length) const {
+  __device__ bool in_bounds(int first_line, int lines, int at, int length) const {
     return first_line + lines <= batch.rows && at + length <= in;
   }
-  template <int COUNT> __device__ void mend(Raw<COUNT> &raw, Line line, int at) const {
+  template <int COUNT>
+  __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line line, int at) const {
     if (at + COUNT > in)
 #pragma unroll
       for (int e = 0; e < COUNT; e++) {

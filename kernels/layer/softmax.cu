@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(32 * WARPS)
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* the whole warp leaves, so full-warp shuffles below are safe */
   const int rows = rows_of_step(batch);
-  const int label = batch.d_labels[store_row(batch, r)]; /* known before the logits are */
-  await_kernel_before();
+  const int label = batch.d_labels[dataset_row(batch, r)]; /* known before the logits are */
+  pdl_wait();
   const float *z = d_z + (size_t)r * classes;
   float *dz = d_dz ? d_dz + (size_t)r * classes : nullptr;
   if (r >= rows) {
@@ -76,6 +76,6 @@ __global__ void __launch_bounds__(32 * WARPS)
 cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int classes,
                            RowResults results, cudaStream_t stream) {
   if (!valid_batch(batch) || !d_z || classes < 1) return cudaErrorInvalidValue;
-  return launch_early(softmax_kernel, dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream,
-                      batch, d_z, d_dz, classes, results);
+  return launch_pdl(softmax_kernel, dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch,
+                    d_z, d_dz, classes, results);
 }

@@ -15,53 +15,54 @@ struct MomentumUpdate {
   int out, in;
   float rate; /* set on the device */
 
-  struct Held {
+  struct Prefetched {
     float w, v;
   };
-  __device__ Held hold(int o, int i) const {
+  __device__ Prefetched prefetch(int o, int i) const {
     const size_t at = (size_t)o * in + i;
     const float *w = i < in ? d_w + at : d_b + o, *v = i < in ? d_vw + at : d_vb + o;
     return {*w, *v};
   }
-  __device__ void operator()(int o, int i, float gradient, Held held) const {
+  __device__ void operator()(int o, int i, float gradient, Prefetched prefetched) const {
     const size_t at = (size_t)o * in + i;
     const UpdateRule mine = {rule.momentum, i < in ? rule.weight_decay : 0.0f};
-    update_value(held.w, held.v, gradient, mine, rate);
-    *(i < in ? d_w + at : d_b + o) = held.w;
-    *(i < in ? d_vw + at : d_vb + o) = held.v;
+    update_value(prefetched.w, prefetched.v, gradient, mine, rate);
+    *(i < in ? d_w + at : d_b + o) = prefetched.w;
+    *(i < in ? d_vw + at : d_vb + o) = prefetched.v;
   }
 
-  struct HeldSegment {
+  struct PrefetchedSegment {
     Floats w, v;
   };
   /* Weights alone; a segment that holds the bias fetches it when it is its turn. */
-  __device__ HeldSegment hold_segment(int o, int i) const {
+  __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
     const size_t at = (size_t)o * in + i;
     return {load_segment(d_w + at, in - i, in % 4 == 0),
             load_segment(d_vw + at, in - i, in % 4 == 0)};
   }
-  __device__ void store_segment(int o, int i, const Floats &gradient, HeldSegment held) const {
+  __device__ void store_segment(int o, int i, const Floats &gradient,
+                                PrefetchedSegment prefetched) const {
 #pragma unroll
     for (int e = 0; e < SEGMENT; e++)
-      update_value(held.w.value[e], held.v.value[e], gradient.value[e], rule, rate);
+      update_value(prefetched.w.value[e], prefetched.v.value[e], gradient.value[e], rule, rate);
     const size_t at = (size_t)o * in + i;
-    ::store_segment(d_w + at, held.w, in - i, in % 4 == 0);
-    ::store_segment(d_vw + at, held.v, in - i, in % 4 == 0);
+    ::store_segment(d_w + at, prefetched.w, in - i, in % 4 == 0);
+    ::store_segment(d_vw + at, prefetched.v, in - i, in % 4 == 0);
 #pragma unroll
     for (int e = 0; e < SEGMENT; e++)
-      if (i + e == in) (*this)(o, in, gradient.value[e], hold(o, in));
+      if (i + e == in) (*this)(o, in, gradient.value[e], prefetch(o, in));
   }
 };
 
 /* Where a block that shares a tile leaves its part of the gradient. */
-struct StorePart {
-  struct HeldSegment {};
+struct StorePartial {
+  struct PrefetchedSegment {};
   float *d_part; /* (ROWS, COLUMNS) */
   int o0, i0;
-  __device__ HeldSegment hold_segment(int, int) const {
+  __device__ PrefetchedSegment prefetch_segment(int, int) const {
     return {};
   }
-  __device__ void store_segment(int o, int i, const Floats &gradient, HeldSegment) const {
+  __device__ void store_segment(int o, int i, const Floats &gradient, PrefetchedSegment) const {
     ::store_segment(d_part + (o - o0) * GradientTile::COLUMNS + i - i0, gradient, SEGMENT, true);
   }
 };
@@ -70,10 +71,10 @@ struct StorePart {
 struct Share {
   LayerUpdate layer;
   bool vector;
-  int first_block, tiles, tiles_across; /* blocks: tiles x parts */
-  int parts, part_rows;                 /* of the batch for each part */
-  float *d_partial;                     /* (tile, part, ROWS, COLUMNS), if parts > 1 */
-  unsigned *d_done;                     /* (tile) parts that are finished, 0 between launches */
+  int first_block, tiles, tiles_across; /* blocks: tiles x splits */
+  int splits, split_rows;               /* of the batch for each split */
+  float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
+  unsigned *d_done;                     /* (tile) splits that are finished, 0 between launches */
 };
 
 struct Shares {
@@ -83,38 +84,38 @@ struct Shares {
 
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
-constexpr int MAX_PART_TILES = 1024; /* tiles x parts that the work space holds */
-constexpr int WANTED_BLOCKS = 264;   /* a layer's, two for each multiprocessor of a big GPU */
-constexpr int MIN_PART_ROWS = 256, MAX_PARTS = 8;
+constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
+constexpr int WANTED_BLOCKS = 264;    /* a layer's, two for each multiprocessor of a big GPU */
+constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* The last block of a tile adds all parts, in their order: the same bits whoever is last. */
+/* The last block of a tile adds all splits, in their order: the same bits whoever is last. */
 __device__ void add_parts(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
-  __threadfence(); /* the part is visible before it is counted */
+  __threadfence(); /* the split is visible before it is counted */
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(&share.d_done[tile], 1) == share.parts - 1;
+  if (threadIdx.x == 0) last = atomicAdd(&share.d_done[tile], 1) == share.splits - 1;
   __syncthreads();
   if (!last) return;
   __threadfence();
-  const float *first = share.d_partial + (size_t)tile * share.parts * TILE_FLOATS;
+  const float *first = share.d_partial + (size_t)tile * share.splits * TILE_FLOATS;
   for (int e = 4 * threadIdx.x; e < TILE_FLOATS; e += 4 * Shape::THREADS) {
     const int o = tile / share.tiles_across * Shape::ROWS + e / Shape::COLUMNS;
     const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
-    float part[MAX_PARTS][4], sum[4] = {};
+    float partial[MAX_SPLITS][4], sum[4] = {};
 #pragma unroll
-    for (int p = 0; p < MAX_PARTS; p++) /* all under way at once; those too many are not added */
-      load_vector(first + (size_t)min(p, share.parts - 1) * TILE_FLOATS + e, part[p]);
-    MomentumUpdate::Held held[4];
+    for (int p = 0; p < MAX_SPLITS; p++) /* all under way at once; those too many are not added */
+      load_vector(first + (size_t)min(p, share.splits - 1) * TILE_FLOATS + e, partial[p]);
+    MomentumUpdate::Prefetched prefetched[4];
 #pragma unroll
-    for (int n = 0; n < 4; n++) held[n] = update.hold(o, min(i + n, update.in));
+    for (int n = 0; n < 4; n++) prefetched[n] = update.prefetch(o, min(i + n, update.in));
 #pragma unroll
-    for (int p = 0; p < MAX_PARTS; p++)
+    for (int p = 0; p < MAX_SPLITS; p++)
 #pragma unroll
-      for (int n = 0; n < 4; n++) sum[n] += p < share.parts ? part[p][n] : 0.0f;
+      for (int n = 0; n < 4; n++) sum[n] += p < share.splits ? partial[p][n] : 0.0f;
 #pragma unroll
     for (int n = 0; n < 4; n++)
-      if (i + n <= update.in) update(o, i + n, sum[n], held[n]);
+      if (i + n <= update.in) update(o, i + n, sum[n], prefetched[n]);
   }
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
@@ -122,28 +123,29 @@ __device__ void add_parts(const Share &share, const MomentumUpdate &update, int 
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {
-  const int tile = block % share.tiles, part = block / share.tiles;
+  const int tile = block % share.tiles, split = block / share.tiles;
   const int row = tile / share.tiles_across, column = tile % share.tiles_across;
   __nv_bfloat16 *planes = reinterpret_cast<__nv_bfloat16 *>(shared);
-  if (share.parts == 1) {
+  if (share.splits == 1) {
     large_tile<Shape>(dz, x, update.out, update.in + 1, 0, rows, update, row, column, planes);
     return;
   }
-  const StorePart store = {share.d_partial + ((size_t)tile * share.parts + part) * TILE_FLOATS,
-                           row * Shape::ROWS, column * Shape::COLUMNS};
-  const int from = part * share.part_rows;
-  large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.part_rows, rows),
-                    store, row, column, planes);
+  const StorePartial epilogue = {share.d_partial +
+                                     ((size_t)tile * share.splits + split) * TILE_FLOATS,
+                                 row * Shape::ROWS, column * Shape::COLUMNS};
+  const int from = split * share.split_rows;
+  large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.split_rows, rows),
+                    epilogue, row, column, planes);
   add_parts(share, update, tile);
 }
 
-template <int PARTS, bool VECTOR>
+template <int TERMS, bool VECTOR>
 __device__ void update_layer(const Share &share, const BatchView &batch,
                              const MomentumUpdate &update, int block, unsigned char *shared) {
   const LayerUpdate &layer = share.layer;
-  const Matrix<ACROSS, VECTOR, PARTS> dz = {layer.d_dz, batch.rows, layer.out, false};
+  const Matrix<ACROSS, VECTOR, TERMS> dz = {layer.d_dz, batch.rows, layer.out, false};
   if (layer.d_x)
-    update_tile(dz, Matrix<ACROSS, VECTOR, PARTS>{layer.d_x, batch.rows, layer.in, true}, update,
+    update_tile(dz, Matrix<ACROSS, VECTOR, TERMS>{layer.d_x, batch.rows, layer.in, true}, update,
                 share, block, batch.rows, shared);
   else
     update_tile(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block, batch.rows,
@@ -153,13 +155,13 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
 /* A block a tile of some layer's W (out, in + 1) and, in a long batch, a part of its rows. Reads
    4 bytes of dZ for COLUMNS and 4 (pixels: 1) of X for ROWS multiply-adds, then 8 bytes a weight,
    written back. */
-template <int PARTS>
+template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
-  using Widest = Matrix<ACROSS, true, PARTS>;
+  using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
   if (rows_of_step(batch) == 0) {
-    await_kernel_before(); /* or the kernel after next would not wait for the one before */
+    pdl_wait(); /* or the kernel after next would not wait for the one before */
     return;
   }
   int n = 0;
@@ -170,9 +172,9 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
                                  rule,      layer.out, layer.in,   batch.d_state->learning_rate};
   const int block = blockIdx.x - share.first_block;
   if (share.vector)
-    update_layer<PARTS, true>(share, batch, update, block, shared);
+    update_layer<TERMS, true>(share, batch, update, block, shared);
   else
-    update_layer<PARTS, false>(share, batch, update, block, shared);
+    update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
 int divide_up(int a, int b) {
@@ -188,41 +190,41 @@ bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   share.vector = layer.out % 4 == 0 && (layer.in % 4 == 0 || !layer.d_x);
   share.tiles_across = divide_up(layer.in + 1, Shape::COLUMNS);
   share.tiles = divide_up(layer.out, Shape::ROWS) * share.tiles_across;
-  int parts = WANTED_BLOCKS / share.tiles;
-  if (parts > rows / MIN_PART_ROWS) parts = rows / MIN_PART_ROWS;
-  if (parts > MAX_PARTS) parts = MAX_PARTS;
-  if (parts < 1) parts = 1;
-  const int slabs = divide_up(rows, Shape::DEPTH), each = divide_up(slabs, parts);
-  share.parts = divide_up(slabs, each);
-  share.part_rows = each * Shape::DEPTH;
+  int splits = WANTED_BLOCKS / share.tiles;
+  if (splits > rows / MIN_SPLIT_ROWS) splits = rows / MIN_SPLIT_ROWS;
+  if (splits > MAX_SPLITS) splits = MAX_SPLITS;
+  if (splits < 1) splits = 1;
+  const int slabs = divide_up(rows, Shape::DEPTH), each = divide_up(slabs, splits);
+  share.splits = divide_up(slabs, each);
+  share.split_rows = each * Shape::DEPTH;
   return true;
 }
 
 } // namespace
 
 size_t update_work_bytes(void) {
-  return (size_t)MAX_UPDATES * MAX_PART_TILES * (TILE_FLOATS * sizeof(float) + sizeof(unsigned));
+  return (size_t)MAX_UPDATES * MAX_SPLIT_TILES * (TILE_FLOATS * sizeof(float) + sizeof(unsigned));
 }
 
 cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *layers, int count,
-                           int parts, void *d_work, cudaStream_t stream) {
+                           int terms, void *d_work, cudaStream_t stream) {
   if (!valid_batch(batch) || !layers || count < 1 || count > MAX_UPDATES || !d_work ||
-      !valid_parts(parts))
+      !valid_terms(terms))
     return cudaErrorInvalidValue;
   Shares shares = {};
   shares.count = count;
   int blocks = 0;
   float *d_partial = static_cast<float *>(d_work);
   unsigned *d_done =
-      reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES * MAX_PART_TILES * TILE_FLOATS);
+      reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES * MAX_SPLIT_TILES * TILE_FLOATS);
   for (int n = 0; n < count; n++) {
     Share &share = shares.share[n];
     if (!share_out(layers[n], batch.rows, share)) return cudaErrorInvalidValue;
     share.first_block = blocks;
-    share.d_partial = d_partial + (size_t)n * MAX_PART_TILES * TILE_FLOATS;
-    share.d_done = d_done + n * MAX_PART_TILES;
-    blocks += share.tiles * share.parts;
+    share.d_partial = d_partial + (size_t)n * MAX_SPLIT_TILES * TILE_FLOATS;
+    share.d_done = d_done + n * MAX_SPLIT_TILES;
+    blocks += share.tiles * share.splits;
   }
-  return launch_early(parts == 3 ? update_kernel<3> : update_kernel<2>, dim3(blocks),
-                      Shape::THREADS, stream, shares, batch, rule);
+  return launch_pdl(terms == 3 ? update_kernel<3> : update_kernel<2>, dim3(blocks), Shape::THREADS,
+                    stream, shares, batch, rule);
 }

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool output_failed(const Output *output, Error *error) {
+bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return error_set(error, "cannot write %s: %s", output->path, strerror(errno));
 }
 
@@ -18,9 +18,9 @@ static char *name_beside(const char *path) {
   return name;
 }
 
-bool output_open(Output *output, const char *path, Error *error) {
+bool atomic_file_open(AtomicFile *output, const char *path, Error *error) {
   struct stat status;
-  *output = (Output){.path = path};
+  *output = (AtomicFile){.path = path};
   if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) {
     output->temporary = name_beside(path);
     if (!output->temporary) return error_set(error, "no memory to write %s", path);
@@ -32,9 +32,9 @@ bool output_open(Output *output, const char *path, Error *error) {
   return false;
 }
 
-bool output_close(Output *output, bool good, Error *error) {
-  if (good && fflush(output->file) != 0) good = output_failed(output, error);
-  if (fclose(output->file) != 0 && good) good = output_failed(output, error);
+bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
+  if (good && fflush(output->file) != 0) good = atomic_file_failed(output, error);
+  if (fclose(output->file) != 0 && good) good = atomic_file_failed(output, error);
   if (good && output->temporary && rename(output->temporary, output->path) != 0)
     good = error_set(error, "cannot replace %s: %s", output->path, strerror(errno));
   if (!good && output->temporary) unlink(output->temporary);

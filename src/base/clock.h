@@ -1,6 +1,6 @@
 /* Wall clock for durations. */
-#ifndef SECONDS_H
-#define SECONDS_H
+#ifndef CLOCK_H
+#define CLOCK_H
 
 #include <time.h>
 

@@ -7,8 +7,8 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-Times times_of(double *values, int count) {
+Stats stats_of(double *values, int count) {
   qsort(values, (size_t)count, sizeof *values, compare);
   const double above = values[count / 2], below = values[(count - 1) / 2];
-  return (Times){(above + below) / 2, values[0], values[count - 1]};
+  return (Stats){(above + below) / 2, values[0], values[count - 1]};
 }

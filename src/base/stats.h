@@ -1,11 +1,11 @@
 /* What a series of measured times says. */
-#ifndef TIMES_H
-#define TIMES_H
+#ifndef STATS_H
+#define STATS_H
 
 typedef struct {
   double median, low, high;
-} Times;
+} Stats;
 
-Times times_of(double *values, int count); /* sorts them; count from 1 */
+Stats stats_of(double *values, int count); /* sorts them; count from 1 */
 
 #endif

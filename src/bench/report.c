@@ -277,7 +277,7 @@ static const Colour OURS = {9, 105, 218}, CUBLAS = {130, 80, 223}, PEER = {175, 
 
 /* The bars of one batch. */
 typedef struct {
-  ChartBar bars[CHART_MAX_BARS];
+  BarChartBar bars[CHART_MAX_BARS];
   TableCell labels[CHART_MAX_BARS];
   int count;
 } Bars;
@@ -285,10 +285,10 @@ typedef struct {
 static void add_bar(Bars *bars, const BenchLine *line) {
   TableCell *label = &bars->labels[bars->count];
   *label = table_cell("%.90s, %s", name_of(line).text, line->precision);
-  bars->bars[bars->count++] = (ChartBar){label->text, line->ms_per_epoch,
-                                         *line->peer      ? PEER
-                                         : is_level(line) ? OURS
-                                                          : CUBLAS};
+  bars->bars[bars->count++] = (BarChartBar){label->text, line->ms_per_epoch,
+                                            *line->peer      ? PEER
+                                            : is_level(line) ? OURS
+                                                             : CUBLAS};
 }
 
 /* `line`: one of the bars, of ours if there is one, to tell the GPU and the epochs. */
@@ -303,17 +303,17 @@ static bool draw(const BenchLog *log, const Bars *bars, const BenchLine *line, c
   const TableCell subtitle =
       table_cell("%s, median of %g epochs after a warm-up", line->gpu, line->epochs);
   const TableCell mark = table_cell("floor at fp32: %s ms", table_number(floor_ms).text);
-  const Chart chart = {.title = title.text,
-                       .subtitle = subtitle.text,
-                       .unit = "ms",
-                       .bars = bars->bars,
-                       .count = bars->count,
-                       .mark = isfinite(floor_ms) ? floor_ms : 0,
-                       .mark_label = mark.text};
-  Picture picture;
-  if (!chart_draw(&chart, &picture, error)) return false;
-  const bool saved = picture_save(&picture, path, error);
-  picture_close(&picture);
+  const BarChart chart = {.title = title.text,
+                          .subtitle = subtitle.text,
+                          .unit = "ms",
+                          .bars = bars->bars,
+                          .count = bars->count,
+                          .mark = isfinite(floor_ms) ? floor_ms : 0,
+                          .mark_label = mark.text};
+  Canvas picture;
+  if (!bar_chart_draw(&chart, &picture, error)) return false;
+  const bool saved = canvas_save(&picture, path, error);
+  canvas_close(&picture);
   return saved;
 }
 

@@ -340,7 +340,7 @@ const OptionRow *options_table(size_t *count) {
   return table;
 }
 
-bool options_is_kept(const OptionRow *row) {
+bool options_is_saved(const OptionRow *row) {
   return strcmp(row->group, "output") != 0 && strcmp(row->group, "model") != 0;
 }
 
@@ -359,7 +359,7 @@ typedef struct {
   int line;     /* last read, from 1 */
   int bad_line; /* of the first error that we found, 0: none */
   bool seen[ROWS];
-  bool is_kept; /* a run's, in memory */
+  bool is_saved; /* the options of a saved run, in memory */
   Options *options;
   Error *error;
 } ConfigFile;
@@ -394,8 +394,8 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "there is no key '%s'", key);
   else if (strcmp(table[row].group, section) != 0)
     error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
-  else if (config->is_kept && !options_is_kept(&table[row]))
-    error_set(&error, "'%s' is no option that a run keeps", key);
+  else if (config->is_saved && !options_is_saved(&table[row]))
+    error_set(&error, "'%s' is not an option that a saved run holds", key);
   else if (config->seen[row])
     error_set(&error, "'%s' is given a second time", key);
   else if ((!*value && !*table[row].initial) || /* no value, as the default */
@@ -405,10 +405,10 @@ static int set_key(void *context, const char *section, const char *key, const ch
 }
 
 /* Closes the file. */
-static bool read_config(Options *options, FILE *file, const char *name, bool is_kept,
+static bool read_config(Options *options, FILE *file, const char *name, bool is_saved,
                         Error *error) {
   ConfigFile config = {
-      .path = name, .file = file, .is_kept = is_kept, .options = options, .error = error};
+      .path = name, .file = file, .is_saved = is_saved, .options = options, .error = error};
   errno = 0;
   const int bad_line = ini_parse_stream(read_line, &config, set_key, &config);
   const int reading = ferror(file) ? errno : 0;

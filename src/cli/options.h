@@ -32,7 +32,7 @@ typedef struct {
   int classes;
   int epochs, batch;
   float lr, momentum, weight_decay, lr_decay;
-  int lr_schedule;  /* a ScheduleKind */
+  int lr_schedule;  /* a LrScheduleKind */
   int warmup;       /* epochs */
   int early_stop;   /* epochs without a better test accuracy, 0: never */
   unsigned augment; /* AUGMENT_... bits of augment.h */
@@ -85,7 +85,7 @@ extern const char *const options_fusions[]; /* names in the order of engine.h's 
 
 /* Whether the row is of a group that a run which is kept keeps: all but output and model, what one
    run alone prints, draws and writes. */
-bool options_is_kept(const OptionRow *row);
+bool options_is_saved(const OptionRow *row);
 
 /* The table: *count rows, those of one group side by side. */
 const OptionRow *options_table(size_t *count);
@@ -121,7 +121,7 @@ void options_join_choices(const OptionRow *row, char *text, size_t size);
 /* A configuration file that comes to the same options; whole: even those that are not kept. */
 void options_print_config(FILE *file, const Options *options, bool whole);
 /* That the configuration file above, not whole, can be read again: its lines are not too long. */
-bool options_can_be_kept(const Options *options, Error *error);
+bool options_can_be_saved(const Options *options, Error *error);
 /* The man page, in roff with the macros of man(7). options_manual.c */
 void options_print_man(FILE *file);
 /* What bash reads to complete the words of a command line. options_manual.c */

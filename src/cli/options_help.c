@@ -55,7 +55,7 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
   for (size_t i = 0; i < count; i++) {
     const OptionRow *row = &rows[i];
     char value[OPTIONS_PATH];
-    if (!row->initial || !(whole || options_is_kept(row))) continue;
+    if (!row->initial || !(whole || options_is_saved(row))) continue;
     row->kind->get(row, options, value, sizeof value);
     if (strcmp(row->group, group) != 0) fprintf(file, "%s[%s]\n", *group ? "\n" : "", row->group);
     group = row->group;
@@ -63,21 +63,20 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
   }
 }
 
-bool options_can_be_kept(const Options *options, Error *error) {
+bool options_can_be_saved(const Options *options, Error *error) {
   size_t count;
   const OptionRow *rows = options_table(&count);
   for (size_t i = 0; i < count; i++) {
     const OptionRow *row = &rows[i];
     char value[OPTIONS_PATH];
-    if (!row->initial || !options_is_kept(row)) continue;
+    if (!row->initial || !options_is_saved(row)) continue;
     row->kind->get(row, options, value, sizeof value);
     const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
     if (strlen(value) > room)
-      return error_set(
-          error,
-          "--%s is a name of %zu bytes, but a run that is kept can have %zu: use a link "
-          "or another folder",
-          row->name, strlen(value), room);
+      return error_set(error,
+                       "--%s is a name of %zu bytes, but a saved run can hold %zu: use a link "
+                       "or another folder",
+                       row->name, strlen(value), room);
   }
   return true;
 }

@@ -1,6 +1,6 @@
 /* What mlp-train does with its options: it trains a network, or asks one. */
-#ifndef RUNS_H
-#define RUNS_H
+#ifndef COMMANDS_H
+#define COMMANDS_H
 
 #include "model/checkpoint.h"
 #include "cli/options.h"
@@ -10,10 +10,10 @@
    new one. began: when the process started, in seconds_now. *signal is the signal that ended the
    run, 0 if none did: then what is left to say is in *error, and it is no failure. train_command.c
  */
-bool run_training(const Options *options, const Checkpoint *from, Report *report, double began,
-                  int *signal, Error *error);
+bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
+                   int *signal, Error *error);
 
 /* --evaluate, --predict or --classify, of the network in options->load. predict_command.c */
-bool run_asking(const Options *options, Error *error);
+bool predict_command(const Options *options, Error *error);
 
 #endif

@@ -21,9 +21,9 @@ typedef struct {
   Report *report;
   Device device;
   Trainer *trainer;
-  Runlog *log;          /* NULL: none */
-  const char *save;     /* where the network is kept, "" for nowhere */
-  int kept;             /* the epoch after which that was, 0: not yet */
+  TrainLog *log;        /* NULL: none */
+  const char *save;     /* where the network is saved, "" for nowhere */
+  int saved;            /* the epoch after which that was, 0: not yet */
   char *text;           /* its options, for the kept file */
   EpochResult *results; /* (options->epochs) */
   int count;            /* of results */
@@ -53,31 +53,31 @@ static bool on_stop(void *context) {
   return caught != 0;
 }
 
-/* ---- keeping the network ------------------------------------------------------------------ */
+/* ---- saving the network ------------------------------------------------------------------ */
 
-static bool keep(Run *run, Error *error) {
+static bool save_network(Run *run, Error *error) {
   Engine *engine = trainer_engine(run->trainer);
   const TrainerPosition *at = trainer_position(run->trainer);
-  Checkpoint kept = {.network = engine->config.network,
-                     .epoch = at->epoch,
-                     .step = at->step,
-                     .loss = at->sums.loss,
-                     .correct = at->sums.correct,
-                     .rows = at->sums.rows,
-                     .test_accuracy = at->test_accuracy,
-                     .best_accuracy = at->best_accuracy,
-                     .best_epoch = at->best_epoch,
-                     .options = run->text};
-  const size_t floats = kept.network.floats;
-  kept.parameters = malloc(floats * sizeof *kept.parameters);
-  kept.momentum = malloc(floats * sizeof *kept.momentum);
-  const bool good = (kept.parameters && kept.momentum)
-                        ? engine->call->read(engine, kept.parameters, kept.momentum, error) &&
-                              checkpoint_save(&kept, run->save, error)
-                        : error_set(error, "out of memory keeping the network in %s", run->save);
-  free(kept.parameters);
-  free(kept.momentum);
-  if (good) run->kept = at->epoch;
+  Checkpoint saved = {.network = engine->config.network,
+                      .epoch = at->epoch,
+                      .step = at->step,
+                      .loss = at->sums.loss,
+                      .correct = at->sums.correct,
+                      .rows = at->sums.rows,
+                      .test_accuracy = at->test_accuracy,
+                      .best_accuracy = at->best_accuracy,
+                      .best_epoch = at->best_epoch,
+                      .options = run->text};
+  const size_t floats = saved.network.floats;
+  saved.parameters = malloc(floats * sizeof *saved.parameters);
+  saved.momentum = malloc(floats * sizeof *saved.momentum);
+  const bool good = (saved.parameters && saved.momentum)
+                        ? engine->call->read(engine, saved.parameters, saved.momentum, error) &&
+                              checkpoint_save(&saved, run->save, error)
+                        : error_set(error, "out of memory saving the network to %s", run->save);
+  free(saved.parameters);
+  free(saved.momentum);
+  if (good) run->saved = at->epoch;
   return good;
 }
 
@@ -88,8 +88,8 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   run->results[run->count++] = *result;
   return report_epoch(run->report, result, error) &&
-         (!run->log || runlog_epoch(run->log, result, error)) &&
-         (!*run->save || at->best_epoch != at->epoch || keep(run, error));
+         (!run->log || train_log_epoch(run->log, result, error)) &&
+         (!*run->save || at->best_epoch != at->epoch || save_network(run, error));
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
@@ -113,21 +113,21 @@ static bool write_header(Run *run, Error *error) {
   size_t count, used = 0;
   const OptionRow *rows = options_table(&count);
   const Engine *engine = trainer_engine(run->trainer);
-  RunlogField *fields = malloc((count + MORE) * sizeof *fields);
+  TrainLogField *fields = malloc((count + MORE) * sizeof *fields);
   char(*values)[OPTIONS_PATH] = malloc(count * sizeof *values);
   const bool room = fields && values;
   if (room) {
-    fields[used++] = (RunlogField){"version", MLP_TRAIN_VERSION};
-    fields[used++] = (RunlogField){"device-in-use", engine->device};
-    fields[used++] = (RunlogField){"fusion-in-use", options_fusions[engine->config.fusion]};
-    fields[used++] = (RunlogField){"fusion-reason", engine->reason};
+    fields[used++] = (TrainLogField){"version", MLP_TRAIN_VERSION};
+    fields[used++] = (TrainLogField){"device-in-use", engine->device};
+    fields[used++] = (TrainLogField){"fusion-in-use", options_fusions[engine->config.fusion]};
+    fields[used++] = (TrainLogField){"fusion-reason", engine->reason};
     for (size_t i = 0; i < count; i++) {
       if (!rows[i].initial) continue;
       rows[i].kind->get(&rows[i], run->options, values[i], sizeof values[i]);
-      fields[used++] = (RunlogField){rows[i].name, values[i]};
+      fields[used++] = (TrainLogField){rows[i].name, values[i]};
     }
   }
-  const bool good = room ? runlog_header(run->log, fields, (int)used, error)
+  const bool good = room ? train_log_header(run->log, fields, (int)used, error)
                          : error_set(error, "out of memory writing %s", run->options->log);
   free(fields);
   free(values);
@@ -163,29 +163,29 @@ static bool prepare(Run *run, Error *error) {
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
   if (fclose(text) != 0 || !run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !file_exists(o->test, error)) return false;
-  if (*run->save && (!options_can_be_kept(o, error) || !checkpoint_probe(run->save, error)))
+  if (*run->save && (!options_can_be_saved(o, error) || !checkpoint_probe(run->save, error)))
     return false;
-  return !*o->log || (run->log = runlog_open(o->log, error));
+  return !*o->log || (run->log = train_log_open(o->log, error));
 }
 
 /* A trainer at the start of the run. */
 static bool open_trainer(Run *run, Error *error) {
   trainer_close(run->trainer);
   run->trainer = trainer_open(run->options, device_open, &run->device, error);
-  return run->trainer && judge_can(trainer_engine(run->trainer), run->options, error) &&
+  return run->trainer && evaluate_can(trainer_engine(run->trainer), run->options, error) &&
          (!run->from || trainer_resume(run->trainer, run->from, error));
 }
 
 /* A trainer where the run was kept last, if it was. */
 static bool open_again(Run *run, Error *error) {
-  if (!run->kept || (run->from && run->kept == run->from->epoch)) return open_trainer(run, error);
-  Checkpoint kept;
+  if (!run->saved || (run->from && run->saved == run->from->epoch)) return open_trainer(run, error);
+  Checkpoint saved;
   const Checkpoint *from = run->from;
-  if (!checkpoint_load(&kept, run->save, error)) return false;
-  run->from = &kept;
+  if (!checkpoint_load(&saved, run->save, error)) return false;
+  run->from = &saved;
   const bool good = open_trainer(run, error);
   run->from = from;
-  checkpoint_free(&kept);
+  checkpoint_free(&saved);
   return good;
 }
 
@@ -193,12 +193,12 @@ static bool open_again(Run *run, Error *error) {
 
 static bool draw(const Run *run, Error *error) {
   const Options *o = run->options;
-  Scores scores;
+  Metrics scores;
   if (*o->plot && run->count > 0 && !plot_curves(run->results, run->count, o->plot, error))
     return false;
   if (!*o->weights && !*o->mistakes && !*o->confusion) return true;
   if (!judge(trainer_engine(run->trainer), o, &scores, error)) return false;
-  scores_close(&scores);
+  metrics_close(&scores);
   return true;
 }
 
@@ -211,15 +211,16 @@ static void say_how_to_resume(const Run *run, Error *error) {
     error_set(error, "interrupted %s epoch %d: go on with mlp-train --resume %s", where, epoch,
               run->save);
   else
-    error_set(error, "interrupted %s epoch %d: the network is lost, --save FILE would have kept it",
+    error_set(error,
+              "interrupted %s epoch %d: the network is lost, --save FILE would have saved it",
               where, epoch);
 }
 
 /* Adds to the error of a run whose loss is no finite number what is left of it. */
 static void say_what_is_kept(const Run *run, Error *error) {
   const Error why = *error;
-  if (trainer_position(run->trainer)->diverged && run->kept)
-    error_set(error, "%s; %s keeps the network of epoch %d", why.text, run->save, run->kept);
+  if (trainer_position(run->trainer)->diverged && run->saved)
+    error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
 }
 
 static bool say_if_early(const Run *run, Error *error) {
@@ -243,7 +244,7 @@ static bool train(Run *run, double began, int *signal, Error *error) {
     say_what_is_kept(run, error);
     return false;
   }
-  if (*run->save && !keep(run, error)) return false;
+  if (*run->save && !save_network(run, error)) return false;
   if (trainer_position(run->trainer)->interrupted) {
     *signal = caught;
     say_how_to_resume(run, error);
@@ -269,17 +270,17 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
   return train(run, began, signal, error);
 }
 
-bool run_training(const Options *options, const Checkpoint *from, Report *report, double began,
-                  int *signal, Error *error) {
+bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
+                   int *signal, Error *error) {
   Run run = {.options = options,
              .from = from,
              .report = report,
              .device = {.choice = options->device},
              .save = *options->save ? options->save : options->resume,
-             .kept = from && !*options->save ? from->epoch : 0};
+             .saved = from && !*options->save ? from->epoch : 0};
   *signal = 0;
   bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
-  good = runlog_close(run.log, good ? error : NULL) && good;
+  good = train_log_close(run.log, good ? error : NULL) && good;
   trainer_close(run.trainer);
   free(run.text);
   free(run.results);

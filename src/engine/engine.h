@@ -1,10 +1,12 @@
-/* The seam: what the trainer asks of a device. Nothing above knows of CUDA or OpenMP.
+/* The interface of an engine: what the trainer asks of a device. Nothing above it knows of CUDA or
+   OpenMP.
 
-   An engine owns a store of rows (pixels as bytes, labels), the parameters and their momentum.
-   Rows reach the store through two host buffers, the slots. Work is queued: upload, train and
-   evaluate may return before they have run, and run in the order in which they were asked for;
-   predict, collect and read wait for all of it. Every call returns false with *error set on
-   failure; an error of queued work is reported by a later call, at the latest by collect. */
+   An engine owns a dataset on its device (rows of pixels as bytes, and their labels), the
+   parameters and their momentum. Rows get there through two staging buffers on the host. Work is
+   queued: upload, train and evaluate may return before they have run, and run in the order in
+   which they were called; predict, collect and read wait for all of it. Every call returns false
+   with *error set on failure; an error of queued work is reported by a later call, at the latest
+   by collect. */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -16,10 +18,10 @@
 
 typedef enum {
   FUSION_AUTO,     /* the fastest that supports network, batch and device */
-  FUSION_NONE,     /* one kernel an operation */
-  FUSION_LAYER,    /* a layer's operations in one kernel */
-  FUSION_STEP,     /* a step's kernels in one graph */
-  FUSION_EPOCH,    /* an epoch's steps in one kernel */
+  FUSION_NONE,     /* one kernel per operation */
+  FUSION_LAYER,    /* one kernel per layer and direction */
+  FUSION_STEP,     /* the kernels of a step in one graph */
+  FUSION_EPOCH,    /* all steps of an epoch in one kernel */
   FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
 } Fusion;
 
@@ -39,24 +41,24 @@ typedef struct {
   bool augment;           /* ranges may be augmented; ignored by the CPU engine */
   uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
   int threads;            /* of the CPU engine */
-  uint64_t store_rows;    /* capacity of the store */
-  uint64_t slot_rows;     /* rows a slot holds: a multiple of batch */
+  uint64_t dataset_rows;  /* capacity of the dataset, in rows */
+  uint64_t staging_rows;  /* rows a staging buffer holds: a multiple of batch */
 } EngineConfig;
 
 /* One of the two host buffers: pinned memory where the device is a GPU. */
 typedef struct {
-  uint8_t *pixels;  /* (slot_rows, stride): row r starts at r * stride */
-  uint16_t *labels; /* (slot_rows) */
+  uint8_t *pixels;  /* (staging_rows, stride): row r starts at r * stride */
+  uint16_t *labels; /* (staging_rows) */
   size_t stride;    /* bytes a row, inputs rounded up to 16 */
-} EngineSlot;
+} StagingBuffer;
 
-/* A range of training steps over a window of the store. Step s trains on positions
+/* A range of training steps over a window of the dataset. Step s trains on positions
    [s * batch, min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or,
    shuffled, first_row + random_permute(p, rows, key). The gradient is the mean over the step's
-   rows, so a last short step weighs its rows as much as any. Augmented, a step reads distorted
-   copies instead, which take a second store; row r of the window
-   becomes what augment.h makes of (augment, augment_key, r), so an epoch may be trained in parts.
-   Inputs that are not a square are refused. */
+   rows, so a last short step weighs its rows as much as any. Augmented, a step reads augmented
+   copies instead, which take as much memory again; row r of the window becomes what augment.h
+   makes of (augment, augment_key, r), so an epoch may be trained in parts. Inputs that are not a
+   square are refused. */
 typedef struct {
   uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
@@ -78,14 +80,15 @@ typedef struct {
 typedef struct Engine Engine;
 
 typedef struct {
-  /* Waits until slot 0 or 1 is free to be filled, and describes it: it holds what it held. */
-  bool (*slot)(Engine *engine, int slot, EngineSlot *out, Error *error);
-  /* Queues a copy of the slot's first `rows` rows to store rows [first_row, first_row + rows).
-     The slot is the engine's until the next `slot` call for it returns. Safe when those store
-     rows are still being trained on: the copy waits for that. */
-  bool (*upload)(Engine *engine, int slot, uint64_t first_row, uint64_t rows, Error *error);
+  /* Waits until staging buffer `index`, 0 or 1, is free to be filled, and describes it. Its content
+     is that of the last time. */
+  bool (*staging)(Engine *engine, int index, StagingBuffer *out, Error *error);
+  /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows).
+     The buffer is the engine's until the next `staging` call for it returns. Safe when those
+     dataset rows are still being trained on: the copy waits for that. */
+  bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
-  /* Queues the forward pass over store rows [first_row, first_row + rows). */
+  /* Queues the forward pass over dataset rows [first_row, first_row + rows). */
   bool (*evaluate)(Engine *engine, uint64_t first_row, uint64_t rows, Error *error);
   /* Waits for queued work, then the logits (rows, classes) of the same forward pass: the bits that
      evaluate judges. The sums of collect are untouched. */

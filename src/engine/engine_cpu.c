@@ -7,7 +7,7 @@
    owner, so the bits do not depend on the number of threads.
 
    Inside, a layer's weights are kept transposed, (in, out), and every row is padded to
-   PRODUCT_ALIGN floats: no kernel has an edge to look after. A product's terms are real ones,
+   GEMM_ALIGN floats: no kernel has an edge to look after. A product's terms are real ones,
    so that nothing which lies in the padding reaches a result. */
 #include <math.h>
 #include <omp.h>
@@ -26,7 +26,7 @@
 #include "engine/gemm_cpu.h"
 #include "base/random.h"
 
-_Static_assert(PRODUCT_PANEL == 4, "pack_rows and pack_columns look at four pixels at a time");
+_Static_assert(GEMM_PANEL == 4, "pack_rows and pack_columns look at four pixels at a time");
 
 enum {
   EVALUATION_ROWS = 256, /* at least, of a block: it reads the weights once */
@@ -52,31 +52,31 @@ typedef struct {
   float *dy;                       /* (capacity, out): the gradient of y before the ReLU */
 } Layer;
 
-/* The pixels of a block of rows as panels for ProductTerms, scaled, without the terms that are
+/* The pixels of a block of rows as panels for GemmTerms, scaled, without the terms that are
    0 in a whole panel: panel p has terms[p] of at most `length`. */
 typedef struct {
   size_t length;
-  float *values;   /* (panels, length, PRODUCT_PANEL) */
+  float *values;   /* (panels, length, GEMM_PANEL) */
   uint32_t *index; /* (panels, length) */
   size_t *terms;   /* (panels) */
 } Panels;
 
 typedef struct {
   Engine engine; /* first: an Engine * of this file is a CpuEngine * */
-  const ProductKernels *kernels;
-  size_t capacity; /* rows of the largest block, a multiple of PRODUCT_PANEL */
+  const GemmKernels *kernels;
+  size_t capacity; /* rows of the largest block, a multiple of GEMM_PANEL */
   Layer layer[NETWORK_MAX_LAYERS];
   uint32_t *identity;   /* 0, 1, 2, ...: the index of a product that leaves nothing out */
-  const uint8_t **row;  /* (capacity) the block's rows in the store */
+  const uint8_t **row;  /* (capacity) the block's rows in the dataset */
   uint16_t *label;      /* (capacity) */
   Panels rows, columns; /* panels of rows for forward, of pixels for the gradient */
   double *loss;         /* (capacity) */
   bool *correct;        /* (capacity) */
-  uint8_t *pixels;      /* the store: (store_rows + 1, stride), the last row black */
-  uint16_t *labels;     /* (store_rows) */
+  uint8_t *pixels;      /* the dataset: (dataset_rows + 1, stride), the last row black */
+  uint16_t *labels;     /* (dataset_rows) */
   uint8_t *augmented;   /* as pixels; NULL until a range asks for it */
   TrainRange drawn;     /* whose rows `augmented` holds; rows 0: nobody's */
-  EngineSlot slot[2];
+  StagingBuffer staging[2];
   EngineSums sums;
   Barrier barrier;
   void *block[MAX_BLOCKS]; /* all that was allocated */
@@ -131,9 +131,9 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* Both list the terms that are lit first: a black one's place is taken by the next. */
 static void pack_rows(CpuEngine *cpu, size_t panel) {
-  const uint8_t *const *row = cpu->row + panel * PRODUCT_PANEL;
+  const uint8_t *const *row = cpu->row + panel * GEMM_PANEL;
   const size_t inputs = (size_t)cpu->engine.config.network.size[0];
-  float *values = cpu->rows.values + panel * cpu->rows.length * PRODUCT_PANEL;
+  float *values = cpu->rows.values + panel * cpu->rows.length * GEMM_PANEL;
   uint32_t *index = cpu->rows.index + panel * cpu->rows.length;
   size_t terms = 0;
   for (size_t i = 0; i < inputs; i++) {
@@ -141,15 +141,15 @@ static void pack_rows(CpuEngine *cpu, size_t panel) {
     terms += (row[0][i] | row[1][i] | row[2][i] | row[3][i]) != 0;
   }
   for (size_t j = 0; j < terms; j++)
-    for (size_t m = 0; m < PRODUCT_PANEL; m++)
-      values[j * PRODUCT_PANEL + m] = (float)row[m][index[j]] * (1.0f / 255.0f);
+    for (size_t m = 0; m < GEMM_PANEL; m++)
+      values[j * GEMM_PANEL + m] = (float)row[m][index[j]] * (1.0f / 255.0f);
   cpu->rows.terms[panel] = terms;
 }
 
 static void pack_columns(CpuEngine *cpu, size_t panel, size_t rows) {
   const uint8_t *const *row = cpu->row;
-  const size_t first = panel * PRODUCT_PANEL;
-  float *values = cpu->columns.values + panel * cpu->columns.length * PRODUCT_PANEL;
+  const size_t first = panel * GEMM_PANEL;
+  float *values = cpu->columns.values + panel * cpu->columns.length * GEMM_PANEL;
   uint32_t *index = cpu->columns.index + panel * cpu->columns.length;
   size_t terms = 0;
   for (size_t r = 0; r < rows; r++) {
@@ -158,30 +158,30 @@ static void pack_columns(CpuEngine *cpu, size_t panel, size_t rows) {
     terms += (pixel[0] | pixel[1] | pixel[2] | pixel[3]) != 0;
   }
   for (size_t j = 0; j < terms; j++)
-    for (size_t m = 0; m < PRODUCT_PANEL; m++)
-      values[j * PRODUCT_PANEL + m] = (float)row[index[j]][first + m] * (1.0f / 255.0f);
+    for (size_t m = 0; m < GEMM_PANEL; m++)
+      values[j * GEMM_PANEL + m] = (float)row[index[j]][first + m] * (1.0f / 255.0f);
   cpu->columns.terms[panel] = terms;
 }
 
-static ProductTerms packed(const Panels *panels, size_t panel, const float *b, size_t b_row) {
-  return (ProductTerms){.a = panels->values + panel * panels->length * PRODUCT_PANEL,
-                        .a_row = 1,
-                        .a_term = PRODUCT_PANEL,
-                        .index = panels->index + panel * panels->length,
-                        .terms = panels->terms[panel],
-                        .b = b,
-                        .b_row = b_row};
+static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size_t b_row) {
+  return (GemmTerms){.a = panels->values + panel * panels->length * GEMM_PANEL,
+                     .a_row = 1,
+                     .a_term = GEMM_PANEL,
+                     .index = panels->index + panel * panels->length,
+                     .terms = panels->terms[panel],
+                     .b = b,
+                     .b_row = b_row};
 }
 
 /* ---- a step's first part: rows ----------------------------------------------------------- */
 
 /* Finds and packs the rows at positions [first, first + rows) of the range's window. */
 static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t rows, Team team) {
-  const size_t stride = cpu->slot[0].stride;
+  const size_t stride = cpu->staging[0].stride;
   const uint8_t *pixels = range->augment ? cpu->augmented : cpu->pixels;
-  for (size_t p = team.thread; p * PRODUCT_PANEL < rows; p += team.threads) {
-    for (size_t r = p * PRODUCT_PANEL; r < (p + 1) * PRODUCT_PANEL; r++) {
-      uint64_t row = cpu->engine.config.store_rows; /* black, past the last */
+  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL; r++) {
+      uint64_t row = cpu->engine.config.dataset_rows; /* black, past the last */
       if (r < rows) {
         const uint32_t position = (uint32_t)(first + r), window = (uint32_t)range->rows;
         row = range->first_row +
@@ -200,20 +200,20 @@ static void forward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const size_t width = cpu->kernels->width;
   for (size_t column = 0; column < layer->out; column += width) {
     const float *weight = layer->weight + column;
-    for (size_t p = team.thread; p * PRODUCT_PANEL < rows; p += team.threads) {
-      ProductTerms terms;
+    for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+      GemmTerms terms;
       if (l == 0)
         terms = packed(&cpu->rows, p, weight, layer->out);
       else
-        terms = (ProductTerms){.a = cpu->layer[l - 1].y + p * PRODUCT_PANEL * layer->in,
-                               .a_row = layer->in,
-                               .a_term = 1,
-                               .index = cpu->identity,
-                               .terms = (size_t)cpu->engine.config.network.size[l],
-                               .b = weight,
-                               .b_row = layer->out};
+        terms = (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL * layer->in,
+                            .a_row = layer->in,
+                            .a_term = 1,
+                            .index = cpu->identity,
+                            .terms = (size_t)cpu->engine.config.network.size[l],
+                            .b = weight,
+                            .b_row = layer->out};
       cpu->kernels->forward(&terms, least(width, layer->out - column), layer->bias + column, relu,
-                            layer->y + p * PRODUCT_PANEL * layer->out + column, layer->out);
+                            layer->y + p * GEMM_PANEL * layer->out + column, layer->out);
     }
   }
 }
@@ -241,8 +241,8 @@ static void row_loss(CpuEngine *cpu, size_t r, size_t rows) {
 }
 
 static void loss(CpuEngine *cpu, size_t rows, Team team) {
-  for (size_t p = team.thread; p * PRODUCT_PANEL < rows; p += team.threads)
-    for (size_t r = p * PRODUCT_PANEL; r < least((p + 1) * PRODUCT_PANEL, rows); r++)
+  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
+    for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++)
       row_loss(cpu, r, rows);
 }
 
@@ -251,15 +251,15 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
   for (size_t column = 0; column < layer->in; column += width) {
-    for (size_t p = team.thread; p * PRODUCT_PANEL < rows; p += team.threads) {
-      const size_t at = p * PRODUCT_PANEL * layer->in + column;
-      const ProductTerms terms = {.a = layer->dy + p * PRODUCT_PANEL * layer->out,
-                                  .a_row = layer->out,
-                                  .a_term = 1,
-                                  .index = cpu->identity,
-                                  .terms = (size_t)cpu->engine.config.network.size[l + 1],
-                                  .b = layer->weight_copy + column,
-                                  .b_row = layer->in};
+    for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+      const size_t at = p * GEMM_PANEL * layer->in + column;
+      const GemmTerms terms = {.a = layer->dy + p * GEMM_PANEL * layer->out,
+                               .a_row = layer->out,
+                               .a_term = 1,
+                               .index = cpu->identity,
+                               .terms = (size_t)cpu->engine.config.network.size[l + 1],
+                               .b = layer->weight_copy + column,
+                               .b_row = layer->in};
       cpu->kernels->backward(&terms, least(width, layer->in - column), below->y + at,
                              below->dy + at, layer->in);
     }
@@ -272,10 +272,10 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
    finds them in its cache. They are neighbours, whole cache lines of the copy too: no thread
    writes, or fetches ahead, what another owns. */
 static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
-  return layer->in / PRODUCT_ALIGN * thread / threads * (PRODUCT_ALIGN / PRODUCT_PANEL);
+  return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-static void update_weights(CpuEngine *cpu, int l, size_t rows, const ProductUpdate *by, Team team) {
+static void update_weights(CpuEngine *cpu, int l, size_t rows, const GemmUpdate *by, Team team) {
   const Layer *layer = &cpu->layer[l];
   const size_t width = cpu->kernels->width;
   const size_t end = first_panel(layer, team.thread + 1, team.threads);
@@ -283,20 +283,20 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, const ProductUpda
     if (l == 0) pack_columns(cpu, p, rows);
     for (size_t column = 0; column < layer->out; column += width) {
       const float *dy = layer->dy + column;
-      const size_t at = p * PRODUCT_PANEL * layer->out + column;
-      ProductTerms terms;
+      const size_t at = p * GEMM_PANEL * layer->out + column;
+      GemmTerms terms;
       float *copy = NULL;
       if (l == 0) {
         terms = packed(&cpu->columns, p, dy, layer->out);
       } else {
-        terms = (ProductTerms){.a = cpu->layer[l - 1].y + p * PRODUCT_PANEL,
-                               .a_row = 1,
-                               .a_term = layer->in,
-                               .index = cpu->identity,
-                               .terms = rows,
-                               .b = dy,
-                               .b_row = layer->out};
-        copy = layer->weight_copy + column * layer->in + p * PRODUCT_PANEL;
+        terms = (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL,
+                            .a_row = 1,
+                            .a_term = layer->in,
+                            .index = cpu->identity,
+                            .terms = rows,
+                            .b = dy,
+                            .b_row = layer->out};
+        copy = layer->weight_copy + column * layer->in + p * GEMM_PANEL;
       }
       cpu->kernels->update(&terms, least(width, layer->out - column), by, layer->weight + at,
                            layer->weight_momentum + at, layer->out, copy, layer->in);
@@ -304,14 +304,14 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, const ProductUpda
   }
 }
 
-static void update_bias(CpuEngine *cpu, int l, size_t rows, const ProductUpdate *by, Team team) {
+static void update_bias(CpuEngine *cpu, int l, size_t rows, const GemmUpdate *by, Team team) {
   const Layer *layer = &cpu->layer[l];
-  for (size_t column = team.thread * PRODUCT_ALIGN; column < layer->out;
-       column += team.threads * PRODUCT_ALIGN) {
-    float sum[PRODUCT_ALIGN] = {0};
+  for (size_t column = team.thread * GEMM_ALIGN; column < layer->out;
+       column += team.threads * GEMM_ALIGN) {
+    float sum[GEMM_ALIGN] = {0};
     for (size_t r = 0; r < rows; r++)
-      for (size_t c = 0; c < PRODUCT_ALIGN; c++) sum[c] += layer->dy[r * layer->out + column + c];
-    for (size_t c = 0; c < PRODUCT_ALIGN; c++) {
+      for (size_t c = 0; c < GEMM_ALIGN; c++) sum[c] += layer->dy[r * layer->out + column + c];
+    for (size_t c = 0; c < GEMM_ALIGN; c++) {
       float *v = layer->bias_momentum + column + c;
       *v = by->momentum * *v + sum[c];
       layer->bias[column + c] -= by->learning_rate * *v;
@@ -331,7 +331,7 @@ static void train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, T
   const EngineConfig *config = &cpu->engine.config;
   const uint64_t batch = (uint64_t)config->batch, first = step * batch;
   const size_t rows = (size_t)(range->rows - first < batch ? range->rows - first : batch);
-  const ProductUpdate by = {config->momentum, config->weight_decay, range->learning_rate};
+  const GemmUpdate by = {config->momentum, config->weight_decay, range->learning_rate};
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) forward(cpu, l, rows, team);
@@ -368,27 +368,27 @@ static void restore_denormals(unsigned before) {
 
 /* ---- the calls of engine.h ------------------------------------------------------------- */
 
-static bool cpu_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
+static bool cpu_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   (void)error;
-  *out = ((CpuEngine *)engine)->slot[slot];
+  *out = ((CpuEngine *)engine)->staging[index];
   return true;
 }
 
 static bool in_store(const Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  const uint64_t capacity = engine->config.store_rows;
+  const uint64_t capacity = engine->config.dataset_rows;
   if (rows <= capacity && first_row <= capacity - rows) return true;
-  return error_set(error, "rows %llu to %llu are outside the engine's store of %llu rows",
+  return error_set(error, "rows %llu to %llu are outside the engine's dataset of %llu rows",
                    (unsigned long long)first_row, (unsigned long long)(first_row + rows),
                    (unsigned long long)capacity);
 }
 
-static bool cpu_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows, Error *error) {
+static bool cpu_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
-  const EngineSlot *from = &cpu->slot[slot];
+  const StagingBuffer *from = &cpu->staging[index];
   if (!in_store(engine, first_row, rows, error)) return false;
-  if (rows > engine->config.slot_rows)
-    return error_set(error, "a slot has no %llu rows, only %llu", (unsigned long long)rows,
-                     (unsigned long long)engine->config.slot_rows);
+  if (rows > engine->config.staging_rows)
+    return error_set(error, "a staging buffer has no %llu rows, only %llu",
+                     (unsigned long long)rows, (unsigned long long)engine->config.staging_rows);
   memcpy(cpu->pixels + first_row * from->stride, from->pixels, rows * from->stride);
   memcpy(cpu->labels + first_row, from->labels, rows * sizeof *from->labels);
   cpu->drawn.rows = 0;
@@ -398,7 +398,7 @@ static bool cpu_upload(Engine *engine, int slot, uint64_t first_row, uint64_t ro
 /* Distorts the rows of the range's window into `augmented`, unless they are there. */
 static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
   const int inputs = cpu->engine.config.network.size[0], side = augment_side(inputs);
-  const size_t stride = cpu->slot[0].stride, rows = cpu->engine.config.store_rows + 1;
+  const size_t stride = cpu->staging[0].stride, rows = cpu->engine.config.dataset_rows + 1;
   const TrainRange *d = &cpu->drawn;
   if (!side)
     return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
@@ -479,8 +479,8 @@ static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float
       const size_t count = rows - first < cpu->capacity ? rows - first : cpu->capacity;
       fetch(cpu, &range, first, count, team);
       for (int l = 0; l < layers; l++) forward(cpu, l, count, team);
-      for (size_t p = team.thread; p * PRODUCT_PANEL < count; p += team.threads)
-        for (size_t r = p * PRODUCT_PANEL; r < least((p + 1) * PRODUCT_PANEL, count); r++)
+      for (size_t p = team.thread; p * GEMM_PANEL < count; p += team.threads)
+        for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, count); r++)
           memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
     }
     restore_denormals(before);
@@ -557,7 +557,7 @@ static void cpu_close(Engine *engine) {
 
 static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t length) {
   panels->length = length;
-  panels->values = allocate(cpu, count * length * PRODUCT_PANEL, sizeof *panels->values);
+  panels->values = allocate(cpu, count * length * GEMM_PANEL, sizeof *panels->values);
   panels->index = allocate(cpu, count * length, sizeof *panels->index);
   panels->terms = allocate(cpu, count, sizeof *panels->terms);
 }
@@ -565,8 +565,8 @@ static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t
 /* Floats of a row of `size` values. Rows 1 KiB apart or a multiple of it would fall on few of a
    cache's sets. */
 static size_t row_length(size_t size) {
-  const size_t length = round_up(size, PRODUCT_ALIGN);
-  return length % 256 ? length : length + PRODUCT_ALIGN;
+  const size_t length = round_up(size, GEMM_ALIGN);
+  return length % 256 ? length : length + GEMM_ALIGN;
 }
 
 static bool allocate_all(CpuEngine *cpu) {
@@ -575,7 +575,7 @@ static bool allocate_all(CpuEngine *cpu) {
   size_t longest = cpu->capacity;
   for (int l = 0; l < network->layers; l++) {
     Layer *layer = &cpu->layer[l];
-    layer->in = l ? cpu->layer[l - 1].out : round_up((size_t)network->size[0], PRODUCT_ALIGN);
+    layer->in = l ? cpu->layer[l - 1].out : round_up((size_t)network->size[0], GEMM_ALIGN);
     layer->out = row_length((size_t)network->size[l + 1]);
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
@@ -587,28 +587,28 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->dy = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     if (l > 0) layer->weight_copy = allocate(cpu, layer->in * layer->out, sizeof(float));
   }
-  const size_t inputs = cpu->layer[0].in, slot_rows = config->slot_rows;
-  allocate_panels(cpu, &cpu->rows, cpu->capacity / PRODUCT_PANEL, inputs);
-  allocate_panels(cpu, &cpu->columns, inputs / PRODUCT_PANEL, cpu->capacity);
+  const size_t inputs = cpu->layer[0].in, staging_rows = config->staging_rows;
+  allocate_panels(cpu, &cpu->rows, cpu->capacity / GEMM_PANEL, inputs);
+  allocate_panels(cpu, &cpu->columns, inputs / GEMM_PANEL, cpu->capacity);
   cpu->identity = allocate(cpu, longest, sizeof *cpu->identity);
   cpu->row = allocate(cpu, cpu->capacity, sizeof *cpu->row);
   cpu->label = allocate(cpu, cpu->capacity, sizeof *cpu->label);
   cpu->loss = allocate(cpu, cpu->capacity, sizeof *cpu->loss);
   cpu->correct = allocate(cpu, cpu->capacity, sizeof *cpu->correct);
-  cpu->labels = allocate(cpu, config->store_rows, sizeof *cpu->labels);
-  cpu->pixels = allocate(cpu, config->store_rows + 1, inputs);
+  cpu->labels = allocate(cpu, config->dataset_rows, sizeof *cpu->labels);
+  cpu->pixels = allocate(cpu, config->dataset_rows + 1, inputs);
   for (int s = 0; s < 2; s++) {
-    cpu->slot[s].stride = inputs;
-    cpu->slot[s].labels = allocate(cpu, slot_rows, sizeof *cpu->slot[s].labels);
-    cpu->slot[s].pixels = allocate(cpu, slot_rows, inputs);
+    cpu->staging[s].stride = inputs;
+    cpu->staging[s].labels = allocate(cpu, staging_rows, sizeof *cpu->staging[s].labels);
+    cpu->staging[s].pixels = allocate(cpu, staging_rows, inputs);
   }
-  if (!cpu->slot[1].pixels) return false;
+  if (!cpu->staging[1].pixels) return false;
   for (size_t i = 0; i < longest; i++) cpu->identity[i] = (uint32_t)i;
   return true;
 }
 
 static const EngineOperations operations = {
-    .slot = cpu_slot,
+    .staging = cpu_staging,
     .upload = cpu_upload,
     .train = cpu_train,
     .evaluate = cpu_evaluate,
@@ -627,20 +627,21 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->config.fusion = FUSION_LAYER;
   engine->config.precision = PRECISION_FP32;
   engine->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-  cpu->kernels = product_kernels(0);
+  cpu->kernels = gemm_kernels(0);
   snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s, %s", config->threads,
            config->threads == 1 ? "" : "s", cpu->kernels->name);
   snprintf(engine->reason, sizeof engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);
-  const uint64_t rows = least(config->store_rows, (size_t)config->batch);
-  cpu->capacity = round_up(rows > EVALUATION_ROWS ? rows : EVALUATION_ROWS, PRODUCT_PANEL);
+  const uint64_t rows = least(config->dataset_rows, (size_t)config->batch);
+  cpu->capacity = round_up(rows > EVALUATION_ROWS ? rows : EVALUATION_ROWS, GEMM_PANEL);
   return allocate_all(cpu);
 }
 
 Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
-  if (config->batch < 1 || config->threads < 1 || !config->store_rows || !config->slot_rows) {
-    error_set(error, "the batch, threads, store and slots of an engine must be at least 1");
+  if (config->batch < 1 || config->threads < 1 || !config->dataset_rows || !config->staging_rows) {
+    error_set(error,
+              "the batch, threads, dataset and staging buffers of an engine must be at least 1");
     return NULL;
   }
   CpuEngine *cpu = calloc(1, sizeof *cpu);
@@ -651,7 +652,7 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
     write_flat(cpu, false, parameters);
   } else {
     error_set(error, "out of memory for a CPU engine of %llu rows and %zu parameters",
-              (unsigned long long)config->store_rows, config->network.parameters);
+              (unsigned long long)config->dataset_rows, config->network.parameters);
     if (cpu) cpu_close(&cpu->engine);
   }
   free(parameters);

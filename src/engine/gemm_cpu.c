@@ -10,7 +10,7 @@
 
 #include "engine/gemm_cpu.h"
 
-typedef float Four __attribute__((vector_size(PRODUCT_PANEL * sizeof(float))));
+typedef float Four __attribute__((vector_size(GEMM_PANEL * sizeof(float))));
 
 #if defined(__x86_64__)
 
@@ -43,17 +43,16 @@ typedef float Four __attribute__((vector_size(PRODUCT_PANEL * sizeof(float))));
 #define VECTORS 4
 #include "engine/gemm_cpu_tile.h"
 
-const ProductKernels *product_kernels(int i) {
+const GemmKernels *gemm_kernels(int i) {
 #if defined(__x86_64__)
-  static const ProductKernels avx512 = {"AVX-512", 64, forward_avx512, backward_avx512,
-                                        update_avx512};
-  static const ProductKernels avx2 = {"AVX2", 16, forward_avx2, backward_avx2, update_avx2};
+  static const GemmKernels avx512 = {"AVX-512", 64, forward_avx512, backward_avx512, update_avx512};
+  static const GemmKernels avx2 = {"AVX2", 16, forward_avx2, backward_avx2, update_avx2};
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && i-- == 0)
     return &avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && i-- == 0) return &avx2;
 #endif
-  static const ProductKernels basic = {"128-bit vectors", 16, forward_basic, backward_basic,
-                                       update_basic};
+  static const GemmKernels basic = {"128-bit vectors", 16, forward_basic, backward_basic,
+                                    update_basic};
   return i == 0 ? &basic : NULL;
 }

@@ -1,22 +1,22 @@
 /* The CPU engine's three products, a tile at a time, each fused with what follows it.
 
-   A tile is PRODUCT_PANEL rows by up to `width` columns of
+   A tile is GEMM_PANEL rows by up to `width` columns of
 
        c(m, n) = sum over j of a(m, j) b(index[j], n)
 
    held in registers until it is finished. Terms are added in order of j, so a tile's bits depend
    neither on its width nor on which thread computes it. `index` lets a panel leave out terms
    that are 0 in all its rows: four fifths of MNIST's pixels are. */
-#ifndef PRODUCT_CPU_H
-#define PRODUCT_CPU_H
+#ifndef GEMM_CPU_H
+#define GEMM_CPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-  PRODUCT_PANEL = 4,  /* rows of a tile: 4 x 4 vectors hide a multiply-add's latency */
-  PRODUCT_ALIGN = 16, /* floats: columns, and every row's length and address, are multiples */
+  GEMM_PANEL = 4,  /* rows of a tile: 4 x 4 vectors hide a multiply-add's latency */
+  GEMM_ALIGN = 16, /* floats: columns, and every row's length and address, are multiples */
 };
 
 typedef struct {
@@ -26,33 +26,32 @@ typedef struct {
   size_t terms;
   const float *b; /* b(i, n) = b[i * b_row + n] */
   size_t b_row;
-} ProductTerms;
+} GemmTerms;
 
 typedef struct {
   float momentum, weight_decay, learning_rate;
-} ProductUpdate;
+} GemmUpdate;
 
 typedef struct {
   const char *name; /* of the instruction set */
-  size_t width;     /* most columns of a tile, a multiple of PRODUCT_ALIGN */
+  size_t width;     /* most columns of a tile, a multiple of GEMM_ALIGN */
 
   /* y(m, n) = c(m, n) + bias[n], through a ReLU if asked; y's rows are y_row floats apart. */
-  void (*forward)(const ProductTerms *terms, size_t columns, const float *bias, bool relu, float *y,
+  void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool relu, float *y,
                   size_t y_row);
 
   /* The gradient of what went into a ReLU whose output is y: dx(m, n) = c(m, n) where
      y(m, n) > 0, else 0. Rows of y and dx are `row` floats apart. */
-  void (*backward)(const ProductTerms *terms, size_t columns, const float *y, float *dx,
-                   size_t row);
+  void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
   /* c is the gradient of the weights w: v = momentum v + c + weight_decay w, then
      w = w - learning_rate v; rows are `row` floats apart. Unless NULL, copy(n, m) = w(m, n), with
      rows of copy_row floats. */
-  void (*update)(const ProductTerms *terms, size_t columns, const ProductUpdate *by, float *w,
-                 float *v, size_t row, float *copy, size_t copy_row);
-} ProductKernels;
+  void (*update)(const GemmTerms *terms, size_t columns, const GemmUpdate *by, float *w, float *v,
+                 size_t row, float *copy, size_t copy_row);
+} GemmKernels;
 
 /* The kernels that this machine can run, fastest first: i from 0; NULL past the last. */
-const ProductKernels *product_kernels(int i);
+const GemmKernels *gemm_kernels(int i);
 
 #endif

@@ -15,31 +15,31 @@ typedef int32_t NAME(Mask) __attribute__((vector_size(LANES * sizeof(int32_t))))
 
 /* c = start + sum over j of a(m, j) b(index[j], n); start is one row, or NULL for zeros. `vectors`
    is a constant wherever this is inlined: the loops over m and v unroll, c stays in registers. */
-INLINE void NAME(accumulate)(const ProductTerms *t, const int vectors, const float *start,
-                             Vector c[PRODUCT_PANEL][VECTORS]) {
+INLINE void NAME(accumulate)(const GemmTerms *t, const int vectors, const float *start,
+                             Vector c[GEMM_PANEL][VECTORS]) {
   const float *const a = t->a, *const b = t->b;
   const size_t a_row = t->a_row, a_term = t->a_term, b_row = t->b_row;
   const uint32_t *const index = t->index;
   const size_t terms = t->terms;
-  UNROLL for (size_t m = 0; m < PRODUCT_PANEL; m++) {
+  UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
     for (int v = 0; v < vectors; v++) c[m][v] = start ? ((const Vector *)start)[v] : (Vector){0};
   }
   for (size_t j = 0; j < terms; j++) {
     const Vector *from = (const Vector *)(b + index[j] * b_row);
     Vector row[VECTORS];
     for (int v = 0; v < vectors; v++) row[v] = from[v];
-    for (size_t m = 0; m < PRODUCT_PANEL; m++) {
+    for (size_t m = 0; m < GEMM_PANEL; m++) {
       const float factor = a[m * a_row + j * a_term];
       for (int v = 0; v < vectors; v++) c[m][v] += factor * row[v];
     }
   }
 }
 
-INLINE void NAME(forward_tile)(const ProductTerms *terms, const int vectors, const float *bias,
+INLINE void NAME(forward_tile)(const GemmTerms *terms, const int vectors, const float *bias,
                                bool relu, float *y, size_t y_row) {
-  Vector c[PRODUCT_PANEL][VECTORS];
+  Vector c[GEMM_PANEL][VECTORS];
   NAME(accumulate)(terms, vectors, bias, c);
-  UNROLL for (size_t m = 0; m < PRODUCT_PANEL; m++) {
+  UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
     Vector *row = (Vector *)(y + m * y_row);
     for (int v = 0; v < vectors; v++) {
       const Mask negative = c[m][v] < 0;
@@ -48,11 +48,11 @@ INLINE void NAME(forward_tile)(const ProductTerms *terms, const int vectors, con
   }
 }
 
-INLINE void NAME(backward_tile)(const ProductTerms *terms, const int vectors, const float *y,
+INLINE void NAME(backward_tile)(const GemmTerms *terms, const int vectors, const float *y,
                                 float *dx, size_t row) {
-  Vector c[PRODUCT_PANEL][VECTORS];
+  Vector c[GEMM_PANEL][VECTORS];
   NAME(accumulate)(terms, vectors, NULL, c);
-  UNROLL for (size_t m = 0; m < PRODUCT_PANEL; m++) {
+  UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
     for (int v = 0; v < vectors; v++) {
       const Mask positive = ((const Vector *)(y + m * row))[v] > 0;
       ((Vector *)(dx + m * row))[v] = (Vector)((Mask)c[m][v] & positive);
@@ -60,18 +60,18 @@ INLINE void NAME(backward_tile)(const ProductTerms *terms, const int vectors, co
   }
 }
 
-INLINE void NAME(update_tile)(const ProductTerms *terms, const int vectors, const ProductUpdate *by,
+INLINE void NAME(update_tile)(const GemmTerms *terms, const int vectors, const GemmUpdate *by,
                               float *w, float *v, size_t row, float *copy, size_t copy_row) {
   /* Weights and momentum come from afar: they are on their way while the sums are formed. */
-  for (size_t m = 0; m < PRODUCT_PANEL; m++) {
-    for (int n = 0; n < vectors * LANES; n += PRODUCT_ALIGN) {
+  for (size_t m = 0; m < GEMM_PANEL; m++) {
+    for (int n = 0; n < vectors * LANES; n += GEMM_ALIGN) {
       __builtin_prefetch(w + m * row + n, 1);
       __builtin_prefetch(v + m * row + n, 1);
     }
   }
-  Vector c[PRODUCT_PANEL][VECTORS];
+  Vector c[GEMM_PANEL][VECTORS];
   NAME(accumulate)(terms, vectors, NULL, c);
-  UNROLL for (size_t m = 0; m < PRODUCT_PANEL; m++) {
+  UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
     Vector *weight = (Vector *)(w + m * row), *momentum = (Vector *)(v + m * row);
     for (int i = 0; i < vectors; i++) {
       momentum[i] = by->momentum * momentum[i] + c[m][i] + by->weight_decay * weight[i];
@@ -92,21 +92,21 @@ INLINE void NAME(update_tile)(const ProductTerms *terms, const int vectors, cons
    : columns == 3 * LANES ? NAME(tile)(terms, 3, __VA_ARGS__)                                      \
                           : NAME(tile)(terms, 4, __VA_ARGS__))
 #else /* one width alone */
-_Static_assert(PRODUCT_ALIGN == LANES * VECTORS, "every tile is a whole one");
+_Static_assert(GEMM_ALIGN == LANES * VECTORS, "every tile is a whole one");
 #define EACH_WIDTH(tile, ...) (void)columns, NAME(tile)(terms, VECTORS, __VA_ARGS__)
 #endif
 
-TARGET static void NAME(forward)(const ProductTerms *terms, size_t columns, const float *bias,
+TARGET static void NAME(forward)(const GemmTerms *terms, size_t columns, const float *bias,
                                  bool relu, float *y, size_t y_row) {
   EACH_WIDTH(forward_tile, bias, relu, y, y_row);
 }
 
-TARGET static void NAME(backward)(const ProductTerms *terms, size_t columns, const float *y,
-                                  float *dx, size_t row) {
+TARGET static void NAME(backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx,
+                                  size_t row) {
   EACH_WIDTH(backward_tile, y, dx, row);
 }
 
-TARGET static void NAME(update)(const ProductTerms *terms, size_t columns, const ProductUpdate *by,
+TARGET static void NAME(update)(const GemmTerms *terms, size_t columns, const GemmUpdate *by,
                                 float *w, float *v, size_t row, float *copy, size_t copy_row) {
   EACH_WIDTH(update_tile, by, w, v, row, copy, copy_row);
 }

@@ -1,25 +1,25 @@
-/* The double-buffered loader: while the device copies and trains on one slot, the next rows
-   are parsed into the other. */
+/* The double-buffered loader: while the device copies and trains on one staging buffer, the next
+   rows are parsed into the other. */
 #ifndef LOADER_H
 #define LOADER_H
 
 #include "data/dataset.h"
 #include "engine/engine.h"
 
-/* Called once a slot, in file order, after its upload was queued; the rows are at store rows
-   [first_row, first_row + rows). Returns false to stop, with *error set. */
+/* Called once a staging buffer, in file order, after its upload was queued; the rows are at dataset
+   rows [first_row, first_row + rows). Returns false to stop, with *error set. */
 typedef bool LoaderUse(void *context, uint64_t first_row, uint64_t rows, Error *error);
 
 typedef struct {
-  uint64_t first_row; /* where the rows go in the store */
-  bool ring;          /* streaming: slot s always goes to first_row + s * slot_rows, in turns */
-  LoaderUse *use;     /* NULL: upload only */
+  uint64_t first_row; /* where the rows go in the dataset */
+  bool ring; /* streaming: staging buffer s always goes to first_row + s * staging_rows, in turns */
+  LoaderUse *use; /* NULL: upload only */
   void *context;
 } LoaderPlan;
 
-/* Feeds every remaining row of `reader` to `engine`; *rows is how many. Every slot but the last
-   is full, so steps of config.batch rows never straddle two slots. Fails when the reader or
-   the engine does, when the store is too small, or when the widths differ. */
+/* Feeds every remaining row of `reader` to `engine`; *rows is how many. Every staging buffer but
+   the last is full, so steps of config.batch rows never straddle two staging buffers. Fails when
+   the reader or the engine does, when the dataset is too small, or when the widths differ. */
 bool loader_feed(Engine *engine, DatasetReader *reader, const LoaderPlan *plan, uint64_t *rows,
                  Error *error);
 

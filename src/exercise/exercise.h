@@ -1,6 +1,6 @@
 /* Checks, times and scores the four functions of the exercise, kernels/exercise.cu on a GPU or
-   src/exercise/exercise_cpu.c without one. A problem is one of the four tasks on one shape; a backend runs
-   problems somewhere. Nothing here but the backends knows where. */
+   src/exercise/exercise_cpu.c without one. A problem is one of the four tasks on one shape; a
+   backend runs problems somewhere. Nothing here but the backends knows where. */
 #ifndef EXERCISE_H
 #define EXERCISE_H
 

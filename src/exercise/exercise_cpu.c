@@ -26,7 +26,7 @@ static size_t at(int row, int column, int columns) {
    TASK   Fuse the ReLU into the product, then the bias.
    COUNT  How often does a value of z cross the memory bus between the product and y?
    HINT   Where is a value of z when the loop over k ends? */
-static void product(const float *x, const float *w, float *z, int rows, int in, int out) {
+static void gemm(const float *x, const float *w, float *z, int rows, int in, int out) {
   exercise_pass();
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < out; o++) {
@@ -51,7 +51,7 @@ static void relu_all(const float *z, float *y, int rows, int out) {
 void exercise_forward(const float *x, const float *w, const float *b, float *z, float *y, int rows,
                       int in, int out, bool relu) {
   float *sum = relu ? z : y;
-  product(x, w, sum, rows, in, out);
+  gemm(x, w, sum, rows, in, out);
   add_bias(sum, b, rows, out);
   if (relu) relu_all(z, y, rows, out);
 }

@@ -26,7 +26,7 @@ void exercise_gpu_close(ExerciseBackend *backend) {
 #include "measure/gpu_rates.h"
 #include "kernels.h"
 
-enum { OFFSET = 3, PARTS = 3 }; /* of the batch after the state's position; of a float32 */
+enum { OFFSET = 3, TERMS = 3 }; /* of the batch after the state's position; of a float32 */
 
 typedef enum { EXERCISE, NONE, LAYER } Variant;
 
@@ -94,11 +94,11 @@ static cudaError_t call_forward(const Placed *d, cudaStream_t stream) {
     return launch_exercise_forward(d_x, d_w, d_b, d_z, d_y, s->rows, s->in, s->out, s->relu,
                                    stream);
   case NONE:
-    TRY(launch_product(d_x, d_w, d_z, s->rows, s->in, s->out, stream));
+    TRY(launch_gemm(d_x, d_w, d_z, s->rows, s->in, s->out, stream));
     TRY(launch_add_bias(d_z, d_b, s->rows, s->out, stream));
     return launch_relu(d_z, d_y, (size_t)s->rows * (size_t)s->out, stream);
   default:
-    return launch_forward(input, d_w, d_b, d_y, s->in, s->out, s->relu, PARTS, stream);
+    return launch_forward(input, d_w, d_b, d_y, s->in, s->out, s->relu, TERMS, stream);
   }
 }
 
@@ -168,7 +168,7 @@ static cudaError_t call_update(const Placed *d, cudaStream_t stream) {
   case NONE:
     return update_unfused(d, &layer, rule, stream);
   default:
-    return launch_updates(batch_of(d), rule, &layer, 1, PARTS, d->d_work, stream);
+    return launch_updates(batch_of(d), rule, &layer, 1, TERMS, d->d_work, stream);
   }
 }
 
@@ -228,7 +228,7 @@ enum { CALLS = 5 };
 static bool time_variants(Placed *d, double seconds[1 + RIVALS], Error *error) {
   if (!cuda_done(place_work(d), "placing a problem", error)) return false;
   for (int v = 0; v <= RIVALS; v++) {
-    Times times;
+    Stats times;
     d->variant = (Variant)v;
     const GpuWork work = {queue, d, CALLS, false};
     if (!gpu_time("timing a function of the exercise", work, GPU_SAMPLES, &times, error))

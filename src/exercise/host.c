@@ -161,7 +161,7 @@ static void time_both(const ExerciseFunctions *f, const ExerciseProblem *p,
       call(both[k], p, array);
       if (i >= 0) samples[k][i] = seconds_now() - began;
     }
-  for (int k = 0; k < 2; k++) seconds[k] = times_of(samples[k], SAMPLES).median;
+  for (int k = 0; k < 2; k++) seconds[k] = stats_of(samples[k], SAMPLES).median;
 }
 
 static bool time_problem(void *context, const ExerciseProblem *problem, int *launches,

@@ -67,14 +67,14 @@ void reference_update(double *w, double *v, const double *g, size_t count, doubl
 void reference_gradient(const Network *network, const double *parameters, const double *x,
                         const uint16_t *labels, int rows, double *gradient, EngineSums *sums);
 
-/* Trains in place on a range of steps, as engine.h defines it, over a store of rows at
+/* Trains in place on a range of steps, as engine.h defines it, over a dataset of rows at
    pixels + row * stride. Of config only network, batch, momentum and weight_decay are read.
    parameters and momentum have network.floats values. Adds to *sums. */
 void reference_train(const EngineConfig *config, double *parameters, double *momentum,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums);
 
-/* The forward pass over store rows [first_row, first_row + rows). Adds to *sums. */
+/* The forward pass over dataset rows [first_row, first_row + rows). Adds to *sums. */
 void reference_evaluate(const Network *network, const double *parameters, const uint8_t *pixels,
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);

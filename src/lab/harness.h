@@ -134,7 +134,7 @@ typedef struct {
   LabOutcome outcome;
   char note[256];             /* what is wrong, or why it is refused: one clause, else "" */
   double ulp;                 /* NAN: not checked */
-  Times seconds;              /* NAN: not timed */
+  Stats seconds;              /* NAN: not timed */
   int samples;                /* that it is the median of */
   double predicted, measured; /* of the lesson's columns, NAN: nothing */
   LabOccupancy occupancy;

@@ -10,9 +10,9 @@
 
 static const Colour OURS = {9, 105, 218}, LIBRARY = {130, 80, 223}, PART = {175, 184, 193};
 
-static bool save(Picture *picture, const char *path, Error *error) {
-  const bool saved = picture_save(picture, path, error);
-  picture_close(picture);
+static bool save(Canvas *picture, const char *path, Error *error) {
+  const bool saved = canvas_save(picture, path, error);
+  canvas_close(picture);
   return saved;
 }
 
@@ -35,16 +35,16 @@ static TableCell subtitle(const LabMachine *machine, const LabTable *table) {
 enum { MAX_POINTS = 128 };
 
 typedef struct {
-  Curve curves[CURVES_MAX];
-  double x[CURVES_MAX][MAX_POINTS], y[CURVES_MAX][MAX_POINTS];
+  Curve curves[LINE_CHART_MAX];
+  double x[LINE_CHART_MAX][MAX_POINTS], y[LINE_CHART_MAX][MAX_POINTS];
   char label[64];
   int count;
   int64_t end; /* the last point of all the curves */
 } Sweep;
 
 typedef struct {
-  Sweep sweeps[CURVES_PANELS];
-  CurvePanel panels[CURVES_PANELS];
+  Sweep sweeps[LINE_CHART_PANELS];
+  CurvePanel panels[LINE_CHART_PANELS];
   int count;
 } Sweeps;
 
@@ -64,7 +64,7 @@ static void name_points(const LabTopic *topic, int index, char *label, size_t si
 static Sweep *sweep_of(Sweeps *all, const LabTopic *topic, const LabRung *rung) {
   for (int i = 0; i < all->count; i++)
     if (all->sweeps[i].end == end_of(rung)) return &all->sweeps[i];
-  if (all->count == CURVES_PANELS) return NULL;
+  if (all->count == LINE_CHART_PANELS) return NULL;
   Sweep *sweep = &all->sweeps[all->count];
   sweep->end = end_of(rung);
   name_points(topic, all->count++, sweep->label, sizeof sweep->label);
@@ -77,7 +77,7 @@ static void add_point(Sweeps *all, const LabTable *table, const LabRow *row, dou
   if (!sweep) return;
   int c = 0;
   while (c < sweep->count && strcmp(sweep->curves[c].name, row->rung->name) != 0) c++;
-  if (c == CURVES_MAX) return;
+  if (c == LINE_CHART_MAX) return;
   Curve *curve = &sweep->curves[c];
   if (c == sweep->count) {
     *curve = (Curve){.name = row->rung->name, .x = sweep->x[c], .y = sweep->y[c]};
@@ -112,9 +112,9 @@ static bool plot_sweeps(const LabMachine *machine, const LabTable *table, const 
                      .mark = ceiling.value,
                      .mark_label = mark.text};
   const TableCell below = subtitle(machine, table);
-  const Curves chart = {table->topic->title, below.text, all->panels, all->count};
-  Picture picture;
-  const bool good = curves_draw(&chart, &picture, error) && save(&picture, path, error);
+  const LineChart chart = {table->topic->title, below.text, all->panels, all->count};
+  Canvas picture;
+  const bool good = line_chart_draw(&chart, &picture, error) && save(&picture, path, error);
   free(all);
   return good;
 }
@@ -122,7 +122,7 @@ static bool plot_sweeps(const LabMachine *machine, const LabTable *table, const 
 /* ---- ladders -------------------------------------------------------------------------------- */
 
 typedef struct {
-  ChartBar bars[CHART_MAX_BARS];
+  BarChartBar bars[CHART_MAX_BARS];
   TableCell labels[CHART_MAX_BARS];
   int count;
 } Bars;
@@ -134,10 +134,10 @@ static void add_bars(Bars *bars, const LabTable *table) {
     if (!isfinite(row->seconds.median)) continue;
     TableCell *label = &bars->labels[bars->count];
     *label = table_cell("%s%s%s", problem, *problem ? ": " : "", row->rung->name);
-    bars->bars[bars->count++] = (ChartBar){label->text, 1e3 * row->seconds.median,
-                                           row->rung->kind == LAB_RUNG      ? OURS
-                                           : row->rung->kind == LAB_LIBRARY ? LIBRARY
-                                                                            : PART};
+    bars->bars[bars->count++] = (BarChartBar){label->text, 1e3 * row->seconds.median,
+                                              row->rung->kind == LAB_RUNG      ? OURS
+                                              : row->rung->kind == LAB_LIBRARY ? LIBRARY
+                                                                               : PART};
   }
 }
 
@@ -178,15 +178,15 @@ static bool plot_bars(const LabMachine *machine, const LabTable *tables, int cou
   const char *unit = choose_unit(&bars, &least);
   const TableCell mark = table_cell("%s: %s %s", lab_ceiling(machine, first->topic).name,
                                     table_number(least).text, unit);
-  const Chart chart = {.title = first->topic->title,
-                       .subtitle = below.text,
-                       .unit = unit,
-                       .bars = bars.bars,
-                       .count = bars.count,
-                       .mark = least,
-                       .mark_label = mark.text};
-  Picture picture;
-  return chart_draw(&chart, &picture, error) && save(&picture, path, error);
+  const BarChart chart = {.title = first->topic->title,
+                          .subtitle = below.text,
+                          .unit = unit,
+                          .bars = bars.bars,
+                          .count = bars.count,
+                          .mark = least,
+                          .mark_label = mark.text};
+  Canvas picture;
+  return bar_chart_draw(&chart, &picture, error) && save(&picture, path, error);
 }
 
 bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,

@@ -212,7 +212,7 @@ static cudaError_t queue_next(void *context, cudaStream_t stream) {
 }
 
 /* By the host's clock, until the stream has done it all. */
-static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, Times *times) {
+static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, Stats *times) {
   const LabCall call = call_of(s, row, 0, NULL);
   double seconds[GPU_SAMPLES];
   for (int i = -1; i < samples; i++) {
@@ -221,7 +221,7 @@ static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, 
     TRY(cudaStreamSynchronize(s->stream));
     if (i >= 0) seconds[i] = seconds_now() - start;
   }
-  *times = times_of(seconds, samples);
+  *times = stats_of(seconds, samples);
   return cudaSuccess;
 }
 
@@ -232,7 +232,7 @@ static bool time_row(const Stand *s, LabRow *row, double once, Error *error) {
   GpuWork work = {queue_next, &rotation, 1, false};
   snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, s->arrays.topic->name);
   row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : GPU_SAMPLES;
-  row->seconds = (Times){once, once, once};
+  row->seconds = (Stats){once, once, once};
   if (once > VERY_SLOW) return true;
   if (s->arrays.topic->on_host)
     return cuda_done(time_on_host(s, row, row->samples, &row->seconds), what, error);

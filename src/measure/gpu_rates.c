@@ -40,7 +40,7 @@ static cudaError_t time_samples(const GpuWork *work, int samples, cudaStream_t s
   return cudaSuccess;
 }
 
-bool gpu_time(const char *name, GpuWork work, int samples, Times *seconds, Error *error) {
+bool gpu_time(const char *name, GpuWork work, int samples, Stats *seconds, Error *error) {
   cudaStream_t stream = NULL;
   cudaEvent_t event[2] = {NULL, NULL};
   cudaGraphExec_t graph = NULL;
@@ -52,9 +52,9 @@ bool gpu_time(const char *name, GpuWork work, int samples, Times *seconds, Error
       (!work.graph || cuda_done(capture(&work, stream, &graph), name, error)) &&
       cuda_done(time_samples(&work, samples, stream, graph, event, ms), name, error);
   if (good) {
-    const Times all = times_of(ms, samples);
+    const Stats all = stats_of(ms, samples);
     const double unit = 1e3 * work.calls;
-    *seconds = (Times){all.median / unit, all.low / unit, all.high / unit};
+    *seconds = (Stats){all.median / unit, all.low / unit, all.high / unit};
   }
   if (graph) cudaGraphExecDestroy(graph);
   for (int i = 0; i < 2; i++)
@@ -94,7 +94,7 @@ static cudaError_t queue_copy(void *context, cudaStream_t stream) {
 
 /* `trips`: how often a byte passes what is measured. */
 static bool copy_rate(const char *name, Copy copy, int trips, double *rate, Error *error) {
-  Times seconds;
+  Stats seconds;
   if (!gpu_time(name, (GpuWork){queue_copy, &copy, 4, false}, GPU_SAMPLES, &seconds, error))
     return false;
   *rate = trips * (double)copy.bytes / seconds.median;
@@ -147,7 +147,7 @@ bool gpu_fma_rate(double *rate, Error *error) {
   static const char name[] = "a series of multiply-adds";
   int device, multiprocessors;
   Fma fma = {0};
-  Times seconds;
+  Stats seconds;
   if (!cuda_done(cudaGetDevice(&device), name, error) ||
       !cuda_done(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                  name, error))

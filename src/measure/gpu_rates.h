@@ -23,7 +23,7 @@ enum { GPU_SAMPLES = 9 };
 
 /* The seconds of one call, by the GPU's clock: `samples` of them, at most GPU_SAMPLES, after one
    that does not count. `name` is what an error says failed. */
-bool gpu_time(const char *name, GpuWork work, int samples, Times *seconds, Error *error);
+bool gpu_time(const char *name, GpuWork work, int samples, Stats *seconds, Error *error);
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Learning rates over the epochs of a run. */
-#ifndef SCHEDULE_H
-#define SCHEDULE_H
+#ifndef LR_SCHEDULE_H
+#define LR_SCHEDULE_H
 
 #include <math.h>
 
@@ -9,18 +9,18 @@ typedef enum {
   SCHEDULE_CONSTANT, /* as it is */
   SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
   SCHEDULE_LINEAR,   /* from 1 towards 0 */
-} ScheduleKind;
+} LrScheduleKind;
 
 typedef struct {
-  ScheduleKind kind;
+  LrScheduleKind kind;
   double rate, decay;
   int epochs; /* of the whole run */
   int warmup; /* epochs at the start in which the rate rises to what it would be */
-} Schedule;
+} LrSchedule;
 
 /* The learning rate of epoch `epoch`, from 0. The first of w warm-up epochs has 1 / (w + 1) of it
    (Goyal et al., "Accurate, large minibatch SGD", 2017). */
-static inline double schedule_rate(const Schedule *schedule, int epoch) {
+static inline double lr_schedule_rate(const LrSchedule *schedule, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / schedule->epochs;
   double factor = 1.0;

@@ -6,28 +6,28 @@
 
 enum { MATRIX_CLASSES = 16, CONFUSIONS = 10 };
 
-bool scores_open(Scores *scores, int classes, Error *error) {
-  *scores = (Scores){.classes = classes};
+bool metrics_open(Metrics *scores, int classes, Error *error) {
+  *scores = (Metrics){.classes = classes};
   scores->counts = calloc((size_t)classes * (size_t)classes, sizeof *scores->counts);
   return scores->counts || error_set(error, "no memory for the scores of %d classes", classes);
 }
 
-void scores_close(Scores *scores) {
+void metrics_close(Metrics *scores) {
   free(scores->counts);
-  *scores = (Scores){0};
+  *scores = (Metrics){0};
 }
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-int scores_answer(const float *logits, int classes) {
+int argmax(const float *logits, int classes) {
   int best = 0;
   for (int c = 1; c < classes; c++)
     if (logits[c] > logits[best]) best = c;
   return best;
 }
 
-int scores_add(Scores *scores, const float *logits, int label) {
-  const int classes = scores->classes, answer = scores_answer(logits, classes);
+int metrics_add(Metrics *scores, const float *logits, int label) {
+  const int classes = scores->classes, answer = argmax(logits, classes);
   const double largest = (double)logits[answer];
   double sum = 0;
   for (int c = 0; c < classes; c++) sum += exp((double)logits[c] - largest);
@@ -38,8 +38,8 @@ int scores_add(Scores *scores, const float *logits, int label) {
   return answer;
 }
 
-void scores_probabilities(const float *logits, int classes, double *probabilities) {
-  const double largest = (double)logits[scores_answer(logits, classes)];
+void softmax(const float *logits, int classes, double *probabilities) {
+  const double largest = (double)logits[argmax(logits, classes)];
   double sum = 0;
   for (int c = 0; c < classes; c++) sum += probabilities[c] = exp((double)logits[c] - largest);
   for (int c = 0; c < classes; c++) probabilities[c] /= sum;
@@ -47,17 +47,17 @@ void scores_probabilities(const float *logits, int classes, double *probabilitie
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
-static uint64_t count(const Scores *s, int truth, int answer) {
+static uint64_t count(const Metrics *s, int truth, int answer) {
   return s->counts[(size_t)truth * (size_t)s->classes + (size_t)answer];
 }
 
-static uint64_t rows_of(const Scores *s, int truth) {
+static uint64_t rows_of(const Metrics *s, int truth) {
   uint64_t sum = 0;
   for (int answer = 0; answer < s->classes; answer++) sum += count(s, truth, answer);
   return sum;
 }
 
-static uint64_t answers_of(const Scores *s, int answer) {
+static uint64_t answers_of(const Metrics *s, int answer) {
   uint64_t sum = 0;
   for (int truth = 0; truth < s->classes; truth++) sum += count(s, truth, answer);
   return sum;
@@ -71,7 +71,7 @@ static void print_part(FILE *file, int width, uint64_t part, uint64_t whole) {
 }
 
 /* Columns of a table with a line a class, the matrix before it if there is one. */
-static void print_measures(const Scores *s, FILE *file, int truth) {
+static void print_measures(const Metrics *s, FILE *file, int truth) {
   const uint64_t rows = rows_of(s, truth), answers = answers_of(s, truth);
   const uint64_t right = count(s, truth, truth);
   fprintf(file, "%9" PRIu64, rows);
@@ -82,7 +82,7 @@ static void print_measures(const Scores *s, FILE *file, int truth) {
 }
 
 /* Zeros are points, so that what there is stands out. */
-static void print_matrix_row(const Scores *s, FILE *file, int width, int truth) {
+static void print_matrix_row(const Metrics *s, FILE *file, int width, int truth) {
   for (int answer = 0; answer < s->classes; answer++)
     if (count(s, truth, answer) > 0)
       fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
@@ -91,7 +91,7 @@ static void print_matrix_row(const Scores *s, FILE *file, int width, int truth) 
 }
 
 /* Characters of a matrix column: the largest count and a blank. */
-static int matrix_width(const Scores *s) {
+static int matrix_width(const Metrics *s) {
   uint64_t largest = 0;
   for (int i = 0; i < s->classes * s->classes; i++)
     if (s->counts[i] > largest) largest = s->counts[i];
@@ -99,7 +99,7 @@ static int matrix_width(const Scores *s) {
   return width > 5 ? width : 5;
 }
 
-static void print_classes(const Scores *s, FILE *file, bool matrix) {
+static void print_classes(const Metrics *s, FILE *file, bool matrix) {
   const int width = matrix ? matrix_width(s) : 0;
   fprintf(file, matrix ? "truth  answer\n     " : "class");
   for (int answer = 0; matrix && answer < s->classes; answer++) fprintf(file, "%*d", width, answer);
@@ -112,7 +112,7 @@ static void print_classes(const Scores *s, FILE *file, bool matrix) {
 }
 
 /* The largest counts off the diagonal, of equal ones the first. */
-static void print_confusions(const Scores *s, FILE *file) {
+static void print_confusions(const Metrics *s, FILE *file) {
   struct {
     int truth, answer;
     uint64_t rows;
@@ -130,7 +130,7 @@ static void print_confusions(const Scores *s, FILE *file) {
     fprintf(file, "%5d%9d%9" PRIu64 "\n", worst[i].truth, worst[i].answer, worst[i].rows);
 }
 
-void scores_print(const Scores *s, FILE *file) {
+void metrics_print(const Metrics *s, FILE *file) {
   const bool matrix = s->classes <= MATRIX_CLASSES;
   fprintf(file, "loss %.4f  accuracy", s->loss / (double)s->rows);
   print_part(file, 8, s->correct, s->rows);

@@ -59,26 +59,26 @@ static void *take(void *bytes, size_t size) {
 #endif
 #include <stb/stb_image_write.h>
 
-bool picture_open(Picture *picture, int width, int height, Colour background, Error *error) {
-  *picture = (Picture){.width = width, .height = height};
-  if (width < 1 || height < 1 || width > PICTURE_MAX_SIDE || height > PICTURE_MAX_SIDE)
+bool canvas_open(Canvas *picture, int width, int height, Colour background, Error *error) {
+  *picture = (Canvas){.width = width, .height = height};
+  if (width < 1 || height < 1 || width > CANVAS_MAX_SIDE || height > CANVAS_MAX_SIDE)
     return error_set(error, "a picture of %d x %d pixels: each side must be 1 to %d", width, height,
-                     PICTURE_MAX_SIDE);
+                     CANVAS_MAX_SIDE);
   const size_t count = (size_t)width * (size_t)height;
   picture->pixels = malloc(3 * count);
   picture->coverage = calloc(count, 1);
   if (!picture->pixels || !picture->coverage) {
-    picture_close(picture);
+    canvas_close(picture);
     return error_set(error, "no memory for a picture of %d x %d pixels", width, height);
   }
-  picture_rectangle(picture, 0, 0, width, height, background);
+  canvas_rectangle(picture, 0, 0, width, height, background);
   return true;
 }
 
-void picture_close(Picture *picture) {
+void canvas_close(Canvas *picture) {
   free(picture->pixels);
   free(picture->coverage);
-  *picture = (Picture){0};
+  *picture = (Canvas){0};
 }
 
 /* ---- painting ----------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static int clamp(double value, int high) {
   return value < high ? (int)value : high;
 }
 
-static Box box_around(const Picture *p, double x0, double y0, double x1, double y1, double margin) {
+static Box box_around(const Canvas *p, double x0, double y0, double x1, double y1, double margin) {
   return (Box){
       clamp(floor(fmin(x0, x1) - margin), p->width), clamp(floor(fmin(y0, y1) - margin), p->height),
       clamp(ceil(fmax(x0, x1) + margin), p->width), clamp(ceil(fmax(y0, y1) + margin), p->height)};
@@ -103,7 +103,7 @@ static void blend(uint8_t *value, uint8_t colour, int coverage) {
   *value = (uint8_t)((*value * (255 - coverage) + colour * coverage + 127) / 255);
 }
 
-void picture_rectangle(Picture *picture, int x, int y, int width, int height, Colour colour) {
+void canvas_rectangle(Canvas *picture, int x, int y, int width, int height, Colour colour) {
   const Box box = box_around(picture, x, y, (double)x + width, (double)y + height, 0);
   for (int row = box.y0; row < box.y1; row++)
     for (int column = box.x0; column < box.x1; column++)
@@ -111,13 +111,13 @@ void picture_rectangle(Picture *picture, int x, int y, int width, int height, Co
              3);
 }
 
-void picture_greys(Picture *picture, int x, int y, const uint8_t *pixels, int width, int height,
-                   int zoom) {
+void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
+                  int zoom) {
   for (int row = 0; row < height; row++)
     for (int column = 0; column < width; column++) {
       const uint8_t grey = pixels[(size_t)row * (size_t)width + (size_t)column];
-      picture_rectangle(picture, x + column * zoom, y + row * zoom, zoom, zoom,
-                        (Colour){grey, grey, grey});
+      canvas_rectangle(picture, x + column * zoom, y + row * zoom, zoom, zoom,
+                       (Colour){grey, grey, grey});
     }
 }
 
@@ -131,7 +131,7 @@ static double distance(double x, double y, double x0, double y0, double x1, doub
 
 /* Adds a line to the coverage, the larger where lines cross: so that the joints of a letter are
    not painted twice. Returns the pixels it may have touched. */
-static Box cover_line(Picture *p, double x0, double y0, double x1, double y1, double thickness) {
+static Box cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
   const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
@@ -144,7 +144,7 @@ static Box cover_line(Picture *p, double x0, double y0, double x1, double y1, do
 }
 
 /* Paints what is covered in the box, and clears it. */
-static void paint(Picture *p, Box box, Colour colour) {
+static void paint(Canvas *p, Box box, Colour colour) {
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
       const size_t i = (size_t)y * (size_t)p->width + (size_t)x;
@@ -157,8 +157,8 @@ static void paint(Picture *p, Box box, Colour colour) {
     }
 }
 
-void picture_line(Picture *picture, double x0, double y0, double x1, double y1, double thickness,
-                  Colour colour) {
+void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
+                 Colour colour) {
   paint(picture, cover_line(picture, x0, y0, x1, y1, thickness), colour);
 }
 
@@ -229,7 +229,7 @@ static Point middle(Point a, Point b) {
 }
 
 /* The quadratic curve from a to c, pulled by b. */
-static void cover_curve(Picture *p, Point a, Point b, Point c, double thickness) {
+static void cover_curve(Canvas *p, Point a, Point b, Point c, double thickness) {
   Point from = a;
   for (int i = 1; i <= CURVE_PARTS; i++) {
     const double t = (double)i / CURVE_PARTS, s = 1 - t;
@@ -246,7 +246,7 @@ static Point point_of(const char *stroke, int i, Point origin, double unit) {
                  origin.y + unit * base36(stroke[2 * i + 1])};
 }
 
-static void cover_stroke(Picture *p, const char *stroke, int points, Point origin, double unit) {
+static void cover_stroke(Canvas *p, const char *stroke, int points, Point origin, double unit) {
   Point from = point_of(stroke, 0, origin, unit);
   const Point last = point_of(stroke, points - 1, origin, unit);
   if (points == 2) cover_line(p, from.x, from.y, last.x, last.y, THICKNESS * unit);
@@ -258,8 +258,8 @@ static void cover_stroke(Picture *p, const char *stroke, int points, Point origi
   }
 }
 
-double picture_text(Picture *picture, double x, double baseline, double height, const char *text,
-                    Colour colour) {
+double canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
+                   Colour colour) {
   const double unit = height / CAPITAL, top = baseline - height, start = x;
   for (const char *c = text; *c; c++) {
     for (const char *s = letter_of(*c); *s; s += *s == ' ') {
@@ -273,7 +273,7 @@ double picture_text(Picture *picture, double x, double baseline, double height, 
   return x;
 }
 
-double picture_text_width(double height, const char *text) {
+double canvas_text_width(double height, const char *text) {
   double units = 0;
   for (const char *c = text; *c; c++) units += width_of(*c) + (c[1] ? GAP : 0);
   return height / CAPITAL * units;
@@ -282,7 +282,7 @@ double picture_text_width(double height, const char *text) {
 /* ---- files -------------------------------------------------------------------------------- */
 
 typedef struct {
-  const Output *output;
+  const AtomicFile *output;
   bool good;
   Error *error;
 } Sink;
@@ -290,17 +290,17 @@ typedef struct {
 static void write_bytes(void *context, void *data, int size) {
   Sink *sink = context;
   if (sink->good && fwrite(data, 1, (size_t)size, sink->output->file) != (size_t)size)
-    sink->good = output_failed(sink->output, sink->error);
+    sink->good = atomic_file_failed(sink->output, sink->error);
 }
 
 /* Not a part of encode(): stb's variables must not live where setjmp is called. */
-__attribute__((noinline)) static bool encode_all(const Picture *picture, Sink *sink) {
+__attribute__((noinline)) static bool encode_all(const Canvas *picture, Sink *sink) {
   return stbi_write_png_to_func(write_bytes, sink, picture->width, picture->height, 3,
                                 picture->pixels, 3 * picture->width) != 0;
 }
 
 /* False when there is no memory. */
-static bool encode(const Picture *picture, Sink *sink) {
+static bool encode(const Canvas *picture, Sink *sink) {
   Memory own;
   volatile bool good = false;
   join(&own.ring, &own.ring);
@@ -314,10 +314,10 @@ static bool encode(const Picture *picture, Sink *sink) {
   return good;
 }
 
-bool picture_save(const Picture *picture, const char *path, Error *error) {
-  Output output;
-  if (!output_open(&output, path, error)) return false;
+bool canvas_save(const Canvas *picture, const char *path, Error *error) {
+  AtomicFile output;
+  if (!atomic_file_open(&output, path, error)) return false;
   Sink sink = {&output, true, error};
   if (!encode(picture, &sink)) sink.good = error_set(error, "no memory to write %s", path);
-  return output_close(&output, sink.good, error);
+  return atomic_file_close(&output, sink.good, error);
 }

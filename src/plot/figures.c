@@ -20,33 +20,33 @@ static int max(int a, int b) {
 }
 
 static int text_width(double height, const char *text) {
-  return (int)ceil(picture_text_width(height, text));
+  return (int)ceil(canvas_text_width(height, text));
 }
 
-static void text_left_of(Picture *p, double x, double baseline, double height, const char *text,
+static void text_left_of(Canvas *p, double x, double baseline, double height, const char *text,
                          Colour colour) {
-  picture_text(p, x - picture_text_width(height, text), baseline, height, text, colour);
+  canvas_text(p, x - canvas_text_width(height, text), baseline, height, text, colour);
 }
 
-static void text_around(Picture *p, double x, double baseline, double height, const char *text,
+static void text_around(Canvas *p, double x, double baseline, double height, const char *text,
                         Colour colour) {
-  picture_text(p, x - picture_text_width(height, text) / 2, baseline, height, text, colour);
+  canvas_text(p, x - canvas_text_width(height, text) / 2, baseline, height, text, colour);
 }
 
 /* Opens a picture with room for `width` x `height` pixels from (MARGIN, HEAD) on. */
-static bool open_page(Picture *p, const char *title, const char *subtitle, int width, int height,
+static bool open_page(Canvas *p, const char *title, const char *subtitle, int width, int height,
                       Error *error) {
   const int text = max(text_width(TITLE, title), text_width(TEXT, subtitle));
-  if (!picture_open(p, 2 * MARGIN + max(width, text), HEAD + height + MARGIN, PAPER, error))
+  if (!canvas_open(p, 2 * MARGIN + max(width, text), HEAD + height + MARGIN, PAPER, error))
     return false;
-  picture_text(p, MARGIN, 44, TITLE, title, INK);
-  picture_text(p, MARGIN, 74, TEXT, subtitle, PALE);
+  canvas_text(p, MARGIN, 44, TITLE, title, INK);
+  canvas_text(p, MARGIN, 74, TEXT, subtitle, PALE);
   return true;
 }
 
-static bool save(Picture *p, const char *path, Error *error) {
-  const bool saved = picture_save(p, path, error);
-  picture_close(p);
+static bool save(Canvas *p, const char *path, Error *error) {
+  const bool saved = canvas_save(p, path, error);
+  canvas_close(p);
   return saved;
 }
 
@@ -144,9 +144,9 @@ static bool draw_curves(const Series *series, const EpochResult *results, int co
            "%" PRIu64 " training rows, each judged as it is trained on; %" PRIu64
            " test rows, judged after each epoch",
            results[count - 1].train_rows, results[count - 1].test_rows);
-  const Curves chart = {.title = title, .subtitle = subtitle, .panels = panels, .count = drawn};
-  Picture picture;
-  return curves_draw(&chart, &picture, error) && save(&picture, path, error);
+  const LineChart chart = {.title = title, .subtitle = subtitle, .panels = panels, .count = drawn};
+  Canvas picture;
+  return line_chart_draw(&chart, &picture, error) && save(&picture, path, error);
 }
 
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error) {
@@ -177,7 +177,7 @@ static int filter_width(int inputs) {
 }
 
 static int filter_count(const Network *network) {
-  return network->size[1] < PLOTS_MAX_FILTERS ? network->size[1] : PLOTS_MAX_FILTERS;
+  return network->size[1] < FIGURES_MAX_FILTERS ? network->size[1] : FIGURES_MAX_FILTERS;
 }
 
 static int rows_of(int count, int columns) {
@@ -229,16 +229,16 @@ static uint8_t grey_of(float weight, double scale) {
   return (uint8_t)lround(128 + 127 * fmin(fmax(part, -1), 1));
 }
 
-static void draw_filter(Picture *p, const Network *network, const float *weights, int index,
+static void draw_filter(Canvas *p, const Network *network, const float *weights, int index,
                         double scale) {
   const PlotGrid grid = plot_weights_grid(network);
   const int inputs = network->size[0], width = filter_width(inputs);
   uint8_t greys[NETWORK_MAX_INPUTS];
   for (int i = 0; i < inputs; i++)
     greys[i] = grey_of(weights[(size_t)index * (size_t)inputs + (size_t)i], scale);
-  picture_greys(p, grid.left + index % grid.columns * grid.width,
-                grid.top + index / grid.columns * grid.height, greys, width, inputs / width,
-                grid.zoom);
+  canvas_greys(p, grid.left + index % grid.columns * grid.width,
+               grid.top + index / grid.columns * grid.height, greys, width, inputs / width,
+               grid.zoom);
 }
 
 static void title_weights(const Network *network, double scale, char *title, char *subtitle) {
@@ -265,7 +265,7 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
   char title[WORDS], subtitle[WORDS];
   title_weights(network, scale, title, subtitle);
   const PlotGrid grid = plot_weights_grid(network);
-  Picture p;
+  Canvas p;
   if (!open_page(&p, title, subtitle, grid.columns * grid.width - FILTER_GAP,
                  rows_of(count, grid.columns) * grid.height - FILTER_GAP, error))
     return false;
@@ -310,16 +310,16 @@ PlotGrid plot_mistakes_grid(const Mistake *mistakes, int count, int side) {
                     .zoom = zoom};
 }
 
-static void draw_mistake(Picture *p, const Mistake *mistake, int side, const PlotGrid *grid,
+static void draw_mistake(Canvas *p, const Mistake *mistake, int side, const PlotGrid *grid,
                          int index) {
   static const Colour *const colours[MISTAKE_LINES] = {&INK, &WRONG, &PALE};
   const int x = grid->left + index % grid->columns * grid->width;
   const int y = grid->top + index / grid->columns * grid->height;
-  picture_greys(p, x, y, mistake->pixels, side, side, grid->zoom);
+  canvas_greys(p, x, y, mistake->pixels, side, side, grid->zoom);
   const Caption caption = caption_of(mistake);
   for (int l = 0; l < MISTAKE_LINES; l++)
-    picture_text(p, x, y + side * grid->zoom + (l + 1) * LINE_HEIGHT, SMALL, caption.text[l],
-                 *colours[l]);
+    canvas_text(p, x, y + side * grid->zoom + (l + 1) * LINE_HEIGHT, SMALL, caption.text[l],
+                *colours[l]);
 }
 
 bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *path, Error *error) {
@@ -327,7 +327,7 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *pat
   char title[WORDS];
   snprintf(title, sizeof title,
            count == 1 ? "The most confident mistake" : "The %d most confident mistakes", count);
-  Picture p;
+  Canvas p;
   if (!open_page(&p, count ? title : "No mistakes",
                  count ? "with the answer's probability, and the row of the file from 1"
                        : "every answer was right",
@@ -343,26 +343,26 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *pat
 enum { WIDE_CELL = 64, FEW_CLASSES = 12, CELL = 46, MIN_CELL = 2, PLAIN_SIDE = 960 };
 enum { LEGEND_WIDTH = 510, LEGEND_HEIGHT = 96, SWATCH = 54, SWATCH_HEIGHT = 20 };
 
-static bool has_numbers(const Scores *scores) {
-  return scores->classes <= PLOTS_MAX_NUMBERS;
+static bool has_numbers(const Metrics *scores) {
+  return scores->classes <= FIGURES_MAX_NUMBERS;
 }
 
 /* Pixels between cells. */
-static int cell_line(const Scores *scores) {
+static int cell_line(const Metrics *scores) {
   return has_numbers(scores) ? 1 : 0;
 }
 
-static uint64_t count_of(const Scores *scores, int truth, int answer) {
+static uint64_t count_of(const Metrics *scores, int truth, int answer) {
   return scores->counts[(size_t)truth * (size_t)scores->classes + (size_t)answer];
 }
 
-static int widest_label(const Scores *scores) {
+static int widest_label(const Metrics *scores) {
   char text[16];
   snprintf(text, sizeof text, "%d", scores->classes - 1);
   return text_width(SMALL, text);
 }
 
-static int cell_side(const Scores *scores) {
+static int cell_side(const Metrics *scores) {
   if (!has_numbers(scores)) return max(MIN_CELL, PLAIN_SIDE / scores->classes);
   int side = scores->classes <= FEW_CLASSES ? WIDE_CELL : CELL;
   for (int i = 0; i < scores->classes * scores->classes; i++) {
@@ -373,7 +373,7 @@ static int cell_side(const Scores *scores) {
   return side;
 }
 
-PlotGrid plot_confusion_grid(const Scores *scores) {
+PlotGrid plot_confusion_grid(const Metrics *scores) {
   const int side = cell_side(scores);
   return (PlotGrid){.left = MARGIN + text_width(TEXT, "truth") + 3 * GAP + widest_label(scores),
                     .top = HEAD + TEXT + SMALL + 3 * GAP,
@@ -395,7 +395,7 @@ static bool is_dark(Colour c) {
   return 0.299 * c.red + 0.587 * c.green + 0.114 * c.blue < 150;
 }
 
-static void draw_count(Picture *p, int x, int y, int side, uint64_t count, Colour cell) {
+static void draw_count(Canvas *p, int x, int y, int side, uint64_t count, Colour cell) {
   char text[32];
   snprintf(text, sizeof text, "%" PRIu64, count);
   text_around(p, x + side / 2.0, y + (side + SMALL) / 2.0, SMALL, text,
@@ -404,7 +404,7 @@ static void draw_count(Picture *p, int x, int y, int side, uint64_t count, Colou
                               : INK);
 }
 
-static void draw_matrix_row(Picture *p, const Scores *scores, const PlotGrid *grid, int truth) {
+static void draw_matrix_row(Canvas *p, const Metrics *scores, const PlotGrid *grid, int truth) {
   uint64_t rows = 0;
   for (int answer = 0; answer < scores->classes; answer++) rows += count_of(scores, truth, answer);
   const int line = cell_line(scores);
@@ -414,20 +414,20 @@ static void draw_matrix_row(Picture *p, const Scores *scores, const PlotGrid *gr
     const Colour cell =
         shade(truth == answer ? RIGHT : WRONG, count ? (double)count / (double)rows : 0);
     const int x = grid->left + answer * grid->width;
-    picture_rectangle(p, x, y, grid->width - line, grid->height - line, cell);
+    canvas_rectangle(p, x, y, grid->width - line, grid->height - line, cell);
     if (has_numbers(scores)) draw_count(p, x, y, grid->width - line, count, cell);
   }
 }
 
 /* From one class with a label to the next. */
-static int label_step(const Scores *scores, const PlotGrid *grid) {
+static int label_step(const Metrics *scores, const PlotGrid *grid) {
   static const int steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500};
   size_t i = 0;
   while (steps[i] * grid->width < widest_label(scores) + 2 * GAP && steps[i] < 500) i++;
   return steps[i];
 }
 
-static void draw_labels(Picture *p, const Scores *scores, const PlotGrid *grid) {
+static void draw_labels(Canvas *p, const Metrics *scores, const PlotGrid *grid) {
   const int step = label_step(scores, grid), side = scores->classes * grid->width;
   for (int c = 0; c < scores->classes; c += step) {
     char text[16];
@@ -437,11 +437,11 @@ static void draw_labels(Picture *p, const Scores *scores, const PlotGrid *grid) 
     text_left_of(p, grid->left - GAP, grid->top + middle + SMALL / 2.0, SMALL, text, PALE);
   }
   text_around(p, grid->left + side / 2.0, grid->top - 3 * GAP - SMALL, TEXT, "answer", INK);
-  picture_text(p, MARGIN, grid->top + (side + TEXT) / 2.0, TEXT, "truth", INK);
+  canvas_text(p, MARGIN, grid->top + (side + TEXT) / 2.0, TEXT, "truth", INK);
 }
 
 /* What the colours mean, below the matrix. */
-static void draw_legend(Picture *p, const Scores *scores, const PlotGrid *grid) {
+static void draw_legend(Canvas *p, const Metrics *scores, const PlotGrid *grid) {
   static const struct {
     double share;
     const char *text;
@@ -449,21 +449,21 @@ static void draw_legend(Picture *p, const Scores *scores, const PlotGrid *grid) 
   enum { STEPS = sizeof steps / sizeof *steps };
   const int top = grid->top + scores->classes * grid->height + 3 * GAP;
   const int left = grid->left + text_width(SMALL, "wrong") + GAP;
-  picture_text(p, grid->left, top + (SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "right", PALE);
-  picture_text(p, grid->left, top + (3 * SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "wrong", PALE);
+  canvas_text(p, grid->left, top + (SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "right", PALE);
+  canvas_text(p, grid->left, top + (3 * SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "wrong", PALE);
   for (int i = 0; i < STEPS; i++) {
     const int x = left + i * SWATCH;
-    picture_rectangle(p, x, top, SWATCH - 1, SWATCH_HEIGHT - 1, shade(RIGHT, steps[i].share));
-    picture_rectangle(p, x, top + SWATCH_HEIGHT, SWATCH - 1, SWATCH_HEIGHT - 1,
-                      shade(WRONG, steps[i].share));
+    canvas_rectangle(p, x, top, SWATCH - 1, SWATCH_HEIGHT - 1, shade(RIGHT, steps[i].share));
+    canvas_rectangle(p, x, top + SWATCH_HEIGHT, SWATCH - 1, SWATCH_HEIGHT - 1,
+                     shade(WRONG, steps[i].share));
     text_around(p, x + SWATCH / 2.0, top + 2 * SWATCH_HEIGHT + SMALL + GAP, SMALL, steps[i].text,
                 PALE);
   }
-  picture_text(p, left + STEPS * SWATCH + GAP, top + 2 * SWATCH_HEIGHT + SMALL + GAP, SMALL,
-               "of the truth's rows", PALE);
+  canvas_text(p, left + STEPS * SWATCH + GAP, top + 2 * SWATCH_HEIGHT + SMALL + GAP, SMALL,
+              "of the truth's rows", PALE);
 }
 
-bool plot_confusion(const Scores *scores, const char *path, Error *error) {
+bool plot_confusion(const Metrics *scores, const char *path, Error *error) {
   const PlotGrid grid = plot_confusion_grid(scores);
   const int side = scores->classes * grid.width;
   char title[WORDS], subtitle[WORDS];
@@ -474,12 +474,12 @@ bool plot_confusion(const Scores *scores, const char *path, Error *error) {
     snprintf(title, sizeof title, "Confusion matrix of no rows");
   snprintf(subtitle, sizeof subtitle, "%" PRIu64 " of %" PRIu64 " rows right", scores->correct,
            scores->rows);
-  Picture p;
+  Canvas p;
   if (!open_page(&p, title, subtitle, grid.left + max(side, LEGEND_WIDTH) - MARGIN,
                  grid.top + side + LEGEND_HEIGHT - HEAD, error))
     return false;
   const int frame = side + 2 - cell_line(scores);
-  picture_rectangle(&p, grid.left - 1, grid.top - 1, frame, frame, GRID);
+  canvas_rectangle(&p, grid.left - 1, grid.top - 1, frame, frame, GRID);
   for (int truth = 0; truth < scores->classes; truth++) draw_matrix_row(&p, scores, &grid, truth);
   draw_labels(&p, scores, &grid);
   draw_legend(&p, scores, &grid);

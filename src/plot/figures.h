@@ -2,8 +2,8 @@
 
    Every function returns false with *error set when there is no memory or the file cannot be
    written. */
-#ifndef PLOTS_H
-#define PLOTS_H
+#ifndef FIGURES_H
+#define FIGURES_H
 
 #include <stdint.h>
 
@@ -16,11 +16,11 @@
    Fails if nothing is finite. */
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error);
 
-enum { PLOTS_MAX_FILTERS = 1024 };
+enum { FIGURES_MAX_FILTERS = 1024 };
 
 /* The weights of each value of the first layer as an image of its inputs: grey is 0, one scale for
    all. Inputs that are no square are as wide as their divisor that is nearest to a square's side.
-   Of more than PLOTS_MAX_FILTERS values, the first. */
+   Of more than FIGURES_MAX_FILTERS values, the first. */
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error);
 
 typedef struct {
@@ -33,11 +33,11 @@ typedef struct {
 /* Wrong answers in the order given, the most confident first; none is a picture that says so. */
 bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *path, Error *error);
 
-enum { PLOTS_MAX_NUMBERS = 30 };
+enum { FIGURES_MAX_NUMBERS = 30 };
 
 /* The confusion matrix, truth down, answers across: the colour tells the share of the truth's
-   rows. Of up to PLOTS_MAX_NUMBERS classes with the counts. */
-bool plot_confusion(const Scores *scores, const char *path, Error *error);
+   rows. Of up to FIGURES_MAX_NUMBERS classes with the counts. */
+bool plot_confusion(const Metrics *scores, const char *path, Error *error);
 
 /* Where cell i of a picture is: (left + i % columns * width, top + i / columns * height) is the
    top left corner of a filter, of a mistake's digit, or of a count. */
@@ -50,6 +50,6 @@ typedef struct {
 
 PlotGrid plot_weights_grid(const Network *network);
 PlotGrid plot_mistakes_grid(const Mistake *mistakes, int count, int side);
-PlotGrid plot_confusion_grid(const Scores *scores);
+PlotGrid plot_confusion_grid(const Metrics *scores);
 
 #endif

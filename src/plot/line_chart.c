@@ -7,9 +7,9 @@ static const Colour PAPER = {255, 255, 255}, INK = {31, 35, 40}, PALE = {110, 11
                     GRID = {232, 235, 239}, AXIS = {140, 149, 159}, MARK = {209, 36, 47};
 
 /* Distinct also for those who see no red or no green: after Okabe and Ito (2008). */
-static const Colour PALETTE[CURVES_MAX] = {{0, 114, 178},   {213, 94, 0},   {0, 158, 115},
-                                           {204, 121, 167}, {86, 180, 233}, {230, 159, 0},
-                                           {90, 90, 90},    {140, 86, 75}};
+static const Colour PALETTE[LINE_CHART_MAX] = {{0, 114, 178},   {213, 94, 0},   {0, 158, 115},
+                                               {204, 121, 167}, {86, 180, 233}, {230, 159, 0},
+                                               {90, 90, 90},    {140, 86, 75}};
 
 enum { MARGIN = 28, HEAD = 92, LEFT = 110, RIGHT = 40 };
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals */
@@ -18,8 +18,8 @@ enum { X_NUMBERS = 12, Y_NUMBERS = 8 }; /* at an axis, about */
 enum { MANY_POINTS = 64 };              /* more are drawn without dots */
 static const double LINE = 2.6, DOT = 7;
 
-Colour curves_colour(int index) {
-  return PALETTE[index % CURVES_MAX];
+Colour line_chart_colour(int index) {
+  return PALETTE[index % LINE_CHART_MAX];
 }
 
 /* ---- the frame ------------------------------------------------------------------------------ */
@@ -82,9 +82,9 @@ static Span widen(Span span, const CurveAxis *axis, bool of_x) {
   return span;
 }
 
-CurveFrame curves_frame(const Curves *curves, int panel) {
+CurveFrame line_chart_frame(const LineChart *curves, int panel) {
   const CurvePanel *p = &curves->panels[panel];
-  const int top = HEAD + panel * CURVES_PANEL;
+  const int top = HEAD + panel * LINE_CHART_PANEL;
   Span y = span_of(p, false);
   if (isfinite(p->mark) && isfinite(on_axis(&p->y, p->mark))) {
     y.low = fmin(y.low, on_axis(&p->y, p->mark));
@@ -93,9 +93,9 @@ CurveFrame curves_frame(const Curves *curves, int panel) {
   const Span x = widen(span_of(p, true), &p->x, true);
   y = widen(y, &p->y, false);
   return (CurveFrame){LEFT,
-                      CURVES_WIDTH - RIGHT,
+                      LINE_CHART_WIDTH - RIGHT,
                       top + PANEL_HEAD,
-                      top + CURVES_PANEL - PANEL_FOOT,
+                      top + LINE_CHART_PANEL - PANEL_FOOT,
                       x.low,
                       x.high,
                       y.low,
@@ -112,26 +112,24 @@ static double y_of(const CurveFrame *f, double at) {
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-static void draw_x_number(Picture *p, const CurveFrame *f, double at, const char *text) {
+static void draw_x_number(Canvas *p, const CurveFrame *f, double at, const char *text) {
   if (at < f->x_low || at > f->x_high) return;
   const double x = x_of(f, at);
-  picture_rectangle(p, (int)lround(x), f->top, 1, f->bottom - f->top + 6, GRID);
-  picture_text(p, x - picture_text_width(SMALL, text) / 2, f->bottom + 24, SMALL, text, PALE);
+  canvas_rectangle(p, (int)lround(x), f->top, 1, f->bottom - f->top + 6, GRID);
+  canvas_text(p, x - canvas_text_width(SMALL, text) / 2, f->bottom + 24, SMALL, text, PALE);
 }
 
-static void draw_y_number(Picture *p, const CurveFrame *f, double at, const char *text) {
+static void draw_y_number(Canvas *p, const CurveFrame *f, double at, const char *text) {
   if (at < f->y_low || at > f->y_high) return;
   const double y = y_of(f, at);
-  picture_rectangle(p, f->left - 6, (int)lround(y), f->right - f->left + 6, 1, GRID);
-  picture_text(p, f->left - 14 - picture_text_width(SMALL, text), y + SMALL / 2.0, SMALL, text,
-               PALE);
+  canvas_rectangle(p, f->left - 6, (int)lround(y), f->right - f->left + 6, 1, GRID);
+  canvas_text(p, f->left - 14 - canvas_text_width(SMALL, text), y + SMALL / 2.0, SMALL, text, PALE);
 }
 
-typedef void DrawNumber(Picture *p, const CurveFrame *f, double at, const char *text);
+typedef void DrawNumber(Canvas *p, const CurveFrame *f, double at, const char *text);
 
 /* Between powers of ten go 2 and 5 where there is room. */
-static void draw_decades(Picture *p, const CurveFrame *f, Span span, int numbers,
-                         DrawNumber *draw) {
+static void draw_decades(Canvas *p, const CurveFrame *f, Span span, int numbers, DrawNumber *draw) {
   const double decades = span.high - span.low;
   const int step = (int)fmax(1, ceil(decades / numbers));
   for (int power = (int)floor(span.low); power <= (int)ceil(span.high); power++)
@@ -148,7 +146,7 @@ static void draw_decades(Picture *p, const CurveFrame *f, Span span, int numbers
 }
 
 /* As many decimals as tell one step from the next. */
-static void draw_steps(Picture *p, const CurveFrame *f, Span span, int numbers, bool whole,
+static void draw_steps(Canvas *p, const CurveFrame *f, Span span, int numbers, bool whole,
                        DrawNumber *draw) {
   double step = round_step((span.high - span.low) / numbers);
   if (whole) step = fmax(step, 1);
@@ -171,7 +169,7 @@ static bool all_x(const CurvePanel *panel, bool powers_of_two) {
   return true;
 }
 
-static void draw_powers_of_two(Picture *p, const CurveFrame *f) {
+static void draw_powers_of_two(Canvas *p, const CurveFrame *f) {
   const int first = (int)ceil(f->x_low / log10(2)), last = (int)floor(f->x_high / log10(2));
   const int step = 1 + (last - first) / 16;
   for (int power = first; power <= last; power += step) {
@@ -181,7 +179,7 @@ static void draw_powers_of_two(Picture *p, const CurveFrame *f) {
   }
 }
 
-static void draw_axes(Picture *p, const CurvePanel *panel, const CurveFrame *f) {
+static void draw_axes(Canvas *p, const CurvePanel *panel, const CurveFrame *f) {
   const Span x = {f->x_low, f->x_high}, y = {f->y_low, f->y_high};
   if (panel->x.logarithmic && all_x(panel, true))
     draw_powers_of_two(p, f);
@@ -193,83 +191,84 @@ static void draw_axes(Picture *p, const CurvePanel *panel, const CurveFrame *f) 
     draw_decades(p, f, y, Y_NUMBERS, draw_y_number);
   else
     draw_steps(p, f, y, Y_NUMBERS, false, draw_y_number);
-  picture_rectangle(p, f->left, f->bottom, f->right - f->left, 1, AXIS);
-  picture_rectangle(p, f->left, f->top, 1, f->bottom - f->top, AXIS);
-  picture_text(p, f->right - picture_text_width(SMALL, panel->x.label), f->bottom + 50, SMALL,
-               panel->x.label, PALE);
-  picture_text(p, MARGIN, f->top - 18, SMALL, panel->y.label, PALE);
+  canvas_rectangle(p, f->left, f->bottom, f->right - f->left, 1, AXIS);
+  canvas_rectangle(p, f->left, f->top, 1, f->bottom - f->top, AXIS);
+  canvas_text(p, f->right - canvas_text_width(SMALL, panel->x.label), f->bottom + 50, SMALL,
+              panel->x.label, PALE);
+  canvas_text(p, MARGIN, f->top - 18, SMALL, panel->y.label, PALE);
 }
 
 /* ---- curves --------------------------------------------------------------------------------- */
 
-static void draw_curve(Picture *p, const CurvePanel *panel, const CurveFrame *f, int index) {
+static void draw_curve(Canvas *p, const CurvePanel *panel, const CurveFrame *f, int index) {
   const Curve *curve = &panel->curves[index];
-  const Colour colour = curves_colour(index);
+  const Colour colour = line_chart_colour(index);
   double last_x = NAN, last_y = NAN;
   for (int i = 0; i < curve->count; i++) {
     const bool drawn = is_drawn(panel, curve, i);
     const double x = drawn ? x_of(f, on_axis(&panel->x, curve->x[i])) : (double)NAN;
     const double y = drawn ? y_of(f, on_axis(&panel->y, curve->y[i])) : (double)NAN;
-    if (drawn && isfinite(last_x)) picture_line(p, last_x, last_y, x, y, LINE, colour);
+    if (drawn && isfinite(last_x)) canvas_line(p, last_x, last_y, x, y, LINE, colour);
     if (drawn && (curve->count <= MANY_POINTS || !isfinite(last_x)))
-      picture_line(p, x, y, x, y, DOT, colour);
+      canvas_line(p, x, y, x, y, DOT, colour);
     last_x = x;
     last_y = y;
   }
 }
 
 /* In a row that ends at the panel's right side, above its axes. */
-static void draw_legend(Picture *p, const CurvePanel *panel, const CurveFrame *f) {
+static void draw_legend(Canvas *p, const CurvePanel *panel, const CurveFrame *f) {
   enum { SWATCH = 26, GAP = 8, APART = 26 };
   double x = f->right;
   for (int c = panel->count - 1; c >= 0; c--) {
     const double baseline = f->top - 18;
-    x -= picture_text_width(TEXT, panel->curves[c].name);
-    picture_text(p, x, baseline, TEXT, panel->curves[c].name, INK);
+    x -= canvas_text_width(TEXT, panel->curves[c].name);
+    canvas_text(p, x, baseline, TEXT, panel->curves[c].name, INK);
     x -= GAP;
-    picture_line(p, x - SWATCH, baseline - TEXT / 2.0, x, baseline - TEXT / 2.0, LINE + 1,
-                 curves_colour(c));
+    canvas_line(p, x - SWATCH, baseline - TEXT / 2.0, x, baseline - TEXT / 2.0, LINE + 1,
+                line_chart_colour(c));
     x -= SWATCH + APART;
   }
 }
 
-static void draw_mark(Picture *p, const CurvePanel *panel, const CurveFrame *f) {
+static void draw_mark(Canvas *p, const CurvePanel *panel, const CurveFrame *f) {
   const double at = on_axis(&panel->y, panel->mark);
   if (!isfinite(panel->mark) || !isfinite(at)) return;
   const int y = (int)lround(y_of(f, at));
-  picture_rectangle(p, f->left, y - 1, f->right - f->left, 2, MARK);
-  picture_text(p, f->right - 8 - picture_text_width(SMALL, panel->mark_label), y - 8, SMALL,
-               panel->mark_label, MARK);
+  canvas_rectangle(p, f->left, y - 1, f->right - f->left, 2, MARK);
+  canvas_text(p, f->right - 8 - canvas_text_width(SMALL, panel->mark_label), y - 8, SMALL,
+              panel->mark_label, MARK);
 }
 
-static void draw_panel(Picture *p, const Curves *curves, int index) {
+static void draw_panel(Canvas *p, const LineChart *curves, int index) {
   const CurvePanel *panel = &curves->panels[index];
-  const CurveFrame frame = curves_frame(curves, index);
+  const CurveFrame frame = line_chart_frame(curves, index);
   if (panel->title && *panel->title)
-    picture_text(p, MARGIN, frame.top - 44, TEXT + 1, panel->title, INK);
+    canvas_text(p, MARGIN, frame.top - 44, TEXT + 1, panel->title, INK);
   draw_axes(p, panel, &frame);
   draw_mark(p, panel, &frame);
   for (int c = 0; c < panel->count; c++) draw_curve(p, panel, &frame, c);
   draw_legend(p, panel, &frame);
 }
 
-bool curves_draw(const Curves *curves, Picture *picture, Error *error) {
-  if (curves->count < 1 || curves->count > CURVES_PANELS)
+bool line_chart_draw(const LineChart *curves, Canvas *picture, Error *error) {
+  if (curves->count < 1 || curves->count > LINE_CHART_PANELS)
     return error_set(error, "a chart of %d panels: there must be 1 to %d", curves->count,
-                     CURVES_PANELS);
+                     LINE_CHART_PANELS);
   for (int i = 0; i < curves->count; i++) {
     const CurvePanel *panel = &curves->panels[i];
-    if (panel->count < 1 || panel->count > CURVES_MAX)
+    if (panel->count < 1 || panel->count > LINE_CHART_MAX)
       return error_set(error, "a chart of %d curves: there must be 1 to %d", panel->count,
-                       CURVES_MAX);
+                       LINE_CHART_MAX);
     const Span y = span_of(panel, false);
     if (y.low > y.high)
       return error_set(error, "the chart '%s' has no point to draw", curves->title);
   }
-  if (!picture_open(picture, CURVES_WIDTH, HEAD + curves->count * CURVES_PANEL, PAPER, error))
+  if (!canvas_open(picture, LINE_CHART_WIDTH, HEAD + curves->count * LINE_CHART_PANEL, PAPER,
+                   error))
     return false;
-  picture_text(picture, MARGIN, 44, TITLE, curves->title, INK);
-  picture_text(picture, MARGIN, 74, TEXT, curves->subtitle, PALE);
+  canvas_text(picture, MARGIN, 44, TITLE, curves->title, INK);
+  canvas_text(picture, MARGIN, 74, TEXT, curves->subtitle, PALE);
   for (int i = 0; i < curves->count; i++) draw_panel(picture, curves, i);
   return true;
 }

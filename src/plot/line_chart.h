@@ -1,12 +1,15 @@
 /* Line charts: panels one below the other, each with a few curves over axes of its own, linear or
    logarithmic, drawn on a picture. */
-#ifndef CURVES_H
-#define CURVES_H
+#ifndef LINE_CHART_H
+#define LINE_CHART_H
 
 #include "plot/canvas.h"
 
-enum { CURVES_MAX = 8, CURVES_PANELS = 8 };
-enum { CURVES_WIDTH = 1200, CURVES_PANEL = 480 }; /* pixels; a panel's height, its title included */
+enum { LINE_CHART_MAX = 8, LINE_CHART_PANELS = 8 };
+enum {
+  LINE_CHART_WIDTH = 1200,
+  LINE_CHART_PANEL = 480
+}; /* pixels; a panel's height, its title included */
 
 typedef struct {
   const char *name; /* in the legend */
@@ -24,7 +27,7 @@ typedef struct {
   const char *title; /* "" or NULL: none */
   CurveAxis x, y;
   const Curve *curves;
-  int count;   /* of curves, 1 to CURVES_MAX: colours follow this order */
+  int count;   /* of curves, 1 to LINE_CHART_MAX: colours follow this order */
   double mark; /* where a horizontal line goes, NAN: none */
   const char *mark_label;
 } CurvePanel;
@@ -32,8 +35,8 @@ typedef struct {
 typedef struct {
   const char *title, *subtitle;
   const CurvePanel *panels;
-  int count; /* 1 to CURVES_PANELS */
-} Curves;
+  int count; /* 1 to LINE_CHART_PANELS */
+} LineChart;
 
 /* Where a panel's numbers go: pixels of the four sides of its axes, and the numbers there;
    logarithms to base 10 where the axis is logarithmic. */
@@ -42,13 +45,13 @@ typedef struct {
   double x_low, x_high, y_low, y_high;
 } CurveFrame;
 
-/* The frame of panel `panel`; the chart must be one that curves_draw draws. */
-CurveFrame curves_frame(const Curves *curves, int panel);
+/* The frame of panel `panel`; the chart must be one that line_chart_draw draws. */
+CurveFrame line_chart_frame(const LineChart *curves, int panel);
 
 /* The colour of curve `index`. */
-Colour curves_colour(int index);
+Colour line_chart_colour(int index);
 
-/* Opens `picture`, CURVES_WIDTH pixels wide. Fails on a panel without a single point. */
-bool curves_draw(const Curves *curves, Picture *picture, Error *error);
+/* Opens `picture`, LINE_CHART_WIDTH pixels wide. Fails on a panel without a single point. */
+bool line_chart_draw(const LineChart *curves, Canvas *picture, Error *error);
 
 #endif

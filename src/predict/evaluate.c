@@ -30,14 +30,14 @@ static void gallery_close(Gallery *g) {
   free(g->probabilities);
 }
 
-/* An AskRow. */
+/* An PredictRow. */
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;
-  const int answer = scores_answer(logits, g->classes);
+  const int answer = argmax(logits, g->classes);
   (void)error;
   if (answer == label) return true;
-  scores_probabilities(logits, g->classes, g->probabilities);
+  softmax(logits, g->classes, g->probabilities);
   const double probability = g->probabilities[answer];
   int at = g->count;
   while (at > 0 && g->list[at - 1].probability < probability) at--;
@@ -51,7 +51,7 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   return true;
 }
 
-static bool draw(const Gallery *gallery, const Options *o, const Scores *scores, Error *error) {
+static bool draw(const Gallery *gallery, const Options *o, const Metrics *scores, Error *error) {
   const int side = (int)lround(sqrt(gallery->inputs));
   return (!*o->mistakes ||
           plot_mistakes(gallery->list, gallery->count, side, o->mistakes, error)) &&
@@ -69,37 +69,37 @@ static bool draw_weights(Engine *engine, const char *path, Error *error) {
 }
 
 /* Reads the file into scores and gallery. */
-static bool judge_rows(Engine *engine, const Options *o, Gallery *gallery, Scores *scores,
-                       Error *error) {
+static bool evaluate_rows(Engine *engine, const Options *o, Gallery *gallery, Metrics *scores,
+                          Error *error) {
   const Network *network = &engine->config.network;
-  const size_t ahead = 2 * (size_t)engine->config.slot_rows;
+  const size_t ahead = 2 * (size_t)engine->config.staging_rows;
   DatasetReader *reader = dataset_open(o->test, network->size[network->layers],
                                        o->threads ? o->threads : omp_get_num_procs(), ahead, error);
   if (!reader) return false;
   const bool good = dataset_inputs(reader) == network->size[0]
-                        ? ask_evaluate(engine, reader, scores, see, gallery, error)
+                        ? predict_evaluate(engine, reader, scores, see, gallery, error)
                         : error_set(error, "%s has %d pixels a row, but the network takes %d",
                                     o->test, dataset_inputs(reader), network->size[0]);
   dataset_close(reader);
   return good;
 }
 
-bool judge_can(const Engine *engine, const Options *o, Error *error) {
+bool evaluate_can(const Engine *engine, const Options *o, Error *error) {
   const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
   return !*o->mistakes || side * side == inputs ||
          error_set(error, "--mistakes draws square pictures, but a row has %d pixels", inputs);
 }
 
-bool judge(Engine *engine, const Options *o, Scores *scores, Error *error) {
+bool judge(Engine *engine, const Options *o, Metrics *scores, Error *error) {
   Gallery gallery;
-  if (!judge_can(engine, o, error)) return false;
-  if (!scores_open(scores, engine->config.network.size[engine->config.network.layers], error))
+  if (!evaluate_can(engine, o, error)) return false;
+  if (!metrics_open(scores, engine->config.network.size[engine->config.network.layers], error))
     return false;
   const bool good = gallery_open(&gallery, &engine->config.network, error) &&
-                    judge_rows(engine, o, &gallery, scores, error) &&
+                    evaluate_rows(engine, o, &gallery, scores, error) &&
                     draw(&gallery, o, scores, error) &&
                     (!*o->weights || draw_weights(engine, o->weights, error));
   gallery_close(&gallery);
-  if (!good) scores_close(scores);
+  if (!good) metrics_close(scores);
   return good;
 }

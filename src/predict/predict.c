@@ -16,8 +16,8 @@ static int classes_of(const Engine *engine) {
   return engine->config.network.size[engine->config.network.layers];
 }
 
-DatasetReader *ask_open(const Engine *engine, const char *path, int threads, Error *error) {
-  const size_t ahead = 2 * (size_t)engine->config.slot_rows;
+DatasetReader *predict_open(const Engine *engine, const char *path, int threads, Error *error) {
+  const size_t ahead = 2 * (size_t)engine->config.staging_rows;
   return dataset_open_for(path, engine->config.network.size[0], classes_of(engine), threads, ahead,
                           error);
 }
@@ -26,37 +26,37 @@ DatasetReader *ask_open(const Engine *engine, const char *path, int threads, Err
 
 typedef struct {
   Engine *engine;
-  float *logits; /* (slot_rows, classes) */
+  float *logits; /* (staging_rows, classes) */
   uint64_t rows; /* seen */
-  AskRow *use;
+  PredictRow *use;
   void *context;
 } Pass;
 
-/* A LoaderUse: shows the rows of a slot. */
-static bool use_slot(void *context, uint64_t first_row, uint64_t rows, Error *error) {
+/* A LoaderUse: shows the rows of a staging buffer. */
+static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
   Pass *pass = context;
   Engine *engine = pass->engine;
   const size_t classes = (size_t)classes_of(engine);
-  EngineSlot slot;
+  StagingBuffer staging;
   if (!engine->call->predict(engine, first_row, rows, pass->logits, error) ||
-      !engine->call->slot(engine, first_row == 0 ? 0 : 1, &slot, error))
+      !engine->call->staging(engine, first_row == 0 ? 0 : 1, &staging, error))
     return false;
   for (uint64_t r = 0; r < rows; r++)
-    if (!pass->use(pass->context, ++pass->rows, slot.pixels + r * slot.stride, slot.labels[r],
-                   pass->logits + r * classes, error))
+    if (!pass->use(pass->context, ++pass->rows, staging.pixels + r * staging.stride,
+                   staging.labels[r], pass->logits + r * classes, error))
       return false;
   return true;
 }
 
-static bool ask_rows(Engine *engine, DatasetReader *reader, AskRow *use, void *context,
-                     Error *error) {
-  const size_t logits = (size_t)engine->config.slot_rows * (size_t)classes_of(engine);
+static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
+                         Error *error) {
+  const size_t logits = (size_t)engine->config.staging_rows * (size_t)classes_of(engine);
   Pass pass = {.engine = engine,
                .logits = malloc(logits * sizeof *pass.logits),
                .use = use,
                .context = context};
-  if (!pass.logits) return error_set(error, "no memory for the answers to %zu rows", logits);
-  const LoaderPlan plan = {.ring = true, .use = use_slot, .context = &pass};
+  if (!pass.logits) return error_set(error, "no memory for the predictions to %zu rows", logits);
+  const LoaderPlan plan = {.ring = true, .use = use_staged, .context = &pass};
   uint64_t rows;
   const bool good = loader_feed(engine, reader, &plan, &rows, error);
   free(pass.logits);
@@ -66,91 +66,94 @@ static bool ask_rows(Engine *engine, DatasetReader *reader, AskRow *use, void *c
 /* ---- evaluation --------------------------------------------------------------------------- */
 
 typedef struct {
-  Scores *scores;
-  AskRow *each;
+  Metrics *scores;
+  PredictRow *each;
   void *context;
 } Evaluation;
 
 static bool score_row(void *context, uint64_t row, const uint8_t *pixels, int label,
                       const float *logits, Error *error) {
   const Evaluation *e = context;
-  scores_add(e->scores, logits, label);
+  metrics_add(e->scores, logits, label);
   return !e->each || e->each(e->context, row, pixels, label, logits, error);
 }
 
-bool ask_evaluate(Engine *engine, DatasetReader *reader, Scores *scores, AskRow *each,
-                  void *context, Error *error) {
+bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *scores, PredictRow *each,
+                      void *context, Error *error) {
   Evaluation e = {scores, each, context};
-  return ask_rows(engine, reader, score_row, &e, error);
+  return predict_rows(engine, reader, score_row, &e, error);
 }
 
 /* ---- prediction --------------------------------------------------------------------------- */
 
 typedef struct {
-  Output output; /* its file may be stdout */
+  AtomicFile output; /* its file may be stdout */
   int classes;
   double *probabilities; /* (classes) or NULL: not asked for; owned */
-} Answers;
+} Predictions;
 
-static bool close_answers(Answers *answers, bool good, Error *error) {
-  Output *output = &answers->output;
-  free(answers->probabilities);
-  if (output->file != stdout) return output_close(output, good, error);
-  return good && (fflush(stdout) == 0 || output_failed(output, error));
+static bool close_predictions(Predictions *predictions, bool good, Error *error) {
+  AtomicFile *output = &predictions->output;
+  free(predictions->probabilities);
+  if (output->file != stdout) return atomic_file_close(output, good, error);
+  return good && (fflush(stdout) == 0 || atomic_file_failed(output, error));
 }
 
-static bool open_answers(Answers *answers, const char *path, int classes, bool probabilities,
-                         Error *error) {
-  *answers =
-      (Answers){.output = {.file = stdout, .path = "to standard output"}, .classes = classes};
+static bool open_predictions(Predictions *predictions, const char *path, int classes,
+                             bool probabilities, Error *error) {
+  *predictions =
+      (Predictions){.output = {.file = stdout, .path = "to standard output"}, .classes = classes};
   if (probabilities) {
-    answers->probabilities = malloc((size_t)classes * sizeof *answers->probabilities);
-    if (!answers->probabilities) return error_set(error, "no memory for %d classes", classes);
+    predictions->probabilities = malloc((size_t)classes * sizeof *predictions->probabilities);
+    if (!predictions->probabilities) return error_set(error, "no memory for %d classes", classes);
   }
-  if (strcmp(path, "-") == 0 || output_open(&answers->output, path, error)) return true;
-  free(answers->probabilities);
+  if (strcmp(path, "-") == 0 || atomic_file_open(&predictions->output, path, error)) return true;
+  free(predictions->probabilities);
   return false;
 }
 
-static void write_heads(const Answers *answers) {
-  FILE *file = answers->output.file;
+static void write_heads(const Predictions *predictions) {
+  FILE *file = predictions->output.file;
   fputs("ImageId,Label", file);
-  for (int c = 0; answers->probabilities && c < answers->classes; c++) fprintf(file, ",P%d", c);
+  for (int c = 0; predictions->probabilities && c < predictions->classes; c++)
+    fprintf(file, ",P%d", c);
   fputc('\n', file);
 }
 
 static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int label,
                       const float *logits, Error *error) {
-  const Answers *answers = context;
-  FILE *file = answers->output.file;
+  const Predictions *predictions = context;
+  FILE *file = predictions->output.file;
   (void)pixels, (void)label;
-  fprintf(file, "%" PRIu64 ",%d", row, scores_answer(logits, answers->classes));
-  if (answers->probabilities) {
-    scores_probabilities(logits, answers->classes, answers->probabilities);
-    for (int c = 0; c < answers->classes; c++) fprintf(file, ",%.6g", answers->probabilities[c]);
+  fprintf(file, "%" PRIu64 ",%d", row, argmax(logits, predictions->classes));
+  if (predictions->probabilities) {
+    softmax(logits, predictions->classes, predictions->probabilities);
+    for (int c = 0; c < predictions->classes; c++)
+      fprintf(file, ",%.6g", predictions->probabilities[c]);
   }
   fputc('\n', file);
-  return !ferror(file) || output_failed(&answers->output, error);
+  return !ferror(file) || atomic_file_failed(&predictions->output, error);
 }
 
-bool ask_predict(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
-                 Error *error) {
-  Answers answers;
-  if (!open_answers(&answers, path, classes_of(engine), probabilities, error)) return false;
-  write_heads(&answers);
-  const bool good = ask_rows(engine, reader, write_row, &answers, error);
-  return close_answers(&answers, good, error);
+bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
+                    Error *error) {
+  Predictions predictions;
+  if (!open_predictions(&predictions, path, classes_of(engine), probabilities, error)) return false;
+  write_heads(&predictions);
+  const bool good = predict_rows(engine, reader, write_row, &predictions, error);
+  return close_predictions(&predictions, good, error);
 }
 
 /* ---- pictures ----------------------------------------------------------------------------- */
 
-/* The logits of a picture, through store row 0. */
-static bool ask_picture(Engine *engine, const char *path, int side, float *logits, Error *error) {
-  EngineSlot slot;
-  if (!engine->call->slot(engine, 0, &slot, error) ||
-      !image_read_digit(path, side, slot.pixels, error))
+/* The logits of a picture, through dataset row 0. */
+static bool predict_picture(Engine *engine, const char *path, int side, float *logits,
+                            Error *error) {
+  StagingBuffer staging;
+  if (!engine->call->staging(engine, 0, &staging, error) ||
+      !image_read_digit(path, side, staging.pixels, error))
     return false;
-  slot.labels[0] = 0;
+  staging.labels[0] = 0;
   return engine->call->upload(engine, 0, 0, 1, error) &&
          engine->call->predict(engine, 0, 1, logits, error);
 }
@@ -177,15 +180,15 @@ static bool classify(Engine *engine, char *const *paths, int count, int side, fl
   for (int i = 0; i < count; i++)
     if (strlen(paths[i]) > (size_t)width) width = (int)strlen(paths[i]);
   for (int i = 0; i < count; i++) {
-    if (!ask_picture(engine, paths[i], side, logits, error)) return false;
-    scores_probabilities(logits, classes, probabilities);
+    if (!predict_picture(engine, paths[i], side, logits, error)) return false;
+    softmax(logits, classes, probabilities);
     write_likeliest(paths[i], width, probabilities, classes, file);
   }
   if (fflush(file) == 0 && !ferror(file)) return true;
-  return error_set(error, "cannot write the answers: %s", strerror(errno));
+  return error_set(error, "cannot write the predictions: %s", strerror(errno));
 }
 
-bool ask_classify(Engine *engine, char *const *paths, int count, FILE *file, Error *error) {
+bool predict_pictures(Engine *engine, char *const *paths, int count, FILE *file, Error *error) {
   const size_t classes = (size_t)classes_of(engine);
   const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
   if (side * side != inputs || side < 2)

@@ -1,8 +1,8 @@
 /* What a trained network says to a file of rows, or to pictures.
 
-   Rows stream through the engine's two slots: store rows from 0 on are written over. */
-#ifndef ASK_H
-#define ASK_H
+   Rows stream through the engine's two staging buffers: dataset rows from 0 on are written over. */
+#ifndef PREDICT_H
+#define PREDICT_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -11,28 +11,28 @@
 #include "engine/engine.h"
 #include "model/metrics.h"
 
-/* Opens a file for ask_predict: rows as wide as the network's inputs, with a label before them or
-   without. threads: parsers. */
-DatasetReader *ask_open(const Engine *engine, const char *path, int threads, Error *error);
+/* Opens a file for predict_to_csv: rows as wide as the network's inputs, with a label before them
+   or without. threads: parsers. */
+DatasetReader *predict_open(const Engine *engine, const char *path, int threads, Error *error);
 
 /* Sees a row of a file, in file order: its number from 1, pixels (inputs), label and the logits
    (classes) that the network answered, all valid during the call alone. Returns false to stop, with
    *error set. */
-typedef bool AskRow(void *context, uint64_t row, const uint8_t *pixels, int label,
-                    const float *logits, Error *error);
+typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
+                        const float *logits, Error *error);
 
 /* Adds every remaining row of `reader` to the scores, and shows it to `each` unless NULL. */
-bool ask_evaluate(Engine *engine, DatasetReader *reader, Scores *scores, AskRow *each,
-                  void *context, Error *error);
+bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *scores, PredictRow *each,
+                      void *context, Error *error);
 
 /* Writes a CSV file with the answer to every remaining row: ImageId (from 1), Label and, if asked
    for, the probabilities P0, P1, ... of all classes. It replaces `output` once it is whole; what
    is no regular file, or "-" for standard output, is written to at once. */
-bool ask_predict(Engine *engine, DatasetReader *reader, const char *output, bool probabilities,
-                 Error *error);
+bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *output, bool probabilities,
+                    Error *error);
 
 /* Writes a line to `file` for each picture: its name, then the three likeliest classes with their
    probabilities. Ends at the first that cannot be read (see image.h). */
-bool ask_classify(Engine *engine, char *const *paths, int count, FILE *file, Error *error);
+bool predict_pictures(Engine *engine, char *const *paths, int count, FILE *file, Error *error);
 
 #endif

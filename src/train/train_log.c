@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 
-struct Runlog {
+struct TrainLog {
   FILE *file;
   bool csv;
   bool has_columns; /* of a .csv */
@@ -22,18 +22,18 @@ static bool ends_in(const char *path, const char *ending) {
   return length >= size && strcmp(path + length - size, ending) == 0;
 }
 
-Runlog *runlog_open(const char *path, Error *error) {
+TrainLog *train_log_open(const char *path, Error *error) {
   const bool csv = ends_in(path, ".csv");
   if (!csv && !ends_in(path, ".jsonl")) {
     error_set(error, "a log's name must end in .jsonl or .csv, and %s does not", path);
     return NULL;
   }
-  Runlog *log = malloc(sizeof *log + strlen(path) + 1);
+  TrainLog *log = malloc(sizeof *log + strlen(path) + 1);
   if (!log) {
     error_set(error, "no memory for the log %s", path);
     return NULL;
   }
-  *log = (Runlog){.file = fopen(path, "w"), .csv = csv};
+  *log = (TrainLog){.file = fopen(path, "w"), .csv = csv};
   strcpy(log->path, path);
   if (log->file) return log;
   error_set(error, "cannot create the log %s: %s", path, strerror(errno));
@@ -41,17 +41,17 @@ Runlog *runlog_open(const char *path, Error *error) {
   return NULL;
 }
 
-static bool fail(const Runlog *log, Error *error) {
+static bool fail(const TrainLog *log, Error *error) {
   return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
 }
 
 /* What was written since the last line's end is a line. */
-static bool end_line(Runlog *log, Error *error) {
+static bool end_line(TrainLog *log, Error *error) {
   putc('\n', log->file);
   return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
 }
 
-bool runlog_close(Runlog *log, Error *error) {
+bool train_log_close(TrainLog *log, Error *error) {
   if (!log) return true;
   const bool good = fclose(log->file) == 0 || fail(log, error);
   free(log);
@@ -90,7 +90,7 @@ static void write_number(double value, const char *other, FILE *file) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static bool write_comment(Runlog *log, const RunlogField *field, Error *error) {
+static bool write_comment(TrainLog *log, const TrainLogField *field, Error *error) {
   fprintf(log->file, "# %s: ", field->name);
   for (const char *c = field->value; *c; c++) {
     if (*c == '\\' || *c == '\n' || *c == '\r')
@@ -101,7 +101,7 @@ static bool write_comment(Runlog *log, const RunlogField *field, Error *error) {
   return end_line(log, error);
 }
 
-static bool write_csv_header(Runlog *log, const RunlogField *fields, int count, Error *error) {
+static bool write_csv_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
   for (int i = 0; i < count; i++)
     if (!write_comment(log, &fields[i], error)) return false;
   if (log->has_columns) return true;
@@ -110,7 +110,7 @@ static bool write_csv_header(Runlog *log, const RunlogField *fields, int count, 
   return end_line(log, error);
 }
 
-static bool write_json_header(Runlog *log, const RunlogField *fields, int count, Error *error) {
+static bool write_json_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
   fputs("{\"kind\": \"run\"", log->file);
   for (int i = 0; i < count; i++) {
     fputs(", ", log->file);
@@ -122,11 +122,11 @@ static bool write_json_header(Runlog *log, const RunlogField *fields, int count,
   return end_line(log, error);
 }
 
-bool runlog_header(Runlog *log, const RunlogField *fields, int count, Error *error) {
+bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
   return (log->csv ? write_csv_header : write_json_header)(log, fields, count, error);
 }
 
-bool runlog_epoch(Runlog *log, const EpochResult *result, Error *error) {
+bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
   const Numbers numbers = numbers_of(result);
   if (!log->csv) fputs("{\"kind\": \"epoch\"", log->file);
   for (int i = 0; i < COLUMNS; i++) {

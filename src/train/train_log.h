@@ -9,30 +9,31 @@
    that is not finite is null in JSON and empty in CSV. What is logged is in the file once the
    function returns, so a run that is killed has lost nothing.
 
-   Every function but runlog_open returns false with *error set when the file cannot be written. */
-#ifndef RUNLOG_H
-#define RUNLOG_H
+   Every function but train_log_open returns false with *error set when the file cannot be written.
+ */
+#ifndef TRAIN_LOG_H
+#define TRAIN_LOG_H
 
 #include "base/error.h"
 #include "train/report.h"
 
-typedef struct Runlog Runlog;
+typedef struct TrainLog TrainLog;
 
 /* A new file; one of that name is replaced. NULL if the ending is another or the file cannot be
    created. */
-Runlog *runlog_open(const char *path, Error *error);
+TrainLog *train_log_open(const char *path, Error *error);
 
 typedef struct {
   const char *name, *value; /* the name as an option has it, the value any text */
-} RunlogField;
+} TrainLogField;
 
 /* What the run is made of: to be called before the first epoch, and again where the run goes on
    on another device; epochs that are trained again follow, with the numbers that count. */
-bool runlog_header(Runlog *log, const RunlogField *fields, int count, Error *error);
+bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
 
-bool runlog_epoch(Runlog *log, const EpochResult *result, Error *error);
+bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
 /* Frees the log even if it fails. NULL is allowed. */
-bool runlog_close(Runlog *log, Error *error);
+bool train_log_close(TrainLog *log, Error *error);
 
 #endif

@@ -13,21 +13,21 @@
 #include "model/lr_schedule.h"
 #include "base/clock.h"
 
-/* Rows of a slot, rounded down to whole steps: 6 MB of MNIST's pixels. Small, so that the first
-   rows train early; large, so that a slot is much more than a launch. */
-enum { SLOT_ROWS = 8192 };
+/* Rows of a staging buffer, rounded down to whole steps: 6 MB of MNIST's pixels. Small, so that the
+   first rows train early; large, so that a staging buffer is much more than a launch. */
+enum { STAGING_ROWS = 8192 };
 
 /* Parts of an epoch that shows its progress. */
 enum { PROGRESS_PARTS = 20 };
 
-/* Of an order's key, the key of the distortions of its rows: no number of a slot. */
+/* Of an order's key, the key of the distortions of its rows: no number of a staging buffer. */
 #define DISTORTIONS (1ull << 40)
 
 struct Trainer {
   Options options;
   bool resident;
   int threads;
-  uint64_t slot_rows;
+  uint64_t staging_rows;
   double opened;                       /* when, in seconds_now */
   DatasetReader *train, *test;         /* open from the start of a pass over the file to its end */
   SourceStamp train_stamp, test_stamp; /* of both files when they were first opened */
@@ -39,7 +39,7 @@ struct Trainer {
 /* ---- opening ------------------------------------------------------------------------------ */
 
 static DatasetReader *open_reader(const Trainer *t, const char *path, Error *error) {
-  const size_t ahead = t->resident ? 0 : 2 * t->slot_rows;
+  const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
   return dataset_open(path, t->options.classes, t->threads, ahead, error);
 }
 
@@ -85,8 +85,8 @@ static bool open_readers(Trainer *t, Error *error) {
                    t->options.train, train);
 }
 
-/* How many rows may be resident. Rows in the store are bytes, and so are those parsed ahead of it:
-   a quarter of the memory for each leaves half for everything else. */
+/* How many rows may be resident. Rows in the dataset are bytes, and so are those parsed ahead of
+   it: a quarter of the memory for each leaves half for everything else. */
 static uint64_t most_rows(const Trainer *t) {
   const uint64_t most = UINT32_MAX; /* as a TrainRange has it */
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -95,7 +95,7 @@ static uint64_t most_rows(const Trainer *t) {
   return fit < most ? fit : most;
 }
 
-/* Sets *rows to what a store for both files needs. */
+/* Sets *rows to what a dataset for both files needs. */
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t most = most_rows(t);
   *rows = dataset_max_rows(t->train, most);
@@ -119,12 +119,12 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .augment = o->augment != 0,
                          .device_memory = o->device_memory * 1000000,
                          .threads = t->threads,
-                         .store_rows = 2 * t->slot_rows,
-                         .slot_rows = t->slot_rows};
+                         .dataset_rows = 2 * t->staging_rows,
+                         .staging_rows = t->staging_rows};
   if (!network_init(&config.network, dataset_inputs(t->train), o->hidden.size, o->hidden.count,
                     o->classes, error))
     return false;
-  if (resident && !count_rows(t, &config.store_rows, error)) return false;
+  if (resident && !count_rows(t, &config.dataset_rows, error)) return false;
   t->engine = open(context, &config, error);
   return t->engine != NULL;
 }
@@ -145,7 +145,7 @@ Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *con
   t->options = *options;
   t->threads = options->threads ? options->threads : omp_get_num_procs();
   const uint64_t batch = (uint64_t)options->batch;
-  t->slot_rows = batch < SLOT_ROWS ? SLOT_ROWS / batch * batch : batch;
+  t->staging_rows = batch < STAGING_ROWS ? STAGING_ROWS / batch * batch : batch;
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
   const bool streams = options->resident == RESIDENT_NO;
@@ -184,12 +184,12 @@ static bool same_sizes(const Network *a, const Network *b) {
 bool trainer_resume(Trainer *t, const Checkpoint *from, Error *error) {
   Engine *engine = t->engine;
   if (!same_sizes(&from->network, &engine->config.network)) {
-    char kept[NETWORK_TEXT], asked[NETWORK_TEXT];
-    network_describe(&from->network, kept);
+    char saved[NETWORK_TEXT], asked[NETWORK_TEXT];
+    network_describe(&from->network, saved);
     network_describe(&engine->config.network, asked);
     return error_set(error,
                      "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
-                     t->options.resume, kept, t->options.train, asked);
+                     t->options.resume, saved, t->options.train, asked);
   }
   if (from->rows != from->step * (uint64_t)t->options.batch)
     return error_set(error,
@@ -211,9 +211,9 @@ typedef struct {
   const TrainerEvents *events;
   int epoch; /* from 0 */
   float learning_rate;
-  uint64_t slots, steps; /* of this epoch, seen so far */
-  uint64_t collected;    /* steps whose sums are in the trainer's position */
-  double collected_at;   /* in seconds_now */
+  uint64_t buffers, steps; /* of this epoch, seen so far */
+  uint64_t collected;      /* steps whose sums are in the trainer's position */
+  double collected_at;     /* in seconds_now */
 } Epoch;
 
 static void show_progress(const Epoch *e, double done) {
@@ -273,11 +273,11 @@ static uint64_t order_key(const Epoch *e) {
   return random_order_key(e->trainer->options.seed, (uint64_t)e->epoch);
 }
 
-/* A LoaderUse: trains on the rows of a slot. */
-static bool train_slot(void *context, uint64_t first_row, uint64_t rows, Error *error) {
+/* A LoaderUse: trains on the rows of a staging buffer. */
+static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
   Epoch *e = context;
   Engine *engine = e->trainer->engine;
-  const uint64_t key = random_order_key(order_key(e), e->slots++), before = e->steps;
+  const uint64_t key = random_order_key(order_key(e), e->buffers++), before = e->steps;
   TrainRange range = whole_window(e, first_row, rows, key);
   e->steps += range.steps;
   if (!go_on(e, before, &range)) return true;
@@ -289,8 +289,8 @@ static bool train_slot(void *context, uint64_t first_row, uint64_t rows, Error *
   return is_last || !is_stopped(e, e->steps);
 }
 
-/* A LoaderUse: evaluates the rows of a slot. */
-static bool evaluate_slot(void *context, uint64_t first_row, uint64_t rows, Error *error) {
+/* A LoaderUse: evaluates the rows of a staging buffer. */
+static bool evaluate_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
   const Epoch *e = context;
   Engine *engine = e->trainer->engine;
   return engine->call->evaluate(engine, first_row, rows, error);
@@ -343,13 +343,13 @@ static bool train_resident(Epoch *e, bool in_parts, Error *error) {
 /* The first pass over a file that is to stay, or every pass over one that is streamed. */
 static bool train_fed(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  if (!feed(e, &t->train, t->options.train, 0, train_slot, &t->train_rows, error) &&
+  if (!feed(e, &t->train, t->options.train, 0, train_staged, &t->train_rows, error) &&
       !t->position.interrupted)
     return false;
   return e->collected == e->steps || collect(e, e->steps, error);
 }
 
-/* Appends the rows of a file to the store. */
+/* Appends the rows of a file to the dataset. */
 static bool load(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
                  uint64_t *rows, Error *error) {
   return feed(e, reader, path, first_row, NULL, rows, error);
@@ -369,7 +369,7 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   Engine *engine = t->engine;
   if (!t->resident)
-    return feed(e, &t->test, t->options.test, 0, evaluate_slot, &t->test_rows, error) &&
+    return feed(e, &t->test, t->options.test, 0, evaluate_staged, &t->test_rows, error) &&
            engine->call->collect(engine, sums, error);
   return engine->call->evaluate(engine, t->train_rows, t->test_rows, error) &&
          engine->call->collect(engine, sums, error);
@@ -430,8 +430,8 @@ static void advance(TrainerPosition *position, const EpochResult *result) {
 
 bool trainer_run(Trainer *t, const TrainerEvents *events, ReportTotals *totals, Error *error) {
   const Options *o = &t->options;
-  const Schedule schedule = {(ScheduleKind)o->lr_schedule, (double)o->lr, (double)o->lr_decay,
-                             o->epochs, o->warmup};
+  const LrSchedule schedule = {(LrScheduleKind)o->lr_schedule, (double)o->lr, (double)o->lr_decay,
+                               o->epochs, o->warmup};
   TrainerPosition *position = &t->position;
   double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
   *totals = (ReportTotals){0};
@@ -439,7 +439,7 @@ bool trainer_run(Trainer *t, const TrainerEvents *events, ReportTotals *totals, 
     Epoch e = {.trainer = t,
                .events = events,
                .epoch = position->epoch,
-               .learning_rate = (float)schedule_rate(&schedule, position->epoch)};
+               .learning_rate = (float)lr_schedule_rate(&schedule, position->epoch)};
     EpochResult result;
     const bool in_parts = (events->progress || events->stop) && before > events->patience;
     if (!run_epoch(&e, in_parts, &result, totals, error)) return false;

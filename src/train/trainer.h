@@ -1,9 +1,10 @@
 /* The epoch loop: reads the two files, trains and evaluates, and knows no device.
 
    Resident, the first epoch trains in file order on rows as they arrive; the rows stay in the
-   engine's store, the test file's behind the training file's, and each later epoch is a fresh
-   permutation of all of them. Streaming, every epoch reads both files through two slots of the
-   store; from the second epoch on, the rows of a slot are permuted among themselves. */
+   engine's dataset, the test file's behind the training file's, and each later epoch is a fresh
+   permutation of all of them. Streaming, every epoch reads both files through two staging buffers
+   of the store; from the second epoch on, the rows of a staging buffer are permuted among
+   themselves. */
 #ifndef TRAINER_H
 #define TRAINER_H
 
@@ -38,7 +39,7 @@ typedef struct {
 
 const TrainerPosition *trainer_position(const Trainer *trainer);
 
-/* Goes on where a run stood when `from` was kept, before trainer_run. Fails if the network or the
+/* Goes on where a run stood when `from` was saved, before trainer_run. Fails if the network or the
    batch is another one. */
 bool trainer_resume(Trainer *trainer, const Checkpoint *from, Error *error);
 

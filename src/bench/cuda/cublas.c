@@ -15,7 +15,7 @@ typedef struct {
   void *d_workspace; /* of cuBLAS: with one of its own it would allocate inside the graphs */
   cudaGraphExec_t one_step, many_steps;
   int forward_rows; /* rows the activations hold: the batch, or more for evaluation */
-  EngineSlot slots[2];
+  StagingBuffer staging[2];
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
@@ -52,8 +52,8 @@ static cudaError_t forward(CublasEngine *e, BatchView batch) {
   for (int l = 0; l < n->layers; l++) {
     const int in = n->size[l], out = n->size[l + 1];
     float *d_z = e->d_activation[l + 1];
-    TRY(product(e, CUBLAS_OP_N, d_x, in, CUBLAS_OP_T, e->d_parameters + n->weight[l], in, d_z, rows,
-                out, in));
+    TRY(gemm(e, CUBLAS_OP_N, d_x, in, CUBLAS_OP_T, e->d_parameters + n->weight[l], in, d_z, rows,
+             out, in));
     TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], rows, out, e->stream));
     if (l < n->layers - 1) TRY(launch_relu(d_z, d_z, (size_t)rows * (size_t)out, e->stream));
     d_x = d_z;
@@ -73,12 +73,12 @@ static cudaError_t step(CublasEngine *e, BatchView batch) {
   for (int l = n->layers - 1; l >= 0; l--) {
     const int in = n->size[l], out = n->size[l + 1];
     const float *d_x = l > 0 ? e->d_activation[l] : e->d_x, *d_dz = e->d_delta[l + 1];
-    TRY(product(e, CUBLAS_OP_T, d_dz, out, CUBLAS_OP_N, d_x, in, e->d_gradient + n->weight[l], out,
-                in, rows));
+    TRY(gemm(e, CUBLAS_OP_T, d_dz, out, CUBLAS_OP_N, d_x, in, e->d_gradient + n->weight[l], out, in,
+             rows));
     TRY(launch_bias_gradient(d_dz, e->d_gradient + n->bias[l], rows, out, e->stream));
     if (l == 0) break;
-    TRY(product(e, CUBLAS_OP_N, d_dz, out, CUBLAS_OP_N, e->d_parameters + n->weight[l], in,
-                e->d_delta[l], rows, in, out));
+    TRY(gemm(e, CUBLAS_OP_N, d_dz, out, CUBLAS_OP_N, e->d_parameters + n->weight[l], in,
+             e->d_delta[l], rows, in, out));
     TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in, e->stream));
   }
   return launch_update(batch, rule, e->d_parameters, e->d_momentum, e->d_gradient, n->floats,
@@ -88,7 +88,7 @@ static cudaError_t step(CublasEngine *e, BatchView batch) {
 static BatchView batch_view(const CublasEngine *e, int rows) {
   return (BatchView){.d_pixels = e->d_pixels,
                      .d_labels = e->d_labels,
-                     .stride = e->slots[0].stride,
+                     .stride = e->staging[0].stride,
                      .d_state = e->d_state,
                      .rows = rows};
 }
@@ -135,18 +135,18 @@ static cudaError_t run_steps(CublasEngine *e, uint64_t steps) {
 
 /* ---- the seam ------------------------------------------------------------------------------- */
 
-static bool cublas_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
+static bool cublas_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   (void)error;
-  *out = ((CublasEngine *)engine)->slots[slot];
+  *out = ((CublasEngine *)engine)->staging[index];
   return true;
 }
 
 /* At once: a copy from memory that is not pinned has left it when the call returns. */
-static bool cublas_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows,
+static bool cublas_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                           Error *error) {
   CublasEngine *e = (CublasEngine *)engine;
-  const EngineSlot *s = &e->slots[slot];
-  if (rows > engine->config.slot_rows || first_row + rows > engine->config.store_rows)
+  const StagingBuffer *s = &e->staging[index];
+  if (rows > engine->config.staging_rows || first_row + rows > engine->config.dataset_rows)
     return error_set(error, "the rows do not fit the store");
   return cuda_done(cudaMemcpyAsync(e->d_pixels + first_row * s->stride, s->pixels, rows * s->stride,
                                    cudaMemcpyHostToDevice, e->stream),
@@ -248,8 +248,8 @@ static void cublas_close(Engine *engine) {
     cudaFree(e->d_delta[l]);
   }
   for (int s = 0; s < 2; s++) {
-    free(e->slots[s].pixels);
-    free(e->slots[s].labels);
+    free(e->staging[s].pixels);
+    free(e->staging[s].labels);
   }
   if (e->stream) cudaStreamDestroy(e->stream);
   free(e);
@@ -259,7 +259,7 @@ static void cublas_close(Engine *engine) {
 
 /* Without predict: it is timed, and asked for nothing. */
 static const EngineOperations OPERATIONS = {
-    .slot = cublas_slot,
+    .staging = cublas_staging,
     .upload = cublas_upload,
     .train = cublas_train,
     .evaluate = cublas_evaluate,
@@ -280,16 +280,16 @@ static bool allocate_store(CublasEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   const size_t stride = ((size_t)c->network.size[0] + 15) / 16 * 16;
   for (int s = 0; s < 2; s++) {
-    e->slots[s] = (EngineSlot){malloc(c->slot_rows * stride),
-                               malloc(c->slot_rows * sizeof(uint16_t)), stride};
-    if (!e->slots[s].pixels || !e->slots[s].labels)
-      return error_set(error, "no memory for %llu rows", (unsigned long long)c->slot_rows);
+    e->staging[s] = (StagingBuffer){malloc(c->staging_rows * stride),
+                                    malloc(c->staging_rows * sizeof(uint16_t)), stride};
+    if (!e->staging[s].pixels || !e->staging[s].labels)
+      return error_set(error, "no memory for %llu rows", (unsigned long long)c->staging_rows);
   }
   const size_t rows =
-      c->store_rows > (uint64_t)e->forward_rows ? c->store_rows : (size_t)e->forward_rows;
-  return device_array(e, &e->d_pixels, c->store_rows, stride, error) &&
-         device_array(e, &e->d_labels, c->store_rows, sizeof(uint16_t), error) &&
-         device_array(e, &e->d_order, c->store_rows, sizeof(uint32_t), error) &&
+      c->dataset_rows > (uint64_t)e->forward_rows ? c->dataset_rows : (size_t)e->forward_rows;
+  return device_array(e, &e->d_pixels, c->dataset_rows, stride, error) &&
+         device_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
+         device_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
          device_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
          device_array(e, &e->results.d_correct, rows, 1, error) &&
          device_array(e, &e->d_state, 1, sizeof(StepState), error) &&

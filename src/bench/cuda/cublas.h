@@ -1,6 +1,6 @@
 /* What those parts of mlp-bench share that call cuBLAS themselves. */
-#ifndef BENCH_CUDA_H
-#define BENCH_CUDA_H
+#ifndef BENCH_CUBLAS_H
+#define BENCH_CUBLAS_H
 
 #include <cublas_v2.h>
 

@@ -38,7 +38,7 @@ bool bench_machine(BenchLog *log, const char *what, const char *command, Error *
 
 /* The median seconds of one call of the work. */
 static bool time_work(const char *name, GpuWork work, double *seconds, Error *error) {
-  Times times;
+  Stats times;
   if (!gpu_time(name, work, GPU_SAMPLES, &times, error)) return false;
   *seconds = times.median;
   return true;
@@ -300,7 +300,7 @@ static void close_step(Step *s) {
 
 enum { MAX_KERNELS = 3 * NETWORK_MAX_LAYERS, KERNEL_CALLS = 100 };
 
-/* Times kernel (operation, layer) and describes it in *line. */
+/* Stats kernel (operation, layer) and describes it in *line. */
 static bool time_kernel(Step *s, Operation operation, int layer, BenchLine *line, Error *error) {
   static const char *const names[] = {"forward", "last layer and back", "backward",
                                       "gradients and updates of all layers"};

@@ -32,40 +32,41 @@ static bool device_array(CudaEngine *e, void *pointer, size_t count, size_t size
 
 /* ---- the seam -------------------------------------------------------------------------------- */
 
-static bool cuda_slot(Engine *engine, int slot, EngineSlot *out, Error *error) {
+static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (failed(cudaEventSynchronize(e->slots[slot].copied), "copying rows", error)) return false;
-  *out = (EngineSlot){e->slots[slot].h_pixels, e->slots[slot].h_labels, e->stride};
+  if (failed(cudaEventSynchronize(e->staging[index].copied), "copying rows", error)) return false;
+  *out = (StagingBuffer){e->staging[index].h_pixels, e->staging[index].h_labels, e->stride};
   return true;
 }
 
-static cudaError_t upload(CudaEngine *e, Slot *slot, uint64_t first_row, uint64_t rows) {
-  if (first_row < e->rows_seen) { /* these store rows may be in use */
-    /* `consumed` tells of the rows that this slot filled last, and of no others */
-    if (first_row != slot->first_row || rows > slot->rows)
-      TRY(cudaEventRecord(slot->consumed, e->compute));
-    TRY(cudaStreamWaitEvent(e->copy, slot->consumed, 0));
+static cudaError_t upload(CudaEngine *e, Staging *staging, uint64_t first_row, uint64_t rows) {
+  if (first_row < e->rows_seen) { /* these dataset rows may be in use */
+    /* `consumed` tells of the rows that this staging buffer filled last, and of no others */
+    if (first_row != staging->first_row || rows > staging->rows)
+      TRY(cudaEventRecord(staging->consumed, e->compute));
+    TRY(cudaStreamWaitEvent(e->copy, staging->consumed, 0));
   }
-  TRY(cudaMemcpyAsync(e->d_pixels + first_row * e->stride, slot->h_pixels, rows * e->stride,
+  TRY(cudaMemcpyAsync(e->d_pixels + first_row * e->stride, staging->h_pixels, rows * e->stride,
                       cudaMemcpyHostToDevice, e->copy));
-  TRY(cudaMemcpyAsync(e->d_labels + first_row, slot->h_labels, rows * sizeof(uint16_t),
+  TRY(cudaMemcpyAsync(e->d_labels + first_row, staging->h_labels, rows * sizeof(uint16_t),
                       cudaMemcpyHostToDevice, e->copy));
-  TRY(cudaEventRecord(slot->copied, e->copy));
-  slot->first_row = first_row;
-  slot->rows = rows;
+  TRY(cudaEventRecord(staging->copied, e->copy));
+  staging->first_row = first_row;
+  staging->rows = rows;
   e->augmented.rows = 0;
   if (first_row + rows > e->rows_seen) e->rows_seen = first_row + rows;
-  return cudaStreamWaitEvent(e->compute, slot->copied, 0);
+  return cudaStreamWaitEvent(e->compute, staging->copied, 0);
 }
 
-static bool cuda_upload(Engine *engine, int slot, uint64_t first_row, uint64_t rows, Error *error) {
+static bool cuda_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
+                        Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (rows > engine->config.slot_rows || first_row + rows > engine->config.store_rows)
-    return error_set(error, "rows %llu to %llu do not fit the device's store of %llu",
+  if (rows > engine->config.staging_rows || first_row + rows > engine->config.dataset_rows)
+    return error_set(error, "rows %llu to %llu do not fit the device's dataset of %llu",
                      (unsigned long long)first_row, (unsigned long long)(first_row + rows),
-                     (unsigned long long)engine->config.store_rows);
+                     (unsigned long long)engine->config.dataset_rows);
   nvtxRangePushA("upload");
-  const cudaError_t status = upload(e, &e->slots[slot], first_row, rows);
+  const cudaError_t status = upload(e, &e->staging[index], first_row, rows);
   nvtxRangePop();
   return !failed(status, "uploading rows", error);
 }
@@ -73,9 +74,9 @@ static bool cuda_upload(Engine *engine, int slot, uint64_t first_row, uint64_t r
 /* Marks the end of the work queued so far on rows [first_row, first_row + rows). */
 static cudaError_t consume(CudaEngine *e, uint64_t first_row, uint64_t rows) {
   for (int s = 0; s < 2; s++) {
-    const Slot *slot = &e->slots[s];
-    if (first_row < slot->first_row + slot->rows && slot->first_row < first_row + rows)
-      TRY(cudaEventRecord(slot->consumed, e->compute));
+    const Staging *staging = &e->staging[s];
+    if (first_row < staging->first_row + staging->rows && staging->first_row < first_row + rows)
+      TRY(cudaEventRecord(staging->consumed, e->compute));
   }
   return cudaSuccess;
 }
@@ -129,7 +130,7 @@ static bool can_augment(const CudaEngine *e, Error *error) {
 static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   const uint64_t batch = (uint64_t)engine->config.batch;
   if (range->steps == 0) return true;
-  if (range->rows == 0 || range->first_row + range->rows > engine->config.store_rows ||
+  if (range->rows == 0 || range->first_row + range->rows > engine->config.dataset_rows ||
       (range->first_step + range->steps - 1) * batch >= range->rows)
     return error_set(error, "training was asked for steps outside its rows");
   if (range->augment && !can_augment((CudaEngine *)engine, error)) return false;
@@ -151,8 +152,8 @@ static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
 }
 
 static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  if (first_row + rows > engine->config.store_rows)
-    return error_set(error, "evaluation was asked for rows outside the store");
+  if (first_row + rows > engine->config.dataset_rows)
+    return error_set(error, "evaluation was asked for rows outside the dataset");
   nvtxRangePushA("evaluate");
   const cudaError_t status = evaluate((CudaEngine *)engine, first_row, rows);
   nvtxRangePop();
@@ -175,8 +176,8 @@ static cudaError_t predict(CudaEngine *e, uint64_t first_row, uint64_t rows, flo
 
 static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                          Error *error) {
-  if (first_row + rows > engine->config.store_rows)
-    return error_set(error, "a prediction was asked for rows outside the store");
+  if (first_row + rows > engine->config.dataset_rows)
+    return error_set(error, "a prediction was asked for rows outside the dataset");
   nvtxRangePushA("predict");
   const cudaError_t status = predict((CudaEngine *)engine, first_row, rows, logits);
   nvtxRangePop();
@@ -226,10 +227,10 @@ static void cuda_close(Engine *engine) {
   if (e->compute) cudaStreamSynchronize(e->compute);
   if (e->copy) cudaStreamSynchronize(e->copy);
   for (int s = 0; s < 2; s++) {
-    cudaFreeHost(e->slots[s].h_pixels);
-    cudaFreeHost(e->slots[s].h_labels);
-    if (e->slots[s].copied) cudaEventDestroy(e->slots[s].copied);
-    if (e->slots[s].consumed) cudaEventDestroy(e->slots[s].consumed);
+    cudaFreeHost(e->staging[s].h_pixels);
+    cudaFreeHost(e->staging[s].h_labels);
+    if (e->staging[s].copied) cudaEventDestroy(e->staging[s].copied);
+    if (e->staging[s].consumed) cudaEventDestroy(e->staging[s].consumed);
   }
   cudaFree(e->d_augmented);
   void *device[] = {e->d_pixels,       e->d_labels,          e->d_order,    e->d_state, e->d_sums,
@@ -252,7 +253,7 @@ static void cuda_close(Engine *engine) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static const EngineOperations OPERATIONS = {
-    .slot = cuda_slot,
+    .staging = cuda_staging,
     .upload = cuda_upload,
     .train = cuda_train,
     .evaluate = cuda_evaluate,
@@ -266,21 +267,21 @@ static const EngineOperations OPERATIONS = {
 static bool allocate_store(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   for (int s = 0; s < 2; s++)
-    if (failed(cudaMallocHost((void **)&e->slots[s].h_pixels, c->slot_rows * e->stride),
+    if (failed(cudaMallocHost((void **)&e->staging[s].h_pixels, c->staging_rows * e->stride),
                "allocating pinned memory", error) ||
-        failed(cudaMallocHost((void **)&e->slots[s].h_labels, c->slot_rows * sizeof(uint16_t)),
+        failed(cudaMallocHost((void **)&e->staging[s].h_labels, c->staging_rows * sizeof(uint16_t)),
                "allocating pinned memory", error) ||
-        failed(cudaEventCreateWithFlags(&e->slots[s].copied, cudaEventDisableTiming),
+        failed(cudaEventCreateWithFlags(&e->staging[s].copied, cudaEventDisableTiming),
                "creating an event", error) ||
-        failed(cudaEventCreateWithFlags(&e->slots[s].consumed, cudaEventDisableTiming),
+        failed(cudaEventCreateWithFlags(&e->staging[s].consumed, cudaEventDisableTiming),
                "creating an event", error))
       return false;
   const size_t rows =
-      c->store_rows > (uint64_t)e->forward_rows ? c->store_rows : (size_t)e->forward_rows;
-  return device_array(e, &e->d_pixels, c->store_rows, e->stride, error) &&
-         (!c->augment || device_array(e, &e->d_augmented, c->store_rows, e->stride, error)) &&
-         device_array(e, &e->d_labels, c->store_rows, sizeof(uint16_t), error) &&
-         device_array(e, &e->d_order, c->store_rows, sizeof(uint32_t), error) &&
+      c->dataset_rows > (uint64_t)e->forward_rows ? c->dataset_rows : (size_t)e->forward_rows;
+  return device_array(e, &e->d_pixels, c->dataset_rows, e->stride, error) &&
+         (!c->augment || device_array(e, &e->d_augmented, c->dataset_rows, e->stride, error)) &&
+         device_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
+         device_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
          device_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
          device_array(e, &e->results.d_correct, rows, 1, error) &&
          device_array(e, &e->d_state, 1, sizeof(StepState), error) &&

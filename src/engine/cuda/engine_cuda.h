@@ -12,14 +12,14 @@ typedef struct {
   uint16_t *h_labels;
   cudaEvent_t copied;       /* on the copy stream: the host buffer is free, the rows are there */
   cudaEvent_t consumed;     /* on the compute stream: nobody trains on those rows any more */
-  uint64_t first_row, rows; /* where the slot's rows went last */
-} Slot;
+  uint64_t first_row, rows; /* where the staging buffer's rows went last */
+} Staging;
 
 typedef struct {
   Engine engine; /* first: an Engine * of ours is a CudaEngine * */
   cudaStream_t copy, compute;
-  Slot slots[2];
-  uint64_t rows_seen; /* store rows ever written are below this */
+  Staging staging[2];
+  uint64_t rows_seen; /* dataset rows ever written are below this */
   size_t stride;
   uint64_t taken;   /* bytes of device memory */
   int forward_rows; /* rows the activations hold: the batch, or more for evaluation */

@@ -26,7 +26,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
     const int in = n->size[l], out = n->size[l + 1];
     const bool last = l == n->layers - 1;
     float *d_z = last ? e->d_activation[l + 1] : e->d_z;
-    TRY(launch_product(d_x, e->d_parameters + n->weight[l], d_z, rows, in, out, e->compute));
+    TRY(launch_gemm(d_x, e->d_parameters + n->weight[l], d_z, rows, in, out, e->compute));
     TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], rows, out, e->compute));
     if (!last)
       TRY(launch_relu(d_z, e->d_activation[l + 1], (size_t)rows * (size_t)out, e->compute));
@@ -52,7 +52,7 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
     TRY(launch_weight_gradient(d_dz, d_x, d_g + w, rows, in, out, e->compute));
     TRY(launch_bias_gradient(d_dz, d_g + b, rows, out, e->compute));
     if (l > 0) {
-      TRY(launch_backward_product(d_dz, d_p + w, e->d_delta[l], rows, in, out, e->compute));
+      TRY(launch_backward_gemm(d_dz, d_p + w, e->d_delta[l], rows, in, out, e->compute));
       TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
                            e->compute));
     }
@@ -66,7 +66,7 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
 /* ---- level layer -------------------------------------------------------------------------- */
 
 /* The bf16 numbers of a float32 in a product. */
-static int parts(const CudaEngine *e) {
+static int terms(const CudaEngine *e) {
   return e->engine.config.precision == PRECISION_TF32 ? 2 : 3;
 }
 
@@ -79,7 +79,7 @@ static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers) {
   for (int l = 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
-                       n->size[l + 1], l < n->layers - 1, parts(e), e->compute));
+                       n->size[l + 1], l < n->layers - 1, bf16_terms(e), e->compute));
   return cudaSuccess;
 }
 
@@ -87,7 +87,7 @@ static cudaError_t backward_layers(CudaEngine *e, BatchView batch, int layers) {
   const Network *n = &e->engine.config.network;
   for (int l = layers - 1; l > 0; l--)
     TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
-                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1], parts(e),
+                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1], bf16_terms(e),
                         e->compute));
   return cudaSuccess;
 }
@@ -135,7 +135,8 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
                                .d_vb = d_v + n->bias[l],
                                .in = n->size[l],
                                .out = n->size[l + 1]};
-  return launch_updates(batch, update_rule(e), updates, n->layers, parts(e), e->d_work, e->compute);
+  return launch_updates(batch, update_rule(e), updates, n->layers, bf16_terms(e), e->d_work,
+                        e->compute);
 }
 
 /* The logits are kept: predict wants them. */
@@ -176,8 +177,8 @@ static cudaError_t step_exercise(CudaEngine *e, BatchView batch) {
     const int in = n->size[l], out = n->size[l + 1];
     const size_t w = n->weight[l], b = n->bias[l];
     if (l > 0) {
-      TRY(launch_backward_product(e->d_delta[l + 1], d_p + w, e->d_delta[l], rows, in, out,
-                                  e->compute));
+      TRY(launch_backward_gemm(e->d_delta[l + 1], d_p + w, e->d_delta[l], rows, in, out,
+                               e->compute));
       TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
                            e->compute));
     }
