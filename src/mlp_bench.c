@@ -10,7 +10,7 @@
 
 #include "bench/bench.h"
 #include "data/dataset.h"
-#include "cli/options.h"
+#include "engine/loader.h"
 #include "base/random.h"
 #include "train/report.h"
 #include "base/clock.h"
@@ -34,7 +34,6 @@ static const char help[] =
     "  --help           this text\n";
 
 enum { MAX_BATCHES = 8, MAX_BATCH = 65536, MAX_EPOCHS = 1000, CLASSES = 10, RUN_EPOCHS = 10 };
-enum { STAGING_ROWS = 8192 };
 static const int HIDDEN[2] = {300, 100};
 
 typedef struct {
@@ -166,7 +165,7 @@ static bool read_rows(const Arguments *a, Rows *rows, Error *error) {
 }
 
 /* Copies all rows into the engine's dataset. */
-static bool fill_store(Engine *engine, const Rows *rows, Error *error) {
+static bool fill_dataset(Engine *engine, const Rows *rows, Error *error) {
   const uint64_t all = rows->train_rows + rows->test_rows, most = engine->config.staging_rows;
   const size_t inputs = (size_t)rows->inputs;
   int index = 0;
@@ -206,14 +205,12 @@ static float learning_rate(int batch) {
 }
 
 static bool config_of(const Rows *rows, int batch, int fusion, EngineConfig *config, Error *error) {
-  *config =
-      (EngineConfig){.batch = batch,
-                     .seed = 1,
-                     .momentum = 0.9f,
-                     .fusion = (Fusion)fusion,
-                     .dataset_rows = rows->train_rows + rows->test_rows,
-                     .staging_rows = (uint64_t)(batch < STAGING_ROWS ? STAGING_ROWS / batch : 1) *
-                                     (uint64_t)batch};
+  *config = (EngineConfig){.batch = batch,
+                           .seed = 1,
+                           .momentum = 0.9f,
+                           .fusion = (Fusion)fusion,
+                           .dataset_rows = rows->train_rows + rows->test_rows,
+                           .staging_rows = loader_staging_rows(batch)};
   return network_init(&config->network, rows->inputs, HIDDEN, 2, CLASSES, error);
 }
 
@@ -259,7 +256,8 @@ static bool time_level(Engine *engine, const Level *level, const Rows *rows, int
   double seconds[MAX_EPOCHS], launches = 0, warm_up;
   const int batch = engine->config.batch;
   const double steps = ceil((double)rows->train_rows / batch);
-  if (!fill_store(engine, rows, error) || !time_epoch(engine, rows, 0, &warm_up, &launches, error))
+  if (!fill_dataset(engine, rows, error) ||
+      !time_epoch(engine, rows, 0, &warm_up, &launches, error))
     return false;
   for (int i = 0; i < epochs; i++)
     if (!time_epoch(engine, rows, (uint64_t)i + 1, &seconds[i], &launches, error)) return false;

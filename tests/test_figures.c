@@ -381,7 +381,7 @@ static void assert_mistakes(const Mistake *mistakes, int count) {
     for (int i = 0; i < SIDE * SIDE; i++)
       assert_int_equal(grey_of(&image, &g, SIDE, m, i), mistakes[m].pixels[i]);
     const int below = y + SIDE * g.zoom + 3;
-    for (int line = 0; line < 3; line++) /* under the digit: truth, answer, row */
+    for (int line = 0; line < 3; line++) /* under the digit: truth, prediction, row */
       assert_true(count_drawn(&image, x, below + 20 * line, 60, 20) > 50);
     if (m % g.columns + 1 < g.columns) /* that reach not as far as the next one's */
       assert_int_equal(count_drawn(&image, x + g.width - 10, below, 8, y + g.height - below), 0);
@@ -401,7 +401,7 @@ static void test_mistakes(void **state) {
   assert_mistakes(mistakes, 9);
   assert_mistakes(mistakes, 1);
   for (int m = 0; m < MISTAKES; m++) { /* long captions */
-    mistakes[m].truth = 1023, mistakes[m].answer = 1022;
+    mistakes[m].truth = 1023, mistakes[m].prediction = 1022;
     mistakes[m].probability = 0.99999999, mistakes[m].row = UINT64_MAX;
   }
   assert_mistakes(mistakes, MISTAKES);
@@ -431,29 +431,29 @@ static void test_sides(void **state) {
 /* ---- confusion ---------------------------------------------------------------------------- */
 
 static Metrics make_scores(int classes) {
-  Metrics scores;
-  if (!metrics_open(&scores, classes, &error)) fail_msg("%s", error.text);
-  return scores;
+  Metrics metrics;
+  if (!metrics_open(&metrics, classes, &error)) fail_msg("%s", error.text);
+  return metrics;
 }
 
-static void count(Metrics *scores, int truth, int answer, uint64_t rows) {
-  scores->counts[truth * scores->classes + answer] += rows;
-  scores->rows += rows;
-  scores->correct += truth == answer ? rows : 0;
+static void count(Metrics *metrics, int truth, int prediction, uint64_t rows) {
+  metrics->counts[truth * metrics->classes + prediction] += rows;
+  metrics->rows += rows;
+  metrics->correct += truth == prediction ? rows : 0;
 }
 
 /* Of a cell: the corner is behind no number. */
-static Colour cell(const Image *image, const PlotGrid *g, int truth, int answer) {
-  return colour_at(image, g->left + answer * g->width, g->top + truth * g->height);
+static Colour cell(const Image *image, const PlotGrid *g, int truth, int prediction) {
+  return colour_at(image, g->left + prediction * g->width, g->top + truth * g->height);
 }
 
 /* What a cell's number takes of it, in pixels. */
-static int ink(const Image *image, const PlotGrid *g, int truth, int answer) {
-  const int x = g->left + answer * g->width, y = g->top + truth * g->height;
+static int ink(const Image *image, const PlotGrid *g, int truth, int prediction) {
+  const int x = g->left + prediction * g->width, y = g->top + truth * g->height;
   int pixels = 0;
   for (int dy = 0; dy < g->height - 1; dy++)
     for (int dx = 0; dx < g->width - 1; dx++)
-      pixels += !same(colour_at(image, x + dx, y + dy), cell(image, g, truth, answer));
+      pixels += !same(colour_at(image, x + dx, y + dy), cell(image, g, truth, prediction));
   return pixels;
 }
 
@@ -472,21 +472,21 @@ static char kind_of(Colour c) {
 
 static void test_confusion(void **state) {
   (void)state;
-  Metrics scores = make_scores(4);
-  count(&scores, 0, 0, 1000);
-  count(&scores, 1, 1, 5);
-  count(&scores, 1, 3, 5); /* half of its row, though few */
-  count(&scores, 2, 2, 900);
-  count(&scores, 2, 0, 100);
-  count(&scores, 2, 1, 1); /* class 3 has no row */
-  Image image = read_picture(plot_confusion(&scores, path, &error));
-  const PlotGrid g = plot_confusion_grid(&scores);
+  Metrics metrics = make_scores(4);
+  count(&metrics, 0, 0, 1000);
+  count(&metrics, 1, 1, 5);
+  count(&metrics, 1, 3, 5); /* half of its row, though few */
+  count(&metrics, 2, 2, 900);
+  count(&metrics, 2, 0, 100);
+  count(&metrics, 2, 1, 1); /* class 3 has no row */
+  Image image = read_picture(plot_confusion(&metrics, path, &error));
+  const PlotGrid g = plot_confusion_grid(&metrics);
   static const char wanted[4][5] = {"bwww", "wbwr", "rrbw", "wwww"};
   for (int truth = 0; truth < 4; truth++)
-    for (int answer = 0; answer < 4; answer++) {
-      const char got = kind_of(cell(&image, &g, truth, answer));
-      if (got != wanted[truth][answer]) fail_msg("cell %d, %d is %c", truth, answer, got);
-      assert_true(ink(&image, &g, truth, answer) > 20);
+    for (int prediction = 0; prediction < 4; prediction++) {
+      const char got = kind_of(cell(&image, &g, truth, prediction));
+      if (got != wanted[truth][prediction]) fail_msg("cell %d, %d is %c", truth, prediction, got);
+      assert_true(ink(&image, &g, truth, prediction) > 20);
     }
   /* the larger share of the row is the darker */
   assert_true(cell(&image, &g, 0, 0).red < cell(&image, &g, 2, 2).red);
@@ -496,17 +496,17 @@ static void test_confusion(void **state) {
   assert_true(ink(&image, &g, 0, 0) > 2 * ink(&image, &g, 1, 1)); /* "1000", "5" */
   assert_true(colour_at(&image, g.left, g.top).red < 50); /* white digits on it, dark on pale */
   close_image(&image);
-  metrics_close(&scores);
+  metrics_close(&metrics);
 }
 
 /* All numbers stay in their cells: between them is the line's colour. */
 static void test_large_counts(void **state) {
   (void)state;
   for (int classes = 2; classes <= FIGURES_MAX_NUMBERS; classes += FIGURES_MAX_NUMBERS - 2) {
-    Metrics scores = make_scores(classes);
-    for (int c = 0; c < classes; c++) count(&scores, c, c, c % 2 ? 88888888888 : 1);
-    Image image = read_picture(plot_confusion(&scores, path, &error));
-    const PlotGrid g = plot_confusion_grid(&scores);
+    Metrics metrics = make_scores(classes);
+    for (int c = 0; c < classes; c++) count(&metrics, c, c, c % 2 ? 88888888888 : 1);
+    Image image = read_picture(plot_confusion(&metrics, path, &error));
+    const PlotGrid g = plot_confusion_grid(&metrics);
     const Colour line = colour_at(&image, g.left - 1, g.top - 1);
     assert_false(is_white(line));
     for (int c = 0; c < classes; c++)
@@ -516,7 +516,7 @@ static void test_large_counts(void **state) {
         assert_true(same(line, colour_at(&image, x + g.width, y)));
       }
     close_image(&image);
-    metrics_close(&scores);
+    metrics_close(&metrics);
   }
 }
 
@@ -525,38 +525,38 @@ static void test_many_classes(void **state) {
   static const int sizes[] = {FIGURES_MAX_NUMBERS + 1, 100, NETWORK_MAX_CLASSES};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     const int classes = sizes[s];
-    Metrics scores = make_scores(classes);
+    Metrics metrics = make_scores(classes);
     for (int c = 0; c < classes; c++) {
-      count(&scores, c, c, 90);
-      count(&scores, c, (c + 5) % classes, 10);
+      count(&metrics, c, c, 90);
+      count(&metrics, c, (c + 5) % classes, 10);
     }
-    Image image = read_picture(plot_confusion(&scores, path, &error));
-    const PlotGrid g = plot_confusion_grid(&scores);
+    Image image = read_picture(plot_confusion(&metrics, path, &error));
+    const PlotGrid g = plot_confusion_grid(&metrics);
     assert_true(g.width >= 2 && classes * g.width > 800);
     for (int truth = 0; truth < classes; truth++)
-      for (int answer = 0; answer < classes; answer++) {
-        const Colour c = cell(&image, &g, truth, answer);
-        if (answer == truth)
+      for (int prediction = 0; prediction < classes; prediction++) {
+        const Colour c = cell(&image, &g, truth, prediction);
+        if (prediction == truth)
           assert_true(is_blue(c));
-        else if (answer == (truth + 5) % classes)
+        else if (prediction == (truth + 5) % classes)
           assert_true(is_red(c));
         else
           assert_true(is_white(c));
       }
     assert_true(s == 0 || ink(&image, &g, 3, 3) == 0);
     close_image(&image);
-    metrics_close(&scores);
+    metrics_close(&metrics);
   }
 }
 
 static void test_no_rows(void **state) {
   (void)state;
-  Metrics scores = make_scores(10);
-  Image image = read_picture(plot_confusion(&scores, path, &error));
-  const PlotGrid g = plot_confusion_grid(&scores);
+  Metrics metrics = make_scores(10);
+  Image image = read_picture(plot_confusion(&metrics, path, &error));
+  const PlotGrid g = plot_confusion_grid(&metrics);
   for (int i = 0; i < 100; i++) assert_true(is_white(cell(&image, &g, i / 10, i % 10)));
   close_image(&image);
-  metrics_close(&scores);
+  metrics_close(&metrics);
 }
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -569,16 +569,16 @@ static void test_unwritable(void **state) {
   const Network network = make_network(4, 2);
   float *parameters = calloc(network.floats, sizeof *parameters);
   assert_non_null(parameters);
-  Metrics scores = make_scores(2);
+  Metrics metrics = make_scores(2);
   for (int i = 0; i < 4; i++) {
     error.text[0] = '\0';
     assert_false(i == 0   ? plot_curves(results, 2, bad, &error)
                  : i == 1 ? plot_weights(&network, parameters, bad, &error)
                  : i == 2 ? plot_mistakes(NULL, 0, 28, bad, &error)
-                          : plot_confusion(&scores, bad, &error));
+                          : plot_confusion(&metrics, bad, &error));
     assert_non_null(strstr(error.text, bad));
   }
-  metrics_close(&scores);
+  metrics_close(&metrics);
   free(parameters);
 }
 

@@ -16,9 +16,9 @@
 #include "base/random.h"
 #include "train/trainer.h"
 
-enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as distortions want it */
+enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as augmentation wants it */
 
-static char *folder, train_path[OPTIONS_PATH], test_path[OPTIONS_PATH];
+static char *folder, train_path[1024], test_path[1024];
 static Error error;
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -196,50 +196,35 @@ static void on_progress(void *context, int epoch, int epochs, double done) {
   run->progress++;
 }
 
-static Options tiny_options(int epochs, int resident) {
-  Options options;
-  options_default(&options);
-  options.hidden = (OptionSizes){1, {5}};
-  options.classes = CLASSES;
-  options.batch = BATCH;
-  options.epochs = epochs;
-  options.resident = resident;
-  options.threads = 1; /* more would wait for each other longer than they work */
-  strcpy(options.train, train_path);
-  strcpy(options.test, test_path);
-  return options;
-}
-
-static Checkpoint save(Trainer *trainer) {
-  const TrainerPosition *at = trainer_position(trainer);
-  Checkpoint saved = {.network = spy.cpu->config.network,
-                      .epoch = at->epoch,
-                      .step = at->step,
-                      .loss = at->sums.loss,
-                      .correct = at->sums.correct,
-                      .rows = at->sums.rows,
-                      .test_accuracy = at->test_accuracy,
-                      .best_accuracy = at->best_accuracy,
-                      .best_epoch = at->best_epoch};
-  saved.parameters = malloc(saved.network.floats * sizeof(float));
-  saved.momentum = malloc(saved.network.floats * sizeof(float));
-  assert_true(spy.cpu->call->read(spy.cpu, saved.parameters, saved.momentum, &error));
-  return saved;
+static TrainerConfig tiny_run(int epochs, Residency resident) {
+  return (TrainerConfig){
+      .train = train_path,
+      .test = test_path,
+      .hidden = {1, {5}},
+      .classes = CLASSES,
+      .epochs = epochs,
+      .batch = BATCH,
+      .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, epochs, 0},
+      .momentum = 0.9f,
+      .seed = 1,
+      .resident = resident,
+      .threads = 1, /* more would wait for each other longer than they work */
+  };
 }
 
 /* Trains as *run wishes and adds what happened. Free run->saved. */
-static bool train(const Options *options, Run *run) {
+static bool train(const TrainerConfig *config, Run *run) {
   spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
   error.text[0] = '\0';
-  Trainer *trainer = trainer_open(options, open_spy, NULL, &error);
+  Trainer *trainer = trainer_open(config, open_spy, NULL, &error);
   if (!trainer) return false;
   const TrainerEvents events = {.epoch = on_epoch,
                                 .progress = run->shows_progress ? on_progress : NULL,
                                 .stop = run->stop ? on_stop : NULL,
                                 .patience = run->patience,
                                 .context = run};
-  ReportTotals totals;
-  if (run->from && !trainer_resume(trainer, run->from, &error)) {
+  RunTotals totals;
+  if (run->from && !trainer_resume(trainer, run->from, "old.safetensors", &error)) {
     trainer_close(trainer);
     return false;
   }
@@ -247,7 +232,7 @@ static bool train(const Options *options, Run *run) {
   if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
   run->resident = trainer_is_resident(trainer);
   assert_ptr_equal(trainer_engine(trainer), &spy.engine);
-  run->saved = save(trainer);
+  assert_true(trainer_checkpoint(trainer, &run->saved, &error));
   assert_int_equal(trainer_position(trainer)->interrupted,
                    run->stop > 0 && run->asked == run->stop);
   trainer_close(trainer);
@@ -255,15 +240,15 @@ static bool train(const Options *options, Run *run) {
   return trained;
 }
 
-static Run must_train(const Options *options, bool shows_progress) {
+static Run must_train(const TrainerConfig *config, bool shows_progress) {
   Run run = {.shows_progress = shows_progress};
-  if (!train(options, &run)) fail_msg("%s", error.text);
-  assert_int_equal(run.epochs, options->epochs);
+  if (!train(config, &run)) fail_msg("%s", error.text);
+  assert_int_equal(run.epochs, config->epochs);
   return run;
 }
 
-static void must_fail(const Options *options, Run run, const char *says) {
-  if (train(options, &run)) fail_msg("no failure that says \"%s\"", says);
+static void must_fail(const TrainerConfig *config, Run run, const char *says) {
+  if (train(config, &run)) fail_msg("no failure that says \"%s\"", says);
   checkpoint_free(&run.saved);
   if (!strstr(error.text, says)) fail_msg("\"%s\" does not say \"%s\"", error.text, says);
 }
@@ -303,8 +288,8 @@ static void every_row_counts_however_few(void **state) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     for (int resident = RESIDENT_AUTO; resident <= RESIDENT_NO; resident++) {
       write_files(sizes[i][0], sizes[i][1]);
-      const Options options = tiny_options(3, resident);
-      Run run = must_train(&options, false);
+      const TrainerConfig config = tiny_run(3, resident);
+      Run run = must_train(&config, false);
       assert_rows(&run, (uint64_t)sizes[i][0], (uint64_t)sizes[i][1]);
       assert_int_equal(run.resident, resident != RESIDENT_NO);
       checkpoint_free(&run.saved);
@@ -314,9 +299,9 @@ static void every_row_counts_however_few(void **state) {
 static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
   (void)state;
   write_files(20000, 100);
-  Options options = tiny_options(3, RESIDENT_YES);
-  options.batch = 3000; /* buffers of 6000 */
-  Run run = must_train(&options, false);
+  TrainerConfig config = tiny_run(3, RESIDENT_YES);
+  config.batch = 3000; /* buffers of 6000 */
+  Run run = must_train(&config, false);
   assert_rows(&run, 20000, 100);
   assert_int_equal(spy.trains, 6);
   for (int buffer = 0; buffer < 4; buffer++) {
@@ -328,7 +313,7 @@ static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
     const TrainRange *range = &spy.train[3 + epoch];
     assert_range(range, 0, 20000, 0, 7);
     assert_true(range->shuffled);
-    assert_true(range->key == random_order_key(options.seed, (uint64_t)epoch));
+    assert_true(range->key == random_order_key(config.seed, (uint64_t)epoch));
   }
   assert_int_equal(spy.evaluations, 3);
   for (int epoch = 0; epoch < 3; epoch++) {
@@ -341,9 +326,9 @@ static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
 static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
   (void)state;
   write_files(20000, 7000);
-  Options options = tiny_options(3, RESIDENT_NO);
-  options.batch = 3000;
-  Run run = must_train(&options, false);
+  TrainerConfig config = tiny_run(3, RESIDENT_NO);
+  config.batch = 3000;
+  Run run = must_train(&config, false);
   assert_rows(&run, 20000, 7000);
   assert_int_equal(spy.engine.config.dataset_rows, 12000);
   assert_int_equal(spy.trains, 12);
@@ -378,12 +363,12 @@ static void the_learning_rate_follows_its_schedule(void **state) {
   write_files(5, 5);
   for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++)
     for (int warmup = 0; warmup <= WARMUP; warmup += WARMUP) {
-      Options options = tiny_options(EPOCHS, RESIDENT_YES);
-      options.lr = 0.5f;
-      options.lr_decay = 0.25f;
-      options.lr_schedule = (int)schedules[i].kind;
-      options.warmup = warmup;
-      Run run = must_train(&options, false);
+      TrainerConfig config = tiny_run(EPOCHS, RESIDENT_YES);
+      config.schedule.rate = 0.5f;
+      config.schedule.decay = 0.25f;
+      config.schedule.kind = schedules[i].kind;
+      config.schedule.warmup = warmup;
+      Run run = must_train(&config, false);
       assert_int_equal(spy.trains, EPOCHS);
       for (int epoch = 0; epoch < EPOCHS; epoch++) {
         const double factor = schedules[i].factor[epoch] * (warmup ? warm[epoch] : 1);
@@ -399,9 +384,9 @@ static void distortions_have_a_key_an_epoch(void **state) {
   (void)state;
   write_files(9000, 20); /* two buffers */
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
-    Options options = tiny_options(3, resident);
-    options.augment = AUGMENT_SHIFT | AUGMENT_SCALE;
-    Run run = must_train(&options, true);
+    TrainerConfig config = tiny_run(3, resident);
+    config.augment = AUGMENT_SHIFT | AUGMENT_SCALE;
+    Run run = must_train(&config, true);
     assert_int_equal(spy.trains, resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
     for (int call = 0; call < spy.trains; call++) {
       const TrainRange *range = &spy.train[call];
@@ -416,8 +401,8 @@ static void distortions_have_a_key_an_epoch(void **state) {
       }
     }
     checkpoint_free(&run.saved);
-    options.augment = 0;
-    run = must_train(&options, false);
+    config.augment = 0;
+    run = must_train(&config, false);
     for (int call = 0; call < spy.trains; call++) assert_int_equal(spy.train[call].augment, 0);
     checkpoint_free(&run.saved);
   }
@@ -427,12 +412,12 @@ static void two_runs_agree_bit_for_bit(void **state) {
   (void)state;
   write_files(203, 20);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
-    Options options = tiny_options(4, resident);
-    Run first = must_train(&options, false), second = must_train(&options, false);
+    TrainerConfig config = tiny_run(4, resident);
+    Run first = must_train(&config, false), second = must_train(&config, false);
     assert_same_weights(&first, &second);
     assert_true(first.epoch[3].test_loss == second.epoch[3].test_loss);
-    options.seed = 2;
-    Run other = must_train(&options, false);
+    config.seed = 2;
+    Run other = must_train(&config, false);
     assert_memory_not_equal(first.saved.parameters, other.saved.parameters,
                             first.saved.network.floats * sizeof(float));
     checkpoint_free(&first.saved);
@@ -444,7 +429,7 @@ static void two_runs_agree_bit_for_bit(void **state) {
 static void the_first_epoch_is_the_same_streamed(void **state) {
   (void)state;
   write_files(9000, 20); /* two buffers */
-  const Options resident = tiny_options(1, RESIDENT_YES), streamed = tiny_options(1, RESIDENT_NO);
+  const TrainerConfig resident = tiny_run(1, RESIDENT_YES), streamed = tiny_run(1, RESIDENT_NO);
   Run a = must_train(&resident, false), b = must_train(&streamed, false);
   assert_same_weights(&a, &b);
   assert_true(a.epoch[0].test_loss == b.epoch[0].test_loss);
@@ -456,8 +441,8 @@ static void it_learns(void **state) {
   (void)state;
   write_files(3000, 1000);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
-    const Options options = tiny_options(8, resident);
-    Run run = must_train(&options, false);
+    const TrainerConfig config = tiny_run(8, resident);
+    Run run = must_train(&config, false);
     assert_true(run.epoch[7].test_accuracy > 0.95);
     assert_true(run.epoch[7].test_loss < 0.5 * run.epoch[0].train_loss);
     checkpoint_free(&run.saved);
@@ -467,8 +452,8 @@ static void it_learns(void **state) {
 static void progress_changes_no_bit(void **state) {
   (void)state;
   write_files(203, 20); /* 51 steps: 20 parts of 2 or 3 */
-  const Options options = tiny_options(3, RESIDENT_YES);
-  Run plain = must_train(&options, false), shown = must_train(&options, true);
+  const TrainerConfig config = tiny_run(3, RESIDENT_YES);
+  Run plain = must_train(&config, false), shown = must_train(&config, true);
   assert_rows(&shown, 203, 20);
   assert_same_weights(&plain, &shown);
   assert_int_equal(spy.trains, 1 + 2 * 20);
@@ -482,8 +467,8 @@ static void progress_changes_no_bit(void **state) {
 static void progress_of_fewer_steps_than_parts(void **state) {
   (void)state;
   write_files(9, 2); /* three steps */
-  const Options options = tiny_options(3, RESIDENT_YES);
-  Run run = must_train(&options, true);
+  const TrainerConfig config = tiny_run(3, RESIDENT_YES);
+  Run run = must_train(&config, true);
   assert_rows(&run, 9, 2);
   assert_int_equal(spy.trains, 1 + 2 * 3);
   checkpoint_free(&run.saved);
@@ -492,9 +477,9 @@ static void progress_of_fewer_steps_than_parts(void **state) {
 static void a_short_epoch_is_trained_in_one_call(void **state) {
   (void)state;
   write_files(203, 20);
-  const Options options = tiny_options(3, RESIDENT_YES);
+  const TrainerConfig config = tiny_run(3, RESIDENT_YES);
   Run run = {.shows_progress = true, .patience = 1000};
-  assert_true(train(&options, &run));
+  assert_true(train(&config, &run));
   assert_int_equal(spy.trains, 3);
   assert_int_equal(run.progress, 1); /* the file's only buffer */
   checkpoint_free(&run.saved);
@@ -518,13 +503,13 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
 
 /* Stops a run wherever it asks whether to stop, and goes on. Returns how often it stopped in the
    middle of an epoch, of which `first` are to be of the first. */
-static int stop_everywhere(const Options *options, int *first) {
-  Run whole = must_train(options, false);
+static int stop_everywhere(const TrainerConfig *config, int *first) {
+  Run whole = must_train(config, false);
   int within = 0;
   *first = 0;
   for (int stop = 1;; stop++) {
     Run part = {.stop = stop};
-    assert_true(train(options, &part));
+    assert_true(train(config, &part));
     if (part.asked < stop) { /* it came to its end */
       assert_same_weights(&part, &whole);
       checkpoint_free(&part.saved);
@@ -536,10 +521,10 @@ static int stop_everywhere(const Options *options, int *first) {
     within += part.saved.step > 0;
     *first += part.saved.step > 0 && part.saved.epoch == 0;
     Run rest = {.from = &part.saved};
-    if (!train(options, &rest)) fail_msg("%s", error.text);
+    if (!train(config, &rest)) fail_msg("%s", error.text);
     assert_same_weights(&rest, &whole);
     assert_same_epochs(&whole, &rest, part.epochs);
-    assert_int_equal(rest.saved.epoch, options->epochs);
+    assert_int_equal(rest.saved.epoch, config->epochs);
     assert_int_equal(rest.saved.step, 0);
     assert_int_equal(rest.saved.rows, 0);
     assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
@@ -558,13 +543,13 @@ static void a_stopped_run_goes_on_bit_for_bit(void **state) {
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     write_files(files[i].rows, 20);
     for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
-      Options options = tiny_options(3, resident);
-      options.lr_schedule = SCHEDULE_COSINE;
-      options.warmup = 1;
-      options.weight_decay = 0.001f;
-      options.augment = files[i].augment;
+      TrainerConfig config = tiny_run(3, resident);
+      config.schedule.kind = SCHEDULE_COSINE;
+      config.schedule.warmup = 1;
+      config.weight_decay = 0.001f;
+      config.augment = files[i].augment;
       int first;
-      const int within = stop_everywhere(&options, &first), stops = files[i].stops;
+      const int within = stop_everywhere(&config, &first), stops = files[i].stops;
       assert_int_equal(first, stops);
       assert_int_equal(within, resident == RESIDENT_YES ? stops + 2 * 19 : stops * 3);
     }
@@ -583,14 +568,14 @@ static void a_stopped_run_may_go_on_with_other_residency(void **state) {
   for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
     write_files(runs[i].rows, 20);
     const int other = runs[i].resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
-    Options options = tiny_options(3, runs[i].resident);
+    TrainerConfig config = tiny_run(3, runs[i].resident);
     Run part = {.stop = runs[i].stop};
-    assert_true(train(&options, &part));
+    assert_true(train(&config, &part));
     assert_int_equal(part.saved.epoch, 1);
     assert_in_range(part.saved.step, 1, runs[i].rows / BATCH);
-    options.resident = other;
+    config.resident = other;
     Run rest = {.from = &part.saved};
-    assert_true(train(&options, &rest));
+    assert_true(train(&config, &rest));
     assert_int_equal(rest.epochs, 2);
     for (int epoch = 0; epoch < 2; epoch++)
       assert_int_equal(rest.epoch[epoch].train_rows, runs[i].rows);
@@ -604,11 +589,10 @@ static void a_stopped_run_may_go_on_with_other_residency(void **state) {
 static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
   (void)state;
   write_files(203, 20);
-  const Options short_options = tiny_options(1, RESIDENT_YES),
-                options = tiny_options(3, RESIDENT_YES);
-  Run part = must_train(&short_options, false);
+  const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
+  Run part = must_train(&short_run, false);
   Run rest = {.from = &part.saved, .stop = 1000, .patience = 1000};
-  assert_true(train(&options, &rest));
+  assert_true(train(&config, &rest));
   assert_int_equal(spy.trains, 20 + 1);
   assert_int_equal(rest.asked, 19 + 1); /* not after the last epoch: that is the end */
   checkpoint_free(&rest.saved);
@@ -618,18 +602,17 @@ static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
 static void a_run_of_another_kind_is_refused(void **state) {
   (void)state;
   write_files(8200, 20);
-  Options options = tiny_options(2, RESIDENT_YES);
+  TrainerConfig config = tiny_run(2, RESIDENT_YES);
   Run part = {.stop = 1};
-  assert_true(train(&options, &part));
-  strcpy(options.resume, "old.safetensors");
-  options.batch = 2 * BATCH;
-  must_fail(&options, (Run){.from = &part.saved},
-            "old.safetensors was interrupted in the middle of an epoch: go on with the --batch");
-  options.batch = BATCH;
-  options.hidden.size[0]++;
-  must_fail(&options, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
-  options.hidden = (OptionSizes){2, {5, 5}};
-  must_fail(&options, (Run){.from = &part.saved}, "ask for one of ");
+  assert_true(train(&config, &part));
+  config.batch = 2 * BATCH;
+  must_fail(&config, (Run){.from = &part.saved},
+            "old.safetensors was interrupted in the middle of an epoch: continue with its --batch");
+  config.batch = BATCH;
+  config.hidden.size[0]++;
+  must_fail(&config, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
+  config.hidden = (HiddenSizes){2, {5, 5}};
+  must_fail(&config, (Run){.from = &part.saved}, "ask for one of ");
   checkpoint_free(&part.saved);
 }
 
@@ -637,19 +620,19 @@ static void a_run_of_another_kind_is_refused(void **state) {
 static void it_stops_early_also_when_it_goes_on(void **state) {
   (void)state;
   write_files(50, 20);
-  Options options = tiny_options(MOST_EPOCHS, RESIDENT_YES);
-  options.lr = 0; /* the first epoch is the best, as are all */
-  options.early_stop = 3;
+  TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
+  config.schedule.rate = 0; /* the first epoch is the best, as are all */
+  config.early_stop = 3;
   Run run = {0};
-  assert_true(train(&options, &run));
+  assert_true(train(&config, &run));
   assert_int_equal(run.saved.epoch, 4);
   assert_int_equal(run.saved.best_epoch, 1);
   checkpoint_free(&run.saved);
-  options.epochs = 2;
-  run = must_train(&options, false);
-  options.epochs = MOST_EPOCHS;
+  config.epochs = 2;
+  run = must_train(&config, false);
+  config.epochs = MOST_EPOCHS;
   Run rest = {.from = &run.saved};
-  assert_true(train(&options, &rest));
+  assert_true(train(&config, &rest));
   assert_int_equal(rest.saved.epoch, 4);
   checkpoint_free(&rest.saved);
   checkpoint_free(&run.saved);
@@ -658,31 +641,31 @@ static void it_stops_early_also_when_it_goes_on(void **state) {
 static void auto_streams_when_the_store_does_not_fit(void **state) {
   (void)state;
   write_files(50, 20);
-  Options options = tiny_options(2, RESIDENT_AUTO);
+  TrainerConfig config = tiny_run(2, RESIDENT_AUTO);
   Run run = {.refused = 1};
-  if (!train(&options, &run)) fail_msg("%s", error.text);
+  if (!train(&config, &run)) fail_msg("%s", error.text);
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);
   checkpoint_free(&run.saved);
-  options.resident = RESIDENT_YES;
-  must_fail(&options, (Run){.refused = 1}, "no memory for");
+  config.resident = RESIDENT_YES;
+  must_fail(&config, (Run){.refused = 1}, "no memory for");
   assert_int_equal(spy.opened, 1);
 }
 
 static void failures_stop_the_run(void **state) {
   (void)state;
   write_files(50, 20);
-  Options options = tiny_options(3, RESIDENT_YES);
-  must_fail(&options, (Run){.fail = 2}, "failed by the test");
+  TrainerConfig config = tiny_run(3, RESIDENT_YES);
+  must_fail(&config, (Run){.fail = 2}, "failed by the test");
   assert_int_equal(spy.evaluations, 2);
-  options.lr = 100;
-  options.weight_decay = 1; /* a step multiplies a weight by -99 */
-  options.epochs = MOST_EPOCHS;
-  must_fail(&options, (Run){0}, "the training loss is no finite number");
-  options = tiny_options(1, RESIDENT_YES);
-  options.hidden.size[0] = 0;
-  must_fail(&options, (Run){0}, "hidden layer's size");
+  config.schedule.rate = 100;
+  config.weight_decay = 1; /* a step multiplies a weight by -99 */
+  config.epochs = MOST_EPOCHS;
+  must_fail(&config, (Run){0}, "the training loss is no finite number");
+  config = tiny_run(1, RESIDENT_YES);
+  config.hidden.size[0] = 0;
+  must_fail(&config, (Run){0}, "hidden layer's size");
 }
 
 /* Whoever is patient waits for the end of the file, others for that of a buffer. */
@@ -690,12 +673,12 @@ static void a_loss_that_is_not_finite_is_soon_seen(void **state) {
   (void)state;
   write_files(8200, 20);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
-    Options options = tiny_options(2, resident);
-    options.lr = 100;
-    options.weight_decay = 1;
-    must_fail(&options, (Run){.patience = -1}, "in steps 1 to 2048 of epoch 1");
+    TrainerConfig config = tiny_run(2, resident);
+    config.schedule.rate = 100;
+    config.weight_decay = 1;
+    must_fail(&config, (Run){.patience = -1}, "in steps 1 to 2048 of epoch 1");
     assert_int_equal(spy.trains, 1);
-    must_fail(&options, (Run){.patience = 1000}, "in steps 1 to 2050 of epoch 1");
+    must_fail(&config, (Run){.patience = 1000}, "in steps 1 to 2050 of epoch 1");
     assert_int_equal(spy.trains, 2);
     assert_int_equal(spy.evaluations, 0);
   }
@@ -705,18 +688,18 @@ static void a_loss_that_is_not_finite_is_soon_seen(void **state) {
 static void a_loss_that_is_no_number_stops_the_run_at_once(void **state) {
   (void)state;
   write_files(50, 20); /* 13 steps */
-  Options options = tiny_options(4, RESIDENT_YES);
-  must_fail(&options, (Run){.bad_train = 1},
+  TrainerConfig config = tiny_run(4, RESIDENT_YES);
+  must_fail(&config, (Run){.bad_train = 1},
             "the training loss is no finite number in steps 1 to 13 of epoch 1: try a lower --lr");
   assert_int_equal(spy.trains, 1);
-  must_fail(&options, (Run){.bad_train = 1 + 13 + 7, .shows_progress = true},
+  must_fail(&config, (Run){.bad_train = 1 + 13 + 7, .shows_progress = true},
             "the training loss is no finite number in steps 7 to 7 of epoch 3: try a lower --lr");
   assert_int_equal(spy.trains, 1 + 13 + 7);
   assert_int_equal(spy.evaluations, 2);
-  must_fail(&options, (Run){.bad_train = 3, .patience = 1000},
+  must_fail(&config, (Run){.bad_train = 3, .patience = 1000},
             "the training loss is no finite number in steps 1 to 13 of epoch 3: try a lower --lr");
   assert_int_equal(spy.trains, 3);
-  must_fail(&options, (Run){.bad_test = 2},
+  must_fail(&config, (Run){.bad_test = 2},
             "the test loss is no finite number after epoch 2: try a lower --lr");
   assert_int_equal(spy.trains, 2);
 }
@@ -724,17 +707,17 @@ static void a_loss_that_is_no_number_stops_the_run_at_once(void **state) {
 static void bad_files_are_named(void **state) {
   (void)state;
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
-    const Options options = tiny_options(2, resident);
+    const TrainerConfig config = tiny_run(2, resident);
     write_files(9000, 20);
     write_csv(train_path, 9000, PIXELS, 8999, 1);
-    must_fail(&options, (Run){0}, "train.csv, line 9000");
+    must_fail(&config, (Run){0}, "train.csv, line 9000");
     write_files(50, 20);
     write_csv(test_path, 20, PIXELS, 19, 1);
-    must_fail(&options, (Run){0}, "test.csv, line 20");
+    must_fail(&config, (Run){0}, "test.csv, line 20");
     write_csv(test_path, 20, PIXELS - 1, -1, 1);
-    must_fail(&options, (Run){0}, "test.csv has 3 pixels a row but");
+    must_fail(&config, (Run){0}, "test.csv has 3 pixels a row but");
     unlink(test_path);
-    must_fail(&options, (Run){0}, "test.csv");
+    must_fail(&config, (Run){0}, "test.csv");
     assert_int_equal(spy.opened, 0); /* before an engine was opened */
   }
 }

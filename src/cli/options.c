@@ -173,7 +173,7 @@ static void get_path(const OptionRow *row, const Options *options, char *text, s
 static const OptionKind path_kind = {set_path, get_path};
 
 static bool set_sizes(const OptionRow *row, const char *value, Options *options, Error *error) {
-  OptionSizes sizes = {0};
+  HiddenSizes sizes = {0};
   bool good = true;
   const char *next = strcmp(value, "none") == 0 ? NULL : value;
   while (good && next) {
@@ -188,12 +188,12 @@ static bool set_sizes(const OptionRow *row, const char *value, Options *options,
     return error_set(error,
                      "--%s wants none, or 1 to %d sizes from 1 to %d with commas between, not '%s'",
                      row->name, NETWORK_MAX_LAYERS - 1, NETWORK_MAX_HIDDEN, value);
-  *(OptionSizes *)field_of(row, options) = sizes;
+  *(HiddenSizes *)field_of(row, options) = sizes;
   return true;
 }
 
 static void get_sizes(const OptionRow *row, const Options *options, char *text, size_t size) {
-  const OptionSizes *sizes = value_of(row, options);
+  const HiddenSizes *sizes = value_of(row, options);
   size_t used = (size_t)snprintf(text, size, "%s", sizes->count ? "" : "none");
   for (int i = 0; i < sizes->count && used < size; i++)
     used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", sizes->size[i]);

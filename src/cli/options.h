@@ -12,23 +12,15 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/network.h"
-#include "model/lr_schedule.h"
+#include "engine/device.h"
+#include "train/trainer.h"
 
 enum { OPTIONS_LINE = 198 };  /* characters of a configuration file's line, at most: inih's limit */
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
 
-enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU };
-enum { RESIDENT_AUTO, RESIDENT_YES, RESIDENT_NO };
-
-typedef struct {
-  int count; /* 0: no hidden layer */
-  int size[NETWORK_MAX_LAYERS - 1];
-} OptionSizes;
-
 /* A file's name is "" where none is given. */
 typedef struct {
-  OptionSizes hidden;
+  HiddenSizes hidden;
   int classes;
   int epochs, batch;
   float lr, momentum, weight_decay, lr_decay;
@@ -38,8 +30,8 @@ typedef struct {
   unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
-  int resident;           /* RESIDENT_... */
-  int device;             /* DEVICE_... */
+  int resident;           /* a Residency of trainer.h */
+  int device;             /* a DeviceChoice of device.h */
   int fusion;             /* a Fusion of engine.h */
   int precision;          /* a Precision of engine.h */
   uint64_t device_memory; /* MB, 0: any */

@@ -1,12 +1,13 @@
-/* What mlp-train does with its options: it trains a network, or asks one. */
+/* What mlp-train does with its options: it trains a network, or predicts with a saved one. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
 #include "model/checkpoint.h"
 #include "cli/options.h"
+#include "predict/evaluate.h"
 #include "train/report.h"
 
-/* Trains, and keeps, logs and draws what the options say. from: the run to go on with, NULL for a
+/* Trains, and saves, logs and draws what the options say. from: the run to go on with, NULL for a
    new one. began: when the process started, in seconds_now. *signal is the signal that ended the
    run, 0 if none did: then what is left to say is in *error, and it is no failure. train_command.c
  */
@@ -15,5 +16,14 @@ bool train_command(const Options *options, const Checkpoint *from, Report *repor
 
 /* --evaluate, --predict or --classify, of the network in options->load. predict_command.c */
 bool predict_command(const Options *options, Error *error);
+
+/* What the options say to an evaluation. */
+static inline EvaluateConfig evaluate_config(const Options *options) {
+  return (EvaluateConfig){.test = options->test,
+                          .weights = options->weights,
+                          .mistakes = options->mistakes,
+                          .confusion = options->confusion,
+                          .threads = options->threads};
+}
 
 #endif

@@ -3,13 +3,14 @@
 
 #include <omp.h>
 
+#include "engine/loader.h"
 #include "predict/predict.h"
 #include "engine/device.h"
 #include "predict/evaluate.h"
 #include "commands/commands.h"
 #include "data/source.h"
 
-enum { STAGING_ROWS = 8192, BATCH = 64 }; /* as training has them by default */
+enum { BATCH = 64 }; /* as training has it by default */
 
 static Engine *open_engine(const Options *o, const Checkpoint *saved, Device *device,
                            Error *error) {
@@ -19,8 +20,8 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, Device *de
                                .precision = (Precision)o->precision,
                                .device_memory = o->device_memory * 1000000,
                                .threads = o->threads ? o->threads : omp_get_num_procs(),
-                               .dataset_rows = 2 * STAGING_ROWS,
-                               .staging_rows = STAGING_ROWS};
+                               .dataset_rows = 2 * LOADER_ROWS,
+                               .staging_rows = LOADER_ROWS};
   Engine *engine = device_open(device, &config, error);
   if (!engine || engine->call->write(engine, saved->parameters, NULL, error)) return engine;
   engine->call->close(engine);
@@ -39,10 +40,11 @@ static Engine *open_network(const Options *o, Device *device, Error *error) {
 }
 
 static bool evaluate(Engine *engine, const Options *o, Error *error) {
-  Metrics scores;
-  if (!judge(engine, o, &scores, error)) return false;
-  metrics_print(&scores, stdout);
-  metrics_close(&scores);
+  const EvaluateConfig config = evaluate_config(o);
+  Metrics metrics;
+  if (!evaluate_file(engine, &config, &metrics, error)) return false;
+  metrics_print(&metrics, stdout);
+  metrics_close(&metrics);
   return report_flush(error);
 }
 
@@ -56,7 +58,7 @@ static bool predict(Engine *engine, const Options *o, Error *error) {
   return good && report_flush(error);
 }
 
-static bool answer(const Options *o, Device *device, Error *error) {
+static bool run(const Options *o, Device *device, Error *error) {
   Engine *engine = open_network(o, device, error);
   if (!engine) return false;
   const bool good = o->evaluate ? evaluate(engine, o, error)
@@ -68,14 +70,14 @@ static bool answer(const Options *o, Device *device, Error *error) {
   return good;
 }
 
-/* Whether answers can be asked for once more: none was printed, and the rows are still there. */
+/* Whether predictions can begin again: none was printed, and the rows are still there. */
 static bool can_repeat(const Options *o) {
   if (o->classify || (*o->predict && !*o->output)) return false;
   return source_can_repeat(o->evaluate ? o->test : o->predict);
 }
 
 bool predict_command(const Options *o, Error *error) {
-  Device device = {.choice = o->device};
-  return answer(o, &device, error) ||
-         (device_fall_back(&device, can_repeat(o), error) && answer(o, &device, error));
+  Device device = {.choice = (DeviceChoice)o->device};
+  return run(o, &device, error) ||
+         (device_fall_back(&device, can_repeat(o), error) && run(o, &device, error));
 }

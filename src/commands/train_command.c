@@ -19,6 +19,8 @@ typedef struct {
   const Options *options;
   const Checkpoint *from; /* what the run goes on with, NULL: nothing */
   Report *report;
+  TrainerConfig config;
+  EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
   TrainLog *log;        /* NULL: none */
@@ -56,28 +58,13 @@ static bool on_stop(void *context) {
 /* ---- saving the network ------------------------------------------------------------------ */
 
 static bool save_network(Run *run, Error *error) {
-  Engine *engine = trainer_engine(run->trainer);
-  const TrainerPosition *at = trainer_position(run->trainer);
-  Checkpoint saved = {.network = engine->config.network,
-                      .epoch = at->epoch,
-                      .step = at->step,
-                      .loss = at->sums.loss,
-                      .correct = at->sums.correct,
-                      .rows = at->sums.rows,
-                      .test_accuracy = at->test_accuracy,
-                      .best_accuracy = at->best_accuracy,
-                      .best_epoch = at->best_epoch,
-                      .options = run->text};
-  const size_t floats = saved.network.floats;
-  saved.parameters = malloc(floats * sizeof *saved.parameters);
-  saved.momentum = malloc(floats * sizeof *saved.momentum);
-  const bool good = (saved.parameters && saved.momentum)
-                        ? engine->call->read(engine, saved.parameters, saved.momentum, error) &&
-                              checkpoint_save(&saved, run->save, error)
-                        : error_set(error, "out of memory saving the network to %s", run->save);
-  free(saved.parameters);
-  free(saved.momentum);
-  if (good) run->saved = at->epoch;
+  Checkpoint saved;
+  if (!trainer_checkpoint(run->trainer, &saved, error)) return false;
+  saved.options = run->text;
+  const bool good = checkpoint_save(&saved, run->save, error);
+  saved.options = NULL; /* the run's */
+  if (good) run->saved = saved.epoch;
+  checkpoint_free(&saved);
   return good;
 }
 
@@ -171,9 +158,9 @@ static bool prepare(Run *run, Error *error) {
 /* A trainer at the start of the run. */
 static bool open_trainer(Run *run, Error *error) {
   trainer_close(run->trainer);
-  run->trainer = trainer_open(run->options, device_open, &run->device, error);
-  return run->trainer && evaluate_can(trainer_engine(run->trainer), run->options, error) &&
-         (!run->from || trainer_resume(run->trainer, run->from, error));
+  run->trainer = trainer_open(&run->config, device_open, &run->device, error);
+  return run->trainer && evaluate_can(trainer_engine(run->trainer), &run->evaluate, error) &&
+         (!run->from || trainer_resume(run->trainer, run->from, run->options->resume, error));
 }
 
 /* A trainer where the run was kept last, if it was. */
@@ -193,12 +180,12 @@ static bool open_again(Run *run, Error *error) {
 
 static bool draw(const Run *run, Error *error) {
   const Options *o = run->options;
-  Metrics scores;
+  Metrics metrics;
   if (*o->plot && run->count > 0 && !plot_curves(run->results, run->count, o->plot, error))
     return false;
   if (!*o->weights && !*o->mistakes && !*o->confusion) return true;
-  if (!judge(trainer_engine(run->trainer), o, &scores, error)) return false;
-  metrics_close(&scores);
+  if (!evaluate_file(trainer_engine(run->trainer), &run->evaluate, &metrics, error)) return false;
+  metrics_close(&metrics);
   return true;
 }
 
@@ -238,7 +225,7 @@ static bool train(Run *run, double began, int *signal, Error *error) {
                                 .stop = on_stop,
                                 .patience = 1,
                                 .context = run};
-  ReportTotals totals;
+  RunTotals totals;
   if (!start(run, error)) return false;
   if (!trainer_run(run->trainer, &events, &totals, error)) {
     say_what_is_kept(run, error);
@@ -270,12 +257,40 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
   return train(run, began, signal, error);
 }
 
+/* What the options say to the trainer. */
+static TrainerConfig trainer_config(const Options *o) {
+  return (TrainerConfig){.train = o->train,
+                         .test = o->test,
+                         .rereads_test = *o->mistakes    ? "mistakes"
+                                         : *o->confusion ? "confusion"
+                                         : *o->weights   ? "weights"
+                                                         : NULL,
+                         .hidden = o->hidden,
+                         .classes = o->classes,
+                         .epochs = o->epochs,
+                         .batch = o->batch,
+                         .schedule = {(LrScheduleKind)o->lr_schedule, (double)o->lr,
+                                      (double)o->lr_decay, o->epochs, o->warmup},
+                         .momentum = o->momentum,
+                         .weight_decay = o->weight_decay,
+                         .early_stop = o->early_stop,
+                         .augment = o->augment,
+                         .seed = o->seed,
+                         .resident = (Residency)o->resident,
+                         .fusion = (Fusion)o->fusion,
+                         .precision = (Precision)o->precision,
+                         .device_memory = o->device_memory * 1000000,
+                         .threads = o->threads};
+}
+
 bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
                    int *signal, Error *error) {
   Run run = {.options = options,
              .from = from,
              .report = report,
-             .device = {.choice = options->device},
+             .config = trainer_config(options),
+             .evaluate = evaluate_config(options),
+             .device = {.choice = (DeviceChoice)options->device},
              .save = *options->save ? options->save : options->resume,
              .saved = from && !*options->save ? from->epoch : 0};
   *signal = 0;

@@ -1,7 +1,5 @@
 #include "engine/device.h"
 
-#include "cli/options.h"
-
 Engine *device_open(void *context, const EngineConfig *config, Error *error) {
   Device *device = context;
   if (device->choice == DEVICE_AUTO && !device->looked) {

@@ -4,11 +4,13 @@
 
 #include "engine/engine.h"
 
+typedef enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU } DeviceChoice;
+
 typedef struct {
-  int choice;   /* DEVICE_... of options.h; what is opened first turns DEVICE_AUTO into DEVICE_CPU
-                   where there is no GPU */
-  bool looked;  /* for one */
-  Error reason; /* why `auto` took the CPU, "" if it did not */
+  DeviceChoice choice; /* the first engine that is opened turns DEVICE_AUTO into DEVICE_CPU where
+                          there is no GPU */
+  bool looked;         /* for one */
+  Error reason;        /* why `auto` took the CPU, "" if it did not */
 } Device;
 
 /* A TrainerOpenEngine; context: the Device. */

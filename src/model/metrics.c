@@ -6,15 +6,15 @@
 
 enum { MATRIX_CLASSES = 16, CONFUSIONS = 10 };
 
-bool metrics_open(Metrics *scores, int classes, Error *error) {
-  *scores = (Metrics){.classes = classes};
-  scores->counts = calloc((size_t)classes * (size_t)classes, sizeof *scores->counts);
-  return scores->counts || error_set(error, "no memory for the scores of %d classes", classes);
+bool metrics_open(Metrics *metrics, int classes, Error *error) {
+  *metrics = (Metrics){.classes = classes};
+  metrics->counts = calloc((size_t)classes * (size_t)classes, sizeof *metrics->counts);
+  return metrics->counts || error_set(error, "no memory for the metrics of %d classes", classes);
 }
 
-void metrics_close(Metrics *scores) {
-  free(scores->counts);
-  *scores = (Metrics){0};
+void metrics_close(Metrics *metrics) {
+  free(metrics->counts);
+  *metrics = (Metrics){0};
 }
 
 /* ---- counting ----------------------------------------------------------------------------- */
@@ -26,15 +26,15 @@ int argmax(const float *logits, int classes) {
   return best;
 }
 
-int metrics_add(Metrics *scores, const float *logits, int label) {
-  const int classes = scores->classes, answer = argmax(logits, classes);
+int metrics_add(Metrics *metrics, const float *logits, int label) {
+  const int classes = metrics->classes, answer = argmax(logits, classes);
   const double largest = (double)logits[answer];
   double sum = 0;
   for (int c = 0; c < classes; c++) sum += exp((double)logits[c] - largest);
-  scores->loss += log(sum) + largest - (double)logits[label];
-  scores->counts[(size_t)label * (size_t)classes + (size_t)answer]++;
-  scores->rows++;
-  scores->correct += answer == label;
+  metrics->loss += log(sum) + largest - (double)logits[label];
+  metrics->counts[(size_t)label * (size_t)classes + (size_t)answer]++;
+  metrics->rows++;
+  metrics->correct += answer == label;
   return answer;
 }
 

@@ -28,6 +28,11 @@ typedef struct {
   size_t parameters;                 /* trainable values, padding not counted */
 } Network;
 
+typedef struct {
+  int count; /* 0: no hidden layer */
+  int size[NETWORK_MAX_LAYERS - 1];
+} HiddenSizes;
+
 /* Lays out inputs - hidden[0] - ... - hidden[count-1] - classes. Fails on a size out of the
    limits above (inputs from 1, hidden from 1, classes from 2) or too many layers. */
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,

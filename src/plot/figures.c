@@ -287,9 +287,10 @@ static Caption caption_of(const Mistake *mistake) {
   const double percent = 100 * mistake->probability;
   snprintf(caption.text[0], sizeof caption.text[0], "truth %d", mistake->truth);
   if (percent >= 99.995 && percent < 100)
-    snprintf(caption.text[1], sizeof caption.text[1], "answer %d: >99.99%%", mistake->answer);
+    snprintf(caption.text[1], sizeof caption.text[1], "prediction %d: >99.99%%",
+             mistake->prediction);
   else
-    snprintf(caption.text[1], sizeof caption.text[1], "answer %d: %.2f%%", mistake->answer,
+    snprintf(caption.text[1], sizeof caption.text[1], "prediction %d: %.2f%%", mistake->prediction,
              percent);
   snprintf(caption.text[2], sizeof caption.text[2], "row %" PRIu64, mistake->row);
   return caption;
@@ -329,8 +330,8 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *pat
            count == 1 ? "The most confident mistake" : "The %d most confident mistakes", count);
   Canvas p;
   if (!open_page(&p, count ? title : "No mistakes",
-                 count ? "with the answer's probability, and the row of the file from 1"
-                       : "every answer was right",
+                 count ? "with the prediction's probability, and the row of the file from 1"
+                       : "every prediction was right",
                  count ? grid.columns * grid.width - 3 * GAP : 0,
                  rows_of(count, grid.columns) * grid.height, error))
     return false;
@@ -343,43 +344,43 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *pat
 enum { WIDE_CELL = 64, FEW_CLASSES = 12, CELL = 46, MIN_CELL = 2, PLAIN_SIDE = 960 };
 enum { LEGEND_WIDTH = 510, LEGEND_HEIGHT = 96, SWATCH = 54, SWATCH_HEIGHT = 20 };
 
-static bool has_numbers(const Metrics *scores) {
-  return scores->classes <= FIGURES_MAX_NUMBERS;
+static bool has_numbers(const Metrics *metrics) {
+  return metrics->classes <= FIGURES_MAX_NUMBERS;
 }
 
 /* Pixels between cells. */
-static int cell_line(const Metrics *scores) {
-  return has_numbers(scores) ? 1 : 0;
+static int cell_line(const Metrics *metrics) {
+  return has_numbers(metrics) ? 1 : 0;
 }
 
-static uint64_t count_of(const Metrics *scores, int truth, int answer) {
-  return scores->counts[(size_t)truth * (size_t)scores->classes + (size_t)answer];
+static uint64_t count_of(const Metrics *metrics, int truth, int prediction) {
+  return metrics->counts[(size_t)truth * (size_t)metrics->classes + (size_t)prediction];
 }
 
-static int widest_label(const Metrics *scores) {
+static int widest_label(const Metrics *metrics) {
   char text[16];
-  snprintf(text, sizeof text, "%d", scores->classes - 1);
+  snprintf(text, sizeof text, "%d", metrics->classes - 1);
   return text_width(SMALL, text);
 }
 
-static int cell_side(const Metrics *scores) {
-  if (!has_numbers(scores)) return max(MIN_CELL, PLAIN_SIDE / scores->classes);
-  int side = scores->classes <= FEW_CLASSES ? WIDE_CELL : CELL;
-  for (int i = 0; i < scores->classes * scores->classes; i++) {
+static int cell_side(const Metrics *metrics) {
+  if (!has_numbers(metrics)) return max(MIN_CELL, PLAIN_SIDE / metrics->classes);
+  int side = metrics->classes <= FEW_CLASSES ? WIDE_CELL : CELL;
+  for (int i = 0; i < metrics->classes * metrics->classes; i++) {
     char text[32];
-    snprintf(text, sizeof text, "%" PRIu64, scores->counts[i]);
+    snprintf(text, sizeof text, "%" PRIu64, metrics->counts[i]);
     side = max(side, text_width(SMALL, text) + 2 * GAP);
   }
   return side;
 }
 
-PlotGrid plot_confusion_grid(const Metrics *scores) {
-  const int side = cell_side(scores);
-  return (PlotGrid){.left = MARGIN + text_width(TEXT, "truth") + 3 * GAP + widest_label(scores),
+PlotGrid plot_confusion_grid(const Metrics *metrics) {
+  const int side = cell_side(metrics);
+  return (PlotGrid){.left = MARGIN + text_width(TEXT, "truth") + 3 * GAP + widest_label(metrics),
                     .top = HEAD + TEXT + SMALL + 3 * GAP,
                     .width = side,
                     .height = side,
-                    .columns = scores->classes,
+                    .columns = metrics->classes,
                     .zoom = 1};
 }
 
@@ -404,50 +405,51 @@ static void draw_count(Canvas *p, int x, int y, int side, uint64_t count, Colour
                               : INK);
 }
 
-static void draw_matrix_row(Canvas *p, const Metrics *scores, const PlotGrid *grid, int truth) {
+static void draw_matrix_row(Canvas *p, const Metrics *metrics, const PlotGrid *grid, int truth) {
   uint64_t rows = 0;
-  for (int answer = 0; answer < scores->classes; answer++) rows += count_of(scores, truth, answer);
-  const int line = cell_line(scores);
+  for (int prediction = 0; prediction < metrics->classes; prediction++)
+    rows += count_of(metrics, truth, prediction);
+  const int line = cell_line(metrics);
   const int y = grid->top + truth * grid->height;
-  for (int answer = 0; answer < scores->classes; answer++) {
-    const uint64_t count = count_of(scores, truth, answer);
+  for (int prediction = 0; prediction < metrics->classes; prediction++) {
+    const uint64_t count = count_of(metrics, truth, prediction);
     const Colour cell =
-        shade(truth == answer ? RIGHT : WRONG, count ? (double)count / (double)rows : 0);
-    const int x = grid->left + answer * grid->width;
+        shade(truth == prediction ? RIGHT : WRONG, count ? (double)count / (double)rows : 0);
+    const int x = grid->left + prediction * grid->width;
     canvas_rectangle(p, x, y, grid->width - line, grid->height - line, cell);
-    if (has_numbers(scores)) draw_count(p, x, y, grid->width - line, count, cell);
+    if (has_numbers(metrics)) draw_count(p, x, y, grid->width - line, count, cell);
   }
 }
 
 /* From one class with a label to the next. */
-static int label_step(const Metrics *scores, const PlotGrid *grid) {
+static int label_step(const Metrics *metrics, const PlotGrid *grid) {
   static const int steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500};
   size_t i = 0;
-  while (steps[i] * grid->width < widest_label(scores) + 2 * GAP && steps[i] < 500) i++;
+  while (steps[i] * grid->width < widest_label(metrics) + 2 * GAP && steps[i] < 500) i++;
   return steps[i];
 }
 
-static void draw_labels(Canvas *p, const Metrics *scores, const PlotGrid *grid) {
-  const int step = label_step(scores, grid), side = scores->classes * grid->width;
-  for (int c = 0; c < scores->classes; c += step) {
+static void draw_labels(Canvas *p, const Metrics *metrics, const PlotGrid *grid) {
+  const int step = label_step(metrics, grid), side = metrics->classes * grid->width;
+  for (int c = 0; c < metrics->classes; c += step) {
     char text[16];
     snprintf(text, sizeof text, "%d", c);
     const double middle = (c + 0.5) * grid->width;
     text_around(p, grid->left + middle, grid->top - GAP, SMALL, text, PALE);
     text_left_of(p, grid->left - GAP, grid->top + middle + SMALL / 2.0, SMALL, text, PALE);
   }
-  text_around(p, grid->left + side / 2.0, grid->top - 3 * GAP - SMALL, TEXT, "answer", INK);
+  text_around(p, grid->left + side / 2.0, grid->top - 3 * GAP - SMALL, TEXT, "prediction", INK);
   canvas_text(p, MARGIN, grid->top + (side + TEXT) / 2.0, TEXT, "truth", INK);
 }
 
 /* What the colours mean, below the matrix. */
-static void draw_legend(Canvas *p, const Metrics *scores, const PlotGrid *grid) {
+static void draw_legend(Canvas *p, const Metrics *metrics, const PlotGrid *grid) {
   static const struct {
     double share;
     const char *text;
   } steps[] = {{0.001, "0.1%"}, {0.01, "1%"}, {0.1, "10%"}, {0.5, "50%"}, {1, "100%"}};
   enum { STEPS = sizeof steps / sizeof *steps };
-  const int top = grid->top + scores->classes * grid->height + 3 * GAP;
+  const int top = grid->top + metrics->classes * grid->height + 3 * GAP;
   const int left = grid->left + text_width(SMALL, "wrong") + GAP;
   canvas_text(p, grid->left, top + (SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "right", PALE);
   canvas_text(p, grid->left, top + (3 * SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "wrong", PALE);
@@ -463,25 +465,25 @@ static void draw_legend(Canvas *p, const Metrics *scores, const PlotGrid *grid) 
               "of the truth's rows", PALE);
 }
 
-bool plot_confusion(const Metrics *scores, const char *path, Error *error) {
-  const PlotGrid grid = plot_confusion_grid(scores);
-  const int side = scores->classes * grid.width;
+bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
+  const PlotGrid grid = plot_confusion_grid(metrics);
+  const int side = metrics->classes * grid.width;
   char title[WORDS], subtitle[WORDS];
-  if (scores->rows)
+  if (metrics->rows)
     snprintf(title, sizeof title, "Confusion matrix, accuracy %.2f%%",
-             100 * (double)scores->correct / (double)scores->rows);
+             100 * (double)metrics->correct / (double)metrics->rows);
   else
     snprintf(title, sizeof title, "Confusion matrix of no rows");
-  snprintf(subtitle, sizeof subtitle, "%" PRIu64 " of %" PRIu64 " rows right", scores->correct,
-           scores->rows);
+  snprintf(subtitle, sizeof subtitle, "%" PRIu64 " of %" PRIu64 " rows right", metrics->correct,
+           metrics->rows);
   Canvas p;
   if (!open_page(&p, title, subtitle, grid.left + max(side, LEGEND_WIDTH) - MARGIN,
                  grid.top + side + LEGEND_HEIGHT - HEAD, error))
     return false;
-  const int frame = side + 2 - cell_line(scores);
+  const int frame = side + 2 - cell_line(metrics);
   canvas_rectangle(&p, grid.left - 1, grid.top - 1, frame, frame, GRID);
-  for (int truth = 0; truth < scores->classes; truth++) draw_matrix_row(&p, scores, &grid, truth);
-  draw_labels(&p, scores, &grid);
-  draw_legend(&p, scores, &grid);
+  for (int truth = 0; truth < metrics->classes; truth++) draw_matrix_row(&p, metrics, &grid, truth);
+  draw_labels(&p, metrics, &grid);
+  draw_legend(&p, metrics, &grid);
   return save(&p, path, error);
 }

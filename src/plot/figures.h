@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "model/network.h"
-#include "train/report.h"
 #include "model/metrics.h"
 
 /* Loss and accuracy over the epochs, in training and on test rows. What is not finite is a gap.
@@ -25,19 +24,20 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
 
 typedef struct {
   const uint8_t *pixels; /* (side, side) */
-  int truth, answer;
-  double probability; /* of the answer */
+  int truth, prediction;
+  double probability; /* of the prediction */
   uint64_t row;       /* from 1, as in the file */
 } Mistake;
 
-/* Wrong answers in the order given, the most confident first; none is a picture that says so. */
+/* Wrong predictions in the order given, the most confident first; none is a picture that says so.
+ */
 bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *path, Error *error);
 
 enum { FIGURES_MAX_NUMBERS = 30 };
 
-/* The confusion matrix, truth down, answers across: the colour tells the share of the truth's
+/* The confusion matrix, truth down, predictions across: the colour tells the share of the truth's
    rows. Of up to FIGURES_MAX_NUMBERS classes with the counts. */
-bool plot_confusion(const Metrics *scores, const char *path, Error *error);
+bool plot_confusion(const Metrics *metrics, const char *path, Error *error);
 
 /* Where cell i of a picture is: (left + i % columns * width, top + i / columns * height) is the
    top left corner of a filter, of a mistake's digit, or of a count. */
@@ -50,6 +50,6 @@ typedef struct {
 
 PlotGrid plot_weights_grid(const Network *network);
 PlotGrid plot_mistakes_grid(const Mistake *mistakes, int count, int side);
-PlotGrid plot_confusion_grid(const Metrics *scores);
+PlotGrid plot_confusion_grid(const Metrics *metrics);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { MISTAKES = 64 }; /* that a picture shows */
 
-/* The most confident wrong answers so far, most confident first. */
+/* The most confident wrong predictions so far, the most confident first. */
 typedef struct {
   Mistake list[MISTAKES];
   uint8_t *pixels; /* (MISTAKES, inputs): list's, in any order */
@@ -30,15 +30,15 @@ static void gallery_close(Gallery *g) {
   free(g->probabilities);
 }
 
-/* An PredictRow. */
+/* A PredictRow. */
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;
-  const int answer = argmax(logits, g->classes);
+  const int prediction = argmax(logits, g->classes);
   (void)error;
-  if (answer == label) return true;
+  if (prediction == label) return true;
   softmax(logits, g->classes, g->probabilities);
-  const double probability = g->probabilities[answer];
+  const double probability = g->probabilities[prediction];
   int at = g->count;
   while (at > 0 && g->list[at - 1].probability < probability) at--;
   if (at == MISTAKES) return true;
@@ -47,15 +47,16 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
                                       : (uint8_t *)g->list[MISTAKES - 1].pixels;
   memmove(&g->list[at + 1], &g->list[at], (size_t)(g->count - 1 - at) * sizeof *g->list);
   memcpy(copy, pixels, inputs);
-  g->list[at] = (Mistake){copy, label, answer, probability, row};
+  g->list[at] = (Mistake){copy, label, prediction, probability, row};
   return true;
 }
 
-static bool draw(const Gallery *gallery, const Options *o, const Metrics *scores, Error *error) {
+static bool draw(const Gallery *gallery, const EvaluateConfig *c, const Metrics *metrics,
+                 Error *error) {
   const int side = (int)lround(sqrt(gallery->inputs));
-  return (!*o->mistakes ||
-          plot_mistakes(gallery->list, gallery->count, side, o->mistakes, error)) &&
-         (!*o->confusion || plot_confusion(scores, o->confusion, error));
+  return (!*c->mistakes ||
+          plot_mistakes(gallery->list, gallery->count, side, c->mistakes, error)) &&
+         (!*c->confusion || plot_confusion(metrics, c->confusion, error));
 }
 
 static bool draw_weights(Engine *engine, const char *path, Error *error) {
@@ -69,37 +70,37 @@ static bool draw_weights(Engine *engine, const char *path, Error *error) {
 }
 
 /* Reads the file into scores and gallery. */
-static bool evaluate_rows(Engine *engine, const Options *o, Gallery *gallery, Metrics *scores,
-                          Error *error) {
+static bool evaluate_rows(Engine *engine, const EvaluateConfig *c, Gallery *gallery,
+                          Metrics *metrics, Error *error) {
   const Network *network = &engine->config.network;
   const size_t ahead = 2 * (size_t)engine->config.staging_rows;
-  DatasetReader *reader = dataset_open(o->test, network->size[network->layers],
-                                       o->threads ? o->threads : omp_get_num_procs(), ahead, error);
+  DatasetReader *reader = dataset_open(c->test, network->size[network->layers],
+                                       c->threads ? c->threads : omp_get_num_procs(), ahead, error);
   if (!reader) return false;
   const bool good = dataset_inputs(reader) == network->size[0]
-                        ? predict_evaluate(engine, reader, scores, see, gallery, error)
+                        ? predict_evaluate(engine, reader, metrics, see, gallery, error)
                         : error_set(error, "%s has %d pixels a row, but the network takes %d",
-                                    o->test, dataset_inputs(reader), network->size[0]);
+                                    c->test, dataset_inputs(reader), network->size[0]);
   dataset_close(reader);
   return good;
 }
 
-bool evaluate_can(const Engine *engine, const Options *o, Error *error) {
+bool evaluate_can(const Engine *engine, const EvaluateConfig *c, Error *error) {
   const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
-  return !*o->mistakes || side * side == inputs ||
+  return !*c->mistakes || side * side == inputs ||
          error_set(error, "--mistakes draws square pictures, but a row has %d pixels", inputs);
 }
 
-bool judge(Engine *engine, const Options *o, Metrics *scores, Error *error) {
+bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Error *error) {
   Gallery gallery;
-  if (!evaluate_can(engine, o, error)) return false;
-  if (!metrics_open(scores, engine->config.network.size[engine->config.network.layers], error))
+  if (!evaluate_can(engine, c, error)) return false;
+  if (!metrics_open(metrics, engine->config.network.size[engine->config.network.layers], error))
     return false;
   const bool good = gallery_open(&gallery, &engine->config.network, error) &&
-                    evaluate_rows(engine, o, &gallery, scores, error) &&
-                    draw(&gallery, o, scores, error) &&
-                    (!*o->weights || draw_weights(engine, o->weights, error));
+                    evaluate_rows(engine, c, &gallery, metrics, error) &&
+                    draw(&gallery, c, metrics, error) &&
+                    (!*c->weights || draw_weights(engine, c->weights, error));
   gallery_close(&gallery);
-  if (!good) metrics_close(scores);
+  if (!good) metrics_close(metrics);
   return good;
 }

@@ -1,17 +1,23 @@
-/* Judges a network on every row of a file, and draws what came of it. */
+/* Evaluates a network on every row of a file, and draws what came of it. */
 #ifndef EVALUATE_H
 #define EVALUATE_H
 
 #include "engine/engine.h"
-#include "cli/options.h"
 #include "model/metrics.h"
 
-/* Whether what the options ask for can be drawn of this network's rows. */
-bool evaluate_can(const Engine *engine, const Options *options, Error *error);
+/* Files' names; "" for a picture that is not wanted. */
+typedef struct {
+  const char *test;                           /* rows with labels */
+  const char *weights, *mistakes, *confusion; /* pictures to draw */
+  int threads;                                /* of the file's reader, 0: one per core */
+} EvaluateConfig;
 
-/* The predictions to the rows of options->test; then the pictures that options->mistakes,
-   options->confusion and options->weights name. The engine's dataset is written over. *scores is
-   opened here, and to be closed by the caller where this returns true. */
-bool judge(Engine *engine, const Options *options, Metrics *scores, Error *error);
+/* Whether the pictures can be drawn of this network's rows. */
+bool evaluate_can(const Engine *engine, const EvaluateConfig *config, Error *error);
+
+/* Predicts the rows of config->test and counts how they compare with their labels, then draws the
+   pictures. The engine's dataset is written over. *metrics is opened here; the caller closes it
+   where this returns true. */
+bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metrics, Error *error);
 
 #endif

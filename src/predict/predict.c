@@ -66,22 +66,22 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
 /* ---- evaluation --------------------------------------------------------------------------- */
 
 typedef struct {
-  Metrics *scores;
+  Metrics *metrics;
   PredictRow *each;
   void *context;
 } Evaluation;
 
-static bool score_row(void *context, uint64_t row, const uint8_t *pixels, int label,
+static bool count_row(void *context, uint64_t row, const uint8_t *pixels, int label,
                       const float *logits, Error *error) {
   const Evaluation *e = context;
-  metrics_add(e->scores, logits, label);
+  metrics_add(e->metrics, logits, label);
   return !e->each || e->each(e->context, row, pixels, label, logits, error);
 }
 
-bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *scores, PredictRow *each,
+bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *metrics, PredictRow *each,
                       void *context, Error *error) {
-  Evaluation e = {scores, each, context};
-  return predict_rows(engine, reader, score_row, &e, error);
+  Evaluation e = {metrics, each, context};
+  return predict_rows(engine, reader, count_row, &e, error);
 }
 
 /* ---- prediction --------------------------------------------------------------------------- */

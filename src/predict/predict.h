@@ -1,4 +1,4 @@
-/* What a trained network says to a file of rows, or to pictures.
+/* The predictions of a trained network for a file of rows, or for pictures.
 
    Rows stream through the engine's two staging buffers: dataset rows from 0 on are written over. */
 #ifndef PREDICT_H
@@ -16,18 +16,19 @@
 DatasetReader *predict_open(const Engine *engine, const char *path, int threads, Error *error);
 
 /* Sees a row of a file, in file order: its number from 1, pixels (inputs), label and the logits
-   (classes) that the network answered, all valid during the call alone. Returns false to stop, with
+   (classes) of the network, all valid during the call alone. Returns false to stop, with
    *error set. */
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 
-/* Adds every remaining row of `reader` to the scores, and shows it to `each` unless NULL. */
-bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *scores, PredictRow *each,
+/* Adds every remaining row of `reader` to the metrics, and shows it to `each` unless that is NULL.
+ */
+bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *metrics, PredictRow *each,
                       void *context, Error *error);
 
-/* Writes a CSV file with the answer to every remaining row: ImageId (from 1), Label and, if asked
-   for, the probabilities P0, P1, ... of all classes. It replaces `output` once it is whole; what
-   is no regular file, or "-" for standard output, is written to at once. */
+/* Writes a CSV file with the prediction for every remaining row: ImageId (from 1), Label and, if
+   asked for, the probabilities P0, P1, ... of all classes. It replaces `output` once it is whole;
+   what is no regular file, or "-" for standard output, is written to at once. */
 bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *output, bool probabilities,
                     Error *error);
 

@@ -114,7 +114,7 @@ bool report_epoch(Report *report, const EpochResult *r, Error *error) {
                     rate((double)r->train_rows / r->train_seconds).text);
 }
 
-bool report_totals(Report *report, const ReportTotals *totals, double process, Error *error) {
+bool report_totals(Report *report, const RunTotals *totals, double process, Error *error) {
   if (report->quiet) return true;
   return print_line(report, error, "total    load %s  train %s  eval %s  process %s",
                     duration(totals->load).text, duration(totals->train).text,

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "model/metrics.h"
 #include "model/network.h"
 
 typedef struct {
@@ -33,29 +34,13 @@ typedef struct {
 
 bool report_start(Report *report, const ReportStart *start, Error *error);
 
-/* What an epoch measured. Losses are means over the rows, accuracies parts of 1. */
-typedef struct {
-  int epoch, epochs; /* this one, from 1, of how many */
-  double train_loss, train_accuracy;
-  double test_loss, test_accuracy;
-  double learning_rate;
-  double train_seconds, test_seconds; /* wall clock, until the device had finished */
-  uint64_t train_rows, test_rows;     /* that were used */
-} EpochResult;
-
 /* epoch  3/10  loss 0.0874  acc 97.43%  test-loss 0.0802  test-acc 97.62%  train 6.10 ms ... */
 bool report_epoch(Report *report, const EpochResult *result, Error *error);
 
 /* Shows which part of an epoch's training is done, 0 to 1. */
 void report_progress(Report *report, int epoch, int epochs, double done);
 
-/* Seconds of wall clock. */
-typedef struct {
-  double load;        /* from opening the files until both were read; training goes on meanwhile */
-  double train, test; /* sums over the epochs */
-} ReportTotals;
-
-bool report_totals(Report *report, const ReportTotals *totals, double process, Error *error);
+bool report_totals(Report *report, const RunTotals *totals, double process, Error *error);
 
 /* A line of another kind, none when quiet. */
 bool report_note(Report *report, const char *line, Error *error);

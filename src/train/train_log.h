@@ -15,7 +15,7 @@
 #define TRAIN_LOG_H
 
 #include "base/error.h"
-#include "train/report.h"
+#include "model/metrics.h"
 
 typedef struct TrainLog TrainLog;
 

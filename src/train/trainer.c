@@ -13,18 +13,15 @@
 #include "model/lr_schedule.h"
 #include "base/clock.h"
 
-/* Rows of a staging buffer, rounded down to whole steps: 6 MB of MNIST's pixels. Small, so that the
-   first rows train early; large, so that a staging buffer is much more than a launch. */
-enum { STAGING_ROWS = 8192 };
-
 /* Parts of an epoch that shows its progress. */
 enum { PROGRESS_PARTS = 20 };
 
-/* Of an order's key, the key of the distortions of its rows: no number of a staging buffer. */
-#define DISTORTIONS (1ull << 40)
+/* Derives the key of an order's augmentation from the order's own: larger than any number of a
+   staging buffer, for which keys are derived as well. */
+#define AUGMENTATION (1ull << 40)
 
 struct Trainer {
-  Options options;
+  TrainerConfig config;
   bool resident;
   int threads;
   uint64_t staging_rows;
@@ -40,7 +37,7 @@ struct Trainer {
 
 static DatasetReader *open_reader(const Trainer *t, const char *path, Error *error) {
   const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
-  return dataset_open(path, t->options.classes, t->threads, ahead, error);
+  return dataset_open(path, t->config.classes, t->threads, ahead, error);
 }
 
 static void close_reader(DatasetReader **reader) {
@@ -50,39 +47,35 @@ static void close_reader(DatasetReader **reader) {
 
 /* That nothing is wanted twice of a source that can be read once. */
 static bool check_once(const Trainer *t, Error *error) {
-  const Options *o = &t->options;
+  const TrainerConfig *c = &t->config;
   const bool train_once = dataset_is_once(t->train), once = train_once || dataset_is_once(t->test);
-  if (once && !t->resident && o->epochs > 1)
+  if (once && !t->resident && c->epochs > 1)
     return error_set(error,
                      "--%s can be read only once, but --resident no reads it in every epoch: leave "
                      "it out, or train for one epoch",
                      train_once ? "train" : "test");
-  if (dataset_is_once(t->test) && (*o->weights || *o->mistakes || *o->confusion))
-    return error_set(error,
-                     "--test can be read only once, but --%s reads it once more: give it "
-                     "a file",
-                     *o->mistakes    ? "mistakes"
-                     : *o->confusion ? "confusion"
-                                     : "weights");
+  if (dataset_is_once(t->test) && c->rereads_test)
+    return error_set(error, "--test can be read only once, but --%s reads it again: give it a file",
+                     c->rereads_test);
   return true;
 }
 
 static bool open_readers(Trainer *t, Error *error) {
-  const Options *o = &t->options;
+  const TrainerConfig *c = &t->config;
   close_reader(&t->train);
   close_reader(&t->test);
-  t->train = open_reader(t, o->train, error);
+  t->train = open_reader(t, c->train, error);
   if (!t->train) return false;
-  if (dataset_is_once(t->train) && dataset_reads(t->train, o->test))
+  if (dataset_is_once(t->train) && dataset_reads(t->train, c->test))
     return error_set(error, "--train and --test are the same pipe, which can be read only once");
-  t->test = open_reader(t, o->test, error);
+  t->test = open_reader(t, c->test, error);
   if (!t->test || !check_once(t, error)) return false;
   t->train_stamp = *dataset_stamp(t->train);
   t->test_stamp = *dataset_stamp(t->test);
   const int train = dataset_inputs(t->train), test = dataset_inputs(t->test);
   if (train == test) return true;
-  return error_set(error, "%s has %d pixels a row but %s has %d", t->options.test, test,
-                   t->options.train, train);
+  return error_set(error, "%s has %d pixels a row but %s has %d", t->config.test, test,
+                   t->config.train, train);
 }
 
 /* How many rows may be resident. Rows in the dataset are bytes, and so are those parsed ahead of
@@ -90,7 +83,7 @@ static bool open_readers(Trainer *t, Error *error) {
 static uint64_t most_rows(const Trainer *t) {
   const uint64_t most = UINT32_MAX; /* as a TrainRange has it */
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  if (t->options.resident != RESIDENT_AUTO || pages < 0 || page < 0) return most;
+  if (t->config.resident != RESIDENT_AUTO || pages < 0 || page < 0) return most;
   const uint64_t fit = (uint64_t)pages / 4 * (uint64_t)page / (uint64_t)dataset_inputs(t->train);
   return fit < most ? fit : most;
 }
@@ -101,28 +94,28 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   *rows = dataset_max_rows(t->train, most);
   if (*rows <= most) *rows += dataset_max_rows(t->test, most - *rows);
   return *rows <= most || error_set(error, "%s has too many rows to be resident: try --resident no",
-                                    t->options.train);
+                                    t->config.train);
 }
 
 /* Leaves t->engine NULL on failure. */
 static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *context,
                      Error *error) {
-  const Options *o = &t->options;
+  const TrainerConfig *c = &t->config;
   t->resident = resident;
   if (!open_readers(t, error)) return false;
-  EngineConfig config = {.batch = o->batch,
-                         .seed = o->seed,
-                         .momentum = o->momentum,
-                         .weight_decay = o->weight_decay,
-                         .fusion = (Fusion)o->fusion,
-                         .precision = (Precision)o->precision,
-                         .augment = o->augment != 0,
-                         .device_memory = o->device_memory * 1000000,
+  EngineConfig config = {.batch = c->batch,
+                         .seed = c->seed,
+                         .momentum = c->momentum,
+                         .weight_decay = c->weight_decay,
+                         .fusion = c->fusion,
+                         .precision = c->precision,
+                         .augment = c->augment != 0,
+                         .device_memory = c->device_memory,
                          .threads = t->threads,
                          .dataset_rows = 2 * t->staging_rows,
                          .staging_rows = t->staging_rows};
-  if (!network_init(&config.network, dataset_inputs(t->train), o->hidden.size, o->hidden.count,
-                    o->classes, error))
+  if (!network_init(&config.network, dataset_inputs(t->train), c->hidden.size, c->hidden.count,
+                    c->classes, error))
     return false;
   if (resident && !count_rows(t, &config.dataset_rows, error)) return false;
   t->engine = open(context, &config, error);
@@ -131,24 +124,23 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
 
 /* After a resident run could not be opened: nothing was wrong with the files, nor used up. */
 static bool can_stream(const Trainer *t) {
-  return t->options.resident == RESIDENT_AUTO && t->train && t->test &&
-         !dataset_is_once(t->train) && !dataset_is_once(t->test);
+  return t->config.resident == RESIDENT_AUTO && t->train && t->test && !dataset_is_once(t->train) &&
+         !dataset_is_once(t->test);
 }
 
-Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *context,
+Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error) {
   Trainer *t = calloc(1, sizeof *t);
   if (!t) {
     error_set(error, "out of memory");
     return NULL;
   }
-  t->options = *options;
-  t->threads = options->threads ? options->threads : omp_get_num_procs();
-  const uint64_t batch = (uint64_t)options->batch;
-  t->staging_rows = batch < STAGING_ROWS ? STAGING_ROWS / batch * batch : batch;
+  t->config = *config;
+  t->threads = config->threads ? config->threads : omp_get_num_procs();
+  t->staging_rows = loader_staging_rows(config->batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
-  const bool streams = options->resident == RESIDENT_NO;
+  const bool streams = config->resident == RESIDENT_NO;
   if (open_all(t, !streams, open, context, error) ||
       (can_stream(t) && open_all(t, false, open, context, error)))
     return t;
@@ -181,7 +173,7 @@ static bool same_sizes(const Network *a, const Network *b) {
          memcmp(a->size, b->size, (size_t)(a->layers + 1) * sizeof *a->size) == 0;
 }
 
-bool trainer_resume(Trainer *t, const Checkpoint *from, Error *error) {
+bool trainer_resume(Trainer *t, const Checkpoint *from, const char *name, Error *error) {
   Engine *engine = t->engine;
   if (!same_sizes(&from->network, &engine->config.network)) {
     char saved[NETWORK_TEXT], asked[NETWORK_TEXT];
@@ -189,12 +181,11 @@ bool trainer_resume(Trainer *t, const Checkpoint *from, Error *error) {
     network_describe(&engine->config.network, asked);
     return error_set(error,
                      "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
-                     t->options.resume, saved, t->options.train, asked);
+                     name, saved, t->config.train, asked);
   }
-  if (from->rows != from->step * (uint64_t)t->options.batch)
-    return error_set(error,
-                     "%s was interrupted in the middle of an epoch: go on with the --batch it has",
-                     t->options.resume);
+  if (from->rows != from->step * (uint64_t)t->config.batch)
+    return error_set(
+        error, "%s was interrupted in the middle of an epoch: continue with its --batch", name);
   t->position = (TrainerPosition){.epoch = from->epoch,
                                   .step = from->step,
                                   .sums = {from->loss, from->correct, from->rows},
@@ -202,6 +193,28 @@ bool trainer_resume(Trainer *t, const Checkpoint *from, Error *error) {
                                   .best_accuracy = from->best_accuracy,
                                   .best_epoch = from->best_epoch};
   return engine->call->write(engine, from->parameters, from->momentum, error);
+}
+
+bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {
+  const TrainerPosition *position = &t->position;
+  const Network *network = &t->engine->config.network;
+  *checkpoint = (Checkpoint){.network = *network,
+                             .parameters = malloc(network->floats * sizeof(float)),
+                             .momentum = malloc(network->floats * sizeof(float)),
+                             .epoch = position->epoch,
+                             .step = position->step,
+                             .loss = position->sums.loss,
+                             .correct = position->sums.correct,
+                             .rows = position->sums.rows,
+                             .test_accuracy = position->test_accuracy,
+                             .best_accuracy = position->best_accuracy,
+                             .best_epoch = position->best_epoch};
+  if (!checkpoint->parameters || !checkpoint->momentum)
+    error_set(error, "out of memory saving the network");
+  else if (t->engine->call->read(t->engine, checkpoint->parameters, checkpoint->momentum, error))
+    return true;
+  checkpoint_free(checkpoint);
+  return false;
 }
 
 /* ---- an epoch ----------------------------------------------------------------------------- */
@@ -218,19 +231,19 @@ typedef struct {
 
 static void show_progress(const Epoch *e, double done) {
   if (e->events->progress)
-    e->events->progress(e->events->context, e->epoch + 1, e->trainer->options.epochs, done);
+    e->events->progress(e->events->context, e->epoch + 1, e->trainer->config.epochs, done);
 }
 
 static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
-  const uint64_t batch = (uint64_t)e->trainer->options.batch;
+  const uint64_t batch = (uint64_t)e->trainer->config.batch;
   return (TrainRange){.first_row = first_row,
                       .rows = rows,
                       .shuffled = e->epoch > 0,
                       .key = key,
                       .steps = (rows + batch - 1) / batch,
                       .learning_rate = e->learning_rate,
-                      .augment = (int)e->trainer->options.augment,
-                      .augment_key = random_order_key(key, DISTORTIONS)};
+                      .augment = (int)e->trainer->config.augment,
+                      .augment_key = random_order_key(key, AUGMENTATION)};
 }
 
 /* Leaves out of a window's steps, the first of which is step `before` of the epoch, those that were
@@ -270,7 +283,7 @@ static bool collect(Epoch *e, uint64_t end, Error *error) {
 
 /* The key of this epoch's order. */
 static uint64_t order_key(const Epoch *e) {
-  return random_order_key(e->trainer->options.seed, (uint64_t)e->epoch);
+  return random_order_key(e->trainer->config.seed, (uint64_t)e->epoch);
 }
 
 /* A LoaderUse: trains on the rows of a staging buffer. */
@@ -285,7 +298,7 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
   show_progress(e, dataset_progress(e->trainer->train));
   if (seconds_now() - e->collected_at > e->events->patience && !collect(e, e->steps, error))
     return false;
-  const bool is_last = rows % (uint64_t)e->trainer->options.batch != 0; /* the step was short */
+  const bool is_last = rows % (uint64_t)e->trainer->config.batch != 0; /* the step was short */
   return is_last || !is_stopped(e, e->steps);
 }
 
@@ -343,7 +356,7 @@ static bool train_resident(Epoch *e, bool in_parts, Error *error) {
 /* The first pass over a file that is to stay, or every pass over one that is streamed. */
 static bool train_fed(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  if (!feed(e, &t->train, t->options.train, 0, train_staged, &t->train_rows, error) &&
+  if (!feed(e, &t->train, t->config.train, 0, train_staged, &t->train_rows, error) &&
       !t->position.interrupted)
     return false;
   return e->collected == e->steps || collect(e, e->steps, error);
@@ -361,7 +374,7 @@ static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
   e->collected_at = seconds_now();
   if (!t->resident || e->epoch == 0) return train_fed(e, error);
   return (t->train_rows > 0 || /* none when a run goes on */
-          load(e, &t->train, t->options.train, 0, &t->train_rows, error)) &&
+          load(e, &t->train, t->config.train, 0, &t->train_rows, error)) &&
          train_resident(e, in_parts, error);
 }
 
@@ -369,7 +382,7 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   Engine *engine = t->engine;
   if (!t->resident)
-    return feed(e, &t->test, t->options.test, 0, evaluate_staged, &t->test_rows, error) &&
+    return feed(e, &t->test, t->config.test, 0, evaluate_staged, &t->test_rows, error) &&
            engine->call->collect(engine, sums, error);
   return engine->call->evaluate(engine, t->train_rows, t->test_rows, error) &&
          engine->call->collect(engine, sums, error);
@@ -378,7 +391,7 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
 /* ---- all epochs --------------------------------------------------------------------------- */
 
 /* Leaves *result alone if the run was stopped. */
-static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals *totals,
+static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, RunTotals *totals,
                       Error *error) {
   Trainer *t = e->trainer;
   const EngineSums *train = &t->position.sums;
@@ -389,7 +402,7 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals
   if (t->position.interrupted) return true;
   const double trained = seconds_now();
   if (first && t->resident &&
-      !load(e, &t->test, t->options.test, t->train_rows, &t->test_rows, error))
+      !load(e, &t->test, t->config.test, t->train_rows, &t->test_rows, error))
     return false;
   const double loaded = seconds_now();
   if (!evaluate_epoch(e, &test, error)) return false;
@@ -404,7 +417,7 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, ReportTotals
   totals->train += trained - start;
   totals->test += evaluated - loaded;
   *result = (EpochResult){.epoch = e->epoch + 1,
-                          .epochs = t->options.epochs,
+                          .epochs = t->config.epochs,
                           .train_loss = train->loss / (double)train->rows,
                           .train_accuracy = (double)train->correct / (double)train->rows,
                           .test_loss = test.loss / (double)test.rows,
@@ -428,26 +441,24 @@ static void advance(TrainerPosition *position, const EpochResult *result) {
   position->best_epoch = result->epoch;
 }
 
-bool trainer_run(Trainer *t, const TrainerEvents *events, ReportTotals *totals, Error *error) {
-  const Options *o = &t->options;
-  const LrSchedule schedule = {(LrScheduleKind)o->lr_schedule, (double)o->lr, (double)o->lr_decay,
-                               o->epochs, o->warmup};
+bool trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *totals, Error *error) {
+  const TrainerConfig *c = &t->config;
   TrainerPosition *position = &t->position;
   double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
-  *totals = (ReportTotals){0};
-  while (position->epoch < o->epochs) {
+  *totals = (RunTotals){0};
+  while (position->epoch < c->epochs) {
     Epoch e = {.trainer = t,
                .events = events,
                .epoch = position->epoch,
-               .learning_rate = (float)lr_schedule_rate(&schedule, position->epoch)};
+               .learning_rate = (float)lr_schedule_rate(&c->schedule, position->epoch)};
     EpochResult result;
     const bool in_parts = (events->progress || events->stop) && before > events->patience;
     if (!run_epoch(&e, in_parts, &result, totals, error)) return false;
     if (position->interrupted) return true;
     advance(position, &result);
     if (!events->epoch(events->context, &result, error)) return false;
-    if (o->early_stop && position->epoch - position->best_epoch >= o->early_stop) break;
-    if (position->epoch < o->epochs && events->stop && events->stop(events->context))
+    if (c->early_stop && position->epoch - position->best_epoch >= c->early_stop) break;
+    if (position->epoch < c->epochs && events->stop && events->stop(events->context))
       return position->interrupted = true;
     before = result.train_seconds;
   }

@@ -3,25 +3,51 @@
    Resident, the first epoch trains in file order on rows as they arrive; the rows stay in the
    engine's dataset, the test file's behind the training file's, and each later epoch is a fresh
    permutation of all of them. Streaming, every epoch reads both files through two staging buffers
-   of the store; from the second epoch on, the rows of a staging buffer are permuted among
+   of the dataset; from the second epoch on, the rows of a staging buffer are permuted among
    themselves. */
 #ifndef TRAINER_H
 #define TRAINER_H
 
 #include "model/checkpoint.h"
 #include "engine/engine.h"
-#include "cli/options.h"
-#include "train/report.h"
+#include "model/lr_schedule.h"
+#include "model/metrics.h"
 
 typedef struct Trainer Trainer;
+
+typedef enum {
+  RESIDENT_AUTO, /* where the rows take at most a quarter of the host's memory, and the engine opens
+                    with room for them all */
+  RESIDENT_YES,
+  RESIDENT_NO /* every epoch reads the files anew */
+} Residency;
+
+/* A run. Names of files are the caller's and outlive the trainer. */
+typedef struct {
+  const char *train, *test;
+  const char
+      *rereads_test; /* the option that wants the test file again after training, NULL: none */
+  HiddenSizes hidden;
+  int classes;
+  int epochs, batch;
+  LrSchedule schedule;
+  float momentum, weight_decay;
+  int early_stop;   /* epochs without a better test accuracy, 0: never */
+  unsigned augment; /* AUGMENT_... bits of augment.h */
+  uint64_t seed;    /* of the first parameters, the order of rows and their augmentation */
+  Residency resident;
+  Fusion fusion;
+  Precision precision;
+  uint64_t device_memory; /* most bytes of a GPU's memory to take, 0: any */
+  int threads;            /* 0: one per core */
+} TrainerConfig;
 
 /* Opens an engine on the device of the caller's choice. */
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
-/* Starts reading both files, then opens the engine while they are being parsed. With
-   RESIDENT_AUTO the rows are resident if they take at most a quarter of the host's memory and
-   the engine opens with room for them all. NULL on failure. */
-Trainer *trainer_open(const Options *options, TrainerOpenEngine *open, void *context, Error *error);
+/* Starts reading both files, then opens the engine while they are being parsed. NULL on failure. */
+Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
+                      Error *error);
 
 Engine *trainer_engine(Trainer *trainer); /* the trainer's; NULL never */
 bool trainer_is_resident(const Trainer *trainer);
@@ -39,9 +65,14 @@ typedef struct {
 
 const TrainerPosition *trainer_position(const Trainer *trainer);
 
-/* Goes on where a run stood when `from` was saved, before trainer_run. Fails if the network or the
-   batch is another one. */
-bool trainer_resume(Trainer *trainer, const Checkpoint *from, Error *error);
+/* Continues where a run stood when `from` was saved in the file `name`; to be called before
+   trainer_run. Fails if the network or the batch is another one. */
+bool trainer_resume(Trainer *trainer, const Checkpoint *from, const char *name, Error *error);
+
+/* Waits for queued work and copies where the run stands, parameters and momentum with it, into
+   *checkpoint, whose options are left to the caller. checkpoint_free frees it; on failure it is all
+   zeros. */
+bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *error);
 
 typedef struct {
   /* Called after each epoch; returns false to stop, with *error set. */
@@ -58,7 +89,7 @@ typedef struct {
 /* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
    event fails, or a loss is no longer a finite number: the last two are failures. The training loss
    is looked at about every `patience` seconds, and the error names the steps. To be called once. */
-bool trainer_run(Trainer *trainer, const TrainerEvents *events, ReportTotals *totals, Error *error);
+bool trainer_run(Trainer *trainer, const TrainerEvents *events, RunTotals *totals, Error *error);
 
 /* NULL is allowed. */
 void trainer_close(Trainer *trainer);

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/options.h"
 #include "base/clock.h"
 #include "train/trainer.h"
 
@@ -72,14 +71,18 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 static void run_trainer(const Plan *plan, Answer *answer) {
   BenchRun *run = &answer->run;
   const TrainerEvents events = {.epoch = on_epoch, .context = run};
-  ReportTotals totals;
-  Options options;
-  options_default(&options);
-  options.epochs = plan->epochs;
-  snprintf(options.train, sizeof options.train, "%s", plan->train);
-  snprintf(options.test, sizeof options.test, "%s", plan->test);
+  RunTotals totals;
+  const TrainerConfig config = {.train = plan->train,
+                                .test = plan->test,
+                                .hidden = {2, {300, 100}},
+                                .classes = 10,
+                                .epochs = plan->epochs,
+                                .batch = 64,
+                                .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, plan->epochs, 0},
+                                .momentum = 0.9f,
+                                .seed = 1};
   const double start = seconds_now();
-  Trainer *trainer = trainer_open(&options, open_engine, NULL, &answer->error);
+  Trainer *trainer = trainer_open(&config, open_engine, NULL, &answer->error);
   const double opened = seconds_now();
   answer->good = trainer && trainer_run(trainer, &events, &totals, &answer->error);
   const double done = seconds_now();
