@@ -97,7 +97,7 @@ bool bench_plot(const BenchLog *log, const char *path, Error *error);
 uint64_t bench_launches(void);
 
 /* The same training step made of cuBLAS products and the small kernels of level none, captured in
-   graphs as level step is. config->fusion is ignored; weight decay must be 0. cuda/cublas.c */
+   graphs as level step is: engine_cuda_open_with of cuBLAS. cuda/cublas.c */
 Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error);
 
 /* Creates the context. cuda/gpu.c, as what follows */

@@ -45,11 +45,16 @@ typedef struct {
   uint64_t staging_rows;  /* rows a staging buffer holds: a multiple of batch */
 } EngineConfig;
 
+/* Bytes from one row of pixels to the next: rows start on 16 bytes. */
+static inline size_t engine_row_stride(int inputs) {
+  return ((size_t)inputs + 15) / 16 * 16;
+}
+
 /* One of the two host buffers: pinned memory where the device is a GPU. */
 typedef struct {
   uint8_t *pixels;  /* (staging_rows, stride): row r starts at r * stride */
   uint16_t *labels; /* (staging_rows) */
-  size_t stride;    /* bytes a row, inputs rounded up to 16 */
+  size_t stride;    /* engine_row_stride */
 } StagingBuffer;
 
 /* A range of training steps over a window of the dataset. Step s trains on positions

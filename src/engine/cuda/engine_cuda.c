@@ -30,7 +30,8 @@ static bool device_array(CudaEngine *e, void *pointer, size_t count, size_t size
   return false;
 }
 
-/* ---- the seam -------------------------------------------------------------------------------- */
+/* ---- the interface
+ * -------------------------------------------------------------------------------- */
 
 static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
@@ -92,7 +93,7 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->compute);
 }
 
-/* Distorts the rows of the range's window into d_augmented, unless they are there. */
+/* Augments the rows of the range's window into d_augmented, unless they are there. */
 static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
   const TrainRange *a = &e->augmented;
   const size_t start = range->first_row * e->stride;
@@ -245,6 +246,7 @@ static void cuda_close(Engine *engine) {
   cudaFree(e->d_work);
   if (e->one_step) cudaGraphExecDestroy(e->one_step);
   if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
+  if (e->library.close) e->library.close(e->library.context);
   if (e->copy) cudaStreamDestroy(e->copy);
   if (e->compute) cudaStreamDestroy(e->compute);
   free(e);
@@ -264,7 +266,7 @@ static const EngineOperations OPERATIONS = {
     .close = cuda_close,
 };
 
-static bool allocate_store(CudaEngine *e, Error *error) {
+static bool allocate_dataset(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   for (int s = 0; s < 2; s++)
     if (failed(cudaMallocHost((void **)&e->staging[s].h_pixels, c->staging_rows * e->stride),
@@ -300,8 +302,10 @@ static bool allocate_network(CudaEngine *e, Error *error) {
         !device_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
-  if ((c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE) &&
+  if ((c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE || e->library.gemm) &&
       (!device_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
+       failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
+              error) ||
        !device_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
        !device_array(e, &e->d_z, rows * widest, sizeof(float), error)))
     return false;
@@ -373,6 +377,11 @@ static void choose_precision(Engine *engine) {
 
 static bool choose_fusion(CudaEngine *e, Error *error) {
   Engine *engine = &e->engine;
+  if (e->library.gemm) {
+    engine->config.fusion = FUSION_STEP;
+    return engine->config.weight_decay == 0 ||
+           error_set(error, "with products from a library weight decay must be 0");
+  }
   const Fusion asked = engine->config.fusion;
   const char *why_not = NULL;
   if ((asked == FUSION_AUTO || asked == FUSION_EPOCH) &&
@@ -413,23 +422,30 @@ bool engine_cuda_available(Error *reason) {
          cuda_done(kernels_can_run(), what, reason);
 }
 
-Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
+Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *library,
+                              Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
   if (!e) {
-    error_set(error, "no memory for the engine");
+    if (library->close) library->close(library->context);
+    error_set(error, "out of memory for the engine");
     return NULL;
   }
+  e->library = *library;
   e->engine.call = &OPERATIONS;
   e->engine.config = *config;
-  e->stride = ((size_t)config->network.size[0] + 15) / 16 * 16;
+  e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
   if (engine_cuda_available(error) && describe(&e->engine, error) && choose_fusion(e, error) &&
       !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
               error) &&
       !failed(cudaStreamCreateWithFlags(&e->compute, cudaStreamNonBlocking), "creating a stream",
               error) &&
-      allocate_store(e, error) && allocate_network(e, error) && initialise(e, error))
+      allocate_dataset(e, error) && allocate_network(e, error) && initialise(e, error))
     return &e->engine;
   cuda_close(&e->engine);
   return NULL;
+}
+
+Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
+  return engine_cuda_open_with(config, &(GemmLibrary){0}, error);
 }

@@ -1,11 +1,23 @@
-/* The two halves of the CUDA engine: engine_cuda.c has its memory, streams and events,
-   engine_cuda_steps.c which kernels make a step at each level of fusion. */
+/* The CUDA engine inside: engine_cuda.c has its memory, streams and events, engine_cuda_steps.c
+   says which kernels make a step at each level of fusion. */
 #ifndef ENGINE_CUDA_H
 #define ENGINE_CUDA_H
 
 #include "engine/cuda/cuda_error.h"
 #include "engine/engine.h"
 #include "kernels.h"
+
+/* Matrix products from outside, which mlp-bench takes from cuBLAS. The engine then runs level step
+   with them and with the small kernels of level none between them. */
+typedef struct {
+  void *context;
+  /* Queues C (m, n) = op(A) op(B), the sum over `depth`, where op transposes if it is told to. All
+     matrices are row-major and given with the columns of their memory; C has n. May be captured. */
+  cudaError_t (*gemm)(void *context, bool transpose_a, const float *d_a, int a_columns,
+                      bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
+                      int depth, cudaStream_t stream);
+  void (*close)(void *context); /* called once, when the engine is closed or could not be opened */
+} GemmLibrary;
 
 typedef struct {
   uint8_t *h_pixels;
@@ -16,7 +28,8 @@ typedef struct {
 } Staging;
 
 typedef struct {
-  Engine engine; /* first: an Engine * of ours is a CudaEngine * */
+  Engine engine;       /* first: an Engine * of ours is a CudaEngine * */
+  GemmLibrary library; /* gemm NULL: our own kernels */
   cudaStream_t copy, compute;
   Staging staging[2];
   uint64_t rows_seen; /* dataset rows ever written are below this */
@@ -36,7 +49,7 @@ typedef struct {
   ResultSums *d_sums;
 
   float *d_parameters, *d_momentum;
-  float *d_gradient;                           /* levels none, exercise: as d_parameters */
+  float *d_gradient;                           /* levels none, exercise; library: as d_parameters */
   float *d_x;                                  /* likewise: (forward_rows, inputs) */
   float *d_z;                                  /* likewise: (forward_rows, widest layer) */
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
@@ -50,6 +63,10 @@ typedef struct {
   void *d_work; /* of the gradient updates */
   uint32_t stamp;
 } CudaEngine;
+
+/* As engine_cuda_open, with the matrix products of `library`; the fusion level of the config is
+   ignored, and weight decay must be 0. */
+Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *library, Error *error);
 
 /* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
    positions [position, end) of e->d_order; e->d_state says the same. */

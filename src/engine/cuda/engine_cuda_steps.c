@@ -65,8 +65,8 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
 
 /* ---- level layer -------------------------------------------------------------------------- */
 
-/* The bf16 numbers of a float32 in a product. */
-static int terms(const CudaEngine *e) {
+/* The bf16 terms that a float32 is split into for a gemm. */
+static int bf16_terms(const CudaEngine *e) {
   return e->engine.config.precision == PRECISION_TF32 ? 2 : 3;
 }
 
@@ -151,6 +151,56 @@ static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
   return launch_softmax(batch, e->d_activation[last], NULL, n->size[last], e->results, e->compute);
 }
 
+/* ---- products from a library -------------------------------------------------------------- */
+
+static cudaError_t forward_library(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const GemmLibrary *library = &e->library;
+  const float *d_x = e->d_x;
+  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  for (int l = 0; l < n->layers; l++) {
+    const int in = n->size[l], out = n->size[l + 1];
+    float *d_z = e->d_activation[l + 1];
+    TRY(library->gemm(library->context, false, d_x, in, true, e->d_parameters + n->weight[l], in,
+                      d_z, batch.rows, out, in, e->compute));
+    TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], batch.rows, out, e->compute));
+    if (l < n->layers - 1) TRY(launch_relu(d_z, d_z, (size_t)batch.rows * (size_t)out, e->compute));
+    d_x = d_z;
+  }
+  return cudaSuccess;
+}
+
+/* One update serves all tensors: they lie in one array, as do their gradients and momenta, and the
+   gradient of the padding is 0. */
+static cudaError_t step_library(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const GemmLibrary *library = &e->library;
+  const int rows = batch.rows;
+  TRY(forward_library(e, batch));
+  TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers], n->size[n->layers],
+                     e->results, e->compute));
+  for (int l = n->layers - 1; l >= 0; l--) {
+    const int in = n->size[l], out = n->size[l + 1];
+    const float *d_x = l > 0 ? e->d_activation[l] : e->d_x, *d_dz = e->d_delta[l + 1];
+    TRY(library->gemm(library->context, true, d_dz, out, false, d_x, in,
+                      e->d_gradient + n->weight[l], out, in, rows, e->compute));
+    TRY(launch_bias_gradient(d_dz, e->d_gradient + n->bias[l], rows, out, e->compute));
+    if (l == 0) break;
+    TRY(library->gemm(library->context, false, d_dz, out, false, e->d_parameters + n->weight[l], in,
+                      e->d_delta[l], rows, in, out, e->compute));
+    TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in, e->compute));
+  }
+  return launch_update(batch, update_rule(e), e->d_parameters, e->d_momentum, e->d_gradient,
+                       n->floats, e->compute);
+}
+
+static cudaError_t evaluate_library(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  TRY(forward_library(e, batch));
+  return launch_softmax(batch, e->d_activation[n->layers], NULL, n->size[n->layers], e->results,
+                        e->compute);
+}
+
 /* ---- level exercise ----------------------------------------------------------------------- */
 
 static cudaError_t forward_exercise(CudaEngine *e, BatchView batch) {
@@ -207,6 +257,7 @@ static cudaError_t evaluate_exercise(CudaEngine *e, BatchView batch) {
 /* ---- a kernel after the other ------------------------------------------------------------- */
 
 static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
+  if (e->library.gemm) return step_library(e, batch);
   switch (e->engine.config.fusion) {
   case FUSION_NONE:
     return step_none(e, batch);
@@ -251,6 +302,14 @@ static cudaError_t capture_steps(CudaEngine *e, int count, cudaGraphExec_t *out)
 static void forget_graph(cudaGraphExec_t *graph) {
   if (*graph) cudaGraphExecDestroy(*graph);
   *graph = NULL;
+}
+
+/* A step outside of any graph, past the end of its range so that it changes nothing: a library may
+   load its kernels in it, which a capture might refuse. */
+static cudaError_t warm_library_up(CudaEngine *e) {
+  TRY(launch_begin(e->d_state, 1, 1, 0.0f, e->compute));
+  TRY(steps_by_kernel(e, 1));
+  return cudaStreamSynchronize(e->compute);
 }
 
 /* The steps of a range, by replaying graphs. */
@@ -302,6 +361,10 @@ cudaError_t steps_train(CudaEngine *e, uint32_t position, uint32_t end, const Tr
   case FUSION_EPOCH:
     return steps_by_epoch(e, position, end, range->steps, range->learning_rate);
   case FUSION_STEP:
+    if (e->library.gemm && !e->one_step) {
+      TRY(warm_library_up(e));
+      TRY(launch_begin(e->d_state, position, end, range->learning_rate, e->compute));
+    }
     return steps_by_graph(e, range->steps);
   default:
     return steps_by_kernel(e, range->steps);
@@ -311,6 +374,7 @@ cudaError_t steps_train(CudaEngine *e, uint32_t position, uint32_t end, const Tr
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   BatchView view = batch_view(e, e->d_pixels, rows);
   view.first_row = first_row;
+  if (e->library.gemm) return evaluate_library(e, view);
   switch (e->engine.config.fusion) {
   case FUSION_NONE:
     return forward_none(e, view);
