@@ -57,9 +57,9 @@ using namespace epoch;
 /* processors, shared: multiprocessors, and bytes of shared memory a block. */
 static const char *lay_out(EpochShape shape, int processors, int major, int shared,
                            EpochPlan *plan) {
-  const int tiles = (shape.hidden1 + TILE - 1) / TILE;
+  const int tiles = ceil_div(shape.hidden1, TILE);
   *plan = EpochPlan{shape, 0, tiles < MAX_TILES ? tiles : MAX_TILES, 0, 0};
-  plan->groups = (tiles + plan->tiles - 1) / plan->tiles;
+  plan->groups = ceil_div(tiles, plan->tiles);
   plan->splits = processors / (plan->groups * plan->tiles);
   if (plan->splits > MAX_SPLITS) plan->splits = MAX_SPLITS;
   plan->mail_bytes =
@@ -72,7 +72,7 @@ static const char *lay_out(EpochShape shape, int processors, int major, int shar
   if (packets_of(shape.classes) > plan->tiles) return "it takes three classes a tile, up to 12";
   if (plan->groups > MAX_GROUPS || plan->splits * plan->tiles < OWNERS)
     return "the first hidden layer needs more multiprocessors than this GPU has";
-  if ((k_steps(shape) + plan->splits - 1) / plan->splits > MATRIX_WARPS ||
+  if (ceil_div(k_steps(shape), plan->splits) > MATRIX_WARPS ||
       patches_of(share_of(*plan), packets_of(shape.classes)) > PATCH_THREADS / QUARTERS)
     return "the layers need more multiprocessors than this GPU has";
   if (sizeof(Shared) > (size_t)shared) return "it needs more shared memory than this GPU has";

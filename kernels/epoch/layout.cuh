@@ -48,7 +48,7 @@ constexpr int TILE_PACKETS = TILE / 3;
 constexpr int MAX_TILES = 4, MAX_GROUPS = 8, MAX_SPLITS = 8;
 constexpr int MAX_NEURONS = MAX_TILES * TILE; /* of a group */
 constexpr int MAX_HIDDEN2 = 120, MAX_CLASSES = 12;
-constexpr int CLASS_PACKETS = (MAX_CLASSES + 2) / 3;
+constexpr int CLASS_PACKETS = ceil_div(MAX_CLASSES, 3);
 
 constexpr int MATRIX_WARPS = 10; /* each multiplies one k-step: 16 inputs of the block's split */
 constexpr int MATRIX_THREADS = 32 * MATRIX_WARPS;
@@ -67,9 +67,9 @@ constexpr int H2_PITCH = MAX_HIDDEN2 + 16;      /* floats, likewise */
 constexpr int COLUMN_PITCH = ROWS + 4;          /* floats: columns start 4 banks apart */
 constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;  /* packets of a row of P that a block updates */
 constexpr int ROW_WARPS = ROW_THREADS / 32;
-constexpr int ROW_LANES = ROW_THREADS / OWNED; /* threads for each of the 4 rows */
-constexpr int PARTS = 8;                       /* lanes that share a packet of hidden values */
-constexpr int PART = (MAX_NEURONS + PARTS - 1) / PARTS; /* neurons of each */
+constexpr int ROW_LANES = ROW_THREADS / OWNED;     /* threads for each of the 4 rows */
+constexpr int PARTS = 8;                           /* lanes that share a packet of hidden values */
+constexpr int PART = ceil_div(MAX_NEURONS, PARTS); /* neurons of each */
 static_assert(ROW_THREADS / PARTS * 3 >= MAX_HIDDEN2, "a lane for every packet and part");
 
 /* A row's mail for those who update: H1, dZ2, H2, dZ3, one after the other. */
@@ -77,7 +77,7 @@ constexpr int RECORD_KINDS = TILE_PACKETS + 2 * MAX_SHARE + CLASS_PACKETS;
 
 /* n / d for n < 4096 and d < 256 by one multiplication with divisor_of(d). */
 __host__ __device__ constexpr int divisor_of(int d) {
-  return ((1 << 20) + d - 1) / d;
+  return ceil_div(1 << 20, d);
 }
 __device__ inline int divide(int n, int divisor) {
   return n * divisor >> 20;
@@ -124,11 +124,11 @@ struct Shared {
 };
 
 __host__ __device__ constexpr int packets_of(int values) {
-  return (values + 2) / 3;
+  return ceil_div(values, 3);
 }
 
 __host__ __device__ inline int k_steps(const EpochShape &shape) {
-  return (shape.inputs + 1 + 15) / 16; /* and the pixel of the bias */
+  return ceil_div(shape.inputs + 1, 16); /* and the pixel of the bias */
 }
 
 struct MailSizes { /* packets of a group; z2 belongs to all groups */
@@ -148,7 +148,7 @@ __host__ __device__ inline size_t group_mail(const MailSizes &s) {
 }
 
 __host__ __device__ inline int share_of(const EpochPlan &plan) {
-  return (packets_of(plan.shape.hidden2) + plan.splits - 1) / plan.splits;
+  return ceil_div(packets_of(plan.shape.hidden2), plan.splits);
 }
 
 __device__ BlockLayout find_layout(const EpochPlan &plan, Packet *mail) {

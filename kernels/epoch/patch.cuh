@@ -136,6 +136,7 @@ __device__ void receive_columns(const BlockLayout &layout, Shared &s, int k0, in
   constexpr int AT_ONCE = 3; /* in flight together: all of a network of 300 and 100 */
   const int packets = ROWS * count;
   for (int first = patch_thread(); first < packets; first += AT_ONCE * PATCH_THREADS) {
+    /* ceil_div() written out: with it, nvcc 13.0 schedules the whole kernel another way. */
     const int left = (packets - first + PATCH_THREADS - 1) / PATCH_THREADS;
     const auto from = [&](int i) {
       const int n = first + PATCH_THREADS * i, row = divide(n, by);
@@ -200,8 +201,7 @@ __device__ void update_patch(const EpochJob &job, const BlockLayout &layout, Pat
 /* W3 and b3 of the next step, for the row team of this block. */
 __device__ void receive_w3(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
                            uint32_t stamp) {
-  constexpr int COUNT =
-      (MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3 + PATCH_THREADS - 1) / PATCH_THREADS;
+  constexpr int COUNT = ceil_div(MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3, PATCH_THREADS);
   const int in_w3 = plan.shape.classes * layout.hidden_packets,
             packets = in_w3 + layout.class_packets;
   const Packet *from = layout.p + (layout.neurons + 1) * layout.hidden_packets + patch_thread();

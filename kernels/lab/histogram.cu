@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(THREADS, 2)
   extern __shared__ __align__(16) uint32_t counters[]; /* TILE bytes, then a word for each range */
   uint8_t *keys = reinterpret_cast<uint8_t *>(counters);
   uint32_t *next = counters + TILE / 4;
-  const int ranges = (bins + RANGE - 1) / RANGE;
+  const int ranges = ceil_div(bins, RANGE);
   const int64_t first = (int64_t)blockIdx.x * TILE;
   const int size = (int)min((int64_t)TILE, count - first);
 
@@ -308,7 +308,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     if (bin < bins) keys[atomicAdd(next + bin / RANGE, 1u)] = (uint8_t)(bin % RANGE);
   }
   __syncthreads();
-  const int words = (int)((next[ranges - 1] + 15) / 16); /* the last range has been filled up */
+  const int words = (int)ceil_div(next[ranges - 1], 16); /* the last range has been filled up */
   for (int i = threadIdx.x; i < words; i += THREADS)
     reinterpret_cast<uint4 *>(d_keys + first)[i] = reinterpret_cast<uint4 *>(keys)[i];
 }
@@ -466,7 +466,7 @@ __device__ void add_to_half(uint32_t *counters, uint32_t *d_counts, int bin, uin
 __global__ void __launch_bounds__(THREADS)
     half_width(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   extern __shared__ uint32_t counters[]; /* bins / 2, rounded up */
-  clear(counters, (bins + 1) / 2);
+  clear(counters, ceil_div(bins, 2));
   __syncthreads();
   for_all_values<LOADS_OF_HALVES>(d_values, count, [=](const Values<LOADS_OF_HALVES> &values) {
     constexpr int COUNT = 4 * LOADS_OF_HALVES;
@@ -500,7 +500,7 @@ cudaError_t launch_wide_loads(const LabCall *call) {
   uint32_t *d_counts = (uint32_t *)call->d_out;
   const int bins = (int)call->size.dim[1], copies = copies_of(bins);
   if (needs_halves(bins)) {
-    const int shared = (bins + 1) / 2 * 4;
+    const int shared = ceil_div(bins, 2) * 4;
     return lab_launch(call, half_width, resident_blocks(count, 4 * LOADS_OF_HALVES * THREADS, 1),
                       dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins);
   }
@@ -510,7 +510,7 @@ cudaError_t launch_wide_loads(const LabCall *call) {
 }
 
 const char *refuse_wide_loads(int, LabSize size) {
-  return (size.dim[1] + 1) / 2 * 4 > shared_room().block
+  return ceil_div(size.dim[1], 2) * 4 > shared_room().block
              ? "half-width bins do not fit into shared memory"
              : nullptr;
 }

@@ -3,6 +3,7 @@
 #define LAB_CUH
 
 #include "lab/lab.h"
+#include "base/sizes.h"
 
 /* A topic's tables name what they have and leave out the rest. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -36,7 +37,7 @@ static inline LabCall lab_helper(const LabCall *call) {
 
 /* Blocks of `each` that cover `count`. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
-  return (unsigned)((count + each - 1) / each);
+  return (unsigned)ceil_div(count, each);
 }
 
 /* Multiprocessors of the current device. */

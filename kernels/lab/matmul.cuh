@@ -21,7 +21,7 @@ struct Corner {
 };
 
 template <int BM, int BN> __device__ Corner tile_corner(const Matrices &p) {
-  const int tiles = (p.n + BN - 1) / BN;
+  const int tiles = ceil_div(p.n, BN);
   return {(int)(blockIdx.x / tiles) * BM, (int)(blockIdx.x % tiles) * BN};
 }
 

@@ -366,8 +366,7 @@ struct Transposed {
 };
 
 Transposed transposed(LabSize size) {
-  return {(int64_t)lab_blocks(size.dim[0], TILE) * TILE,
-          (int64_t)lab_blocks(size.dim[1], COPIED) * COPIED};
+  return {round_up(size.dim[0], TILE), round_up(size.dim[1], COPIED)};
 }
 
 /* d_t: (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: a line of 32,

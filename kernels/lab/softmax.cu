@@ -149,7 +149,7 @@ struct Sum {
    likewise. */
 struct Segment { /* a piece of the row a thread: the lanes of a warp are a piece apart */
   template <class Use> static __device__ void each(int width, Use use) {
-    const int count = (width + THREADS - 1) / THREADS, first = (int)threadIdx.x * count;
+    const int count = ceil_div(width, THREADS), first = (int)threadIdx.x * count;
     for (int c = first; c < min(first + count, width); c++) use(c);
   }
 };
@@ -412,7 +412,7 @@ double serial_sectors(int, LabSize size, int64_t) {
 }
 
 double segment_sectors(int, LabSize size, int64_t) {
-  return sectors(3, (size.dim[1] + THREADS - 1) / THREADS);
+  return sectors(3, ceil_div(size.dim[1], THREADS));
 }
 
 double passes_sectors(int, LabSize, int64_t) {

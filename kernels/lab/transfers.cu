@@ -88,10 +88,6 @@ enum Stage { COPY_IN, COMPUTE, COPY_OUT, STAGES };
 
 constexpr int64_t EDGE = 64; /* floats: chunks start on 256 bytes, as the arrays do */
 
-int64_t round_up(int64_t count, int64_t unit) {
-  return (count + unit - 1) / unit * unit;
-}
-
 /* An array cut into at most `wanted` chunks of `each` elements; the last may be shorter, none is
    empty. An array of one element is one chunk. */
 struct Chunks {
@@ -99,8 +95,8 @@ struct Chunks {
   int count;
 
   Chunks(LabSize size, int64_t wanted) : length(size.dim[0]) {
-    each = round_up((length + wanted - 1) / wanted, EDGE);
-    count = (int)((length + each - 1) / each);
+    each = round_up(ceil_div(length, wanted), EDGE);
+    count = (int)ceil_div(length, each);
   }
 };
 

@@ -59,7 +59,7 @@ struct Corner {
 
 /* Of the block's tile: tiles are visited row by row. */
 template <int HEIGHT, int WIDTH> __device__ Corner corner_of_tile(int64_t columns) {
-  const unsigned across = (unsigned)((columns + WIDTH - 1) / WIDTH);
+  const unsigned across = (unsigned)ceil_div(columns, WIDTH);
   return {(int64_t)(blockIdx.x / across) * HEIGHT, (int64_t)(blockIdx.x % across) * WIDTH};
 }
 

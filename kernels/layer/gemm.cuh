@@ -374,7 +374,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
  */
 
 template <class Shape> dim3 tile_grid(int m, int n) {
-  return dim3((n + Shape::COLUMNS - 1) / Shape::COLUMNS, (m + Shape::ROWS - 1) / Shape::ROWS);
+  return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
 /* Large tiles pay once 64 of the largest are there to occupy half of a big GPU. */

@@ -177,10 +177,6 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
-int divide_up(int a, int b) {
-  return (a + b - 1) / b;
-}
-
 /* How a layer is shared out; false if its arguments are no good. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   if (!layer.d_dz || !layer.d_w || !layer.d_b || !layer.d_vw || !layer.d_vb || layer.in < 1 ||
@@ -188,14 +184,14 @@ bool share_out(const LayerUpdate &layer, int rows, Share &share) {
     return false;
   share.layer = layer;
   share.vector = layer.out % 4 == 0 && (layer.in % 4 == 0 || !layer.d_x);
-  share.tiles_across = divide_up(layer.in + 1, Shape::COLUMNS);
-  share.tiles = divide_up(layer.out, Shape::ROWS) * share.tiles_across;
+  share.tiles_across = ceil_div(layer.in + 1, Shape::COLUMNS);
+  share.tiles = ceil_div(layer.out, Shape::ROWS) * share.tiles_across;
   int splits = WANTED_BLOCKS / share.tiles;
   if (splits > rows / MIN_SPLIT_ROWS) splits = rows / MIN_SPLIT_ROWS;
   if (splits > MAX_SPLITS) splits = MAX_SPLITS;
   if (splits < 1) splits = 1;
-  const int slabs = divide_up(rows, Shape::DEPTH), each = divide_up(slabs, splits);
-  share.splits = divide_up(slabs, each);
+  const int slabs = ceil_div(rows, Shape::DEPTH), each = ceil_div(slabs, splits);
+  share.splits = ceil_div(slabs, each);
   share.split_rows = each * Shape::DEPTH;
   return true;
 }

@@ -1,0 +1,38 @@
+/* Dividing and rounding up, for sizes and counts; the same on the host and on the device. */
+#ifndef SIZES_H
+#define SIZES_H
+
+#ifdef __cplusplus
+
+#ifdef __CUDACC__
+#define SIZES_FUNCTION __host__ __device__ constexpr
+#else
+#define SIZES_FUNCTION constexpr
+#endif
+
+/* How many units cover `count`: count / unit, rounded up. Of integers, count >= 0 and unit > 0; in
+   the type that the two have together. */
+template <class Count, class Unit> SIZES_FUNCTION auto ceil_div(Count count, Unit unit) {
+  return (count + unit - 1) / unit;
+}
+
+/* The first multiple of `unit` that is not below `count`. */
+template <class Count, class Unit> SIZES_FUNCTION auto round_up(Count count, Unit unit) {
+  return (count + unit - 1) / unit * unit;
+}
+
+#else
+
+#include <stddef.h>
+
+static inline size_t ceil_div(size_t count, size_t unit) {
+  return (count + unit - 1) / unit;
+}
+
+static inline size_t round_up(size_t count, size_t unit) {
+  return (count + unit - 1) / unit * unit;
+}
+
+#endif
+
+#endif
