@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/stats.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
-#include "base/random.h"
 #include "train/report.h"
-#include "base/clock.h"
-#include "base/stats.h"
 
 static const char help[] =
     "Usage: mlp-bench [OPTION]...\n"
@@ -230,7 +230,7 @@ static bool time_epoch(Engine *engine, const Rows *rows, uint64_t epoch, double 
   const TrainRange range = {.rows = rows->train_rows,
                             .shuffled = true,
                             .key = random_order_key(1, epoch),
-                            .steps = (rows->train_rows + batch - 1) / batch,
+                            .steps = ceil_div(rows->train_rows, batch),
                             .learning_rate = learning_rate(engine->config.batch)};
   EngineSums sums;
   const uint64_t before = bench_launches();

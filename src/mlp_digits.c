@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/digits.h"
 #include "base/error.h"
+#include "data/digits.h"
 #include "train/report.h"
 
 static const char help[] =

@@ -2,8 +2,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "commands/commands.h"
 #include "base/clock.h"
+#include "commands/commands.h"
 
 /* Loads the run of --resume; its options come before those of the configuration file and the
    command line. */

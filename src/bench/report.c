@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot/bar_chart.h"
 #include "base/table.h"
+#include "plot/bar_chart.h"
 
 /* ---- finding lines -------------------------------------------------------------------------- */
 

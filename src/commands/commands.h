@@ -2,8 +2,8 @@
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
-#include "model/checkpoint.h"
 #include "cli/options.h"
+#include "model/checkpoint.h"
 #include "predict/evaluate.h"
 #include "train/report.h"
 

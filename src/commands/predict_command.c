@@ -3,12 +3,12 @@
 
 #include <omp.h>
 
-#include "engine/loader.h"
-#include "predict/predict.h"
-#include "engine/device.h"
-#include "predict/evaluate.h"
 #include "commands/commands.h"
 #include "data/source.h"
+#include "engine/device.h"
+#include "engine/loader.h"
+#include "predict/evaluate.h"
+#include "predict/predict.h"
 
 enum { BATCH = 64 }; /* as training has it by default */
 

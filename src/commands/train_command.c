@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/device.h"
-#include "predict/evaluate.h"
-#include "plot/figures.h"
-#include "train/train_log.h"
+#include "base/clock.h"
 #include "commands/commands.h"
 #include "data/source.h"
-#include "base/clock.h"
+#include "engine/device.h"
+#include "plot/figures.h"
+#include "predict/evaluate.h"
+#include "train/train_log.h"
 #include "train/trainer.h"
 
 typedef struct {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/sizes.h"
 #include "model/network.h"
 
 typedef enum {
@@ -47,7 +48,7 @@ typedef struct {
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */
 static inline size_t engine_row_stride(int inputs) {
-  return ((size_t)inputs + 15) / 16 * 16;
+  return round_up((size_t)inputs, 16);
 }
 
 /* One of the two host buffers: pinned memory where the device is a GPU. */

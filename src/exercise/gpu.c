@@ -23,8 +23,8 @@ void exercise_gpu_close(ExerciseBackend *backend) {
 
 #include "bench/bench.h"
 #include "engine/engine.h"
-#include "measure/gpu_rates.h"
 #include "kernels.h"
+#include "measure/gpu_rates.h"
 
 enum { OFFSET = 3, TERMS = 3 }; /* of the batch after the state's position; of a float32 */
 

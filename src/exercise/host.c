@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exercise/exercise.h"
 #include "base/clock.h"
 #include "base/stats.h"
+#include "exercise/exercise.h"
 
 static int passes;
 

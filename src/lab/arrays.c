@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "measure/gpu_rates.h"
 
 enum { ALIGNMENT = 256, POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
@@ -16,7 +17,7 @@ static size_t bytes_of(const LabArrays *a, int array) {
 
 /* From one copy to the next. */
 static size_t stride_of(const LabArrays *a, const LabBlock *block) {
-  return (block->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + a->guard;
+  return round_up(block->bytes, ALIGNMENT) + a->guard;
 }
 
 static size_t size_of(const LabArrays *a, const LabBlock *block, int copies) {
@@ -102,7 +103,7 @@ static bool open_block(LabArrays *a, LabBlock *block, int copies, Error *error) 
   const size_t bytes = size_of(a, block, copies);
   if (block->bytes == 0) return true;
   if (block->pageable)
-    memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    memory = aligned_alloc(ALIGNMENT, round_up(bytes, ALIGNMENT));
   else if (!cuda_done(block->on_host ? cudaMallocHost(&memory, bytes) : cudaMalloc(&memory, bytes),
                       "allocating arrays", error))
     return false;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/lab.h"
 #include "base/stats.h"
+#include "lab/lab.h"
 
 /* ---- topics and sizes (topics.c) -------------------------------------------------------- */
 

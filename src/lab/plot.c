@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "plot/bar_chart.h"
 #include "plot/line_chart.h"
-#include "base/table.h"
 
 static const Colour OURS = {9, 105, 218}, LIBRARY = {130, 80, 223}, PART = {175, 184, 193};
 

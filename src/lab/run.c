@@ -6,8 +6,9 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-#include "measure/gpu_rates.h"
 #include "base/clock.h"
+#include "base/sizes.h"
+#include "measure/gpu_rates.h"
 
 /* One topic, problem and size, while its rungs run. */
 typedef struct {
@@ -26,18 +27,14 @@ enum {
   SHARED_UNIT = 128
 }; /* what is handed out at once: to a warp, a block */
 
-static int round_up(int value, int unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
 /* As the occupancy calculator of the CUDA Toolkit counts: registers are given to whole warps, each
    of a scheduler's own quarter; shared memory to blocks. */
 const char *lab_limit(const LabLimits *limits, const LabOccupancy *kernel) {
-  const int warps = round_up(kernel->threads, WARP) / WARP;
-  const int of_warp = round_up(kernel->registers * WARP, REGISTER_UNIT);
+  const int warps = (int)ceil_div((size_t)kernel->threads, WARP);
+  const int of_warp = (int)round_up((size_t)(kernel->registers * WARP), REGISTER_UNIT);
   const int warps_of_registers =
       of_warp ? limits->registers / SCHEDULERS / of_warp * SCHEDULERS : limits->threads;
-  const int of_block = round_up((int)(kernel->shared + limits->reserved), SHARED_UNIT);
+  const int of_block = (int)round_up(kernel->shared + limits->reserved, SHARED_UNIT);
   const struct {
     const char *name;
     int blocks;

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-#include "engine/cuda/cuda_error.h"
 #include "base/stats.h"
+#include "engine/cuda/cuda_error.h"
 
 /* ---- timing --------------------------------------------------------------------------------- */
 

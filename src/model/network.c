@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/sizes.h"
 
 static bool in_range(const char *what, int value, int low, int high, Error *error) {
   if (value >= low && value <= high) return true;
@@ -12,7 +13,7 @@ static bool in_range(const char *what, int value, int low, int high, Error *erro
 }
 
 static size_t align(size_t floats) {
-  return (floats + NETWORK_ALIGN - 1) / NETWORK_ALIGN * NETWORK_ALIGN;
+  return round_up(floats, NETWORK_ALIGN);
 }
 
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,

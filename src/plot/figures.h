@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "model/network.h"
 #include "model/metrics.h"
+#include "model/network.h"
 
 /* Loss and accuracy over the epochs, in training and on test rows. What is not finite is a gap.
    Fails if nothing is finite. */

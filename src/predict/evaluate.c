@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/predict.h"
 #include "plot/figures.h"
+#include "predict/predict.h"
 
 enum { MISTAKES = 64 }; /* that a picture shows */
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic_file.h"
 #include "data/image.h"
 #include "engine/loader.h"
-#include "base/atomic_file.h"
 
 enum { LIKELIEST = 3 };
 

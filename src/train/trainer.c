@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/random.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
-#include "base/random.h"
 #include "model/lr_schedule.h"
-#include "base/clock.h"
 
 /* Parts of an epoch that shows its progress. */
 enum { PROGRESS_PARTS = 20 };
@@ -240,7 +240,7 @@ static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows
                       .rows = rows,
                       .shuffled = e->epoch > 0,
                       .key = key,
-                      .steps = (rows + batch - 1) / batch,
+                      .steps = ceil_div(rows, batch),
                       .learning_rate = e->learning_rate,
                       .augment = (int)e->trainer->config.augment,
                       .augment_key = random_order_key(key, AUGMENTATION)};

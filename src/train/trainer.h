@@ -8,8 +8,8 @@
 #ifndef TRAINER_H
 #define TRAINER_H
 
-#include "model/checkpoint.h"
 #include "engine/engine.h"
+#include "model/checkpoint.h"
 #include "model/lr_schedule.h"
 #include "model/metrics.h"
 

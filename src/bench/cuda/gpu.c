@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "bench/cuda/cublas.h"
 #include "kernels.h"
-#include "base/random.h"
 
 bool bench_start_gpu(Error *error) {
   return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
@@ -260,7 +260,7 @@ static bool fill_step(Step *s, Error *error) {
 }
 
 static bool open_step(Step *s, const Network *network, int batch, Error *error) {
-  const size_t rows = (size_t)batch, stride = ((size_t)network->size[0] + 15) / 16 * 16;
+  const size_t rows = (size_t)batch, stride = engine_row_stride(network->size[0]);
   s->network = network;
   if (!device_array(&s->d_pixels, rows * stride, error) ||
       !device_array(&s->d_labels, rows * sizeof(uint16_t), error) ||

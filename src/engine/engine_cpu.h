@@ -1,0 +1,85 @@
+/* The CPU engine inside: engine_cpu.c has its memory and the calls of engine.h, engine_cpu_steps.c
+   the arithmetic of a step. */
+#ifndef ENGINE_CPU_H
+#define ENGINE_CPU_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/engine.h"
+#include "engine/gemm_cpu.h"
+
+enum { ENGINE_CPU_MAX_BLOCKS = 8 * NETWORK_MAX_LAYERS + 16 };
+
+/* OpenMP's own barrier may spin for milliseconds. That costs a step dear as soon as threads
+   outnumber cores, as they do while the data is still being parsed: this one soon sleeps. */
+typedef struct {
+  pthread_mutex_t mutex;
+  pthread_cond_t opened;
+  atomic_size_t arrived, phase;
+} Barrier;
+
+typedef struct {
+  size_t in, out;                  /* padded */
+  float *weight, *weight_momentum; /* (in, out) */
+  float *weight_copy;              /* (out, in), for backward; NULL in the first layer */
+  float *bias, *bias_momentum;     /* (out) */
+  float *y;                        /* (capacity, out): after the ReLU; the last layer's logits */
+  float *dy;                       /* (capacity, out): the gradient of y before the ReLU */
+} Layer;
+
+/* The pixels of a block of rows as panels for GemmTerms, scaled, without the terms that are
+   0 in a whole panel: panel p has terms[p] of at most `length`. */
+typedef struct {
+  size_t length;
+  float *values;   /* (panels, length, GEMM_PANEL) */
+  uint32_t *index; /* (panels, length) */
+  size_t *terms;   /* (panels) */
+} Panels;
+
+typedef struct {
+  Engine engine; /* first: an Engine * of ours is a CpuEngine * */
+  const GemmKernels *kernels;
+  size_t capacity; /* rows of the largest block, a multiple of GEMM_PANEL */
+  Layer layer[NETWORK_MAX_LAYERS];
+  uint32_t *identity;   /* 0, 1, 2, ...: the index of a product that leaves nothing out */
+  const uint8_t **row;  /* (capacity) the block's rows in the dataset */
+  uint16_t *label;      /* (capacity) */
+  Panels rows, columns; /* panels of rows for forward, of pixels for the gradient */
+  double *loss;         /* (capacity) */
+  bool *correct;        /* (capacity) */
+  uint8_t *pixels;      /* the dataset: (dataset_rows + 1, stride), the last row black */
+  uint16_t *labels;     /* (dataset_rows) */
+  uint8_t *augmented;   /* as pixels; NULL until a range asks for it */
+  TrainRange drawn;     /* whose rows `augmented` holds; rows 0: nobody's */
+  StagingBuffer staging[2];
+  EngineSums sums;
+  Barrier barrier;
+  void *block[ENGINE_CPU_MAX_BLOCKS]; /* all that was allocated */
+  int blocks;
+} CpuEngine;
+
+/* Of rows a thread takes panels thread, thread + threads, ...; for weights see first_panel. */
+typedef struct {
+  size_t thread, threads;
+} Team;
+
+/* What a team of threads does together. Each thread of a parallel region calls these with its own
+   number, in the same order. */
+
+/* A training step of a range, rows first * batch on; adds to cpu->sums. */
+void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
+/* The forward pass over `count` rows of the range's window from `first` on, at most cpu->capacity.
+ */
+void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
+                      Team team);
+/* Adds the loss of the rows of the last forward pass to cpu->sums. */
+void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
+
+/* Numbers below 1e-38 count as 0 in this thread until cpu_restore_denormals: the momentum of a
+   weight that is no longer trained fades to them, and they slow some processors down a hundredfold.
+ */
+unsigned cpu_flush_denormals(void);
+void cpu_restore_denormals(unsigned before);
+
+#endif

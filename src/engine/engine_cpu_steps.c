@@ -1,0 +1,297 @@
+/* A step of the CPU engine on OpenMP threads.
+
+   A call of train is one parallel region, and a step in it has two halves. In the first, every
+   thread takes rows through the network and back: pixels, forward, loss, backward. In the second,
+   every thread takes weights: their gradient over all rows, and the update. A barrier ends each
+   half. No sum is ever split between threads and a weight always has the same owner, so the bits do
+   not depend on the number of threads. */
+#include "engine/engine_cpu.h"
+
+#include <math.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "base/random.h"
+
+_Static_assert(GEMM_PANEL == 4, "pack_rows and pack_columns look at four pixels at a time");
+
+enum { BARRIER_SPINS = 1000 }; /* some 20 us: more than what separates the threads of a step */
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static void wait_for_all(Barrier *barrier, Team team) {
+  const size_t phase = atomic_load(&barrier->phase);
+  if (atomic_fetch_add(&barrier->arrived, 1) + 1 == team.threads) {
+    atomic_store(&barrier->arrived, 0);
+    pthread_mutex_lock(&barrier->mutex);
+    atomic_store(&barrier->phase, phase + 1);
+    pthread_mutex_unlock(&barrier->mutex);
+    pthread_cond_broadcast(&barrier->opened);
+    return;
+  }
+  for (int spin = 0; spin < BARRIER_SPINS; spin++) {
+    if (atomic_load(&barrier->phase) != phase) return;
+#ifdef __SSE2__
+    _mm_pause();
+#endif
+  }
+  pthread_mutex_lock(&barrier->mutex);
+  while (atomic_load(&barrier->phase) == phase)
+    pthread_cond_wait(&barrier->opened, &barrier->mutex);
+  pthread_mutex_unlock(&barrier->mutex);
+}
+
+/* ---- the pixels of a block ------------------------------------------------------------- */
+
+/* Both list the terms that are lit first: a black one's place is taken by the next. */
+static void pack_rows(CpuEngine *cpu, size_t panel) {
+  const uint8_t *const *row = cpu->row + panel * GEMM_PANEL;
+  const size_t inputs = (size_t)cpu->engine.config.network.size[0];
+  float *values = cpu->rows.values + panel * cpu->rows.length * GEMM_PANEL;
+  uint32_t *index = cpu->rows.index + panel * cpu->rows.length;
+  size_t terms = 0;
+  for (size_t i = 0; i < inputs; i++) {
+    index[terms] = (uint32_t)i;
+    terms += (row[0][i] | row[1][i] | row[2][i] | row[3][i]) != 0;
+  }
+  for (size_t j = 0; j < terms; j++)
+    for (size_t m = 0; m < GEMM_PANEL; m++)
+      values[j * GEMM_PANEL + m] = (float)row[m][index[j]] * (1.0f / 255.0f);
+  cpu->rows.terms[panel] = terms;
+}
+
+static void pack_columns(CpuEngine *cpu, size_t panel, size_t rows) {
+  const uint8_t *const *row = cpu->row;
+  const size_t first = panel * GEMM_PANEL;
+  float *values = cpu->columns.values + panel * cpu->columns.length * GEMM_PANEL;
+  uint32_t *index = cpu->columns.index + panel * cpu->columns.length;
+  size_t terms = 0;
+  for (size_t r = 0; r < rows; r++) {
+    const uint8_t *pixel = row[r] + first;
+    index[terms] = (uint32_t)r;
+    terms += (pixel[0] | pixel[1] | pixel[2] | pixel[3]) != 0;
+  }
+  for (size_t j = 0; j < terms; j++)
+    for (size_t m = 0; m < GEMM_PANEL; m++)
+      values[j * GEMM_PANEL + m] = (float)row[index[j]][first + m] * (1.0f / 255.0f);
+  cpu->columns.terms[panel] = terms;
+}
+
+static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size_t b_row) {
+  return (GemmTerms){.a = panels->values + panel * panels->length * GEMM_PANEL,
+                     .a_row = 1,
+                     .a_term = GEMM_PANEL,
+                     .index = panels->index + panel * panels->length,
+                     .terms = panels->terms[panel],
+                     .b = b,
+                     .b_row = b_row};
+}
+
+/* ---- the first half of a step: rows -----------------------------------------------------------
+ */
+
+/* Finds and packs the rows at positions [first, first + rows) of the range's window. */
+static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t rows, Team team) {
+  const size_t stride = cpu->staging[0].stride;
+  const uint8_t *pixels = range->augment ? cpu->augmented : cpu->pixels;
+  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL; r++) {
+      uint64_t row = cpu->engine.config.dataset_rows; /* black, past the last */
+      if (r < rows) {
+        const uint32_t position = (uint32_t)(first + r), window = (uint32_t)range->rows;
+        row = range->first_row +
+              (range->shuffled ? random_permute(position, window, range->key) : position);
+        cpu->label[r] = cpu->labels[row];
+      }
+      cpu->row[r] = pixels + row * stride;
+    }
+    pack_rows(cpu, p);
+  }
+}
+
+static void forward(CpuEngine *cpu, int l, size_t rows, Team team) {
+  const Layer *layer = &cpu->layer[l];
+  const bool relu = l + 1 < cpu->engine.config.network.layers;
+  const size_t width = cpu->kernels->width;
+  for (size_t column = 0; column < layer->out; column += width) {
+    const float *weight = layer->weight + column;
+    for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+      GemmTerms terms;
+      if (l == 0)
+        terms = packed(&cpu->rows, p, weight, layer->out);
+      else
+        terms = (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL * layer->in,
+                            .a_row = layer->in,
+                            .a_term = 1,
+                            .index = cpu->identity,
+                            .terms = (size_t)cpu->engine.config.network.size[l],
+                            .b = weight,
+                            .b_row = layer->out};
+      cpu->kernels->forward(&terms, least(width, layer->out - column), layer->bias + column, relu,
+                            layer->y + p * GEMM_PANEL * layer->out + column, layer->out);
+    }
+  }
+}
+
+/* Loss and correctness of row r of `rows`, and the gradient of the mean loss in its logits. */
+static void row_loss(CpuEngine *cpu, size_t r, size_t rows) {
+  const int layers = cpu->engine.config.network.layers;
+  const size_t classes = (size_t)cpu->engine.config.network.size[layers];
+  const Layer *layer = &cpu->layer[layers - 1];
+  const float *logit = layer->y + r * layer->out;
+  float *dy = layer->dy + r * layer->out;
+  const size_t label = cpu->label[r];
+  size_t best = 0;
+  for (size_t c = 1; c < classes; c++)
+    if (logit[c] > logit[best]) best = c;
+  double sum = 0;
+  for (size_t c = 0; c < classes; c++) {
+    dy[c] = expf(logit[c] - logit[best]);
+    sum += (double)dy[c];
+  }
+  cpu->loss[r] = log(sum) + (double)logit[best] - (double)logit[label];
+  cpu->correct[r] = best == label;
+  const float scale = (float)(1 / sum), mean = 1.0f / (float)rows;
+  for (size_t c = 0; c < classes; c++) dy[c] = mean * (dy[c] * scale - (c == label ? 1.0f : 0.0f));
+}
+
+static void loss(CpuEngine *cpu, size_t rows, Team team) {
+  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
+    for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++)
+      row_loss(cpu, r, rows);
+}
+
+/* From the gradient of layer l's output to that of the layer below. */
+static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
+  const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
+  const size_t width = cpu->kernels->width;
+  for (size_t column = 0; column < layer->in; column += width) {
+    for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+      const size_t at = p * GEMM_PANEL * layer->in + column;
+      const GemmTerms terms = {.a = layer->dy + p * GEMM_PANEL * layer->out,
+                               .a_row = layer->out,
+                               .a_term = 1,
+                               .index = cpu->identity,
+                               .terms = (size_t)cpu->engine.config.network.size[l + 1],
+                               .b = layer->weight_copy + column,
+                               .b_row = layer->in};
+      cpu->kernels->backward(&terms, least(width, layer->in - column), below->y + at,
+                             below->dy + at, layer->in);
+    }
+  }
+}
+
+/* ---- the second half of a step: weights -------------------------------------------------------
+ */
+
+/* Thread t owns a layer's panels from first_panel(t) to first_panel(t + 1), in every step, and
+   finds them in its cache. They are neighbours, whole cache lines of the copy too: no thread
+   writes, or fetches ahead, what another owns. */
+static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
+  return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
+}
+
+static void update_weights(CpuEngine *cpu, int l, size_t rows, const GemmUpdate *by, Team team) {
+  const Layer *layer = &cpu->layer[l];
+  const size_t width = cpu->kernels->width;
+  const size_t end = first_panel(layer, team.thread + 1, team.threads);
+  for (size_t p = first_panel(layer, team.thread, team.threads); p < end; p++) {
+    if (l == 0) pack_columns(cpu, p, rows);
+    for (size_t column = 0; column < layer->out; column += width) {
+      const float *dy = layer->dy + column;
+      const size_t at = p * GEMM_PANEL * layer->out + column;
+      GemmTerms terms;
+      float *copy = NULL;
+      if (l == 0) {
+        terms = packed(&cpu->columns, p, dy, layer->out);
+      } else {
+        terms = (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL,
+                            .a_row = 1,
+                            .a_term = layer->in,
+                            .index = cpu->identity,
+                            .terms = rows,
+                            .b = dy,
+                            .b_row = layer->out};
+        copy = layer->weight_copy + column * layer->in + p * GEMM_PANEL;
+      }
+      cpu->kernels->update(&terms, least(width, layer->out - column), by, layer->weight + at,
+                           layer->weight_momentum + at, layer->out, copy, layer->in);
+    }
+  }
+}
+
+static void update_bias(CpuEngine *cpu, int l, size_t rows, const GemmUpdate *by, Team team) {
+  const Layer *layer = &cpu->layer[l];
+  for (size_t column = team.thread * GEMM_ALIGN; column < layer->out;
+       column += team.threads * GEMM_ALIGN) {
+    float sum[GEMM_ALIGN] = {0};
+    for (size_t r = 0; r < rows; r++)
+      for (size_t c = 0; c < GEMM_ALIGN; c++) sum[c] += layer->dy[r * layer->out + column + c];
+    for (size_t c = 0; c < GEMM_ALIGN; c++) {
+      float *v = layer->bias_momentum + column + c;
+      *v = by->momentum * *v + sum[c];
+      layer->bias[column + c] -= by->learning_rate * *v;
+    }
+  }
+}
+
+static void add_sums(CpuEngine *cpu, size_t rows) {
+  for (size_t r = 0; r < rows; r++) {
+    cpu->sums.loss += cpu->loss[r];
+    cpu->sums.correct += cpu->correct[r];
+  }
+  cpu->sums.rows += rows;
+}
+
+void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
+  const EngineConfig *config = &cpu->engine.config;
+  const uint64_t batch = (uint64_t)config->batch, first = step * batch;
+  const size_t rows = (size_t)(range->rows - first < batch ? range->rows - first : batch);
+  const GemmUpdate by = {config->momentum, config->weight_decay, range->learning_rate};
+  const int layers = config->network.layers;
+  fetch(cpu, range, first, rows, team);
+  for (int l = 0; l < layers; l++) forward(cpu, l, rows, team);
+  loss(cpu, rows, team);
+  for (int l = layers - 1; l > 0; l--) backward(cpu, l, rows, team);
+  wait_for_all(&cpu->barrier, team);
+  if (team.thread == 0) add_sums(cpu, rows);
+  for (int l = layers - 1; l >= 0; l--) {
+    update_weights(cpu, l, rows, &by, team);
+    update_bias(cpu, l, rows, &by, team);
+  }
+  wait_for_all(&cpu->barrier, team);
+}
+
+void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
+                      Team team) {
+  fetch(cpu, range, first, count, team);
+  for (int l = 0; l < cpu->engine.config.network.layers; l++) forward(cpu, l, count, team);
+}
+
+void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {
+  loss(cpu, count, team);
+  wait_for_all(&cpu->barrier, team);
+  if (team.thread == 0) add_sums(cpu, count);
+  wait_for_all(&cpu->barrier, team);
+}
+
+unsigned cpu_flush_denormals(void) {
+#ifdef __SSE2__
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040); /* flush to zero, denormals are zero */
+  return before;
+#else
+  return 0;
+#endif
+}
+
+void cpu_restore_denormals(unsigned before) {
+#ifdef __SSE2__
+  _mm_setcsr(before);
+#else
+  (void)before;
+#endif
+}
