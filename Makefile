@@ -354,6 +354,7 @@ CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE
 lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
+	scripts/check_includes.sh $(FLOORS)
 	shellcheck scripts/*.sh tests/fuzz/run.sh .ci/run
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests src tests

@@ -14,6 +14,7 @@
 #include "bench/bench.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
+#include "measure/launch_count.h"
 #include "train/report.h"
 
 static const char help[] =
@@ -233,12 +234,12 @@ static bool time_epoch(Engine *engine, const Rows *rows, uint64_t epoch, double 
                             .steps = ceil_div(rows->train_rows, batch),
                             .learning_rate = learning_rate(engine->config.batch)};
   EngineSums sums;
-  const uint64_t before = bench_launches();
+  const uint64_t before = launch_count();
   const double start = seconds_now();
   if (!engine->call->train(engine, &range, error) || !engine->call->collect(engine, &sums, error))
     return false;
   *seconds = seconds_now() - start;
-  *launches = (double)(bench_launches() - before);
+  *launches = (double)(launch_count() - before);
   return isfinite(sums.loss) || error_set(error, "the loss is no finite number");
 }
 

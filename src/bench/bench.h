@@ -93,9 +93,6 @@ bool bench_plot(const BenchLog *log, const char *path, Error *error);
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Launches of kernels and graphs by the host since the program started. measure/launch_count.c */
-uint64_t bench_launches(void);
-
 /* The same training step made of cuBLAS products and the small kernels of level none, captured in
    graphs as level step is: engine_cuda_open_with of cuBLAS. cuda/cublas.c */
 Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error);

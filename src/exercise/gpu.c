@@ -21,7 +21,7 @@ void exercise_gpu_close(ExerciseBackend *backend) {
 #include <math.h>
 #include <stdlib.h>
 
-#include "bench/bench.h"
+#include "measure/launch_count.h"
 #include "engine/engine.h"
 #include "kernels.h"
 #include "measure/gpu_rates.h"
@@ -184,9 +184,9 @@ static cudaError_t queue(void *context, cudaStream_t stream) {
 
 /* Queues the function once. A launch that was refused is no failure of the device. */
 static bool call_once(Placed *d, ExerciseProblem *complained, int *launches, Error *error) {
-  const uint64_t before = bench_launches();
+  const uint64_t before = launch_count();
   const cudaError_t status = queue(d, NULL);
-  *launches = (int)(bench_launches() - before);
+  *launches = (int)(launch_count() - before);
   cudaGetLastError();
   if (status != cudaSuccess && complained)
     snprintf(complained->complaint, sizeof complained->complaint, "it answered \"%s\"",

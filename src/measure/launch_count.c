@@ -3,11 +3,11 @@
    do. What cuBLAS launches by itself is not seen; mlp-bench has it in graphs. */
 #include <cuda_runtime_api.h>
 
-#include "bench/bench.h"
+#include "measure/launch_count.h"
 
 static uint64_t launches;
 
-uint64_t bench_launches(void) {
+uint64_t launch_count(void) {
   return launches;
 }
 
