@@ -109,11 +109,20 @@ typedef struct {
 
 struct Engine {
   const EngineOperations *call;
+  bool synchronous;    /* train, evaluate and predict do the work before they return */
   EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
+
+/* Rows to train on, evaluate or predict in one call, so that the caller can look for a signal
+   between two of them: some tenths of a second of a synchronous engine. */
+static inline uint64_t engine_rows_per_call(const Engine *engine) {
+  const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
+  if (!engine->synchronous) return UINT64_MAX;
+  return operations > per_row ? (uint64_t)(operations / per_row) : 1;
+}
 
 /* Parameters are initialised from config->seed, momentum is 0. NULL on failure. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);

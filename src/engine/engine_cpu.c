@@ -283,6 +283,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->config = *config;
   engine->config.fusion = FUSION_LAYER;
   engine->config.precision = PRECISION_FP32;
+  engine->synchronous = true;
   engine->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   cpu->kernels = gemm_kernels(0);
   snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s, %s", config->threads,

@@ -183,7 +183,8 @@ bool trainer_resume(Trainer *t, const Checkpoint *from, const char *name, Error 
                      "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
                      name, saved, t->config.train, asked);
   }
-  if (from->rows != from->step * (uint64_t)t->config.batch)
+  const uint64_t most = from->step * (uint64_t)t->config.batch; /* the last step may be short */
+  if (from->rows > most || (from->step > 0 && from->rows + (uint64_t)t->config.batch <= most))
     return error_set(
         error, "%s was interrupted in the middle of an epoch: continue with its --batch", name);
   t->position = (TrainerPosition){.epoch = from->epoch,
@@ -225,6 +226,7 @@ typedef struct {
   int epoch; /* from 0 */
   float learning_rate;
   uint64_t buffers, steps; /* of this epoch, seen so far */
+  uint64_t all_steps;      /* of this epoch, known once its file was read */
   uint64_t collected;      /* steps whose sums are in the trainer's position */
   double collected_at;     /* in seconds_now */
 } Epoch;
@@ -286,15 +288,30 @@ static uint64_t order_key(const Epoch *e) {
   return random_order_key(e->trainer->config.seed, (uint64_t)e->epoch);
 }
 
+/* Trains on the steps of a range in pieces, so short that a signal is noticed between them; step 0
+   of its window is step `before` of the epoch. False also if the run is to end there. */
+static bool train_steps(Epoch *e, const TrainRange *range, uint64_t before, Error *error) {
+  Engine *engine = e->trainer->engine;
+  const uint64_t most = engine_rows_per_call(engine) / (uint64_t)engine->config.batch;
+  const uint64_t first = range->first_step, end = first + range->steps;
+  TrainRange piece = *range;
+  for (uint64_t step = first; step < end; step += piece.steps) {
+    if (step > first && is_stopped(e, before + step)) return false;
+    piece.first_step = step;
+    piece.steps = most == 0 ? 1 : end - step < most ? end - step : most;
+    if (!engine->call->train(engine, &piece, error)) return false;
+  }
+  return true;
+}
+
 /* A LoaderUse: trains on the rows of a staging buffer. */
 static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
   Epoch *e = context;
-  Engine *engine = e->trainer->engine;
   const uint64_t key = random_order_key(order_key(e), e->buffers++), before = e->steps;
   TrainRange range = whole_window(e, first_row, rows, key);
   e->steps += range.steps;
   if (!go_on(e, before, &range)) return true;
-  if (!engine->call->train(engine, &range, error)) return false;
+  if (!train_steps(e, &range, before, error)) return false;
   show_progress(e, dataset_progress(e->trainer->train));
   if (seconds_now() - e->collected_at > e->events->patience && !collect(e, e->steps, error))
     return false;
@@ -302,11 +319,22 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
   return is_last || !is_stopped(e, e->steps);
 }
 
+/* Evaluates in pieces, as train_steps trains. False also if the run is to end. */
+static bool evaluate_rows(const Epoch *e, uint64_t first_row, uint64_t rows, Error *error) {
+  Engine *engine = e->trainer->engine;
+  const uint64_t most = engine_rows_per_call(engine);
+  for (uint64_t done = 0; done < rows; done += most) {
+    if (done > 0 && is_stopped(e, e->all_steps)) return false;
+    if (!engine->call->evaluate(engine, first_row + done, rows - done < most ? rows - done : most,
+                                error))
+      return false;
+  }
+  return true;
+}
+
 /* A LoaderUse: evaluates the rows of a staging buffer. */
 static bool evaluate_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
-  const Epoch *e = context;
-  Engine *engine = e->trainer->engine;
-  return engine->call->evaluate(engine, first_row, rows, error);
+  return evaluate_rows(context, first_row, rows, error);
 }
 
 /* A file that was read before, and must not have become another one. */
@@ -335,7 +363,6 @@ static bool feed(Epoch *e, DatasetReader **reader, const char *path, uint64_t fi
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
    do not depend on the parts. */
 static bool train_resident(Epoch *e, bool in_parts, Error *error) {
-  Engine *engine = e->trainer->engine;
   TrainRange range = whole_window(e, 0, e->trainer->train_rows, order_key(e));
   const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
   uint64_t done = e->trainer->position.step;
@@ -345,7 +372,8 @@ static bool train_resident(Epoch *e, bool in_parts, Error *error) {
     range.first_step = done;
     range.steps = end - done;
     done = end;
-    if (!engine->call->train(engine, &range, error)) return false;
+    if (!train_steps(e, &range, 0, error))
+      return e->trainer->position.interrupted && collect(e, e->trainer->position.step, error);
     if (!collect(e, end, error)) return false;
     if (in_parts) show_progress(e, (double)(part + 1) / (double)parts);
     if (end < steps && is_stopped(e, end)) return true;
@@ -353,39 +381,60 @@ static bool train_resident(Epoch *e, bool in_parts, Error *error) {
   return true;
 }
 
-/* The first pass over a file that is to stay, or every pass over one that is streamed. */
+/* The first pass over a file that is to stay, or every pass over one that is streamed. A read that
+   a signal ended is where the run ends. */
 static bool train_fed(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
+  TrainerPosition *position = &t->position;
   if (!feed(e, &t->train, t->config.train, 0, train_staged, &t->train_rows, error) &&
-      !t->position.interrupted)
+      !position->interrupted &&
+      !is_stopped(e, e->steps > position->step ? e->steps : position->step))
     return false;
-  return e->collected == e->steps || collect(e, e->steps, error);
+  if (position->interrupted) e->steps = position->step;
+  return e->collected >= e->steps || collect(e, e->steps, error);
 }
 
-/* Appends the rows of a file to the dataset. */
+/* Appends the rows of a file to the dataset; `steps` of the epoch are trained until then. */
 static bool load(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
-                 uint64_t *rows, Error *error) {
-  return feed(e, reader, path, first_row, NULL, rows, error);
+                 uint64_t steps, uint64_t *rows, Error *error) {
+  return feed(e, reader, path, first_row, NULL, rows, error) || is_stopped(e, steps);
+}
+
+/* A file that was saved may be of other data. */
+static bool check_position(const Trainer *t, uint64_t all_steps, Error *error) {
+  return t->position.step <= all_steps ||
+         error_set(error,
+                   "the saved run stands at step %" PRIu64 " of an epoch, but %s has only %" PRIu64
+                   " steps",
+                   t->position.step, t->config.train, all_steps);
 }
 
 static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
   Trainer *t = e->trainer;
+  const uint64_t batch = (uint64_t)t->config.batch;
   e->collected = t->position.step;
   e->collected_at = seconds_now();
-  if (!t->resident || e->epoch == 0) return train_fed(e, error);
-  return (t->train_rows > 0 || /* none when a run goes on */
-          load(e, &t->train, t->config.train, 0, &t->train_rows, error)) &&
-         train_resident(e, in_parts, error);
+  if (!t->resident || e->epoch == 0) {
+    if (!train_fed(e, error)) return false;
+    e->all_steps = ceil_div(t->train_rows, batch);
+    return t->position.interrupted || check_position(t, e->all_steps, error);
+  }
+  if (t->train_rows == 0 && /* when a run is resumed */
+      !load(e, &t->train, t->config.train, 0, t->position.step, &t->train_rows, error))
+    return false;
+  if (t->position.interrupted) return true;
+  e->all_steps = ceil_div(t->train_rows, batch);
+  return check_position(t, e->all_steps, error) && train_resident(e, in_parts, error);
 }
 
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   Engine *engine = t->engine;
-  if (!t->resident)
-    return feed(e, &t->test, t->config.test, 0, evaluate_staged, &t->test_rows, error) &&
-           engine->call->collect(engine, sums, error);
-  return engine->call->evaluate(engine, t->train_rows, t->test_rows, error) &&
-         engine->call->collect(engine, sums, error);
+  const bool good =
+      t->resident ? evaluate_rows(e, t->train_rows, t->test_rows, error)
+                  : feed(e, &t->test, t->config.test, 0, evaluate_staged, &t->test_rows, error) ||
+                        is_stopped(e, e->all_steps);
+  return (good || t->position.interrupted) && engine->call->collect(engine, sums, error);
 }
 
 /* ---- all epochs --------------------------------------------------------------------------- */
@@ -402,10 +451,11 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, RunTotals *t
   if (t->position.interrupted) return true;
   const double trained = seconds_now();
   if (first && t->resident &&
-      !load(e, &t->test, t->config.test, t->train_rows, &t->test_rows, error))
+      !load(e, &t->test, t->config.test, t->train_rows, e->all_steps, &t->test_rows, error))
     return false;
   const double loaded = seconds_now();
-  if (!evaluate_epoch(e, &test, error)) return false;
+  if (!t->position.interrupted && !evaluate_epoch(e, &test, error)) return false;
+  if (t->position.interrupted) return true;
   const double evaluated = seconds_now();
   if (!isfinite(test.loss)) {
     t->position.diverged = true;
