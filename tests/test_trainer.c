@@ -216,7 +216,10 @@ static TrainerConfig tiny_run(int epochs, Residency resident) {
 static bool train(const TrainerConfig *config, Run *run) {
   spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
   error.text[0] = '\0';
-  Trainer *trainer = trainer_open(config, open_spy, NULL, &error);
+  TrainerConfig continued = *config;
+  continued.from = run->from;
+  continued.from_name = "old.safetensors";
+  Trainer *trainer = trainer_open(&continued, open_spy, NULL, &error);
   if (!trainer) return false;
   const TrainerEvents events = {.epoch = on_epoch,
                                 .progress = run->shows_progress ? on_progress : NULL,
@@ -224,10 +227,6 @@ static bool train(const TrainerConfig *config, Run *run) {
                                 .patience = run->patience,
                                 .context = run};
   RunTotals totals;
-  if (run->from && !trainer_resume(trainer, run->from, "old.safetensors", &error)) {
-    trainer_close(trainer);
-    return false;
-  }
   const bool trained = trainer_run(trainer, &events, &totals, &error);
   if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
   run->resident = trainer_is_resident(trainer);

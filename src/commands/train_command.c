@@ -158,9 +158,10 @@ static bool prepare(Run *run, Error *error) {
 /* A trainer at the start of the run. */
 static bool open_trainer(Run *run, Error *error) {
   trainer_close(run->trainer);
+  run->config.from = run->from;
+  run->config.from_name = run->options->resume;
   run->trainer = trainer_open(&run->config, device_open, &run->device, error);
-  return run->trainer && evaluate_can(trainer_engine(run->trainer), &run->evaluate, error) &&
-         (!run->from || trainer_resume(run->trainer, run->from, run->options->resume, error));
+  return run->trainer && evaluate_can(trainer_engine(run->trainer), &run->evaluate, error);
 }
 
 /* A trainer where the run was kept last, if it was. */

@@ -97,7 +97,45 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
                                     t->config.train);
 }
 
-/* Leaves t->engine NULL on failure. */
+static bool same_sizes(const Network *a, const Network *b) {
+  return a->layers == b->layers &&
+         memcmp(a->size, b->size, (size_t)(a->layers + 1) * sizeof *a->size) == 0;
+}
+
+/* Whether the saved run can be continued with this network: before the engine takes memory for it.
+ */
+static bool check_from(const Trainer *t, const Network *network, Error *error) {
+  const Checkpoint *from = t->config.from;
+  const uint64_t batch = (uint64_t)t->config.batch;
+  if (!from) return true;
+  if (!same_sizes(&from->network, network)) {
+    char saved[NETWORK_TEXT], asked[NETWORK_TEXT];
+    network_describe(&from->network, saved);
+    network_describe(network, asked);
+    return error_set(error,
+                     "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
+                     t->config.from_name, saved, t->config.train, asked);
+  }
+  const bool fits = from->step == 0
+                        ? from->rows == 0
+                        : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
+                              from->rows > (from->step - 1) * batch; /* a short last one */
+  return fits ||
+         error_set(error, "%s was interrupted in the middle of an epoch: continue with its --batch",
+                   t->config.from_name);
+}
+
+static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
+  t->position = (TrainerPosition){.epoch = from->epoch,
+                                  .step = from->step,
+                                  .sums = {from->loss, from->correct, from->rows},
+                                  .test_accuracy = from->test_accuracy,
+                                  .best_accuracy = from->best_accuracy,
+                                  .best_epoch = from->best_epoch};
+  return t->engine->call->write(t->engine, from->parameters, from->momentum, error);
+}
+
+/* Leaves t->engine NULL if it cannot be opened. */
 static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *context,
                      Error *error) {
   const TrainerConfig *c = &t->config;
@@ -117,15 +155,16 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   if (!network_init(&config.network, dataset_inputs(t->train), c->hidden.size, c->hidden.count,
                     c->classes, error))
     return false;
+  if (!check_from(t, &config.network, error)) return false;
   if (resident && !count_rows(t, &config.dataset_rows, error)) return false;
   t->engine = open(context, &config, error);
-  return t->engine != NULL;
+  return t->engine && (!c->from || continue_from(t, c->from, error));
 }
 
 /* After a resident run could not be opened: nothing was wrong with the files, nor used up. */
 static bool can_stream(const Trainer *t) {
-  return t->config.resident == RESIDENT_AUTO && t->train && t->test && !dataset_is_once(t->train) &&
-         !dataset_is_once(t->test);
+  return t->config.resident == RESIDENT_AUTO && !t->engine && t->train && t->test &&
+         !dataset_is_once(t->train) && !dataset_is_once(t->test);
 }
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
@@ -166,34 +205,6 @@ bool trainer_is_resident(const Trainer *t) {
 
 const TrainerPosition *trainer_position(const Trainer *t) {
   return &t->position;
-}
-
-static bool same_sizes(const Network *a, const Network *b) {
-  return a->layers == b->layers &&
-         memcmp(a->size, b->size, (size_t)(a->layers + 1) * sizeof *a->size) == 0;
-}
-
-bool trainer_resume(Trainer *t, const Checkpoint *from, const char *name, Error *error) {
-  Engine *engine = t->engine;
-  if (!same_sizes(&from->network, &engine->config.network)) {
-    char saved[NETWORK_TEXT], asked[NETWORK_TEXT];
-    network_describe(&from->network, saved);
-    network_describe(&engine->config.network, asked);
-    return error_set(error,
-                     "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
-                     name, saved, t->config.train, asked);
-  }
-  const uint64_t most = from->step * (uint64_t)t->config.batch; /* the last step may be short */
-  if (from->rows > most || (from->step > 0 && from->rows + (uint64_t)t->config.batch <= most))
-    return error_set(
-        error, "%s was interrupted in the middle of an epoch: continue with its --batch", name);
-  t->position = (TrainerPosition){.epoch = from->epoch,
-                                  .step = from->step,
-                                  .sums = {from->loss, from->correct, from->rows},
-                                  .test_accuracy = from->test_accuracy,
-                                  .best_accuracy = from->best_accuracy,
-                                  .best_epoch = from->best_epoch};
-  return engine->call->write(engine, from->parameters, from->momentum, error);
 }
 
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {

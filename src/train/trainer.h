@@ -40,12 +40,16 @@ typedef struct {
   Precision precision;
   uint64_t device_memory; /* most bytes of a GPU's memory to take, 0: any */
   int threads;            /* 0: one per core */
+  const Checkpoint *from; /* the run to continue, NULL: a new one; the caller's until it is open */
+  const char *from_name;  /* its file, for messages */
 } TrainerConfig;
 
 /* Opens an engine on the device of the caller's choice. */
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
-/* Starts reading both files, then opens the engine while they are being parsed. NULL on failure. */
+/* Starts reading both files, then opens the engine while they are being parsed. Fails before that
+   if the run to continue has another network, or another batch in the middle of an epoch. NULL on
+   failure. */
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
@@ -64,10 +68,6 @@ typedef struct {
 } TrainerPosition;
 
 const TrainerPosition *trainer_position(const Trainer *trainer);
-
-/* Continues where a run stood when `from` was saved in the file `name`; to be called before
-   trainer_run. Fails if the network or the batch is another one. */
-bool trainer_resume(Trainer *trainer, const Checkpoint *from, const char *name, Error *error);
 
 /* Waits for queued work and copies where the run stands, parameters and momentum with it, into
    *checkpoint, whose options are left to the caller. checkpoint_free frees it; on failure it is all
