@@ -1,4 +1,5 @@
-/* Distorted copies of stored pictures: augment.h's arithmetic, a block a picture. */
+/* Augmented copies of the dataset's pictures: the arithmetic of augment.h, one block per
+   picture. */
 #include "base/augment.h"
 #include "batch.cuh"
 
@@ -15,7 +16,7 @@ struct Picture {
   AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* the control points of every y */
 };
 
-/* What row `row` of the window was and what is drawn for it. The map's sines take longest and get
+/* Reads the picture and draws its map and control points. The sines of the map take longest and get
    a warp of their own. */
 __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t row, int side,
                               int kinds, uint64_t key) {
@@ -27,6 +28,7 @@ __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t 
   static_assert(CONTROLS <= AUGMENT_THREADS - 32, "no warp left for the map");
 }
 
+/* Blends the control points down to 7 for each line of the picture. */
 __device__ void blend_lines(Picture &picture, int side) {
   for (int i = threadIdx.x; i < side * AUGMENT_POINTS; i += AUGMENT_THREADS) {
     const AugmentSpline down = augment_spline(i / AUGMENT_POINTS, side);
@@ -34,7 +36,7 @@ __device__ void blend_lines(Picture &picture, int side) {
   }
 }
 
-/* Pixels [at, at + WORD) of the copy, 0 behind the last. */
+/* Pixels [at, at + WORD) of the copy, 0 after the last. */
 __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   uint32_t word = 0;
   int y = at / side, x = at % side;
@@ -50,14 +52,16 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   return word;
 }
 
-/* The grid is the window's rows. A block reads its picture into shared memory, draws its map and
-   its 49 control points, a thread a point, and blends them down to 7 a line; then a thread makes 4
-   neighbouring pixels at a time and stores them as one word, the row's padding as zeros.
+/* d_to = an augmented copy of each picture of d_from, both (rows, stride).
 
-   It moves 2 x stride bytes a picture: 60,000 of 784 bytes are 94 MB, 31 us at 3 TB/s. Some 90
-   instructions a pixel, 13 of them conversions, predict 0.25 ms on an H100: three in a hundred of
-   an epoch, so nothing here is cleverer than the host's code. A point's displacement is blended
-   in two directions, one after the other, 4 loads a pixel for 16. The fence is for kernels that
+   Grid: one block per row. The block reads its picture into shared memory, draws its map and its 49
+   control points, one thread per point, and blends them down to 7 per line. Then each thread makes
+   4 neighbouring pixels at a time and stores them as one word, the row's padding as zeros.
+
+   It moves 2 x stride bytes per picture: 60,000 of 784 bytes are 94 MB, 31 us at 3 TB/s. Some 90
+   instructions per pixel, 13 of them conversions, predict 0.25 ms on an H100. That is 3% of an
+   epoch, so nothing here is cleverer than the host's code. A point's displacement is blended in two
+   directions, one after the other: 4 loads per pixel instead of 16. The fence is for kernels that
    start early and read pixels before they wait, as in state.cu. */
 __global__ void __launch_bounds__(AUGMENT_THREADS)
     augment_kernel(const uint8_t *d_from, uint8_t *d_to, size_t stride, int side, int kinds,

@@ -8,27 +8,30 @@ namespace {
 
 constexpr int BARRIER_THREADS = 256;
 
+/* What a launch costs. */
 __global__ void nothing() {
 }
 
-/* Crosses barriers of the whole grid, one after the other. */
+/* What a barrier of the whole grid costs: `count` of them, one after the other. */
 __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
   const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
   for (int i = 0; i < count; i++) grid.sync();
 }
 
-/* Packets lie on lines of their own, and take turns over several: each line belongs to another
-   part of the L2 cache, nearer to one block or the other. */
+/* Packets lie on cache lines of their own, and the round trips use many lines in turn: each line
+   belongs to another part of the L2 cache, nearer to one block or the other. */
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
+/* Polls until the packet has the stamp. */
 __device__ void wait_for(const Packet *at, uint32_t stamp) {
   uint32_t polls = 0;
   while (poll(at).stamp != stamp) check_timeout(polls);
 }
 
-/* Two blocks of one thread: the first sends, the second answers. A line is written by both in
-   turns, so a round trip is two packets through the L2 and nothing else. */
+/* What a message from block to block costs. Two blocks of one thread: the first sends, the second
+   replies. Both write the same line in turn, so a round trip is two packets through the L2 cache
+   and nothing else. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   for (int i = 0; i < round_trips; i++) {
     Packet *at = mail + i % LINES * PACKETS_OF_LINE;
@@ -43,10 +46,11 @@ __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   }
 }
 
-/* Chains of multiply-adds, each waiting for nothing but its own last result: 16 warps a scheduler
-   with 8 chains each are far more than the 4 cycles that one takes. FMA_THREADS threads a block,
-   any grid. Reads no memory. The store, of a sum that does not come, keeps the compiler from
-   leaving all of it out; factors that keep the digits changing keep the power realistic. */
+/* What the arithmetic units do at most: chains of fused multiply-adds, each of which waits only for
+   its own last result. Any grid, FMA_THREADS threads per block: 16 warps per scheduler with 8
+   chains each are far more than the 4 cycles that one multiply-add takes. Reads no memory. The
+   store, of a sum that never occurs, keeps the compiler from removing everything; the factors keep
+   the digits changing, so that the power is realistic. */
 constexpr int FMA_THREADS = 256, FMA_CHAINS = 8, FMA_STEPS = 32;
 static_assert(FMA_OPERATIONS == 2.0 * FMA_THREADS * FMA_CHAINS * FMA_STEPS, "as kernels.h has it");
 

@@ -1,12 +1,13 @@
-/* Bookkeeping between steps: the epoch's order, the step's position, the sums of the results.
-   Tiny kernels, so that nothing of it goes through the host. What they write is read by kernels
-   that start early (batch.cuh) before they wait, so it is fenced. */
+/* Bookkeeping between steps: the epoch's order, the step's position, the sums of the results. These
+   kernels are tiny; they exist so that none of this goes through the host. Kernels that start early
+   (batch.cuh) read what they write before they wait, so it is fenced. */
 #include "batch.cuh"
 #include "base/random.h"
 
 namespace {
 
-/* A thread a position. Writes 4 bytes each; some 60 integer operations a permuted position. */
+/* The order of an epoch. One thread per position: writes 4 bytes; some 60 integer operations if the
+   order is shuffled. */
 __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t rows, bool shuffled,
                              uint64_t key) {
   const uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
@@ -14,20 +15,23 @@ __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t row
   __threadfence();
 }
 
+/* Sets the state. One thread. */
 __global__ void begin_kernel(StepState *d_state, StepState state) {
   *d_state = state;
   __threadfence();
 }
 
+/* Moves the state on by `positions`. One thread. */
 __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
   d_state->position += positions;
   __threadfence();
 }
 
-constexpr int SUM_THREADS = 1024; /* one block: the order of the additions is then fixed */
+constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Thread t adds positions t, t + 1024, ... in float64, then the block adds its threads' sums as
-   a binary tree: the same order on every GPU. Reads 5 bytes a row. */
+/* Adds up the results of a range of positions. One block: thread t adds positions t, t + 1024, ...
+   in float64, then the block adds the sums of its threads as a binary tree, in the same order on
+   every GPU. Reads 5 bytes per row. */
 __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t position,
                            uint32_t end) {
   __shared__ double loss[SUM_THREADS];

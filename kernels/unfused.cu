@@ -1,16 +1,16 @@
-/* Fusion level `none`: one kernel an operation, every intermediate through global memory.
+/* Fusion level `none`: one kernel per operation, every intermediate result through global memory.
 
-   This is the starting point of the course, not a straw man: accesses are coalesced where the
-   layout allows it, and every result is exact to float32. What it lacks is fusion: each value is
-   written by one kernel and read again by the next, and every step costs some thirty launches.
-   exercise: follow one activation from launch_gemm to launch_update and count its trips. */
+   This is the starting point of the course, not a straw man: accesses coalesce where the layout
+   allows it, and every result is exact to float32. What it lacks is fusion: each value is written
+   by one kernel and read again by the next, and every step costs some thirty launches. exercise:
+   follow one activation from launch_gemm to launch_update and count its trips. */
 #include "batch.cuh"
 
 namespace {
 
 constexpr int THREADS = 256;
 
-/* A thread a pixel of the batch: 1 byte read, 4 written. */
+/* X = pixels / 255. One thread per value: reads 1 byte, writes 4. */
 __global__ void scale_pixels(BatchView batch, float *d_x, int in) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * in) return;
@@ -18,9 +18,9 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in) {
   d_x[i] = PIXEL_SCALE * batch.d_pixels[dataset_row(batch, r) * batch.stride + c];
 }
 
-/* A thread an element of Z = X W^T; in multiplications each, 8 bytes read for each of them:
-   neighbouring threads share a row of X and walk neighbouring rows of W, so the loads of W do
-   not coalesce. That is the lesson the shared-memory tiles of `layer` answer. */
+/* Z = X W^T. One thread per element of Z: `in` multiply-adds, each with 8 bytes of loads.
+   Neighbouring threads share a row of X and read neighbouring rows of W, so the loads of W do not
+   coalesce. That is what the shared-memory tiles of `layer` improve. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)rows * out) return;
@@ -30,18 +30,21 @@ __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, i
   d_z[i] = sum;
 }
 
+/* Z += b in every row. One thread per element: reads 8 bytes, writes 4. */
 __global__ void add_bias(float *d_z, const float *d_b, int rows, int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i < (size_t)rows * out) d_z[i] += d_b[i % out];
 }
 
+/* A = max(Z, 0). One thread per value: reads 4 bytes, writes 4. */
 __global__ void relu(const float *d_z, float *d_a, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i < count) d_a[i] = relu_of(d_z[i]);
 }
 
-/* A thread a row, three passes over it: maximum, sum, result. The maximum starts at -infinity,
-   so rows of negative numbers are right; subtracting it keeps exp within 0 to 1. */
+/* P = log-softmax of each row of Z. One thread per row, in three passes: maximum, sum, result;
+   reads 4 bytes per class three times, writes 4. The maximum starts at -infinity, so rows of
+   negative numbers are right; subtracting it keeps exp between 0 and 1. */
 __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;
@@ -53,8 +56,9 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
   for (int c = 0; c < classes; c++) d_p[(size_t)r * classes + c] = (z[c] - largest) - log_sum;
 }
 
-/* A thread a row. The loss is minus the label's log-probability: no logarithm of a number that
-   may have become 0. */
+/* Loss and correctness of each row. One thread per row: reads 4 bytes per class, writes 5 per row.
+   The loss is minus the label's log-probability: there is no logarithm of a number that may have
+   become 0. */
 __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows_of_step(batch)) return;
@@ -68,6 +72,8 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ro
   results.d_correct[position] = best == label;
 }
 
+/* dZ = (exp(P) - one-hot(label)) / rows of the step. One thread per element: reads 4 bytes, writes
+   4. */
 __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
                                        int classes) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
@@ -77,9 +83,10 @@ __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float 
   d_dz[i] = r < rows ? (expf(d_p[i]) - hot) / rows : 0.0f;
 }
 
-/* A thread an element of dX = dZ W: here the loads of W coalesce. */
-__global__ void backward_product(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
-                                 int out) {
+/* dX = dZ W. One thread per element of dX: `out` multiply-adds, each with 8 bytes of loads. Here
+   the loads of W coalesce. */
+__global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
+                              int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)rows * in) return;
   const float *dz = d_dz + i / in * out, *w = d_w + i % in;
@@ -88,12 +95,15 @@ __global__ void backward_product(const float *d_dz, const float *d_w, float *d_d
   d_dx[i] = sum;
 }
 
+/* dA = 0 where A was not positive. One thread per value: reads 4 bytes, writes 4 of those
+   masked. */
 __global__ void relu_mask(float *d_da, const float *d_a, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i < count && d_a[i] <= 0.0f) d_da[i] = 0.0f;
 }
 
-/* A thread an element of dW = dZ^T X, rows added in order: deterministic without atomics. */
+/* dW = dZ^T X. One thread per element of dW: one multiply-add per row, with 8 bytes of loads. Rows
+   are added in order: deterministic without atomics. */
 __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows, int in,
                                 int out) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
@@ -104,7 +114,8 @@ __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw
   d_dw[i] = sum;
 }
 
-/* A thread a bias: summed once, by one thread, so nobody races for it. */
+/* db = the sum of dZ over the rows. One thread per bias, so nothing races; reads 4 bytes per
+   row. */
 __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out) {
   const int o = blockIdx.x * THREADS + threadIdx.x;
   if (o >= out) return;
@@ -113,7 +124,7 @@ __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out)
   d_db[o] = sum;
 }
 
-/* A thread a value: 12 bytes read, 8 written. */
+/* The momentum rule. One thread per value: reads 12 bytes, writes 8. */
 __global__ void update(BatchView batch, UpdateRule rule, float *d_w, float *d_v, const float *d_g,
                        size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
@@ -179,7 +190,7 @@ cudaError_t launch_backward_gemm(const float *d_dz, const float *d_w, float *d_d
                                  int out, cudaStream_t stream) {
   if (!d_dz || !d_w || !d_dx || rows < 1 || in < 1 || out < 1) return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for((size_t)rows * in, THREADS);
-  backward_product<<<blocks, THREADS, 0, stream>>>(d_dz, d_w, d_dx, rows, in, out);
+  backward_gemm<<<blocks, THREADS, 0, stream>>>(d_dz, d_w, d_dx, rows, in, out);
   return launched();
 }
 

@@ -1,31 +1,37 @@
-/* Fusion level `epoch`: every step of an epoch in one kernel, two hidden layers, batch up to 64.
+/* Fusion level `epoch`: every step of an epoch in one kernel, for two hidden layers and batches up
+   to 64.
 
-   A step at batch 64 is 72 MFLOP, one microsecond of this kind of GPU; what costs is talking.
-   The layout is chosen so that a step talks three times, and by mail (mail.cuh), never at a
-   barrier of the whole grid:
+   A step at batch 64 is 72 MFLOP, one microsecond of this kind of GPU; what costs is communication.
+   The layout is chosen so that blocks communicate three times per step, and by mail (mail.cuh),
+   never at a barrier of the whole grid:
 
      neurons    of the first hidden layer, in tiles of 15 (five packets); some tiles make a group
      group      owns its neurons' rows of W1 and columns of W2, and works on every row; the group's
                 blocks split the inputs of W1 among them
-     block      a tile times a split: 15 neurons, some 130 inputs. Its part of W1 stays in
+     block      one tile times one split: 15 neurons, some 130 inputs. Its part of W1 stays in
                 registers for the whole launch. Each of a group's first 16 blocks owns 4 rows.
 
-   1. Matrix teams (matrix.cuh) multiply their part of W1 with the pixels: partial Z1, mailed
-      to the owners of the rows.
-   2. Row teams (rows.cuh) of the owners add the parts, apply ReLU, multiply with the group's
-      columns of W2: partial Z2, mailed to the owners of the same rows in the other groups.
-   3. They add the groups' parts and do the rest of their rows alone, forward and backward, down to
-      dZ1, mailed to the group's matrix teams, which update W1 in their registers.
+   The warps of a block form three teams that run different code at the same time (warp
+   specialisation):
 
-   Patch teams (patch.cuh), one a block, update W2, W3 and the biases meanwhile, a patch a
-   block, and mail them to the owners of rows. The bias of the first layer is the weight of one
-   more input, a pixel that is always 255.
+   1. Matrix teams (matrix.cuh) multiply their part of W1 with the pixels: partial sums of Z1,
+   mailed to the owners of the rows.
 
-   The three teams of a block wait for each other only where one rings for another
-   (layout.cuh). All sums have a fixed order: the same bits every time. Mail is never
-   overwritten unread: whoever sends the packet of step t + 1 has received something of step t that
-   the reader sent after reading. Only Z2, where the groups run freely, takes two buffers in turns.
-   docs/fusion.md has the proof, buffer by buffer, and what each change of this design gained. */
+   2. Row teams (rows.cuh) of the owners add them, apply ReLU and multiply with the group's columns
+   of W2: partial sums of Z2, mailed to the owners of the same rows in the other groups. Then they
+   add the groups' sums and do the rest of their rows alone, forward and backward, down to dZ1. That
+   is mailed to the group's matrix teams, which update W1 in their registers.
+
+   3. Patch teams (patch.cuh) meanwhile update W2, W3 and the biases, some patches in each block,
+   and mail them to the owners of rows.
+
+   The bias of the first layer is the weight of one more input, a pixel that is always 255.
+
+   The three teams of a block wait for each other only at the barriers of layout.cuh. All sums have
+   a fixed order: the same bits every time. Mail is never overwritten unread: whoever sends the
+   packet of step t + 1 has received something of step t that the reader sent after reading. Only
+   Z2, where the groups run freely, takes two buffers in turn. docs/fusion.md has the proof, buffer
+   by buffer, and what each change of this design gained. */
 #include "epoch/matrix.cuh"
 #include "epoch/patch.cuh"
 #include "epoch/rows.cuh"
@@ -34,6 +40,9 @@ namespace epoch {
 
 extern __shared__ __align__(16) unsigned char shared_bytes[];
 
+/* Trains on all steps of the job. Grid: groups * tiles * splits blocks, one per multiprocessor, all
+   resident at once. Block: find_layout() says which tile, split and rows. Warps: the three
+   teams. */
 __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, EpochJob job) {
   Shared &s = *reinterpret_cast<Shared *>(shared_bytes);
   for (size_t i = threadIdx.x; i < sizeof(Shared) / 4; i += THREADS)
@@ -54,7 +63,8 @@ __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, Epoch
 
 using namespace epoch;
 
-/* processors, shared: multiprocessors, and bytes of shared memory a block. */
+/* Plans the shape, or says why it cannot run. processors: multiprocessors; shared: bytes of shared
+   memory that a block may have. */
 static const char *lay_out(EpochShape shape, int processors, int major, int shared,
                            EpochPlan *plan) {
   const int tiles = ceil_div(shape.hidden1, TILE);

@@ -1,5 +1,5 @@
-/* The epoch kernel: where each block stands, what it keeps in shared memory, where its mail
-   lies. epoch.cu tells the whole story. */
+/* The layout of the epoch kernel: which part each block has, what it holds in shared memory, where
+   its mail lies. epoch.cu explains the whole. */
 #ifndef EPOCH_LAYOUT_CUH
 #define EPOCH_LAYOUT_CUH
 
@@ -9,13 +9,17 @@
 
 namespace epoch {
 
-/* The block's barriers. A team meets at its own. Once a launch the patch team tells the row team
-   that it has read the parameters, and that one tells the matrix team that both have: so no block
-   sends Z1 before it has read all, no step ends without Z1 of every block, and no block writes
-   parameters back that another has not read. The others are bells: mail that is looked for
-   long before it comes keeps the port busy that shared memory uses too, so a team waits, at no
-   cost, until another team of its own block has sent its share of the same round, and only then
-   polls. What the other blocks send comes at about the same time. */
+/* The block's barriers. Each team meets at its own: MATRIX, ROW, PATCH.
+
+   Once per launch the patch team tells the row team that it has read the parameters (PATCH_READ),
+   and the row team tells the matrix team that both have (ALL_READ). So no block sends Z1 before it
+   has read everything, no step ends without Z1 of every block, and no block writes parameters back
+   that another has not read.
+
+   The others are signals between the teams of a block. Polling for mail long before it comes keeps
+   the port busy that shared memory uses too. So a team first waits, at no cost, until another team
+   of its own block has sent its share of the same round, and only then polls: what the other blocks
+   send comes at about the same time. */
 enum Barrier {
   MATRIX = 1,
   ROW,
@@ -31,7 +35,7 @@ enum Barrier {
 };
 
 template <Barrier B> __device__ inline void wait(int threads) {
-  __syncwarp(); /* a warp counts once, so it must come whole */
+  __syncwarp(); /* a warp counts once, so it must arrive as a whole */
   asm volatile("bar.sync %0, %1;" ::"n"((int)B), "r"(threads) : "memory");
 }
 
@@ -41,7 +45,7 @@ template <Barrier B> __device__ inline void arrive(int threads) {
 }
 
 constexpr int ROWS = 64;             /* of a batch */
-constexpr int OWNED = 4;             /* rows a block owns: four floats, one load */
+constexpr int OWNED = 4;             /* rows that a block owns: four floats, one load */
 constexpr int OWNERS = ROWS / OWNED; /* blocks of a group that own rows */
 constexpr int TILE = 15;             /* neurons: a tensor-core tile has 16, packets carry 3 */
 constexpr int TILE_PACKETS = TILE / 3;
@@ -61,21 +65,21 @@ constexpr int X_PITCH = 16 * MATRIX_WARPS + 8;  /* bf16; 16 bytes an odd number 
                                                    conflicts for ldmatrix */
 constexpr int PARTIAL_PITCH = 4 * TILE_PACKETS; /* floats: a packet's three and a gap */
 constexpr int DZ_PITCH = 24;                    /* bf16, as X_PITCH */
-constexpr int W3_PITCH = 2 * 80;                /* floats; 80 lanes a row read two values each */
+constexpr int W3_PITCH = 2 * 80;                /* floats; 80 lanes per row read two values each */
 constexpr int DA1_PITCH = 72;                   /* floats: four rows' eights in different banks */
 constexpr int H2_PITCH = MAX_HIDDEN2 + 16;      /* floats, likewise */
 constexpr int COLUMN_PITCH = ROWS + 4;          /* floats: columns start 4 banks apart */
 constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;  /* packets of a row of P that a block updates */
 constexpr int ROW_WARPS = ROW_THREADS / 32;
-constexpr int ROW_LANES = ROW_THREADS / OWNED;     /* threads for each of the 4 rows */
+constexpr int ROW_LANES = ROW_THREADS / OWNED;     /* threads per row, of the block's 4 */
 constexpr int PARTS = 8;                           /* lanes that share a packet of hidden values */
 constexpr int PART = ceil_div(MAX_NEURONS, PARTS); /* neurons of each */
 static_assert(ROW_THREADS / PARTS * 3 >= MAX_HIDDEN2, "a lane for every packet and part");
 
-/* A row's mail for those who update: H1, dZ2, H2, dZ3, one after the other. */
+/* A row's mail for the patch teams is a record: H1, dZ2, H2, dZ3, one after the other. */
 constexpr int RECORD_KINDS = TILE_PACKETS + 2 * MAX_SHARE + CLASS_PACKETS;
 
-/* n / d for n < 4096 and d < 256 by one multiplication with divisor_of(d). */
+/* n / d for n < 4096 and d < 256, by one multiplication with divisor_of(d). */
 __host__ __device__ constexpr int divisor_of(int d) {
   return ceil_div(1 << 20, d);
 }
@@ -83,7 +87,7 @@ __device__ inline int divide(int n, int divisor) {
   return n * divisor >> 20;
 }
 
-/* Where a block stands, and its group's mail. */
+/* The part of the work that a block has, and the mail of its group. */
 struct BlockLayout {
   int group, tile, split, block;                     /* block: within the group */
   bool owner;                                        /* of four rows */
@@ -92,9 +96,9 @@ struct BlockLayout {
   int first_step, steps;                             /* the split's k-steps */
   int hidden_packets, class_packets, neuron_packets; /* a row of P, of classes, of H1 */
   int first_packet, share;                           /* of a row of P: what this block updates */
-  int p_rows;      /* of P, without b3's: what the owners of rows need of the parameters, in rows of
-                      packets: W2 transposed (the group's neurons, hidden2), b2, W3 (classes, hidden2),
-                      b3 */
+  int p_rows;      /* of P, without b3's. P is what the owners of rows need of the parameters, in
+                      rows of packets: W2 transposed (the group's neurons, hidden2), b2, W3
+                      (classes, hidden2), b3 */
   int record;      /* packets of a row's record */
   int early, late; /* packets of a record this block needs: H1, H2; dZ2, dZ3 */
   int by_early, by_late, by_hidden; /* divisors */
@@ -104,9 +108,9 @@ struct BlockLayout {
 struct Shared {
   BlockLayout layout; /* here and not in thirty registers of every thread */
   /* matrix team */
-  alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH]; /* pixels, this step's and the next one's */
+  alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH]; /* pixels of this step and of the next */
   alignas(16) float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */
-  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH];             /* terms of the tile's dZ1 */
+  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH];             /* bf16 terms of the tile's dZ1 */
   /* row team, owner of rows */
   float w3[MAX_CLASSES][W3_PITCH], b3[MAX_CLASSES];
   float4 h1[PARTS * PART]; /* (neuron) x 4 rows */
@@ -128,7 +132,7 @@ __host__ __device__ constexpr int packets_of(int values) {
 }
 
 __host__ __device__ inline int k_steps(const EpochShape &shape) {
-  return ceil_div(shape.inputs + 1, 16); /* and the pixel of the bias */
+  return ceil_div(shape.inputs + 1, 16); /* + 1: the pixel of the bias */
 }
 
 struct MailSizes { /* packets of a group; z2 belongs to all groups */
@@ -189,7 +193,7 @@ __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
 }
 
-/* The record of row r of the block's four. */
+/* The record of the block's row r, of four. */
 __device__ inline Packet *record_of(const BlockLayout &layout, int r) {
   return layout.records + (layout.block * OWNED + r) * layout.record;
 }

@@ -1,6 +1,6 @@
-/* The epoch kernel's matrix team: the block's part of W1 and everything done to it. 10 warps, each
-   with one k-step of 16 inputs and 15 neurons, whose weights and momentum stay in registers from
-   the first step of the launch to the last. */
+/* The matrix team of the epoch kernel: the block's part of W1 and everything done to it. 10 warps,
+   each with one k-step of 16 inputs and 15 neurons, whose weights and momentum stay in registers
+   from the first step of the launch to the last. */
 #ifndef EPOCH_MATRIX_CUH
 #define EPOCH_MATRIX_CUH
 
@@ -9,9 +9,9 @@
 
 namespace epoch {
 
-/* The weights of one warp, its k-step of 16 inputs. Lane 4 g + t holds value e at neuron
-   g + 8 (e / 2 % 2), input 2 t + e % 2 + 8 (e / 4): at once the layout of the A operand (forward)
-   and of two accumulators side by side (gradient), so a weight never leaves its register. */
+/* The weights of one warp, its k-step of 16 inputs. Lane 4 g + t holds value e at neuron g + 8 (e /
+   2 % 2), input 2 t + e % 2 + 8 (e / 4). This is the layout of the A operand (forward) and also
+   that of two accumulators side by side (gradient), so a weight never leaves its register. */
 struct Weights {
   float w[8], v[8];
 };
@@ -22,7 +22,7 @@ __device__ inline int input_of(const BlockLayout &layout, int e) {
   return (layout.first_step + warp) * 16 + 2 * (lane % 4) + e % 2 + 8 * (e / 4);
 }
 
-/* Calls use(w, v, offset in the flat arrays) for each weight of the warp that exists. */
+/* Calls use(w, v, offset in the flat arrays) for each existing weight of the warp. */
 template <class Use>
 __device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job,
                                    const BlockLayout &layout, Weights &weights, const Use &use) {
@@ -39,7 +39,8 @@ __device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job,
   }
 }
 
-/* The bytes of 16 inputs from `input` on, with the bias's pixel and zeros where the row ends. */
+/* The bytes of 16 inputs from `input` on, with the bias's pixel and zeros after the end of the
+   row. */
 __device__ inline uint4 end_of_row(uint4 bytes, int input, int inputs) {
   uint32_t word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
 #pragma unroll
@@ -51,7 +52,8 @@ __device__ inline uint4 end_of_row(uint4 bytes, int input, int inputs) {
   return {word[0], word[1], word[2], word[3]};
 }
 
-/* Fetches the split's pixels of the step at `position` into x: 64 rows x steps x 16 bytes. */
+/* Fetches the split's pixels of the step at `position` into x: 64 rows x steps x 16 bytes, as bf16.
+   Thread: one row, every AT_ONCE-th k-step of it, all loads in flight at once. */
 __device__ void fetch_pixels(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
                              uint32_t position, __nv_bfloat16 (*x)[X_PITCH]) {
   constexpr int AT_ONCE = MATRIX_THREADS / ROWS, COUNT = MATRIX_WARPS / AT_ONCE;
@@ -78,13 +80,14 @@ __device__ void fetch_pixels(const EpochPlan &plan, const EpochJob &job, const B
   }
 }
 
-/* Where neuron n of the tile stands in a row of partial sums: three to four floats, so that a
-   packet's three are one load. */
-__device__ inline int slot_of(int n) {
+/* Where neuron n of the tile lies in a row of partial sums: four floats for each three, so that the
+   three of a packet are one load. */
+__device__ inline int partial_index(int n) {
   return n / 3 * 4 + n % 3;
 }
 
-/* This warp's part of Z1 transposed, (neurons, rows), on the tensor cores, to shared memory. */
+/* This warp's part of Z1, transposed (neurons, rows), on the tensor cores, to shared memory: 64 x
+   16 x 16 multiply-adds, three times (bf16 terms). */
 __device__ void multiply_w1(const Weights &weights, float (*partial)[PARTIAL_PITCH],
                             const __nv_bfloat16 (*x)[X_PITCH]) {
   const int lane = threadIdx.x % 32, first_input = threadIdx.x / 32 * 16;
@@ -110,10 +113,12 @@ __device__ void multiply_w1(const Weights &weights, float (*partial)[PARTIAL_PIT
   for (int n = 0; n < ROWS / 8; n++)
 #pragma unroll
     for (int e = 0; e < 4; e++)
-      if (g + e / 2 * 8 < TILE) partial[8 * n + 2 * t + e % 2][slot_of(g + e / 2 * 8)] = z[n][e];
+      if (g + e / 2 * 8 < TILE)
+        partial[8 * n + 2 * t + e % 2][partial_index(g + e / 2 * 8)] = z[n][e];
 }
 
-/* Adds the warps' parts and mails the tile's Z1 to the owners of the rows: a packet a thread. */
+/* Adds the warps' parts and mails the tile's Z1 to the owners of the rows, one packet per
+   thread. */
 __device__ void send_z1(const EpochPlan &plan, const BlockLayout &layout, const Shared &s,
                         uint32_t stamp) {
   const int row = threadIdx.x / TILE_PACKETS, packet = threadIdx.x % TILE_PACKETS;
@@ -128,7 +133,8 @@ __device__ void send_z1(const EpochPlan &plan, const BlockLayout &layout, const 
        z[0] * PIXEL_SCALE, z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);
 }
 
-/* Takes in the tile's dZ1, a packet a thread, and keeps it as terms, (row, neuron). */
+/* Receives the tile's dZ1, one packet per thread, and stores its bf16 terms in shared memory, (row,
+   neuron). */
 __device__ void receive_dz1(const BlockLayout &layout, Shared &s, uint32_t stamp) {
   const int row = threadIdx.x / TILE_PACKETS, packet = threadIdx.x % TILE_PACKETS;
   const Packet *from =
@@ -147,8 +153,8 @@ __device__ void receive_dz1(const BlockLayout &layout, Shared &s, uint32_t stamp
   }
 }
 
-/* dW1 = dZ1^T X for this warp's inputs on the tensor cores, then the momentum rule. Each term
-   has accumulators of its own: chains of 4 dependent products instead of 12. */
+/* dW1 = dZ1^T X for this warp's inputs on the tensor cores, then the momentum rule. Each term has
+   accumulators of its own: chains of 4 dependent products instead of 12. */
 __device__ void update_w1(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
                           Weights &weights, const __nv_bfloat16 (*dz1)[ROWS][DZ_PITCH],
                           const __nv_bfloat16 (*x)[X_PITCH]) {
@@ -175,6 +181,7 @@ __device__ void update_w1(const EpochPlan &plan, const EpochJob &job, const Bloc
   }
 }
 
+/* All steps of the launch, as the matrix team sees them. */
 __device__ void matrix_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
   const int warp = threadIdx.x / 32;

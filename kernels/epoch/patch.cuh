@@ -1,8 +1,8 @@
-/* The epoch kernel's patch team: what of W2, W3, b2 and b3 this block updates, in the shadow of
-   the other teams. A patch is 3 x 3 values, the product of three columns over the batch's rows
-   with three others:
+/* The patch team of the epoch kernel: the part of W2, W3, b2 and b3 that this block updates, while
+   the other teams go on. A patch is 3 x 3 values, the product of three columns over the batch's
+   rows with three others:
      W2  H1 with dZ2      W3  dZ3 with H2      b2  ones with dZ2      b3  ones with dZ3
-   Four lanes share it: each adds a quarter of the rows, then owns one row of the patch, one
+   Four lanes share a patch: each adds a quarter of the rows, then owns one row of the patch, one
    packet, with its momentum in registers from the first step of the launch to the last. */
 #ifndef EPOCH_PATCH_CUH
 #define EPOCH_PATCH_CUH
@@ -21,6 +21,7 @@ __device__ inline void patch_sync() {
   wait<PATCH>(PATCH_THREADS);
 }
 
+/* A lane's part of a patch. */
 struct Patch {
   bool computes, owns; /* this lane adds a quarter; it owns a packet of P */
   bool decays;
@@ -34,7 +35,7 @@ __host__ __device__ inline int patches_of(int share, int class_packets) {
   return (TILE_PACKETS + 2) * share + class_packets;
 }
 
-/* The patches of a block in turn: W2 (5 x share), W3, b2 (share each), b3. */
+/* The patches of a block, in this order: W2 (5 x share), W3, b2 (share each), b3. */
 __device__ Patch find_patch(const EpochPlan &plan, const BlockLayout &layout, const Shared &s) {
   Patch patch = {};
   const int n = patch_thread() / QUARTERS, quarter = patch_thread() % QUARTERS;
@@ -60,7 +61,7 @@ __device__ Patch find_patch(const EpochPlan &plan, const BlockLayout &layout, co
     patch.left = s.dz3_column[3 * layout.tile];
     patch.right = s.h2_column[3 * in_share];
   } else if (layout.share > 0 && kind == 2) {
-    patch.computes = layout.tile == 0; /* once a group */
+    patch.computes = layout.tile == 0; /* once per group */
     patch.x = layout.neurons;
     patch.owns = quarter == 0;
     patch.left = s.ones;
@@ -107,8 +108,8 @@ __device__ void find_columns(const BlockLayout &layout, Shared &s) {
   }
 }
 
-/* Waits until it is time to poll for H1 and H2. In a block without rows nobody rings: one thread
-   watches for the first row's. */
+/* Waits until it is time to poll for H1 and H2. A block that owns no rows has no row team to signal
+   it: one thread polls, with pauses, for the first row's packet. */
 __device__ void await_early(const BlockLayout &layout, uint32_t stamp) {
   if (layout.owner) {
     wait<H2_SENT>(PATCH_THREADS + ROW_THREADS);
@@ -119,7 +120,8 @@ __device__ void await_early(const BlockLayout &layout, uint32_t stamp) {
   }
 }
 
-/* Likewise for dZ2 and dZ3; in a block without rows the team rings for the matrix team in turn. */
+/* Likewise for dZ2 and dZ3. In a block that owns no rows the patch team then signals the matrix
+   team. */
 __device__ void await_late(const BlockLayout &layout, uint32_t stamp) {
   if (layout.owner) {
     wait<DZ2_SENT>(PATCH_THREADS + ROW_THREADS);
@@ -130,7 +132,7 @@ __device__ void await_late(const BlockLayout &layout, uint32_t stamp) {
   arrive<DZ1_SENT>(PATCH_THREADS + MATRIX_THREADS);
 }
 
-/* Takes in columns k0 to k0 + count - 1 of all 64 rows; by: divisor_of(count). */
+/* Receives columns k0 to k0 + count - 1 of all 64 rows; by: divisor_of(count). */
 __device__ void receive_columns(const BlockLayout &layout, Shared &s, int k0, int count, int by,
                                 uint32_t stamp) {
   constexpr int AT_ONCE = 3; /* in flight together: all of a network of 300 and 100 */
@@ -157,7 +159,8 @@ __device__ void receive_columns(const BlockLayout &layout, Shared &s, int k0, in
   }
 }
 
-/* The patch's gradient, its update, and the new values to the group's owners of rows. */
+/* The patch's gradient and its update; mails the new values to the group's owners of rows. Lane: 3
+   x 3 sums over 16 rows, then one packet. */
 __device__ void update_patch(const EpochJob &job, const BlockLayout &layout, Patch &patch,
                              uint32_t stamp) {
   if (!__any_sync(FULL_WARP, patch.computes)) return;
@@ -198,7 +201,7 @@ __device__ void update_patch(const EpochJob &job, const BlockLayout &layout, Pat
          patch.w[2], stamp);
 }
 
-/* W3 and b3 of the next step, for the row team of this block. */
+/* Receives W3 and b3 of the next step, for the row team of this block. */
 __device__ void receive_w3(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
                            uint32_t stamp) {
   constexpr int COUNT = ceil_div(MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3, PATCH_THREADS);
@@ -218,6 +221,7 @@ __device__ void receive_w3(const EpochPlan &plan, const BlockLayout &layout, Sha
   }
 }
 
+/* All steps of the launch, as the patch team sees them. */
 __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
   Patch patch = find_patch(plan, layout, s);
@@ -231,7 +235,7 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
-    /* mail is kept only for those who answer it with their packets of P: with a share */
+    /* only a block with a share sends packets of P in return, so only such a block may read mail */
     await_early(layout, stamp);
     if (layout.share > 0) receive_columns(layout, s, 0, layout.early, layout.by_early, stamp);
     await_late(layout, stamp);
@@ -252,7 +256,7 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
   }
 
   if (patch.x >= layout.neurons && layout.group > 0)
-    return; /* b2, W3, b3: every group has the same */
+    return; /* b2, W3, b3 are the same in every group */
   for (int e = 0; e < 3; e++) {
     const long long offset = patch_offset(plan, job, layout, patch, e);
     if (offset < 0) continue;

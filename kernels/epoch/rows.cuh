@@ -1,7 +1,7 @@
-/* The epoch kernel's row team: 4 rows of the batch from Z1 to dZ1, in the first 16 blocks of every
-   group. 10 warps; eight lanes, the parts, share a packet of hidden values. W2 is held in
-   registers, three hidden values times eight neurons a lane, because shared memory would have to
-   deliver every weight again for a mere four multiplications. */
+/* The row team of the epoch kernel: 4 rows of the batch from Z1 to dZ1, in the first 16 blocks of
+   every group. 10 warps. Eight lanes share a packet of hidden values, each with one of the PARTS of
+   the neurons. W2 is held in registers, three hidden values times eight neurons per lane, because
+   shared memory would have to deliver every weight again for only four multiplications. */
 #ifndef EPOCH_ROWS_CUH
 #define EPOCH_ROWS_CUH
 
@@ -22,7 +22,8 @@ struct RowWeights {
   float w2[PART][3], b2[3];
 };
 
-/* What a thread is to the layer above: packet of hidden values and part of the neurons. */
+/* What a thread does for the second hidden layer: its packet of hidden values and its part of the
+   neurons. */
 struct RowLane {
   int packet, part;
   bool exists;
@@ -33,7 +34,7 @@ __device__ inline RowLane row_lane(const BlockLayout &layout) {
   return {packet, row_thread() % PARTS, packet < layout.hidden_packets};
 }
 
-/* P of the first step, from the parameters. */
+/* Reads P of the first step from the parameters. */
 __device__ void load_p(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
                        Shared &s, RowWeights &weights) {
   const RowLane lane = row_lane(layout);
@@ -57,7 +58,7 @@ __device__ void load_p(const EpochPlan &plan, const EpochJob &job, const BlockLa
   if (row_thread() < MAX_CLASSES) s.b3[row_thread()] = value(layout.p_rows, row_thread());
 }
 
-/* W2 and b2 of a later step, from the patch teams. */
+/* Receives W2 and b2 of a later step from the patch teams. */
 __device__ void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
   const Packet *from = layout.p + lane.part * layout.hidden_packets + lane.packet;
@@ -75,7 +76,8 @@ __device__ void receive_w2(const BlockLayout &layout, RowWeights &weights, uint3
   weights.b2[0] = in[PART].x, weights.b2[1] = in[PART].y, weights.b2[2] = in[PART].z;
 }
 
-/* H1 = relu(the splits' parts of Z1), for the 4 rows and the group's neurons. */
+/* H1 = relu(Z1) for the 4 rows and the group's neurons, Z1 being the sum of the splits. Thread: one
+   packet of one row; it receives one packet per split, then mails H1 to the patch teams. */
 __device__ void receive_z1(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
                            uint32_t stamp) {
   const int r = row_thread() % OWNED, packet = row_thread() / OWNED;
@@ -97,9 +99,10 @@ __device__ void receive_z1(const EpochPlan &plan, const BlockLayout &layout, Sha
   send(record_of(layout, r) + packet, h[0], h[1], h[2], stamp);
 }
 
-/* H2 = relu(Z2) of the 4 rows. Each lane multiplies its part of W2; the eight parts are added by
-   shuffles that halve what a lane carries, so that lanes 2 r, 2 r + 1 end with row r; they mail
-   it to the other groups' owners of the row and take in theirs, every other group each. */
+/* H2 = relu(Z2) of the 4 rows. Each lane multiplies its part of W2. The eight parts are added by
+   shuffles that halve what a lane carries, so that lanes 2 r and 2 r + 1 end with row r. These mail
+   it to the other groups' owners of the row and receive theirs, each lane from every other
+   group. */
 __device__ void multiply_w2(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
                             const RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
@@ -151,7 +154,7 @@ __device__ void multiply_w2(const EpochPlan &plan, const BlockLayout &layout, Sh
        h[1], h[2], stamp);
 }
 
-/* The logits: eight lanes a row and class. */
+/* The logits, eight lanes per row and class. */
 __device__ void multiply_w3(const EpochPlan &plan, Shared &s) {
   const int lane = row_thread() % 8;
 #pragma unroll 1
@@ -166,14 +169,14 @@ __device__ void multiply_w3(const EpochPlan &plan, Shared &s) {
   }
 }
 
-/* How a row was judged: kept by lane 0 until there is time to write it. */
+/* The result of a row, held by lane 0 until there is time to write it. */
 struct RowResult {
   float loss;
   bool correct;
 };
 
-/* Softmax, cross-entropy and its gradient of one row: a warp, a lane a class. mean: 1 / rows of
-   the step, 0 in rows beyond. */
+/* Softmax, cross-entropy and its gradient of one row, by one warp, one lane per class. mean: 1 /
+   rows of the step, 0 in rows beyond the end. */
 __device__ RowResult softmax_row(const EpochPlan &plan, Shared &s, int label, float mean) {
   const int r = row_thread() / 32, c = row_thread() % 32;
   const float z = c < plan.shape.classes ? s.logits[r][c] : -INFINITY;
@@ -227,8 +230,8 @@ __device__ void send_dz2(const BlockLayout &layout, const Shared &s, uint32_t st
   }
 }
 
-/* dH1 = dZ2 W2 for the 4 rows: each lane multiplies its part of W2; the four packets of a warp
-   are added by shuffles, lane group r ending with row r, the warps through shared memory. */
+/* dH1 = dZ2 W2 for the 4 rows. Each lane multiplies its part of W2. The four packets of a warp are
+   added by shuffles, lane group r ending with row r, the warps through shared memory. */
 __device__ void multiply_w2_back(const BlockLayout &layout, Shared &s, const RowWeights &weights) {
   const int lane = row_thread() % 32, warp = row_thread() / 32, part = row_lane(layout).part;
   const int packet = row_lane(layout).packet;
@@ -264,7 +267,8 @@ __device__ void multiply_w2_back(const BlockLayout &layout, Shared &s, const Row
   }
 }
 
-/* dZ1 = dH1 where H1 is positive, mailed to the group's matrix teams. */
+/* dZ1 = dH1 where H1 is positive, mailed to the group's matrix teams. Thread: one packet of one
+   row. */
 __device__ void send_dz1(const BlockLayout &layout, const Shared &s, uint32_t stamp) {
   const int r = row_thread() % OWNED, packet = row_thread() / OWNED;
   if (packet >= layout.neuron_packets) return;
@@ -280,6 +284,7 @@ __device__ void send_dz1(const BlockLayout &layout, const Shared &s, uint32_t st
        dz[2], stamp);
 }
 
+/* All steps of the launch, as the row team sees them. */
 __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
   RowWeights weights;
@@ -292,7 +297,7 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
-    const int label = job.d_labels[next_row]; /* both arrive while the team waits for mail */
+    const int label = job.d_labels[next_row]; /* both come while the team waits for mail */
     next_row = row_at(job, position + plan.shape.batch, row);
     const int rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
     const float mean = row < rows ? 1.0f / rows : 0.0f;

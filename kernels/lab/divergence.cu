@@ -80,8 +80,8 @@ __device__ inline float orbit_by_path(float y, const Parameters &parameters, int
    Grid: all elements, BLOCK a block. Lane: the element beside its neighbour's, so memory sees the
    same in every rung. PathOf: the branch of element i; i % 32 is its lane, i / 32 its warp. */
 
-struct Same { /* every lane takes the first, but only the GPU knows: its code is that of the others
-               */
+struct Same { /* every lane takes the first, but only the GPU knows: its code is that of the
+                 others */
   static __device__ int of(unsigned, int zero) {
     return zero;
   }

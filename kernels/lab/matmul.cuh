@@ -83,15 +83,15 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
 
 /* WIDTH floats (1 or 4) from global to shared memory, past the registers. Where they are not
    `inside`, zeros are written and nothing is read. */
-template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool inside) {
+template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   if constexpr (WIDTH == 4)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
-                 "r"(inside ? 16 : 0)
+                 "r"(in_bounds ? 16 : 0)
                  : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
-                 "r"(inside ? 4 : 0)
+                 "r"(in_bounds ? 4 : 0)
                  : "memory");
 }
 

@@ -61,8 +61,8 @@ void reference_float32(LabSize size, const void *const h_in[LAB_INPUTS], int64_t
 }
 
 /* Integers from 1 to 16 of either sign: a sum of any m of them has a standard deviation of
-   9.7 sqrt(m), 0.3 million for 2^30. The first ones are huge: they take 2^23 of the 2^24 at most.
- */
+   9.7 sqrt(m), 0.3 million for 2^30. The first ones are huge: they take 2^23 of the 2^24 at
+   most. */
 void fill_float32(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
   float *values = (float *)h_values;

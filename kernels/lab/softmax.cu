@@ -298,7 +298,7 @@ template <class Launch> cudaError_t with_shape(int64_t width, Launch launch) {
 }
 
 /* This thread's part of a row: -INFINITY where there is nothing. */
-template <class S> struct Held {
+template <class S> struct RowPart {
   float4 word[S::WORDS];
   float edge;
 
@@ -331,13 +331,13 @@ template <class S> struct Held {
 
 /* Two reductions over the row, one after the other. */
 struct Twice {
-  template <class S> static __device__ void softmax(Held<S> &held) {
+  template <class S> static __device__ void softmax(RowPart<S> &values) {
     float largest = -INFINITY, sum = 0.0f;
-    held.each([&](float &z) { largest = fmaxf(largest, z); });
+    values.each([&](float &z) { largest = fmaxf(largest, z); });
     largest = Shuffle<S::LANES>::all(largest, Largest());
-    held.each([&](float &z) { sum += z = expf(z - largest); });
+    values.each([&](float &z) { sum += z = expf(z - largest); });
     const float inverse = 1.0f / Shuffle<S::LANES>::all(sum, Sum());
-    held.each([&](float &z) { z *= inverse; });
+    values.each([&](float &z) { z *= inverse; });
   }
 };
 
@@ -356,10 +356,10 @@ template <int LANES> __device__ Pair merge(Pair pair) {
    (largest, sum) meet once, behind one barrier. A value needs one exponential; the last factor
    makes good that it was taken from another maximum. */
 struct Once {
-  template <class S> static __device__ void softmax(Held<S> &held) {
+  template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
-    held.each([&](float &z) { mine.largest = fmaxf(mine.largest, z); });
-    held.each([&](float &z) { mine.sum += z = expf(z - mine.largest); });
+    values.each([&](float &z) { mine.largest = fmaxf(mine.largest, z); });
+    values.each([&](float &z) { mine.sum += z = expf(z - mine.largest); });
     Pair all = merge<32>(mine);
     if constexpr (S::LANES > 32) {
       constexpr int WARPS = S::LANES / 32;
@@ -370,7 +370,7 @@ struct Once {
       all = merge<WARPS>(part[lane % WARPS]);
     }
     const float factor = expf(mine.largest - all.largest) / all.sum;
-    held.each([&](float &z) { z *= factor; });
+    values.each([&](float &z) { z *= factor; });
   }
 };
 
@@ -379,21 +379,21 @@ struct Once {
    are under way together. */
 template <class S, class Method>
 __global__ void __launch_bounds__(S::BLOCK, S::BLOCKS)
-    held_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
+    registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const unsigned lane = threadIdx.x % S::LANES;
   const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
   if (row >= rows) return; /* a whole warp, and none where a row is a block: barriers are safe */
   const Cut cut(d_in + row * width, width);
-  Held<S> held;
-  held.load(d_in + row * width, cut, lane);
-  Method::softmax(held);
-  held.store(d_out + row * width, cut, lane);
+  RowPart<S> values;
+  values.load(d_in + row * width, cut, lane);
+  Method::softmax(values);
+  values.store(d_out + row * width, cut, lane);
 }
 
-template <class Method> cudaError_t launch_held(const LabCall *call) {
+template <class Method> cudaError_t launch_registers(const LabCall *call) {
   return with_shape(call->size.dim[1], [&](auto shape) {
     using S = decltype(shape);
-    return lab_launch(call, held_kernel<S, Method>, lab_blocks(call->size.dim[0], S::ROWS),
+    return lab_launch(call, registers_kernel<S, Method>, lab_blocks(call->size.dim[0], S::ROWS),
                       S::BLOCK, 0, call->d_in[0], call->d_out, call->size.dim[0],
                       call->size.dim[1]);
   });
@@ -419,7 +419,7 @@ double passes_sectors(int, LabSize, int64_t) {
   return sectors(3, 1);
 }
 
-double held_sectors(int, LabSize, int64_t) {
+double registers_sectors(int, LabSize, int64_t) {
   return sectors(1, 1);
 }
 
@@ -455,14 +455,14 @@ const LabRung rungs[] = {
      .lesson = "Unrolled to the width the row stays in registers: it is read once, and a warp is "
                "enough for a narrow one",
      .kind = LAB_RUNG,
-     .launch = launch_held<Twice>,
-     .predicted = held_sectors},
+     .launch = launch_registers<Twice>,
+     .predicted = registers_sectors},
     {.name = "online",
      .lesson = "Largest value and sum travel as a pair that can be rescaled: one reduction, one "
                "barrier",
      .kind = LAB_RUNG,
-     .launch = launch_held<Once>,
-     .predicted = held_sectors},
+     .launch = launch_registers<Once>,
+     .predicted = registers_sectors},
     {.name = "cudnn",
      .lesson = "cudnnSoftmaxForward, accurate",
      .kind = LAB_LIBRARY,

@@ -143,14 +143,14 @@ __global__ void __launch_bounds__(SIDE *DOWN)
   __shared__ float shared[SIDE][SIDE + PADDING];
   const Corner corner = corner_of_tile<SIDE, SIDE>(columns);
   const int x = threadIdx.x, y = threadIdx.y;
-  float held[SIDE / DOWN];
+  float loaded[SIDE / DOWN];
 #pragma unroll
   for (int k = 0; k < SIDE / DOWN; k++) {
     const int64_t row = corner.row + y + k * DOWN, column = corner.column + x;
-    held[k] = row < rows && column < columns ? in[row * columns + column] : 0.0f;
+    loaded[k] = row < rows && column < columns ? in[row * columns + column] : 0.0f;
   }
 #pragma unroll
-  for (int k = 0; k < SIDE / DOWN; k++) shared[y + k * DOWN][x] = held[k];
+  for (int k = 0; k < SIDE / DOWN; k++) shared[y + k * DOWN][x] = loaded[k];
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < SIDE / DOWN; k++) {

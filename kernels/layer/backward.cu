@@ -1,11 +1,12 @@
-/* Backward through one layer: dX = (dZ W) where the activation was positive, else 0.
+/* Backward through one layer: dX = dZ W where the activation was positive, else 0.
 
-   The ReLU mask is applied to the finished sum in its register: `none` writes dX, reads it and
-   the activation, and writes it again. */
+   The ReLU mask is applied to the finished sum in its register; `none` writes dX, reads it and the
+   activation, and writes it again. */
 #include "layer/gemm.cuh"
 
 namespace {
 
+/* The epilogue: masks the gradient by the activation, stores dX. */
 struct ReluMask {
   using Prefetched = bool;
   using PrefetchedSegment = Floats;
@@ -30,13 +31,15 @@ struct ReluMask {
   }
 };
 
-/* A block a tile of dX (rows, in); the sum runs over the layer's outputs. */
+/* dX for small batches. Block: one tile of dX (rows, in); the sum runs over the layer's outputs.
+   Reads out * (ROWS + COLUMNS) values and each activation once, writes each value of dX once. */
 template <class Gradient, class Weights>
 __global__ void __launch_bounds__(SmallTile::THREADS)
     backward_small(Gradient dz, Weights w, ReluMask dx) {
   small_tile(dz, w, dz.rows, w.columns, w.rows, dx);
 }
 
+/* The same for large batches. */
 template <class Gradient, class Weights>
 __global__ void __launch_bounds__(LargeTile::THREADS, 2)
     backward_large(Gradient dz, Weights w, ReluMask dx) {

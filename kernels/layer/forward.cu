@@ -1,11 +1,13 @@
-/* Forward through one layer: Y = relu(X W^T + b), product, bias and ReLU in one kernel.
+/* Forward through one layer: Y = relu(X W^T + b); gemm, bias and ReLU in one kernel.
 
-   Fused, the pre-activation never leaves registers: `none` writes and reads it twice more, 8
-   bytes a value each time. The first layer reads its pixels as bytes, a quarter of float32. */
+   Because they are fused, the pre-activation never leaves registers; `none` writes and reads it
+   twice more, 8 bytes per value each time. The first layer reads its pixels as bytes, a quarter of
+   float32. */
 #include "layer/gemm.cuh"
 
 namespace {
 
+/* The epilogue: adds the bias, applies ReLU, stores Y. */
 struct BiasRelu {
   using Prefetched = float;
   using PrefetchedSegment = Floats;
@@ -33,13 +35,15 @@ struct BiasRelu {
   }
 };
 
-/* A block a tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes each of Y once. */
+/* Y for small batches. Block: one tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes
+   each value of Y once. */
 template <class Input, class Weights>
 __global__ void __launch_bounds__(SmallTile::THREADS)
     forward_small(Input x, Weights w, BiasRelu y, int rows) {
   small_tile(x, w, rows, y.out, w.columns, y);
 }
 
+/* The same for large batches. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
     forward_large(Input x, Weights w, BiasRelu y, int rows) {

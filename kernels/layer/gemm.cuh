@@ -1,27 +1,31 @@
-/* The two products under the fused kernels, on the tensor cores.
+/* The two gemms of the fused kernels, on the tensor cores: small tiles and large tiles.
 
-   Each float32 is the sum of three bf16 numbers (bf16_split.cuh), so a product of two floats is
-   nine products of bf16, of which the three smallest, below 2^-24 of the largest, are left out; a
-   pixel needs only three. That is float32 accuracy; --precision tf32 keeps two numbers of each
-   float and three products. What becomes of C is a Epilogue: hold fetches early what the result
-   will meet (bias, activation, weight), then the result is stored, a value or a segment of a row at
-   a time. Forward, backward and weight gradient are so one product with different sources and ends.
+   Each float32 is the sum of three bf16 terms (bf16_split.cuh), so a product of two floats is nine
+   products of bf16. The three smallest, below 2^-24 of the largest, are left out; a pixel needs
+   only three products. That is the accuracy of float32. --precision tf32 keeps two terms of each
+   float and three products.
 
-   small_tile: a warp computes 16 x 16 of C straight out of the L2 cache, without a copy in shared
-   memory. A batch of 64 has few tiles and short sums: what counts is that all loads are under way
-   at once. SLICES warps share a tile, each a part of k, and add up through shared memory in a
-   fixed order.
+   What happens to the finished C is the epilogue's part. An epilogue is a struct with two
+   steps. prefetch() (prefetch_segment()) reads early what the result will be combined with: bias,
+   activation or weight. operator() (store_segment()) combines and stores the result, one value (one
+   segment of a row) at a time. Forward, backward and weight gradient are therefore one gemm with
+   different operands and epilogues.
+
+   small_tile: each block computes 16 x 16 of C straight from the L2 cache, without a copy in shared
+   memory. A batch of 64 has few tiles and short sums: what counts is that all loads are in flight
+   at once. SLICES warps share a tile, each a part of k (split-K within the block), and add up
+   through shared memory in a fixed order.
 
    large_tile: a block copies slabs of A and B to shared memory, where every value is split into
-   terms once and read by several warps; the next slab is fetched into registers while the
-   tensor cores work on this one. From some hundred rows on. */
+   terms once and read by several warps. The next slab is fetched into registers while the tensor
+   cores work on this one. It pays from some hundred rows on. */
 #ifndef LAYER_GEMM_CUH
 #define LAYER_GEMM_CUH
 
 #include "layer/operand.cuh"
 
-/* acc (16 x 16, two accumulators side by side) += a b for the terms of each, smallest first; those
-   smaller than the last term of the longer one are left out. */
+/* acc (16 x 16, two accumulators side by side) += a b, term by term, the smallest products first.
+   Products smaller than the last term of the longer operand are left out. */
 template <int TERMS_A, int TERMS_B>
 __device__ inline void mma_terms(float (&acc)[2][4], const uint32_t (&a)[TERMS_A][4],
                                  const uint32_t (&b)[TERMS_B][4]) {
@@ -37,21 +41,21 @@ __device__ inline void mma_terms(float (&acc)[2][4], const uint32_t (&a)[TERMS_A
         }
 }
 
-/* ---- small tiles -------------------------------------------------------------------------------
- */
+/* ---- small tiles -------------------------------------------------------------------------- */
 
-/* The 16 x 16 values of an operand from (first, k) on, as the tensor core wants them in lane
-   4 g + t. The order of the 16 k is free if A and B agree: lane t takes k + 4 t .. k + 4 t + 3.
-   The order of the rows is free too: index_of(g, half) tells which row is slot g + 8 half. */
+/* The 16 x 16 values of an operand from (first, k) on, as the tensor core wants them in lane 4 g +
+   t. The order of the 16 k is free if A and B agree: lane t takes k + 4 t .. k + 4 t + 3. The order
+   of the rows is free too: index_of(g, half) tells which row the tensor core's row g + 8 half
+   is. */
 template <class Operand> struct Fragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
   }
   using Line = typename Operand::Line;
   static constexpr int LINES = Operand::ALONG_K ? 2 : 4;
-  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* neighbours in a load */
+  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* neighbours in one load */
 
-  /* The lines of this lane from (first, k) on; along k they are the same for every k. */
+  /* Finds the lines of this lane from (first, k) on; with ALONG_K they are the same for every k. */
   static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
@@ -65,7 +69,8 @@ template <class Operand> struct Fragment {
     for (int n = 0; n < LINES; n++)
       raw[n] = operand.template load<COUNT>(lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
   }
-  /* Words in the tensor core's order: of A row halves run first, of B halves of k. */
+  /* Splits into words in the tensor core's order: for A the halves of rows come first, for B the
+     halves of k. */
   template <bool IS_A>
   __device__ void split_into(const Operand &operand, int first, int k, const Line (&lines)[LINES],
                              uint32_t (&words)[Operand::TERMS][4]) {
@@ -85,7 +90,7 @@ template <class Operand> struct Fragment {
           for (int e = 0; e < 2; e++)
             words[term][IS_A ? half + 2 * e : 2 * half + e] = out[term][e];
       }
-    } else { /* a line has two rows at one k: pairs along k are made of two lines */
+    } else { /* a line has two rows at one k, so pairs along k are made of two lines */
 #pragma unroll
       for (int half = 0; half < 2; half++)
 #pragma unroll
@@ -100,16 +105,20 @@ template <class Operand> struct Fragment {
   }
 };
 
-/* A batch of 64 through 300 neurons: 76 blocks of 16 warps, each a sixteenth of the inputs. Kernels
-   this short are bound by how many instructions a warp runs one after the other: hence many warps
-   with few k-steps each. */
+/* For a batch of 64 and 300 neurons this makes 76 blocks of 16 warps, each with a sixteenth of the
+   inputs. Kernels this short are bound by how many instructions a warp runs one after the other:
+   hence many warps with few k-steps each. */
 struct SmallTile {
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES;
 };
 
-/* The product of one block, called by all its threads; blockIdx.y, x: tile of rows, columns. */
+/* The gemm of one small tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
+   all its threads. Warp: every SLICES-th k-step of 16. Lane: its part of the operands' fragments;
+   in the end threads 0 to 255 finish one element each. Reads depth * (ROWS + COLUMNS) values, each
+   once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
+  /* Prologue: where this lane stands. */
   constexpr int STRIDE = 16 * SmallTile::SLICES;
   __shared__ float partial[SmallTile::SLICES][16][17];
   const int slice = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -121,25 +130,31 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   Fragment<A> x;
   Fragment<B> y;
   int k = 16 * slice;
+
+  /* Fetch: the first step; what no kernel writes, before the wait. */
   Fragment<A>::seek(a, i0, k, lines_a);
   Fragment<B>::seek(b, j0, k, lines_b);
   if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
   pdl_wait();
   if (!A::CONSTANT) x.fetch(a, i0, k, lines_a);
   y.fetch(b, j0, k, lines_b);
+
+  /* Split and multiply: this warp's part of k. */
   float acc[2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += STRIDE) {
     uint32_t terms_a[A::TERMS][4], terms_b[B::TERMS][4];
     x.template split_into<true>(a, i0, k, lines_a, terms_a);
     y.template split_into<false>(b, j0, k, lines_b, terms_b);
-    if (k + STRIDE < depth) { /* the next step's loads, under way while this one multiplies */
+    if (k + STRIDE < depth) { /* the next step's loads, in flight while this one multiplies */
       Fragment<B>::seek(b, j0, k + STRIDE, lines_b);
       x.fetch(a, i0, k + STRIDE, lines_a);
       y.fetch(b, j0, k + STRIDE, lines_b);
     }
     mma_terms(acc, terms_a, terms_b);
   }
+
+  /* Epilogue: prefetch, add up the slices, combine and store; one element per thread. */
 #pragma unroll
   for (int e = 0; e < 8; e++) /* accumulator e / 4, value e % 4 */
     partial[slice][Fragment<A>::index_of(g, e / 2 % 2)]
@@ -156,8 +171,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   epilogue(i, j, sum * (A::SCALE * B::SCALE), prefetched);
 }
 
-/* ---- large tiles --------------------------------------------------------------------------------
- */
+/* ---- large tiles --------------------------------------------------------------------------- */
 
 template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> struct LargeShape {
   static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_;
@@ -165,17 +179,18 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
 };
 
-/* DEPTH as far as 48 KB of shared memory hold the terms of both slabs. */
+/* DEPTH: as much as fits 48 KB of shared memory with the terms of both slabs. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
-/* For few columns: the tiles of a forward pass to 100 neurons are enough for every multiprocessor.
- */
+/* For few columns: a forward pass to 100 neurons has enough of these tiles for every
+   multiprocessor. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* The gradient of 300 x 784 weights is 130 of these, and a batch of 64 is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
-/* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers, then laid down as
-   terms. A pitch of an odd number of 16 bytes keeps ldmatrix free of conflicts. */
+/* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers (raw), then split and
+   stored to shared memory, one plane per term. A pitch of an odd number of 16 bytes keeps ldmatrix
+   free of bank conflicts. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
@@ -185,7 +200,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   static_assert(QUADS * 4 * Shape::THREADS == SIDE * Shape::DEPTH,
                 "each thread copies whole quads");
   typename Operand::Line lines[QUADS];
-  typename Operand::template Raw<4> prefetched[QUADS];
+  typename Operand::template Raw<4> raw[QUADS];
 
   static __device__ int line_of(int n) {
     return (threadIdx.x + n * Shape::THREADS) / (LINE / 4);
@@ -193,7 +208,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   static __device__ int at_of(int n) {
     return (threadIdx.x + n * Shape::THREADS) % (LINE / 4) * 4;
   }
-  /* Finds the lines of the slab at (first, k); along k they are the same for every k. */
+  /* Finds the lines of the slab at (first, k); with ALONG_K they are the same for every k. */
   __device__ void seek(const Operand &operand, int first, int k) {
 #pragma unroll
     for (int n = 0; n < QUADS; n++) lines[n] = operand.line((ALONG_K ? first : k) + line_of(n));
@@ -201,24 +216,24 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   __device__ void fetch(const Operand &operand, int first, int k) {
 #pragma unroll
     for (int n = 0; n < QUADS; n++)
-      prefetched[n] = operand.template load<4>(lines[n], (ALONG_K ? k : first) + at_of(n));
+      raw[n] = operand.template load<4>(lines[n], (ALONG_K ? k : first) + at_of(n));
   }
   __device__ void store_shared(const Operand &operand, int first, int k, __nv_bfloat16 *planes) {
     if (!operand.in_bounds(ALONG_K ? first : k, LINES, ALONG_K ? k : first, LINE))
 #pragma unroll
       for (int n = 0; n < QUADS; n++)
-        operand.zero_out_of_bounds(prefetched[n], lines[n], (ALONG_K ? k : first) + at_of(n));
+        operand.zero_out_of_bounds(raw[n], lines[n], (ALONG_K ? k : first) + at_of(n));
 #pragma unroll
     for (int n = 0; n < QUADS; n++) {
       uint32_t words[Operand::TERMS][2];
-      Operand::split_raw(prefetched[n], words);
+      Operand::split_raw(raw[n], words);
 #pragma unroll
       for (int term = 0; term < Operand::TERMS; term++)
         *reinterpret_cast<uint2 *>(planes + term * PLANE + line_of(n) * PITCH +
                                    at_of(n)) = {words[term][0], words[term][1]};
     }
   }
-  /* The fragment of 16 of the side and 16 of k, every term. */
+  /* Loads the fragment of 16 values of the side and 16 of k, every term. */
   template <bool IS_A>
   static __device__ void fragment(const __nv_bfloat16 *planes, int side, int k,
                                   uint32_t (&out)[Operand::TERMS][4]) {
@@ -235,9 +250,10 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   }
 };
 
-constexpr int SEGMENT = 8; /* values of a row of C that a thread finishes together */
+constexpr int SEGMENT = 8; /* values of a row of C that one thread finishes together */
 
-/* The finished tile goes through the same memory, so that a thread finishes whole segments. */
+/* The finished tile goes through the same shared memory, so that a thread finishes whole
+   segments. */
 template <class Shape> struct FinishedTile {
   static constexpr int PITCH = Shape::COLUMNS + 4; /* floats */
   static constexpr int BYTES = 4 * Shape::ROWS * PITCH;
@@ -252,7 +268,7 @@ constexpr int LARGE_TILE_BYTES =
     SLAB_BYTES<Shape, A, B> > FinishedTile<Shape>::BYTES ? SLAB_BYTES<Shape, A, B>
                                                          : FinishedTile<Shape>::BYTES;
 
-/* SEGMENT floats of a row from p on, of which the first `count` exist, in 16-byte words where they
+/* SEGMENT floats of a row from p on, of which the first `count` exist; in 16-byte words where they
    are aligned (`vector`). */
 struct Floats {
   float value[SEGMENT];
@@ -289,11 +305,15 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
   }
 }
 
-/* The sum over k from `from` to `to` (a multiple of DEPTH apart, or the end) of the tile that is
-   `row`th down and `column`th across, in LARGE_TILE_BYTES of shared memory. */
+/* The gemm of one large tile: the sum over k from `from` to `to` (a multiple of DEPTH apart, or the
+   end). Block: the tile that is `row`th down and `column`th across, in LARGE_TILE_BYTES of shared
+   memory. Warp: DOWN x WIDE pieces of 16 x 16, as accumulators in the registers of its lanes;
+   WARPS_DOWN x WARPS_ACROSS warps cover the tile. Reads (to - from) * (ROWS + COLUMNS) values, each
+   once. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, __nv_bfloat16 *planes_a) {
+  /* Prologue: where this block and this warp stand. */
   using SlabA = Slab<Shape, Shape::ROWS, A>;
   using SlabB = Slab<Shape, Shape::COLUMNS, B>;
   constexpr int DOWN = Shape::ROWS / Shape::WARPS_DOWN / 16;
@@ -306,6 +326,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   float acc[DOWN][WIDE][2][4] = {};
   SlabA slab_a;
   SlabB slab_b;
+
+  /* Fetch: the first slabs, into registers; what no kernel writes, before the wait. */
   a.begin();
   b.begin();
   slab_a.seek(a, i0, from);
@@ -315,8 +337,10 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   pdl_wait();
   if (!A::CONSTANT) slab_a.fetch(a, i0, from);
   if (!B::CONSTANT) slab_b.fetch(b, j0, from);
+
+  /* Prefetch: what the epilogue will need, in flight while the gemm runs. */
   constexpr int ACROSS_SEGMENTS = Shape::COLUMNS / SEGMENT;
-  constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* of a thread */
+  constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* per thread */
   const int line = threadIdx.x / ACROSS_SEGMENTS, at = threadIdx.x % ACROSS_SEGMENTS * SEGMENT;
   constexpr int LINES_APART = Shape::THREADS / ACROSS_SEGMENTS;
   typename Epilogue::PrefetchedSegment prefetched[SEGMENTS];
@@ -324,16 +348,20 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   for (int s = 0; s < SEGMENTS; s++)
     if (i0 + line + LINES_APART * s < m && j0 + at < n)
       prefetched[s] = epilogue.prefetch_segment(i0 + line + LINES_APART * s, j0 + at);
+
   for (int k0 = from; k0 < to; k0 += Shape::DEPTH) {
+    /* Split into terms and store: the slabs, to shared memory. */
     slab_a.store_shared(a, i0, k0, planes_a);
     slab_b.store_shared(b, j0, k0, planes_b);
     if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
     if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
+    /* Fetch: the next slabs, into registers, in flight while these are multiplied. */
     if (k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
+    /* Multiply: a k-step of 16 at a time, every pair of the warp's fragments. */
 #pragma unroll
     for (int k = 0; k < Shape::DEPTH; k += 16) {
       uint32_t y[WIDE][B::TERMS][4];
@@ -350,6 +378,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     }
     __syncthreads();
   }
+
+  /* Epilogue: through shared memory into segments of rows, combined and stored. */
   constexpr int PITCH = FinishedTile<Shape>::PITCH;
   float *tile = reinterpret_cast<float *>(planes_a);
 #pragma unroll
@@ -370,19 +400,18 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   }
 }
 
-/* ---- grids --------------------------------------------------------------------------------------
- */
+/* ---- grids --------------------------------------------------------------------------------- */
 
 template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
-/* Large tiles pay once 64 of the largest are there to occupy half of a big GPU. */
+/* Large tiles pay as soon as 64 of the largest occupy half of a big GPU. */
 static inline bool is_large(int m, int n) {
   return (long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS;
 }
 
-/* What --precision can ask for: two or three bf16 numbers for a float32. */
+/* What --precision can ask for: two or three bf16 terms for each float32. */
 static inline bool valid_terms(int terms) {
   return terms == 2 || terms == 3;
 }

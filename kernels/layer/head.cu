@@ -1,10 +1,11 @@
-/* The last layer there and back in one kernel: logits, softmax, cross-entropy, its gradient, and
-   the gradient of the layer's input through the ReLU before it. A warp a row.
+/* The last layer (the head), forward and backward in one kernel: logits, softmax, cross-entropy,
+   its gradient, and the gradient of the layer's input through the ReLU before it. One warp per row.
 
-   As kernels of their own, forward, softmax and backward of 10 classes take three times the
-   latency of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays
-   in registers and the weights in shared memory for both directions; between them there are only
-   shuffles. Logits are sums of float32 products, no tensor core: 10 columns would not fill one.
+   As kernels of their own, forward, softmax and backward of 10 classes take three times the latency
+   of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays in
+   registers and the weights in shared memory for both directions; between the two there are only
+   shuffles. Logits are sums of float32 products, without tensor cores: 10 columns would not fill a
+   tile.
 
    It takes up to MAX_CLASSES classes and MAX_INPUTS inputs; a wider last layer is run by
    forward.cu, softmax.cu and backward.cu. exercise: count the bytes that no longer move. */
@@ -12,12 +13,12 @@
 
 namespace {
 
-constexpr int WARPS = 4; /* rows a block: a batch of 64 is spread over 16 SMs */
+constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 SMs */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 256;
 
-/* Sums partial[c] over the warp for all c at once: in each exchange a lane gives away the half of
-   its sums that the lane opposite keeps, 16 shuffles where a sum after the other would take 80.
-   Lanes 2 c and 2 c + 1 return the sum of class c. */
+/* Sums partial[c] over the warp for all c at once. In each exchange a lane gives away the half of
+   its sums that the opposite lane goes on with: 16 shuffles, where one sum after the other would
+   take 80. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
   for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {
@@ -25,15 +26,15 @@ __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
     for (int c = 0; c < half; c++) {
       const float given = upper ? partial[c] : partial[c + half];
-      const float kept = upper ? partial[c + half] : partial[c];
-      partial[c] = kept + __shfl_xor_sync(FULL_WARP, given, bit);
+      const float own = upper ? partial[c + half] : partial[c];
+      partial[c] = own + __shfl_xor_sync(FULL_WARP, given, bit);
     }
   }
   return partial[0] + __shfl_xor_sync(FULL_WARP, partial[0], 1);
 }
 
-/* Copies `count` weights to shared memory, eight loads of a thread under way at once: one after the
-   other they would be eight latencies of the L2 cache. */
+/* Copies `count` weights to shared memory. Each thread has eight loads in flight at once; one after
+   the other they would cost eight latencies of the L2 cache. */
 __device__ void load_weights(const float *d_w, int count, float *w) {
   constexpr int AHEAD = 8, THREADS = 32 * WARPS;
   for (int first = threadIdx.x; first < count; first += AHEAD * THREADS) {
@@ -46,47 +47,53 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   }
 }
 
-struct Judged {
+struct RowSoftmax {
   float largest, sum; /* of exp(z - largest) */
   int best;           /* the first class with the largest logit */
 };
 
-/* Of a row whose class lane / 2 has logit z in this lane, -infinity where there is no such class.
- */
-__device__ Judged judge(float z, int lane) {
-  Judged j = {z, 0.0f, lane / 2};
+/* For a row whose class lane / 2 has logit z in this lane, -infinity where there is no such
+   class. */
+__device__ RowSoftmax row_softmax(float z, int lane) {
+  RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
   for (int bit = 16; bit > 1; bit /= 2) {
-    const float other = __shfl_xor_sync(FULL_WARP, j.largest, bit);
-    const int other_best = __shfl_xor_sync(FULL_WARP, j.best, bit);
-    if (other > j.largest || (other == j.largest && other_best < j.best)) j.best = other_best;
-    j.largest = fmaxf(j.largest, other);
+    const float other = __shfl_xor_sync(FULL_WARP, row.largest, bit);
+    const int other_best = __shfl_xor_sync(FULL_WARP, row.best, bit);
+    if (other > row.largest || (other == row.largest && other_best < row.best))
+      row.best = other_best;
+    row.largest = fmaxf(row.largest, other);
   }
-  j.sum = expf(z - j.largest);
+  row.sum = expf(z - row.largest);
 #pragma unroll
-  for (int bit = 16; bit > 1; bit /= 2) j.sum += __shfl_xor_sync(FULL_WARP, j.sum, bit);
-  return j;
+  for (int bit = 16; bit > 1; bit /= 2) row.sum += __shfl_xor_sync(FULL_WARP, row.sum, bit);
+  return row;
 }
 
-/* Where the row's numbers go; NULL pointers are not written. */
+/* What the kernel reads and writes for the layer; NULL pointers are not written. */
 struct Head {
   const float *d_x, *d_w, *d_b; /* (rows, in), (classes, in), (classes) */
   float *d_z, *d_dz, *d_dx;     /* (rows, classes) twice, (rows, in) */
   int in, classes;
 };
 
-/* Block: WARPS rows. Warp: a row. Lane: inputs lane, lane + 32, ..., VALUES of them at most. Reads
-   4 bytes an input and 4 a weight for each WARPS rows; writes 4 a class and 4 an input. */
+/* Forward and backward through the layer. Block: WARPS rows. Warp: one row. Lane: inputs lane,
+   lane + 32, ..., at most VALUES of them. Each row reads 4 bytes per input, each block 4 per
+   weight; each row writes 4 per class and 4 per input. Each row takes 4 * in * classes operations.
+ */
 template <int VALUES>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
+  /* Prologue: which row this warp has; what no kernel writes is read before the wait. */
   __shared__ float w[MAX_CLASSES * 32 * VALUES];
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   const int in = head.in, classes = head.classes, rows = rows_of_step(batch);
   const int label = batch.d_labels[dataset_row(batch, min(r, batch.rows - 1))];
   pdl_wait();
+
+  /* Fetch: the row's input into registers, the weights into shared memory. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* this lane's; those that do not exist are the last one, and x is 0 there */
+  int input[VALUES]; /* of this lane; where there is none, the last input with x = 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
 #pragma unroll
   for (int v = 0; v < VALUES; v++) {
@@ -96,7 +103,9 @@ __global__ void __launch_bounds__(32 * WARPS)
   load_weights(head.d_w, classes * in, w);
   const float bias = head.d_b[min(lane / 2, classes - 1)];
   __syncthreads();
-  if (r >= batch.rows) return; /* the whole warp leaves, so full-warp shuffles below are safe */
+
+  /* Multiply forward: the lane's part of every logit, then the logits. */
+  if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
 #pragma unroll
   for (int v = 0; v < VALUES; v++)
     if (lane + 32 * v >= in) x[v] = 0.0f;
@@ -105,31 +114,35 @@ __global__ void __launch_bounds__(32 * WARPS)
     if (c < classes)
 #pragma unroll
       for (int v = 0; v < VALUES; v++) partial[c] += x[v] * w[c * in + input[v]];
-
   const int mine = lane / 2;
   const bool exists = mine < classes, writes = exists && lane % 2 == 0;
   const float sum = sum_by_class(partial, lane), z = exists ? sum + bias : -INFINITY;
-  const Judged judged = judge(z, lane);
+
+  /* Softmax and cross-entropy: logits and results. */
+  const RowSoftmax softmax = row_softmax(z, lane);
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;
   const uint32_t position = position_of(batch, r);
   if (r < rows && writes && mine == label && results.d_loss)
-    results.d_loss[position] = logf(judged.sum) + (judged.largest - z);
+    results.d_loss[position] = logf(softmax.sum) + (softmax.largest - z);
   if (r < rows && lane == 0 && results.d_correct)
-    results.d_correct[position] = judged.best == label;
+    results.d_correct[position] = softmax.best == label;
   if (!head.d_dx) return;
 
-  const float p = expf(z - judged.largest) / judged.sum;
+  /* Multiply backward: the gradient of the logits, then that of the input. */
+  const float p = expf(z - softmax.largest) / softmax.sum;
   const float dz = exists && r < rows ? (p - (mine == label ? 1.0f : 0.0f)) / rows : 0.0f;
   if (writes) head.d_dz[at] = dz;
   float dx[VALUES] = {};
 #pragma unroll
   for (int c = 0; c < MAX_CLASSES; c++) {
-    if (c >= classes) continue; /* for all lanes alike */
+    if (c >= classes) continue; /* the same for all lanes */
     const float of_class = __shfl_sync(FULL_WARP, dz, 2 * c);
 #pragma unroll
     for (int v = 0; v < VALUES; v++) dx[v] += of_class * w[c * in + input[v]];
   }
+
+  /* Epilogue: the ReLU mask of the layer before. */
 #pragma unroll
   for (int v = 0; v < VALUES; v++)
     if (lane + 32 * v < in) head.d_dx[(size_t)r * in + input[v]] = x[v] <= 0.0f ? 0.0f : dx[v];

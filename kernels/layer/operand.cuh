@@ -1,24 +1,26 @@
-/* Where the products of the fused kernels take their numbers from.
+/* The operands of the fused kernels' gemms: where they read their numbers, and how.
 
-   A product is C (M, N) = the sum over k of A(i, k) B(j, k). An operand names element (i, k): i a
-   row of C for A, a column for B. It is made of lines in memory, each a row i (ALONG_K) or one k.
-   Outside its matrix an operand is 0, so no shape needs to divide anything. TERMS says as how
-   many bf16 numbers a value is multiplied: a pixel is exact in one, a float32 in three, and two
-   hold 16 bits of it (bf16_split.cuh); SCALE what the finished sum is to be multiplied with;
-   CONSTANT that no kernel of a step writes it, so that it may be read before the kernel before has
-   ended.
+   A gemm is C (M, N) = the sum over k of A(i, k) B(j, k). An operand gives element (i, k), where i
+   is a row of C for A and a column of C for B. It consists of lines in memory; each line is one i
+   (ALONG_K) or one k. Out of bounds an operand is 0, so no size needs to divide anything.
 
-   A load never waits: an address outside is moved inside, and zero_out_of_bounds() replaces the
-   value by 0 when it is used, so that a thread's loads are all under way before it waits for the
-   first. VECTOR says that the matrix's columns are a multiple of 4, so that neighbours can be one
-   load. */
+     TERMS     how many bf16 numbers stand for a value: a pixel is exact in one, a float32 in three,
+               and two hold 16 bits of it (bf16_split.cuh)
+     SCALE     what the finished sum is to be multiplied by
+     CONSTANT  no kernel of a step writes the operand, so it may be read before the kernel before
+               this one has ended
+     VECTOR    the matrix's columns are a multiple of 4, so neighbours can be one load
+
+   A load never waits: an address out of bounds is moved in bounds, and
+   zero_out_of_bounds() replaces the value by 0 when it is used. So all loads of a thread are in
+   flight before it waits for the first. */
 #ifndef LAYER_OPERAND_CUH
 #define LAYER_OPERAND_CUH
 
 #include "batch.cuh"
 #include "bf16_split.cuh"
 
-/* COUNT (2 or 4) floats from p on, in one load. */
+/* Loads COUNT (2 or 4) floats from p on, in one load. */
 template <int COUNT> __device__ inline void load_vector(const float *p, float (&out)[COUNT]) {
   if constexpr (COUNT == 4) {
     const float4 q = *reinterpret_cast<const float4 *>(p);
@@ -29,9 +31,9 @@ template <int COUNT> __device__ inline void load_vector(const float *p, float (&
   }
 }
 
-/* A row-major float matrix (rows, columns). Its line is a row; at counts along it. AS: how it is
-   read, element (i, k) at (line i, k) or (line k, i). one: the line goes on after its end with a
-   one, the input whose weight is the bias. */
+/* A row-major float matrix (rows, columns). A line is a row; `at` counts along it. AS says how it
+   is read: ALONG, element (i, k) is at (line i, k); ACROSS, it is at (line k, i). one: after its
+   end each line has a one, the input whose weight is the bias. */
 enum Reading { ALONG, ACROSS };
 
 template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
@@ -61,12 +63,12 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
     }
     return raw;
   }
-  /* Whether lines first .. and places at .. along them are all inside, so that nothing needs to be
-     mended. */
+  /* Whether `lines` lines from `first` on, `length` values of each from `at` on, are all in bounds,
+     so that nothing needs to be zeroed. */
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* What load brought, with 0 (and the one) where it was outside. */
+  /* What load returned, with 0 (and the one) where it was out of bounds. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
 #pragma unroll
     for (int e = 0; e < COUNT; e++) {
@@ -74,7 +76,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
       if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
     }
   }
-  /* Pairs of neighbours, packed term by term. */
+  /* Splits pairs of neighbours and packs them term by term. */
   template <int COUNT>
   static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[TERMS][COUNT / 2]) {
 #pragma unroll
@@ -97,11 +99,11 @@ template <Reading AS> struct Pixels {
   BatchView batch;
   int in;
   bool one;
-  uint32_t first, last; /* positions, once begun */
+  uint32_t first, last; /* positions, set by begin() */
 
   struct Line {
     uint32_t dataset_row;
-    bool inside;
+    bool exists;
   };
   __device__ void begin() {
     first = batch.d_state->position + batch.offset;
@@ -129,7 +131,7 @@ template <Reading AS> struct Pixels {
         if (at + e >= in) raw.bytes &= ~(0xffu << 8 * e);
         if (one && at + e == in) raw.bytes |= 0xffu << 8 * e;
       }
-    if (!line.inside) raw.bytes = 0;
+    if (!line.exists) raw.bytes = 0;
   }
   template <int COUNT>
   static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[1][COUNT / 2]) {

@@ -1,19 +1,20 @@
-/* Softmax, cross-entropy, its gradient and the row's result in one kernel: a warp a row.
+/* Softmax, cross-entropy, its gradient and the row's result in one kernel, one warp per row.
 
-   Online softmax (Milakov and Gimelshein 2018): each lane keeps a running maximum m and the sum
-   s of exp(z - m) of the logits it has seen, and rescales s when m grows, so maximum and sum take
-   one pass. Pairs (m, s) of different lanes merge by the same rule, here by warp shuffles in five
+   Online softmax (Milakov and Gimelshein 2018): each lane holds a running maximum m and the sum s
+   of exp(z - m) of the logits it has seen, and rescales s when m grows, so maximum and sum take one
+   pass. Pairs (m, s) of different lanes merge by the same rule, here by warp shuffles: five
    exchanges and no shared memory. m starts at -infinity, right for rows of negative numbers.
 
-   The loss is log(s) + m - z[label], log-sum-exp: exact for any finite logits; no probability is
-   formed whose logarithm could be of 0. `none` takes three kernels and writes the
-   log-probabilities in between; this one reads the logits and writes their gradient. */
+   The loss is log(s) + m - z[label], log-sum-exp: exact for any finite logits, with no logarithm of
+   a probability that could be 0. `none` takes three kernels and writes the log-probabilities in
+   between; this one reads the logits and writes their gradient. */
 #include "batch.cuh"
 
 namespace {
 
-constexpr int WARPS = 4; /* rows a block: small blocks spread a batch of 64 over 16 SMs */
+constexpr int WARPS = 4; /* rows of a block: small blocks spread a batch of 64 over 16 SMs */
 
+/* The maximum of some logits, and the sum of exp(z - largest) over them. */
 struct Online {
   float largest, sum;
 };
@@ -24,13 +25,14 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Block: WARPS rows. Warp: a row. Lane: classes lane, lane + 32, ... Reads 4 bytes a class
-   twice, the second time from the first-level cache, writes 4. */
+/* Results and gradient of each row. Block: WARPS rows. Warp: one row. Lane: classes lane, lane +
+   32, ... Reads 4 bytes per class twice, the second time from the first-level cache, and writes
+   4. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes,
                    RowResults results) {
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (r >= batch.rows) return; /* the whole warp leaves, so full-warp shuffles below are safe */
+  if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   const int rows = rows_of_step(batch);
   const int label = batch.d_labels[dataset_row(batch, r)]; /* known before the logits are */
   pdl_wait();

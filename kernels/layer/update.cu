@@ -1,14 +1,15 @@
-/* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W, b.
+/* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b.
 
-   The gradient lives in registers only. `none` writes it, reads it and then reads and writes W
-   and its momentum: 24 bytes a weight; here it is 16. The bias is the weight of an input that is
+   The gradient lives in registers only. `none` writes it, reads it and then reads and writes W and
+   its momentum: 24 bytes per weight; here it is 16. The bias is the weight of an input that is
    always 1: column `in` of X, which exists only in the loads. The rows of a long batch are shared
-   by several blocks; the sums have one order all the same: no floating-point atomics, the same
-   bits every time. */
+   by several blocks (split-K). Their sums are added in one order all the same: no floating-point
+   atomics, the same bits every time. */
 #include "layer/gemm.cuh"
 
 namespace {
 
+/* The epilogue: applies the momentum rule to W and b. */
 struct MomentumUpdate {
   float *d_w, *d_b, *d_vw, *d_vb;
   UpdateRule rule;
@@ -34,7 +35,7 @@ struct MomentumUpdate {
   struct PrefetchedSegment {
     Floats w, v;
   };
-  /* Weights alone; a segment that holds the bias fetches it when it is its turn. */
+  /* Weights only; if the bias lies in the segment, store_segment fetches it itself. */
   __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
     const size_t at = (size_t)o * in + i;
     return {load_segment(d_w + at, in - i, in % 4 == 0),
@@ -54,27 +55,27 @@ struct MomentumUpdate {
   }
 };
 
-/* Where a block that shares a tile leaves its part of the gradient. */
-struct StorePartial {
+/* The epilogue of a block that shares its tile: stores its split's part of the gradient. */
+struct PartialGradient {
   struct PrefetchedSegment {};
-  float *d_part; /* (ROWS, COLUMNS) */
+  float *d_partial; /* (ROWS, COLUMNS) */
   int o0, i0;
   __device__ PrefetchedSegment prefetch_segment(int, int) const {
     return {};
   }
   __device__ void store_segment(int o, int i, const Floats &gradient, PrefetchedSegment) const {
-    ::store_segment(d_part + (o - o0) * GradientTile::COLUMNS + i - i0, gradient, SEGMENT, true);
+    ::store_segment(d_partial + (o - o0) * GradientTile::COLUMNS + i - i0, gradient, SEGMENT, true);
   }
 };
 
-/* One layer of a launch: its blocks are first_block .. and the next layer's first_block - 1. */
+/* One layer of a launch: its blocks are first_block to the next layer's first_block - 1. */
 struct Share {
   LayerUpdate layer;
   bool vector;
   int first_block, tiles, tiles_across; /* blocks: tiles x splits */
-  int splits, split_rows;               /* of the batch for each split */
+  int splits, split_rows;               /* of the batch, per split */
   float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
-  unsigned *d_done;                     /* (tile) splits that are finished, 0 between launches */
+  unsigned *d_done;                     /* (tile) splits that have finished, 0 between launches */
 };
 
 struct Shares {
@@ -85,13 +86,14 @@ struct Shares {
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
-constexpr int WANTED_BLOCKS = 264;    /* a layer's, two for each multiprocessor of a big GPU */
+constexpr int WANTED_BLOCKS = 264;    /* of a layer, two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* The last block of a tile adds all splits, in their order: the same bits whoever is last. */
-__device__ void add_parts(const Share &share, const MomentumUpdate &update, int tile) {
+/* The last block of a tile adds all splits in their order: the same bits, whichever block is last.
+   Each thread adds 4 neighbouring weights. */
+__device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
-  __threadfence(); /* the split is visible before it is counted */
+  __threadfence(); /* the split must be visible before it is counted */
   __syncthreads();
   if (threadIdx.x == 0) last = atomicAdd(&share.d_done[tile], 1) == share.splits - 1;
   __syncthreads();
@@ -104,7 +106,7 @@ __device__ void add_parts(const Share &share, const MomentumUpdate &update, int 
     if (o >= update.out || i > update.in) continue;
     float partial[MAX_SPLITS][4], sum[4] = {};
 #pragma unroll
-    for (int p = 0; p < MAX_SPLITS; p++) /* all under way at once; those too many are not added */
+    for (int p = 0; p < MAX_SPLITS; p++) /* all in flight at once; surplus ones are not added */
       load_vector(first + (size_t)min(p, share.splits - 1) * TILE_FLOATS + e, partial[p]);
     MomentumUpdate::Prefetched prefetched[4];
 #pragma unroll
@@ -120,6 +122,7 @@ __device__ void add_parts(const Share &share, const MomentumUpdate &update, int 
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
+/* The gradient of one tile, or one split of it, and its update. Called by the whole block. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {
@@ -130,13 +133,13 @@ __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, 
     large_tile<Shape>(dz, x, update.out, update.in + 1, 0, rows, update, row, column, planes);
     return;
   }
-  const StorePartial epilogue = {share.d_partial +
-                                     ((size_t)tile * share.splits + split) * TILE_FLOATS,
-                                 row * Shape::ROWS, column * Shape::COLUMNS};
+  const PartialGradient epilogue = {share.d_partial +
+                                        ((size_t)tile * share.splits + split) * TILE_FLOATS,
+                                    row * Shape::ROWS, column * Shape::COLUMNS};
   const int from = split * share.split_rows;
   large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.split_rows, rows),
                     epilogue, row, column, planes);
-  add_parts(share, update, tile);
+  add_splits(share, update, tile);
 }
 
 template <int TERMS, bool VECTOR>
@@ -152,9 +155,9 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
                 shared);
 }
 
-/* A block a tile of some layer's W (out, in + 1) and, in a long batch, a part of its rows. Reads
-   4 bytes of dZ for COLUMNS and 4 (pixels: 1) of X for ROWS multiply-adds, then 8 bytes a weight,
-   written back. */
+/* Updates every layer of a launch. Block: one tile of some layer's W (out, in + 1) and, in a long
+   batch, one split of its rows. Each value of dZ (4 bytes) serves COLUMNS multiply-adds, each
+   value of X (4 bytes, a pixel 1) ROWS. Then it reads 8 bytes per weight and writes them back. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
@@ -177,7 +180,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
-/* How a layer is shared out; false if its arguments are no good. */
+/* Divides a layer among blocks; false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   if (!layer.d_dz || !layer.d_w || !layer.d_b || !layer.d_vw || !layer.d_vb || layer.in < 1 ||
       layer.out < 1)
