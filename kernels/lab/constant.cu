@@ -1,21 +1,21 @@
-/* Constant memory: a small table that every thread reads often, kept in three places.
+/* Constant memory: a small table that every thread reads often, in three kinds of memory.
 
-   AtomicFile i is x[i] + the sum of a table of TABLE floats, a read an addition. All lanes of a
-   warp read all of the table, but they may begin at different entries: of `addresses` neighbouring
+   Output i is x[i] + the sum of a table of TABLE floats, one addition per read. All lanes of a warp
+   read the whole table, but they may begin at different entries: of `addresses` neighbouring
    entries, lane l begins at number l mod addresses. So at every moment a warp asks for that many
-   different words, which is what the sweep goes through, 1 to 32; nothing else changes.
+   different words. The sweep varies this number from 1 to 32; nothing else changes.
 
-   The constant cache answers one address at a time: one for the whole warp is a broadcast, 32 are
-   32 requests one after the other. The first-level cache (read-only path) answers with a line of
-   128 bytes and shared memory with a word of each of its 32 banks: neighbouring words are one
-   request, however many. What is special about constant memory is something else: where the
-   compiler knows that the address is the same for all lanes, the word is fetched for the warp and
-   not for its lanes, beside the path that all other loads take.
+   The constant cache serves one address at a time: one for the whole warp is a broadcast, 32 are 32
+   requests one after the other. The first-level cache (read-only path) returns a line of 128 bytes,
+   and shared memory a word of each of its 32 banks: neighbouring words are one request, however
+   many there are. What is special about constant memory is something else: where the compiler knows
+   that the address is the same for all lanes, the word is fetched once for the warp and not for its
+   lanes, on another path than all other loads take.
 
-   2^23 outputs x 256 reads are 2^26 warp reads: 0.29 ms at one a clock and SM (132 x 1.755 GHz),
-   what shared memory can do; three instructions for two reads, four a clock, 0.11 ms for addresses
-   that the compiler knows; 32 addresses of the constant cache 32 times what one takes. Operations
-   are additions: at most half the FMA ceiling.
+   2^23 outputs x 256 reads are 2^26 warp reads: 0.29 ms at one per clock and SM (132 x 1.755 GHz),
+   which is what shared memory can do; three instructions for two reads, four per clock, 0.11 ms for
+   addresses that the compiler knows; 32 addresses of the constant cache take 32 times as long as
+   one. Operations are additions: at most half the FMA ceiling.
 
        mlp-lab constant */
 #include <cmath>
@@ -27,13 +27,13 @@ namespace {
 /* 1 KB, to fit the constant cache next to the SM (2 KB on Volta; Jia et al. 2018): the topic is how
    many addresses, not how much memory. */
 constexpr int TABLE = 256, LANES = 32;
-constexpr int STORED = TABLE + LANES; /* the first entries once more behind the last: none wraps */
+constexpr int STORED = TABLE + LANES; /* the first entries again, so that no lane wraps */
 constexpr int BLOCK = 256, UNROLLED = 32;
 static_assert(TABLE % UNROLLED == 0, "whole steps");
 
-/* ---- reference ---------------------------------------------------------------------------------
+/* ---- reference -------------------------------------------------------------------------------
    The numbers are integers, and all sums are below 2^24: exact in float32 in any order. So an entry
-   left out or read twice shows, and nothing may differ. */
+   left out or read twice shows, and no difference is allowed. */
 
 constexpr int MOST_OF_X = 1 << 22, MOST_OF_TABLE = 1 << 9;
 static_assert(MOST_OF_X + TABLE * MOST_OF_TABLE < 1 << 24, "sums are exact");
@@ -62,10 +62,11 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   for (int64_t i = TABLE; array && i < count; i++) values[i] = values[i - TABLE];
 }
 
-/* ---- 1 to 3. a table anywhere ------------------------------------------------------------------
-   Grid: all outputs, BLOCK a block. Lane: the output beside its neighbour's. Table: where the words
-   lie; open() makes it ready, called by the whole block. The loads of a step need not wait for each
-   other, and their addresses differ by constants only: per read there is a load and an addition. */
+/* ---- 1 to 3. a table in any memory -----------------------------------------------------------
+   Grid: all outputs, BLOCK per block. Lane: the element next to its neighbour's. Table: where the
+   words lie; open() prepares it, called by the whole block. The loads of a step need not wait for
+   each other, and their addresses differ only by constants: each read takes one load and one
+   addition. */
 
 __constant__ float c_table[STORED];
 
@@ -116,11 +117,11 @@ __global__ void __launch_bounds__(BLOCK)
   d_out[i] = sum;
 }
 
-/* ---- 4. an address that the compiler knows -----------------------------------------------------
-   Every lane begins at entry 0, and the loop is unrolled whole: each address is a number in the
-   code. For Ampere the addition itself names it, an operand like a register. For Hopper one uniform
+/* ---- 4. an address that the compiler knows ---------------------------------------------------
+   Every lane begins at entry 0, and the loop is fully unrolled: each address is a number in the
+   code. On Ampere the addition itself names it, an operand like a register. On Hopper one uniform
    load brings two words into registers that the warp has once for all lanes (ULDC in the machine
-   code, LDC above): half a load a read. */
+   code, LDC above): half a load per read. */
 __global__ void __launch_bounds__(BLOCK)
     add_uniform(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n) {
   const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -135,7 +136,7 @@ unsigned grid(const LabCall *call) {
   return lab_blocks(call->size.dim[0], BLOCK);
 }
 
-/* Constant memory is written by the host's side only; 1 KB within the device, some 2 us. */
+/* Only the host's side can write constant memory; 1 KB within the device, some 2 us. */
 cudaError_t set_constants(const LabCall *call) {
   return cudaMemcpyToSymbolAsync(c_table, call->d_in[1], sizeof c_table, 0,
                                  cudaMemcpyDeviceToDevice, call->stream);
@@ -243,10 +244,10 @@ const LabTopic lab_constant = {
     .tested = {{3000, 1, 1}},
     .refuse = refuse,
     .count = count,
-    .predicted_name = "requests a read",
+    .predicted_name = "requests per read",
     .measured_name = "x one address",
     .measured = measured,
-    .point_name = "addresses a warp",
+    .point_name = "addresses per warp",
     .metric = "idc__requests.sum",
     .metric_name = "constant cache requests",
 };

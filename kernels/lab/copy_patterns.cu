@@ -1,22 +1,22 @@
 /* Copy patterns: what an address costs. Every rung copies the same array to the same place, element
    for element; only which thread copies which element changes, and how wide its word is.
 
-   What a rung must move is 8 bytes an element, read and written once. That is the useful traffic,
-   and GB/s counts nothing else, so it falls as the useful part of what is really moved falls.
-   Memory moves in sectors of 32 bytes. A warp with words of w bytes wants 32 w bytes, which are w
-   sectors if they are all there is in them:
+   A rung must move 8 bytes per element, read and written once. That is the useful traffic, and GB/s
+   counts nothing else, so it falls as the useful part of what is really moved falls. Memory moves
+   in sectors of 32 bytes. A warp with words of w bytes wants 32 w bytes, which are w sectors if
+   these contain nothing else:
 
    - offset: the warps' words lie side by side, but start some bytes off a sector's edge. A request
-     then touches w + 1 sectors, and the one too many is wanted by the neighbouring warp, too: the
+     then touches w + 1 sectors. The extra one is also wanted by the neighbouring warp, so the
      caches give most of it back. An offset costs next to nothing.
-   - stride: neighbouring lanes are s words apart. A request touches min(32, w s) sectors: from
-     a stride of 32 / w on, each lane has one to itself and uses w / 32 of it. What is
-     left in the sector is asked for a whole pass over the array later, when no cache has it
-     any more. Wide words waste less: 4 bytes end at 1/8, 8 bytes at 1/4, 16 bytes at 1/2.
+   - stride: neighbouring lanes are s words apart. A request touches min(32, w s) sectors: from a
+     stride of 32 / w on, each lane has a sector to itself and uses w / 32 of it. The rest of the
+     sector is asked for a whole pass over the array later, when no cache has it any more. Wide
+     words waste less: 4 bytes end at 1/8, 8 bytes at 1/4, 16 bytes at 1/2.
 
-   A stride can cost more than the sectors say: before a sector written in part goes back to memory
-   the rest of it may have to be read, and memory may be read two sectors at a time. What was really
-   moved, dram__bytes.sum tells.
+   A stride can cost more than the sectors say: before a sector written in part goes back to memory,
+   the rest of it may have to be read, and memory may be read two sectors at a time. dram__bytes.sum
+   tells what was really moved.
 
        mlp-lab copy_patterns           # two curves for each width of word, at 2^28 elements */
 #include "lab/lab.cuh"
@@ -43,15 +43,16 @@ template <int WIDTH> __device__ void copy_word(const float *in, float *out, int6
   reinterpret_cast<Word<WIDTH> *>(out)[i] = reinterpret_cast<const Word<WIDTH> *>(in)[i];
 }
 
-/* The last elements, less than a word, by threads of the first block. */
+/* The last elements, fewer than a word, by threads of the first block. */
 template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int64_t count) {
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < count % WIDTH)
     copy_word<1>(in, out, count - 1 - threadIdx.x);
 }
 
-/* ---- words side by side, from an offset on -----------------------------------------------------
-   Grid: all words, a thread each. Lane: the word beside its neighbour's. Every warp starts `offset`
-   words off where it would by itself; the words before that are copied by the last threads. */
+/* ---- words side by side, from an offset on ---------------------------------------------------
+   Grid: all words, one thread each. Lane: the word next to its neighbour's. Every warp starts
+   `offset` words later than it otherwise would; the words before that are copied by the last
+   threads. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     shifted(const float *__restrict__ in, float *__restrict__ out, int64_t count, int64_t offset) {
@@ -75,12 +76,12 @@ template <int WIDTH> double shifted_sectors(int, LabSize, int64_t point) {
   return 4 * WIDTH + (point % 32 != 0);
 }
 
-/* ---- words some strides apart ------------------------------------------------------------------
+/* ---- words some strides apart ----------------------------------------------------------------
    The words are the cells of a table `stride` wide. Grid: blockIdx.y is the column; blockIdx.x goes
    down the rows, and blocks start in the order of x, so the table is copied column after column.
    Lane: the row below its neighbour's. A pass down one column touches a sector every 32 bytes or
-   every row, whichever is longer; at the default size that is more lines than the caches have,
-   so a sector is gone from them when a later pass comes for the next word in it. */
+   every row, whichever is longer. At the default size that is more lines than the caches have, so a
+   sector has left them when a later pass wants the next word in it. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
@@ -211,8 +212,8 @@ const LabTopic lab_copy_patterns = {
     .size = {{1 << 28, 1, 1}},
     .tested = {{100000, 1, 1}},
     .count = elements,
-    .predicted_name = "sectors a request",
+    .predicted_name = "sectors per request",
     .point_name = "offset, bytes; stride, words",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
-    .metric_name = "sectors a load",
+    .metric_name = "sectors per load",
 };

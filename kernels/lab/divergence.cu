@@ -1,22 +1,22 @@
 /* Divergence: what it costs when lanes of one warp take different branches.
 
-   A warp has one program counter's worth of issue: an instruction is issued once for all lanes
-   that want it, the others wait. Where lanes part ways, the paths run one after the other, each at
-   the price of a whole warp, until all meet again. So count the distinct paths IN A WARP and you
-   have the slowdown; that different warps take different paths costs nothing, and neither does
-   how many lanes take which.
+   A warp issues as if it had one program counter: an instruction is issued once for all lanes that
+   want it, while the others wait. Where lanes part ways, the paths run one after the other, each at
+   the price of a whole warp, until all meet again. So the number of distinct paths IN A WARP is the
+   slowdown. That different warps take different paths costs nothing, and it does not matter how
+   many lanes take which path.
 
-   The work of an element is an orbit of the quadratic map, y = y y + c, STEPS times from
-   y = x / (1 + |x|): one FMA a step, each waiting for the one before, and chaotic for this c, so
-   that no compiler shortens it and a step more or less or another c shows in the result. It
+   The work of an element is an orbit of the quadratic map: y = y y + c, STEPS times, from y = x /
+   (1 + |x|). Each step is one FMA that waits for the one before. For this c the orbit is chaotic,
+   so that no compiler shortens it, and a step more or less or another c shows in the result. It
    stands in the kernel PATHS times: a path is a loop of its own with a parameter of its own, which
-   the compiler can neither merge nor replace by predicates. That all parameters hold the same c
-   the launcher alone knows; the result is therefore the same whichever branch does the work, and
-   rungs differ in one thing, which lane takes which branch.
+   the compiler can neither merge nor replace by predicates. Only the launcher knows that all
+   parameters hold the same c. The result is therefore the same whichever branch does the work, and
+   rungs differ in one thing: which lane takes which branch.
 
-   2^21 elements x 3968 steps are 8.3 G FMAs: 0.28 ms at 132 SMs x 128 lanes x 1.755 GHz, against
-   8 bytes an element, 0.006 ms. Each scheduler has 16 warps where 4 would hide the FMA's latency
-   of 4 cycles: in every rung it is the issue that counts, not waiting.
+   2^21 elements x 3968 steps are 8.3 G FMAs: 0.28 ms at 132 SMs x 128 lanes x 1.755 GHz, against 8
+   bytes per element, 0.006 ms. Each scheduler has 16 warps where 4 would hide the FMA's latency of
+   4 cycles: in every rung issuing is what counts, not waiting.
 
        mlp-lab divergence */
 #include <cmath>
@@ -27,21 +27,21 @@ namespace {
 
 constexpr int PATHS = 32;
 /* A round is ROUND steps without a branch. Rounds are many, so that the tests which choose the path
-   are lost in them, and a multiple of 31, so that lane l of 32 can take l / 31 of them. */
+   do not count, and a multiple of 31, so that lane l of 32 can take l / 31 of them. */
 constexpr int ROUND = 16, ROUNDS = 8 * 31, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 
-/* Where the orbit is chaotic and stays within +-2, which it does not leave by rounding either. */
+/* Where the orbit is chaotic and stays within +-2; rounding does not make it leave, either. */
 constexpr float PARAMETER = -1.9375f;
 
-/* One parameter a path, all the same: see above. */
+/* One parameter per path, all the same: see above. */
 struct Parameters {
   float c[PATHS];
 };
 
-/* ---- reference ---------------------------------------------------------------------------------
+/* ---- reference -------------------------------------------------------------------------------
    The same float32 operations in the same order, all of them exactly defined: not one bit may
-   differ, and in a chaotic orbit the first that did would be seen. */
+   differ, and a chaotic orbit would show the first bit that did. */
 
 __host__ __device__ inline float start_of(float x) {
   return x / (1.0f + fabsf(x));
@@ -68,7 +68,7 @@ __device__ inline float orbit(float y, float c, int rounds) {
   return y;
 }
 
-/* The element's work by path `path` of PATHS. */
+/* The element's work on path `path` of PATHS. */
 __device__ inline float orbit_by_path(float y, const Parameters &parameters, int path) {
 #pragma unroll
   for (int p = 0; p < PATHS; p++)
@@ -76,12 +76,11 @@ __device__ inline float orbit_by_path(float y, const Parameters &parameters, int
   return y;
 }
 
-/* ---- 1 to 5. branches --------------------------------------------------------------------------
-   Grid: all elements, BLOCK a block. Lane: the element beside its neighbour's, so memory sees the
-   same in every rung. PathOf: the branch of element i; i % 32 is its lane, i / 32 its warp. */
+/* ---- 1 to 5. branches ------------------------------------------------------------------------
+   Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so memory sees
+   the same in every rung. PathOf: the branch of element i; i % 32 is its lane, i / 32 its warp. */
 
-struct Same { /* every lane takes the first, but only the GPU knows: its code is that of the
-                 others */
+struct Same { /* every lane takes the first, but only the GPU knows: the code is the others' */
   static __device__ int of(unsigned, int zero) {
     return zero;
   }
@@ -99,13 +98,13 @@ struct ByLane { /* 32 paths, each for a single lane */
   }
 };
 
-struct ByEight { /* four paths: eight lanes side by side agree, which helps as little as if not */
+struct ByEight { /* four paths: that eight neighbouring lanes agree makes no difference */
   static __device__ int of(unsigned i, int) {
     return i % 32 / 8;
   }
 };
 
-struct ByWarp { /* as many paths as lane % 32 in the grid, one in a warp */
+struct ByWarp { /* as many paths in the grid as in ByLane, but one per warp */
   static __device__ int of(unsigned i, int) {
     return i / 32 % PATHS;
   }
@@ -120,10 +119,10 @@ __global__ void __launch_bounds__(BLOCK)
   d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, PathOf::of((unsigned)i, zero));
 }
 
-/* ---- 6, 7. two loops of equal work -------------------------------------------------------------
+/* ---- 6, 7. two loops of equal work -----------------------------------------------------------
    An element's rounds are split between two loops, `first` in one and the rest in the other: the
-   same work for every lane and every split. A loop without a branch in it diverges all the same
-   if its lanes leave it at different times: the warp stays until the last one has left. */
+   same work for every lane and every split. Even a loop without a branch in it diverges if its
+   lanes leave it at different times: the warp stays until the last one has left. */
 
 struct HalfEach {
   static __device__ int rounds_of(unsigned) {
@@ -167,7 +166,7 @@ template <class Split> cudaError_t launch_loops(const LabCall *call) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-/* Counted: paths in a warp. Of the two loops the warp stays in each as long as its slowest lane:
+/* Counted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
    ROUNDS + ROUNDS instead of ROUNDS. */
 template <int PATHS_OF_A_WARP> double predicted(int, LabSize, int64_t) {
   return PATHS_OF_A_WARP;
@@ -217,7 +216,7 @@ const LabRung rungs[] = {
      .predicted = predicted<32>},
     {.name = "lane-8",
      .lesson =
-         "Four branches a warp, eight lanes each: it is the branches that count, not the lanes",
+         "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
      .launch = launch_branches<ByEight>,
      .predicted = predicted<4>},
     {.name = "warp",
@@ -250,9 +249,9 @@ const LabTopic lab_divergence = {
     .tested = {{3000, 1, 1}},
     .refuse = refuse,
     .count = count,
-    .predicted_name = "paths a warp",
+    .predicted_name = "paths per warp",
     .measured_name = "x same",
     .measured = measured,
     .metric = "smsp__thread_inst_executed_per_inst_executed.ratio",
-    .metric_name = "lanes active an instruction",
+    .metric_name = "lanes active per instruction",
 };

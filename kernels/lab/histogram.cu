@@ -1,17 +1,17 @@
-/* The ladder of the histogram: many values, few counters, everybody wants the same ones.
+/* The ladder of the histogram: many values, few counters, and every thread wants the same ones.
    `mlp-lab histogram`
 
-   Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32; a value
-   outside of [0, 1), or no number at all, in none. n values read 4 n bytes, and that is the floor:
+   Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32. A value
+   outside [0, 1), or a NaN, is counted in no bin. n values read 4 n bytes, and that is the floor:
    2^28 values, 1 GiB, in 0.36 ms at 3000 GB/s. In that time a multiprocessor has ten cycles for
    each 32 values, and its atomic additions in shared memory must be done in them.
 
-   What those cost is what the column counts: wavefronts, the passes of shared memory over a warp's
-   atomic. A pass serves one word in each of the 32 banks. An increment by a constant 1 whose result
-   nobody reads becomes ATOMS.POPC.INC, which counts the lanes that want the same word and serves
-   them at once; so only different words of one bank wait for each other: 3.2 passes where 32 lanes
-   fall into 256 bins at random. An atomic that adds something else, or returns the old value,
-   serves lanes of the same word one by one.
+   The column counts what those cost: wavefronts, the passes of shared memory over a warp's atomic.
+   A pass serves one word in each of the 32 banks. An increment by a constant 1 whose result is not
+   used becomes ATOMS.POPC.INC, which counts the lanes that want the same word and serves them at
+   once. So only different words of one bank wait for each other: 3.2 passes where 32 lanes fall
+   into 256 bins at random. An atomic that adds something else, or returns the old value, serves
+   lanes of the same word one by one.
 
    Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
 #include "lab/lab.cuh"
@@ -30,8 +30,9 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
-/* The bin of x; `bins`, one too many, for what is counted in none. For x below 1 the product stays
-   below bins: (1 - 2^-24) bins is exact or more than half a unit in the last place below it. */
+/* The bin of x, or `bins`, one bin too many, for a value that is counted in none. For x below 1 the
+   product stays below bins: (1 - 2^-24) bins is exact, or more than half a unit in the last place
+   below it. */
 __host__ __device__ inline int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
@@ -66,13 +67,13 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_
 
 enum Kind { UNIFORM, SKEWED, SORTED };
 
-/* Value i of `count`, made of 32 random bits. */
+/* Value i of `count`, made from 32 random bits. */
 float value_of(Kind kind, int64_t i, int64_t count, uint32_t random) {
   if (kind == SORTED) return (float)(((uint64_t)i << 24) / (uint64_t)count) * 0x1p-24f;
   return kind == SKEWED && random % 16 ? 0.7f : random_unit(random);
 }
 
-/* The first values are the borders of [0, 1) and what lies outside. */
+/* The first values are the borders of [0, 1) and values outside it. */
 template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float hard[] = {0.0f,    -0.0f,    FLT_TRUE_MIN, 0x1.fffffep-1f, 1.0f, -FLT_TRUE_MIN, -0.5f,
                         FLT_MAX, -FLT_MAX, INFINITY,     -INFINITY,      NAN,  0.99999f,      0.5f,
@@ -107,12 +108,13 @@ Room shared_room() {
 constexpr int THREADS = 1024;  /* two blocks make the 2048 threads of a multiprocessor */
 constexpr int RESERVED = 1024; /* bytes of a block's shared memory that the system takes */
 
-/* What a block may use if two of them are to share a multiprocessor. */
+/* What a block may use if two blocks are to share a multiprocessor. */
 int half_room() {
   return shared_room().multiprocessor / 2 - RESERVED;
 }
 
-/* A grid of up to `together` blocks a multiprocessor, no more than have `each` values to count. */
+/* A grid of up to `together` blocks per multiprocessor, but not more blocks than have `each` values
+   to count. */
 dim3 resident_blocks(int64_t count, int64_t each, int together) {
   const int64_t most = (int64_t)lab_multiprocessors() * together;
   const int64_t useful = lab_blocks(count, each);
@@ -123,8 +125,8 @@ int together(int shared) {
   return shared <= half_room() ? 2 : 1;
 }
 
-/* Bytes of `copies` copies of the bins and of the one too many: a value that is counted in none has
-   its place there, which costs less than a branch around the atomic. */
+/* Bytes of `copies` copies of the bins and of the one bin too many. A value that is counted in no
+   bin has its place there, which costs less than a branch around the atomic. */
 int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
@@ -149,9 +151,9 @@ cudaError_t clear_counts(const LabCall *call) {
 
 /* ---- rung 1 ---------------------------------------------------------------------------------- */
 
-/* Counts into the result. Grid: a thread a value. Reads 4 bytes a value; every atomic goes to the
-   L2 cache, a few hundred threads away from the next one that wants the same word: 256 bins are 8
-   of its lines, and the parts of the cache that own those do all the work. */
+/* Counts into the result. Grid: one thread per value. Reads 4 bytes per value. Every atomic goes to
+   the L2 cache, with only a few hundred threads between it and the next one that wants the same
+   word: 256 bins are 8 of its lines, and the parts of the cache that own those do all the work. */
 __global__ void __launch_bounds__(THREADS)
     global_atomics(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -172,7 +174,7 @@ cudaError_t launch_global_atomics(const LabCall *call) {
 /* ---- rungs 2 and 3 --------------------------------------------------------------------------- */
 
 /* Adds a block's bins, `copies` neighbouring words each, to the result. Neighbouring lanes start at
-   neighbouring copies: else all of a warp would read the same bank. */
+   neighbouring copies; otherwise all lanes of a warp would read the same bank. */
 __device__ void add_to_counts(const uint32_t *counters, uint32_t *d_counts, int bins, int copies) {
   for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
     uint32_t sum = 0;
@@ -186,14 +188,15 @@ __device__ void clear(uint32_t *counters, int words) {
   for (int i = threadIdx.x; i < words; i += THREADS) counters[i] = 0;
 }
 
-/* Counts in shared memory, then adds what a block has to the result.
-   Grid: as many blocks as fit at once, so that few bins are added in the end. Thread: every
-   (threads of the grid)th value. Lane: copy (lane mod copies). Reads 4 bytes a value; an atomic in
-   shared memory a value, one in the L2 cache for each bin of a block.
-   Rung 2 has one copy of the bins. Rung 3 has up to 32, the copies of a bin side by side: with 32
+/* Counts in shared memory, then adds the block's counts to the result. Grid: as many blocks as fit
+   at once, so that few bins are added in the end. Thread: every t-th value, t being the threads of
+   the grid. Lane: copy (lane mod copies). Reads 4 bytes per value; one atomic in shared memory per
+   value, one in the L2 cache for each bin of a block.
+
+   Rung 2 has one copy of the bins. Rung 3 has up to 32, the copies of a bin side by side: with 32,
    each lane has a bank of its own, and no warp waits for itself, whatever the values are. Both take
    the same time (H100, docs/results/lab-h100.md): a multiprocessor has ten cycles for 32 values, so
-   3.2 passes are hidden, and what both wait for is memory, asked for 4 bytes a thread at a time.
+   3.2 passes are hidden, and both wait for memory, which each thread asks for 4 bytes at a time.
    Rung 5 asks for more. */
 __global__ void __launch_bounds__(THREADS, 2)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -228,17 +231,17 @@ cudaError_t launch_lane_copies(const LabCall *call) {
 
 /* ---- rung 4 ---------------------------------------------------------------------------------- */
 
-/* Bins of one range can be counted by threads that have all of them for themselves. */
+/* Bins of one range: few enough that each thread can have counters for all of them to itself. */
 constexpr int RANGE = 64, COUNTERS = 256 /* threads */, OWN_BYTES = (RANGE + 1) * COUNTERS * 4;
 /* Bytes that a lane fetches before it counts the first of them. */
 constexpr int KEYS = 4;
-/* Values sorted at once: long enough that of 1024 ranges each gets some 64. */
+/* Values sorted at once: enough that each of 1024 ranges gets some 64. */
 constexpr int TILE = 65536;
-static_assert(MOST_BINS / RANGE <= THREADS, "a thread a range adds up where the ranges start");
-/* Blocks that count a range, should all values lie in it, and blocks if the ranges are few. */
+static_assert(MOST_BINS / RANGE <= THREADS, "one thread per range adds up where the ranges start");
+/* Blocks that count a range if all values lie in it, and blocks if there are few ranges. */
 constexpr int SLICES = 32, COUNTING_BLOCKS = 512;
 
-/* The shapes of rung 4, and what it keeps in d_work. */
+/* The shapes of rung 4, and the layout of d_work. */
 struct Sorted {
   int64_t tiles;
   int ranges, slices;
@@ -255,7 +258,7 @@ struct Sorted {
   }
 };
 
-/* The sum of `mine` over all threads up to this one. */
+/* The sum of `mine` over all threads up to and including this one. */
 __device__ uint32_t running_sum(uint32_t mine) {
   __shared__ uint32_t warps[THREADS / 32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -270,12 +273,12 @@ __device__ uint32_t running_sum(uint32_t mine) {
   return sum;
 }
 
-/* Sorts a tile by ranges and keeps of each value its bin's place in the range, a byte.
-   Grid: a block a tile. Block: counts the tile's values of each range, adds up where each range
-   starts, then puts every value's byte to the next place of its range. The order within a range is
-   the order of arrival, which the counts do not show. Reads 4 bytes a value, twice (the second time
-   mostly from the L2 cache), writes 1. The ranges are few, so atomics collide more than before:
-   what sorting is good for is the next kernel. */
+/* Sorts a tile by ranges and stores, for each value, its bin's place in the range, one byte. Grid:
+   one block per tile. Block: counts the tile's values of each range, adds up where each range
+   starts, then puts every value's byte into the next place of its range. The order within a range
+   is the order of arrival, which the counts do not show. Reads 4 bytes per value, twice (the second
+   time mostly from the L2 cache), writes 1. There are few ranges, so atomics collide more than
+   before: sorting pays in the next kernel. */
 __global__ void __launch_bounds__(THREADS, 2)
     sort_tiles(const float *d_values, int64_t count, int bins, uint8_t *d_keys,
                uint32_t *d_starts) {
@@ -313,11 +316,11 @@ __global__ void __launch_bounds__(THREADS, 2)
     reinterpret_cast<uint4 *>(d_keys + first)[i] = reinterpret_cast<uint4 *>(keys)[i];
 }
 
-/* Counts the values of one range in one slice of the tiles, without atomics.
-   Grid: (ranges, slices). Warp: every (warps of the slices)th tile. Lane: every 32nd byte of the
-   range in the tile, counted in a column of counters that nobody else touches: the column is the
-   thread's (and has a counter too many, for what is not there), and lanes have different banks. In
-   the end a warp adds up a row. Reads 1 byte a value and 8 a tile, writes RANGE counts. */
+/* Counts the values of one range in one slice of the tiles, without atomics. Grid: (ranges,
+   slices). Warp: every w-th tile, w being the warps of all slices. Lane: every 32nd byte of the
+   range in the tile, counted in a column of counters that belongs to this thread alone (with one
+   counter too many, for bytes that do not exist), and lanes have different banks. In the end a warp
+   adds up a row. Reads 1 byte per value and 8 per tile, writes RANGE counts. */
 __global__ void __launch_bounds__(COUNTERS)
     count_ranges(const uint8_t *d_keys, const uint32_t *d_starts, int64_t tiles, int bins,
                  uint32_t *d_parts) {
@@ -348,7 +351,7 @@ __global__ void __launch_bounds__(COUNTERS)
   }
 }
 
-/* Grid: a thread a bin, which adds up the bin's parts. */
+/* Adds up the parts of every bin. Grid: one thread per bin. */
 __global__ void __launch_bounds__(THREADS)
     add_slices(const uint32_t *d_parts, int slices, uint32_t *d_counts, int bins) {
   const int bin = blockIdx.x * THREADS + threadIdx.x;
@@ -388,11 +391,11 @@ const char *refuse_sorted_ranges(int, LabSize size) {
 
 /* ---- rung 5 ---------------------------------------------------------------------------------- */
 
-/* 16-byte loads of a thread in flight. With 2048 threads two make 64 KB; where half-width counters
-   leave room for one block of 1024 threads, four do. */
+/* 16-byte loads of a thread in flight. With 2048 threads, two make 64 KB. Where half-width counters
+   leave room for only one block of 1024 threads, four do. */
 constexpr int LOADS = 2, LOADS_OF_HALVES = 4;
 
-/* 4 LOADS_ values of this thread; -1, which no bin counts, where there are none left. */
+/* 4 LOADS_ values of this thread; -1, which is counted in no bin, where there are none left. */
 template <int LOADS_> struct Values {
   float x[4 * LOADS_];
 
@@ -407,9 +410,9 @@ template <int LOADS_> struct Values {
   }
 };
 
-/* Calls count_values(values) until all values of the grid are through; those of the next call are
-   on their way meanwhile. All threads of a block make the same calls, so count_values may hold a
-   barrier. The up to three values behind the last quad go to block 0. */
+/* Calls count_values(values) until all values of the grid are done; those of the next call are in
+   flight meanwhile. All threads of a block make the same calls, so count_values may contain a
+   barrier. The up to three values after the last quad go to block 0. */
 template <int LOADS_, class CountValues>
 __device__ void for_all_values(const float *d_values, int64_t count, CountValues count_values) {
   const int64_t quads = count / 4, stride = (int64_t)gridDim.x * THREADS * LOADS_;
@@ -427,9 +430,10 @@ __device__ void for_all_values(const float *d_values, int64_t count, CountValues
   count_values(values);
 }
 
-/* Rung 3 with 16-byte loads, several of them under way while the values before them are counted.
-   With one load of 4 bytes a thread, 8 KB are on their way to a multiprocessor: less than latency
-   times bandwidth, some 20 KB, so rungs 2 and 3 wait for memory, whatever their atomics cost. */
+/* Rung 3 with 16-byte loads, several of them in flight while the values before them are counted.
+   With one load of 4 bytes per thread, 8 KB are in flight to a multiprocessor. That is less than
+   latency times bandwidth, some 20 KB, so rungs 2 and 3 wait for memory, whatever their atomics
+   cost. */
 __global__ void __launch_bounds__(THREADS, 2)
     wide_loads(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
@@ -447,8 +451,8 @@ __global__ void __launch_bounds__(THREADS, 2)
 constexpr uint32_t HALF_FULL = 0x8000;
 static_assert(HALF_FULL + 4 * LOADS_OF_HALVES * THREADS < 0x10000, "no counter overflows");
 
-/* Adds `times` to the 16 bits of a bin, two bins a word. The thread that brings a counter to half
-   of what it can hold takes that half away, to the result. */
+/* Adds `times` to the 16 bits of a bin, two bins to a word. The thread that brings a counter to
+   half of what it can hold moves that half to the result. */
 __device__ void add_to_half(uint32_t *counters, uint32_t *d_counts, int bin, uint32_t times) {
   const int shift = 16 * (bin % 2);
   const uint32_t before = atomicAdd(counters + bin / 2, times << shift) >> shift & 0xffff;
@@ -458,11 +462,11 @@ __device__ void add_to_half(uint32_t *counters, uint32_t *d_counts, int bin, uin
   }
 }
 
-/* Bins that fit only with counters of 16 bits: 65536 of them in 128 KB. A block adds at most 16384
-   between two barriers, so a counter that was below 32768 before cannot overflow before the half is
-   taken away. Atomics that return what was before serve equal bins one by one, therefore a thread
-   adds a run of equal bins at once: skewed and sorted values make few additions.
-   Grid: a block a multiprocessor, each of them with all the bins. */
+/* Rung 5 for bins that only fit with counters of 16 bits: 65536 of them in 128 KB. A block adds at
+   most 16384 between two barriers, so a counter that was below 32768 before cannot overflow before
+   the half is moved away. Atomics that return the old value serve equal bins one by one; therefore
+   a thread adds a run of equal bins at once: skewed and sorted values make few additions. Grid: one
+   block per multiprocessor, each with all the bins. */
 __global__ void __launch_bounds__(THREADS)
     half_width(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   extern __shared__ uint32_t counters[]; /* bins / 2, rounded up */
@@ -517,7 +521,7 @@ const char *refuse_wide_loads(int, LabSize size) {
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* With no d_work: sets *bytes to how much is needed. */
+/* With d_work NULL: sets *bytes to how much is needed. */
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return cub::DeviceHistogram::HistogramEven(d_work, *bytes, (const float *)call->d_in[0],
                                              (uint32_t *)call->d_out, (int)call->size.dim[1] + 1,
@@ -532,7 +536,7 @@ size_t work_of_cub(int, LabSize size) {
 }
 
 cudaError_t launch_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is what CUB has asked for; to ask again would be timed, too */
+  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; to ask again would be timed, too */
   return run_cub(call, call->d_work, &bytes);
 }
 
@@ -551,8 +555,8 @@ int passes_of(const int (&words)[32], bool merging) {
   return fullest;
 }
 
-/* Passes for 32 values: the mean over warps drawn from the kind of input that the problem is. A
-   lane takes `run` values one after the other and adds equal ones at once. */
+/* Passes for 32 values: the mean over warps drawn from the problem's kind of input. A lane takes
+   `run` values one after the other and adds equal ones at once. */
 double mean_passes(int problem, LabSize size, int copies, int run, bool halves) {
   constexpr int WARPS = 1000;
   const int64_t count = size.dim[0];
@@ -620,7 +624,7 @@ const LabRung rungs[] = {
     {.name = "lane-copies",
      .lesson =
          "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
-         "gain yet, as one 4-byte load a thread keeps all of them waiting for memory",
+         "gain yet, as one 4-byte load per thread keeps all of them waiting for memory",
      .kind = LAB_RUNG,
      .launch = launch_lane_copies,
      .refuse = refuse_shared,

@@ -1,4 +1,4 @@
-/* What every topic of the lab needs on the device's side of lab.h. */
+/* What every topic of the lab needs on the device's side, on top of lab.h. */
 #ifndef LAB_CUH
 #define LAB_CUH
 
@@ -8,7 +8,7 @@
 /* A topic's tables name what they have and leave out the rest. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* Launches `kernel` on call->stream and notes it in call->record if it is the call's first. The
+/* Launches `kernel` on call->stream and records it in call->record if it is the call's first. The
    arguments are converted to what the kernel takes. */
 template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
@@ -19,7 +19,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
     r->block[0] = block.x, r->block[1] = block.y, r->block[2] = block.z;
     r->shared = shared;
   }
-  if (shared > 48 * 1024) { /* more than that is had only by asking */
+  if (shared > 48 * 1024) { /* more than that must be asked for */
     const cudaError_t status = cudaFuncSetAttribute(
         (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (status != cudaSuccess) return status;
@@ -28,14 +28,14 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
   return cudaGetLastError();
 }
 
-/* The call for a launch that prepares or ends what the rung is about: it is not noted. */
+/* The call for a launch that prepares or ends what the rung is about: it is not recorded. */
 static inline LabCall lab_helper(const LabCall *call) {
   LabCall helper = *call;
   helper.record = nullptr;
   return helper;
 }
 
-/* Blocks of `each` that cover `count`. */
+/* How many blocks of `each` cover `count`. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
 }

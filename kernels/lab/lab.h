@@ -1,8 +1,9 @@
-/* The kernel lab: ladders of kernels, one file a topic, each rung a small step from the last.
+/* The kernel lab: ladders of kernels, one file per topic, each rung a small step from the one
+   before.
 
    A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
-   for each rung. It never allocates, prints or times: the harness (src/lab/run.c) does that for
-   all topics alike. Device pointers start d_, host pointers h_. */
+   for each rung. It never allocates, prints or times: the harness (src/lab/run.c) does that for all
+   topics alike. Device pointers start d_, host pointers h_. */
 #ifndef LAB_H
 #define LAB_H
 
@@ -17,22 +18,23 @@ extern "C" {
 
 enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_EVENTS = 16 };
 
-/* The sizes of a problem, outermost first, each from 1; those a topic has not are 1. */
+/* The sizes of a problem, outermost first, each at least 1; a dimension that a topic does not have
+   is 1. */
 typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
 
-typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32 } LabType; /* 4 bytes an element */
+typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32 } LabType; /* 4 bytes per element */
 
 /* ---- a problem ----------------------------------------------------------------------------- */
 
-/* One problem of a topic: the sum of int32, or that of float32. Functions of (size) see a size that
-   the topic has not refused. */
+/* One problem of a topic, such as the sum of int32, or that of float32. Functions of (size) only
+   see sizes that the topic has not refused. */
 typedef struct {
-  const char *name;                   /* "int32"; "" where the topic has one problem only */
-  LabType in[LAB_INPUTS];             /* LAB_NOTHING: there is none, nor any after it */
+  const char *name;                   /* "int32"; "" where the topic has only one problem */
+  LabType in[LAB_INPUTS];             /* LAB_NOTHING: no such array, nor any after it */
   LabType out;                        /* every problem has one output array */
-  double (*bytes)(LabSize size);      /* that must be read and written at least */
+  double (*bytes)(LabSize size);      /* that must at least be read and written */
   double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
   /* Elements [first, first + count) of the output from the inputs, and by how much each may differ
      from that: a bound with its reason written beside it, 0 for integers. Single-threaded: the
@@ -40,38 +42,38 @@ typedef struct {
      inputs is needed (a sum, a histogram) it is called once, for the whole output. */
   void (*reference)(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
                     double *expected, double *allowed);
-  /* Input `array` of `count` elements for a test or a measurement, the same for the same seed; the
-     first elements must hold what is hard (huge, negative, equal values), so that short arrays have
-     it, too. NULL: lab_fill. */
+  /* Input `array` of `count` elements for a test or a measurement, the same for the same seed. The
+     first elements must hold the hard cases (huge, negative, equal values), so that short arrays
+     have them, too. NULL: lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
 } LabProblem;
 
-/* float32: sums of uniform numbers, mean 0, variance 1, to 2^-20 exact; every 61st is 100 times as
+/* float32: sums of uniform numbers, mean 0, variance 1, exact to 2^-20; every 61st is 100 times as
    large. Integers: all 32 bits random. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
 /* ---- a rung -------------------------------------------------------------------------------- */
 
-/* What lab_launch (lab.cuh) notes of the first kernel of a call that is no helper. */
+/* What lab_launch (lab.cuh) records of the first kernel of a call that is not a helper. */
 typedef struct {
   const void *kernel; /* NULL: none yet */
   unsigned block[3];
-  size_t shared; /* dynamic, bytes a block */
+  size_t shared; /* dynamic, bytes per block */
 } LabRecord;
 
-/* What a launcher is given. Arrays start on 256 bytes. */
+/* What a launcher gets. Arrays start on 256 bytes. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
   int64_t point; /* of rung->points, else 0 */
   const void *d_in[LAB_INPUTS];
   void *d_out;  /* full of NaN or of -1 before the call: every element must be written */
-  void *d_work; /* rung->work bytes; full of rubbish */
+  void *d_work; /* rung->work bytes, contents undefined */
   cudaStream_t stream;
   LabRecord *record;
-  /* For topics with on_host: d_in and d_out are NULL; the arrays are the host's, pinned unless the
+  /* For topics with on_host: d_in and d_out are NULL. The arrays are the host's, pinned unless the
      rung is pageable, and d_work is all the device memory there is. Work on the other streams must
-     wait for `stream`'s start (an event) and `stream` for its end. */
+     wait for `stream`'s start (an event), and `stream` for its end. */
   const void *h_in[LAB_INPUTS];
   void *h_out;
   cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
@@ -80,7 +82,7 @@ typedef struct {
 
 typedef enum {
   LAB_RUNG,
-  LAB_LIBRARY, /* what people would call instead: checked and timed like a rung, no rung itself */
+  LAB_LIBRARY, /* what people would call instead: checked and timed, but not a rung */
   LAB_PART,    /* a piece of the work alone, timed for comparison; its output is not checked */
   LAB_MISTAKE, /* wrong on purpose: run, shown to be wrong by the check, never timed */
 } LabKind;
@@ -91,13 +93,13 @@ typedef struct {
   LabKind kind;
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
-  /* Why this rung cannot serve a size (one clause), or NULL. NULL function: serves all. */
+  /* Why this rung cannot serve a size (one clause), or NULL. NULL function: it serves all. */
   const char *(*refuse)(int problem, LabSize size);
   size_t (*work)(int problem, LabSize size); /* bytes of d_work, NULL: 0 */
   /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */
   const int64_t *points;
   int point_count;
-  /* What the lesson's column must show by the topic's model, NULL: nothing. */
+  /* What the lesson's column should show according to the topic's model. NULL: nothing. */
   double (*predicted)(int problem, LabSize size, int64_t point);
   /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
   void (*allowed)(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
@@ -119,24 +121,24 @@ typedef struct {
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
   LabSize size;         /* of the ladder as it is shown */
-  const LabSize *sizes; /* more, where the last rung and the libraries are timed as well */
+  const LabSize *sizes; /* more, at which the last rung and the libraries are timed as well */
   int size_count;
   LabSize tested; /* random tests go from 1 to this in each dimension */
-  /* Why a size cannot be served by any rung (one clause), or NULL. NULL function: serves all. */
+  /* Why no rung can serve a size (one clause), or NULL. NULL function: all are served. */
   const char *(*refuse)(int problem, LabSize size);
   int64_t (*count)(LabSize size, int array); /* elements of input `array`; -1: of the output */
   bool on_host;                              /* copies between host and device are the topic */
-  bool warm;                                 /* the cache may hold the arrays while it is timed */
-  /* The column that the lesson is about. predicted: its name in front of rung->predicted, NULL:
-     none. measured: likewise of this function of all the rows' seconds (NAN where a row was not
-     timed), NULL: none. `row` counts rungs with their points, of one problem and size. */
+  bool warm;                                 /* the cache may hold the arrays during timing */
+  /* The column that the lesson is about. predicted_name: its heading for rung->predicted, NULL: no
+     such column. measured_name: the same for `measured`, a function of all the rows' seconds (NAN
+     where a row was not timed). `row` counts rungs with their points, of one problem and size. */
   const char *predicted_name, *measured_name;
   double (*measured)(const double *seconds, int rows, int row);
-  /* What the points of a sweep are: "offset, bytes"; of sweeps that end at different points, in
+  /* What the points of a sweep are: "offset, bytes". Of sweeps that end at different points, in
      their order: "offset, bytes; stride, words". */
   const char *point_name;
   bool shows_ulp; /* a column with the largest error in units in the last place */
-  /* What `make profile` reads from the hardware: an Nsight Compute metric, and its meaning. */
+  /* What `make profile` reads from the hardware: an Nsight Compute metric, and what it means. */
   const char *metric, *metric_name;
 } LabTopic;
 

@@ -1,12 +1,13 @@
-/* Mathematical functions: what an exponential costs, and how wrong it is, four ways.
+/* Mathematical functions: what an exponential costs, and how wrong it is, in four ways.
 
    A GPU computes exp, log, sin, square root and quotient in three places: FP64 units, ordinary
-   float instructions, and the special function units (MUFU: ex2, lg2, sin, rsq, rcp), which serve
-   16 lanes of an SM a cycle, 4 a scheduler, so that a warp keeps its scheduler's for 8 cycles.
-   An SM of an H100 has 128 lanes for float and 64 for double (a GPU for graphics: 2). Which one a
-   line of code gets is decided by a suffix: `x / (y + 1e-300)` is a division of doubles although
-   x and y are floats, because 1e-300 has no f. (The compiler repairs what cannot be noticed: it
-   makes (float)(1.0 * x / y) a float division again, but 1.0 * x under exp it must believe.)
+   float instructions, and the special function units (MUFU: ex2, lg2, sin, rsq, rcp). These serve
+   16 lanes of an SM per cycle, 4 per scheduler, so that a warp occupies its scheduler's unit for 8
+   cycles. An SM of an H100 has 128 lanes for float and 64 for double (a GPU for graphics: 2). A
+   suffix decides which one a line of code gets: `x / (y + 1e-300)` is a division of doubles
+   although x and y are floats, because 1e-300 has no f. (The compiler repairs what cannot be
+   noticed: it makes (float)(1.0 * x / y) a float division again, but 1.0 * x under exp it must
+   believe.)
 
    Cycles of a scheduler for one application by a warp, counted in the machine code of sm_90 (nvcc
    13.0): the busiest of instructions issued, FP64 (2 each) and special function units with
@@ -19,10 +20,10 @@
      fast-math     8     8     8     8     8   [0.5, 2] and sin an absolute error of 2^-21.41
 
    Read it with the error beside it. __logf near 1 and __sinf near pi have not one right digit: an
-   absolute error of 3.6e-7 is nothing to 1 and everything to 1e-7. __expf loses a digit of the
-   result's eight at x = -10, two at -87. And expf nearly hides behind the unit that __expf waits
-   for as well: reducing the argument exactly costs instructions that mostly fit into the wait. So
-   -use_fast_math buys a factor on this GPU where log, sin, square root or division are the work,
+   absolute error of 3.6e-7 is nothing to 1 and everything to 1e-7. __expf loses one of the result's
+   eight digits at x = -10, two at -87. And expf is nearly hidden by the unit that __expf waits for
+   as well: reducing the argument exactly costs instructions that mostly fit into the wait. So
+   -use_fast_math gains a factor on this GPU where log, sin, square root or division are the work,
    and little for exp.
 
    Hence the choice in kernels/layer/softmax.cu and kernels/epoch/rows.cuh: expf and logf. Measured
@@ -33,13 +34,13 @@
      float     0.35 ms   1.85 ulp       0.96 ms       0.86 ulp
      intrinsic 0.27 ms   63 ulp         0.28 ms       10471343 ulp, near 1
 
-   - exp: within 2 ulp for every z - m from 0 to -87, for 0.08 ms of 0.35. Of a memory-bound softmax
-     they are not seen: 0.35 ms are 1.07e9 exponentials, which a softmax of as many values would
-     fetch and store in 2.9 ms. Of the trainer's step they are not seen: 64 rows of 10 classes are
-     20 warps' worth of exponentials on 132 SMs, and a shuffle costs more.
-   - log: three times the time, but one a row. The loss is log(sum) + m - z[label], and a row that
+   - exp: within 2 ulp for every z - m from 0 to -87, for 0.08 ms of 0.35. In a memory-bound softmax
+     this does not show: 0.35 ms are 1.07e9 exponentials, which a softmax of as many values would
+     fetch and store in 2.9 ms. In the trainer's step it does not show either: 64 rows of 10 classes
+     are 20 warps' worth of exponentials on 132 SMs, and a shuffle costs more.
+   - log: three times the time, but one per row. The loss is log(sum) + m - z[label], and a row that
      the network is sure of has a sum of 1 + 1e-5 or less. The loss is then 1e-5, and the 3.6e-7 of
-     __logf would be 4% of it; at 1e-7, all.
+     __logf would be 4% of it; at 1e-7, all of it.
 
    The kernel is in math.cuh. Run: mlp-lab math. */
 #include "lab/math.cuh"
@@ -115,9 +116,9 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
   allowed_of<FLOAT>(FUNCTION, size, h_in, first, count, expected, allowed);
 }
 
-/* ---- the inputs ------------------------------------------------------------------------------
-   Where every rung is defined: no subnormal number goes in or comes out, sin has its argument in
-   [-pi, pi], divisors are within 2^126 (__fdividef). What is hard stands in front. */
+/* ---- the inputs ---------------------------------------------------------------------------------
+   Every rung is defined for them: no subnormal number goes in or comes out, sin has its argument in
+   [-pi, pi], divisors are within 2^126 (__fdividef). The hard cases come first. */
 
 constexpr int HARD = 12;
 constexpr float hard[FUNCTIONS + 1][HARD] = {
@@ -178,7 +179,7 @@ struct Accident {
   }
 };
 
-/* The special function units with as little around them as is possible. */
+/* The special function units with as little around them as possible. */
 struct Intrinsic {
   static __device__ float exp(float x) {
     return __expf(x);
@@ -284,7 +285,7 @@ const LabTopic lab_math = {
     .tested = {{5000, 1, 1}},
     .count = count,
     .warm = true,
-    .predicted_name = "cycles a warp",
+    .predicted_name = "cycles per warp",
     .shows_ulp = true,
     .metric = "smsp__inst_executed.sum",
     .metric_name = "warp instructions",

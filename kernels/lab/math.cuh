@@ -13,13 +13,14 @@ namespace {
 
 enum { EXP, LOG, SIN, SQRT, DIVISION, FUNCTIONS }; /* the topic's problems */
 
-/* Applications an element: arithmetic must outlast the 8 to 12 bytes that an element moves. */
+/* Applications per element: arithmetic must take longer than the 8 to 12 bytes that an element
+   moves. */
 constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;
 
-/* The functions as CUDA C++ has them for float: IEEE division and square root, a few ulp else; or
-   what -use_fast_math makes of the very same lines. */
+/* The functions as CUDA C++ has them for float: IEEE division and square root, a few ulp otherwise;
+   or what -use_fast_math makes of the very same lines. */
 struct Float {
   static __device__ float exp(float x) {
     return expf(x);
@@ -46,10 +47,11 @@ template <class Source, int FUNCTION> __device__ float apply(float x, float y) {
   if constexpr (FUNCTION == DIVISION) return Source::divide(x, y);
 }
 
-/* out = f(x), or x / y. Grid: an element a thread. The function is applied REPEATS times to the
-   same arguments: `zero` is 0, which only the caller knows, so for the compiler the arguments of
-   each application depend on the result before it, and none can be left out or moved. The price
-   is one logical instruction an application; 64 warps an SM hide that they wait for each other. */
+/* out = f(x), or x / y. Grid: one thread per element. The function is applied REPEATS times to the
+   same arguments. `zero` is 0, which only the caller knows: for the compiler the arguments of each
+   application depend on the result before it, so none can be left out or moved. The price is one
+   logical instruction per application; 64 warps per SM hide that the applications wait for each
+   other. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {

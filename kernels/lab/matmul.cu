@@ -1,19 +1,19 @@
-/* Matrix multiplication: C (m, n) = A (m, k) B (k, n), row-major float32, any m, n, k.
+/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major float32, any m, n, k.
 
        mlp-lab matmul
 
-   2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB, 683 a
-   byte. Memory could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100:
-   132 multiprocessors, 128 multiply-adds a cycle each, 1.98 GHz: 67 TFLOP/s). So the floor is
-   arithmetic, and the ladder is about feeding it: every multiply-add takes three operands, and
-   each rung takes more of them from nearer by.
+   2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB, 683 per
+   byte. Memory could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100: 132
+   multiprocessors, 128 multiply-adds per cycle each, 1.98 GHz: 67 TFLOP/s). So the floor is
+   arithmetic, and the ladder is about feeding it: every multiply-add takes three operands, and each
+   rung takes more of them from nearer by.
 
-   Who feeds it from rung 3 on is shared memory: 32 banks of 4 bytes, one wavefront of up to 128
-   bytes a cycle, while four schedulers start up to four multiply-adds of a warp a cycle. A rung
-   that needs more than 1/4 wavefront for each of those is limited by shared memory whatever else
-   it does. The column shows that number as the access pattern gives it. Rules: a 4-byte load takes
-   a wavefront for each different word in the busiest bank; a 16-byte load is served by quarters
-   of a warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
+   From rung 3 on shared memory feeds it: 32 banks of 4 bytes, one wavefront of up to 128 bytes per
+   cycle, while four schedulers start up to four multiply-adds of a warp per cycle. A rung that
+   needs more than 1/4 wavefront for each of those is limited by shared memory whatever else it
+   does. The column shows that number as the access pattern gives it. Rules: a 4-byte load takes a
+   wavefront for each different word in the busiest bank; a 16-byte load is served by quarters of a
+   warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
 
    All arithmetic is fused multiply-add in float32, no tensor cores; cuBLAS likewise. */
 #include "lab/matmul.cuh"
@@ -78,11 +78,11 @@ Matrices matrices_of(const LabCall *call) {
           (int)call->size.dim[0],       (int)call->size.dim[1],       (int)call->size.dim[2]};
 }
 
-/* ---- a thread an element --------------------------------------------------------------------- */
+/* ---- one thread per element ------------------------------------------------------------------ */
 
-/* C = A B, a thread an element. Block: 256 elements. Lane: a row of C (ACROSS: a column).
-   Every multiply-add has two loads from global memory. With lanes down the rows, a warp's load of
-   A touches 32 lines of the cache to use 4 bytes of each. */
+/* C = A B, one thread per element. Block: 256 elements. Lane: a row of C (ACROSS: a column). Every
+   multiply-add has two loads from global memory. With lanes down the rows, a warp's load of A
+   touches 32 lines of the cache to use 4 bytes of each. */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? tile_corner<8, 32>(p) : tile_corner<32, 8>(p);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -108,8 +108,8 @@ cudaError_t launch_element_across(const LabCall *call) {
 
 /* ---- shared tiles ---------------------------------------------------------------------------- */
 
-/* Elements of x (rows x columns) from (row, column) on; zeros, which add nothing, beyond its end.
-   A thread copies every THREADS-th. */
+/* Copies elements of x (rows x columns) from (row, column) on; zeros, which add nothing, beyond its
+   end. A thread copies every THREADS-th. */
 template <int THREADS, int HIGH, int WIDE>
 __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int column, int rows,
                           int columns) {
@@ -121,10 +121,10 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
   }
 }
 
-/* C = A B. Block: 32 x 32 of C, and 32 x 32 slabs of A and B. Warp: a row of the tile. Lane: an
-   element. What changed: what 32 threads need is fetched once, so global memory gives a 32nd. Each
-   multiply-add still takes a word of B from shared memory, a wavefront, and half a one for A,
-   whose word is the same in all lanes and which the compiler loads four k at a time. */
+/* C = A B. Block: 32 x 32 of C, and 32 x 32 slabs of A and B. Warp: a row of the tile. Lane: one
+   element. What changed: what 32 threads need is fetched once, so global memory delivers a 32nd.
+   Each multiply-add still takes a word of B from shared memory, one wavefront, and half a wavefront
+   for A, whose word is the same in all lanes and which the compiler loads four k at a time. */
 constexpr int SQUARE = 32;
 
 __global__ void __launch_bounds__(SQUARE *SQUARE) shared_kernel(Matrices p) {
@@ -207,11 +207,11 @@ template <bool QUADS> __device__ float4 load_quad(const float *line, int column,
 /* C = A B. Block: 128 x 128 of C, slabs of 8. Thread: 8 x 8 in four 4 x 4, at Place::row() and
    Place::column() and ROW_GAP and COLUMN_GAP from there.
 
-   What changed: global memory is read by 16 bytes, a quad of each slab a thread, where it took four
-   loads, stores and addresses each. A is transposed on its way, so that a thread's 8 rows at one k
-   lie side by side: a fragment is two 16-byte loads, and no longer are four steps' worth of A held
-   in registers. What an instruction does not fetch, one more can multiply. The next slab is asked
-   for before the barrier that waits for the slowest warp.
+   What changed: global memory is read 16 bytes at a time, one quad of each slab per thread, where
+   it took four loads, stores and addresses each. A is transposed on its way, so that a thread's 8
+   rows at one k lie side by side: a fragment is two 16-byte loads, and four steps' worth of A no
+   longer occupy registers. Every instruction that fetches less leaves room for one that multiplies.
+   The next slab is asked for before the barrier that waits for the slowest warp.
 
    The next two rungs are this kernel with another Place. */
 template <class Place, bool QUADS>
@@ -250,8 +250,8 @@ template <class Place> cudaError_t launch_wide(const LabCall *call) {
                     tile_grid<BM, BN>(p), THREADS, 0, p);
 }
 
-/* 8 x 8 neighbours a thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
-   two each meet in a bank; and the two lanes that store a row of A meet in one, too. */
+/* 8 x 8 neighbours per thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
+   two each meet in a bank; the two lanes that store a row of A also meet in one. */
 struct Neighbours {
   static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
   static __device__ int row() {
@@ -263,7 +263,7 @@ struct Neighbours {
 };
 
 /* What changed: a thread's 8 columns (and rows) are four and four, 64 apart, so that neighbouring
-   lanes read neighbouring 16 bytes: no two of a quarter in a bank. Four floats more a row of A's
+   lanes read neighbouring 16 bytes: no two of a quarter in a bank. Four more floats in a row of A's
    slab put the two halves of a warp's stores into different banks. */
 struct Apart {
   static constexpr int PITCH = BM + 4, ROW_GAP = BM / 2, COLUMN_GAP = BN / 2;
@@ -276,7 +276,7 @@ struct Apart {
 };
 
 /* What changed: a warp's 32 fragments form 64 x 32 of C, not 16 x 128, so that it reads 96
-   different words a step, not 144; and its lanes are numbered so that quarters can be served
+   different words per step, not 144; and its lanes are numbered so that quarters can be served
    together: n and n ^ 1 share columns, n and n ^ 2 rows. Every load is down to 2 wavefronts. */
 struct Warps {
   static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
@@ -292,11 +292,12 @@ struct Warps {
 
 /* ---- asynchronous copies: matmul.cuh --------------------------------------------------------- */
 
-/* 128 x 128 a block of four warps, 32 x 128 a warp, two blocks a multiprocessor: while one waits at
-   its barrier or writes its tile, the other multiplies. An H100 runs 264 blocks at once; the 1024
-   tiles at 4096 are 3.88 turns of that, which take the time of 4: 97% is the most to be had. Slabs
-   of 8, four of them at once (33 KB a block), and lanes 4 x 8 were the best of the shapes that were
-   measured, 1.5% ahead of lanes 8 x 4; what the others say is told at pipelined_kernel. */
+/* 128 x 128 per block of four warps, 32 x 128 per warp, two blocks per multiprocessor: while one
+   waits at its barrier or writes its tile, the other multiplies. An H100 runs 264 blocks at once;
+   the 1024 tiles at 4096 are 3.88 turns of that, which take the time of 4: 97% is the most that can
+   be reached. Slabs of 8, four of them at once (33 KB per block), and lanes 4 x 8 were the best of
+   the shapes that were measured, 1.5% ahead of lanes 8 x 4; pipelined_kernel tells what the others
+   show. */
 using Pipelined = Tiling<128, 128, 8, 8, 16, 4, 4, 2>;
 
 cudaError_t launch_async(const LabCall *call) {
@@ -305,7 +306,7 @@ cudaError_t launch_async(const LabCall *call) {
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* cuBLAS counts by columns: it is asked for C' = B' A'. */
+/* cuBLAS is column-major: it is asked for C' = B' A'. */
 cudaError_t launch_cublas(const LabCall *call) {
   static cublasHandle_t handle = nullptr; /* lives as long as the program */
   if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
@@ -325,8 +326,9 @@ cudaError_t launch_cublas(const LabCall *call) {
    or in a slab of 8. */
 const LabRung rungs[] = {
     {.name = "element-down",
-     .lesson = "A thread an element of C, neighbouring threads in a column: each load of A touches "
-               "32 lines of the cache",
+     .lesson =
+         "One thread per element of C, neighbouring threads in a column: each load of A touches "
+         "32 lines of the cache",
      .kind = LAB_RUNG,
      .launch = launch_element_down},
     {.name = "element-across",
@@ -339,18 +341,18 @@ const LabRung rungs[] = {
      .launch = launch_shared,
      .predicted = [](int, LabSize, int64_t) { return 1.0 + 2.0 / 4; }},
     {.name = "register-1d",
-     .lesson = "8 rows a thread: a word of B from shared memory serves 8 multiply-adds",
+     .lesson = "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
      .kind = LAB_RUNG,
      .launch = launch_register_1d,
      .predicted = [](int, LabSize, int64_t) { return (16 * 2.0 + 8 * 1) / 64; }},
     {.name = "register-2d",
-     .lesson = "8 x 8 a thread: 16 words serve 64 multiply-adds",
+     .lesson = "8 x 8 per thread: 16 words serve 64 multiply-adds",
      .kind = LAB_RUNG,
      .launch = launch_register_2d,
      .predicted = [](int, LabSize, int64_t) { return (16 * 2.0 + 16 * 8) / 512; }},
     {.name = "wide-loads",
      .lesson =
-         "16 bytes an instruction, A transposed on its way: fewer instructions to fetch leave "
+         "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
          "more to multiply",
      .kind = LAB_RUNG,
      .launch = launch_wide<Neighbours>,
@@ -367,7 +369,7 @@ const LabRung rungs[] = {
      .launch = launch_wide<Warps>,
      .predicted = [](int, LabSize, int64_t) { return (2 * 2.0 + 2 * 2) / 64; }},
     {.name = "async-copies",
-     .lesson = "Copies and fragments run ahead of the arithmetic, and 8 x 16 a thread fit in the "
+     .lesson = "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
                "registers that are freed",
      .kind = LAB_RUNG,
      .launch = launch_async,
@@ -392,7 +394,7 @@ const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 819
 
 extern "C" const LabTopic lab_matmul = {
     .name = "matmul",
-    .title = "Matrix product in float32: from a thread an element to the library's pace",
+    .title = "Matrix product in float32: from one thread per element to the library's pace",
     .dims = "M x N x K",
     .unit = LAB_GFLOP_PER_S,
     .problems = problems,
@@ -405,7 +407,7 @@ extern "C" const LabTopic lab_matmul = {
     .tested = {{400, 400, 200}},
     .refuse = refuse,
     .count = count,
-    .predicted_name = "wavefronts of shared loads a multiply-add (1/4 can be served)",
+    .predicted_name = "wavefronts of shared loads per multiply-add (1/4 can be served)",
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     .metric_name = "wavefronts of shared loads",
 };

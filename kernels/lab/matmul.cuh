@@ -29,7 +29,8 @@ template <int BM, int BN> dim3 tile_grid(const Matrices &p) {
   return dim3(lab_blocks(p.m, BM) * lab_blocks(p.n, BN));
 }
 
-/* COUNT floats of shared memory, a multiple of 4: quads, each `gap` floats after the one before. */
+/* Loads COUNT floats from shared memory, a multiple of 4: quads, each `gap` floats after the one
+   before. */
 template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
 #pragma unroll
   for (int q = 0; q < COUNT; q += 4) {
@@ -40,12 +41,12 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
 
 /* acc (TM, TN) += a (TM) b (TN), in an order that should spare the registers.
 
-   A scheduler of a Hopper can start an FFMA a cycle, and an FFMA reads three registers. The
-   register file has two banks, even and odd numbers, that give one each a cycle (measured on Ampere
-   by Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). By that rule the pace holds only
-   where one operand is taken again from the FFMA before (.reuse in SASS) and the other two lie in
+   A Hopper scheduler can start one FFMA per cycle, and an FFMA reads three registers. The register
+   file has two banks, even and odd numbers, that deliver one each per cycle (measured on Ampere by
+   Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). By that rule the pace holds only where
+   one operand is taken again from the FFMA before (.reuse in SASS) and the other two lie in
    different banks. The compiler chooses registers and marks reuse, but follows the order given:
-   columns, down and up in turns, even rows and odd rows apart, has the fewest conflicts in SASS of
+   columns, down and up in turn, even rows and odd rows apart, has the fewest conflicts in SASS of
    those tried. Take it for a count, not for a cause: what else the rule predicted was not what was
    measured (store_tile, pipelined_kernel). */
 template <int TM, int TN>
@@ -62,10 +63,10 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
     }
 }
 
-/* Writes a thread's part of C, up to four neighbours in each direction and the next four a gap from
-   them. A float at a time: one way for every n. 16-byte stores would take fewer instructions, but
+/* Writes a thread's part of C, up to four neighbours in each direction and the next four a gap
+   away. One float at a time: one way for every n. 16-byte stores would take fewer instructions, but
    want accumulators in aligned fours of registers, so column j in bank j % 2, right where 16-byte
-   loads have put b[j]: by the rule above the loop was to lose 5%. Measured it lost nothing, and the
+   loads have put b[j]: by the rule above the loop would lose 5%. Measured, it lost nothing, and the
    whole gained nothing (an H100, 4096, slabs of 16: 46.6 TFLOP/s against 46.4). */
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
@@ -81,8 +82,8 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
 
 /* ---- asynchronous copies --------------------------------------------------------------------- */
 
-/* WIDTH floats (1 or 4) from global to shared memory, past the registers. Where they are not
-   `inside`, zeros are written and nothing is read. */
+/* Copies WIDTH floats (1 or 4) from global to shared memory, without using registers. Where they
+   are not in bounds, zeros are written and nothing is read. */
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   if constexpr (WIDTH == 4)
@@ -100,12 +101,12 @@ __device__ inline void close_group() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most GROUPS of this thread's groups are under way. */
+/* Waits until at most GROUPS of this thread's groups are in flight. */
 template <int GROUPS> __device__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }
 
-/* ---- the pipelined product ------------------------------------------------------------------- */
+/* ---- the pipelined gemm ---------------------------------------------------------------------- */
 
 /* All that can be tuned. A warp's lanes are LANES_DOWN x LANES_ACROSS, each with TM x TN of C in
    quads: four rows, four more 4 LANES_DOWN further down, and so on; likewise across. STAGES slabs
@@ -118,7 +119,7 @@ struct Tiling {
   static constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
   static constexpr int WARPS_ACROSS = BN / WN, THREADS = 32 * (BM / WM) * WARPS_ACROSS;
   /* A slab of A is transposed on its way. A warp copies OCTET neighbours in k of four rows, whole
-     sectors of 32 bytes; a pitch of 4 more than BM sends its 32 floats to 32 banks. */
+     sectors of 32 bytes; a pitch of 4 more than BM puts its 32 floats into 32 banks. */
   static constexpr int PITCH = BM + 4, OCTET = 8, ROWS_AT_ONCE = THREADS / OCTET;
   static constexpr int A_FLOATS = BK * PITCH, SLAB_FLOATS = A_FLOATS + BK * BN;
   static constexpr size_t SHARED = STAGES * SLAB_FLOATS * sizeof(float);
@@ -129,15 +130,15 @@ struct Tiling {
 };
 
 /* The slabs that a block copies one after the other, as one of its threads sees them. WHOLE: all
-   tiles and slabs end within the matrices, and no copy has to ask. */
+   tiles and slabs end within the matrices, so no copy has to check. */
 template <class T, int WIDTH, bool WHOLE> struct SlabCopy {
-  static constexpr int PER_LINE = T::BN / WIDTH; /* copies that make a line of B's slab */
+  static constexpr int PER_LINE = T::BN / WIDTH; /* copies per line of B's slab */
   static constexpr int ROWS = T::BM / T::ROWS_AT_ONCE, LINES = T::BK * PER_LINE / T::THREADS;
   const Matrices &p;
   const Corner corner;
   const int eighth, row;                /* of A's slab: the first that this thread copies */
   const float *slab_a, *slab_b;         /* the next slabs: the same in all threads */
-  uint32_t from_a[ROWS], from_b[LINES]; /* what this thread copies of them; constant */
+  uint32_t from_a[ROWS], from_b[LINES]; /* what this thread copies of them; does not change */
   int k;                                /* where the next slabs start */
 
   static __device__ int line(int i) {
@@ -154,7 +155,8 @@ template <class T, int WIDTH, bool WHOLE> struct SlabCopy {
 #pragma unroll
     for (int i = 0; i < LINES; i++) from_b[i] = (uint32_t)line(i) * p.n + column(i);
   }
-  /* Queues the next slabs as one group, zeros where the matrices have ended: they add nothing. */
+  /* Queues the next slabs as one group, with zeros, which add nothing, where the matrices have
+     ended. */
   __device__ void next(float *to) {
 #pragma unroll
     for (int e = 0; e < T::BK; e += T::OCTET)
@@ -185,18 +187,18 @@ template <class T, int WIDTH, bool WHOLE> struct SlabCopy {
    schedulers that share it: shared memory is busy for 12 of every 32 cycles.
 
    What changed: copies are asynchronous. They go into the last of STAGES slabs while the block
-   multiplies the first, need no registers, and one barrier a slab is left, at which the new slab
+   multiplies the first and need no registers. One barrier per slab is left, at which the new slab
    has long arrived. Fragments, too, are loaded a step ahead, the first of a slab during the last
    step of the slab before. The registers that are free now hold a tile of 8 x 16.
 
-   What limits it then is the instructions that a scheduler starts, one a cycle, and what they wait
-   for. The loop over a slab of 8 has 1136 in SASS of CUDA 13.0, 1024 of them FFMA: 90% of the peak
-   while it lasts, 83% if 102 of them wait a cycle for a register as the rule says. A slab of 16 has
-   2242, 2048 and 103: 91% and 87%, and half the barriers. So 16 was to be 5% faster. On an H100 it
-   took 10% longer: at 4096 slabs of 16 had 89 to 95% of cuBLAS, slabs of 8 98 to 101.5%. Most
-   likely it is the loop itself, 36 KB of code against 18, that no longer comes to the schedulers
-   fast enough: slabs of 16 with only 8 x 8 a thread, 1024 FFMA again, had 98 to 100%, and slabs of
-   32, 72 KB, only 86%. */
+   What limits it then is the instructions that a scheduler starts, one per cycle, and what they
+   wait for. The loop over a slab of 8 has 1136 in SASS of CUDA 13.0, 1024 of them FFMA: 90% of the
+   peak while it lasts, 83% if 102 of them wait a cycle for a register as the rule says. A slab of
+   16 has 2242, 2048 and 103: 91% and 87%, and half the barriers. So 16 should have been 5% faster.
+   On an H100 it took 10% longer: at 4096 slabs of 16 had 89 to 95% of cuBLAS, slabs of 8 98 to
+   101.5%. Most likely it is the loop itself, 36 KB of code against 18, that no longer reaches the
+   schedulers fast enough: slabs of 16 with only 8 x 8 per thread, 1024 FFMA again, had 98 to 100%,
+   and slabs of 32, 72 KB, only 86%. */
 template <class T, int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(T::THREADS, T::BLOCKS) pipelined_kernel(Matrices p) {
   extern __shared__ float4 slabs[];
@@ -224,7 +226,7 @@ __global__ void __launch_bounds__(T::THREADS, T::BLOCKS) pipelined_kernel(Matric
 #pragma unroll
     for (int k = 0; k < T::BK; k++) {
       const int now = k % 2, then = 1 - now, next = (k + 1) % T::BK;
-      if (next == 0) { /* all have read this slab's last fragment, and the next slab is there */
+      if (next == 0) { /* all have read this slab's last fragment, and the next slab is here */
         await_groups<T::STAGES - 2>();
         __syncthreads();
         free_slab = slab;
@@ -237,11 +239,11 @@ __global__ void __launch_bounds__(T::THREADS, T::BLOCKS) pipelined_kernel(Matric
     }
   }
 
-  await_groups<0>(); /* a block must not end under its copies */
+  await_groups<0>(); /* a block must not end while its copies are in flight */
   store_tile<WHOLE>(p, acc, corner.row + row, corner.column + column, ROW_GAP, COLUMN_GAP);
 }
 
-/* 16-byte copies of B need rows that start on 16 bytes; those of A are of 4 bytes anyhow. */
+/* 16-byte copies of B need rows that start on 16 bytes; those of A are of 4 bytes in any case. */
 template <class T> cudaError_t launch_pipelined(const LabCall *call, const Matrices &p) {
   const dim3 grid = tile_grid<T::BM, T::BN>(p);
   if (p.m % T::BM == 0 && p.n % T::BN == 0 && p.k % T::BK == 0)

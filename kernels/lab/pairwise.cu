@@ -1,16 +1,16 @@
 /* Pairwise: squared Euclidean distances of n vectors of d floats, each pair i < j once.
 
-   The output is the upper triangle row by row, the order of PyTorch's pdist:
-   (0, 1), (0, 2), ..., (0, n - 1), (1, 2), ... An element k of a pair is a term, (a[k] - b[k])^2,
-   three operations: subtract, multiply, add. The GPU needs two instructions for them, since it
-   multiplies and adds in one; so a kernel of differences that issues nothing else shows 75% of the
-   FMA ceiling, which counts two operations an instruction. The product of the last rung needs one
-   instruction a term and is counted like the others, by the work it replaces: 150%.
+   The output is the upper triangle row by row, the order of PyTorch's pdist: (0, 1), (0, 2), ...,
+   (0, n - 1), (1, 2), ... Each element k of a pair gives one term, (a[k] - b[k])^2, three
+   operations: subtract, multiply, add. The GPU needs two instructions for them, since it multiplies
+   and adds in one. So a kernel of differences that issues nothing else shows 75% of the FMA
+   ceiling, which counts two operations per instruction. The product of the last rung needs one
+   instruction per term and is counted like the others, by the work it replaces: 150%.
 
    16384 x 300: 134 million pairs, 40.3 G terms. Differences: 80.5 G lane-instructions at 132 SMs x
    128 lanes x 1.755 GHz = 29.7 T/s are 2.7 ms. Bytes: 20 MB in, 537 MB out at 2.9 TB/s 0.19 ms. So
-   arithmetic rules, if only operands reach it: two loads a term (4 bytes of a, 4 of b) would be
-   322 GB. The ladder is about fewer and cheaper loads a term, which is what its column counts.
+   arithmetic decides, if only operands reach it: two loads per term (4 bytes of a, 4 of b) would be
+   322 GB. The ladder is about fewer and cheaper loads per term, which is what its column counts.
 
        mlp-lab pairwise                   # 16384 x 300
        mlp-lab pairwise --size 1000x37    # any shape from two vectors on */
@@ -25,7 +25,8 @@ namespace {
 
 constexpr double UNIT = 0x1p-24; /* half the distance of float32 neighbours at 1 */
 
-/* The pair index is proved for these; beyond, an error of d roundings would no longer be small. */
+/* The pair index is proved for these; beyond them an error of d roundings would no longer be
+   small. */
 constexpr int64_t MOST = 65536;
 
 __host__ __device__ inline int64_t pairs_of(int64_t n) {
@@ -37,12 +38,12 @@ __host__ __device__ inline int64_t row_start(int64_t i, int64_t n) {
   return i * (2 * n - i - 1) / 2 - i - 1;
 }
 
-/* ---- reference -----------------------------------------------------------------------------
+/* ---- reference ----------------------------------------------------------------------------------
 
    Rounding, to first order in u = 2^-24: the difference has an error of u, its square 2 u, and the
-   sum of d positive terms rounds each at most d times: (d + 2) u of the result, exactly
-   gamma(d + 2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It holds in any order.
-   There is no cancellation, equal vectors are 0 apart. */
+   sum of d positive terms rounds each at most d times: (d + 2) u of the result, exactly gamma(d +
+   2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It holds in any order. There is no
+   cancellation; equal vectors are 0 apart. */
 
 double gamma_of(double roundings) {
   return roundings * UNIT / (1.0 - roundings * UNIT);
@@ -72,7 +73,7 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
   });
 }
 
-/* powf: the CUDA guide has stated from 4 to 9 ulp; an ulp is up to 2 u, so 18 more. */
+/* powf: over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more. */
 void allowed_powf(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
                   const double *expected, double *allowed) {
   for (int64_t pair = 0; pair < count; pair++)
@@ -97,7 +98,8 @@ void allowed_product(int, LabSize size, const void *const h_in[LAB_INPUTS], int6
   });
 }
 
-/* From three vectors on the last is the first again: 0 apart, which a product hardly finds. */
+/* With three vectors or more the last equals the first: 0 apart, which a product hardly ever
+   finds. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   lab_fill(LAB_FLOAT32, h_values, count, seed);
   const int64_t n = size.dim[0], d = size.dim[1];
@@ -131,13 +133,13 @@ __device__ inline Pair tile_of(int64_t k, int tiles) {
   return {pair.i, pair.j - 1};
 }
 
-/* ---- 1, 2. a thread a pair ---------------------------------------------------------------------
-   Grid: all pairs, PAIR_BLOCK a block. Lane: a pair, mostly with its neighbour's i and the next j.
-   Two 4-byte loads a term: a[k] is the same for the warp, but b[k] lies d floats from the
-   neighbour's, so a request touches 32 sectors and uses 4 bytes of each; the caches keep the
-   rest for the next k, if they can. powf does for any exponent what two of these operands need one
-   multiplication for; the exponent is an argument, as it is in a library's p-norm, lest the
-   compiler sees the 2 and multiplies. */
+/* ---- 1, 2. one thread per pair ------------------------------------------------------------------
+   Grid: all pairs, PAIR_BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
+   j. Two 4-byte loads per term: a[k] is the same for the warp, but b[k] lies d floats from the
+   neighbour's, so a request touches 32 sectors and uses 4 bytes of each; the caches keep the rest
+   for the next k, if they can. powf works for any exponent, where one multiplication would do; the
+   exponent is an argument, as it is in a library's p-norm, so that the compiler does not see the 2
+   and multiply. */
 constexpr int PAIR_BLOCK = 256;
 
 struct Power {
@@ -181,16 +183,17 @@ cudaError_t launch_multiply(const LabCall *call) {
   return launch_pairs(call, Multiplication{});
 }
 
-/* ---- 3. subsets in shared memory, transposed ---------------------------------------------------
-   Grid: the tiles of SUBSET x SUBSET pairs with i <= j. Block: a tile; it takes SUBSET elements of
-   its 2 x SUBSET vectors at a time. Lane: copies the element beside its neighbour's (one request of
-   128 bytes) into a column, then owns a pair of its warp's row: a[k] is one word for the warp,
-   b[k] 32 neighbouring ones. The odd pitch spreads the columns over all banks. Global memory is
-   asked for a 32nd of what the rung before asks; but still two loads a term, now of shared
-   memory, at one a clock: they take four times as long as the arithmetic. */
+/* ---- 3. subsets in shared memory, transposed ----------------------------------------------------
+   Grid: the tiles of SUBSET x SUBSET pairs with i <= j. Block: one tile; it takes SUBSET elements
+   of its 2 x SUBSET vectors at a time. Lane: copies the element next to its neighbour's (one
+   request of 128 bytes) into a column, then owns a pair of its warp's row: a[k] is one word for the
+   warp, b[k] 32 neighbouring ones. The odd pitch spreads the columns over all banks. Global memory
+   is asked for a 32nd of what the rung before asks; but there are still two loads per term, now of
+   shared memory, at one per clock: they take four times as long as the arithmetic. */
 constexpr int SUBSET = 32;
 
-/* Element k of vector i; 0 outside, where it adds 0 to the sums or meets pairs nobody stores. */
+/* Element k of vector i; 0 out of bounds, where it adds 0 to sums or belongs to pairs that are not
+   stored. */
 __device__ inline float element(const float *d_x, int n, int d, int i, int k) {
   return i < n && k < d ? d_x[(size_t)i * d + k] : 0.0f;
 }
@@ -229,12 +232,12 @@ cudaError_t launch_subsets(const LabCall *call) {
                     tiles);
 }
 
-/* ---- what the tiled rungs share ----------------------------------------------------------------
+/* ---- what the tiled rungs share -----------------------------------------------------------------
    Block: TILE x TILE pairs. Warp: 32 x 64 of them, four warps down, two across. Thread: 8 x 8, sums
    in registers; for each k it loads 8 elements of its rows and 8 of its columns with four 16-byte
-   loads and does 64 terms with them: a 16th of a load a term.
+   loads and does 64 terms with them: a 16th of a load per term.
 
-   Vectors lie permuted: within each 32, position 4 q + e holds vector q + 8 e. The four that a
+   Vectors are permuted: within each 32, position 4 q + e holds vector q + 8 e. The four that a
    16-byte load brings are therefore 8 apart, and when eight threads of a warp store their e-th,
    they store eight neighbours, a whole sector; without it each would fill a quarter of one.
 
@@ -256,7 +259,7 @@ __device__ inline Owner owner() {
   return {warp / 2 * 32 + 4 * down, warp % 2 * 64 + 4 * across};
 }
 
-/* The two ways to a distance: what a term adds, and what becomes of the sum. */
+/* The two ways to compute a distance: what a term adds, and what becomes of the sum. */
 struct Differences {
   static __device__ float add(float sum, float a, float b) {
     const float difference = a - b;
@@ -271,7 +274,7 @@ struct Products {
   static __device__ float add(float sum, float a, float b) {
     return fmaf(a, b, sum);
   }
-  /* Rounding may leave less than nothing of two near vectors. */
+  /* Rounding may make the distance of two near vectors negative. */
   static __device__ float finish(float sum, const float *d_norms, int i, int j) {
     const float distance = fmaf(-2.0f, sum, d_norms[i] + d_norms[j]);
     return distance < 0.0f ? 0.0f : distance;
@@ -296,7 +299,7 @@ __device__ inline void add_terms(float (&sum)[SIDE][SIDE], const float *a, const
     for (int c = 0; c < SIDE; c++) sum[r][c] = Way::add(sum[r][c], row[r], column[c]);
 }
 
-/* Streaming stores: what is never read again must not push the vectors out of the cache. */
+/* Streaming stores: values that are never read again must not push the vectors out of the cache. */
 template <class Way>
 __device__ inline void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
                                   float *d_out, int n, Pair tile, Owner mine) {
@@ -312,11 +315,11 @@ __device__ inline void store_tile(const float (&sum)[SIDE][SIDE], const float *d
   }
 }
 
-/* ---- 4. tiles in registers ---------------------------------------------------------------------
+/* ---- 4. tiles in registers ----------------------------------------------------------------------
    A slab of SLAB elements of both 128 vectors is copied and transposed at a time, by lanes 8 along
    k and 4 along the vectors: a whole sector of each vector, and with the pitch of 4 more than 128
-   words all 32 banks. 128 arithmetic instructions stand beside four loads. But all wait while a
-   slab comes in, and those 4-byte loads with their tests are instructions, too. */
+   words all 32 banks. There are 128 arithmetic instructions for four loads. But all threads wait
+   while a slab is fetched, and those 4-byte loads with their tests are instructions, too. */
 constexpr int SLAB = 8, PITCH = TILE + 4;
 
 __global__ void __launch_bounds__(TILE_BLOCK, 2)
@@ -350,16 +353,17 @@ cudaError_t launch_registers(const LabCall *call) {
                     tiles);
 }
 
-/* ---- 5. transposed once, copied asynchronously -------------------------------------------------
+/* ---- 5. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
-   slabs: 40 MB, about 20 us, after which a slab is a rectangle that 16-byte asynchronous copies
+   slabs: 40 MB, about 20 us. After that a slab is a rectangle that 16-byte asynchronous copies
    bring to shared memory with no test, no register and no transposition. Two buffers: while one is
-   worked on, the other is filled, and a slab has one barrier, behind which the next is fetched.
-   COPIED elements a slab, since 300 = 25 x 12; of the last one, only those that are there (by
-   fours) are worked on. Two blocks an SM of at most 128 registers a thread hide what is left. */
+   worked on, the other is filled, and a slab has one barrier, after which the next is fetched.
+   COPIED elements per slab, since 300 = 25 x 12; of the last one, only those that exist (by fours)
+   are worked on. Two blocks per SM of at most 128 registers per thread hide what is left. */
 constexpr int COPIED = 12, UNROLLED = 4;
-constexpr int QUADS = 2 * TILE / 4, LINES = TILE_BLOCK / QUADS; /* a line; at a time by a block */
-static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps a slab");
+constexpr int QUADS = 2 * TILE / 4,
+              LINES = TILE_BLOCK / QUADS; /* of a line; at a time by a block */
+static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps per slab");
 
 struct Transposed {
   int64_t pitch, depth; /* vectors and elements of each, padded */
@@ -369,7 +373,7 @@ Transposed transposed(LabSize size) {
   return {round_up(size.dim[0], TILE), round_up(size.dim[1], COPIED)};
 }
 
-/* d_t: (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: a line of 32,
+/* d_t: (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: one line of 32,
    read along the elements, written along the vectors. */
 __global__ void __launch_bounds__(256)
     transpose(const float *__restrict__ d_x, float *__restrict__ d_t, int n, int d, int pitch,
@@ -394,7 +398,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   const int line = threadIdx.x / QUADS, at = 4 * (threadIdx.x % QUADS);
   const float *source =
       d_t + (size_t)line * pitch + (at < TILE ? tile.i * TILE + at : tile.j * TILE + at - TILE);
-  /* Of the next slab. */
+  /* Fetches the next slab. */
   const auto fetch = [&](int buffer) {
 #pragma unroll
     for (int k = 0; k < COPIED; k += LINES, source += (size_t)LINES * pitch)
@@ -406,7 +410,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   fetch(0);
   for (int k0 = 0, buffer = 0; k0 < d; k0 += COPIED, buffer ^= 1) {
     __pipeline_wait_prior(0);
-    __syncthreads(); /* this slab has come for all, and the one before is done with */
+    __syncthreads(); /* this slab has arrived for all threads, and the one before is done with */
     if (k0 + COPIED < d) fetch(buffer ^ 1);
     const int depth = min(COPIED, d - k0);
 #pragma unroll 1
@@ -440,9 +444,9 @@ cudaError_t launch_differences(const LabCall *call) {
   return launch_asynchronous<Differences>(call, nullptr);
 }
 
-/* ---- 6. norms and a product --------------------------------------------------------------------
-   |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction a term instead of two, the rest is the rung
-   before. What it costs is said at allowed_product. Norms: a warp a vector, 32 lanes along it. */
+/* ---- 6. norms and a product ---------------------------------------------------------------------
+   |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction per term instead of two; the rest is the rung
+   before. allowed_product tells what it costs. Norms: one warp per vector, 32 lanes along it. */
 constexpr int NORM_BLOCK = 256;
 
 __global__ void __launch_bounds__(NORM_BLOCK)
@@ -475,10 +479,11 @@ cudaError_t launch_gemm(const LabCall *call) {
   return status == cudaSuccess ? launch_asynchronous<Products>(call, d_norms) : status;
 }
 
-/* ---- the library: cuBLAS, norms, packing -------------------------------------------------------
+/* ---- the library: cuBLAS, norms, packing --------------------------------------------------------
    SGEMM knows no triangle and writes what it computes: panels of PANEL rows, each against all
-   vectors from its first on, waste half a panel of arithmetic a panel and need little memory. A
-   kernel of ours then adds the norms and packs the rows: a thread a pair, a block row a row. */
+   vectors from its first on, waste half a panel of arithmetic per panel and need little memory. A
+   kernel of ours then adds the norms and packs the rows: one thread per pair, one row of blocks per
+   row. */
 constexpr int PANEL = 2048;
 
 __global__ void __launch_bounds__(256)
@@ -496,7 +501,7 @@ size_t library_bytes(int, LabSize size) {
   return sizeof(float) * (n + (n < PANEL ? n : PANEL) * n);
 }
 
-/* Made at the first call, kept until the program ends; on a stream of the caller's. */
+/* Made at the first call, for the rest of the program; on the caller's stream. */
 cublasHandle_t cublas_on(cudaStream_t stream) {
   static cublasHandle_t handle = nullptr;
   if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) handle = nullptr;
@@ -551,7 +556,7 @@ double two_loads(int, LabSize, int64_t) {
   return 2.0;
 }
 
-/* Four loads of the thread for its 64 terms; the slabs' way into shared memory is not counted. */
+/* Four loads of the thread for its 64 terms; copying the slabs to shared memory is not counted. */
 double few_loads(int, LabSize, int64_t) {
   return 4.0 / (SIDE * SIDE);
 }
@@ -568,12 +573,13 @@ const LabProblem problems[] = {{
 
 const LabRung rungs[] = {
     {.name = "powf",
-     .lesson = "A thread a pair, squares by powf: some sixty instructions for one multiplication",
+     .lesson =
+         "One thread per pair, squares by powf: some sixty instructions for one multiplication",
      .launch = launch_powf,
      .predicted = two_loads,
      .allowed = allowed_powf},
     {.name = "multiply",
-     .lesson = "Squares by multiplication: now the two loads a term are what is waited for",
+     .lesson = "Squares by multiplication: now the two loads per term are what is waited for",
      .launch = launch_multiply,
      .predicted = two_loads},
     {.name = "shared",
@@ -581,7 +587,7 @@ const LabRung rungs[] = {
      .launch = launch_subsets,
      .predicted = two_loads},
     {.name = "registers",
-     .lesson = "8 x 8 pairs a thread: each loaded value is used 8 times without another load",
+     .lesson = "8 x 8 pairs per thread: each loaded value is used 8 times without another load",
      .launch = launch_registers,
      .predicted = few_loads},
     {.name = "asynchronous",
@@ -622,7 +628,7 @@ const LabTopic lab_pairwise = {
     .tested = {{300, 70, 1}},
     .refuse = refuse,
     .count = count,
-    .predicted_name = "loads a term",
+    .predicted_name = "loads per term",
     .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     .metric_name = "FMA pipe, % of peak",
 };

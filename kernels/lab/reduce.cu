@@ -1,6 +1,6 @@
 /* The ladder of the sum: many values, one number. `mlp-lab reduce`
 
-   A sum of n values reads 4 n bytes and adds n - 1 times: at a quarter of an addition a byte,
+   A sum of n values reads 4 n bytes and adds n - 1 times: at a quarter of an addition per byte,
    memory decides, and the floor is 4 n bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000
    GB/s). What a block does with the values it has fetched must hide behind the fetching. The first
    five rungs (after Mark Harris, "Optimizing parallel reduction in CUDA", 2007) are one kernel with
@@ -10,9 +10,9 @@
    The column counts wavefronts of shared memory: the passes that it needs to serve a warp's access,
    1 if no two lanes want different words of one bank, up to 32 otherwise. A wavefront is one cycle
    of the multiprocessor, and in the time that memory takes to deliver 32 values there are some ten
-   such cycles. It explains less of the time than one would think: what a block mostly does in the
-   first rungs is wait at its eight barriers, with seven other blocks to fill the gaps, and be
-   started and ended, 2^20 times. */
+   such cycles. It explains less of the time than one would think. What a block mostly does in the
+   first rungs is wait at its eight barriers, with seven other blocks to fill the gaps; and 2^20
+   blocks must be started and ended. */
 #include "lab/lab.cuh"
 #include "base/random.h"
 
@@ -82,9 +82,8 @@ void fill_float32(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
 constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int THREADS = 256; /* of a block of the first five rungs */
 
-/* What follows are the pieces of a rung: what thread t of a block fetches, and how the block adds
-   up. add_up is called by all threads, v is THREADS values of shared memory, and the sum is what
-   thread 0 gets. */
+/* The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
+   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
 template <class T> __device__ T fetch_one(const T *d_in, int64_t count) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   return i < count ? d_in[i] : T(0);
@@ -119,8 +118,8 @@ struct InterleavedDivergent {
 /* Rung 2. The same additions by the first threads: whole warps work or rest, and a quarter of the
    warp instructions is left. But neighbouring lanes now reach 2, 4, 8, ... words apart, which are
    2, 4, 8 words of one bank. There are about as many wavefronts as before, but in the middle steps
-   they are all of one warp's, one after the other, and the block waits for it at each barrier: this
-   rung is slower than the one it was to improve (H100, docs/results/lab-h100.md). */
+   they all belong to one warp, one after the other, and the block waits for it at each barrier:
+   this rung is slower than the one it was to improve (H100, docs/results/lab-h100.md). */
 struct InterleavedConflicts : InterleavedDivergent {
   template <class T> static __device__ T add_up(T mine, T *v) {
     const int t = threadIdx.x;
@@ -138,8 +137,8 @@ struct InterleavedConflicts : InterleavedDivergent {
 };
 
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
-   neighbouring words, a third of the wavefronts. It is hardly faster than rung 1, which says what
-   the time goes into: barriers, and blocks. The next two rungs take those away. */
+   neighbouring words, a third of the wavefronts. It is hardly faster than rung 1, which shows where
+   the time goes: barriers and blocks. The next two rungs remove those. */
 struct Sequential : InterleavedDivergent {
   template <class T> static __device__ T add_up(T mine, T *v) {
     const int t = threadIdx.x;
@@ -153,9 +152,9 @@ struct Sequential : InterleavedDivergent {
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
 
-/* Rung 4. In the first step half of the threads had nothing to do but to fetch: now every thread
-   fetches two values and adds them in registers. Half as many blocks, twice as many bytes on their
-   way from memory. */
+/* Rung 4. In the first step half of the threads had nothing to do but to fetch. Now every thread
+   fetches two values and adds them in registers: half as many blocks, twice as many bytes in flight
+   from memory. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
@@ -170,7 +169,7 @@ template <class T> __device__ T warp_sum(T sum) {
   return sum;
 }
 
-/* Rung 5. Lanes hand each other registers; shared memory only carries one value a warp, and of
+/* Rung 5. Lanes pass registers to each other; shared memory only carries one value per warp, and of
    eight barriers one is left. Works for any block of whole warps. */
 struct WarpShuffle : AddOnLoad {
   template <class T> static __device__ T add_up(T mine, T *v) {
@@ -184,8 +183,8 @@ struct WarpShuffle : AddOnLoad {
   static constexpr int WAVEFRONTS = THREADS / 32 + 1;
 };
 
-/* One level: the sum of each Rung::VALUES neighbours, written as one value.
-   Grid: a block for each of them. Reads 4 bytes a value, writes 4 a block. */
+/* One level: the sum of each Rung::VALUES neighbours, written as one value. Grid: one block for
+   each of them. Reads 4 bytes per value, writes 4 per block. */
 template <class Rung, class T>
 __global__ void __launch_bounds__(THREADS) level(const T *d_in, T *d_out, int64_t count) {
   __shared__ T v[THREADS];
@@ -193,7 +192,7 @@ __global__ void __launch_bounds__(THREADS) level(const T *d_in, T *d_out, int64_
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
-/* d_work holds two levels, written in turns: the first is the largest. */
+/* d_work holds two levels, written in turn: the first is the largest. */
 template <class Rung> size_t work_of_levels(int, LabSize size) {
   const size_t first = lab_blocks(size.dim[0], Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
@@ -231,14 +230,14 @@ template <class Rung> double wavefronts_of_levels(int, LabSize size, int64_t) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads, all that a multiprocessor has, with 64 bytes each under way: 128 KB, several times
-   what latency times bandwidth asks for (some 20 KB). Few, large blocks leave few partial sums to
-   the last one. */
-constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* a multiprocessor */, LOADS = 4;
+/* 2048 threads, all that a multiprocessor has, with 64 bytes each in flight: 128 KB, several times
+   what latency times bandwidth needs (some 20 KB). Few, large blocks leave few partial sums to the
+   last one. */
+constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
-/* Blocks of the running launch that have written their sum. It cannot live in d_work, where nobody
-   can count from rubbish: a memset before the kernel would cost a launch. It is 0 when the module
+/* Blocks of the running launch that have written their sum. It cannot live in d_work, whose
+   contents are undefined: a memset before the kernel would cost a launch. It is 0 when the module
    is loaded, and every launch leaves 0 behind; so two launches must not run at once. */
 __device__ unsigned blocks_done;
 
@@ -249,10 +248,10 @@ template <class T> __device__ T sum_of(Quad<T> quad) {
 }
 
 /* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
-   of a tile, all in flight at once, into one register; what is behind the last tile, and the up to
-   three values behind the last quad, goes to the first threads of the grid. Then blocks add up by
-   shuffles and write their sums; the block that is last finds all of them in the L2 cache and adds
-   them in a fixed order: the same result every time, whichever block was last. Reads 4 bytes a
+   of a tile, all in flight at once, added in one register; what follows the last tile, and the up
+   to three values after the last quad, goes to the first threads of the grid. Then blocks add up by
+   shuffles and write their sums. The block that is last finds all of them in the L2 cache and adds
+   them in a fixed order: the same result every time, whichever block was last. Reads 4 bytes per
    value, once. */
 template <class T>
 __global__ void __launch_bounds__(ONE_PASS_THREADS, ONE_PASS_BLOCKS)
@@ -280,7 +279,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS, ONE_PASS_BLOCKS)
   sum = WarpShuffle::add_up(sum, v);
   if (threadIdx.x == 0) {
     d_sums[blockIdx.x] = sum;
-    __threadfence(); /* the sum must be seen by whoever sees the count */
+    __threadfence(); /* whoever sees the count must also see the sum */
     is_last = atomicInc(&blocks_done, gridDim.x - 1) == gridDim.x - 1; /* wraps to 0 */
     __threadfence();
   }
@@ -320,7 +319,7 @@ double wavefronts_of_one_pass(int, LabSize size, int64_t) {
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* With no d_work: sets *bytes to how much is needed. */
+/* With d_work NULL: sets *bytes to how much is needed. */
 template <class T> cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
                                 call->size.dim[0], call->stream);
@@ -339,7 +338,7 @@ size_t work_of_cub(int problem, LabSize size) {
 }
 
 cudaError_t launch_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is what CUB has asked for; to ask again would be timed, too */
+  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; to ask again would be timed, too */
   return either_cub(call, call->d_work, &bytes);
 }
 

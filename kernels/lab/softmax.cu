@@ -1,25 +1,25 @@
 /* Softmax of every row: out[c] = exp(z[c] - m) / sum of exp(z - m), m the row's largest value.
 
-   A value is 4 bytes read and 4 written, and between them some 12 instructions: on an H100 the
+   A value is 4 bytes read and 4 written, and between them some 12 instructions. On an H100 the
    memory needs as long for a value as an SM for 90 instructions, so the ladder is about bytes and
-   about waiting. Its steps: let the lanes of a warp read neighbours (the same bytes in an eighth
-   of the sectors); reduce by shuffles, not through shared memory; read 16 bytes at a time; read
-   the row ONCE and keep it in registers; cross the block once, not twice (online softmax, Milakov
+   about waiting. Its steps: let the lanes of a warp read neighbours (the same bytes in an eighth of
+   the sectors); reduce by shuffles, not through shared memory; read 16 bytes at a time; read the
+   row ONCE and hold it in registers; synchronise the block once, not twice (online softmax, Milakov
    and Gimelshein 2018).
 
-   The floor is 8 bytes a value: 2^27 values are 1.07 GB, 0.363 ms at the 2958 GB/s that a copy
+   The floor is 8 bytes per value: 2^27 values are 1.07 GB, 0.363 ms at the 2958 GB/s that a copy
    reaches on an H100.
 
    Tried and left out: one more rung that copied the next row to shared memory asynchronously while
    this one was computed, since a block that loads, computes and stores in turn asks for nothing
-   while it computes, and of the widest rows an SM holds one. It was predicted 92 to 97% of the copy
-   bandwidth against 75 to 85% for `online` at width 32768; measured on an H100 it had 86 to 94%
-   against 98.3%. The prediction gave each SM its 132nd of the memory; but what one SM does not ask
-   for others take, and they are seldom all computing at once.
+   while it computes, and of the widest rows an SM holds only one. It was predicted to reach 92 to
+   97% of the copy bandwidth against 75 to 85% for `online` at width 32768; measured on an H100 it
+   had 86 to 94% against 98.3%. The prediction gave each SM its 132nd of the memory; but what one SM
+   does not ask for, others take, and they are seldom all computing at once.
 
    Rows are of any width, so a row of 4-byte values starts anywhere in a 16-byte word: Cut says
-   where whole words begin, and the up to six values around them are read one at a time. A row
-   of nothing but -INFINITY has no softmax.
+   where whole words begin, and the up to six values around them are read one at a time. A row of
+   nothing but -INFINITY has no softmax.
 
    Run: mlp-lab softmax; mlp-lab softmax --size 1000x37 --rung online --check. */
 #include "lab/softmax_cudnn.cuh"
@@ -82,7 +82,7 @@ void serial_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, i
   bound(size, (double)size.dim[1], 1.0, count, expected, allowed, 6 * 0x1p-149);
 }
 
-/* cuDNN says nothing of its arithmetic: it may use __expf, 2 + 1.173 |d| ulp, flush subnormal
+/* cuDNN does not document its arithmetic: it may use __expf, 2 + 1.173 |d| ulp, flush subnormal
    numbers, and add a row by one warp. */
 void library_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
                      const double *expected, double *allowed) {
@@ -90,8 +90,8 @@ void library_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, 
         2 * 0x1p-126);
 }
 
-/* Of every eight rows one has huge values, ties and -INFINITY, one is all equal and far below 0,
-   one has a single value above -INFINITY, at its end, so that whole warps find nothing. */
+/* Of every eight rows, one has huge values, ties and -INFINITY, one is all equal and far below 0,
+   and one has a single value above -INFINITY, at its end, so that whole warps find nothing. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = static_cast<float *>(h_values);
@@ -105,13 +105,13 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* ---- 1: a thread a row ---------------------------------------------------------------------- */
+/* ---- 1: one thread per row ------------------------------------------------------------------- */
 
 constexpr int SERIAL_THREADS = 128; /* small blocks: few rows must still reach every SM */
 
-/* Grid: SERIAL_THREADS rows a block, a row a thread. Three passes over the row: its largest value,
-   the sum, the results. What it costs: lanes are a row apart, so every lane's 4 bytes lie in a
-   32-byte sector of their own; and few rows are few threads. */
+/* Grid: SERIAL_THREADS rows per block, one row per thread. Three passes over the row: its largest
+   value, the sum, the results. What it costs: lanes are a row apart, so every lane's 4 bytes lie in
+   a 32-byte sector of their own; and few rows are few threads. */
 __global__ void __launch_bounds__(SERIAL_THREADS)
     serial_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const int64_t row = (int64_t)blockIdx.x * SERIAL_THREADS + threadIdx.x;
@@ -131,7 +131,7 @@ cudaError_t launch_serial(const LabCall *call) {
                     call->size.dim[1]);
 }
 
-/* ---- 2 to 5: a block a row, three passes ----------------------------------------------------- */
+/* ---- 2 to 5: one block per row, three passes ------------------------------------------------- */
 
 struct Largest {
   __device__ float operator()(float a, float b) const {
@@ -145,16 +145,16 @@ struct Sum {
   }
 };
 
-/* Who takes which values of a row. read: use(value) for each of this thread; write: out = of(in)
-   likewise. */
-struct Segment { /* a piece of the row a thread: the lanes of a warp are a piece apart */
+/* Which thread takes which values of a row. read: use(value) for each value of this thread; write:
+   out = of(in) likewise. */
+struct Segment { /* a piece of the row per thread: the lanes of a warp are a piece apart */
   template <class Use> static __device__ void each(int width, Use use) {
     const int count = ceil_div(width, THREADS), first = (int)threadIdx.x * count;
     for (int c = first; c < min(first + count, width); c++) use(c);
   }
 };
 
-struct Neighbours { /* the lanes of a warp take neighbours: four sectors a load, all of it used */
+struct Neighbours { /* the lanes of a warp take neighbours: four sectors per load, all used */
   template <class Use> static __device__ void each(int width, Use use) {
     for (int c = threadIdx.x; c < width; c += THREADS) use(c);
   }
@@ -170,8 +170,8 @@ template <class Order> struct Values {
 };
 
 /* Where a row has whole 16-byte words: `words` of them from value `head` on. The up to six values
-   before and after belong to threads 0 to `edges` - 1. Input and output are cut alike, because
-   both arrays start on 256 bytes. */
+   before and after belong to threads 0 to `edges` - 1. Input and output are cut alike, because both
+   arrays start on 256 bytes. */
 struct Cut {
   unsigned head, words, edges;
   __device__ Cut(const float *row, unsigned width) {
@@ -185,7 +185,7 @@ struct Cut {
   }
 };
 
-struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times as much under way */
+struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times as much in flight */
   template <class Use> static __device__ void read(const float *in, int width, Use use) {
     const Cut cut(in, width);
     const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
@@ -209,11 +209,11 @@ struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times 
   }
 };
 
-/* Combines a value of each thread; all get the result. Through shared memory: eight rounds, a
-   barrier each, of which the last five have work for one warp only. */
+/* Combines one value of each thread; all threads get the result. Through shared memory: eight
+   rounds with a barrier each, of which the last five have work for only one warp. */
 struct Tree {
   template <class Combine> static __device__ float all(float value, Combine combine) {
-    __shared__ float part[THREADS]; /* its own for each Combine: nothing else writes it */
+    __shared__ float part[THREADS]; /* one for each Combine: nothing else writes it */
     const int t = threadIdx.x;
     part[t] = value;
     for (int step = THREADS / 2; step > 0; step /= 2) {
@@ -239,7 +239,7 @@ template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     value = shuffle<32>(value, combine);
     if constexpr (LANES > 32) {
-      __shared__ float part[LANES / 32]; /* its own for each Combine, as above */
+      __shared__ float part[LANES / 32]; /* one for each Combine, as above */
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
       if (lane == 0) part[warp] = value;
       __syncthreads();
@@ -249,8 +249,8 @@ template <int LANES> struct Shuffle {
   }
 };
 
-/* Grid: a row a block. Asks for the row's bytes three times and writes them once; passes two and
-   three find a row of some KB in the first-level cache if the lanes read neighbours. */
+/* Grid: one row per block. Asks for the row's bytes three times and writes them once; passes two
+   and three find a row of some KB in the first-level cache if the lanes read neighbours. */
 template <class Walk, class Reduce>
 __global__ void __launch_bounds__(THREADS)
     passes_kernel(const float *d_in, float *d_out, int width) {
@@ -271,15 +271,15 @@ template <class Walk, class Reduce> cudaError_t launch_passes(const LabCall *cal
                     0, call->d_in[0], call->d_out, call->size.dim[1]);
 }
 
-/* ---- 6 and 7: the row kept in registers ------------------------------------------------------ */
+/* ---- 6 and 7: the row in registers ----------------------------------------------------------- */
 
-/* A row's LANES threads hold up to WORDS 16-byte words each. A warp a row, several to a block,
-   while a warp can hold it: no barrier then. */
+/* A row's LANES threads hold up to WORDS 16-byte words each. One warp per row, several rows to a
+   block, as long as a warp can hold a row: then there is no barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* of a block: 16 times 128 threads fill an SM */
   static constexpr int BLOCK = LANES * ROWS;
-  /* Threads wanted on an SM, which sets the registers a thread: 64, 48 or 32. */
+  /* Threads wanted on an SM, which sets the registers per thread: 64, 48 or 32. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
@@ -341,8 +341,9 @@ struct Twice {
   }
 };
 
-/* sum: of exp(z - largest) over some of a row. Of nothing: (-FLT_MAX, 0), not -INFINITY, so that
-   two empty pairs do not meet in inf - inf; only -INFINITY is smaller, and its exponential is 0. */
+/* sum: of exp(z - largest) over a part of a row. An empty part is (-FLT_MAX, 0), not -INFINITY, so
+   that two empty pairs do not lead to inf - inf; only -INFINITY is smaller, and its exponential is
+   0. */
 struct Pair {
   float largest, sum;
 };
@@ -352,9 +353,9 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, shuffle<LANES>(pair.sum * expf(pair.largest - largest), Sum())};
 }
 
-/* One reduction: every thread takes its exponentials from its OWN largest value and the pairs
-   (largest, sum) meet once, behind one barrier. A value needs one exponential; the last factor
-   makes good that it was taken from another maximum. */
+/* One reduction: every thread takes its exponentials from its OWN largest value, and the pairs
+   (largest, sum) are combined once, with one barrier. A value needs one exponential; the last
+   factor corrects that it was taken from another maximum. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
@@ -374,9 +375,9 @@ struct Once {
   }
 };
 
-/* Grid: S::ROWS rows a block, S::LANES threads a row. Reads a value once and writes it once. The
-   width is known to the compiler up to the shape: every loop is unrolled, all loads of a thread
-   are under way together. */
+/* Grid: S::ROWS rows per block, S::LANES threads per row. Reads each value once and writes it once.
+   The compiler knows the width up to the shape: every loop is unrolled, and all loads of a thread
+   are in flight together. */
 template <class S, class Method>
 __global__ void __launch_bounds__(S::BLOCK, S::BLOCKS)
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
@@ -401,8 +402,8 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-/* Sectors of 32 bytes asked for, relative to the least, which is each once to read and once to
-   write. `apart`: how many sectors eight neighbouring lanes touch where one would do. */
+/* Sectors of 32 bytes asked for, relative to the least, which is each sector once to read and once
+   to write. `apart`: how many sectors eight neighbouring lanes touch where one would do. */
 double sectors(int64_t passes, int64_t apart) {
   return (double)((passes + 1) * (apart < 8 ? apart : 8)) / 2.0;
 }
@@ -425,13 +426,14 @@ double registers_sectors(int, LabSize, int64_t) {
 
 const LabRung rungs[] = {
     {.name = "serial",
-     .lesson = "A thread a row: lanes a row apart touch eight times the sectors, three times over",
+     .lesson =
+         "One thread per row: lanes a row apart touch eight times the sectors, three times over",
      .kind = LAB_RUNG,
      .launch = launch_serial,
      .predicted = serial_sectors,
      .allowed = serial_allowed},
     {.name = "tree",
-     .lesson = "A block a row: more threads, but each reads a piece, so lanes are strided; the "
+     .lesson = "One block per row: more threads, but each reads a piece, so lanes are strided; the "
                "pieces meet in a tree in shared memory",
      .kind = LAB_RUNG,
      .launch = launch_passes<Values<Segment>, Tree>,
@@ -442,12 +444,12 @@ const LabRung rungs[] = {
      .launch = launch_passes<Values<Neighbours>, Tree>,
      .predicted = passes_sectors},
     {.name = "shuffle",
-     .lesson = "Lanes exchange registers: one barrier a reduction where the tree has nine",
+     .lesson = "Lanes exchange registers: one barrier per reduction where the tree has nine",
      .kind = LAB_RUNG,
      .launch = launch_passes<Values<Neighbours>, Shuffle<THREADS>>,
      .predicted = passes_sectors},
     {.name = "vector",
-     .lesson = "16 bytes a load, with the ends of odd rows apart: a quarter of the instructions",
+     .lesson = "16 bytes per load, with the ends of odd rows apart: a quarter of the instructions",
      .kind = LAB_RUNG,
      .launch = launch_passes<Words, Shuffle<THREADS>>,
      .predicted = passes_sectors},
@@ -475,7 +477,7 @@ double bytes(LabSize size) {
   return 8.0 * (double)size.dim[0] * (double)size.dim[1];
 }
 
-/* A subtraction, an exponential, two additions or comparisons and a product a value. */
+/* A subtraction, an exponential, two additions or comparisons and a product per value. */
 double operations(LabSize size) {
   return 5.0 * (double)size.dim[0] * (double)size.dim[1];
 }
@@ -497,7 +499,7 @@ const LabSize sizes[] = {
 
 const char *refuse(int, LabSize size) {
   if (size.dim[1] > MAX_WIDTH) return "rows are at most 32768 values wide";
-  return size.dim[0] > INT32_MAX ? "a grid has less than 2^31 blocks, a row each" : nullptr;
+  return size.dim[0] > INT32_MAX ? "a grid has fewer than 2^31 blocks, one row each" : nullptr;
 }
 
 int64_t count(LabSize size, int) {

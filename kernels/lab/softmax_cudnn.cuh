@@ -1,5 +1,5 @@
-/* What stands beside the ladder of softmax.cu: cuDNN, where it is installed. It is looked for when
-   the program runs, so that building needs nothing of it. */
+/* What the ladder of softmax.cu is compared with: cuDNN, where it is installed. It is looked for
+   when the program runs, so that building does not need it. */
 #ifndef LAB_SOFTMAX_CUDNN_CUH
 #define LAB_SOFTMAX_CUDNN_CUH
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-/* Prototypes as in cudnn.h, version 9, handles being pointers and enumerations int. */
+/* Prototypes as in cudnn.h, version 9; handles are pointers, enumerations int. */
 struct Cudnn {
   void *handle, *tensor;
   int (*set_stream)(void *handle, cudaStream_t stream);
@@ -20,7 +20,7 @@ struct Cudnn {
   bool works;
 };
 
-/* Opened at the first call, until the process ends. */
+/* Opened at the first call, for the rest of the process. */
 const Cudnn &cudnn() {
   static const Cudnn opened = [] {
     Cudnn c = {};
@@ -56,7 +56,7 @@ cudaError_t launch_cudnn(const LabCall *call) {
 }
 
 const char *refuse_cudnn(int, LabSize size) {
-  if (size.dim[0] * size.dim[1] > INT32_MAX) return "cuDNN's tensors have less than 2^31 values";
+  if (size.dim[0] * size.dim[1] > INT32_MAX) return "cuDNN's tensors have fewer than 2^31 values";
   return cudnn().works ? nullptr : "cuDNN (libcudnn.so.9) is not there or does not start";
 }
 

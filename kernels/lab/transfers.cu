@@ -1,24 +1,26 @@
 /* Transfers and streams: an array in host memory, h_y[i] = f(h_x[i]) computed on the device.
 
    The work has three stages: copy in, compute, copy out. Each has an engine of its own on the
-   device: a copy engine for each direction of the link and the multiprocessors. One stage after the
-   other, two engines always wait. The ladder makes them work at the same time: cut the array into
-   chunks, and while one chunk is computed, the next comes in and the one before goes out.
+   device: a copy engine for each direction of the link, and the multiprocessors. If the stages run
+   one after the other, two engines always wait. The ladder makes them work at the same time: cut
+   the array into chunks, and while one chunk is computed, the next comes in and the one before goes
+   out.
 
    Bytes: 4 n each way; the link carries both ways at once, so 100% of its ceiling is the time that
    one array takes on it. Operations: f is a chain of STEPS multiply-adds, so long that computing
    takes about as long as a copy: the case where overlap gains most, three times. Perfect is the
    longest of the three stages alone, and no pipeline gets there: the first chunk must come in
-   before anything else can run, and the last must go out after all else is over. With c chunks
-   that is 2 of c + 2 units: at best c / (c + 2) of perfect. More chunks, until what each of them
-   costs (its calls on the host, start and end of two copies) is no longer small beside its bytes.
+   before anything else can run, and the last must go out after everything else is over. With c
+   chunks that is 2 of c + 2 units: at best c / (c + 2) of perfect. More chunks help, until what
+   each of them costs (its calls on the host, start and end of two copies) is no longer small
+   compared with its bytes.
 
    Asynchronous copies need pinned (page-locked) memory, which the copy engine reads by itself. From
    pageable memory cudaMemcpyAsync is a copy by the host into a pinned buffer of the driver's, piece
-   by piece, and to pageable memory it returns when all is done. Whoever queues a copy of pinned
-   memory has to keep that memory alive, and leave it alone, until the stream has come past the
-   copy: that the call has returned says nothing. Here the harness owns the arrays and synchronises
-   call->stream, which every launcher has made wait for all it has queued.
+   by piece; to pageable memory it returns when everything is done. Whoever queues a copy of pinned
+   memory must not free or change that memory until the stream has completed the copy: that the call
+   has returned says nothing. Here the harness owns the arrays and synchronises call->stream, which
+   every launcher has made wait for all that it has queued.
 
    mlp-lab transfers */
 #include "lab/lab.cuh"
@@ -30,8 +32,9 @@ namespace {
 
 /* ---- f, and the reference ------------------------------------------------------------------ */
 
-/* Multiply-adds of f: on an H100 at 1.98 GHz 132 * 128 of them a cycle are 0.069 ns an element, 4
-   bytes on a link of 55 GB/s are 0.073 ns. Loop and tail take the rest. A multiple of UNROLLED. */
+/* Multiply-adds of f: on an H100 at 1.98 GHz 132 * 128 of them per cycle are 0.069 ns per element,
+   4 bytes on a link of 55 GB/s are 0.073 ns. Loop and tail take the rest. A multiple of
+   UNROLLED. */
 constexpr int STEPS = 2304, UNROLLED = 64;
 
 /* One step from y towards 2/5 x, where 3/8 y + 1/4 x is y. Rounds once, on host and device. */
@@ -39,9 +42,9 @@ __host__ __device__ inline float step(float y, float quarter_x) {
   return fmaf(0.375f, y, quarter_x);
 }
 
-/* The host takes a short cut to exactly the device's result: when a step changes nothing, no later
-   one does. That comes soon, because rounded multiply-adds keep order: y falls from step to step
-   or rises from step to step, between finite bounds, and 3/8 gets it there in SETTLED steps. */
+/* The host takes a shortcut to exactly the device's result: when a step changes nothing, no later
+   one does. That comes soon, because rounded multiply-adds keep order: y falls from step to step or
+   rises from step to step, between finite bounds, and 3/8 gets it there in SETTLED steps. */
 constexpr int SETTLED = 20;
 
 float f(float x) {
@@ -54,7 +57,8 @@ float f(float x) {
   return y;
 }
 
-/* The same operations in the same order, each rounded as IEEE 754 has it: no difference allowed. */
+/* The same operations in the same order, each rounded as IEEE 754 prescribes: no difference is
+   allowed. */
 void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
                double *expected, double *allowed) {
   const float *h_x = (const float *)h_in[0] + first;
@@ -68,9 +72,9 @@ void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64
 
 constexpr int THREADS = 256;
 
-/* y[i] = f(x[i]). Thread: an element. 8 bytes and 2 STEPS operations an element. A step waits for
-   the one before, 4 cycles; a full multiprocessor has 16 warps a scheduler to fill them. All STEPS
-   are taken: a short cut as the host's would make the work depend on the numbers. */
+/* y[i] = f(x[i]). Thread: one element. 8 bytes and 2 STEPS operations per element. A step waits for
+   the one before, 4 cycles; a full multiprocessor has 16 warps per scheduler to fill them. All
+   STEPS are taken: a shortcut like the host's would make the work depend on the numbers. */
 __global__ void __launch_bounds__(THREADS)
     compute_kernel(const float *d_x, float *d_y, int64_t count) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -88,8 +92,8 @@ enum Stage { COPY_IN, COMPUTE, COPY_OUT, STAGES };
 
 constexpr int64_t EDGE = 64; /* floats: chunks start on 256 bytes, as the arrays do */
 
-/* An array cut into at most `wanted` chunks of `each` elements; the last may be shorter, none is
-   empty. An array of one element is one chunk. */
+/* An array cut into at most `wanted` chunks of `each` elements. The last may be shorter, none is
+   empty; an array of one element is one chunk. */
 struct Chunks {
   int64_t length, each;
   int count;
@@ -100,13 +104,13 @@ struct Chunks {
   }
 };
 
-/* Device memory: all of x, then all of y. No chunk takes another's place, so that the only events
-   needed are those between the stages of one chunk. */
+/* Device memory: all of x, then all of y. No chunk takes another's place, so the only events needed
+   are those between the stages of one chunk. */
 size_t work(int, LabSize size) {
   return 2 * sizeof(float) * (size_t)round_up(size.dim[0], EDGE);
 }
 
-/* Queues the work of one call, and keeps the first error. */
+/* Queues the work of one call, and remembers the first error. */
 struct Queue {
   const LabCall *call;
   Chunks chunks;
@@ -159,7 +163,7 @@ struct Queue {
 
 /* ---- one after the other ------------------------------------------------------------------- */
 
-/* The whole array on one stream. Pageable and pinned are the same calls: what differs is whose
+/* The whole array on one stream. Pageable and pinned are the same calls: the difference is whose
    memory it is. */
 cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
@@ -175,7 +179,7 @@ template <Stage STAGE> cudaError_t launch_part(const LabCall *call) {
   return queue.status;
 }
 
-/* Both copies at once, nothing computed: what the link and the host's memory give at the most to
+/* Both copies at once, nothing computed: the most that the link and the host's memory give to
    anything that copies both ways. */
 cudaError_t launch_both_ways(const LabCall *call) {
   Queue queue(call, 1);
@@ -187,8 +191,8 @@ cudaError_t launch_both_ways(const LabCall *call) {
 
 /* ---- chunks over streams ------------------------------------------------------------------- */
 
-/* Of the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk, and a chunk
-   of the array as shown is 8 MiB, 150 us on the link, against some 10 us for its calls. */
+/* For the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk, and a
+   chunk of the array as shown is 8 MiB, 150 us on the link, against some 10 us for its calls. */
 constexpr int CHUNKS = 32;
 constexpr int ALL = 1 << 30; /* a round of all chunks */
 
@@ -239,7 +243,7 @@ template <int STREAMS, int ROUND> double predict_streams(int, LabSize size, int6
    whatever is in d_x. On a good day that is right: a short copy, queued first, is early enough. On
    a bad day the link is busy or the array long. To have the bad day every time, an event holds the
    copy until the kernel is over, and d_x is first filled with a number that no input has, 3.4e38
-   (7f7f7f7f): wrong in every element, by no luck. */
+   (7f7f7f7f): every element is wrong, and none by luck right. */
 cudaError_t launch_forgotten_event(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1);
@@ -265,7 +269,7 @@ cudaError_t launch_event(const LabCall *call) {
   return queue.finish(2);
 }
 
-/* A stream for each stage, events from stage to stage, chunk by chunk: three engines, three queues.
+/* One stream per stage, events from stage to stage, chunk by chunk: three engines, three queues.
    The trainer feeds its GPU like this (upload in src/engine/cuda/engine_cuda.c). */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point);
@@ -288,7 +292,7 @@ double bytes(LabSize size) { /* each way */
   return 4.0 * (double)size.dim[0];
 }
 
-/* That f needs at least; the other steps change nothing. */
+/* What f needs at least; the other steps change nothing. */
 double operations(LabSize size) {
   return 2.0 * SETTLED * (double)size.dim[0];
 }
@@ -308,7 +312,7 @@ const LabProblem problems[] = {{
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
-/* The order of the first rungs is known to `overlap`. */
+/* `overlap` knows the order of the first rungs. */
 enum Row { PAGEABLE, PINNED, IN_ALONE, COMPUTE_ALONE, OUT_ALONE };
 
 const LabRung rungs[] = {
@@ -383,7 +387,8 @@ const LabRung rungs[] = {
      .work = work,
      .predicted = predict_whole},
     {.name = "roles",
-     .lesson = "A stream a stage, an event a chunk: more chunks, until each one's calls tell",
+     .lesson =
+         "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
      .launch = launch_roles,
      .work = work,
      .points = CHUNK_COUNTS,
@@ -391,7 +396,7 @@ const LabRung rungs[] = {
      .predicted = predict_roles},
 };
 
-/* Percent of perfect, of all rows but the stages alone. NAN if one of these was not timed. */
+/* Percent of perfect, for all rows but the stages alone. NAN if one of these was not timed. */
 double overlap(const double *seconds, int rows, int row) {
   if (rows <= OUT_ALONE || (row >= IN_ALONE && row <= OUT_ALONE)) return NAN;
   double perfect = 0.0;

@@ -1,16 +1,16 @@
-/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. No arithmetic
-   at all: a copy with a twist, so a copy's speed is the floor.
+/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. There is no
+   arithmetic: it is a copy to other places, so a copy's speed is the floor.
 
-   8 bytes an element, read and written once: 8192 x 8192 moves 537 MB, 0.181 ms at the 2958 GB/s of
-   an H100's own copy. The twist: what lies side by side in the input lies a whole row apart in the
-   output, so lanes that read neighbours write strangers, or the other way round. The way out is to
-   turn a tile round in shared memory, where it costs nothing who reads what, unless two lanes want
-   the same bank: shared memory has 32 banks of 4 bytes, and lanes of a request that want different
-   words of one bank are served one after the other. After that it is about how many bytes are
-   under way.
+   8 bytes per element, read and written once: 8192 x 8192 moves 537 MB, 0.181 ms at the 2958 GB/s
+   of an H100's own copy. The difficulty: what lies side by side in the input lies a whole row apart
+   in the output, so lanes that read neighbours write far apart, or the other way round. The way out
+   is to turn a tile round in shared memory, where it does not matter which lane reads what, unless
+   two lanes want the same bank: shared memory has 32 banks of 4 bytes, and lanes of a request that
+   want different words of one bank are served one after the other. After that, what counts is how
+   many bytes are in flight.
 
    Tried and left out: one more rung with the tiles in panels 32 high, so that output as well as
-   input would be walked in stretches of some KB. At 8192 x 8192 an H100 had 94.1% of the copy
+   input would be visited in stretches of some KB. At 8192 x 8192 an H100 had 94.1% of the copy
    bandwidth that way against 95.5% row by row, at 16384 x 16384 96.2% against 96.4%: the order in
    which whole tiles are visited does not matter there.
 
@@ -38,8 +38,8 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
 
 /* ---- what all rungs share ------------------------------------------------------------------- */
 
-/* Every kernel below takes input, output and the input's shape, reads 4 bytes an element and writes
-   4; what some of them move beyond that is said there. */
+/* Every kernel below takes input, output and the input's shape, reads 4 bytes per element and
+   writes 4; where it moves more, its comment says so. */
 using Kernel = void (*)(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
 cudaError_t queue(const LabCall *call, Kernel kernel, unsigned blocks, dim3 threads) {
@@ -47,8 +47,8 @@ cudaError_t queue(const LabCall *call, Kernel kernel, unsigned blocks, dim3 thre
                     call->size.dim[1]);
 }
 
-/* Tiles of HEIGHT x WIDTH that cover the input. They are numbered in one dimension, because a grid
-   has room for 65535 blocks only in the others. */
+/* Tiles of HEIGHT x WIDTH that cover the input. They are numbered in one dimension, because the
+   other dimensions of a grid have room for only 65535 blocks. */
 int64_t tiles(const LabCall *call, int height, int width) {
   return (int64_t)lab_blocks(call->size.dim[0], height) * lab_blocks(call->size.dim[1], width);
 }
@@ -57,15 +57,15 @@ struct Corner {
   int64_t row, column;
 };
 
-/* Of the block's tile: tiles are visited row by row. */
+/* The corner of the block's tile: tiles are visited row by row. */
 template <int HEIGHT, int WIDTH> __device__ Corner corner_of_tile(int64_t columns) {
   const unsigned across = (unsigned)ceil_div(columns, WIDTH);
   return {(int64_t)(blockIdx.x / across) * HEIGHT, (int64_t)(blockIdx.x % across) * WIDTH};
 }
 
-/* ---- 1. one thread -----------------------------------------------------------------------------
+/* ---- 1. one thread ------------------------------------------------------------------------------
    Thread: everything. One thread of a GPU is slow: it waits some hundred nanoseconds for a few
-   loads and there is no other to work in the meantime. */
+   loads, and there is no other to work in the meantime. */
 __global__ void one_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
                            int64_t columns) {
   for (int64_t row = 0; row < rows; row++)
@@ -82,11 +82,12 @@ const char *refuse_one_thread(int, LabSize size) {
                                              : nullptr;
 }
 
-/* ---- 2. a thread a row -------------------------------------------------------------------------
-   Thread: a row of the input. Lanes write neighbours (a column of the output's row), but read a
-   whole row apart: 32 sectors a load for 4 bytes of each. And 8192 rows are only 8192 threads where
-   an H100 has room for 270,000: small blocks spread them over all multiprocessors at least. Bytes:
-   the floor's only as long as the first-level cache keeps each thread's line for its next loads. */
+/* ---- 2. one thread per row ----------------------------------------------------------------------
+   Thread: one row of the input. Lanes write neighbours (a column of the output's row), but read a
+   whole row apart: 32 sectors per load for 4 bytes of each. And 8192 rows are only 8192 threads
+   where an H100 has room for 270,000: small blocks at least spread them over all multiprocessors.
+   Bytes: the floor's only as long as the first-level cache keeps each thread's line for its next
+   loads. */
 constexpr int ROW_BLOCK = 64;
 
 __global__ void __launch_bounds__(ROW_BLOCK)
@@ -102,12 +103,12 @@ cudaError_t launch_row_a_thread(const LabCall *call) {
   return queue(call, row_a_thread, lab_blocks(call->size.dim[0], ROW_BLOCK), ROW_BLOCK);
 }
 
-/* ---- 3. a thread an element --------------------------------------------------------------------
+/* ---- 3. one thread per element ------------------------------------------------------------------
    Block: 8 x 32 elements. Warp: 32 neighbours of a row, lane: one of them. Loads are whole sectors
-   now, stores are in 32 places, and those are dearer than rung 2's loads were: of a sector that was
-   loaded the first-level cache keeps the rest for the thread's next seven steps, while every store
-   goes through to the second level with its 4 bytes. The block's 8 rows fill a sector of the output
-   together, but it takes 8 requests. */
+   now, but stores go to 32 places, and those cost more than the loads of rung 2 did: of a sector
+   that was loaded, the first-level cache keeps the rest for the thread's next seven steps, while
+   every store goes through to the second level with its 4 bytes. The block's 8 rows fill a sector
+   of the output together, but it takes 8 requests. */
 constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
 
 __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
@@ -123,20 +124,20 @@ cudaError_t launch_element_a_thread(const LabCall *call) {
                dim3(ELEMENT_COLUMNS, ELEMENT_ROWS));
 }
 
-/* ---- 4. to 7. a tile in shared memory ----------------------------------------------------------
+/* ---- 4. to 7. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row into a row of the tile,
    then, when the tile is complete, stores a column of the tile as neighbours in a row of the
    output. Global memory sees whole sectors both ways; the column is read where it costs least.
-   Thread: SIDE / DOWN elements, DOWN rows apart; all its loads are under way before the first is
-   waited for.
+   Thread: SIDE / DOWN elements, DOWN rows apart; all its loads are in flight before it waits for
+   the first.
 
    The rungs are four instances: <32, 0, 32>: lanes that read down a column of a tile 32 wide all
    hit the same bank, 32 turns for one request. <16, 0, 16>: a warp reads two columns of 16, each in
-   two banks, 8 turns; but a row of 16 is only half a line of memory. <32, 1, 32>: one unused
-   column makes rows 33 words long, so that a column's words lie in 32 different banks.
-   But a block of 1024 threads waits for 32 warps at its barrier while there is room for one other:
-   <16, 0, 16>, blocks of 256, stays ahead of it in spite of its banks. <32, 1, 8>: four elements a
-   thread and blocks of 256, too; index arithmetic is shared by four elements. */
+   two banks, 8 turns; but a row of 16 is only half a line of memory. <32, 1, 32>: one unused column
+   makes rows 33 words long, so that a column's words lie in 32 different banks. But a block of 1024
+   threads waits for 32 warps at its barrier while there is room for only one other: <16, 0, 16>,
+   blocks of 256, stays ahead of it in spite of its banks. <32, 1, 8>: four elements per thread, and
+   blocks of 256, too; index arithmetic is shared by four elements. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -164,21 +165,21 @@ template <int SIDE, int PADDING, int DOWN> cudaError_t launch_tile(const LabCall
                dim3(SIDE, DOWN));
 }
 
-/* ---- 8. words of 16 bytes ----------------------------------------------------------------------
+/* ---- 8. words of 16 bytes -----------------------------------------------------------------------
    Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4 of the input, four words of 16
-   bytes; it turns the patch round in its registers, which makes it four words of the output's rows.
+   bytes; it transposes the patch in its registers, which makes it four words of the output's rows.
    These go through shared memory only so that half a warp can store 256 bytes in a row of the
-   output: words in, words out, 16 KB a tile, never a single float.
+   output: words in, words out, 16 KB per tile, never a single float.
 
    Instead of padding, the tile is swizzled: word w of row r lies at w ^ (r / 4 % 16). Eight lanes
-   at a time are served with 16 bytes each from all 32 banks. Storing a patch, eight lanes have the
-   same w and rows 4 apart, so the swizzle gives each another place; loading, they have the same row
-   and eight different w, so any swizzle keeps them apart. Padding by a word would do it as well,
-   but costs memory and makes rows start anywhere.
+   at a time are served with 16 bytes each from all 32 banks. When storing a patch, eight lanes have
+   the same w and rows 4 apart, so the swizzle gives each another place; when loading, they have the
+   same row and eight different w, so any swizzle keeps them apart. Padding by a word would do it as
+   well, but costs memory and makes rows start anywhere.
 
-   A shape of which either side does not divide by 4 has rows that start off a word's boundary: it
-   takes the rung before. */
-constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words a row of the tile */
+   If a side of the shape does not divide by 4, rows start off a word's boundary: such a shape takes
+   the rung before. */
+constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the tile */
 
 __global__ void __launch_bounds__(WORDS *WORDS)
     words(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -216,7 +217,7 @@ cudaError_t launch_words(const LabCall *call) {
 /* ---- what people would call instead --------------------------------------------------------- */
 
 /* cuBLAS is column-major: it sees our input as columns x rows and makes rows x columns of it. The
-   second matrix counts nothing (beta is 0); `in` stands for it. */
+   second matrix does not count (beta is 0); `in` stands for it. */
 cudaError_t launch_cublas_geam(const LabCall *call) {
   static cublasHandle_t handle = nullptr;
   if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) return cudaErrorUnknown;
@@ -272,14 +273,13 @@ const LabRung RUNGS[] = {
     },
     {
         .name = "thread-a-row",
-        .lesson = "A thread a row: too few threads, and each load is spread over 32 sectors",
+        .lesson = "One thread per row: too few threads, and each load is spread over 32 sectors",
         .launch = launch_row_a_thread,
     },
     {
         .name = "thread-an-element",
-        .lesson =
-            "A thread an element: loads are whole sectors, but stores in 32 places cost more than "
-            "such loads did",
+        .lesson = "One thread per element: loads are whole sectors, but stores in 32 places cost "
+                  "more than such loads did",
         .launch = launch_element_a_thread,
     },
     {
@@ -292,7 +292,7 @@ const LabRung RUNGS[] = {
     },
     {
         .name = "tile-16",
-        .lesson = "A smaller tile: fewer lanes a bank, but half a line of memory a row",
+        .lesson = "A smaller tile: fewer lanes per bank, but half a line of memory per row",
         .launch = launch_tile<16, 0, 16>,
         .predicted = ways<8>,
     },
@@ -306,7 +306,7 @@ const LabRung RUNGS[] = {
     },
     {
         .name = "four-a-thread",
-        .lesson = "Four elements a thread: smaller blocks, four loads under way before one is "
+        .lesson = "Four elements per thread: smaller blocks, four loads in flight before one is "
                   "waited for",
         .launch = launch_tile<32, 1, 8>,
         .predicted = ways<1>,

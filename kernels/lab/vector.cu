@@ -1,13 +1,13 @@
-/* Vectors: fill, scale, add, ReLU, saxpy. The arithmetic is nothing, the memory is all.
+/* Vectors: fill, scale, add, ReLU, saxpy. There is next to no arithmetic; memory decides
+   everything.
 
-   An element costs 4 bytes an array and at most two operations; a GPU that could do 20 operations
-   in the time of a byte has nothing to do but wait. The floor is therefore bytes / bandwidth: with
-   2^28 elements and 2958 GB/s (an H100's own copy) fill moves 1.07 GB, 0.36 ms; scale and ReLU
-   2.15 GB, 0.73 ms; add and saxpy 3.22 GB, 1.09 ms. All that a kernel can do wrong is to ask for
-   the bytes badly, and what counts is which bytes the 32 lanes of a warp ask for in ONE
-   instruction: memory moves in sectors of 32 bytes, and a sector asked for by one lane for 4
-   of its bytes is moved as a whole. So neighbouring lanes must take neighbouring elements, the
-   opposite of what a loop on a CPU teaches.
+   An element costs 4 bytes per array and at most two operations; a GPU that could do 20 operations
+   in the time of a byte mostly waits. The floor is therefore bytes / bandwidth: with 2^28 elements
+   and 2958 GB/s (an H100's own copy) fill moves 1.07 GB, 0.36 ms; scale and ReLU 2.15 GB, 0.73 ms;
+   add and saxpy 3.22 GB, 1.09 ms. All that a kernel can do wrong is to ask for the bytes badly.
+   What counts is which bytes the 32 lanes of a warp ask for in ONE instruction: memory moves in
+   sectors of 32 bytes, and a sector of which one lane wants 4 bytes is moved as a whole. So
+   neighbouring lanes must take neighbouring elements, the opposite of what a loop on a CPU teaches.
 
        mlp-lab vector                  # all five problems at 2^28 elements
        mlp-lab vector --size 1000003   # any length */
@@ -27,7 +27,7 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-/* ---- the problems ------------------------------------------------------------------------------
+/* ---- the problems -------------------------------------------------------------------------------
    of: what is done to an element; exact: the same in double; allowed: how far `of` may be off. */
 
 enum { FILL, SCALE, ADD, RELU, SAXPY }; /* places in the table of problems */
@@ -114,7 +114,7 @@ constexpr int BLOCK = 256;
 
 template <int WIDTH> struct alignas(4 * WIDTH) Word { float value[WIDTH]; };
 
-/* Word i of the result: WIDTH neighbouring elements in one load an input and one store. */
+/* Word i of the result: WIDTH neighbouring elements in one load per input and one store. */
 template <class Problem, int WIDTH>
 __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
                         float *__restrict__ out, int64_t i) {
@@ -142,22 +142,23 @@ template <class Launch> cudaError_t with_problem(const LabCall *call, Launch lau
   }
 }
 
-/* Every kernel below takes the inputs, the output, how many elements, and perhaps one more. */
+/* Every kernel below takes the inputs, the output, the number of elements, and perhaps one more
+   argument. */
 template <class Kernel, class... More>
 cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... more) {
   return lab_launch(call, kernel, dim3((unsigned)blocks), dim3(BLOCK), 0, call->d_in[0],
                     call->d_in[1], call->d_out, call->size.dim[0], more...);
 }
 
-/* ---- 1. a thread an element --------------------------------------------------------------------
-   Grid: all elements, BLOCK a block. Lane: the element beside its neighbour's, so a warp's request
-   is 128 bytes in a row, 4 whole sectors: nothing is moved that is not used. Bytes: the floor's.
-   There are as many threads as elements, and each lives for one load and one store. Starting and
-   ending them is what this rung pays: 2^28 elements are 2^20 blocks, and fill, which needs them for
-   1 KB each, gets through 1.7 of them a nanosecond (0.63 ms on an H100), a little over half the
-   bandwidth. Grid-stride makes the same requests from blocks that stay, and has nearly all of it.
-   Where a block moves 2 or 3 KB, in the other problems, memory is slower and hides most of it.
-   Only elements from `first` on are done: the next rung needs that. */
+/* ---- 1. one thread per element ------------------------------------------------------------------
+   Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so a warp's
+   request is 128 bytes in a row, 4 whole sectors: nothing is moved that is not used. Bytes: the
+   floor's. There are as many threads as elements, and each lives for one load and one store.
+   Starting and ending them is what this rung pays for: 2^28 elements are 2^20 blocks, and fill,
+   which needs them for 1 KB each, gets through 1.7 of them per nanosecond (0.63 ms on an H100), a
+   little over half the bandwidth. Grid-stride makes the same requests from blocks that stay, and
+   has nearly all of it. Where a block moves 2 or 3 KB, in the other problems, memory is slower and
+   hides most of it. Only elements from `first` on are done: the next rung needs that. */
 template <class Problem>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
@@ -172,7 +173,7 @@ cudaError_t launch_element(const LabCall *call) {
   });
 }
 
-/* ---- 2. the same without the bounds check ------------------------------------------------------
+/* ---- 2. the same without the bounds check -------------------------------------------------------
    Whole blocks need no check. What is left, less than a block, is one more launch of the kernel
    with the check: right for every length, and at lengths that BLOCK divides there is no second
    launch. The comparison it saves was free: the warp waits hundreds of cycles for its load. */
@@ -195,15 +196,15 @@ cudaError_t launch_unchecked(const LabCall *call) {
   });
 }
 
-/* ---- 3. and 4. a contiguous segment a thread ---------------------------------------------------
-   Thread: SEGMENT elements in a row, as one would share a loop among the cores of a CPU. Its lanes
-   are now 128 bytes apart, so each request touches 32 sectors for 4 bytes of each. The other 28
-   bytes are wanted in the thread's next seven steps; the first-level cache keeps some of what was
-   read, but stores go through to the second level 4 bytes at a time: eight times the requests.
-   Rung 4 is the same kernel with TOGETHER elements loaded before the first is stored. More loads
-   are under way at once, but it is the same bad pattern. Bytes: the floor's if the caches keep
-   every sector until its thread is done with it, up to eight times that if they do not. */
-constexpr int SEGMENT = 32; /* a line of the cache a thread */
+/* ---- 3. and 4. one contiguous segment per thread ------------------------------------------------
+   Thread: SEGMENT elements in a row, as one would divide a loop among the cores of a CPU. Lanes are
+   now 128 bytes apart, so each request touches 32 sectors for 4 bytes of each. The other 28 bytes
+   are wanted in the thread's next seven steps. The first-level cache keeps some of what was read,
+   but stores go through to the second level 4 bytes at a time: eight times the requests. Rung 4 is
+   the same kernel with TOGETHER elements loaded before the first is stored. More loads are in
+   flight at once, but it is the same bad pattern. Bytes: the floor's if the caches keep every
+   sector until its thread is done with it, up to eight times that if they do not. */
+constexpr int SEGMENT = 32; /* per thread, a line of the cache */
 constexpr int TOGETHER = 8; /* a sector */
 
 template <class Problem, int UNROLL>
@@ -230,23 +231,26 @@ cudaError_t launch_segment_unrolled(const LabCall *call) {
   });
 }
 
-/* ---- 5. to 7. grid-stride, and back ------------------------------------------------------------
-   Thread: several elements again, but all threads of the grid apart, so that at every step lanes
-   are neighbours and blocks, too: the grid walks over the arrays together. The grid fits the GPU,
-   not the data: one launch configuration for every length, and what a thread computes before its
-   loop is paid once for many elements.
-   Rung 6 is the same kernel with words of 16 bytes: a request is 512 bytes, 16 whole sectors, and
-   a quarter of the instructions keep as many bytes under way. Arrays start on 256 bytes (lab.h), so
-   words are aligned and only the last elements, less than a word, are left to single threads;
-   an array that starts anywhere would need the same at its head.
-   Rung 7 is that kernel with a grid of the data's size again, so that no loop goes round. Copying
-   that way reaches the ceiling (copy_patterns, offset-16), where this loop, with the same requests,
-   stayed 5% behind (scale and ReLU, H100). Most likely that is order: blocks that stay drift apart,
-   while blocks that start one after the other walk through memory once, from one end to the other;
-   and with 4 KB to write each there are few enough of them. Bytes of all: the floor's. */
+/* ---- 5. to 7. grid-stride, and back -------------------------------------------------------------
+   Thread: several elements again, but as far apart as the grid has threads, so that at every step
+   lanes are neighbours, and blocks too: the grid moves over the arrays together. The grid fits the
+   GPU, not the data: one launch configuration for every length, and what a thread computes before
+   its loop is paid for once for many elements.
 
-/* A multiprocessor holds 8 blocks of 256 threads at a time. With just 8 the slowest one would be
-   waited for at the end; with four times as many others take the place of those that are done. */
+   Rung 6 is the same kernel with words of 16 bytes: a request is 512 bytes, 16 whole sectors, and a
+   quarter of the instructions keep as many bytes in flight. Arrays start on 256 bytes (lab.h), so
+   words are aligned and only the last elements, fewer than a word, are left to single threads; an
+   array that starts anywhere would need the same at its head.
+
+   Rung 7 is that kernel with a grid of the data's size again, so that the loop runs only once.
+   Copying that way reaches the ceiling (copy_patterns, offset-16), where this loop, with the same
+   requests, stayed 5% below it (scale and ReLU, H100). Most likely that is order: blocks that stay
+   drift apart, while blocks that start one after the other go through memory once, from one end to
+   the other; and with 4 KB to write each, there are few enough of them. Bytes of all: the
+   floor's. */
+
+/* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
+   the slowest at the end; with four times as many, others take the place of those that are done. */
 constexpr int BLOCKS_AN_SM = 32;
 
 template <class Problem, int WIDTH>
@@ -286,7 +290,7 @@ const char *refuse_memset(int problem, LabSize) {
 }
 
 /* cuBLAS adds x to y in place, so it cannot leave y as it was: out stands for y. The bytes are
-   those of our saxpy, hence its time can be compared, while its values cannot. */
+   those of our saxpy, so its time can be compared, but its values cannot. */
 cudaError_t launch_cublas_saxpy(const LabCall *call) {
   static cublasHandle_t handle = nullptr;
   if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) return cudaErrorUnknown;
@@ -317,7 +321,7 @@ template <class Problem> double operations(LabSize size) {
 }
 
 /* Sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32 places 32;
-   words of 16 bytes in a row are 512 bytes. */
+   words of 16 bytes in a row are 512 bytes, 16 sectors. */
 template <int SECTORS> double sectors(int, LabSize, int64_t) {
   return SECTORS;
 }
@@ -347,8 +351,8 @@ const LabRung RUNGS[] = {
     {
         .name = "element",
         .lesson =
-            "A thread an element: neighbouring lanes take neighbouring elements, a request is "
-            "four whole sectors; with 1 KB to write a block (fill), starting blocks takes longer",
+            "One thread per element: neighbouring lanes take neighbouring elements, a request is "
+            "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
         .launch = launch_element,
         .predicted = sectors<4>,
     },
@@ -361,21 +365,22 @@ const LabRung RUNGS[] = {
     },
     {
         .name = "segment",
-        .lesson = "A contiguous segment a thread, the habit of the CPU, spreads each request over "
-                  "32 sectors",
+        .lesson =
+            "One contiguous segment per thread, the habit of the CPU, spreads each request over "
+            "32 sectors",
         .launch = launch_segment,
         .predicted = sectors<32>,
     },
     {
         .name = "segment-unrolled",
-        .lesson = "Unrolling puts more loads under way, but the pattern stays and so does most of "
+        .lesson = "Unrolling puts more loads in flight, but the pattern stays and so does most of "
                   "the loss",
         .launch = launch_segment_unrolled,
         .predicted = sectors<32>,
     },
     {
         .name = "grid-stride",
-        .lesson = "Several elements a thread, but a whole grid apart: one grid for every length, "
+        .lesson = "Several elements per thread, but a whole grid apart: one grid for every length, "
                   "lanes side by side again",
         .launch = launch_grid_stride<1>,
         .predicted = sectors<4>,
@@ -389,7 +394,7 @@ const LabRung RUNGS[] = {
     {
         .name = "word",
         .lesson =
-            "One word of 16 bytes a thread and no loop: a quarter of the first rung's blocks, "
+            "One word of 16 bytes per thread and no loop: a quarter of the first rung's blocks, "
             "which walk through memory in order",
         .launch = launch_word,
         .predicted = sectors<16>,
@@ -428,7 +433,7 @@ const LabTopic lab_vector = {
     .size_count = sizeof SIZES / sizeof *SIZES,
     .tested = {{100000, 1, 1}},
     .count = elements,
-    .predicted_name = "sectors a request",
+    .predicted_name = "sectors per request",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
-    .metric_name = "sectors a store",
+    .metric_name = "sectors per store",
 };
