@@ -1,4 +1,4 @@
-/* Asking a trained network: evaluation, predictions and pictures, on the CPU. */
+/* A trained network: evaluation, predictions and pictures, on the CPU. */
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -251,6 +251,21 @@ static void test_answers(void **state) {
   assert_int_equal(status.st_mode & 0777, 0666 & ~mask);
 }
 
+/* Half of float32's range in each weight of layers.1: whatever the row, its sums overflow. */
+static void test_logits_that_overflow(void **state) {
+  (void)state;
+  float *copy = malloc(network.floats * sizeof *copy);
+  assert_non_null(copy);
+  memcpy(copy, trained, network.floats * sizeof *copy);
+  for (int i = 0; i < network.size[1] * network.size[2]; i++)
+    trained[network.weight[1] + (size_t)i] = 1e38f;
+  assert_false(predict(labelled, output, false));
+  assert_string_equal(error.text, "row 1: the output of layers.1 is not a finite number: "
+                                  "the weights are too large");
+  memcpy(trained, copy, network.floats * sizeof *copy);
+  free(copy);
+}
+
 static void test_probabilities(void **state) {
   (void)state;
   OK(predict(labelled, output, true));
@@ -494,6 +509,7 @@ int main(void) {
       cmocka_unit_test(test_same_as_the_engine),
       cmocka_unit_test(test_evaluation_may_be_stopped),
       cmocka_unit_test(test_answers),
+      cmocka_unit_test(test_logits_that_overflow),
       cmocka_unit_test(test_probabilities),
       cmocka_unit_test(test_standard_output),
       cmocka_unit_test(test_failures_leave_no_trace),
@@ -503,5 +519,5 @@ int main(void) {
       cmocka_unit_test(test_lines),
       cmocka_unit_test(test_refused_pictures),
   };
-  return cmocka_run_group_tests_name("ask", tests, prepare, clean_up);
+  return cmocka_run_group_tests_name("predict", tests, prepare, clean_up);
 }

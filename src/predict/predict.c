@@ -22,6 +22,60 @@ DatasetReader *predict_open(const Engine *engine, const char *path, int threads,
                           error);
 }
 
+/* ---- logits that overflow ----------------------------------------------------------------- */
+
+static bool all_finite(const float *values, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!isfinite(values[i])) return false;
+  return true;
+}
+
+/* y (out) = x W^T + b, and its ReLU unless it is the last layer's, in float32 as engines compute.
+ */
+static void forward_layer(const Network *n, int l, const float *parameters, const float *x,
+                          float *y) {
+  const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];
+  for (size_t o = 0; o < out; o++) {
+    const float *w = parameters + n->weight[l] + o * in;
+    float sum = parameters[n->bias[l] + o];
+    for (size_t i = 0; i < in; i++) sum += w[i] * x[i];
+    y[o] = l < n->layers - 1 && sum < 0 ? 0 : sum;
+  }
+}
+
+/* The first layer, from 0, whose output for these pixels is not finite; the last one if the sums of
+   an engine overflow only in its own order. */
+static int layer_that_overflows(const Network *n, const float *parameters, const uint8_t *pixels,
+                                float *x, float *y) {
+  for (int i = 0; i < n->size[0]; i++) x[i] = (float)pixels[i] / 255;
+  for (int l = 0; l < n->layers; l++) {
+    forward_layer(n, l, parameters, x, y);
+    if (!all_finite(y, (size_t)n->size[l + 1])) return l;
+    memcpy(x, y, (size_t)n->size[l + 1] * sizeof *x);
+  }
+  return n->layers - 1;
+}
+
+/* Nothing follows from logits that are not finite: an error names the layer, and the row by its
+   number, from 1, or its picture's `name` if that is not NULL. */
+static bool check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
+                         const char *name, uint64_t number, Error *error) {
+  const Network *n = &engine->config.network;
+  if (all_finite(logits, (size_t)n->size[n->layers])) return true;
+  const size_t widest = NETWORK_MAX_HIDDEN; /* of all layers, inputs and classes as well */
+  float *parameters = malloc((n->floats + 2 * widest) * sizeof *parameters);
+  if (!parameters) return error_set(error, "out of memory looking for the layer that overflows");
+  float *x = parameters + n->floats, *y = x + widest;
+  char row[32];
+  snprintf(row, sizeof row, "row %" PRIu64, number);
+  if (engine->call->read(engine, parameters, NULL, error))
+    error_set(error,
+              "%s: the output of layers.%d is not a finite number: the weights are too large",
+              name ? name : row, layer_that_overflows(n, parameters, pixels, x, y));
+  free(parameters);
+  return false;
+}
+
 /* ---- all rows of a file ------------------------------------------------------------------- */
 
 typedef struct {
@@ -38,13 +92,19 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
   Engine *engine = pass->engine;
   const size_t classes = (size_t)classes_of(engine);
   StagingBuffer staging;
-  if (!engine->call->predict(engine, first_row, rows, pass->logits, error) ||
-      !engine->call->staging(engine, first_row == 0 ? 0 : 1, &staging, error))
-    return false;
-  for (uint64_t r = 0; r < rows; r++)
-    if (!pass->use(pass->context, ++pass->rows, staging.pixels + r * staging.stride,
-                   staging.labels[r], pass->logits + r * classes, error))
+  const uint64_t most = engine_rows_per_call(engine);
+  for (uint64_t done = 0; done < rows; done += most)
+    if (!engine->call->predict(engine, first_row + done, rows - done < most ? rows - done : most,
+                               pass->logits + done * classes, error))
       return false;
+  if (!engine->call->staging(engine, first_row == 0 ? 0 : 1, &staging, error)) return false;
+  for (uint64_t r = 0; r < rows; r++) {
+    const float *logits = pass->logits + r * classes;
+    const uint8_t *pixels = staging.pixels + r * staging.stride;
+    if (!check_logits(engine, logits, pixels, NULL, ++pass->rows, error) ||
+        !pass->use(pass->context, pass->rows, pixels, staging.labels[r], logits, error))
+      return false;
+  }
   return true;
 }
 
@@ -155,7 +215,8 @@ static bool predict_picture(Engine *engine, const char *path, int side, float *l
     return false;
   staging.labels[0] = 0;
   return engine->call->upload(engine, 0, 0, 1, error) &&
-         engine->call->predict(engine, 0, 1, logits, error);
+         engine->call->predict(engine, 0, 1, logits, error) &&
+         check_logits(engine, logits, staging.pixels, path, 0, error);
 }
 
 /* "name  7 99.62%  2  0.31%  3  0.05%"; takes the probabilities that it writes away. */
