@@ -1,9 +1,26 @@
-/* mlp-train: trains a multilayer perceptron on a CSV file, or asks one; see --help. */
+/* mlp-train: trains a multilayer perceptron on a CSV file, or predicts with one; see --help. */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "commands/commands.h"
+
+/* In the middle of an epoch only the rest of that epoch can follow: the same rows in the same
+   order. Names the first option that differs. */
+static bool check_same_epoch(const Options *saved, const Options *now, Error *error) {
+  const char *other = strcmp(saved->train, now->train) != 0 ? "train"
+                      : saved->batch != now->batch          ? "batch"
+                      : saved->seed != now->seed            ? "seed"
+                      : saved->resident != now->resident    ? "resident"
+                      : saved->augment != now->augment      ? "augment"
+                                                            : NULL;
+  return !other ||
+         error_set(error,
+                   "%s was interrupted in the middle of an epoch: continue with its --%s, "
+                   "and change that after the epoch",
+                   now->resume, other);
+}
 
 /* Loads the run of --resume; its options come before those of the configuration file and the
    command line. */
@@ -14,12 +31,22 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   snprintf(name, sizeof name, "%s", options->resume);
   options_default(options);
   if (!options_read_text(options, from->options, name, error)) return OPTIONS_FAILURE;
+  const Options saved = *options;
   const OptionsResult result = options_parse(argc, argv, options, error);
-  if (result == OPTIONS_RUN && from->epoch >= options->epochs) {
+  if (result != OPTIONS_RUN) return result;
+  if (from->epoch >= options->epochs) {
     error_set(error, "%s was trained for %d epochs already: ask for more with --epochs", name,
               from->epoch);
     return OPTIONS_FAILURE;
   }
+  if (!*from->options && !*options->save) {
+    error_set(error,
+              "%s was written by another program: name a file for the trained network with "
+              "--save, so that this one stays as it is",
+              name);
+    return OPTIONS_FAILURE;
+  }
+  if (from->step > 0 && !check_same_epoch(&saved, options, error)) return OPTIONS_FAILURE;
   return result;
 }
 
