@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -190,7 +191,85 @@ static void runs_that_cannot_go_on_are_refused(void **state) {
   program_same_files("part.safetensors", "twin.safetensors");
 }
 
-/* ---- keeping ------------------------------------------------------------------------------ */
+/* Saves part.safetensors, two epochs of TINY, as if it had been interrupted at a step of the third.
+ */
+static void save_in_an_epoch(uint64_t step, uint64_t rows) {
+  Error error;
+  Checkpoint saved = load("part.safetensors");
+  saved.step = step;
+  saved.rows = rows;
+  saved.loss = (double)rows;
+  if (!checkpoint_save(&saved, "middle.safetensors", &error)) fail_msg("%s", error.text);
+  checkpoint_free(&saved);
+}
+
+/* The rest of an epoch is of the same rows in the same order. */
+static void the_rest_of_an_epoch_has_the_options_it_began_with(void **state) {
+  (void)state;
+  static const char *const other[][2] = {{"--train", "test.csv"},
+                                         {"--batch", "1"},
+                                         {"--seed", "7"},
+                                         {"--resident", "no"},
+                                         {"--augment", "shift"}};
+  RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
+  save_in_an_epoch(1, 1);
+  for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+    char sentence[128];
+    snprintf(sentence, sizeof sentence, "in the middle of an epoch: continue with its %s,",
+             other[i][0]);
+    RUN("--resume", "middle.safetensors", "--epochs", "3", other[i][0], other[i][1]);
+    program_failed(1, sentence);
+    assert_string_equal(program.out, "");
+  }
+}
+
+static void a_step_beyond_the_data_is_refused(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "2", "--batch", "2", "--save", "part.safetensors");
+  save_in_an_epoch(1000000, 2000000);
+  RUN("--resume", "middle.safetensors", "--epochs", "3");
+  program_failed(1, "the saved run stands at step 1000000 of an epoch, but train.csv has only ");
+}
+
+/* Sizes are compared before memory is taken for them: 16,384 x 16,384 weights would be 1 GB. */
+static void a_small_file_takes_no_large_memory(void **state) {
+  (void)state;
+  Error error;
+  RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
+  Checkpoint saved = load("part.safetensors");
+  char *own = saved.options;
+  saved.options = (char[]){"[network]\nhidden = 16384,16384,16384\nclasses = 2\n"
+                           "[data]\ntrain = train.csv\ntest = test.csv\n"};
+  assert_true(checkpoint_save(&saved, "large.safetensors", &error));
+  saved.options = own;
+  checkpoint_free(&saved);
+  RUN("--resume", "large.safetensors", "--device", "cpu", "--epochs", "9");
+  program_failed(1, "large.safetensors holds a network of 2-4-2, but train.csv, --hidden and ");
+  struct rusage usage;
+  assert_int_equal(getrusage(RUSAGE_CHILDREN, &usage), 0);
+  assert_true(usage.ru_maxrss < 500000); /* KB */
+}
+
+/* A network of another program is read and not written over. */
+static void another_programs_file_is_not_written_over(void **state) {
+  (void)state;
+  Error error;
+  RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
+  Checkpoint saved = load("part.safetensors");
+  char *own = saved.options;
+  saved.options = (char[]){""};
+  saved.epoch = 0;
+  assert_true(checkpoint_save(&saved, "foreign.safetensors", &error));
+  assert_true(checkpoint_save(&saved, "twin.safetensors", &error));
+  saved.options = own;
+  checkpoint_free(&saved);
+  RUN("--resume", "foreign.safetensors", TINY, "--epochs", "2");
+  program_failed(1, "foreign.safetensors was written by another program: name a file");
+  RUN_WELL("--resume", "foreign.safetensors", TINY, "--epochs", "2", "--save", "ours.safetensors");
+  program_same_files("foreign.safetensors", "twin.safetensors");
+}
+
+/* ---- saving ------------------------------------------------------------------------------ */
 
 static void what_cannot_be_kept_is_not_trained(void **state) {
   (void)state;
@@ -377,6 +456,10 @@ int main(void) {
       cmocka_unit_test(names_that_cannot_be_kept_are_refused),
       cmocka_unit_test(kept_options_that_name_outputs_are_refused),
       cmocka_unit_test(runs_that_cannot_go_on_are_refused),
+      cmocka_unit_test(the_rest_of_an_epoch_has_the_options_it_began_with),
+      cmocka_unit_test(a_step_beyond_the_data_is_refused),
+      cmocka_unit_test(a_small_file_takes_no_large_memory),
+      cmocka_unit_test(another_programs_file_is_not_written_over),
       cmocka_unit_test(what_cannot_be_kept_is_not_trained),
       cmocka_unit_test(what_improves_is_kept_at_once),
       cmocka_unit_test(a_run_that_fails_leaves_what_was_kept),
