@@ -103,6 +103,8 @@ COMMANDS := $(call objects,commands)
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda))
 LAB      := $(call with_cuda,$(call objects,lab) $(call kernels,kernels/lab))
 EXERCISE := $(call objects,exercise)
+SUPPORT  := $(BUILD)/src/exercise/reference.o \
+            $(patsubst %,$(BUILD)/tests/support/%.o,folder process program)
 
 PROGRAMS := mlp-train mlp-digits $(call with_cuda,mlp-bench mlp-lab)
 MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
@@ -233,11 +235,12 @@ $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
 $(BUILD)/mlp-exercise $(BUILD)/test_exercise:                    $(EXERCISE)
-$(TESTS): $(BUILD)/src/exercise/reference.o \
-          $(addprefix $(BUILD)/tests/support/,process.o program.o)
+$(TESTS):                                                        $(BUILD)/libtests.a
 $(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
 
 $(BUILD)/libmlp.a: $(LIBRARY)
+$(BUILD)/libtests.a: $(SUPPORT)
+$(BUILD)/lib%.a:
 	@rm -f $@
 	$(call said,AR $@)$(AR) rcsD $@ $^
 

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "support/folder.h"
+#include "support/process.h"
 #include "support/process.h"
 #include "base/random.h"
 #include "exercise/reference.h"
@@ -19,19 +21,11 @@
 
 static Error error;
 
-static char *folder;
-static char path[4096];
+static const char *path;
 
-static int make_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(path, sizeof path, "%s/lines.json", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+static int open_folder(void **state) {
+  folder_open(state);
+  path = folder_path("lines.json");
   return 0;
 }
 
@@ -495,7 +489,7 @@ static void test_cublas_level(void **state) {
 #endif
 
 int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, folder_close)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(test_lines_come_back),
       IN_FOLDER(test_other_writers),

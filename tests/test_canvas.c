@@ -16,7 +16,7 @@
 
 #include "plot/bar_chart.h"
 #include "plot/canvas.h"
-#include "support/process.h"
+#include "support/folder.h"
 
 static const Colour WHITE = {255, 255, 255}, BLACK = {0, 0, 0}, BLUE = {9, 105, 218};
 
@@ -223,8 +223,7 @@ static void test_strange_text(void **state) {
 
 static void test_saving(void **state) {
   (void)state;
-  char *folder = process_folder(), path[4096];
-  snprintf(path, sizeof path, "%s/picture.png", folder);
+  const char *path = folder_path("picture.png");
   Canvas p = open_picture(61, 17);
   canvas_rectangle(&p, 5, 5, 20, 6, BLUE);
   canvas_text(&p, 3, 15, 10, "PNG", BLACK);
@@ -240,12 +239,11 @@ static void test_saving(void **state) {
     stbi_image_free(read);
     canvas_line(&p, 0, 0, 60, 16, 2, BLACK);
   }
-  snprintf(path, sizeof path, "%s/no-such-folder/picture.png", folder);
+  path = folder_path("no-such-folder/picture.png");
   assert_false(canvas_save(&p, path, &error));
   assert_non_null(strstr(error.text, path));
   assert_non_null(strstr(error.text, "No such file"));
   canvas_close(&p);
-  process_folder_remove(folder);
 }
 
 static void test_full_disk(void **state) {
@@ -344,7 +342,7 @@ int main(void) {
       cmocka_unit_test(test_letters_stand_on_their_lines),
       cmocka_unit_test(test_widths),
       cmocka_unit_test(test_strange_text),
-      cmocka_unit_test(test_saving),
+      cmocka_unit_test_setup_teardown(test_saving, folder_open, folder_close),
       cmocka_unit_test(test_full_disk),
       cmocka_unit_test(test_bars_are_logarithms),
       cmocka_unit_test(test_mark),

@@ -19,27 +19,15 @@
 #include <unistd.h>
 
 #include "model/checkpoint.h"
-#include "support/process.h"
+#include "support/folder.h"
 
 enum { NOBODY = 65534 };
 
-typedef struct {
-  char *folder;
-  char path[4096]; /* of a file in it, which is not there at first */
-} Place;
+static const char *model; /* the path of a file in the folder, which is not there at first */
 
-static int make_place(void **state) {
-  Place *place = calloc(1, sizeof *place);
-  place->folder = process_folder();
-  snprintf(place->path, sizeof place->path, "%s/model.safetensors", place->folder);
-  *state = place;
-  return 0;
-}
-
-static int remove_place(void **state) {
-  Place *place = *state;
-  process_folder_remove(place->folder);
-  free(place);
+static int open_folder(void **state) {
+  folder_open(state);
+  model = folder_path("model.safetensors");
   return 0;
 }
 
@@ -87,7 +75,7 @@ static void forge(const char *path, const char *header, size_t data) {
   free(bytes);
 }
 
-static int files_in(const char *folder) {
+static int files_in_folder(void) {
   int count = 0;
   DIR *directory = opendir(folder);
   assert_non_null(directory);
@@ -141,7 +129,7 @@ static Checkpoint must_load(const char *path) {
 
 /* ---- fsync ------------------------------------------------------------------------------- */
 
-/* Takes the place of libc's: fails as it is told, and keeps what it was asked to write. */
+/* Takes the place of libc's: fails as it is told, and records what it was given. */
 static struct {
   int file_error, folder_error; /* 0: none */
   int interrupts;               /* so many calls are interrupted first */
@@ -227,9 +215,9 @@ static void round_trip(const Checkpoint *checkpoint, const char *path) {
 }
 
 static void every_field_comes_back(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  round_trip(&checkpoint, place->path);
+  round_trip(&checkpoint, model);
   checkpoint.parameters[0] = -0.0f;
   checkpoint.parameters[1] = FLT_TRUE_MIN;
   checkpoint.parameters[2] = -FLT_MAX;
@@ -237,21 +225,21 @@ static void every_field_comes_back(void **state) {
   checkpoint.best_accuracy = INFINITY;
   checkpoint.test_accuracy = -0.0;
   checkpoint.best_epoch = checkpoint.epoch = 0;
-  round_trip(&checkpoint, place->path);
+  round_trip(&checkpoint, model);
   free(checkpoint.momentum);
   checkpoint.momentum = NULL;
   checkpoint.test_accuracy = checkpoint.best_accuracy = NAN;
   checkpoint.step = checkpoint.correct = checkpoint.rows = 0;
   *checkpoint.options = 0;
-  round_trip(&checkpoint, place->path);
+  round_trip(&checkpoint, model);
   checkpoint_free(&checkpoint);
   assert_null(checkpoint.parameters);
   checkpoint_free(&checkpoint); /* zeros */
-  assert_int_equal(files_in(place->folder), 1);
+  assert_int_equal(files_in_folder(), 1);
 }
 
 static void networks_of_one_and_of_many_layers_come_back(void **state) {
-  Place *place = *state;
+  (void)state;
   const int hidden[] = {33, 1, 300, 64, 2, 31, 65};
   for (int count = 0; count <= 7; count += 7) {
     Checkpoint checkpoint = {.options = strdup("")};
@@ -259,20 +247,20 @@ static void networks_of_one_and_of_many_layers_come_back(void **state) {
     assert_true(network_init(&checkpoint.network, 784, hidden, count, 10, &error));
     checkpoint.parameters = make_values(&checkpoint.network, 1);
     checkpoint.momentum = make_values(&checkpoint.network, 2);
-    round_trip(&checkpoint, place->path);
+    round_trip(&checkpoint, model);
     checkpoint_free(&checkpoint);
   }
 }
 
 /* What is loaded is saved as the same bytes, and twice the same. */
 static void same_checkpoint_same_bytes(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content first = read_content(place->path);
-  Checkpoint loaded = must_load(place->path);
-  must_save(&loaded, place->path);
-  assert_content(place->path, first);
+  must_save(&checkpoint, model);
+  Content first = read_content(model);
+  Checkpoint loaded = must_load(model);
+  must_save(&loaded, model);
+  assert_content(model, first);
   free(first.bytes);
   checkpoint_free(&loaded);
   checkpoint_free(&checkpoint);
@@ -318,10 +306,10 @@ static void assert_tensor(const char *header, const uint8_t *data, const char *n
 }
 
 static void file_is_as_the_format_says(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   size_t start, next = 0;
   char *header = header_of(content, &start);
   const uint8_t *data = content.bytes + start;
@@ -354,12 +342,12 @@ static void file_is_as_the_format_says(void **state) {
 }
 
 static void without_momentum_there_is_none_in_the_file(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
   free(checkpoint.momentum);
   checkpoint.momentum = NULL;
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   size_t start;
   char *header = header_of(content, &start);
   assert_null(strstr(header, "momentum"));
@@ -377,7 +365,7 @@ static void without_momentum_there_is_none_in_the_file(void **state) {
 /* Names, order, metadata and white space as PyTorch's users have them. All are the network
    3 - 2 - 2 with these tensors, wherever they lie in the file. */
 static void files_of_others(void **state) {
-  Place *place = *state;
+  (void)state;
   /* clang-format off */
   static const struct {
     const char *header;
@@ -401,8 +389,8 @@ static void files_of_others(void **state) {
   };
   /* clang-format on */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    forge(place->path, cases[i].header, 56);
-    Checkpoint c = must_load(place->path);
+    forge(model, cases[i].header, 56);
+    Checkpoint c = must_load(model);
     assert_int_equal(c.network.layers, 2);
     assert_int_equal(c.network.size[0], 3);
     assert_int_equal(c.network.size[1], 2);
@@ -430,7 +418,7 @@ static void files_of_others(void **state) {
 #define BIAS F32("0.bias", "2", "24", "32")
 
 static void bad_tensors_are_refused(void **state) {
-  Place *place = *state;
+  (void)state;
   static const struct {
     const char *header;
     size_t data;
@@ -538,13 +526,13 @@ static void bad_tensors_are_refused(void **state) {
        56, "its momentum has other shapes than its parameters"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    forge(place->path, cases[i].header, cases[i].data);
-    assert_refuses_to_load(place->path, cases[i].message);
+    forge(model, cases[i].header, cases[i].data);
+    assert_refuses_to_load(model, cases[i].message);
   }
 }
 
 static void too_many_layers_are_refused(void **state) {
-  Place *place = *state;
+  (void)state;
   char header[4096] = "{";
   for (int l = 0; l < 9; l++) {
     const size_t used = strlen(header);
@@ -554,51 +542,50 @@ static void too_many_layers_are_refused(void **state) {
              l ? "," : "", l, 24 * l, 24 * l + 16, l, 24 * l + 16, 24 * l + 24);
   }
   strcat(header, "}");
-  forge(place->path, header, 24 * 9);
-  assert_refuses_to_load(place->path, "it has more than 8 layers");
+  forge(model, header, 24 * 9);
+  assert_refuses_to_load(model, "it has more than 8 layers");
 }
 
 static void bad_files_are_refused(void **state) {
-  Place *place = *state;
-  char other[4200];
-  assert_refuses_to_load(place->path, "No such file or directory");
-  assert_refuses_to_load(place->folder, "it is a folder");
-  snprintf(other, sizeof other, "%s/pipe", place->folder);
-  assert_int_equal(mkfifo(other, 0600), 0);
-  assert_refuses_to_load(other, "it is no regular file"); /* and does not wait for a writer */
+  (void)state;
+  assert_refuses_to_load(model, "No such file or directory");
+  assert_refuses_to_load(folder, "it is a folder");
+  const char *pipe = folder_path("pipe");
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  assert_refuses_to_load(pipe, "it is no regular file"); /* and does not wait for a writer */
 
-  write_content(place->path, "", 0);
-  assert_refuses_to_load(place->path, "it is no safetensors file: it has only 0 bytes");
-  write_content(place->path, "\x05\0\0\0\0\0\0", 7);
-  assert_refuses_to_load(place->path, "it is no safetensors file: it has only 7 bytes");
-  write_content(place->path, "\x03\0\0\0\0\0\0\0{}", 10);
-  assert_refuses_to_load(place->path, "cut off: its header has 3 bytes, the whole file 10");
-  write_content(place->path, "\x89PNG\r\n\x1a\n more of it", 20);
-  assert_refuses_to_load(place->path, "it is no safetensors file of a network: its header would "
-                                      "have 727905341920923785 bytes, at most 1048576");
-  write_content(place->path, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
-  assert_refuses_to_load(place->path, "would have 18446744073709551615 bytes");
+  write_content(model, "", 0);
+  assert_refuses_to_load(model, "it is no safetensors file: it has only 0 bytes");
+  write_content(model, "\x05\0\0\0\0\0\0", 7);
+  assert_refuses_to_load(model, "it is no safetensors file: it has only 7 bytes");
+  write_content(model, "\x03\0\0\0\0\0\0\0{}", 10);
+  assert_refuses_to_load(model, "cut off: its header has 3 bytes, the whole file 10");
+  write_content(model, "\x89PNG\r\n\x1a\n more of it", 20);
+  assert_refuses_to_load(model, "it is no safetensors file of a network: its header would "
+                                "have 727905341920923785 bytes, at most 1048576");
+  write_content(model, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
+  assert_refuses_to_load(model, "would have 18446744073709551615 bytes");
 }
 
 /* A header of exactly the bound is read; a byte more is not, though the file has it. */
 static void header_has_a_bound(void **state) {
-  Place *place = *state;
+  (void)state;
   const size_t bound = 1 << 20;
   char *header = calloc(bound + 2, 1);
   const char start[] = "{" WEIGHT "," BIAS "}";
   memset(header, ' ', bound);
   memcpy(header, start, sizeof start - 1);
-  forge(place->path, header, 32);
-  Checkpoint checkpoint = must_load(place->path);
+  forge(model, header, 32);
+  Checkpoint checkpoint = must_load(model);
   checkpoint_free(&checkpoint);
   header[bound] = ' ';
-  forge(place->path, header, 32);
-  assert_refuses_to_load(place->path, "its header would have 1048577 bytes, at most 1048576");
+  forge(model, header, 32);
+  assert_refuses_to_load(model, "its header would have 1048577 bytes, at most 1048576");
   free(header);
 }
 
 static void values_that_are_not_finite_are_refused(void **state) {
-  Place *place = *state;
+  (void)state;
   static const struct {
     float value;
     size_t at; /* in floats of the data */
@@ -610,29 +597,29 @@ static void values_that_are_not_finite_are_refused(void **state) {
       {-NAN, 74, "tensor momentum.0.weight has a value"},
   };
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     uint8_t *value = content.bytes + content.size - 4 * 148 + 4 * cases[i].at, old[4];
     memcpy(old, value, 4);
     memcpy(value, &cases[i].value, 4);
-    write_content(place->path, content.bytes, content.size);
-    assert_refuses_to_load(place->path, cases[i].message);
+    write_content(model, content.bytes, content.size);
+    assert_refuses_to_load(model, cases[i].message);
     memcpy(value, old, 4);
   }
 
-  write_content(place->path, content.bytes, content.size);
+  write_content(model, content.bytes, content.size);
   checkpoint.momentum[checkpoint.network.bias[1] + 2] = NAN;
-  assert_refuses_to_save(&checkpoint, place->path,
+  assert_refuses_to_save(&checkpoint, model,
                          "tensor momentum.1.bias has a value that is NaN or infinite");
-  assert_content(place->path, content);
+  assert_content(model, content);
   free(content.bytes);
   checkpoint_free(&checkpoint);
 }
 
 /* Our own metadata is believed only as a whole. Each change keeps the file's length. */
 static void bad_metadata_is_refused(void **state) {
-  Place *place = *state;
+  (void)state;
   static const struct {
     const char *from, *to, *message;
   } cases[] = {
@@ -650,8 +637,8 @@ static void bad_metadata_is_refused(void **state) {
       {"\"options\"", "\"Options\"", "no valid options"},
   };
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   size_t start;
   char *header = header_of(content, &start);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -661,8 +648,8 @@ static void bad_metadata_is_refused(void **state) {
     if (!found) fail_msg("no %s", cases[i].from);
     uint8_t *at = content.bytes + 8 + (found - header);
     memcpy(at, cases[i].to, length);
-    write_content(place->path, content.bytes, content.size);
-    assert_refuses_to_load(place->path, cases[i].message);
+    write_content(model, content.bytes, content.size);
+    assert_refuses_to_load(model, cases[i].message);
     memcpy(at, cases[i].from, length);
   }
   free(header);
@@ -672,13 +659,13 @@ static void bad_metadata_is_refused(void **state) {
 
 /* However much of a file is missing, what is left is refused. */
 static void truncated_files_are_refused(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   for (size_t size = content.size; size-- > 0;) {
-    assert_int_equal(truncate(place->path, (off_t)size), 0);
-    assert_refuses_to_load(place->path, size < 8 ? "it has only" : "cut off");
+    assert_int_equal(truncate(model, (off_t)size), 0);
+    assert_refuses_to_load(model, size < 8 ? "it has only" : "cut off");
   }
   free(content.bytes);
   checkpoint_free(&checkpoint);
@@ -686,14 +673,14 @@ static void truncated_files_are_refused(void **state) {
 
 /* A damaged header is refused or read, and what is read can be saved: the sanitizers watch. */
 static void damaged_headers_do_no_harm(void **state) {
-  Place *place = *state;
+  (void)state;
   static const uint8_t changes[] = {0x01, 0x02, 0x10, 0x80};
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   const size_t data = 4 * 148;
   int refused = 0, count = 0;
-  const int file = open(place->path, O_WRONLY);
+  const int file = open(model, O_WRONLY);
   assert_true(file >= 0);
   for (size_t i = 0; i < content.size - data; i++)
     for (size_t c = 0; c < sizeof changes; c++, count++) {
@@ -701,7 +688,7 @@ static void damaged_headers_do_no_harm(void **state) {
       Checkpoint loaded;
       Error error = {.text = ""};
       assert_int_equal(pwrite(file, &byte, 1, (off_t)i), 1);
-      const bool good = checkpoint_load(&loaded, place->path, &error);
+      const bool good = checkpoint_load(&loaded, model, &error);
       refused += !good;
       assert_int_equal(good, *error.text == 0);
       checkpoint_free(&loaded);
@@ -717,10 +704,10 @@ static void damaged_headers_do_no_harm(void **state) {
 
 /* Saving that fails half way, because a file may not grow so large, leaves the folder as it was. */
 static void failed_write_leaves_the_old_file(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   struct rlimit old, small;
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
   void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -730,136 +717,133 @@ static void failed_write_leaves_the_old_file(void **state) {
     small = (struct rlimit){limits[i], old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     Error error = {.text = ""};
-    const bool saved = checkpoint_save(&checkpoint, place->path, &error);
+    const bool saved = checkpoint_save(&checkpoint, model, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0); /* before anything else is written */
     assert_false(saved);
-    assert_non_null(strstr(error.text, place->path));
+    assert_non_null(strstr(error.text, model));
     assert_non_null(strstr(error.text, strerror(EFBIG)));
-    assert_content(place->path, content);
-    assert_int_equal(files_in(place->folder), 1);
+    assert_content(model, content);
+    assert_int_equal(files_in_folder(), 1);
   }
   signal(SIGXFSZ, handler);
-  round_trip(&checkpoint, place->path); /* now it goes through */
+  round_trip(&checkpoint, model); /* now it goes through */
   free(content.bytes);
   checkpoint_free(&checkpoint);
 }
 
 /* The file is on the disk before it takes its place, and then the folder is. */
 static void save_reaches_the_disk(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
   memset(&disk, 0, sizeof disk);
-  disk.path = place->path;
+  disk.path = model;
   disk.interrupts = 3;
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   assert_int_equal(disk.file.st_size, content.size);
   assert_int_equal(disk.file.st_nlink, 1);
   assert_true(disk.target == disk.file.st_ino);
 
   checkpoint.epoch++;
   disk.file_error = EIO;
-  assert_refuses_to_save(&checkpoint, place->path, strerror(EIO));
-  assert_content(place->path, content);
-  assert_int_equal(files_in(place->folder), 1);
+  assert_refuses_to_save(&checkpoint, model, strerror(EIO));
+  assert_content(model, content);
+  assert_int_equal(files_in_folder(), 1);
   disk.file_error = 0;
   disk.folder_error = EIO;
   char message[256];
   snprintf(message, sizeof message, "its folder cannot be written to the disk: %s", strerror(EIO));
-  assert_refuses_to_save(&checkpoint, place->path, message);
+  assert_refuses_to_save(&checkpoint, model, message);
   disk.folder_error = EINVAL; /* a file system without it */
-  round_trip(&checkpoint, place->path);
+  round_trip(&checkpoint, model);
   memset(&disk, 0, sizeof disk);
   free(content.bytes);
   checkpoint_free(&checkpoint);
 }
 
 static void read_only_folder(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
-  Content content = read_content(place->path);
+  must_save(&checkpoint, model);
+  Content content = read_content(model);
   const uid_t user = geteuid();
-  assert_int_equal(chmod(place->folder, 0555), 0);
+  assert_int_equal(chmod(folder, 0555), 0);
   if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
   checkpoint.epoch++;
   Error error = {.text = ""};
-  const bool saved = checkpoint_save(&checkpoint, place->path, &error);
+  const bool saved = checkpoint_save(&checkpoint, model, &error);
   if (user == 0) assert_int_equal(seteuid(user), 0);
-  assert_int_equal(chmod(place->folder, 0755), 0);
+  assert_int_equal(chmod(folder, 0755), 0);
   assert_false(saved);
   assert_non_null(strstr(error.text, ": Permission denied"));
-  assert_content(place->path, content);
-  assert_int_equal(files_in(place->folder), 1);
+  assert_content(model, content);
+  assert_int_equal(files_in_folder(), 1);
   free(content.bytes);
   checkpoint_free(&checkpoint);
 }
 
 static void places_where_nothing_can_be_saved(void **state) {
-  Place *place = *state;
-  char path[8192];
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  assert_no_place(&checkpoint, place->folder, "it is no regular file");
-  snprintf(path, sizeof path, "%s/none/model.safetensors", place->folder);
-  assert_no_place(&checkpoint, path, "its folder does not exist");
-  snprintf(path, sizeof path, "%s/pipe", place->folder);
-  assert_int_equal(mkfifo(path, 0600), 0);
-  assert_no_place(&checkpoint, path, "it is no regular file");
+  assert_no_place(&checkpoint, folder, "it is no regular file");
+  assert_no_place(&checkpoint, folder_path("none/model.safetensors"), "its folder does not exist");
+  const char *pipe = folder_path("pipe");
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  assert_no_place(&checkpoint, pipe, "it is no regular file");
   struct stat status;
-  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(stat(pipe, &status), 0);
   assert_true(S_ISFIFO(status.st_mode));
-  write_content(place->path, "", 0);
-  snprintf(path, sizeof path, "%s/model.safetensors", place->path);
-  assert_no_place(&checkpoint, path, "Not a directory");
-  assert_int_equal(files_in(place->folder), 2);
+  write_content(model, "", 0);
+  assert_no_place(&checkpoint, folder_path("model.safetensors/model.safetensors"),
+                  "Not a directory");
+  assert_int_equal(files_in_folder(), 2);
   checkpoint_free(&checkpoint);
 }
 
 /* A probe needs what saving needs, and leaves everything as it was. */
 static void a_probe_leaves_no_trace(void **state) {
-  Place *place = *state;
+  (void)state;
   Error error = {.text = ""};
-  assert_true(checkpoint_probe(place->path, &error));
-  assert_int_equal(files_in(place->folder), 0);
-  write_content(place->path, "old", 3);
-  assert_true(checkpoint_probe(place->path, &error));
-  assert_content(place->path, (Content){(uint8_t *)"old", 3});
-  assert_int_equal(files_in(place->folder), 1);
+  assert_true(checkpoint_probe(model, &error));
+  assert_int_equal(files_in_folder(), 0);
+  write_content(model, "old", 3);
+  assert_true(checkpoint_probe(model, &error));
+  assert_content(model, (Content){(uint8_t *)"old", 3});
+  assert_int_equal(files_in_folder(), 1);
 
   const uid_t user = geteuid();
-  assert_int_equal(chmod(place->folder, 0555), 0);
+  assert_int_equal(chmod(folder, 0555), 0);
   if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
-  const bool promised = checkpoint_probe(place->path, &error);
+  const bool promised = checkpoint_probe(model, &error);
   if (user == 0) assert_int_equal(seteuid(user), 0);
-  assert_int_equal(chmod(place->folder, 0755), 0);
+  assert_int_equal(chmod(folder, 0755), 0);
   assert_false(promised);
   assert_non_null(strstr(error.text, ": Permission denied"));
 }
 
 static void options_that_cannot_be_saved(void **state) {
-  Place *place = *state;
+  (void)state;
   Checkpoint checkpoint = make_checkpoint();
   strcpy(checkpoint.options, "train = \xe4.csv");
-  assert_refuses_to_save(&checkpoint, place->path,
-                         "the names of files in its options must be UTF-8");
+  assert_refuses_to_save(&checkpoint, model, "the names of files in its options must be UTF-8");
   free(checkpoint.options);
   checkpoint.options = calloc((1 << 20) + 1, 1);
   memset(checkpoint.options, 'o', 1 << 20);
-  assert_refuses_to_save(&checkpoint, place->path, "its options are too long (1048576 bytes)");
-  assert_int_equal(files_in(place->folder), 0);
+  assert_refuses_to_save(&checkpoint, model, "its options are too long (1048576 bytes)");
+  assert_int_equal(files_in_folder(), 0);
   checkpoint_free(&checkpoint);
 }
 
 static void permissions_are_as_the_umask_says(void **state) {
-  Place *place = *state;
+  (void)state;
   static const mode_t masks[] = {022, 027, 0};
   Checkpoint checkpoint = make_checkpoint();
   for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
     const mode_t old = umask(masks[i]);
-    must_save(&checkpoint, place->path);
+    must_save(&checkpoint, model);
     umask(old);
     struct stat status;
-    assert_int_equal(stat(place->path, &status), 0);
+    assert_int_equal(stat(model, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0666 & ~masks[i]);
   }
   checkpoint_free(&checkpoint);
@@ -867,12 +851,12 @@ static void permissions_are_as_the_umask_says(void **state) {
 
 /* The old file is not written to: whoever has it open goes on reading it. */
 static void old_file_is_replaced_not_overwritten(void **state) {
-  Place *place = *state;
-  write_content(place->path, "old", 3);
-  FILE *old = fopen(place->path, "rb");
+  (void)state;
+  write_content(model, "old", 3);
+  FILE *old = fopen(model, "rb");
   assert_non_null(old);
   Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, place->path);
+  must_save(&checkpoint, model);
   char bytes[8] = "";
   assert_int_equal(fread(bytes, 1, sizeof bytes, old), 3);
   assert_string_equal(bytes, "old");
@@ -882,11 +866,11 @@ static void old_file_is_replaced_not_overwritten(void **state) {
 
 /* A link stays one; a temporary file left behind by a process that died is stepped over. */
 static void links_and_leftovers(void **state) {
-  Place *place = *state;
-  char link[4200], leftover[4200];
-  snprintf(link, sizeof link, "%s/latest", place->folder);
-  snprintf(leftover, sizeof leftover, "%s.tmp.%ld", place->path, (long)getpid());
-  write_content(place->path, "old", 3);
+  (void)state;
+  char leftover[4200];
+  const char *link = folder_path("latest");
+  snprintf(leftover, sizeof leftover, "%s.tmp.%ld", model, (long)getpid());
+  write_content(model, "old", 3);
   write_content(leftover, "left", 4);
   assert_int_equal(symlink("model.safetensors", link), 0);
   Checkpoint checkpoint = make_checkpoint();
@@ -894,54 +878,54 @@ static void links_and_leftovers(void **state) {
   struct stat status;
   assert_int_equal(lstat(link, &status), 0);
   assert_true(S_ISLNK(status.st_mode));
-  Checkpoint loaded = must_load(place->path);
+  Checkpoint loaded = must_load(model);
   assert_same(&checkpoint, &loaded);
   assert_content(leftover, (Content){(uint8_t *)"left", 4});
-  assert_int_equal(files_in(place->folder), 3);
+  assert_int_equal(files_in_folder(), 3);
   checkpoint_free(&loaded);
   checkpoint_free(&checkpoint);
 }
 
 /* A bare name lies in the working folder. */
 static void name_without_a_folder(void **state) {
-  Place *place = *state;
+  (void)state;
   char before[4096];
   assert_non_null(getcwd(before, sizeof before));
-  assert_int_equal(chdir(place->folder), 0);
+  assert_int_equal(chdir(folder), 0);
   Checkpoint checkpoint = make_checkpoint();
   round_trip(&checkpoint, "bare.safetensors");
   assert_int_equal(chdir(before), 0);
   checkpoint_free(&checkpoint);
 }
 
-#define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, folder_close)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      IN_PLACE(every_field_comes_back),
-      IN_PLACE(networks_of_one_and_of_many_layers_come_back),
-      IN_PLACE(same_checkpoint_same_bytes),
-      IN_PLACE(file_is_as_the_format_says),
-      IN_PLACE(without_momentum_there_is_none_in_the_file),
-      IN_PLACE(files_of_others),
-      IN_PLACE(bad_tensors_are_refused),
-      IN_PLACE(too_many_layers_are_refused),
-      IN_PLACE(bad_files_are_refused),
-      IN_PLACE(header_has_a_bound),
-      IN_PLACE(values_that_are_not_finite_are_refused),
-      IN_PLACE(bad_metadata_is_refused),
-      IN_PLACE(truncated_files_are_refused),
-      IN_PLACE(damaged_headers_do_no_harm),
-      IN_PLACE(failed_write_leaves_the_old_file),
-      IN_PLACE(save_reaches_the_disk),
-      IN_PLACE(read_only_folder),
-      IN_PLACE(places_where_nothing_can_be_saved),
-      IN_PLACE(a_probe_leaves_no_trace),
-      IN_PLACE(options_that_cannot_be_saved),
-      IN_PLACE(permissions_are_as_the_umask_says),
-      IN_PLACE(old_file_is_replaced_not_overwritten),
-      IN_PLACE(links_and_leftovers),
-      IN_PLACE(name_without_a_folder),
+      IN_FOLDER(every_field_comes_back),
+      IN_FOLDER(networks_of_one_and_of_many_layers_come_back),
+      IN_FOLDER(same_checkpoint_same_bytes),
+      IN_FOLDER(file_is_as_the_format_says),
+      IN_FOLDER(without_momentum_there_is_none_in_the_file),
+      IN_FOLDER(files_of_others),
+      IN_FOLDER(bad_tensors_are_refused),
+      IN_FOLDER(too_many_layers_are_refused),
+      IN_FOLDER(bad_files_are_refused),
+      IN_FOLDER(header_has_a_bound),
+      IN_FOLDER(values_that_are_not_finite_are_refused),
+      IN_FOLDER(bad_metadata_is_refused),
+      IN_FOLDER(truncated_files_are_refused),
+      IN_FOLDER(damaged_headers_do_no_harm),
+      IN_FOLDER(failed_write_leaves_the_old_file),
+      IN_FOLDER(save_reaches_the_disk),
+      IN_FOLDER(read_only_folder),
+      IN_FOLDER(places_where_nothing_can_be_saved),
+      IN_FOLDER(a_probe_leaves_no_trace),
+      IN_FOLDER(options_that_cannot_be_saved),
+      IN_FOLDER(permissions_are_as_the_umask_says),
+      IN_FOLDER(old_file_is_replaced_not_overwritten),
+      IN_FOLDER(links_and_leftovers),
+      IN_FOLDER(name_without_a_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

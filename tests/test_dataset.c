@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
+#include "support/folder.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
@@ -86,21 +87,12 @@ void *calloc(size_t count, size_t size) {
 
 /* ---- files and tables -------------------------------------------------------------------- */
 
-static char folder[256], path[300];
+static const char *path;
 
-static int make_folder(void **state) {
-  (void)state;
-  const char *parent = getenv("TMPDIR");
-  snprintf(folder, sizeof folder, "%s/mlp-XXXXXX", parent ? parent : "/tmp");
-  if (!mkdtemp(folder)) return -1;
-  snprintf(path, sizeof path, "%s/x.csv", folder);
+static int open_folder(void **state) {
+  folder_open(state);
+  path = folder_path("x.csv");
   return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  remove(path);
-  return rmdir(folder);
 }
 
 static void write_file(const char *text, size_t length) {
@@ -1320,5 +1312,5 @@ int main(void) {
       cmocka_unit_test(test_short_memory),  cmocka_unit_test(test_random_characters),
       cmocka_unit_test(test_random_damage), cmocka_unit_test(test_random_damage_in_long_files),
   };
-  return cmocka_run_group_tests_name("dataset", tests, make_folder, remove_folder);
+  return cmocka_run_group_tests_name("dataset", tests, open_folder, folder_close);
 }

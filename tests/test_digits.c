@@ -12,6 +12,7 @@
 
 #include "data/dataset.h"
 #include "data/digits.h"
+#include "support/folder.h"
 #include "support/process.h"
 #include "base/random.h"
 
@@ -141,26 +142,9 @@ static void test_task_is_honest(void **state) {
 
 #define MLP_DIGITS PROGRAM_FOLDER "/mlp-digits"
 
-typedef struct {
-  char *folder;
-  char output[4096];
-} Place;
+static char output[4096];
 
-static int make_place(void **state) {
-  Place *place = calloc(1, sizeof *place);
-  place->folder = process_folder();
-  *state = place;
-  return 0;
-}
-
-static int remove_place(void **state) {
-  Place *place = *state;
-  process_folder_remove(place->folder);
-  free(place);
-  return 0;
-}
-
-static int entries(const char *folder) {
+static int entries(void) {
   DIR *directory = opendir(folder);
   assert_non_null(directory);
   int count = 0;
@@ -170,17 +154,13 @@ static int entries(const char *folder) {
   return count;
 }
 
-static int run_digits(Place *place, const char *options) {
-  return process_run(place->output, sizeof place->output, MLP_DIGITS " --output-dir '%s' %s",
-                     place->folder, options);
+static int run_digits(const char *options) {
+  return process_run(output, sizeof output, MLP_DIGITS " --output-dir '%s' %s", folder, options);
 }
 
-static void check_file(const Place *place, const char *name, uint64_t seed, DigitsSeries series,
-                       size_t rows) {
-  char path[4096];
-  snprintf(path, sizeof path, "%s/%s", place->folder, name);
+static void check_file(const char *name, uint64_t seed, DigitsSeries series, size_t rows) {
   Error error;
-  DatasetReader *reader = dataset_open(path, 10, 2, 0, &error);
+  DatasetReader *reader = dataset_open(folder_path(name), 10, 2, 0, &error);
   assert_non_null(reader);
   assert_int_equal(dataset_inputs(reader), DIGITS_PIXELS);
   uint8_t *pixels = malloc((rows + 1) * DIGITS_PIXELS);
@@ -199,14 +179,14 @@ static void check_file(const Place *place, const char *name, uint64_t seed, Digi
 }
 
 static void test_files_hold_the_digits(void **state) {
-  Place *place = *state;
-  assert_int_equal(run_digits(place, "--train-rows 700 --test-rows 1 --seed 9"), 0);
-  check_file(place, "digits_train.csv", 9, DIGITS_TRAIN, 700);
-  check_file(place, "digits_test.csv", 9, DIGITS_TEST, 1);
-  assert_non_null(strstr(place->output, "digits_train.csv: 700 drawn digits\n"));
-  assert_int_equal(run_digits(place, "--train-rows 3 --test-rows 2"), 0); /* replaces them */
-  check_file(place, "digits_train.csv", 1, DIGITS_TRAIN, 3);
-  assert_int_equal(entries(place->folder), 2);
+  (void)state;
+  assert_int_equal(run_digits("--train-rows 700 --test-rows 1 --seed 9"), 0);
+  check_file("digits_train.csv", 9, DIGITS_TRAIN, 700);
+  check_file("digits_test.csv", 9, DIGITS_TEST, 1);
+  assert_non_null(strstr(output, "digits_train.csv: 700 drawn digits\n"));
+  assert_int_equal(run_digits("--train-rows 3 --test-rows 2"), 0); /* replaces them */
+  check_file("digits_train.csv", 1, DIGITS_TRAIN, 3);
+  assert_int_equal(entries(), 2);
 }
 
 static void test_wrong_usage(void **state) {
@@ -225,56 +205,56 @@ static void test_wrong_usage(void **state) {
       {"--help=me", "there is no option --help=me"},
       {"more", "unexpected argument 'more'"},
   };
-  Place *place = *state;
+  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    assert_int_equal(run_digits(place, cases[i].options), 2);
-    if (!strstr(place->output, cases[i].message))
-      fail_msg("%s: %s", cases[i].options, place->output);
-    assert_non_null(strstr(place->output, "--help"));
+    assert_int_equal(run_digits(cases[i].options), 2);
+    if (!strstr(output, cases[i].message)) fail_msg("%s: %s", cases[i].options, output);
+    assert_non_null(strstr(output, "--help"));
   }
-  assert_int_equal(entries(place->folder), 0);
+  assert_int_equal(entries(), 0);
 }
 
 static void test_help(void **state) {
-  Place *place = *state;
-  assert_int_equal(run_digits(place, "--help"), 0);
-  assert_non_null(strstr(place->output, "--train-rows N"));
-  assert_int_equal(entries(place->folder), 0);
-  assert_int_equal(run_digits(place, "--help >/dev/full"), 1);
-  assert_non_null(strstr(place->output, "No space left"));
+  (void)state;
+  assert_int_equal(run_digits("--help"), 0);
+  assert_non_null(strstr(output, "--train-rows N"));
+  assert_int_equal(entries(), 0);
+  assert_int_equal(run_digits("--help >/dev/full"), 1);
+  assert_non_null(strstr(output, "No space left"));
 }
 
 static void test_no_such_folder(void **state) {
-  Place *place = *state;
-  assert_int_equal(run_digits(place, "--output-dir /nowhere/at-all"), 1);
-  assert_non_null(strstr(place->output, "cannot create /nowhere/at-all/"));
-  assert_non_null(strstr(place->output, "No such file or directory"));
+  (void)state;
+  assert_int_equal(run_digits("--output-dir /nowhere/at-all"), 1);
+  assert_non_null(strstr(output, "cannot create /nowhere/at-all/"));
+  assert_non_null(strstr(output, "No such file or directory"));
 }
 
 /* A file that cannot grow stands for a full disk. What was there stays. */
 static void test_full_disk(void **state) {
-  Place *place = *state;
-  assert_int_equal(run_digits(place, "--train-rows 2 --test-rows 2"), 0);
-  const int status =
-      process_run(place->output, sizeof place->output,
-                  "trap '' XFSZ; ulimit -f 100; " MLP_DIGITS " --output-dir '%s' --train-rows 1000",
-                  place->folder);
+  (void)state;
+  assert_int_equal(run_digits("--train-rows 2 --test-rows 2"), 0);
+  const int status = process_run(
+      output, sizeof output,
+      "trap '' XFSZ; ulimit -f 100; " MLP_DIGITS " --output-dir '%s' --train-rows 1000", folder);
   assert_int_equal(status, 1);
-  assert_non_null(strstr(place->output, "digits_train.csv: File too large"));
-  assert_int_equal(entries(place->folder), 2);
-  check_file(place, "digits_train.csv", 1, DIGITS_TRAIN, 2);
+  assert_non_null(strstr(output, "digits_train.csv: File too large"));
+  assert_int_equal(entries(), 2);
+  check_file("digits_train.csv", 1, DIGITS_TRAIN, 2);
 }
 
 static void test_signal_leaves_nothing(void **state) {
-  Place *place = *state;
-  const int status = process_run(place->output, sizeof place->output,
+  (void)state;
+  const int status = process_run(output, sizeof output,
                                  MLP_DIGITS " --output-dir '%s' --train-rows 100000000 & "
                                             "until ls -A '%s' | grep -q .; do sleep 0.01; done; "
                                             "kill $!; wait $!",
-                                 place->folder, place->folder);
+                                 folder, folder);
   assert_int_equal(status, 128 + 15);
-  assert_int_equal(entries(place->folder), 0);
+  assert_int_equal(entries(), 0);
 }
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -283,12 +263,12 @@ int main(void) {
       cmocka_unit_test(test_labels_are_equally_likely),
       cmocka_unit_test(test_size_and_place),
       cmocka_unit_test(test_task_is_honest),
-      cmocka_unit_test_setup_teardown(test_files_hold_the_digits, make_place, remove_place),
-      cmocka_unit_test_setup_teardown(test_wrong_usage, make_place, remove_place),
-      cmocka_unit_test_setup_teardown(test_help, make_place, remove_place),
-      cmocka_unit_test_setup_teardown(test_no_such_folder, make_place, remove_place),
-      cmocka_unit_test_setup_teardown(test_full_disk, make_place, remove_place),
-      cmocka_unit_test_setup_teardown(test_signal_leaves_nothing, make_place, remove_place),
+      IN_FOLDER(test_files_hold_the_digits),
+      IN_FOLDER(test_wrong_usage),
+      IN_FOLDER(test_help),
+      IN_FOLDER(test_no_such_folder),
+      IN_FOLDER(test_full_disk),
+      IN_FOLDER(test_signal_leaves_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

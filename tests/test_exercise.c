@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "exercise/exercise.h"
+#include "support/folder.h"
 #include "support/process.h"
 
 /* A backend for the host that times in no time. */
@@ -290,8 +291,8 @@ static void counters_are_joined(void **state) {
                              "Unit\",\"Metric Value\"\n";
 #define LINE(kernel, metric, value)                                                                \
   "\"" kernel "\",\"f(int, float *)\",\"Metrics\",\"" metric "\",\"byte\",\"" value "\"\n"
-  char *folder = process_folder(), path[4200], text[4096];
-  snprintf(path, sizeof path, "%s/counters.csv", folder);
+  char text[4096];
+  const char *path = folder_path("counters.csv");
   ExerciseScore scores[TASKS];
   for (int t = 0; t < TASKS; t++)
     scores[t] = (ExerciseScore){.launches = t == 0 ? 2 : 1, .dram_bytes = NAN, .cache_bytes = NAN};
@@ -318,7 +319,6 @@ static void counters_are_joined(void **state) {
   assert_true(scores[0].dram_bytes == 1234570 && scores[0].cache_bytes == 11);
   assert_true(scores[1].dram_bytes == 7 && scores[2].dram_bytes == 8);
   assert_true(scores[3].dram_bytes == 0 && scores[3].cache_bytes == 9);
-  process_folder_remove(folder);
 }
 
 /* The whole way of a class without GPUs. */
@@ -339,7 +339,7 @@ int main(void) {
       cmocka_unit_test(wrong_functions_are_found),
       cmocka_unit_test(fused_is_one_launch_and_right),
       cmocka_unit_test(bytes_are_counted_by_operand),
-      cmocka_unit_test(counters_are_joined),
+      cmocka_unit_test_setup_teardown(counters_are_joined, folder_open, folder_close),
       cmocka_unit_test(make_exercise_cpu_prints_a_scorecard),
   };
   return cmocka_run_group_tests_name("exercise", tests, NULL, NULL);

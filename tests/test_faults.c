@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/process.h"
+#include "support/folder.h"
 #include "support/program.h"
 
 static char program_path[PATH_MAX];
@@ -119,9 +119,9 @@ static const char *const end_folders[] = {"../after", "../after-cpu", "../after-
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* "" if there is no such file. */
-static char *content_of(const char *folder, const char *name, size_t *size) {
+static char *content_of(const char *place, const char *name, size_t *size) {
   char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  snprintf(path, sizeof path, "%s/%s", place, name);
   if (access(path, F_OK) == 0) return program_read(path, size);
   *size = 0;
   char *none = calloc(1, 1);
@@ -148,9 +148,9 @@ static bool is_text(const char *name) {
 }
 
 /* How the file of one folder is like that of another. */
-static Likeness compare(const char *folder, const char *other, const char *name) {
+static Likeness compare(const char *place, const char *other, const char *name) {
   size_t size, whole;
-  char *text = content_of(folder, name, &size), *model = content_of(other, name, &whole);
+  char *text = content_of(place, name, &size), *model = content_of(other, name, &whole);
   if (is_text(name)) {
     size = without_times(text, size);
     whole = without_times(model, whole);
@@ -175,9 +175,9 @@ static void copy(const char *from, const char *to, const char *name) {
 }
 
 /* Does `each` for every file of the working folder. */
-static void each_file(const char *folder, void (*each)(const char *name, void *context),
+static void each_file(const char *place, void (*each)(const char *name, void *context),
                       void *context) {
-  DIR *directory = opendir(folder);
+  DIR *directory = opendir(place);
   assert_non_null(directory);
   for (struct dirent *entry; (entry = readdir(directory));)
     if (*entry->d_name != '.') each(entry->d_name, context);
@@ -330,9 +330,9 @@ static Tally try_all(const Run *r, unsigned long first, unsigned long step, bool
   }
 }
 
-static void enter(const char *folder) {
-  if (mkdir(folder, 0700) != 0) assert_int_equal(errno, EEXIST);
-  assert_int_equal(chdir(folder), 0);
+static void enter(const char *place) {
+  if (mkdir(place, 0700) != 0) assert_int_equal(errno, EEXIST);
+  assert_int_equal(chdir(place), 0);
 }
 
 /* In as many processes as there are cores, each in a folder of its own. */
@@ -346,9 +346,9 @@ static Tally try_on_every_core(const Run *r, unsigned long stride, bool more) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child > 0) continue;
-    char folder[32];
-    snprintf(folder, sizeof folder, "../core-%d", i);
-    enter(folder);
+    char place[32];
+    snprintf(place, sizeof place, "../core-%d", i);
+    enter(place);
     const Tally tally =
         try_all(r, 1 + (unsigned long)i * stride, (unsigned long)count * stride, more);
     fflush(NULL);
@@ -455,8 +455,6 @@ static void useless_gpus(void **state) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-static char *top;
-
 static void write_text(const char *name, const char *text) {
   FILE *file = fopen(name, "w");
   assert_non_null(file);
@@ -475,9 +473,8 @@ static void write_rows(const char *name, int rows) {
 }
 
 static int open_folders(void **state) {
-  (void)state;
-  top = process_folder();
-  assert_int_equal(chdir(top), 0);
+  folder_open(state);
+  assert_int_equal(chdir(folder), 0);
   enter("start");
   enter(before);
   write_rows("train.csv", 70);
@@ -499,10 +496,8 @@ static int open_folders(void **state) {
 }
 
 static int close_folders(void **state) {
-  (void)state;
   assert_int_equal(chdir("/"), 0);
-  process_folder_remove(top);
-  return 0;
+  return folder_close(state);
 }
 
 int main(int argc, char **argv) {

@@ -17,22 +17,15 @@
 
 #include "plot/line_chart.h"
 #include "plot/figures.h"
-#include "support/process.h"
+#include "support/folder.h"
 #include "base/random.h"
 
 static Error error;
-static char *folder, path[4096];
+static const char *path;
 
 static int open_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(path, sizeof path, "%s/plot.png", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+  folder_open(state);
+  path = folder_path("plot.png");
   return 0;
 }
 
@@ -593,5 +586,5 @@ int main(void) {
       cmocka_unit_test(test_large_counts),  cmocka_unit_test(test_many_classes),
       cmocka_unit_test(test_no_rows),       cmocka_unit_test(test_unwritable),
   };
-  return cmocka_run_group_tests(tests, open_folder, remove_folder);
+  return cmocka_run_group_tests(tests, open_folder, folder_close);
 }

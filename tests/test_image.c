@@ -17,24 +17,17 @@
 
 #include "data/digits.h"
 #include "data/image.h"
-#include "support/process.h"
+#include "support/folder.h"
 #include "base/random.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
 
-static char *folder, path[4200];
+static const char *path;
 static Error error;
 
-static int make_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(path, sizeof path, "%s/x", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+static int open_folder(void **state) {
+  folder_open(state);
+  path = folder_path("x");
   return 0;
 }
 
@@ -682,5 +675,5 @@ int main(void) {
       cmocka_unit_test(test_what_stb_does_not_check),
       cmocka_unit_test(test_nothing_there),
   };
-  return cmocka_run_group_tests_name("image", tests, make_folder, remove_folder);
+  return cmocka_run_group_tests_name("image", tests, open_folder, folder_close);
 }

@@ -16,6 +16,8 @@
 #include <string.h>
 
 #include "lab/harness.h"
+#include "support/folder.h"
+#include "support/process.h"
 #include "support/process.h"
 
 static Error error;
@@ -383,18 +385,12 @@ static void make_shown(LabTable tables[2], LabRow rows[8]) {
                          .count = 1};
 }
 
-static char *folder, path[4096], text[16384];
+static char text[16384];
+static const char *path;
 
-static int make_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(path, sizeof path, "%s/out", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+static int open_folder(void **state) {
+  folder_open(state);
+  path = folder_path("out");
   return 0;
 }
 
@@ -562,7 +558,7 @@ static void test_program_without_gpu(void **state) {
 }
 
 int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, folder_close)
 #define WITH_INPUT(test) cmocka_unit_test_setup_teardown(test, make_input, free_input)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tables),

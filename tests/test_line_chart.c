@@ -16,7 +16,7 @@
 #include <stb/stb_image.h>
 
 #include "plot/line_chart.h"
-#include "support/process.h"
+#include "support/folder.h"
 
 static Error error;
 
@@ -196,8 +196,7 @@ static void test_panels(void **state) {
 
 static void test_file(void **state) {
   (void)state;
-  char *folder = process_folder(), path[4096];
-  snprintf(path, sizeof path, "%s/curves.png", folder);
+  const char *path = folder_path("curves.png");
   const Curve curve = {"rising", one_to_five, rising, 5};
   const CurvePanel panel = panel_of(&curve, 1);
   const LineChart chart = chart_of(&panel, 1);
@@ -214,7 +213,6 @@ static void test_file(void **state) {
   assert_true(has_colour(&back, column_of(&f, 1), row_of(&f, 10), line_chart_colour(0)));
   stbi_image_free(read);
   canvas_close(&p);
-  process_folder_remove(folder);
 }
 
 static void test_bad_charts(void **state) {
@@ -240,10 +238,14 @@ static void test_bad_charts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_extremes),   cmocka_unit_test(test_axes_from_zero),
-      cmocka_unit_test(test_logarithms), cmocka_unit_test(test_gaps),
-      cmocka_unit_test(test_mark),       cmocka_unit_test(test_panels),
-      cmocka_unit_test(test_file),       cmocka_unit_test(test_bad_charts),
+      cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_axes_from_zero),
+      cmocka_unit_test(test_logarithms),
+      cmocka_unit_test(test_gaps),
+      cmocka_unit_test(test_mark),
+      cmocka_unit_test(test_panels),
+      cmocka_unit_test_setup_teardown(test_file, folder_open, folder_close),
+      cmocka_unit_test(test_bad_charts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,9 @@
 #include <cmocka.h>
 
 #include "engine/loader.h"
+#include "support/folder.h"
 
-enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, STORE_ROWS = 400, POISON = 0xa5 };
+enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, DATASET_ROWS = 400, POISON = 0xa5 };
 
 static void pause_microseconds(long microseconds) {
   const struct timespec pause = {0, microseconds * 1000};
@@ -43,7 +44,7 @@ typedef struct {
   uint16_t labels[STAGING_ROWS];
 } Buffer;
 
-typedef enum { CALL_SLOT, CALL_UPLOAD, CALL_USE } Call;
+typedef enum { CALL_STAGING, CALL_UPLOAD, CALL_USE } Call;
 
 typedef struct {
   Engine engine; /* first: an Engine pointer points to it */
@@ -58,8 +59,8 @@ typedef struct {
   Buffer buffer[2], sent[2]; /* what the loader fills; what it held when it was uploaded */
   uint64_t first[2], rows[2];
   uint64_t uploads, copies; /* asked for; done: the buffer of number n is n % 2 */
-  uint8_t pixels[STORE_ROWS * INPUTS];
-  uint16_t labels[STORE_ROWS];
+  uint8_t pixels[DATASET_ROWS * INPUTS];
+  uint16_t labels[DATASET_ROWS];
 
   unsigned touched; /* buffers that were written to while they were the device's */
   unsigned stalls;  /* copies that waited in vain for the next upload */
@@ -69,8 +70,8 @@ typedef struct {
   unsigned good_calls;
 
   uint64_t used, last_use; /* rows; of the last use */
-  uint8_t seen_pixels[STORE_ROWS * INPUTS];
-  uint16_t seen_labels[STORE_ROWS];
+  uint8_t seen_pixels[DATASET_ROWS * INPUTS];
+  uint16_t seen_labels[DATASET_ROWS];
 } Device;
 
 static void note(Device *device, char call) {
@@ -131,7 +132,7 @@ static void *run_device(void *context) {
 static bool device_staging(Engine *engine, int buffer, StagingBuffer *out, Error *error) {
   Device *device = (Device *)engine;
   note(device, (char)('0' + buffer));
-  if (!goes_well(device, CALL_SLOT, error)) return false;
+  if (!goes_well(device, CALL_STAGING, error)) return false;
   pthread_mutex_lock(&device->mutex);
   while (device->copies + 1 < device->uploads ||
          (device->copies < device->uploads && (int)(device->copies % 2) == buffer)) {
@@ -164,7 +165,7 @@ static bool device_upload(Engine *engine, int buffer, uint64_t first_row, uint64
 static const EngineOperations operations = {.staging = device_staging, .upload = device_upload};
 
 static Device *open_device(uint64_t dataset_rows) {
-  assert_in_range(dataset_rows, 0, STORE_ROWS);
+  assert_in_range(dataset_rows, 0, DATASET_ROWS);
   Device *device = calloc(1, sizeof *device);
   assert_non_null(device);
   device->engine.call = &operations;
@@ -220,21 +221,12 @@ static bool use_rows(void *context, uint64_t first_row, uint64_t rows, Error *er
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static char folder[256], path[300];
+static const char *path;
 
-static int make_folder(void **state) {
-  (void)state;
-  const char *parent = getenv("TMPDIR");
-  snprintf(folder, sizeof folder, "%s/mlp-XXXXXX", parent ? parent : "/tmp");
-  if (!mkdtemp(folder)) return -1;
-  snprintf(path, sizeof path, "%s/x.csv", folder);
+static int open_folder(void **state) {
+  folder_open(state);
+  path = folder_path("x.csv");
   return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  remove(path);
-  return rmdir(folder);
 }
 
 static unsigned expected_label(uint64_t row) {
@@ -330,7 +322,7 @@ static void test_slow_parser(void **state) {
 }
 
 /* The device does not copy a buffer before the next one is uploaded. */
-static void test_fills_one_slot_while_the_other_is_copied(void **state) {
+static void test_fills_one_buffer_while_the_other_is_copied(void **state) {
   (void)state;
   for (int i = 0; i < ROW_COUNTS; i++) {
     feed_all(row_counts[i], 0, true, false);
@@ -361,7 +353,7 @@ static void test_ring(void **state) {
 static void test_order_of_calls(void **state) {
   (void)state;
   DatasetReader *reader = open_rows(3 * STAGING_ROWS + 1, "");
-  Device *device = open_device(STORE_ROWS);
+  Device *device = open_device(DATASET_ROWS);
   const LoaderPlan plan = {.use = use_rows, .context = device};
   uint64_t fed;
   assert_true(loader_feed(&device->engine, reader, &plan, &fed, NULL));
@@ -405,7 +397,7 @@ static void expect_failure(Device *device, DatasetReader *reader, const LoaderPl
   close_device(device);
 }
 
-static void test_store_too_small(void **state) {
+static void test_dataset_too_small(void **state) {
   (void)state;
   const LoaderPlan plan = {.first_row = 3}, ring = {.first_row = 3, .ring = true};
   Device *device = open_device(2 + 2 * STAGING_ROWS);
@@ -421,7 +413,7 @@ static void test_store_too_small(void **state) {
 
 static void test_widths_differ(void **state) {
   (void)state;
-  Device *device = open_device(STORE_ROWS);
+  Device *device = open_device(DATASET_ROWS);
   device->engine.config.network.size[0] = INPUTS + 1;
   expect_failure(device, open_rows(1, ""), &(LoaderPlan){0}, 0,
                  "the file has 5 pixels a row, but the network takes 6 inputs", "");
@@ -430,11 +422,11 @@ static void test_widths_differ(void **state) {
 static void test_reader_fails(void **state) {
   (void)state;
   const char *message = "@, line 22, column 2: 'x' is not an integer from 0 to 255";
-  Device *device = open_device(STORE_ROWS);
+  Device *device = open_device(DATASET_ROWS);
   const LoaderPlan plan = {.use = use_rows, .context = device};
   expect_failure(device, open_rows(21, "1,x\n"), &plan, 16, message, "0ux1ux0");
   message = "@, line 1, column 2: 'x' is not an integer from 0 to 255";
-  expect_failure(open_device(STORE_ROWS), open_rows(0, "1,x,3,4,5,6\n"), &(LoaderPlan){0}, 0,
+  expect_failure(open_device(DATASET_ROWS), open_rows(0, "1,x,3,4,5,6\n"), &(LoaderPlan){0}, 0,
                  message, "0");
 }
 
@@ -446,12 +438,12 @@ static void test_engine_fails(void **state) {
     uint64_t rows;
     const char *message, *calls;
   } cases[] = {
-      {CALL_SLOT, 0, 0, "call 0 failed", "0"},    {CALL_SLOT, 2, 16, "call 0 failed", "0ux1ux0"},
+      {CALL_STAGING, 0, 0, "call 0 failed", "0"}, {CALL_STAGING, 2, 16, "call 0 failed", "0ux1ux0"},
       {CALL_UPLOAD, 0, 0, "call 1 failed", "0u"}, {CALL_UPLOAD, 2, 16, "call 1 failed", "0ux1ux0u"},
       {CALL_USE, 0, 8, "call 2 failed", "0ux"},   {CALL_USE, 2, 24, "call 2 failed", "0ux1ux0ux"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    Device *device = open_device(STORE_ROWS);
+    Device *device = open_device(DATASET_ROWS);
     device->fails = cases[i].call;
     device->good_calls = cases[i].good_calls;
     const LoaderPlan plan = {.use = use_rows, .context = device};
@@ -465,14 +457,14 @@ int main(void) {
       cmocka_unit_test(test_every_row_arrives),
       cmocka_unit_test(test_slow_device),
       cmocka_unit_test(test_slow_parser),
-      cmocka_unit_test(test_fills_one_slot_while_the_other_is_copied),
+      cmocka_unit_test(test_fills_one_buffer_while_the_other_is_copied),
       cmocka_unit_test(test_ring),
       cmocka_unit_test(test_order_of_calls),
       cmocka_unit_test(test_feeds_what_remains),
-      cmocka_unit_test(test_store_too_small),
+      cmocka_unit_test(test_dataset_too_small),
       cmocka_unit_test(test_widths_differ),
       cmocka_unit_test(test_reader_fails),
       cmocka_unit_test(test_engine_fails),
   };
-  return cmocka_run_group_tests_name("loader", tests, make_folder, remove_folder);
+  return cmocka_run_group_tests_name("loader", tests, open_folder, folder_close);
 }

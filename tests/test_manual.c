@@ -9,9 +9,10 @@
 #include <cmocka.h>
 
 #include "cli/options.h"
+#include "support/folder.h"
 #include "support/process.h"
 
-static char *page, *completion, *folder;
+static char *page, *completion;
 static const OptionRow *rows;
 static size_t row_count;
 
@@ -35,9 +36,8 @@ static void write_file(const char *name, const char *text) {
 }
 
 static int print_all(void **state) {
-  (void)state;
+  folder_open(state);
   rows = options_table(&row_count);
-  folder = process_folder();
   page = printed(options_print_man);
   completion = printed(options_print_completion);
   write_file("page.1", page);
@@ -46,11 +46,9 @@ static int print_all(void **state) {
 }
 
 static int remove_all(void **state) {
-  (void)state;
-  process_folder_remove(folder);
   free(page);
   free(completion);
-  return 0;
+  return folder_close(state);
 }
 
 /* ---- the man page ------------------------------------------------------------------------- */

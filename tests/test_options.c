@@ -11,20 +11,13 @@
 #include "base/augment.h"
 #include "engine/engine.h"
 #include "cli/options.h"
-#include "support/process.h"
+#include "support/folder.h"
 
-static char *folder, config_path[4200];
+static const char *config_path;
 
-static int make_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(config_path, sizeof config_path, "%s/a.conf", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+static int open_folder(void **state) {
+  folder_open(state);
+  config_path = folder_path("a.conf");
   return 0;
 }
 
@@ -534,5 +527,5 @@ int main(void) {
       cmocka_unit_test(rates_follow_the_schedule),
       cmocka_unit_test(fusions_are_in_the_engine_s_order),
   };
-  return cmocka_run_group_tests_name("options", tests, make_folder, remove_folder);
+  return cmocka_run_group_tests_name("options", tests, open_folder, folder_close);
 }

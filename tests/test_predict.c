@@ -20,13 +20,14 @@
 #include "predict/predict.h"
 #include "data/digits.h"
 #include "data/image.h"
+#include "support/folder.h"
 #include "support/process.h"
 #include "base/random.h"
 
 /* The buffers' rows divide nothing: the last buffer is short, and not the first of the ring. */
 enum { ROWS = 500, SLOT = 64, SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
 
-static char *folder, labelled[4200], unlabelled[4200], output[4200], bad[4200];
+static char *labelled, *unlabelled, *output, *bad; /* paths */
 static Error error;
 static Network network;
 static float *trained; /* (network.floats) */
@@ -117,12 +118,11 @@ static void write_csv(const char *path, bool with_labels, int rows, const char *
 }
 
 static int prepare(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(labelled, sizeof labelled, "%s/labelled.csv", folder);
-  snprintf(unlabelled, sizeof unlabelled, "%s/unlabelled.csv", folder);
-  snprintf(output, sizeof output, "%s/output.csv", folder);
-  snprintf(bad, sizeof bad, "%s/bad.csv", folder);
+  folder_open(state);
+  labelled = folder_path("labelled.csv");
+  unlabelled = folder_path("unlabelled.csv");
+  output = folder_path("output.csv");
+  bad = folder_path("bad.csv");
   for (int r = 0; r < ROWS; r++) labels[r] = digits_draw(1, DIGITS_TEST, (uint64_t)r, pixels[r]);
   train_network();
   find_answers();
@@ -133,10 +133,8 @@ static int prepare(void **state) {
 }
 
 static int clean_up(void **state) {
-  (void)state;
   free(trained);
-  process_folder_remove(folder);
-  return 0;
+  return folder_close(state);
 }
 
 /* ---- evaluation --------------------------------------------------------------------------- */

@@ -17,14 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/process.h"
+#include "support/folder.h"
 
 /* More rows than are ever read ahead. */
 enum { ROWS = 20000, TIMES = 3 };
 /* MB; the pixels of 2 * ROWS are 31. */
 enum { MORE_MEMORY = 16 };
-
-static char *folder;
 
 /* Runs a shell command in the folder, from which the programs are $P/mlp-train; its peak memory in
    MB, 2^20 bytes. */
@@ -102,19 +100,7 @@ static void test_stream(void **state) {
   free(archive);
 }
 
-static int open_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  return 0;
-}
-
-static int close_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_stream)};
-  return cmocka_run_group_tests(tests, open_folder, close_folder);
+  return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -14,23 +14,11 @@
 
 #include <jansson.h>
 
-#include "support/process.h"
+#include "support/folder.h"
 #include "train/train_log.h"
 
 static Error error;
-static char *folder, path[4096];
-
-static int open_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
-  return 0;
-}
+static const char *path; /* of the log at hand */
 
 static const TrainLogField fields[] = {
     {"version", "0.1.0"}, {"train", "a \"quoted\" C:\\new\nname\r\tä.csv"}, {"save", ""}};
@@ -82,7 +70,7 @@ static void assert_same(double got, double wanted) {
 }
 
 static TrainLog *open_log(const char *name) {
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  path = folder_path(name);
   TrainLog *log = train_log_open(path, &error);
   if (!log) fail_msg("%s", error.text);
   return log;
@@ -231,7 +219,7 @@ static void test_endings(void **state) {
   static const char *const bad[] = {"run", "run.json",   "run.txt",
                                     "csv", "run.csv.gz", "run.jsonl/"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    snprintf(path, sizeof path, "%s/%s", folder, bad[i]);
+    path = folder_path(bad[i]);
     assert_null(train_log_open(path, &error));
     assert_non_null(strstr(error.text, path));
     assert_non_null(strstr(error.text, ".jsonl"));
@@ -242,7 +230,7 @@ static void test_endings(void **state) {
   assert_non_null(shorter);
   assert_null(train_log_open(shorter, &error));
   free(shorter);
-  snprintf(path, sizeof path, "%s/no-such-folder/run.csv", folder);
+  path = folder_path("no-such-folder/run.csv");
   assert_null(train_log_open(path, &error));
   assert_non_null(strstr(error.text, path));
   assert_non_null(strstr(error.text, "No such file"));
@@ -253,7 +241,7 @@ static void test_full_disk(void **state) {
   if (access("/dev/full", W_OK) != 0) skip();
   static const char *const full[] = {"full.csv", "full.jsonl"};
   for (int i = 0; i < 2; i++) {
-    snprintf(path, sizeof path, "%s/%s", folder, full[i]);
+    path = folder_path(full[i]);
     assert_int_equal(symlink("/dev/full", path), 0);
     for (int epoch = 0; epoch < 2; epoch++) {
       TrainLog *log = train_log_open(path, &error);
@@ -274,5 +262,5 @@ int main(void) {
       cmocka_unit_test(test_short_numbers), cmocka_unit_test(test_replaces),
       cmocka_unit_test(test_endings),       cmocka_unit_test(test_full_disk),
   };
-  return cmocka_run_group_tests(tests, open_folder, remove_folder);
+  return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

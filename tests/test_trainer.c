@@ -12,13 +12,13 @@
 #include <cmocka.h>
 
 #include "base/augment.h"
-#include "support/process.h"
+#include "support/folder.h"
 #include "base/random.h"
 #include "train/trainer.h"
 
 enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as augmentation wants it */
 
-static char *folder, train_path[1024], test_path[1024];
+static const char *train_path, *test_path;
 static Error error;
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -44,17 +44,10 @@ static void write_files(int train_rows, int test_rows) {
   write_csv(test_path, test_rows, PIXELS, -1, 2);
 }
 
-static int make_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(train_path, sizeof train_path, "%s/train.csv", folder);
-  snprintf(test_path, sizeof test_path, "%s/test.csv", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+static int open_folder(void **state) {
+  folder_open(state);
+  train_path = folder_path("train.csv");
+  test_path = folder_path("test.csv");
   return 0;
 }
 
@@ -745,5 +738,5 @@ int main(void) {
       cmocka_unit_test(a_loss_that_is_not_finite_is_soon_seen),
       cmocka_unit_test(bad_files_are_named),
   };
-  return cmocka_run_group_tests_name("trainer", tests, make_folder, remove_folder);
+  return cmocka_run_group_tests_name("trainer", tests, open_folder, folder_close);
 }

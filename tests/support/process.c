@@ -28,18 +28,3 @@ int process_run(char *output, size_t size, const char *format, ...) {
   assert_int_not_equal(status, -1);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
-
-char *process_folder(void) {
-  const char *parent = getenv("TMPDIR");
-  char *name = malloc(4096);
-  assert_non_null(name);
-  snprintf(name, 4096, "%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
-  assert_non_null(mkdtemp(name));
-  return name;
-}
-
-void process_folder_remove(char *folder) {
-  char output[256];
-  assert_int_equal(process_run(output, sizeof output, "rm -rf '%s'", folder), 0);
-  free(folder);
-}

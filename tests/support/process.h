@@ -1,4 +1,4 @@
-/* Programs and scripts as processes, and folders for their files. For tests only: what goes wrong
+/* Programs and scripts as processes. For tests only: what goes wrong
    here fails the running cmocka test. */
 #ifndef PROCESS_H
 #define PROCESS_H
@@ -10,11 +10,5 @@
    signal that ended it. */
 __attribute__((format(printf, 3, 4))) int process_run(char *output, size_t size, const char *format,
                                                       ...);
-
-/* A new empty folder under $TMPDIR or /tmp: its name is malloc'ed. */
-char *process_folder(void);
-
-/* Removes the folder and what is in it, and frees the name. */
-void process_folder_remove(char *folder);
 
 #endif

@@ -14,18 +14,17 @@
 
 #include <cmocka.h>
 
-#include "support/process.h"
+#include "support/folder.h"
 #include "base/random.h"
 
 Program program;
 
-static char *folder, before[4096], path[4200];
+static char before[4096], path[4200];
 
 int program_open(void **state) {
-  (void)state;
   assert_non_null(getcwd(before, sizeof before));
   snprintf(path, sizeof path, "%s/" PROGRAM_FOLDER "/mlp-train", before);
-  folder = process_folder();
+  folder_open(state);
   assert_int_equal(chdir(folder), 0);
   program_write_csv("train.csv", 300, 0);
   program_write_csv("test.csv", 50, 0);
@@ -33,10 +32,8 @@ int program_open(void **state) {
 }
 
 int program_close(void **state) {
-  (void)state;
   assert_int_equal(chdir(before), 0);
-  process_folder_remove(folder);
-  return 0;
+  return folder_close(state);
 }
 
 void program_write_csv(const char *name, int rows, int bad) {

@@ -1,0 +1,54 @@
+#include "support/folder.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/process.h"
+
+enum { MOST_PATHS = 16 };
+
+char *folder;
+
+static char *paths[MOST_PATHS];
+static int path_count;
+
+int folder_open(void **state) {
+  (void)state;
+  const char *parent = getenv("TMPDIR");
+  folder = malloc(4096);
+  assert_non_null(folder);
+  snprintf(folder, 4096, "%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
+  assert_non_null(mkdtemp(folder));
+  return 0;
+}
+
+int folder_close(void **state) {
+  (void)state;
+  char output[256];
+  while (path_count > 0) free(paths[--path_count]);
+  assert_int_equal(process_run(output, sizeof output, "rm -rf '%s'", folder), 0);
+  free(folder);
+  folder = NULL;
+  return 0;
+}
+
+char *folder_path(const char *name) {
+  const size_t size = strlen(folder) + 1 + strlen(name) + 1;
+  char *path = malloc(size);
+  assert_non_null(path);
+  snprintf(path, size, "%s/%s", folder, name);
+  for (int i = 0; i < path_count; i++)
+    if (strcmp(paths[i], path) == 0) {
+      free(path);
+      return paths[i];
+    }
+  assert_true(path_count < MOST_PATHS);
+  return paths[path_count++] = path;
+}

@@ -1,0 +1,17 @@
+/* A folder for the files of a test program. For tests only: what goes wrong here fails the running
+   cmocka test. */
+#ifndef FOLDER_H
+#define FOLDER_H
+
+/* The open folder: an absolute path. */
+extern char *folder;
+
+/* Fixtures of cmocka, for a group or for each test: open a new, empty folder under $TMPDIR
+   or /tmp; remove it and what is in it. */
+int folder_open(void **state);
+int folder_close(void **state);
+
+/* The path of the file `name` in the open folder: a string that lives until folder_close. */
+char *folder_path(const char *name);
+
+#endif
