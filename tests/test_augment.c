@@ -1,17 +1,11 @@
 /* Augmentation: augment.h's arithmetic, its kernel against it, and training on what both engines
    make of it. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #ifdef HAVE_CUDA
 #include "kernels.h"
@@ -19,17 +13,13 @@
 
 #include "base/augment.h"
 #include "engine/engine.h"
+#include "support/cuda.h"
 #include "exercise/reference.h"
 
 enum { MOST_PIXELS = AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE };
 enum { CONTROLS = AUGMENT_POINTS * AUGMENT_POINTS };
 
 static Error error;
-
-static void check(bool done, const char *call, int line) {
-  if (!done) fail_msg("line %d: %s: %s", line, call, error.text);
-}
-#define OK(call) check(call, #call, __LINE__)
 
 static const AugmentMap no_map = {1, 0, 0, 1, {0, 0}};
 static const AugmentPoint no_control[CONTROLS];
@@ -589,13 +579,6 @@ static void test_no_memory(void **state) {
   engine->call->close(engine);
 }
 
-/* A test's first line. */
-static void needs_gpu(void) {
-  if (engine_cuda_available(&error)) return;
-  print_message("%s\n", error.text);
-  skip();
-}
-
 static void test_cuda_engine(void **state) {
   (void)state;
   needs_gpu();
@@ -609,8 +592,6 @@ static void test_cuda_engine(void **state) {
 #ifdef HAVE_CUDA
 
 enum { GUARD = 1024, POISON = 0xA5 };
-
-#define CUDA(call) assert_int_equal(call, cudaSuccess)
 
 static bool is_poison(const uint8_t *bytes, size_t count) {
   for (size_t i = 0; i < count; i++)
@@ -631,14 +612,14 @@ static uint8_t *run_kernel(Shape s, const uint8_t *pictures) {
   const size_t bytes = s.rows * s.stride;
   uint8_t *d_from, *d_to, *out = malloc(bytes + 2 * GUARD);
   assert_non_null(out);
-  CUDA(cudaMalloc((void **)&d_from, bytes));
-  CUDA(cudaMalloc((void **)&d_to, bytes + 2 * GUARD));
-  CUDA(cudaMemcpy(d_from, pictures, bytes, cudaMemcpyHostToDevice));
-  CUDA(cudaMemset(d_to, POISON, bytes + 2 * GUARD));
-  CUDA(launch_augment(d_from, d_to + GUARD, s.rows, s.stride, s.side, s.kinds, KEY, NULL));
-  CUDA(cudaMemcpy(out, d_to, bytes + 2 * GUARD, cudaMemcpyDeviceToHost));
-  CUDA(cudaFree(d_from));
-  CUDA(cudaFree(d_to));
+  CUDA_OK(cudaMalloc((void **)&d_from, bytes));
+  CUDA_OK(cudaMalloc((void **)&d_to, bytes + 2 * GUARD));
+  CUDA_OK(cudaMemcpy(d_from, pictures, bytes, cudaMemcpyHostToDevice));
+  CUDA_OK(cudaMemset(d_to, POISON, bytes + 2 * GUARD));
+  CUDA_OK(launch_augment(d_from, d_to + GUARD, s.rows, s.stride, s.side, s.kinds, KEY, NULL));
+  CUDA_OK(cudaMemcpy(out, d_to, bytes + 2 * GUARD, cudaMemcpyDeviceToHost));
+  CUDA_OK(cudaFree(d_from));
+  CUDA_OK(cudaFree(d_to));
   assert_true(is_poison(out, GUARD) && is_poison(out + GUARD + bytes, GUARD));
   memmove(out, out + GUARD, bytes);
   return out;
@@ -691,25 +672,23 @@ static void test_kernel_refuses(void **state) {
   (void)state;
   needs_gpu();
   uint8_t *d = NULL;
-  CUDA(cudaMalloc((void **)&d, 2 * 784));
-  CUDA(cudaMemset(d, POISON, 2 * 784));
-#define REFUSED(call) assert_int_equal(call, cudaErrorInvalidValue)
-  REFUSED(launch_augment(NULL, d, 1, 784, 28, 1, 1, NULL));
-  REFUSED(launch_augment(d, NULL, 1, 784, 28, 1, 1, NULL));
-  REFUSED(launch_augment(d, d, 1, 784, 28, 1, 1, NULL));
-  REFUSED(launch_augment(d, d + 784, 0, 784, 28, 1, 1, NULL));
-  REFUSED(launch_augment(d, d + 784, 1, 783, 28, 1, 1, NULL));
-  REFUSED(launch_augment(d, d + 784, 1, 768, 28, 1, 1, NULL));
-  REFUSED(launch_augment(d, d + 784, 1, 784, 0, 1, 1, NULL));
-  REFUSED(launch_augment(d, d + 784, 1, 65 * 80, 65, 1, 1, NULL));
-  REFUSED(launch_augment(d, d + 784, 1, 784, 28, 16, 1, NULL));
-  REFUSED(launch_augment(d, d + 784, 1, 784, 28, -1, 1, NULL));
-#undef REFUSED
+  CUDA_OK(cudaMalloc((void **)&d, 2 * 784));
+  CUDA_OK(cudaMemset(d, POISON, 2 * 784));
+  CUDA_REFUSED(launch_augment(NULL, d, 1, 784, 28, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, NULL, 1, 784, 28, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d, 1, 784, 28, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 0, 784, 28, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 783, 28, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 768, 28, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 0, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 65 * 80, 65, 1, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, 16, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, -1, 1, NULL));
   uint8_t bytes[2 * 784];
-  CUDA(cudaMemcpy(bytes, d, sizeof bytes, cudaMemcpyDeviceToHost));
+  CUDA_OK(cudaMemcpy(bytes, d, sizeof bytes, cudaMemcpyDeviceToHost));
   assert_true(is_poison(bytes, sizeof bytes));
-  CUDA(cudaGetLastError());
-  CUDA(cudaFree(d));
+  CUDA_OK(cudaGetLastError());
+  CUDA_OK(cudaFree(d));
 }
 
 #endif

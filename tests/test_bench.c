@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "support/cuda.h"
 #include "support/folder.h"
-#include "support/process.h"
 #include "support/process.h"
 #include "base/random.h"
 #include "exercise/reference.h"
@@ -443,10 +443,7 @@ static EngineSums train(Engine *engine) {
 
 static void test_cublas_level(void **state) {
   (void)state;
-  if (!engine_cuda_available(&error)) {
-    print_message("%s\n", error.text);
-    skip();
-  }
+  needs_gpu();
   const EngineConfig config = {.network = network_of(INPUTS, 33, 20, CLASSES),
                                .batch = BATCH,
                                .seed = 3,

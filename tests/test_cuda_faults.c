@@ -1,37 +1,18 @@
 /* A GPU that really fails: a limit on its memory, launches that it refuses, and an address that is
    none, after which it serves this process no more; so that test is the last. test_faults.c tries
    every call, on a GPU that is not there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
-#ifdef HAVE_CUDA
-#include "engine/cuda/engine_cuda.h"
-#endif
-
 #include "engine/engine.h"
+#include "support/cuda.h"
+
+#ifdef HAVE_CUDA
+
+#include "engine/cuda/engine_cuda.h"
 
 static Error error;
 
-/* A test's first line. */
-static void needs_gpu(void) {
-  if (engine_cuda_available(&error)) return;
-  print_message("%s\n", error.text);
-  skip();
-}
-
-#ifdef HAVE_CUDA
 enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
-
-static void check(bool done, const char *call, int line) {
-  if (!done) fail_msg("line %d: %s: %s", line, call, error.text);
-}
-#define OK(call) check(call, #call, __LINE__)
 
 static EngineConfig config_of(Fusion fusion) {
   EngineConfig config = {.batch = BATCH,

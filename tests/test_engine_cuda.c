@@ -2,12 +2,6 @@
    and the CPU engine.
 
    TEST_QUICK in the environment keeps the small networks only, for compute-sanitizer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#ifdef HAVE_CUDA
-#include <cuda_runtime_api.h>
-#endif
-
 #include "engine/engine.h"
+#include "support/cuda.h"
 #include "base/random.h"
 #include "exercise/reference.h"
 
@@ -46,18 +37,6 @@ static Error error;
 /* Quick: those whose kernels wait for each other; the others' are alike or tested by themselves. */
 static int tested_levels(void) {
   return quick ? QUICK_LEVELS : LEVELS;
-}
-
-static void check(bool done, const char *call, int line) {
-  if (!done) fail_msg("line %d: %s: %s", line, call, error.text);
-}
-#define OK(call) check(call, #call, __LINE__)
-
-/* A test's first line. */
-static void needs_gpu(void) {
-  if (engine_cuda_available(&error)) return;
-  print_message("%s\n", error.text);
-  skip();
 }
 
 static void *allocate(size_t count, size_t size) {

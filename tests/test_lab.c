@@ -1,11 +1,6 @@
 /* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays and results
    made up here. What runs on a GPU is in test_lab_rungs.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/cuda.h"
 
 #ifdef HAVE_CUDA
 
@@ -17,7 +12,6 @@
 
 #include "lab/harness.h"
 #include "support/folder.h"
-#include "support/process.h"
 #include "support/process.h"
 
 static Error error;
@@ -580,15 +574,6 @@ int main(void) {
 
 #else
 
-static void test_lab(void **state) {
-  (void)state;
-  print_message("this build is without CUDA\n");
-  skip();
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {cmocka_unit_test(test_lab)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+SKIPPED_WITHOUT_CUDA(test_lab)
 
 #endif

@@ -3,12 +3,7 @@
 
    TEST_QUICK in the environment is for compute-sanitizer: fewer and smaller sizes, and no guard
    zones, for memcheck finds the first byte outside an allocation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/cuda.h"
 
 #ifdef HAVE_CUDA
 
@@ -21,16 +16,6 @@
 #include "base/random.h"
 
 static Error error;
-
-/* A test's first line. */
-static void needs_gpu(void) {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status == cudaSuccess && devices > 0) return;
-  print_message("no GPU is visible%s%s\n", status == cudaSuccess ? "" : ": ",
-                status == cudaSuccess ? "" : cudaGetErrorString(status));
-  skip();
-}
 
 /* ---- rungs that are wrong on purpose -------------------------------------------------------- */
 
@@ -309,15 +294,6 @@ int main(void) {
 
 #else
 
-static void test_lab_rungs(void **state) {
-  (void)state;
-  print_message("this build is without CUDA\n");
-  skip();
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {cmocka_unit_test(test_lab_rungs)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+SKIPPED_WITHOUT_CUDA(test_lab_rungs)
 
 #endif

@@ -1,0 +1,60 @@
+/* The head of a test that wants a GPU: without one it is skipped, and a call that fails says why.
+ */
+#ifndef TESTS_CUDA_H
+#define TESTS_CUDA_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+
+/* A test's first line. */
+static inline void needs_gpu(void) {
+  Error why;
+  if (engine_cuda_available(&why)) return;
+  print_message("%s\n", why.text);
+  skip();
+}
+
+/* The call returns true; if not, the Error `error` of the file says why. */
+#define OK(call) check_done((call), #call, &error, __LINE__)
+
+static inline void check_done(bool done, const char *call, const Error *error, int line) {
+  if (!done) fail_msg("line %d: %s: %s", line, call, error->text);
+}
+
+#ifdef HAVE_CUDA
+#include <cuda_runtime_api.h>
+
+/* The call returns cudaSuccess. */
+#define CUDA_OK(call) check_cuda((call), cudaSuccess, #call, __LINE__)
+
+/* The launcher refuses its arguments. */
+#define CUDA_REFUSED(call) check_cuda((call), cudaErrorInvalidValue, #call, __LINE__)
+
+static inline void check_cuda(cudaError_t got, cudaError_t expected, const char *call, int line) {
+  if (got != expected)
+    fail_msg("line %d: %s: %s, not %s", line, call, cudaGetErrorString(got),
+             cudaGetErrorName(expected));
+}
+#else
+/* The whole of a program whose tests a build without CUDA does not have. */
+#define SKIPPED_WITHOUT_CUDA(name)                                                                 \
+  static void name(void **state) {                                                                 \
+    (void)state;                                                                                   \
+    print_message("this build is without CUDA\n");                                                 \
+    skip();                                                                                        \
+  }                                                                                                \
+                                                                                                   \
+  int main(void) {                                                                                 \
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(name)};                             \
+    return cmocka_run_group_tests(tests, NULL, NULL);                                              \
+  }
+#endif
+
+#endif
