@@ -1,0 +1,335 @@
+#include "support/kernel_tests.h"
+
+#ifdef HAVE_CUDA
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+cudaStream_t stream;
+void *d_work;
+bool quick;
+
+const float learning_rate = 0.001f;
+const UpdateRule rules[RULES] = {{0.0f, 0.0f}, {0.9f, 0.0f}, {0.9f, 0.05f}};
+
+static cublasHandle_t cublas;
+
+/* ---- guarded memory ------------------------------------------------------------------------- */
+
+enum { MAX_GUARD = 1024, MAX_BLOCKS = 256 };
+
+static size_t guard = MAX_GUARD;
+
+static struct {
+  uint8_t *d_start; /* guard bytes, the data, guard bytes */
+  size_t bytes;     /* of the data */
+} blocks[MAX_BLOCKS];
+static int block_count;
+static void *host_blocks[MAX_BLOCKS];
+static int host_count;
+
+void *host(size_t bytes) {
+  void *memory = malloc(bytes);
+  assert_non_null(memory);
+  assert_true(host_count < MAX_BLOCKS);
+  host_blocks[host_count++] = memory;
+  return memory;
+}
+
+double *host_doubles(size_t count) {
+  return host(count * sizeof(double));
+}
+
+void *poisoned(size_t bytes) {
+  assert_true(block_count < MAX_BLOCKS);
+  uint8_t *d_start = NULL;
+  CUDA_OK(cudaMalloc((void **)&d_start, bytes + 2 * guard));
+  blocks[block_count].d_start = d_start;
+  blocks[block_count++].bytes = bytes;
+  CUDA_OK(cudaMemsetAsync(d_start, POISON, bytes + 2 * guard, stream));
+  return d_start + guard;
+}
+
+float *poisoned_floats(size_t count) {
+  return poisoned(count * sizeof(float));
+}
+
+void *to_device(const void *data, size_t bytes) {
+  void *d_data = poisoned(bytes);
+  CUDA_OK(cudaMemcpyAsync(d_data, data, bytes, cudaMemcpyHostToDevice, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  return d_data;
+}
+
+void *fetch(const void *d_data, size_t bytes) {
+  void *copy = host(bytes);
+  CUDA_OK(cudaMemcpyAsync(copy, d_data, bytes, cudaMemcpyDeviceToHost, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  return copy;
+}
+
+float *fetch_floats(const float *d_data, size_t count) {
+  return fetch(d_data, count * sizeof(float));
+}
+
+bool is_poison(const void *data, size_t bytes) {
+  const uint8_t *byte = data;
+  for (size_t i = 0; i < bytes; i++)
+    if (byte[i] != POISON) return false;
+  return true;
+}
+
+int kernels_release(void **state) {
+  (void)state;
+  while (block_count > 0) cudaFree(blocks[--block_count].d_start);
+  while (host_count > 0) free(host_blocks[--host_count]);
+  return 0;
+}
+
+void finish(void) {
+  CUDA_OK(cudaStreamSynchronize(stream));
+  for (int b = 0; b < block_count; b++) {
+    uint8_t before[MAX_GUARD], after[MAX_GUARD];
+    const uint8_t *d_start = blocks[b].d_start;
+    CUDA_OK(cudaMemcpy(before, d_start, guard, cudaMemcpyDeviceToHost));
+    CUDA_OK(cudaMemcpy(after, d_start + guard + blocks[b].bytes, guard, cudaMemcpyDeviceToHost));
+    if (!is_poison(before, guard) || !is_poison(after, guard))
+      fail_msg("a kernel wrote outside buffer %d of this case, of %zu bytes", b, blocks[b].bytes);
+  }
+  kernels_release(NULL);
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+Values both_sides(double *values, size_t count) {
+  float *rounded = host(count * sizeof *rounded);
+  reference_to_float(values, count, rounded);
+  reference_to_double(rounded, count, values);
+  return (Values){values, to_device(rounded, count * sizeof *rounded)};
+}
+
+Values values_between(double low, double high, size_t count, uint64_t seed) {
+  double *values = host_doubles(count);
+  reference_fill(values, count, low, high, seed);
+  return both_sides(values, count);
+}
+
+Values random_values(size_t count, uint64_t seed) {
+  return values_between(-0.25, 1, count, seed);
+}
+
+/* Adding one by one, the k-th rounding is up to 2^-24 of the k-th partial sum. Roundings are as
+   good as random, so their squares add: about sqrt(terms) 2^-24 / 4 was measured for plain loops
+   and less for sums of partial sums. sqrt(terms) 2^-24 leaves a correct kernel a factor of 4.
+   `others` are up to 2^-24 each, and all may agree.
+
+   It is float32 indeed that passes: tf32 rounds every factor by up to 2^-11, which is 2e-4 of the
+   sum whatever the number of terms; the bound for 4096 terms is 4e-6. */
+double bound(int terms, int others) {
+  return (sqrt(terms) + others) * 0x1p-24;
+}
+
+/* The same for a kernel that adds on the tensor cores. They add 16 products to a sum at once and
+   cut off what it cannot hold (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA
+   tensor cores", 2021), so that errors agree in sign and grow with terms: terms 2^-24 / 15 in a
+   model that keeps 2 bits more than float32. terms / 4 leaves a factor of 4. With many terms tf32
+   would pass, but the shapes with few of them are the same kernels, and there it does not. */
+static double tensor_bound(int terms, int others) {
+  return bound(terms, others) + terms / 4.0 * 0x1p-24;
+}
+
+/* Two bf16 terms are within 2^-18 of a float, and the product of the two second ones, left out, is
+   up to 2^-18 as well. tf32, 2^-11 a factor, would not pass. */
+double bf16_bound(int bf16_terms, int terms, int others) {
+  return tensor_bound(terms, others) + (bf16_terms == 2 ? 3 * 0x1p-18 : 0);
+}
+
+void assert_near(const char *what, Shape s, const float *d_out, const double *expected,
+                 size_t count, double limit) {
+  const double error = reference_relative_error(fetch_floats(d_out, count), expected, count);
+  if (!(error <= limit))
+    fail_msg("%s, rows %d, in %d, out %d: relative error %.3g, allowed %.3g", what, s.rows, s.in,
+             s.out, error, limit);
+}
+
+void assert_exact(const float *d_out, const float *expected, size_t count) {
+  const float *out = fetch_floats(d_out, count);
+  for (size_t i = 0; i < count; i++)
+    if (!(out[i] == expected[i]))
+      fail_msg("value %zu is %.9g, not %.9g", i, (double)out[i], (double)expected[i]);
+}
+
+size_t area(int rows, int columns) {
+  return (size_t)rows * (size_t)columns;
+}
+
+double *copy_of(const double *values, size_t count) {
+  return memcpy(host_doubles(count), values, count * sizeof *values);
+}
+
+Values signed_values(size_t count, uint64_t seed) {
+  double *values = host_doubles(count);
+  reference_fill(values, count, -1, 1, seed);
+  for (size_t i = 0; i < count; i += 5) values[i] = i % 2 ? 0.0 : -0.0;
+  return both_sides(values, count);
+}
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+Parameters random_parameters(Shape s, uint64_t seed) {
+  const size_t weights = area(s.out, s.in), out = (size_t)s.out;
+  return (Parameters){values_between(1, 2, weights, seed), values_between(1, 2, out, seed + 1),
+                      random_values(weights, seed + 2), random_values(out, seed + 3)};
+}
+
+void assert_untouched(Values v, size_t count) {
+  float *before = host(count * sizeof *before);
+  reference_to_float(v.host, count, before);
+  assert_memory_equal(fetch_floats(v.d, count), before, count * sizeof *before);
+}
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+enum { MAX_SHAPES = 80, RANDOM_SHAPES = 12 };
+
+static const int sizes[][2] = {{1, 1}, {63, 65}, {784, 300}, {785, 301}, {17, 4096}, {4096, 17}};
+static const int batches[] = {1, 7, 63, 64, 65, 200, 1000};
+
+/* Tiles of 64 x 64 take over from 64 tiles on: both sides of that, in forward (rows, out) and in
+   backward (rows, in), with ragged edges. */
+static const Shape thresholds[] = {
+    {448, 37, 576},  {449, 37, 512}, {448, 576, 37}, {449, 512, 37}, {448, 570, 570},
+    {449, 505, 449}, {4032, 64, 64}, {4033, 63, 65}, {1, 33, 4033},  {65, 2000, 2017},
+};
+
+/* Multiples of 4 are read four at a time. */
+static const Shape quick_shapes[] = {
+    {1, 1, 1},    {1, 63, 65},   {7, 63, 65},   {65, 50, 10},  {61, 20, 36},
+    {7, 132, 68}, {130, 65, 33}, {449, 5, 505}, {449, 504, 8},
+};
+
+/* Random in low .. high. */
+static int pick(uint64_t counter, int word, int low, int high) {
+  const RandomWords w = random_words(2024, 0, counter);
+  return low + (int)(w.word[word] % (uint32_t)(high - low + 1));
+}
+
+static int list_shapes(Shape list[MAX_SHAPES]) {
+  int count = 0;
+  if (quick) {
+    memcpy(list, quick_shapes, sizeof quick_shapes);
+    return (int)(sizeof quick_shapes / sizeof *quick_shapes);
+  }
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+      list[count++] = (Shape){batches[b], sizes[i][0], sizes[i][1]};
+  memcpy(list + count, thresholds, sizeof thresholds);
+  count += (int)(sizeof thresholds / sizeof *thresholds);
+  for (uint64_t i = 0; i < RANDOM_SHAPES; i++)
+    list[count++] = (Shape){pick(i, 0, 1, 300), pick(i, 1, 1, 900), pick(i, 2, 1, 400)};
+  assert_true(count <= MAX_SHAPES);
+  return count;
+}
+
+void for_all_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
+  Shape list[MAX_SHAPES];
+  const int count = list_shapes(list);
+  for (int i = 0; i < count; i++) {
+    check_shape(list[i], 1000 * (uint64_t)i);
+    finish();
+  }
+}
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+/* cuBLAS is column-major: it is given C^T = op(B)^T op(A)^T, where ^T costs nothing. */
+double *library_gemm(cublasOperation_t left_operation, const float *d_left, int left_columns,
+                     cublasOperation_t right_operation, const float *d_right, int right_columns,
+                     int m, int n, int depth) {
+  if (quick) return NULL;
+  const float one = 1, zero = 0;
+  float *d_c = poisoned_floats(area(m, n));
+  assert_int_equal(cublasSgemm(cublas, right_operation, left_operation, n, m, depth, &one, d_right,
+                               right_columns, d_left, left_columns, &zero, d_c, n),
+                   CUBLAS_STATUS_SUCCESS);
+  double *c = host_doubles(area(m, n));
+  reference_to_double(fetch_floats(d_c, area(m, n)), area(m, n), c);
+  return c;
+}
+
+/* ---- a batch of stored rows ----------------------------------------------------------------- */
+
+enum { FIRST_ROW = 4 };
+
+uint32_t batch_row(const Batch *b, int r) {
+  uint32_t p = b->state.position + OFFSET + (uint32_t)r;
+  if (p >= b->state.end) p = b->state.end - 1;
+  return b->view.d_order ? b->order[p] : FIRST_ROW + p;
+}
+
+Batch make_batch(int rows, int in, int classes, int left, bool shuffled, uint64_t seed) {
+  const uint32_t end = (uint32_t)rows + 50;
+  assert_true(left <= rows + 30);
+  Batch b = {.dataset_rows = end + FIRST_ROW + 3};
+  b.state = (StepState){(uint32_t)((int)end - OFFSET - left), end, learning_rate};
+  b.filled = left < 0 ? 0 : left < rows ? left : rows;
+  const size_t stride = ((size_t)in + 15) / 16 * 16;
+  b.pixels = host(b.dataset_rows * stride);
+  b.labels = host(b.dataset_rows * sizeof *b.labels);
+  b.order = host(end * sizeof *b.order);
+  reference_fill_pixels(b.pixels, b.dataset_rows * stride, seed);
+  reference_fill_labels(b.labels, b.dataset_rows, classes, seed + 1);
+  for (uint32_t p = 0; p < end; p++) b.order[p] = random_permute(p, b.dataset_rows, 77);
+  b.view = (BatchView){
+      .d_pixels = to_device(b.pixels, b.dataset_rows * stride),
+      .d_labels = to_device(b.labels, b.dataset_rows * sizeof *b.labels),
+      .d_order = shuffled ? to_device(b.order, end * sizeof *b.order) : NULL,
+      .first_row = FIRST_ROW,
+      .stride = stride,
+      .d_state = to_device(&b.state, sizeof b.state),
+      .offset = OFFSET,
+      .rows = rows,
+  };
+  return b;
+}
+
+double *batch_input(const Batch *b, int in) {
+  double *x = host_doubles(area(b->view.rows, in));
+  for (int r = 0; r < b->view.rows; r++)
+    reference_scale(b->pixels + batch_row(b, r) * b->view.stride, b->view.stride, 1, in,
+                    x + area(r, in));
+  return x;
+}
+
+RowResults poisoned_results(const Batch *b) {
+  return (RowResults){poisoned_floats(b->state.end), poisoned(b->state.end)};
+}
+
+/* ---- fixtures ------------------------------------------------------------------------------- */
+
+int kernels_open(void **state) {
+  (void)state;
+  int devices = 0;
+  quick = getenv("TEST_QUICK") != NULL;
+  if (quick) guard = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return 0;
+  if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess ||
+      cudaMalloc(&d_work, update_work_bytes()) != cudaSuccess ||
+      cudaMemsetAsync(d_work, 0, update_work_bytes(), stream) != cudaSuccess)
+    return -1;
+  if (quick) return 0;
+  return cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS ||
+         cublasSetMathMode(cublas, CUBLAS_PEDANTIC_MATH) != CUBLAS_STATUS_SUCCESS ||
+         cublasSetStream(cublas, stream) != CUBLAS_STATUS_SUCCESS;
+}
+
+int kernels_close(void **state) {
+  (void)state;
+  if (cublas) cublasDestroy(cublas);
+  cudaFree(d_work);
+  if (stream) cudaStreamDestroy(stream);
+  return 0;
+}
+
+#endif

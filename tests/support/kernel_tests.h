@@ -1,0 +1,150 @@
+/* What the tests of kernels.h share: guarded device memory, the same values on host and device,
+   shapes, batches of stored rows, and how far from the float64 reference or cuBLAS a result may be.
+
+   Every buffer that a kernel sees, input or output, stands between two guard zones, and all of it
+   was poisoned before: every byte 0xFF, which as a float is NaN. So a value that was not written,
+   or that was made from something outside an input, is NaN and passes no comparison; a write out
+   of bounds is found in the guards by finish().
+
+   TEST_QUICK in the environment is for compute-sanitizer: all but small shapes are left out, and
+   so are cuBLAS and the guard zones, for memcheck finds the first byte out of bounds. */
+#ifndef KERNEL_TESTS_H
+#define KERNEL_TESTS_H
+
+#include "support/cuda.h"
+
+#ifdef HAVE_CUDA
+
+#include <cublas_v2.h>
+
+#include "base/random.h"
+#include "exercise/reference.h"
+#include "kernels.h"
+
+extern cudaStream_t stream;
+extern void *d_work; /* of all the updates, one after the other, as in an engine */
+extern bool quick;
+
+/* Fixtures of a group, and of its tests. */
+int kernels_open(void **state);
+int kernels_close(void **state);
+int kernels_release(void **state);
+#define KERNEL_TEST(function) cmocka_unit_test_teardown(function, kernels_release)
+
+/* ---- guarded memory ------------------------------------------------------------------------- */
+
+enum { POISON = 0xFF };
+
+/* Host memory that lives until finish(). */
+void *host(size_t bytes);
+double *host_doubles(size_t count);
+double *copy_of(const double *values, size_t count);
+
+/* Poisoned device memory between guards, until finish(). */
+void *poisoned(size_t bytes);
+float *poisoned_floats(size_t count);
+void *to_device(const void *data, size_t bytes);
+
+/* Waits for the stream; a copy on the host, until finish(). */
+void *fetch(const void *d_data, size_t bytes);
+float *fetch_floats(const float *d_data, size_t count);
+
+bool is_poison(const void *data, size_t bytes);
+
+/* Ends a case: nobody wrote outside its buffer; frees everything. */
+void finish(void);
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* The same values on both sides: float64, each exact in float32, and float32. */
+typedef struct {
+  double *host;
+  float *d;
+} Values;
+
+/* Rounds `values` to float32 and copies them to the device. */
+Values both_sides(double *values, size_t count);
+Values values_between(double low, double high, size_t count, uint64_t seed);
+/* Both signs, but a sum of products is seldom near 0, where a relative error means nothing. */
+Values random_values(size_t count, uint64_t seed);
+/* Both signs and zeros. */
+Values signed_values(size_t count, uint64_t seed);
+
+typedef struct {
+  int rows, in, out;
+} Shape;
+
+size_t area(int rows, int columns);
+
+/* Calls check_shape, then finish(), for every shape of the list, or those for TEST_QUICK. */
+void for_all_shapes(void (*check_shape)(Shape s, uint64_t seed));
+
+/* ---- comparisons ---------------------------------------------------------------------------- */
+
+/* The relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products that
+   meets `others` roundings besides. */
+double bound(int terms, int others);
+/* Likewise of a kernel that multiplies floats as sums of `bf16_terms` bf16 numbers, 2 or 3. */
+double bf16_bound(int bf16_terms, int terms, int others);
+
+enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
+
+/* The Euclidean norm of the error is at most `limit` of that of `expected`. */
+void assert_near(const char *what, Shape s, const float *d_out, const double *expected,
+                 size_t count, double limit);
+void assert_exact(const float *d_out, const float *expected, size_t count);
+/* The device's values are still the host's. */
+void assert_untouched(Values v, size_t count);
+
+/* C (m, n) of row-major matrices as cuBLAS computes it in true float32, in float64; NULL when
+   quick. Each operand comes with the length of its rows. */
+double *library_gemm(cublasOperation_t left_operation, const float *d_left, int left_columns,
+                     cublasOperation_t right_operation, const float *d_right, int right_columns,
+                     int m, int n, int depth);
+
+/* ---- a batch of stored rows ----------------------------------------------------------------- */
+
+typedef struct {
+  BatchView view;
+  StepState state;
+  uint8_t *pixels; /* as d_pixels, and so on */
+  uint16_t *labels;
+  uint32_t *order;
+  uint32_t dataset_rows;
+  int filled; /* rows of the batch that the step has */
+} Batch;
+
+enum { OFFSET = 3 };
+
+/* left: rows from the step's first to the end of the range; 0 or less: the range is over. The
+   order is shuffled or a run of rows. Pixels fill the rows' stride, so that what follows a row's
+   inputs is anything but 0. */
+Batch make_batch(int rows, int in, int classes, int left, bool shuffled, uint64_t seed);
+
+/* The dataset's row that is row r of the batch. */
+uint32_t batch_row(const Batch *b, int r);
+
+/* The batch's input, (rows, in), float64. */
+double *batch_input(const Batch *b, int in);
+
+RowResults poisoned_results(const Batch *b);
+
+/* ---- a layer -------------------------------------------------------------------------------- */
+
+/* A layer's trained values and their momenta. Values are at least 1, more than an update of any
+   of the shapes takes away. */
+typedef struct {
+  Values w, b, vw, vb;
+} Parameters;
+
+Parameters random_parameters(Shape s, uint64_t seed);
+
+/* Of every batch. */
+extern const float learning_rate;
+
+enum { RULES = 3 };
+extern const UpdateRule rules[RULES];
+
+#endif
+
+#endif

@@ -1,0 +1,327 @@
+/* Softmax, cross-entropy and their gradient, unfused, fused and in the last layer's kernel, against
+   the float64 reference: for logits that overflow, vanish and tie. */
+#include "support/kernel_tests.h"
+
+#ifdef HAVE_CUDA
+
+#include <math.h>
+
+/* ---- logits --------------------------------------------------------------------------------- */
+
+typedef enum {
+  RANDOM,
+  LARGE,
+  NEGATIVE,
+  EQUAL,
+  DOMINANT,
+  HIDDEN,
+  ALL_HIDDEN,
+  ASCENDING,
+  TIED,
+  LOGIT_KINDS
+} LogitKind;
+
+/* Logit c of row r; u is uniform in [-1, 1). */
+static double logit(LogitKind kind, int r, int c, int classes, double u) {
+  switch (kind) {
+  case LARGE:
+    return 1e4 * u;
+  case NEGATIVE:
+    return 500 * u - 1000; /* a maximum begun at 0 is wrong here */
+  case EQUAL:
+    return -3.25;
+  case DOMINANT:
+    return c == r % classes ? 60 : u;
+  case HIDDEN:
+    return c == r % classes ? u : -1e30;
+  case ALL_HIDDEN:
+    return -1e30;
+  case ASCENDING:
+    return 0.01 * c + 0.001 * u; /* the running maximum grows at every class */
+  case TIED: /* two largest; of 33 classes and more the second is seen by an earlier lane */
+    return c == 1 || c == (classes > 32 ? 32 : classes - 1) ? 2 : u;
+  case RANDOM:
+  default:
+    return 3 * u;
+  }
+}
+
+/* The first or the last of the largest. */
+static int largest(const double *z, int classes, bool last) {
+  int best = 0;
+  for (int c = 1; c < classes; c++)
+    if (z[c] > z[best] || (last && z[c] == z[best])) best = c;
+  return best;
+}
+
+typedef struct {
+  Batch batch;
+  Values z; /* (rows, classes) */
+  int classes;
+  double *loss, *p, *log_p; /* what the reference says: (rows), (rows, classes) twice */
+} SoftmaxCase;
+
+/* The reference adds the largest logit to the logarithm of a sum, where -1e30 swallows it: it is
+   given z - max, which has the same softmax and loses nothing in float64. */
+static void compute_expected(SoftmaxCase *s, int rows, const uint16_t *labels) {
+  const int classes = s->classes;
+  double *shifted = copy_of(s->z.host, area(rows, classes));
+  for (int r = 0; r < rows; r++) {
+    double *row = shifted + area(r, classes);
+    const double top = row[largest(row, classes, false)];
+    for (int c = 0; c < classes; c++) row[c] -= top;
+  }
+  s->loss = host_doubles((size_t)rows);
+  s->p = host_doubles(area(rows, classes));
+  s->log_p = shifted;
+  reference_cross_entropy(shifted, labels, rows, classes, s->loss);
+  reference_softmax(shifted, rows, classes, s->p);
+  for (int r = 0; r < rows; r++) {
+    double sum = 0;
+    for (int c = 0; c < classes; c++) sum += exp(shifted[area(r, classes) + (size_t)c]);
+    for (int c = 0; c < classes; c++) s->log_p[area(r, classes) + (size_t)c] -= log(sum);
+  }
+}
+
+/* Labels: the first largest logit, the last largest, and two at random, in turn. */
+static SoftmaxCase make_softmax_case(LogitKind kind, int rows, int classes, int left,
+                                     bool shuffled) {
+  const uint64_t seed = (uint64_t)kind + 100;
+  SoftmaxCase s = {.batch = make_batch(rows, 16, classes, left, shuffled, seed),
+                   .classes = classes};
+  double *z = host_doubles(area(rows, classes));
+  reference_fill(z, area(rows, classes), -1, 1, seed + 1);
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < classes; c++) {
+      double *value = &z[area(r, classes) + (size_t)c];
+      *value = logit(kind, r, c, classes, *value);
+    }
+  s.z = both_sides(z, area(rows, classes));
+  uint16_t *labels = s.batch.labels, *of_row = host((size_t)rows * sizeof *of_row);
+  for (int r = 0; r < rows; r++) {
+    if (r < s.batch.filled && r % 4 < 2)
+      labels[batch_row(&s.batch, r)] = (uint16_t)largest(z + area(r, classes), classes, r % 4 == 1);
+    of_row[r] = labels[batch_row(&s.batch, r)];
+  }
+  s.batch.view.d_labels = to_device(labels, s.batch.dataset_rows * sizeof *labels);
+  compute_expected(&s, rows, of_row);
+  return s;
+}
+
+/* Allowed to a log-probability or a loss of this value, absolute. It is (z - max) - log(sum):
+   two roundings relative to the value, besides the error of the sum, which its logarithm makes
+   absolute: sqrt(classes) 2^-24 for the additions, as for products, and some units in the last
+   place of expf and logf (2 and 1 by the CUDA manual), of the logarithm (at most 7) and of the
+   rescaling of an online sum. A saturating log(max(p, 1e-6)) misses it by orders of magnitude. */
+static double log_tolerance(double value, int classes) {
+  return (4 * fabs(value) + 32 + sqrt(classes)) * 0x1p-24;
+}
+
+static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, double value,
+                          double expected, double tolerance) {
+  if (!(fabs(value - expected) <= tolerance))
+    fail_msg("%s, %d classes, row %d, class %d: %.9g, not %.9g, allowed +-%.3g", what, s->classes,
+             r, c, value, expected, tolerance);
+}
+
+static void assert_log_softmax(const SoftmaxCase *s, const float *p) {
+  for (int r = 0; r < s->batch.view.rows; r++)
+    for (int c = 0; c < s->classes; c++) {
+      const size_t i = area(r, s->classes) + (size_t)c;
+      assert_within("log_softmax", s, r, c, (double)p[i], s->log_p[i],
+                    log_tolerance(s->log_p[i], s->classes));
+    }
+}
+
+/* A probability's relative error is the absolute one of its logarithm, whose term 4 |log p| is at
+   most 4 / e after multiplying by p. */
+static void assert_gradient(const char *what, const SoftmaxCase *s, const float *d_dz) {
+  const int rows = s->batch.view.rows, filled = s->batch.filled;
+  const float *dz = fetch_floats(d_dz, area(rows, s->classes));
+  const double unit = 0x1p-24 / (filled ? filled : 1);
+  for (int r = 0; r < rows; r++) {
+    const int label = s->batch.labels[batch_row(&s->batch, r)];
+    for (int c = 0; c < s->classes; c++) {
+      const size_t i = area(r, s->classes) + (size_t)c;
+      const double p = s->p[i];
+      const double expected = r < filled ? (p - (c == label)) / filled : 0;
+      const double allowed = r < filled ? unit * (4 + p * (32 + sqrt(s->classes))) : 0;
+      assert_within(what, s, r, c, (double)dz[i], expected, allowed);
+    }
+  }
+}
+
+/* ranking: (rows, classes) whose first largest value must be the label for a correct row. */
+static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_results,
+                           const float *ranking) {
+  const uint32_t end = s->batch.state.end;
+  const float *loss = fetch_floats(d_results.d_loss, end);
+  const uint8_t *correct = fetch(d_results.d_correct, end);
+  const uint32_t first = s->batch.state.position + OFFSET;
+  double *row = host_doubles((size_t)s->classes);
+  for (uint32_t p = 0; p < end; p++) {
+    if (p < first || p - first >= (uint32_t)s->batch.filled) {
+      assert_true(is_poison(loss + p, sizeof *loss));
+      assert_int_equal(correct[p], POISON);
+      continue;
+    }
+    const int r = (int)(p - first), label = s->batch.labels[batch_row(&s->batch, r)];
+    assert_within(what, s, r, label, (double)loss[p], s->loss[r],
+                  log_tolerance(s->loss[r], s->classes));
+    reference_to_double(ranking + area(r, s->classes), (size_t)s->classes, row);
+    assert_int_equal(correct[p], largest(row, s->classes, false) == label);
+  }
+}
+
+/* Level none: three kernels. Its ranking is that of the log-probabilities. */
+static void check_softmax_unfused(const SoftmaxCase *s) {
+  const size_t count = area(s->batch.view.rows, s->classes);
+  float *d_p = poisoned_floats(count), *d_dz = poisoned_floats(count);
+  const RowResults results = poisoned_results(&s->batch);
+  CUDA_OK(launch_log_softmax(s->z.d, d_p, s->batch.view.rows, s->classes, stream));
+  CUDA_OK(launch_cross_entropy(s->batch.view, d_p, s->classes, results, stream));
+  CUDA_OK(launch_cross_entropy_gradient(s->batch.view, d_p, d_dz, s->classes, stream));
+  const float *p = fetch_floats(d_p, count);
+  assert_log_softmax(s, p);
+  assert_results("cross_entropy", s, results, p);
+  assert_gradient("cross_entropy_gradient", s, d_dz);
+}
+
+/* Level layer: one kernel; into another array, for evaluation, without results, and in place. */
+static void check_softmax_fused(const SoftmaxCase *s) {
+  const size_t count = area(s->batch.view.rows, s->classes);
+  const BatchView view = s->batch.view;
+  const RowResults none = {NULL, NULL};
+  const float *z = fetch_floats(s->z.d, count);
+  float *d_dz = poisoned_floats(count), *d_alone = poisoned_floats(count);
+  const RowResults training = poisoned_results(&s->batch);
+  const RowResults evaluation = poisoned_results(&s->batch);
+  const RowResults in_place = poisoned_results(&s->batch);
+  CUDA_OK(launch_softmax(view, s->z.d, d_dz, s->classes, training, stream));
+  const RowResults loss_alone = {evaluation.d_loss, NULL};
+  const RowResults correct_alone = {NULL, evaluation.d_correct};
+  CUDA_OK(launch_softmax(view, s->z.d, NULL, s->classes, loss_alone, stream));
+  CUDA_OK(launch_softmax(view, s->z.d, NULL, s->classes, correct_alone, stream));
+  CUDA_OK(launch_softmax(view, s->z.d, d_alone, s->classes, none, stream));
+  assert_untouched(s->z, count);
+  CUDA_OK(launch_softmax(view, s->z.d, s->z.d, s->classes, in_place, stream));
+  assert_results("softmax", s, training, z);
+  assert_results("softmax, evaluation", s, evaluation, z);
+  assert_results("softmax, in place", s, in_place, z);
+  assert_gradient("softmax", s, d_dz);
+  assert_gradient("softmax without results", s, d_alone);
+  assert_gradient("softmax, in place", s, s->z.d);
+}
+
+/* The same through launch_head: the identity turns its input into logits, bit for bit. */
+static void check_softmax_in_head(const SoftmaxCase *s) {
+  const int classes = s->classes, rows = s->batch.view.rows;
+  const size_t count = area(rows, classes);
+  if (!head_takes(classes, classes)) return;
+  const float *z = fetch_floats(s->z.d, count);
+  double *identity = host_doubles(area(classes, classes)), *zero = host_doubles((size_t)classes);
+  reference_fill(identity, area(classes, classes), 0, 0, 1);
+  reference_fill(zero, (size_t)classes, 0, 0, 1);
+  for (int c = 0; c < classes; c++) identity[area(c, classes) + (size_t)c] = 1;
+  const Values w = both_sides(identity, area(classes, classes)),
+               b = both_sides(zero, (size_t)classes);
+  float *d_z = poisoned_floats(count), *d_dz = poisoned_floats(count),
+        *d_dx = poisoned_floats(count);
+  const RowResults training = poisoned_results(&s->batch);
+  const RowResults evaluation = poisoned_results(&s->batch);
+  CUDA_OK(launch_head(s->batch.view, s->z.d, w.d, b.d, NULL, d_dz, d_dx, classes, classes, training,
+                      stream));
+  CUDA_OK(launch_head(s->batch.view, s->z.d, w.d, b.d, d_z, NULL, NULL, classes, classes,
+                      evaluation, stream));
+  assert_exact(d_z, z, count);
+  assert_results("head", s, training, z);
+  assert_results("head, evaluation", s, evaluation, z);
+  assert_gradient("head", s, d_dz);
+  float *masked = fetch_floats(d_dz, count);
+  for (size_t i = 0; i < count; i++)
+    if (z[i] <= 0) masked[i] = 0;
+  assert_exact(d_dx, masked, count);
+}
+
+static void for_all_softmax_cases(void (*check_case)(const SoftmaxCase *s)) {
+  static const int all_classes[] = {2, 10, 16, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
+  for (size_t k = 0; k < sizeof all_classes / sizeof *all_classes; k++)
+    for (size_t n = 0; n < sizeof all_rows / sizeof *all_rows; n++)
+      for (int kind = 0; kind < LOGIT_KINDS; kind++) {
+        const int rows = all_rows[n];
+        if (quick && (rows > 65 || kind % 3 != 2)) continue;
+        /* the batch full with more to follow, just full, short, or the range over */
+        const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
+        const SoftmaxCase s = make_softmax_case((LogitKind)kind, rows, all_classes[k],
+                                                lefts[(size_t)(kind + (int)n) % 4], kind % 2);
+        check_case(&s);
+        finish();
+      }
+}
+
+static void test_softmax_unfused(void **state) {
+  (void)state;
+  needs_gpu();
+  for_all_softmax_cases(check_softmax_unfused);
+}
+
+static void test_softmax_fused(void **state) {
+  (void)state;
+  needs_gpu();
+  for_all_softmax_cases(check_softmax_fused);
+}
+
+static void test_softmax_in_head(void **state) {
+  (void)state;
+  needs_gpu();
+  for_all_softmax_cases(check_softmax_in_head);
+}
+
+/* Both gemms of the last layer, against float64; the one back from the gradients that it found
+   itself. */
+static void check_head_gemms(Shape s, uint64_t seed) {
+  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in);
+  const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
+  const Values x = signed_values(xs, seed), w = random_values(area(s.out, s.in), seed + 1);
+  const Values b = signed_values((size_t)s.out, seed + 2);
+  double *z = host_doubles(zs), *dz = host_doubles(zs), *dx = host_doubles(xs);
+  float *d_z = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
+  CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out,
+                      poisoned_results(&batch), stream));
+  reference_linear(x.host, w.host, b.host, s.rows, s.in, s.out, z);
+  assert_near("head, logits", s, d_z, z, zs, bound(s.in, GEMM_ROUNDING + BIAS_ROUNDING));
+  reference_to_double(fetch_floats(d_dz, zs), zs, dz);
+  reference_input_gradient(dz, w.host, s.rows, s.in, s.out, dx);
+  reference_relu_mask(x.host, xs, dx);
+  assert_near("head, input's gradient", s, d_dx, dx, xs, bound(s.out, GEMM_ROUNDING));
+}
+
+static void test_head_gemms(void **state) {
+  (void)state;
+  needs_gpu();
+  static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {7, 31, 16},    {65, 33, 3},
+                                 {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    check_head_gemms(shapes[i], 50 + i);
+    finish();
+  }
+  assert_true(head_takes(256, 16) && head_takes(1, 1));
+  assert_false(head_takes(257, 10) || head_takes(100, 17) || head_takes(0, 10) ||
+               head_takes(10, 0));
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      KERNEL_TEST(test_softmax_unfused),
+      KERNEL_TEST(test_softmax_fused),
+      KERNEL_TEST(test_softmax_in_head),
+      KERNEL_TEST(test_head_gemms),
+  };
+  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
+}
+
+#else
+
+SKIPPED_WITHOUT_CUDA(test_kernels_softmax)
+
+#endif
