@@ -16,7 +16,9 @@ results=docs/results/gpu-check.txt
 partial=build/gpu-check.txt # the results so far
 step=build/gpu-check-step.txt
 log=build/gpu-check.log
-cuda_tests=(test_kernels test_engine_cuda test_augment test_exercise test_lab_rungs test_cuda_faults)
+cuda_tests=(test_kernels test_kernels_gemm test_kernels_softmax test_engine_cuda
+            test_engine_cuda_interface test_augment test_augment_engine test_exercise test_lab_rungs
+            test_cuda_faults)
 nvcc=${NVCC:-nvcc}
 export ARCH=${ARCH:--arch=native}
 
@@ -103,16 +105,18 @@ check_memory() {
     return
   fi
   # The programs check every status themselves; what libraries try in vain is none of our errors.
-  sanitize memcheck test_kernels --report-api-errors no
-  sanitize racecheck test_kernels
-  sanitize initcheck test_kernels
-  sanitize synccheck test_kernels
-  sanitize memcheck test_engine_cuda --report-api-errors no
+  for name in test_kernels test_kernels_gemm test_kernels_softmax; do
+    sanitize memcheck "$name" --report-api-errors no
+    for tool in racecheck initcheck synccheck; do sanitize "$tool" "$name"; done
+  done
   # Hazards in shared memory are the kernels', not the loader's: these tests run them all.
   TEST_FILTER='test_same_bits' sanitize racecheck test_engine_cuda
-  sanitize initcheck test_engine_cuda
-  sanitize synccheck test_engine_cuda
-  for name in test_augment test_lab_rungs; do
+  for name in test_engine_cuda test_engine_cuda_interface; do
+    sanitize memcheck "$name" --report-api-errors no
+    sanitize initcheck "$name"
+    sanitize synccheck "$name"
+  done
+  for name in test_augment test_augment_engine test_lab_rungs; do
     sanitize memcheck "$name" --report-api-errors no
     sanitize racecheck "$name"
   done
@@ -165,21 +169,21 @@ check_level() {
 whole process $process"
 }
 
-# check_bits LEVEL PRECISION: five runs of two epochs keep the same bytes, and so does one that is
-# kept after the first epoch and goes on.
+# check_bits LEVEL PRECISION: five runs of two epochs save the same bytes, and so does one that is
+# saved after the first epoch and goes on.
 check_bits() {
-  local kept=build/gpu-check-kept digests different
-  mkdir -p "$kept" && rm -f "$kept"/*
+  local saved=build/gpu-check-saved digests different
+  mkdir -p "$saved" && rm -f "$saved"/*
   for n in 1 2 3 4 5; do
-    train "$1" "$2" --quiet --epochs 2 --save "$kept/$n.safetensors" || break
+    train "$1" "$2" --quiet --epochs 2 --save "$saved/$n.safetensors" || break
   done
-  train "$1" "$2" --quiet --epochs 1 --save "$kept/resumed.safetensors" &&
-    train "$1" "$2" --quiet --epochs 2 --resume "$kept/resumed.safetensors"
-  digests=$(cd "$kept" && sha256sum ./*.safetensors | cut -d' ' -f1)
+  train "$1" "$2" --quiet --epochs 1 --save "$saved/resumed.safetensors" &&
+    train "$1" "$2" --quiet --epochs 2 --resume "$saved/resumed.safetensors"
+  digests=$(cd "$saved" && sha256sum ./*.safetensors | cut -d' ' -f1)
   different=$(sort -u <<<"$digests" | wc -l)
   [ "$(wc -l <<<"$digests")" = 6 ] && [ "$different" = 1 ]
-  record $? "mnist $1, $2: two epochs five times, and resumed after one: $different kept network"
-  rm -rf "$kept"
+  record $? "mnist $1, $2: two epochs five times, and resumed after one: $different saved network"
+  rm -rf "$saved"
 }
 
 # check_seeds NAME OPTION...: the mean test accuracy of seeds 1 to 5 is what the defaults promise.

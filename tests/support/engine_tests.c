@@ -1,0 +1,188 @@
+#include "support/engine_tests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/sizes.h"
+#include "exercise/reference.h"
+
+const Level levels[LEVELS] = {
+    {FUSION_NONE, PRECISION_FP32, "none", false},
+    {FUSION_LAYER, PRECISION_FP32, "layer", false},
+    {FUSION_STEP, PRECISION_FP32, "step", false},
+    {FUSION_EPOCH, PRECISION_FP32, "epoch", true},
+    {FUSION_EXERCISE, PRECISION_FP32, "exercise", false},
+    {FUSION_LAYER, PRECISION_TF32, "layer, tf32", false},
+    {FUSION_STEP, PRECISION_TF32, "step, tf32", false},
+};
+bool quick;
+
+static Error error;
+
+int engine_tests_open(void **state) {
+  (void)state;
+  quick = getenv("TEST_QUICK") != NULL;
+  return 0;
+}
+
+/* Quick: those whose kernels wait for each other; the others' are alike or tested by themselves. */
+int tested_levels(void) {
+  enum { QUICK_LEVELS = 4 };
+  return quick ? QUICK_LEVELS : LEVELS;
+}
+
+void *allocate(size_t count, size_t size) {
+  void *memory = calloc(count, size);
+  assert_non_null(memory);
+  return memory;
+}
+
+/* ---- what is trained on --------------------------------------------------------------------- */
+
+/* The seeds of the cases without `flips` keep every input of a ReLU, in all the steps, 2e-5 away
+   from 0 in the reference. */
+const Case cases[CASES] = {
+    {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false},
+    {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false},
+    {"mnist, 3 steps", 784, {300, 100}, 2, 10, 64, 100, 0.05f, 0.9f, 0.0f, 3, 41, false, false},
+    {"short last batch", 50, {61, 7}, 2, 10, 7, 60, 0.05f, 0.9f, 0.001f, 50, 55, false, true},
+    {"no hidden layer", 784, {0}, 0, 10, 64, 500, 0.05f, 0.9f, 0.0f, 50, 1, false, false},
+    {"one hidden layer", 17, {33}, 1, 10, 13, 100, 0.05f, 0.9f, 0.01f, 50, 5, false, true},
+    {"3 hidden layers", 31, {20, 11, 15}, 3, 10, 16, 100, 0.05f, 0.9f, 0.0f, 50, 38, false, true},
+    {"2 classes", 63, {13, 9}, 2, 2, 32, 150, 0.05f, 0.9f, 0.0f, 50, 37, false, false},
+    {"1000 classes", 63, {21, 10}, 2, 1000, 33, 150, 0.05f, 0.9f, 0.0f, 50, 43, false, false},
+    {"batch above rows", 50, {21, 11}, 2, 10, 100, 33, 0.05f, 0.9f, 0.0f, 50, 50, false, true},
+    {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true},
+};
+
+const Case *busy_case(void) {
+  return &cases[quick ? SHORT : MNIST];
+}
+
+Network network_of(const Case *c) {
+  Network network;
+  OK(network_init(&network, c->inputs, c->hidden, c->hidden_count, c->classes, &error));
+  return network;
+}
+
+Data make_data(int inputs, int classes, uint64_t rows) {
+  Data d = {allocate(rows, (size_t)inputs), allocate(rows, sizeof(uint16_t)), (size_t)inputs};
+  reference_fill_labels(d.labels, rows, classes, 1);
+  reference_fill_pixels(d.pixels, rows * d.inputs, 2);
+  for (uint64_t r = 0; r < rows; r++)
+    for (size_t i = 0; i < d.inputs; i++) {
+      const uint32_t chance = random_words(3, r, i).word[0] % 8;
+      if (chance > (i % (size_t)classes == d.labels[r] ? 4 : 0)) d.pixels[r * d.inputs + i] = 0;
+    }
+  return d;
+}
+
+void free_data(Data *d) {
+  free(d->pixels);
+  free(d->labels);
+}
+
+uint64_t whole_batches(const Case *c, uint64_t rows) {
+  return round_up(rows, (uint64_t)c->batch);
+}
+
+TrainRange epoch_of(const Case *c, uint64_t epoch) {
+  return (TrainRange){.rows = c->rows,
+                      .shuffled = epoch > 0,
+                      .key = random_order_key(3, epoch),
+                      .steps = whole_batches(c, c->rows) / (uint64_t)c->batch,
+                      .learning_rate = c->learning_rate};
+}
+
+void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context) {
+  uint64_t left = quick ? c->steps / 2 : c->steps;
+  for (uint64_t epoch = 0; left > 0; epoch++) {
+    TrainRange range = epoch_of(c, epoch);
+    if (range.steps > left) range.steps = left;
+    left -= range.steps;
+    use(context, range);
+  }
+}
+
+/* ---- driving an engine ---------------------------------------------------------------------- */
+
+EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows, uint64_t staging_rows) {
+  return (EngineConfig){.network = network_of(c),
+                        .batch = c->batch,
+                        .seed = c->seed,
+                        .momentum = c->momentum,
+                        .weight_decay = c->weight_decay,
+                        .fusion = fusion,
+                        .threads = 2,
+                        .dataset_rows = dataset_rows,
+                        .staging_rows = staging_rows};
+}
+
+Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows) {
+  EngineConfig config = config_of(c, levels[level].fusion, dataset_rows, staging_rows);
+  config.precision = levels[level].precision;
+  error.text[0] = '\0';
+  Engine *engine = engine_cuda_open(&config, &error);
+  if (!engine && !levels[level].selective)
+    fail_msg("level %s, %s: %s", levels[level].name, c->name, error.text);
+  if (!engine) assert_true(strlen(error.text) > 0);
+  return engine;
+}
+
+void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from, uint64_t rows,
+               uint64_t first_row) {
+  StagingBuffer s;
+  OK(engine->call->staging(engine, buffer, &s, &error));
+  for (uint64_t r = 0; r < rows; r++)
+    memcpy(s.pixels + r * s.stride, d->pixels + (from + r) * d->inputs, d->inputs);
+  memcpy(s.labels, d->labels + from, rows * sizeof *s.labels);
+  OK(engine->call->upload(engine, buffer, first_row, rows, &error));
+}
+
+void send_all(Engine *engine, const Data *d, uint64_t rows) {
+  const uint64_t most = engine->config.staging_rows;
+  int buffer = 0;
+  for (uint64_t from = 0; from < rows; from += most, buffer = !buffer)
+    send_rows(engine, buffer, d, from, rows - from < most ? rows - from : most, from);
+}
+
+void train(Engine *engine, TrainRange range) {
+  OK(engine->call->train(engine, &range, &error));
+}
+
+Outcome outcome_of(Engine *engine) {
+  Outcome o = {.floats = engine->config.network.floats};
+  o.parameters = allocate(o.floats, sizeof(float));
+  o.momentum = allocate(o.floats, sizeof(float));
+  OK(engine->call->collect(engine, &o.sums, &error));
+  OK(engine->call->read(engine, o.parameters, o.momentum, &error));
+  return o;
+}
+
+Outcome close_with_outcome(Engine *engine) {
+  const Outcome o = outcome_of(engine);
+  engine->call->close(engine);
+  return o;
+}
+
+void free_outcome(Outcome *o) {
+  free(o->parameters);
+  free(o->momentum);
+}
+
+void assert_same_bits(const Outcome *a, const Outcome *b) {
+  assert_int_equal(a->floats, b->floats);
+  assert_memory_equal(a->parameters, b->parameters, a->floats * sizeof(float));
+  assert_memory_equal(a->momentum, b->momentum, a->floats * sizeof(float));
+}
+
+static void train_one(void *engine, TrainRange range) {
+  train(engine, range);
+}
+
+Outcome train_on(Engine *engine, const Case *c, const Data *d) {
+  send_all(engine, d, c->rows);
+  for_steps(c, train_one, engine);
+  return close_with_outcome(engine);
+}

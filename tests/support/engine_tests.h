@@ -1,0 +1,107 @@
+/* What the tests of the CUDA engine share: the levels of fusion, networks and rows to train on, and
+   an engine driven through engine.h alone.
+
+   TEST_QUICK in the environment keeps the small networks only, for compute-sanitizer. */
+#ifndef ENGINE_TESTS_H
+#define ENGINE_TESTS_H
+
+#include "support/cuda.h"
+
+extern bool quick;
+
+/* Of a group: looks for TEST_QUICK. */
+int engine_tests_open(void **state);
+
+/* ---- levels --------------------------------------------------------------------------------- */
+
+/* One line per level and precision. */
+enum { LEVELS = 7 };
+typedef struct {
+  Fusion fusion;
+  Precision precision;
+  const char *name;
+  bool selective; /* may refuse a network: then there is nothing to test */
+} Level;
+
+extern const Level levels[LEVELS];
+
+/* How many of them, the first ones, are tested. */
+int tested_levels(void);
+
+/* ---- what is trained on --------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name;
+  int inputs, hidden[3], hidden_count, classes;
+  int batch;
+  uint64_t rows;
+  float learning_rate, momentum, weight_decay;
+  uint64_t steps; /* to be trained */
+  uint64_t seed;  /* of the initial parameters */
+  bool flips;     /* a ReLU may open on one side only: see assert_near of test_engine_cuda.c */
+  bool quick;
+} Case;
+
+enum { CASES = 11, MNIST = 0, SHORT = 3 };
+extern const Case cases[CASES];
+
+/* A network that every level serves, trained for long on few rows: the device falls behind. */
+const Case *busy_case(void);
+
+Network network_of(const Case *c);
+
+/* Rows without gaps that can be learned from, a sixth of the pixels not 0, as in MNIST: a row is
+   brighter where its label says. */
+typedef struct {
+  uint8_t *pixels; /* (rows, inputs) */
+  uint16_t *labels;
+  size_t inputs;
+} Data;
+
+Data make_data(int inputs, int classes, uint64_t rows);
+void free_data(Data *d);
+
+/* The smallest buffer that holds `rows`. */
+uint64_t whole_batches(const Case *c, uint64_t rows);
+
+/* Epoch `epoch` over all the rows. */
+TrainRange epoch_of(const Case *c, uint64_t epoch);
+
+/* Calls `use` with the ranges of the case's steps, an epoch each but for the last. */
+void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context);
+
+/* Memory of zeros, or the test fails. */
+void *allocate(size_t count, size_t size);
+
+/* ---- driving an engine ---------------------------------------------------------------------- */
+
+EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows, uint64_t staging_rows);
+
+/* NULL where a selective level refuses the network, with a reason. */
+Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows);
+
+/* Rows [from, from + rows) of the data go to dataset row first_row. */
+void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from, uint64_t rows,
+               uint64_t first_row);
+void send_all(Engine *engine, const Data *d, uint64_t rows);
+
+void train(Engine *engine, TrainRange range);
+
+/* What training left behind. */
+typedef struct {
+  float *parameters, *momentum;
+  size_t floats;
+  EngineSums sums;
+} Outcome;
+
+Outcome outcome_of(Engine *engine);
+Outcome close_with_outcome(Engine *engine);
+void free_outcome(Outcome *o);
+
+/* The case's steps on all its rows; closes the engine. */
+Outcome train_on(Engine *engine, const Case *c, const Data *d);
+
+/* Parameters and momentum. */
+void assert_same_bits(const Outcome *a, const Outcome *b);
+
+#endif

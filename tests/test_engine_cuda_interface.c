@@ -1,0 +1,393 @@
+/* What engine.h promises, of the CUDA engine at every level of fusion: two staging buffers while
+   the device works, sums, parameters that are read and written, refusals. What the engine computes
+   is in test_engine_cuda.c. */
+#include "support/engine_tests.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static Error error;
+
+/* ---- the double buffer ---------------------------------------------------------------------- */
+
+typedef enum { IN_TURN, SLOW_HOST, WAITING, RESIDENT, PACES } Pace;
+
+static void pace_host(Engine *engine, Pace pace, EngineSums *sums) {
+  if (pace == SLOW_HOST) nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  if (pace != WAITING) return;
+  EngineSums some;
+  OK(engine->call->collect(engine, &some, &error));
+  sums->loss += some.loss;
+  sums->correct += some.correct;
+  sums->rows += some.rows;
+}
+
+static void add_rest(Outcome *o, const EngineSums *sums) {
+  o->sums.loss += sums->loss;
+  o->sums.correct += sums->correct;
+  o->sums.rows += sums->rows;
+}
+
+/* The data streams through two buffers of the dataset in turn; RESIDENT, each window has a place of
+   its own. A window is trained on again and again, until the host is far ahead of the device,
+   then evaluated. */
+static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace) {
+  const uint64_t window = engine->config.staging_rows;
+  EngineSums sums = {0};
+  uint64_t turn = 0;
+  for (uint64_t from = 0; from < c->rows; from += window, turn++) {
+    const uint64_t rows = c->rows - from < window ? c->rows - from : window;
+    const uint64_t first_row = pace == RESIDENT ? from : turn % 2 * window;
+    const TrainRange range = {.first_row = first_row,
+                              .rows = rows,
+                              .shuffled = turn > 2,
+                              .key = 5,
+                              .steps = whole_batches(c, rows) / (uint64_t)c->batch,
+                              .learning_rate = 0.001f};
+    pace_host(engine, pace, &sums);
+    send_rows(engine, (int)(turn % 2), data, from, rows, first_row);
+    for (int again = 0; again < (quick ? 2 : 40); again++) train(engine, range);
+    pace_host(engine, pace, &sums);
+    OK(engine->call->evaluate(engine, first_row, rows, &error));
+  }
+  Outcome o = close_with_outcome(engine);
+  add_rest(&o, &sums);
+  return o;
+}
+
+static void test_streaming(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case *c = busy_case();
+  const uint64_t window = 2 * (uint64_t)c->batch;
+  Data data = make_data(c->inputs, c->classes, c->rows);
+  for (int level = 0; level < tested_levels(); level++) {
+    Outcome o[PACES];
+    bool refused = false;
+    for (int pace = 0; pace < PACES && !refused; pace++) {
+      Engine *engine = open_level(c, level, pace == RESIDENT ? c->rows : 2 * window, window);
+      refused = !engine;
+      if (engine) o[pace] = stream(engine, c, &data, (Pace)pace);
+    }
+    if (refused) continue;
+    for (int pace = 1; pace < PACES; pace++) {
+      assert_same_bits(&o[0], &o[pace]);
+      assert_int_equal(o[0].sums.rows, o[pace].sums.rows);
+      assert_int_equal(o[0].sums.correct, o[pace].sums.correct);
+      assert_true(fabs(o[0].sums.loss - o[pace].sums.loss) <= 1e-12 * o[0].sums.loss);
+    }
+    for (int pace = 0; pace < PACES; pace++) free_outcome(&o[pace]);
+  }
+  free_data(&data);
+}
+
+/* Rows are replaced while steps on them are still queued, from either buffer, in whole and in part:
+   the copy must wait for exactly those. */
+static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pace pace) {
+  enum { UPLOADS = 8 };
+  const uint64_t rows = c->rows / 2, half = rows / 2;
+  const struct {
+    int buffer;
+    uint64_t first_row, rows;
+  } uploads[UPLOADS] = {
+      {0, 0, rows}, {1, 0, rows},           {0, 0, rows}, {0, 0, rows},
+      {0, 0, half}, {1, half, rows - half}, {0, 0, rows}, {1, half, half / 2},
+  };
+  EngineSums sums = {0};
+  for (int u = 0; u < UPLOADS; u++) {
+    send_rows(engine, uploads[u].buffer, data, (uint64_t)u, uploads[u].rows, uploads[u].first_row);
+    for (uint64_t again = 0; again < (quick ? 2 : 40); again++)
+      train(engine, (TrainRange){.rows = rows,
+                                 .shuffled = true,
+                                 .key = again,
+                                 .steps = whole_batches(c, rows) / (uint64_t)c->batch,
+                                 .learning_rate = 0.001f});
+    pace_host(engine, pace, &sums);
+  }
+  Outcome o = close_with_outcome(engine);
+  add_rest(&o, &sums);
+  return o;
+}
+
+static void test_upload_over_rows_in_use_waits(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case *c = busy_case();
+  Data data = make_data(c->inputs, c->classes, c->rows);
+  const uint64_t staging_rows = whole_batches(c, c->rows / 2);
+  for (int level = 0; level < tested_levels(); level++) {
+    Engine *hasty = open_level(c, level, c->rows, staging_rows);
+    if (!hasty) continue;
+    Outcome at_once = replace_rows(hasty, c, &data, IN_TURN);
+    Outcome waiting = replace_rows(open_level(c, level, c->rows, staging_rows), c, &data, WAITING);
+    assert_same_bits(&at_once, &waiting);
+    assert_int_equal(at_once.sums.rows, waiting.sums.rows);
+    assert_int_equal(at_once.sums.correct, waiting.sums.correct);
+    free_outcome(&at_once);
+    free_outcome(&waiting);
+  }
+  free_data(&data);
+}
+
+/* ---- sums, weights, refusals ---------------------------------------------------------------- */
+
+static void test_collect_starts_anew(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case *c = &cases[SHORT];
+  Data data = make_data(c->inputs, c->classes, c->rows);
+  for (int level = 0; level < tested_levels(); level++) {
+    Engine *engine = open_level(c, level, c->rows, 70);
+    if (!engine) continue;
+    EngineSums sums;
+    OK(engine->call->collect(engine, &sums, &error));
+    assert_int_equal(sums.rows, 0);
+    send_all(engine, &data, c->rows);
+    train(engine, epoch_of(c, 1));
+    OK(engine->call->evaluate(engine, 0, 5, &error));
+    OK(engine->call->collect(engine, &sums, &error));
+    assert_int_equal(sums.rows, c->rows + 5);
+    OK(engine->call->evaluate(engine, 3, 17, &error));
+    OK(engine->call->collect(engine, &sums, &error));
+    assert_int_equal(sums.rows, 17);
+    assert_true(sums.loss > 0);
+    train(engine, (TrainRange){.rows = c->rows}); /* no steps */
+    OK(engine->call->evaluate(engine, 0, 0, &error));
+    OK(engine->call->collect(engine, &sums, &error));
+    assert_int_equal(sums.rows, 0);
+    assert_int_equal(sums.correct, 0);
+    assert_true(sums.loss == 0);
+    engine->call->close(engine);
+  }
+  free_data(&data);
+}
+
+/* What is read can be written, and training goes on from there as if nothing had happened. */
+static void test_read_and_write(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case *c = busy_case();
+  Data data = make_data(c->inputs, c->classes, c->rows);
+  for (int level = 0; level < tested_levels(); level++) {
+    Engine *first = open_level(c, level, c->rows, (uint64_t)c->batch);
+    if (!first) continue;
+    Engine *second = open_level(c, level, c->rows, (uint64_t)c->batch);
+    send_all(first, &data, c->rows);
+    send_all(second, &data, c->rows);
+    train(first, epoch_of(c, 0));
+    Outcome saved = outcome_of(first);
+    train(first, epoch_of(c, 1));
+    OK(second->call->write(second, saved.parameters, NULL, &error));
+    OK(second->call->write(second, NULL, saved.momentum, &error));
+    OK(second->call->read(second, NULL, NULL, &error));
+    Outcome written = outcome_of(second);
+    assert_same_bits(&saved, &written);
+    train(second, epoch_of(c, 1));
+    Outcome through = close_with_outcome(first), resumed = close_with_outcome(second);
+    assert_same_bits(&through, &resumed);
+    free_outcome(&saved);
+    free_outcome(&written);
+    free_outcome(&through);
+    free_outcome(&resumed);
+  }
+  free_data(&data);
+}
+
+/* The order of rows is that of the range at hand, though first row and key are as before. */
+static void test_order_of_other_rows(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case *c = &cases[SHORT];
+  Data data = make_data(c->inputs, c->classes, c->rows);
+  TrainRange all = epoch_of(c, 1), half = all;
+  half.rows = c->rows / 2;
+  half.steps = (half.rows + (uint64_t)c->batch - 1) / (uint64_t)c->batch;
+  for (int level = 0; level < tested_levels(); level++) {
+    Engine *both = open_level(c, level, c->rows, (uint64_t)c->batch);
+    if (!both) continue;
+    Engine *second = open_level(c, level, c->rows, (uint64_t)c->batch);
+    send_all(both, &data, c->rows);
+    send_all(second, &data, c->rows);
+    train(both, all);
+    Outcome between = outcome_of(both);
+    OK(second->call->write(second, between.parameters, between.momentum, &error));
+    train(both, half);
+    train(second, half);
+    Outcome x = close_with_outcome(both), y = close_with_outcome(second);
+    assert_same_bits(&x, &y);
+    free_outcome(&between);
+    free_outcome(&x);
+    free_outcome(&y);
+  }
+  free_data(&data);
+}
+
+/* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
+static void test_learning_rate_0(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case *c = busy_case();
+  Data data = make_data(c->inputs, c->classes, c->rows);
+  for (int level = 0; level < tested_levels(); level++) {
+    Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
+    if (!engine) continue;
+    Outcome before = outcome_of(engine);
+    float *initial = allocate(before.floats, sizeof *initial);
+    const Network n = network_of(c);
+    network_initialise(&n, c->seed, initial);
+    assert_memory_equal(before.parameters, initial, before.floats * sizeof(float));
+    for (size_t i = 0; i < before.floats; i++) assert_true(before.momentum[i] == 0);
+    send_all(engine, &data, c->rows);
+    TrainRange range = epoch_of(c, 1);
+    range.learning_rate = 0;
+    train(engine, range);
+    Outcome after = close_with_outcome(engine);
+    assert_memory_equal(after.parameters, initial, after.floats * sizeof(float));
+    free(initial);
+    free_outcome(&before);
+    free_outcome(&after);
+  }
+  free_data(&data);
+}
+
+static void refused(bool done, const char *call, int line) {
+  if (done) fail_msg("line %d: %s was not refused", line, call);
+  assert_true(strlen(error.text) > 10);
+  error.text[0] = '\0';
+}
+#define REFUSED(call) refused(call, #call, __LINE__)
+
+/* Nothing outside the dataset is accepted, and the engine goes on working. */
+static void test_refusals(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case *c = &cases[SHORT];
+  const uint64_t batch = (uint64_t)c->batch, staging_rows = 4 * batch;
+  Data data = make_data(c->inputs, c->classes, c->rows);
+  for (int level = 0; level < tested_levels(); level++) {
+    Engine *engine = open_level(c, level, c->rows, staging_rows);
+    if (!engine) continue;
+    const EngineOperations *call = engine->call;
+    const TrainRange good = epoch_of(c, 0);
+    TrainRange bad[] = {good, good, good, good};
+    bad[0].rows = c->rows + 1;
+    bad[1].first_row = 1;
+    bad[2].steps = good.steps + 1;
+    bad[3].rows = 0;
+    error.text[0] = '\0';
+    REFUSED(call->upload(engine, 0, c->rows - 4, 5, &error));
+    REFUSED(call->upload(engine, 1, 0, staging_rows + 1, &error));
+    REFUSED(call->evaluate(engine, c->rows - 4, 5, &error));
+    REFUSED(call->predict(engine, c->rows - 4, 5, (float[50]){0}, &error));
+    for (int b = 0; b < 4; b++) REFUSED(call->train(engine, &bad[b], &error));
+    send_all(engine, &data, c->rows);
+    train(engine, good);
+    Outcome o = close_with_outcome(engine);
+    assert_int_equal(o.sums.rows, c->rows);
+    free_outcome(&o);
+  }
+  free_data(&data);
+}
+
+static void test_auto_says_which_and_why(void **state) {
+  (void)state;
+  needs_gpu();
+  for (int i = 0; i < CASES; i++) {
+    const EngineConfig config =
+        config_of(&cases[i], FUSION_AUTO, cases[i].rows, (uint64_t)cases[i].batch);
+    Engine *engine = engine_cuda_open(&config, &error);
+    OK(engine != NULL);
+    assert_int_not_equal(engine->config.fusion, FUSION_AUTO);
+    assert_true(strlen(engine->reason) > 0);
+    assert_true(strlen(engine->device) > 0);
+    assert_true(engine->memory > 0);
+    engine->call->close(engine);
+  }
+}
+
+/* tf32 is a permission: what cannot use it runs at fp32 and says so. */
+static void test_precision_in_use(void **state) {
+  (void)state;
+  needs_gpu();
+  static const struct {
+    Fusion fusion;
+    Precision requested, used;
+    const char *reason;
+  } ways[] = {{FUSION_STEP, PRECISION_TF32, PRECISION_TF32, ", at tf32"},
+              {FUSION_LAYER, PRECISION_TF32, PRECISION_TF32, ", at tf32"},
+              {FUSION_NONE, PRECISION_TF32, PRECISION_FP32, ", at fp32"},
+              {FUSION_STEP, PRECISION_FP32, PRECISION_FP32, ""}};
+  const Case *c = &cases[SHORT];
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    EngineConfig config = config_of(c, ways[i].fusion, c->rows, (uint64_t)c->batch);
+    config.precision = ways[i].requested;
+    Engine *engine = engine_cuda_open(&config, &error);
+    OK(engine != NULL);
+    assert_int_equal(engine->config.precision, ways[i].used);
+    const char *comma = strchr(engine->reason, ',');
+    assert_string_equal(comma ? comma : "", ways[i].reason);
+    engine->call->close(engine);
+  }
+}
+
+/* Bytes of the device's memory that are free, 0 if unknown. */
+static size_t free_memory(void) {
+  size_t available = 0;
+#ifdef HAVE_CUDA
+  size_t total;
+  assert_int_equal(cudaMemGetInfo(&available, &total), cudaSuccess);
+#endif
+  return available;
+}
+
+/* Activations of 1.8 TB. What was had before memory ran out is given back, and the failure is
+   told once: the next engine knows nothing of it. */
+static void test_a_network_too_big_leaks_nothing(void **state) {
+  (void)state;
+  needs_gpu();
+  if (quick) {
+    print_message("under a sanitizer a failed allocation counts as a fault\n");
+    skip();
+  }
+  enum { WIDE = NETWORK_MAX_HIDDEN, BATCH = 1000000, TIMES = 8 };
+  const int hidden[] = {WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE};
+  const Case *small = &cases[SHORT];
+  Data data = make_data(small->inputs, small->classes, small->rows);
+  for (int level = 0; level < tested_levels(); level++) {
+    EngineConfig config = config_of(small, levels[level].fusion, BATCH, BATCH);
+    OK(network_init(&config.network, 1, hidden, 7, 10, &error));
+    config.batch = BATCH;
+    size_t before = 0;
+    for (int time = 0; time <= TIMES; time++) {
+      error.text[0] = '\0';
+      assert_null(engine_cuda_open(&config, &error));
+      assert_true(strlen(error.text) > 10);
+      if (time == 0) before = free_memory(); /* what the driver takes for itself it has by now */
+    }
+    assert_true(free_memory() + (4 << 20) >= before);
+    Engine *engine = open_level(small, level, small->rows, (uint64_t)small->batch);
+    if (!engine) continue;
+    Outcome o = train_on(engine, small, &data);
+    assert_true(o.sums.rows > 0);
+    free_outcome(&o);
+  }
+  free_data(&data);
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_streaming),
+      cmocka_unit_test(test_upload_over_rows_in_use_waits),
+      cmocka_unit_test(test_collect_starts_anew),
+      cmocka_unit_test(test_read_and_write),
+      cmocka_unit_test(test_order_of_other_rows),
+      cmocka_unit_test(test_learning_rate_0),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_auto_says_which_and_why),
+      cmocka_unit_test(test_precision_in_use),
+      cmocka_unit_test(test_a_network_too_big_leaks_nothing),
+  };
+  return cmocka_run_group_tests(tests, engine_tests_open, NULL);
+}
