@@ -1,0 +1,152 @@
+#include "support/csv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+const char *path;
+const int thread_counts[THREAD_COUNTS] = {1, 2, 5, 16};
+int network_inputs;
+uint64_t random_state;
+
+int csv_open(void **state) {
+  folder_open(state);
+  path = folder_path("x.csv");
+  return 0;
+}
+
+void write_file(const char *text, size_t length) {
+  remove(path); /* a new file is never waited for; a truncated one may be written back first */
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text, 1, length, file), length);
+  assert_int_equal(fclose(file), 0);
+}
+
+void free_table(Table *table) {
+  free(table->pixels);
+  free(table->labels);
+}
+
+Table read_table(int classes, int threads, size_t ahead, size_t block) {
+  enum { GAP = 3, POISON = 0xa5 };
+  Table table = {0};
+  DatasetReader *reader =
+      network_inputs > 0
+          ? dataset_open_for(path, network_inputs, classes, threads, ahead, &table.error)
+          : dataset_open(path, classes, threads, ahead, &table.error);
+  if (!reader) return table;
+  const size_t inputs = table.inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
+  const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
+  table.pixels = malloc(capacity * inputs + 1);
+  table.labels = malloc((capacity + block) * sizeof *table.labels);
+  uint8_t *rows = malloc(block * stride);
+  assert_true(table.pixels && table.labels && rows);
+  for (bool more = true; more;) {
+    size_t filled = SIZE_MAX;
+    memset(rows, POISON, block * stride);
+    const bool read =
+        dataset_read(reader, rows, stride, table.labels + table.rows, block, &filled, &table.error);
+    more = read && filled > 0;
+    assert_in_range(filled, 0, block);
+    assert_in_range(table.rows + filled, 0, capacity);
+    for (size_t i = 0; i < block; i++) {
+      uint8_t *row = rows + i * stride;
+      for (size_t j = i < filled ? inputs : 0; j < stride; j++) assert_int_equal(row[j], POISON);
+      if (i < filled) memcpy(table.pixels + (table.rows + i) * inputs, row, inputs);
+    }
+    table.rows += filled;
+  }
+  free(rows);
+  dataset_close(reader);
+  return table;
+}
+
+void assert_same_rows(const Table *got, const Table *wanted) {
+  assert_int_equal(got->inputs, wanted->inputs);
+  assert_int_equal(got->rows, wanted->rows);
+  assert_memory_equal(got->pixels, wanted->pixels, got->rows * got->inputs);
+  assert_memory_equal(got->labels, wanted->labels, got->rows * sizeof *got->labels);
+}
+
+/* "label,pixel,...;" per row. */
+static void print_table(const Table *table, char *text, size_t size) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (size_t r = 0; r < table->rows; r++) {
+    used += (size_t)snprintf(text + used, size - used, "%u", table->labels[r]);
+    for (size_t i = 0; i < table->inputs; i++) {
+      used +=
+          (size_t)snprintf(text + used, size - used, ",%u", table->pixels[r * table->inputs + i]);
+    }
+    used += (size_t)snprintf(text + used, size - used, ";");
+    assert_in_range(used, 0, size - 1);
+  }
+}
+
+void expect(const char *text, size_t length, const char *rows, const char *message) {
+  char got[512], wanted[512];
+  write_file(text, length);
+  Table table = read_table(10, 2, 0, 4);
+  print_table(&table, got, sizeof got);
+  assert_string_equal(got, rows);
+  const char *at = strchr(message, '@');
+  if (at) {
+    snprintf(wanted, sizeof wanted, "%.*s%s%s", (int)(at - message), message, path, at + 1);
+  } else {
+    snprintf(wanted, sizeof wanted, "%s", message);
+  }
+  assert_string_equal(table.error.text, wanted);
+  free_table(&table);
+}
+
+unsigned draw(unsigned below) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return (unsigned)(random_state >> 33) % below;
+}
+
+Text draw_file(size_t rows, size_t inputs, Table *table) {
+  Text text = {malloc(rows * (inputs + 1) * 8 + 1), 0};
+  *table = (Table){.rows = rows, .inputs = inputs};
+  table->pixels = malloc(rows * inputs);
+  table->labels = malloc(rows * sizeof *table->labels);
+  assert_true(text.text && table->pixels && table->labels);
+  for (size_t r = 0; r < rows; r++) {
+    for (size_t i = 0; i <= inputs; i++) {
+      const unsigned limit = i == 0 || draw(2) ? 10 : 256, value = draw(limit);
+      if (i == 0) {
+        table->labels[r] = (uint16_t)value;
+      } else {
+        table->pixels[r * inputs + i - 1] = (uint8_t)value;
+      }
+      static const char *const forms[] = {"%u", "\"%u\"", " %u", "%u "};
+      const char *form = forms[draw(16) < 13 ? 0 : 1 + draw(3)];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+      text.length += (size_t)sprintf(text.text + text.length, form, value);
+#pragma GCC diagnostic pop
+      if (i < inputs) text.text[text.length++] = ',';
+    }
+    if (draw(8) == 0) text.text[text.length++] = '\r';
+    text.text[text.length++] = '\n';
+  }
+  return text;
+}
+
+void append_member(Text *archive, const char *text, size_t length) {
+  z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};
+  assert_int_equal(deflateInit2(&stream, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
+                   Z_OK);
+  const size_t bound = deflateBound(&stream, length);
+  archive->text = realloc(archive->text, archive->length + bound);
+  assert_non_null(archive->text);
+  stream.next_out = (unsigned char *)archive->text + archive->length;
+  stream.avail_out = (unsigned)bound;
+  assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  archive->length += stream.total_out;
+  deflateEnd(&stream);
+}

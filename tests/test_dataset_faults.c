@@ -1,0 +1,280 @@
+/* The CSV reader when the system fails: reads that come in pieces or not at all, no memory, no
+   threads, files that change while they are read. */
+#define _GNU_SOURCE /* pthread_setattr_default_np, which makes threads fail to start */
+
+#include "support/csv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- faults on demand -------------------------------------------------------------------- */
+
+/* Every call of read in this program comes here: in pieces, interrupted, or failing once
+   `good_bytes` have been read. */
+static bool read_badly, read_fails;
+static size_t good_bytes;
+
+ssize_t read(int file, void *bytes, size_t count) {
+  static unsigned calls;
+  if (read_badly) {
+    if (++calls % 3 == 0) {
+      errno = EINTR;
+      return -1;
+    }
+    if (count > 4099) count = 4099;
+  }
+  if (read_fails) {
+    if (good_bytes == 0) {
+      errno = EIO;
+      return -1;
+    }
+    if (count > good_bytes) count = good_bytes;
+    good_bytes -= count;
+  }
+  const struct iovec piece = {bytes, count};
+  return readv(file, &piece, 1);
+}
+
+/* A sanitizer brings its own allocator. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OWN_ALLOCATOR 0
+#elif defined(__has_feature)
+#define OWN_ALLOCATOR !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define OWN_ALLOCATOR 1
+#endif
+
+#if OWN_ALLOCATOR
+/* Large allocations that succeed before all others fail. */
+static atomic_int good_allocations = INT32_MAX;
+
+static bool refuse(size_t size) {
+  return size > 100000 && atomic_fetch_sub(&good_allocations, 1) <= 0;
+}
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+
+void *malloc(size_t size) {
+  return refuse(size) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+  return refuse(count * size) ? NULL : __libc_calloc(count, size);
+}
+#endif
+
+/* ---- when the system fails --------------------------------------------------------------- */
+
+static void test_reads_in_pieces(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 5;
+  Text text = draw_file(10000, 60, &wanted);
+  write_file(text.text, text.length);
+  read_badly = true;
+  Table got = read_table(10, 3, 0, 1000);
+  read_badly = false;
+  assert_string_equal(got.error.text, "");
+  assert_same_rows(&got, &wanted);
+  free_table(&got);
+  free_table(&wanted);
+  free(text.text);
+}
+
+static void test_read_error(void **state) {
+  (void)state;
+  Table wanted;
+  char message[400];
+  random_state = 6;
+  Text text = draw_file(10000, 60, &wanted);
+  write_file(text.text, text.length);
+  snprintf(message, sizeof message, "cannot read %s: Input/output error", path);
+  for (int late = 0; late < 2; late++) {
+    read_fails = true;
+    good_bytes = late ? 1000000 : 0;
+    Table got = read_table(10, 3, 0, 100000);
+    read_fails = false;
+    assert_string_equal(got.error.text, message);
+    if (late) {
+      size_t rows = 0;
+      for (size_t i = 0; i < 1000000; i++) rows += text.text[i] == '\n';
+      assert_int_equal(got.rows, rows); /* every whole line before */
+      wanted.rows = rows;
+      assert_same_rows(&got, &wanted);
+    }
+    free_table(&got);
+  }
+  free_table(&wanted);
+  free(text.text);
+}
+
+static void test_no_threads(void **state) {
+  (void)state;
+#if OWN_ALLOCATOR
+  pthread_attr_t before, none;
+  char wanted[400];
+  Error error = {.text = ""};
+  write_file("1,2\n", 4);
+  assert_int_equal(pthread_getattr_default_np(&before), 0);
+  assert_int_equal(pthread_getattr_default_np(&none), 0);
+  assert_int_equal(pthread_attr_setstacksize(&none, (size_t)1 << 60), 0);
+  assert_int_equal(pthread_setattr_default_np(&none), 0);
+  DatasetReader *reader = dataset_open(path, 10, 4, 0, &error);
+  assert_int_equal(pthread_setattr_default_np(&before), 0);
+  assert_null(reader);
+  snprintf(wanted, sizeof wanted, "cannot start a thread to read %s: %s", path, strerror(EAGAIN));
+  assert_string_equal(error.text, wanted);
+  pthread_attr_destroy(&before);
+  pthread_attr_destroy(&none);
+#else
+  skip();
+#endif
+}
+
+/* Fewer workers and no look-ahead will do: with one of each, every row arrives. */
+static void test_short_memory(void **state) {
+  (void)state;
+#if OWN_ALLOCATOR
+  enum { READER_CHUNK_WORKER = 3, ENOUGH = 100 };
+  Table wanted;
+  random_state = 7;
+  Text text = draw_file(10000, 60, &wanted);
+  write_file(text.text, text.length);
+  free(text.text);
+  uint8_t *pixels = malloc(10000 * 60);
+  uint16_t *labels = malloc(10000 * sizeof *labels);
+  assert_true(pixels && labels);
+  for (int good = 0; good <= ENOUGH; good += good < 6 ? 1 : 47) {
+    Error error = {.text = ""};
+    size_t filled;
+    atomic_store(&good_allocations, good);
+    DatasetReader *reader = dataset_open(path, 10, 4, 0, &error);
+    const bool read = reader && dataset_read(reader, pixels, 60, labels, 10000, &filled, &error);
+    atomic_store(&good_allocations, INT32_MAX);
+    if (good < READER_CHUNK_WORKER) {
+      assert_null(reader);
+      assert_non_null(strstr(error.text, path));
+      assert_non_null(strstr(error.text, "memory"));
+    } else {
+      assert_string_equal(error.text, "");
+      assert_true(read);
+      assert_int_equal(filled, 10000);
+      assert_memory_equal(pixels, wanted.pixels, 10000 * 60);
+      assert_memory_equal(labels, wanted.labels, 10000 * sizeof *labels);
+    }
+    dataset_close(reader);
+  }
+  free(pixels);
+  free(labels);
+  free_table(&wanted);
+#else
+  skip();
+#endif
+}
+
+/* Whatever the name, the members, the threads and the pieces. */
+static void test_archives(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 11;
+  Text text = draw_file(10000, 60, &wanted), archive = {0};
+  for (int members = 1; members <= 3; members++) {
+    archive.length = 0;
+    for (int i = 0; i < members; i++) {
+      const size_t first = text.length * (size_t)i / (size_t)members;
+      const size_t end = text.length * (size_t)(i + 1) / (size_t)members;
+      append_member(&archive, text.text + first, end - first);
+    }
+    write_file(archive.text, archive.length);
+    read_badly = members == 2;
+    for (size_t t = 0; t < LENGTH(thread_counts); t++) {
+      Table got = read_table(10, thread_counts[t], 0, 777);
+      assert_string_equal(got.error.text, "");
+      assert_same_rows(&got, &wanted);
+      free_table(&got);
+    }
+    read_badly = false;
+  }
+  free(archive.text);
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* ---- files that change ------------------------------------------------------------------- */
+
+typedef enum { GROWS, SHRINKS, IS_REWRITTEN, IS_REPLACED } Change;
+
+static void change_file(Change change, size_t length) {
+  const struct timespec times[2] = {{0, 0}, {12345, 0}};
+  if (change == IS_REPLACED) {
+    write_file("1,2\n", 4);
+    return;
+  }
+  const int file = open(path, O_WRONLY | O_APPEND);
+  assert_true(file >= 0);
+  if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
+  if (change == SHRINKS) assert_int_equal(ftruncate(file, (off_t)length - 4), 0);
+  if (change == IS_REWRITTEN) assert_int_equal(futimens(file, times), 0);
+  close(file);
+}
+
+/* Rows that were read before are delivered; then comes one sentence. */
+static void test_changed_files(void **state) {
+  (void)state;
+  static const char *const messages[] = {"%s changed while it was being read",
+                                         "%s was replaced while it was being read"};
+  Table wanted;
+  random_state = 14;
+  Text text = draw_file(40000, 60, &wanted);
+  uint8_t *pixels = malloc(40000 * 60);
+  uint16_t *labels = malloc(40000 * sizeof *labels);
+  assert_true(pixels && labels);
+  for (int change = GROWS; change <= IS_REPLACED; change++) {
+    char message[400];
+    Error error = {.text = ""};
+    size_t filled, before;
+    write_file(text.text, text.length);
+    DatasetReader *reader = dataset_open(path, 10, 2, 1, &error);
+    assert_non_null(reader);
+    const SourceStamp stamp = *dataset_stamp(reader);
+    assert_true(dataset_read(reader, pixels, 60, labels, 1000, &before, &error));
+    assert_int_equal(before, 1000);
+    change_file((Change)change, text.length);
+    assert_false(
+        dataset_read(reader, pixels + 1000 * 60, 60, labels + 1000, 39000, &filled, &error));
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(message, sizeof message, messages[change == IS_REPLACED], path);
+#pragma GCC diagnostic pop
+    assert_string_equal(error.text, message);
+    assert_memory_equal(pixels, wanted.pixels, (before + filled) * 60);
+    dataset_close(reader);
+    reader = dataset_open(path, 10, 2, 1, &error);
+    assert_non_null(reader);
+    assert_false(source_stamps_equal(dataset_stamp(reader), &stamp));
+    dataset_close(reader);
+  }
+  free(pixels);
+  free(labels);
+  free_table(&wanted);
+  free(text.text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_reads_in_pieces), cmocka_unit_test(test_read_error),
+      cmocka_unit_test(test_no_threads),      cmocka_unit_test(test_short_memory),
+      cmocka_unit_test(test_archives),        cmocka_unit_test(test_changed_files),
+  };
+  return cmocka_run_group_tests_name("dataset_faults", tests, csv_open, folder_close);
+}

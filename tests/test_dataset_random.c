@@ -1,0 +1,243 @@
+/* The CSV reader on random and damaged files, against a parser that is too simple to be wrong. */
+#include "support/csv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- random files against a simple parser ------------------------------------------------- */
+
+enum { REFERENCE_COLUMNS = 80 };
+
+/* One line by the rules of the header, character by character, nothing clever. */
+typedef struct {
+  size_t fields;                /* before the line's end or its first error */
+  int value[REFERENCE_COLUMNS]; /* of a field: -1 is no integer below 2^16, or empty */
+  char first;                   /* the first character of the first field, or 0 */
+  size_t bad_quote;             /* the column of a quote that is wrong, or 0 */
+  bool carriage_return;         /* that does not end the line */
+} ReferenceLine;
+
+static int reference_value(const char *text, size_t length) {
+  int value = length > 0 ? 0 : -1;
+  for (size_t i = 0; i < length && value >= 0; i++) {
+    value = text[i] >= '0' && text[i] <= '9' ? value * 10 + text[i] - '0' : -1;
+    if (value > 65535) value = -1;
+  }
+  return value;
+}
+
+static bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+
+static ReferenceLine reference_line(const char *at, const char *end) {
+  ReferenceLine line = {0};
+  while (at < end && is_blank(*at)) at++;
+  bool more = at < end && *at != '\r';
+  while (more) {
+    static char field[1 << 19];
+    size_t length = 0;
+    while (at < end && is_blank(*at)) at++;
+    if (at < end && *at == '"') {
+      for (at++; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) {
+        if (*at == '"') at++;
+        field[length++] = *at;
+      }
+      const bool closed = at < end;
+      if (closed) at++;
+      while (at < end && is_blank(*at)) at++;
+      if (!closed || (at < end && *at != ',' && *at != '\r')) line.bad_quote = line.fields + 1;
+    } else {
+      for (; at < end && *at != ',' && *at != '\r'; at++) {
+        if (*at == '"') line.bad_quote = line.fields + 1;
+        field[length++] = *at;
+      }
+      while (length > 0 && is_blank(field[length - 1])) length--;
+    }
+    if (line.bad_quote) return line;
+    if (line.fields == 0 && length > 0) line.first = field[0];
+    if (line.fields < REFERENCE_COLUMNS) {
+      line.value[line.fields] = reference_value(field, length);
+    }
+    line.fields++;
+    more = at < end && *at == ',';
+    if (more) at++;
+  }
+  for (; at < end; at++) {
+    if (*at != '\r' && !is_blank(*at)) line.carriage_return = true;
+  }
+  return line;
+}
+
+typedef struct {
+  Table table;
+  size_t line, column; /* of the error; line 0: none that has a line */
+  bool failed;
+} Reference;
+
+static void reference_fail(Reference *reference, size_t line, size_t column) {
+  reference->failed = true;
+  reference->line = line;
+  reference->column = column;
+}
+
+/* The first line; returns false if it is not a row. */
+static bool reference_first_line(Reference *reference, const ReferenceLine *line, const char *text,
+                                 size_t length) {
+  while (length > 0 && text[length - 1] == '\r') length--;
+  for (size_t i = 0; i < length; i++) {
+    if ((unsigned char)text[i] < 32 && text[i] != '\t') reference_fail(reference, 1, 0);
+  }
+  if (reference->failed) return false;
+  if (line->bad_quote || line->fields < 2) reference_fail(reference, 1, line->bad_quote);
+  reference->table.inputs = line->fields - 1;
+  return !reference->failed && (line->first == 0 || strchr("0123456789+-.", line->first));
+}
+
+static void reference_row(Reference *reference, const ReferenceLine *line, size_t number) {
+  Table *table = &reference->table;
+  const size_t columns = table->inputs + 1;
+  for (size_t i = 0; i < line->fields && i < columns; i++) {
+    if (line->value[i] < 0 || line->value[i] >= (i == 0 ? 10 : 256)) {
+      reference_fail(reference, number, i + 1);
+      return;
+    }
+    if (i == 0) {
+      table->labels[table->rows] = (uint16_t)line->value[i];
+    } else {
+      table->pixels[table->rows * table->inputs + i - 1] = (uint8_t)line->value[i];
+    }
+  }
+  if (line->bad_quote) {
+    reference_fail(reference, number, line->bad_quote);
+  } else if (line->fields > 0 && line->fields != columns) {
+    reference_fail(reference, number, 0);
+  } else {
+    table->rows += line->fields > 0;
+    if (line->carriage_return) reference_fail(reference, number, 0);
+  }
+}
+
+static Reference reference_read(const char *text, size_t length) {
+  Reference reference = {0};
+  Table *table = &reference.table;
+  const char *end = text + length;
+  table->pixels = malloc(length + REFERENCE_COLUMNS);
+  table->labels = malloc((length + 1) * sizeof *table->labels);
+  assert_true(table->pixels && table->labels);
+  if (length == 0) reference.failed = true;
+  size_t number = 0, blank = 0;
+  for (const char *at = text; at < end && !reference.failed;) {
+    const char *feed = memchr(at, '\n', (size_t)(end - at));
+    const char *stop = feed ? feed : end;
+    const ReferenceLine line = reference_line(at, stop);
+    number++;
+    const bool empty = line.fields == 0 && !line.bad_quote && !line.carriage_return;
+    if (number == 1 && !reference_first_line(&reference, &line, at, (size_t)(stop - at))) {
+      blank = 0; /* a header, or an error */
+    } else if (empty) {
+      if (blank == 0) blank = number;
+    } else if (blank > 0) {
+      reference_fail(&reference, blank, 0);
+    } else {
+      reference_row(&reference, &line, number);
+    }
+    at = stop + (feed ? 1 : 0);
+  }
+  if (table->rows == 0) reference.failed = true;
+  return reference;
+}
+
+static void compare_with_reference(const char *text, size_t length, int threads) {
+  write_file(text, length);
+  Reference wanted = reference_read(text, length);
+  Table got = read_table(10, threads, 0, 1 + draw(2000));
+  char place[64] = "x.csv";
+  if (wanted.line > 0 && wanted.column > 0) {
+    snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", wanted.line, wanted.column);
+  } else if (wanted.line > 0) {
+    snprintf(place, sizeof place, "x.csv, line %zu: ", wanted.line);
+  }
+  if (wanted.failed != (got.error.text[0] != '\0') || got.rows != wanted.table.rows ||
+      (wanted.failed && !strstr(got.error.text, place))) {
+    print_error("got %zu rows, \"%s\"; wanted %zu rows, %s\n", got.rows, got.error.text,
+                wanted.table.rows, wanted.failed ? place : "no error");
+    print_error("%.*s\n", (int)(length < 400 ? length : 400), text);
+    fail();
+  }
+  if (got.rows > 0) assert_same_rows(&got, &wanted.table);
+  free_table(&got);
+  free_table(&wanted.table);
+}
+
+static void test_random_characters(void **state) {
+  (void)state;
+  static const char alphabet[] = "0123456789123,,,,,,,,,,\"\"\n\n\n\n\r \tax-.\0";
+  random_state = 8;
+  for (int i = 0; i < 3000; i++) {
+    char text[64];
+    const size_t length = draw(sizeof text);
+    for (size_t j = 0; j < length; j++) text[j] = alphabet[draw(sizeof alphabet - 1)];
+    compare_with_reference(text, length, 1);
+  }
+}
+
+/* Small valid files with up to two characters changed, inserted or removed. */
+static void test_random_damage(void **state) {
+  (void)state;
+  static const char alphabet[] = "0159,,\"\"\n\n\r\r x\0";
+  random_state = 9;
+  for (int i = 0; i < 3000; i++) {
+    Table table;
+    Text text = draw_file(1 + draw(6), 1 + draw(4), &table);
+    for (unsigned damage = draw(3); damage > 0 && text.length > 1; damage--) {
+      char *at = text.text + draw((unsigned)text.length);
+      const size_t behind = (size_t)(text.text + text.length - at);
+      const char c = alphabet[draw(sizeof alphabet - 1)];
+      switch (draw(3)) {
+      case 0:
+        *at = c;
+        break;
+      case 1:
+        memmove(at, at + 1, behind - 1);
+        text.length--;
+        break;
+      default:
+        memmove(at + 1, at, behind);
+        *at = c;
+        text.length++;
+      }
+    }
+    compare_with_reference(text.text, text.length, 1);
+    free_table(&table);
+    free(text.text);
+  }
+}
+
+/* Files of several chunks, damaged in one place, read by several threads. */
+static void test_random_damage_in_long_files(void **state) {
+  (void)state;
+  static const char alphabet[] = "0159,\"\n\r x";
+  random_state = 10;
+  Table table;
+  Text text = draw_file(6000, 60, &table);
+  for (int i = 0; i < 24; i++) {
+    char *at = text.text + draw((unsigned)text.length);
+    const char before = *at;
+    *at = alphabet[draw(sizeof alphabet - 1)];
+    compare_with_reference(text.text, text.length, thread_counts[draw(LENGTH(thread_counts))]);
+    *at = before;
+  }
+  free_table(&table);
+  free(text.text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_random_characters),
+      cmocka_unit_test(test_random_damage),
+      cmocka_unit_test(test_random_damage_in_long_files),
+  };
+  return cmocka_run_group_tests_name("dataset_random", tests, csv_open, folder_close);
+}

@@ -1,0 +1,342 @@
+/* The CSV reader's threads on long files: the same rows, order and errors whatever their number,
+   how far they read ahead, progress, closing; pipes, whose length nobody knows. */
+#include "support/csv.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the same rows --------------------------------------------------------------------------- */
+
+/* Some 20 chunks: the file order, bit for bit, whatever the threads and the look-ahead. */
+static void test_threads_agree(void **state) {
+  (void)state;
+  static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
+  Table wanted;
+  random_state = 1;
+  Text text = draw_file(30000, 60, &wanted);
+  assert_in_range(text.length, 4 << 20, 16 << 20);
+  write_file(text.text, text.length);
+  for (size_t t = 0; t < LENGTH(thread_counts); t++) {
+    for (size_t i = 0; i < LENGTH(aheads); i++) {
+      Table got = read_table(10, thread_counts[t], aheads[i], blocks[(i + t) % LENGTH(blocks)]);
+      assert_string_equal(got.error.text, "");
+      assert_same_rows(&got, &wanted);
+      free_table(&got);
+    }
+  }
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* The same of rows without a label: every column is a pixel. */
+static void test_many_rows_for_a_network(void **state) {
+  (void)state;
+  enum { INPUTS = 60, ROWS = 8000 };
+  Table wanted;
+  random_state = 2;
+  Text text = draw_file(ROWS, INPUTS - 1, &wanted);
+  write_file(text.text, text.length);
+  network_inputs = INPUTS;
+  Table got = read_table(10, 3, 0, 777);
+  network_inputs = 0;
+  assert_string_equal(got.error.text, "");
+  assert_int_equal(got.rows, ROWS);
+  for (size_t r = 0; r < ROWS; r++) {
+    assert_int_equal(got.labels[r], 0);
+    assert_int_equal(got.pixels[r * INPUTS], wanted.labels[r]);
+    assert_memory_equal(got.pixels + r * INPUTS + 1, wanted.pixels + r * (INPUTS - 1), INPUTS - 1);
+  }
+  free_table(&got);
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
+   before it, and again if asked again. */
+static void test_late_error(void **state) {
+  (void)state;
+  enum { GOOD = 200000, WORSE = 2000 };
+  const size_t length = 4 * (GOOD + WORSE) + 8;
+  char *text = malloc(length + 1);
+  assert_non_null(text);
+  for (size_t r = 0; r < GOOD + WORSE; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  memcpy(text + 4 * GOOD, "1,x\n", 4);
+  memcpy(text + 4 * (GOOD + WORSE), "1,\"y\n1\n\n", 8);
+  write_file(text, length);
+  free(text);
+  char wanted[400];
+  snprintf(wanted, sizeof wanted, "%s, line %d, column 2: 'x' is not an integer from 0 to 255",
+           path, GOOD + 1);
+  uint16_t *labels = malloc((GOOD + WORSE) * sizeof *labels);
+  uint8_t *pixels = malloc(GOOD + WORSE);
+  assert_true(labels && pixels);
+  for (size_t t = 0; t < LENGTH(thread_counts); t++) {
+    Error error = {.text = ""};
+    DatasetReader *reader = dataset_open(path, 10, thread_counts[t], 0, &error);
+    assert_non_null(reader);
+    size_t filled;
+    assert_true(dataset_read(reader, pixels, 1, labels, GOOD - 1, &filled, &error));
+    assert_int_equal(filled, GOOD - 1);
+    assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
+    assert_int_equal(filled, 1);
+    assert_string_equal(error.text, wanted);
+    error = (Error){.text = ""};
+    assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
+    assert_int_equal(filled, 0);
+    assert_string_equal(error.text, wanted);
+    dataset_close(reader);
+  }
+  free(labels);
+  free(pixels);
+}
+
+/* ---- look-ahead, progress, closing -------------------------------------------------------- */
+
+/* How far into `path` this process has read: the kernel knows. -1: it does not say. */
+static long read_position(void) {
+  for (int file = 3; file < 1024; file++) {
+    char link[64], target[512], line[128];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    const ssize_t length = readlink(link, target, sizeof target - 1);
+    if (length < 0) continue;
+    target[length] = '\0';
+    if (strcmp(target, path) != 0) continue;
+    snprintf(link, sizeof link, "/proc/self/fdinfo/%d", file);
+    FILE *info = fopen(link, "r");
+    if (!info) return -1;
+    long position = -1;
+    while (fgets(line, sizeof line, info)) {
+      if (strncmp(line, "pos:", 4) == 0) position = strtol(line + 4, NULL, 10);
+    }
+    fclose(info);
+    return position;
+  }
+  return -1;
+}
+
+/* The position once it is `least` or more and has stood still for a while. */
+static long settled_position(long least) {
+  long position = -1, last = -1;
+  for (int waits = 0, still = 0; waits < 1000 && still < 5; waits++) {
+    const struct timespec pause = {0, 10000000};
+    nanosleep(&pause, NULL);
+    position = read_position();
+    still = position >= least && position == last ? still + 1 : 0;
+    last = position;
+  }
+  return position;
+}
+
+static void test_look_ahead(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 2;
+  Text text = draw_file(40000, 60, &wanted);
+  write_file(text.text, text.length);
+  const long size = (long)text.length, chunk = 1 << 18;
+
+  DatasetReader *reader = dataset_open(path, 10, 4, 0, NULL);
+  assert_non_null(reader);
+  if (read_position() < 0) {
+    dataset_close(reader);
+    free_table(&wanted);
+    skip();
+  }
+  assert_int_equal(settled_position(size), size); /* no bound: all of it */
+  dataset_close(reader);
+
+  static const size_t aheads[] = {1, 10000};
+  static uint8_t pixels[5000 * 60];
+  static uint16_t labels[5000];
+  for (size_t i = 0; i < LENGTH(aheads); i++) {
+    reader = dataset_open(path, 10, 2, aheads[i], NULL);
+    assert_non_null(reader);
+    const long ahead = (long)((double)size / 40000.0 * (double)aheads[i]);
+    assert_in_range(settled_position(ahead / 2), ahead / 2, ahead + 4 * chunk);
+    size_t filled;
+    assert_true(dataset_read(reader, pixels, 60, labels, 5000, &filled, NULL));
+    const long taken = size / 40000 * 5000;
+    const long least = taken + ahead / 2, most = taken + ahead + 5 * chunk;
+    assert_in_range(settled_position(least), least, most);
+    dataset_close(reader);
+    assert_int_equal(read_position(), -1); /* the file is closed */
+  }
+  memcpy(text.text, "1,x", 3); /* what follows an error is not read */
+  write_file(text.text, text.length);
+  reader = dataset_open(path, 10, 1, 0, NULL);
+  assert_non_null(reader);
+  assert_in_range(settled_position(0), 0, 2 * chunk);
+  dataset_close(reader);
+  free_table(&wanted);
+  free(text.text);
+}
+
+static void test_progress_and_bound(void **state) {
+  (void)state;
+  char text[2000 * 4];
+  for (size_t r = 0; r < 2000; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact for the shortest rows */
+    write_file(text, sizeof text - cut);
+    DatasetReader *reader = dataset_open(path, 10, 1, 0, NULL);
+    assert_non_null(reader);
+    assert_int_equal(dataset_inputs(reader), 1);
+    assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);
+    dataset_close(reader);
+  }
+  Table wanted;
+  random_state = 3;
+  Text drawn = draw_file(10000, 60, &wanted);
+  write_file(drawn.text, drawn.length);
+  DatasetReader *reader = dataset_open(path, 10, 2, 0, NULL);
+  assert_non_null(reader);
+  double last = dataset_progress(reader);
+  assert_true(last == 0);
+  size_t steps = 0;
+  for (size_t filled = 1; filled > 0;) {
+    assert_true(dataset_read(reader, wanted.pixels, 60, wanted.labels, 100, &filled, NULL));
+    const double progress = dataset_progress(reader);
+    assert_true(progress >= last && progress <= 1);
+    if (progress > last) steps++;
+    last = progress;
+  }
+  assert_true(last == 1);
+  assert_in_range(steps, 4, 100);
+  dataset_close(reader);
+  free_table(&wanted);
+  free(drawn.text);
+}
+
+static void test_close_early(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 4;
+  Text text = draw_file(20000, 60, &wanted);
+  write_file(text.text, text.length);
+  free(text.text);
+  for (size_t t = 0; t < LENGTH(thread_counts); t++) {
+    for (size_t rows = 0; rows <= 10000; rows += 5000) {
+      DatasetReader *reader = dataset_open(path, 10, thread_counts[t], rows / 2, NULL);
+      assert_non_null(reader);
+      size_t filled;
+      assert_true(dataset_read(reader, wanted.pixels, 60, wanted.labels, rows, &filled, NULL));
+      assert_int_equal(filled, rows);
+      dataset_close(reader);
+    }
+  }
+  dataset_close(NULL);
+  free_table(&wanted);
+}
+
+/* ---- pipes ----------------------------------------------------------------------------------- */
+
+static void *write_pipe(void *context) {
+  const Text *text = context;
+  const int file = open(path, O_WRONLY);
+  size_t done = 0;
+  for (ssize_t count = 1; count > 0 && done < text->length; done += (size_t)count)
+    count = write(file, text->text + done, text->length - done);
+  close(file);
+  return NULL;
+}
+
+static pthread_t start_writing(Text *text) {
+  pthread_t thread;
+  remove(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_int_equal(pthread_create(&thread, NULL, write_pipe, text), 0);
+  return thread;
+}
+
+static void test_pipes(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 12;
+  Text text = draw_file(10000, 60, &wanted), archive = {0};
+  append_member(&archive, text.text, text.length);
+  for (int packed = 0; packed < 2; packed++) {
+    const pthread_t writer = start_writing(packed ? &archive : &text);
+    Table got = read_table(10, 3, 0, 777);
+    pthread_join(writer, NULL);
+    assert_string_equal(got.error.text, "");
+    assert_same_rows(&got, &wanted);
+    free_table(&got);
+  }
+  free(archive.text);
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* What has no known length is counted: all of it, or until there are too many rows, or as far as
+   may be parsed ahead. */
+static void test_counted_rows(void **state) {
+  (void)state;
+  Table wanted;
+  random_state = 13;
+  Text text = draw_file(40000, 60, &wanted), archive = {0};
+  append_member(&archive, text.text, text.length);
+  write_file(archive.text, archive.length);
+  static const struct {
+    size_t ahead;
+    uint64_t most, least_found, most_found;
+  } cases[] = {{0, 1000000, 40000, 40000},
+               {0, 40000, 40000, 40000},
+               {0, 100, 101, 40000},
+               {100, 1000000, 1000001, 1000001}};
+  for (size_t i = 0; i < LENGTH(cases); i++) {
+    DatasetReader *reader = dataset_open(path, 10, 3, cases[i].ahead, NULL);
+    assert_non_null(reader);
+    assert_in_range(dataset_max_rows(reader, cases[i].most), cases[i].least_found,
+                    cases[i].most_found);
+    assert_false(dataset_is_once(reader));
+    dataset_close(reader);
+  }
+  free(archive.text);
+  free_table(&wanted);
+  free(text.text);
+}
+
+/* A reader of a pipe is closed although its writer neither writes nor goes. */
+static void test_close_a_silent_pipe(void **state) {
+  (void)state;
+  enum { LENGTH_OF_A_CHUNK = 1 << 18 };
+  remove(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  const int both = open(path, O_RDWR);
+  assert_true(both >= 0);
+  char *text = malloc(LENGTH_OF_A_CHUNK);
+  assert_non_null(text);
+  for (size_t i = 0; i < LENGTH_OF_A_CHUNK; i += 4) memcpy(text + i, "1,2\n", 4);
+  Text writing = {text, LENGTH_OF_A_CHUNK};
+  pthread_t writer;
+  assert_int_equal(pthread_create(&writer, NULL, write_pipe, &writing), 0);
+  DatasetReader *reader = dataset_open(path, 10, 2, 0, NULL);
+  assert_non_null(reader);
+  assert_true(dataset_is_once(reader));
+  assert_true(dataset_reads(reader, path));
+  assert_false(dataset_reads(reader, folder));
+  pthread_join(writer, NULL);
+  dataset_close(reader);
+  close(both);
+  free(text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_threads_agree),
+      cmocka_unit_test(test_many_rows_for_a_network),
+      cmocka_unit_test(test_late_error),
+      cmocka_unit_test(test_look_ahead),
+      cmocka_unit_test(test_progress_and_bound),
+      cmocka_unit_test(test_close_early),
+      cmocka_unit_test(test_pipes),
+      cmocka_unit_test(test_counted_rows),
+      cmocka_unit_test(test_close_a_silent_pipe),
+  };
+  return cmocka_run_group_tests_name("dataset_threads", tests, csv_open, folder_close);
+}
