@@ -1,0 +1,136 @@
+#include "support/checkpoint_files.h"
+
+#include <dirent.h>
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *model;
+
+int checkpoint_files_open(void **state) {
+  folder_open(state);
+  model = folder_path("model.safetensors");
+  return 0;
+}
+
+Content read_content(const char *path) {
+  Content content = {malloc(1 << 22), 0};
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  content.size = fread(content.bytes, 1, 1 << 22, file);
+  assert_true(content.size < 1 << 22);
+  fclose(file);
+  return content;
+}
+
+void write_content(const char *path, const void *bytes, size_t size) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+}
+
+void assert_content(const char *path, Content expected) {
+  Content content = read_content(path);
+  assert_int_equal(content.size, expected.size);
+  assert_memory_equal(content.bytes, expected.bytes, expected.size);
+  free(content.bytes);
+}
+
+void forge(const char *path, const char *header, size_t data) {
+  const size_t length = strlen(header), size = 8 + length + data;
+  uint8_t *bytes = calloc(size + sizeof(float), 1);
+  for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(length >> (8 * i));
+  memcpy(bytes + 8, header, length);
+  float value = 1;
+  for (size_t i = 0; i < data; i += sizeof value, value++)
+    memcpy(bytes + 8 + length + i, &value, sizeof value);
+  write_content(path, bytes, size);
+  free(bytes);
+}
+
+int files_in_folder(void) {
+  int count = 0;
+  DIR *directory = opendir(folder);
+  assert_non_null(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  return count - 2; /* . and .. */
+}
+
+void assert_refuses_to_load(const char *path, const char *message) {
+  Checkpoint checkpoint;
+  Error error = {.text = ""};
+  memset(&checkpoint, 0x55, sizeof checkpoint);
+  if (checkpoint_load(&checkpoint, path, &error)) fail_msg("was loaded, not: %s", message);
+  if (!strstr(error.text, path)) fail_msg("'%s' is not in: %s", path, error.text);
+  if (!strstr(error.text, message)) fail_msg("'%s' is not in: %s", message, error.text);
+  assert_null(checkpoint.parameters);
+  assert_null(checkpoint.momentum);
+  assert_null(checkpoint.options);
+}
+
+void assert_refuses_to_save(const Checkpoint *checkpoint, const char *path, const char *message) {
+  char expected[16384];
+  Error error = {.text = ""};
+  assert_false(checkpoint_save(checkpoint, path, &error));
+  snprintf(expected, sizeof expected, "cannot save %s: %s", path, message);
+  assert_string_equal(error.text, expected);
+}
+
+void must_save(const Checkpoint *checkpoint, const char *path) {
+  Error error = {.text = ""};
+  if (!checkpoint_save(checkpoint, path, &error)) fail_msg("%s", error.text);
+}
+
+Checkpoint must_load(const char *path) {
+  Checkpoint checkpoint;
+  Error error = {.text = ""};
+  if (!checkpoint_load(&checkpoint, path, &error)) fail_msg("%s", error.text);
+  return checkpoint;
+}
+
+char *header_of(Content content, size_t *start) {
+  uint64_t length = 0;
+  assert_true(content.size > 8);
+  for (int i = 7; i >= 0; i--) length = length << 8 | content.bytes[i];
+  assert_int_equal(length % 8, 0);
+  assert_true(length < content.size - 8);
+  char *header = calloc(length + 1, 1);
+  memcpy(header, content.bytes + 8, length);
+  assert_int_equal(*header, '{');
+  char *last = strrchr(header, '}');
+  assert_non_null(last);
+  assert_true(header + length - last <= 8);
+  assert_int_equal(strspn(last + 1, " "), header + length - last - 1);
+  *start = 8 + length;
+  return header;
+}
+
+float *make_values(const Network *network, float first) {
+  float *values = calloc(network->floats, sizeof *values);
+  for (int l = 0; l < network->layers; l++) {
+    const int in = network->size[l], out = network->size[l + 1];
+    for (int i = 0; i < in * out; i++) values[network->weight[l] + (size_t)i] = first++;
+    for (int i = 0; i < out; i++) values[network->bias[l] + (size_t)i] = -(first++) / 3;
+  }
+  return values;
+}
+
+Checkpoint make_checkpoint(void) {
+  Checkpoint checkpoint = {.epoch = 12,
+                           .step = UINT64_MAX,
+                           .loss = 1.0 / 3,
+                           .correct = (1ull << 53) + 1,
+                           .rows = 1ull << 63,
+                           .test_accuracy = 0.98765432109876543,
+                           .best_accuracy = DBL_TRUE_MIN,
+                           .best_epoch = INT32_MAX,
+                           .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n")};
+  Error error;
+  assert_true(network_init(&checkpoint.network, 5, (const int[]){7, 3}, 2, 2, &error));
+  checkpoint.parameters = make_values(&checkpoint.network, 1);
+  checkpoint.momentum = make_values(&checkpoint.network, 1e-3f);
+  return checkpoint;
+}

@@ -1,0 +1,62 @@
+/* Checkpoints and their files, for the tests of checkpoint.c: written, forged and read by hand,
+   without its reader and without JSON. The folder is that of folder.h. */
+#ifndef CHECKPOINT_FILES_H
+#define CHECKPOINT_FILES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model/checkpoint.h"
+#include "support/folder.h"
+
+/* The path of a file in the folder, which is not there at first; and the fixture of each test that
+   sets it. */
+extern const char *model;
+int checkpoint_files_open(void **state);
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, checkpoint_files_open, folder_close)
+
+/* ---- files by hand -------------------------------------------------------------------------- */
+
+typedef struct {
+  uint8_t *bytes; /* malloc'ed by read_content */
+  size_t size;
+} Content;
+
+Content read_content(const char *path);
+void write_content(const char *path, const void *bytes, size_t size);
+void assert_content(const char *path, Content expected);
+
+/* A file of that header and that many bytes of data: the floats 1, 2, 3, ... */
+void forge(const char *path, const char *header, size_t data);
+
+/* A tensor's entry in a header. */
+#define F32(name, shape, begin, end)                                                               \
+  "\"" name "\":{\"dtype\":\"F32\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
+
+/* The header as text, malloc'ed, and where the data starts; checks the length, the padding and what
+   follows from the format alone. */
+char *header_of(Content content, size_t *start);
+
+int files_in_folder(void);
+
+/* ---- checkpoints ---------------------------------------------------------------------------- */
+
+/* A network 5 - 7 - 3 - 2, every value of which differs from every other. */
+Checkpoint make_checkpoint(void);
+
+/* Parameters or momentum: values that begin at `first`, zeros as padding. */
+float *make_values(const Network *network, float first);
+
+void must_save(const Checkpoint *checkpoint, const char *path);
+Checkpoint must_load(const char *path);
+
+/* One sentence names the path and has `message` in it; nothing is allocated. */
+void assert_refuses_to_load(const char *path, const char *message);
+/* The sentence is `message` behind the path. */
+void assert_refuses_to_save(const Checkpoint *checkpoint, const char *path, const char *message);
+
+#endif
