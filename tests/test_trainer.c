@@ -1,268 +1,12 @@
-/* The trainer on tiny files: what it asks of an engine (a spy in front of the CPU engine), which
-   rows it uses, and that neither reading, progress nor interruption changes the weights. */
-#include <inttypes.h>
+/* The trainer on tiny files: what it asks of an engine, which rows it uses, that neither reading
+   nor progress changes the weights, and how it fails. */
+#include "support/trainer_tests.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/augment.h"
-#include "support/folder.h"
 #include "base/random.h"
-#include "train/trainer.h"
-
-enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as augmentation wants it */
-
-static const char *train_path, *test_path;
-static Error error;
-
-/* ---- files -------------------------------------------------------------------------------- */
-
-/* Rows whose label is their greatest pixel's place; a bad one at `bad_row`, -1: none. */
-static void write_csv(const char *path, int rows, int pixels, int bad_row, uint64_t stream) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  for (int row = 0; row < rows; row++) {
-    const RandomWords words = random_words(1, stream, (uint64_t)row);
-    int label = 0;
-    for (int i = 1; i < CLASSES; i++)
-      if (words.word[i] % 256 > words.word[label] % 256) label = i;
-    fprintf(file, "%d", row == bad_row ? CLASSES : label);
-    for (int i = 0; i < pixels; i++) fprintf(file, ",%" PRIu32, words.word[i] % 256);
-    fputc('\n', file);
-  }
-  assert_int_equal(fclose(file), 0);
-}
-
-static void write_files(int train_rows, int test_rows) {
-  write_csv(train_path, train_rows, PIXELS, -1, 1);
-  write_csv(test_path, test_rows, PIXELS, -1, 2);
-}
-
-static int open_folder(void **state) {
-  folder_open(state);
-  train_path = folder_path("train.csv");
-  test_path = folder_path("test.csv");
-  return 0;
-}
-
-/* ---- a spy in front of the CPU engine ----------------------------------------------------- */
-
-enum { MOST_CALLS = 100 };
-
-typedef struct {
-  Engine engine; /* what the trainer sees */
-  Engine *cpu;
-  int opened, refused, closed; /* opened: tries; refused: how many of them are to fail */
-  int trains, evaluations;     /* calls */
-  int bad_train, bad_test;     /* the call whose loss is NaN, from 1; 0: none */
-  TrainRange train[MOST_CALLS];
-  int judged; /* evaluations whose sums were collected */
-  struct {
-    uint64_t first_row, rows;
-  } evaluation[MOST_CALLS];
-} Spy;
-
-static Spy spy;
-
-static bool spy_staging(Engine *engine, int buffer, StagingBuffer *out, Error *e) {
-  (void)engine;
-  return spy.cpu->call->staging(spy.cpu, buffer, out, e);
-}
-
-static bool spy_upload(Engine *engine, int buffer, uint64_t first_row, uint64_t rows, Error *e) {
-  (void)engine;
-  return spy.cpu->call->upload(spy.cpu, buffer, first_row, rows, e);
-}
-
-static bool spy_train(Engine *engine, const TrainRange *range, Error *e) {
-  (void)engine;
-  assert_true(spy.trains < MOST_CALLS);
-  spy.train[spy.trains++] = *range;
-  return spy.cpu->call->train(spy.cpu, range, e);
-}
-
-static bool spy_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *e) {
-  (void)engine;
-  assert_true(spy.evaluations < MOST_CALLS);
-  spy.evaluation[spy.evaluations].first_row = first_row;
-  spy.evaluation[spy.evaluations++].rows = rows;
-  return spy.cpu->call->evaluate(spy.cpu, first_row, rows, e);
-}
-
-static bool spy_collect(Engine *engine, EngineSums *sums, Error *e) {
-  (void)engine;
-  if (!spy.cpu->call->collect(spy.cpu, sums, e)) return false;
-  const bool is_test = spy.evaluations > spy.judged;
-  const int calls = is_test ? spy.evaluations : spy.trains;
-  if (calls == (is_test ? spy.bad_test : spy.bad_train)) sums->loss = NAN;
-  spy.judged = spy.evaluations;
-  return true;
-}
-
-static bool spy_read(Engine *engine, float *parameters, float *momentum, Error *e) {
-  (void)engine;
-  return spy.cpu->call->read(spy.cpu, parameters, momentum, e);
-}
-
-static bool spy_write(Engine *engine, const float *parameters, const float *momentum, Error *e) {
-  (void)engine;
-  return spy.cpu->call->write(spy.cpu, parameters, momentum, e);
-}
-
-static void spy_close(Engine *engine) {
-  (void)engine;
-  spy.cpu->call->close(spy.cpu);
-  spy.closed++;
-}
-
-static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
-  static const EngineOperations operations = {.staging = spy_staging,
-                                              .upload = spy_upload,
-                                              .train = spy_train,
-                                              .evaluate = spy_evaluate,
-                                              .collect = spy_collect,
-                                              .read = spy_read,
-                                              .write = spy_write,
-                                              .close = spy_close};
-  (void)context;
-  if (spy.opened++ < spy.refused) {
-    error_set(e, "no memory for %" PRIu64 " rows", config->dataset_rows);
-    return NULL;
-  }
-  spy.cpu = engine_cpu_open(config, e);
-  if (!spy.cpu) return NULL;
-  spy.engine = *spy.cpu;
-  spy.engine.call = &operations;
-  return &spy.engine;
-}
-
-/* ---- a run -------------------------------------------------------------------------------- */
-
-enum { MOST_EPOCHS = 8 };
-
-typedef struct {
-  /* wishes */
-  bool shows_progress;
-  double patience;
-  int fail;    /* the epoch whose event fails, 0: none */
-  int stop;    /* the question that is answered by an end, from 1; 0: none, and nobody asks */
-  int refused; /* engines */
-  int bad_train, bad_test; /* as of Spy */
-  const Checkpoint *from;
-  /* what happened */
-  EpochResult epoch[MOST_EPOCHS];
-  int epochs;   /* that were told */
-  int progress; /* calls in all */
-  int progress_epoch;
-  double done; /* the last call's */
-  int asked;   /* whether to stop */
-  Checkpoint saved;
-  bool resident;
-} Run;
-
-static bool on_epoch(void *context, const EpochResult *result, Error *e) {
-  Run *run = context;
-  assert_true(run->epochs < MOST_EPOCHS);
-  run->epoch[run->epochs++] = *result;
-  assert_int_equal(result->epoch, run->epochs + (run->from ? run->from->epoch : 0));
-  return result->epoch != run->fail || error_set(e, "failed by the test");
-}
-
-static bool on_stop(void *context) {
-  Run *run = context;
-  return ++run->asked == run->stop;
-}
-
-static void on_progress(void *context, int epoch, int epochs, double done) {
-  Run *run = context;
-  assert_in_range(epoch, 1, epochs);
-  assert_true(done >= 0 && done <= 1);
-  if (epoch == run->progress_epoch) assert_true(done >= run->done);
-  run->progress_epoch = epoch;
-  run->done = done;
-  run->progress++;
-}
-
-static TrainerConfig tiny_run(int epochs, Residency resident) {
-  return (TrainerConfig){
-      .train = train_path,
-      .test = test_path,
-      .hidden = {1, {5}},
-      .classes = CLASSES,
-      .epochs = epochs,
-      .batch = BATCH,
-      .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, epochs, 0},
-      .momentum = 0.9f,
-      .seed = 1,
-      .resident = resident,
-      .threads = 1, /* more would wait for each other longer than they work */
-  };
-}
-
-/* Trains as *run wishes and adds what happened. Free run->saved. */
-static bool train(const TrainerConfig *config, Run *run) {
-  spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
-  error.text[0] = '\0';
-  TrainerConfig continued = *config;
-  continued.from = run->from;
-  continued.from_name = "old.safetensors";
-  Trainer *trainer = trainer_open(&continued, open_spy, NULL, &error);
-  if (!trainer) return false;
-  const TrainerEvents events = {.epoch = on_epoch,
-                                .progress = run->shows_progress ? on_progress : NULL,
-                                .stop = run->stop ? on_stop : NULL,
-                                .patience = run->patience,
-                                .context = run};
-  RunTotals totals;
-  const bool trained = trainer_run(trainer, &events, &totals, &error);
-  if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
-  run->resident = trainer_is_resident(trainer);
-  assert_ptr_equal(trainer_engine(trainer), &spy.engine);
-  assert_true(trainer_checkpoint(trainer, &run->saved, &error));
-  assert_int_equal(trainer_position(trainer)->interrupted,
-                   run->stop > 0 && run->asked == run->stop);
-  trainer_close(trainer);
-  assert_int_equal(spy.closed, 1);
-  return trained;
-}
-
-static Run must_train(const TrainerConfig *config, bool shows_progress) {
-  Run run = {.shows_progress = shows_progress};
-  if (!train(config, &run)) fail_msg("%s", error.text);
-  assert_int_equal(run.epochs, config->epochs);
-  return run;
-}
-
-static void must_fail(const TrainerConfig *config, Run run, const char *says) {
-  if (train(config, &run)) fail_msg("no failure that says \"%s\"", says);
-  checkpoint_free(&run.saved);
-  if (!strstr(error.text, says)) fail_msg("\"%s\" does not say \"%s\"", error.text, says);
-}
-
-static void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows) {
-  for (int i = 0; i < run->epochs; i++) {
-    const EpochResult *r = &run->epoch[i];
-    assert_int_equal(r->epochs, run->epochs);
-    assert_int_equal(r->train_rows, train_rows);
-    assert_int_equal(r->test_rows, test_rows);
-    assert_true(r->train_loss > 0 && r->test_loss > 0);
-    assert_true(r->train_accuracy >= 0 && r->train_accuracy <= 1);
-    assert_true(r->test_accuracy >= 0 && r->test_accuracy <= 1);
-    assert_true(r->train_seconds > 0 && r->test_seconds > 0);
-  }
-}
-
-static void assert_same_weights(const Run *a, const Run *b) {
-  const size_t bytes = a->saved.network.floats * sizeof(float);
-  assert_memory_equal(a->saved.parameters, b->saved.parameters, bytes);
-  assert_memory_equal(a->saved.momentum, b->saved.momentum, bytes);
-}
 
 static void assert_range(const TrainRange *range, uint64_t first_row, uint64_t rows,
                          uint64_t first_step, uint64_t steps) {
@@ -272,7 +16,7 @@ static void assert_range(const TrainRange *range, uint64_t first_row, uint64_t r
   assert_int_equal(range->steps, steps);
 }
 
-/* ---- tests -------------------------------------------------------------------------------- */
+/* ---- epochs ------------------------------------------------------------------------------- */
 
 static void every_row_counts_however_few(void **state) {
   (void)state;
@@ -288,7 +32,7 @@ static void every_row_counts_however_few(void **state) {
     }
 }
 
-static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
+static void resident_rows_take_one_shuffled_call_per_epoch(void **state) {
   (void)state;
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
@@ -315,7 +59,7 @@ static void resident_asks_for_one_shuffled_call_an_epoch(void **state) {
   checkpoint_free(&run.saved);
 }
 
-static void streaming_shuffles_each_slot_by_its_own_key(void **state) {
+static void streaming_shuffles_each_buffer_by_its_own_key(void **state) {
   (void)state;
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
@@ -372,7 +116,7 @@ static void the_learning_rate_follows_its_schedule(void **state) {
 }
 
 /* The parts of an epoch have one key, which no other epoch has, nor any other buffer. */
-static void distortions_have_a_key_an_epoch(void **state) {
+static void augmentation_has_one_key_per_epoch(void **state) {
   (void)state;
   write_files(9000, 20); /* two buffers */
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
@@ -471,171 +215,20 @@ static void a_short_epoch_is_trained_in_one_call(void **state) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
   Run run = {.shows_progress = true, .patience = 1000};
-  assert_true(train(&config, &run));
+  assert_true(run_trainer(&config, &run));
   assert_int_equal(spy.trains, 3);
   assert_int_equal(run.progress, 1); /* the file's only buffer */
   checkpoint_free(&run.saved);
 }
 
-/* ---- stopping and going on ---------------------------------------------------------------- */
+/* ---- failures ----------------------------------------------------------------------------- */
 
-/* What later epochs say is said again, the training loss but for the rounding of its sum. */
-static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
-  assert_int_equal(rest->epochs, whole->epochs - before);
-  for (int i = 0; i < rest->epochs; i++) {
-    const EpochResult *a = &whole->epoch[before + i], *b = &rest->epoch[i];
-    assert_true(fabs(a->train_loss - b->train_loss) <= 1e-12 * a->train_loss);
-    assert_true(a->train_accuracy == b->train_accuracy);
-    assert_true(a->test_loss == b->test_loss);
-    assert_true(a->test_accuracy == b->test_accuracy);
-    assert_true(a->learning_rate == b->learning_rate);
-    assert_int_equal(a->train_rows, b->train_rows);
-  }
-}
-
-/* Stops a run wherever it asks whether to stop, and goes on. Returns how often it stopped in the
-   middle of an epoch, of which `first` are to be of the first. */
-static int stop_everywhere(const TrainerConfig *config, int *first) {
-  Run whole = must_train(config, false);
-  int within = 0;
-  *first = 0;
-  for (int stop = 1;; stop++) {
-    Run part = {.stop = stop};
-    assert_true(train(config, &part));
-    if (part.asked < stop) { /* it came to its end */
-      assert_same_weights(&part, &whole);
-      checkpoint_free(&part.saved);
-      checkpoint_free(&whole.saved);
-      return within;
-    }
-    assert_int_equal(part.saved.epoch, part.epochs);
-    assert_int_equal(part.saved.rows, part.saved.step * BATCH);
-    within += part.saved.step > 0;
-    *first += part.saved.step > 0 && part.saved.epoch == 0;
-    Run rest = {.from = &part.saved};
-    if (!train(config, &rest)) fail_msg("%s", error.text);
-    assert_same_weights(&rest, &whole);
-    assert_same_epochs(&whole, &rest, part.epochs);
-    assert_int_equal(rest.saved.epoch, config->epochs);
-    assert_int_equal(rest.saved.step, 0);
-    assert_int_equal(rest.saved.rows, 0);
-    assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
-    assert_true(rest.saved.best_accuracy == whole.saved.best_accuracy);
-    checkpoint_free(&rest.saved);
-    checkpoint_free(&part.saved);
-  }
-}
-
-static void a_stopped_run_goes_on_bit_for_bit(void **state) {
-  (void)state;
-  static const struct {
-    int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
-    unsigned augment;
-  } files[] = {{8200, 2, 0}, {8202, 1, 0}, {8203, 1, AUGMENT_SHIFT | AUGMENT_ROTATE}, {150, 0, 0}};
-  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    write_files(files[i].rows, 20);
-    for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
-      TrainerConfig config = tiny_run(3, resident);
-      config.schedule.kind = SCHEDULE_COSINE;
-      config.schedule.warmup = 1;
-      config.weight_decay = 0.001f;
-      config.augment = files[i].augment;
-      int first;
-      const int within = stop_everywhere(&config, &first), stops = files[i].stops;
-      assert_int_equal(first, stops);
-      assert_int_equal(within, resident == RESIDENT_YES ? stops + 2 * 19 : stops * 3);
-    }
-  }
-}
-
-/* Then its rows come in another order: all of them are trained all the same. */
-static void a_stopped_run_may_go_on_with_other_residency(void **state) {
-  (void)state;
-  static const struct {
-    int rows, stop, resident; /* until the stop */
-  } runs[] = {
-      {8202, 5, RESIDENT_YES}, /* in the first buffer that is streamed then */
-      {8200, 5, RESIDENT_NO},  /* behind the second epoch's last step */
-  };
-  for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-    write_files(runs[i].rows, 20);
-    const int other = runs[i].resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
-    TrainerConfig config = tiny_run(3, runs[i].resident);
-    Run part = {.stop = runs[i].stop};
-    assert_true(train(&config, &part));
-    assert_int_equal(part.saved.epoch, 1);
-    assert_in_range(part.saved.step, 1, runs[i].rows / BATCH);
-    config.resident = other;
-    Run rest = {.from = &part.saved};
-    assert_true(train(&config, &rest));
-    assert_int_equal(rest.epochs, 2);
-    for (int epoch = 0; epoch < 2; epoch++)
-      assert_int_equal(rest.epoch[epoch].train_rows, runs[i].rows);
-    if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
-    checkpoint_free(&rest.saved);
-    checkpoint_free(&part.saved);
-  }
-}
-
-/* Nobody knows how long the epochs of a run that goes on take: its first is trained in parts. */
-static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
-  (void)state;
-  write_files(203, 20);
-  const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
-  Run part = must_train(&short_run, false);
-  Run rest = {.from = &part.saved, .stop = 1000, .patience = 1000};
-  assert_true(train(&config, &rest));
-  assert_int_equal(spy.trains, 20 + 1);
-  assert_int_equal(rest.asked, 19 + 1); /* not after the last epoch: that is the end */
-  checkpoint_free(&rest.saved);
-  checkpoint_free(&part.saved);
-}
-
-static void a_run_of_another_kind_is_refused(void **state) {
-  (void)state;
-  write_files(8200, 20);
-  TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  Run part = {.stop = 1};
-  assert_true(train(&config, &part));
-  config.batch = 2 * BATCH;
-  must_fail(&config, (Run){.from = &part.saved},
-            "old.safetensors was interrupted in the middle of an epoch: continue with its --batch");
-  config.batch = BATCH;
-  config.hidden.size[0]++;
-  must_fail(&config, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
-  config.hidden = (HiddenSizes){2, {5, 5}};
-  must_fail(&config, (Run){.from = &part.saved}, "ask for one of ");
-  checkpoint_free(&part.saved);
-}
-
-/* The best epoch may be one of before the run went on. */
-static void it_stops_early_also_when_it_goes_on(void **state) {
-  (void)state;
-  write_files(50, 20);
-  TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
-  config.schedule.rate = 0; /* the first epoch is the best, as are all */
-  config.early_stop = 3;
-  Run run = {0};
-  assert_true(train(&config, &run));
-  assert_int_equal(run.saved.epoch, 4);
-  assert_int_equal(run.saved.best_epoch, 1);
-  checkpoint_free(&run.saved);
-  config.epochs = 2;
-  run = must_train(&config, false);
-  config.epochs = MOST_EPOCHS;
-  Run rest = {.from = &run.saved};
-  assert_true(train(&config, &rest));
-  assert_int_equal(rest.saved.epoch, 4);
-  checkpoint_free(&rest.saved);
-  checkpoint_free(&run.saved);
-}
-
-static void auto_streams_when_the_store_does_not_fit(void **state) {
+static void auto_streams_when_the_dataset_does_not_fit(void **state) {
   (void)state;
   write_files(50, 20);
   TrainerConfig config = tiny_run(2, RESIDENT_AUTO);
   Run run = {.refused = 1};
-  if (!train(&config, &run)) fail_msg("%s", error.text);
+  if (!run_trainer(&config, &run)) fail_msg("%s", run.error.text);
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);
@@ -677,7 +270,7 @@ static void a_loss_that_is_not_finite_is_soon_seen(void **state) {
 }
 
 /* The run ends behind the part of the epoch in which it happened, and names it. */
-static void a_loss_that_is_no_number_stops_the_run_at_once(void **state) {
+static void a_loss_that_is_not_a_number_stops_the_run_at_once(void **state) {
   (void)state;
   write_files(50, 20); /* 13 steps */
   TrainerConfig config = tiny_run(4, RESIDENT_YES);
@@ -717,26 +310,21 @@ static void bad_files_are_named(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_row_counts_however_few),
-      cmocka_unit_test(resident_asks_for_one_shuffled_call_an_epoch),
-      cmocka_unit_test(streaming_shuffles_each_slot_by_its_own_key),
+      cmocka_unit_test(resident_rows_take_one_shuffled_call_per_epoch),
+      cmocka_unit_test(streaming_shuffles_each_buffer_by_its_own_key),
       cmocka_unit_test(the_learning_rate_follows_its_schedule),
-      cmocka_unit_test(distortions_have_a_key_an_epoch),
+      cmocka_unit_test(augmentation_has_one_key_per_epoch),
       cmocka_unit_test(two_runs_agree_bit_for_bit),
       cmocka_unit_test(the_first_epoch_is_the_same_streamed),
       cmocka_unit_test(it_learns),
       cmocka_unit_test(progress_changes_no_bit),
       cmocka_unit_test(progress_of_fewer_steps_than_parts),
       cmocka_unit_test(a_short_epoch_is_trained_in_one_call),
-      cmocka_unit_test(a_stopped_run_goes_on_bit_for_bit),
-      cmocka_unit_test(a_stopped_run_may_go_on_with_other_residency),
-      cmocka_unit_test(a_run_that_goes_on_is_patient_once_it_knows),
-      cmocka_unit_test(a_run_of_another_kind_is_refused),
-      cmocka_unit_test(it_stops_early_also_when_it_goes_on),
-      cmocka_unit_test(auto_streams_when_the_store_does_not_fit),
+      cmocka_unit_test(auto_streams_when_the_dataset_does_not_fit),
       cmocka_unit_test(failures_stop_the_run),
-      cmocka_unit_test(a_loss_that_is_no_number_stops_the_run_at_once),
       cmocka_unit_test(a_loss_that_is_not_finite_is_soon_seen),
+      cmocka_unit_test(a_loss_that_is_not_a_number_stops_the_run_at_once),
       cmocka_unit_test(bad_files_are_named),
   };
-  return cmocka_run_group_tests_name("trainer", tests, open_folder, folder_close);
+  return cmocka_run_group_tests_name("trainer", tests, trainer_files_open, folder_close);
 }

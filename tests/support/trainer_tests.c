@@ -1,0 +1,213 @@
+#include "support/trainer_tests.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+
+const char *train_path, *test_path;
+Spy spy;
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+void write_csv(const char *path, int rows, int pixels, int bad_row, uint64_t stream) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  for (int row = 0; row < rows; row++) {
+    const RandomWords words = random_words(1, stream, (uint64_t)row);
+    int label = 0;
+    for (int i = 1; i < CLASSES; i++)
+      if (words.word[i] % 256 > words.word[label] % 256) label = i;
+    fprintf(file, "%d", row == bad_row ? CLASSES : label);
+    for (int i = 0; i < pixels; i++) fprintf(file, ",%" PRIu32, words.word[i] % 256);
+    fputc('\n', file);
+  }
+  assert_int_equal(fclose(file), 0);
+}
+
+void write_files(int train_rows, int test_rows) {
+  write_csv(train_path, train_rows, PIXELS, -1, 1);
+  write_csv(test_path, test_rows, PIXELS, -1, 2);
+}
+
+int trainer_files_open(void **state) {
+  folder_open(state);
+  train_path = folder_path("train.csv");
+  test_path = folder_path("test.csv");
+  return 0;
+}
+
+/* ---- a spy in front of the CPU engine ----------------------------------------------------- */
+
+static bool spy_staging(Engine *engine, int buffer, StagingBuffer *out, Error *e) {
+  (void)engine;
+  return spy.cpu->call->staging(spy.cpu, buffer, out, e);
+}
+
+static bool spy_upload(Engine *engine, int buffer, uint64_t first_row, uint64_t rows, Error *e) {
+  (void)engine;
+  return spy.cpu->call->upload(spy.cpu, buffer, first_row, rows, e);
+}
+
+static bool spy_train(Engine *engine, const TrainRange *range, Error *e) {
+  (void)engine;
+  assert_true(spy.trains < MOST_CALLS);
+  spy.train[spy.trains++] = *range;
+  return spy.cpu->call->train(spy.cpu, range, e);
+}
+
+static bool spy_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *e) {
+  (void)engine;
+  assert_true(spy.evaluations < MOST_CALLS);
+  spy.evaluation[spy.evaluations].first_row = first_row;
+  spy.evaluation[spy.evaluations++].rows = rows;
+  return spy.cpu->call->evaluate(spy.cpu, first_row, rows, e);
+}
+
+static bool spy_collect(Engine *engine, EngineSums *sums, Error *e) {
+  (void)engine;
+  if (!spy.cpu->call->collect(spy.cpu, sums, e)) return false;
+  const bool is_test = spy.evaluations > spy.collected;
+  const int calls = is_test ? spy.evaluations : spy.trains;
+  if (calls == (is_test ? spy.bad_test : spy.bad_train)) sums->loss = NAN;
+  spy.collected = spy.evaluations;
+  return true;
+}
+
+static bool spy_read(Engine *engine, float *parameters, float *momentum, Error *e) {
+  (void)engine;
+  return spy.cpu->call->read(spy.cpu, parameters, momentum, e);
+}
+
+static bool spy_write(Engine *engine, const float *parameters, const float *momentum, Error *e) {
+  (void)engine;
+  return spy.cpu->call->write(spy.cpu, parameters, momentum, e);
+}
+
+static void spy_close(Engine *engine) {
+  (void)engine;
+  spy.cpu->call->close(spy.cpu);
+  spy.closed++;
+}
+
+static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
+  static const EngineOperations operations = {.staging = spy_staging,
+                                              .upload = spy_upload,
+                                              .train = spy_train,
+                                              .evaluate = spy_evaluate,
+                                              .collect = spy_collect,
+                                              .read = spy_read,
+                                              .write = spy_write,
+                                              .close = spy_close};
+  (void)context;
+  if (spy.opened++ < spy.refused) {
+    error_set(e, "no memory for %" PRIu64 " rows", config->dataset_rows);
+    return NULL;
+  }
+  spy.cpu = engine_cpu_open(config, e);
+  if (!spy.cpu) return NULL;
+  spy.engine = *spy.cpu;
+  spy.engine.call = &operations;
+  return &spy.engine;
+}
+
+/* ---- a run -------------------------------------------------------------------------------- */
+
+static bool on_epoch(void *context, const EpochResult *result, Error *e) {
+  Run *run = context;
+  assert_true(run->epochs < MOST_EPOCHS);
+  run->epoch[run->epochs++] = *result;
+  assert_int_equal(result->epoch, run->epochs + (run->from ? run->from->epoch : 0));
+  return result->epoch != run->fail || error_set(e, "failed by the test");
+}
+
+static bool on_stop(void *context) {
+  Run *run = context;
+  return ++run->stop_calls == run->stop;
+}
+
+static void on_progress(void *context, int epoch, int epochs, double done) {
+  Run *run = context;
+  assert_in_range(epoch, 1, epochs);
+  assert_true(done >= 0 && done <= 1);
+  if (epoch == run->progress_epoch) assert_true(done >= run->done);
+  run->progress_epoch = epoch;
+  run->done = done;
+  run->progress++;
+}
+
+TrainerConfig tiny_run(int epochs, Residency resident) {
+  return (TrainerConfig){
+      .train = train_path,
+      .test = test_path,
+      .hidden = {1, {5}},
+      .classes = CLASSES,
+      .epochs = epochs,
+      .batch = BATCH,
+      .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, epochs, 0},
+      .momentum = 0.9f,
+      .seed = 1,
+      .resident = resident,
+      .threads = 1, /* more would wait for each other longer than they work */
+  };
+}
+
+bool run_trainer(const TrainerConfig *config, Run *run) {
+  spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
+  run->error.text[0] = '\0';
+  TrainerConfig continued = *config;
+  continued.from = run->from;
+  continued.from_name = "old.safetensors";
+  Trainer *trainer = trainer_open(&continued, open_spy, NULL, &run->error);
+  if (!trainer) return false;
+  const TrainerEvents events = {.epoch = on_epoch,
+                                .progress = run->shows_progress ? on_progress : NULL,
+                                .stop = run->stop ? on_stop : NULL,
+                                .patience = run->patience,
+                                .context = run};
+  RunTotals totals;
+  const bool trained = trainer_run(trainer, &events, &totals, &run->error);
+  if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
+  run->resident = trainer_is_resident(trainer);
+  assert_ptr_equal(trainer_engine(trainer), &spy.engine);
+  assert_true(trainer_checkpoint(trainer, &run->saved, &run->error));
+  assert_int_equal(trainer_position(trainer)->interrupted,
+                   run->stop > 0 && run->stop_calls == run->stop);
+  trainer_close(trainer);
+  assert_int_equal(spy.closed, 1);
+  return trained;
+}
+
+Run must_train(const TrainerConfig *config, bool shows_progress) {
+  Run run = {.shows_progress = shows_progress};
+  if (!run_trainer(config, &run)) fail_msg("%s", run.error.text);
+  assert_int_equal(run.epochs, config->epochs);
+  return run;
+}
+
+void must_fail(const TrainerConfig *config, Run run, const char *says) {
+  if (run_trainer(config, &run)) fail_msg("no failure that says \"%s\"", says);
+  checkpoint_free(&run.saved);
+  if (!strstr(run.error.text, says)) fail_msg("\"%s\" does not say \"%s\"", run.error.text, says);
+}
+
+void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows) {
+  for (int i = 0; i < run->epochs; i++) {
+    const EpochResult *r = &run->epoch[i];
+    assert_int_equal(r->epochs, run->epochs);
+    assert_int_equal(r->train_rows, train_rows);
+    assert_int_equal(r->test_rows, test_rows);
+    assert_true(r->train_loss > 0 && r->test_loss > 0);
+    assert_true(r->train_accuracy >= 0 && r->train_accuracy <= 1);
+    assert_true(r->test_accuracy >= 0 && r->test_accuracy <= 1);
+    assert_true(r->train_seconds > 0 && r->test_seconds > 0);
+  }
+}
+
+void assert_same_weights(const Run *a, const Run *b) {
+  const size_t bytes = a->saved.network.floats * sizeof(float);
+  assert_memory_equal(a->saved.parameters, b->saved.parameters, bytes);
+  assert_memory_equal(a->saved.momentum, b->saved.momentum, bytes);
+}

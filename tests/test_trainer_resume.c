@@ -1,0 +1,171 @@
+/* The trainer when a run stops and goes on: bit for bit what one run does, wherever it stopped. */
+#include "support/trainer_tests.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/augment.h"
+
+/* ---- stopping and going on ---------------------------------------------------------------- */
+
+/* What later epochs say is said again, the training loss but for the rounding of its sum. */
+static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
+  assert_int_equal(rest->epochs, whole->epochs - before);
+  for (int i = 0; i < rest->epochs; i++) {
+    const EpochResult *a = &whole->epoch[before + i], *b = &rest->epoch[i];
+    assert_true(fabs(a->train_loss - b->train_loss) <= 1e-12 * a->train_loss);
+    assert_true(a->train_accuracy == b->train_accuracy);
+    assert_true(a->test_loss == b->test_loss);
+    assert_true(a->test_accuracy == b->test_accuracy);
+    assert_true(a->learning_rate == b->learning_rate);
+    assert_int_equal(a->train_rows, b->train_rows);
+  }
+}
+
+/* Stops a run at every call of the stop event, and goes on. Returns how often it stopped in the
+   middle of an epoch, of which `first` are to be of the first. */
+static int stop_everywhere(const TrainerConfig *config, int *first) {
+  Run whole = must_train(config, false);
+  int within = 0;
+  *first = 0;
+  for (int stop = 1;; stop++) {
+    Run part = {.stop = stop};
+    assert_true(run_trainer(config, &part));
+    if (part.stop_calls < stop) { /* it came to its end */
+      assert_same_weights(&part, &whole);
+      checkpoint_free(&part.saved);
+      checkpoint_free(&whole.saved);
+      return within;
+    }
+    assert_int_equal(part.saved.epoch, part.epochs);
+    assert_int_equal(part.saved.rows, part.saved.step * BATCH);
+    within += part.saved.step > 0;
+    *first += part.saved.step > 0 && part.saved.epoch == 0;
+    Run rest = {.from = &part.saved};
+    if (!run_trainer(config, &rest)) fail_msg("%s", rest.error.text);
+    assert_same_weights(&rest, &whole);
+    assert_same_epochs(&whole, &rest, part.epochs);
+    assert_int_equal(rest.saved.epoch, config->epochs);
+    assert_int_equal(rest.saved.step, 0);
+    assert_int_equal(rest.saved.rows, 0);
+    assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
+    assert_true(rest.saved.best_accuracy == whole.saved.best_accuracy);
+    checkpoint_free(&rest.saved);
+    checkpoint_free(&part.saved);
+  }
+}
+
+static void a_stopped_run_goes_on_bit_for_bit(void **state) {
+  (void)state;
+  static const struct {
+    int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
+    unsigned augment;
+  } files[] = {{8200, 2, 0}, {8202, 1, 0}, {8203, 1, AUGMENT_SHIFT | AUGMENT_ROTATE}, {150, 0, 0}};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    write_files(files[i].rows, 20);
+    for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+      TrainerConfig config = tiny_run(3, resident);
+      config.schedule.kind = SCHEDULE_COSINE;
+      config.schedule.warmup = 1;
+      config.weight_decay = 0.001f;
+      config.augment = files[i].augment;
+      int first;
+      const int within = stop_everywhere(&config, &first), stops = files[i].stops;
+      assert_int_equal(first, stops);
+      assert_int_equal(within, resident == RESIDENT_YES ? stops + 2 * 19 : stops * 3);
+    }
+  }
+}
+
+/* Then its rows come in another order: all of them are trained all the same. */
+static void a_stopped_run_may_go_on_with_other_residency(void **state) {
+  (void)state;
+  static const struct {
+    int rows, stop, resident; /* until the stop */
+  } runs[] = {
+      {8202, 5, RESIDENT_YES}, /* in the first buffer that is streamed then */
+      {8200, 5, RESIDENT_NO},  /* behind the second epoch's last step */
+  };
+  for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+    write_files(runs[i].rows, 20);
+    const int other = runs[i].resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
+    TrainerConfig config = tiny_run(3, runs[i].resident);
+    Run part = {.stop = runs[i].stop};
+    assert_true(run_trainer(&config, &part));
+    assert_int_equal(part.saved.epoch, 1);
+    assert_in_range(part.saved.step, 1, runs[i].rows / BATCH);
+    config.resident = other;
+    Run rest = {.from = &part.saved};
+    assert_true(run_trainer(&config, &rest));
+    assert_int_equal(rest.epochs, 2);
+    for (int epoch = 0; epoch < 2; epoch++)
+      assert_int_equal(rest.epoch[epoch].train_rows, runs[i].rows);
+    if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
+    checkpoint_free(&rest.saved);
+    checkpoint_free(&part.saved);
+  }
+}
+
+/* Nobody knows how long the epochs of a run that goes on take: its first is trained in parts. */
+static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
+  (void)state;
+  write_files(203, 20);
+  const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
+  Run part = must_train(&short_run, false);
+  Run rest = {.from = &part.saved, .stop = 1000, .patience = 1000};
+  assert_true(run_trainer(&config, &rest));
+  assert_int_equal(spy.trains, 20 + 1);
+  assert_int_equal(rest.stop_calls, 19 + 1); /* not after the last epoch: that is the end */
+  checkpoint_free(&rest.saved);
+  checkpoint_free(&part.saved);
+}
+
+static void a_run_of_another_kind_is_refused(void **state) {
+  (void)state;
+  write_files(8200, 20);
+  TrainerConfig config = tiny_run(2, RESIDENT_YES);
+  Run part = {.stop = 1};
+  assert_true(run_trainer(&config, &part));
+  config.batch = 2 * BATCH;
+  must_fail(&config, (Run){.from = &part.saved},
+            "old.safetensors was interrupted in the middle of an epoch: continue with its --batch");
+  config.batch = BATCH;
+  config.hidden.size[0]++;
+  must_fail(&config, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
+  config.hidden = (HiddenSizes){2, {5, 5}};
+  must_fail(&config, (Run){.from = &part.saved}, "ask for one of ");
+  checkpoint_free(&part.saved);
+}
+
+/* The best epoch may be one of before the run went on. */
+static void it_stops_early_also_when_it_goes_on(void **state) {
+  (void)state;
+  write_files(50, 20);
+  TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
+  config.schedule.rate = 0; /* the first epoch is the best, as are all */
+  config.early_stop = 3;
+  Run run = {0};
+  assert_true(run_trainer(&config, &run));
+  assert_int_equal(run.saved.epoch, 4);
+  assert_int_equal(run.saved.best_epoch, 1);
+  checkpoint_free(&run.saved);
+  config.epochs = 2;
+  run = must_train(&config, false);
+  config.epochs = MOST_EPOCHS;
+  Run rest = {.from = &run.saved};
+  assert_true(run_trainer(&config, &rest));
+  assert_int_equal(rest.saved.epoch, 4);
+  checkpoint_free(&rest.saved);
+  checkpoint_free(&run.saved);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_stopped_run_goes_on_bit_for_bit),
+      cmocka_unit_test(a_stopped_run_may_go_on_with_other_residency),
+      cmocka_unit_test(a_run_that_goes_on_is_patient_once_it_knows),
+      cmocka_unit_test(a_run_of_another_kind_is_refused),
+      cmocka_unit_test(it_stops_early_also_when_it_goes_on),
+  };
+  return cmocka_run_group_tests_name("trainer_resume", tests, trainer_files_open, folder_close);
+}
