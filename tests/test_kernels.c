@@ -207,7 +207,7 @@ static void test_same_bits_twice(void **state) {
   (void)state;
   needs_gpu();
   static const Shape shapes[] = {{7, 63, 10}, {449, 50, 505}, {200, 785, 301}, {1000, 784, 300}};
-  for (size_t i = 0; i < (quick ? 2 : sizeof shapes / sizeof *shapes); i++) {
+  for (size_t i = 0; i < (quick() ? 2 : sizeof shapes / sizeof *shapes); i++) {
     const Shape s = shapes[i];
     const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, 20);
     Output first[OUTPUTS], second[OUTPUTS];

@@ -166,8 +166,6 @@ static void test_harness_catches(void **state) {
 
 /* ---- every rung ----------------------------------------------------------------- */
 
-static bool quick;
-
 static const int64_t edges[] = {1,   2,   3,   7,   31,  32,   33,   61,   64,   127,
                                 128, 129, 255, 257, 997, 1023, 1024, 1025, 4099, 65537};
 enum { EDGES = sizeof edges / sizeof *edges, RANDOM_SIZES = 12, QUICK_SIZES = 5 };
@@ -187,11 +185,11 @@ static int64_t random_size(uint64_t seed, uint64_t counter, int64_t most) {
    random ones. False behind the last. */
 static bool size_to_test(const LabTopic *topic, int index, LabSize *size) {
   const int last = EDGES + 1 + RANDOM_SIZES;
-  if (index >= (quick ? QUICK_SIZES : last)) return false;
-  if (quick) index = index * last / QUICK_SIZES; /* from all over */
+  if (index >= (quick() ? QUICK_SIZES : last)) return false;
+  if (quick()) index = index * last / QUICK_SIZES; /* from all over */
   for (int d = 0; d < LAB_DIMS; d++) {
     const int64_t small = lab_dims(topic) > 1 ? 130 : 5000, largest = topic->tested.dim[d];
-    const int64_t most = quick ? smaller(largest, small) : largest;
+    const int64_t most = quick() ? smaller(largest, small) : largest;
     static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES: all edges come */
     if (index < EDGES)
       size->dim[d] = smaller(edges[index * factor[d] % EDGES], most);
@@ -206,7 +204,7 @@ static bool size_to_test(const LabTopic *topic, int index, LabSize *size) {
 /* Checks all rungs at that size; *right: of each rung how often. */
 static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
                        int *right) {
-  const LabHow how = {.mode = LAB_CHECKS, .guard = quick ? 0 : 1024, .seed = seed};
+  const LabHow how = {.mode = LAB_CHECKS, .guard = quick() ? 0 : 1024, .seed = seed};
   LabTable table;
   if (!lab_measure(&table, topic, problem, size, false, &how, &error)) fail_msg("%s", error.text);
   for (int i = 0; i < table.count; i++) {
@@ -251,7 +249,7 @@ static void test_every_rung(void **state) {
 static void test_mistakes(void **state) {
   (void)state;
   needs_gpu();
-  for (const LabTopic *const *t = lab_topics; *t && !quick; t++)
+  for (const LabTopic *const *t = lab_topics; *t && !quick(); t++)
     for (int r = 0; r < (*t)->rung_count; r++) {
       if ((*t)->rungs[r].kind != LAB_MISTAKE) continue;
       const LabHow how = {
@@ -266,7 +264,6 @@ static void test_mistakes(void **state) {
 }
 
 int main(void) {
-  quick = getenv("TEST_QUICK") != NULL;
 #define EVERY_RUNG(topic)                                                                          \
   {                                                                                                \
     "test_every_rung_of_" #topic, test_every_rung, NULL, NULL, &(Case) {                           \

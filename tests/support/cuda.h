@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -19,6 +20,11 @@ static inline void needs_gpu(void) {
   if (engine_cuda_available(&why)) return;
   print_message("%s\n", why.text);
   skip();
+}
+
+/* TEST_QUICK is in the environment: compute-sanitizer runs the tests, and small cases will do. */
+static inline bool quick(void) {
+  return getenv("TEST_QUICK") != NULL;
 }
 
 /* The call returns true; if not, the Error `error` of the file says why. */

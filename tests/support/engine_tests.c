@@ -16,20 +16,12 @@ const Level levels[LEVELS] = {
     {FUSION_LAYER, PRECISION_TF32, "layer, tf32", false},
     {FUSION_STEP, PRECISION_TF32, "step, tf32", false},
 };
-bool quick;
-
 static Error error;
-
-int engine_tests_open(void **state) {
-  (void)state;
-  quick = getenv("TEST_QUICK") != NULL;
-  return 0;
-}
 
 /* Quick: those whose kernels wait for each other; the others' are alike or tested by themselves. */
 int tested_levels(void) {
   enum { QUICK_LEVELS = 4 };
-  return quick ? QUICK_LEVELS : LEVELS;
+  return quick() ? QUICK_LEVELS : LEVELS;
 }
 
 void *allocate(size_t count, size_t size) {
@@ -57,7 +49,7 @@ const Case cases[CASES] = {
 };
 
 const Case *busy_case(void) {
-  return &cases[quick ? SHORT : MNIST];
+  return &cases[quick() ? SHORT : MNIST];
 }
 
 Network network_of(const Case *c) {
@@ -96,7 +88,7 @@ TrainRange epoch_of(const Case *c, uint64_t epoch) {
 }
 
 void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context) {
-  uint64_t left = quick ? c->steps / 2 : c->steps;
+  uint64_t left = quick() ? c->steps / 2 : c->steps;
   for (uint64_t epoch = 0; left > 0; epoch++) {
     TrainRange range = epoch_of(c, epoch);
     if (range.steps > left) range.steps = left;

@@ -7,11 +7,6 @@
 
 #include "support/cuda.h"
 
-extern bool quick;
-
-/* Of a group: looks for TEST_QUICK. */
-int engine_tests_open(void **state);
-
 /* ---- levels --------------------------------------------------------------------------------- */
 
 /* One line per level and precision. */

@@ -8,7 +8,6 @@
 
 cudaStream_t stream;
 void *d_work;
-bool quick;
 
 const float learning_rate = 0.001f;
 const UpdateRule rules[RULES] = {{0.0f, 0.0f}, {0.9f, 0.0f}, {0.9f, 0.05f}};
@@ -217,7 +216,7 @@ static int pick(uint64_t counter, int word, int low, int high) {
 
 static int list_shapes(Shape list[MAX_SHAPES]) {
   int count = 0;
-  if (quick) {
+  if (quick()) {
     memcpy(list, quick_shapes, sizeof quick_shapes);
     return (int)(sizeof quick_shapes / sizeof *quick_shapes);
   }
@@ -247,7 +246,7 @@ void for_all_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
 double *library_gemm(cublasOperation_t left_operation, const float *d_left, int left_columns,
                      cublasOperation_t right_operation, const float *d_right, int right_columns,
                      int m, int n, int depth) {
-  if (quick) return NULL;
+  if (quick()) return NULL;
   const float one = 1, zero = 0;
   float *d_c = poisoned_floats(area(m, n));
   assert_int_equal(cublasSgemm(cublas, right_operation, left_operation, n, m, depth, &one, d_right,
@@ -311,14 +310,13 @@ RowResults poisoned_results(const Batch *b) {
 int kernels_open(void **state) {
   (void)state;
   int devices = 0;
-  quick = getenv("TEST_QUICK") != NULL;
-  if (quick) guard = 0;
+  if (quick()) guard = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return 0;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess ||
       cudaMalloc(&d_work, update_work_bytes()) != cudaSuccess ||
       cudaMemsetAsync(d_work, 0, update_work_bytes(), stream) != cudaSuccess)
     return -1;
-  if (quick) return 0;
+  if (quick()) return 0;
   return cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS ||
          cublasSetMathMode(cublas, CUBLAS_PEDANTIC_MATH) != CUBLAS_STATUS_SUCCESS ||
          cublasSetStream(cublas, stream) != CUBLAS_STATUS_SUCCESS;

@@ -23,7 +23,6 @@
 
 extern cudaStream_t stream;
 extern void *d_work; /* of all the updates, one after the other, as in an engine */
-extern bool quick;
 
 /* Fixtures of a group, and of its tests. */
 int kernels_open(void **state);
