@@ -104,7 +104,7 @@ BENCH    := $(call objects,bench $(call with_cuda,bench/cuda))
 LAB      := $(call with_cuda,$(call objects,lab) $(call kernels,kernels/lab))
 EXERCISE := $(call objects,exercise)
 SUPPORT  := $(BUILD)/src/exercise/reference.o \
-            $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_tests folder kernel_tests process program trainer_tests)
+            $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_tests folder kernel_tests pictures process program trainer_tests)
 
 PROGRAMS := mlp-train mlp-digits $(call with_cuda,mlp-bench mlp-lab)
 MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash

@@ -1,0 +1,79 @@
+#include "support/pictures.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb/stb_image_write.h>
+
+#include "base/random.h"
+#include "data/image.h"
+#include "support/folder.h"
+
+const char *picture;
+
+int pictures_open(void **state) {
+  folder_open(state);
+  picture = folder_path("x");
+  return 0;
+}
+
+Grey new_grey(int width, int height, uint8_t level) {
+  Grey g = {width, height, malloc((size_t)width * (size_t)height)};
+  assert_non_null(g.level);
+  memset(g.level, level, (size_t)width * (size_t)height);
+  return g;
+}
+
+uint8_t *pixel_at(const Grey *g, int x, int y) {
+  return &g->level[y * g->width + x];
+}
+
+void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool dark) {
+  uint8_t digit[PIXELS];
+  digits_draw(1, DIGITS_TEST, row, digit);
+  for (int y = 0; y < SIDE * scale; y++)
+    for (int x = 0; x < SIDE * scale; x++) {
+      const uint8_t ink = digit[y / scale * SIDE + x / scale];
+      *pixel_at(g, left + x, top + y) = dark ? 255 - ink : ink;
+    }
+}
+
+Grey digit(uint64_t row, int scale, bool dark) {
+  const Grey g = new_grey(scale * SIDE, scale * SIDE, 0);
+  draw_digit(&g, row, scale, 0, 0, dark);
+  return g;
+}
+
+void write_png(const Grey *g) {
+  assert_true(stbi_write_png(picture, g->width, g->height, 1, g->level, 0));
+}
+
+void read_digit(uint8_t *pixels) {
+  Error error;
+  if (!image_read_digit(picture, SIDE, pixels, &error)) fail_msg("%s", error.text);
+}
+
+void through_png(Grey *g, uint8_t *pixels) {
+  write_png(g);
+  free(g->level);
+  read_digit(pixels);
+}
+
+double difference(const uint8_t *a, const uint8_t *b) {
+  int sum = 0;
+  for (int i = 0; i < PIXELS; i++) sum += abs(a[i] - b[i]);
+  return (double)sum / PIXELS;
+}
+
+int noise(int amplitude, int index) {
+  const uint32_t *word = random_words(5, 0, (uint64_t)index).word;
+  int sum = 0; /* of four uniform ones: nearly normal */
+  for (int i = 0; i < 4; i++) sum += (int)(word[i] % (unsigned)(2 * amplitude + 1)) - amplitude;
+  return sum / 2;
+}

@@ -1,0 +1,47 @@
+/* Grey pictures with drawn digits, for the tests of image.c, and the file that holds them: x in the
+   folder of folder.h. For tests only. */
+#ifndef PICTURES_H
+#define PICTURES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "data/digits.h"
+
+enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
+
+/* The path of the file; and the fixture of a group that sets it, folder_close is the other one. */
+extern const char *picture;
+int pictures_open(void **state);
+
+/* (height, width) levels of grey; `level` is malloc'ed. */
+typedef struct {
+  int width, height;
+  uint8_t *level;
+} Grey;
+
+Grey new_grey(int width, int height, uint8_t level);
+uint8_t *pixel_at(const Grey *g, int x, int y);
+
+/* Ink `row` of digits.h, each pixel `scale` squared, its corner at (left, top). */
+void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool dark);
+
+/* A picture of that digit alone. */
+Grey digit(uint64_t row, int scale, bool dark);
+
+/* Of an amplitude, nearly normal; the same for the same index. */
+int noise(int amplitude, int index);
+
+void write_png(const Grey *g);
+
+/* The picture in the file, as a row of MNIST. */
+void read_digit(uint8_t *pixels);
+
+/* Writes it as a PNG, reads it and frees it. */
+void through_png(Grey *g, uint8_t *pixels);
+
+/* The mean difference of two rows, in levels. */
+double difference(const uint8_t *a, const uint8_t *b);
+
+#endif

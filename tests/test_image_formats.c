@@ -1,0 +1,332 @@
+/* The formats of pictures, each written here by hand or by stb, and the files that are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <stb/stb_image_write.h>
+#include <zlib.h>
+
+#include "data/image.h"
+#include "support/folder.h"
+#include "support/pictures.h"
+
+static Error error;
+
+static void write_bytes(const void *bytes, size_t length) {
+  FILE *file = fopen(picture, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, length, file), length);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* ---- formats ------------------------------------------------------------------------------ */
+
+/* Codes of 8 bits, cleared before they would have to be longer: a GIF without compression. Grey
+   in 128 levels, the last bit is lost. */
+static void write_gif(const Grey *g) {
+  FILE *file = fopen(picture, "wb");
+  assert_non_null(file);
+  const int w = g->width, h = g->height;
+  const uint8_t head[] = {
+      'G',  'I', 'F', '8', '9', 'a', (uint8_t)w, (uint8_t)(w >> 8), (uint8_t)h, (uint8_t)(h >> 8),
+      0xf6, 0,   0};
+  fwrite(head, 1, sizeof head, file);
+  for (int i = 0; i < 128; i++)
+    for (int k = 0; k < 3; k++) fputc(i * 255 / 127, file);
+  const uint8_t image[] = {
+      ',', 0, 0, 0, 0, (uint8_t)w, (uint8_t)(w >> 8), (uint8_t)h, (uint8_t)(h >> 8), 0, 7};
+  fwrite(image, 1, sizeof image, file);
+  for (int i = 0; i < w * h; i += 100) {
+    const int count = w * h - i < 100 ? w * h - i : 100;
+    fputc(count + 1, file);
+    fputc(0x80, file); /* clear */
+    for (int k = 0; k < count; k++) fputc(g->level[i + k] / 2, file);
+  }
+  fwrite("\1\x81\0;", 1, 4, file); /* end of the codes, of the blocks, of the file */
+  assert_int_equal(fclose(file), 0);
+}
+
+/* Bits on their way into a JPEG. */
+typedef struct {
+  FILE *file;
+  unsigned bits, count; /* not yet written */
+} Bits;
+
+static void put_bits(Bits *b, unsigned bits, unsigned count) {
+  for (b->bits = b->bits << count | bits, b->count += count; b->count >= 8; b->count -= 8) {
+    const int byte = (int)(b->bits >> (b->count - 8) & 255);
+    fputc(byte, b->file);
+    if (byte == 255) fputc(0, b->file);
+  }
+}
+
+/* Every level becomes a block of 8 x 8, its mean the only coefficient: nothing is lost. A block is
+   the mean's difference to the one before, as a count of bits (a code of 4) and those bits, then
+   the end (a code of 1). */
+static void write_jpeg(const Grey *g) {
+  FILE *file = fopen(picture, "wb");
+  assert_non_null(file);
+  const int w = 8 * g->width, h = 8 * g->height;
+  static const char codes[] = "\xff\xc4\0\37\0" /* the lengths: 12 codes of 4 bits */
+                              "\0\0\0\14\0\0\0\0\0\0\0\0\0\0\0\0\0\1\2\3\4\5\6\7\10\11\12\13"
+                              "\xff\xc4\0\24\20" /* the end: a code of one bit */
+                              "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                              "\xff\xda\0\10\1\1\0\0\77"; /* its last byte is 0 */
+  const uint8_t size[] = {8, (uint8_t)(h >> 8), (uint8_t)h, (uint8_t)(w >> 8), (uint8_t)w};
+  fwrite("\xff\xd8\xff\xdb\0\x43\0", 1, 7, file);
+  for (int i = 0; i < 64; i++) fputc(8, file); /* what coefficients are divided by */
+  fwrite("\xff\xc0\0\13", 1, 4, file);
+  fwrite(size, 1, sizeof size, file);
+  fwrite("\1\1\21\0", 1, 4, file);
+  fwrite(codes, 1, sizeof codes, file);
+  Bits bits = {.file = file};
+  for (int i = 0, before = 128; i < g->width * g->height; before = g->level[i++]) {
+    const int step = g->level[i] - before;
+    unsigned length = 0;
+    while (abs(step) >> length) length++;
+    put_bits(&bits, length, 4);
+    put_bits(&bits, (unsigned)(step < 0 ? step - 1 : step) & ((1u << length) - 1), length);
+    put_bits(&bits, 0, 1);
+  }
+  put_bits(&bits, 127, 7);
+  fwrite("\xff\xd9", 1, 2, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void write_pnm(const Grey *g, bool colour) {
+  FILE *file = fopen(picture, "wb");
+  assert_non_null(file);
+  fprintf(file, "P%c\n# a digit\n%d %d\n255\n", colour ? '6' : '5', g->width, g->height);
+  for (int i = 0; i < g->width * g->height; i++)
+    for (int k = 0; k < (colour ? 3 : 1); k++) fputc(g->level[i], file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* Black ink, what is white is transparent: in colours that must not be seen. */
+static void write_transparent_png(const Grey *g) {
+  const size_t count = (size_t)g->width * (size_t)g->height;
+  uint8_t *rgba = malloc(4 * count);
+  assert_non_null(rgba);
+  for (size_t i = 0; i < count; i++) {
+    const bool gone = g->level[i] == 255;
+    memset(rgba + 4 * i, gone ? (int)(i % 200) : 0, 3);
+    rgba[4 * i + 3] = 255 - g->level[i];
+  }
+  assert_true(stbi_write_png(picture, g->width, g->height, 4, rgba, 0));
+  free(rgba);
+}
+
+static void test_formats(void **state) {
+  (void)state;
+  for (uint64_t row = 0; row < 10; row++) {
+    uint8_t expected[PIXELS], pixels[PIXELS];
+    Grey g = digit(row, 3, true);
+    const int w = g.width, h = g.height;
+    write_png(&g);
+    read_digit(expected);
+    write_pnm(&g, false);
+    read_digit(pixels);
+    assert_memory_equal(pixels, expected, PIXELS);
+    write_pnm(&g, true);
+    read_digit(pixels);
+    assert_memory_equal(pixels, expected, PIXELS);
+    assert_true(stbi_write_bmp(picture, w, h, 1, g.level));
+    read_digit(pixels);
+    assert_memory_equal(pixels, expected, PIXELS);
+    write_transparent_png(&g);
+    read_digit(pixels);
+    assert_memory_equal(pixels, expected, PIXELS);
+    write_gif(&g);
+    read_digit(pixels);
+    assert_true(difference(pixels, expected) < 1);
+    free(g.level);
+    g = digit(row, 1, true);
+    write_jpeg(&g);
+    read_digit(pixels);
+    assert_true(difference(pixels, expected) < 0.1);
+    free(g.level);
+  }
+}
+
+/* As from a shell's <(...). */
+static void test_a_pipe_is_read(void **state) {
+  (void)state;
+  uint8_t expected[PIXELS], pixels[PIXELS], bytes[1 << 14];
+  Grey g = digit(1, 1, true);
+  through_png(&g, expected);
+  FILE *file = fopen(picture, "rb");
+  assert_non_null(file);
+  const size_t length = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  assert_int_equal(write(ends[1], bytes, length), length);
+  close(ends[1]);
+  char name[32];
+  snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+  assert_true(image_read_digit(name, SIDE, pixels, &error));
+  close(ends[0]);
+  assert_memory_equal(pixels, expected, PIXELS);
+}
+
+/* ---- refused ------------------------------------------------------------------------------ */
+
+static void assert_refused(const char *file, const char *expected) {
+  uint8_t pixels[PIXELS];
+  error.text[0] = '\0';
+  assert_false(image_read_digit(file, SIDE, pixels, &error));
+  if (!strstr(error.text, expected) || !strstr(error.text, file))
+    fail_msg("\"%s\" does not say \"%s\" of %s", error.text, expected, file);
+}
+
+static void test_no_pictures(void **state) {
+  (void)state;
+  Grey g = digit(1, 3, true);
+  write_png(&g);
+  free(g.level);
+  struct stat status;
+  assert_int_equal(stat(picture, &status), 0);
+  assert_int_equal(truncate(picture, status.st_size / 2), 0);
+  assert_refused(picture, "cannot be read as a PNG, JPEG, BMP, GIF or PGM");
+  assert_int_equal(truncate(picture, 0), 0);
+  assert_refused(picture, "cannot be read as");
+  write_bytes("label,pixel0\n1,2\n", 17);
+  assert_refused(picture, "cannot be read as");
+  remove(picture);
+  assert_refused(picture, "cannot open");
+  assert_refused(folder, "cannot read");
+}
+
+/* Refused by what the header says, before anything is allocated for it. */
+static void test_too_large(void **state) {
+  (void)state;
+  static const char *const heads[] = {"P5\n16385 1\n255\n", "P5\n1 16385\n255\n",
+                                      "P5\n8001 8000\n255\n", "P5\n2000000 2000000\n255\n"};
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+    write_bytes(heads[i], strlen(heads[i]));
+    assert_refused(picture, "up to 16384 a side and 64000000 in all");
+  }
+  /* a PNG of 16384 x 16385 */
+  write_bytes("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4", 33);
+  assert_refused(picture, "16384 x 16385");
+  write_bytes("P5\n16384 3906\n255\n", 18); /* just not too large: its pixels are missing */
+  assert_refused(picture, "it ends too early");
+}
+
+static void test_no_pixels(void **state) {
+  (void)state;
+  static const char *const heads[] = {"P5\n4 0\n255\n    ", "P5\n0 4\n255\n    ",
+                                      "P6\n4 -1\n255\n    ",
+                                      "P5\n4 4294967296\n255\n    "}; /* 0, by overflow */
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+    write_bytes(heads[i], strlen(heads[i]));
+    assert_refused(picture, "has no pixels");
+  }
+}
+
+/* What stb, version 2.27, would read or write behind its arrays for. */
+static void test_what_stb_does_not_check(void **state) {
+  (void)state;
+  char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes a pixel */
+  write_bytes(bytes, sizeof bytes);
+  assert_refused(picture, "its levels go above 255");
+  Grey g = digit(1, 1, true);
+  write_jpeg(&g);
+  free(g.level);
+  FILE *file = fopen(picture, "r+b");
+  assert_non_null(file);
+  const size_t length = fread(bytes, 1, sizeof bytes, file);
+  for (size_t i = 0; i + 8 < length; i++)
+    if (memcmp(bytes + i, "\xff\xc4\0\24\20", 5) == 0) { /* the second table */
+      assert_int_equal(fseek(file, (long)i + 2, SEEK_SET), 0);
+      fwrite("\7\0\20\0\0\0\0\0\0\0\0\377\2", 1, 13, file); /* of 257 codes */
+    }
+  assert_int_equal(fclose(file), 0);
+  assert_refused(picture, "a Huffman table of it is too large");
+  for (size_t i = 0; i + 1 < length; i++)
+    if (memcmp(bytes + i, "\xff\xc4", 2) == 0) bytes[i + 1] = '\xe4'; /* no tables at all */
+  write_bytes(bytes, length);
+  assert_refused(picture, "shows no digit");
+}
+
+static void put_chunk(FILE *file, const char *name, const uint8_t *bytes, int length) {
+  for (int shift = 24; shift >= 0; shift -= 8) fputc(length >> shift & 255, file);
+  fwrite(name, 1, 4, file);
+  fwrite(bytes, 1, (size_t)length, file);
+  fwrite("\1\2\3\4", 1, 4, file); /* nobody checks the sum */
+}
+
+/* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */
+static void write_unpacking_png(int size) {
+  uint8_t *bytes = calloc((size_t)size, 1);
+  assert_non_null(bytes);
+  bytes[9 * 4 + 4] = 255; /* a dot of ink */
+  uLongf length = compressBound((uLong)size);
+  uint8_t *packed = malloc(length);
+  assert_non_null(packed);
+  assert_int_equal(compress(packed, &length, bytes, (uLong)size), Z_OK);
+  FILE *file = fopen(picture, "wb");
+  assert_non_null(file);
+  fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
+  put_chunk(file, "IHDR", (const uint8_t *)"\0\0\0\10\0\0\0\10\10\0\0\0", 13);
+  put_chunk(file, "IDAT", packed, (int)length);
+  put_chunk(file, "IEND", bytes, 0);
+  assert_int_equal(fclose(file), 0);
+  free(packed);
+  free(bytes);
+}
+
+static void test_a_bomb_is_not_unpacked(void **state) {
+  (void)state;
+  uint8_t pixels[PIXELS];
+  write_unpacking_png(8 * 9);
+  read_digit(pixels);
+  write_unpacking_png(3 << 20);
+  assert_refused(picture, "cannot be read as a PNG");
+}
+
+static void test_nothing_there(void **state) {
+  (void)state;
+  static const int sizes[][2] = {{1, 1}, {1, 7}, {9, 1}, {60, 60}};
+  for (size_t i = 0; i < 4; i++)
+    for (int level = 0; level < 256; level += 51) {
+      Grey g = new_grey(sizes[i][0], sizes[i][1], (uint8_t)level);
+      write_png(&g);
+      free(g.level);
+      assert_refused(picture, "shows no digit");
+    }
+  Grey g = new_grey(60, 60, 200); /* 15 levels are dirt, not ink */
+  memset(pixel_at(&g, 10, 30), 185, 30);
+  write_png(&g);
+  assert_refused(picture, "shows no digit");
+  memset(pixel_at(&g, 10, 30), 184, 30);
+  write_png(&g);
+  uint8_t pixels[PIXELS];
+  read_digit(pixels);
+  for (int i = 0; i < 3600; i++) g.level[i] = (uint8_t)(180 + i % 60 / 3 + noise(6, i));
+  write_png(&g); /* paper, photographed */
+  assert_refused(picture, "shows no digit");
+  free(g.level);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_formats),
+      cmocka_unit_test(test_a_pipe_is_read),
+      cmocka_unit_test(test_no_pictures),
+      cmocka_unit_test(test_too_large),
+      cmocka_unit_test(test_no_pixels),
+      cmocka_unit_test(test_what_stb_does_not_check),
+      cmocka_unit_test(test_a_bomb_is_not_unpacked),
+      cmocka_unit_test(test_nothing_there),
+  };
+  return cmocka_run_group_tests_name("image_formats", tests, pictures_open, folder_close);
+}
