@@ -92,7 +92,8 @@ endif
 FLOORS := base data+model+plot engine train+predict+measure cli commands+bench+lab+exercise
 
 # Most of it is one library. A program is its main, the folder that it alone has, and what both
-# take of the library. What wants the CUDA Toolkit has folders of its own.
+# take of the library. What tests share is another. What wants the CUDA Toolkit has folders of its
+# own.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
 kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
@@ -104,7 +105,8 @@ BENCH    := $(call objects,bench $(call with_cuda,bench/cuda))
 LAB      := $(call with_cuda,$(call objects,lab) $(call kernels,kernels/lab))
 EXERCISE := $(call objects,exercise)
 SUPPORT  := $(BUILD)/src/exercise/reference.o \
-            $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_tests folder kernel_tests pictures process program trainer_tests)
+            $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
+              engine_tests folder kernel_tests pictures process program trainer_tests)
 
 PROGRAMS := mlp-train mlp-digits $(call with_cuda,mlp-bench mlp-lab)
 MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
