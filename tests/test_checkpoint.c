@@ -17,7 +17,7 @@ enum { NOBODY = 65534 };
 
 /* ---- fsync ------------------------------------------------------------------------------- */
 
-/* Takes the place of libc's: fails as it is told, and records what it was given. */
+/* Takes the place of libc's: fails as `disk` says, and records what it was given. */
 static struct {
   int file_error, folder_error; /* 0: none */
   int interrupts;               /* so many calls are interrupted first */

@@ -102,7 +102,7 @@ static void test_refused_launch(void **state) {
 #endif
 }
 
-/* The failure is told, by every call from then on; the CPU is not concerned. */
+/* Every call reports the failure from then on; the CPU still works. */
 static void test_failure_that_sticks(void **state) {
   (void)state;
   needs_gpu();

@@ -58,7 +58,7 @@ static void test_many_rows_for_a_network(void **state) {
 }
 
 /* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
-   before it, and again if asked again. */
+   before it, and again by the next call. */
 static void test_late_error(void **state) {
   (void)state;
   enum { GOOD = 200000, WORSE = 2000 };

@@ -102,7 +102,7 @@ static void shapes_that_divide_nothing(void **state) {
   }
 }
 
-/* What the kernels leave out, rows that are all black, is no error either. */
+/* Rows that are all black, which the kernels leave out, change nothing about the bounds. */
 static void black_rows(void **state) {
   (void)state;
   Rows data = make_rows(50, 3, 40, 0.3);

@@ -182,7 +182,7 @@ static void test_same_bits(void **state) {
 /* Row r has one pixel, number r: only its step changes column r of the weights. Its label's
    weight grows by learning rate / rows of the step * (1 - p) once a time that the row is used,
    where p, at the start, is near 1/10. */
-static void test_every_row_is_used_once_an_epoch(void **state) {
+static void test_every_row_is_used_once_per_epoch(void **state) {
   (void)state;
   needs_gpu();
   enum { ROWS = 300, BATCH = 64, LAST = ROWS % BATCH };
@@ -328,7 +328,7 @@ int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_as_reference_and_cpu),
       cmocka_unit_test(test_same_bits),
-      cmocka_unit_test(test_every_row_is_used_once_an_epoch),
+      cmocka_unit_test(test_every_row_is_used_once_per_epoch),
       cmocka_unit_test(test_evaluation),
       cmocka_unit_test(test_prediction),
   };

@@ -261,7 +261,7 @@ static void put_chunk(FILE *file, const char *name, const uint8_t *bytes, int le
   for (int shift = 24; shift >= 0; shift -= 8) fputc(length >> shift & 255, file);
   fwrite(name, 1, 4, file);
   fwrite(bytes, 1, (size_t)length, file);
-  fwrite("\1\2\3\4", 1, 4, file); /* nobody checks the sum */
+  fwrite("\1\2\3\4", 1, 4, file); /* the sum is not checked */
 }
 
 /* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */

@@ -6,7 +6,7 @@
 
 /* ---- gemms ---------------------------------------------------------------------------------- */
 
-/* z + b in every row, and through ReLU if asked for: a new array. */
+/* z + b in every row, and through ReLU if `relu`: a new array. */
 static double *add_bias(const double *z, const double *b, Shape s, bool relu) {
   double *y = copy_of(z, area(s.rows, s.out));
   for (size_t i = 0; i < area(s.rows, s.out); i++) y[i] += b[i % (size_t)s.out];
@@ -242,7 +242,7 @@ static void test_updates_of_many_layers(void **state) {
   }
 }
 
-/* A step with no rows left is no step: momentum 0.9 and decay would move every value. */
+/* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
 static void test_no_step_updates_nothing(void **state) {
   (void)state;
   needs_gpu();

@@ -1,5 +1,5 @@
-/* The loader between a real reader and a device that is only pretended: a thread that copies
-   buffers late, and that notices when somebody writes to a buffer which is not his. */
+/* The loader between a real reader and a pretended device: a thread that copies buffers late, and
+   notices when one is written to before it was copied. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,14 +58,14 @@ typedef struct {
 
   Buffer buffer[2], sent[2]; /* what the loader fills; what it held when it was uploaded */
   uint64_t first[2], rows[2];
-  uint64_t uploads, copies; /* asked for; done: the buffer of number n is n % 2 */
+  uint64_t uploads, copies; /* called; done: the buffer of number n is n % 2 */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
 
   unsigned touched; /* buffers that were written to while they were the device's */
   unsigned stalls;  /* copies that waited in vain for the next upload */
 
-  char calls[512]; /* in order: a digit asks for that buffer, u uploads, x uses */
+  char calls[512]; /* in order: a digit takes that buffer, u uploads, x uses */
   Call fails;      /* this call, once `good_calls` went well */
   unsigned good_calls;
 
@@ -280,7 +280,7 @@ enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
 static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
   enum { FIRST = 11 };
   DatasetReader *reader = open_rows(rows, "");
-  Device *device = open_device(FIRST + rows); /* not a row too many */
+  Device *device = open_device(FIRST + rows); /* not one row too many */
   device->delay = delay;
   device->hesitates = hesitates;
   const LoaderPlan plan = {.first_row = FIRST, .use = uses ? use_rows : NULL, .context = device};

@@ -53,7 +53,7 @@ static void assert_says(const char *text) {
   if (!strstr(output, text)) fail_msg("'%s' is not in: %s", text, output);
 }
 
-/* The fakes' calls, a line each. */
+/* The fakes' calls, one line each. */
 static void assert_log(const char *text) {
   must("cat log");
   assert_string_equal(output, text);
@@ -114,7 +114,7 @@ static void test_data_cannot_be_written(void **state) {
   assert_says("DATA_DIR");
 }
 
-/* One mirror does not answer, the other sends something else: each is asked once, and the last
+/* One mirror does not answer, the other sends something else: each is tried once, and the last
    words say what to do. */
 static void test_mirrors_fail(void **state) {
   (void)state;

@@ -62,7 +62,7 @@ uint64_t whole_batches(const Case *c, uint64_t rows);
 /* Epoch `epoch` over all the rows. */
 TrainRange epoch_of(const Case *c, uint64_t epoch);
 
-/* Calls `use` with the ranges of the case's steps, an epoch each but for the last. */
+/* Calls `use` with the ranges of the case's steps, one epoch each but for the last. */
 void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context);
 
 /* Memory of zeros, or the test fails. */

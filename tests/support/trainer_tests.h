@@ -61,7 +61,7 @@ typedef struct {
   const Checkpoint *from;
   /* what happened */
   EpochResult epoch[MOST_EPOCHS];
-  int epochs;   /* that were told */
+  int epochs;   /* that were reported */
   int progress; /* calls in all */
   int progress_epoch;
   double done;    /* the last call's */
