@@ -1,4 +1,4 @@
-/* mlp-train: trains a multilayer perceptron on a CSV file, or predicts with one; see --help. */
+/* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved one; see --help. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   const OptionsResult result = options_parse(argc, argv, options, error);
   if (result != OPTIONS_RUN) return result;
   if (from->epoch >= options->epochs) {
-    error_set(error, "%s was trained for %d epochs already: ask for more with --epochs", name,
+    error_set(error, "%s is already trained for %d epochs: give a higher --epochs", name,
               from->epoch);
     return OPTIONS_FAILURE;
   }
@@ -50,7 +50,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   return result;
 }
 
-/* Nothing is left to do but to say how it went: true if it went well. */
+/* Prints what --help, --version or --dry-run asks for. */
 static bool show(OptionsResult asked, const Options *options, Error *error) {
   if (asked == OPTIONS_HELP)
     options_print_help(stdout);
@@ -63,7 +63,7 @@ static bool show(OptionsResult asked, const Options *options, Error *error) {
 
 int main(int argc, char **argv) {
   const double began = seconds_now();
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, told like any other */
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   signal(SIGXFSZ, SIG_IGN); /* likewise a file that may not grow */
   Options options;
   Checkpoint from = {0};
@@ -87,6 +87,6 @@ int main(int argc, char **argv) {
   report_failure(&report, &error);
   if (ended_by) return 128 + ended_by;
   if (asked != OPTIONS_USAGE) return 1;
-  fputs("try mlp-train --help\n", stderr);
+  fputs("Try 'mlp-train --help'.\n", stderr);
   return 2;
 }

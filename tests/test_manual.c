@@ -106,7 +106,7 @@ static void page_has_every_group(void **state) {
 static void page_tells_keys_from_other_options(void **state) {
   (void)state;
   char list[512];
-  const char *start = strstr(page, "command line alone:\n"), *end = strstr(page, ".SH EXIT");
+  const char *start = strstr(page, "only for the command line:\n"), *end = strstr(page, ".SH EXIT");
   assert_true(start && end && end > start);
   snprintf(list, sizeof list, "%.*s", (int)(end - start), start);
   for (size_t i = 0; i < row_count; i++) {

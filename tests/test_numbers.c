@@ -179,8 +179,8 @@ static void rates_that_are_none_are_refused(void **state) {
     char expected[128], key[64];
     RUN(TINY, "--lr", rates[i]);
     assert_int_equal(program.status, 2);
-    snprintf(expected, sizeof expected, "mlp-train: --lr wants a number from 0 to 100, not '%s'\n",
-             rates[i]);
+    snprintf(expected, sizeof expected,
+             "mlp-train: --lr must be a number from 0 to 100, not '%s'\n", rates[i]);
     program_said(expected);
     FILE *file = fopen("rate.conf", "w");
     assert_non_null(file);
@@ -189,7 +189,7 @@ static void rates_that_are_none_are_refused(void **state) {
     assert_int_equal(fclose(file), 0);
     RUN(TINY, "--config", "rate.conf");
     program_failed(1, "rate.conf:2: ");
-    program_said("wants a number from 0 to 100, not ");
+    program_said("must be a number from 0 to 100, not ");
   }
 }
 

@@ -196,10 +196,10 @@ static void a_bad_value_is_named_with_what_is_allowed(void **state) {
       {"--hidden", "300,-1", "1 to 7 sizes"},
       {"--hidden", "1,2,3,4,5,6,7,8", "1 to 7 sizes"},
       {"--hidden", "none,3", "1 to 7 sizes"},
-      {"--device", "gpu", "auto|cuda|cpu"},
-      {"--device", "", "auto|cuda|cpu"},
-      {"--fusion", "Layer", "auto|none|layer|step|epoch"},
-      {"--resident", "maybe", "auto|yes|no"},
+      {"--device", "gpu", "auto, cuda, cpu"},
+      {"--device", "", "auto, cuda, cpu"},
+      {"--fusion", "Layer", "auto, none, layer, step, epoch"},
+      {"--resident", "maybe", "auto, yes, no"},
       {"--train", "", "the name of a file"},
       {"--test", "", "the name of a file"},
       {"--config", "", "the name of a file"},
@@ -221,7 +221,7 @@ static void a_name_too_long_for_a_file_is_refused(void **state) {
   memset(name, 'a', sizeof name);
   name[OPTIONS_PATH] = '\0';
   assert_int_equal(PARSE("--train", name), OPTIONS_USAGE);
-  assert_says("--train wants a file's name of at most 1023 bytes, not 1024");
+  assert_says("--train must be the name of a file of at most 1023 bytes, not 1024");
   name[OPTIONS_PATH - 1] = '\0';
   assert_int_equal(PARSE("--train", name), OPTIONS_RUN);
   assert_string_equal(options.train, name);
@@ -230,23 +230,23 @@ static void a_name_too_long_for_a_file_is_refused(void **state) {
 static void wrong_usage_is_named(void **state) {
   (void)state;
   assert_int_equal(PARSE("--bogus"), OPTIONS_USAGE);
-  assert_says("there is no option '--bogus'");
+  assert_says("unknown option '--bogus'");
   assert_int_equal(PARSE("--bogus=3"), OPTIONS_USAGE);
-  assert_says("there is no option '--bogus=3'");
+  assert_says("unknown option '--bogus=3'");
   assert_int_equal(PARSE("-qz"), OPTIONS_USAGE);
-  assert_says("there is no option '-z'");
+  assert_says("unknown option '-z'");
   assert_int_equal(PARSE("--epochs"), OPTIONS_USAGE);
-  assert_says("--epochs wants an argument");
+  assert_says("--epochs needs an argument");
   assert_int_equal(PARSE("-e"), OPTIONS_USAGE);
-  assert_says("--epochs wants an argument");
+  assert_says("--epochs needs an argument");
   assert_int_equal(PARSE("--momentum"), OPTIONS_USAGE);
-  assert_says("--momentum wants an argument");
+  assert_says("--momentum needs an argument");
   assert_int_equal(PARSE("--quiet=yes"), OPTIONS_USAGE);
-  assert_says("--quiet takes no argument");
+  assert_says("--quiet does not take an argument");
   assert_int_equal(PARSE("--version=1"), OPTIONS_USAGE);
-  assert_says("--version takes no argument");
+  assert_says("--version does not take an argument");
   assert_int_equal(PARSE("--epochs", "1", "stray"), OPTIONS_USAGE);
-  assert_says("'stray'");
+  assert_says("unexpected argument 'stray'");
 }
 
 static void what_does_not_go_together_is_wrong_usage(void **state) {
@@ -254,16 +254,16 @@ static void what_does_not_go_together_is_wrong_usage(void **state) {
   static const struct {
     const char *words[6], *says;
   } bad[] = {
-      {{"--evaluate"}, "--evaluate wants a network: --load FILE"},
-      {{"--predict", "a.csv"}, "--predict wants a network"},
-      {{"--classify", "a.png"}, "--classify wants a network"},
-      {{"--load", "m"}, "--load wants --evaluate, --predict or --classify"},
-      {{"--load", "m", "--evaluate", "--classify", "a.png"}, "one at a time"},
-      {{"--load", "m", "--evaluate", "--resume", "n"}, "not both"},
-      {{"--output", "a.csv"}, "--output belongs to --predict"},
-      {{"--probabilities"}, "--probabilities belongs to --predict"},
-      {{"--load", "m", "--classify"}, "wants the names of pictures"},
-      {{"--load", "m", "--evaluate", "a.png"}, "'a.png' is no option"},
+      {{"--evaluate"}, "--evaluate needs a network: add --load FILE"},
+      {{"--predict", "a.csv"}, "--predict needs a network"},
+      {{"--classify", "a.png"}, "--classify needs a network"},
+      {{"--load", "m"}, "--load needs --evaluate, --predict or --classify"},
+      {{"--load", "m", "--evaluate", "--classify", "a.png"}, "cannot be combined: use one"},
+      {{"--load", "m", "--evaluate", "--resume", "n"}, "--resume and --load cannot be combined"},
+      {{"--output", "a.csv"}, "--output needs --predict FILE"},
+      {{"--probabilities"}, "--probabilities needs --predict FILE"},
+      {{"--load", "m", "--classify"}, "needs the names of pictures"},
+      {{"--load", "m", "--evaluate", "a.png"}, "unexpected argument 'a.png'"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(parse(bad[i].words), OPTIONS_USAGE);
@@ -289,7 +289,7 @@ static void a_printed_configuration_comes_back(void **state) {
     options_default(&back);
     if (whole) {
       assert_false(options_read_text(&back, text, "it", &error));
-      assert_says("'quiet' is not an option that a saved run holds");
+      assert_says("'quiet' is not an option of a saved run");
       options_default(&back);
       if (!options_read_file(&back, write_config(text), &error)) fail_msg("%s", error.text);
     } else if (!options_read_text(&back, text, "it", &error)) {
@@ -304,7 +304,7 @@ static void a_printed_configuration_comes_back(void **state) {
   }
   assert_true(options_read_text(&options, "", "nothing", &error));
   assert_false(options_read_text(&options, "[training]\nbach = 1\n", "m.safetensors", &error));
-  assert_says("m.safetensors:2: there is no key 'bach'");
+  assert_says("m.safetensors:2: unknown key 'bach'");
 }
 
 /* What a run that is resumed would read as another name. */
@@ -313,7 +313,7 @@ static void a_name_that_no_file_can_hold_is_refused(void **state) {
   static const char *const bad[] = {"a ", " a", "a\nb", "a\r", "a\t;b", "a ;b", ";a", "\x7f"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     if (PARSE("--train", bad[i]) != OPTIONS_USAGE) fail_msg("accepted: '%s'", bad[i]);
-    assert_says("--train wants a name that a configuration file can hold");
+    assert_says("--train must be a name that a configuration file can hold");
   }
   assert_int_equal(PARSE("--train", "a;b c"), OPTIONS_RUN);
   assert_int_equal(PARSE("--resume", " a ;b "), OPTIONS_RUN); /* no key of a file */
@@ -352,21 +352,21 @@ static void a_bad_file_is_named_with_its_line(void **state) {
     int line;
     const char *says;
   } bad[] = {
-      {"[training]\nbatch = 64\nbach = 3\n", 3, "there is no key 'bach'"},
+      {"[training]\nbatch = 64\nbach = 3\n", 3, "unknown key 'bach'"},
       {"[trainings]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [trainings]"},
       {"# none\nbatch = 64\n", 2, "'batch' belongs in section [training], not []"},
       {"[data]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [data]"},
-      {"[training]\nbatch = 64\n\nbatch = 64\n", 4, "'batch' is given a second time"},
-      {"[training]\nbatch = 0\n", 2, "--batch wants a whole number from 1 to 65536, not '0'"},
-      {"[training]\nbatch =\n", 2, "--batch wants a whole number from 1 to 65536, not ''"},
+      {"[training]\nbatch = 64\n\nbatch = 64\n", 4, "'batch' is given twice"},
+      {"[training]\nbatch = 0\n", 2, "--batch must be a whole number from 1 to 65536, not '0'"},
+      {"[training]\nbatch =\n", 2, "--batch must be a whole number from 1 to 65536, not ''"},
       {"[training]\nbatch = 64 # rows\n", 2,
-       "--batch wants a whole number from 1 to 65536, not '64 # rows'"},
-      {"[training]\nlr = nan\nbatch = x\n", 2, "--lr wants a number from 0 to 100, not 'nan'"},
-      {"[training]\nbatch\nlr = 7000\n", 2, "the line is no [section], key = value"},
-      {"[training\nbatch = 64\n", 1, "the line is no [section], key = value"},
-      {"[output]\nquiet = 1\n", 2, "--quiet is yes or no in a file, not '1'"},
-      {"[other]\nconfig = b.conf\n", 2, "there is no key 'config'"},
-      {"[other]\nhelp = yes\n", 2, "there is no key 'help'"},
+       "--batch must be a whole number from 1 to 65536, not '64 # rows'"},
+      {"[training]\nlr = nan\nbatch = x\n", 2, "--lr must be a number from 0 to 100, not 'nan'"},
+      {"[training]\nbatch\nlr = 7000\n", 2, "the line is not a [section], key = value"},
+      {"[training\nbatch = 64\n", 1, "the line is not a [section], key = value"},
+      {"[output]\nquiet = 1\n", 2, "--quiet must be yes or no, not '1'"},
+      {"[other]\nconfig = b.conf\n", 2, "unknown key 'config'"},
+      {"[other]\nhelp = yes\n", 2, "unknown key 'help'"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     char expected[5000];
@@ -450,30 +450,61 @@ static void configs_explain_each_key(void **state) {
   free(seen);
 }
 
-static void help_lists_every_row(void **state) {
-  (void)state;
-  char *text = NULL;
-  size_t size = 0, count;
-  FILE *memory = open_memstream(&text, &size);
+static const char *printed_help(void) {
+  static char text[16384];
+  FILE *memory = fmemopen(text, sizeof text, "w");
   assert_non_null(memory);
   options_print_help(memory);
   assert_int_equal(fclose(memory), 0);
-  const OptionRow *rows = options_table(&count);
-  for (size_t i = 0; i < count; i++) {
-    char expected[256];
-    snprintf(expected, sizeof expected, "--%s ", rows[i].name);
-    const char *line = strstr(text, expected);
-    if (!line) fail_msg("no --%s in the help", rows[i].name);
-    assert_true(line && strstr(line, rows[i].help));
-    snprintf(expected, sizeof expected, "\n%s:\n", rows[i].group);
-    assert_non_null(strstr(text, expected));
-    snprintf(expected, sizeof expected, "[%s]\n", rows[i].initial ? rows[i].initial : "");
-    if (rows[i].initial && *rows[i].initial && rows[i].argument)
-      assert_non_null(strstr(line, expected));
+  return text;
+}
+
+/* What a row has in the help: its line, and the lines that continue it below their column. */
+static const char *entry_of(const char *help, const OptionRow *row) {
+  static const char indent[] = "\n                          "; /* 26 blanks */
+  static char entry[512];
+  char name[64];
+  snprintf(name, sizeof name, "--%s ", row->name);
+  const char *at = strstr(strstr(help, "\nnetwork:\n"), name);
+  if (!at) fail_msg("no --%s in the help", row->name);
+  size_t used = 0;
+  for (; *at != '\n' || strncmp(at, indent, strlen(indent)) == 0; at++) {
+    assert_true(used + 1 < sizeof entry);
+    entry[used] = *at;
+    if (*at == '\n') {
+      entry[used] = ' ';
+      at += strlen(indent) - 1;
+    }
+    used++;
   }
-  for (const char *line = text; *line; line = strchr(line, '\n') + 1)
-    assert_true(strchr(line, '\n') - line <= 100);
-  free(text);
+  entry[used] = '\0';
+  return entry;
+}
+
+static void help_lists_every_row(void **state) {
+  (void)state;
+  size_t count;
+  const OptionRow *rows = options_table(&count);
+  const char *help = printed_help();
+  for (size_t i = 0; i < count; i++) {
+    const OptionRow *row = &rows[i];
+    const bool has_default = row->argument && row->initial && *row->initial;
+    const char *entry = entry_of(help, row);
+    char expected[256];
+    snprintf(expected, sizeof expected, "%s%s%s%s", row->help, has_default ? " [" : "",
+             has_default ? row->initial : "", has_default ? "]" : "");
+    const char *at = strstr(entry, expected);
+    if (!at || at[strlen(expected)]) fail_msg("'%s' does not end '%s'", expected, entry);
+    for (int c = 0; row->choices && row->choices[c]; c++)
+      assert_non_null(strstr(entry, row->choices[c]));
+    snprintf(expected, sizeof expected, "\n%s:\n", row->group);
+    assert_non_null(strstr(help, expected));
+  }
+}
+
+static void help_fits_80_columns(void **state) {
+  (void)state;
+  assert_in_range(process_longest_line(printed_help()), 60, 80);
 }
 
 static void rates_follow_the_schedule(void **state) {
@@ -522,6 +553,7 @@ int main(void) {
       cmocka_unit_test(literature_conf_is_plain_descent),
       cmocka_unit_test(configs_explain_each_key),
       cmocka_unit_test(help_lists_every_row),
+      cmocka_unit_test(help_fits_80_columns),
       cmocka_unit_test(what_does_not_go_together_is_wrong_usage),
       cmocka_unit_test(a_printed_configuration_comes_back),
       cmocka_unit_test(rates_follow_the_schedule),

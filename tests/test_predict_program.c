@@ -167,7 +167,7 @@ static void what_cannot_be_asked(void **state) {
   assert_string_equal(program.out, "");
   RUN("--evaluate");
   assert_int_equal(program.status, 2);
-  program_said("--evaluate wants a network: --load FILE");
+  program_said("--evaluate needs a network: add --load FILE");
 }
 
 /* ---- pictures of digits ------------------------------------------------------------------- */

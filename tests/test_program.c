@@ -94,16 +94,17 @@ static void wrong_usage_exits_2(void **state) {
   static const struct {
     const char *arguments[3], *says;
   } wrong[] = {
-      {{"--bogus"}, "mlp-train: there is no option '--bogus'\n"},
-      {{"--epochs"}, "mlp-train: --epochs wants an argument\n"},
-      {{"--epochs", "0"}, "mlp-train: --epochs wants a whole number from 1 to 1000000, not '0'\n"},
-      {{"stray"}, "'stray'"},
+      {{"--bogus"}, "mlp-train: unknown option '--bogus'\n"},
+      {{"--epochs"}, "mlp-train: --epochs needs an argument\n"},
+      {{"--epochs", "0"},
+       "mlp-train: --epochs must be a whole number from 1 to 1000000, not '0'\n"},
+      {{"stray"}, "mlp-train: unexpected argument 'stray'\n"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     run_to(PROGRAM_OUT, wrong[i].arguments);
     assert_int_equal(program.status, 2);
     program_said(wrong[i].says);
-    program_said("\ntry mlp-train --help\n");
+    program_said("\nTry 'mlp-train --help'.\n");
     assert_string_equal(program.out, "");
   }
 }
@@ -129,7 +130,7 @@ static void bad_files_exit_1(void **state) {
   RUN(TINY, "--train", ".");
   program_failed(1, "is a directory");
   RUN(TINY, "--config", "train.csv");
-  program_failed(1, "train.csv:1: the line is no [section]");
+  program_failed(1, "train.csv:1: the line is not a [section]");
   RUN(TINY, "--config", "none.conf");
   program_failed(1, "cannot open none.conf: No such file");
 }

@@ -142,7 +142,7 @@ static void names_that_cannot_be_kept_are_refused(void **state) {
   assert_int_equal(strlen(path), ROOM + 1);
   RUN_WELL(TINY, "--epochs", "1", "--train", path);
   RUN(TINY, "--epochs", "1", "--train", path, "--save", "long.safetensors");
-  program_failed(1, "--train is a name of 191 bytes, but a saved run can hold 190");
+  program_failed(1, "--train is a name of 191 bytes, but a saved run can hold only 190");
 }
 
 /* A stranger's file must not have a file of ours written. */
@@ -160,7 +160,7 @@ static void kept_options_that_name_outputs_are_refused(void **state) {
     saved.options = text;
     assert_true(checkpoint_save(&saved, "theirs", &error));
     RUN("--resume", "theirs", "--epochs", "2");
-    program_failed(1, "is not an option that a saved run holds");
+    program_failed(1, "is not an option of a saved run");
     assert_int_not_equal(access("theirs.jsonl", F_OK), 0);
     assert_int_not_equal(access("theirs.safetensors", F_OK), 0);
   }
@@ -180,9 +180,9 @@ static void runs_that_cannot_go_on_are_refused(void **state) {
   RUN("--resume", "part.safetensors", "--epochs", "5", DIGITS);
   program_failed(1, " ask for one of 784-4-10");
   RUN("--resume", "part.safetensors");
-  program_failed(1, "part.safetensors was trained for 2 epochs already: ask for more");
+  program_failed(1, "part.safetensors is already trained for 2 epochs: give a higher");
   RUN("--resume", "part.safetensors", "--epochs", "1");
-  program_failed(1, "part.safetensors was trained for 2 epochs already: ask for more");
+  program_failed(1, "part.safetensors is already trained for 2 epochs: give a higher");
   RUN("--resume", "none.safetensors");
   program_failed(1, "cannot load none.safetensors: No such file");
   RUN("--resume", "train.csv");

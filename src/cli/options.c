@@ -1,3 +1,5 @@
+/* The table of options of mlp-train, and what reads the command line and configuration files by
+   it. */
 #include "cli/options.h"
 
 #include <ctype.h>
@@ -24,7 +26,7 @@ static bool parse_whole(const OptionRow *row, const char *value, uint64_t *whole
   if (isdigit((unsigned char)value[0]) && !*end && (double)*whole >= row->low &&
       (double)*whole <= row->high)
     return true;
-  return error_set(error, "--%s wants a whole number from %.0f to %.0f, not '%s'", row->name,
+  return error_set(error, "--%s must be a whole number from %.0f to %.0f, not '%s'", row->name,
                    row->low, row->high, value);
 }
 
@@ -63,7 +65,7 @@ static bool set_float(const OptionRow *row, const char *value, Options *options,
     *(float *)field_of(row, options) = number;
     return true;
   }
-  return error_set(error, "--%s wants a number from %g to %g, not '%s'", row->name, row->low,
+  return error_set(error, "--%s must be a number from %g to %g, not '%s'", row->name, row->low,
                    row->high, value);
 }
 
@@ -81,7 +83,7 @@ static const OptionKind number_kind = {set_float, get_float};
 static bool set_yes_no(const OptionRow *row, const char *value, Options *options, Error *error) {
   const bool yes = strcmp(value, "yes") == 0;
   if (!yes && strcmp(value, "no") != 0)
-    return error_set(error, "--%s is yes or no in a file, not '%s'", row->name, value);
+    return error_set(error, "--%s must be yes or no, not '%s'", row->name, value);
   *(bool *)field_of(row, options) = yes;
   return true;
 }
@@ -92,6 +94,12 @@ static void get_yes_no(const OptionRow *row, const Options *options, char *text,
 
 static const OptionKind yes_no_kind = {set_yes_no, get_yes_no};
 
+void options_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
+  size_t used = 0;
+  for (int i = 0; row->choices[i] && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
+}
+
 static bool set_choice(const OptionRow *row, const char *value, Options *options, Error *error) {
   for (int i = 0; row->choices[i]; i++)
     if (strcmp(value, row->choices[i]) == 0) {
@@ -99,8 +107,8 @@ static bool set_choice(const OptionRow *row, const char *value, Options *options
       return true;
     }
   char choices[128];
-  options_join_choices(row, choices, sizeof choices);
-  return error_set(error, "--%s wants %s, not '%s'", row->name, choices, value);
+  options_join_choices(row, ", ", choices, sizeof choices);
+  return error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
 }
 
 static void get_choice(const OptionRow *row, const Options *options, char *text, size_t size) {
@@ -109,7 +117,7 @@ static void get_choice(const OptionRow *row, const Options *options, char *text,
 
 static const OptionKind choice_kind = {set_choice, get_choice};
 
-/* none, or some of the choices with commas between; choice i is bit i. */
+/* none, or some of the choices separated by commas; choice i is bit i. */
 static bool set_list(const OptionRow *row, const char *value, Options *options, Error *error) {
   unsigned bits = 0;
   const char *next = strcmp(value, "none") == 0 ? NULL : value;
@@ -129,9 +137,9 @@ static bool set_list(const OptionRow *row, const char *value, Options *options, 
     return true;
   }
   char choices[128];
-  options_join_choices(row, choices, sizeof choices);
-  return error_set(error, "--%s wants none, or some of %s with commas between, not '%s'", row->name,
-                   choices, value);
+  options_join_choices(row, ", ", choices, sizeof choices);
+  return error_set(error, "--%s must be none, or any of %s, separated by commas, not '%s'",
+                   row->name, choices, value);
 }
 
 static void get_list(const OptionRow *row, const Options *options, char *text, size_t size) {
@@ -144,24 +152,24 @@ static void get_list(const OptionRow *row, const Options *options, char *text, s
 
 static const OptionKind list_kind = {set_list, get_list};
 
-/* A name that comes to another one in a configuration file: there blanks at the ends are dropped,
-   and a semicolon behind a blank begins a comment. */
-static bool is_name_of_line(const char *name) {
+/* Whether a configuration file can hold the name: there blanks at the ends are dropped, and a
+   semicolon behind a blank begins a comment. */
+static bool fits_in_a_line(const char *name) {
   for (const char *c = name; *c; c++)
     if (iscntrl((unsigned char)*c) || (*c == ';' && (c == name || c[-1] == ' '))) return false;
   return name[0] != ' ' && name[strlen(name) - 1] != ' ';
 }
 
 static bool set_path(const OptionRow *row, const char *value, Options *options, Error *error) {
-  if (!value[0]) return error_set(error, "--%s wants the name of a file, not ''", row->name);
-  if (row->initial && !is_name_of_line(value))
+  if (!value[0]) return error_set(error, "--%s must be the name of a file, not ''", row->name);
+  if (row->initial && !fits_in_a_line(value))
     return error_set(error,
-                     "--%s wants a name that a configuration file can hold, without blanks at the "
-                     "ends, control characters and ' ;'",
+                     "--%s must be a name that a configuration file can hold: without blanks at "
+                     "its ends, control characters or ' ;'",
                      row->name);
   if (strlen(value) >= OPTIONS_PATH)
-    return error_set(error, "--%s wants a file's name of at most %d bytes, not %zu", row->name,
-                     OPTIONS_PATH - 1, strlen(value));
+    return error_set(error, "--%s must be the name of a file of at most %d bytes, not %zu",
+                     row->name, OPTIONS_PATH - 1, strlen(value));
   strcpy(field_of(row, options), value);
   return true;
 }
@@ -186,7 +194,8 @@ static bool set_sizes(const OptionRow *row, const char *value, Options *options,
   }
   if (!good)
     return error_set(error,
-                     "--%s wants none, or 1 to %d sizes from 1 to %d with commas between, not '%s'",
+                     "--%s must be none, or 1 to %d sizes from 1 to %d separated by commas, "
+                     "not '%s'",
                      row->name, NETWORK_MAX_LAYERS - 1, NETWORK_MAX_HIDDEN, value);
   *(HiddenSizes *)field_of(row, options) = sizes;
   return true;
@@ -206,7 +215,7 @@ static const OptionKind sizes_kind = {set_sizes, get_sizes};
 const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in engine.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
-static const char *const distortions[] = {"shift", "rotate", "scale", "elastic", NULL};
+static const char *const augmentations[] = {"shift", "rotate", "scale", "elastic", NULL};
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
@@ -218,41 +227,41 @@ static const OptionRow table[] = {
    .help = "sizes of the hidden layers, or none",
    .kind = &sizes_kind, .field = FIELD(hidden)},
   {.group = "network", .name = "classes", .argument = "N", .initial = "10",
-   .help = "labels are 0 to N - 1",
+   .help = "number of classes; labels are 0 to N - 1",
    .kind = &whole_kind, .field = FIELD(classes), .low = 2, .high = NETWORK_MAX_CLASSES},
 
   {.group = "training", .name = "epochs", .letter = 'e', .argument = "N", .initial = "10",
    .help = "passes over the training file",
    .kind = &whole_kind, .field = FIELD(epochs), .low = 1, .high = 1000000},
   {.group = "training", .name = "batch", .letter = 'b', .argument = "ROWS", .initial = "64",
-   .help = "rows of a training step",
+   .help = "rows per training step",
    .kind = &whole_kind, .field = FIELD(batch), .low = 1, .high = 65536},
   {.group = "training", .name = "lr", .letter = 'l', .argument = "RATE", .initial = "0.05",
-   .help = "learning rate of the first epoch",
+   .help = "initial learning rate",
    .kind = &number_kind, .field = FIELD(lr), .low = 0, .high = 100},
   {.group = "training", .name = "momentum", .argument = "M", .initial = "0.9",
-   .help = "part of the last update that is made again",
+   .help = "fraction of the last update that is added again",
    .kind = &number_kind, .field = FIELD(momentum), .low = 0, .high = 1},
   {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
-   .help = "pull of the weights towards 0, biases left alone",
+   .help = "pull of the weights, not the biases, towards 0",
    .kind = &number_kind, .field = FIELD(weight_decay), .low = 0, .high = 1},
   {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
-   .help = "factor of the learning rate after each epoch",
+   .help = "multiplies the learning rate after each epoch",
    .kind = &number_kind, .field = FIELD(lr_decay), .low = 0, .high = 1},
   {.group = "training", .name = "lr-schedule", .argument = "KIND", .initial = "step",
-   .help = "how the rate falls, step by --lr-decay",
+   .help = "how the learning rate falls; step uses --lr-decay",
    .kind = &choice_kind, .field = FIELD(lr_schedule), .choices = schedules},
   {.group = "training", .name = "warmup", .argument = "EPOCHS", .initial = "0",
-   .help = "epochs at the start in which the rate rises",
+   .help = "first epochs, in which the learning rate rises",
    .kind = &whole_kind, .field = FIELD(warmup), .low = 0, .high = 1000000},
   {.group = "training", .name = "early-stop", .argument = "N", .initial = "0",
-   .help = "stop after N epochs without a better test-acc, 0: never",
+   .help = "epochs to wait for a better test-acc; 0: forever",
    .kind = &whole_kind, .field = FIELD(early_stop), .low = 0, .high = 1000000},
   {.group = "training", .name = "augment", .argument = "LIST", .initial = "none",
-   .help = "distort training rows anew each epoch",
-   .kind = &list_kind, .field = FIELD(augment), .choices = distortions},
+   .help = "augment the training rows, differently in every epoch",
+   .kind = &list_kind, .field = FIELD(augment), .choices = augmentations},
   {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
-   .help = "what first weights and rows' order come from",
+   .help = "sets the initial weights and the order of rows",
    .kind = &whole64_kind, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
 
   {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
@@ -262,65 +271,67 @@ static const OptionRow table[] = {
    .help = "CSV to test on after each epoch",
    .kind = &path_kind, .field = FIELD(test)},
   {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
-   .help = "rows stay on the device; no: they are streamed",
+   .help = "whether all rows stay on the device; else they are streamed every epoch",
    .kind = &choice_kind, .field = FIELD(resident), .choices = residencies},
 
   {.group = "device", .name = "device", .letter = 'd', .argument = "NAME", .initial = "auto",
-   .help = "auto is a CUDA GPU while one works",
+   .help = "where to train; auto: a CUDA GPU if one works, else the CPU",
    .kind = &choice_kind, .field = FIELD(device), .choices = devices},
   {.group = "device", .name = "device-memory", .argument = "MB", .initial = "0",
-   .help = "most of a GPU's memory to take, 0: any",
+   .help = "GPU memory to use at most; 0: no limit",
    .kind = &whole64_kind, .field = FIELD(device_memory), .low = 0, .high = 1000000000},
   {.group = "device", .name = "fusion", .letter = 'f', .argument = "LEVEL", .initial = "auto",
-   .help = "what a GPU launch holds",
+   .help = "level of kernel fusion on a GPU; auto: the fastest",
    .kind = &choice_kind, .field = FIELD(fusion), .choices = options_fusions},
   {.group = "device", .name = "precision", .argument = "P", .initial = "fp32",
-   .help = "accuracy of products, at layer and step",
+   .help = "precision of matrix products at fusion levels layer and step",
    .kind = &choice_kind, .field = FIELD(precision), .choices = precisions},
   {.group = "device", .name = "threads", .letter = 't', .argument = "N", .initial = "0",
-   .help = "threads of the CPU, 0: one a core",
+   .help = "CPU threads; 0: one per core",
    .kind = &whole_kind, .field = FIELD(threads), .low = 0, .high = 1024},
 
   {.group = "output", .name = "quiet", .letter = 'q', .initial = "no",
-   .help = "print the last epoch's line alone",
+   .help = "print only the last epoch",
    .kind = &yes_no_kind, .field = FIELD(quiet)},
-
   {.group = "output", .name = "log", .argument = "FILE", .initial = "",
-   .help = "a line an epoch, .jsonl or .csv",
+   .help = "write one line per epoch to FILE, .jsonl or .csv",
    .kind = &path_kind, .field = FIELD(log)},
   {.group = "output", .name = "plot", .argument = "FILE", .initial = "",
-   .help = "PNG: loss and accuracy over the epochs",
+   .help = "draw loss and accuracy over the epochs as a PNG",
    .kind = &path_kind, .field = FIELD(plot)},
   {.group = "output", .name = "weights", .argument = "FILE", .initial = "",
-   .help = "PNG: the filters of the first layer",
+   .help = "draw the filters of the first layer as a PNG",
    .kind = &path_kind, .field = FIELD(weights)},
   {.group = "output", .name = "mistakes", .argument = "FILE", .initial = "",
-   .help = "PNG: test rows that are most confidently wrong",
+   .help = "draw the most confidently wrong test rows as a PNG",
    .kind = &path_kind, .field = FIELD(mistakes)},
   {.group = "output", .name = "confusion", .argument = "FILE", .initial = "",
-   .help = "PNG: the confusion matrix of the test rows",
+   .help = "draw the confusion matrix of the test rows as a PNG",
    .kind = &path_kind, .field = FIELD(confusion)},
 
   {.group = "model", .name = "save", .argument = "FILE", .initial = "",
-   .help = "keep the network in FILE, .safetensors",
+   .help = "save the network in FILE, in safetensors format",
    .kind = &path_kind, .field = FIELD(save)},
   {.group = "model", .name = "resume", .argument = "FILE",
-   .help = "go on with a training run kept in FILE, and keep it there",
+   .help = "continue the run saved in FILE, and save it there",
    .kind = &path_kind, .field = FIELD(resume)},
   {.group = "model", .name = "load", .argument = "FILE",
-   .help = "the network to be asked by one of the following",
+   .help = "load the network in FILE, for one of the following",
    .kind = &path_kind, .field = FIELD(load)},
-  {.group = "model", .name = "evaluate", .help = "judge the loaded network on --test",
+  {.group = "model", .name = "evaluate",
+   .help = "evaluate the loaded network on --test",
    .kind = &yes_no_kind, .field = FIELD(evaluate)},
   {.group = "model", .name = "predict", .argument = "FILE",
-   .help = "its answers to a CSV file's rows, label or not",
+   .help = "predict the class of each row of a CSV file, with or without labels",
    .kind = &path_kind, .field = FIELD(predict)},
   {.group = "model", .name = "output", .argument = "FILE",
-   .help = "CSV for --predict, else standard output",
+   .help = "write the predictions to FILE [standard output]",
    .kind = &path_kind, .field = FIELD(output)},
-  {.group = "model", .name = "probabilities", .help = "--predict writes those of all classes too",
+  {.group = "model", .name = "probabilities",
+   .help = "with --predict: add the probability of every class",
    .kind = &yes_no_kind, .field = FIELD(probabilities)},
-  {.group = "model", .name = "classify", .help = "its answers to the pictures named at the end",
+  {.group = "model", .name = "classify",
+   .help = "predict the class of each picture named at the end",
    .kind = &yes_no_kind, .field = FIELD(classify)},
 
   {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
@@ -328,7 +339,8 @@ static const OptionRow table[] = {
   {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
    .help = "read options from FILE; the command line wins",
    .kind = &path_kind, .field = FIELD(config)},
-  {.group = "other", .name = "help", .letter = 'h', .help = "print the options and exit"},
+  {.group = "other", .name = "help", .letter = 'h',
+   .help = "print this help and exit"},
   {.group = "other", .name = "version", .help = "print the version and exit"},
 };
 /* clang-format on */
@@ -391,13 +403,13 @@ static int set_key(void *context, const char *section, const char *key, const ch
   size_t row = 0;
   while (row < ROWS && !(table[row].initial && strcmp(table[row].name, key) == 0)) row++;
   if (row == ROWS)
-    error_set(&error, "there is no key '%s'", key);
+    error_set(&error, "unknown key '%s'", key);
   else if (strcmp(table[row].group, section) != 0)
     error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
   else if (config->is_saved && !options_is_saved(&table[row]))
-    error_set(&error, "'%s' is not an option that a saved run holds", key);
+    error_set(&error, "'%s' is not an option of a saved run", key);
   else if (config->seen[row])
-    error_set(&error, "'%s' is given a second time", key);
+    error_set(&error, "'%s' is given twice", key);
   else if ((!*value && !*table[row].initial) || /* no value, as the default */
            table[row].kind->set(&table[row], value, config->options, &error))
     return config->seen[row] = true;
@@ -415,7 +427,7 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
   fclose(file);
   if (reading) return error_set(error, "cannot read %s: %s", name, strerror(reading));
   if (bad_line && bad_line != config.bad_line)
-    return config_error(&config, bad_line, "the line is no [section], key = value or # comment");
+    return config_error(&config, bad_line, "the line is not a [section], key = value or # comment");
   return !config.bad_line;
 }
 
@@ -451,13 +463,13 @@ static const OptionRow *row_of(int code) {
 static OptionsResult wrong_usage(bool missing, char *const *argv, Error *error) {
   const OptionRow *row = row_of(optopt);
   if (row && missing)
-    error_set(error, "--%s wants an argument", row->name);
+    error_set(error, "--%s needs an argument", row->name);
   else if (row)
-    error_set(error, "--%s takes no argument", row->name);
+    error_set(error, "--%s does not take an argument", row->name);
   else if (optopt)
-    error_set(error, "there is no option '-%c'", optopt);
+    error_set(error, "unknown option '-%c'", optopt);
   else
-    error_set(error, "there is no option '%s'", argv[optind - 1]);
+    error_set(error, "unknown option '%s'", argv[optind - 1]);
   return OPTIONS_USAGE;
 }
 
@@ -486,28 +498,29 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
   return OPTIONS_RUN;
 }
 
-/* What goes together. */
+/* Options that need each other, or exclude each other. */
 static OptionsResult check_usage(const Options *o, Error *error) {
-  const int asking = o->evaluate + (o->predict[0] != 0) + o->classify;
+  const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
   bool good = true;
-  if (asking > 1)
-    good = error_set(error, "--evaluate, --predict and --classify: one at a time");
-  else if (asking && !o->load[0])
-    good = error_set(error, "--%s wants a network: --load FILE",
+  if (uses > 1)
+    good = error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
+  else if (uses && !o->load[0])
+    good = error_set(error, "--%s needs a network: add --load FILE",
                      o->evaluate   ? "evaluate"
                      : o->classify ? "classify"
                                    : "predict");
-  else if (!asking && o->load[0])
-    good = error_set(error, "--load wants --evaluate, --predict or --classify; --resume goes on "
-                            "with training");
+  else if (!uses && o->load[0])
+    good = error_set(error, "--load needs --evaluate, --predict or --classify; to continue "
+                            "training use --resume");
   else if (o->resume[0] && o->load[0])
-    good = error_set(error, "--resume trains a network, --load asks one: not both");
+    good = error_set(error, "--resume and --load cannot be combined: --resume continues training, "
+                            "--load uses a trained network");
   else if (!o->predict[0] && (o->output[0] || o->probabilities))
-    good = error_set(error, "--%s belongs to --predict", o->output[0] ? "output" : "probabilities");
+    good = error_set(error, "--%s needs --predict FILE", o->output[0] ? "output" : "probabilities");
   else if (o->classify && o->picture_count == 0)
-    good = error_set(error, "--classify wants the names of pictures at the end");
+    good = error_set(error, "--classify needs the names of pictures at the end of the command");
   else if (!o->classify && o->picture_count > 0)
-    good = error_set(error, "'%s' is no option", o->pictures[0]);
+    good = error_set(error, "unexpected argument '%s'", o->pictures[0]);
   return good ? OPTIONS_RUN : OPTIONS_USAGE;
 }
 

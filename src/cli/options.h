@@ -35,12 +35,12 @@ typedef struct {
   int fusion;             /* a Fusion of engine.h */
   int precision;          /* a Precision of engine.h */
   uint64_t device_memory; /* MB, 0: any */
-  int threads;            /* 0: one a core */
+  int threads;            /* 0: one per core */
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
       confusion[OPTIONS_PATH];
   char save[OPTIONS_PATH];
-  /* of the command line alone */
+  /* only on the command line */
   char resume[OPTIONS_PATH], load[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
   bool evaluate, classify, probabilities, dry_run;
   char config[OPTIONS_PATH];
@@ -62,10 +62,10 @@ struct OptionRow {
   const char *group;      /* heading of the help, section of a configuration file */
   const char *name;       /* long name, key of a configuration file */
   char letter;            /* short name, 0: none */
-  const char *argument;   /* what the help calls it; NULL: takes none */
+  const char *argument;   /* what the help calls it; NULL: it takes none */
   const char *initial;    /* the default, as a user would write it; "": no value, NULL: no key of a
                              configuration file either */
-  const char *help;       /* one sentence without its full stop */
+  const char *help;       /* one line of plain English without a full stop */
   const OptionKind *kind; /* NULL: --help and --version */
   size_t field;           /* offset in Options */
   double low, high;       /* limits of a number, both allowed */
@@ -75,8 +75,8 @@ struct OptionRow {
 
 extern const char *const options_fusions[]; /* names in the order of engine.h's Fusion */
 
-/* Whether the row is of a group that a run which is kept keeps: all but output and model, what one
-   run alone prints, draws and writes. */
+/* Whether a saved run holds the option: those of all groups but output and model, which say what
+   one run prints, draws and writes. */
 bool options_is_saved(const OptionRow *row);
 
 /* The table: *count rows, those of one group side by side. */
@@ -85,34 +85,40 @@ const OptionRow *options_table(size_t *count);
 /* The built-in defaults. */
 void options_default(Options *options);
 
-/* Sets what a configuration file says and leaves the rest. Returns false with an error that names
-   file and line: an unknown section or key, a key given twice, a bad value, a bad line. */
+/* Sets what a configuration file says and leaves the rest as it is. Returns false with an error
+   that names file and line: an unknown section or key, a key given twice, a bad value, a bad line.
+ */
 bool options_read_file(Options *options, const char *path, Error *error);
-/* Likewise of what options_print_config wrote of a run that is kept, in memory; name: for the
-   error. Whoever wrote it, no key of it names a file to be written: those are refused. */
+/* Likewise from the text in memory that options_print_config wrote for a saved run; name: for the
+   error. Keys that name a file to be written are refused, whoever wrote them. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
 
 typedef enum {
   OPTIONS_RUN,
-  OPTIONS_HELP,    /* --help was asked for */
-  OPTIONS_VERSION, /* --version was asked for */
+  OPTIONS_HELP,    /* --help was given */
+  OPTIONS_VERSION, /* --version was given */
   OPTIONS_USAGE,   /* *error says what is wrong with the command line */
   OPTIONS_FAILURE, /* *error says what is wrong with the configuration file */
 } OptionsResult;
 
-/* What the words of argv come to: first *options are what they are, then the file of --config if
-   there is one, then the command line wins. May reorder argv as getopt_long does; pictures of
-   --classify stay argv's. Options that contradict each other are wrong usage. */
+/* Sets what argv says: first the file of --config is read if there is one, then the command line
+   wins; what neither names keeps the value that it has in *options. May reorder argv as getopt_long
+   does; the pictures of --classify point into argv. Options that contradict each other are wrong
+   usage. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
 
-/* ---- text made of the table (options_text.c) ------------------------------------------------ */
+/* The values of a choice or a list with `between` between them. */
+void options_join_choices(const OptionRow *row, const char *between, char *text, size_t size);
 
+/* ---- text made from the table -------------------------------------------------------------- */
+
+/* At most 80 columns. options_help.c */
 void options_print_help(FILE *file);
-/* "step|constant|cosine|linear", the values of a choice; with commas, those of a list. */
-void options_join_choices(const OptionRow *row, char *text, size_t size);
-/* A configuration file that comes to the same options; whole: even those that are not kept. */
+/* A configuration file with the same options; whole: even those that a saved run does not hold.
+   options_help.c */
 void options_print_config(FILE *file, const Options *options, bool whole);
-/* That the configuration file above, not whole, can be read again: its lines are not too long. */
+/* Whether that file, when not whole, can be read again: its lines are not too long.
+   options_help.c */
 bool options_can_be_saved(const Options *options, Error *error);
 /* The man page, in roff with the macros of man(7). options_manual.c */
 void options_print_man(FILE *file);

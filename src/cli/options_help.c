@@ -1,49 +1,68 @@
-/* Text made of the table of options. */
+/* The help and configuration files, made from the table of options. */
 #include <string.h>
 
 #include "cli/options.h"
 
-void options_join_choices(const OptionRow *row, char *text, size_t size) {
-  const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
-  size_t used = 0;
-  for (int i = 0; row->choices[i] && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
-}
-
 /* ---- help --------------------------------------------------------------------------------- */
 
+enum { COLUMNS = 80, HELP_COLUMN = 26 };
+
+/* Prints text from `column` on, and breaks it at blanks into lines that start at `indent`. */
+static void print_wrapped(FILE *file, const char *text, int column, int indent) {
+  for (bool first = true; *text; first = false) {
+    const int length = (int)strcspn(text, " ");
+    if (!first && column + 1 + length > COLUMNS) {
+      fprintf(file, "\n%*s", indent, "");
+      column = indent;
+    } else if (!first) {
+      fputc(' ', file);
+      column++;
+    }
+    fwrite(text, 1, (size_t)length, file);
+    column += length;
+    text += length;
+    text += strspn(text, " ");
+  }
+  fputc('\n', file);
+}
+
 static void print_row(FILE *file, const OptionRow *row) {
-  char left[64], choices[128] = "";
+  char left[64], choices[128] = "", text[512];
   snprintf(left, sizeof left, "%c%c%c --%s %s", row->letter ? '-' : ' ',
            row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
            row->argument ? row->argument : "");
-  if (row->choices) options_join_choices(row, choices, sizeof choices);
-  fprintf(file, "  %-23s %s%s%s", left, choices, row->choices ? ": " : "", row->help);
-  if (row->initial && *row->initial && row->argument) fprintf(file, " [%s]", row->initial);
-  fputc('\n', file);
+  const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
+  if (row->choices) options_join_choices(row, between, choices, sizeof choices);
+  const bool has_default = row->argument && row->initial && *row->initial;
+  snprintf(text, sizeof text, "%s%s%s%s%s%s", choices, row->choices ? ": " : "", row->help,
+           has_default ? " [" : "", has_default ? row->initial : "", has_default ? "]" : "");
+  print_wrapped(file, text, fprintf(file, "  %-23s ", left), HELP_COLUMN);
 }
 
 void options_print_help(FILE *file) {
   size_t count;
   const OptionRow *rows = options_table(&count);
-  fputs(
-      "Usage: mlp-train [OPTION]...\n"
-      "       mlp-train --load FILE --evaluate | --predict FILE | --classify PICTURE...\n"
-      "Trains a multilayer perceptron on rows of pixels in a CSV file, or asks one that was kept.\n"
-      "[Defaults] in brackets.\n",
-      file);
+  fputs("Usage: mlp-train [OPTION]...\n"
+        "       mlp-train --load FILE --evaluate\n"
+        "       mlp-train --load FILE --predict FILE [--output FILE]\n"
+        "       mlp-train --load FILE --classify PICTURE...\n"
+        "Trains a multilayer perceptron on rows of pixels in a CSV file, or evaluates a\n"
+        "saved one and predicts with it. Defaults are in [brackets].\n",
+        file);
   for (size_t i = 0; i < count; i++) {
     if (i == 0 || strcmp(rows[i].group, rows[i - 1].group) != 0)
       fprintf(file, "\n%s:\n", rows[i].group);
     print_row(file, &rows[i]);
   }
-  fputs(
-      "\nA file for --config has the groups as [sections] and the long names as keys:\n"
-      "configs/mnist.conf is the defaults. Level epoch takes two hidden layers, the second of at\n"
-      "most 120, and batches to 64; auto says what it takes instead. A run that is interrupted\n"
-      "is kept in the file of --save, and --resume goes on as if it had never stopped.\n"
-      "Exit status: 0, 1 for a failure, 2 for wrong usage, 130 or 143 when interrupted.\n",
-      file);
+  fputs("\nA file for --config has the groups above as [sections] and the long names of\n"
+        "the options as keys; configs/mnist.conf holds the defaults.\n"
+        "Level epoch of --fusion needs two hidden layers, the second of at most 120, and\n"
+        "batches of at most 64; auto takes the fastest level that is possible.\n"
+        "A run that is interrupted is saved in the file of --save, and --resume continues\n"
+        "it as if it had never stopped.\n"
+        "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
+        "interrupted.\n",
+        file);
 }
 
 /* ---- a configuration file ----------------------------------------------------------------- */
@@ -74,8 +93,8 @@ bool options_can_be_saved(const Options *options, Error *error) {
     const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
     if (strlen(value) > room)
       return error_set(error,
-                       "--%s is a name of %zu bytes, but a saved run can hold %zu: use a link "
-                       "or another folder",
+                       "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
+                       "link or another folder",
                        row->name, strlen(value), room);
   }
   return true;

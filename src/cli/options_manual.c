@@ -1,4 +1,4 @@
-/* The manual: the man page and the bash completion, made of the table of options. */
+/* The manual: the man page and the bash completion, made from the table of options. */
 #include <string.h>
 
 #include "cli/options.h"
@@ -8,25 +8,32 @@
 static const char man_start[] =
     ".TH MLP\\-TRAIN 1 \"\" \"mlp\\-train " MLP_TRAIN_VERSION "\" \"User Commands\"\n"
     ".SH NAME\n"
-    "mlp\\-train \\- train a multilayer perceptron on rows of pixels, or ask one that was kept\n"
+    "mlp\\-train \\- train a multilayer perceptron on rows of pixels, or use a saved one\n"
     ".SH SYNOPSIS\n"
     "\\fBmlp\\-train\\fR [\\fIOPTION\\fR]...\n"
     ".br\n"
-    "\\fBmlp\\-train\\fR \\fB\\-\\-load\\fR \\fIFILE\\fR \\fB\\-\\-evaluate\\fR |\n"
-    "\\fB\\-\\-predict\\fR \\fIFILE\\fR | \\fB\\-\\-classify\\fR \\fIPICTURE\\fR...\n"
+    "\\fBmlp\\-train\\fR \\fB\\-\\-load\\fR \\fIFILE\\fR \\fB\\-\\-evaluate\\fR\n"
+    ".br\n"
+    "\\fBmlp\\-train\\fR \\fB\\-\\-load\\fR \\fIFILE\\fR \\fB\\-\\-predict\\fR \\fIFILE\\fR "
+    "[\\fB\\-\\-output\\fR \\fIFILE\\fR]\n"
+    ".br\n"
+    "\\fBmlp\\-train\\fR \\fB\\-\\-load\\fR \\fIFILE\\fR \\fB\\-\\-classify\\fR "
+    "\\fIPICTURE\\fR...\n"
     ".SH DESCRIPTION\n"
     "Trains a multilayer perceptron by stochastic gradient descent on an NVIDIA GPU or on the\n"
-    "CPU, judges it on other rows after each epoch, and prints a line for each epoch. A network\n"
-    "that was kept can be trained further, judged, and asked what it sees in rows and pictures.\n"
+    "CPU, evaluates it on other rows after each epoch, and prints a line per epoch. A saved\n"
+    "network can be trained further, evaluated, and used to predict the classes of rows and\n"
+    "pictures.\n"
     ".PP\n"
-    "Rows come from CSV files, one a line: the label, then the pixels, whole numbers from 0 to\n"
-    "255. A header line may stand above them.\n"
+    "Rows come from CSV files, one per line: the label, then the pixels, whole numbers from 0\n"
+    "to 255. A header line may stand above them.\n"
     ".PP\n"
-    "When it is interrupted (SIGINT, SIGTERM) it ends the step, keeps the network in the file of\n"
-    "\\fB\\-\\-save\\fR or \\fB\\-\\-resume\\fR, and says how to go on. A second signal stops it\n"
-    "at once.\n"
+    "When it is interrupted (SIGINT, SIGTERM) it finishes the step, saves the network in the\n"
+    "file of \\fB\\-\\-save\\fR or \\fB\\-\\-resume\\fR, and says how to continue. A second "
+    "signal\n"
+    "stops it at once.\n"
     ".SH OPTIONS\n"
-    "Every option by its group. A long name may be cut where it stays unmistakable.\n";
+    "Options are listed by group. A long name may be shortened as long as it is unambiguous.\n";
 
 static const char man_configuration[] =
     ".SH CONFIGURATION FILES\n"
@@ -43,64 +50,64 @@ static const char man_configuration[] =
     ".fi\n"
     ".RE\n"
     ".PP\n"
-    "What it leaves out stays as it was; the command line wins over it, wherever\n"
-    "\\fB\\-\\-config\\fR stands. With \\fB\\-\\-resume\\fR the options of the run that goes\n"
-    "on come before both. A section or key that there is not, or a key given twice, is an\n"
-    "error.\n"
+    "Options that it leaves out keep their values; the command line wins over it, wherever\n"
+    "\\fB\\-\\-config\\fR stands. With \\fB\\-\\-resume\\fR the options of the saved run come\n"
+    "before both. An unknown section or key, or a key given twice, is an error.\n"
     ".PP\n"
-    "These are for the command line alone:\n";
+    "These options are only for the command line:\n";
 
 static const char man_end[] =
     ".SH EXIT STATUS\n"
     ".TP\n"
     "\\fB0\\fR\n"
-    "It went well.\n"
+    "Success.\n"
     ".TP\n"
     "\\fB1\\fR\n"
-    "A failure of a file, of memory or of the device, told in one sentence on standard error.\n"
+    "A failure of a file, memory or the device: one sentence on standard error says which.\n"
     ".TP\n"
     "\\fB2\\fR\n"
     "Wrong usage.\n"
     ".TP\n"
     "\\fB130\\fR, \\fB143\\fR\n"
-    "Interrupted by SIGINT, by SIGTERM.\n"
+    "Interrupted by SIGINT or SIGTERM.\n"
     ".SH FILES\n"
-    "Names are relative to the working folder, but for the configurations: they are installed\n"
-    "under the prefix, which is /usr/local by default.\n"
+    "Names are relative to the working folder, except those of the configurations, which are\n"
+    "installed under the prefix, /usr/local by default.\n"
     ".TP\n"
     "\\fIshare/mlp\\-train/configs/*.conf\\fR\n"
-    "Configurations to start from. mnist.conf is the defaults, with comments.\n"
+    "Configurations to start from. mnist.conf holds the defaults, with comments.\n"
     ".TP\n"
     "\\fI*.safetensors\\fR\n"
-    "A network that was kept: layers.0.weight (outputs, inputs), layers.0.bias and so on, as\n"
-    "PyTorch's nn.Linear has them, with momentum, epoch, accuracy and options. It is replaced\n"
-    "only by one that is whole.\n"
+    "A saved network: layers.0.weight (outputs, inputs), layers.0.bias and so on, as in\n"
+    "PyTorch's nn.Linear, with momentum, epoch, accuracy and options. The file is replaced only\n"
+    "when the new one is complete.\n"
     ".SH EXAMPLES\n";
 
 /* What, and how. */
 static const char *const man_examples[][2] = {
-    {"Train, keep the network, draw its curves:",
+    {"Train, save the network, draw its curves:",
      "mlp-train --epochs 10 --save mnist.safetensors --plot curves.png"},
-    {"Go on to twenty epochs:", "mlp-train --resume mnist.safetensors --epochs 20"},
-    {"Judge it on the test rows, and draw those that it mistakes:",
+    {"Continue to twenty epochs:", "mlp-train --resume mnist.safetensors --epochs 20"},
+    {"Evaluate it on the test rows, and draw its worst mistakes:",
      "mlp-train --load mnist.safetensors --evaluate --mistakes mistakes.png"},
-    {"Answer the rows of a file, label or not:",
+    {"Predict the classes of the rows of a file, labelled or not:",
      "mlp-train --load mnist.safetensors --predict rows.csv --output predictions.csv"},
-    {"Say what digits are in pictures:",
+    {"Predict which digits are in pictures:",
      "mlp-train --load mnist.safetensors --classify seven.png three.jpg"},
-    {"Write the options down, to be read by --config:",
+    {"Write the options to a file for --config:",
      "mlp-train --hidden 1000 --lr-schedule cosine --dry-run >wide.conf"},
 };
 
 static const char man_see_also[] =
     ".SH SEE ALSO\n"
     "\\fBmlp\\-digits\\fR draws digits to train on. \\fBmlp\\-bench\\fR times training on a GPU\n"
-    "and \\fBmlp\\-lab\\fR teaches its kernels: these two are there if CUDA was when they were\n"
-    "built. Each tells with \\fB\\-\\-help\\fR what it takes.\n"
+    "and \\fBmlp\\-lab\\fR teaches its kernels; both are built only with CUDA. Each has a\n"
+    "\\fB\\-\\-help\\fR.\n"
     ".PP\n"
     "\\fIshare/doc/mlp\\-train/README.md\\fR under the prefix.\n";
 
-/* A whole line, or the rest of one: every - as it is typed, no leading . as a request. */
+/* Prints a whole line or the rest of one so that every - is one that can be typed, and a leading .
+   is not a request. */
 static void print_roff(FILE *file, const char *text) {
   if (*text == '.' || *text == '\'') fputs("\\&", file);
   for (; *text; text++)
@@ -112,7 +119,7 @@ static void print_roff(FILE *file, const char *text) {
       fputc(*text, file);
 }
 
-/* A table's FILE is the name of a file, its LIST any of the choices. */
+/* FILE in the table is the name of a file, LIST any of the choices. */
 static bool wants(const OptionRow *row, const char *argument) {
   return row->argument && strcmp(row->argument, argument) == 0;
 }
@@ -130,7 +137,7 @@ static void print_man_values(FILE *file, const OptionRow *row) {
   if (!limits && !initial) return;
   fputs(".br\n", file);
   if (row->choices) {
-    fputs(wants(row, "LIST") ? "\\fBnone\\fR, or with commas between some of " : "one of ", file);
+    fputs(wants(row, "LIST") ? "\\fBnone\\fR or, separated by commas, any of " : "one of ", file);
     for (int i = 0; row->choices[i]; i++)
       fprintf(file, "%s\\fB%s\\fR", i ? ", " : "", row->choices[i]);
   } else if (limits) {
@@ -198,14 +205,14 @@ static const struct {
 };
 
 static const char completion_start[] =
-    "# bash completion for mlp-train " MLP_TRAIN_VERSION ", made of its table of options.\n"
+    "# bash completion for mlp-train " MLP_TRAIN_VERSION ", made from its table of options.\n"
     "# $cur is the word to complete, and what it may become goes to COMPREPLY.\n"
     "\n"
     "_mlp_train_words() {\n"
     "  mapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$cur\")\n"
     "}\n"
     "\n"
-    "# none, or words with commas between, each once.\n"
+    "# none, or words separated by commas, each at most once.\n"
     "_mlp_train_list() {\n"
     "  local words=\"none $1\" before='' word\n"
     "  if [[ $cur == *,* ]]; then words=$1 before=${cur%,*},; fi\n"
@@ -217,7 +224,7 @@ static const char completion_start[] =
     "  compopt -o nospace\n"
     "}\n"
     "\n"
-    "# Folders, and files with one of these endings.\n"
+    "# Folders, and files that end in one of the words.\n"
     "_mlp_train_files() {\n"
     "  mapfile -t COMPREPLY < <(\n"
     "    compgen -d -- \"$cur\"\n"
@@ -238,8 +245,8 @@ static const char completion_start[] =
     "  COMPREPLY=()\n"
     "  case $option in\n";
 
-/* Between the options that want an argument and the names of all. image.h says which pictures can
-   be read. */
+/* Between the options that take an argument and the names of all options. image.h says which
+   pictures can be read. */
 static const char completion_middle[] =
     "    *)\n"
     "      if [[ $cur != -* && \" ${COMP_WORDS[*]:1:COMP_CWORD-1} \" == *' --classify '* ]]; then\n"
@@ -255,7 +262,7 @@ static const char completion_end[] = "'\n"
                                      "\n"
                                      "complete -F _mlp_train mlp-train\n";
 
-/* The values to choose from; of a number the default. */
+/* The values to choose from; for a number, the default. */
 static void print_completion_values(FILE *file, const OptionRow *row) {
   fprintf(file, "_mlp_train_%s '",
           wants(row, "FILE")   ? "files"

@@ -28,3 +28,13 @@ int process_run(char *output, size_t size, const char *format, ...) {
   assert_int_not_equal(status, -1);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
+
+size_t process_longest_line(const char *text) {
+  size_t longest = 0;
+  while (*text) {
+    const size_t length = strcspn(text, "\n");
+    if (length > longest) longest = length;
+    text += length + (text[length] == '\n');
+  }
+  return longest;
+}

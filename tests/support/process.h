@@ -11,4 +11,6 @@
 __attribute__((format(printf, 3, 4))) int process_run(char *output, size_t size, const char *format,
                                                       ...);
 
+/* Characters of the longest line of a text. */
+size_t process_longest_line(const char *text);
 #endif
