@@ -19,20 +19,21 @@
 
 static const char help[] =
     "Usage: mlp-bench [OPTION]...\n"
-    "Stats a training epoch of 784-300-100-10 at every level of fusion and through cuBLAS, what\n"
-    "this GPU can do at most, each kernel of a step, and each part of a whole run of mlp-train.\n"
+    "Times a training epoch of 784-300-100-10 at every level of fusion and through\n"
+    "cuBLAS, the limits of this GPU, each kernel of a step, and each part of a whole\n"
+    "run of mlp-train. Defaults are in [brackets].\n"
     "\n"
-    "  --train FILE     rows to train on                        [data/mnist_train.csv]\n"
-    "  --test FILE      rows for the test accuracy              [data/mnist_test.csv]\n"
-    "  --epochs N       timed epochs of each level              [9]\n"
-    "  --batches LIST   rows of a step                          [64,256,1024,4096]\n"
-    "  --quick          2 timed epochs at batch 64: does all work?\n"
-    "  --json FILE      write what is measured as JSON objects, one a line\n"
+    "  --train FILE     rows to train on [data/mnist_train.csv]\n"
+    "  --test FILE      rows for the test accuracy [data/mnist_test.csv]\n"
+    "  --epochs N       timed epochs of each level [9]\n"
+    "  --batches LIST   rows per step, separated by commas [64,256,1024,4096]\n"
+    "  --quick          time 2 epochs at batch 64 only, to see that all works\n"
+    "  --json FILE      write the measurements as JSON objects, one per line\n"
     "  --markdown FILE  write the tables as Markdown\n"
     "  --plot FILE      draw the epochs at the smallest batch as a PNG\n"
-    "  --from FILE      measure nothing, take the lines of such a JSON file\n"
-    "  --sources HEX    the digest of the sources, for the record\n"
-    "  --help           this text\n";
+    "  --from FILE      measure nothing: read the measurements from such a JSON file\n"
+    "  --sources HEX    digest of the sources, for the record\n"
+    "  --help           print this help and exit\n";
 
 enum { MAX_BATCHES = 8, MAX_BATCH = 65536, MAX_EPOCHS = 1000, CLASSES = 10, RUN_EPOCHS = 10 };
 static const int HIDDEN[2] = {300, 100};
@@ -54,13 +55,13 @@ static bool parse_number(const char *option, const char *text, long high, int *v
   *end = stop;
   *value = (int)number;
   if (*text >= '0' && *text <= '9' && !errno && number >= 1 && number <= high) return true;
-  return error_set(error, "--%s wants whole numbers from 1 to %ld, not '%s'", option, high, text);
+  return error_set(error, "--%s must be whole numbers from 1 to %ld, not '%s'", option, high, text);
 }
 
 static bool parse_epochs(const char *text, int *epochs, Error *error) {
   const char *end;
   if (!parse_number("epochs", text, MAX_EPOCHS, epochs, &end, error)) return false;
-  return !*end || error_set(error, "--epochs wants a whole number, not '%s'", text);
+  return !*end || error_set(error, "--epochs must be a whole number, not '%s'", text);
 }
 
 static bool parse_batches(const char *text, Arguments *a, Error *error) {
@@ -72,7 +73,7 @@ static bool parse_batches(const char *text, Arguments *a, Error *error) {
       return false;
     if (!*at) return true;
     if (*at != ',')
-      return error_set(error, "--batches wants numbers separated by commas, not '%s'", text);
+      return error_set(error, "--batches must be numbers separated by commas, not '%s'", text);
   }
 }
 
@@ -113,8 +114,8 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
       a->batch_count = 1;
       a->batches[0] = 64;
       break;
-    case ':': good = error_set(error, "%s needs a value", word); break;
-    default: good = error_set(error, "there is no option %s", word);
+    case ':': good = error_set(error, "%s needs an argument", word); break;
+    default: good = error_set(error, "unknown option '%s'", word);
     } /* clang-format on */
     if (!good) return false;
   }
@@ -139,9 +140,9 @@ static bool append_file(Rows *rows, const char *path, uint64_t *added, Error *er
   const uint64_t before = rows->train_rows;
   const size_t room = before + dataset_max_rows(reader, UINT32_MAX),
                inputs = (size_t)dataset_inputs(reader);
-  bool good =
-      before == 0 || dataset_inputs(reader) == rows->inputs ||
-      error_set(error, "%s has %zu pixels a row, the training file %d", path, inputs, rows->inputs);
+  bool good = before == 0 || dataset_inputs(reader) == rows->inputs ||
+              error_set(error, "%s has %zu pixels per row, but the training file has %d", path,
+                        inputs, rows->inputs);
   rows->inputs = (int)inputs;
   uint8_t *pixels = good ? realloc(rows->pixels, room * inputs) : NULL;
   if (pixels) rows->pixels = pixels;
@@ -199,7 +200,7 @@ static const Level levels[] = {
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
 
-/* Larger batches bear a larger step, up to a point: with momentum 0.9 none of these diverges.
+/* Larger batches allow a larger step, up to a point: with momentum 0.9 none of these diverges.
    scripts/compare_peers.py has the same rule. */
 static float learning_rate(int batch) {
   return (float)fmin(0.1, 0.05 * sqrt(batch / 64.0));
@@ -224,7 +225,7 @@ static Engine *open_level(const Level *level, const Rows *rows, int batch, Error
   return engine_cuda_open(&config, error);
 }
 
-/* One epoch, shuffled by a key of its own; its seconds and the launches it took. */
+/* One epoch, shuffled by its own key; sets its seconds and the launches that it took. */
 static bool time_epoch(Engine *engine, const Rows *rows, uint64_t epoch, double *seconds,
                        double *launches, Error *error) {
   const uint64_t batch = (uint64_t)engine->config.batch;
@@ -240,7 +241,7 @@ static bool time_epoch(Engine *engine, const Rows *rows, uint64_t epoch, double 
     return false;
   *seconds = seconds_now() - start;
   *launches = (double)(launch_count() - before);
-  return isfinite(sums.loss) || error_set(error, "the loss is no finite number");
+  return isfinite(sums.loss) || error_set(error, "the loss is not a finite number");
 }
 
 static bool test_accuracy(Engine *engine, const Rows *rows, double *accuracy, Error *error) {
@@ -387,7 +388,7 @@ static bool add_run(BenchLog *log, const BenchRun *run, const Rows *rows, Error 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* The run's processes come before this one uses the GPU, and after the files are in the page
-   cache: their first reading is the disk's affair. */
+   cache: their first reading would time the disk. */
 static bool measure_all(BenchLog *log, const Arguments *a, const char *command, Rows *rows,
                         Error *error) {
   BenchRun run;
@@ -441,8 +442,8 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
   return good;
 }
 
-/* The command line as one text, without the digest, which is no part of it; what does not fit is
-   cut. */
+/* The command line as one text, without the digest, which depends on the sources; what does not
+   fit is cut. */
 static void join(int count, char **words, char *text, size_t size) {
   size_t used = 0;
   for (int i = 0; i < count && used < size; i++) {
@@ -454,13 +455,13 @@ static void join(int count, char **words, char *text, size_t size) {
 }
 
 int main(int count, char **given) {
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, told like any other */
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
   Error error;
   char command[512];
   join(count, given, command, sizeof command);
   if (!parse_arguments(count, given, &arguments, &error)) {
-    fprintf(stderr, "mlp-bench: %s\nTry './mlp-bench --help'.\n", error.text);
+    fprintf(stderr, "mlp-bench: %s\nTry 'mlp-bench --help'.\n", error.text);
     return 2;
   }
   bool good = true;

@@ -15,14 +15,15 @@
 
 static const char help[] =
     "Usage: mlp-digits [OPTION]...\n"
-    "Draws handwriting-like digits and writes them as MNIST is written: one row a line, the\n"
-    "label first, then 784 pixels from 0 to 255. The same bytes for the same options.\n"
+    "Draws digits that look handwritten and writes them as CSV in MNIST's format: one\n"
+    "row per line, the label first, then 784 pixels from 0 to 255. The same options\n"
+    "give the same bytes. Defaults are in [brackets].\n"
     "\n"
-    "  --output-dir DIR  where digits_train.csv and digits_test.csv go  [data]\n"
-    "  --train-rows N    rows of digits_train.csv, from 1               [60000]\n"
-    "  --test-rows N     rows of digits_test.csv, from 1                [10000]\n"
-    "  --seed N          another seed, other digits                     [1]\n"
-    "  --help            this text\n";
+    "  --output-dir DIR  folder for digits_train.csv and digits_test.csv [data]\n"
+    "  --train-rows N    rows of digits_train.csv, at least 1 [60000]\n"
+    "  --test-rows N     rows of digits_test.csv, at least 1 [10000]\n"
+    "  --seed N          another seed draws other digits [1]\n"
+    "  --help            print this help and exit\n";
 
 typedef struct {
   const char *folder;
@@ -78,10 +79,10 @@ static bool parse_options(int count, char **arguments, Options *options, bool *h
       *help_wanted = true;
       break;
     case ':':
-      good = error_set(error, "%s needs a value", given);
+      good = error_set(error, "%s needs an argument", given);
       break;
     default:
-      good = error_set(error, "there is no option %s", given);
+      good = error_set(error, "unknown option '%s'", given);
       break;
     }
     if (!good) return false;

@@ -1,43 +1,55 @@
-/* mlp-exercise: checks and scores what a student made of the exercise; see USAGE. */
+/* mlp-exercise: checks and scores what a student made of the exercise; see --help. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "exercise/exercise.h"
 
-static const char USAGE[] =
-    "usage: mlp-exercise [--cpu] [--seed N] [--counters FILE]\n"
-    "       mlp-exercise --once\n"
+static const char help[] =
+    "Usage: mlp-exercise [--cpu] [--seed N] [--counters FILE]\n"
+    "       mlp-exercise [--cpu] --once\n"
+    "Checks kernels/exercise.cu on hidden shapes, times it, and prints a scorecard.\n"
     "\n"
-    "Checks kernels/exercise.cu, or with --cpu src/exercise/exercise_cpu.c, on "
-    "hidden shapes drawn from the\n"
-    "seed (1), and prints a scorecard. --counters joins what ncu wrote of "
-    "a run with --once, which\n"
-    "runs each function once and checks nothing. Exit status: 0 all is "
-    "right, 1 something is wrong,\n"
-    "2 wrong usage, 3 there is no GPU to run on.\n";
+    "  --cpu            check src/exercise/exercise_cpu.c instead, without a GPU\n"
+    "  --seed N         draw other shapes [1]\n"
+    "  --once           run each function once for ncu, without checks or times\n"
+    "  --counters FILE  add what ncu wrote about a run with --once\n"
+    "  --help           print this help and exit\n"
+    "\n"
+    "Exit status: 0 if all is right, 1 if something is wrong, 2 for wrong usage, 3 if\n"
+    "there is no GPU to run on.\n";
 
 typedef struct {
-  bool cpu, once;
+  bool cpu, once, help;
   uint64_t seed;
   const char *counters;
 } Arguments;
 
-static bool parse(int argc, char **argv, Arguments *a) {
+static bool parse_seed(const char *text, uint64_t *seed, Error *error) {
+  char *end;
+  *seed = strtoull(text, &end, 10);
+  if (*text >= '0' && *text <= '9' && !*end) return true;
+  return error_set(error, "--seed must be a whole number, not '%s'", text);
+}
+
+static bool parse(int argc, char **argv, Arguments *a, Error *error) {
   *a = (Arguments){.seed = 1};
   for (int i = 1; i < argc; i++) {
-    const bool more = i + 1 < argc;
-    char *end = "";
-    if (strcmp(argv[i], "--cpu") == 0)
+    const char *word = argv[i];
+    const bool is_seed = strcmp(word, "--seed") == 0;
+    if (strcmp(word, "--cpu") == 0)
       a->cpu = true;
-    else if (strcmp(argv[i], "--once") == 0)
+    else if (strcmp(word, "--once") == 0)
       a->once = true;
-    else if (strcmp(argv[i], "--counters") == 0 && more)
-      a->counters = argv[++i];
-    else if (strcmp(argv[i], "--seed") == 0 && more)
-      a->seed = strtoul(argv[++i], &end, 10);
-    else
+    else if (strcmp(word, "--help") == 0)
+      a->help = true;
+    else if (!is_seed && strcmp(word, "--counters") != 0)
+      return error_set(error, "unknown option '%s'", word);
+    else if (++i == argc)
+      return error_set(error, "%s needs an argument", word);
+    else if (!is_seed)
+      a->counters = argv[i];
+    else if (!parse_seed(argv[i], &a->seed, error))
       return false;
-    if (*end) return false;
   }
   return true;
 }
@@ -53,9 +65,13 @@ static int score(const ExerciseBackend *backend, const Arguments *a) {
 int main(int argc, char **argv) {
   Arguments arguments;
   Error error;
-  if (!parse(argc, argv, &arguments)) {
-    fputs(USAGE, stderr);
+  if (!parse(argc, argv, &arguments, &error)) {
+    fprintf(stderr, "mlp-exercise: %s\nTry 'mlp-exercise --help'.\n", error.text);
     return 2;
+  }
+  if (arguments.help) {
+    fputs(help, stdout);
+    return fflush(stdout) == 0 ? 0 : 1;
   }
   ExerciseBackend backend = exercise_host(&exercise_functions);
   if (!arguments.cpu && !exercise_gpu_open(&backend, &error)) {

@@ -15,24 +15,26 @@ static const char help[] =
     "       mlp-lab all [OPTION]...\n"
     "       mlp-lab list [TOPIC]\n"
     "       mlp-lab device\n"
-    "Runs a ladder of kernels, each rung a small step from the last: checks each against a\n"
-    "reference, times it, and compares it with what this GPU can do and with a library.\n"
+    "Runs a ladder of kernels, each rung a small step from the last: checks each rung\n"
+    "against a reference, times it, and compares it with the limits of this GPU and\n"
+    "with a library.\n"
     "\n"
-    "  list             the topics; with a TOPIC its problems and rungs\n"
-    "  device           what this GPU has, and what it can do at most\n"
-    "  --problem NAME   this problem of the topic alone\n"
-    "  --size AxB       another size; `mlp-lab list TOPIC` tells the sizes' order\n"
-    "  --rung NAME      this rung alone\n"
+    "  list             list the topics, or the problems and rungs of a TOPIC\n"
+    "  device           describe this GPU and measure what it can do at most\n"
+    "  --problem NAME   run only this problem of the topic\n"
+    "  --size AxB       run another size; 'mlp-lab list TOPIC' shows the order\n"
+    "  --rung NAME      run only this rung\n"
     "  --check          check, but do not time\n"
-    "  --profile        run each rung once, for a profiler: neither check nor time\n"
-    "  --json FILE      write what is measured as JSON objects, one a line\n"
+    "  --profile        run each rung once for a profiler, without checks or times\n"
+    "  --json FILE      write the measurements as JSON objects, one per line\n"
     "  --markdown FILE  write the tables as Markdown\n"
-    "  --plot FILE.png  draw the ladder; with `all`, a FILE-TOPIC.png for every topic\n"
-    "  --sources HEX    the digest of the sources, for the record\n"
-    "  --help           this text\n"
-    "  --version        the program's version\n"
+    "  --plot FILE.png  draw the ladder; for 'all', one FILE-TOPIC.png per topic\n"
+    "  --sources HEX    digest of the sources, for the record\n"
+    "  --help           print this help and exit\n"
+    "  --version        print the version and exit\n"
     "\n"
-    "Exit code 1 if a rung is wrong, or a mistake on purpose is not found wrong.\n";
+    "Exit status: 0 for success; 1 if a rung is wrong, an intended mistake passes the\n"
+    "check, or a file or the GPU fails; 2 for wrong usage.\n";
 
 typedef enum { RUN, LIST, DEVICE, HELP, VERSION } Task;
 
@@ -61,8 +63,8 @@ static bool find_problem(const LabTopic *topic, const char *name, int *problem, 
                                topic->problems[i].name);
   }
   if (!*topic->problems[0].name)
-    return error_set(error, "%s has one problem only, so --problem is of no use", topic->name);
-  return error_set(error, "%s has no problem '%s', but %s", topic->name, name, names);
+    return error_set(error, "%s has only one problem: leave out --problem", topic->name);
+  return error_set(error, "%s has no problem '%s'; it has %s", topic->name, name, names);
 }
 
 static bool has_rung(const LabTopic *topic, const char *name) {
@@ -88,21 +90,21 @@ static bool parse_words(int count, char **words, Arguments *a, Error *error) {
   if (count > most) return error_set(error, "unexpected argument '%s'", words[most]);
   if (!topic) return true;
   a->topic = lab_find(topic);
-  return a->topic ||
-         error_set(error, "there is no topic '%s': `mlp-lab list` names them all", topic);
+  return a->topic || error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", topic);
 }
 
 /* What only makes sense with the topic known. */
 static bool parse_rest(Arguments *a, const char *problem, const char *size, Error *error) {
   const char *one = problem ? "--problem" : size ? "--size" : a->how.rung ? "--rung" : NULL;
   if (a->task != RUN && (one || a->json || a->markdown || a->plot || a->how.mode != LAB_TIMES))
-    return error_set(error, "'%s' takes no options", a->task == LIST ? "list" : "device");
-  if (one && !a->topic) return error_set(error, "%s is for one topic, not for all", one);
+    return error_set(error, "'%s' does not take options", a->task == LIST ? "list" : "device");
+  if (one && !a->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (a->plot && a->how.mode != LAB_TIMES)
-    return error_set(error, "--plot draws times, and neither --check nor --profile takes any");
+    return error_set(error,
+                     "--plot cannot be combined with --check or --profile: they measure no times");
   if (a->how.rung && !has_rung(a->topic, a->how.rung))
-    return error_set(error, "%s has no rung '%s': `mlp-lab list %s` names them all", a->topic->name,
-                     a->how.rung, a->topic->name);
+    return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs",
+                     a->topic->name, a->how.rung, a->topic->name);
   a->has_size = size != NULL;
   return (!problem || find_problem(a->topic, problem, &a->problem, error)) &&
          (!size || lab_parse_size(a->topic, size, &a->size, error));
@@ -135,8 +137,8 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
     case 'd': a->sources = optarg; break;
     case 'h': a->task = HELP; return true;
     case 'v': a->task = VERSION; return true;
-    case ':': return error_set(error, "%s needs a value", given[optind - 1]);
-    default: return error_set(error, "there is no option %s", given[optind > at ? optind - 1 : at]);
+    case ':': return error_set(error, "%s needs an argument", given[optind - 1]);
+    default: return error_set(error, "unknown option '%s'", given[optind > at ? optind - 1 : at]);
     } /* clang-format on */
   }
   return parse_words(count - optind, given + optind, a, error) &&
@@ -253,7 +255,7 @@ static bool run_topics(Lab *lab, Error *error) {
   if (lab->json) lab_json_machine(&lab->machine, lab->json);
   for (; *topics; topics++)
     if (!run_topic(lab, *topics, error)) return false;
-  return lab->right || error_set(error, "something is wrong, or could not be run: see above");
+  return lab->right || error_set(error, "a rung is wrong or could not be run: see above");
 }
 
 static bool run(const Arguments *a, const char *command, Error *error) {
@@ -269,8 +271,8 @@ static bool run(const Arguments *a, const char *command, Error *error) {
 
 /* ---- main ----------------------------------------------------------------------------------- */
 
-/* The command line as one text, without the digest, which is no part of it; what does not fit is
-   cut. */
+/* The command line as one text, without the digest, which depends on the sources; what does not
+   fit is cut. */
 static void join(int count, char **words, char *text, size_t size) {
   size_t used = 0;
   for (int i = 0; i < count && used < size; i++) {
@@ -303,13 +305,13 @@ static bool do_task(const Arguments *a, const char *command, Error *error) {
 }
 
 int main(int count, char **given) {
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, told like any other */
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
   Error error;
   char command[512];
   join(count, given, command, sizeof command); /* getopt_long moves the words about */
   if (!parse_arguments(count, given, &arguments, &error)) {
-    fprintf(stderr, "mlp-lab: %s\nTry './mlp-lab --help'.\n", error.text);
+    fprintf(stderr, "mlp-lab: %s\nTry 'mlp-lab --help'.\n", error.text);
     return 2;
   }
   const bool good = do_task(&arguments, command, &error);

@@ -386,8 +386,8 @@ static void test_command_line(void **state) {
     int code;
   } cases[] = {
       {"--help", "Usage: mlp-bench", 0},
-      {"--nonsense", "no option --nonsense", 2},
-      {"--epochs", "needs a value", 2},
+      {"--nonsense", "unknown option '--nonsense'", 2},
+      {"--epochs", "needs an argument", 2},
       {"--epochs 0", "--epochs", 2},
       {"--epochs 9x", "--epochs", 2},
       {"--batches 64,", "--batches", 2},
@@ -404,6 +404,7 @@ static void test_command_line(void **state) {
         process_run(output, sizeof output, "%s/mlp-bench %s", PROGRAM_FOLDER, cases[i].arguments);
     if (code != cases[i].code || !strstr(output, cases[i].says))
       fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
+    if (code == 0) assert_in_range(process_longest_line(output), 1, 80);
   }
 }
 

@@ -199,10 +199,10 @@ static void test_wrong_usage(void **state) {
       {"--test-rows 10x", "not '10x'"},
       {"--seed ''", "--seed must be a whole number from 0 to 18446744073709551615, not ''"},
       {"--seed 18446744073709551616", "not '18446744073709551616'"},
-      {"--seed", "--seed needs a value"},
-      {"--rows 5", "there is no option --rows"},
-      {"-xy", "there is no option -xy"},
-      {"--help=me", "there is no option --help=me"},
+      {"--seed", "--seed needs an argument"},
+      {"--rows 5", "unknown option '--rows'"},
+      {"-xy", "unknown option '-xy'"},
+      {"--help=me", "unknown option '--help=me'"},
       {"more", "unexpected argument 'more'"},
   };
   (void)state;
@@ -218,6 +218,7 @@ static void test_help(void **state) {
   (void)state;
   assert_int_equal(run_digits("--help"), 0);
   assert_non_null(strstr(output, "--train-rows N"));
+  assert_in_range(process_longest_line(output), 1, 80);
   assert_int_equal(entries(), 0);
   assert_int_equal(run_digits("--help >/dev/full"), 1);
   assert_non_null(strstr(output, "No space left"));

@@ -331,6 +331,30 @@ static void make_exercise_cpu_prints_a_scorecard(void **state) {
   if (status != 0 || !strstr(output, "\n4 of 4 right, ")) fail_msg("%d: %s", status, output);
 }
 
+/* Of the program that the test above has built. */
+static void wrong_usage_is_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments, *says;
+    int code;
+  } cases[] = {
+      {"--help", "Usage: mlp-exercise ", 0},
+      {"--cpus", "mlp-exercise: unknown option '--cpus'\nTry 'mlp-exercise --help'.\n", 2},
+      {"stray", "mlp-exercise: unknown option 'stray'\n", 2},
+      {"--cpu --seed", "mlp-exercise: --seed needs an argument\n", 2},
+      {"--seed 3x", "mlp-exercise: --seed must be a whole number, not '3x'\n", 2},
+      {"--seed ''", "mlp-exercise: --seed must be a whole number, not ''\n", 2},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char output[4096];
+    const int code =
+        process_run(output, sizeof output, "build/cpu/mlp-exercise %s", cases[i].arguments);
+    if (code != cases[i].code || strncmp(output, cases[i].says, strlen(cases[i].says)) != 0)
+      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
+    assert_in_range(process_longest_line(output), 1, 80);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(functions_on_the_host_are_right),
@@ -341,6 +365,7 @@ int main(void) {
       cmocka_unit_test(bytes_are_counted_by_operand),
       cmocka_unit_test_setup_teardown(counters_are_joined, folder_open, folder_close),
       cmocka_unit_test(make_exercise_cpu_prints_a_scorecard),
+      cmocka_unit_test(wrong_usage_is_named),
   };
   return cmocka_run_group_tests_name("exercise", tests, NULL, NULL);
 }

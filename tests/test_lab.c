@@ -515,19 +515,19 @@ static void test_program(void **state) {
       {"list", "\nsoftmax ", 0},
       {"list reduce", "topic reduce: ", 0},
       {"", "name a topic", 2},
-      {"nonsense", "no topic 'nonsense'", 2},
-      {"list nonsense", "no topic 'nonsense'", 2},
+      {"nonsense", "unknown topic 'nonsense'", 2},
+      {"list nonsense", "unknown topic 'nonsense'", 2},
       {"list reduce all", "unexpected argument 'all'", 2},
       {"softmax reduce", "unexpected argument 'reduce'", 2},
-      {"--nonsense softmax", "no option --nonsense", 2},
-      {"softmax --size", "--size needs a value", 2},
+      {"--nonsense softmax", "unknown option '--nonsense'", 2},
+      {"softmax --size", "--size needs an argument", 2},
       {"softmax --size 5", "--size of softmax is 'rows x width'", 2},
       {"softmax --rung nonsense", "no rung 'nonsense'", 2},
-      {"reduce --problem nonsense", "no problem 'nonsense', but ", 2},
-      {"all --rung online", "--rung is for one topic", 2},
-      {"all --size 5x5", "--size is for one topic", 2},
-      {"device --check", "'device' takes no options", 2},
-      {"softmax --check --plot x.png", "--plot draws times", 2},
+      {"reduce --problem nonsense", "no problem 'nonsense'; it has ", 2},
+      {"all --rung online", "--rung needs one topic", 2},
+      {"all --size 5x5", "--size needs one topic", 2},
+      {"device --check", "'device' does not take options", 2},
+      {"softmax --check --plot x.png", "--plot cannot be combined with --check", 2},
   };
   char output[16384];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -535,6 +535,7 @@ static void test_program(void **state) {
         process_run(output, sizeof output, "%s/mlp-lab %s", PROGRAM_FOLDER, cases[i].arguments);
     if (code != cases[i].code || !strstr(output, cases[i].says))
       fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
+    if (strncmp(output, "Usage", 5) == 0) assert_in_range(process_longest_line(output), 1, 80);
   }
 }
 
