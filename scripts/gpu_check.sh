@@ -132,27 +132,35 @@ train() {
     --train data/mnist_train.csv --test data/mnist_test.csv "$@"
 }
 
-# The level in use, the last test accuracy in percent, the median of the epochs' times in ms, and
-# the whole process's, of the run in $step.
+# column NAME: of the run in $step, the epochs' numbers in that column, one per line.
+column() {
+  awk -v name="$1" '
+    $1 == "loss" { for (i = 1; i <= NF; i++) if ($i == name) column = i + 2 }
+    $1 == "epoch" && column { print $column }' "$step"
+}
+
+# last_accuracy: of the run in $step, the last test accuracy in percent.
+last_accuracy() {
+  local text
+  text=$(column test-acc | tail -n 1)
+  echo "${text%\%}"
+}
+
+# process_time: of the run in $step, the time of the whole process.
+process_time() {
+  awk '$1 == "total" { for (i = 1; i < NF; i++) if ($i == "process") print $(i + 1) }' "$step"
+}
+
+# measure: of the run in $step, the level in use, the last test accuracy in percent, the median of
+# the ten epochs' times in ms, and the time of the whole process.
 measure() {
-  awk '
-    function after(word,  i) {
-      for (i = 1; i < NF; i++) if ($i == word) return i + 1
-      return NF + 1
-    }
-    $1 == "fusion" { level = $2; sub(/:$/, "", level) }
-    $1 == "epoch" {
-      accuracy = $after("test-acc") + 0
-      i = after("train")
-      time = $(i + 1) == "s" ? 1000 * $i : $i + 0
-      for (j = n++; j > 0 && times[j - 1] > time; j--) times[j] = times[j - 1]
-      times[j] = time
-    }
-    $1 == "total" { i = after("process"); process = $i " " $(i + 1) }
-    END {
-      if (n != 10 || process == "") exit 1
-      printf "%s %.2f %.2f %s\n", level, accuracy, (times[4] + times[5]) / 2, process
-    }' "$step"
+  local level median process
+  level=$(awk '$1 == "fusion" { sub(/:$/, "", $2); print $2 }' "$step")
+  median=$(column train | awk '{ print /ms$/ ? $0 + 0 : 1000 * $0 }' | sort -g |
+    awk '{ time[NR] = $0 } END { if (NR == 10) printf "%.2f", (time[5] + time[6]) / 2 }')
+  process=$(process_time)
+  [ -n "$level" ] && [ -n "$median" ] && [ -n "$process" ] &&
+    echo "$level $(last_accuracy) $median $process"
 }
 
 # check_level LEVEL PRECISION
@@ -192,8 +200,7 @@ check_seeds() {
   shift
   for seed in 1 2 3 4 5; do
     run 300 ./mlp-train --quiet --seed "$seed" "$@" || break
-    all+=" $(awk '$1 == "epoch" { for (i = 1; i < NF; i++) if ($i == "test-acc") print $(i + 1) + 0 }' \
-      "$step")"
+    all+=" $(last_accuracy)"
   done
   mean=$(awk '{ for (i = 1; i <= NF; i++) sum += $i; printf "%.3f", NF == 5 ? sum / 5 : 0 }' <<<"$all")
   awk -v mean="$mean" 'BEGIN { exit !(mean >= 98.2) }'
@@ -202,14 +209,12 @@ check_seeds() {
 
 # The best accuracy that a minute buys.
 check_best() {
-  local accuracy process
+  local accuracy
   run 120 ./mlp-train --device cuda --config configs/best.conf
-  accuracy=$(awk '$1 == "epoch" { for (i = 1; i < NF; i++) if ($i == "test-acc") a = $(i + 1) }
-                  END { print a + 0 }' "$step")
-  process=$(awk '$1 == "total" { for (i = 1; i < NF; i++) if ($i == "process") print $(i + 1), $(i + 2) }' \
-    "$step")
+  accuracy=$(last_accuracy)
   awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy >= 99.2) }'
-  record $? "mnist configs/best.conf: test-acc $accuracy% after the last epoch, whole process $process"
+  record $? "mnist configs/best.conf: test-acc $accuracy% after the last epoch, whole process \
+$(process_time)"
 }
 
 check_mnist() {

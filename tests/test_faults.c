@@ -129,15 +129,23 @@ static char *content_of(const char *place, const char *name, size_t *size) {
   return none;
 }
 
-/* Cuts off what no two runs have in common: times. */
+/* Removes `from` to the end of its line; returns the new size. */
+static size_t cut(char *text, size_t size, char *from) {
+  const char *end = from + strcspn(from, "\n");
+  memmove(from, end, size + 1 - (size_t)(end - text));
+  return size - (size_t)(end - from);
+}
+
+/* Cuts off what no two runs have in common: times. In an epoch's row they follow the last %. */
 static size_t without_times(char *text, size_t size) {
-  static const char *const starts[] = {"  train ", "    load ", ", \"train_seconds\""};
+  static const char *const starts[] = {"    load ", ", \"train_seconds\""};
   for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
-    for (char *found; (found = strstr(text, starts[s]));) {
-      const char *end = found + strcspn(found, "\n");
-      memmove(found, end, size + 1 - (size_t)(end - text));
-      size -= (size_t)(end - found);
-    }
+    for (char *found; (found = strstr(text, starts[s]));) size = cut(text, size, found);
+  for (char *row = text; (row = strstr(row, "\nepoch ")); row++) {
+    char *last = row + 1 + strcspn(row + 1, "\n");
+    while (last > row && *last != '%') last--;
+    if (last > row) size = cut(text, size, last + 1);
+  }
   return size;
 }
 

@@ -81,7 +81,9 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
   const Run *run = context;
-  report_progress(run->report, epoch, epochs, done);
+  const EngineSums *sums = &trainer_position(run->trainer)->sums;
+  report_progress(run->report, epoch, epochs, done,
+                  sums->rows ? sums->loss / (double)sums->rows : NAN);
 }
 
 /* ---- before ------------------------------------------------------------------------------- */

@@ -1,10 +1,14 @@
+/* The lines and the progress bar of a training run. */
 #include "train/report.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 Report report_open(bool quiet) {
   return (Report){.quiet = quiet, .has_bar = !quiet && isatty(STDOUT_FILENO), .percent = -1};
@@ -31,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static bool print_line(Report *report, Err
   return report_flush(error);
 }
 
-/* ---- numbers of a fixed width ------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------ */
 
 typedef struct {
   char text[32];
@@ -43,49 +47,66 @@ static int decimals(double value) {
   return value < 99.95 ? 1 : 0;
 }
 
-/* "6.10 ms", "61.0 ms", " 610 ms", "1.23 s " */
+/* "6.10ms", "61.0ms", "610ms", "1.23s" */
 static Text duration(double seconds) {
   const bool small = seconds < 0.9995;
   const double value = small ? 1e3 * seconds : seconds;
   Text t;
-  snprintf(t.text, sizeof t.text, "%4.*f %-2s", decimals(value), value, small ? "ms" : "s");
+  snprintf(t.text, sizeof t.text, "%.*f%s", decimals(value), value, small ? "ms" : "s");
   return t;
 }
 
-/* "9.8M", " 78k", "512k" */
+/* "9.8M", "78k", "512" */
 static Text rate(double per_second) {
-  static const char units[] = " kMG";
+  static const char *const units[] = {"", "k", "M", "G"};
   int unit = 0;
-  while (per_second >= 999.5 && units[unit + 1]) {
+  while (per_second >= 999.5 && unit < 3) {
     per_second /= 1000;
     unit++;
   }
   Text t;
-  snprintf(t.text, sizeof t.text, "%3.*f%c", unit && per_second < 9.95, per_second, units[unit]);
+  snprintf(t.text, sizeof t.text, "%.*f%s", unit && per_second < 9.95, per_second, units[unit]);
   return t;
 }
 
-/* Five characters: "97.43", " 9.80", "100.0". */
+/* "97.43%", "9.80%", "100.0%" */
 static Text percentage(double part) {
   Text t;
-  snprintf(t.text, sizeof t.text, "%5.*f", part < 0.99995 ? 2 : 1, 100 * part);
+  snprintf(t.text, sizeof t.text, "%.*f%%", part < 0.99995 ? 2 : 1, 100 * part);
   return t;
 }
 
-/* Six characters up to 99.999: "0.0874", "12.345". */
-static Text loss(double value) {
+/* "0.0874", "12.345" */
+static Text loss_text(double value) {
   Text t;
-  snprintf(t.text, sizeof t.text, "%6.*f", value < 9.99995 ? 4 : 3, value);
+  snprintf(t.text, sizeof t.text, "%.*f", value < 9.99995 ? 4 : 3, value);
   return t;
 }
 
-static int decimal_width(int number) {
-  return snprintf(NULL, 0, "%d", number);
+/* "0:07", "12:34", "1:02:03" */
+static Text clock_time(double seconds) {
+  enum { MOST = 359999 }; /* 99:59:59 */
+  const int all = seconds < MOST ? (int)(seconds + 0.5) : MOST, minutes = all / 60;
+  Text t;
+  if (minutes < 60)
+    snprintf(t.text, sizeof t.text, "%d:%02d", minutes, all % 60);
+  else
+    snprintf(t.text, sizeof t.text, "%d:%02d:%02d", minutes / 60, minutes % 60, all % 60);
+  return t;
+}
+
+/* "epoch  3/10", as wide for every epoch of a run */
+static Text epoch_text(int epoch, int epochs) {
+  Text t;
+  snprintf(t.text, sizeof t.text, "epoch %*d/%d", snprintf(NULL, 0, "%d", epochs), epoch, epochs);
+  return t;
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
 bool report_start(Report *report, const ReportStart *start, Error *error) {
+  report->has_heading = false;
+  report->epoch = 0;
   if (report->quiet) return true;
   char memory[32] = "", network[NETWORK_TEXT], reason[sizeof(Error) + 4] = "";
   if (start->memory)
@@ -102,13 +123,22 @@ bool report_start(Report *report, const ReportStart *start, Error *error) {
           print_line(report, error, "resumed  after epoch %d", start->resumed));
 }
 
+/* Every row starts with the word epoch, which the heading leaves out: `grep ^epoch` finds the rows
+   alone. Up to 999999 epochs a line has at most 80 characters. */
+static bool print_heading(Report *report, const EpochResult *r, Error *error) {
+  if (report->has_heading) return true;
+  report->has_heading = true;
+  return print_line(report, error,
+                    "%*s    loss     acc  test-loss  test-acc   train    eval  img/s",
+                    (int)strlen(epoch_text(r->epoch, r->epochs).text), "");
+}
+
 bool report_epoch(Report *report, const EpochResult *r, Error *error) {
   if (report->quiet && r->epoch < r->epochs) return true;
-  return print_line(report, error,
-                    "epoch %*d/%d  loss %s  acc %s%%  test-loss %s  test-acc %s%%  "
-                    "train %s  eval %s  %s img/s",
-                    decimal_width(r->epochs), r->epoch, r->epochs, loss(r->train_loss).text,
-                    percentage(r->train_accuracy).text, loss(r->test_loss).text,
+  return print_heading(report, r, error) &&
+         print_line(report, error, "%s  %6s  %6s  %9s  %8s  %6s  %6s  %5s",
+                    epoch_text(r->epoch, r->epochs).text, loss_text(r->train_loss).text,
+                    percentage(r->train_accuracy).text, loss_text(r->test_loss).text,
                     percentage(r->test_accuracy).text, duration(r->train_seconds).text,
                     duration(r->test_seconds).text,
                     rate((double)r->train_rows / r->train_seconds).text);
@@ -127,13 +157,25 @@ bool report_note(Report *report, const char *line, Error *error) {
 
 /* ---- progress and failure ----------------------------------------------------------------- */
 
-void report_progress(Report *report, int epoch, int epochs, double done) {
-  static const char full[] = "########################################";
+void report_progress(Report *report, int epoch, int epochs, double done, double loss) {
+  static const char full[] = "####################";
   const int percent = (int)(100 * done), width = (int)(sizeof full - 1);
+  const double now = seconds_now();
   if (!report->has_bar || percent == report->percent) return;
+  if (epoch != report->epoch) {
+    report->epoch = epoch;
+    report->since = now;
+    report->from = done;
+  }
   report->percent = percent;
-  printf("\repoch %*d/%d  [%-*.*s] %3d%%", decimal_width(epochs), epoch, epochs, width,
-         percent * width / 100, full, percent);
+  printf("\r%s  [%-*.*s] %3d%%", epoch_text(epoch, epochs).text, width, percent * width / 100, full,
+         percent);
+  if (isfinite(loss)) printf("  loss %s", loss_text(loss).text);
+  if (done > report->from) {
+    const double left = (now - report->since) / (done - report->from) * (1 - done);
+    printf("  %s left", clock_time(left).text);
+  }
+  fputs("\033[K", stdout); /* the rest of a longer line before */
   fflush(stdout);
 }
 

@@ -14,14 +14,18 @@
 #include "model/network.h"
 
 typedef struct {
-  bool quiet;   /* the last epoch's line alone */
-  bool has_bar; /* progress is shown: standard output is a terminal, and not quiet */
-  int percent;  /* of the bar on the screen, -1: none */
+  bool quiet;       /* only the last epoch is printed */
+  bool has_bar;     /* progress is shown: standard output is a terminal, and not quiet */
+  bool has_heading; /* that of the epochs is printed */
+  int percent;      /* of the bar on the screen, -1: none */
+  int epoch;        /* of the last bar, 0: none yet */
+  double since;     /* when that epoch's first bar was shown, in seconds_now */
+  double from;      /* and how much was done then, 0 to 1 */
 } Report;
 
 Report report_open(bool quiet);
 
-/* The lines before the first epoch. */
+/* What the lines before the first epoch say. */
 typedef struct {
   const char *device, *device_reason; /* reason: why not another, "" for none */
   uint64_t memory;                    /* bytes, 0: unknown */
@@ -34,18 +38,22 @@ typedef struct {
 
 bool report_start(Report *report, const ReportStart *start, Error *error);
 
-/* epoch  3/10  loss 0.0874  acc 97.43%  test-loss 0.0802  test-acc 97.62%  train 6.10 ms ... */
+/* A row per epoch, below a heading that is printed once:
+
+                  loss     acc  test-loss  test-acc   train    eval  img/s
+   epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M */
 bool report_epoch(Report *report, const EpochResult *result, Error *error);
 
-/* Shows which part of an epoch's training is done, 0 to 1. */
-void report_progress(Report *report, int epoch, int epochs, double done);
+/* Shows how much of an epoch's training is done, 0 to 1, the mean loss of its rows so far (NAN: not
+   known yet), and how long the rest of the epoch will take at the pace since its first call. */
+void report_progress(Report *report, int epoch, int epochs, double done, double loss);
 
 bool report_totals(Report *report, const RunTotals *totals, double process, Error *error);
 
-/* A line of another kind, none when quiet. */
+/* Any other line; not printed when quiet. */
 bool report_note(Report *report, const char *line, Error *error);
 
-/* Writes out what was printed on standard output by other means. */
+/* Flushes what was printed on standard output by other means. */
 bool report_flush(Error *error);
 
 /* `mlp-train: sentence` on standard error. */

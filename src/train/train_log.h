@@ -1,13 +1,14 @@
-/* A run's log for other programs to read, a file whose ending says what it is:
+/* The log of a run, for other programs to read. The ending of the file's name decides the format:
 
-   .jsonl  an object a line: first {"kind": "run", ...} with the header's fields, all of them text,
-           then {"kind": "epoch", ...} with the epoch's numbers
-   .csv    lines `# name: value` with the header's fields, where a backslash, a line feed and a
-           carriage return are written \\, \n and \r; then the columns' names, then a line an epoch
+   .jsonl  one object per line: first {"kind": "run", ...} with the fields of the header, all of
+           them text, then {"kind": "epoch", ...} with the numbers of each epoch
+   .csv    lines `# name: value` with the fields of the header, where a backslash, a line feed and a
+           carriage return are written \\, \n and \r; then the names of the columns, then one line
+           per epoch
 
-   The names of an epoch's numbers are those of EpochResult. A number is read back bit for bit; one
-   that is not finite is null in JSON and empty in CSV. What is logged is in the file once the
-   function returns, so a run that is killed has lost nothing.
+   The numbers of an epoch are named as in EpochResult. A number is read back bit for bit; one that
+   is not finite is null in JSON and empty in CSV. What is logged is in the file when the function
+   returns, so a run that is killed loses nothing.
 
    Every function but train_log_open returns false with *error set when the file cannot be written.
  */
@@ -19,16 +20,17 @@
 
 typedef struct TrainLog TrainLog;
 
-/* A new file; one of that name is replaced. NULL if the ending is another or the file cannot be
-   created. */
+/* Creates the file, or replaces it. NULL with *error set if the ending is neither of the two or the
+   file cannot be created. */
 TrainLog *train_log_open(const char *path, Error *error);
 
 typedef struct {
   const char *name, *value; /* the name as an option has it, the value any text */
 } TrainLogField;
 
-/* What the run is made of: to be called before the first epoch, and again where the run goes on
-   on another device; epochs that are trained again follow, with the numbers that count. */
+/* Writes the options and the device of the run: to be called before the first epoch, and again if
+   the run continues on another device. Epochs that are trained again follow it, and replace the
+   earlier ones of the same number. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
 
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);

@@ -1,0 +1,182 @@
+/* What a run prints: every line and every progress bar fits a terminal of 80 columns. */
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/process.h"
+#include "train/report.h"
+
+static char printed[8192];
+
+/* Standard output becomes a file between the two calls; then its text is in `printed`. */
+static int capture(void) {
+  char name[] = "/tmp/mlp-report-XXXXXX";
+  fflush(stdout);
+  const int before = dup(STDOUT_FILENO), file = mkstemp(name);
+  assert_true(before >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+  unlink(name);
+  close(file);
+  return before;
+}
+
+static void release(int before) {
+  fflush(stdout);
+  const ssize_t size = pread(STDOUT_FILENO, printed, sizeof printed - 1, 0);
+  dup2(before, STDOUT_FILENO);
+  close(before);
+  assert_true(size >= 0);
+  printed[size] = '\0';
+}
+
+static EpochResult result_of(int epoch, int epochs) {
+  return (EpochResult){.epoch = epoch,
+                       .epochs = epochs,
+                       .train_loss = 0.0874,
+                       .train_accuracy = 0.9743,
+                       .test_loss = 0.0802,
+                       .test_accuracy = 0.9762,
+                       .train_seconds = 0.0061,
+                       .test_seconds = 0.00031,
+                       .train_rows = 60000,
+                       .test_rows = 10000};
+}
+
+static void print_epochs(Report *report, const EpochResult *results, int count) {
+  Error error;
+  bool good = true;
+  const int before = capture();
+  for (int i = 0; i < count; i++) good = report_epoch(report, &results[i], &error) && good;
+  release(before);
+  assert_true(good);
+}
+
+static void epochs_are_a_table(void **state) {
+  (void)state;
+  const EpochResult results[] = {result_of(3, 10), result_of(4, 10)};
+  Report report = {.percent = -1};
+  print_epochs(&report, results, 2);
+  assert_string_equal(printed,
+                      "               loss     acc  test-loss  test-acc   train    eval  img/s\n"
+                      "epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M\n"
+                      "epoch  4/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M\n");
+}
+
+static void columns_hold_large_and_small_numbers(void **state) {
+  (void)state;
+  EpochResult results[] = {result_of(1, 999999), result_of(999999, 999999)};
+  results[0].train_loss = 99.9989;
+  results[0].train_accuracy = results[0].test_accuracy = 1;
+  results[0].train_seconds = 86400;
+  results[0].test_seconds = 3599.6;
+  results[1].test_loss = 12.3454;
+  results[1].test_accuracy = 0.001;
+  results[1].train_seconds = 0.9996;
+  results[1].test_seconds = 0.0999;
+  Report report = {.percent = -1};
+  print_epochs(&report, results, 2);
+  assert_non_null(strstr(printed,
+                         "\nepoch      1/999999  99.999  100.0%     0.0802    100.0%  86400s"
+                         "   3600s      1\n"));
+  assert_non_null(strstr(printed,
+                         "\nepoch 999999/999999  0.0874  97.43%     12.345     0.10%   1.00s"
+                         "  99.9ms    60k\n"));
+  assert_in_range(process_longest_line(printed), 70, 80);
+}
+
+static void quiet_is_the_last_epoch(void **state) {
+  (void)state;
+  const EpochResult results[] = {result_of(1, 2), result_of(2, 2)};
+  Report report = {.quiet = true, .percent = -1};
+  print_epochs(&report, results, 2);
+  assert_memory_equal(printed, "             loss ", 18);
+  assert_non_null(strstr(printed, "\nepoch 2/2 "));
+  assert_null(strstr(printed, "epoch 1/2"));
+}
+
+/* The bars that are shown for an epoch; each starts with a carriage return. */
+static void show_bars(Report *report, int epoch, int epochs, const double (*bars)[2], int count) {
+  const int before = capture();
+  for (int i = 0; i < count; i++) report_progress(report, epoch, epochs, bars[i][0], bars[i][1]);
+  release(before);
+}
+
+static void a_bar_says_how_far_it_is(void **state) {
+  (void)state;
+  static const double bars[][2] = {{0.25, NAN}, {0.251, 0.5}, {0.5, 0.5}, {1, 0.25}};
+  Report report = {.has_bar = true, .percent = -1};
+  show_bars(&report, 3, 10, bars, 4);
+  assert_string_equal(printed, "\repoch  3/10  [#####               ]  25%\033[K"
+                               "\repoch  3/10  [##########          ]  50%  loss 0.5000  0:00 left"
+                               "\033[K"
+                               "\repoch  3/10  [####################] 100%  loss 0.2500  0:00 left"
+                               "\033[K");
+}
+
+static void time_left_follows_the_pace(void **state) {
+  (void)state;
+  static const double half[][2] = {{0.5, NAN}}, more[][2] = {{0.75, NAN}};
+  Report report = {.has_bar = true, .percent = -1};
+  show_bars(&report, 1, 2, half, 1);
+  report.since -= 600; /* a quarter took ten minutes: another one is left */
+  show_bars(&report, 1, 2, more, 1);
+  assert_non_null(strstr(printed, " 75%  10:00 left\033"));
+  report.since -= 9000;
+  show_bars(&report, 1, 2, (const double[][2]){{0.6, NAN}}, 1);
+  assert_non_null(strstr(printed, " 60%  10:40:00 left\033"));
+  show_bars(&report, 2, 2, more, 1); /* another epoch, and its pace is not known yet */
+  assert_non_null(strstr(printed, " 75%\033"));
+}
+
+static void a_bar_fits_a_terminal(void **state) {
+  (void)state;
+  static const double bars[][2] = {{0, 12.345}, {1e-9, 12.345}, {1, 12.345}};
+  Report report = {.has_bar = true, .percent = -1};
+  show_bars(&report, 1000000, 1000000, bars, 1);
+  report.since -= 1e9;
+  report.percent = -1;
+  show_bars(&report, 1000000, 1000000, &bars[1], 1);
+  assert_non_null(strstr(printed, "  loss 12.345  99:59:59 left\033[K"));
+  assert_in_range(strcspn(printed, "\033") - 1, 60, 79); /* a cursor stands behind it */
+}
+
+static void no_bar_without_a_terminal(void **state) {
+  (void)state;
+  static const double bars[][2] = {{0.25, 1}, {0.5, 1}};
+  Report report = {.percent = -1};
+  show_bars(&report, 1, 1, bars, 2);
+  assert_string_equal(printed, "");
+}
+
+static void a_line_replaces_the_bar(void **state) {
+  (void)state;
+  static const double bars[][2] = {{0.5, NAN}};
+  Report report = {.has_bar = true, .percent = -1};
+  Error error;
+  show_bars(&report, 1, 1, bars, 1);
+  const int before = capture();
+  const bool good = report_note(&report, "a note", &error) && report_note(&report, "b", &error);
+  release(before);
+  assert_true(good);
+  assert_string_equal(printed, "\r\033[Ka note\nb\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(epochs_are_a_table),
+      cmocka_unit_test(columns_hold_large_and_small_numbers),
+      cmocka_unit_test(quiet_is_the_last_epoch),
+      cmocka_unit_test(a_bar_says_how_far_it_is),
+      cmocka_unit_test(time_left_follows_the_pace),
+      cmocka_unit_test(a_bar_fits_a_terminal),
+      cmocka_unit_test(no_bar_without_a_terminal),
+      cmocka_unit_test(a_line_replaces_the_bar),
+  };
+  return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}
