@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_all.sh CHECK...: runs targets of the Makefile one after the other, each with its settings,
-# as in "test SANITIZE=1". A line each: the last that it printed, and the minutes that it took; all
-# that it printed if it failed. The sum comes last. Exit code 1 if anything failed.
+# as in "test SANITIZE=1". Prints one line per check: the minutes that it took and the last line of
+# its output; all its output if it failed. The sum comes last. Exit status 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 

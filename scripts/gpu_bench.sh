@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Measures this GPU and the peers side by side, in one run of some minutes: mlp-bench, then
-# scripts/compare_peers.py, then every ladder of mlp-lab. Writes, under the GPU's short name, say
-# h100:
+# Measures this GPU and the peers side by side, in one run of several minutes: mlp-bench, then
+# scripts/compare_peers.py, then every ladder of mlp-lab. Writes, under the short name of the GPU,
+# for example h100:
 #
-#   docs/results/fusion-h100.json   every measurement, one JSON object a line
+#   docs/results/fusion-h100.json   every measurement, one JSON object per line
 #   docs/results/fusion-h100.md     the tables
 #   docs/results/fusion-h100.png    the epochs at batch 64
-#   docs/results/lab-h100.json, lab-h100.md, lab-h100-TOPIC.png   likewise, a picture a topic
+#   docs/results/lab-h100.json, lab-h100.md, lab-h100-TOPIC.png   likewise, one picture per topic
 #
 #   RESULTS  another folder for them  [docs/results]
-#   SECONDS_FOR_PEERS  start no peer after this  [200]
+#   SECONDS_FOR_PEERS  start no more peers after this time  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
-# Exit code 1 if mlp-bench or mlp-lab failed; peers that fail are named in the tables.
+# Exit status 1 if mlp-bench or mlp-lab failed; peers that fail are named in the tables.
 set -euo pipefail
 
 results=${RESULTS:-docs/results}
-work=build/gpu-bench # what was measured until then stays there if this is stopped
+work=build/gpu-bench # if this is stopped, what was measured so far is here
 
 # short_name FILE: the GPU of the first line without maker, memory and spaces: h100 for
 # "NVIDIA H100 80GB HBM3".
@@ -26,7 +26,7 @@ short_name() {
 }
 
 if [ ! -x ./mlp-bench ]; then
-  echo "gpu_bench: there is no ./mlp-bench: it is built where the CUDA Toolkit's nvcc is found" >&2
+  echo "gpu_bench: ./mlp-bench is not built: that needs the CUDA Toolkit's nvcc" >&2
   exit 1
 fi
 scripts/download_mnist.sh
@@ -40,7 +40,7 @@ fi
 
 name=$(short_name "$work/mlp-bench.json")
 to=$results/fusion-$name
-# A peer that is killed while it writes leaves a line without an end.
+# A peer that is killed while it writes leaves an unfinished line.
 grep -h '}$' "$work/mlp-bench.json" "$work/peers.json" >"$to.json"
 ./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png"
 echo "gpu_bench: wrote $to.json, $to.md and $to.png"

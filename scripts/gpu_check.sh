@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Every check that wants a GPU: all the tests, compute-sanitizer over the CUDA tests, MNIST at each
-# level of fusion, the same bits five times and after a pause, configs/best.conf, GPUs that cannot be
-# used. Writes docs/results/gpu-check.txt, a line a result, PASS or FAIL first; what was printed is in
-# build/gpu-check.log.
+# Every check that needs a GPU: all the tests, compute-sanitizer over the CUDA tests, MNIST at each
+# level of fusion, the same bits five times and after a resumed run, configs/best.conf, GPUs that
+# cannot be used. Writes docs/results/gpu-check.txt, one line per result, PASS or FAIL first; all
+# output is in build/gpu-check.log.
 #
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
 #   ARCH          the GPUs to build for  [-arch=native]
 #   SETUP=0, MNIST_SOURCE  see the Makefile and scripts/download_mnist.sh
 #
-# A check that fails does not stop the others. Exit code 1 if any failed.
+# A check that fails does not stop the others. Exit status 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -25,7 +25,7 @@ export ARCH=${ARCH:--arch=native}
 failed=0
 ended=0
 
-# record STATUS TEXT: a result; STATUS is that of a command, 0 for PASS.
+# record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
 record() {
   local word=PASS
   if [ "$1" != 0 ]; then word=FAIL failed=1; fi
@@ -33,7 +33,7 @@ record() {
   tail -n 1 "$partial"
 }
 
-# run SECONDS COMMAND...: its exit status; what it printed is in $step, too.
+# run SECONDS COMMAND...: returns the exit status; the output goes to $step, too.
 run() {
   local limit=$1
   shift
@@ -55,7 +55,7 @@ header() {
 
 # ---- tests -----------------------------------------------------------------------------------
 
-# counts NAME: what the line "NAME: 3 passed, 0 failed, 0 skipped" says, or the sum's line.
+# counts NAME: what the line "NAME: 3 passed, 0 failed, 0 skipped" says; without NAME, the sum.
 counts() {
   awk -v name="$1" '
     name != "" && $1 == name ":" || name == "" && /^[0-9]+ passed, / { line = $0 }
@@ -75,7 +75,7 @@ check_tests() {
 
 # ---- compute-sanitizer -----------------------------------------------------------------------
 
-# sanitize TOOL PROGRAM [OPTION...]: no error, no hazard, no failed test.
+# sanitize TOOL PROGRAM [OPTION...]: checks that there is no error, no hazard and no failed test.
 sanitize() {
   local tool=$1 program=$2 status=0 text
   shift 2
@@ -104,12 +104,12 @@ check_memory() {
     record 1 'compute-sanitizer: not found; it comes with the CUDA Toolkit'
     return
   fi
-  # The programs check every status themselves; what libraries try in vain is none of our errors.
+  # The programs check every status themselves; calls of libraries that fail are not our errors.
   for name in test_kernels test_kernels_gemm test_kernels_softmax; do
     sanitize memcheck "$name" --report-api-errors no
     for tool in racecheck initcheck synccheck; do sanitize "$tool" "$name"; done
   done
-  # Hazards in shared memory are the kernels', not the loader's: these tests run them all.
+  # Hazards in shared memory come from the kernels, not from the loader: these tests run them all.
   TEST_FILTER='test_same_bits' sanitize racecheck test_engine_cuda
   for name in test_engine_cuda test_engine_cuda_interface; do
     sanitize memcheck "$name" --report-api-errors no
@@ -178,7 +178,7 @@ whole process $process"
 }
 
 # check_bits LEVEL PRECISION: five runs of two epochs save the same bytes, and so does one that is
-# saved after the first epoch and goes on.
+# saved after the first epoch and resumed.
 check_bits() {
   local saved=build/gpu-check-saved digests different
   mkdir -p "$saved" && rm -f "$saved"/*
@@ -194,7 +194,7 @@ check_bits() {
   rm -rf "$saved"
 }
 
-# check_seeds NAME OPTION...: the mean test accuracy of seeds 1 to 5 is what the defaults promise.
+# check_seeds NAME OPTION...: the mean test accuracy of seeds 1 to 5 is that of the defaults.
 check_seeds() {
   local name=$1 seed all='' mean
   shift
@@ -207,7 +207,7 @@ check_seeds() {
   record $? "mnist $name, seeds 1 to 5: test-acc$all, mean $mean%"
 }
 
-# The best accuracy that a minute buys.
+# The best accuracy within a minute.
 check_best() {
   local accuracy
   run 120 ./mlp-train --device cuda --config configs/best.conf
@@ -219,7 +219,7 @@ $(process_time)"
 
 check_mnist() {
   if ! run 120 scripts/download_mnist.sh; then
-    record 1 'mnist: data/mnist_train.csv cannot be had'
+    record 1 'mnist: data/mnist_train.csv could not be downloaded'
     return
   fi
   for level in none layer step epoch auto; do check_level "$level" fp32; done
@@ -247,7 +247,7 @@ check_fault() {
   record $? "fault $name, auto: $(grep '^device ' "$step")"
 }
 
-# A build for other GPUs than any that is here.
+# A build for a GPU that is not in this machine.
 build_for_others() {
   run 300 make -j"$(nproc)" SETUP=0 BUILD=build/others PLACE=build/others \
     ARCH='-gencode arch=compute_110,code=sm_110' build/others/mlp-train
@@ -262,7 +262,7 @@ check_faults() {
     record 1 'fault older GPU: the program for it cannot be built'
   fi
   rm -rf build/others
-  # MNIST does not fit, its slots do: it is streamed.
+  # MNIST does not fit, its staging buffers do: it is streamed.
   run 120 ./mlp-train --device auto --device-memory 120 --epochs 1 &&
     grep -q '^data .* streamed every epoch$' "$step" && ! grep -q '^device   CPU' "$step"
   record $? "fault little memory, auto: $(grep '^data ' "$step")"
@@ -273,7 +273,7 @@ check_faults() {
 # shellcheck disable=SC2317 # the trap calls it
 finish() {
   trap - EXIT
-  [ "$ended" = 1 ] || record 1 'gpu_check: interrupted, what would follow was not checked'
+  [ "$ended" = 1 ] || record 1 'gpu_check: interrupted, the rest was not checked'
   mkdir -p "$(dirname "$results")"
   mv "$partial" "$results"
   echo "gpu_check: $([ "$failed" = 0 ] && echo 'all passed' || echo 'something failed'): $results"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# profile.sh TOPIC: what the hardware counts while each rung of a topic of the lab runs once, as a
-# table. Nsight Compute (ncu) reads the counter that the topic is about, the bytes that the memory
-# moved, and the time; each rung has a process of its own.
+# profile.sh TOPIC: prints a table of what the hardware counts while each rung of a topic of the lab
+# runs once. Nsight Compute (ncu) reads the counter that the topic is about, the bytes that the
+# memory moved, and the time; each rung runs in its own process.
 #
 #   NVCC  the CUDA Toolkit's compiler: ncu is looked for in PATH and beside it  [nvcc]
 #
-# A line a kernel; of a sweep, a line a point. The times are at the clock that ncu holds, not at
+# One line per kernel; for a sweep, one per point. The times are at the fixed clock of ncu, not at
 # full speed.
 set -euo pipefail
 
 lab=${LAB:-./mlp-lab}
 topic=${1-}
 
-# complain SENTENCE: the last words.
+# complain SENTENCE: prints it and exits.
 complain() {
   echo "profile: $1" >&2
   exit 1
@@ -27,9 +27,9 @@ find_ncu() {
   return 1
 }
 
-# kernels METRIC: from ncu's CSV (a line of names, one of units, one a kernel, every field in
-# quotes) a line a kernel: its name, the metric, the bytes, the nanoseconds; "-" for what is not
-# there.
+# kernels METRIC: from ncu's CSV (a line of names, one of units, one per kernel, every field in
+# quotes) makes one line per kernel: its name, the metric, the bytes, the nanoseconds; "-" for what
+# is missing.
 # shellcheck disable=SC2016 # $0 is awk's
 kernels() {
   awk -v metric="$1" '
@@ -56,17 +56,17 @@ reason() {
       'the permission, or run it as root'
   else
     echo "ncu read nothing: $(grep -m 1 -E '==(ERROR|WARNING)==|mlp-lab: ' "$output" ||
-      echo 'it says not why')"
+      echo 'it gives no reason')"
   fi
 }
 
-# points RUNG: of its sweep, a word each; none if it is no sweep.
+# points RUNG: the points of its sweep, one word each; nothing if it is not a sweep.
 points() {
   awk -v rung="$1:" '$1 == "points" && $2 == rung { for (i = 3; i <= NF; i++) print $i }' \
     <<<"$listing"
 }
 
-# profile_rung NAME METRIC: its lines of the table.
+# profile_rung NAME METRIC: prints its lines of the table.
 profile_rung() {
   local rung=$1 metric=$2 metrics=gpu__time_duration.sum,dram__bytes.sum lines
   [ -z "$metric" ] || metrics+=,$metric
@@ -78,7 +78,7 @@ profile_rung() {
     if grep -q '^refused, ' "$output"; then
       instead='refused at this size'
     elif grep -q 'No kernels were profiled' "$output"; then
-      instead='no kernel: the copy engine or nobody did it'
+      instead='no kernel: the copy engine did it, or nothing ran'
     else
       complain "$rung: $(reason)"
     fi
@@ -92,12 +92,12 @@ profile_rung() {
 }
 
 [ -n "$topic" ] || complain 'name a topic: scripts/profile.sh softmax'
-[ -x "$lab" ] || complain "there is no $lab: it is built where the CUDA Toolkit's nvcc is found"
+[ -x "$lab" ] || complain "$lab is not built: that needs the CUDA Toolkit's nvcc"
 listing=$("$lab" list "$topic")
 ncu=$(find_ncu) ||
-  complain 'there is no Nsight Compute (ncu) in PATH or beside nvcc: the CUDA Toolkit has it'
+  complain 'Nsight Compute (ncu) is neither in PATH nor beside nvcc: install the CUDA Toolkit'
 nvidia-smi -L >/dev/null 2>&1 ||
-  complain 'no GPU is visible to nvidia-smi, so there is nothing to profile'
+  complain 'nvidia-smi sees no GPU, so there is nothing to profile'
 
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the programs twice: they must come out the same, byte for byte. Without CUDA from two
-# folders; mlp-train with CUDA, where nvcc is, from one, and files of one age: nvcc calls what a file
-# keeps to itself after the folder, and puts the file's time beside its lines. Exit code 1 if one is
-# not the same.
+# Builds the programs twice and checks that they are the same, byte for byte. Without CUDA from two
+# folders; mlp-train with CUDA, where nvcc is found, from one folder and with the files' times kept:
+# nvcc names a file's private symbols after its folder, and writes the file's time beside its lines.
+# Exit status 1 if any differs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_tests.sh PROGRAM...: runs cmocka programs one after the other. Prints one line per program, all
-# the output of a program that failed, then why tests were skipped and how many, and last the sum:
+# run_tests.sh PROGRAM...: runs cmocka programs one after the other. Prints one line per program,
+# all the output of a program that failed, then why tests were skipped and how many, and last the sum:
 #
 #   skipped 2: there is no GPU
 #   41 passed, 0 failed, 2 skipped
@@ -9,8 +9,8 @@
 # anything failed.
 set -euo pipefail
 
-# Reads a program's TAP output. Prints "passed failed skipped", then the reason of each skipped test:
-# what it printed last. The plan, "1..N", tells when tests are missing.
+# Reads a program's TAP output. Prints "passed failed skipped", then the reason of each skipped
+# test: what it printed last. The plan, "1..N", tells when tests are missing.
 # shellcheck disable=SC2016 # $0 is awk's
 summary='
 /^1\.\.[0-9]+$/   { planned += substr($0, 4); next }
