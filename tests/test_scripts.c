@@ -226,14 +226,15 @@ static void test_sums_up(void **state) {
                              "echo there is no GPU; echo 'not ok 3 # SKIP three';"
                              "echo there is no GPU; echo 'not ok 4 # SKIP four'");
   write_script("bin/test_c",
-               "echo 1..2; echo there is no GPU; echo 'not ok 1 # SKIP one'; echo ok 2 - two");
+               "echo 1..4; echo there is no GPU; echo 'ok 1 # SKIP one'; echo there is no GPU;"
+               "echo 'ok 2 - two # SKIP'; echo ok 3 - three; echo ok 4 - four '#' SKIPs nothing");
   assert_int_equal(run_programs("bin/test_a bin/test_b bin/test_c"), 0);
   assert_string_equal(output, "test_a: 2 passed, 0 failed, 0 skipped\n"
                               "test_b: 1 passed, 0 failed, 3 skipped\n"
-                              "test_c: 1 passed, 0 failed, 1 skipped\n"
-                              "skipped 3: there is no GPU\n"
+                              "test_c: 2 passed, 0 failed, 2 skipped\n"
+                              "skipped 4: there is no GPU\n"
                               "skipped 1: no reason is given\n"
-                              "4 passed, 0 failed, 4 skipped\n");
+                              "5 passed, 0 failed, 5 skipped\n");
 }
 
 static void test_sums_up_failures(void **state) {
