@@ -521,7 +521,7 @@ static void test_program(void **state) {
       {"softmax reduce", "unexpected argument 'reduce'", 2},
       {"--nonsense softmax", "unknown option '--nonsense'", 2},
       {"softmax --size", "--size needs an argument", 2},
-      {"softmax --size 5", "--size of softmax is 'rows x width'", 2},
+      {"softmax --size 5", "--size of softmax must be 'rows x width'", 2},
       {"softmax --rung nonsense", "no rung 'nonsense'", 2},
       {"reduce --problem nonsense", "no problem 'nonsense'; it has ", 2},
       {"all --rung online", "--rung needs one topic", 2},

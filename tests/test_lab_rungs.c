@@ -128,7 +128,7 @@ static const struct {
                {LAB_REFUSED, "it serves nobody"},
                {LAB_UNCHECKED, ""},
                {LAB_CAUGHT, "element 999 is "},
-               {LAB_MISSED, "turned out right"},
+               {LAB_MISSED, "passed the check"},
                {LAB_RIGHT, ""},
                {LAB_WRONG, "it changed an input"}};
 

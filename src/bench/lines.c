@@ -231,7 +231,8 @@ bool bench_read(BenchLog *log, const char *path, Error *error) {
     if (!text[strspn(text, " \t\r\n")]) continue;
     good = parse_line(text, &line)
                ? append(log, &line, error)
-               : error_set(error, "%s, line %d: this is no JSON object of results", path, number);
+               : error_set(error, "%s, line %d: the line is not a JSON object of results", path,
+                           number);
   }
   if (good && ferror(file)) good = error_set(error, "cannot read %s: %s", path, strerror(errno));
   fclose(file);

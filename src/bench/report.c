@@ -96,11 +96,12 @@ static void put_epochs(const BenchLog *log, FILE *file, bool markdown) {
   int count;
   const BenchLine **epochs = sorted_epochs(log, &count);
   table_heading(file, markdown, "An epoch");
-  fputs("Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
-        "MB: what the step's kernels read and write at least, counted from shapes. x floor: times\n"
-        "the floor below. x best: times the fastest level of mlp-train that is at least as\n"
-        "accurate.\n\n",
-        file);
+  fputs(
+      "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
+      "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
+      "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
+      "at least as accurate.\n\n",
+      file);
   table_begin(&table);
   for (int i = 0; epochs && i < count; i++) {
     const BenchLine *e = epochs[i];
@@ -163,11 +164,13 @@ static void put_floors(const BenchLog *log, FILE *file, bool markdown) {
   const Table table = {file, markdown, columns, 3};
   if (!first_of(log, "floor")) return;
   table_heading(file, markdown, "The floor of an epoch");
-  fputs("steps x 2 grid barriers + the longer of rows x operations a row / SGEMM rate and rows x\n"
-        "(pixels + label) / copy rate. Operations a row: 4 a weight, and 2 more but in the first\n"
-        "layer. Two barriers: a step needs two exchanges between all multiprocessors, outputs of\n"
-        "the first layer to the owners of rows, their gradients to the owners of columns.\n\n",
-        file);
+  fputs(
+      "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
+      "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
+      "weight of the others. Two barriers: a step needs two exchanges between all\n"
+      "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
+      "owners of columns.\n\n",
+      file);
   table_begin(&table);
   for (int i = 0; i < log->count; i++) {
     const BenchLine *f = &log->lines[i];
@@ -217,8 +220,8 @@ static void put_kernels(const BenchLog *log, FILE *file, bool markdown) {
   const Table table = {file, markdown, columns, 1 + count};
   table_heading(file, markdown, "The kernels of a step at level layer");
   fputs(
-      "As nodes of a graph, one after the other; share of the step; how much faster a step would\n"
-      "be if the kernel took no time at all (Amdahl's bound).\n\n",
+      "As nodes of a graph, one after the other: time, share of the step, and how much faster the\n"
+      "step would be if the kernel took no time at all (Amdahl's bound).\n\n",
       file);
   table_begin(&table);
   for (int i = 0; i < log->count; i++) {
@@ -237,7 +240,7 @@ static void put_run(const BenchLog *log, FILE *file, bool markdown) {
   if (!first_of(log, "run")) return;
   table_heading(file, markdown, "A whole run of mlp-train, from the CSV files, batch 64");
   fputs("bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
-        "the same work with nothing beside it; in a run, parsing goes on while the GPU starts.\n\n",
+        "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n",
         file);
   table_begin(&table);
   double sum = 0;

@@ -74,7 +74,7 @@ static bool choose_copies(LabArrays *a, bool rotated, bool *fits, Error *error) 
   if (!cuda_done(cudaGetDevice(&device), "finding the device", error) ||
       !cuda_done(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device),
                  "finding the cache", error) ||
-      !cuda_done(cudaMemGetInfo(&left, &all), "asking for memory", error))
+      !cuda_done(cudaMemGetInfo(&left, &all), "querying free memory", error))
     return false;
   const size_t arrays = device_bytes(a, 1) - a->work.bytes;
   a->copies = 1;

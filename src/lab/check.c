@@ -56,7 +56,7 @@ bool lab_reference_open(LabReference *reference, const LabTopic *topic, int prob
     r->allowed = malloc(room * sizeof(double));
   }
   if (!r->expected || !r->allowed)
-    return error_set(error, "no memory for what %s at %s must give: give a smaller --size",
+    return error_set(error, "no memory for the expected output of %s at %s: give a smaller --size",
                      topic->name, lab_size_text(topic, size).text);
 #pragma omp parallel for schedule(dynamic)
   for (int64_t i = 0; i < r->ranges; i++)

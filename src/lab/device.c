@@ -38,7 +38,7 @@ typedef struct {
 } More;
 
 static bool find_more(More *more, Error *error) {
-  static const char what[] = "asking for the device's attributes";
+  static const char what[] = "reading the attributes of the device";
   int device;
   return cuda_done(cudaGetDevice(&device), what, error) &&
          cuda_done(cudaDeviceGetAttribute(&more->clock, cudaDevAttrClockRate, device), what,
@@ -77,7 +77,7 @@ static void print_parts(const struct cudaDeviceProp *p, const More *more, FILE *
   fprintf(file, "%-32s %d threads, %d blocks, %d registers, %.0f KB shared memory\n",
           "a multiprocessor holds", p->maxThreadsPerMultiProcessor, more->blocks,
           p->regsPerMultiprocessor, (double)p->sharedMemPerMultiprocessor / 1024);
-  fprintf(file, "%-32s %d threads, %d registers, %.0f KB shared memory, %.0f KB if asked for\n",
+  fprintf(file, "%-32s %d threads, %d registers, %.0f KB shared memory, %.0f KB on request\n",
           "a block holds at most", p->maxThreadsPerBlock, p->regsPerBlock,
           (double)p->sharedMemPerBlock / 1024, (double)p->sharedMemPerBlockOptin / 1024);
   fprintf(file, "%-32s %d x %d x %d\n", "block sizes, at most", p->maxThreadsDim[0],

@@ -309,11 +309,12 @@ void lab_print_machine(const LabMachine *machine, FILE *file, bool markdown) {
       "%.1f GB/s;\n  float32 multiply-adds %.1f TFLOP/s\n",
       m->copy / 1e9, m->link / 1e9, m->fma / 1e12);
   fputs(
-      "\nMedians after a warm-up, by the GPU's clock (the host's for transfers), on inputs that do "
-      "not fit the\ncache. % ceiling: of what was measured above. x first, x library: how many "
-      "times faster than the\nfirst rung, than the library. blocks/SM: that a multiprocessor holds "
-      "at once, and what keeps it\nfrom more. check: against a float64 or integer reference; "
-      "caught: a mistake on purpose, found\nwrong.\n",
+      "\nMedians after a warm-up, timed by the GPU (transfers by the host), on inputs that do not "
+      "fit the\ncache. % ceiling: of the ceiling measured above. x first, x library: how many "
+      "times "
+      "faster than\nthe first rung and than the library. blocks/SM: how many blocks a "
+      "multiprocessor holds at once, and\nwhat limits them. check: against a float64 or integer "
+      "reference; caught: an intended mistake that\nthe check found.\n",
       file);
 }
 

@@ -95,6 +95,6 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
     }
     return sizes_multiply(*size) || error_set(error, "--size %s is larger than any memory", text);
   }
-  return error_set(error, "--size of %s is '%s', as %s, not '%s'", topic->name, topic->dims,
+  return error_set(error, "--size of %s must be '%s', as in %s, not '%s'", topic->name, topic->dims,
                    lab_size_text(topic, topic->size).text, text);
 }
