@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "support/process.h"
 #include "base/augment.h"
 #include "engine/engine.h"
 #include "cli/options.h"

@@ -318,7 +318,7 @@ static void what_improves_is_kept_at_once(void **state) {
     Checkpoint saved = load("killed.safetensors");
     const int logged = read_accuracies("killed.jsonl", accuracies, MOST);
     int best = 0;
-    assert_true(logged >= lines - 1); /* an epoch is printed before it is logged */
+    assert_true(logged >= lines - 1);    /* an epoch is printed before it is logged */
     for (int i = 0; i < logged - 1; i++) /* the last one may not have been kept yet */
       if (accuracies[i] > accuracies[best]) best = i;
     if (saved.epoch != logged) assert_int_equal(saved.epoch, best + 1);
