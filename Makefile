@@ -336,7 +336,7 @@ $(FUZZ)/fuzz_image: src/data/image.c
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
                                    -DSTBI_MAX_DIMENSIONS=1024
-$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c src/base/error.c tests/fuzz/fuzz.h $(wildcard src/*/*.h)
+$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c src/base/error.c src/base/text.c tests/fuzz/fuzz.h $(wildcard src/*/*.h)
 	@mkdir -p $(@D)
 	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)
 

@@ -3,12 +3,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/text.h"
+
 bool error_set(Error *error, const char *format, ...) {
   if (!error) return false;
   error->of_gpu = false;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(error->text, sizeof error->text, format, arguments);
+  char text[sizeof error->text];
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  text_printable(error->text, sizeof error->text, text);
   return false;
 }

@@ -10,7 +10,8 @@ typedef struct {
 } Error;
 
 /* Formats the message into *error (ignored when NULL) and returns false, so that a
-   failing function can end in `return error_set(error, ...)`. Too long is cut. */
+   failing function can end in `return error_set(error, ...)`. Too long is cut. It may quote a
+   hostile file: control characters are written out, as text_printable does. */
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -686,7 +686,5 @@ bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error) {
   close(file);
   if (loaded) return true;
   checkpoint_free(checkpoint);
-  for (char *c = cause.text; *c; c++) /* names come from the file and may be anything */
-    if (iscntrl((unsigned char)*c)) *c = '?';
   return error_set(error, "cannot load %s: %s", path, cause.text);
 }

@@ -1,0 +1,56 @@
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int text_character(const char *text) {
+  const unsigned char *byte = (const unsigned char *)text;
+  if (byte[0] < 0x80) return 1;
+  if (byte[0] < 0xc2 || byte[0] > 0xf4) return 0;
+  const int length = byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
+  for (int i = 1; i < length; i++)
+    if ((byte[i] & 0xc0) != 0x80) return 0; /* the text's end among them */
+  const bool is_longer_than_needed =
+      (byte[0] == 0xe0 && byte[1] < 0xa0) || (byte[0] == 0xf0 && byte[1] < 0x90);
+  const bool is_surrogate = byte[0] == 0xed && byte[1] >= 0xa0;
+  const bool is_too_high = byte[0] == 0xf4 && byte[1] >= 0x90;
+  return is_longer_than_needed || is_surrogate || is_too_high ? 0 : length;
+}
+
+bool text_is_utf8(const char *text) {
+  for (int length; *text; text += length) {
+    length = text_character(text);
+    if (length == 0) return false;
+  }
+  return true;
+}
+
+/* Of a UTF-8 character: the controls of ASCII, or U+0080 to U+009F, which terminals obey too. */
+static bool is_control(const char *character) {
+  const unsigned char first = (unsigned char)character[0], second = (unsigned char)character[1];
+  return first < ' ' || first == 0x7f || (first == 0xc2 && second < 0xa0);
+}
+
+size_t text_printable(char *target, size_t size, const char *text) {
+  size_t length = 0, written = 0;
+  while (*text) {
+    char escape[16];
+    const int character = text_character(text), bytes = character ? character : 1;
+    const bool is_plain = character && !is_control(text);
+    size_t count = (size_t)bytes;
+    if (!is_plain) {
+      count = 0;
+      for (int i = 0; i < bytes; i++)
+        count += (size_t)snprintf(escape + count, sizeof escape - count, "\\x%02x",
+                                  (unsigned char)text[i]);
+    }
+    if (written == length && written + count < size) {
+      memcpy(target + written, is_plain ? text : escape, count);
+      written += count;
+    }
+    length += count;
+    text += bytes;
+  }
+  if (size > 0) target[written] = '\0';
+  return length;
+}

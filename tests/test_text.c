@@ -1,0 +1,122 @@
+/* What others wrote on its way to a terminal or into JSON. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+
+static const struct {
+  const char *text, *printable;
+} cases[] = {
+    {"", ""},
+    {"data/mnist_train.csv", "data/mnist_train.csv"},
+    {"\x1b]0;title\a\x1b[2J", "\\x1b]0;title\\x07\\x1b[2J"},
+    {"a\nb\tc\rd\x7f", "a\\x0ab\\x09c\\x0dd\\x7f"},
+    {"Größe ≥ 数 \xf0\x9f\x98\x80", "Größe ≥ 数 \xf0\x9f\x98\x80"},
+    {"\xc2\x9b"
+     "31m \xc2\x85 \xc2\xa0",
+     "\\xc2\\x9b31m \\xc2\\x85 \xc2\xa0"}, /* U+009B: CSI */
+    {"n\xff.csv \x9b", "n\\xff.csv \\x9b"},
+    {"\xc3", "\\xc3"}, /* cut off */
+    {"\xe2\x82 \xf0\x9f\x98", "\\xe2\\x82 \\xf0\\x9f\\x98"},
+    {"\xc0\x9b \xc1\x81", "\\xc0\\x9b \\xc1\\x81"}, /* longer than needed */
+    {"\xe0\x82\x9b", "\\xe0\\x82\\x9b"},
+    {"\xf0\x80\x82\x9b", "\\xf0\\x80\\x82\\x9b"},
+    {"\xed\xa0\x80", "\\xed\\xa0\\x80"}, /* a surrogate */
+    {"\xed\x9f\xbf", "\xed\x9f\xbf"},
+    {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"}, /* the last one */
+    {"\xf4\x90\x80\x80 \xf5\x80\x80\x80", "\\xf4\\x90\\x80\\x80 \\xf5\\x80\\x80\\x80"},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void test_printable(void **state) {
+  (void)state;
+  char target[256];
+  for (int i = 0; i < CASES; i++) {
+    const size_t length = text_printable(target, sizeof target, cases[i].text);
+    assert_string_equal(target, cases[i].printable);
+    assert_int_equal(length, strlen(target));
+    assert_int_equal(text_printable(NULL, 0, cases[i].text), length);
+  }
+}
+
+/* Characters and escapes are left out whole, and nothing follows what was left out. */
+static void test_cut(void **state) {
+  (void)state;
+  const char *const whole = "ab\\x1b\xe2\x82\xac.";
+  const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};
+  for (size_t size = 1; size <= sizeof ends / sizeof *ends; size++) {
+    char target[16];
+    memset(target, '#', sizeof target);
+    assert_int_equal(text_printable(target, size, "ab\x1b\xe2\x82\xac."), strlen(whole));
+    assert_int_equal(strlen(target), ends[size - 1]);
+    assert_memory_equal(target, whole, ends[size - 1]);
+    assert_int_equal(target[size], '#');
+  }
+}
+
+/* As jansson has it. */
+static void test_utf8(void **state) {
+  (void)state;
+  for (int i = 0; i < CASES; i++) {
+    json_t *text = json_string(cases[i].text);
+    assert_int_equal(text_is_utf8(cases[i].text), text != NULL);
+    json_decref(text);
+  }
+}
+
+static void test_errors_are_printable(void **state) {
+  (void)state;
+  Error error;
+  assert_false(error_set(&error, "%s: no such file", "\x1b[31mred\n\xff"));
+  assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file");
+  assert_false(error_set(&error, "%s; and more", error.text)); /* of itself */
+  assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file; and more");
+  char vast[4096];
+  memset(vast, '\x1b', sizeof vast - 1);
+  vast[sizeof vast - 1] = '\0';
+  assert_false(error_set(&error, "%s", vast));
+  assert_in_range(strlen(error.text), sizeof error.text - 8, sizeof error.text - 1);
+  assert_string_equal(strrchr(error.text, '\\'), "\\x1b");
+}
+
+/* Whatever the text, JSON comes of it. */
+static void test_json(void **state) {
+  (void)state;
+  for (int i = 0; i < CASES; i++) {
+    char *json = NULL;
+    size_t size;
+    FILE *file = open_memstream(&json, &size);
+    assert_non_null(file);
+    json_text(cases[i].text, file);
+    assert_int_equal(fclose(file), 0);
+    json_error_t cause;
+    json_t *value = json_loads(json, JSON_DECODE_ANY, &cause);
+    if (!value) fail_msg("%s: %s", json, cause.text);
+    if (text_is_utf8(cases[i].text))
+      assert_string_equal(json_string_value(value), cases[i].text);
+    else
+      assert_non_null(strstr(json_string_value(value), "\xef\xbf\xbd"));
+    json_decref(value);
+    free(json);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_printable), cmocka_unit_test(test_cut),
+      cmocka_unit_test(test_utf8),      cmocka_unit_test(test_errors_are_printable),
+      cmocka_unit_test(test_json),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
