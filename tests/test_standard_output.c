@@ -1,0 +1,143 @@
+/* Standard output and error into a pipe that is full: nothing is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/standard_output.h"
+
+enum { LINES = 20000, LINE = 32 }; /* ten times what a pipe takes */
+
+/* The child's work; its exit status. */
+typedef int Work(void);
+
+static int print_lines(FILE *file) {
+  for (int i = 0; i < LINES; i++) fprintf(file, "line %-*d\n", LINE - 6, i);
+  return 0;
+}
+
+static int print_and_flush(void) {
+  Error error = {.text = ""};
+  standard_output_open();
+  for (int i = 0; i < LINES; i++) {
+    printf("line %-*d\n", LINE - 6, i);
+    if (i % 7 == 0 && !standard_output_flush(&error)) return 1;
+  }
+  return standard_output_flush(&error) ? 0 : 1;
+}
+
+static int print_and_exit(void) {
+  standard_output_open();
+  return print_lines(stdout);
+}
+
+static int complain(void) {
+  standard_output_open();
+  return print_lines(stderr);
+}
+
+/* 0 if the failure is told, and told again. */
+static int print_for_nobody(void) {
+  Error error = {.text = ""};
+  int ends[2];
+  signal(SIGPIPE, SIG_IGN);
+  if (pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0 || close(ends[1]) != 0 ||
+      close(ends[0]) != 0)
+    return 2;
+  standard_output_open();
+  puts("line");
+  for (int i = 0; i < 2; i++)
+    if (standard_output_flush(&error) ||
+        strcmp(error.text, "cannot write to standard output: Broken pipe") != 0)
+      return 1;
+  return 0;
+}
+
+/* Forks, with the non-blocking end of a pipe for standard output and error. */
+static pid_t start(Work *work, int *read_end) {
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+  fflush(NULL);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    close(ends[0]);
+    if (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0) _exit(126);
+    const int status = work();
+    _exit(fflush(NULL) == 0 ? status : 125);
+  }
+  close(ends[1]);
+  *read_end = ends[0];
+  return child;
+}
+
+static int status_of(pid_t child) {
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Reads late, then a little at a time. */
+static void check(Work *work) {
+  int file;
+  const pid_t child = start(work, &file);
+  const struct timespec late = {.tv_nsec = 20000000};
+  nanosleep(&late, NULL);
+  FILE *lines = fdopen(file, "r");
+  assert_non_null(lines);
+  setvbuf(lines, NULL, _IOFBF, 1000);
+  char line[2 * LINE], expected[2 * LINE];
+  for (int i = 0; i < LINES; i++) {
+    snprintf(expected, sizeof expected, "line %-*d\n", LINE - 6, i);
+    if (!fgets(line, sizeof line, lines)) fail_msg("there are %d lines", i);
+    assert_string_equal(line, expected);
+  }
+  assert_null(fgets(line, sizeof line, lines));
+  fclose(lines);
+  assert_int_equal(status_of(child), 0);
+}
+
+static void test_flushed(void **state) {
+  (void)state;
+  check(print_and_flush);
+}
+
+static void test_left_to_exit(void **state) {
+  (void)state;
+  check(print_and_exit);
+}
+
+static void test_standard_error(void **state) {
+  (void)state;
+  check(complain);
+}
+
+static void test_failure(void **state) {
+  (void)state;
+  int file;
+  const pid_t child = start(print_for_nobody, &file);
+  assert_int_equal(status_of(child), 0);
+  close(file);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_flushed),
+      cmocka_unit_test(test_left_to_exit),
+      cmocka_unit_test(test_standard_error),
+      cmocka_unit_test(test_failure),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
