@@ -1,0 +1,119 @@
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static const uint64_t UNKNOWN = UINT64_MAX;
+
+static uint64_t least(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+static uint64_t difference(uint64_t a, uint64_t b) {
+  return a > b ? a - b : 0;
+}
+
+/* The number behind `key` at the start of a line of a file, 0 if there is none. */
+static uint64_t number(const char *folder, const char *name, const char *key, uint64_t otherwise) {
+  char path[PATH_MAX], line[PATH_MAX];
+  uint64_t value = otherwise;
+  if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) return otherwise;
+  FILE *file = fopen(path, "r");
+  if (!file) return otherwise;
+  const size_t length = strlen(key);
+  while (fgets(line, sizeof line, file))
+    if (strncmp(line, key, length) == 0 && sscanf(line + length, "%" SCNu64, &value) == 1) break;
+  fclose(file);
+  return value;
+}
+
+/* ---- control groups ------------------------------------------------------------------------ */
+
+/* The files of a version. "max" in one of version 2 is no number. */
+typedef struct {
+  const char *mount, *limit, *used, *cached; /* cached: the key in memory.stat */
+} Version;
+
+static const Version version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                                  "memory.usage_in_bytes", "total_inactive_file "};
+static const Version version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
+                                  "inactive_file "};
+
+/* What the groups from `path` up to the mount's own leave. In a container the path may be one of
+   the machine outside: then the mount's own is all there is. */
+static uint64_t left_by_groups(const char *root, const Version *v, const char *path) {
+  char folder[PATH_MAX];
+  uint64_t left = UNKNOWN;
+  const size_t top = strlen(root) + strlen(v->mount);
+  if ((size_t)snprintf(folder, sizeof folder, "%s%s%s", root, v->mount, path) >= sizeof folder)
+    return left;
+  for (;;) {
+    const uint64_t limit = number(folder, v->limit, "", UNKNOWN);
+    if (limit != UNKNOWN) {
+      const uint64_t used = number(folder, v->used, "", 0);
+      left = least(
+          left, difference(limit, difference(used, number(folder, "memory.stat", v->cached, 0))));
+    }
+    if (strlen(folder) <= top) return left;
+    *strrchr(folder, '/') = '\0';
+  }
+}
+
+static bool has_controller(const char *controllers, const char *name) {
+  const size_t length = strlen(name);
+  while (*controllers) {
+    const size_t count = strcspn(controllers, ",");
+    if (count == length && strncmp(controllers, name, count) == 0) return true;
+    controllers += count + (controllers[count] == ',');
+  }
+  return false;
+}
+
+/* Lines of /proc/self/cgroup: "4:cpu,memory:/path" of version 1, "0::/path" of version 2. */
+static uint64_t left_by_control_groups(const char *root) {
+  char line[PATH_MAX];
+  uint64_t left = UNKNOWN;
+  snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+  FILE *file = fopen(line, "r");
+  if (!file) return left;
+  while (fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = '\0';
+    char *controllers = strchr(line, ':');
+    char *path = controllers ? strchr(++controllers, ':') : NULL;
+    if (!path) continue;
+    *path++ = '\0';
+    if (has_controller(controllers, "memory"))
+      left = least(left, left_by_groups(root, &version_1, path));
+    else if (!*controllers)
+      left = least(left, left_by_groups(root, &version_2, path));
+  }
+  fclose(file);
+  return left;
+}
+
+/* ---- all of them --------------------------------------------------------------------------- */
+
+static uint64_t kibibytes(const char *root, const char *name, const char *key) {
+  const uint64_t value = number(root, name, key, UNKNOWN);
+  return value < UNKNOWN / 1024 ? value * 1024 : UNKNOWN;
+}
+
+static uint64_t left_by_limit(const char *root) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UNKNOWN;
+  const uint64_t used = kibibytes(root, "proc/self/status", "VmSize:");
+  return difference(limit.rlim_cur, used == UNKNOWN ? 0 : used);
+}
+
+uint64_t memory_available_at(const char *root) {
+  const uint64_t machine = kibibytes(root, "proc/meminfo", "MemAvailable:");
+  return least(machine, least(left_by_control_groups(root), left_by_limit(root)));
+}
+
+uint64_t memory_available(void) {
+  return memory_available_at("");
+}

@@ -1,0 +1,16 @@
+/* How much memory there is to be had. */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include <stdint.h>
+
+/* Bytes that this process may still take: the least of what the machine has (MemAvailable of
+   /proc/meminfo), what its control groups leave it, version 1 or 2, up to the outermost, and
+   RLIMIT_AS. A control group's cached file pages count as free where the kernel can drop them.
+   UINT64_MAX if nothing is known. */
+uint64_t memory_available(void);
+
+/* Likewise, with /proc and /sys looked for in the folder `root`. */
+uint64_t memory_available_at(const char *root);
+
+#endif
