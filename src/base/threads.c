@@ -1,0 +1,58 @@
+#include "base/threads.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void *wait_at(void *gate) {
+  pthread_mutex_lock(gate);
+  pthread_mutex_unlock(gate);
+  return NULL;
+}
+
+/* Threads of this process that the kernel has not forgotten, and a constant; 0: not known. */
+static nlink_t threads_counted(void) {
+  struct stat folder;
+  return stat("/proc/self/task", &folder) == 0 ? folder.st_nlink : 0;
+}
+
+/* A joined thread counts against the limits a little longer. */
+static void wait_until_gone(nlink_t before) {
+  enum { PATIENCE = 10000 };
+  for (int i = 0; i < PATIENCE && threads_counted() > before; i++) sched_yield();
+}
+
+/* Starts threads until one fails, `wanted` at the most; returns how many run at once. *code: why
+   there are no more. */
+static int try_threads(int wanted, int *code) {
+  const nlink_t before = threads_counted();
+  pthread_t *threads = malloc((size_t)wanted * sizeof *threads);
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  int started = 0;
+  *code = threads ? 0 : ENOMEM;
+  pthread_mutex_lock(&gate);
+  while (*code == 0 && started < wanted) {
+    *code = pthread_create(&threads[started], NULL, wait_at, &gate);
+    started += *code == 0;
+  }
+  pthread_mutex_unlock(&gate);
+  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  free(threads);
+  wait_until_gone(before);
+  return started;
+}
+
+bool threads_start(int count, Error *error) {
+  int code, running = 0;
+  if (count < 2) return true;
+  const int started = 1 + try_threads(count - 1, &code);
+  if (started < count)
+    return error_set(error, "%d threads cannot be had, only %d (%s): try --threads %d", count,
+                     started, strerror(code), started);
+#pragma omp parallel num_threads(count) reduction(+ : running)
+  running++; /* the threads stay, waiting for the next region */
+  return running == count || error_set(error, "OpenMP starts %d threads of %d", running, count);
+}

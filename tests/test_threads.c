@@ -1,0 +1,92 @@
+/* Threads that cannot be had: a sentence, and no end of the process by OpenMP. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/threads.h"
+
+enum { USER = 54321 }; /* an ordinary one, who has no process but the child: root has no limit */
+
+/* What a child gets of a team of `count`, where `limit` processes and threads are allowed: 0 if it
+   runs, 1 if it cannot. Its error is written to `text`. */
+static int start(int count, rlim_t limit, char *text, size_t size) {
+  int ends[2], status;
+  assert_int_equal(pipe(ends), 0);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    Error error = {.text = ""};
+    const struct rlimit processes = {limit, limit};
+    if (setrlimit(RLIMIT_NPROC, &processes) != 0 || (getuid() == 0 && setuid(USER) != 0)) _exit(9);
+    bool good = threads_start(count, &error);
+    int running = 0;
+    if (good) {
+#pragma omp parallel num_threads(count) reduction(+ : running)
+      running++;
+      good = running == count;
+    }
+    const size_t length = strlen(error.text);
+    _exit(write(ends[1], error.text, length) != (ssize_t)length ? 8 : good ? 0 : 1);
+  }
+  close(ends[1]);
+  const ssize_t length = read(ends[0], text, size - 1);
+  text[length > 0 ? length : 0] = '\0';
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static void test_enough(void **state) {
+  (void)state;
+  Error error = {.text = ""};
+  for (int count = 1; count < 9; count++) {
+    int running = 0;
+    if (!threads_start(count, &error)) fail_msg("%s", error.text);
+#pragma omp parallel num_threads(count) reduction(+ : running)
+    running++;
+    assert_int_equal(running, count);
+  }
+}
+
+/* Just enough, and one too few, many times: threads that end must not count any more. */
+static void test_limit(void **state) {
+  (void)state;
+  char text[sizeof(Error)];
+  if (getuid() != 0) skip(); /* there is no telling how many processes this user has */
+  for (int i = 0; i < 20; i++) {
+    const int status = start(5, 5, text, sizeof text);
+    if (status != 0) fail_msg("status %d: %s", status, text);
+  }
+  assert_int_equal(start(5, 4, text, sizeof text), 1);
+  assert_string_equal(text, "5 threads cannot be had, only 4 (Resource temporarily unavailable): "
+                            "try --threads 4");
+}
+
+static void test_no_thread_at_all(void **state) {
+  (void)state;
+  char text[sizeof(Error)];
+  assert_int_equal(start(1, 1, text, sizeof text), 0);
+  assert_int_equal(start(2, 1, text, sizeof text), 1);
+  assert_string_equal(text, "2 threads cannot be had, only 1 (Resource temporarily unavailable): "
+                            "try --threads 1");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_limit), /* before there are threads: a fork would not have them */
+      cmocka_unit_test(test_no_thread_at_all),
+      cmocka_unit_test(test_enough),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
