@@ -109,12 +109,23 @@ static size_t copy(Source *source, char *bytes, size_t size) {
   return count;
 }
 
-/* Behind a member there is another one, or nothing. */
+/* Behind a member there is another one, or nothing but zeros: tapes and dd fill their last block.
+ */
 static void begin_member(Source *source) {
-  if (source->stream.avail_in == 0 && !read_input(source)) {
+  z_stream *stream = &source->stream;
+  bool padded = false, more;
+  while ((more = stream->avail_in > 0 || read_input(source)) && *stream->next_in == 0) {
+    padded = true;
+    stream->next_in++;
+    stream->avail_in--;
+  }
+  if (!more) {
     source->ended = true;
+  } else if (padded) {
+    error_set(&source->error, "%s is a damaged gzip archive: more follows the zeros behind it",
+              source->name);
   } else {
-    inflateReset(&source->stream);
+    inflateReset(stream);
   }
 }
 

@@ -1,5 +1,6 @@
 /* Where the bytes of a data file come from: a file, a pipe or standard input ("-"), unpacked on
-   the way if they begin as gzip does (RFC 1952), in any number of members.
+   the way if they begin as gzip does (RFC 1952), in any number of members. Zeros behind the last
+   one are its padding.
 
    A regular file must stay as it was when it was opened. It is looked at after every read, and
    what was read after a change is not handed out. Of an archive that fails, what was unpacked in
