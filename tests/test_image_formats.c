@@ -289,8 +289,11 @@ static void test_a_bomb_is_not_unpacked(void **state) {
   uint8_t pixels[PIXELS];
   write_unpacking_png(8 * 9);
   read_digit(pixels);
+  Grey g = new_grey(2000, 1000, 0); /* whose memory is not the next one's */
+  draw_digit(&g, 1, 10, 500, 500, false);
+  through_png(&g, pixels);
   write_unpacking_png(3 << 20);
-  assert_refused(picture, "cannot be read as a PNG");
+  assert_refused(picture, "takes more than 1 MB of memory to read: too much for a picture");
 }
 
 static void test_nothing_there(void **state) {

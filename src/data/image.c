@@ -3,27 +3,44 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The most bytes that stb may have in one array: without a limit a PNG of a few pixels could unpack
-   to gigabytes. */
-enum { LEAST_LIMIT = 1 << 20 };
-static _Thread_local size_t array_limit = LEAST_LIMIT;
+/* What stb may still allocate for the picture that it reads: a file of a few bytes can ask for
+   gigabytes. An array's size stands before it. */
+typedef union {
+  size_t size;
+  max_align_t aligned;
+} Array;
 
-/* Zeros: version 2.27 of stb reads tables that a JPEG uses and does not have. */
-static void *limited_calloc(size_t size) {
-  return size <= array_limit ? calloc(1, size) : NULL;
+enum { LEAST_MEMORY = 1 << 20 };
+static _Thread_local size_t memory_left = LEAST_MEMORY;
+static _Thread_local bool memory_refused;
+
+static void free_array(void *array) {
+  if (!array) return;
+  memory_left += ((Array *)array - 1)->size;
+  free((Array *)array - 1);
 }
 
-static void *limited_realloc(void *array, size_t size) {
-  return size <= array_limit ? realloc(array, size) : NULL;
+/* A new array is 0: version 2.27 of stb reads tables that a JPEG uses and does not have. */
+static void *resize_array(void *array, size_t size) {
+  Array *old = array ? (Array *)array - 1 : NULL;
+  const size_t old_size = old ? old->size : 0;
+  memory_refused = memory_refused || size > memory_left + old_size;
+  if (size > memory_left + old_size) return NULL;
+  Array *resized = old ? realloc(old, sizeof *old + size) : calloc(1, sizeof *old + size);
+  if (!resized) return NULL;
+  memory_left = memory_left + old_size - size;
+  resized->size = size;
+  return resized + 1;
 }
 
-#define STBI_MALLOC(size) limited_calloc(size)
-#define STBI_REALLOC(array, size) limited_realloc(array, size)
-#define STBI_FREE(array) free(array)
+#define STBI_MALLOC(size) resize_array(NULL, size)
+#define STBI_REALLOC(array, size) resize_array(array, size)
+#define STBI_FREE(array) free_array(array)
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_BMP
@@ -39,7 +56,7 @@ static void *limited_realloc(void *array, size_t size) {
 #include <stb/stb_image.h>
 
 /* Of a file: more than IMAGE_MAX_PIXELS take in any of the formats, without compression too. */
-enum { MAX_BYTES = 1 << 29 };
+enum { MAX_BYTES = 1 << 28 };
 
 /* Levels of 256 that ink must differ from the ground. */
 enum { LEAST_CONTRAST = 16 };
@@ -54,7 +71,7 @@ static const double NOISE_PART = 0.02, DUST_PART = 0.01;
 
 typedef struct {
   int width, height;
-  uint8_t *level; /* (height, width): brightness, later ink; owned */
+  uint8_t *level; /* (height, width): brightness, later ink; stb's, freed by free_array */
 } Grey;
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -113,48 +130,87 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
   return false;
 }
 
+/* Scans of a JPEG as stb finds them: it skips other segments by their length, and a scan's data up
+   to the next marker, for which a byte of 0 and restarts are none. */
+static int count_scans(const uint8_t *bytes, int length) {
+  enum { RESTART = 0xd0, RESTARTS = 8, END = 0xd9, SCAN = 0xda };
+  int scans = 0, at = 2;
+  if (length < at || bytes[0] != 0xff) return 0; /* no JPEG */
+  while (at + 3 < length) {
+    const int marker = bytes[at + 1];
+    if (bytes[at] != 0xff || marker == 0 || marker == 0xff ||
+        (marker >= RESTART && marker < RESTART + RESTARTS)) {
+      at++;
+      continue;
+    }
+    if (marker == END) break;
+    scans += marker == SCAN;
+    at += 2 + bytes[at + 2] * 256 + bytes[at + 3];
+  }
+  return scans;
+}
+
+/* That a picture of this header is one that may be read. */
+static bool check_header(const char *path, const uint8_t *bytes, int length, const Grey *grey,
+                         int channels, Error *error) {
+  const int width = grey->width, height = grey->height;
+  if (width < 1 || height < 1) /* version 2.27 of stb lets a PGM say so */
+    return error_set(error, "%s has no pixels: %d x %d", path, width, height);
+  if (width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE ||
+      (int64_t)width * height > IMAGE_MAX_PIXELS)
+    return error_set(error,
+                     "%s is too large, %d x %d pixels: up to %d a side and %d in all can be read",
+                     path, width, height, IMAGE_MAX_SIDE, IMAGE_MAX_PIXELS);
+  const int scans = count_scans(bytes, length);
+  if ((int64_t)width * height * scans > IMAGE_MAX_SCANNED)
+    return error_set(error,
+                     "%s is a JPEG of %d scans of %d x %d pixels: up to %d pixels in all scans "
+                     "together can be read",
+                     path, scans, width, height, IMAGE_MAX_SCANNED);
+  if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* it reads too far then */
+    return error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
+  if (is_cut(bytes, length, grey, channels))
+    return error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
+  return true;
+}
+
+/* Bytes that stb may need for a picture: an interlaced PNG of 4 channels of 16 bits has all of it
+   twice and half of it once more; blocks of a JPEG reach over the edge; a PNG's parts are joined in
+   an array that grows by doubling. */
+static size_t memory_for(const Grey *grey, int length) {
+  const size_t memory = LEAST_MEMORY +
+                        24 * ((size_t)grey->width + 64) * ((size_t)grey->height + 64) +
+                        2 * (size_t)length;
+  return memory < IMAGE_MAX_MEMORY ? memory : IMAGE_MAX_MEMORY;
+}
+
 /* Size first, pixels then: so that nobody's header makes us allocate what it likes. */
 static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey *grey,
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;
   uint8_t *pixels = NULL;
+  size_t memory = memory_left = LEAST_MEMORY;
   errno = 0;
+  memory_refused = false;
   if (has_vast_table(bytes, length)) {
     error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
     return NULL;
   }
   if (stbi_info_from_memory(bytes, length, width, height, &channels)) {
-    if (*width < 1 || *height < 1) { /* version 2.27 of stb lets a PGM say so */
-      error_set(error, "%s has no pixels: %d x %d", path, *width, *height);
-      return NULL;
-    }
-    if (*width > IMAGE_MAX_SIDE || *height > IMAGE_MAX_SIDE ||
-        (int64_t)*width * *height > IMAGE_MAX_PIXELS) {
-      error_set(error, "%s is too large, %d x %d pixels: up to %d a side and %d in all can be read",
-                path, *width, *height, IMAGE_MAX_SIDE, IMAGE_MAX_PIXELS);
-      return NULL;
-    }
-    if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) { /* it reads too far then */
-      error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
-      return NULL;
-    }
-    if (is_cut(bytes, length, grey, channels)) {
-      error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
-      return NULL;
-    }
-    /* Twice 4 channels of 16 bits, for arrays grow by doubling; blocks of a JPEG reach over the
-       edge; a PNG's parts are joined. */
-    array_limit =
-        LEAST_LIMIT + 16 * ((size_t)*width + 64) * ((size_t)*height + 64) + 2 * (size_t)length;
+    if (!check_header(path, bytes, length, grey, channels, error)) return NULL;
+    memory_left = memory = memory_for(grey, length);
     pixels = stbi_load_from_memory(bytes, length, width, height, &channels, STBI_grey_alpha);
-    array_limit = LEAST_LIMIT;
   }
-  if (!pixels && errno == ENOMEM) /* stb may have tried another format since */
+  if (pixels) return pixels;
+  if (memory_refused)
+    error_set(error, "%s takes more than %zu MB of memory to read: too much for a picture", path,
+              memory / 1000000);
+  else if (errno == ENOMEM) /* stb may have tried another format since */
     error_set(error, "no memory to read %s", path);
-  else if (!pixels)
+  else
     error_set(error, "%s cannot be read as a PNG, JPEG, BMP, GIF or PGM: %s", path,
               stbi_failure_reason());
-  return pixels;
+  return NULL;
 }
 
 static bool read_grey(const char *path, Grey *grey, Error *error) {
@@ -362,6 +418,6 @@ bool image_read_digit(const char *path, int side, uint8_t *pixels, Error *error)
       find_ink(&grey)
           ? place(&grey, side, pixels, error)
           : error_set(error, "%s shows no digit: nothing in it stands out from its border", path);
-  free(grey.level);
+  free_array(grey.level);
   return good;
 }

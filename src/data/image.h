@@ -6,7 +6,12 @@
 
 #include "base/error.h"
 
-enum { IMAGE_MAX_SIDE = 16384, IMAGE_MAX_PIXELS = 64000000 };
+enum {
+  IMAGE_MAX_SIDE = 16384,
+  IMAGE_MAX_PIXELS = 64000000,
+  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG: 15 scans of the largest */
+  IMAGE_MAX_MEMORY = 400000000,   /* bytes while it is read: the largest PNG takes 384 MB in RGB */
+};
 
 /* Reads a PNG, JPEG, BMP, GIF (its first picture) or binary PGM or PPM (of levels to 255) of any
    size, in colour or grey, with a digit on a plain ground: dark on light or light on dark. What is

@@ -1,0 +1,250 @@
+/* Small pictures that would take long or much memory to read, and how little of it they get. */
+#define _DEFAULT_SOURCE /* wait4 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "data/image.h"
+#include "support/process.h"
+
+enum { SIDE = 28 };
+
+static char *folder, path[4200];
+
+static int make_folder(void **state) {
+  (void)state;
+  folder = process_folder();
+  snprintf(path, sizeof path, "%s/x", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  process_folder_remove(folder);
+  return 0;
+}
+
+/* Reads the picture in a process of its own, which must fail with this error, within so many
+   megabytes; no reading may take more than some seconds. */
+static void expect(const char *wanted, long megabytes) {
+  enum { SECONDS = 20 };
+  int ends[2], status;
+  struct rusage usage;
+  char text[sizeof(Error)];
+  assert_int_equal(pipe(ends), 0);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    uint8_t pixels[SIDE * SIDE];
+    Error error = {.text = ""};
+    alarm(SECONDS);
+    if (image_read_digit(path, SIDE, pixels, &error)) _exit(1);
+    const size_t length = strlen(error.text);
+    _exit(write(ends[1], error.text, length) == (ssize_t)length ? 0 : 2);
+  }
+  close(ends[1]);
+  const ssize_t length = read(ends[0], text, sizeof text - 1);
+  text[length > 0 ? length : 0] = '\0';
+  close(ends[0]);
+  assert_int_equal(wait4(child, &status, 0, &usage), child);
+  if (!strstr(text, wanted)) fail_msg("\"%s\" does not say \"%s\"", text, wanted);
+  assert_int_equal(status, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (usage.ru_maxrss > megabytes * 1024) fail_msg("%ld kB for: %s", usage.ru_maxrss, text);
+#endif
+}
+
+static FILE *create(void) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  return file;
+}
+
+/* ---- JPEGs ---------------------------------------------------------------------------------- */
+
+enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
+
+/* Everything before the first scan: a picture of one component whose tables have two codes of one
+   bit, for nothing and, of AC coefficients in a progressive picture, for a run of 2^14 blocks and
+   more that hold nothing. */
+static FILE *begin_jpeg(int kind, int width, int height) {
+  FILE *file = create();
+  fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
+  for (int i = 0; i < 64; i++) fputc(1, file);
+  const uint8_t frame[] = {0xff,
+                           (uint8_t)kind,
+                           0,
+                           11,
+                           8,
+                           (uint8_t)(height >> 8),
+                           (uint8_t)height,
+                           (uint8_t)(width >> 8),
+                           (uint8_t)width,
+                           1,
+                           1,
+                           0x11,
+                           0};
+  fwrite(frame, 1, sizeof frame, file);
+  for (int table = 0; table < 2; table++) {
+    const bool runs = table == 1 && kind == PROGRESSIVE;
+    const uint8_t head[] = {0xff, 0xc4, 0, 20, (uint8_t)(table << 4), 1};
+    fwrite(head, 1, sizeof head, file);
+    for (int i = 1; i < 16; i++) fputc(0, file);
+    fputc(runs ? 0xe0 : 0, file);
+  }
+  return file;
+}
+
+/* A byte of data follows; the reader takes zeros for what lacks. */
+static void put_scan(FILE *file, int first, int last, int high, int low) {
+  const uint8_t head[] = {
+      0xff, 0xda, 0, 8, 1, 1, 0, (uint8_t)first, (uint8_t)last, (uint8_t)(high << 4 | low), 0};
+  fwrite(head, 1, sizeof head, file);
+}
+
+static void end_jpeg(FILE *file) {
+  fwrite("\xff\xd9", 1, 2, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* The first scan, then `scans` - 1 that refine nothing. */
+static void write_progressive(int width, int height, int scans) {
+  FILE *file = begin_jpeg(PROGRESSIVE, width, height);
+  put_scan(file, 0, 0, 0, 1);
+  for (int i = 1; i < scans; i++) put_scan(file, 1, 63, 1, 0);
+  end_jpeg(file);
+}
+
+static void write_baseline(int width, int height, int scans) {
+  FILE *file = begin_jpeg(BASELINE, width, height);
+  for (int i = 0; i < scans; i++) put_scan(file, 0, 63, 0, 0);
+  end_jpeg(file);
+}
+
+/* ---- PNGs ----------------------------------------------------------------------------------- */
+
+static void put_number(uint8_t *bytes, uint32_t number) {
+  for (int i = 0; i < 4; i++) bytes[i] = (uint8_t)(number >> (24 - 8 * i));
+}
+
+static void put_chunk(FILE *file, const char *name, const uint8_t *data, size_t length) {
+  uint8_t number[4];
+  put_number(number, (uint32_t)length);
+  fwrite(number, 1, 4, file);
+  fwrite(name, 1, 4, file);
+  fwrite(data, 1, length, file);
+  uLong sum = crc32(0, (const Bytef *)name, 4);
+  put_number(number, (uint32_t)crc32(sum, data, (uInt)length));
+  fwrite(number, 1, 4, file);
+}
+
+/* So many zeros packed as a piece of a deflate stream; returns its length. */
+static size_t pack_zeros(uint8_t *packed, size_t size, size_t zeros) {
+  uint8_t *bytes = calloc(zeros, 1);
+  assert_non_null(bytes);
+  z_stream stream = {
+      .next_in = bytes, .avail_in = (uInt)zeros, .next_out = packed, .avail_out = (uInt)size};
+  assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  assert_int_equal(deflate(&stream, Z_FULL_FLUSH), Z_OK);
+  assert_int_equal(stream.avail_in, 0);
+  deflateEnd(&stream);
+  free(bytes);
+  return stream.total_out;
+}
+
+/* Zeros, a thousandth of their size: one piece many times. colour: as in the header, 6 for red,
+   green, blue and alpha, 2 without alpha. */
+static void write_png(int width, int height, int colour, int bits) {
+  const size_t channels = colour == 6 ? 4 : 3;
+  const size_t zeros = (size_t)height * ((size_t)width * channels * (size_t)bits / 8 + 1);
+  enum { PIECE = 1 << 20, PACKED = 1 << 12 };
+  uint8_t head[13] = {0}, last[PACKED], *data = malloc(zeros / PIECE * PACKED + 2 * PACKED);
+  assert_non_null(data);
+  size_t length = 2;
+  memcpy(data, "\x78\xda", length);
+  const size_t piece = pack_zeros(last, PACKED, PIECE);
+  for (size_t i = 0; i < zeros / PIECE; i++, length += piece) memcpy(data + length, last, piece);
+  length += pack_zeros(data + length, PACKED, zeros % PIECE + 1);
+  memcpy(data + length, "\3\0\0\0\0\0", 6); /* the end, and a sum that nobody checks */
+  put_number(head, (uint32_t)width);
+  put_number(head + 4, (uint32_t)height);
+  head[8] = (uint8_t)bits;
+  head[9] = (uint8_t)colour;
+  FILE *file = create();
+  fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
+  put_chunk(file, "IHDR", head, sizeof head);
+  put_chunk(file, "IDAT", data, length + 6);
+  put_chunk(file, "IEND", data, 0);
+  assert_int_equal(fclose(file), 0);
+  free(data);
+}
+
+/* ---- what becomes of them ------------------------------------------------------------------- */
+
+static const char no_digit[] = "shows no digit: nothing in it stands out from its border";
+
+/* 346 KB, and an hour for who reads all of it. */
+static void test_scans(void **state) {
+  (void)state;
+  write_progressive(8000, 8000, 31400);
+  expect("is a JPEG of 31400 scans of 8000 x 8000 pixels: up to 1000000000 pixels in all scans "
+         "together can be read",
+         32);
+  write_progressive(8000, 8000, 16);
+  expect("is a JPEG of 16 scans of 8000 x 8000 pixels", 32);
+  write_baseline(4000, 4000, 63);
+  expect("is a JPEG of 63 scans of 4000 x 4000 pixels", 32);
+  write_progressive(500, 500, 100); /* ten times what encoders write */
+  expect(no_digit, 64);
+  write_baseline(500, 500, 4);
+  expect(no_digit, 64);
+}
+
+/* Marks of scans in a segment that is skipped, such as a camera's small picture, and behind the
+   picture; not those behind a segment, which stb finds as well. */
+static void test_scans_that_are_none(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 2; kind++) {
+    FILE *file = begin_jpeg(BASELINE, 1000, 1000);
+    fwrite("\xff\xe1\xff\xf0", 1, 4, file); /* 65520 bytes with the length */
+    for (int i = 0; i < 65518 / 2; i++) fwrite("\xff\xda", 1, 2, file);
+    for (int i = 0; i <= 1000 * kind; i++) put_scan(file, 0, 63, 0, 0);
+    fwrite("\xff\xd9", 1, 2, file);
+    for (int i = 0; i < 1000; i++) put_scan(file, 0, 63, 0, 0);
+    assert_int_equal(fclose(file), 0);
+    expect(kind ? "is a JPEG of 1001 scans of 1000 x 1000 pixels" : no_digit, 64);
+  }
+}
+
+/* 498 KB, and 1 GB for who unpacks all of it. */
+static void test_memory(void **state) {
+  (void)state;
+  static const char too_much[] = "takes more than 400 MB of memory to read: too much for a picture";
+  write_png(8000, 8000, 6, 16);
+  expect(too_much, 32);
+  write_png(8000, 8000, 6, 8);
+  expect(too_much, 32 + 256);
+  write_png(1000, 1000, 6, 16);
+  expect(no_digit, 64);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_scans),
+      cmocka_unit_test(test_scans_that_are_none),
+      cmocka_unit_test(test_memory),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
