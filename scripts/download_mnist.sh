@@ -21,6 +21,13 @@ declare -A digest=(
   [mnist_train.csv]=fb60bc58af4dac3554e394af262b3184479833d3cc540ff8783f274b73492d5d
   [mnist_test.csv]=51c292478d94ec3a01461bdfa82eb0885d262eb09e615679b2d69dedb6ad09e7
 )
+# Bytes of each, uncompressed: an archive is unpacked no further.
+declare -A bytes=(
+  [train-images-idx3-ubyte]=47040016
+  [train-labels-idx1-ubyte]=60008
+  [t10k-images-idx3-ubyte]=7840016
+  [t10k-labels-idx1-ubyte]=10008
+)
 idx_files=(train-images-idx3-ubyte train-labels-idx1-ubyte
            t10k-images-idx3-ubyte t10k-labels-idx1-ubyte)
 
@@ -36,10 +43,14 @@ is_whole() { [ -f "$1" ] && echo "${digest[$2]}  $1" | sha256sum --check --statu
 
 # accept FILE NAME: makes $work/NAME of FILE, plain or gzipped, if that is the right content.
 accept() {
-  if ! gunzip -cf "$1" >"$work/$2"; then
-    say "could not unpack $1"
-  elif is_whole "$work/$2" "$2"; then
+  local status=0
+  gunzip -cf "$1" | head -c "$((bytes[$2] + 1))" >"$work/$2" || status=$?
+  if is_whole "$work/$2" "$2"; then
     return 0
+  elif [ "$(wc -c <"$work/$2")" -gt "${bytes[$2]}" ]; then
+    say "$1 is not the file of MNIST: it has more than the ${bytes[$2]} bytes of that"
+  elif [ "$status" != 0 ]; then
+    say "could not unpack $1"
   else
     say "$1 is not the file of MNIST: its content has another SHA-256"
   fi
@@ -57,13 +68,15 @@ take_from_folder() {
   done
 }
 
-# get ADDRESS FILE: fetches one file. Gives up on a mirror that does not answer within 5 seconds
-# or stands still for 10.
+# get ADDRESS FILE: fetches one file through https alone; wget, which cannot hold redirects to that,
+# follows none. Gives up on a mirror that does not answer within 5 seconds or stands still for 10.
 get() {
   if command -v curl >/dev/null; then
-    curl -fsSL --connect-timeout 5 --speed-limit 1000 --speed-time 10 -o "$2" "$1"
+    curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 \
+      --speed-limit 1000 --speed-time 10 -o "$2" "$1"
   else
-    wget -nv --tries=1 --dns-timeout=5 --connect-timeout=5 --read-timeout=10 -O "$2" "$1"
+    wget -nv --max-redirect=0 --tries=1 --dns-timeout=5 --connect-timeout=5 --read-timeout=10 \
+      -O "$2" "$1"
   fi
 }
 

@@ -106,6 +106,17 @@ static void test_source_with_half_an_archive(void **state) {
   assert_data_unchanged();
 }
 
+/* It stops a byte behind the content that is expected, long before the disk is full. */
+static void test_source_with_a_vast_archive(void **state) {
+  Place *place = *state;
+  must(place, "echo old > data/mnist_test.csv; head -c 50000000 /dev/zero | gzip -1 "
+              "> source/train-images-idx3-ubyte.gz");
+  assert_int_equal(download_from_source(place), 1);
+  assert_says(place, "train-images-idx3-ubyte.gz is not the file of MNIST: it has more than the "
+                     "47040016 bytes of that");
+  assert_data_unchanged(place);
+}
+
 static void test_data_cannot_be_written(void **state) {
   (void)state;
   must("rmdir data && touch data");
@@ -144,6 +155,24 @@ static void test_signal_ends_the_download(void **state) {
   assert_int_equal(run_script("MNIST_SOURCE=", "download_mnist.sh"), 1);
   assert_data_unchanged();
   assert_log("called\n");
+}
+
+/* What is fetched comes through https, redirected or not. */
+static void test_only_https(void **state) {
+  Place *place = *state;
+  write_script(place, "bin/curl", "echo \"$*\" >>log; exit 7");
+  assert_int_equal(run_script(place, "MNIST_SOURCE=", "download_mnist.sh"), 1);
+  must(place, "grep -c -e '--proto =https --proto-redir =https' log; rm log bin/curl");
+  assert_string_equal(place->output, "2\n");
+
+  write_script(place, "bin/wget", "echo \"$*\" >>log; exit 4");
+  must(place, "for tool in bash cat gunzip head mktemp rm sha256sum wc; do "
+              "ln -s \"$(command -v $tool)\" bin; done");
+  char environment[4096]; /* no curl is to be found */
+  snprintf(environment, sizeof environment, "PATH='%s/bin' MNIST_SOURCE= bash", place->folder);
+  assert_int_equal(run_script(place, environment, "download_mnist.sh"), 1);
+  must(place, "grep -c -e '--max-redirect=0.* https://' log");
+  assert_string_equal(place->output, "2\n");
 }
 
 /* ---- setup.sh ---------------------------------------------------------------------------- */
@@ -324,9 +353,11 @@ int main(void) {
       IN_PLACE(test_source_without_a_file),
       IN_PLACE(test_source_with_other_content),
       IN_PLACE(test_source_with_half_an_archive),
+      IN_PLACE(test_source_with_a_vast_archive),
       IN_PLACE(test_data_cannot_be_written),
       IN_PLACE(test_mirrors_fail),
       IN_PLACE(test_signal_ends_the_download),
+      IN_PLACE(test_only_https),
       IN_PLACE(test_setup_finds_everything),
       IN_PLACE(test_setup_names_nvcc),
       IN_PLACE(test_setup_installs_what_is_missing),
