@@ -328,7 +328,7 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/source.c
+$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/source.c src/base/memory.c
 $(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/options_help.c \
                                        tests/fuzz/same_options.h
 $(FUZZ)/fuzz_checkpoint: src/model/checkpoint.c src/model/network.c

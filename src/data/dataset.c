@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 /* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
    that the first rows come soon and the threads end together. It also bounds a line: ten times
    what 4097 quoted columns need. */
@@ -249,9 +251,12 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   return cut;
 }
 
+static size_t chunk_bytes(const DatasetReader *reader) {
+  return sizeof(Chunk) + reader->chunk_rows * dataset_row_bytes(reader);
+}
+
 static Chunk *new_chunk(DatasetReader *reader) {
-  Chunk *chunk =
-      malloc(sizeof *chunk + reader->chunk_rows * (sizeof *chunk->labels + reader->inputs));
+  Chunk *chunk = malloc(chunk_bytes(reader));
   if (!chunk) return NULL;
   chunk->pixels = (uint8_t *)(chunk->labels + reader->chunk_rows);
   reader->chunks++;
@@ -436,6 +441,14 @@ static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
 
+/* How many chunks may wait. Without a bound of rows half of the memory is the bound, and the other
+   half is for where the rows go: a small archive may hold rows without end. */
+static size_t chunks_allowed(const DatasetReader *reader, int threads, size_t ahead) {
+  const uint64_t most =
+      ahead > 0 ? ahead / reader->chunk_rows + 1 : memory_available() / 2 / chunk_bytes(reader);
+  return most < (uint64_t)threads ? (size_t)threads : (size_t)most;
+}
+
 static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahead, Error *error) {
   if (!source_open(&reader->source, reader->path, error) || !read_first_line(reader, inputs, error))
     return false;
@@ -443,8 +456,7 @@ static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahea
   if (knows_length(reader) && (uint64_t)threads > useful) threads = (int)useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
   reader->chunk_rows = CHUNK_BYTES / (2 * reader->columns) + 1;
-  reader->chunk_limit = ahead == 0 ? SIZE_MAX : ahead / reader->chunk_rows + 1;
-  if (reader->chunk_limit < (size_t)threads) reader->chunk_limit = (size_t)threads;
+  reader->chunk_limit = chunks_allowed(reader, threads, ahead);
   reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
@@ -520,6 +532,10 @@ void dataset_close(DatasetReader *reader) {
 
 int dataset_inputs(const DatasetReader *reader) {
   return (int)reader->inputs;
+}
+
+size_t dataset_row_bytes(const DatasetReader *reader) {
+  return reader->inputs + sizeof(uint16_t);
 }
 
 bool dataset_is_once(const DatasetReader *reader) {

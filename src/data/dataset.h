@@ -24,10 +24,11 @@ enum { DATASET_MAX_COLUMNS = 4097 };
 typedef struct DatasetReader DatasetReader;
 
 /* Starts reading `path`. classes: labels must be below it (2 to 1024). threads: parsers, from 1.
-   ahead: rows that may be parsed before anybody asks for them (0: no bound); memory is about
-   that many rows, and at least one chunk a thread. Blocks only for the first chunk, whose first
-   line fixes the number of columns. Returns NULL on failure: no such file, a directory, an empty
-   file, a first line that is blank, binary or not of 2 to DATASET_MAX_COLUMNS fields. */
+   ahead: rows that may be parsed before anybody asks for them (0: as many as half of
+   memory_available() holds); memory is about that many rows, and at least one chunk per thread.
+   Blocks only for the first chunk, whose first line fixes the number of columns. Returns NULL on
+   failure: no such file, a directory, an empty file, a first line that is blank, binary or not of 2
+   to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead, Error *error);
 
 /* Likewise what a network is to be asked about: rows of `inputs` pixels (1 to
@@ -37,6 +38,9 @@ DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int t
                                 size_t ahead, Error *error);
 
 int dataset_inputs(const DatasetReader *reader); /* pixels a row */
+
+/* Bytes that a row takes while it waits to be read: its pixels and its label. */
+size_t dataset_row_bytes(const DatasetReader *reader);
 
 /* An upper bound of the number of rows: of a file from its size alone. A pipe says nothing of its
    length and an archive nothing to be trusted, so theirs is counted: this waits until all rows are

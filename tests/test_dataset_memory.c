@@ -1,0 +1,98 @@
+/* A small archive of rows without end: what is parsed ahead of its reader leaves memory for others.
+ */
+#define _DEFAULT_SOURCE /* wait4 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "data/dataset.h"
+#include "support/process.h"
+
+enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
+
+static char *folder, path[4200];
+
+/* Rows of two columns, 400 MB of text in members of 1 MB that are all the same. */
+static int make_archive(void **state) {
+  (void)state;
+  folder = process_folder();
+  snprintf(path, sizeof path, "%s/x.csv.gz", folder);
+  static char text[4 * ROWS + 1];
+  static unsigned char member[MB];
+  for (int row = 0; row < ROWS; row++) memcpy(text + 4 * row, "1,2\n", 4);
+  z_stream stream = {.next_in = (unsigned char *)text,
+                     .avail_in = 4 * ROWS,
+                     .next_out = member,
+                     .avail_out = sizeof member};
+  assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
+                   Z_OK);
+  assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  deflateEnd(&stream);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  for (int i = 0; i < MEMBERS; i++) fwrite(member, 1, stream.total_out, file);
+  assert_int_equal(fclose(file), 0);
+  return 0;
+}
+
+static int remove_archive(void **state) {
+  (void)state;
+  process_folder_remove(folder);
+  return 0;
+}
+
+/* Where 128 MB are to be had, 64 MB of rows wait, and no more: then it is known that there are more
+   than those, and all that wait can be read. */
+static void test_half_of_the_memory(void **state) {
+  (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  skip(); /* their shadow is larger than any limit */
+#endif
+  enum { MEMORY = 128 * MB };
+  struct rusage usage;
+  int status;
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    Error error;
+    const struct rlimit limit = {MEMORY, MEMORY};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(9);
+    DatasetReader *reader = dataset_open(path, 10, 1, 0, &error);
+    if (!reader) _exit(8);
+    const uint64_t most = (uint64_t)MEMBERS * ROWS;
+    _exit(dataset_max_rows(reader, most) == most + 1 ? 0 : 1);
+  }
+  assert_int_equal(wait4(child, &status, 0, &usage), child);
+  assert_int_equal(status, 0);
+  print_message("%ld MB\n", usage.ru_maxrss / 1024);
+  assert_in_range(usage.ru_maxrss / 1024, 32, 80);
+}
+
+/* All of what waits is the rows' pixels and labels. */
+static void test_row_bytes(void **state) {
+  (void)state;
+  Error error;
+  DatasetReader *reader = dataset_open(path, 10, 1, 1, &error);
+  assert_non_null(reader);
+  assert_int_equal(dataset_row_bytes(reader), 3);
+  dataset_close(reader);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_half_of_the_memory),
+      cmocka_unit_test(test_row_bytes),
+  };
+  return cmocka_run_group_tests(tests, make_archive, remove_archive);
+}
