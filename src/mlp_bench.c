@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/stats.h"
+#include "base/standard_output.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
@@ -455,6 +456,7 @@ static void join(int count, char **words, char *text, size_t size) {
 }
 
 int main(int count, char **given) {
+  standard_output_open();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
   Error error;

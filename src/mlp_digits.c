@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/standard_output.h"
 #include "data/digits.h"
 #include "train/report.h"
 
@@ -162,6 +163,7 @@ static bool write_files(const Options *options, Error *error) {
 }
 
 int main(int count, char **arguments) {
+  standard_output_open();
   Options options;
   Error error;
   bool help_wanted;

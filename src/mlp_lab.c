@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lab/harness.h"
+#include "base/standard_output.h"
 #include "train/report.h"
 
 static const char help[] =
@@ -305,6 +306,7 @@ static bool do_task(const Arguments *a, const char *command, Error *error) {
 }
 
 int main(int count, char **given) {
+  standard_output_open();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
   Error error;

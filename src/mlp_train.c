@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/standard_output.h"
 #include "commands/commands.h"
 
 /* In the middle of an epoch only the rest of that epoch can follow: the same rows in the same
@@ -63,6 +64,7 @@ static bool show(OptionsResult asked, const Options *options, Error *error) {
 
 int main(int argc, char **argv) {
   const double began = seconds_now();
+  standard_output_open();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   signal(SIGXFSZ, SIG_IGN); /* likewise a file that may not grow */
   Options options;

@@ -1,4 +1,5 @@
 /* Standard output and error into a pipe that is full: nothing is lost. */
+#define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/standard_output.h"
+#include "support/process.h"
 
 enum { LINES = 20000, LINE = 32 }; /* ten times what a pipe takes */
 
@@ -124,6 +126,36 @@ static void test_standard_error(void **state) {
   check(complain);
 }
 
+/* Into a pipe that is full: every byte of --help, as from a file. */
+static void test_program(void **state) {
+  (void)state;
+  enum { CAPACITY = 4096, SIZE = 1 << 16 };
+  static char expected[SIZE], got[SIZE], before[CAPACITY];
+  assert_int_equal(process_run(expected, SIZE, PROGRAM_FOLDER "/mlp-train --help"), 0);
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, CAPACITY), CAPACITY);
+  assert_int_equal(write(ends[1], before, CAPACITY), CAPACITY);
+  assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    if (close(ends[0]) != 0 || dup2(ends[1], STDOUT_FILENO) < 0) _exit(126);
+    execl(PROGRAM_FOLDER "/mlp-train", "mlp-train", "--help", (char *)NULL);
+    _exit(127);
+  }
+  close(ends[1]);
+  const struct timespec late = {.tv_nsec = 50000000};
+  nanosleep(&late, NULL);
+  FILE *output = fdopen(ends[0], "r");
+  assert_non_null(output);
+  assert_int_equal(fread(before, 1, CAPACITY, output), CAPACITY);
+  assert_int_equal(fread(got, 1, SIZE - 1, output), strlen(expected));
+  fclose(output);
+  assert_int_equal(status_of(child), 0);
+  assert_string_equal(got, expected);
+}
+
 static void test_failure(void **state) {
   (void)state;
   int file;
@@ -134,9 +166,8 @@ static void test_failure(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_flushed),
-      cmocka_unit_test(test_left_to_exit),
-      cmocka_unit_test(test_standard_error),
+      cmocka_unit_test(test_flushed),        cmocka_unit_test(test_left_to_exit),
+      cmocka_unit_test(test_standard_error), cmocka_unit_test(test_program),
       cmocka_unit_test(test_failure),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
