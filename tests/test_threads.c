@@ -14,12 +14,41 @@
 #include <unistd.h>
 
 #include "base/threads.h"
+#include "engine/engine.h"
 
 enum { USER = 54321 }; /* an ordinary one, who has no process but the child: root has no limit */
 
-/* What a child gets of a team of `count`, where `limit` processes and threads are allowed: 0 if it
-   runs, 1 if it cannot. Its error is written to `text`. */
-static int start(int count, rlim_t limit, char *text, size_t size) {
+/* In a child: whether a team of so many threads is to be had. */
+typedef bool Start(int count, Error *error);
+
+static bool start_team(int count, Error *error) {
+  int running = 0;
+  if (!threads_start(count, error)) return false;
+#pragma omp parallel num_threads(count) reduction(+ : running)
+  running++;
+  return running == count;
+}
+
+static bool open_engine(int count, Error *error) {
+  const int hidden[] = {4};
+  EngineConfig config = {.batch = 8, .threads = count, .dataset_rows = 16, .staging_rows = 8};
+  if (!network_init(&config.network, 2, hidden, 1, 2, error)) return false;
+  Engine *engine = engine_cpu_open(&config, error);
+  if (!engine) return false;
+  StagingBuffer buffer;
+  EngineSums sums;
+  engine->call->staging(engine, 0, &buffer, error);
+  memset(buffer.labels, 0, 8 * sizeof *buffer.labels);
+  const bool good = engine->call->upload(engine, 0, 0, 8, error) &&
+                    engine->call->evaluate(engine, 0, 8, error) &&
+                    engine->call->collect(engine, &sums, error) && sums.rows == 8;
+  engine->call->close(engine);
+  return good;
+}
+
+/* What becomes of it where `limit` processes and threads are allowed: 0 if it runs, 1 if it cannot.
+   Its error is written to `text`. */
+static int start(Start *team, int count, rlim_t limit, char *text, size_t size) {
   int ends[2], status;
   assert_int_equal(pipe(ends), 0);
   const pid_t child = fork();
@@ -28,13 +57,7 @@ static int start(int count, rlim_t limit, char *text, size_t size) {
     Error error = {.text = ""};
     const struct rlimit processes = {limit, limit};
     if (setrlimit(RLIMIT_NPROC, &processes) != 0 || (getuid() == 0 && setuid(USER) != 0)) _exit(9);
-    bool good = threads_start(count, &error);
-    int running = 0;
-    if (good) {
-#pragma omp parallel num_threads(count) reduction(+ : running)
-      running++;
-      good = running == count;
-    }
+    const bool good = team(count, &error);
     const size_t length = strlen(error.text);
     _exit(write(ends[1], error.text, length) != (ssize_t)length ? 8 : good ? 0 : 1);
   }
@@ -65,10 +88,10 @@ static void test_limit(void **state) {
   char text[sizeof(Error)];
   if (getuid() != 0) skip(); /* there is no telling how many processes this user has */
   for (int i = 0; i < 20; i++) {
-    const int status = start(5, 5, text, sizeof text);
+    const int status = start(i % 2 ? start_team : open_engine, 5, 5, text, sizeof text);
     if (status != 0) fail_msg("status %d: %s", status, text);
   }
-  assert_int_equal(start(5, 4, text, sizeof text), 1);
+  assert_int_equal(start(start_team, 5, 4, text, sizeof text), 1);
   assert_string_equal(text, "5 threads cannot be had, only 4 (Resource temporarily unavailable): "
                             "try --threads 4");
 }
@@ -76,9 +99,19 @@ static void test_limit(void **state) {
 static void test_no_thread_at_all(void **state) {
   (void)state;
   char text[sizeof(Error)];
-  assert_int_equal(start(1, 1, text, sizeof text), 0);
-  assert_int_equal(start(2, 1, text, sizeof text), 1);
+  assert_int_equal(start(start_team, 1, 1, text, sizeof text), 0);
+  assert_int_equal(start(start_team, 2, 1, text, sizeof text), 1);
   assert_string_equal(text, "2 threads cannot be had, only 1 (Resource temporarily unavailable): "
+                            "try --threads 1");
+}
+
+/* The sentence is the engine's, not one of OpenMP's, which would end the process. */
+static void test_engine(void **state) {
+  (void)state;
+  char text[sizeof(Error)];
+  assert_int_equal(start(open_engine, 1, 1, text, sizeof text), 0);
+  assert_int_equal(start(open_engine, 4, 1, text, sizeof text), 1);
+  assert_string_equal(text, "4 threads cannot be had, only 1 (Resource temporarily unavailable): "
                             "try --threads 1");
 }
 
@@ -86,6 +119,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_limit), /* before there are threads: a fork would not have them */
       cmocka_unit_test(test_no_thread_at_all),
+      cmocka_unit_test(test_engine),
       cmocka_unit_test(test_enough),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

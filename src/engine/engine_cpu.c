@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/augment.h"
+#include "base/threads.h"
 
 enum {
   EVALUATION_ROWS = 256, /* at least, of a block: it reads the weights once */
@@ -303,6 +304,7 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
               "the batch, threads, dataset and staging buffers of an engine must be at least 1");
     return NULL;
   }
+  if (!threads_start(config->threads, error)) return NULL;
   CpuEngine *cpu = calloc(1, sizeof *cpu);
   float *parameters = malloc(config->network.floats * sizeof *parameters);
   const bool ready = cpu && prepare(cpu, config) && parameters;
