@@ -242,7 +242,7 @@ static void test_saving(void **state) {
   path = folder_path("no-such-folder/picture.png");
   assert_false(canvas_save(&p, path, &error));
   assert_non_null(strstr(error.text, path));
-  assert_non_null(strstr(error.text, "No such file"));
+  assert_non_null(strstr(error.text, "its folder does not exist"));
   canvas_close(&p);
 }
 

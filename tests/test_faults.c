@@ -256,11 +256,9 @@ static const char *reason_of(const char *function) {
   static const struct {
     const char *functions;
     int cause;
-  } reasons[] = {{"open openat", EMFILE},
-                 {"read pread fsync close", EIO},
-                 {"write", ENOSPC},
-                 {"rename renameat", EACCES},
-                 {"pthread_create", EAGAIN}};
+  } reasons[] = {{"open openat", EMFILE},  {"read pread fsync close", EIO},
+                 {"write", ENOSPC},        {"rename renameat", EACCES},
+                 {"fchown fchmod", EPERM}, {"pthread_create", EAGAIN}};
   for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
     if (strstr(reasons[i].functions, function)) return strerror(reasons[i].cause);
   if (strstr(function, "cuda")) return "GPU";

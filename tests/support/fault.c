@@ -1,7 +1,7 @@
 /* Makes calls of the process fail. Linked into mlp-train-faults, these functions stand in the
    place of the C library's, for the libraries' calls too, and cuda_stand_in.c in that of CUDA's;
-   files opened by fopen, and standard output, read and write through them. The environment says
-   what fails:
+   files opened by fopen and fdopen, and standard output, read and write through them. The
+   environment says what fails:
 
      FAULT_AT=N     the Nth call since the process began
      FAULT_MORE=1   and each later call of its kind, as when a disk is full
@@ -25,14 +25,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/fault.h"
 
-typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, THREAD, CUDA } Kind;
+typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, OWNER, THREAD, CUDA } Kind;
 
 /* test_faults.c knows these. */
-static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EAGAIN, EIO};
+static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
 static unsigned long at; /* 0: nothing fails, as before the constructor below */
 static bool more, cuda_alone;
@@ -180,6 +181,14 @@ int renameat(int from_folder, const char *from, int to_folder, const char *to) {
   return REAL(renameat)(from_folder, from, to_folder, to);
 }
 
+int fchown(int file, uid_t user, gid_t group) {
+  return FAILS(OWNER, "fchown") ? -1 : REAL(fchown)(file, user, group);
+}
+
+int fchmod(int file, mode_t mode) {
+  return FAILS(OWNER, "fchmod") ? -1 : REAL(fchmod)(file, mode);
+}
+
 /* The file is closed all the same, as Linux does. */
 int close(int file) {
   const bool failed = FAILS(CLOSE, "close");
@@ -219,6 +228,10 @@ FILE *fopen(const char *path, const char *mode) {
   FILE *stream = stream_of(file, mode);
   if (!stream) REAL(close)(file);
   return stream;
+}
+
+FILE *fdopen(int file, const char *mode) {
+  return stream_of(file, mode);
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */
