@@ -331,7 +331,8 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 $(FUZZ)/fuzz_csv: src/data/dataset.c src/data/source.c src/base/memory.c
 $(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/options_help.c \
                                        tests/fuzz/same_options.h
-$(FUZZ)/fuzz_checkpoint: src/model/checkpoint.c src/model/network.c
+$(FUZZ)/fuzz_checkpoint: src/model/checkpoint.c src/model/network.c src/base/atomic_file.c \
+                          src/base/file_target.c
 $(FUZZ)/fuzz_image: src/data/image.c
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \

@@ -248,13 +248,22 @@ static void files_of_others(void **state) {
 
 /* ---- saving in the file system ------------------------------------------------------------- */
 
+static void assert_cannot_write(const Checkpoint *checkpoint, const char *path,
+                                const char *message) {
+  char expected[16384];
+  Error error = {.text = ""};
+  assert_false(checkpoint_save(checkpoint, path, &error));
+  snprintf(expected, sizeof expected, "cannot write %s: %s", path, message);
+  assert_string_equal(error.text, expected);
+}
+
 /* Nor does it promise to. */
 static void assert_no_place(const Checkpoint *checkpoint, const char *path, const char *message) {
   char expected[16384];
   Error error = {.text = ""};
-  assert_refuses_to_save(checkpoint, path, message);
+  assert_cannot_write(checkpoint, path, message);
   assert_false(checkpoint_probe(path, &error));
-  snprintf(expected, sizeof expected, "cannot save %s: %s", path, message);
+  snprintf(expected, sizeof expected, "cannot write %s: %s", path, message);
   assert_string_equal(error.text, expected);
 }
 
@@ -302,14 +311,14 @@ static void save_reaches_the_disk(void **state) {
 
   checkpoint.epoch++;
   disk.file_error = EIO;
-  assert_refuses_to_save(&checkpoint, model, strerror(EIO));
+  assert_cannot_write(&checkpoint, model, strerror(EIO));
   assert_content(model, content);
   assert_int_equal(files_in_folder(), 1);
   disk.file_error = 0;
   disk.folder_error = EIO;
   char message[256];
   snprintf(message, sizeof message, "its folder cannot be written to the disk: %s", strerror(EIO));
-  assert_refuses_to_save(&checkpoint, model, message);
+  assert_cannot_write(&checkpoint, model, message);
   disk.folder_error = EINVAL; /* a file system without it */
   round_trip(&checkpoint, model);
   memset(&disk, 0, sizeof disk);
@@ -341,11 +350,11 @@ static void read_only_folder(void **state) {
 static void places_where_nothing_can_be_saved(void **state) {
   (void)state;
   Checkpoint checkpoint = make_checkpoint();
-  assert_no_place(&checkpoint, folder, "it is no regular file");
+  assert_no_place(&checkpoint, folder, "it is not a regular file");
   assert_no_place(&checkpoint, folder_path("none/model.safetensors"), "its folder does not exist");
   const char *pipe = folder_path("pipe");
   assert_int_equal(mkfifo(pipe, 0600), 0);
-  assert_no_place(&checkpoint, pipe, "it is no regular file");
+  assert_no_place(&checkpoint, pipe, "it is not a regular file");
   struct stat status;
   assert_int_equal(stat(pipe, &status), 0);
   assert_true(S_ISFIFO(status.st_mode));
@@ -395,6 +404,7 @@ static void permissions_are_as_the_umask_says(void **state) {
   static const mode_t masks[] = {022, 027, 0};
   Checkpoint checkpoint = make_checkpoint();
   for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+    unlink(model);
     const mode_t old = umask(masks[i]);
     must_save(&checkpoint, model);
     umask(old);

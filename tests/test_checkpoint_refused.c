@@ -149,7 +149,7 @@ static void bad_files_are_refused(void **state) {
   assert_refuses_to_load(folder, "it is a folder");
   const char *pipe = folder_path("pipe");
   assert_int_equal(mkfifo(pipe, 0600), 0);
-  assert_refuses_to_load(pipe, "it is no regular file"); /* and does not wait for a writer */
+  assert_refuses_to_load(pipe, "it is not a regular file"); /* and does not wait for a writer */
 
   write_content(model, "", 0);
   assert_refuses_to_load(model, "it is no safetensors file: it has only 0 bytes");

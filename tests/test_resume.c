@@ -275,14 +275,14 @@ static void what_cannot_be_kept_is_not_trained(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
   RUN(TINY, "--save", "none/model.safetensors", "--log", "run.jsonl");
-  program_failed(1, "cannot save none/model.safetensors: its folder does not exist");
+  program_failed(1, "cannot write none/model.safetensors: its folder does not exist");
   assert_string_equal(program.out, "");
   assert_int_equal(access("run.jsonl", F_OK), -1);
   RUN(TINY, "--save", ".");
-  program_failed(1, "cannot save .: it is no regular file");
+  program_failed(1, "cannot write .: it is not a regular file");
   assert_string_equal(program.out, "");
   RUN("--resume", "part.safetensors", "--epochs", "2", "--save", "none/model.safetensors");
-  program_failed(1, "cannot save none/model.safetensors: its folder does not exist");
+  program_failed(1, "cannot write none/model.safetensors: its folder does not exist");
   assert_string_equal(program.out, "");
   assert_clean("part.safetensors");
 }

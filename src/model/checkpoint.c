@@ -1,4 +1,3 @@
-#define _XOPEN_SOURCE 700 /* realpath */
 #include "model/checkpoint.h"
 
 #include <ctype.h>
@@ -9,15 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
+#include "base/atomic_file.h"
+
 enum {
   HEADER_MAX = 1 << 20,                 /* bytes; 32 tensors and the options take a few thousand */
   TENSORS_MAX = 4 * NETWORK_MAX_LAYERS, /* weight and bias, of parameters and momentum */
-  TEMPORARY_TRIES = 100,
 };
 
 static const char FORMAT[] = "mlp-train", VERSION[] = "1", MOMENTUM[] = "momentum.";
@@ -191,106 +190,30 @@ static bool make_head(const Checkpoint *checkpoint, Content *content, Error *err
 
 /* ---- saving: where it goes ----------------------------------------------------------------- */
 
-static bool write_all(int file, const void *bytes, size_t size) {
-  for (size_t done = 0; done < size;) {
-    const ssize_t wrote = write(file, (const char *)bytes + done, size - done);
-    if (wrote < 0 && errno != EINTR) return false;
-    if (wrote > 0) done += (size_t)wrote;
-  }
-  return true;
+/* A device or a pipe could not be loaded again. */
+static bool check_target(const char *path, Error *error) {
+  FileTarget target;
+  if (!file_target_find(&target, path) || target.kind == TARGET_NEW ||
+      target.kind == TARGET_REGULAR)
+    return true; /* what cannot be found is told by who writes it */
+  return error_set(error, "cannot write %s: it is not a regular file", path);
 }
 
-static bool sync_file(int file) {
-  while (fsync(file) != 0)
-    if (errno != EINTR) return false;
-  return true;
-}
-
-/* Creates a file that was not there, with the permissions that the umask leaves. */
-static int create_temporary(int folder, const char *name, char *temporary, size_t size) {
-  int file = -1;
-  for (int i = 0; file < 0 && i < TEMPORARY_TRIES; i++) {
-    snprintf(temporary, size, "%s.tmp.%ld", name, (long)getpid() + i);
-    file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0 && errno != EEXIST) return -1;
-  }
-  return file;
-}
-
-static bool write_content(int file, const Content *content) {
-  if (!write_all(file, content->head, content->head_size)) return false;
-  for (int i = 0; i < content->count; i++) {
+static bool write_content(const AtomicFile *output, const Content *content, Error *error) {
+  size_t wrote = fwrite(content->head, 1, content->head_size, output->file);
+  bool good = wrote == content->head_size;
+  for (int i = 0; good && i < content->count; i++) {
     const Piece *piece = &content->pieces[i];
-    if (!write_all(file, piece->values, piece->count * sizeof *piece->values)) return false;
+    wrote = fwrite(piece->values, sizeof *piece->values, piece->count, output->file);
+    good = wrote == piece->count;
   }
-  return sync_file(file);
+  return good || atomic_file_failed(output, error);
 }
 
-/* A new file beside `name`, which may be replaced by it. -1 on failure. */
-static int create_beside(int folder, const char *name, char *temporary, size_t size, Error *error) {
-  struct stat status;
-  if (fstatat(folder, name, &status, 0) == 0 && !S_ISREG(status.st_mode)) {
-    error_set(error, "it is no regular file");
-    return -1;
-  }
-  const int file = create_temporary(folder, name, temporary, size);
-  if (file < 0) error_set(error, "%s", strerror(errno));
-  return file;
-}
-
-enum { TEMPORARY_NAME = NAME_MAX + 32 }; /* a name cut to fit it is still too long */
-
-static bool try_file(int folder, const char *name, Error *error) {
-  char temporary[TEMPORARY_NAME];
-  const int file = create_beside(folder, name, temporary, sizeof temporary, error);
-  if (file < 0) return false;
-  close(file);
-  unlinkat(folder, temporary, 0);
-  return true;
-}
-
-/* Puts a new file in the place of `name`. The rename is on the disk once the folder is; some
-   network file systems know no fsync of a folder and say EINVAL. */
-static bool replace_file(int folder, const char *name, const Content *content, Error *error) {
-  char temporary[TEMPORARY_NAME];
-  const int file = create_beside(folder, name, temporary, sizeof temporary, error);
-  if (file < 0) return false;
-  bool written = write_content(file, content);
-  int cause = errno;
-  if (close(file) != 0 && written) written = false, cause = errno;
-  if (written && renameat(folder, temporary, folder, name) != 0) written = false, cause = errno;
-  if (!written) {
-    unlinkat(folder, temporary, 0);
-    return error_set(error, "%s", strerror(cause));
-  }
-  if (sync_file(folder) || errno == EINVAL) return true;
-  return error_set(error, "its folder cannot be written to the disk: %s", strerror(errno));
-}
-
-/* Opens the folder that `path` lies in; *name is the rest of it. */
-static int open_folder(char *path, const char **name, Error *error) {
-  char *slash = strrchr(path, '/');
-  *name = slash ? slash + 1 : path;
-  if (slash) *slash = 0;
-  const char *folder = !slash ? "." : slash == path ? "/" : path;
-  const int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (opened < 0)
-    error_set(error, "%s", errno == ENOENT ? "its folder does not exist" : strerror(errno));
-  return opened;
-}
-
-/* content NULL: only tries to. */
 static bool save_content(const char *path, const Content *content, Error *error) {
-  char *target = realpath(path, NULL);
-  if (!target && errno == ENOENT) target = strdup(path);
-  if (!target) return error_set(error, "%s", strerror(errno));
-  const char *name;
-  const int folder = open_folder(target, &name, error);
-  const bool saved = folder >= 0 && (content ? replace_file(folder, name, content, error)
-                                             : try_file(folder, name, error));
-  if (folder >= 0) close(folder);
-  free(target);
-  return saved;
+  AtomicFile output;
+  if (!check_target(path, error) || !atomic_file_open(&output, path, error)) return false;
+  return atomic_file_close(&output, write_content(&output, content, error), error);
 }
 
 static bool check_finite(const Content *content, Error *error) {
@@ -305,16 +228,15 @@ bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *erro
   Content content = {0};
   Error cause;
   list_pieces(checkpoint, &content);
-  const bool saved = check_finite(&content, &cause) && make_head(checkpoint, &content, &cause) &&
-                     save_content(path, &content, &cause);
+  bool good = (check_finite(&content, &cause) && make_head(checkpoint, &content, &cause)) ||
+              error_set(error, "cannot save %s: %s", path, cause.text);
+  good = good && save_content(path, &content, error);
   free(content.head);
-  return saved || error_set(error, "cannot save %s: %s", path, cause.text);
+  return good;
 }
 
 bool checkpoint_probe(const char *path, Error *error) {
-  Error cause;
-  return save_content(path, NULL, &cause) ||
-         error_set(error, "cannot save %s: %s", path, cause.text);
+  return check_target(path, error) && atomic_file_probe(path, error);
 }
 
 /* ---- loading: the header ------------------------------------------------------------------- */
@@ -368,7 +290,7 @@ static bool read_header(int file, Header *header, Error *error) {
   struct stat status;
   if (fstat(file, &status) != 0) return error_set(error, "%s", strerror(errno));
   if (S_ISDIR(status.st_mode)) return error_set(error, "it is a folder");
-  if (!S_ISREG(status.st_mode)) return error_set(error, "it is no regular file");
+  if (!S_ISREG(status.st_mode)) return error_set(error, "it is not a regular file");
   const uint64_t size = (uint64_t)status.st_size;
   uint64_t length;
   if (size < sizeof length)

@@ -32,13 +32,13 @@ typedef struct {
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
 } Checkpoint;
 
-/* Writes a temporary file beside `path` (PATH.tmp.NUMBER), then puts it in place of what is there:
-   whatever fails, the old file stays whole. The same checkpoint gives the same bytes. Refuses
-   values that are not finite. A symbolic link is followed. */
+/* Replaces the file as base/atomic_file.h says: whatever fails, the old one stays whole. The same
+   checkpoint gives the same bytes. Refuses values that are not finite, and all but regular files.
+ */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
 
 /* Tries what saving to `path` will need, and leaves no trace: so a run whose network could not be
-   kept fails before it trains. */
+   saved fails before it trains. */
 bool checkpoint_probe(const char *path, Error *error);
 
 /* Checks the whole file before it believes any of it. On failure *checkpoint is all zeros;
