@@ -6,10 +6,12 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -69,15 +71,15 @@ static void assert_same(double got, double wanted) {
   if (memcmp(&got, &wanted, sizeof got) != 0) fail_msg("%.17g is not %.17g", got, wanted);
 }
 
-static TrainLog *open_log(const char *name) {
+static TrainLog *open_log(const char *name, bool append) {
   path = folder_path(name);
-  TrainLog *log = train_log_open(path, &error);
+  TrainLog *log = train_log_open(path, append, &error);
   if (!log) fail_msg("%s", error.text);
   return log;
 }
 
 /* The file's lines without their ends, the last one closed by one, too. Returns how many. */
-enum { MAX_LINES = 16, MAX_LINE = 4096 };
+enum { MAX_LINES = 16, MAX_LINE = 8192 };
 static char lines[MAX_LINES][MAX_LINE];
 
 static int read_lines(void) {
@@ -97,7 +99,7 @@ static int read_lines(void) {
 
 /* Writes a log of three lines or more, and looks after each call whether it is in the file. */
 static int write_log(const char *name, int header) {
-  TrainLog *log = open_log(name);
+  TrainLog *log = open_log(name, false);
   assert_true(train_log_header(log, fields, FIELDS, &error));
   assert_int_equal(read_lines(), header);
   assert_true(train_log_epoch(log, &first, &error));
@@ -186,7 +188,7 @@ static void test_csv(void **state) {
 
 static void test_short_numbers(void **state) {
   (void)state;
-  TrainLog *log = open_log("short.csv");
+  TrainLog *log = open_log("short.csv", false);
   const EpochResult result = {.epoch = 100,
                               .epochs = 100,
                               .train_loss = 0.1,
@@ -199,19 +201,172 @@ static void test_short_numbers(void **state) {
   assert_string_equal(lines[0], "100,100,0.1,0.9775,1e-09,0,0,0,0,60000,0");
 }
 
+static void log_epochs(TrainLog *log, int count) {
+  for (int i = 0; i < count; i++) assert_true(train_log_epoch(log, &first, &error));
+  assert_true(train_log_close(log, &error));
+}
+
+/* The old log stands until there is an epoch to log: whatever ends the run before that. */
 static void test_replaces(void **state) {
   (void)state;
-  TrainLog *log = open_log("again.jsonl");
-  for (int i = 0; i < 5; i++) assert_true(train_log_epoch(log, &first, &error));
-  assert_true(train_log_close(log, &error));
+  log_epochs(open_log("again.jsonl", false), 5);
+  for (int append = 0; append < 2; append++) {
+    TrainLog *log = open_log("again.jsonl", append);
+    assert_int_equal(read_lines(), 5);
+    assert_true(train_log_header(log, fields, FIELDS, &error));
+    assert_int_equal(read_lines(), 5);
+    assert_true(train_log_close(log, &error));
+    assert_int_equal(read_lines(), 5);
+  }
+  TrainLog *log = open_log("again.jsonl", false);
+  assert_true(train_log_header(log, fields, FIELDS, &error));
+  assert_true(train_log_header(log, NULL, 0, &error)); /* on another device */
   assert_int_equal(read_lines(), 5);
-  log = open_log("again.jsonl");
-  assert_int_equal(read_lines(), 0);
-  assert_true(train_log_header(log, NULL, 0, &error));
+  assert_true(train_log_epoch(log, &first, &error));
+  assert_int_equal(read_lines(), 3);
+  assert_non_null(strstr(lines[0], "\"version\""));
+  assert_string_equal(lines[1], "{\"kind\": \"run\"}");
+  assert_true(train_log_header(log, NULL, 0, &error)); /* and once more: this is our own log */
+  assert_int_equal(read_lines(), 4);
   assert_true(train_log_close(log, &error));
-  assert_int_equal(read_lines(), 1);
-  assert_string_equal(lines[0], "{\"kind\": \"run\"}");
   assert_true(train_log_close(NULL, &error));
+}
+
+/* A new log is not there before its header is. */
+static void test_creates_late(void **state) {
+  (void)state;
+  TrainLog *log = open_log("late.jsonl", false);
+  assert_int_not_equal(access(path, F_OK), 0);
+  assert_true(train_log_header(log, NULL, 0, &error));
+  assert_int_equal(read_lines(), 1);
+  assert_true(train_log_close(log, &error));
+}
+
+static void write_text(const char *name, const char *text) {
+  path = folder_path(name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void test_appends_json(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *old;
+    int lines;
+  } cases[] = {{"new.jsonl", NULL, 0},
+               {"empty.jsonl", "", 0},
+               {"whole.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"epoch\"}\n", 2},
+               {"cut.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"ep", 2}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    if (cases[i].old) write_text(cases[i].name, cases[i].old);
+    TrainLog *log = open_log(cases[i].name, true);
+    assert_true(train_log_header(log, NULL, 0, &error));
+    log_epochs(log, 2);
+    assert_int_equal(read_lines(), cases[i].lines + 3);
+    assert_string_equal(lines[cases[i].lines], "{\"kind\": \"run\"}");
+    if (cases[i].lines) assert_int_equal(strncmp(lines[1], "{\"kind\": \"ep", 12), 0);
+  }
+}
+
+static void test_appends_csv(void **state) {
+  (void)state;
+  static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,test_accuracy,"
+                                "learning_rate,train_seconds,test_seconds,train_rows,test_rows";
+  char other[512], cut[512];
+  snprintf(other, sizeof other, "epoch,loss\n1,2\n%s,more\n%.9s\n", columns, columns);
+  snprintf(cut, sizeof cut, "# version: 0\n%s\n1,10,0.3", columns);
+  static const char row[] = "1,10,";
+  static const TrainLogField one[] = {{"version", "1"}};
+  write_text("other.csv", other);
+  TrainLog *log = open_log("other.csv", true);
+  assert_true(train_log_header(log, one, 1, &error));
+  log_epochs(log, 1);
+  assert_int_equal(read_lines(), 7);
+  assert_string_equal(lines[4], "# version: 1");
+  assert_string_equal(lines[5], columns);
+  assert_int_equal(strncmp(lines[6], row, strlen(row)), 0);
+  for (int round = 0; round < 2; round++) {
+    if (round == 0) write_text("cut.csv", cut);
+    log = open_log("cut.csv", true);
+    assert_true(train_log_header(log, one, 1, &error));
+    log_epochs(log, 1);
+  }
+  assert_int_equal(read_lines(), 7);
+  assert_string_equal(lines[1], columns);
+  assert_string_equal(lines[2], "1,10,0.3");
+  assert_string_equal(lines[3], "# version: 1");
+  assert_int_equal(strncmp(lines[4], row, strlen(row)), 0);
+  assert_string_equal(lines[5], "# version: 1");
+  assert_int_equal(strncmp(lines[6], row, strlen(row)), 0);
+}
+
+/* A header is held whole, whatever is in it. */
+static void test_long_header(void **state) {
+  (void)state;
+  enum { LENGTH = 600 };
+  static char text[LENGTH + 1];
+  memset(text, '\1', LENGTH);
+  const TrainLogField long_fields[] = {{"a", text}, {"b", text}};
+  static const char *const all[] = {"long.jsonl", "long.csv"};
+  for (int i = 0; i < 2; i++) {
+    write_text(all[i], "old\n");
+    TrainLog *log = open_log(all[i], false);
+    assert_true(train_log_header(log, long_fields, 2, &error));
+    assert_true(train_log_header(log, long_fields, 2, &error));
+    log_epochs(log, 1);
+    assert_int_equal(read_lines(), i ? 6 : 3);
+    assert_true(strlen(lines[0]) > (i ? LENGTH : 2 * 6 * LENGTH));
+    assert_string_equal(lines[i ? 3 : 1], lines[0]);
+  }
+}
+
+/* A link stays one, and so does a pipe. */
+static void test_links(void **state) {
+  (void)state;
+  static const char *const links[] = {"to-new.jsonl", "to-old.jsonl"};
+  write_text("old", "old\n");
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(symlink(i ? "old" : "new", folder_path(links[i])), 0);
+    TrainLog *log = open_log(links[i], false);
+    assert_true(train_log_header(log, NULL, 0, &error));
+    log_epochs(log, 1);
+    struct stat status;
+    assert_int_equal(lstat(path, &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    path = folder_path(i ? "old" : "new");
+    assert_int_equal(read_lines(), 2);
+  }
+  char got[64] = "";
+  assert_int_equal(mkfifo(folder_path("pipe.jsonl"), 0600), 0);
+  const int reader = open(folder_path("pipe.jsonl"), O_RDONLY | O_NONBLOCK);
+  TrainLog *log = open_log("pipe.jsonl", false);
+  assert_true(train_log_header(log, NULL, 0, &error));
+  assert_int_equal(read(reader, got, sizeof got - 1), 16);
+  assert_string_equal(got, "{\"kind\": \"run\"}\n");
+  assert_true(train_log_close(log, &error));
+  close(reader);
+}
+
+/* What could not be written later is refused at once. */
+static void test_refused(void **state) {
+  (void)state;
+  enum { NOBODY = 65534 };
+  write_text("locked.jsonl", "old\n");
+  assert_int_equal(chmod(path, 0444), 0);
+  assert_int_equal(chmod(folder, 0755), 0);
+  const uid_t user = geteuid();
+  if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
+  TrainLog *locked = train_log_open(path, true, &error);
+  if (user == 0) assert_int_equal(seteuid(user), 0);
+  assert_null(locked);
+  assert_non_null(strstr(error.text, path));
+  assert_non_null(strstr(error.text, "Permission denied"));
+  path = folder_path("folder.csv");
+  assert_int_equal(mkdir(path, 0700), 0);
+  assert_null(train_log_open(path, false, &error));
+  assert_non_null(strstr(error.text, "Is a directory"));
 }
 
 static void test_endings(void **state) {
@@ -220,7 +375,7 @@ static void test_endings(void **state) {
                                     "csv", "run.csv.gz", "run.jsonl/"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     path = folder_path(bad[i]);
-    assert_null(train_log_open(path, &error));
+    assert_null(train_log_open(path, false, &error));
     assert_non_null(strstr(error.text, path));
     assert_non_null(strstr(error.text, ".jsonl"));
     assert_non_null(strstr(error.text, ".csv"));
@@ -228,12 +383,12 @@ static void test_endings(void **state) {
   }
   char *shorter = strdup("l"); /* than an ending: nothing before it is read */
   assert_non_null(shorter);
-  assert_null(train_log_open(shorter, &error));
+  assert_null(train_log_open(shorter, false, &error));
   free(shorter);
   path = folder_path("no-such-folder/run.csv");
-  assert_null(train_log_open(path, &error));
+  assert_null(train_log_open(path, false, &error));
   assert_non_null(strstr(error.text, path));
-  assert_non_null(strstr(error.text, "No such file"));
+  assert_non_null(strstr(error.text, "its folder does not exist"));
 }
 
 static void test_full_disk(void **state) {
@@ -244,7 +399,7 @@ static void test_full_disk(void **state) {
     path = folder_path(full[i]);
     assert_int_equal(symlink("/dev/full", path), 0);
     for (int epoch = 0; epoch < 2; epoch++) {
-      TrainLog *log = train_log_open(path, &error);
+      TrainLog *log = train_log_open(path, false, &error);
       assert_non_null(log);
       error.text[0] = '\0';
       assert_false(epoch ? train_log_epoch(log, &first, &error)
@@ -256,11 +411,14 @@ static void test_full_disk(void **state) {
   }
 }
 
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_json),          cmocka_unit_test(test_csv),
-      cmocka_unit_test(test_short_numbers), cmocka_unit_test(test_replaces),
-      cmocka_unit_test(test_endings),       cmocka_unit_test(test_full_disk),
+      IN_FOLDER(test_json),        IN_FOLDER(test_csv),          IN_FOLDER(test_short_numbers),
+      IN_FOLDER(test_replaces),    IN_FOLDER(test_creates_late), IN_FOLDER(test_appends_json),
+      IN_FOLDER(test_appends_csv), IN_FOLDER(test_long_header),  IN_FOLDER(test_links),
+      IN_FOLDER(test_endings),     IN_FOLDER(test_refused),      IN_FOLDER(test_full_disk),
   };
-  return cmocka_run_group_tests(tests, folder_open, folder_close);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

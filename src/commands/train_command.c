@@ -154,7 +154,7 @@ static bool prepare(Run *run, Error *error) {
   if (!file_exists(o->train, error) || !file_exists(o->test, error)) return false;
   if (*run->save && (!options_can_be_saved(o, error) || !checkpoint_probe(run->save, error)))
     return false;
-  return !*o->log || (run->log = train_log_open(o->log, error));
+  return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
 }
 
 /* A trainer at the start of the run. */

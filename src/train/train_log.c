@@ -5,15 +5,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/atomic_file.h"
+#include "base/file_target.h"
 #include "base/json.h"
 
 struct TrainLog {
-  FILE *file;
-  bool csv;
+  FILE *file; /* NULL: not opened yet */
+  char *held; /* the header, while an old log stands; NULL: none */
+  bool csv, append;
+  bool old;         /* there is a log that the first epoch replaces or continues */
+  bool cut_short;   /* its last line has no end */
   bool has_columns; /* of a .csv */
   char path[];      /* for errors */
 };
+
+/* In the order of the columns. */
+static const char *const names[] = {"epoch",          "epochs",        "train_loss",
+                                    "train_accuracy", "test_loss",     "test_accuracy",
+                                    "learning_rate",  "train_seconds", "test_seconds",
+                                    "train_rows",     "test_rows"};
+enum { COLUMNS = sizeof names / sizeof *names, COLUMNS_TEXT = 256 };
+
+/* "epoch,epochs,...", to text[COLUMNS_TEXT]. */
+static void list_columns(char *text) {
+  *text = '\0';
+  for (int i = 0; i < COLUMNS; i++) {
+    if (i > 0) strcat(text, ",");
+    strcat(text, names[i]);
+  }
+}
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
@@ -22,7 +44,65 @@ static bool ends_in(const char *path, const char *ending) {
   return length >= size && strcmp(path + length - size, ending) == 0;
 }
 
-TrainLog *train_log_open(const char *path, Error *error) {
+static bool fail(const TrainLog *log, Error *error) {
+  return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
+}
+
+/* Finds out how the log that is to be continued ends, and whether it names our columns. */
+static bool read_old(TrainLog *log, Error *error) {
+  char columns[COLUMNS_TEXT];
+  const char *rest = columns; /* of the line; NULL: it is another one */
+  list_columns(columns);
+  FILE *file = fopen(log->path, "r");
+  if (!file) return error_set(error, "cannot read the log %s: %s", log->path, strerror(errno));
+  for (int c; (c = getc(file)) != EOF;) {
+    log->cut_short = c != '\n';
+    if (c == '\n') {
+      log->has_columns |= rest && !*rest;
+      rest = columns;
+    } else if (rest) {
+      rest = *rest == c ? rest + 1 : NULL;
+    }
+  }
+  const bool good =
+      !ferror(file) || error_set(error, "cannot read the log %s: %s", log->path, strerror(errno));
+  fclose(file);
+  return good;
+}
+
+static bool open_file(TrainLog *log, FILE *file, Error *error) {
+  log->file = file;
+  if (!file) return error_set(error, "cannot create the log %s: %s", log->path, strerror(errno));
+  if (log->cut_short) putc('\n', file);
+  if (log->held) fputs(log->held, file);
+  free(log->held);
+  log->held = NULL;
+  return true;
+}
+
+static bool open_regular(TrainLog *log, Error *error) {
+  return log->file || open_file(log, fopen(log->path, log->append ? "a" : "w"), error);
+}
+
+static bool open_in_place(TrainLog *log, const FileTarget *target, Error *error) {
+  const int file = file_target_open_in_place(target);
+  if (open_file(log, file < 0 ? NULL : fdopen(file, "w"), error)) return true;
+  if (file >= 0) close(file);
+  return false;
+}
+
+/* Opens what can be opened now, and sees to it that the rest can be later. */
+static bool find_file(TrainLog *log, Error *error) {
+  FileTarget target;
+  if (!file_target_find(&target, log->path) || !file_target_may_write(&target))
+    return fail(log, error);
+  if (target.kind == TARGET_NEW) return atomic_file_probe(log->path, error);
+  if (target.kind != TARGET_REGULAR) return open_in_place(log, &target, error);
+  log->old = target.status.st_size > 0;
+  return !log->old || !log->append || read_old(log, error);
+}
+
+TrainLog *train_log_open(const char *path, bool append, Error *error) {
   const bool csv = ends_in(path, ".csv");
   if (!csv && !ends_in(path, ".jsonl")) {
     error_set(error, "a log's name must end in .jsonl or .csv, and %s does not", path);
@@ -33,39 +113,28 @@ TrainLog *train_log_open(const char *path, Error *error) {
     error_set(error, "no memory for the log %s", path);
     return NULL;
   }
-  *log = (TrainLog){.file = fopen(path, "w"), .csv = csv};
+  *log = (TrainLog){.csv = csv, .append = append};
   strcpy(log->path, path);
-  if (log->file) return log;
-  error_set(error, "cannot create the log %s: %s", path, strerror(errno));
+  if (find_file(log, error)) return log;
   free(log);
   return NULL;
 }
 
-static bool fail(const TrainLog *log, Error *error) {
-  return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
-}
-
 /* What was written since the last line's end is a line. */
-static bool end_line(TrainLog *log, Error *error) {
-  putc('\n', log->file);
-  return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
+static bool end_line(const TrainLog *log, FILE *file, Error *error) {
+  putc('\n', file);
+  return (fflush(file) == 0 && !ferror(file)) || fail(log, error);
 }
 
 bool train_log_close(TrainLog *log, Error *error) {
   if (!log) return true;
-  const bool good = fclose(log->file) == 0 || fail(log, error);
+  const bool good = !log->file || fclose(log->file) == 0 || fail(log, error);
+  free(log->held);
   free(log);
   return good;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------ */
-
-/* In the order of the columns. */
-static const char *const names[] = {"epoch",          "epochs",        "train_loss",
-                                    "train_accuracy", "test_loss",     "test_accuracy",
-                                    "learning_rate",  "train_seconds", "test_seconds",
-                                    "train_rows",     "test_rows"};
-enum { COLUMNS = sizeof names / sizeof *names };
 
 typedef struct {
   double value[COLUMNS];
@@ -90,44 +159,80 @@ static void write_number(double value, const char *other, FILE *file) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static bool write_comment(TrainLog *log, const TrainLogField *field, Error *error) {
-  fprintf(log->file, "# %s: ", field->name);
+static bool write_comment(const TrainLog *log, const TrainLogField *field, FILE *file,
+                          Error *error) {
+  fprintf(file, "# %s: ", field->name);
   for (const char *c = field->value; *c; c++) {
     if (*c == '\\' || *c == '\n' || *c == '\r')
-      fprintf(log->file, "\\%c", *c == '\n' ? 'n' : *c == '\r' ? 'r' : '\\');
+      fprintf(file, "\\%c", *c == '\n' ? 'n' : *c == '\r' ? 'r' : '\\');
     else
-      putc(*c, log->file);
+      putc(*c, file);
   }
-  return end_line(log, error);
+  return end_line(log, file, error);
 }
 
-static bool write_csv_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
+static bool write_csv_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
+                             Error *error) {
+  char columns[COLUMNS_TEXT];
   for (int i = 0; i < count; i++)
-    if (!write_comment(log, &fields[i], error)) return false;
+    if (!write_comment(log, &fields[i], file, error)) return false;
   if (log->has_columns) return true;
   log->has_columns = true;
-  for (int i = 0; i < COLUMNS; i++) fprintf(log->file, i ? ",%s" : "%s", names[i]);
-  return end_line(log, error);
+  list_columns(columns);
+  fputs(columns, file);
+  return end_line(log, file, error);
 }
 
-static bool write_json_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
-  fputs("{\"kind\": \"run\"", log->file);
+static bool write_json_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
+                              Error *error) {
+  fputs("{\"kind\": \"run\"", file);
   for (int i = 0; i < count; i++) {
-    fputs(", ", log->file);
-    json_text(fields[i].name, log->file);
-    fputs(": ", log->file);
-    json_text(fields[i].value, log->file);
+    fputs(", ", file);
+    json_text(fields[i].name, file);
+    fputs(": ", file);
+    json_text(fields[i].value, file);
   }
-  putc('}', log->file);
-  return end_line(log, error);
+  putc('}', file);
+  return end_line(log, file, error);
+}
+
+static bool write_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
+                         Error *error) {
+  return (log->csv ? write_csv_header : write_json_header)(log, fields, count, file, error);
+}
+
+/* Bytes that suffice for a header. */
+static size_t header_size(const TrainLogField *fields, int count) {
+  enum { ESCAPED = 6, AROUND = 16 }; /* a letter in JSON; what stands around name and value */
+  size_t size = COLUMNS_TEXT;
+  for (int i = 0; i < count; i++)
+    size += ESCAPED * (strlen(fields[i].name) + strlen(fields[i].value)) + AROUND;
+  return size;
+}
+
+/* Adds a header to what is held. */
+static bool hold_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
+  const size_t used = log->held ? strlen(log->held) : 0, size = header_size(fields, count);
+  char *held = realloc(log->held, used + size);
+  FILE *file = NULL;
+  if (held) {
+    log->held = held;
+    held[used] = '\0';
+    file = fmemopen(held + used, size, "w");
+  }
+  if (!file) return error_set(error, "no memory for the log %s", log->path);
+  const bool good = write_header(log, fields, count, file, error);
+  return (fclose(file) == 0 || fail(log, error)) && good;
 }
 
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
-  return (log->csv ? write_csv_header : write_json_header)(log, fields, count, error);
+  if (log->old && !log->file) return hold_header(log, fields, count, error);
+  return open_regular(log, error) && write_header(log, fields, count, log->file, error);
 }
 
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
   const Numbers numbers = numbers_of(result);
+  if (!open_regular(log, error)) return false;
   if (!log->csv) fputs("{\"kind\": \"epoch\"", log->file);
   for (int i = 0; i < COLUMNS; i++) {
     if (!log->csv)
@@ -137,5 +242,5 @@ bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
     write_number(numbers.value[i], log->csv ? "" : "null", log->file);
   }
   if (!log->csv) putc('}', log->file);
-  return end_line(log, error);
+  return end_line(log, log->file, error);
 }

@@ -8,7 +8,10 @@
 
    The numbers of an epoch are named as in EpochResult. A number is read back bit for bit; one that
    is not finite is null in JSON and empty in CSV. What is logged is in the file when the function
-   returns, so a run that is killed loses nothing.
+   returns, so a run that is killed loses nothing. Only where there is an old log, the header waits
+   for the first epoch: a run that fails before that leaves the old log as it was.
+
+   Links are followed; pipes and devices are opened at once and written in place.
 
    Every function but train_log_open returns false with *error set when the file cannot be written.
  */
@@ -20,9 +23,10 @@
 
 typedef struct TrainLog TrainLog;
 
-/* Creates the file, or replaces it. NULL with *error set if the ending is neither of the two or the
-   file cannot be created. */
-TrainLog *train_log_open(const char *path, Error *error);
+/* Creates the log, replaces it, or with `append` continues it: a last line that was cut short is
+   ended first, and the columns of a .csv are not named again. NULL with *error set if the ending is
+   neither of the two or the file cannot be written, which is tried here. */
+TrainLog *train_log_open(const char *path, bool append, Error *error);
 
 typedef struct {
   const char *name, *value; /* the name as an option has it, the value any text */
