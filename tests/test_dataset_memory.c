@@ -17,17 +17,16 @@
 #include <zlib.h>
 
 #include "data/dataset.h"
-#include "support/process.h"
+#include "support/folder.h"
 
 enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
 
-static char *folder, path[4200];
+static char *path;
 
 /* Rows of two columns, 400 MB of text in members of 1 MB that are all the same. */
 static int make_archive(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(path, sizeof path, "%s/x.csv.gz", folder);
+  folder_open(state);
+  path = folder_path("x.csv.gz");
   static char text[4 * ROWS + 1];
   static unsigned char member[MB];
   for (int row = 0; row < ROWS; row++) memcpy(text + 4 * row, "1,2\n", 4);
@@ -43,12 +42,6 @@ static int make_archive(void **state) {
   assert_non_null(file);
   for (int i = 0; i < MEMBERS; i++) fwrite(member, 1, stream.total_out, file);
   assert_int_equal(fclose(file), 0);
-  return 0;
-}
-
-static int remove_archive(void **state) {
-  (void)state;
-  process_folder_remove(folder);
   return 0;
 }
 
@@ -94,5 +87,5 @@ int main(void) {
       cmocka_unit_test(test_half_of_the_memory),
       cmocka_unit_test(test_row_bytes),
   };
-  return cmocka_run_group_tests(tests, make_archive, remove_archive);
+  return cmocka_run_group_tests(tests, make_archive, folder_close);
 }

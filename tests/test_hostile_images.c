@@ -17,22 +17,15 @@
 #include <zlib.h>
 
 #include "data/image.h"
-#include "support/process.h"
+#include "support/folder.h"
 
 enum { SIDE = 28 };
 
-static char *folder, path[4200];
+static char *path;
 
 static int make_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(path, sizeof path, "%s/x", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+  folder_open(state);
+  path = folder_path("x");
   return 0;
 }
 
@@ -246,5 +239,5 @@ int main(void) {
       cmocka_unit_test(test_scans_that_are_none),
       cmocka_unit_test(test_memory),
   };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return cmocka_run_group_tests(tests, make_folder, folder_close);
 }

@@ -15,30 +15,17 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "support/folder.h"
 #include "support/process.h"
 
 static const uint64_t MB = 1 << 20;
-
-static char *root;
-
-static int make_root(void **state) {
-  (void)state;
-  root = process_folder();
-  return 0;
-}
-
-static int remove_root(void **state) {
-  (void)state;
-  process_folder_remove(root);
-  return 0;
-}
 
 /* A file of the machine, and the folders that it lies in. */
 static void put(const char *path, const char *text) {
   char output[256];
   assert_int_equal(process_run(output, sizeof output,
-                               "mkdir -p \"$(dirname '%s/%s')\" && printf '%s' >'%s/%s'", root,
-                               path, text, root, path),
+                               "mkdir -p \"$(dirname '%s/%s')\" && printf '%s' >'%s/%s'", folder,
+                               path, text, folder, path),
                    0);
 }
 
@@ -49,16 +36,16 @@ static void put_machine(const char *groups) {
 }
 
 static void assert_available(uint64_t megabytes) {
-  const uint64_t bytes = memory_available_at(root);
+  const uint64_t bytes = memory_available_at(folder);
   if (bytes != megabytes * MB) fail_msg("%" PRIu64 ".%06" PRIu64 " MB", bytes / MB, bytes % MB);
 }
 
 static void test_nothing_is_known(void **state) {
   (void)state;
-  assert_true(memory_available_at(root) == UINT64_MAX);
+  assert_true(memory_available_at(folder) == UINT64_MAX);
   put("proc/meminfo", "MemTotal: 2097152 kB\\n");
   put("proc/self/cgroup", "0::/nowhere\\n:\\nnonsense\\n\\n1:memory\\n");
-  assert_true(memory_available_at(root) == UINT64_MAX);
+  assert_true(memory_available_at(folder) == UINT64_MAX);
 }
 
 static void test_machine(void **state) {
@@ -136,7 +123,7 @@ static void test_limit(void **state) {
   assert_int_equal(status, 0);
 }
 
-#define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
 
 int main(void) {
   const struct CMUnitTest tests[] = {

@@ -108,13 +108,13 @@ static void test_source_with_half_an_archive(void **state) {
 
 /* It stops a byte behind the content that is expected, long before the disk is full. */
 static void test_source_with_a_vast_archive(void **state) {
-  Place *place = *state;
-  must(place, "echo old > data/mnist_test.csv; head -c 50000000 /dev/zero | gzip -1 "
-              "> source/train-images-idx3-ubyte.gz");
-  assert_int_equal(download_from_source(place), 1);
-  assert_says(place, "train-images-idx3-ubyte.gz is not the file of MNIST: it has more than the "
-                     "47040016 bytes of that");
-  assert_data_unchanged(place);
+  (void)state;
+  must("echo old > data/mnist_test.csv; head -c 50000000 /dev/zero | gzip -1 "
+       "> source/train-images-idx3-ubyte.gz");
+  assert_int_equal(download_from_source(), 1);
+  assert_says("train-images-idx3-ubyte.gz is not the file of MNIST: it has more than the "
+              "47040016 bytes of that");
+  assert_data_unchanged();
 }
 
 static void test_data_cannot_be_written(void **state) {
@@ -159,20 +159,20 @@ static void test_signal_ends_the_download(void **state) {
 
 /* What is fetched comes through https, redirected or not. */
 static void test_only_https(void **state) {
-  Place *place = *state;
-  write_script(place, "bin/curl", "echo \"$*\" >>log; exit 7");
-  assert_int_equal(run_script(place, "MNIST_SOURCE=", "download_mnist.sh"), 1);
-  must(place, "grep -c -e '--proto =https --proto-redir =https' log; rm log bin/curl");
-  assert_string_equal(place->output, "2\n");
+  (void)state;
+  write_script("bin/curl", "echo \"$*\" >>log; exit 7");
+  assert_int_equal(run_script("MNIST_SOURCE=", "download_mnist.sh"), 1);
+  must("grep -c -e '--proto =https --proto-redir =https' log; rm log bin/curl");
+  assert_string_equal(output, "2\n");
 
-  write_script(place, "bin/wget", "echo \"$*\" >>log; exit 4");
-  must(place, "for tool in bash cat gunzip head mktemp rm sha256sum wc; do "
-              "ln -s \"$(command -v $tool)\" bin; done");
+  write_script("bin/wget", "echo \"$*\" >>log; exit 4");
+  must("for tool in bash cat gunzip head mktemp rm sha256sum wc; do "
+       "ln -s \"$(command -v $tool)\" bin; done");
   char environment[4096]; /* no curl is to be found */
-  snprintf(environment, sizeof environment, "PATH='%s/bin' MNIST_SOURCE= bash", place->folder);
-  assert_int_equal(run_script(place, environment, "download_mnist.sh"), 1);
-  must(place, "grep -c -e '--max-redirect=0.* https://' log");
-  assert_string_equal(place->output, "2\n");
+  snprintf(environment, sizeof environment, "PATH='%s/bin' MNIST_SOURCE= bash", folder);
+  assert_int_equal(run_script(environment, "download_mnist.sh"), 1);
+  must("grep -c -e '--max-redirect=0.* https://' log");
+  assert_string_equal(output, "2\n");
 }
 
 /* ---- setup.sh ---------------------------------------------------------------------------- */

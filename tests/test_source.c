@@ -12,22 +12,16 @@
 #include <unistd.h>
 
 #include "data/source.h"
+#include "support/folder.h"
 #include "support/process.h"
 
 static const char rows[] = "1,2\n3,4\n5,6\n";
 
-static char *folder, path[4200];
+static char *path;
 
 static int make_folder(void **state) {
-  (void)state;
-  folder = process_folder();
-  snprintf(path, sizeof path, "%s/x.csv", folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  process_folder_remove(folder);
+  folder_open(state);
+  path = folder_path("x.csv");
   return 0;
 }
 
@@ -122,5 +116,5 @@ int main(void) {
       cmocka_unit_test(test_garbage_behind_an_archive),
       cmocka_unit_test(test_from_a_pipe),
   };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return cmocka_run_group_tests(tests, make_folder, folder_close);
 }
