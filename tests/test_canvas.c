@@ -10,13 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STB_IMAGE_IMPLEMENTATION
-#define STBI_ONLY_PNG
-#include <stb/stb_image.h>
-
 #include "plot/bar_chart.h"
 #include "plot/canvas.h"
 #include "support/folder.h"
+#include "support/stb_png.h"
 
 static const Colour WHITE = {255, 255, 255}, BLACK = {0, 0, 0}, BLUE = {9, 105, 218};
 

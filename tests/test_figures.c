@@ -11,14 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STB_IMAGE_IMPLEMENTATION
-#define STBI_ONLY_PNG
-#include <stb/stb_image.h>
-
-#include "plot/line_chart.h"
-#include "plot/figures.h"
-#include "support/folder.h"
 #include "base/random.h"
+#include "plot/figures.h"
+#include "plot/line_chart.h"
+#include "support/folder.h"
+#include "support/stb_png.h"
 
 static Error error;
 static const char *path;

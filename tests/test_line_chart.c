@@ -11,12 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STB_IMAGE_IMPLEMENTATION
-#define STBI_ONLY_PNG
-#include <stb/stb_image.h>
-
 #include "plot/line_chart.h"
 #include "support/folder.h"
+#include "support/stb_png.h"
 
 static Error error;
 

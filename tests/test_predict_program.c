@@ -13,18 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STB_IMAGE_IMPLEMENTATION
-#define STBI_ONLY_PNG
-#include <stb/stb_image.h>
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #include <stb/stb_image_write.h>
 
-#include "predict/predict.h"
-#include "model/checkpoint.h"
 #include "data/image.h"
+#include "model/checkpoint.h"
 #include "plot/figures.h"
+#include "predict/predict.h"
 #include "support/program.h"
+#include "support/stb_png.h"
 
 enum { TRAIN_ROWS = 600, TEST_ROWS = 400, SIDE = DIGITS_SIDE, CLASSES = 10 };
 

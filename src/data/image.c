@@ -49,9 +49,10 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_NO_STDIO
 #ifndef __clang_analyzer__ /* which would judge stb's code, too */
 #define STB_IMAGE_IMPLEMENTATION
-#define STB_IMAGE_STATIC
+#define STBIDEF static __attribute__((unused))
 #endif
-/* Version 2.27 declares the one and defines the other, of which compilers complain. */
+/* Version 2.27 declares the one and defines the other, of which compilers complain; later ones have
+   the first alone, which is not used. */
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 
