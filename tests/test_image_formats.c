@@ -214,13 +214,15 @@ static void test_too_large(void **state) {
     write_bytes(heads[i], strlen(heads[i]));
     assert_refused(picture, "up to 16384 a side and 64000000 in all");
   }
-  /* a PNG of 16384 x 16385 */
-  write_bytes("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4", 33);
+  /* a PNG of 16384 x 16385, up to where its pixels begin */
+  write_bytes("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT",
+              41);
   assert_refused(picture, "16384 x 16385");
   write_bytes("P5\n16384 3906\n255\n", 18); /* just not too large: its pixels are missing */
   assert_refused(picture, "it ends too early");
 }
 
+/* We say it, or stb does: versions after 2.27 see it themselves. */
 static void test_no_pixels(void **state) {
   (void)state;
   static const char *const heads[] = {"P5\n4 0\n255\n    ", "P5\n0 4\n255\n    ",
