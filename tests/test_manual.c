@@ -78,7 +78,7 @@ static char *entry_of(const OptionRow *row) {
 }
 
 static void assert_in(const char *entry, const char *format, const char *word) {
-  char expected[512];
+  char expected[600];
   snprintf(expected, sizeof expected, format, word);
   if (!strstr(entry, expected)) fail_msg("'%s' is not in: %s", expected, entry);
 }
