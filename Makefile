@@ -41,8 +41,8 @@ VERSION := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O3 -g
 LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc
-# A build's folder leaves no trace in it: `make reproducible`.
-NO_FOLDER := -ffile-prefix-map=$(CURDIR)=.
+# A build's folder leaves no trace in it: `make reproducible`. Unless a shell would read its name.
+NO_FOLDER := $(shell case $$PWD in (*[!/.@_+a-zA-Z0-9-]*) ;; (*) echo "-ffile-prefix-map=$$PWD=."; esac)
 C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) $(HARDENED) $(NO_FOLDER) -fopenmp -MMD -MP
 LIBRARIES := -lcsv -linih -ljansson -lz -lm -lpthread
 BUILD := build
@@ -79,7 +79,7 @@ else
 ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
-              -Xcompiler -Wall,-Wextra,-fPIE,$(NO_FOLDER) \
+              $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE $(NO_FOLDER)) \
               $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 WITH_CUDA := -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
 endif

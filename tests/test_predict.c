@@ -231,7 +231,7 @@ static void assert_answers(const char *path) {
 
 static int count_files(void) {
   char text[64];
-  assert_int_equal(process_run(text, sizeof text, "ls -A %s | wc -l", folder), 0);
+  assert_int_equal(process_run(text, sizeof text, "ls -A '%s' | wc -l", folder), 0);
   return atoi(text);
 }
 

@@ -51,13 +51,13 @@ static unsigned long number(const char *name, unsigned long other) {
 static void draw(const char *name, unsigned long rows) {
   char command[256];
   snprintf(command, sizeof command,
-           "mkdir %s && $P/mlp-digits --output-dir %s --train-rows %lu --test-rows 100 >%s/out",
+           "mkdir %s && \"$P\"/mlp-digits --output-dir %s --train-rows %lu --test-rows 100 >%s/out",
            name, name, rows, name);
   run(command);
 }
 
 #define TRAIN                                                                                      \
-  "exec $P/mlp-train --device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet "       \
+  "exec \"$P\"/mlp-train --device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet "   \
   "--test one/digits_test.csv >out --train "
 
 /* The line of the epoch, but for the times behind its accuracies. */
