@@ -199,7 +199,7 @@ ifneq ($(SETUP),0)
 	@NVCC='$(NVCC)' scripts/setup.sh
 endif
 
-TREE = $(DESTDIR)$(PREFIX)
+TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
 COMPLETION = $(TREE)/share/bash-completion/completions/mlp-train
 
 install: all                ## put programs, manual, completion and configs under PREFIX
