@@ -2,7 +2,8 @@
 # Looks for what the build needs and installs what is missing as Debian or Ubuntu packages; where
 # it may not, it prints the one command that does and exits with 1.
 #
-#   scripts/setup.sh          NVCC in the environment is believed, empty for a build without CUDA
+#   scripts/setup.sh          NVCC in the environment is believed, empty for a build without CUDA;
+#                             CC is the compiler to be used  [gcc]
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
 set -euo pipefail
 
@@ -21,14 +22,25 @@ find_nvcc() {
            printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV)
 }
 
-has_header() { gcc -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
+has_header() { "${compiler[@]}" -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
 
 # A whole program, because a compiler without its libraries still reads headers.
-has_openmp() { gcc -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null; }
+has_openmp() {
+  "${compiler[@]}" -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null
+}
+
+# clang and clang-19 have OpenMP in packages of their own: libomp-dev, libomp-19-dev.
+compiler_packages() {
+  local name=${compiler[0]##*/}
+  case $name in
+  clang*) printf '%s\n' "$name" "${name/clang/libomp}-dev" libc6-dev ;;
+  *) printf '%s\n' gcc libc6-dev ;;
+  esac
+}
 
 missing_packages() {
   has make || echo make
-  has_openmp || printf '%s\n' gcc libc6-dev
+  has_openmp || compiler_packages
   [ -z "$nvcc" ] || has g++ || echo g++ # nvcc leaves the host's half of a file to it
   has_header csv.h || echo libcsv-dev
   has_header stb/stb_image.h || echo libstb-dev
@@ -44,6 +56,7 @@ if [ "${1-}" = --nvcc ]; then
 fi
 
 nvcc=${NVCC-$(find_nvcc)}
+read -ra compiler <<<"${CC:-gcc}"
 mapfile -t packages < <(missing_packages)
 if [ ${#packages[@]} -gt 0 ]; then
   # A machine this bare should be able to download MNIST, too.

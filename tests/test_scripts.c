@@ -53,7 +53,7 @@ static void write_script(const char *name, const char *text) {
 /* Runs a script of this repository with the fakes in place. */
 static int run_script(const char *environment, const char *script) {
   return process_run(output, sizeof output,
-                     "unset NVCC; PATH='%s/bin':\"$PATH\" DATA_DIR='%s/data' %s scripts/%s", folder,
+                     "unset NVCC CC; PATH='%s/bin':\"$PATH\" DATA_DIR='%s/data' %s scripts/%s", folder,
                      folder, environment, script);
 }
 
@@ -243,6 +243,15 @@ static void test_setup_cannot_install(void **state) {
               "  sudo apt-get install -y --no-install-recommends gcc libc6-dev\n");
 }
 
+static void test_setup_takes_another_compiler(void **state) {
+  (void)state;
+  fake_installer(0);
+  write_script("bin/clang-19", gcc_without_openmp);
+  write_script("bin/curl", "");
+  assert_int_equal(run_script("NVCC= CC=clang-19", "setup.sh"), 0);
+  assert_says("setup: installing clang-19 libomp-19-dev libc6-dev\n");
+}
+
 /* ---- run_tests.sh ------------------------------------------------------------------------ */
 
 static int run_programs(const char *programs) {
@@ -370,6 +379,7 @@ int main(void) {
       IN_PLACE(test_setup_names_nvcc),
       IN_PLACE(test_setup_installs_what_is_missing),
       IN_PLACE(test_setup_cannot_install),
+      IN_PLACE(test_setup_takes_another_compiler),
       IN_PLACE(test_profile_reads_counters),
       IN_PLACE(test_profile_says_why_not),
       IN_PLACE(test_sums_up),
