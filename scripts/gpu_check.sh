@@ -10,6 +10,7 @@
 #
 # A check that fails does not stop the others. Exit status 1 if any failed.
 set -uo pipefail
+export LC_ALL=C # a decimal point is a point
 cd "$(dirname "$0")/.." || exit
 
 results=docs/results/gpu-check.txt

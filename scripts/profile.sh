@@ -8,6 +8,7 @@
 # One line per kernel; for a sweep, one per point. The times are at the fixed clock of ncu, not at
 # full speed.
 set -euo pipefail
+export LC_ALL=C # a decimal point is a point
 
 lab=${LAB:-./mlp-lab}
 topic=${1-}
