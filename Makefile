@@ -63,8 +63,8 @@ else
 # What makes an overrun buffer an end instead of a door; 3 is of gcc 12 and clang 9. Not for -O0,
 # where the C library cannot check anything.
 FORTIFY := $(shell for level in 3 2; do \
-             echo '\#include <stdio.h>' | $(CC) -O -Werror -U_FORTIFY_SOURCE \
-               -D_FORTIFY_SOURCE=$$level -E -x c - >/dev/null 2>&1 && echo $$level && break; done)
+             $(CC) -O -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$$level -include stdio.h \
+               -E -x c /dev/null >/dev/null 2>&1 && echo $$level && break; done)
 HARDENED := -fstack-protector-strong -fPIE \
             $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(FORTIFY))
 LDFLAGS  += -pie -Wl,-z,relro,-z,now
