@@ -18,10 +18,10 @@
 /* Sets the title and clears the screen; then in the eight bits of U+009B, CSI, that no option
    refuses in a name. */
 #define COMMANDS "\x1b]0;owned\a\x1b[2J"
-#define NAME                                                                                       \
-  "\xc2\x9b"                                                                                       \
-  "31m\x9b\xff"
+#define NAME "\xc2\23331m\x9b\xff"
 #define NAME_PRINTED "\\xc2\\x9b31m\\x9b\\xff"
+
+static const char csv_name[] = NAME ".csv", st_name[] = NAME "/x.st", all[] = COMMANDS NAME;
 
 static void assert_printable(const char *text) {
   char character[8] = "", printed[16];
@@ -46,14 +46,14 @@ static void test_names(void **state) {
   (void)state;
   static const char *const options[] = {"--train", "--config", "--resume", "--load"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-    RUN(options[i], NAME ".csv", "--evaluate");
+    RUN(options[i], csv_name, "--evaluate");
     assert_refused("");
     RUN(options[i], COMMANDS, "--evaluate");
     assert_refused("");
   }
-  RUN("--train", NAME ".csv");
+  RUN("--train", csv_name);
   assert_refused("there is no file " NAME_PRINTED ".csv");
-  RUN(TINY, "--save", NAME "/x.st");
+  RUN(TINY, "--save", st_name);
   assert_refused(NAME_PRINTED "/x.st");
   RUN(TINY, "--log", NAME);
   assert_refused(NAME_PRINTED);
@@ -63,10 +63,10 @@ static void test_values(void **state) {
   (void)state;
   static const char *const options[] = {"--epochs", "--device", "--hidden", "--lr", "--fusion"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-    RUN(options[i], COMMANDS NAME);
+    RUN(options[i], all);
     assert_refused("");
   }
-  RUN(COMMANDS NAME);
+  RUN(all);
   assert_refused("");
 }
 
@@ -107,8 +107,8 @@ static void test_files(void **state) {
 /* A log of any names can be read. */
 static void test_log(void **state) {
   (void)state;
-  program_write_csv(NAME ".csv", 300, 0);
-  RUN(TINY, "--epochs", "1", "--train", NAME ".csv", "--log", "log.jsonl");
+  program_write_csv(csv_name, 300, 0);
+  RUN(TINY, "--epochs", "1", "--train", csv_name, "--log", "log.jsonl");
   assert_int_equal(program.status, 0);
   FILE *file = fopen("log.jsonl", "r");
   assert_non_null(file);
@@ -116,8 +116,7 @@ static void test_log(void **state) {
   json_t *run = json_loadf(file, JSON_DISABLE_EOF_CHECK, &cause);
   if (!run) fail_msg("%s", cause.text);
   assert_string_equal(json_string_value(json_object_get(run, "train")),
-                      "\xc2\x9b"
-                      "31m\xef\xbf\xbd\xef\xbf\xbd.csv");
+                      "\xc2\23331m\xef\xbf\xbd\xef\xbf\xbd.csv");
   json_decref(run);
   fclose(file);
 }
