@@ -11,12 +11,13 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/stats.h"
+#include "base/interrupt.h"
+#include "base/same_file.h"
 #include "base/standard_output.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
 #include "measure/launch_count.h"
-#include "train/report.h"
 
 static const char help[] =
     "Usage: mlp-bench [OPTION]...\n"
@@ -120,7 +121,11 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
     } /* clang-format on */
     if (!good) return false;
   }
-  return optind == count || error_set(error, "unexpected argument '%s'", given[optind]);
+  if (optind < count) return error_set(error, "unexpected argument '%s'", given[optind]);
+  const NamedFile files[] = {{"--train", a->train, false},      {"--test", a->test, false},
+                             {"--from", a->from, false},        {"--json", a->json, true},
+                             {"--markdown", a->markdown, true}, {"--plot", a->plot, true}};
+  return same_file_check(files, (int)(sizeof files / sizeof *files), error);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -436,7 +441,7 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
   BenchLog log = {0};
   const bool good =
       (a->from ? bench_read(&log, a->from, error) : measure(&log, a, command, error)) &&
-      (bench_print(&log, stdout, false), report_flush(error)) &&
+      (bench_print(&log, stdout, false), standard_output_flush(error)) &&
       (!a->markdown || write_markdown(&log, a->markdown, error)) &&
       (!a->plot || bench_plot(&log, a->plot, error));
   bench_close(&log);
@@ -457,6 +462,7 @@ static void join(int count, char **words, char *text, size_t size) {
 
 int main(int count, char **given) {
   standard_output_open();
+  interrupt_catch(true);
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
   Error error;
@@ -471,7 +477,7 @@ int main(int count, char **given) {
     fputs(help, stdout);
   else
     good = bench(&arguments, command, &error);
-  if (good && report_flush(&error)) return 0;
+  if (good && standard_output_flush(&error)) return 0;
   fprintf(stderr, "mlp-bench: %s\n", error.text);
   return 1;
 }

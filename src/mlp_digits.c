@@ -2,17 +2,18 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
+#include "base/atomic_file.h"
+#include "base/interrupt.h"
 #include "base/standard_output.h"
+#include "base/text.h"
 #include "data/digits.h"
-#include "train/report.h"
 
 static const char help[] =
     "Usage: mlp-digits [OPTION]...\n"
@@ -96,20 +97,6 @@ static bool parse_options(int count, char **arguments, Options *options, bool *h
 
 static const char *const names[2] = {"digits_train.csv", "digits_test.csv"};
 
-/* A file grows under a temporary name and gets its own when both are whole. Empty: none. */
-static char temporary[2][4096];
-
-static void remove_temporaries(void) {
-  for (int i = 0; i < 2; i++)
-    if (*temporary[i]) unlink(temporary[i]);
-}
-
-static void stop(int signal_number) {
-  remove_temporaries();
-  signal(signal_number, SIG_DFL);
-  raise(signal_number);
-}
-
 /* The row as text, newline included, to `line`; returns its length. */
 static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXELS * 4 + 2]) {
   char *end = line;
@@ -125,41 +112,38 @@ static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXE
   return (size_t)(end - line);
 }
 
-static bool write_rows(const Options *options, DigitsSeries series, Error *error) {
-  FILE *stream = fopen(temporary[series], "w");
-  if (!stream) return error_set(error, "cannot create %s: %s", temporary[series], strerror(errno));
-  bool good = true;
-  for (uint64_t row = 0; good && row < options->rows[series]; row++) {
+static bool write_rows(const Options *options, DigitsSeries series, const AtomicFile *output,
+                       Error *error) {
+  for (uint64_t row = 0; row < options->rows[series]; row++) {
     uint8_t pixels[DIGITS_PIXELS];
     char line[DIGITS_PIXELS * 4 + 2];
     const int label = digits_draw(options->seed, series, row, pixels);
     const size_t length = format_row(label, pixels, line);
-    good = fwrite(line, 1, length, stream) == length;
-  }
-  const int cause = errno;
-  if (fclose(stream) == 0 && good) return true;
-  return error_set(error, "cannot write %s/%s: %s", options->folder, names[series],
-                   strerror(good ? errno : cause));
-}
-
-static bool write_files(const Options *options, Error *error) {
-  for (int i = 0; i < 2; i++) {
-    const int length = snprintf(temporary[i], sizeof temporary[i], "%s/.%s.%ld", options->folder,
-                                names[i], (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof temporary[i])
-      return error_set(error, "the name of the folder is too long");
-  }
-  for (int i = 0; i < 2; i++)
-    if (!write_rows(options, (DigitsSeries)i, error)) return false;
-  for (int i = 0; i < 2; i++) {
-    char path[sizeof temporary[i]];
-    snprintf(path, sizeof path, "%s/%s", options->folder, names[i]);
-    if (rename(temporary[i], path) != 0)
-      return error_set(error, "cannot replace %s: %s", path, strerror(errno));
-    *temporary[i] = 0;
-    printf("%s: %" PRIu64 " drawn digits\n", path, options->rows[i]);
+    if (fwrite(line, 1, length, output->file) != length) return atomic_file_failed(output, error);
   }
   return true;
+}
+
+/* Neither file is replaced before both are whole. */
+static bool write_files(const Options *options, Error *error) {
+  char path[2][PATH_MAX];
+  AtomicFile output[2];
+  int open = 0;
+  bool good = true;
+  for (int i = 0; good && i < 2; i++) {
+    const int length = snprintf(path[i], sizeof path[i], "%s/%s", options->folder, names[i]);
+    if (length < 0 || (size_t)length >= sizeof path[i])
+      good = error_set(error, "the name of the folder is too long");
+    else if ((good = atomic_file_open(&output[i], path[i], error)))
+      good = write_rows(options, (DigitsSeries)i, &output[open++], error);
+  }
+  for (int i = 0; i < open; i++) good = atomic_file_close(&output[i], good, error) && good;
+  for (int i = 0; good && i < 2; i++) {
+    char name[4 * PATH_MAX];
+    text_printable(name, sizeof name, path[i]);
+    printf("%s: %" PRIu64 " drawn digits\n", name, options->rows[i]);
+  }
+  return good;
 }
 
 int main(int count, char **arguments) {
@@ -171,16 +155,13 @@ int main(int count, char **arguments) {
     fprintf(stderr, "mlp-digits: %s\nTry 'mlp-digits --help'.\n", error.text);
     return 2;
   }
-  signal(SIGINT, stop);
-  signal(SIGTERM, stop);
-  signal(SIGHUP, stop);
+  interrupt_catch(true);
   bool good = true;
   if (help_wanted)
     fputs(help, stdout);
   else
     good = write_files(&options, &error);
-  if (good && report_flush(&error)) return 0;
-  remove_temporaries();
+  if (good && standard_output_flush(&error)) return 0;
   fprintf(stderr, "mlp-digits: %s\n", error.text);
   return 1;
 }

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "lab/harness.h"
+#include "base/interrupt.h"
+#include "base/same_file.h"
 #include "base/standard_output.h"
-#include "train/report.h"
 
 static const char help[] =
     "Usage: mlp-lab TOPIC [OPTION]...\n"
@@ -142,8 +143,11 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
     default: return error_set(error, "unknown option '%s'", given[optind > at ? optind - 1 : at]);
     } /* clang-format on */
   }
+  const NamedFile files[] = {
+      {"--json", a->json, true}, {"--markdown", a->markdown, true}, {"--plot", a->plot, true}};
   return parse_words(count - optind, given + optind, a, error) &&
-         parse_rest(a, problem, size, error);
+         parse_rest(a, problem, size, error) &&
+         same_file_check(files, (int)(sizeof files / sizeof *files), error);
 }
 
 /* ---- list ----------------------------------------------------------------------------------- */
@@ -203,7 +207,7 @@ static bool run_problem(Lab *lab, const LabTopic *topic, int problem, LabTable *
   }
   lab_print(&lab->machine, tables, *count, stdout, false);
   if (lab->markdown) lab_print(&lab->machine, tables, *count, lab->markdown, true);
-  return report_flush(error);
+  return standard_output_flush(error);
 }
 
 /* With all topics, FILE-TOPIC.png for FILE.png. */
@@ -307,6 +311,7 @@ static bool do_task(const Arguments *a, const char *command, Error *error) {
 
 int main(int count, char **given) {
   standard_output_open();
+  interrupt_catch(true);
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
   Error error;
@@ -318,8 +323,8 @@ int main(int count, char **given) {
   }
   const bool good = do_task(&arguments, command, &error);
   Error unwritten;
-  if (good && report_flush(&error)) return 0;
-  if (!good) report_flush(&unwritten); /* what was printed comes before why it ended */
+  if (good && standard_output_flush(&error)) return 0;
+  if (!good) standard_output_flush(&unwritten); /* what was printed comes before why it ended */
   fprintf(stderr, "mlp-lab: %s\n", error.text);
   return 1;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/standard_output.h"
 #include "commands/commands.h"
 
@@ -59,12 +60,13 @@ static bool show(OptionsResult asked, const Options *options, Error *error) {
     puts("mlp-train " MLP_TRAIN_VERSION);
   else
     options_print_config(stdout, options, true);
-  return report_flush(error);
+  return standard_output_flush(error);
 }
 
 int main(int argc, char **argv) {
   const double began = seconds_now();
   standard_output_open();
+  interrupt_catch(false);
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   signal(SIGXFSZ, SIG_IGN); /* likewise a file that may not grow */
   Options options;
@@ -75,6 +77,8 @@ int main(int argc, char **argv) {
   options_default(&options);
   OptionsResult asked = options_parse(argc, argv, &options, &error);
   if (asked == OPTIONS_RUN && *options.resume) asked = resume(argc, argv, &options, &from, &error);
+  if (asked == OPTIONS_RUN && !options.dry_run && !run_files_differ(&options, &error))
+    asked = OPTIONS_USAGE;
   Report report = report_open(options.quiet);
   if (asked == OPTIONS_HELP || asked == OPTIONS_VERSION ||
       (asked == OPTIONS_RUN && options.dry_run))
@@ -86,7 +90,11 @@ int main(int argc, char **argv) {
         train_command(&options, *options.resume ? &from : NULL, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (done && !ended_by) return 0;
-  report_failure(&report, &error);
+  if (!done && interrupt_pending()) {
+    ended_by = interrupt_pending();
+    error_set(&error, "interrupted");
+  }
+  if (*error.text) report_failure(&report, &error);
   if (ended_by) return 128 + ended_by;
   if (asked != OPTIONS_USAGE) return 1;
   fputs("Try 'mlp-train --help'.\n", stderr);

@@ -52,7 +52,7 @@ static void test_names(void **state) {
     assert_refused("");
   }
   RUN("--train", csv_name);
-  assert_refused("there is no file " NAME_PRINTED ".csv");
+  assert_refused(NAME_PRINTED ".csv does not exist");
   RUN(TINY, "--save", st_name);
   assert_refused(NAME_PRINTED "/x.st");
   RUN(TINY, "--log", NAME);

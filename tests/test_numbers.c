@@ -219,7 +219,7 @@ static void a_loss_that_is_no_number_leaves_the_last_good_network(void **state) 
     assert_in_range(epochs, 2, 100);
     assert_int_equal(program_lines("^epoch .*nan|^epoch .*inf"), 0);
     assert_int_equal(program_lines("^total "), 0);
-    Checkpoint saved = load("saved.safetensors"); /* which refuses what is no finite number */
+    Checkpoint saved = load("saved.safetensors"); /* which refuses what is not a finite number */
     char expected[128];
     assert_in_range(saved.epoch, 1, epochs);
     assert_int_equal(saved.best_epoch, saved.epoch);

@@ -336,7 +336,7 @@ static void a_run_that_fails_leaves_what_was_kept(void **state) {
   RUN_WELL(TINY, "--epochs", "3", "--save", "twin.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
       "--lr-decay", "1");
-  program_failed(1, "the training loss is no finite number");
+  program_failed(1, "the training loss is not a finite number");
   program_said(": try a lower --lr; part.safetensors holds the network of epoch 3\n");
   program_same_files("part.safetensors", "twin.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",

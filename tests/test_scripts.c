@@ -53,8 +53,8 @@ static void write_script(const char *name, const char *text) {
 /* Runs a script of this repository with the fakes in place. */
 static int run_script(const char *environment, const char *script) {
   return process_run(output, sizeof output,
-                     "unset NVCC CC; PATH='%s/bin':\"$PATH\" DATA_DIR='%s/data' %s scripts/%s", folder,
-                     folder, environment, script);
+                     "unset NVCC CC; PATH='%s/bin':\"$PATH\" DATA_DIR='%s/data' %s scripts/%s",
+                     folder, folder, environment, script);
 }
 
 static void assert_says(const char *text) {

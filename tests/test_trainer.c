@@ -247,7 +247,7 @@ static void failures_stop_the_run(void **state) {
   config.schedule.rate = 100;
   config.weight_decay = 1; /* a step multiplies a weight by -99 */
   config.epochs = MOST_EPOCHS;
-  must_fail(&config, (Run){0}, "the training loss is no finite number");
+  must_fail(&config, (Run){0}, "the training loss is not a finite number");
   config = tiny_run(1, RESIDENT_YES);
   config.hidden.size[0] = 0;
   must_fail(&config, (Run){0}, "hidden layer's size");
@@ -274,18 +274,21 @@ static void a_loss_that_is_not_a_number_stops_the_run_at_once(void **state) {
   (void)state;
   write_files(50, 20); /* 13 steps */
   TrainerConfig config = tiny_run(4, RESIDENT_YES);
-  must_fail(&config, (Run){.bad_train = 1},
-            "the training loss is no finite number in steps 1 to 13 of epoch 1: try a lower --lr");
+  must_fail(
+      &config, (Run){.bad_train = 1},
+      "the training loss is not a finite number in steps 1 to 13 of epoch 1: try a lower --lr");
   assert_int_equal(spy.trains, 1);
-  must_fail(&config, (Run){.bad_train = 1 + 13 + 7, .shows_progress = true},
-            "the training loss is no finite number in steps 7 to 7 of epoch 3: try a lower --lr");
+  must_fail(
+      &config, (Run){.bad_train = 1 + 13 + 7, .shows_progress = true},
+      "the training loss is not a finite number in steps 7 to 7 of epoch 3: try a lower --lr");
   assert_int_equal(spy.trains, 1 + 13 + 7);
   assert_int_equal(spy.evaluations, 2);
-  must_fail(&config, (Run){.bad_train = 3, .patience = 1000},
-            "the training loss is no finite number in steps 1 to 13 of epoch 3: try a lower --lr");
+  must_fail(
+      &config, (Run){.bad_train = 3, .patience = 1000},
+      "the training loss is not a finite number in steps 1 to 13 of epoch 3: try a lower --lr");
   assert_int_equal(spy.trains, 3);
   must_fail(&config, (Run){.bad_test = 2},
-            "the test loss is no finite number after epoch 2: try a lower --lr");
+            "the test loss is not a finite number after epoch 2: try a lower --lr");
   assert_int_equal(spy.trains, 2);
 }
 

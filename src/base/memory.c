@@ -43,9 +43,9 @@ static const Version version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_byte
 static const Version version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
                                   "inactive_file "};
 
-/* What the groups from `path` up to the mount's own leave. In a container the path may be one of
-   the machine outside: then the mount's own is all there is. */
-static uint64_t left_by_groups(const char *root, const Version *v, const char *path) {
+/* What the groups from `path` up to the mount's own allow, or leave if it is to be `free`. In a
+   container the path may be one of the machine outside: then the mount's own is all there is. */
+static uint64_t left_by_groups(const char *root, const Version *v, const char *path, bool free) {
   char folder[PATH_MAX];
   uint64_t left = UNKNOWN;
   const size_t top = strlen(root) + strlen(v->mount);
@@ -54,7 +54,7 @@ static uint64_t left_by_groups(const char *root, const Version *v, const char *p
   for (;;) {
     const uint64_t limit = number(folder, v->limit, "", UNKNOWN);
     if (limit != UNKNOWN) {
-      const uint64_t used = number(folder, v->used, "", 0);
+      const uint64_t used = free ? number(folder, v->used, "", 0) : 0;
       left = least(
           left, difference(limit, difference(used, number(folder, "memory.stat", v->cached, 0))));
     }
@@ -74,7 +74,7 @@ static bool has_controller(const char *controllers, const char *name) {
 }
 
 /* Lines of /proc/self/cgroup: "4:cpu,memory:/path" of version 1, "0::/path" of version 2. */
-static uint64_t left_by_control_groups(const char *root) {
+static uint64_t left_by_control_groups(const char *root, bool free) {
   char line[PATH_MAX];
   uint64_t left = UNKNOWN;
   snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
@@ -87,9 +87,9 @@ static uint64_t left_by_control_groups(const char *root) {
     if (!path) continue;
     *path++ = '\0';
     if (has_controller(controllers, "memory"))
-      left = least(left, left_by_groups(root, &version_1, path));
+      left = least(left, left_by_groups(root, &version_1, path, free));
     else if (!*controllers)
-      left = least(left, left_by_groups(root, &version_2, path));
+      left = least(left, left_by_groups(root, &version_2, path, free));
   }
   fclose(file);
   return left;
@@ -102,16 +102,28 @@ static uint64_t kibibytes(const char *root, const char *name, const char *key) {
   return value < UNKNOWN / 1024 ? value * 1024 : UNKNOWN;
 }
 
-static uint64_t left_by_limit(const char *root) {
+static uint64_t left_by_limit(const char *root, bool free) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UNKNOWN;
-  const uint64_t used = kibibytes(root, "proc/self/status", "VmSize:");
+  const uint64_t used = free ? kibibytes(root, "proc/self/status", "VmSize:") : 0;
   return difference(limit.rlim_cur, used == UNKNOWN ? 0 : used);
 }
 
+static uint64_t memory_at(const char *root, bool free) {
+  const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
+  return least(machine, least(left_by_control_groups(root, free), left_by_limit(root, free)));
+}
+
 uint64_t memory_available_at(const char *root) {
-  const uint64_t machine = kibibytes(root, "proc/meminfo", "MemAvailable:");
-  return least(machine, least(left_by_control_groups(root), left_by_limit(root)));
+  return memory_at(root, true);
+}
+
+uint64_t memory_limit_at(const char *root) {
+  return memory_at(root, false);
+}
+
+uint64_t memory_limit(void) {
+  return memory_limit_at("");
 }
 
 uint64_t memory_available(void) {

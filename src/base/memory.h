@@ -10,7 +10,13 @@
    UINT64_MAX if nothing is known. */
 uint64_t memory_available(void);
 
+/* Bytes that this process may take in all, whatever is in use now: the least of what the machine
+   has (MemTotal), the limits of its control groups, and RLIMIT_AS. UINT64_MAX if nothing is known.
+ */
+uint64_t memory_limit(void);
+
 /* Likewise, with /proc and /sys looked for in the folder `root`. */
+uint64_t memory_limit_at(const char *root);
 uint64_t memory_available_at(const char *root);
 
 #endif

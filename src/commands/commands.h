@@ -17,6 +17,12 @@ bool train_command(const Options *options, const Checkpoint *from, Report *repor
 /* --evaluate, --predict or --classify, of the network in options->load. predict_command.c */
 bool predict_command(const Options *options, Error *error);
 
+/* False if an output of the run is another of its files: before anything is opened. run_files.c */
+bool run_files_differ(const Options *options, Error *error);
+
+/* Tries what writing the network and the pictures will need; nothing is left behind. */
+bool run_files_can_be_written(const Options *options, Error *error);
+
 /* What the options say to an evaluation. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   return (EvaluateConfig){.test = options->test,

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include "base/standard_output.h"
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"
@@ -45,7 +46,7 @@ static bool evaluate(Engine *engine, const Options *o, Error *error) {
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   metrics_print(&metrics, stdout);
   metrics_close(&metrics);
-  return report_flush(error);
+  return standard_output_flush(error);
 }
 
 static bool predict(Engine *engine, const Options *o, Error *error) {
@@ -55,7 +56,7 @@ static bool predict(Engine *engine, const Options *o, Error *error) {
   const bool good =
       predict_to_csv(engine, reader, *o->output ? o->output : "-", o->probabilities, error);
   dataset_close(reader);
-  return good && report_flush(error);
+  return good && standard_output_flush(error);
 }
 
 static bool run(const Options *o, Device *device, Error *error) {
@@ -64,7 +65,7 @@ static bool run(const Options *o, Device *device, Error *error) {
   const bool good = o->evaluate ? evaluate(engine, o, error)
                     : o->classify
                         ? predict_pictures(engine, o->pictures, o->picture_count, stdout, error) &&
-                              report_flush(error)
+                              standard_output_flush(error)
                         : predict(engine, o, error);
   engine->call->close(engine);
   return good;

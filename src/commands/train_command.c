@@ -1,12 +1,13 @@
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/text.h"
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"
@@ -17,7 +18,7 @@
 
 typedef struct {
   const Options *options;
-  const Checkpoint *from; /* what the run goes on with, NULL: nothing */
+  const Checkpoint *from; /* the run to continue, NULL: a new one */
   Report *report;
   TrainerConfig config;
   EvaluateConfig evaluate;
@@ -26,33 +27,44 @@ typedef struct {
   TrainLog *log;        /* NULL: none */
   const char *save;     /* where the network is saved, "" for nowhere */
   int saved;            /* the epoch after which that was, 0: not yet */
-  char *text;           /* its options, for the kept file */
+  char *text;           /* its options, for the saved file */
   EpochResult *results; /* (options->epochs) */
   int count;            /* of results */
+  bool mute;            /* standard output cannot be written */
+  bool lacks_output;    /* that was asked for */
 } Run;
-
-/* ---- interruption ------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t caught;
-
-/* The first signal asks for the end, a second one of either kind is deadly as ever. */
-static void catch (int number) {
-  caught = number;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-}
-
-static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
-  sigemptyset(&action.sa_mask);
-  caught = 0;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-}
 
 static bool on_stop(void *context) {
   (void)context;
-  return caught != 0;
+  return interrupt_pending() != 0;
+}
+
+/* ---- outputs that cannot be written ------------------------------------------------------ */
+
+/* The network is worth more than a log, a picture or a line on a screen: what cannot be written is
+   said once, training goes on, and the run ends with exit code 1. */
+static void go_on_without(Run *run, const Error *error) {
+  report_failure(run->report, error);
+  run->lacks_output = true;
+}
+
+/* Takes what a function of report.h returned. False where nobody would get anything of the run. */
+static bool printed(Run *run, bool good, const Error *error) {
+  const Options *o = run->options;
+  if (good || run->mute) return true;
+  if (!*run->save && !run->log && !*o->plot && !*o->weights && !*o->mistakes && !*o->confusion)
+    return false;
+  run->mute = true;
+  go_on_without(run, error);
+  return true;
+}
+
+/* Takes what a function of train_log.h returned. */
+static void logged(Run *run, bool good, const Error *error) {
+  if (good) return;
+  go_on_without(run, error);
+  train_log_close(run->log, NULL);
+  run->log = NULL;
 }
 
 /* ---- saving the network ------------------------------------------------------------------ */
@@ -73,10 +85,13 @@ static bool save_network(Run *run, Error *error) {
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const TrainerPosition *at = trainer_position(run->trainer);
+  const int wait = run->options->early_stop;
+  const bool is_last =
+      result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   run->results[run->count++] = *result;
-  return report_epoch(run->report, result, error) &&
-         (!run->log || train_log_epoch(run->log, result, error)) &&
-         (!*run->save || at->best_epoch != at->epoch || save_network(run, error));
+  if (!printed(run, report_epoch(run->report, result, is_last, error), error)) return false;
+  if (run->log) logged(run, train_log_epoch(run->log, result, error), error);
+  return !*run->save || at->best_epoch != at->epoch || save_network(run, error);
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
@@ -92,7 +107,7 @@ static bool file_exists(const char *path, Error *error) {
   if (strcmp(path, "-") == 0) return true;                     /* standard input */
   if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
   return error_set(error,
-                   "there is no file %s: `make data` or scripts/download_mnist.sh gets MNIST, "
+                   "%s does not exist: `make data` or scripts/download_mnist.sh gets MNIST, "
                    "./mlp-digits draws data/digits_train.csv and data/digits_test.csv",
                    path);
 }
@@ -136,7 +151,9 @@ static bool start(Run *run, Error *error) {
                              .test = o->test,
                              .resident = trainer_is_resident(run->trainer),
                              .resumed = trainer_position(run->trainer)->epoch};
-  return report_start(run->report, &lines, error) && (!run->log || write_header(run, error));
+  if (!printed(run, report_start(run->report, &lines, error), error)) return false;
+  if (run->log) logged(run, write_header(run, error), error);
+  return true;
 }
 
 static bool prepare(Run *run, Error *error) {
@@ -152,8 +169,10 @@ static bool prepare(Run *run, Error *error) {
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
   if (fclose(text) != 0 || !run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !file_exists(o->test, error)) return false;
-  if (*run->save && (!options_can_be_saved(o, error) || !checkpoint_probe(run->save, error)))
-    return false;
+  if (*run->save && !text_is_utf8(run->text))
+    return error_set(error, "cannot save %s: the names of files in its options must be UTF-8",
+                     run->save);
+  if (!run_files_can_be_written(o, error)) return false;
   return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
 }
 
@@ -166,7 +185,7 @@ static bool open_trainer(Run *run, Error *error) {
   return run->trainer && evaluate_can(trainer_engine(run->trainer), &run->evaluate, error);
 }
 
-/* A trainer where the run was kept last, if it was. */
+/* A trainer where the run was saved last, if it was. */
 static bool open_again(Run *run, Error *error) {
   if (!run->saved || (run->from && run->saved == run->from->epoch)) return open_trainer(run, error);
   Checkpoint saved;
@@ -181,15 +200,17 @@ static bool open_again(Run *run, Error *error) {
 
 /* ---- after -------------------------------------------------------------------------------- */
 
-static bool draw(const Run *run, Error *error) {
+static void draw(Run *run) {
   const Options *o = run->options;
   Metrics metrics;
-  if (*o->plot && run->count > 0 && !plot_curves(run->results, run->count, o->plot, error))
-    return false;
-  if (!*o->weights && !*o->mistakes && !*o->confusion) return true;
-  if (!evaluate_file(trainer_engine(run->trainer), &run->evaluate, &metrics, error)) return false;
-  metrics_close(&metrics);
-  return true;
+  Error error;
+  if (*o->plot && run->count > 0 && !plot_curves(run->results, run->count, o->plot, &error))
+    go_on_without(run, &error);
+  if (!*o->weights && !*o->mistakes && !*o->confusion) return;
+  if (evaluate_file(trainer_engine(run->trainer), &run->evaluate, &metrics, &error))
+    metrics_close(&metrics);
+  else
+    go_on_without(run, &error);
 }
 
 /* The last words of a run that was interrupted, which are no failure. */
@@ -206,20 +227,20 @@ static void say_how_to_resume(const Run *run, Error *error) {
               where, epoch);
 }
 
-/* Adds to the error of a run whose loss is no finite number what is left of it. */
-static void say_what_is_kept(const Run *run, Error *error) {
+/* Adds to the error of a run whose loss is not finite what is left of it. */
+static void say_what_is_saved(const Run *run, Error *error) {
   const Error why = *error;
   if (trainer_position(run->trainer)->diverged && run->saved)
     error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
 }
 
-static bool say_if_early(const Run *run, Error *error) {
+static bool say_if_early(Run *run, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   char line[128];
   if (at->epoch == run->options->epochs) return true;
   snprintf(line, sizeof line, "stopped  epoch %d is still the best, %d epochs later",
            at->best_epoch, at->epoch - at->best_epoch);
-  return report_note(run->report, line, error);
+  return printed(run, report_note(run->report, line, error), error);
 }
 
 static bool train(Run *run, double began, int *signal, Error *error) {
@@ -231,17 +252,18 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   RunTotals totals;
   if (!start(run, error)) return false;
   if (!trainer_run(run->trainer, &events, &totals, error)) {
-    say_what_is_kept(run, error);
+    say_what_is_saved(run, error);
     return false;
   }
   if (*run->save && !save_network(run, error)) return false;
   if (trainer_position(run->trainer)->interrupted) {
-    *signal = caught;
+    *signal = interrupt_pending();
     say_how_to_resume(run, error);
     return true;
   }
-  return say_if_early(run, error) && draw(run, error) &&
-         report_totals(run->report, &totals, seconds_now() - began, error);
+  if (!say_if_early(run, error)) return false;
+  draw(run);
+  return printed(run, report_totals(run->report, &totals, seconds_now() - began, error), error);
 }
 
 /* Whether training can begin again. */
@@ -251,7 +273,6 @@ static bool can_repeat(const Options *o) {
 
 /* What a GPU leaves undone the CPU does, if that was left to us. */
 static bool open_and_train(Run *run, double began, int *signal, Error *error) {
-  catch_signals();
   if (open_trainer(run, error) && train(run, began, signal, error)) return true;
   if (!device_fall_back(&run->device, can_repeat(run->options), error) || !open_again(run, error))
     return false;
@@ -302,5 +323,7 @@ bool train_command(const Options *options, const Checkpoint *from, Report *repor
   trainer_close(run.trainer);
   free(run.text);
   free(run.results);
-  return good;
+  if (!good || !run.lacks_output || *signal) return good;
+  error->text[0] = '\0'; /* that was said */
+  return false;
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
+
 enum { PATIENCE = 100 };             /* milliseconds after which a wait looks up */
 enum { GZIP_ONLY = MAX_WBITS + 16 }; /* as inflateInit2 has it */
 static const unsigned char MAGIC[] = {0x1f, 0x8b};
@@ -43,7 +45,7 @@ bool source_can_repeat(const char *path) {
 /* A pipe's writer may never write again. */
 static bool wait_for_writer(const Source *source) {
   struct pollfd wait = {.fd = source->file, .events = POLLIN};
-  while (!atomic_load(&source->abandoned)) {
+  while (!atomic_load(&source->abandoned) && !interrupt_pending()) {
     const int ready = poll(&wait, 1, PATIENCE);
     if (ready != 0 && (ready > 0 || errno != EINTR)) return true;
   }
@@ -67,7 +69,9 @@ static bool check_unchanged(Source *source, bool at_end) {
 /* Some bytes, at least one: 0 at the end or with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
-    if (source->once && !wait_for_writer(source)) return 0;
+    const bool waited = !source->once || wait_for_writer(source);
+    if (interrupt_pending()) error_set(&source->error, "interrupted reading %s", source->name);
+    if (!waited || interrupt_pending()) return 0;
     const ssize_t count = read(source->file, bytes, size);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) {
@@ -165,7 +169,7 @@ size_t source_read(Source *source, char *bytes, size_t size) {
 static bool open_file(Source *source, const char *path, Error *error) {
   struct stat status;
   source->file = is_standard_input(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                         : open(path, O_RDONLY | O_CLOEXEC);
+                                         : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (source->file < 0) {
     if (errno == ENOENT) return error_set(error, "%s: no such file", path);
     return error_set(error, "cannot open %s: %s", source->name, strerror(errno));

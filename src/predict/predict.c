@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic_file.h"
+#include "base/interrupt.h"
+#include "base/text.h"
 #include "data/image.h"
 #include "engine/loader.h"
 
@@ -93,10 +96,13 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
   const size_t classes = (size_t)classes_of(engine);
   StagingBuffer staging;
   const uint64_t most = engine_rows_per_call(engine);
-  for (uint64_t done = 0; done < rows; done += most)
-    if (!engine->call->predict(engine, first_row + done, rows - done < most ? rows - done : most,
-                               pass->logits + done * classes, error))
+  for (uint64_t done = 0; done < rows; done += most) {
+    const uint64_t count = rows - done < most ? rows - done : most;
+    if (interrupt_pending()) return error_set(error, "interrupted");
+    if (!engine->call->predict(engine, first_row + done, count, pass->logits + done * classes,
+                               error))
       return false;
+  }
   if (!engine->call->staging(engine, first_row == 0 ? 0 : 1, &staging, error)) return false;
   for (uint64_t r = 0; r < rows; r++) {
     const float *logits = pass->logits + r * classes;
@@ -223,7 +229,9 @@ static bool predict_picture(Engine *engine, const char *path, int side, float *l
 static void write_likeliest(const char *path, int name_width, double *probabilities, int classes,
                             FILE *file) {
   const int digits = snprintf(NULL, 0, "%d", classes - 1);
-  fprintf(file, "%-*s", name_width, path);
+  char name[4 * PATH_MAX];
+  text_printable(name, sizeof name, path);
+  fprintf(file, "%-*s", name_width, name);
   for (int i = 0; i < LIKELIEST && i < classes; i++) {
     int best = -1;
     for (int c = 0; c < classes; c++)
@@ -238,9 +246,12 @@ static bool classify(Engine *engine, char *const *paths, int count, int side, fl
                      double *probabilities, FILE *file, Error *error) {
   const int classes = classes_of(engine);
   int width = 0;
-  for (int i = 0; i < count; i++)
-    if (strlen(paths[i]) > (size_t)width) width = (int)strlen(paths[i]);
   for (int i = 0; i < count; i++) {
+    const int length = (int)text_printable(NULL, 0, paths[i]);
+    if (length > width) width = length;
+  }
+  for (int i = 0; i < count; i++) {
+    if (interrupt_pending()) return error_set(error, "interrupted");
     if (!predict_picture(engine, paths[i], side, logits, error)) return false;
     softmax(logits, classes, probabilities);
     write_likeliest(paths[i], width, probabilities, classes, file);

@@ -1,6 +1,9 @@
 /* The lines and the progress bar of a training run. */
 #include "train/report.h"
 
+#include "base/standard_output.h"
+#include "base/text.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -19,11 +22,6 @@ static void clear_progress(Report *report) {
   report->percent = -1;
 }
 
-bool report_flush(Error *error) {
-  if (fflush(stdout) == 0 && !ferror(stdout)) return true;
-  return error_set(error, "cannot write to standard output: %s", strerror(errno));
-}
-
 __attribute__((format(printf, 3, 4))) static bool print_line(Report *report, Error *error,
                                                              const char *format, ...) {
   clear_progress(report);
@@ -32,7 +30,7 @@ __attribute__((format(printf, 3, 4))) static bool print_line(Report *report, Err
   vprintf(format, arguments);
   va_end(arguments);
   putchar('\n');
-  return report_flush(error);
+  return standard_output_flush(error);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------ */
@@ -112,12 +110,15 @@ bool report_start(Report *report, const ReportStart *start, Error *error) {
   if (start->memory)
     snprintf(memory, sizeof memory, ", %.1f GiB", (double)start->memory / (1 << 30));
   if (start->device_reason[0]) snprintf(reason, sizeof reason, " (%s)", start->device_reason);
+  char train[4096], test[4096];
+  text_printable(train, sizeof train, start->train);
+  text_printable(test, sizeof test, start->test);
   network_describe(start->network, network);
   return print_line(report, error, "device   %s%s%s", start->device, memory, reason) &&
          print_line(report, error, "network  %s, %zu parameters", network,
                     start->network->parameters) &&
          print_line(report, error, "fusion   %s: %s", start->fusion, start->fusion_reason) &&
-         print_line(report, error, "data     %s and %s, %s", start->train, start->test,
+         print_line(report, error, "data     %s and %s, %s", train, test,
                     start->resident ? "resident" : "streamed every epoch") &&
          (start->resumed == 0 ||
           print_line(report, error, "resumed  after epoch %d", start->resumed));
@@ -133,8 +134,8 @@ static bool print_heading(Report *report, const EpochResult *r, Error *error) {
                     (int)strlen(epoch_text(r->epoch, r->epochs).text), "");
 }
 
-bool report_epoch(Report *report, const EpochResult *r, Error *error) {
-  if (report->quiet && r->epoch < r->epochs) return true;
+bool report_epoch(Report *report, const EpochResult *r, bool is_last, Error *error) {
+  if (report->quiet && !is_last) return true;
   return print_heading(report, r, error) &&
          print_line(report, error, "%s  %6s  %6s  %9s  %8s  %6s  %6s  %5s",
                     epoch_text(r->epoch, r->epochs).text, loss_text(r->train_loss).text,

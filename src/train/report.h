@@ -42,7 +42,7 @@ bool report_start(Report *report, const ReportStart *start, Error *error);
 
                   loss     acc  test-loss  test-acc   train    eval  img/s
    epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M */
-bool report_epoch(Report *report, const EpochResult *result, Error *error);
+bool report_epoch(Report *report, const EpochResult *result, bool is_last, Error *error);
 
 /* Shows how much of an epoch's training is done, 0 to 1, the mean loss of its rows so far (NAN: not
    known yet), and how long the rest of the epoch will take at the pace since its first call. */
@@ -52,9 +52,6 @@ bool report_totals(Report *report, const RunTotals *totals, double process, Erro
 
 /* Any other line; not printed when quiet. */
 bool report_note(Report *report, const char *line, Error *error);
-
-/* Flushes what was printed on standard output by other means. */
-bool report_flush(Error *error);
 
 /* `mlp-train: sentence` on standard error. */
 void report_failure(Report *report, const Error *error);

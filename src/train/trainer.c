@@ -5,9 +5,9 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
@@ -78,13 +78,16 @@ static bool open_readers(Trainer *t, Error *error) {
                    t->config.train, train);
 }
 
-/* How many rows may be resident. Rows in the dataset are bytes, and so are those parsed ahead of
-   it: a quarter of the memory for each leaves half for everything else. */
+/* How many rows may be resident: those that take half of the host's memory at most, with their
+   labels, in the dataset and while they wait to be copied there. What is free at the moment does
+   not count: the order of rows follows from this, and the same run on the same machine is to give
+   the same bits. */
 static uint64_t most_rows(const Trainer *t) {
-  const uint64_t most = UINT32_MAX; /* as a TrainRange has it */
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  if (t->config.resident != RESIDENT_AUTO || pages < 0 || page < 0) return most;
-  const uint64_t fit = (uint64_t)pages / 4 * (uint64_t)page / (uint64_t)dataset_inputs(t->train);
+  const uint64_t most = UINT32_MAX, memory = memory_limit(); /* most: as a TrainRange has it */
+  if (t->config.resident != RESIDENT_AUTO || memory == UINT64_MAX) return most;
+  const size_t row =
+      dataset_row_bytes(t->train) + engine_row_stride(dataset_inputs(t->train)) + sizeof(uint16_t);
+  const uint64_t fit = memory / 2 / row;
   return fit < most ? fit : most;
 }
 
@@ -93,8 +96,10 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t most = most_rows(t);
   *rows = dataset_max_rows(t->train, most);
   if (*rows <= most) *rows += dataset_max_rows(t->test, most - *rows);
-  return *rows <= most || error_set(error, "%s has too many rows to be resident: try --resident no",
-                                    t->config.train);
+  if (*rows <= most) return true;
+  error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
+  if (error) error->too_large = true;
+  return false;
 }
 
 static bool same_sizes(const Network *a, const Network *b) {
@@ -161,10 +166,11 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   return t->engine && (!c->from || continue_from(t, c->from, error));
 }
 
-/* After a resident run could not be opened: nothing was wrong with the files, nor used up. */
-static bool can_stream(const Trainer *t) {
-  return t->config.resident == RESIDENT_AUTO && !t->engine && t->train && t->test &&
-         !dataset_is_once(t->train) && !dataset_is_once(t->test);
+/* After a resident run could not be opened: the rows take more than the host or the device has, and
+   nothing was wrong with the files, nor used up. */
+static bool can_stream(const Trainer *t, const Error *error) {
+  return t->config.resident == RESIDENT_AUTO && !t->engine && error->too_large && t->train &&
+         t->test && !dataset_is_once(t->train) && !dataset_is_once(t->test);
 }
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
@@ -181,7 +187,7 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->opened = seconds_now();
   const bool streams = config->resident == RESIDENT_NO;
   if (open_all(t, !streams, open, context, error) ||
-      (can_stream(t) && open_all(t, false, open, context, error)))
+      (can_stream(t, error) && open_all(t, false, open, context, error)))
     return t;
   trainer_close(t);
   return NULL;
@@ -289,7 +295,7 @@ static bool collect(Epoch *e, uint64_t end, Error *error) {
   if (isfinite(sums.loss)) return true;
   e->trainer->position.diverged = true;
   return error_set(error,
-                   "the training loss is no finite number in steps %" PRIu64 " to %" PRIu64
+                   "the training loss is not a finite number in steps %" PRIu64 " to %" PRIu64
                    " of epoch %d: try a lower --lr",
                    first, end, e->epoch + 1);
 }
@@ -470,7 +476,7 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, RunTotals *t
   const double evaluated = seconds_now();
   if (!isfinite(test.loss)) {
     t->position.diverged = true;
-    error_set(error, "the test loss is no finite number after epoch %d: try a lower --lr",
+    error_set(error, "the test loss is not a finite number after epoch %d: try a lower --lr",
               e->epoch + 1);
     return false;
   }

@@ -16,8 +16,8 @@
 typedef struct Trainer Trainer;
 
 typedef enum {
-  RESIDENT_AUTO, /* where the rows take at most a quarter of the host's memory, and the engine opens
-                    with room for them all */
+  RESIDENT_AUTO, /* where the rows take at most half of the host's memory, and the device's has room
+                    for them all; what others use of either does not count */
   RESIDENT_YES,
   RESIDENT_NO /* every epoch reads the files anew */
 } Residency;

@@ -74,6 +74,7 @@ double difference(const uint8_t *a, const uint8_t *b) {
 int noise(int amplitude, int index) {
   const RandomWords words = random_words(5, 0, (uint64_t)index);
   int sum = 0; /* of four uniform ones: nearly normal */
-  for (int i = 0; i < 4; i++) sum += (int)(words.word[i] % (unsigned)(2 * amplitude + 1)) - amplitude;
+  for (int i = 0; i < 4; i++)
+    sum += (int)(words.word[i] % (unsigned)(2 * amplitude + 1)) - amplitude;
   return sum / 2;
 }

@@ -104,6 +104,7 @@ static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
   (void)context;
   if (spy.opened++ < spy.refused) {
     error_set(e, "no memory for %" PRIu64 " rows", config->dataset_rows);
+    e->too_large = true;
     return NULL;
   }
   spy.cpu = engine_cpu_open(config, e);

@@ -15,23 +15,23 @@ static bool failed(cudaError_t status, const char *what, Error *error) {
   return !cuda_done(status, what, error);
 }
 
-/* Takes device memory; of --device-memory, unless that is used up. */
+/* Takes device memory, of --device-memory if that is less than the GPU has. */
 static bool device_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
-  const uint64_t most = e->engine.config.device_memory, bytes = (uint64_t)count * size;
-  const bool fits = most == 0 || (e->taken <= most && bytes <= most - e->taken);
+  const uint64_t limit = e->engine.config.device_memory, has = e->engine.memory;
+  const uint64_t most = limit && limit < has ? limit : has, bytes = (uint64_t)count * size;
+  const bool fits = e->taken <= most && bytes <= most - e->taken;
   if (fits && cudaMalloc((void **)pointer, bytes) == cudaSuccess) {
     e->taken += bytes;
     return true;
   }
   cudaGetLastError(); /* as cuda_done does */
   error_set(error, "no %.1f MB of GPU memory to be had%s: try --resident no or a smaller --batch",
-            (double)bytes / 1e6, fits ? "" : " within --device-memory");
-  if (error) error->of_gpu = true;
+            (double)bytes / 1e6, !fits && most == limit ? " within --device-memory" : "");
+  if (error) error->of_gpu = true, error->too_large = !fits;
   return false;
 }
 
-/* ---- the interface
- * -------------------------------------------------------------------------------- */
+/* ---- the interface ------------------------------------------------------------------------ */
 
 static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;

@@ -1,0 +1,36 @@
+#include "base/interrupt.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "base/atomic_file.h"
+
+static volatile sig_atomic_t caught, ends_at_once;
+
+/* Only calls that are allowed in a handler (POSIX.1-2008, 2.4.3). */
+static void on_signal(int number) {
+  if (!caught && !ends_at_once) {
+    caught = number;
+    return;
+  }
+  atomic_file_remove_temporaries();
+  signal(number, SIG_DFL);
+  raise(number); /* comes as soon as the handler has returned */
+}
+
+void interrupt_catch(bool at_once) {
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    sigaddset(&action.sa_mask, numbers[i]);
+  caught = 0;
+  ends_at_once = at_once;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(numbers[i], &action, NULL);
+}
+
+int interrupt_pending(void) {
+  return caught;
+}
