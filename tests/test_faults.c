@@ -265,9 +265,15 @@ static const char *reason_of(const char *function) {
   return "memory"; /* as in "no memory", "out of memory" and strerror(ENOMEM) */
 }
 
-static bool is_one_sentence(const char *text) {
-  const char *end = strchr(text, '\n');
-  return strncmp(text, "mlp-train: ", 11) == 0 && end && !end[1];
+/* Lines of one sentence each, `most` at most: standard output and the log may be said to be missing
+   before the failure that ends the run. */
+static bool are_sentences(const char *text, int most) {
+  int count = 0;
+  for (const char *end; *text; text = end + 1, count++) {
+    end = strchr(text, '\n');
+    if (strncmp(text, "mlp-train: ", 11) != 0 || !end) return false;
+  }
+  return count > 0 && count <= most;
 }
 
 typedef struct {
@@ -299,7 +305,7 @@ static Outcome judge_run(const Run *r, unsigned long at, bool more, int status,
   char *said = content_of(".", "err", &size);
   /* A thread's memory is the C library's matter, which does not say what was missing. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
-  const bool refused = status == 1 && is_one_sentence(said) && says;
+  const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
   const bool survived = status == 0 && size == 0;
   Left left = {.run = r, .well = survived};
   each_file(".", judge_it, &left);
