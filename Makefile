@@ -268,8 +268,8 @@ $(PLACE)/mlp-bench $(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
 endif
 
 # Tests that run a program.
-$(addprefix $(BUILD)/test_,program resume predict_program numbers stream hostile_names \
-                           standard_output): | $(PLACE)/mlp-train
+$(addprefix $(BUILD)/test_,program resume predict_program numbers stream hostile_names run_files \
+                           signals standard_output): | $(PLACE)/mlp-train
 $(addprefix $(BUILD)/test_,digits stream): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)

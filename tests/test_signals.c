@@ -1,0 +1,176 @@
+/* One signal ends mlp-train in any state, and what was trained is saved; a second one ends it at
+   once and leaves no temporary file. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "model/checkpoint.h"
+#include "support/program.h"
+
+/* From the signal to the end: 2 seconds are promised, on a machine that does nothing else. */
+enum { PATIENCE = 20 };
+
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static int open_folder(void **state) {
+  program_open(state);
+  program_write_csv("long.csv", 20000, 0);
+  assert_int_equal(mkfifo("fifo", 0600), 0);
+  RUN_WELL(TINY, "--epochs", "1", "--save", "net");
+  return 0;
+}
+
+static void wait_a_moment(long milliseconds) {
+  nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
+}
+
+/* Ends the program by the signal: it says so in one sentence. */
+static void interrupt(pid_t process, int number, const char *sentence) {
+  const double start = seconds_now();
+  assert_int_equal(kill(process, number), 0);
+  program_end(process, PROGRAM_OUT);
+  assert_true(seconds_now() - start < PATIENCE);
+  program_failed(128 + number, sentence);
+}
+
+/* The process has opened the file: Linux shows it. */
+static void wait_for_open(pid_t process, const char *name) {
+  for (;;) {
+    char folder[64], path[128], target[512];
+    snprintf(folder, sizeof folder, "/proc/%ld/fd", (long)process);
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+      snprintf(path, sizeof path, "%s/%.20s", folder, entry->d_name);
+      const ssize_t length = readlink(path, target, sizeof target - 1);
+      if (length > 0 && (target[length] = '\0', strstr(target, name))) {
+        closedir(directory);
+        wait_a_moment(20);
+        return;
+      }
+    }
+    closedir(directory);
+    wait_a_moment(1);
+  }
+}
+
+/* Nobody ever writes to it. */
+static void a_pipe_that_sends_nothing(void **state) {
+  (void)state;
+  for (int i = 0; i < NUMBERS; i++) {
+    const pid_t runs[] = {START(TINY, "--train", "fifo"), START(TINY, "--test", "fifo"),
+                          START("--load", "net", "--device", "cpu", "--predict", "fifo")};
+    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+      wait_for_open(runs[r], "/fifo");
+      interrupt(runs[r], numbers[i], "interrupted");
+    }
+  }
+}
+
+/* Somebody writes more than a staging buffer of it, and no more. */
+static void a_pipe_that_stops_in_the_middle(void **state) {
+  (void)state;
+  const pid_t process =
+      START(TINY, "--train", "fifo", "--resident", "no", "--epochs", "1", "--save", "half.st");
+  const int writer = open("fifo", O_WRONLY);
+  assert_true(writer >= 0);
+  for (int i = 0; i < 200000; i++) /* the pipe takes a few thousand at a time */
+    assert_int_equal(write(writer, "1,200,100\n", 10), 10);
+  interrupt(process, SIGINT, "interrupted in epoch 1: go on with mlp-train --resume half.st");
+  close(writer);
+  assert_int_equal(access("half.st", F_OK), 0);
+}
+
+/* An epoch of it takes minutes. */
+static void a_wide_network_in_the_middle_of_an_epoch(void **state) {
+  (void)state;
+  for (int i = 0; i < NUMBERS; i++) {
+    const pid_t process =
+        START(TINY, "--hidden", "2000,2000", "--train", "long.csv", "--save", "wide.st");
+    assert_true(program_printed(process, "data ", 1));
+    wait_a_moment(50);
+    interrupt(process, numbers[i], "interrupted in epoch 1: go on with mlp-train --resume wide.st");
+    Checkpoint saved;
+    Error error;
+    if (!checkpoint_load(&saved, "wide.st", &error)) fail_msg("%s", error.text);
+    assert_int_equal(saved.epoch, 0);
+    assert_in_range(saved.step, 1, 2500);
+    checkpoint_free(&saved);
+  }
+}
+
+static void an_evaluation(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--hidden", "2000,2000", "--epochs", "1", "--train", "test.csv", "--save",
+           "slow.st");
+  const pid_t process = START("--load", "slow.st", "--device", "cpu", "--threads", "1", "--predict",
+                              "long.csv", "--output", "predictions.csv");
+  wait_for_open(process, "/predictions.csv.tmp.");
+  interrupt(process, SIGTERM, "interrupted");
+  assert_int_equal(access("predictions.csv", F_OK), -1);
+}
+
+static bool is_there(const char *part) {
+  bool found = false;
+  DIR *directory = opendir(".");
+  assert_non_null(directory);
+  for (struct dirent *entry; (entry = readdir(directory));)
+    found = found || strstr(entry->d_name, part);
+  closedir(directory);
+  return found;
+}
+
+/* Both come before it has answered the first. */
+static void a_second_signal_ends_at_once(void **state) {
+  (void)state;
+  const pid_t process = START("--load", "slow.st", "--device", "cpu", "--threads", "1", "--predict",
+                              "long.csv", "--output", "predictions.csv");
+  wait_for_open(process, "/predictions.csv.tmp.");
+  assert_true(is_there(".tmp."));
+  assert_int_equal(kill(process, SIGINT), 0);
+  assert_int_equal(kill(process, SIGTERM), 0);
+  program_end(process, PROGRAM_OUT);
+  assert_true(program.status == -SIGTERM || program.status == -SIGINT);
+  assert_false(is_there(".tmp."));
+}
+
+/* nohup has it ignored. */
+static void an_ignored_signal_stays_ignored(void **state) {
+  (void)state;
+  signal(SIGHUP, SIG_IGN);
+  const pid_t process = START(TINY, "--train", "fifo");
+  signal(SIGHUP, SIG_DFL);
+  wait_for_open(process, "/fifo");
+  assert_int_equal(kill(process, SIGHUP), 0);
+  wait_a_moment(50);
+  assert_int_equal(waitpid(process, NULL, WNOHANG), 0);
+  interrupt(process, SIGINT, "interrupted");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_pipe_that_sends_nothing),
+      cmocka_unit_test(a_pipe_that_stops_in_the_middle),
+      cmocka_unit_test(a_wide_network_in_the_middle_of_an_epoch),
+      cmocka_unit_test(an_evaluation),
+      cmocka_unit_test(a_second_signal_ends_at_once),
+      cmocka_unit_test(an_ignored_signal_stays_ignored),
+  };
+  return cmocka_run_group_tests_name("signals", tests, open_folder, program_close);
+}
