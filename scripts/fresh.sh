@@ -11,7 +11,7 @@
 #
 # Releases come from where this machine's apt gets its packages. Roots and packages are kept in
 # build/fresh, what was printed in build/fresh/RELEASE.log. Exit code 1 if a command failed. What
-# cannot be tried is no failure: a line "skipped: fresh: REASON" says why.
+# cannot be tried is not a failure: a line "skipped: fresh: REASON" says why.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 umask 022

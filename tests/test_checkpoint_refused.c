@@ -28,7 +28,7 @@ static void bad_tensors_are_refused(void **state) {
        "\"data_offsets\":[0,24]}," BIAS "}",
        32, "duplicate object key near '\"dtype\"'"},
       {"{\"0.\xff\":1}", 32, "unable to decode byte 0xff"},
-      {"[]", 32, "it is no safetensors file: its header does not start with {"},
+      {"[]", 32, "it is not a safetensors file: its header does not start with {"},
       {" {" WEIGHT "," BIAS "}", 32, "its header does not start with {"},
       {"", 32, "its header does not start with {"},
       /* entries */
@@ -152,13 +152,13 @@ static void bad_files_are_refused(void **state) {
   assert_refuses_to_load(pipe, "it is not a regular file"); /* and does not wait for a writer */
 
   write_content(model, "", 0);
-  assert_refuses_to_load(model, "it is no safetensors file: it has only 0 bytes");
+  assert_refuses_to_load(model, "it is not a safetensors file: it has only 0 bytes");
   write_content(model, "\x05\0\0\0\0\0\0", 7);
-  assert_refuses_to_load(model, "it is no safetensors file: it has only 7 bytes");
+  assert_refuses_to_load(model, "it is not a safetensors file: it has only 7 bytes");
   write_content(model, "\x03\0\0\0\0\0\0\0{}", 10);
   assert_refuses_to_load(model, "cut off: its header has 3 bytes, the whole file 10");
   write_content(model, "\x89PNG\r\n\x1a\n more of it", 20);
-  assert_refuses_to_load(model, "it is no safetensors file of a network: its header would "
+  assert_refuses_to_load(model, "it is not a safetensors file of a network: its header would "
                                 "have 727905341920923785 bytes, at most 1048576");
   write_content(model, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
   assert_refuses_to_load(model, "would have 18446744073709551615 bytes");

@@ -12,7 +12,7 @@ enum { REFERENCE_COLUMNS = 80 };
 /* One line by the rules of the header, character by character, nothing clever. */
 typedef struct {
   size_t fields;                /* before the line's end or its first error */
-  int value[REFERENCE_COLUMNS]; /* of a field: -1 is no integer below 2^16, or empty */
+  int value[REFERENCE_COLUMNS]; /* of a field: -1 is not an integer below 2^16, or empty */
   char first;                   /* the first character of the first field, or 0 */
   size_t bad_quote;             /* the column of a quote that is wrong, or 0 */
   bool carriage_return;         /* that does not end the line */

@@ -33,7 +33,7 @@ static bool is_sentence(const char *text) {
 
 static void check_rung(const LabTopic *t, const LabRung *rung) {
   if (!is_word(rung->name)) fail_msg("%s: the rung's name is '%s'", t->name, rung->name);
-  if (!is_sentence(rung->lesson)) fail_msg("%s: the lesson is no sentence", rung->name);
+  if (!is_sentence(rung->lesson)) fail_msg("%s: the lesson is not a sentence", rung->name);
   assert_non_null(rung->launch);
   for (const LabRung *other = t->rungs; other < rung; other++)
     if (strcmp(other->name, rung->name) == 0) fail_msg("%s: two rungs %s", t->name, rung->name);
@@ -68,7 +68,7 @@ static void check_topic(const LabTopic *t) {
   assert_string_not_equal(t->name, "all");
   assert_string_not_equal(t->name, "list");
   assert_string_not_equal(t->name, "device");
-  if (!is_sentence(t->title)) fail_msg("%s: the title is no sentence", t->name);
+  if (!is_sentence(t->title)) fail_msg("%s: the title is not a sentence", t->name);
   assert_in_range(lab_dims(t), 1, LAB_DIMS);
   for (int d = 0; d < LAB_DIMS; d++) {
     assert_true(t->size.dim[d] >= 1 && t->tested.dim[d] >= 1);
@@ -188,7 +188,7 @@ static void test_sizes(void **state) {
                                     "99999999999999999999x1",
                                     "1048577x1048577"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    if (lab_parse_size(&copy_topic, bad[i], &size, &error)) fail_msg("'%s' is no size", bad[i]);
+    if (lab_parse_size(&copy_topic, bad[i], &size, &error)) fail_msg("'%s' is not a size", bad[i]);
     assert_non_null(strstr(error.text, "--size"));
   }
   assert_true(lab_parse_size(&copy_topic, "1048576x1048576", &size, &error));

@@ -74,7 +74,7 @@ static void test_where_rows_are_counted(void **state) {
   metrics_close(&scores);
 }
 
-/* No logits overflow; a loss as large as they come is no infinity. */
+/* No logits overflow; a loss as large as they come is not infinite. */
 static void test_extreme_logits(void **state) {
   (void)state;
   const float logits[] = {1e30f, -1e30f, 1e30f};

@@ -346,6 +346,28 @@ static void a_file_may_be_written_freely(void **state) {
   assert_string_equal(options.train, "a b.csv");
 }
 
+/* The smallest numbers, too, which strtof calls out of range. */
+static void every_number_reads_back(void **state) {
+  (void)state;
+  static const char *const numbers[] = {"0x1p-149",      "1e-45", "1e-38",   "0x1.fffffep-127",
+                                        "1.1754944e-38", "0.1",   "99.99999"};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    size_t count;
+    const OptionRow *row = options_table(&count);
+    while (strcmp(row->name, "lr") != 0) row++;
+    char text[64], again[64];
+    Error problem;
+    assert_true(row->kind->set(row, numbers[i], &options, &problem));
+    const float number = options.lr;
+    row->kind->get(row, &options, text, sizeof text);
+    options.lr = -1;
+    assert_true(row->kind->set(row, text, &options, &problem));
+    assert_true(options.lr == number);
+    row->kind->get(row, &options, again, sizeof again);
+    assert_string_equal(text, again);
+  }
+}
+
 static void a_bad_file_is_named_with_its_line(void **state) {
   (void)state;
   static const struct {
@@ -358,6 +380,9 @@ static void a_bad_file_is_named_with_its_line(void **state) {
       {"# none\nbatch = 64\n", 2, "'batch' belongs in section [training], not []"},
       {"[data]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [data]"},
       {"[training]\nbatch = 64\n\nbatch = 64\n", 4, "'batch' is given twice"},
+      {"[training] batch = 64\n", 1, "a key belongs on a line of its own"},
+      {"[training]\rbatch = 64\r", 1, "lines must end with a line feed"},
+      {"[training]\nbatch = 64\repochs = 2\n", 2, "lines must end with a line feed"},
       {"[training]\nbatch = 0\n", 2, "--batch must be a whole number from 1 to 65536, not '0'"},
       {"[training]\nbatch =\n", 2, "--batch must be a whole number from 1 to 65536, not ''"},
       {"[training]\nbatch = 64 # rows\n", 2,
@@ -547,6 +572,7 @@ int main(void) {
       cmocka_unit_test(a_name_that_no_file_can_hold_is_refused),
       cmocka_unit_test(the_command_line_wins_wherever_config_stands),
       cmocka_unit_test(a_file_may_be_written_freely),
+      cmocka_unit_test(every_number_reads_back),
       cmocka_unit_test(a_bad_file_is_named_with_its_line),
       cmocka_unit_test(a_line_too_long_is_refused),
       cmocka_unit_test(a_file_that_cannot_be_read_is_named),

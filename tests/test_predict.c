@@ -322,8 +322,8 @@ static void test_failures_leave_no_trace(void **state) {
   assert_non_null(strstr(error.text, "Is a directory"));
 }
 
-/* What is no file is written to, and not replaced. By links of our own: a test that fails must not
-   replace the machine's devices. */
+/* What is not a file is written to, and not replaced. By links of our own: a test that fails must
+   not replace the machine's devices. */
 static void test_devices(void **state) {
   (void)state;
   struct stat status;
@@ -497,7 +497,7 @@ static void test_refused_pictures(void **state) {
   engine->call->close(engine);
   engine = open_biased(8, 2, biases);
   assert_false(predict_pictures(engine, paths, 1, stdout, &error));
-  assert_string_equal(error.text, "the network takes 8 pixels, which are no square picture");
+  assert_string_equal(error.text, "the network takes 8 pixels, which do not make a square picture");
   engine->call->close(engine);
   remove(name);
 }

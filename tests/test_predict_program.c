@@ -159,7 +159,7 @@ static void what_cannot_be_asked(void **state) {
   RUN("--evaluate", "--load", "none.safetensors");
   program_failed(1, "cannot load none.safetensors: No such file");
   RUN("--evaluate", "--load", "digits_test.csv");
-  program_failed(1, "cannot load digits_test.csv: it is no safetensors file");
+  program_failed(1, "cannot load digits_test.csv: it is not a safetensors file");
   RUN("--evaluate", "--load", ".");
   program_failed(1, "cannot load .: it is a folder");
   assert_string_equal(program.out, "");

@@ -186,7 +186,7 @@ static void runs_that_cannot_go_on_are_refused(void **state) {
   RUN("--resume", "none.safetensors");
   program_failed(1, "cannot load none.safetensors: No such file");
   RUN("--resume", "train.csv");
-  program_failed(1, "cannot load train.csv: it is no safetensors file");
+  program_failed(1, "cannot load train.csv: it is not a safetensors file");
   assert_string_equal(program.out, "");
   program_same_files("part.safetensors", "twin.safetensors");
 }
@@ -364,7 +364,7 @@ static int assert_interrupted(int number, const char *path) {
   char sentence[256];
   const int begun = saved.epoch + (saved.step > 0);
   snprintf(sentence, sizeof sentence,
-           "mlp-train: interrupted %s epoch %d: go on with mlp-train --resume %s\n",
+           "mlp-train: interrupted %s epoch %d: continue with mlp-train --resume %s\n",
            saved.step > 0 ? "in" : "after", begun, path);
   assert_string_equal(program.error, sentence);
   assert_int_equal(program.status, 128 + number);

@@ -27,7 +27,7 @@ static void link_to(const char *target, const char *name) {
   assert_int_equal(symlink(target, name), 0);
 }
 
-/* a.csv under other names, links to a file yet to come, and what is no file. */
+/* a.csv under other names, links to a file yet to come, and what is not a file. */
 static int open_files(void **state) {
   folder_open(state);
   assert_int_equal(chdir(folder), 0);

@@ -33,7 +33,7 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
 
 /* ---- control groups ------------------------------------------------------------------------ */
 
-/* The files of a version. "max" in one of version 2 is no number. */
+/* The files of a version. "max" in one of version 2 is not a number. */
 typedef struct {
   const char *mount, *limit, *used, *cached; /* cached: the key in memory.stat */
 } Version;

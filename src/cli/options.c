@@ -60,7 +60,8 @@ static bool set_float(const OptionRow *row, const char *value, Options *options,
   char *end = NULL;
   errno = 0;
   const float number = strtof(value, &end);
-  if (value[0] && !isspace((unsigned char)value[0]) && !*end && !errno && isfinite(number) &&
+  const bool underflows = errno == ERANGE && number == 0; /* what is only denormal is a number */
+  if (value[0] && !isspace((unsigned char)value[0]) && !*end && !underflows && isfinite(number) &&
       (double)number >= row->low && (double)number <= row->high) {
     *(float *)field_of(row, options) = number;
     return true;
@@ -391,7 +392,18 @@ static char *read_line(char *line, int size, void *context) {
     config_error(config, config->line, "the line is too long");
     return NULL;
   }
-  const char *start = line + strspn(line, " \t");
+  const char *start = line + strspn(line, " \t"), *carriage = strchr(line, '\r');
+  if (carriage && carriage[1] && carriage[1] != '\n') {
+    config_error(config, config->line,
+                 "lines must end with a line feed, not with a carriage return");
+    return NULL;
+  }
+  const char *end = *start == '[' ? strchr(start, ']') : NULL;
+  if (end && !strchr("\r\n;#", end[1 + strspn(end + 1, " \t")])) {
+    config_error(config, config->line,
+                 "a key belongs on a line of its own, after that of its section");
+    return NULL;
+  }
   memmove(line, start, strlen(start) + 1);
   return line;
 }

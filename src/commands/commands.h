@@ -9,7 +9,8 @@
 
 /* Trains, and saves, logs and draws what the options say. from: the run to go on with, NULL for a
    new one. began: when the process started, in seconds_now. *signal is the signal that ended the
-   run, 0 if none did: then what is left to say is in *error, and it is no failure. train_command.c
+   run, 0 if none did: then what is left to say is in *error, and that is not a failure.
+   train_command.c
  */
 bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
                    int *signal, Error *error);

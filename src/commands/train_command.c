@@ -213,13 +213,13 @@ static void draw(Run *run) {
     go_on_without(run, &error);
 }
 
-/* The last words of a run that was interrupted, which are no failure. */
+/* The last words of a run that was interrupted, which is not a failure. */
 static void say_how_to_resume(const Run *run, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   const char *where = at->step > 0 ? "in" : "after";
   const int epoch = at->epoch + (at->step > 0);
   if (*run->save)
-    error_set(error, "interrupted %s epoch %d: go on with mlp-train --resume %s", where, epoch,
+    error_set(error, "interrupted %s epoch %d: continue with mlp-train --resume %s", where, epoch,
               run->save);
   else
     error_set(error,

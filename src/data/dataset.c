@@ -46,7 +46,7 @@ typedef struct Worker {
   struct csv_parser csv;
   Chunk *chunk;               /* being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is no pixel */
+  uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is not a pixel */
   size_t others;              /* its fields that were no pixels: a label, fields too many */
   bool row_on_line, carriage; /* the line has had a row, a carriage return */
   char text[CHUNK_BYTES];
@@ -149,7 +149,7 @@ static bool begin_row(Worker *worker) {
   return !failed(worker);
 }
 
-/* A row's first field, a bad pixel, or a field too many, which is no matter after a fault. */
+/* A row's first field, a bad pixel, or a field too many, which does not matter after a fault. */
 static void take_other(Worker *worker, const unsigned char *text, size_t length) {
   const DatasetReader *reader = worker->reader;
   if (worker->pixel != worker->row_end) {

@@ -18,8 +18,8 @@ enum {
    transparent is white. Writes pixels (side, side), 0 for the ground to 255 for ink, as MNIST has
    them (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document recognition",
    1998): the ink's longer extent is 20/28 of the side, its centre of mass in the middle. side: at
-   least 2. Fails at a file that cannot be read, is no such picture or larger than the limits above,
-   and at a picture in which nothing stands out from its border. */
+   least 2. Fails at a file that cannot be read, is not such a picture or larger than the limits
+   above, and at a picture in which nothing stands out from its border. */
 bool image_read_digit(const char *path, int side, uint8_t *pixels, Error *error);
 
 #endif

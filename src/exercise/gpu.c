@@ -182,7 +182,7 @@ static cudaError_t queue(void *context, cudaStream_t stream) {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Queues the function once. A launch that was refused is no failure of the device. */
+/* Queues the function once. A launch that was refused is not a failure of the device. */
 static bool call_once(Placed *d, ExerciseProblem *complained, int *launches, Error *error) {
   const uint64_t before = launch_count();
   const cudaError_t status = queue(d, NULL);

@@ -268,7 +268,7 @@ static void *allocate_json(size_t size) {
 
 static json_t *parse_header(const char *text, size_t length, Error *error) {
   if (length == 0 || *text != '{') {
-    error_set(error, "it is no safetensors file: its header does not start with {");
+    error_set(error, "it is not a safetensors file: its header does not start with {");
     return NULL;
   }
   json_error_t cause;
@@ -294,11 +294,11 @@ static bool read_header(int file, Header *header, Error *error) {
   const uint64_t size = (uint64_t)status.st_size;
   uint64_t length;
   if (size < sizeof length)
-    return error_set(error, "it is no safetensors file: it has only %d bytes", (int)size);
+    return error_set(error, "it is not a safetensors file: it has only %d bytes", (int)size);
   if (!read_at(file, 0, &length, sizeof length, error)) return false;
   if (length > HEADER_MAX)
     return error_set(error,
-                     "it is no safetensors file of a network: its header would have %llu bytes, "
+                     "it is not a safetensors file of a network: its header would have %llu bytes, "
                      "at most %d are allowed",
                      (unsigned long long)length, HEADER_MAX);
   if (length > size - sizeof length)

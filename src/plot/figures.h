@@ -18,8 +18,8 @@ bool plot_curves(const EpochResult *results, int count, const char *path, Error 
 enum { FIGURES_MAX_FILTERS = 1024 };
 
 /* The weights of each value of the first layer as an image of its inputs: grey is 0, one scale for
-   all. Inputs that are no square are as wide as their divisor that is nearest to a square's side.
-   Of more than FIGURES_MAX_FILTERS values, the first. */
+   all. Inputs that are not a square are as wide as their divisor that is nearest to a square's
+   side. Of more than FIGURES_MAX_FILTERS values, the first. */
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error);
 
 typedef struct {

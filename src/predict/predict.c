@@ -264,7 +264,8 @@ bool predict_pictures(Engine *engine, char *const *paths, int count, FILE *file,
   const size_t classes = (size_t)classes_of(engine);
   const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
   if (side * side != inputs || side < 2)
-    return error_set(error, "the network takes %d pixels, which are no square picture", inputs);
+    return error_set(error, "the network takes %d pixels, which do not make a square picture",
+                     inputs);
   float *logits = malloc(classes * sizeof *logits);
   double *probabilities = malloc(classes * sizeof *probabilities);
   const bool good = logits && probabilities

@@ -28,7 +28,7 @@ bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *metrics, P
 
 /* Writes a CSV file with the prediction for every remaining row: ImageId (from 1), Label and, if
    asked for, the probabilities P0, P1, ... of all classes. It replaces `output` once it is whole;
-   what is no regular file, or "-" for standard output, is written to at once. */
+   what is not a regular file, or "-" for standard output, is written to at once. */
 bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *output, bool probabilities,
                     Error *error);
 

@@ -64,7 +64,7 @@ typedef struct {
   double test_accuracy, best_accuracy; /* parts of 1, NAN before the first epoch's end */
   int best_epoch;                      /* from 1, 0: none yet */
   bool interrupted;                    /* events->stop ended the run */
-  bool diverged;                       /* a loss that is no finite number did */
+  bool diverged;                       /* a loss that is not a finite number did */
 } TrainerPosition;
 
 const TrainerPosition *trainer_position(const Trainer *trainer);
