@@ -452,7 +452,7 @@ static void useless_gpus(void **state) {
     size_t size;
     char *said = content_of(".", "err", &size);
     if (!strstr(said, cases[i].said)) fail_msg("%s: %s", cases[i].gpu, said);
-    assert_true(is_one_sentence(said));
+    assert_true(are_sentences(said, 1));
     assert_non_null(strstr(said, "; --device cpu does without a GPU\n"));
     free(said);
     restore();
