@@ -343,17 +343,15 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/source.c src/base/memory.c
-$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/options_help.c \
-                                       tests/fuzz/same_options.h
-$(FUZZ)/fuzz_checkpoint: src/model/checkpoint.c src/model/network.c src/base/atomic_file.c \
-                          src/base/file_target.c
+$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/source.c
+$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/options_help.c
+$(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
 $(FUZZ)/fuzz_image: src/data/image.c
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
                                    -DSTBI_MAX_DIMENSIONS=1024
-$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c src/base/error.c src/base/text.c tests/fuzz/fuzz.h \
-                $(wildcard src/*/*.h)
+FUZZ_BASE := $(filter-out %/threads.c %/standard_output.c,$(wildcard src/base/*.c))
+$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_BASE) $(wildcard src/*/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)
 	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)
 

@@ -1,5 +1,6 @@
 #include "exercise/reference.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,8 +135,8 @@ void reference_gradient(const Network *network, const double *parameters, const 
   const int layers = network->layers;
   const int *size = network->size;
   double *y[NETWORK_MAX_LAYERS + 1] = {NULL}; /* y[l] (rows, size[l]): layer l's input */
-  y[0] = allocate((size_t)rows * (size_t)size[0]);
-  for (int l = 1; l <= layers; l++) y[l] = allocate((size_t)rows * (size_t)size[l]);
+  assert(layers > 0);
+  for (int l = 0; l <= layers; l++) y[l] = allocate((size_t)rows * (size_t)size[l]);
   memcpy(y[0], x, (size_t)rows * (size_t)size[0] * sizeof *x);
   for (int l = 0; l < layers; l++) {
     reference_linear(y[l], parameters + network->weight[l], parameters + network->bias[l], rows,

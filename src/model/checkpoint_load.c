@@ -1,25 +1,17 @@
+/* Loading a checkpoint: a whole file is checked before any of it is believed. */
 #include "model/checkpoint.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
-#include "base/atomic_file.h"
-
-enum {
-  HEADER_MAX = 1 << 20,                 /* bytes; 32 tensors and the options take a few thousand */
-  TENSORS_MAX = 4 * NETWORK_MAX_LAYERS, /* weight and bias, of parameters and momentum */
-};
-
-static const char FORMAT[] = "mlp-train", VERSION[] = "1", MOMENTUM[] = "momentum.";
+#include "model/checkpoint_format.h"
 
 void checkpoint_free(Checkpoint *checkpoint) {
   free(checkpoint->parameters);
@@ -28,50 +20,7 @@ void checkpoint_free(Checkpoint *checkpoint) {
   *checkpoint = (Checkpoint){0};
 }
 
-static bool all_finite(const float *values, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!isfinite(values[i])) return false;
-  return true;
-}
-
 /* ---- numbers in __metadata__ --------------------------------------------------------------- */
-
-typedef enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } FieldKind; /* int, uint64_t, double */
-
-typedef struct {
-  const char *name;
-  FieldKind kind;
-  size_t offset; /* in Checkpoint */
-} Field;
-
-static const Field fields[] = {
-    {"epoch", FIELD_INT, offsetof(Checkpoint, epoch)},
-    {"step", FIELD_COUNT, offsetof(Checkpoint, step)},
-    {"loss", FIELD_REAL, offsetof(Checkpoint, loss)},
-    {"correct", FIELD_COUNT, offsetof(Checkpoint, correct)},
-    {"rows", FIELD_COUNT, offsetof(Checkpoint, rows)},
-    {"test_accuracy", FIELD_REAL, offsetof(Checkpoint, test_accuracy)},
-    {"best_accuracy", FIELD_REAL, offsetof(Checkpoint, best_accuracy)},
-    {"best_epoch", FIELD_INT, offsetof(Checkpoint, best_epoch)},
-};
-enum { FIELDS = sizeof fields / sizeof *fields };
-
-static json_t *field_text(const Checkpoint *checkpoint, const Field *field) {
-  const void *value = (const char *)checkpoint + field->offset;
-  char text[32] = "";
-  switch (field->kind) {
-  case FIELD_INT:
-    snprintf(text, sizeof text, "%d", *(const int *)value);
-    break;
-  case FIELD_COUNT:
-    snprintf(text, sizeof text, "%llu", (unsigned long long)*(const uint64_t *)value);
-    break;
-  case FIELD_REAL: /* 17 digits tell every double from its neighbours */
-    snprintf(text, sizeof text, "%.17g", *(const double *)value);
-    break;
-  }
-  return json_string(text);
-}
 
 static bool parse_field(Checkpoint *checkpoint, const Field *field, const char *text) {
   void *value = (char *)checkpoint + field->offset;
@@ -89,154 +38,6 @@ static bool parse_field(Checkpoint *checkpoint, const Field *field, const char *
   else
     *(uint64_t *)value = whole;
   return true;
-}
-
-/* ---- saving: what is written --------------------------------------------------------------- */
-
-typedef struct {
-  char name[32];
-  int rows, columns; /* columns 0: a bias */
-  const float *values;
-  size_t count;
-} Piece;
-
-/* A file: the head, then the values of every piece. */
-typedef struct {
-  uint8_t *head; /* length and header; owned */
-  size_t head_size;
-  Piece pieces[TENSORS_MAX];
-  int count;
-} Content;
-
-static void list_pieces(const Checkpoint *checkpoint, Content *content) {
-  const Network *network = &checkpoint->network;
-  const float *arrays[] = {checkpoint->parameters, checkpoint->momentum};
-  const char *const prefixes[] = {"layers.", MOMENTUM};
-  for (int a = 0; a < 2 && arrays[a]; a++)
-    for (int l = 0; l < network->layers; l++) {
-      const int in = network->size[l], out = network->size[l + 1];
-      Piece *weight = &content->pieces[content->count++];
-      Piece *bias = &content->pieces[content->count++];
-      *weight = (Piece){"", out, in, arrays[a] + network->weight[l], (size_t)out * (size_t)in};
-      *bias = (Piece){"", out, 0, arrays[a] + network->bias[l], (size_t)out};
-      snprintf(weight->name, sizeof weight->name, "%s%d.weight", prefixes[a], l);
-      snprintf(bias->name, sizeof bias->name, "%s%d.bias", prefixes[a], l);
-    }
-}
-
-static json_t *describe_metadata(const Checkpoint *checkpoint) {
-  json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
-  int failed = 0;
-  for (int f = 0; f < FIELDS; f++)
-    failed |= json_object_set_new(metadata, fields[f].name, field_text(checkpoint, &fields[f]));
-  failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
-  if (!failed) return metadata;
-  json_decref(metadata);
-  return NULL;
-}
-
-/* json_dumps grows its text as it goes, and drops what there is no memory for without a word. */
-static char *text_of(const json_t *root) {
-  const size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
-  char *text = size ? malloc(size + 1) : NULL;
-  if (!text) return NULL;
-  text[size] = '\0';
-  if (json_dumpb(root, text, size, JSON_COMPACT) == size) return text;
-  free(text);
-  return NULL;
-}
-
-static char *describe(const Checkpoint *checkpoint, const Content *content) {
-  json_t *root = json_object();
-  int failed = json_object_set_new(root, "__metadata__", describe_metadata(checkpoint));
-  json_int_t begin = 0;
-  for (int i = 0; i < content->count; i++) {
-    const Piece *p = &content->pieces[i];
-    const json_int_t end = begin + (json_int_t)(p->count * sizeof *p->values);
-    json_t *shape =
-        p->columns ? json_pack("[i,i]", p->rows, p->columns) : json_pack("[i]", p->rows);
-    failed |= json_object_set_new(root, p->name,
-                                  json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
-                                            "data_offsets", begin, end));
-    begin = end;
-  }
-  char *text = failed ? NULL : text_of(root);
-  json_decref(root);
-  return text;
-}
-
-/* The header is padded so that the data starts on 8 bytes. */
-static bool make_head(const Checkpoint *checkpoint, Content *content, Error *error) {
-  errno = 0;
-  json_t *options = json_string(checkpoint->options);
-  json_decref(options);
-  if (!options && errno != ENOMEM) /* json_string knows no other reason */
-    return error_set(error, "the names of files in its options must be UTF-8");
-  char *text = describe(checkpoint, content);
-  const size_t length = text ? strlen(text) : 0;
-  const uint64_t padded = (length + 7) / 8 * 8;
-  if (text) content->head = malloc(sizeof padded + padded);
-  if (content->head) {
-    content->head_size = sizeof padded + padded;
-    memcpy(content->head, &padded, sizeof padded);
-    memset(content->head + sizeof padded, ' ', padded);
-    memcpy(content->head + sizeof padded, text, length);
-  }
-  free(text);
-  if (padded > HEADER_MAX)
-    return error_set(error, "its options are too long (%zu bytes)", strlen(checkpoint->options));
-  return content->head || error_set(error, "no memory for its header");
-}
-
-/* ---- saving: where it goes ----------------------------------------------------------------- */
-
-/* A device or a pipe could not be loaded again. */
-static bool check_target(const char *path, Error *error) {
-  FileTarget target;
-  if (!file_target_find(&target, path) || target.kind == TARGET_NEW ||
-      target.kind == TARGET_REGULAR)
-    return true; /* what cannot be found is told by who writes it */
-  return error_set(error, "cannot write %s: it is not a regular file", path);
-}
-
-static bool write_content(const AtomicFile *output, const Content *content, Error *error) {
-  size_t wrote = fwrite(content->head, 1, content->head_size, output->file);
-  bool good = wrote == content->head_size;
-  for (int i = 0; good && i < content->count; i++) {
-    const Piece *piece = &content->pieces[i];
-    wrote = fwrite(piece->values, sizeof *piece->values, piece->count, output->file);
-    good = wrote == piece->count;
-  }
-  return good || atomic_file_failed(output, error);
-}
-
-static bool save_content(const char *path, const Content *content, Error *error) {
-  AtomicFile output;
-  if (!check_target(path, error) || !atomic_file_open(&output, path, error)) return false;
-  return atomic_file_close(&output, write_content(&output, content, error), error);
-}
-
-static bool check_finite(const Content *content, Error *error) {
-  for (int i = 0; i < content->count; i++)
-    if (!all_finite(content->pieces[i].values, content->pieces[i].count))
-      return error_set(error, "tensor %s has a value that is NaN or infinite",
-                       content->pieces[i].name);
-  return true;
-}
-
-bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error) {
-  Content content = {0};
-  Error cause;
-  list_pieces(checkpoint, &content);
-  bool good = (check_finite(&content, &cause) && make_head(checkpoint, &content, &cause)) ||
-              error_set(error, "cannot save %s: %s", path, cause.text);
-  good = good && save_content(path, &content, error);
-  free(content.head);
-  return good;
-}
-
-bool checkpoint_probe(const char *path, Error *error) {
-  return check_target(path, error) && atomic_file_probe(path, error);
 }
 
 /* ---- loading: the header ------------------------------------------------------------------- */
@@ -296,11 +97,11 @@ static bool read_header(int file, Header *header, Error *error) {
   if (size < sizeof length)
     return error_set(error, "it is not a safetensors file: it has only %d bytes", (int)size);
   if (!read_at(file, 0, &length, sizeof length, error)) return false;
-  if (length > HEADER_MAX)
+  if (length > CHECKPOINT_HEADER_MAX)
     return error_set(error,
                      "it is not a safetensors file of a network: its header would have %llu bytes, "
                      "at most %d are allowed",
-                     (unsigned long long)length, HEADER_MAX);
+                     (unsigned long long)length, CHECKPOINT_HEADER_MAX);
   if (length > size - sizeof length)
     return error_set(error, "it was cut off: its header has %llu bytes, the whole file %llu",
                      (unsigned long long)length, (unsigned long long)size);
@@ -424,8 +225,8 @@ static bool parse_tensor(Tensor *tensor, const json_t *entry, bool bias, uint64_
 /* Finds the place of a tensor by its name. */
 static Tensor *place_tensor(const char *text, const Name *name, Stack *parameters, Stack *momentum,
                             Error *error) {
-  const bool is_momentum =
-      name->prefix == strlen(MOMENTUM) && strncmp(text, MOMENTUM, name->prefix) == 0;
+  const bool is_momentum = name->prefix == strlen(CHECKPOINT_MOMENTUM) &&
+                           strncmp(text, CHECKPOINT_MOMENTUM, name->prefix) == 0;
   Stack *stack = is_momentum ? momentum : parameters;
   if (!stack->first) {
     stack->first = text;
@@ -505,7 +306,7 @@ static int by_begin(const void *a, const void *b) {
 
 /* Every byte of the data belongs to one tensor. */
 static bool check_cover(const Stack *const stacks[2], uint64_t bytes, Error *error) {
-  const Tensor *tensors[TENSORS_MAX];
+  const Tensor *tensors[CHECKPOINT_TENSORS_MAX];
   size_t count = 0;
   for (int s = 0; s < 2; s++)
     for (int l = 0; l < stacks[s]->count; l++) {
@@ -560,13 +361,13 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
   if (metadata && !is_map_of_strings(metadata))
     return error_set(error, "its __metadata__ must be a map of strings");
   const char *format = json_string_value(json_object_get(metadata, "format"));
-  const bool ours = format && strcmp(format, FORMAT) == 0;
+  const bool ours = format && strcmp(format, CHECKPOINT_FORMAT) == 0;
   checkpoint->test_accuracy = checkpoint->best_accuracy = NAN;
   if (ours) {
     const char *version = json_string_value(json_object_get(metadata, "version"));
-    if (!version || strcmp(version, VERSION) != 0)
+    if (!version || strcmp(version, CHECKPOINT_VERSION) != 0)
       return error_set(error, "it is of another version of mlp-train: format %.32s, not %s",
-                       version ? version : "unknown", VERSION);
+                       version ? version : "unknown", CHECKPOINT_VERSION);
   }
   for (int f = 0; ours && f < FIELDS; f++) {
     const char *text = json_string_value(json_object_get(metadata, fields[f].name));
