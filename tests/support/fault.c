@@ -9,7 +9,7 @@
      FAULT_TOLD=F   F is a file to which the name of the first function that failed is written
 
    Of the calls from one place, all up to FEW count, and one in MANY of those that follow: to
-   encode a picture, stb allocates ten thousand times in two places. libgomp's calls are left
+   encode a picture, stb allocates ten thousand times in two places. OpenMP's calls are left
    alone: it ends the process when it has no memory or no thread, and
    there is no way to be told first. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr, fopencookie */
@@ -50,9 +50,10 @@ static void *real(const char *name) {
 
 #define REAL(name) ((__typeof__(&(name)))real(#name))
 
-static bool is_libgomp(const void *caller) {
+static bool is_openmp(const void *caller) {
   Dl_info info;
-  return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libgomp");
+  return dladdr(caller, &info) && info.dli_fname &&
+         (strstr(info.dli_fname, "libgomp") || strstr(info.dli_fname, "libomp"));
 }
 
 enum { PLACES = 4096, FEW = 150, MANY = 211 };
@@ -80,7 +81,7 @@ static void tell(const char *name) {
 }
 
 static bool fails(Kind kind, const char *name, const void *caller) {
-  if (!at || !counts || (cuda_alone && kind != CUDA) || is_libgomp(caller)) return false;
+  if (!at || !counts || (cuda_alone && kind != CUDA) || is_openmp(caller)) return false;
   const bool again = more && broken == (int)kind;
   if (!again) {
     if (passed_over(caller) || ++count != at) return false;
@@ -256,7 +257,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
   counts = false;
   Start *own = malloc(sizeof *own);
   if (!own) abort();
-  *own = (Start){start, context, before && !is_libgomp(__builtin_return_address(0))};
+  *own = (Start){start, context, before && !is_openmp(__builtin_return_address(0))};
   const int code = REAL(pthread_create)(thread, attributes, begin_thread, own);
   if (code != 0) free(own);
   counts = before;
