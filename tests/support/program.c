@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <regex.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ Program program;
 static char before[4096], path[4200];
 
 int program_open(void **state) {
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP}; /* a shell may have them ignored */
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], SIG_DFL);
   assert_non_null(getcwd(before, sizeof before));
   snprintf(path, sizeof path, "%s/" PROGRAM_FOLDER "/mlp-train", before);
   folder_open(state);
