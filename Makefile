@@ -4,6 +4,8 @@
 SETUP    ?= 1                 # 0: install nothing, look for nothing
 SANITIZE ?= 0                 # 1: AddressSanitizer and UBSan, CPU only; thread: ThreadSanitizer
 CUDA     ?= auto              # 0: build without CUDA even where nvcc is found
+ARCH     ?= auto              # all: for every GPU since Turing; or options of nvcc
+PART     ?= all               # of make gpu-check: tests sanitizers mnist older faults
 EPOCHS   ?= 10                # of make run
 BATCH    ?= 64                # of make run
 SEED     ?= 1                 # of the shapes that make exercise draws
@@ -18,6 +20,8 @@ V        ?= 0                 # 1: show the commands
 SETUP := $(strip $(SETUP))
 SANITIZE := $(strip $(SANITIZE))
 CUDA := $(strip $(CUDA))
+ARCH := $(strip $(ARCH))
+PART := $(strip $(PART))
 EPOCHS := $(strip $(EPOCHS))
 BATCH := $(strip $(BATCH))
 SEED := $(strip $(SEED))
@@ -74,15 +78,26 @@ HARDENED := -fstack-protector-strong -fPIE \
 LDFLAGS  += -pie -Wl,-z,relro,-z,now
 endif
 
-# With a GPU at hand, build for it alone; else for Ampere and Hopper, and PTX for what follows.
 ifneq ($(KERNELS_NVCC),)
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
+# Machine code for each compute capability of a list (75 is 7.5), and PTX, which the driver compiles
+# for GPUs still to come, of the last.
+code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
+             $(filter $(lastword $(1)),$(c)),[sm_$(c)$(comma)compute_$(c)],sm_$(c)))
+comma := ,
+# A release of nvcc knows the GPUs of its day.
+ifeq ($(ARCH),all)
+override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell \
+                   $(KERNELS_NVCC) --list-gpu-code))))
+# With a GPU at hand, build for it alone; else for Ampere and Hopper.
+else ifeq ($(ARCH),auto)
 ifeq ($(NVCC),)
-ARCH := -gencode arch=compute_80,code=compute_80
+override ARCH := -gencode arch=compute_80,code=compute_80
 else ifneq ($(shell nvidia-smi -L 2>/dev/null),)
-ARCH ?= -arch=native
+override ARCH := -arch=native
 else
-ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+override ARCH := $(call code_for,80 90)
+endif
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE $(NO_FOLDER)) \
@@ -101,18 +116,20 @@ endif
 FLOORS := base data+model+plot engine train+predict+measure cli commands+bench+lab+exercise
 
 # Most of it is one library. A program is its main, the folder that it alone has, and what both
-# take of the library. What tests share is another. What wants the CUDA Toolkit has folders of its
-# own.
+# take of the library. What tests share is another, what bench, lab and exercise measure with a third.
+# What wants the CUDA Toolkit has folders of its own.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
 kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
-KERNELS  := $(call kernels,kernels kernels/layer kernels/epoch)
-LIBRARY  := $(call objects,base data model plot engine train predict cli) \
-            $(call with_cuda,$(call objects,engine/cuda measure) $(KERNELS))
+# What takes longest to compile comes first, so that every core has work until the end.
+KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels)
+LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
+            $(call objects,data engine base model plot train predict cli)
 COMMANDS := $(call objects,commands)
-BENCH    := $(call objects,bench $(call with_cuda,bench/cuda))
-LAB      := $(call with_cuda,$(call objects,lab) $(call kernels,kernels/lab))
-EXERCISE := $(call objects,exercise)
+MEASURE  := $(call with_cuda,$(BUILD)/libmeasure.a)
+BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
+LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab)) $(MEASURE)
+EXERCISE := $(call objects,exercise) $(MEASURE)
 SUPPORT  := $(BUILD)/src/exercise/reference.o \
             $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
               engine_tests folder kernel_tests pictures process program trainer_tests)
@@ -143,11 +160,12 @@ MAKEFLAGS += --no-print-directory
 BUILD_ON_EVERY_CORE = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) SETUP=0
 
 run: setup                  ## set up, build, get MNIST (or draw digits), train
-	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits
+	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train
 	@train='$(PLACE)/mlp-train --epochs $(EPOCHS) --batch $(BATCH)'; \
 	if ! scripts/download_mnist.sh; then \
 	  echo 'MNIST cannot be had (the reason is above): training on drawn digits instead.'; \
-	  [ -f data/digits_train.csv ] && [ -f data/digits_test.csv ] || $(PLACE)/mlp-digits || exit; \
+	  [ -f data/digits_train.csv ] && [ -f data/digits_test.csv ] || \
+	    { $(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-digits && $(PLACE)/mlp-digits; } || exit; \
 	  train="$$train --train data/digits_train.csv --test data/digits_test.csv"; \
 	fi; \
 	echo "$$train"; $$train
@@ -178,7 +196,7 @@ stream: setup               ## ten times MNIST's rows, streamed, as a file, a pi
 	@STREAM_ROWS=60000 STREAM_TIMES=10 $(BUILD)/test_stream
 
 gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
-	+@NVCC='$(NVCC)' scripts/gpu_check.sh
+	+@NVCC='$(NVCC)' PART='$(PART)' scripts/gpu_check.sh
 
 gpu-bench: setup            ## on a GPU: time every level and the peers, write docs/results/
 	@$(BUILD_ON_EVERY_CORE) all
@@ -253,6 +271,7 @@ $(TESTS):                                                        $(BUILD)/libtes
 $(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
 
 $(BUILD)/libmlp.a: $(LIBRARY)
+$(BUILD)/libmeasure.a: $(call kernels,kernels/measure) $(call objects,measure)
 $(BUILD)/libtests.a: $(SUPPORT)
 $(BUILD)/lib%.a:
 	@rm -f $@
@@ -312,8 +331,9 @@ $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 # Drawn digits are the same everywhere only if nothing is fused.
 $(BUILD)/src/data/digits.o: C_FLAGS += -ffp-contract=off
 
-# Stb's sums over sizes in a file may overflow: they wrap, and what comes of it is checked.
-$(BUILD)/src/data/image.o: C_FLAGS += -fwrapv
+# Stb's sums over sizes in a file may overflow: they wrap, and what comes of it is checked. At -O3 it
+# would be the longest compile of all.
+$(BUILD)/src/data/image.o: C_FLAGS += -fwrapv -O2
 
 # What -use_fast_math does is a lesson of the topic math.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math

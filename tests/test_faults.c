@@ -436,7 +436,7 @@ static void useless_gpus(void **state) {
       {"none", "no GPU is visible"},
       {"no-driver", "no driver of an NVIDIA GPU is installed"},
       {"old-driver", "the GPU's driver serves CUDA 11.8, and this program was built with "},
-      {"old-gpu", "this program was not built for the stand-in (compute capability 5.0)"},
+      {"old-gpu", "this program has no code for the stand-in (compute capability 5.0)"},
       {"full", "MB of GPU memory to be had: try --resident no"},
       {"", "MB of GPU memory to be had within --device-memory: try --resident no"},
   };

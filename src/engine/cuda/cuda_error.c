@@ -20,8 +20,8 @@ static void set_other_gpu(Error *error) {
   struct cudaDeviceProp properties = {.name = "GPU"};
   if (cudaGetDevice(&device) == cudaSuccess) cudaGetDeviceProperties(&properties, device);
   error_set(error,
-            "this program was not built for the %.100s (compute capability %d.%d): build it on "
-            "this machine, by make clean all",
+            "this program has no code for the %.100s (compute capability %d.%d): build it on this "
+            "machine with make, or for every GPU since Turing with make ARCH=all",
             properties.name, properties.major, properties.minor);
 }
 
