@@ -1,21 +1,33 @@
 #!/usr/bin/env bash
-# Every check that needs a GPU: all the tests, compute-sanitizer over the CUDA tests, MNIST at each
-# level of fusion, the same bits five times and after a resumed run, configs/best.conf, GPUs that
-# cannot be used. Writes docs/results/gpu-check.txt, one line per result, PASS or FAIL first; all
-# output is in build/gpu-check.log.
+# Every check that needs a GPU, in parts:
 #
+#   tests       all the tests
+#   sanitizers  compute-sanitizer over the CUDA tests
+#   mnist       MNIST at each level of fusion, the same bits five times and after a resumed run,
+#               configs/best.conf
+#   older       the CUDA tests, MNIST and the lab as GPUs of compute capability 7.5, 8.0, 8.6 and 8.9
+#               would run them: the driver compiles their PTX for this GPU
+#   faults      GPUs that cannot be used
+#
+# Writes docs/results/gpu-check.txt, one section per part and one line per result, PASS or FAIL first.
+# A part that is run alone replaces its own section and keeps the others, provided that they are of
+# the same GPU and the same sources; so parts that each take minutes join into one record. All output
+# is in build/gpu-check.log.
+#
+#   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
 #   ARCH          the GPUs to build for  [-arch=native]
 #   SETUP=0, MNIST_SOURCE  see the Makefile and scripts/download_mnist.sh
 #
-# A check that fails does not stop the others. Exit status 1 if any failed.
+# A check that fails does not stop the others. Exit status 1 if any of the parts that ran failed.
 set -uo pipefail
 export LC_ALL=C # a decimal point is a point
 cd "$(dirname "$0")/.." || exit
 
 results=docs/results/gpu-check.txt
-partial=build/gpu-check.txt # the results so far
-step=build/gpu-check-step.txt
+parts=(tests sanitizers mnist older faults)
+work=build/gpu-check # the sections of this run, one file per part
+step=$work/step.txt
 log=build/gpu-check.log
 cuda_tests=(test_kernels test_kernels_gemm test_kernels_softmax test_engine_cuda
             test_engine_cuda_interface test_augment test_augment_engine test_exercise test_lab_rungs
@@ -24,14 +36,14 @@ nvcc=${NVCC:-nvcc}
 export ARCH=${ARCH:--arch=native}
 
 failed=0
-ended=0
+part= # the one that runs
 
 # record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
 record() {
   local word=PASS
   if [ "$1" != 0 ]; then word=FAIL failed=1; fi
-  echo "$word  $2" >>"$partial"
-  tail -n 1 "$partial"
+  echo "$word  $2" >>"$work/$part"
+  tail -n 1 "$work/$part"
 }
 
 # run SECONDS COMMAND...: returns the exit status; the output goes to $step, too.
@@ -49,9 +61,7 @@ header() {
   echo "gpu      $gpu"
   echo "driver   ${driver# }"
   echo "cuda     $("$nvcc" --version | awk -F'release |,' '/release/ { print $3 }')"
-  echo "date     $(date -u +%F)"
   echo "sources  $(make -s print-sources)"
-  echo
 }
 
 # ---- tests -----------------------------------------------------------------------------------
@@ -129,7 +139,7 @@ check_memory() {
 train() {
   local level=$1 precision=$2
   shift 2
-  run 300 ./mlp-train --device cuda --fusion "$level" --precision "$precision" --batch 64 \
+  run 300 "${program:-./mlp-train}" --device cuda --fusion "$level" --precision "$precision" --batch 64 \
     --train data/mnist_train.csv --test data/mnist_test.csv "$@"
 }
 
@@ -232,6 +242,49 @@ check_mnist() {
   check_best
 }
 
+# ---- older GPUs ------------------------------------------------------------------------------
+
+# check_older CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
+check_older() {
+  local name=${1%?}.${1: -1} place=build/older-$1 level accuracy all='' status=0 programs
+  programs=("${cuda_tests[@]/#/$place/}")
+  if ! run 400 make -j"$(nproc)" SETUP=0 BUILD="$place" PLACE="$place" \
+    ARCH="-gencode arch=compute_$1,code=compute_$1" \
+    "${programs[@]}" "$place/mlp-train" "$place/mlp-lab"; then
+    record 1 "as $name: cannot be built"
+    return
+  fi
+  run 600 env TEST_QUICK=1 scripts/run_tests.sh "${programs[@]}" || status=$?
+  record "$status" "as $name: CUDA tests: $(counts '')"
+  status=0
+  for level in none layer step epoch; do
+    # Level epoch starts with Ampere.
+    [ "$1$level" != 75epoch ] || continue
+    program=$place/mlp-train train "$level" fp32 --quiet --epochs 10 || status=1
+    accuracy=$(last_accuracy)
+    awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy >= 98.0) }' || status=1
+    all+=" $level ${accuracy:-failed}"
+  done
+  record "$status" "as $name: mnist test-acc$all"
+  status=0
+  run 300 "$place/mlp-lab" all --check || status=$?
+  record "$status" "as $name: lab: $(grep -c ' ok$' "$step") rungs right, \
+$(grep -c ' skipped' "$step") skipped"
+  rm -rf "$place"
+}
+
+check_all_older() {
+  local here
+  here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  for capability in 75 80 86 89; do
+    if [ "$capability" -le "${here:-0}" ]; then
+      check_older "$capability"
+    else
+      echo "----  as ${capability%?}.${capability: -1}: newer than this GPU" >>"$work/$part"
+    fi
+  done
+}
+
 # ---- GPUs that cannot be used ----------------------------------------------------------------
 
 # check_fault NAME PROGRAM OPTION...: --device cuda fails with one sentence and exit code 1, and
@@ -271,27 +324,70 @@ check_faults() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
+check_part() {
+  case $1 in
+  tests) check_tests ;;
+  sanitizers) check_memory ;;
+  mnist) check_mnist ;;
+  older) check_all_older ;;
+  faults) check_faults ;;
+  esac
+}
+
+# section PART: of the earlier record, if it is of this GPU and these sources.
+# shellcheck disable=SC2317 # the trap calls it, by finish and join
+section() {
+  [ "$(head -n 4 "$results" 2>/dev/null)" = "$(cat "$work/header")" ] &&
+    awk -v name="$1," '$1 == name { on = 1 } $0 == "" { on = 0 } on' "$results" | grep .
+}
+
+# Joins the sections of this run and of the earlier record.
+# shellcheck disable=SC2317 # the trap calls it, by finish
+join() {
+  local name
+  cat "$work/header"
+  for name in "${parts[@]}"; do
+    echo
+    if [ -f "$work/$name" ]; then
+      cat "$work/$name"
+    else
+      section "$name" || echo "$name, not run on these sources"
+    fi
+  done
+}
+
 # shellcheck disable=SC2317 # the trap calls it
 finish() {
   trap - EXIT
-  [ "$ended" = 1 ] || record 1 'gpu_check: interrupted, the rest was not checked'
+  [ -z "$part" ] || record 1 "gpu_check: interrupted, the rest of this part was not checked"
   mkdir -p "$(dirname "$results")"
-  mv "$partial" "$results"
+  join >"$work/joined" && cp "$work/joined" "$results"
   echo "gpu_check: $([ "$failed" = 0 ] && echo 'all passed' || echo 'something failed'): $results"
   exit "$failed"
 }
 
 main() {
-  header >"$partial"
+  header >"$work/header"
   trap finish EXIT
   trap 'exit 1' INT TERM HUP
-  check_tests
-  check_memory
-  check_mnist
-  check_faults
-  ended=1
+  for part in "${wanted[@]}"; do
+    echo "$part, $(date -u +%F)" >"$work/$part"
+    check_part "$part"
+  done
+  part=
 }
 
+read -ra wanted <<<"${PART:-all}"
+[ "${wanted[*]}" != all ] || wanted=("${parts[@]}")
+for name in "${wanted[@]}"; do
+  case " ${parts[*]} " in
+  *" $name "*) ;;
+  *)
+    echo "gpu_check: PART=$name is not a part: use all or some of ${parts[*]}" >&2
+    exit 1
+    ;;
+  esac
+done
 if ! nvidia-smi -L >/dev/null 2>&1; then
   echo 'gpu_check: no GPU is visible to nvidia-smi, so there is nothing to check' >&2
   exit 1
@@ -300,6 +396,6 @@ if ! command -v "$nvcc" >/dev/null; then
   echo 'gpu_check: the CUDA Toolkit (nvcc) was not found' >&2
   exit 1
 fi
-mkdir -p build
+rm -rf "$work" && mkdir -p "$work"
 main 2>&1 | tee -i "$log"
 exit "${PIPESTATUS[0]}"
