@@ -63,18 +63,16 @@ __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, Epoch
 
 using namespace epoch;
 
-/* Plans the shape, or says why it cannot run. processors: multiprocessors; shared: bytes of shared
-   memory that a block may have. */
-static const char *lay_out(EpochShape shape, int processors, int major, int shared,
-                           EpochPlan *plan) {
+/* Plans the shape, or says why it cannot run. */
+static const char *lay_out(EpochShape shape, const GpuLimits &limits, EpochPlan *plan) {
   const int tiles = ceil_div(shape.hidden1, TILE);
   *plan = EpochPlan{shape, 0, tiles < MAX_TILES ? tiles : MAX_TILES, 0, 0};
   plan->groups = ceil_div(tiles, plan->tiles);
-  plan->splits = processors / (plan->groups * plan->tiles);
+  plan->splits = limits.multiprocessors / (plan->groups * plan->tiles);
   if (plan->splits > MAX_SPLITS) plan->splits = MAX_SPLITS;
   plan->mail_bytes =
       sizeof(Packet) * (mail_sizes(*plan).z2 + plan->groups * group_mail(mail_sizes(*plan)));
-  if (major < 8) return "it needs compute capability 8.0";
+  if (limits.capability < 80) return "it needs compute capability 8.0";
   if (shape.batch > ROWS) return "it takes batches up to 64";
   if (shape.hidden2 > MAX_HIDDEN2) return "it takes second hidden layers up to 120";
   if (k_steps(shape) > MAX_SPLITS * MATRIX_WARPS) return "it takes up to 1279 inputs";
@@ -85,21 +83,12 @@ static const char *lay_out(EpochShape shape, int processors, int major, int shar
   if (ceil_div(k_steps(shape), plan->splits) > MATRIX_WARPS ||
       patches_of(share_of(*plan), packets_of(shape.classes)) > PATCH_THREADS / QUARTERS)
     return "the layers need more multiprocessors than this GPU has";
-  if (sizeof(Shared) > (size_t)shared) return "it needs more shared memory than this GPU has";
+  if (sizeof(Shared) > limits.shared_bytes) return "it needs more shared memory than this GPU has";
   return nullptr;
 }
 
-cudaError_t plan_epoch(EpochShape shape, EpochPlan *plan, const char **why_not) {
-  int device, processors, major, shared;
-  cudaError_t status = cudaGetDevice(&device);
-  const auto ask = [&](int *value, cudaDeviceAttr attribute) {
-    if (status == cudaSuccess) status = cudaDeviceGetAttribute(value, attribute, device);
-  };
-  ask(&processors, cudaDevAttrMultiProcessorCount);
-  ask(&major, cudaDevAttrComputeCapabilityMajor);
-  ask(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  if (status == cudaSuccess) *why_not = lay_out(shape, processors, major, shared, plan);
-  return launched(status);
+void plan_epoch(EpochShape shape, const GpuLimits *limits, EpochPlan *plan, const char **why_not) {
+  *why_not = lay_out(shape, *limits, plan);
 }
 
 cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {

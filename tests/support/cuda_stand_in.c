@@ -102,6 +102,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
   case cudaDevAttrComputeCapabilityMajor:
     *value = 9;
     return cudaSuccess;
+  case cudaDevAttrComputeCapabilityMinor:
+    *value = 0;
+    return cudaSuccess;
   case cudaDevAttrMaxSharedMemoryPerBlockOptin:
     *value = 227 << 10;
     return cudaSuccess;

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "bench/cuda/cublas.h"
+#include "engine/cuda/gpu_limits.h"
 #include "kernels.h"
 
 bool bench_start_gpu(Error *error) {
@@ -352,10 +353,12 @@ bool bench_kernels(BenchLog *log, const Network *network, int batch, Error *erro
 
 double bench_mail(const Network *network, int batch) {
   EpochPlan plan;
+  GpuLimits limits;
+  Error ignored; /* no plan, no mail */
   const char *why_not;
   const int *size = network->size;
   const EpochShape shape = {size[0], size[1], size[2], size[3], batch};
-  if (network->layers != 3 || plan_epoch(shape, &plan, &why_not) != cudaSuccess || why_not)
-    return 0;
-  return (double)plan.mail_bytes;
+  if (network->layers != 3 || !gpu_limits_read(&limits, &ignored)) return 0;
+  plan_epoch(shape, &limits, &plan, &why_not);
+  return why_not ? 0 : (double)plan.mail_bytes;
 }

@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <nvtx3/nvToolsExt.h>
 
 #include "base/augment.h"
+#include "engine/cuda/gpu_limits.h"
 
 enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
 
@@ -355,26 +355,6 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
   return rows > (size_t)c->batch ? (int)rows : c->batch;
 }
 
-/* Sets *why_not to why level epoch cannot serve this engine, or to NULL; fills e->plan. */
-static cudaError_t plan(CudaEngine *e, const char **why_not) {
-  const Network *n = &e->engine.config.network;
-  *why_not = "level epoch takes two hidden layers";
-  if (n->layers != 3) return cudaSuccess;
-  return plan_epoch(
-      (EpochShape){n->size[0], n->size[1], n->size[2], n->size[3], e->engine.config.batch},
-      &e->plan, why_not);
-}
-
-/* The products of the other levels have no cheaper form. */
-static void choose_precision(Engine *engine) {
-  const Fusion fusion = engine->config.fusion;
-  if (engine->config.precision == PRECISION_FP32) return;
-  const bool can = fusion == FUSION_LAYER || fusion == FUSION_STEP;
-  if (!can) engine->config.precision = PRECISION_FP32;
-  const size_t used = strlen(engine->reason);
-  snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s", can ? "tf32" : "fp32");
-}
-
 static bool choose_fusion(CudaEngine *e, Error *error) {
   Engine *engine = &e->engine;
   if (e->library.gemm) {
@@ -382,25 +362,8 @@ static bool choose_fusion(CudaEngine *e, Error *error) {
     return engine->config.weight_decay == 0 ||
            error_set(error, "with products from a library weight decay must be 0");
   }
-  const Fusion asked = engine->config.fusion;
-  const char *why_not = NULL;
-  if ((asked == FUSION_AUTO || asked == FUSION_EPOCH) &&
-      failed(plan(e, &why_not), "asking for its attributes", error))
-    return false;
-  if (asked == FUSION_EPOCH && why_not)
-    return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
-                     why_not);
-  if (asked != FUSION_AUTO) {
-    snprintf(engine->reason, sizeof engine->reason, "as asked");
-  } else if (!why_not) {
-    engine->config.fusion = FUSION_EPOCH;
-    snprintf(engine->reason, sizeof engine->reason, "the fastest level");
-  } else {
-    engine->config.fusion = FUSION_STEP;
-    snprintf(engine->reason, sizeof engine->reason, "not epoch: %s", why_not);
-  }
-  choose_precision(engine);
-  return true;
+  GpuLimits limits;
+  return gpu_limits_read(&limits, error) && engine_cuda_choose(engine, &limits, &e->plan, error);
 }
 
 static bool describe(Engine *engine, Error *error) {

@@ -1,5 +1,5 @@
-/* The CUDA engine inside: engine_cuda.c has its memory, streams and events, engine_cuda_steps.c
-   says which kernels make a step at each level of fusion. */
+/* The CUDA engine inside: engine_cuda.c has its memory, streams and events, engine_cuda_choose.c
+   decides on a level of fusion, engine_cuda_steps.c says which kernels make a step at each. */
 #ifndef ENGINE_CUDA_H
 #define ENGINE_CUDA_H
 
@@ -67,6 +67,11 @@ typedef struct {
 /* As engine_cuda_open, with the matrix products of `library`; the fusion level of the config is
    ignored, and weight decay must be 0. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *library, Error *error);
+
+/* Replaces what engine->config asks for, fusion and precision, by what such a GPU runs, and says
+   why in engine->reason. Fills *plan for level epoch. Asks no device. False with one sentence where
+   level epoch was asked for and cannot run. */
+bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error);
 
 /* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
    positions [position, end) of e->d_order; e->d_state says the same. */

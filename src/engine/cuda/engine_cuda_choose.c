@@ -1,0 +1,46 @@
+/* What --fusion auto takes, and what an asked-for level or precision comes to. No call of CUDA:
+   only the limits of the GPU decide. */
+#include "engine/cuda/engine_cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Sets *why_not to why level epoch cannot serve this engine, or to NULL; fills *plan. */
+static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPlan *plan,
+                        const char **why_not) {
+  const int *size = c->network.size;
+  *why_not = "level epoch takes two hidden layers";
+  if (c->network.layers != 3) return;
+  plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->batch}, limits, plan, why_not);
+}
+
+/* The products of the other levels have no cheaper form. */
+static void choose_precision(Engine *engine) {
+  const Fusion fusion = engine->config.fusion;
+  if (engine->config.precision == PRECISION_FP32) return;
+  const bool can = fusion == FUSION_LAYER || fusion == FUSION_STEP;
+  if (!can) engine->config.precision = PRECISION_FP32;
+  const size_t used = strlen(engine->reason);
+  snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s", can ? "tf32" : "fp32");
+}
+
+bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error) {
+  const Fusion asked = engine->config.fusion;
+  const char *why_not = NULL;
+  if (asked == FUSION_AUTO || asked == FUSION_EPOCH)
+    plan_engine(&engine->config, limits, plan, &why_not);
+  if (asked == FUSION_EPOCH && why_not)
+    return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
+                     why_not);
+  if (asked != FUSION_AUTO) {
+    snprintf(engine->reason, sizeof engine->reason, "as asked");
+  } else if (!why_not) {
+    engine->config.fusion = FUSION_EPOCH;
+    snprintf(engine->reason, sizeof engine->reason, "the fastest level");
+  } else {
+    engine->config.fusion = FUSION_STEP;
+    snprintf(engine->reason, sizeof engine->reason, "not epoch: %s", why_not);
+  }
+  choose_precision(engine);
+  return true;
+}

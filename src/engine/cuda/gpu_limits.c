@@ -1,0 +1,55 @@
+#include "engine/cuda/gpu_limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cuda/cuda_error.h"
+
+static bool lower_shared(GpuLimits *limits, Error *error) {
+  static const int sizes[] = {64, 99, 163};
+  const char *text = getenv("MLP_TEST_SHARED");
+  if (!text) return true;
+  char *end;
+  const long asked = strtol(text, &end, 10);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const size_t bytes = (size_t)sizes[i] << 10;
+    if (end == text || *end || asked != sizes[i]) continue;
+    if (bytes < limits->shared_bytes) limits->shared_bytes = bytes;
+    return true;
+  }
+  return error_set(error, "MLP_TEST_SHARED=%.40s: KB of shared memory must be 64, 99 or 163", text);
+}
+
+static bool lower_multiprocessors(GpuLimits *limits, Error *error) {
+  const char *text = getenv("MLP_TEST_PROCESSORS");
+  if (!text) return true;
+  char *end;
+  const long asked =
+      strtol(text, &end, 10); /* too large a number: the largest, which lowers nothing */
+  if (end == text || *end || asked < 1)
+    return error_set(
+        error, "MLP_TEST_PROCESSORS=%.40s: must be a number of multiprocessors, from 1", text);
+  if (asked < limits->multiprocessors) limits->multiprocessors = (int)asked;
+  return true;
+}
+
+bool gpu_limits_lower(GpuLimits *limits, Error *error) {
+  return lower_shared(limits, error) && lower_multiprocessors(limits, error);
+}
+
+static cudaError_t ask_device(GpuLimits *limits) {
+  int device, major, minor, shared;
+  TRY(cudaGetDevice(&device));
+  TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  TRY(cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  TRY(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  limits->capability = 10 * major + minor;
+  limits->shared_bytes = (size_t)shared;
+  return cudaSuccess;
+}
+
+bool gpu_limits_read(GpuLimits *limits, Error *error) {
+  return cuda_done(ask_device(limits), "asking for its limits", error) &&
+         gpu_limits_lower(limits, error);
+}

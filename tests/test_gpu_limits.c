@@ -1,0 +1,249 @@
+/* What is planned for GPUs that are not here: the limits of a GPU are values, so every card of the
+   table in docs/gpus.md can be planned for without any. Needs CUDA's headers, but no GPU. */
+#include "support/cuda.h"
+
+#ifdef HAVE_CUDA
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/cuda/engine_cuda.h"
+#include "engine/cuda/gpu_limits.h"
+
+static Error error;
+
+/* ---- the environment ------------------------------------------------------------------------ */
+
+/* NULL: not set. */
+static void set(const char *name, const char *value) {
+  assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
+static bool lower(GpuLimits *limits, const char *shared, const char *processors) {
+  set("MLP_TEST_SHARED", shared);
+  set("MLP_TEST_PROCESSORS", processors);
+  const bool good = gpu_limits_lower(limits, &error);
+  set("MLP_TEST_SHARED", NULL);
+  set("MLP_TEST_PROCESSORS", NULL);
+  return good;
+}
+
+static const GpuLimits h100 = {90, 132, 227 << 10}, t4 = {75, 40, 64 << 10};
+
+static void test_environment_lowers(void **state) {
+  (void)state;
+  static const struct {
+    GpuLimits from;
+    const char *shared, *processors;
+    int kilobytes, multiprocessors;
+  } cases[] = {{h100, NULL, NULL, 227, 132}, {h100, "64", NULL, 64, 132},
+               {h100, "99", "20", 99, 20},   {h100, "163", "132", 163, 132},
+               {h100, NULL, "1", 227, 1},    {h100, NULL, "99999999999999999999", 227, 132},
+               {t4, "163", "132", 64, 40}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    GpuLimits limits = cases[i].from;
+    OK(lower(&limits, cases[i].shared, cases[i].processors));
+    assert_int_equal(limits.shared_bytes, cases[i].kilobytes << 10);
+    assert_int_equal(limits.multiprocessors, cases[i].multiprocessors);
+    assert_int_equal(limits.capability, cases[i].from.capability);
+  }
+}
+
+static void test_environment_is_checked(void **state) {
+  (void)state;
+  static const char *const shared[] = {"", "0", "48", "65", "-64", "64 KB", "64x", "x", "227"};
+  static const char *const processors[] = {"", "0", "-1", "many", "4.5", "8 "};
+  for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+    GpuLimits limits = h100;
+    assert_false(lower(&limits, shared[i], NULL));
+    assert_non_null(strstr(error.text, "MLP_TEST_SHARED="));
+    assert_false(error.of_gpu); /* or the run would go on with the CPU */
+  }
+  for (size_t i = 0; i < sizeof processors / sizeof *processors; i++) {
+    GpuLimits limits = h100;
+    assert_false(lower(&limits, NULL, processors[i]));
+    assert_non_null(strstr(error.text, "MLP_TEST_PROCESSORS="));
+  }
+}
+
+/* ---- the table of cards --------------------------------------------------------------------- */
+
+typedef struct {
+  char name[64], state[32], takes[32];
+  GpuLimits limits;
+} Card;
+
+enum { MOST_CARDS = 64 };
+
+/* The cells of a row of a Markdown table, without blanks and backquotes; false if it is none. */
+static bool read_row(const char *line, Card *card) {
+  int major, minor, kilobytes;
+  const int cells =
+      sscanf(line, "| %63[^|]| %d.%d | %d | %d | %31[^|]| `%31[a-z]` |", card->name, &major, &minor,
+             &card->limits.multiprocessors, &kilobytes, card->state, card->takes);
+  if (cells != 7) return false;
+  card->limits.capability = 10 * major + minor;
+  card->limits.shared_bytes = (size_t)kilobytes << 10;
+  char *texts[] = {card->name, card->state};
+  for (size_t i = 0; i < 2; i++)
+    for (size_t n = strlen(texts[i]); n > 0 && texts[i][n - 1] == ' '; n--) texts[i][n - 1] = '\0';
+  return true;
+}
+
+static int read_cards(Card *cards) {
+  FILE *file = fopen("docs/gpus.md", "r");
+  char line[512];
+  int count = 0;
+  if (!file) fail_msg("docs/gpus.md cannot be read: run this test in the repository's root");
+  while (fgets(line, sizeof line, file))
+    if (count < MOST_CARDS && read_row(line, &cards[count])) count++;
+  fclose(file);
+  return count;
+}
+
+/* Shared memory of a block by compute capability, from the CUDA C++ Programming Guide. */
+static int kilobytes_of(int capability) {
+  switch (capability) {
+  case 75:
+    return 64;
+  case 80:
+    return 163;
+  case 86:
+  case 89:
+  case 120:
+    return 99;
+  case 90:
+  case 100:
+    return 227;
+  default:
+    return 0;
+  }
+}
+
+static void test_table_is_sane(void **state) {
+  (void)state;
+  Card cards[MOST_CARDS];
+  const int count = read_cards(cards);
+  bool has[256] = {false};
+  assert_in_range(count, 15, MOST_CARDS - 1);
+  for (int i = 0; i < count; i++) {
+    const GpuLimits *limits = &cards[i].limits;
+    if (kilobytes_of(limits->capability) << 10 != (int)limits->shared_bytes)
+      fail_msg("%s: %zu KB", cards[i].name, limits->shared_bytes >> 10);
+    if (strcmp(cards[i].state, "planned for") != 0 && strcmp(cards[i].state, "run on") != 0)
+      fail_msg("%s: '%s'", cards[i].name, cards[i].state);
+    for (int n = 0; n < i; n++) assert_string_not_equal(cards[i].name, cards[n].name);
+    has[limits->capability] = true;
+  }
+  static const int capabilities[] = {75, 80, 86, 89, 90, 100, 120};
+  for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
+    assert_true(has[capabilities[i]]);
+}
+
+/* ---- what auto takes ------------------------------------------------------------------------ */
+
+typedef struct {
+  const char *name;
+  int sizes[5], layers, batch;
+} Wish;
+
+/* The first is the default network, as in the table. */
+static const Wish wishes[] = {{"784-300-100-10, batch 64", {784, 300, 100, 10}, 3, 64},
+                              {"784-300-100-10, batch 1", {784, 300, 100, 10}, 3, 1},
+                              {"784-300-100-10, batch 256", {784, 300, 100, 10}, 3, 256},
+                              {"784-128-64-10, batch 64", {784, 128, 64, 10}, 3, 64},
+                              {"784-60-30-10, batch 32", {784, 60, 30, 10}, 3, 32},
+                              {"784-512-120-10, batch 64", {784, 512, 120, 10}, 3, 64},
+                              {"784-100-10, batch 64", {784, 100, 10}, 2, 64},
+                              {"784-500-300-100-10, batch 64", {784, 500, 300, 100, 10}, 4, 64}};
+enum { WISHES = sizeof wishes / sizeof *wishes };
+
+static Engine engine_for(const Wish *wish, Fusion fusion, Precision precision) {
+  Engine engine = {
+      .config = {.batch = wish->batch, .fusion = fusion, .precision = precision, .threads = 1}};
+  OK(network_init(&engine.config.network, wish->sizes[0], wish->sizes + 1, wish->layers - 1,
+                  wish->sizes[wish->layers], &error));
+  return engine;
+}
+
+/* Of all networks on one card. What epoch needs is more than any GPU's 48 KB of shared memory that
+   need not be asked for, and a multiprocessor for each block. */
+static void check_card(const Card *card) {
+  for (int w = 0; w < WISHES; w++) {
+    EpochPlan plan;
+    Engine engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
+    OK(engine_cuda_choose(&engine, &card->limits, &plan, &error));
+    const bool epoch = engine.config.fusion == FUSION_EPOCH;
+    print_message("%-26s %-30s %-6s %s\n", card->name, wishes[w].name, epoch ? "epoch" : "step",
+                  engine.reason);
+    if (!epoch) {
+      assert_int_equal(engine.config.fusion, FUSION_STEP);
+      assert_memory_equal(engine.reason, "not epoch: ", 11);
+      assert_true(strlen(engine.reason) > 20);
+    } else {
+      assert_true(card->limits.capability >= 80);
+      assert_int_equal(wishes[w].layers, 3);
+      GpuLimits less = card->limits;
+      less.shared_bytes = 48 << 10;
+      engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
+      OK(engine_cuda_choose(&engine, &less, &plan, &error));
+      assert_int_equal(engine.config.fusion, FUSION_STEP);
+      less = card->limits;
+      less.multiprocessors = 1;
+      engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
+      OK(engine_cuda_choose(&engine, &less, &plan, &error));
+      assert_int_equal(engine.config.fusion, FUSION_STEP);
+    }
+    if (w == 0 && strcmp(card->takes, epoch ? "epoch" : "step") != 0)
+      fail_msg("docs/gpus.md: on %s auto takes `%s`", card->name, epoch ? "epoch" : "step");
+  }
+}
+
+static void test_auto_on_every_card(void **state) {
+  (void)state;
+  Card cards[MOST_CARDS];
+  const int count = read_cards(cards);
+  for (int i = 0; i < count; i++) check_card(&cards[i]);
+}
+
+/* Where auto does not take it, --fusion epoch is refused with auto's reason; every other level is
+   never refused. */
+static void test_levels_on_every_card(void **state) {
+  (void)state;
+  static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EXERCISE};
+  Card cards[MOST_CARDS];
+  const int count = read_cards(cards);
+  for (int i = 0; i < count; i++)
+    for (int w = 0; w < WISHES; w++) {
+      EpochPlan plan;
+      Engine chosen = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
+      OK(engine_cuda_choose(&chosen, &cards[i].limits, &plan, &error));
+      Engine asked = engine_for(&wishes[w], FUSION_EPOCH, PRECISION_FP32);
+      const bool can = engine_cuda_choose(&asked, &cards[i].limits, &plan, &error);
+      assert_int_equal(can, chosen.config.fusion == FUSION_EPOCH);
+      if (!can) assert_non_null(strstr(error.text, chosen.reason + strlen("not epoch: ")));
+      for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        Engine level = engine_for(&wishes[w], levels[l], PRECISION_FP32);
+        OK(engine_cuda_choose(&level, &cards[i].limits, &plan, &error));
+        assert_int_equal(level.config.fusion, levels[l]);
+        assert_string_equal(level.reason, "as asked");
+      }
+    }
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_environment_lowers),   cmocka_unit_test(test_environment_is_checked),
+      cmocka_unit_test(test_table_is_sane),        cmocka_unit_test(test_auto_on_every_card),
+      cmocka_unit_test(test_levels_on_every_card),
+  };
+  unsetenv("MLP_TEST_SHARED");
+  unsetenv("MLP_TEST_PROCESSORS");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+SKIPPED_WITHOUT_CUDA(test_gpu_limits)
+
+#endif
