@@ -288,8 +288,8 @@ endif
 
 # Tests that run a program.
 $(addprefix $(BUILD)/test_,program resume predict_program numbers stream hostile_names run_files \
-                           signals standard_output): | $(PLACE)/mlp-train
-$(addprefix $(BUILD)/test_,digits stream): | $(PLACE)/mlp-digits
+                           signals standard_output notebook): | $(PLACE)/mlp-train
+$(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
 $(BUILD)/test_bench: | $(PLACE)/mlp-bench
