@@ -7,8 +7,11 @@
 #include <getopt.h>
 #include <ini.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/nearest.h"
 
 /* ---- kinds of values ---------------------------------------------------------------------- */
 
@@ -109,7 +112,11 @@ static bool set_choice(const OptionRow *row, const char *value, Options *options
     }
   char choices[128];
   options_join_choices(row, ", ", choices, sizeof choices);
-  return error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
+  error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
+  Nearest nearest;
+  nearest_start(&nearest, value);
+  for (int i = 0; row->choices[i]; i++) nearest_try(&nearest, row->choices[i]);
+  return nearest_append(&nearest, "", error);
 }
 
 static void get_choice(const OptionRow *row, const Options *options, char *text, size_t size) {
@@ -408,15 +415,24 @@ static char *read_line(char *line, int size, void *context) {
   return line;
 }
 
+/* Says which option the name may have meant; with `before` in front of it. */
+static bool suggest_name(const char *name, const char *before, Error *error) {
+  Nearest nearest;
+  nearest_start(&nearest, name);
+  for (size_t i = 0; i < ROWS; i++) nearest_try(&nearest, table[i].name);
+  return nearest_append(&nearest, before, error);
+}
+
 /* inih's handler of `key = value`; 0 is failure. */
 static int set_key(void *context, const char *section, const char *key, const char *value) {
   ConfigFile *config = context;
   Error error;
   size_t row = 0;
   while (row < ROWS && !(table[row].initial && strcmp(table[row].name, key) == 0)) row++;
-  if (row == ROWS)
+  if (row == ROWS) {
     error_set(&error, "unknown key '%s'", key);
-  else if (strcmp(table[row].group, section) != 0)
+    suggest_name(key, "", &error);
+  } else if (strcmp(table[row].group, section) != 0)
     error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
   else if (config->is_saved && !options_is_saved(&table[row]))
     error_set(&error, "'%s' is not an option of a saved run", key);
@@ -480,8 +496,13 @@ static OptionsResult wrong_usage(bool missing, char *const *argv, Error *error) 
     error_set(error, "--%s does not take an argument", row->name);
   else if (optopt)
     error_set(error, "unknown option '-%c'", optopt);
-  else
-    error_set(error, "unknown option '%s'", argv[optind - 1]);
+  else {
+    const char *given = argv[optind - 1], *name = given + strspn(given, "-");
+    char word[NEAREST_LENGTH + 1];
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
+    error_set(error, "unknown option '%s'", given);
+    suggest_name(word, "--", error);
+  }
   return OPTIONS_USAGE;
 }
 

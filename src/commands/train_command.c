@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "data/source.h"
@@ -106,7 +107,9 @@ static void on_progress(void *context, int epoch, int epochs, double done) {
 static bool file_exists(const char *path, Error *error) {
   if (strcmp(path, "-") == 0) return true;                     /* standard input */
   if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
-  return error_set(error,
+  error_set(error, "%s does not exist", path);
+  return !nearest_append_file(path, error) &&
+         error_set(error,
                    "%s does not exist: `make data` or scripts/download_mnist.sh gets MNIST, "
                    "./mlp-digits draws data/digits_train.csv and data/digits_test.csv",
                    path);
