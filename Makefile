@@ -363,7 +363,7 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/source.c
+$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/source.c
 $(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/options_help.c
 $(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
 $(FUZZ)/fuzz_image: src/data/image.c

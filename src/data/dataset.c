@@ -1,61 +1,29 @@
 #include "data/dataset.h"
 
-#include <csv.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "data/csv_chunk.h"
 
 /* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
    that the first rows come soon and the threads end together. It also bounds a line: ten times
    what 4097 quoted columns need. */
 enum { CHUNK_BYTES = 1 << 18 };
 
-/* REPALL_NL: blank lines are reported, too. */
-enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
-
-static const uint64_t NONE = UINT64_MAX;
-
-#define BLANK_LINE "a blank line, but more lines follow"
-#define UNENDED_QUOTE "a quoted field that does not end on its line"
-#define STRAY_QUOTE "a stray quote"
-
-/* What became of some whole lines of text. Lines count from 0 within the chunk: only the
-   consumer knows how many lines went before. */
-typedef struct Chunk {
-  struct Chunk *next;
-  bool parsed;
-  uint64_t offset; /* how far the file had been read for it */
-  size_t rows;
-  uint64_t lines; /* that ended */
-  uint64_t blank; /* the first of the blank lines at the end, or NONE */
-  Error fault;    /* what is wrong after these rows, if fault_line is not NONE, */
-  uint64_t fault_line;
-  size_t fault_column; /* from 1; 0: the line as a whole */
-  bool cut_off;        /* the source failed behind it */
-  uint8_t *pixels;     /* (capacity, inputs) */
-  uint16_t labels[];   /* (capacity), with the pixels behind them */
-} Chunk;
-
 typedef struct Worker {
   struct Worker *next;
   DatasetReader *reader;
   pthread_t thread;
-  struct csv_parser csv;
-  Chunk *chunk;               /* being filled */
-  uint8_t *row;               /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is not a pixel */
-  size_t others;              /* its fields that were no pixels: a label, fields too many */
-  bool row_on_line, carriage; /* the line has had a row, a carriage return */
+  ChunkParser parser;
+  Chunk *chunk; /* being filled */
   char text[CHUNK_BYTES];
 } Worker;
 
 struct DatasetReader {
-  int classes;
-  size_t columns, inputs;
-  bool labelled;     /* the first column is a label, all others are pixels */
+  CsvColumns columns;
   size_t chunk_rows; /* a chunk's capacity */
   Worker *workers;
 
@@ -82,151 +50,10 @@ struct DatasetReader {
   uint64_t rows;
   uint64_t offset;     /* the last of those chunks' */
   uint64_t line;       /* the number of the line that follows */
-  uint64_t blank_line; /* the first of the blank lines that end them, or NONE */
+  uint64_t blank_line; /* the first of the blank lines that end them, or CSV_NONE */
 
   char path[];
 };
-
-/* ---- one chunk, parsed by libcsv --------------------------------------------------------- */
-
-/* Notes a fault, which ends the chunk's rows: the caller writes what it is. */
-static Error *fault_at(Worker *worker, uint64_t line, size_t column) {
-  worker->chunk->fault_line = line;
-  worker->chunk->fault_column = column;
-  worker->pixel = worker->row_end = worker->row;
-  return &worker->chunk->fault;
-}
-
-static bool failed(const Worker *worker) {
-  return worker->chunk->fault_line != NONE;
-}
-
-static size_t fields(const Worker *worker) {
-  return worker->others + (size_t)(worker->pixel - worker->row);
-}
-
-static void not_an_integer(Worker *worker, const void *field, size_t length) {
-  const char *text = field;
-  const bool is_label = worker->reader->labelled && fields(worker) == 0;
-  Error *fault = fault_at(worker, worker->chunk->lines, fields(worker) + 1);
-  if (memchr(text, CSV_LF, length)) {
-    error_set(fault, UNENDED_QUOTE);
-    return;
-  }
-  enum { SHOWN = 24 };
-  char shown[SHOWN + 1];
-  const size_t count = length < SHOWN ? length : SHOWN;
-  memcpy(shown, text, count);
-  shown[count] = '\0';
-  for (size_t i = 0; i < count; i++) {
-    if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
-  }
-  error_set(fault, "'%s%s' is not %s from 0 to %d", shown, count < length ? "..." : "",
-            is_label ? "a label" : "an integer", is_label ? worker->reader->classes - 1 : 255);
-}
-
-/* Digits alone, of a value below `limit`. */
-static inline bool parse_integer(const unsigned char *text, size_t length, unsigned limit,
-                                 unsigned *value) {
-  unsigned sum = 0;
-  for (size_t i = 0; i < length; i++) {
-    const unsigned digit = text[i] - (unsigned)'0';
-    sum = sum * 10 + digit;
-    if (digit > 9 || sum >= limit) return false;
-  }
-  *value = sum;
-  return length > 0;
-}
-
-/* Before a row's first field: false after a fault, and if the line may not begin here. */
-static bool begin_row(Worker *worker) {
-  const Chunk *chunk = worker->chunk;
-  if (chunk->blank != NONE) {
-    error_set(fault_at(worker, chunk->blank, 0), BLANK_LINE);
-  } else if (worker->carriage) {
-    error_set(fault_at(worker, chunk->lines, 0), "a carriage return inside the line");
-  }
-  return !failed(worker);
-}
-
-/* A row's first field, a bad pixel, or a field too many, which does not matter after a fault. */
-static void take_other(Worker *worker, const unsigned char *text, size_t length) {
-  const DatasetReader *reader = worker->reader;
-  if (worker->pixel != worker->row_end) {
-    not_an_integer(worker, text, length);
-    return;
-  }
-  if (fields(worker) > 0) {
-    worker->others++; /* a field too many: end_row says how many there were */
-    return;
-  }
-  if (!begin_row(worker)) return;
-  unsigned value;
-  if (!parse_integer(text, length, reader->labelled ? (unsigned)reader->classes : 256, &value)) {
-    not_an_integer(worker, text, length);
-    return;
-  }
-  worker->chunk->labels[worker->chunk->rows] = reader->labelled ? (uint16_t)value : 0;
-  worker->row_end = worker->row + reader->inputs;
-  if (reader->labelled)
-    worker->others = 1;
-  else
-    *worker->pixel++ = (uint8_t)value;
-}
-
-/* libcsv has a field: fifty million times in MNIST, so the pixels go first. */
-static void take_field(void *text, size_t length, void *context) {
-  Worker *worker = context;
-  unsigned value;
-  if (worker->pixel != worker->row_end && parse_integer(text, length, 256, &value)) {
-    *worker->pixel++ = (uint8_t)value;
-  } else {
-    take_other(worker, text, length);
-  }
-}
-
-/* libcsv has met a carriage return, a line feed or the end of the text, after fields or not. */
-static void end_row(int terminator, void *context) {
-  Worker *worker = context;
-  Chunk *chunk = worker->chunk;
-  const size_t count = fields(worker), columns = worker->reader->columns;
-  if (failed(worker)) return;
-  if (count > 0 && count != columns) {
-    error_set(fault_at(worker, chunk->lines, 0), "%zu field%s, but line 1 has %zu", count,
-              count == 1 ? "" : "s", columns);
-    return;
-  }
-  if (count > 0) {
-    chunk->rows++;
-    worker->row_on_line = true;
-    worker->row = worker->pixel = worker->row_end;
-    worker->others = 0;
-  }
-  if (terminator == CSV_CR) {
-    worker->carriage = true;
-    return;
-  }
-  if (!worker->row_on_line && chunk->blank == NONE) chunk->blank = chunk->lines;
-  worker->row_on_line = worker->carriage = false;
-  chunk->lines++;
-}
-
-static void parse(Worker *worker, size_t length) {
-  Chunk *chunk = worker->chunk;
-  worker->row = worker->pixel = worker->row_end = chunk->pixels;
-  worker->others = 0;
-  worker->row_on_line = worker->carriage = false;
-  const bool parsed =
-      csv_parse(&worker->csv, worker->text, length, take_field, end_row, worker) == length;
-  if (parsed && csv_fini(&worker->csv, take_field, end_row, worker) == 0) return;
-  if (failed(worker) || (fields(worker) == 0 && !begin_row(worker))) return;
-  Error *fault = fault_at(worker, chunk->lines, fields(worker) + 1);
-  if (csv_error(&worker->csv) != CSV_EPARSE) {
-    error_set(fault, "no memory for this field");
-  } else {
-    error_set(fault, "%s", parsed ? UNENDED_QUOTE : STRAY_QUOTE);
-  }
-}
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
@@ -241,10 +68,10 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   worker->chunk->offset = source->offset;
   size_t cut = length;
   if (!source->ended || worker->chunk->cut_off) {
-    while (cut > 0 && text[cut - 1] != CSV_LF) cut--;
+    while (cut > 0 && text[cut - 1] != '\n') cut--;
   }
   if (cut == 0 && length == CHUNK_BYTES) {
-    error_set(fault_at(worker, 0, 0), "longer than %d bytes", CHUNK_BYTES - 1);
+    error_set(chunk_fault(worker->chunk, 0, 0), "longer than %d bytes", CHUNK_BYTES - 1);
   }
   reader->tail_length = length - cut;
   memcpy(reader->tail, text + cut, reader->tail_length);
@@ -286,9 +113,7 @@ static bool begin_turn(Worker *worker) {
     if (chunk) {
       chunk->next = NULL;
       chunk->parsed = false;
-      chunk->rows = 0;
-      chunk->lines = 0;
-      chunk->blank = chunk->fault_line = NONE;
+      chunk_clear(chunk);
       worker->chunk = *reader->end = chunk;
       reader->end = &chunk->next;
       reader->reading = true;
@@ -307,18 +132,18 @@ static void *work(void *context) {
   while (begin_turn(worker)) {
     pthread_mutex_unlock(&reader->mutex);
     const size_t length = take_lines(reader, worker);
-    const bool last = reader->source.ended || failed(worker);
+    const bool last = reader->source.ended || chunk_failed(worker->chunk);
     pthread_mutex_lock(&reader->mutex);
     reader->reading = false;
     reader->ended = reader->ended || last;
     pthread_cond_signal(&reader->turn);
     pthread_mutex_unlock(&reader->mutex);
-    parse(worker, length);
+    chunk_parse(&worker->parser, worker->chunk, worker->text, length);
     pthread_mutex_lock(&reader->mutex);
     worker->chunk->parsed = true;
     reader->unparsed--;
     reader->parsed_rows += worker->chunk->rows;
-    reader->ended = reader->ended || failed(worker); /* what follows a fault is not wanted */
+    if (chunk_failed(worker->chunk)) reader->ended = true; /* what follows is not wanted */
     pthread_cond_signal(&reader->ready);
   }
   pthread_mutex_unlock(&reader->mutex);
@@ -327,60 +152,18 @@ static void *work(void *context) {
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-typedef struct {
-  size_t fields;
-  bool named; /* the first field starts as no number does */
-} FirstLine;
-
-static void see_field(void *text, size_t length, void *context) {
-  FirstLine *first = context;
-  if (first->fields++ == 0) {
-    first->named = length > 0 && !strchr("0123456789+-.", *(const char *)text);
-  }
-}
-
 static void drop(DatasetReader *reader, size_t length) {
   reader->tail_length -= length;
   memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
-/* Says early, and better than a parser could, that a file is binary. */
-static bool check_text(const char *path, const char *line, size_t length, Error *error) {
-  while (length > 0 && (line[length - 1] == CSV_LF || line[length - 1] == CSV_CR)) length--;
-  for (size_t i = 0; i < length; i++) {
-    const unsigned char byte = (unsigned char)line[i];
-    if (byte < CSV_SPACE && byte != CSV_TAB) {
-      return error_set(error, "%s, line 1: byte %zu is 0x%02x: no text with LF or CRLF lines", path,
-                       i + 1, byte);
-    }
-  }
-  return true;
-}
-
-/* Counts the fields of the first line, header or row. */
-static bool parse_first_line(const char *path, const char *line, size_t length, FirstLine *first,
-                             Error *error) {
-  struct csv_parser csv;
-  csv_init(&csv, CSV_OPTIONS);
-  const bool parsed = csv_parse(&csv, line, length, see_field, NULL, first) == length &&
-                      csv_fini(&csv, see_field, NULL, first) == 0;
-  const bool is_text_wrong = csv_error(&csv) == CSV_EPARSE;
-  csv_free(&csv);
-  if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", path);
-  if (!parsed) {
-    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, path, first->fields + 1);
-  }
-  if (first->fields == 0) return error_set(error, "%s, line 1: a blank line", path);
-  return true;
-}
-
 /* What the columns are. inputs: how many pixels a row must have, 0: any number and a label. */
 static bool assign_columns(DatasetReader *reader, size_t columns, size_t inputs, Error *error) {
   const char *s = columns == 1 ? "" : "s";
-  reader->columns = columns;
-  reader->labelled = columns != inputs;
-  reader->inputs = columns - reader->labelled;
-  if (inputs > 0 && reader->inputs != inputs) {
+  reader->columns.columns = columns;
+  reader->columns.labelled = columns != inputs;
+  reader->columns.inputs = columns - reader->columns.labelled;
+  if (inputs > 0 && reader->columns.inputs != inputs) {
     return error_set(error,
                      "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
                      "without a label before them",
@@ -401,17 +184,19 @@ static bool read_first_line(DatasetReader *reader, size_t inputs, Error *error) 
   if (reader->tail_length >= 3 && memcmp(tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
   if (reader->tail_length == 0) return error_set(error, "%s is empty", name);
 
-  const char *end = memchr(tail, CSV_LF, reader->tail_length);
+  const char *end = memchr(tail, '\n', reader->tail_length);
   const size_t length = end ? (size_t)(end - tail) + 1 : reader->tail_length;
-  if (!check_text(name, tail, length, error)) return false;
+  if (!csv_check_text(name, tail, length, error)) return false;
   if (!end && length == CHUNK_BYTES) {
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
   }
-  FirstLine first = {0};
-  if (!parse_first_line(name, tail, length, &first, error)) return false;
-  if (!assign_columns(reader, first.fields, inputs, error)) return false;
-  reader->line = first.named ? 2 : 1;
-  if (first.named) drop(reader, length);
+  size_t fields;
+  bool named;
+  if (!csv_first_line(name, tail, length, &fields, &named, error) ||
+      !assign_columns(reader, fields, inputs, error))
+    return false;
+  reader->line = named ? 2 : 1;
+  if (named) drop(reader, length);
   return true;
 }
 
@@ -423,7 +208,7 @@ static bool start_workers(DatasetReader *reader, int threads, Error *error) {
     if (!worker) break;
     worker->next = reader->workers;
     worker->reader = reader;
-    csv_init(&worker->csv, CSV_OPTIONS);
+    chunk_parser_open(&worker->parser, &reader->columns);
     code = pthread_create(&worker->thread, NULL, work, worker);
     if (code != 0) {
       free(worker);
@@ -455,7 +240,7 @@ static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahea
   const uint64_t useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && (uint64_t)threads > useful) threads = (int)useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
-  reader->chunk_rows = CHUNK_BYTES / (2 * reader->columns) + 1;
+  reader->chunk_rows = CHUNK_BYTES / (2 * reader->columns.columns) + 1;
   reader->chunk_limit = chunks_allowed(reader, threads, ahead);
   reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
@@ -473,8 +258,8 @@ static DatasetReader *open_reader(const char *path, size_t inputs, int classes, 
     return NULL;
   }
   memcpy(reader->path, path, path_size);
-  reader->classes = classes;
-  reader->blank_line = NONE;
+  reader->columns.classes = classes;
+  reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
   reader->source.file = -1;
   pthread_mutex_init(&reader->mutex, NULL);
@@ -516,7 +301,7 @@ void dataset_close(DatasetReader *reader) {
     Worker *worker = reader->workers;
     pthread_join(worker->thread, NULL);
     reader->workers = worker->next;
-    csv_free(&worker->csv);
+    chunk_parser_close(&worker->parser);
     free(worker);
   }
   free_chunks(reader->head);
@@ -531,11 +316,11 @@ void dataset_close(DatasetReader *reader) {
 /* ---- the consumer ------------------------------------------------------------------------ */
 
 int dataset_inputs(const DatasetReader *reader) {
-  return (int)reader->inputs;
+  return (int)reader->columns.inputs;
 }
 
 size_t dataset_row_bytes(const DatasetReader *reader) {
-  return reader->inputs + sizeof(uint16_t);
+  return reader->columns.inputs + sizeof(uint16_t);
 }
 
 bool dataset_is_once(const DatasetReader *reader) {
@@ -556,7 +341,7 @@ static bool is_full(const DatasetReader *reader) {
 }
 
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most) {
-  if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns);
+  if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns.columns);
   pthread_mutex_lock(&reader->mutex);
   while (reader->parsed_rows <= most && !is_full(reader) &&
          !(reader->ended && reader->unparsed == 0)) {
@@ -587,7 +372,7 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
 
 /* Reports what ended the chunk's rows, if anything did. */
 static bool check_chunk(const DatasetReader *reader, const Chunk *chunk, Error *error) {
-  if (chunk->fault_line != NONE) {
+  if (chunk->fault_line != CSV_NONE) {
     const unsigned long long line = reader->line + chunk->fault_line;
     if (chunk->fault_column > 0) {
       return error_set(error, "%s, line %llu, column %zu: %s", reader->source.name, line,
@@ -601,7 +386,7 @@ static bool check_chunk(const DatasetReader *reader, const Chunk *chunk, Error *
 
 /* Counts a chunk that has been delivered, and lets a worker fill it again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
-  if (chunk->blank != NONE && reader->blank_line == NONE) {
+  if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE) {
     reader->blank_line = reader->line + chunk->blank;
   }
   reader->line += chunk->lines;
@@ -634,14 +419,14 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
       return reader->rows > 0 ||
              error_set(error, "%s holds a header, but no rows", reader->source.name);
     }
-    if (reader->blank_line != NONE && (chunk->rows > 0 || chunk->fault_line != NONE)) {
-      return error_set(error, "%s, line %llu: " BLANK_LINE, reader->source.name,
+    if (reader->blank_line != CSV_NONE && (chunk->rows > 0 || chunk->fault_line != CSV_NONE)) {
+      return error_set(error, "%s, line %llu: " CSV_BLANK_LINE, reader->source.name,
                        (unsigned long long)reader->blank_line);
     }
     const size_t left = chunk->rows - reader->taken, wanted = rows - *filled;
     const size_t count = left < wanted ? left : wanted;
-    copy_rows(chunk, reader->taken, count, reader->inputs, pixels + *filled * stride, stride,
-              labels + *filled);
+    copy_rows(chunk, reader->taken, count, reader->columns.inputs, pixels + *filled * stride,
+              stride, labels + *filled);
     *filled += count;
     reader->taken += count;
     if (reader->taken < chunk->rows) continue;

@@ -1,0 +1,209 @@
+#include "data/csv_chunk.h"
+
+#include <string.h>
+
+/* REPALL_NL: blank lines are reported, too. */
+enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
+
+#define UNENDED_QUOTE "a quoted field that does not end on its line"
+#define STRAY_QUOTE "a stray quote"
+
+/* ---- the first line ------------------------------------------------------------------------ */
+
+typedef struct {
+  size_t fields;
+  bool named; /* the first field starts as no number does */
+} FirstLine;
+
+static void see_field(void *text, size_t length, void *context) {
+  FirstLine *first = context;
+  if (first->fields++ == 0) {
+    first->named = length > 0 && !strchr("0123456789+-.", *(const char *)text);
+  }
+}
+
+bool csv_check_text(const char *name, const char *line, size_t length, Error *error) {
+  while (length > 0 && (line[length - 1] == CSV_LF || line[length - 1] == CSV_CR)) length--;
+  for (size_t i = 0; i < length; i++) {
+    const unsigned char byte = (unsigned char)line[i];
+    if (byte < CSV_SPACE && byte != CSV_TAB) {
+      return error_set(error, "%s, line 1: byte %zu is 0x%02x: no text with LF or CRLF lines", name,
+                       i + 1, byte);
+    }
+  }
+  return true;
+}
+
+bool csv_first_line(const char *name, const char *line, size_t length, size_t *fields, bool *named,
+                    Error *error) {
+  struct csv_parser csv;
+  FirstLine first = {0};
+  csv_init(&csv, CSV_OPTIONS);
+  const bool parsed = csv_parse(&csv, line, length, see_field, NULL, &first) == length &&
+                      csv_fini(&csv, see_field, NULL, &first) == 0;
+  const bool is_text_wrong = csv_error(&csv) == CSV_EPARSE;
+  csv_free(&csv);
+  if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", name);
+  if (!parsed)
+    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, first.fields + 1);
+  if (first.fields == 0) return error_set(error, "%s, line 1: a blank line", name);
+  *fields = first.fields;
+  *named = first.named;
+  return true;
+}
+
+/* ---- a chunk ------------------------------------------------------------------------------- */
+
+void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns) {
+  memset(parser, 0, sizeof *parser);
+  parser->columns = columns;
+  csv_init(&parser->csv, CSV_OPTIONS);
+}
+
+void chunk_parser_close(ChunkParser *parser) {
+  csv_free(&parser->csv);
+}
+
+void chunk_clear(Chunk *chunk) {
+  chunk->rows = 0;
+  chunk->lines = 0;
+  chunk->blank = chunk->fault_line = CSV_NONE;
+}
+
+Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column) {
+  chunk->fault_line = line;
+  chunk->fault_column = column;
+  return &chunk->fault;
+}
+
+/* A fault, after which the rest of the row is not taken. */
+static Error *fault_at(ChunkParser *parser, uint64_t line, size_t column) {
+  parser->pixel = parser->row_end = parser->row;
+  return chunk_fault(parser->chunk, line, column);
+}
+
+static size_t fields(const ChunkParser *parser) {
+  return parser->others + (size_t)(parser->pixel - parser->row);
+}
+
+static void not_an_integer(ChunkParser *parser, const void *field, size_t length) {
+  const char *text = field;
+  const bool is_label = parser->columns->labelled && fields(parser) == 0;
+  Error *fault = fault_at(parser, parser->chunk->lines, fields(parser) + 1);
+  if (memchr(text, CSV_LF, length)) {
+    error_set(fault, UNENDED_QUOTE);
+    return;
+  }
+  enum { SHOWN = 24 };
+  char shown[SHOWN + 1];
+  const size_t count = length < SHOWN ? length : SHOWN;
+  memcpy(shown, text, count);
+  shown[count] = '\0';
+  for (size_t i = 0; i < count; i++) {
+    if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
+  }
+  error_set(fault, "'%s%s' is not %s from 0 to %d", shown, count < length ? "..." : "",
+            is_label ? "a label" : "an integer", is_label ? parser->columns->classes - 1 : 255);
+}
+
+/* Digits alone, of a value below `limit`. */
+static inline bool parse_integer(const unsigned char *text, size_t length, unsigned limit,
+                                 unsigned *value) {
+  unsigned sum = 0;
+  for (size_t i = 0; i < length; i++) {
+    const unsigned digit = text[i] - (unsigned)'0';
+    sum = sum * 10 + digit;
+    if (digit > 9 || sum >= limit) return false;
+  }
+  *value = sum;
+  return length > 0;
+}
+
+/* Before a row's first field: false after a fault, and if the line may not begin here. */
+static bool begin_row(ChunkParser *parser) {
+  const Chunk *chunk = parser->chunk;
+  if (chunk->blank != CSV_NONE) {
+    error_set(fault_at(parser, chunk->blank, 0), CSV_BLANK_LINE);
+  } else if (parser->carriage) {
+    error_set(fault_at(parser, chunk->lines, 0), "a carriage return inside the line");
+  }
+  return !chunk_failed(chunk);
+}
+
+/* A row's first field, a bad pixel, or a field too many, which does not matter after a fault. */
+static void take_other(ChunkParser *parser, const unsigned char *text, size_t length) {
+  const CsvColumns *columns = parser->columns;
+  if (parser->pixel != parser->row_end) {
+    not_an_integer(parser, text, length);
+    return;
+  }
+  if (fields(parser) > 0) {
+    parser->others++; /* a field too many: end_row says how many there were */
+    return;
+  }
+  if (!begin_row(parser)) return;
+  unsigned value;
+  if (!parse_integer(text, length, columns->labelled ? (unsigned)columns->classes : 256, &value)) {
+    not_an_integer(parser, text, length);
+    return;
+  }
+  parser->chunk->labels[parser->chunk->rows] = columns->labelled ? (uint16_t)value : 0;
+  parser->row_end = parser->row + columns->inputs;
+  if (columns->labelled)
+    parser->others = 1;
+  else
+    *parser->pixel++ = (uint8_t)value;
+}
+
+/* libcsv has a field: fifty million times in MNIST, so the pixels go first. */
+static void take_field(void *text, size_t length, void *context) {
+  ChunkParser *parser = context;
+  unsigned value;
+  if (parser->pixel != parser->row_end && parse_integer(text, length, 256, &value)) {
+    *parser->pixel++ = (uint8_t)value;
+  } else {
+    take_other(parser, text, length);
+  }
+}
+
+/* libcsv has met a carriage return, a line feed or the end of the text, after fields or not. */
+static void end_row(int terminator, void *context) {
+  ChunkParser *parser = context;
+  Chunk *chunk = parser->chunk;
+  const size_t count = fields(parser), columns = parser->columns->columns;
+  if (chunk_failed(chunk)) return;
+  if (count > 0 && count != columns) {
+    error_set(fault_at(parser, chunk->lines, 0), "%zu field%s, but line 1 has %zu", count,
+              count == 1 ? "" : "s", columns);
+    return;
+  }
+  if (count > 0) {
+    chunk->rows++;
+    parser->row_on_line = true;
+    parser->row = parser->pixel = parser->row_end;
+    parser->others = 0;
+  }
+  if (terminator == CSV_CR) {
+    parser->carriage = true;
+    return;
+  }
+  if (!parser->row_on_line && chunk->blank == CSV_NONE) chunk->blank = chunk->lines;
+  parser->row_on_line = parser->carriage = false;
+  chunk->lines++;
+}
+
+void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length) {
+  parser->chunk = chunk;
+  parser->row = parser->pixel = parser->row_end = chunk->pixels;
+  parser->others = 0;
+  parser->row_on_line = parser->carriage = false;
+  const bool parsed = csv_parse(&parser->csv, text, length, take_field, end_row, parser) == length;
+  if (parsed && csv_fini(&parser->csv, take_field, end_row, parser) == 0) return;
+  if (chunk_failed(chunk) || (fields(parser) == 0 && !begin_row(parser))) return;
+  Error *fault = fault_at(parser, chunk->lines, fields(parser) + 1);
+  if (csv_error(&parser->csv) != CSV_EPARSE) {
+    error_set(fault, "no memory for this field");
+  } else {
+    error_set(fault, "%s", parsed ? UNENDED_QUOTE : STRAY_QUOTE);
+  }
+}

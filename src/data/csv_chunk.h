@@ -1,0 +1,80 @@
+/* Whole lines of CSV to rows of bytes, by libcsv: the part of dataset.h that knows no threads and
+   no files. A chunk of text is parsed alone, so that many can be parsed at once; lines count from 0
+   within it, since only whoever puts the chunks in order knows how many lines went before. */
+#ifndef CSV_CHUNK_H
+#define CSV_CHUNK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <csv.h>
+
+#include "base/error.h"
+
+#define CSV_BLANK_LINE "a blank line, but more lines follow"
+
+/* No line. */
+#define CSV_NONE UINT64_MAX
+
+/* What a row of a file is. */
+typedef struct {
+  size_t columns, inputs;
+  bool labelled; /* the first column is a label, all others are pixels */
+  int classes;   /* labels are below it */
+} CsvColumns;
+
+/* What became of some whole lines of text. */
+typedef struct Chunk {
+  struct Chunk *next; /* of a queue; this and what follows up to `rows` are the reader's own */
+  bool parsed;
+  bool cut_off;    /* the source failed behind it */
+  uint64_t offset; /* how far the file had been read for it */
+  size_t rows;
+  uint64_t lines; /* that ended */
+  uint64_t blank; /* the first of the blank lines at the end, or CSV_NONE */
+  Error fault;    /* what is wrong after these rows, if fault_line is not CSV_NONE, */
+  uint64_t fault_line;
+  size_t fault_column; /* from 1; 0: the line as a whole */
+  uint8_t *pixels;     /* (capacity, inputs) */
+  uint16_t labels[];   /* (capacity), with the pixels behind them */
+} Chunk;
+
+/* For any number of chunks, one after the other. */
+typedef struct {
+  const CsvColumns *columns; /* not owned */
+  struct csv_parser csv;
+  Chunk *chunk;               /* being filled */
+  uint8_t *row;               /* pixels of the row that is being parsed */
+  uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is not a pixel */
+  size_t others;              /* its fields that were no pixels: a label, fields too many */
+  bool row_on_line, carriage; /* the line has had a row, a carriage return */
+} ChunkParser;
+
+/* Says early, and better than a parser could, that the file `name`, which begins with this line, is
+   binary. */
+bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
+
+/* Counts the fields of the first line of the file `name`, header or row, to *fields; *named: the
+   first one starts as no number does. False with *error set: the line is blank or badly quoted. */
+bool csv_first_line(const char *name, const char *line, size_t length, size_t *fields, bool *named,
+                    Error *error);
+
+void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
+void chunk_parser_close(ChunkParser *parser);
+
+/* Makes it a chunk without rows, lines and faults. */
+void chunk_clear(Chunk *chunk);
+
+/* Notes a fault, which ends the chunk's rows: the caller writes what it is. */
+Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);
+
+static inline bool chunk_failed(const Chunk *chunk) {
+  return chunk->fault_line != CSV_NONE;
+}
+
+/* Parses text[length], whole lines, into a chunk that is clear and has room for a row per 2 *
+   columns bytes and one more. What is wrong with the text becomes the chunk's fault. */
+void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);
+
+#endif
