@@ -56,6 +56,8 @@ static void expect(const char *wanted, long megabytes) {
   assert_int_equal(status, 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   if (usage.ru_maxrss > megabytes * 1024) fail_msg("%ld kB for: %s", usage.ru_maxrss, text);
+#else
+  (void)megabytes;
 #endif
 }
 
