@@ -101,7 +101,7 @@ static void two_and_three_epochs_are_five(void **state) {
   }
 }
 
-static void a_resumed_run_may_be_kept_elsewhere(void **state) {
+static void a_resumed_run_may_be_saved_elsewhere(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "5", "--save", "whole.safetensors");
   RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
@@ -112,7 +112,7 @@ static void a_resumed_run_may_be_kept_elsewhere(void **state) {
 }
 
 /* The command line comes before the configuration file, that before the options that were saved. */
-static void options_win_over_those_that_were_kept(void **state) {
+static void options_win_over_those_of_the_checkpoint(void **state) {
   (void)state;
   FILE *file = fopen("more.conf", "w");
   assert_non_null(file);
@@ -126,8 +126,8 @@ static void options_win_over_those_that_were_kept(void **state) {
   assert_int_equal(program_lines("^batch = 8$"), 1);
 }
 
-/* What is kept has a line for each option, of 198 characters at most. */
-static void names_that_cannot_be_kept_are_refused(void **state) {
+/* A checkpoint has a line for each option, of 198 characters at most. */
+static void names_that_cannot_be_saved_are_refused(void **state) {
   (void)state;
   enum { ROOM = 190 };
   static const char name[] = "//train.csv";
@@ -146,7 +146,7 @@ static void names_that_cannot_be_kept_are_refused(void **state) {
 }
 
 /* A stranger's file must not have a file of ours written. */
-static void kept_options_that_name_outputs_are_refused(void **state) {
+static void saved_options_that_name_outputs_are_refused(void **state) {
   (void)state;
   Checkpoint saved;
   Error error;
@@ -271,7 +271,7 @@ static void another_programs_file_is_not_written_over(void **state) {
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
-static void what_cannot_be_kept_is_not_trained(void **state) {
+static void what_cannot_be_saved_is_not_trained(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
   RUN(TINY, "--save", "none/model.safetensors", "--log", "run.jsonl");
@@ -302,8 +302,8 @@ static int read_accuracies(const char *path, double *accuracies, int most) {
   return count;
 }
 
-/* A run that is killed has kept its best epoch so far, whole, and no later one. */
-static void what_improves_is_kept_at_once(void **state) {
+/* A run that is killed has saved its best epoch so far, whole, and no later one. */
+static void what_improves_is_saved_at_once(void **state) {
   (void)state;
   enum { MOST = 100000 };
   static double accuracies[MOST];
@@ -319,7 +319,7 @@ static void what_improves_is_kept_at_once(void **state) {
     const int logged = read_accuracies("killed.jsonl", accuracies, MOST);
     int best = 0;
     assert_true(logged >= lines - 1);    /* an epoch is printed before it is logged */
-    for (int i = 0; i < logged - 1; i++) /* the last one may not have been kept yet */
+    for (int i = 0; i < logged - 1; i++) /* the last one may not have been saved yet */
       if (accuracies[i] > accuracies[best]) best = i;
     if (saved.epoch != logged) assert_int_equal(saved.epoch, best + 1);
     assert_int_equal(saved.best_epoch, saved.epoch);
@@ -330,7 +330,7 @@ static void what_improves_is_kept_at_once(void **state) {
   }
 }
 
-static void a_run_that_fails_leaves_what_was_kept(void **state) {
+static void a_run_that_fails_leaves_its_checkpoint(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "3", "--save", "part.safetensors");
   RUN_WELL(TINY, "--epochs", "3", "--save", "twin.safetensors");
@@ -341,7 +341,7 @@ static void a_run_that_fails_leaves_what_was_kept(void **state) {
   program_same_files("part.safetensors", "twin.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
       "--lr-decay", "1", "--save", "other.safetensors");
-  program_failed(1, ": try a lower --lr\n"); /* no promise of what a run before it kept there */
+  program_failed(1, ": try a lower --lr\n"); /* no promise of what a run before it saved there */
   RUN(TINY, "--lr", "100", "--weight-decay", "1");
   program_failed(1, ": try a lower --lr\n");
 }
@@ -357,7 +357,7 @@ static void interrupt(pid_t process, int number, const char *start, int lines) {
   program_end(process, PROGRAM_OUT);
 }
 
-/* The last program was interrupted by the signal, and kept where it was. Returns the epochs that
+/* The last program was interrupted by the signal, and saved where it was. Returns the epochs that
    it had begun. */
 static int assert_interrupted(int number, const char *path) {
   Checkpoint saved = load(path);
@@ -415,7 +415,7 @@ static void a_resumed_run_may_be_interrupted_again(void **state) {
   assert_as_if_never_stopped("auto", begun);
 }
 
-static void nothing_is_kept_unless_asked_for(void **state) {
+static void nothing_is_saved_unless_asked_for(void **state) {
   (void)state;
   interrupt(START(TINY, FOREVER), SIGINT, "epoch ", 1);
   assert_int_equal(program.status, 128 + SIGINT);
@@ -451,21 +451,21 @@ static void a_second_signal_kills(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_and_three_epochs_are_five),
-      cmocka_unit_test(a_resumed_run_may_be_kept_elsewhere),
-      cmocka_unit_test(options_win_over_those_that_were_kept),
-      cmocka_unit_test(names_that_cannot_be_kept_are_refused),
-      cmocka_unit_test(kept_options_that_name_outputs_are_refused),
+      cmocka_unit_test(a_resumed_run_may_be_saved_elsewhere),
+      cmocka_unit_test(options_win_over_those_of_the_checkpoint),
+      cmocka_unit_test(names_that_cannot_be_saved_are_refused),
+      cmocka_unit_test(saved_options_that_name_outputs_are_refused),
       cmocka_unit_test(runs_that_cannot_go_on_are_refused),
       cmocka_unit_test(the_rest_of_an_epoch_has_the_options_it_began_with),
       cmocka_unit_test(a_step_beyond_the_data_is_refused),
       cmocka_unit_test(a_small_file_takes_no_large_memory),
       cmocka_unit_test(another_programs_file_is_not_written_over),
-      cmocka_unit_test(what_cannot_be_kept_is_not_trained),
-      cmocka_unit_test(what_improves_is_kept_at_once),
-      cmocka_unit_test(a_run_that_fails_leaves_what_was_kept),
+      cmocka_unit_test(what_cannot_be_saved_is_not_trained),
+      cmocka_unit_test(what_improves_is_saved_at_once),
+      cmocka_unit_test(a_run_that_fails_leaves_its_checkpoint),
       cmocka_unit_test(an_interrupted_run_goes_on_as_if_never_stopped),
       cmocka_unit_test(a_resumed_run_may_be_interrupted_again),
-      cmocka_unit_test(nothing_is_kept_unless_asked_for),
+      cmocka_unit_test(nothing_is_saved_unless_asked_for),
       cmocka_unit_test(a_second_signal_kills),
   };
   return cmocka_run_group_tests_name("resume", tests, open_folder, program_close);
