@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "exercise/exercise.h"
+#include "support/cuda.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -44,10 +45,8 @@ static void functions_on_a_gpu_are_right(void **state) {
   (void)state;
   ExerciseBackend backend;
   Error error;
-  if (!exercise_gpu_open(&backend, &error)) {
-    print_message("%s\n", error.text);
-    skip();
-  }
+  needs_gpu();
+  OK(exercise_gpu_open(&backend, &error));
   backend.timed_rows = 2;
   for (uint64_t seed = 1; seed <= 3; seed++) assert_right(&backend, seed);
   exercise_gpu_close(&backend);

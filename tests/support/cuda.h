@@ -53,8 +53,7 @@ static inline void check_cuda(cudaError_t got, cudaError_t expected, const char 
 #define SKIPPED_WITHOUT_CUDA(name)                                                                 \
   static void name(void **state) {                                                                 \
     (void)state;                                                                                   \
-    print_message("this build is without CUDA\n");                                                 \
-    skip();                                                                                        \
+    needs_gpu();                                                                                   \
   }                                                                                                \
                                                                                                    \
   int main(void) {                                                                                 \
