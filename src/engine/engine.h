@@ -116,12 +116,13 @@ struct Engine {
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
 
-/* Rows to train on, evaluate or predict in one call, so that the caller can look for a signal
-   between two of them: some tenths of a second of a synchronous engine. */
-static inline uint64_t engine_rows_per_call(const Engine *engine) {
+/* How much of what is left, in steps or rows of `rows` rows each, one call of train, evaluate or
+   predict is to take, so that the caller can look for a signal between two of them: some tenths of
+   a second of a synchronous engine, but at least 1. */
+static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
   const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
-  if (!engine->synchronous) return UINT64_MAX;
-  return operations > per_row ? (uint64_t)(operations / per_row) : 1;
+  const uint64_t most = (uint64_t)(operations / per_row) / rows;
+  return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
 }
 
 /* Parameters are initialised from config->seed, momentum is 0. NULL on failure. */

@@ -103,7 +103,21 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   return true;
 }
 
-static bool cpu_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+/* A thread's share of the logits of `count` rows from row `first`. Without a barrier: its rows
+   depend on no other thread. */
+static void copy_logits(const CpuEngine *cpu, uint64_t first, size_t count, Team team,
+                        float *logits) {
+  const Network *network = &cpu->engine.config.network;
+  const size_t classes = (size_t)network->size[network->layers];
+  const Layer *last = &cpu->layer[network->layers - 1];
+  for (size_t p = team.thread; p * GEMM_PANEL < count; p += team.threads)
+    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < count; r++)
+      memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
+}
+
+/* The forward pass: to logits, or where they are NULL to the sums. */
+static bool forward(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                    Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
   if (!in_bounds(engine, first_row, rows, error)) return false;
   const TrainRange range = {.first_row = first_row, .rows = rows};
@@ -114,36 +128,23 @@ static bool cpu_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Erro
     for (uint64_t first = 0; first < rows; first += cpu->capacity) {
       const size_t count = rows - first < cpu->capacity ? rows - first : cpu->capacity;
       cpu_forward_rows(cpu, &range, first, count, team);
-      cpu_add_loss(cpu, count, team);
+      if (logits)
+        copy_logits(cpu, first, count, team, logits);
+      else
+        cpu_add_loss(cpu, count, team);
     }
     cpu_restore_denormals(before);
   }
   return true;
 }
 
-/* Without a barrier: a thread's rows depend on no other thread. */
+static bool cpu_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+  return forward(engine, first_row, rows, NULL, error);
+}
+
 static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                         Error *error) {
-  CpuEngine *cpu = (CpuEngine *)engine;
-  const int layers = engine->config.network.layers;
-  const size_t classes = (size_t)engine->config.network.size[layers];
-  const Layer *last = &cpu->layer[layers - 1];
-  if (!in_bounds(engine, first_row, rows, error)) return false;
-  const TrainRange range = {.first_row = first_row, .rows = rows};
-#pragma omp parallel num_threads(engine->config.threads)
-  {
-    const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
-    const unsigned before = cpu_flush_denormals();
-    for (uint64_t first = 0; first < rows; first += cpu->capacity) {
-      const size_t count = rows - first < cpu->capacity ? rows - first : cpu->capacity;
-      cpu_forward_rows(cpu, &range, first, count, team);
-      for (size_t p = team.thread; p * GEMM_PANEL < count; p += team.threads)
-        for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < count; r++)
-          memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
-    }
-    cpu_restore_denormals(before);
-  }
-  return true;
+  return forward(engine, first_row, rows, logits, error);
 }
 
 static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {

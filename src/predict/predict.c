@@ -95,9 +95,8 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
   Engine *engine = pass->engine;
   const size_t classes = (size_t)classes_of(engine);
   StagingBuffer staging;
-  const uint64_t most = engine_rows_per_call(engine);
-  for (uint64_t done = 0; done < rows; done += most) {
-    const uint64_t count = rows - done < most ? rows - done : most;
+  for (uint64_t done = 0, count; done < rows; done += count) {
+    count = engine_piece(engine, rows - done, 1);
     if (interrupt_pending()) return error_set(error, "interrupted");
     if (!engine->call->predict(engine, first_row + done, count, pass->logits + done * classes,
                                error))

@@ -309,13 +309,12 @@ static uint64_t order_key(const Epoch *e) {
    of its window is step `before` of the epoch. False also if the run is to end there. */
 static bool train_steps(Epoch *e, const TrainRange *range, uint64_t before, Error *error) {
   Engine *engine = e->trainer->engine;
-  const uint64_t most = engine_rows_per_call(engine) / (uint64_t)engine->config.batch;
   const uint64_t first = range->first_step, end = first + range->steps;
   TrainRange piece = *range;
   for (uint64_t step = first; step < end; step += piece.steps) {
     if (step > first && is_stopped(e, before + step)) return false;
     piece.first_step = step;
-    piece.steps = most == 0 ? 1 : end - step < most ? end - step : most;
+    piece.steps = engine_piece(engine, end - step, (uint64_t)engine->config.batch);
     if (!engine->call->train(engine, &piece, error)) return false;
   }
   return true;
@@ -339,12 +338,10 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
 /* Evaluates in pieces, as train_steps trains. False also if the run is to end. */
 static bool evaluate_rows(const Epoch *e, uint64_t first_row, uint64_t rows, Error *error) {
   Engine *engine = e->trainer->engine;
-  const uint64_t most = engine_rows_per_call(engine);
-  for (uint64_t done = 0; done < rows; done += most) {
+  for (uint64_t done = 0, count; done < rows; done += count) {
     if (done > 0 && is_stopped(e, e->all_steps)) return false;
-    if (!engine->call->evaluate(engine, first_row + done, rows - done < most ? rows - done : most,
-                                error))
-      return false;
+    count = engine_piece(engine, rows - done, 1);
+    if (!engine->call->evaluate(engine, first_row + done, count, error)) return false;
   }
   return true;
 }
