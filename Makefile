@@ -349,7 +349,7 @@ $(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(N
 # ---- hostile input -----------------------------------------------------------------------
 # libFuzzer, which clang brings, over the readers of files and of the command line.
 FUZZ_CC    ?= clang
-FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -Isrc -O1 -g -fno-omit-frame-pointer $(WARNINGS) -Werror \
+FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -Isrc -O1 -g -fno-omit-frame-pointer $(WARNINGS) -Werror \
               -fsanitize=fuzzer,address,undefined,float-divide-by-zero -fno-sanitize-recover=all
 FUZZ       := build/fuzz
 HARNESSES  := $(patsubst tests/fuzz/%.c,$(FUZZ)/%,$(wildcard tests/fuzz/fuzz_*.c))

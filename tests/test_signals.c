@@ -1,5 +1,6 @@
 /* One signal ends mlp-train in any state, and what was trained is saved; a second one ends it at
    once and leaves no temporary file. */
+#define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -40,13 +42,18 @@ static void wait_a_moment(long milliseconds) {
   nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
 }
 
-/* Ends the program by the signal: it says so in one sentence. */
-static void interrupt(pid_t process, int number, const char *sentence) {
+/* Ends the program, whose standard output is `output`, by the signal: it says so in one sentence.
+ */
+static void interrupt_output(pid_t process, const char *output, int number, const char *sentence) {
   const double start = seconds_now();
   assert_int_equal(kill(process, number), 0);
-  program_end(process, PROGRAM_OUT);
+  program_end(process, output);
   assert_true(seconds_now() - start < PATIENCE);
   program_failed(128 + number, sentence);
+}
+
+static void interrupt(pid_t process, int number, const char *sentence) {
+  interrupt_output(process, PROGRAM_OUT, number, sentence);
 }
 
 /* The process has opened the file: Linux shows it. */
@@ -116,6 +123,40 @@ static void a_wide_network_in_the_middle_of_an_epoch(void **state) {
   }
 }
 
+/* Standard output is a pipe that is open and never read: it fills up. */
+static void a_reader_that_has_stopped(void **state) {
+  (void)state;
+  enum { CAPACITY = 8192 };
+  const int reader = open("fifo", O_RDWR);
+  assert_int_equal(fcntl(reader, F_SETPIPE_SZ, CAPACITY), CAPACITY);
+  for (int i = 0; i < NUMBERS; i++) {
+    const char *const arguments[] = {TINY, "--epochs", "1000000", "--save", "unread.st", NULL};
+    const pid_t process = program_start("fifo", arguments);
+    for (int before, now = 0; now < CAPACITY / 4 || now != before;) {
+      before = now;
+      wait_a_moment(100);
+      assert_int_equal(ioctl(reader, FIONREAD, &now), 0);
+    }
+    interrupt_output(process, "fifo", numbers[i], ": continue with mlp-train --resume unread.st");
+    assert_int_equal(access("unread.st", F_OK), 0);
+    remove("unread.st");
+    char lines[CAPACITY];
+    assert_true(read(reader, lines, sizeof lines) > 0);
+  }
+  close(reader);
+}
+
+/* Outputs that are pipes which nobody opens. */
+static void a_reader_that_never_comes(void **state) {
+  (void)state;
+  assert_int_equal(mkfifo("log.jsonl", 0600), 0);
+  const pid_t runs[] = {
+      START(TINY, "--log", "log.jsonl"),
+      START("--load", "net", "--device", "cpu", "--predict", "test.csv", "--output", "fifo")};
+  wait_a_moment(300);
+  for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) interrupt(runs[r], SIGINT, "interrupted");
+}
+
 static void an_evaluation(void **state) {
   (void)state;
   RUN_WELL(TINY, "--hidden", "2000,2000", "--epochs", "1", "--train", "test.csv", "--save",
@@ -169,6 +210,8 @@ int main(void) {
       cmocka_unit_test(a_pipe_that_sends_nothing),
       cmocka_unit_test(a_pipe_that_stops_in_the_middle),
       cmocka_unit_test(a_wide_network_in_the_middle_of_an_epoch),
+      cmocka_unit_test(a_reader_that_has_stopped),
+      cmocka_unit_test(a_reader_that_never_comes),
       cmocka_unit_test(an_evaluation),
       cmocka_unit_test(a_second_signal_ends_at_once),
       cmocka_unit_test(an_ignored_signal_stays_ignored),

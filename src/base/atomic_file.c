@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/output_stream.h"
+
 /* ---- what is to be removed ----------------------------------------------------------------- */
 
 enum { TEMPORARIES = 8 }; /* open at a time: one per output of a run is enough */
@@ -142,7 +144,8 @@ bool atomic_file_open(AtomicFile *output, const char *path, Error *error) {
   output->temporary = NULL;
   output->descriptor = open_output(output);
   if (output->descriptor < 0) return not_opened(path, error);
-  output->file = fdopen(output->descriptor, "wb");
+  output->file = output->temporary ? fdopen(output->descriptor, "wb")
+                                   : output_stream_open(output->descriptor, _IOFBF);
   if (output->file) return true;
   not_opened(path, error);
   close(output->descriptor);

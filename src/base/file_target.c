@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/output_stream.h"
+
 enum { LINKS_MAX = 40 }; /* as Linux follows */
 
 static bool is_same(const struct stat *a, const struct stat *b) {
@@ -111,8 +113,7 @@ bool file_target_may_write(const FileTarget *target) {
 }
 
 int file_target_open_in_place(const FileTarget *target) {
-  if (target->kind != TARGET_STREAM)
-    return open(target->path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+  if (target->kind != TARGET_STREAM) return output_stream_wait_open(target->path);
   if (target->stream == STDOUT_FILENO && fflush(stdout) != 0) return -1;
   return fcntl(target->stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }

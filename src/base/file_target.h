@@ -33,8 +33,9 @@ const char *file_target_folder(const FileTarget *target, char *folder);
    new file: its folder decides. Root may write read-only files, as everywhere. */
 bool file_target_may_write(const FileTarget *target);
 
-/* A descriptor to write to a device, a pipe or a stream; the caller closes it. A stream goes on at
-   its offset, after what this process printed to it. -1 with errno set on failure. */
+/* A descriptor to write to a device, a pipe or a stream, through output_stream.h; the caller closes
+   it. A stream goes on at its offset, after what this process printed to it. -1 with errno set on
+   failure. */
 int file_target_open_in_place(const FileTarget *target);
 
 #endif

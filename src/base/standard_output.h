@@ -1,6 +1,4 @@
-/* Standard output and standard error that wait for their reader. A shell, a terminal or a parent
-   process may have made them non-blocking; the C library then drops what a full pipe does not take
-   at once. */
+/* Standard output and standard error that wait for their reader: output_stream.h. */
 #ifndef STANDARD_OUTPUT_H
 #define STANDARD_OUTPUT_H
 

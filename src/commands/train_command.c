@@ -43,9 +43,10 @@ static bool on_stop(void *context) {
 /* ---- outputs that cannot be written ------------------------------------------------------ */
 
 /* The network is worth more than a log, a picture or a line on a screen: what cannot be written is
-   said once, training goes on, and the run ends with exit code 1. */
+   said once, training goes on, and the run ends with exit code 1. After a signal what nobody reads
+   is not waited for, and that the run ends says enough. */
 static void go_on_without(Run *run, const Error *error) {
-  report_failure(run->report, error);
+  if (!interrupt_pending()) report_failure(run->report, error);
   run->lacks_output = true;
 }
 

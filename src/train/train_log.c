@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/file_target.h"
 #include "base/json.h"
+#include "base/output_stream.h"
 
 struct TrainLog {
   FILE *file; /* NULL: not opened yet */
@@ -86,7 +87,7 @@ static bool open_regular(TrainLog *log, Error *error) {
 
 static bool open_in_place(TrainLog *log, const FileTarget *target, Error *error) {
   const int file = file_target_open_in_place(target);
-  if (open_file(log, file < 0 ? NULL : fdopen(file, "w"), error)) return true;
+  if (open_file(log, file < 0 ? NULL : output_stream_open(file, _IOFBF), error)) return true;
   if (file >= 0) close(file);
   return false;
 }
