@@ -44,8 +44,7 @@ template <class Gradient, class Weights>
 __global__ void __launch_bounds__(LargeTile::THREADS, 2)
     backward_large(Gradient dz, Weights w, ReluMask dx) {
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<LargeTile, Gradient, Weights>];
-  large_tile<LargeTile>(dz, w, dz.rows, w.columns, 0, w.rows, dx, blockIdx.y, blockIdx.x,
-                        reinterpret_cast<__nv_bfloat16 *>(shared));
+  large_tile<LargeTile>(dz, w, dz.rows, w.columns, 0, w.rows, dx, blockIdx.y, blockIdx.x, shared);
 }
 
 template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int TERMS>

@@ -48,8 +48,7 @@ template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
     forward_large(Input x, Weights w, BiasRelu y, int rows) {
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Input, Weights>];
-  large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y, blockIdx.y, blockIdx.x,
-                    reinterpret_cast<__nv_bfloat16 *>(shared));
+  large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y, blockIdx.y, blockIdx.x, shared);
 }
 
 template <class Shape, class Input, class Weights>

@@ -1,4 +1,6 @@
-/* The two gemms of the fused kernels, on the tensor cores: small tiles and large tiles.
+/* The two gemms of the fused kernels: small tiles and large tiles. fragment.cuh says how a warp
+   multiplies; this is about tensor cores, and below compute capability 8.0 the same tiles are
+   multiplied in float32.
 
    Each float32 is the sum of three bf16 terms (bf16_split.cuh), so a product of two floats is nine
    products of bf16. The three smallest, below 2^-24 of the largest, are left out; a pixel needs
@@ -22,88 +24,13 @@
 #ifndef LAYER_GEMM_CUH
 #define LAYER_GEMM_CUH
 
-#include "layer/operand.cuh"
+#include "layer/fragment.cuh"
 
-/* acc (16 x 16, two accumulators side by side) += a b, term by term, the smallest products first.
-   Products smaller than the last term of the longer operand are left out. */
-template <int TERMS_A, int TERMS_B>
-__device__ inline void mma_terms(float (&acc)[2][4], const uint32_t (&a)[TERMS_A][4],
-                                 const uint32_t (&b)[TERMS_B][4]) {
-#pragma unroll
-  for (int order = (TERMS_A > TERMS_B ? TERMS_A : TERMS_B) - 1; order >= 0; order--)
-#pragma unroll
-    for (int i = 0; i < TERMS_A; i++)
-#pragma unroll
-      for (int j = 0; j < TERMS_B; j++)
-        if (i + j == order) {
-          mma_m16n8k16(acc[0], a[i], b[j][0], b[j][1]);
-          mma_m16n8k16(acc[1], a[i], b[j][2], b[j][3]);
-        }
+__host__ __device__ constexpr int larger(int a, int b) {
+  return a > b ? a : b;
 }
 
 /* ---- small tiles -------------------------------------------------------------------------- */
-
-/* The 16 x 16 values of an operand from (first, k) on, as the tensor core wants them in lane 4 g +
-   t. The order of the 16 k is free if A and B agree: lane t takes k + 4 t .. k + 4 t + 3. The order
-   of the rows is free too: index_of(g, half) tells which row the tensor core's row g + 8 half
-   is. */
-template <class Operand> struct Fragment {
-  static __device__ int index_of(int g, int half) {
-    return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
-  }
-  using Line = typename Operand::Line;
-  static constexpr int LINES = Operand::ALONG_K ? 2 : 4;
-  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* neighbours in one load */
-
-  /* Finds the lines of this lane from (first, k) on; with ALONG_K they are the same for every k. */
-  static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-#pragma unroll
-    for (int n = 0; n < LINES; n++)
-      lines[n] = operand.line(Operand::ALONG_K ? first + g + 8 * n : k + 4 * t + n);
-  }
-  typename Operand::template Raw<COUNT> raw[LINES];
-  __device__ void fetch(const Operand &operand, int first, int k, const Line (&lines)[LINES]) {
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-#pragma unroll
-    for (int n = 0; n < LINES; n++)
-      raw[n] = operand.template load<COUNT>(lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
-  }
-  /* Splits into words in the tensor core's order: for A the halves of rows come first, for B the
-     halves of k. */
-  template <bool IS_A>
-  __device__ void split_into(const Operand &operand, int first, int k, const Line (&lines)[LINES],
-                             uint32_t (&words)[Operand::TERMS][4]) {
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    if (!operand.in_bounds(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
-#pragma unroll
-      for (int n = 0; n < LINES; n++)
-        operand.zero_out_of_bounds(raw[n], lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
-    if constexpr (Operand::ALONG_K) {
-#pragma unroll
-      for (int half = 0; half < 2; half++) {
-        uint32_t out[Operand::TERMS][2];
-        Operand::split_raw(raw[half], out);
-#pragma unroll
-        for (int term = 0; term < Operand::TERMS; term++)
-#pragma unroll
-          for (int e = 0; e < 2; e++)
-            words[term][IS_A ? half + 2 * e : 2 * half + e] = out[term][e];
-      }
-    } else { /* a line has two rows at one k, so pairs along k are made of two lines */
-#pragma unroll
-      for (int half = 0; half < 2; half++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-          uint32_t terms[Operand::TERMS];
-          split_terms(raw[2 * e].value[half], raw[2 * e + 1].value[half], terms);
-#pragma unroll
-          for (int term = 0; term < Operand::TERMS; term++)
-            words[term][IS_A ? half + 2 * e : 2 * half + e] = terms[term];
-        }
-    }
-  }
-};
 
 /* For a batch of 64 and 300 neurons this makes 76 blocks of 16 warps, each with a sixteenth of the
    inputs. Kernels this short are bound by how many instructions a warp runs one after the other:
@@ -119,46 +46,48 @@ struct SmallTile {
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
-  constexpr int STRIDE = 16 * SmallTile::SLICES;
-  __shared__ float partial[SmallTile::SLICES][16][17];
-  const int slice = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  using Step = Arithmetic::SmallStep<A, B>;
+  constexpr int STRIDE = 16 * SmallTile::SLICES, PITCH = 17;
+  __shared__ alignas(16) float shared[SmallTile::SLICES][larger(16 * PITCH, Step::FLOATS)];
+  const int slice = threadIdx.x / 32;
   const int i0 = blockIdx.y * SmallTile::ROWS, j0 = blockIdx.x * SmallTile::COLUMNS;
   a.begin();
   b.begin();
-  typename Fragment<A>::Line lines_a[Fragment<A>::LINES];
-  typename Fragment<B>::Line lines_b[Fragment<B>::LINES];
-  Fragment<A> x;
-  Fragment<B> y;
+  typename RawFragment<A>::Line lines_a[RawFragment<A>::LINES];
+  typename RawFragment<B>::Line lines_b[RawFragment<B>::LINES];
+  RawFragment<A> x;
+  RawFragment<B> y;
   int k = 16 * slice;
 
   /* Fetch: the first step; what no kernel writes, before the wait. */
-  Fragment<A>::seek(a, i0, k, lines_a);
-  Fragment<B>::seek(b, j0, k, lines_b);
+  RawFragment<A>::seek(a, i0, k, lines_a);
+  RawFragment<B>::seek(b, j0, k, lines_b);
   if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
   pdl_wait();
   if (!A::CONSTANT) x.fetch(a, i0, k, lines_a);
   y.fetch(b, j0, k, lines_b);
 
   /* Split and multiply: this warp's part of k. */
-  float acc[2][4] = {};
+  float piece[2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += STRIDE) {
-    uint32_t terms_a[A::TERMS][4], terms_b[B::TERMS][4];
-    x.template split_into<true>(a, i0, k, lines_a, terms_a);
-    y.template split_into<false>(b, j0, k, lines_b, terms_b);
+    Step step(shared[slice]);
+    x.zero_out_of_bounds(a, i0, k, lines_a);
+    step.take_a(x);
+    y.zero_out_of_bounds(b, j0, k, lines_b);
+    step.take_b(y);
     if (k + STRIDE < depth) { /* the next step's loads, in flight while this one multiplies */
-      Fragment<B>::seek(b, j0, k + STRIDE, lines_b);
+      RawFragment<B>::seek(b, j0, k + STRIDE, lines_b);
       x.fetch(a, i0, k + STRIDE, lines_a);
       y.fetch(b, j0, k + STRIDE, lines_b);
     }
-    mma_terms(acc, terms_a, terms_b);
+    step.multiply(piece);
   }
 
   /* Epilogue: prefetch, add up the slices, combine and store; one element per thread. */
 #pragma unroll
-  for (int e = 0; e < 8; e++) /* accumulator e / 4, value e % 4 */
-    partial[slice][Fragment<A>::index_of(g, e / 2 % 2)]
-           [Fragment<B>::index_of(2 * t + e % 2, e / 4)] = acc[e / 4][e % 4];
+  for (int e = 0; e < 8; e++)
+    shared[slice][Step::row(e) * PITCH + Step::column(e)] = piece[e / 4][e % 4];
   const int i = i0 + threadIdx.x / 16, j = j0 + threadIdx.x % 16;
   const bool mine = threadIdx.x < 256 && i < m && j < n;
   const typename Epilogue::Prefetched prefetched =
@@ -167,7 +96,8 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   if (!mine) return;
   float sum = 0.0f;
 #pragma unroll
-  for (int s = 0; s < SmallTile::SLICES; s++) sum += partial[s][threadIdx.x / 16][threadIdx.x % 16];
+  for (int s = 0; s < SmallTile::SLICES; s++)
+    sum += shared[s][threadIdx.x / 16 * PITCH + threadIdx.x % 16];
   epilogue(i, j, sum * (A::SCALE * B::SCALE), prefetched);
 }
 
@@ -188,15 +118,16 @@ using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* The gradient of 300 x 784 weights is 130 of these, and a batch of 64 is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
-/* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers (raw), then split and
-   stored to shared memory, one plane per term. A pitch of an odd number of 16 bytes keeps ldmatrix
-   free of bank conflicts. */
+/* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers (raw), then stored to
+   shared memory as fragment.cuh does it: split, one plane per term. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
-  static constexpr int LINE = ALONG_K ? Shape::DEPTH : SIDE, PITCH = LINE + 8;
+  static constexpr int LINE = ALONG_K ? Shape::DEPTH : SIDE, PITCH = LINE + Arithmetic::GAP;
   static constexpr int QUADS = SIDE * Shape::DEPTH / 4 / Shape::THREADS;
-  static constexpr int PLANE = LINES * PITCH; /* bf16 of one term */
+  static constexpr int PLANE = LINES * PITCH;
+  static constexpr int BYTES =
+      (int)sizeof(Arithmetic::Stored) * Arithmetic::PLANES<Operand> * PLANE;
   static_assert(QUADS * 4 * Shape::THREADS == SIDE * Shape::DEPTH,
                 "each thread copies whole quads");
   typename Operand::Line lines[QUADS];
@@ -218,35 +149,15 @@ template <class Shape, int SIDE, class Operand> struct Slab {
     for (int n = 0; n < QUADS; n++)
       raw[n] = operand.template load<4>(lines[n], (ALONG_K ? k : first) + at_of(n));
   }
-  __device__ void store_shared(const Operand &operand, int first, int k, __nv_bfloat16 *planes) {
+  __device__ void store_shared(const Operand &operand, int first, int k,
+                               Arithmetic::Stored *planes) {
     if (!operand.in_bounds(ALONG_K ? first : k, LINES, ALONG_K ? k : first, LINE))
 #pragma unroll
       for (int n = 0; n < QUADS; n++)
         operand.zero_out_of_bounds(raw[n], lines[n], (ALONG_K ? k : first) + at_of(n));
 #pragma unroll
-    for (int n = 0; n < QUADS; n++) {
-      uint32_t words[Operand::TERMS][2];
-      Operand::split_raw(raw[n], words);
-#pragma unroll
-      for (int term = 0; term < Operand::TERMS; term++)
-        *reinterpret_cast<uint2 *>(planes + term * PLANE + line_of(n) * PITCH +
-                                   at_of(n)) = {words[term][0], words[term][1]};
-    }
-  }
-  /* Loads the fragment of 16 values of the side and 16 of k, every term. */
-  template <bool IS_A>
-  static __device__ void fragment(const __nv_bfloat16 *planes, int side, int k,
-                                  uint32_t (&out)[Operand::TERMS][4]) {
-    const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, far = lane / 16 * 8;
-    const int s = side + (IS_A ? near : far), d = k + (IS_A ? far : near);
-    const __nv_bfloat16 *at =
-        planes + (ALONG_K ? (s + lane % 8) * PITCH + d : (d + lane % 8) * PITCH + s);
-#pragma unroll
-    for (int term = 0; term < Operand::TERMS; term++)
-      if constexpr (ALONG_K)
-        ldmatrix_x4(out[term], at + term * PLANE);
-      else
-        ldmatrix_x4_trans(out[term], at + term * PLANE);
+    for (int n = 0; n < QUADS; n++)
+      Arithmetic::store<Slab, Operand>(raw[n], planes, line_of(n), at_of(n));
   }
 };
 
@@ -260,13 +171,9 @@ template <class Shape> struct FinishedTile {
 };
 
 template <class Shape, class A, class B>
-constexpr int SLAB_BYTES = 2 * (A::TERMS * Slab<Shape, Shape::ROWS, A>::PLANE +
-                                B::TERMS * Slab<Shape, Shape::COLUMNS, B>::PLANE);
-
-template <class Shape, class A, class B>
-constexpr int LARGE_TILE_BYTES =
-    SLAB_BYTES<Shape, A, B> > FinishedTile<Shape>::BYTES ? SLAB_BYTES<Shape, A, B>
-                                                         : FinishedTile<Shape>::BYTES;
+constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
+                                            Slab<Shape, Shape::COLUMNS, B>::BYTES,
+                                        FinishedTile<Shape>::BYTES);
 
 /* SEGMENT floats of a row from p on, of which the first `count` exist; in 16-byte words where they
    are aligned (`vector`). */
@@ -312,18 +219,20 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
    once. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
-                           int row, int column, __nv_bfloat16 *planes_a) {
+                           int row, int column, unsigned char *shared) {
   /* Prologue: where this block and this warp stand. */
   using SlabA = Slab<Shape, Shape::ROWS, A>;
   using SlabB = Slab<Shape, Shape::COLUMNS, B>;
   constexpr int DOWN = Shape::ROWS / Shape::WARPS_DOWN / 16;
   constexpr int WIDE = Shape::COLUMNS / Shape::WARPS_ACROSS / 16;
-  __nv_bfloat16 *planes_b = planes_a + A::TERMS * SlabA::PLANE;
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  using Stored = Arithmetic::Stored;
+  Stored *planes_a = reinterpret_cast<Stored *>(shared);
+  Stored *planes_b = reinterpret_cast<Stored *>(shared + SlabA::BYTES);
+  const int warp = threadIdx.x / 32;
   const int warp_row = warp / Shape::WARPS_ACROSS * 16 * DOWN;
   const int warp_column = warp % Shape::WARPS_ACROSS * 16 * WIDE;
   const int i0 = row * Shape::ROWS, j0 = column * Shape::COLUMNS;
-  float acc[DOWN][WIDE][2][4] = {};
+  float pieces[DOWN][WIDE][2][4] = {};
   SlabA slab_a;
   SlabB slab_b;
 
@@ -361,19 +270,19 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
-    /* Multiply: a k-step of 16 at a time, every pair of the warp's fragments. */
+    /* Multiply: STEP of k at a time, every pair of the warp's fragments. */
 #pragma unroll
-    for (int k = 0; k < Shape::DEPTH; k += 16) {
-      uint32_t y[WIDE][B::TERMS][4];
+    for (int k = 0; k < Shape::DEPTH; k += Arithmetic::STEP) {
+      Arithmetic::Fragment<false, B> y[WIDE];
 #pragma unroll
       for (int c = 0; c < WIDE; c++)
-        SlabB::template fragment<false>(planes_b, warp_column + 16 * c, k, y[c]);
+        Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);
 #pragma unroll
       for (int r = 0; r < DOWN; r++) {
-        uint32_t x[A::TERMS][4];
-        SlabA::template fragment<true>(planes_a, warp_row + 16 * r, k, x);
+        Arithmetic::Fragment<true, A> x;
+        Arithmetic::load<SlabA>(planes_a, warp_row + 16 * r, k, x);
 #pragma unroll
-        for (int c = 0; c < WIDE; c++) mma_terms(acc[r][c], x, y[c]);
+        for (int c = 0; c < WIDE; c++) Arithmetic::multiply(pieces[r][c], x, y[c]);
       }
     }
     __syncthreads();
@@ -381,15 +290,15 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
 
   /* Epilogue: through shared memory into segments of rows, combined and stored. */
   constexpr int PITCH = FinishedTile<Shape>::PITCH;
-  float *tile = reinterpret_cast<float *>(planes_a);
+  float *tile = reinterpret_cast<float *>(shared);
 #pragma unroll
   for (int r = 0; r < DOWN; r++)
 #pragma unroll
     for (int c = 0; c < WIDE; c++)
 #pragma unroll
       for (int e = 0; e < 8; e++)
-        tile[(warp_row + 16 * r + g + e / 2 % 2 * 8) * PITCH + warp_column + 16 * c + e / 4 * 8 +
-             2 * t + e % 2] = acc[r][c][e / 4][e % 4] * (A::SCALE * B::SCALE);
+        tile[(warp_row + 16 * r + Arithmetic::row<A>(e)) * PITCH + warp_column + 16 * c +
+             Arithmetic::column<B>(e)] = pieces[r][c][e / 4][e % 4] * (A::SCALE * B::SCALE);
   __syncthreads();
 #pragma unroll
   for (int s = 0; s < SEGMENTS; s++) {

@@ -5,7 +5,7 @@
    (ALONG_K) or one k. Out of bounds an operand is 0, so no size needs to divide anything.
 
      TERMS     how many bf16 numbers stand for a value: a pixel is exact in one, a float32 in three,
-               and two hold 16 bits of it (bf16_split.cuh)
+               and two hold 16 bits of it (bf16_split.cuh); without bf16 there are no terms
      SCALE     what the finished sum is to be multiplied by
      CONSTANT  no kernel of a step writes the operand, so it may be read before the kernel before
                this one has ended
@@ -87,6 +87,11 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
       for (int term = 0; term < TERMS; term++) out[term][e] = terms[term];
     }
   }
+  template <int COUNT>
+  static __device__ void to_floats(const Raw<COUNT> &raw, float (&out)[COUNT]) {
+#pragma unroll
+    for (int e = 0; e < COUNT; e++) out[e] = raw.value[e];
+  }
 };
 
 /* The batch's pixels (rows, in), integers 0 to 255 to be scaled by 1/255. Rows start on 16 bytes,
@@ -138,6 +143,10 @@ template <Reading AS> struct Pixels {
     const uint2 words = pixels_to_bf16(raw.bytes);
     out[0][0] = words.x;
     if constexpr (COUNT == 4) out[0][1] = words.y;
+  }
+  template <int COUNT>
+  static __device__ void to_floats(const Raw<COUNT> &raw, float (&out)[COUNT]) {
+    pixels_to_floats(raw.bytes, out);
   }
 };
 

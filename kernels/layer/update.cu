@@ -128,9 +128,8 @@ __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, 
                             int block, int rows, unsigned char *shared) {
   const int tile = block % share.tiles, split = block / share.tiles;
   const int row = tile / share.tiles_across, column = tile % share.tiles_across;
-  __nv_bfloat16 *planes = reinterpret_cast<__nv_bfloat16 *>(shared);
   if (share.splits == 1) {
-    large_tile<Shape>(dz, x, update.out, update.in + 1, 0, rows, update, row, column, planes);
+    large_tile<Shape>(dz, x, update.out, update.in + 1, 0, rows, update, row, column, shared);
     return;
   }
   const PartialGradient epilogue = {share.d_partial +
@@ -138,7 +137,7 @@ __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, 
                                     row * Shape::ROWS, column * Shape::COLUMNS};
   const int from = split * share.split_rows;
   large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.split_rows, rows),
-                    epilogue, row, column, planes);
+                    epilogue, row, column, shared);
   add_splits(share, update, tile);
 }
 

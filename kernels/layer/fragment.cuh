@@ -1,0 +1,309 @@
+/* How a warp multiplies. A warp's part of C consists of pieces of 16 x 16, eight values in the
+   registers of each lane; this file says which values these are, and what a lane loads to multiply.
+   It is the one place where the architecture matters:
+
+   TensorCores, from compute capability 8.0 on: `mma` on bf16 terms of the operands
+   (bf16_split.cuh).
+
+   FloatCores, below 8.0, where tensor cores know no bf16: fused multiply-adds of float32. The
+   number of terms does not matter there, a value is stored as it is. A lane has 2 rows x 4 columns
+   of a piece, and reads them as 16-byte words wherever four values lie side by side. A warp of 2 x
+   1 pieces (PixelTile, LargeTile) loads 8 words for 64 multiply-adds of four k, one of 1 x 1 pieces
+   6 for 32. In these loads neither the rows of A nor the columns of B meet in a bank of shared
+   memory.
+
+   Both have:
+
+     Stored     the type of a value in shared memory
+     PLANES     copies of a slab there: one for each term
+     GAP        values left free between two lines of a slab
+     STEP       how many k a Fragment has
+     store()    four neighbours, fetched into registers, into a slab
+     Fragment   what a lane multiplies: of A (IS_A) or B, 16 values of the side and STEP of k
+     load()     a fragment, from a slab
+     multiply() piece += A B
+     row(), column()  where the lane's value `e`, piece[e / 4][e % 4], lies in the piece
+     SmallStep  the same for a small tile, from registers to registers
+
+   A Slab (gemm.cuh) has ALONG_K, LINE values in a line, lines PITCH apart and planes PLANE apart.
+ */
+#ifndef LAYER_FRAGMENT_CUH
+#define LAYER_FRAGMENT_CUH
+
+#include "layer/operand.cuh"
+
+__device__ inline int lane_group() {
+  return threadIdx.x % 32 / 4;
+}
+__device__ inline int lane_in_group() {
+  return threadIdx.x % 4;
+}
+
+/* 16 x 16 values of an operand in the registers of a warp, as they were fetched. Lane 4 g + t: the
+   order of the 16 k is free if A and B agree: it takes k + 4 t .. k + 4 t + 3. The order of the
+   rows is free too: index_of(g, half) tells which two rows it has. */
+template <class Operand> struct RawFragment {
+  static __device__ int index_of(int g, int half) {
+    return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
+  }
+  using Line = typename Operand::Line;
+  static constexpr int LINES = Operand::ALONG_K ? 2 : 4;
+  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* neighbours in one load */
+
+  /* Finds the lines of this lane from (first, k) on; with ALONG_K they are the same for every k. */
+  static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
+    const int g = lane_group(), t = lane_in_group();
+#pragma unroll
+    for (int n = 0; n < LINES; n++)
+      lines[n] = operand.line(Operand::ALONG_K ? first + g + 8 * n : k + 4 * t + n);
+  }
+  typename Operand::template Raw<COUNT> raw[LINES];
+  __device__ void fetch(const Operand &operand, int first, int k, const Line (&lines)[LINES]) {
+    const int g = lane_group(), t = lane_in_group();
+#pragma unroll
+    for (int n = 0; n < LINES; n++)
+      raw[n] = operand.template load<COUNT>(lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
+  }
+  __device__ void zero_out_of_bounds(const Operand &operand, int first, int k,
+                                     const Line (&lines)[LINES]) {
+    const int g = lane_group(), t = lane_in_group();
+    if (!operand.in_bounds(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
+#pragma unroll
+      for (int n = 0; n < LINES; n++)
+        operand.zero_out_of_bounds(raw[n], lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
+  }
+};
+
+/* ---- tensor cores -------------------------------------------------------------------------- */
+
+struct TensorCores {
+  using Stored = __nv_bfloat16;
+  template <class Operand> static constexpr int PLANES = Operand::TERMS;
+  static constexpr int GAP =
+      8; /* lines an odd number of 16 bytes apart: no conflicts in ldmatrix */
+  static constexpr int STEP = 16;
+  template <bool IS_A, class Operand> struct Fragment { uint32_t words[Operand::TERMS][4]; };
+
+  template <class A> static __device__ int row(int e) {
+    return lane_group() + e / 2 % 2 * 8;
+  }
+  template <class B> static __device__ int column(int e) {
+    return e / 4 * 8 + 2 * lane_in_group() + e % 2;
+  }
+
+  template <class Slab, class Operand>
+  static __device__ void store(const typename Operand::template Raw<4> &raw, Stored *planes,
+                               int line, int at) {
+    uint32_t words[Operand::TERMS][2];
+    Operand::split_raw(raw, words);
+#pragma unroll
+    for (int term = 0; term < Operand::TERMS; term++)
+      *reinterpret_cast<uint2 *>(planes + term * Slab::PLANE + line * Slab::PITCH +
+                                 at) = {words[term][0], words[term][1]};
+  }
+
+  template <class Slab, bool IS_A, class Operand>
+  static __device__ void load(const Stored *planes, int side, int k, Fragment<IS_A, Operand> &out) {
+    const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, far = lane / 16 * 8;
+    const int s = side + (IS_A ? near : far), d = k + (IS_A ? far : near);
+    const Stored *at = planes + (Operand::ALONG_K ? (s + lane % 8) * Slab::PITCH + d
+                                                  : (d + lane % 8) * Slab::PITCH + s);
+#pragma unroll
+    for (int term = 0; term < Operand::TERMS; term++)
+      if constexpr (Operand::ALONG_K)
+        ldmatrix_x4(out.words[term], at + term * Slab::PLANE);
+      else
+        ldmatrix_x4_trans(out.words[term], at + term * Slab::PLANE);
+  }
+
+  /* Term by term, the smallest products first. Products smaller than the last term of the longer
+     operand are left out. */
+  template <class A, class B>
+  static __device__ void multiply(float (&piece)[2][4], const Fragment<true, A> &a,
+                                  const Fragment<false, B> &b) {
+#pragma unroll
+    for (int order = (A::TERMS > B::TERMS ? A::TERMS : B::TERMS) - 1; order >= 0; order--)
+#pragma unroll
+      for (int i = 0; i < A::TERMS; i++)
+#pragma unroll
+        for (int j = 0; j < B::TERMS; j++)
+          if (i + j == order) {
+            mma_m16n8k16(piece[0], a.words[i], b.words[j][0], b.words[j][1]);
+            mma_m16n8k16(piece[1], a.words[i], b.words[j][2], b.words[j][3]);
+          }
+  }
+
+  /* Splits into words in the tensor core's order: for A the halves of rows come first, for B the
+     halves of k. */
+  template <bool IS_A, class Operand>
+  static __device__ void split(const RawFragment<Operand> &x, Fragment<IS_A, Operand> &out) {
+    if constexpr (Operand::ALONG_K) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        uint32_t words[Operand::TERMS][2];
+        Operand::split_raw(x.raw[half], words);
+#pragma unroll
+        for (int term = 0; term < Operand::TERMS; term++)
+#pragma unroll
+          for (int e = 0; e < 2; e++)
+            out.words[term][IS_A ? half + 2 * e : 2 * half + e] = words[term][e];
+      }
+    } else { /* a line has two rows at one k, so pairs along k are made of two lines */
+#pragma unroll
+      for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          uint32_t terms[Operand::TERMS];
+          split_terms(x.raw[2 * e].value[half], x.raw[2 * e + 1].value[half], terms);
+#pragma unroll
+          for (int term = 0; term < Operand::TERMS; term++)
+            out.words[term][IS_A ? half + 2 * e : 2 * half + e] = terms[term];
+        }
+    }
+  }
+
+  template <class A, class B> struct SmallStep {
+    static constexpr int FLOATS = 0; /* of shared memory, a warp */
+    Fragment<true, A> x;
+    Fragment<false, B> y;
+    __device__ explicit SmallStep(float *) {
+    }
+    static __device__ int row(int e) {
+      return RawFragment<A>::index_of(lane_group(), e / 2 % 2);
+    }
+    static __device__ int column(int e) {
+      return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
+    }
+    /* After these the raw fragments may be fetched anew. */
+    __device__ void take_a(const RawFragment<A> &a) {
+      split(a, x);
+    }
+    __device__ void take_b(const RawFragment<B> &b) {
+      split(b, y);
+    }
+    __device__ void multiply(float (&piece)[2][4]) {
+      TensorCores::multiply(piece, x, y);
+    }
+  };
+};
+
+/* ---- float32 ------------------------------------------------------------------------------- */
+
+struct FloatCores {
+  using Stored = float;
+  template <class Operand> static constexpr int PLANES = 1;
+  static constexpr int GAP = 0; /* place() does without */
+  static constexpr int STEP = 4;
+  template <bool IS_A, class Operand> struct Fragment { float value[IS_A ? 2 : 4][STEP]; };
+
+  template <class A> static __device__ int row(int e) {
+    return RawFragment<A>::index_of(lane_group(), e / 4);
+  }
+  template <class B> static __device__ int column(int e) {
+    return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
+  }
+
+  /* Where value `at` of a line lies. Lanes that read across lines, each a word of 16 bytes at the
+     same k, would all meet in one bank. So a line's words change places, by exclusive or with what
+     differs between eight neighbouring lines. */
+  template <class Slab> static __device__ int place(int line, int at) {
+    const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
+    return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;
+  }
+
+  template <class Slab, class Operand>
+  static __device__ void store(const typename Operand::template Raw<4> &raw, float *slab, int line,
+                               int at) {
+    float f[4];
+    Operand::to_floats(raw, f);
+    *reinterpret_cast<float4 *>(slab + place<Slab>(line, at)) = {f[0], f[1], f[2], f[3]};
+  }
+
+  template <class Slab, bool IS_A, class Operand>
+  static __device__ void load(const float *slab, int side, int k, Fragment<IS_A, Operand> &out) {
+    const int g = lane_group(), t = lane_in_group();
+    if constexpr (Operand::ALONG_K) {
+#pragma unroll
+      for (int n = 0; n < (IS_A ? 2 : 4); n++)
+        load_vector(slab + place<Slab>(side + (IS_A ? g + 8 * n : t + 4 * n), k), out.value[n]);
+    } else {
+#pragma unroll
+      for (int d = 0; d < STEP; d++) {
+        float side_by_side[IS_A ? 2 : 4];
+        load_vector(slab + place<Slab>(k + d, side + (IS_A ? 2 * g : 4 * t)), side_by_side);
+#pragma unroll
+        for (int n = 0; n < (IS_A ? 2 : 4); n++) out.value[n][d] = side_by_side[n];
+      }
+    }
+  }
+
+  template <class A, class B>
+  static __device__ void multiply(float (&piece)[2][4], const Fragment<true, A> &a,
+                                  const Fragment<false, B> &b) {
+#pragma unroll
+    for (int d = 0; d < STEP; d++)
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
+  }
+
+  /* A lane fetches what other lanes multiply, too, so a warp has slabs of its own, of 16 x 16. */
+  template <class Operand> struct WarpSlab {
+    static constexpr bool ALONG_K = Operand::ALONG_K;
+    static constexpr int LINE = 16, PITCH = LINE;
+    static __device__ void store(const RawFragment<Operand> &x, float *slab) {
+      const int g = lane_group(), t = lane_in_group();
+#pragma unroll
+      for (int n = 0; n < RawFragment<Operand>::LINES; n++) {
+        float f[RawFragment<Operand>::COUNT];
+        Operand::to_floats(x.raw[n], f);
+        if constexpr (ALONG_K)
+          *reinterpret_cast<float4 *>(slab + place<WarpSlab>(g + 8 * n, 4 * t)) = {f[0], f[1], f[2],
+                                                                                   f[3]};
+        else
+          *reinterpret_cast<float2 *>(slab + place<WarpSlab>(4 * t + n, 2 * g)) = {f[0], f[1]};
+      }
+    }
+  };
+
+  template <class A, class B> struct SmallStep {
+    static constexpr int SLAB = 16 * 16, FLOATS = 2 * SLAB;
+    float *slabs;
+    __device__ explicit SmallStep(float *shared) : slabs(shared) {
+    }
+    static __device__ int row(int e) {
+      return FloatCores::row<A>(e);
+    }
+    static __device__ int column(int e) {
+      return FloatCores::column<B>(e);
+    }
+    __device__ void take_a(const RawFragment<A> &a) {
+      WarpSlab<A>::store(a, slabs);
+    }
+    __device__ void take_b(const RawFragment<B> &b) {
+      WarpSlab<B>::store(b, slabs + SLAB);
+    }
+    __device__ void multiply(float (&piece)[2][4]) {
+      __syncwarp(); /* all lanes have stored */
+#pragma unroll
+      for (int k = 0; k < 16; k += STEP) {
+        Fragment<true, A> x;
+        Fragment<false, B> y;
+        load<WarpSlab<A>>(slabs, 0, k, x);
+        load<WarpSlab<B>>(slabs + SLAB, 0, k, y);
+        FloatCores::multiply(piece, x, y);
+      }
+      __syncwarp(); /* all lanes have loaded */
+    }
+  };
+};
+
+/* The host's half of the compiler takes the first; nothing there depends on it. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+using Arithmetic = FloatCores;
+#else
+using Arithmetic = TensorCores;
+#endif
+
+#endif
