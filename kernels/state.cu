@@ -59,9 +59,12 @@ __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t posi
 
 } // namespace
 
-cudaError_t kernels_can_run(void) {
+cudaError_t kernels_can_run(int *capability) {
   cudaFuncAttributes attributes;
-  return launched(cudaFuncGetAttributes(&attributes, order_kernel));
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, order_kernel);
+  if (status == cudaSuccess && capability) *capability = attributes.ptxVersion;
+  has_pdl_wait((const void *)order_kernel); /* asked now, not while a graph is captured */
+  return launched(status);
 }
 
 cudaError_t launch_order(uint32_t *d_order, uint32_t first_row, uint32_t rows, int shuffled,

@@ -8,6 +8,10 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef HAVE_CUDA
+#include "engine/cuda/gpu_limits.h"
+#endif
+
 static Error error;
 
 /* ---- the double buffer ---------------------------------------------------------------------- */
@@ -307,16 +311,23 @@ static void test_auto_says_which_and_why(void **state) {
   }
 }
 
-/* tf32 is a permission: what cannot use it runs at fp32 and says so. */
+/* tf32 is a permission: what cannot use it runs at fp32 and says so. test_gpu_limits.c has this
+   for every GPU. */
 static void test_precision_in_use(void **state) {
   (void)state;
   needs_gpu();
-  static const struct {
+#ifdef HAVE_CUDA
+  GpuLimits gpu;
+  OK(gpu_limits_read(&gpu, &error));
+  const bool bf16 = gpu.capability >= 80;
+  const Precision best = bf16 ? PRECISION_TF32 : PRECISION_FP32;
+  const char *at_best = bf16 ? ", at tf32" : ", at fp32: no bf16 tensor cores";
+  const struct {
     Fusion fusion;
     Precision requested, used;
     const char *reason;
-  } ways[] = {{FUSION_STEP, PRECISION_TF32, PRECISION_TF32, ", at tf32"},
-              {FUSION_LAYER, PRECISION_TF32, PRECISION_TF32, ", at tf32"},
+  } ways[] = {{FUSION_STEP, PRECISION_TF32, best, at_best},
+              {FUSION_LAYER, PRECISION_TF32, best, at_best},
               {FUSION_NONE, PRECISION_TF32, PRECISION_FP32, ", at fp32"},
               {FUSION_STEP, PRECISION_FP32, PRECISION_FP32, ""}};
   const Case *c = &cases[SHORT];
@@ -330,6 +341,7 @@ static void test_precision_in_use(void **state) {
     assert_string_equal(comma ? comma : "", ways[i].reason);
     engine->call->close(engine);
   }
+#endif
 }
 
 /* Bytes of the device's memory that are free, 0 if unknown. */

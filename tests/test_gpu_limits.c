@@ -231,11 +231,46 @@ static void test_levels_on_every_card(void **state) {
     }
 }
 
+/* tf32 is a permission: what cannot use it runs at fp32 and says so in the same line. */
+static void test_precision_on_every_card(void **state) {
+  (void)state;
+  Card cards[MOST_CARDS];
+  const int count = read_cards(cards);
+  for (int i = 0; i < count; i++) {
+    const bool bf16 = cards[i].limits.capability >= 80;
+    const struct {
+      Fusion fusion;
+      Precision used;
+      const char *reason;
+    } ways[] = {
+        {FUSION_STEP, bf16 ? PRECISION_TF32 : PRECISION_FP32,
+         bf16 ? "as asked, at tf32" : "as asked, at fp32: no bf16 tensor cores"},
+        {FUSION_LAYER, bf16 ? PRECISION_TF32 : PRECISION_FP32,
+         bf16 ? "as asked, at tf32" : "as asked, at fp32: no bf16 tensor cores"},
+        {FUSION_NONE, PRECISION_FP32, "as asked, at fp32"},
+    };
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+      EpochPlan plan;
+      Engine engine = engine_for(&wishes[0], ways[w].fusion, PRECISION_TF32);
+      OK(engine_cuda_choose(&engine, &cards[i].limits, &plan, &error));
+      assert_int_equal(engine.config.precision, ways[w].used);
+      assert_string_equal(engine.reason, ways[w].reason);
+    }
+    /* The longest line that there is must fit. */
+    for (int w = 0; w < WISHES; w++) {
+      EpochPlan plan;
+      Engine engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_TF32);
+      OK(engine_cuda_choose(&engine, &cards[i].limits, &plan, &error));
+      assert_true(strlen(engine.reason) < sizeof engine.reason - 1);
+    }
+  }
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_environment_lowers),   cmocka_unit_test(test_environment_is_checked),
       cmocka_unit_test(test_table_is_sane),        cmocka_unit_test(test_auto_on_every_card),
-      cmocka_unit_test(test_levels_on_every_card),
+      cmocka_unit_test(test_levels_on_every_card), cmocka_unit_test(test_precision_on_every_card),
   };
   unsetenv("MLP_TEST_SHARED");
   unsetenv("MLP_TEST_PROCESSORS");

@@ -44,6 +44,7 @@ extern __shared__ __align__(16) unsigned char shared_bytes[];
    resident at once. Block: find_layout() says which tile, split and rows. Warps: the three
    teams. */
 __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, EpochJob job) {
+#if __CUDA_ARCH__ >= 800 /* plan_epoch refuses what is older */
   Shared &s = *reinterpret_cast<Shared *>(shared_bytes);
   for (size_t i = threadIdx.x; i < sizeof(Shared) / 4; i += THREADS)
     reinterpret_cast<uint32_t *>(shared_bytes)[i] = 0;
@@ -57,6 +58,7 @@ __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, Epoch
     row_team(plan, job, s);
   else
     patch_team(plan, job, s);
+#endif
 }
 
 } // namespace epoch

@@ -294,6 +294,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
   MAY_FAIL_BY(cudaErrorNoKernelImageForDevice);
   (void)kernel;
   memset(attributes, 0, sizeof *attributes);
+  attributes->ptxVersion = 90;
   return end(is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess);
 }
 

@@ -382,7 +382,7 @@ bool engine_cuda_available(Error *reason) {
   const char *what = "looking for a GPU";
   return cuda_done(cudaGetDeviceCount(&devices), what, reason) &&
          cuda_done(devices > 0 ? cudaSuccess : cudaErrorNoDevice, what, reason) &&
-         cuda_done(kernels_can_run(), what, reason);
+         cuda_done(kernels_can_run(NULL), what, reason);
 }
 
 Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *library,

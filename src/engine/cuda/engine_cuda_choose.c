@@ -14,14 +14,18 @@ static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPla
   plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->batch}, limits, plan, why_not);
 }
 
-/* The products of the other levels have no cheaper form. */
-static void choose_precision(Engine *engine) {
+/* The products of the other levels have no cheaper form, nor has float32 without bf16. */
+static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const Fusion fusion = engine->config.fusion;
   if (engine->config.precision == PRECISION_FP32) return;
-  const bool can = fusion == FUSION_LAYER || fusion == FUSION_STEP;
-  if (!can) engine->config.precision = PRECISION_FP32;
+  const bool has_terms = fusion == FUSION_LAYER || fusion == FUSION_STEP;
+  const bool has_bf16 = limits->capability >= 80;
+  if (!has_terms || !has_bf16) engine->config.precision = PRECISION_FP32;
   const size_t used = strlen(engine->reason);
-  snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s", can ? "tf32" : "fp32");
+  snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s",
+           !has_terms  ? "fp32"
+           : !has_bf16 ? "fp32: no bf16 tensor cores"
+                       : "tf32");
 }
 
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error) {
@@ -41,6 +45,6 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
     engine->config.fusion = FUSION_STEP;
     snprintf(engine->reason, sizeof engine->reason, "not epoch: %s", why_not);
   }
-  choose_precision(engine);
+  choose_precision(engine, limits);
   return true;
 }
