@@ -293,6 +293,58 @@ static void test_bounds(void **state) {
   lab_reference_close(&reference);
 }
 
+/* ---- GPUs that are not here ------------------------------------------------------------------ */
+
+static bool is_in(const char *name, const char *const *names) {
+  for (; *names; names++)
+    if (strcmp(*names, name) == 0) return true;
+  return false;
+}
+
+/* At the size of its ladder a rung that serves an H100 is refused, with the reason, on a GPU that
+   lacks what it needs, and on no other. */
+static void test_rungs_on_other_gpus(void **state) {
+  (void)state;
+  static const struct {
+    GpuLimits gpu;
+    const char *refused[4];
+  } cases[] = {
+      {{75, 40, 64 << 10}, {"sorted-ranges", "asynchronous", "async-copies"}},
+      {{75, 132, 227 << 10}, {"asynchronous", "async-copies"}}, /* code for 7.5 on an H100 */
+      {{86, 28, 99 << 10}, {NULL}},
+      {{80, 108, 163 << 10}, {NULL}},
+      {{90, 132, 227 << 10}, {NULL}},
+      {{120, 170, 99 << 10}, {NULL}},
+  };
+  static const GpuLimits h100 = {90, 132, 227 << 10};
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+    for (const LabTopic *const *t = lab_topics; *t; t++)
+      for (int r = 0; r < (*t)->rung_count; r++) {
+        const LabRung *rung = &(*t)->rungs[r];
+        if (*lab_refusal(rung, &h100, 0, (*t)->size).text) continue;
+        const LabNote note = lab_refusal(rung, &cases[c].gpu, 0, (*t)->size);
+        if ((*note.text != '\0') != is_in(rung->name, cases[c].refused))
+          fail_msg("%s: %s with %d, %zu KB: '%s'", (*t)->name, rung->name, cases[c].gpu.capability,
+                   cases[c].gpu.shared_bytes >> 10, note.text);
+      }
+}
+
+/* 65536 bins of 4 bytes, or of 2, need more shared memory than small GPUs have. */
+static void test_refused_for_shared_memory(void **state) {
+  (void)state;
+  const LabSize many = {{1 << 20, 65536, 1}};
+  const LabRung *rungs = lab_histogram.rungs, *wide = NULL;
+  for (int r = 0; r < lab_histogram.rung_count; r++)
+    if (strcmp(rungs[r].name, "wide-loads") == 0) wide = &rungs[r];
+  assert_non_null(wide);
+  assert_string_equal(lab_refusal(wide, &(GpuLimits){90, 132, 227 << 10}, 0, many).text, "");
+  assert_non_null(strstr(lab_refusal(wide, &(GpuLimits){89, 128, 99 << 10}, 0, many).text,
+                         "do not fit into shared memory"));
+  const LabRung newer = {.name = "newer", .capability = 90};
+  assert_string_equal(lab_refusal(&newer, &(GpuLimits){86, 28, 99 << 10}, 0, many).text,
+                      "it needs compute capability 9.0, this GPU or the code for it has 8.6");
+}
+
 /* The figures of the occupancy calculator for compute capability 9.0. */
 static void test_limits(void **state) {
   (void)state;
@@ -313,7 +365,8 @@ static void test_limits(void **state) {
 
 /* ---- reports -------------------------------------------------------------------------------- */
 
-static double twice(int problem, LabSize size, int64_t point) {
+static double twice(const GpuLimits *gpu, int problem, LabSize size, int64_t point) {
+  (void)gpu;
   (void)problem, (void)size;
   return 2.0 * (double)point;
 }
@@ -556,6 +609,8 @@ int main(void) {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, folder_close)
 #define WITH_INPUT(test) cmocka_unit_test_setup_teardown(test, make_input, free_input)
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rungs_on_other_gpus),
+      cmocka_unit_test(test_refused_for_shared_memory),
       cmocka_unit_test(test_tables),
       cmocka_unit_test(test_fill),
       cmocka_unit_test(test_sizes),

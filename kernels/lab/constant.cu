@@ -162,11 +162,11 @@ cudaError_t launch_uniform(const LabCall *call) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-double an_address_each(int, LabSize, int64_t addresses) {
+double an_address_each(const GpuLimits *, int, LabSize, int64_t addresses) {
   return (double)addresses;
 }
 
-double one_for_all(int, LabSize, int64_t) {
+double one_for_all(const GpuLimits *, int, LabSize, int64_t) {
   return 1.0;
 }
 

@@ -72,7 +72,7 @@ template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
                     call->d_out, count, offset);
 }
 
-template <int WIDTH> double shifted_sectors(int, LabSize, int64_t point) {
+template <int WIDTH> double shifted_sectors(const GpuLimits *, int, LabSize, int64_t point) {
   return 4 * WIDTH + (point % 32 != 0);
 }
 
@@ -100,7 +100,7 @@ template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
 }
 
 /* As words are aligned to their size, a lane never needs two sectors. */
-template <int WIDTH> double strided_sectors(int, LabSize, int64_t point) {
+template <int WIDTH> double strided_sectors(const GpuLimits *, int, LabSize, int64_t point) {
   return 4.0 * WIDTH * (double)point < 32.0 ? 4.0 * WIDTH * (double)point : 32.0;
 }
 

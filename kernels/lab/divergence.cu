@@ -168,7 +168,7 @@ template <class Split> cudaError_t launch_loops(const LabCall *call) {
 
 /* Counted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
    ROUNDS + ROUNDS instead of ROUNDS. */
-template <int PATHS_OF_A_WARP> double predicted(int, LabSize, int64_t) {
+template <int PATHS_OF_A_WARP> double predicted(const GpuLimits *, int, LabSize, int64_t) {
   return PATHS_OF_A_WARP;
 }
 

@@ -91,38 +91,29 @@ template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Bytes of shared memory that a block may ask for, and that a multiprocessor has. */
-struct Room {
-  int block = 48 << 10, multiprocessor = 48 << 10;
-};
-
-Room shared_room() {
-  Room room;
-  int device = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&room.block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  cudaDeviceGetAttribute(&room.multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
-  return room;
-}
-
-constexpr int THREADS = 1024;  /* two blocks make the 2048 threads of a multiprocessor */
+constexpr int THREADS = 1024;  /* two blocks make the 2048 threads of a large multiprocessor */
 constexpr int RESERVED = 1024; /* bytes of a block's shared memory that the system takes */
 
-/* What a block may use if two blocks are to share a multiprocessor. */
-int half_room() {
-  return shared_room().multiprocessor / 2 - RESERVED;
+int resident(const GpuLimits *gpu) {
+  return lab_resident(gpu->capability, THREADS, 2);
+}
+
+/* What a block may use if as many blocks as have threads are to share a multiprocessor. That has
+   RESERVED more than one block can ask for. */
+int shared_room(const GpuLimits *gpu) {
+  return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
 
 /* A grid of up to `together` blocks per multiprocessor, but not more blocks than have `each` values
    to count. */
-dim3 resident_blocks(int64_t count, int64_t each, int together) {
-  const int64_t most = (int64_t)lab_multiprocessors() * together;
+dim3 resident_blocks(const GpuLimits *gpu, int64_t count, int64_t each, int together) {
+  const int64_t most = (int64_t)gpu->multiprocessors * together;
   const int64_t useful = lab_blocks(count, each);
   return dim3((unsigned)(useful < most ? useful : most));
 }
 
-int together(int shared) {
-  return shared <= half_room() ? 2 : 1;
+int together(const GpuLimits *gpu, int shared) {
+  return shared <= shared_room(gpu) ? resident(gpu) : 1;
 }
 
 /* Bytes of `copies` copies of the bins and of the one bin too many. A value that is counted in no
@@ -132,14 +123,14 @@ int bytes_of(int bins, int copies) {
 }
 
 /* As many copies, up to a warp's lanes, as leave room for a second block. */
-int copies_of(int bins) {
+int copies_of(const GpuLimits *gpu, int bins) {
   int copies = 32;
-  while (copies > 1 && bytes_of(bins, copies) > half_room()) copies /= 2;
+  while (copies > 1 && bytes_of(bins, copies) > shared_room(gpu)) copies /= 2;
   return copies;
 }
 
-const char *refuse_shared(int, LabSize size) {
-  return bytes_of((int)size.dim[1], 1) > shared_room().block
+const char *refuse_shared(const GpuLimits *gpu, int, LabSize size) {
+  return bytes_of((int)size.dim[1], 1) > (int)gpu->shared_bytes
              ? "its bins do not fit into shared memory"
              : nullptr;
 }
@@ -198,7 +189,7 @@ __device__ void clear(uint32_t *counters, int words) {
    the same time (H100, docs/results/lab-h100.md): a multiprocessor has ten cycles for 32 values, so
    3.2 passes are hidden, and both wait for memory, which each thread asks for 4 bytes at a time.
    Rung 5 asks for more. */
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS, 2))
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
   clear(counters, (bins + 1) * copies);
@@ -215,10 +206,11 @@ cudaError_t run_shared_bins(const LabCall *call, int copies) {
   const cudaError_t status = clear_counts(call);
   if (status != cudaSuccess) return status;
   const int bins = (int)call->size.dim[1], shared = bytes_of(bins, copies);
-  return lab_launch(call, shared_bins,
-                    resident_blocks(call->size.dim[0], THREADS, together(shared)), dim3(THREADS),
-                    (size_t)shared, (const float *)call->d_in[0], call->size.dim[0],
-                    (uint32_t *)call->d_out, bins, copies);
+  return lab_launch(
+      call, shared_bins,
+      resident_blocks(call->gpu, call->size.dim[0], THREADS, together(call->gpu, shared)),
+      dim3(THREADS), (size_t)shared, (const float *)call->d_in[0], call->size.dim[0],
+      (uint32_t *)call->d_out, bins, copies);
 }
 
 cudaError_t launch_shared_bins(const LabCall *call) {
@@ -226,7 +218,7 @@ cudaError_t launch_shared_bins(const LabCall *call) {
 }
 
 cudaError_t launch_lane_copies(const LabCall *call) {
-  return run_shared_bins(call, copies_of((int)call->size.dim[1]));
+  return run_shared_bins(call, copies_of(call->gpu, (int)call->size.dim[1]));
 }
 
 /* ---- rung 4 ---------------------------------------------------------------------------------- */
@@ -273,13 +265,23 @@ __device__ uint32_t running_sum(uint32_t mine) {
   return sum;
 }
 
+/* The sum over a warp, in all its lanes: one instruction from compute capability 8.0 on. */
+__device__ uint32_t warp_sum(uint32_t mine) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(FULL_WARP, mine);
+#else
+  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(FULL_WARP, mine, step);
+  return mine;
+#endif
+}
+
 /* Sorts a tile by ranges and stores, for each value, its bin's place in the range, one byte. Grid:
    one block per tile. Block: counts the tile's values of each range, adds up where each range
    starts, then puts every value's byte into the next place of its range. The order within a range
    is the order of arrival, which the counts do not show. Reads 4 bytes per value, twice (the second
    time mostly from the L2 cache), writes 1. There are few ranges, so atomics collide more than
    before: sorting pays in the next kernel. */
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS, 2))
     sort_tiles(const float *d_values, int64_t count, int bins, uint8_t *d_keys,
                uint32_t *d_starts) {
   extern __shared__ __align__(16) uint32_t counters[]; /* TILE bytes, then a word for each range */
@@ -345,7 +347,7 @@ __global__ void __launch_bounds__(COUNTERS)
   for (int b = warp; b < RANGE; b += warps) {
     uint32_t sum = 0;
     for (int t = lane; t < COUNTERS; t += 32) sum += counters[b * COUNTERS + t];
-    sum = __reduce_add_sync(FULL_WARP, sum);
+    sum = warp_sum(sum);
     const int bin = blockIdx.x * RANGE + b;
     if (lane == 0 && bin < bins) d_parts[(int64_t)blockIdx.y * bins + bin] = sum;
   }
@@ -379,12 +381,12 @@ cudaError_t launch_sorted_ranges(const LabCall *call) {
                     sorted.slices, (uint32_t *)call->d_out, bins);
 }
 
-size_t work_of_sorted_ranges(int, LabSize size) {
+size_t work_of_sorted_ranges(const GpuLimits *, int, LabSize size) {
   return Sorted(size).bytes;
 }
 
-const char *refuse_sorted_ranges(int, LabSize size) {
-  return TILE + (int)lab_blocks(size.dim[1], RANGE) * 4 > shared_room().block - THREADS / 32 * 4
+const char *refuse_sorted_ranges(const GpuLimits *gpu, int, LabSize size) {
+  return TILE + (int)lab_blocks(size.dim[1], RANGE) * 4 > (int)gpu->shared_bytes - THREADS / 32 * 4
              ? "a sorted tile does not fit into shared memory"
              : nullptr;
 }
@@ -434,7 +436,7 @@ __device__ void for_all_values(const float *d_values, int64_t count, CountValues
    With one load of 4 bytes per thread, 8 KB are in flight to a multiprocessor. That is less than
    latency times bandwidth, some 20 KB, so rungs 2 and 3 wait for memory, whatever their atomics
    cost. */
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS, 2))
     wide_loads(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
   clear(counters, (bins + 1) * copies);
@@ -492,8 +494,8 @@ __global__ void __launch_bounds__(THREADS)
   }
 }
 
-bool needs_halves(int bins) {
-  return bytes_of(bins, 1) > half_room();
+bool needs_halves(const GpuLimits *gpu, int bins) {
+  return bytes_of(bins, 1) > shared_room(gpu);
 }
 
 cudaError_t launch_wide_loads(const LabCall *call) {
@@ -502,19 +504,22 @@ cudaError_t launch_wide_loads(const LabCall *call) {
   const float *d_values = (const float *)call->d_in[0];
   const int64_t count = call->size.dim[0];
   uint32_t *d_counts = (uint32_t *)call->d_out;
-  const int bins = (int)call->size.dim[1], copies = copies_of(bins);
-  if (needs_halves(bins)) {
+  const int bins = (int)call->size.dim[1], copies = copies_of(call->gpu, bins);
+  if (needs_halves(call->gpu, bins)) {
     const int shared = ceil_div(bins, 2) * 4;
-    return lab_launch(call, half_width, resident_blocks(count, 4 * LOADS_OF_HALVES * THREADS, 1),
+    return lab_launch(call, half_width,
+                      resident_blocks(call->gpu, count, 4 * LOADS_OF_HALVES * THREADS, 1),
                       dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins);
   }
   const int shared = bytes_of(bins, copies);
-  return lab_launch(call, wide_loads, resident_blocks(count, 4 * LOADS * THREADS, together(shared)),
-                    dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins, copies);
+  return lab_launch(
+      call, wide_loads,
+      resident_blocks(call->gpu, count, 4 * LOADS * THREADS, together(call->gpu, shared)),
+      dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins, copies);
 }
 
-const char *refuse_wide_loads(int, LabSize size) {
-  return ceil_div(size.dim[1], 2) * 4 > shared_room().block
+const char *refuse_wide_loads(const GpuLimits *gpu, int, LabSize size) {
+  return ceil_div(size.dim[1], 2) * 4 > (int)gpu->shared_bytes
              ? "half-width bins do not fit into shared memory"
              : nullptr;
 }
@@ -528,7 +533,7 @@ cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
                                              0.0f, 1.0f, call->size.dim[0], call->stream);
 }
 
-size_t work_of_cub(int, LabSize size) {
+size_t work_of_cub(const GpuLimits *, int, LabSize size) {
   LabCall call = {};
   call.size = size;
   size_t bytes = 0;
@@ -582,17 +587,18 @@ double mean_passes(int problem, LabSize size, int copies, int run, bool halves) 
   return passes / (WARPS * run);
 }
 
-double passes_of_shared_bins(int problem, LabSize size, int64_t) {
+double passes_of_shared_bins(const GpuLimits *, int problem, LabSize size, int64_t) {
   return mean_passes(problem, size, 1, 1, false);
 }
 
-double passes_of_lane_copies(int problem, LabSize size, int64_t) {
-  return mean_passes(problem, size, copies_of((int)size.dim[1]), 1, false);
+double passes_of_lane_copies(const GpuLimits *gpu, int problem, LabSize size, int64_t) {
+  return mean_passes(problem, size, copies_of(gpu, (int)size.dim[1]), 1, false);
 }
 
-double passes_of_wide_loads(int problem, LabSize size, int64_t point) {
-  return needs_halves((int)size.dim[1]) ? mean_passes(problem, size, 1, 4 * LOADS_OF_HALVES, true)
-                                        : passes_of_lane_copies(problem, size, point);
+double passes_of_wide_loads(const GpuLimits *gpu, int problem, LabSize size, int64_t point) {
+  return needs_halves(gpu, (int)size.dim[1])
+             ? mean_passes(problem, size, 1, 4 * LOADS_OF_HALVES, true)
+             : passes_of_lane_copies(gpu, problem, size, point);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */

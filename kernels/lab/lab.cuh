@@ -40,12 +40,20 @@ static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
 }
 
-/* Multiprocessors of the current device. */
-static inline int lab_multiprocessors() {
-  int device = 0, count = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-  return count;
+/* Of `wanted` blocks of so many threads, how many a multiprocessor of that compute capability holds
+   at once: it has room for 1024 threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA
+   C++ Programming Guide says. */
+__host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
+  const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
+  const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
+  return wanted < most ? wanted : most;
 }
+
+/* What is compiled for, as GpuLimits has it; the host's half does not depend on it. */
+#ifdef __CUDA_ARCH__
+constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
+#else
+constexpr int LAB_CAPABILITY = 90;
+#endif
 
 #endif

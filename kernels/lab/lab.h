@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -66,6 +68,7 @@ typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
   int64_t point; /* of rung->points, else 0 */
+  const GpuLimits *gpu;
   const void *d_in[LAB_INPUTS];
   void *d_out;  /* full of NaN or of -1 before the call: every element must be written */
   void *d_work; /* rung->work bytes, contents undefined */
@@ -93,14 +96,17 @@ typedef struct {
   LabKind kind;
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
-  /* Why this rung cannot serve a size (one clause), or NULL. NULL function: it serves all. */
-  const char *(*refuse)(int problem, LabSize size);
-  size_t (*work)(int problem, LabSize size); /* bytes of d_work, NULL: 0 */
+  /* The least compute capability that has what the lesson is about, 80 for 8.0; 0: any has. */
+  int capability;
+  /* Why this rung cannot serve a size on such a GPU (one clause), or NULL. NULL function: it serves
+     all. */
+  const char *(*refuse)(const GpuLimits *gpu, int problem, LabSize size);
+  size_t (*work)(const GpuLimits *gpu, int problem, LabSize size); /* bytes of d_work, NULL: 0 */
   /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */
   const int64_t *points;
   int point_count;
   /* What the lesson's column should show according to the topic's model. NULL: nothing. */
-  double (*predicted)(int problem, LabSize size, int64_t point);
+  double (*predicted)(const GpuLimits *gpu, int problem, LabSize size, int64_t point);
   /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
   void (*allowed)(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
                   int64_t count, const double *expected, double *allowed);

@@ -201,7 +201,7 @@ struct Intrinsic {
 };
 
 /* The table at the top of this file. */
-template <Arithmetic ARITHMETIC> double cycles(int function, LabSize, int64_t) {
+template <Arithmetic ARITHMETIC> double cycles(const GpuLimits *, int function, LabSize, int64_t) {
   constexpr double CYCLES[][FUNCTIONS] = {
       {32, 85, 50, 24, 32}, {10, 28, 30, 12, 14}, {8, 8, 8, 8, 12}, {8, 8, 8, 8, 8}};
   return CYCLES[ARITHMETIC][function];

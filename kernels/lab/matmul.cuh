@@ -201,6 +201,7 @@ template <class T, int WIDTH, bool WHOLE> struct SlabCopy {
    and slabs of 32, 72 KB, only 86%. */
 template <class T, int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(T::THREADS, T::BLOCKS) pipelined_kernel(Matrices p) {
+#if __CUDA_ARCH__ >= 800 /* the rung is refused on what is older */
   extern __shared__ float4 slabs[];
   float *const shared = reinterpret_cast<float *>(slabs);
   const Corner corner = tile_corner<T::BM, T::BN>(p);
@@ -241,6 +242,7 @@ __global__ void __launch_bounds__(T::THREADS, T::BLOCKS) pipelined_kernel(Matric
 
   await_groups<0>(); /* a block must not end while its copies are in flight */
   store_tile<WHOLE>(p, acc, corner.row + row, corner.column + column, ROW_GAP, COLUMN_GAP);
+#endif
 }
 
 /* 16-byte copies of B need rows that start on 16 bytes; those of A are of 4 bytes in any case. */

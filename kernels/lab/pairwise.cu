@@ -422,7 +422,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
 }
 
-size_t transposed_bytes(int, LabSize size) {
+size_t transposed_bytes(const GpuLimits *, int, LabSize size) {
   const Transposed t = transposed(size);
   return sizeof(float) * t.pitch * t.depth;
 }
@@ -469,12 +469,13 @@ cudaError_t launch_norms(const LabCall *call, float *d_norms) {
                     call->size.dim[1]);
 }
 
-size_t product_bytes(int problem, LabSize size) {
-  return transposed_bytes(problem, size) + sizeof(float) * size.dim[0];
+size_t product_bytes(const GpuLimits *gpu, int problem, LabSize size) {
+  return transposed_bytes(gpu, problem, size) + sizeof(float) * size.dim[0];
 }
 
 cudaError_t launch_gemm(const LabCall *call) {
-  float *d_norms = (float *)call->d_work + transposed_bytes(0, call->size) / sizeof(float);
+  float *d_norms =
+      (float *)call->d_work + transposed_bytes(call->gpu, 0, call->size) / sizeof(float);
   const cudaError_t status = launch_norms(call, d_norms);
   return status == cudaSuccess ? launch_asynchronous<Products>(call, d_norms) : status;
 }
@@ -496,7 +497,7 @@ __global__ void __launch_bounds__(256)
   d_out[row_start(i, n) + j] = distance < 0.0f ? 0.0f : distance;
 }
 
-size_t library_bytes(int, LabSize size) {
+size_t library_bytes(const GpuLimits *, int, LabSize size) {
   const int64_t n = size.dim[0];
   return sizeof(float) * (n + (n < PANEL ? n : PANEL) * n);
 }
@@ -552,12 +553,12 @@ double operations(LabSize size) {
   return 3.0 * (double)count(size, -1) * (double)size.dim[1];
 }
 
-double two_loads(int, LabSize, int64_t) {
+double two_loads(const GpuLimits *, int, LabSize, int64_t) {
   return 2.0;
 }
 
 /* Four loads of the thread for its 64 terms; copying the slabs to shared memory is not counted. */
-double few_loads(int, LabSize, int64_t) {
+double few_loads(const GpuLimits *, int, LabSize, int64_t) {
   return 4.0 / (SIDE * SIDE);
 }
 
@@ -593,6 +594,7 @@ const LabRung rungs[] = {
     {.name = "asynchronous",
      .lesson = "Transposed once, slabs copied while the last is worked on: little but arithmetic",
      .launch = launch_differences,
+     .capability = 80, /* `product` copies with registers below that, which is not its lesson */
      .work = transposed_bytes,
      .predicted = few_loads},
     {.name = "product",

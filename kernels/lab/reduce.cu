@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(THREADS) level(const T *d_in, T *d_out, int64_
 }
 
 /* d_work holds two levels, written in turn: the first is the largest. */
-template <class Rung> size_t work_of_levels(int, LabSize size) {
+template <class Rung> size_t work_of_levels(const GpuLimits *, int, LabSize size) {
   const size_t first = lab_blocks(size.dim[0], Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
 }
@@ -218,7 +218,7 @@ template <class Rung> cudaError_t launch_levels(const LabCall *call) {
 }
 
 /* Wavefronts for 32 values: those of all blocks of all levels. */
-template <class Rung> double wavefronts_of_levels(int, LabSize size, int64_t) {
+template <class Rung> double wavefronts_of_levels(const GpuLimits *, int, LabSize size, int64_t) {
   double blocks = 0.0;
   int64_t count = size.dim[0];
   do {
@@ -230,9 +230,9 @@ template <class Rung> double wavefronts_of_levels(int, LabSize size, int64_t) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads, all that a multiprocessor has, with 64 bytes each in flight: 128 KB, several times
-   what latency times bandwidth needs (some 20 KB). Few, large blocks leave few partial sums to the
-   last one. */
+/* 2048 threads, all that a multiprocessor of an H100 has, with 64 bytes each in flight: 128 KB,
+   several times what latency times bandwidth needs (some 20 KB). Few, large blocks leave few
+   partial sums to the last one. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
@@ -254,7 +254,8 @@ template <class T> __device__ T sum_of(Quad<T> quad) {
    them in a fixed order: the same result every time, whichever block was last. Reads 4 bytes per
    value, once. */
 template <class T>
-__global__ void __launch_bounds__(ONE_PASS_THREADS, ONE_PASS_BLOCKS)
+__global__ void __launch_bounds__(ONE_PASS_THREADS,
+                                  lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
     one_pass(const T *d_in, T *d_sums, T *d_out, int64_t count) {
   __shared__ T v[32];
   __shared__ bool is_last;
@@ -291,29 +292,30 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS, ONE_PASS_BLOCKS)
   if (threadIdx.x == 0) *d_out = sum;
 }
 
-unsigned one_pass_blocks(LabSize size) {
-  const int64_t most = (int64_t)lab_multiprocessors() * ONE_PASS_BLOCKS;
+unsigned one_pass_blocks(const GpuLimits *gpu, LabSize size) {
+  const int resident = lab_resident(gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
+  const int64_t most = (int64_t)gpu->multiprocessors * resident;
   const int64_t useful = lab_blocks(size.dim[0], 4 * TILE);
   return (unsigned)(useful < most ? useful : most);
 }
 
-size_t work_of_one_pass(int, LabSize size) {
-  return (size_t)one_pass_blocks(size) * 4;
+size_t work_of_one_pass(const GpuLimits *gpu, int, LabSize size) {
+  return (size_t)one_pass_blocks(gpu, size) * 4;
 }
 
 template <class T> cudaError_t run_one_pass(const LabCall *call) {
-  return lab_launch(call, one_pass<T>, dim3(one_pass_blocks(call->size)), dim3(ONE_PASS_THREADS), 0,
-                    (const T *)call->d_in[0], (T *)call->d_work, (T *)call->d_out,
-                    call->size.dim[0]);
+  return lab_launch(call, one_pass<T>, dim3(one_pass_blocks(call->gpu, call->size)),
+                    dim3(ONE_PASS_THREADS), 0, (const T *)call->d_in[0], (T *)call->d_work,
+                    (T *)call->d_out, call->size.dim[0]);
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {
   return call->problem == INT32 ? run_one_pass<uint32_t>(call) : run_one_pass<float>(call);
 }
 
-double wavefronts_of_one_pass(int, LabSize size, int64_t) {
+double wavefronts_of_one_pass(const GpuLimits *gpu, int, LabSize size, int64_t) {
   const double warps = ONE_PASS_THREADS / 32, adding_up = warps + 1, flag = 1 + warps;
-  const double all = one_pass_blocks(size) * (adding_up + flag) + adding_up;
+  const double all = one_pass_blocks(gpu, size) * (adding_up + flag) + adding_up;
   return all * 32.0 / (double)size.dim[0];
 }
 
@@ -330,7 +332,7 @@ cudaError_t either_cub(const LabCall *call, void *d_work, size_t *bytes) {
                                 : run_cub<float>(call, d_work, bytes);
 }
 
-size_t work_of_cub(int problem, LabSize size) {
+size_t work_of_cub(const GpuLimits *, int problem, LabSize size) {
   LabCall call = {};
   call.problem = problem, call.size = size;
   size_t bytes = 0;

@@ -379,7 +379,7 @@ struct Once {
    The compiler knows the width up to the shape: every loop is unrolled, and all loads of a thread
    are in flight together. */
 template <class S, class Method>
-__global__ void __launch_bounds__(S::BLOCK, S::BLOCKS)
+__global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOCK, S::BLOCKS))
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const unsigned lane = threadIdx.x % S::LANES;
   const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
@@ -408,19 +408,19 @@ double sectors(int64_t passes, int64_t apart) {
   return (double)((passes + 1) * (apart < 8 ? apart : 8)) / 2.0;
 }
 
-double serial_sectors(int, LabSize size, int64_t) {
+double serial_sectors(const GpuLimits *, int, LabSize size, int64_t) {
   return sectors(3, size.dim[1]);
 }
 
-double segment_sectors(int, LabSize size, int64_t) {
+double segment_sectors(const GpuLimits *, int, LabSize size, int64_t) {
   return sectors(3, ceil_div(size.dim[1], THREADS));
 }
 
-double passes_sectors(int, LabSize, int64_t) {
+double passes_sectors(const GpuLimits *, int, LabSize, int64_t) {
   return sectors(3, 1);
 }
 
-double registers_sectors(int, LabSize, int64_t) {
+double registers_sectors(const GpuLimits *, int, LabSize, int64_t) {
   return sectors(1, 1);
 }
 

@@ -106,7 +106,7 @@ struct Chunks {
 
 /* Device memory: all of x, then all of y. No chunk takes another's place, so the only events needed
    are those between the stages of one chunk. */
-size_t work(int, LabSize size) {
+size_t work(const GpuLimits *, int, LabSize size) {
   return 2 * sizeof(float) * (size_t)round_up(size.dim[0], EDGE);
 }
 
@@ -228,11 +228,12 @@ double percent_of_perfect(int chunks, int streams, int round) {
   return 100.0 * chunks / end;
 }
 
-double predict_whole(int, LabSize, int64_t) {
+double predict_whole(const GpuLimits *, int, LabSize, int64_t) {
   return percent_of_perfect(1, 1, 1);
 }
 
-template <int STREAMS, int ROUND> double predict_streams(int, LabSize size, int64_t) {
+template <int STREAMS, int ROUND>
+double predict_streams(const GpuLimits *, int, LabSize size, int64_t) {
   return percent_of_perfect(Chunks(size, CHUNKS).count, STREAMS, ROUND);
 }
 
@@ -248,7 +249,7 @@ cudaError_t launch_forgotten_event(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1);
   queue.start(2);
-  queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(0, call->size) / 2, compute));
+  queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call->gpu, 0, call->size) / 2, compute));
   /* missing: queue.after(compute, copy), behind the copy */
   queue.add(COMPUTE, 0, compute);
   queue.after(copy, compute); /* the bad day */
@@ -282,7 +283,7 @@ cudaError_t launch_roles(const LabCall *call) {
 }
 
 /* As many streams as stages, chunk by chunk: c / (c + 2). */
-double predict_roles(int, LabSize size, int64_t point) {
+double predict_roles(const GpuLimits *, int, LabSize size, int64_t point) {
   return percent_of_perfect(Chunks(size, point).count, STAGES, 1);
 }
 

@@ -77,7 +77,7 @@ cudaError_t launch_one_thread(const LabCall *call) {
   return queue(call, one_thread, 1, 1);
 }
 
-const char *refuse_one_thread(int, LabSize size) {
+const char *refuse_one_thread(const GpuLimits *, int, LabSize size) {
   return size.dim[0] * size.dim[1] > 1 << 20 ? "one thread would take minutes above 2^20 elements"
                                              : nullptr;
 }
@@ -230,7 +230,7 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
 }
 
-const char *refuse_cublas_geam(int, LabSize size) {
+const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {
   return size.dim[0] > INT_MAX || size.dim[1] > INT_MAX ? "cublasSgeam counts rows in 32 bits"
                                                         : nullptr;
 }
@@ -251,7 +251,7 @@ double operations(LabSize) {
 
 /* Turns that the banks take for a request to read the tile; for words of 16 bytes, for each eight
    lanes. */
-template <int WAYS> double ways(int, LabSize, int64_t) {
+template <int WAYS> double ways(const GpuLimits *, int, LabSize, int64_t) {
   return WAYS;
 }
 

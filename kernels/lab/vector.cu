@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(BLOCK)
 template <int WIDTH> cudaError_t launch_grid_stride(const LabCall *call) {
   return with_problem(call, [=](auto problem) {
     const int64_t needed = lab_blocks(call->size.dim[0], (int64_t)BLOCK * WIDTH);
-    const int64_t most = (int64_t)BLOCKS_AN_SM * lab_multiprocessors();
+    const int64_t most = (int64_t)BLOCKS_AN_SM * call->gpu->multiprocessors;
     return queue(call, grid_stride<decltype(problem), WIDTH>, needed < most ? needed : most);
   });
 }
@@ -285,7 +285,7 @@ cudaError_t launch_memset(const LabCall *call) {
                          call->stream);
 }
 
-const char *refuse_memset(int problem, LabSize) {
+const char *refuse_memset(const GpuLimits *, int problem, LabSize) {
   return problem == FILL ? nullptr : "cudaMemset can only fill";
 }
 
@@ -301,7 +301,7 @@ cudaError_t launch_cublas_saxpy(const LabCall *call) {
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
 }
 
-const char *refuse_cublas_saxpy(int problem, LabSize size) {
+const char *refuse_cublas_saxpy(const GpuLimits *, int problem, LabSize size) {
   if (problem != SAXPY) return "cublasSaxpy does saxpy only";
   return size.dim[0] > INT_MAX ? "cublasSaxpy counts elements in 32 bits" : nullptr;
 }
@@ -322,7 +322,7 @@ template <class Problem> double operations(LabSize size) {
 
 /* Sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32 places 32;
    words of 16 bytes in a row are 512 bytes, 16 sectors. */
-template <int SECTORS> double sectors(int, LabSize, int64_t) {
+template <int SECTORS> double sectors(const GpuLimits *, int, LabSize, int64_t) {
   return SECTORS;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "engine/cuda/gpu_limits.h"
 #include "measure/gpu_rates.h"
 
 enum { ALIGNMENT = 256, POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
@@ -29,8 +30,8 @@ static size_t work_bytes(const LabArrays *a) {
   size_t most = 0;
   for (int i = 0; i < t->rung_count; i++) {
     const LabRung *rung = &t->rungs[i];
-    if (!rung->work || (rung->refuse && rung->refuse(a->problem, a->size))) continue;
-    const size_t bytes = rung->work(a->problem, a->size);
+    if (!rung->work || *lab_refusal(rung, &a->gpu, a->problem, a->size).text) continue;
+    const size_t bytes = rung->work(&a->gpu, a->problem, a->size);
     if (bytes > most) most = bytes;
   }
   return most;
@@ -151,6 +152,7 @@ bool lab_arrays_open(LabArrays *arrays, const LabTopic *topic, int problem, LabS
   LabArrays *a = arrays;
   *a = (LabArrays){.topic = topic, .problem = problem, .size = size, .guard = guard};
   *fits = true;
+  if (!gpu_limits_read(&a->gpu, error)) return false;
   plan_blocks(a);
   if (!choose_copies(a, rotated, fits, error) || !open_block(a, &a->work, 1, error)) return false;
   for (int p = 0; p < LAB_PLACES; p++) {

@@ -57,6 +57,16 @@ typedef struct {
 bool lab_check(const LabReference *reference, const LabRung *rung, const void *h_out,
                LabVerdict *verdict, Error *error);
 
+/* ---- what a GPU cannot do (refusal.c) ---------------------------------------------------- */
+
+typedef struct {
+  char text[256];
+} LabNote;
+
+/* Why the rung cannot serve that problem and size on a GPU of these limits: one clause, "" if it
+   can. */
+LabNote lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size);
+
 /* ---- arrays (arrays.c) ------------------------------------------------------------------ */
 
 /* An array in several copies between guards, all of it poisoned with 0xFF (NaN or -1). */
@@ -73,6 +83,7 @@ typedef struct {
   const LabTopic *topic;
   int problem;
   LabSize size;
+  GpuLimits gpu;
   size_t guard; /* bytes, 0 or a multiple of 256 */
   int copies;
   LabBlock in[LAB_PLACES][LAB_INPUTS], out[LAB_PLACES]; /* LAB_PAGEABLE for on_host alone */

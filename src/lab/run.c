@@ -83,6 +83,7 @@ static LabCall call_of(const Stand *s, const LabRow *row, int copy, LabRecord *r
   LabCall call = {.problem = a->problem,
                   .size = a->size,
                   .point = row->point,
+                  .gpu = &a->gpu,
                   .d_work = lab_block_copy(a, &a->work, 0),
                   .stream = s->stream,
                   .record = record};
@@ -242,10 +243,6 @@ static bool time_row(const Stand *s, LabRow *row, double once, Error *error) {
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
-static const char *refusal(const Stand *s, const LabRung *rung) {
-  return rung->refuse ? rung->refuse(s->arrays.problem, s->arrays.size) : NULL;
-}
-
 static bool profile_row(const Stand *s, LabRow *row, Error *error) {
   LabRecord record = {0};
   double seconds;
@@ -255,13 +252,13 @@ static bool profile_row(const Stand *s, LabRow *row, Error *error) {
 
 static bool run_row(const Stand *s, LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
-  const char *refused = refusal(s, rung);
+  const LabArrays *a = &s->arrays;
+  const LabNote refused = lab_refusal(rung, &a->gpu, a->problem, a->size);
   double seconds = 0;
-  if (rung->predicted)
-    row->predicted = rung->predicted(s->arrays.problem, s->arrays.size, row->point);
-  if (refused) {
+  if (rung->predicted) row->predicted = rung->predicted(&a->gpu, a->problem, a->size, row->point);
+  if (*refused.text) {
     row->outcome = LAB_REFUSED;
-    snprintf(row->note, sizeof row->note, "%s", refused);
+    memcpy(row->note, refused.text, sizeof row->note);
     return true;
   }
   if (s->how->mode == LAB_PROFILE) return profile_row(s, row, error);
