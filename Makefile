@@ -8,9 +8,10 @@ ARCH     ?= auto              # all: for every GPU since Turing; or options of n
 PART     ?= all               # of make gpu-check: tests sanitizers mnist older faults
 EPOCHS   ?= 10                # of make run
 BATCH    ?= 64                # of make run
-SEED     ?= 1                 # of the shapes that make exercise draws
+SEED     ?= 1                 # of the shapes that make exercise draws, of the runs of make soak
 TOPIC    ?= softmax           # of make profile
 SECONDS  ?= 60                # of make fuzz: for each harness
+MINUTES  ?= 10                # of make soak
 RELEASES ?= bookworm trixie   # of make fresh: of Debian or Ubuntu, as debootstrap names them
 PREFIX   ?= /usr/local        # of make install: where programs and manual are to be found
 DESTDIR  ?=                   # of make install: a folder to put that tree in
@@ -27,6 +28,7 @@ BATCH := $(strip $(BATCH))
 SEED := $(strip $(SEED))
 TOPIC := $(strip $(TOPIC))
 SECONDS := $(strip $(SECONDS))
+MINUTES := $(strip $(MINUTES))
 RELEASES := $(strip $(RELEASES))
 PREFIX := $(strip $(PREFIX))
 DESTDIR := $(strip $(DESTDIR))
@@ -143,7 +145,7 @@ LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
 
-.PHONY: all tests run test fresh check-all reproducible faults stream gpu-check gpu-bench profile \
+.PHONY: all tests run test fresh check-all reproducible faults soak stream gpu-check gpu-bench profile \
         exercise exercise-cpu data setup install uninstall format lint clean print-sources help
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -190,6 +192,10 @@ reproducible: setup         ## build twice: the same programs, byte for byte
 faults: setup               ## make each call that can fail do so, leaks are looked for
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/test_faults
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
+
+soak: setup                 ## MINUTES of random runs, each in two ways, interrupted and resumed
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/soak
+	@build/sanitize/soak $(MINUTES) $(SEED)
 
 stream: setup               ## ten times MNIST's rows, streamed, as a file, a pipe and an archive
 	@$(BUILD_ON_EVERY_CORE) $(BUILD)/test_stream
@@ -261,6 +267,9 @@ $(BUILD)/mlp-exercise: $(BUILD)/src/mlp_exercise.o
 
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
+
+$(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
+	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 
 # What each is linked of. An archive comes last: it gives what the objects before it want.
 $(PLACE)/mlp-train:                                              $(COMMANDS)
