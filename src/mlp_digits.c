@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/interrupt.h"
+#include "base/same_file.h"
 #include "base/standard_output.h"
 #include "base/text.h"
 #include "data/digits.h"
@@ -97,6 +98,17 @@ static bool parse_options(int count, char **arguments, Options *options, bool *h
 
 static const char *const names[2] = {"digits_train.csv", "digits_test.csv"};
 
+/* The paths of both files, which must not be one. */
+static bool name_files(const Options *options, char path[2][PATH_MAX], Error *error) {
+  for (int i = 0; i < 2; i++) {
+    const int length = snprintf(path[i], PATH_MAX, "%s/%s", options->folder, names[i]);
+    if (length < 0 || length >= PATH_MAX)
+      return error_set(error, "the name of the folder is too long");
+  }
+  const NamedFile files[] = {{"output", path[0], true}, {"output", path[1], true}};
+  return same_file_check(files, 2, error);
+}
+
 /* The row as text, newline included, to `line`; returns its length. */
 static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXELS * 4 + 2]) {
   char *end = line;
@@ -125,17 +137,13 @@ static bool write_rows(const Options *options, DigitsSeries series, const Atomic
 }
 
 /* Neither file is replaced before both are whole. */
-static bool write_files(const Options *options, Error *error) {
-  char path[2][PATH_MAX];
+static bool write_files(const Options *options, char path[2][PATH_MAX], Error *error) {
   AtomicFile output[2];
   int open = 0;
   bool good = true;
   for (int i = 0; good && i < 2; i++) {
-    const int length = snprintf(path[i], sizeof path[i], "%s/%s", options->folder, names[i]);
-    if (length < 0 || (size_t)length >= sizeof path[i])
-      good = error_set(error, "the name of the folder is too long");
-    else if ((good = atomic_file_open(&output[i], path[i], error)))
-      good = write_rows(options, (DigitsSeries)i, &output[open++], error);
+    good = atomic_file_open(&output[i], path[i], error);
+    if (good) good = write_rows(options, (DigitsSeries)i, &output[open++], error);
   }
   for (int i = 0; i < open; i++) good = atomic_file_close(&output[i], good, error) && good;
   for (int i = 0; good && i < 2; i++) {
@@ -151,7 +159,9 @@ int main(int count, char **arguments) {
   Options options;
   Error error;
   bool help_wanted;
-  if (!parse_options(count, arguments, &options, &help_wanted, &error)) {
+  char path[2][PATH_MAX];
+  if (!parse_options(count, arguments, &options, &help_wanted, &error) ||
+      !name_files(&options, path, &error)) {
     fprintf(stderr, "mlp-digits: %s\nTry 'mlp-digits --help'.\n", error.text);
     return 2;
   }
@@ -160,7 +170,7 @@ int main(int count, char **arguments) {
   if (help_wanted)
     fputs(help, stdout);
   else
-    good = write_files(&options, &error);
+    good = write_files(&options, path, &error);
   if (good && standard_output_flush(&error)) return 0;
   fprintf(stderr, "mlp-digits: %s\n", error.text);
   return 1;

@@ -231,6 +231,15 @@ static void test_no_such_folder(void **state) {
   assert_non_null(strstr(output, "its folder does not exist"));
 }
 
+/* One file leads to the other: only the digits of one would be left. */
+static void test_files_that_are_one(void **state) {
+  (void)state;
+  assert_int_equal(symlink("digits_train.csv", folder_path("digits_test.csv")), 0);
+  assert_int_equal(run_digits("--train-rows 3 --test-rows 2"), 2);
+  assert_non_null(strstr(output, "are the same file"));
+  assert_int_equal(entries(), 1);
+}
+
 /* A file that cannot grow stands for a full disk. What was there stays. */
 static void test_full_disk(void **state) {
   (void)state;
@@ -268,6 +277,7 @@ int main(void) {
       IN_FOLDER(test_wrong_usage),
       IN_FOLDER(test_help),
       IN_FOLDER(test_no_such_folder),
+      IN_FOLDER(test_files_that_are_one),
       IN_FOLDER(test_full_disk),
       IN_FOLDER(test_signal_leaves_nothing),
   };
