@@ -61,16 +61,6 @@ cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, in
                     SmallTile::THREADS, stream, dz, w, dx);
 }
 
-template <int TERMS>
-cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, int rows, int out,
-                     cudaStream_t stream) {
-  const auto run =
-      out % 4 == 0
-          ? (dx.in % 4 == 0 ? backward<true, true, TERMS> : backward<true, false, TERMS>)
-          : (dx.in % 4 == 0 ? backward<false, true, TERMS> : backward<false, false, TERMS>);
-  return run(d_dz, d_w, dx, rows, out, stream);
-}
-
 } // namespace
 
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
@@ -78,6 +68,12 @@ cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_
   if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in) || !valid_terms(terms))
     return cudaErrorInvalidValue;
   const ReluMask dx = {d_a, d_dx, in};
-  return terms == 3 ? backward<3>(d_dz, d_w, dx, rows, out, stream)
-                    : backward<2>(d_dz, d_w, dx, rows, out, stream);
+  const bool along = out % 4 == 0, across = in % 4 == 0;
+  /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
+  const auto run = along && across
+                       ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
+                   : along  ? backward<true, false, 3>
+                   : across ? backward<false, true, 3>
+                            : backward<false, false, 3>;
+  return run(d_dz, d_w, dx, rows, out, stream);
 }

@@ -79,7 +79,9 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
     return cudaErrorInvalidValue;
   const BiasRelu y = {d_b, d_y, out, relu != 0};
   if (!input.d_x && !valid_batch(input.batch)) return cudaErrorInvalidValue;
-  const auto run = terms == 3 ? (in % 4 == 0 ? forward<true, 3> : forward<false, 3>)
-                              : (in % 4 == 0 ? forward<true, 2> : forward<false, 2>);
+  /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
+  const auto run = in % 4 != 0  ? forward<false, 3>
+                   : terms == 3 ? forward<true, 3>
+                                : forward<true, 2>;
   return run(input, d_w, y, in, stream);
 }

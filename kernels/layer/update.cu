@@ -55,16 +55,24 @@ struct MomentumUpdate {
   }
 };
 
-/* The epilogue of a block that shares its tile: stores its split's part of the gradient. */
-struct PartialGradient {
-  struct PrefetchedSegment {};
-  float *d_partial; /* (ROWS, COLUMNS) */
+/* The epilogue of every block: a block that shares its tile stores its split's part of the
+   gradient, a block that has it alone updates. The branch is the same for a whole block; two
+   instances of the gemm around it would take the compiler twice as long. */
+struct PartialOrUpdate {
+  MomentumUpdate update;
+  float *d_partial; /* (ROWS, COLUMNS); NULL: the tile is this block's alone */
   int o0, i0;
-  __device__ PrefetchedSegment prefetch_segment(int, int) const {
-    return {};
+  using PrefetchedSegment = MomentumUpdate::PrefetchedSegment;
+  __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
+    return d_partial ? PrefetchedSegment{} : update.prefetch_segment(o, i);
   }
-  __device__ void store_segment(int o, int i, const Floats &gradient, PrefetchedSegment) const {
-    ::store_segment(d_partial + (o - o0) * GradientTile::COLUMNS + i - i0, gradient, SEGMENT, true);
+  __device__ void store_segment(int o, int i, const Floats &gradient,
+                                const PrefetchedSegment &prefetched) const {
+    if (d_partial)
+      ::store_segment(d_partial + (o - o0) * GradientTile::COLUMNS + i - i0, gradient, SEGMENT,
+                      true);
+    else
+      update.store_segment(o, i, gradient, prefetched);
   }
 };
 
@@ -128,17 +136,15 @@ __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, 
                             int block, int rows, unsigned char *shared) {
   const int tile = block % share.tiles, split = block / share.tiles;
   const int row = tile / share.tiles_across, column = tile % share.tiles_across;
-  if (share.splits == 1) {
-    large_tile<Shape>(dz, x, update.out, update.in + 1, 0, rows, update, row, column, shared);
-    return;
-  }
-  const PartialGradient epilogue = {share.d_partial +
-                                        ((size_t)tile * share.splits + split) * TILE_FLOATS,
-                                    row * Shape::ROWS, column * Shape::COLUMNS};
+  const bool alone = share.splits == 1;
+  const PartialOrUpdate epilogue = {
+      update,
+      alone ? nullptr : share.d_partial + ((size_t)tile * share.splits + split) * TILE_FLOATS,
+      row * Shape::ROWS, column * Shape::COLUMNS};
   const int from = split * share.split_rows;
   large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.split_rows, rows),
                     epilogue, row, column, shared);
-  add_splits(share, update, tile);
+  if (!alone) add_splits(share, update, tile);
 }
 
 template <int TERMS, bool VECTOR>
