@@ -535,6 +535,7 @@ int main(int argc, char **argv) {
   check(mkdir(place, 0700) == 0 || errno == EEXIST, place);
   check(chdir(place) == 0, place);
   printf("soak: seed %llu, in %s\n", (unsigned long long)first, place);
+  fflush(stdout);
   const double began = seconds_now();
   double next = began + 60;
   for (seed = first; seconds_now() - began < 60 * minutes; seed++) {
