@@ -273,7 +273,8 @@ static void test_threads(void **state) {
 static void test_no_memory(void **state) {
   (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  skip(); /* a sanitizer takes address space as it likes */
+  print_message("a sanitizer takes address space as it likes\n");
+  skip();
 #endif
   enum { DATASET = 20000000 }; /* 960 MB of addresses, hardly any of them touched */
   const EngineConfig config = config_of(cpu, INPUTS, DATASET);

@@ -148,7 +148,10 @@ static void test_text_is_cut(void **state) {
 static void test_full_disk(void **state) {
   (void)state;
   BenchLog log = {.json = fopen("/dev/full", "w")};
-  if (!log.json) skip();
+  if (!log.json) {
+    print_message("there is no /dev/full\n");
+    skip();
+  }
   const BenchLine line = bench_line("epoch");
   assert_false(bench_add(&log, &line, &error));
   assert_non_null(strstr(error.text, "No space"));
@@ -346,8 +349,14 @@ static void test_plot(void **state) {
 static void test_peers_absent(void **state) {
   (void)state;
   char output[4096];
-  if (process_run(output, sizeof output, "python3 -S -c 'import json, gzip'") != 0) skip();
-  if (process_run(output, sizeof output, "python3 -S -c 'import numpy'") == 0) skip();
+  if (process_run(output, sizeof output, "python3 -S -c 'import json, gzip'") != 0) {
+    print_message("there is no Python\n");
+    skip();
+  }
+  if (process_run(output, sizeof output, "python3 -S -c 'import numpy'") == 0) {
+    print_message("Python has numpy without site-packages, too\n");
+    skip();
+  }
   assert_int_equal(
       process_run(output, sizeof output, "python3 -S scripts/compare_peers.py --sources abc"), 0);
   BenchLog log = read_log(output);

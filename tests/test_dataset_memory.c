@@ -50,7 +50,8 @@ static int make_archive(void **state) {
 static void test_half_of_the_memory(void **state) {
   (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  skip(); /* their shadow is larger than any limit */
+  print_message("a sanitizer's shadow is larger than any limit of memory\n");
+  skip();
 #endif
   enum { MEMORY = 128 * MB };
   struct rusage usage;

@@ -107,7 +107,8 @@ static void test_this_machine(void **state) {
 static void test_limit(void **state) {
   (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  skip(); /* their shadow is larger than any limit */
+  print_message("a sanitizer's shadow is larger than any limit of memory\n");
+  skip();
 #endif
   int status;
   const pid_t child = fork();

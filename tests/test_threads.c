@@ -86,7 +86,10 @@ static void test_enough(void **state) {
 static void test_limit(void **state) {
   (void)state;
   char text[sizeof(Error)];
-  if (getuid() != 0) skip(); /* there is no telling how many processes this user has */
+  if (getuid() != 0) {
+    print_message("there is no telling how many processes this user has\n");
+    skip();
+  }
   for (int i = 0; i < 20; i++) {
     const int status = start(i % 2 ? start_team : open_engine, 5, 5, text, sizeof text);
     if (status != 0) fail_msg("status %d: %s", status, text);
