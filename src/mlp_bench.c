@@ -16,6 +16,7 @@
 #include "base/standard_output.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
+#include "engine/cuda/gpu_limits.h"
 #include "engine/loader.h"
 #include "measure/launch_count.h"
 
@@ -222,9 +223,17 @@ static bool config_of(const Rows *rows, int batch, int fusion, EngineConfig *con
   return network_init(&config->network, rows->inputs, HIDDEN, 2, CLASSES, error);
 }
 
+/* Below compute capability 8.0 tf32 would be fp32, timed twice. */
+static bool has_tf32(Error *error) {
+  GpuLimits gpu;
+  return gpu_limits_read(&gpu, error) &&
+         (gpu.capability >= 80 || error_set(error, "tf32 needs compute capability 8.0"));
+}
+
 static Engine *open_level(const Level *level, const Rows *rows, int batch, Error *error) {
   const bool tf32 = strcmp(level->precision, "tf32") == 0;
   EngineConfig config;
+  if (tf32 && !has_tf32(error)) return NULL;
   if (!config_of(rows, batch, level->level, &config, error)) return NULL;
   if (level->level == BENCH_CUBLAS) return bench_cublas_open(&config, tf32, error);
   if (tf32) config.precision = PRECISION_TF32;
