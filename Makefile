@@ -132,7 +132,7 @@ MEASURE  := $(call with_cuda,$(BUILD)/libmeasure.a)
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
 LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab)) $(MEASURE)
 EXERCISE := $(call objects,exercise) $(MEASURE)
-SUPPORT  := $(BUILD)/src/exercise/reference.o \
+SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
             $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
               engine_tests folder kernel_tests pictures process program trainer_tests)
 

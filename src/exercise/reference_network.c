@@ -1,0 +1,109 @@
+/* The whole network, of the operations of reference.c. */
+#include "exercise/reference.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+
+static double *allocate(size_t count) {
+  double *values = calloc(count ? count : 1, sizeof *values);
+  if (!values) abort();
+  return values;
+}
+
+void reference_gradient(const Network *network, const double *parameters, const double *x,
+                        const uint16_t *labels, int rows, double *gradient, EngineSums *sums) {
+  const int layers = network->layers;
+  const int *size = network->size;
+  double *y[NETWORK_MAX_LAYERS + 1] = {NULL}; /* y[l] (rows, size[l]): layer l's input */
+  assert(layers > 0);
+  for (int l = 0; l <= layers; l++) y[l] = allocate((size_t)rows * (size_t)size[l]);
+  memcpy(y[0], x, (size_t)rows * (size_t)size[0] * sizeof *x);
+  for (int l = 0; l < layers; l++) {
+    reference_linear(y[l], parameters + network->weight[l], parameters + network->bias[l], rows,
+                     size[l], size[l + 1], y[l + 1]);
+    if (l + 1 < layers) reference_relu(y[l + 1], (size_t)rows * (size_t)size[l + 1]);
+  }
+
+  const int classes = size[layers];
+  double *loss = allocate((size_t)rows);
+  reference_cross_entropy(y[layers], labels, rows, classes, loss);
+  for (int r = 0; r < rows; r++) sums->loss += loss[r];
+  sums->correct += reference_correct(y[layers], labels, rows, classes);
+  sums->rows += (uint64_t)rows;
+  free(loss);
+
+  if (gradient) {
+    memset(gradient, 0, network->floats * sizeof *gradient);
+    double *dy = allocate((size_t)rows * (size_t)classes);
+    reference_cross_entropy_gradient(y[layers], labels, rows, classes, 1.0 / rows, dy);
+    for (int l = layers - 1; l >= 0; l--) {
+      reference_weight_gradient(dy, y[l], rows, size[l], size[l + 1],
+                                gradient + network->weight[l]);
+      reference_bias_gradient(dy, rows, size[l + 1], gradient + network->bias[l]);
+      if (l == 0) break; /* nobody asks for the gradient of the pixels */
+      double *dx = allocate((size_t)rows * (size_t)size[l]);
+      reference_input_gradient(dy, parameters + network->weight[l], rows, size[l], size[l + 1], dx);
+      reference_relu_mask(y[l], (size_t)rows * (size_t)size[l], dx);
+      free(dy);
+      dy = dx;
+    }
+    free(dy);
+  }
+  for (int l = 0; l <= layers; l++) free(y[l]);
+}
+
+/* One step on the rows at positions [first, first + rows) of the range's window. */
+static void train_step(const EngineConfig *config, double *parameters, double *momentum,
+                       const uint8_t *pixels, size_t stride, const uint16_t *labels,
+                       const TrainRange *range, uint64_t first, int rows, EngineSums *sums) {
+  const Network *network = &config->network;
+  const size_t in = (size_t)network->size[0];
+  double *x = allocate((size_t)rows * in), *gradient = allocate(network->floats);
+  uint16_t *label = malloc((size_t)rows * sizeof *label);
+  if (!label) abort();
+  for (int r = 0; r < rows; r++) {
+    const uint32_t position = (uint32_t)(first + (uint64_t)r);
+    const uint64_t row =
+        range->first_row +
+        (range->shuffled ? random_permute(position, (uint32_t)range->rows, range->key) : position);
+    reference_scale(pixels + row * stride, stride, 1, network->size[0], x + (size_t)r * in);
+    label[r] = labels[row];
+  }
+  reference_gradient(network, parameters, x, label, rows, gradient, sums);
+  const double rate = (double)range->learning_rate, friction = (double)config->momentum;
+  for (int l = 0; l < network->layers; l++) {
+    const size_t w = network->weight[l], b = network->bias[l];
+    const size_t out = (size_t)network->size[l + 1];
+    reference_update(parameters + w, momentum + w, gradient + w, out * (size_t)network->size[l],
+                     friction, (double)config->weight_decay, rate);
+    reference_update(parameters + b, momentum + b, gradient + b, out, friction, 0, rate);
+  }
+  free(label);
+  free(gradient);
+  free(x);
+}
+
+void reference_train(const EngineConfig *config, double *parameters, double *momentum,
+                     const uint8_t *pixels, size_t stride, const uint16_t *labels,
+                     const TrainRange *range, EngineSums *sums) {
+  const uint64_t batch = (uint64_t)config->batch;
+  for (uint64_t s = range->first_step; s < range->first_step + range->steps; s++) {
+    const uint64_t first = s * batch;
+    const uint64_t rows = range->rows - first < batch ? range->rows - first : batch;
+    train_step(config, parameters, momentum, pixels, stride, labels, range, first, (int)rows, sums);
+  }
+}
+
+void reference_evaluate(const Network *network, const double *parameters, const uint8_t *pixels,
+                        size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
+                        EngineSums *sums) {
+  double *x = allocate((size_t)network->size[0]);
+  for (uint64_t r = first_row; r < first_row + rows; r++) {
+    reference_scale(pixels + r * stride, stride, 1, network->size[0], x);
+    reference_gradient(network, parameters, x, labels + r, 1, NULL, sums);
+  }
+  free(x);
+}
