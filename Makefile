@@ -8,7 +8,8 @@ ARCH     ?= auto              # all: for every GPU since Turing; or options of n
 PART     ?= all               # of make gpu-check: tests sanitizers mnist older faults
 EPOCHS   ?= 10                # of make run
 BATCH    ?= 64                # of make run
-SEED     ?= 1                 # of the shapes that make exercise draws, of the runs of make soak
+SEED     ?= 1                 # of the shapes of make exercise (random if it grades), of make soak
+GRADE    ?=                   # of make exercise: points go to this file; docs/teaching
 TOPIC    ?= softmax           # of make profile
 SECONDS  ?= 60                # of make fuzz: for each harness
 MINUTES  ?= 10                # of make soak
@@ -25,7 +26,9 @@ ARCH := $(strip $(ARCH))
 PART := $(strip $(PART))
 EPOCHS := $(strip $(EPOCHS))
 BATCH := $(strip $(BATCH))
+SEED_GIVEN := $(filter command environment,$(origin SEED))
 SEED := $(strip $(SEED))
+GRADE := $(strip $(GRADE))
 TOPIC := $(strip $(TOPIC))
 SECONDS := $(strip $(SECONDS))
 MINUTES := $(strip $(MINUTES))
@@ -131,7 +134,9 @@ COMMANDS := $(call objects,commands)
 MEASURE  := $(call with_cuda,$(BUILD)/libmeasure.a)
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
 LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab)) $(MEASURE)
-EXERCISE := $(call objects,exercise) $(MEASURE)
+# A student's functions are sealed: see scripts/seal_exercise.sh.
+EXERCISE := $(BUILD)/sealed_cpu.o $(call with_cuda,$(BUILD)/sealed_gpu.o) \
+            $(filter-out %/exercise_cpu.o,$(call objects,exercise)) $(MEASURE)
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
             $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
               engine_tests folder kernel_tests pictures process program trainer_tests)
@@ -139,6 +144,7 @@ SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_ne
 PROGRAMS := mlp-train mlp-digits $(call with_cuda,mlp-bench mlp-lab)
 MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+SCORING  := $(BUILD)/test_exercise $(BUILD)/test_exercise_cheats
 ifeq ($(SANITIZE),thread)
 TESTS    := $(filter-out $(BUILD)/test_faults,$(TESTS)) # both want to be the allocator
 LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
@@ -146,7 +152,8 @@ LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
 
 .PHONY: all tests run test fresh check-all reproducible faults soak stream gpu-check gpu-bench profile \
-        exercise exercise-cpu data setup install uninstall format lint clean print-sources help
+        exercise exercise-cpu student-kit data setup install uninstall format lint clean print-sources \
+        help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -179,7 +186,7 @@ test: setup                 ## set up, build, run every test that this machine c
 fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
 	@scripts/fresh.sh $(RELEASES)
 
-CHECKS = test 'test SANITIZE=1' 'test SANITIZE=thread' lint exercise-cpu reproducible \
+CHECKS = test 'test SANITIZE=1' 'test SANITIZE=thread' lint reproducible \
          'reproducible CC=clang CUDA=0' 'fuzz SECONDS=10'
 
 check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
@@ -212,17 +219,28 @@ profile: setup              ## on a GPU: read hardware counters of every rung of
 	@$(BUILD_ON_EVERY_CORE) all
 	@NVCC='$(NVCC)' scripts/profile.sh $(TOPIC)
 
+COUNTERS  := $(BUILD)/exercise-counters.csv
+NCU_FLAGS := --csv --page details --print-units base \
+             --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
+HOW_TO_SCORE := $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) $(GRADE:%=--grade '%' --grade-plain '$(GRADE:.json=).plain.json')
+
+# Fails, by mlp-exercise's exit status, unless all is right and fused. Where there is no GPU, it says
+# so; that is a failure only of a grading.
 exercise: setup             ## on a GPU: check and score what you made of kernels/exercise.cu
 	@$(BUILD_ON_EVERY_CORE) $(BUILD)/mlp-exercise
 	@rm -f $(COUNTERS); \
 	ncu=$$(command -v ncu || command -v $(CUDA_HOME)/bin/ncu) && \
 	  "$$ncu" $(NCU_FLAGS) $(BUILD)/mlp-exercise --once >$(COUNTERS) 2>&1; \
-	$(BUILD)/mlp-exercise --seed $(SEED) --counters $(COUNTERS) || [ $$? = 3 ]
+	$(BUILD)/mlp-exercise --counters $(COUNTERS) $(HOW_TO_SCORE) || \
+	  { status=$$?; [ $$status = 3 ] && [ -z '$(GRADE)' ] || exit $$status; }
 
 # A build of its own: nothing here needs nvcc, even where there is one.
 exercise-cpu: setup         ## likewise what you made of src/exercise/exercise_cpu.c
 	@$(BUILD_ON_EVERY_CORE) CUDA=0 BUILD=$(BUILD)/cpu $(BUILD)/cpu/mlp-exercise
-	@$(BUILD)/cpu/mlp-exercise --cpu --seed $(SEED)
+	@$(BUILD)/cpu/mlp-exercise --cpu $(HOW_TO_SCORE)
+
+student-kit:                ## for the teacher: build/student-kit/ and .tar.gz, without answers
+	@scripts/student_kit.sh $(BUILD)
 
 data:                       ## get MNIST as data/mnist_train.csv and data/mnist_test.csv
 	@scripts/download_mnist.sh
@@ -275,7 +293,7 @@ $(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
-$(BUILD)/mlp-exercise $(BUILD)/test_exercise:                    $(EXERCISE)
+$(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
 $(TESTS):                                                        $(BUILD)/libtests.a
 $(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
 
@@ -290,7 +308,7 @@ ifneq ($(NVCC),)
 # These count what the host launches: src/measure/launch_count.c.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
             cudaGraphLaunch
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/mlp-exercise $(BUILD)/test_exercise: \
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/mlp-exercise $(SCORING): \
   LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
 endif
@@ -346,6 +364,11 @@ $(BUILD)/src/data/image.o: C_FLAGS += -fwrapv -O2
 
 # What -use_fast_math does is a lesson of the topic math.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
+
+$(BUILD)/sealed_cpu.o: $(BUILD)/src/exercise/exercise_cpu.o scripts/seal_exercise.sh
+	$(call said,SEAL $@)scripts/seal_exercise.sh cpu $< $@
+$(BUILD)/sealed_gpu.o: $(BUILD)/kernels/exercise.o scripts/seal_exercise.sh
+	$(call said,SEAL $@)scripts/seal_exercise.sh gpu $< $@
 
 # A student's warnings stop nobody: a fused function leaves arguments and functions unused.
 $(BUILD)/src/exercise/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter

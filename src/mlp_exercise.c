@@ -1,40 +1,54 @@
 /* mlp-exercise: checks and scores what a student made of the exercise; see --help. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exercise/exercise.h"
 
 static const char help[] =
-    "Usage: mlp-exercise [--cpu] [--seed N] [--counters FILE]\n"
-    "       mlp-exercise [--cpu] --once\n"
-    "Checks kernels/exercise.cu on hidden shapes, times it, and prints a scorecard.\n"
+    "Usage: mlp-exercise [--cpu] [--seed N] [--counters FILE] [--grade FILE]\n"
+    "                    [--grade-plain FILE]\n"
+    "       mlp-exercise --once\n"
+    "Checks kernels/exercise.cu on hidden shapes, measures it, prints a scorecard.\n"
     "\n"
-    "  --cpu            check src/exercise/exercise_cpu.c instead, without a GPU\n"
-    "  --seed N         draw other shapes [1]\n"
-    "  --once           run each function once for ncu, without checks or times\n"
-    "  --counters FILE  add what ncu wrote about a run with --once\n"
-    "  --help           print this help and exit\n"
+    "  --cpu               check src/exercise/exercise_cpu.c instead, without a GPU\n"
+    "  --seed N            draw other shapes and values; random if it grades [1]\n"
+    "  --grade FILE        write points as Gradescope's results.json\n"
+    "  --grade-plain FILE  write the same as plain JSON\n"
+    "  --once              run each function once for ncu, without checks or times\n"
+    "  --counters FILE     add what ncu wrote about a run with --once\n"
+    "  --help              print this help and exit\n"
     "\n"
-    "Exit status: 0 if all is right, 1 if something is wrong, 2 for wrong usage, 3 if\n"
-    "there is no GPU to run on.\n";
+    "Exit status: 0 if all four functions are right and fused, 1 if one is wrong or\n"
+    "the work could not be done, 2 for wrong usage, 3 if there is no GPU to run on,\n"
+    "4 if all are right and not all are fused.\n";
 
 typedef struct {
-  bool cpu, once, help;
+  bool cpu, once, help, seeded;
   uint64_t seed;
-  const char *counters;
+  const char *counters, *grade, *plain;
 } Arguments;
 
-static bool parse_seed(const char *text, uint64_t *seed, Error *error) {
+static bool parse_seed(const char *text, Arguments *a, Error *error) {
   char *end;
-  *seed = strtoull(text, &end, 10);
-  if (*text >= '0' && *text <= '9' && !*end) return true;
+  errno = 0;
+  a->seed = strtoull(text, &end, 10);
+  a->seeded = true;
+  if (*text >= '0' && *text <= '9' && !*end && errno == 0) return true;
   return error_set(error, "--seed must be a whole number, not '%s'", text);
+}
+
+/* Where the option's argument belongs, NULL: it has none, or is none. */
+static const char **file_of(Arguments *a, const char *word) {
+  if (strcmp(word, "--counters") == 0) return &a->counters;
+  if (strcmp(word, "--grade") == 0) return &a->grade;
+  return strcmp(word, "--grade-plain") == 0 ? &a->plain : NULL;
 }
 
 static bool parse(int argc, char **argv, Arguments *a, Error *error) {
   *a = (Arguments){.seed = 1};
   for (int i = 1; i < argc; i++) {
-    const char *word = argv[i];
+    const char *word = argv[i], **file = file_of(a, word);
     const bool is_seed = strcmp(word, "--seed") == 0;
     if (strcmp(word, "--cpu") == 0)
       a->cpu = true;
@@ -42,24 +56,52 @@ static bool parse(int argc, char **argv, Arguments *a, Error *error) {
       a->once = true;
     else if (strcmp(word, "--help") == 0)
       a->help = true;
-    else if (!is_seed && strcmp(word, "--counters") != 0)
+    else if (!is_seed && !file)
       return error_set(error, "unknown option '%s'", word);
     else if (++i == argc)
       return error_set(error, "%s needs an argument", word);
-    else if (!is_seed)
-      a->counters = argv[i];
-    else if (!parse_seed(argv[i], &a->seed, error))
+    else if (file)
+      *file = argv[i];
+    else if (!parse_seed(argv[i], a, error))
       return false;
   }
   return true;
 }
 
-static int score(const ExerciseBackend *backend, const Arguments *a) {
+/* A seed that nobody knows beforehand. */
+static bool draw_seed(uint64_t *seed, Error *error) {
+  uint32_t drawn;
+  FILE *file = fopen("/dev/urandom", "rb");
+  const bool good = file && fread(&drawn, sizeof drawn, 1, file) == 1;
+  if (file) fclose(file);
+  if (!good) return error_set(error, "/dev/urandom has no seed to give: choose one with --seed");
+  *seed = drawn;
+  return true;
+}
+
+/* The exit status; *error if it is 1 for another reason than the functions. */
+static int score(const ExerciseBackend *backend, Arguments *a, Error *error) {
   ExerciseScore scores[TASKS];
+  const bool grading = a->grade || a->plain;
+  *error = (Error){0};
+  if (grading && !a->seeded && !draw_seed(&a->seed, error)) return 1;
+  if (grading) printf("seed %llu\n", (unsigned long long)a->seed);
   exercise_score(backend, a->seed, EXERCISE_SHAPES, scores);
   const char *why_not = "`make exercise` does it";
   if (a->counters) why_not = exercise_counters(a->counters, scores);
-  return exercise_print(stdout, backend, scores, why_not) == TASKS ? 0 : 1;
+  const ExerciseSum sum = exercise_print(stdout, backend, scores, why_not);
+  if ((a->grade && !exercise_grade(a->grade, GRADE_GRADESCOPE, backend, a->seed, scores, error)) ||
+      (a->plain && !exercise_grade(a->plain, GRADE_PLAIN, backend, a->seed, scores, error)))
+    return 1;
+  return sum.right < TASKS ? 1 : sum.fused < TASKS ? 4 : 0;
+}
+
+static int once(Error *error) {
+  ExerciseBackend backend;
+  if (!exercise_gpu_open(&backend, error)) return 1;
+  const bool good = exercise_once(&backend, error);
+  exercise_gpu_close(&backend);
+  return good ? 0 : 1;
 }
 
 int main(int argc, char **argv) {
@@ -74,17 +116,12 @@ int main(int argc, char **argv) {
     return fflush(stdout) == 0 ? 0 : 1;
   }
   ExerciseBackend backend = exercise_host(&exercise_functions);
-  if (!arguments.cpu && !exercise_gpu_open(&backend, &error)) {
+  if (!arguments.once && !arguments.cpu && !exercise_gpu_find(&backend, &error)) {
     printf("The exercise cannot run here: %s.\n", error.text);
     return 3;
   }
-  int status = 0;
-  if (!arguments.once) {
-    status = score(&backend, &arguments);
-  } else if (!exercise_once(&backend, &error)) {
-    fprintf(stderr, "mlp-exercise: %s\n", error.text);
-    status = 1;
-  }
-  if (!arguments.cpu) exercise_gpu_close(&backend);
+  error = (Error){0};
+  const int status = arguments.once ? once(&error) : score(&backend, &arguments, &error);
+  if (status == 1 && *error.text) fprintf(stderr, "mlp-exercise: %s\n", error.text);
   return status;
 }

@@ -60,7 +60,7 @@ typedef struct {
   ExerciseRule rule;
   int filled; /* rows that the step has; those beyond have gradient 0 and no result */
   ExerciseArray array[ARRAYS];
-  char complaint[256]; /* what a backend found wrong, "" if nothing */
+  char complaint[384]; /* what a backend found wrong, "" if nothing */
 } ExerciseProblem;
 
 enum { EXERCISE_SHAPES = 14 };
@@ -78,14 +78,20 @@ void exercise_free(ExerciseProblem *problem);
    has made, x w^T (rows, out) or dz^T x (out, in), in float32, too. */
 void exercise_expect(ExerciseProblem *problem, const float *product);
 
-/* True if nothing is wrong; else *text says what and where: the first wrong element. `judge`: by
-   whom it is expected, "float64" or "cuBLAS". */
-bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *text, size_t size);
+size_t exercise_bytes(const ExerciseArray *array);
+const char *exercise_array_name(int name); /* "x" of ARRAY_X */
+/* The function may read the array, and nothing else. */
+bool exercise_is_constant(ExerciseTask task, int name);
+
+/* Bytes [from, from + count) of poison, counted from an array's start. As floats it is a signaling
+   NaN: whatever is computed from it is a NaN, too, but another one, so that even a value made of
+   poison is not taken for poison. */
+void exercise_poison(uint8_t *block, size_t from, size_t count);
+bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
 /* An array between two guard zones, in memory from malloc: EXERCISE_GUARD poisoned bytes, the
    array, EXERCISE_GUARD more. */
 enum { EXERCISE_GUARD = 1024 };
-size_t exercise_bytes(const ExerciseArray *array); /* without guards */
 uint8_t *exercise_wrap(const ExerciseArray *array);
 /* Takes what a function left in such a block as problem->array[name].got, complains of a guard zone
    that was written to, and frees the block. */
@@ -96,32 +102,18 @@ void exercise_unwrap(ExerciseProblem *problem, int name, uint8_t *block);
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 double exercise_unfused_bytes(ExerciseTask task, ExerciseShape shape);
 
-/* ---- backends (gpu.c, host.c) --------------------------------------------- */
+/* ---- judging (judge.c) -------------------------------------------------------------- */
 
-enum { RIVALS = 2 };
+/* True if nothing is wrong; else *text says what: the first wrong element, what was expected and
+   how exactly, how many are wrong, and whether they lie in a pattern. `judge`: by whom it is
+   expected, "float64" or "cuBLAS". */
+bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *text, size_t size);
 
-typedef struct {
-  char device[128];
-  const char *launches;      /* what is counted: "kernels" */
-  const char *rival[RIVALS]; /* what a function is timed beside, NULL: nothing; the last is what its
-                                speed is given in percent of */
-  int timed_rows;
-  bool batches;
-  void *context;
-  /* Runs the function on guarded copies of the arrays. A function that fails is complained of;
-     false with *error set if nothing can be run any more. */
-  bool (*run)(void *context, ExerciseProblem *problem, int *launches, Error *error);
-  /* product, as exercise_expect wants it, by cuBLAS; NULL: there is none. */
-  bool (*library)(void *context, const ExerciseProblem *problem, float *product, Error *error);
-  /* Launches of the function, and median seconds of it and of its rivals; seconds NULL: it runs
-     once and nothing else does. */
-  bool (*time)(void *context, const ExerciseProblem *problem, int *launches,
-               double seconds[1 + RIVALS], Error *error);
-} ExerciseBackend;
+/* Of a problem of TASK_LOSS that was run: loss, correct and dz are what its log-probabilities p
+   make them, as far as float32 can say, so that whoever made p is to blame for what is wrong. */
+bool exercise_follows_p(const ExerciseProblem *problem);
 
-/* Fails in one sentence where there is no GPU. One at a time. */
-bool exercise_gpu_open(ExerciseBackend *backend, Error *error);
-void exercise_gpu_close(ExerciseBackend *backend);
+/* ---- backends (gpu.c, host.c) ------------------------------------------------------- */
 
 /* The four functions of exercise_cpu.h. */
 typedef struct {
@@ -133,36 +125,101 @@ typedef struct {
   void (*update)(const ExerciseLayer *layer, ExerciseRule rule, float *dw, float *db);
 } ExerciseFunctions;
 
+enum { RIVALS = 2 };
+
+/* What is known of a function. */
+typedef struct {
+  bool right, fused;
+  char wrong[768];                /* why not right */
+  int launches;                   /* 0: not counted */
+  double moved_bytes;             /* as fence.h counts them, NAN: not */
+  double seconds[1 + RIVALS];     /* of it and of its rivals, NAN: not timed */
+  double dram_bytes, cache_bytes; /* measured by hardware counters, NAN: not */
+} ExerciseScore;
+
+typedef struct ExerciseBackend {
+  char device[128];
+  bool on_gpu;
+  const char *rival[RIVALS]; /* what a function is timed beside, NULL: nothing; the last is our
+                                fused version, which its speed is given in percent of */
+  int timed_rows;
+  bool batches;
+  const ExerciseFunctions *functions; /* of the CPU */
+  void *context;                      /* of the GPU */
+  /* NULL: `run` guards against what a function may do. Else each function is scored in a process
+     of its own, which opens the backend first. */
+  bool (*open)(struct ExerciseBackend *backend, Error *error);
+  double limit; /* seconds that a function has, with all that is done with it in one process */
+  /* Runs the function on guarded copies of the arrays. What is wrong with it is complained of;
+     false with *error set if nothing can be run any more. */
+  bool (*run)(const struct ExerciseBackend *backend, ExerciseProblem *problem, int *launches,
+              Error *error);
+  /* product, as exercise_expect wants it, by cuBLAS; NULL: there is none. */
+  bool (*library)(const struct ExerciseBackend *backend, const ExerciseProblem *problem,
+                  float *product, Error *error);
+  /* What a right function launches, moves and takes, judged again; may find it wrong. timed false:
+     it runs once and nothing else does. */
+  bool (*measure)(const struct ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
+                  bool timed, ExerciseScore *score, Error *error);
+} ExerciseBackend;
+
+/* Fails in one sentence where there is no GPU. One at a time. */
+bool exercise_gpu_open(ExerciseBackend *backend, Error *error);
+void exercise_gpu_close(ExerciseBackend *backend);
+/* The same backend, to be opened by each function's own process: this one makes no call of CUDA,
+   which a process that forks must not have done. */
+bool exercise_gpu_find(ExerciseBackend *backend, Error *error);
+
 extern const ExerciseFunctions exercise_functions; /* those that a student edits */
-/* `functions` must outlive the backend. */
+#ifndef STUDENT_KIT
+extern const ExerciseFunctions exercise_fused; /* our answers, fused.c */
+#endif
+/* `functions` must outlive the backend. Each call is made by a process of its own. */
 ExerciseBackend exercise_host(const ExerciseFunctions *functions);
 
 /* ---- the score (score.c) ----------------------------------------------------------- */
 
-typedef struct {
-  bool right;
-  char wrong[512]; /* why not */
-  int launches;
-  double seconds[1 + RIVALS];     /* NAN: not timed */
-  double dram_bytes, cache_bytes; /* measured by hardware counters, NAN: not */
-} ExerciseScore;
-
 /* The shape that a task is timed on. */
 ExerciseShape exercise_timed_shape(const ExerciseBackend *backend, ExerciseTask task);
+/* The shape that the bytes of the scorecard are of: on the CPU one that has its arrays go through
+   the window of fence.h several times over. */
+ExerciseShape exercise_counted_shape(const ExerciseBackend *backend, ExerciseTask task);
 
-/* Checks and times all tasks: `shapes` hidden shapes from 1, drawn from the seed. */
+/* Checks and measures one function: `shapes` hidden shapes from 1, drawn from the seed. */
+void exercise_score_one(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
+                        int shapes, ExerciseScore *score);
+/* All of them; one that is wrong for the sake of another says so. */
 void exercise_score(const ExerciseBackend *backend, uint64_t seed, int shapes,
                     ExerciseScore scores[TASKS]);
 
 /* Runs each function once on its timed shape, for a profiler to look at. */
 bool exercise_once(const ExerciseBackend *backend, Error *error);
 
+/* ---- what is said of it (counters.c, report.c) ------------------------------------------ */
+
 /* Adds what Nsight Compute wrote of exercise_once() as CSV: bytes by kernel. NULL, or why they are
    not known: one clause. */
 const char *exercise_counters(const char *path, ExerciseScore scores[TASKS]);
 
-/* counters: what exercise_counters said, or why it was not asked. Returns how many are right. */
-int exercise_print(FILE *file, const ExerciseBackend *backend, const ExerciseScore scores[TASKS],
-                   const char *counters);
+typedef struct {
+  int right, fused; /* functions */
+} ExerciseSum;
+
+/* counters: what exercise_counters said, or why it was not asked. */
+ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
+                           const ExerciseScore scores[TASKS], const char *counters);
+
+/* Points of a function: for being right, for being fused, and for its speed as a share of our
+   version's on this machine. Nothing of it counts unless it is right. */
+enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };
+typedef struct {
+  double right, fused, fast, all;
+} ExercisePoints;
+ExercisePoints exercise_points(const ExerciseScore *score);
+
+typedef enum { GRADE_GRADESCOPE, GRADE_PLAIN } ExerciseGrade;
+/* Writes the points and why: as Gradescope's results.json, or as plain JSON. docs/teaching. */
+bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend *backend,
+                    uint64_t seed, const ExerciseScore scores[TASKS], Error *error);
 
 #endif

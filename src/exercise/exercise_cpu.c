@@ -3,12 +3,14 @@
 
        make exercise-cpu     # right or wrong, passes, bytes, time: the scorecard
 
-   Each function is right, and made of passes that each read what the last one wrote. Make ONE pass
-   of each, and keep it right for every shape: 1 row, 1 class. exercise_pass() stands where a pass
-   begins, as a kernel's launch would: join two passes and one call is left. A processor's caches
-   hide much of what a pass costs while the arrays are small; count bytes first, then measure.
+   Each function is right, and made of passes: loop nests that go once over their arrays, what would
+   be kernels on a GPU. Each reads what the last one wrote. Make ONE pass of each, and keep it right
+   for every shape: 1 row, 1 class. Nothing has to be declared: the bytes that you move are counted
+   as they move, on arrays that are larger than the cache.
 
-   The faces stay as they are: scratch arrays that you need no more stay arguments. */
+   The signatures stay as they are: scratch arrays that you no longer need stay arguments. Memory is
+   what you are given, and a little on the stack: no allocation, no large static arrays. Of the C
+   library you may call <math.h>, <string.h> and printf. */
 #include "exercise/exercise_cpu.h"
 
 #include <math.h>
@@ -27,7 +29,6 @@ static size_t at(int row, int column, int columns) {
    COUNT  How often does a value of z cross the memory bus between the product and y?
    HINT   Where is a value of z when the loop over k ends? */
 static void gemm(const float *x, const float *w, float *z, int rows, int in, int out) {
-  exercise_pass();
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < out; o++) {
       float sum = 0.0f;
@@ -37,13 +38,11 @@ static void gemm(const float *x, const float *w, float *z, int rows, int in, int
 }
 
 static void add_bias(float *z, const float *b, int rows, int out) {
-  exercise_pass();
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < out; o++) z[at(r, o, out)] += b[o];
 }
 
 static void relu_all(const float *z, float *y, int rows, int out) {
-  exercise_pass();
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < out; o++) y[at(r, o, out)] = z[at(r, o, out)] < 0 ? 0 : z[at(r, o, out)];
 }
@@ -68,7 +67,6 @@ void exercise_forward(const float *x, const float *w, const float *b, float *z, 
    HINT   m starts at -INFINITY, for rows of negative numbers.
    HINT   (z - m) - log(s) is right for a row of millions; z - (m + log(s)) is not. Why? */
 static void row_largest(const float *z, float *largest, int rows, int classes) {
-  exercise_pass();
   for (int r = 0; r < rows; r++) {
     largest[r] = -INFINITY;
     for (int c = 0; c < classes; c++)
@@ -77,7 +75,6 @@ static void row_largest(const float *z, float *largest, int rows, int classes) {
 }
 
 static void row_sum(const float *z, const float *largest, float *sum, int rows, int classes) {
-  exercise_pass();
   for (int r = 0; r < rows; r++) {
     sum[r] = 0.0f;
     for (int c = 0; c < classes; c++) sum[r] += expf(z[at(r, c, classes)] - largest[r]);
@@ -86,7 +83,6 @@ static void row_sum(const float *z, const float *largest, float *sum, int rows, 
 
 static void log_probabilities(const float *z, const float *largest, const float *sum, float *p,
                               int rows, int classes) {
-  exercise_pass();
   for (int r = 0; r < rows; r++) {
     const float log_sum = logf(sum[r]);
     for (int c = 0; c < classes; c++)
@@ -110,7 +106,6 @@ void exercise_softmax(const float *z, float *largest, float *sum, float *p, int 
    HINT   `correct` wants the first class that has the largest logit. */
 static void cross_entropy(const float *p, const uint16_t *labels, float *loss, uint8_t *correct,
                           int rows, int classes) {
-  exercise_pass();
   for (int r = 0; r < rows; r++) {
     int best = 0;
     for (int c = 1; c < classes; c++)
@@ -122,7 +117,6 @@ static void cross_entropy(const float *p, const uint16_t *labels, float *loss, u
 
 static void cross_entropy_gradient(const float *p, const uint16_t *labels, float *dz, int rows,
                                    int classes) {
-  exercise_pass();
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < classes; c++)
       dz[at(r, c, classes)] =
@@ -147,7 +141,6 @@ void exercise_loss(const float *z, const uint16_t *labels, float *largest, float
    HINT   The first row of dw is scratch enough.
    HINT   The bias is the weight of an input that is always 1. It has no weight decay. */
 static void weight_gradient(const float *dz, const float *x, float *dw, int rows, int in, int out) {
-  exercise_pass();
   for (int o = 0; o < out; o++) {
     for (int i = 0; i < in; i++) dw[at(o, i, in)] = 0.0f;
     for (int r = 0; r < rows; r++)
@@ -156,14 +149,12 @@ static void weight_gradient(const float *dz, const float *x, float *dw, int rows
 }
 
 static void bias_gradient(const float *dz, float *db, int rows, int out) {
-  exercise_pass();
   for (int o = 0; o < out; o++) db[o] = 0.0f;
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < out; o++) db[o] += dz[at(r, o, out)];
 }
 
 static void update(float *w, float *v, const float *g, size_t count, ExerciseRule rule) {
-  exercise_pass();
   for (size_t i = 0; i < count; i++) {
     v[i] = rule.momentum * v[i] + (g[i] + rule.weight_decay * w[i]);
     w[i] -= rule.rate * v[i];

@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* To be called where a pass begins: a loop nest that goes once over its arrays, what would be a
-   kernel on a GPU. `make exercise-cpu` counts the calls. */
-void exercise_pass(void);
-
 /* (1) y (rows, out) = x (rows, in) w^T + b in every row, through ReLU if relu; w (out, in), b
    (out). Scratch: z (rows, out). */
 void exercise_forward(const float *x, const float *w, const float *b, float *z, float *y, int rows,

@@ -1,4 +1,5 @@
-/* Runs kernels/exercise.cu, beside the same operations at levels none and layer, and cuBLAS. */
+/* Runs kernels/exercise.cu, beside the same operations at levels none and layer, and cuBLAS. A
+   student's kit has neither level, for both have kernels in them that are answers. */
 #include <string.h>
 
 #include "exercise/exercise.h"
@@ -15,20 +16,29 @@ void exercise_gpu_close(ExerciseBackend *backend) {
   (void)backend;
 }
 
+bool exercise_gpu_find(ExerciseBackend *backend, Error *error) {
+  return exercise_gpu_open(backend, error);
+}
+
 #else
 
 #include <cublas_v2.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "measure/launch_count.h"
-#include "engine/engine.h"
+#include "engine/cuda/cuda_error.h"
+#include "exercise/apart.h"
 #include "kernels.h"
 #include "measure/gpu_rates.h"
+#include "measure/launch_count.h"
 
 enum { OFFSET = 3, TERMS = 3 }; /* of the batch after the state's position; of a float32 */
 
-typedef enum { EXERCISE, NONE, LAYER } Variant;
+#ifdef STUDENT_KIT
+typedef enum { EXERCISE, VARIANTS } Variant;
+#else
+typedef enum { EXERCISE, NONE, LAYER, VARIANTS } Variant;
+#endif
 
 /* A problem on the device; arrays that it has not are NULL. */
 typedef struct {
@@ -88,17 +98,19 @@ static cudaError_t call_forward(const Placed *d, cudaStream_t stream) {
   const ExerciseShape *s = &d->problem->shape;
   const float *d_x = d->d_array[ARRAY_X], *d_w = d->d_array[ARRAY_W], *d_b = d->d_array[ARRAY_B];
   float *d_z = d->d_array[ARRAY_Z], *d_y = d->d_array[ARRAY_Y];
-  const LayerInput input = {d_x, {.rows = s->rows}};
   switch (d->variant) {
-  case EXERCISE:
-    return launch_exercise_forward(d_x, d_w, d_b, d_z, d_y, s->rows, s->in, s->out, s->relu,
-                                   stream);
+#ifndef STUDENT_KIT
   case NONE:
     TRY(launch_gemm(d_x, d_w, d_z, s->rows, s->in, s->out, stream));
     TRY(launch_add_bias(d_z, d_b, s->rows, s->out, stream));
     return launch_relu(d_z, d_y, (size_t)s->rows * (size_t)s->out, stream);
+  case LAYER:
+    return launch_forward((LayerInput){d_x, {.rows = s->rows}}, d_w, d_b, d_y, s->in, s->out,
+                          s->relu, TERMS, stream);
+#endif
   default:
-    return launch_forward(input, d_w, d_b, d_y, s->in, s->out, s->relu, TERMS, stream);
+    return launch_exercise_forward(d_x, d_w, d_b, d_z, d_y, s->rows, s->in, s->out, s->relu,
+                                   stream);
   }
 }
 
@@ -107,15 +119,16 @@ static cudaError_t call_softmax(const Placed *d, cudaStream_t stream) {
   const ExerciseShape *s = &d->problem->shape;
   const float *d_z = d->d_array[ARRAY_Z];
   float *d_p = d->d_array[ARRAY_P];
-  const RowResults nowhere = {NULL, NULL};
   switch (d->variant) {
-  case EXERCISE:
-    return launch_exercise_softmax(d_z, d->d_array[ARRAY_LARGEST], d->d_array[ARRAY_SUM], d_p,
-                                   s->rows, s->out, stream);
+#ifndef STUDENT_KIT
   case NONE:
     return launch_log_softmax(d_z, d_p, s->rows, s->out, stream);
+  case LAYER:
+    return launch_softmax(batch_of(d), d_z, d_p, s->out, (RowResults){NULL, NULL}, stream);
+#endif
   default:
-    return launch_softmax(batch_of(d), d_z, d_p, s->out, nowhere, stream);
+    return launch_exercise_softmax(d_z, d->d_array[ARRAY_LARGEST], d->d_array[ARRAY_SUM], d_p,
+                                   s->rows, s->out, stream);
   }
 }
 
@@ -126,18 +139,21 @@ static cudaError_t call_loss(const Placed *d, cudaStream_t stream) {
   float *d_p = d->d_array[ARRAY_P], *d_dz = d->d_array[ARRAY_DZ];
   const RowResults results = {d->d_array[ARRAY_LOSS], d->d_array[ARRAY_CORRECT]};
   switch (d->variant) {
-  case EXERCISE:
-    return launch_exercise_loss(batch, d_z, d->d_array[ARRAY_LARGEST], d->d_array[ARRAY_SUM], d_p,
-                                d_dz, s->out, results, stream);
+#ifndef STUDENT_KIT
   case NONE:
     TRY(launch_log_softmax(d_z, d_p, s->rows, s->out, stream));
     TRY(launch_cross_entropy(batch, d_p, s->out, results, stream));
     return launch_cross_entropy_gradient(batch, d_p, d_dz, s->out, stream);
-  default:
+  case LAYER:
     return launch_softmax(batch, d_z, d_dz, s->out, results, stream);
+#endif
+  default:
+    return launch_exercise_loss(batch, d_z, d->d_array[ARRAY_LARGEST], d->d_array[ARRAY_SUM], d_p,
+                                d_dz, s->out, results, stream);
   }
 }
 
+#ifndef STUDENT_KIT
 static cudaError_t update_unfused(const Placed *d, const LayerUpdate *layer, UpdateRule rule,
                                   cudaStream_t stream) {
   const BatchView batch = batch_of(d);
@@ -149,6 +165,7 @@ static cudaError_t update_unfused(const Placed *d, const LayerUpdate *layer, Upd
   TRY(launch_update(batch, rule, layer->d_w, layer->d_vw, d_dw, (size_t)out * (size_t)in, stream));
   return launch_update(batch, bias_rule, layer->d_b, layer->d_vb, d_db, (size_t)out, stream);
 }
+#endif
 
 static cudaError_t call_update(const Placed *d, cudaStream_t stream) {
   const ExerciseProblem *p = d->problem;
@@ -162,13 +179,15 @@ static cudaError_t call_update(const Placed *d, cudaStream_t stream) {
                              .in = p->shape.in,
                              .out = p->shape.out};
   switch (d->variant) {
-  case EXERCISE:
-    return launch_exercise_update(batch_of(d), rule, layer, d->d_array[ARRAY_DW],
-                                  d->d_array[ARRAY_DB], stream);
+#ifndef STUDENT_KIT
   case NONE:
     return update_unfused(d, &layer, rule, stream);
-  default:
+  case LAYER:
     return launch_updates(batch_of(d), rule, &layer, 1, TERMS, d->d_work, stream);
+#endif
+  default:
+    return launch_exercise_update(batch_of(d), rule, layer, d->d_array[ARRAY_DW],
+                                  d->d_array[ARRAY_DB], stream);
   }
 }
 
@@ -207,19 +226,30 @@ static cudaError_t take_back(const Placed *d, ExerciseProblem *problem) {
   return cudaSuccess;
 }
 
-static bool run(void *context, ExerciseProblem *problem, int *launches, Error *error) {
-  (void)context;
+/* A copy of the problem, of what `variant` makes of it. */
+static bool run_variant(Variant variant, ExerciseProblem *problem, int *launches, Error *error) {
   Placed d;
-  const bool good = cuda_done(place(&d, problem), "placing a problem", error) &&
-                    call_once(&d, problem, launches, error) &&
-                    cuda_done(take_back(&d, problem), "fetching the results", error);
+  bool good = cuda_done(place(&d, problem), "placing a problem", error);
+  d.variant = variant;
+  good = good && call_once(&d, problem, launches, error) &&
+         cuda_done(take_back(&d, problem), "fetching the results", error);
   discard(&d);
   return good;
 }
 
+static bool run(const ExerciseBackend *backend, ExerciseProblem *problem, int *launches,
+                Error *error) {
+  (void)backend;
+  return run_variant(EXERCISE, problem, launches, error);
+}
+
 static cudaError_t place_work(Placed *d) {
+#ifdef STUDENT_KIT
+  (void)d; /* only level layer works with it */
+#else
   TRY(cudaMalloc(&d->d_work, update_work_bytes()));
   TRY(cudaMemset(d->d_work, 0, update_work_bytes()));
+#endif
   return cudaDeviceSynchronize();
 }
 
@@ -227,7 +257,7 @@ enum { CALLS = 5 };
 
 static bool time_variants(Placed *d, double seconds[1 + RIVALS], Error *error) {
   if (!cuda_done(place_work(d), "placing a problem", error)) return false;
-  for (int v = 0; v <= RIVALS; v++) {
+  for (int v = 0; v < VARIANTS; v++) {
     Stats times;
     d->variant = (Variant)v;
     const GpuWork work = {queue, d, CALLS, false};
@@ -238,14 +268,72 @@ static bool time_variants(Placed *d, double seconds[1 + RIVALS], Error *error) {
   return true;
 }
 
-static bool time_problem(void *context, const ExerciseProblem *problem, int *launches,
-                         double seconds[1 + RIVALS], Error *error) {
-  (void)context;
+#ifdef STUDENT_KIT
+
+static bool check_timed(ExerciseTask task, ExerciseShape shape, uint64_t seed, ExerciseScore *score,
+                        Error *error) {
+  (void)task, (void)shape, (void)seed, (void)score, (void)error;
+  return true; /* there is nothing to compare with: float64 would take a minute */
+}
+
+#else
+
+/* The first element of got that is not as in like. They have summed up to 16384 products in other
+   orders: what is skipped or forgotten is off by far more than they are. */
+static void compare(const ExerciseArray *got, const ExerciseArray *like, int name,
+                    ExerciseScore *score) {
+  const float *a = got->got, *b = like->got;
+  for (size_t i = 0; i < exercise_bytes(got) / sizeof *a; i++) {
+    if (fabsf(a[i] - b[i]) <= 0.01f * (1 + fabsf(b[i]))) continue;
+    score->right = false;
+    snprintf(
+        score->wrong, sizeof score->wrong,
+        "%s (row %zu, column %zu): expected %.9g (level none), got %.9g; as it was timed: rows "
+        "%d",
+        exercise_array_name(name), i / (size_t)got->columns, i % (size_t)got->columns, (double)b[i],
+        (double)a[i], got->rows);
+    return;
+  }
+}
+
+/* That the function has not only been timed on this shape but does its work there, too, and with
+   other values than it was timed on. */
+static bool check_timed(ExerciseTask task, ExerciseShape shape, uint64_t seed, ExerciseScore *score,
+                        Error *error) {
+  static const int left[TASKS][3] = {{ARRAY_Y, ARRAY_Y, ARRAY_Y},
+                                     {ARRAY_P, ARRAY_P, ARRAY_P},
+                                     {ARRAY_DZ, ARRAY_LOSS, ARRAY_DZ},
+                                     {ARRAY_W, ARRAY_VW, ARRAY_VB}};
+  ExerciseProblem mine = exercise_problem(task, shape, seed, false);
+  ExerciseProblem like = exercise_problem(task, shape, seed, false);
+  int launches;
+  const bool good =
+      run_variant(EXERCISE, &mine, &launches, error) && run_variant(NONE, &like, &launches, error);
+  for (int i = 0; good && i < 3 && score->right; i++)
+    compare(&mine.array[left[task][i]], &like.array[left[task][i]], left[task][i], score);
+  if (good && *mine.complaint && score->right) {
+    score->right = false;
+    snprintf(score->wrong, sizeof score->wrong, "%s; as it was timed", mine.complaint);
+  }
+  exercise_free(&mine);
+  exercise_free(&like);
+  return good;
+}
+
+#endif
+
+static bool measure(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed, bool timed,
+                    ExerciseScore *score, Error *error) {
+  const ExerciseShape shape = exercise_timed_shape(backend, task);
+  ExerciseProblem problem = exercise_problem(task, shape, seed, false);
   Placed d;
-  const bool good = cuda_done(place(&d, problem), "placing a problem", error) &&
-                    call_once(&d, NULL, launches, error) &&
-                    (!seconds || time_variants(&d, seconds, error));
+  const bool good = cuda_done(place(&d, &problem), "placing a problem", error) &&
+                    call_once(&d, NULL, &score->launches, error) &&
+                    (!timed || (time_variants(&d, score->seconds, error) &&
+                                check_timed(task, shape, seed + 2, score, error)));
   discard(&d);
+  exercise_free(&problem);
+  score->fused = good && score->right && score->launches == 1;
   return good;
 }
 
@@ -264,7 +352,8 @@ static cublasStatus_t multiply(cublasHandle_t cublas, const Placed *d, float *d_
                      d->d_array[ARRAY_W], s->in, d_x, s->in, &zero, d_product, s->out);
 }
 
-static bool library(void *context, const ExerciseProblem *problem, float *product, Error *error) {
+static bool library(const ExerciseBackend *backend, const ExerciseProblem *problem, float *product,
+                    Error *error) {
   const bool update = problem->task == TASK_UPDATE;
   const ExerciseArray *like = &problem->array[update ? ARRAY_W : ARRAY_Y];
   const size_t bytes = exercise_bytes(like);
@@ -272,7 +361,7 @@ static bool library(void *context, const ExerciseProblem *problem, float *produc
   Placed d;
   bool good = cuda_done(place(&d, problem), "placing a problem", error) &&
               cuda_done(cudaMalloc((void **)&d_product, bytes), "allocating", error);
-  if (good && multiply((cublasHandle_t)context, &d, d_product) != CUBLAS_STATUS_SUCCESS)
+  if (good && multiply((cublasHandle_t)backend->context, &d, d_product) != CUBLAS_STATUS_SUCCESS)
     good = error_set(error, "cuBLAS failed at a product of the exercise");
   good = good && cuda_done(cudaMemcpy(product, d_product, bytes, cudaMemcpyDeviceToHost),
                            "multiplying", error);
@@ -283,30 +372,72 @@ static bool library(void *context, const ExerciseProblem *problem, float *produc
 
 /* ---- the backend ---------------------------------------------------------------------------- */
 
+enum { LIMIT = 180 /* seconds for a function's process, the driver's start included */ };
+
+static bool available(Error *error) {
+  int count = 0;
+  if (!cuda_done(cudaGetDeviceCount(&count), "looking for a GPU", error)) return false;
+  return count > 0 || error_set(error, "no GPU was found");
+}
+
 bool exercise_gpu_open(ExerciseBackend *backend, Error *error) {
   cublasHandle_t cublas;
   struct cudaDeviceProp properties;
   int device;
-  if (!engine_cuda_available(error) ||
-      !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
+  if (!available(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
       !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
     return false;
   if (cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS)
     return error_set(error, "cuBLAS does not start on this GPU");
-  *backend = (ExerciseBackend){.launches = "kernels",
+  *backend = (ExerciseBackend){.on_gpu = true,
+#ifndef STUDENT_KIT
                                .rival = {"none", "layer"},
+#endif
                                .timed_rows = 16384,
                                .batches = true,
                                .context = cublas,
+                               .limit = LIMIT,
                                .run = run,
                                .library = library,
-                               .time = time_problem};
+                               .measure = measure};
   snprintf(backend->device, sizeof backend->device, "%.127s", properties.name);
   return true;
 }
 
 void exercise_gpu_close(ExerciseBackend *backend) {
   cublasDestroy((cublasHandle_t)backend->context);
+}
+
+/* What a process that has looked leaves to the one that sent it. */
+typedef struct {
+  ExerciseBackend backend;
+  Error error;
+  bool found;
+} Found;
+
+static void look(void *context) {
+  Found *found = context;
+  found->found = exercise_gpu_open(&found->backend, &found->error);
+}
+
+bool exercise_gpu_find(ExerciseBackend *backend, Error *error) {
+  Found *found = apart_memory(sizeof *found);
+  Apart apart;
+  if (!found) return error_set(error, "no memory to share with a process");
+  bool good = apart_run(look, found, LIMIT, &apart, error);
+  if (good && apart.end != APART_DONE) {
+    char text[96];
+    apart_describe(&apart, LIMIT, text, sizeof text);
+    good = error_set(error, "the process that looked for a GPU does not answer: %s", text);
+  }
+  if (good && !found->found) good = error_set(error, "%s", found->error.text);
+  if (good) {
+    *backend = found->backend; /* its functions are here, too: this is the same program */
+    backend->context = NULL;
+    backend->open = exercise_gpu_open;
+  }
+  apart_release(found, sizeof *found);
+  return good;
 }
 
 #endif

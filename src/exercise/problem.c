@@ -25,6 +25,28 @@ size_t exercise_bytes(const ExerciseArray *array) {
   return count_of(array) * array->size;
 }
 
+const char *exercise_array_name(int name) {
+  return names[name];
+}
+
+bool exercise_is_constant(ExerciseTask task, int name) {
+  switch (name) {
+  case ARRAY_X:
+  case ARRAY_LABELS:
+  case ARRAY_ORDER:
+    return true;
+  case ARRAY_W:
+  case ARRAY_B:
+    return task == TASK_FORWARD;
+  case ARRAY_Z:
+    return task == TASK_SOFTMAX || task == TASK_LOSS;
+  case ARRAY_DZ:
+    return task == TASK_UPDATE;
+  default:
+    return false;
+  }
+}
+
 /* ---- shapes --------------------------------------------------------------------------------- */
 
 /* The upper half of a limit: small, middling and large sizes meet, and one is more than a block of
@@ -264,20 +286,21 @@ static double log_allowed(double below, int classes) {
 }
 
 static void expect_softmax(ExerciseProblem *p) {
-  const int classes = p->shape.out;
+  const size_t rows = (size_t)p->shape.rows, classes = (size_t)p->shape.out;
   ExerciseArray *a = &p->array[ARRAY_P];
   double *z = doubles_of(&p->array[ARRAY_Z], false);
+  double *largest = allocate(rows, sizeof *largest), *sum = allocate(rows, sizeof *sum);
   expect_from(a);
-  for (size_t i = 0; i < count_of(a); i += (size_t)classes) {
-    double largest = -INFINITY, sum = 0;
-    for (int c = 0; c < classes; c++) largest = fmax(largest, z[i + (size_t)c]);
-    for (int c = 0; c < classes; c++) sum += exp(z[i + (size_t)c] - largest);
-    for (int c = 0; c < classes; c++) {
-      const double below = largest - z[i + (size_t)c];
-      a->expected[i + (size_t)c] = -below - log(sum);
-      a->allowed[i + (size_t)c] = log_allowed(below, classes);
-    }
+  for (size_t r = 0; r < rows; r++) largest[r] = -INFINITY;
+  for (size_t i = 0; i < count_of(a); i++) largest[i / classes] = fmax(largest[i / classes], z[i]);
+  for (size_t i = 0; i < count_of(a); i++) sum[i / classes] += exp(z[i] - largest[i / classes]);
+  for (size_t i = 0; i < count_of(a); i++) {
+    const double below = largest[i / classes] - z[i];
+    a->expected[i] = -below - log(sum[i / classes]);
+    a->allowed[i] = log_allowed(below, p->shape.out);
   }
+  free(largest);
+  free(sum);
   free(z);
 }
 
@@ -349,14 +372,15 @@ void exercise_free(ExerciseProblem *problem) {
 
 /* ---- guards --------------------------------------------------------------------------------- */
 
-/* Byte i of poison. As floats it is a signaling NaN: whatever is computed from it is a NaN, too,
-   but another one, so that even a value made of poison is not taken for poison. */
 static uint8_t poison_at(size_t i) {
   return i % 4 == 3 ? 0xFF : 0xBF;
 }
 
-/* Bytes [from, from + count) of a block or, since guards are whole floats, of an array. */
-static bool is_poison(const uint8_t *block, size_t from, size_t count) {
+void exercise_poison(uint8_t *block, size_t from, size_t count) {
+  for (size_t i = from; i < from + count; i++) block[i] = poison_at(i);
+}
+
+bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
   for (size_t i = from; i < from + count; i++)
     if (block[i] != poison_at(i)) return false;
   return true;
@@ -365,7 +389,7 @@ static bool is_poison(const uint8_t *block, size_t from, size_t count) {
 uint8_t *exercise_wrap(const ExerciseArray *array) {
   const size_t bytes = exercise_bytes(array);
   uint8_t *block = allocate(bytes + 2 * EXERCISE_GUARD, 1);
-  for (size_t i = 0; i < bytes + 2 * EXERCISE_GUARD; i++) block[i] = poison_at(i);
+  exercise_poison(block, 0, bytes + 2 * EXERCISE_GUARD);
   if (array->given) memcpy(block + EXERCISE_GUARD, array->given, bytes);
   return block;
 }
@@ -373,49 +397,14 @@ uint8_t *exercise_wrap(const ExerciseArray *array) {
 void exercise_unwrap(ExerciseProblem *problem, int name, uint8_t *block) {
   ExerciseArray *a = &problem->array[name];
   const size_t bytes = exercise_bytes(a);
-  const bool whole = is_poison(block, 0, EXERCISE_GUARD) &&
-                     is_poison(block, EXERCISE_GUARD + bytes, EXERCISE_GUARD);
+  const bool whole = exercise_is_poison(block, 0, EXERCISE_GUARD) &&
+                     exercise_is_poison(block, EXERCISE_GUARD + bytes, EXERCISE_GUARD);
   if (!whole && !*problem->complaint)
     snprintf(problem->complaint, sizeof problem->complaint, "it wrote outside of %s (%d, %d)",
              names[name], a->rows, a->columns);
   if (!a->got) a->got = allocate(bytes, 1);
   memcpy(a->got, block + EXERCISE_GUARD, bytes);
   free(block);
-}
-
-/* ---- judging -------------------------------------------------------------------------------- */
-
-static double got_value(const ExerciseArray *a, size_t i) {
-  return a->size == 1 ? ((const uint8_t *)a->got)[i] : (double)((const float *)a->got)[i];
-}
-
-static bool is_right(const ExerciseArray *a, size_t i) {
-  if (a->allowed[i] < 0) return is_poison(a->got, i * a->size, a->size);
-  return fabs(got_value(a, i) - a->expected[i]) <= a->allowed[i]; /* a NaN is never right */
-}
-
-static void describe(const ExerciseArray *a, int name, size_t i, const char *judge, char *text,
-                     size_t size) {
-  char expected[64] = "nothing to be written there";
-  if (a->allowed[i] >= 0) snprintf(expected, sizeof expected, "%.9g (%s)", a->expected[i], judge);
-  snprintf(text, size, "%s (row %zu, column %zu): expected %s, got %.9g", names[name],
-           i / (size_t)a->columns, i % (size_t)a->columns, expected, got_value(a, i));
-}
-
-bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *text, size_t size) {
-  if (*problem->complaint) {
-    snprintf(text, size, "%s", problem->complaint);
-    return false;
-  }
-  for (int name = 0; name < ARRAYS; name++) {
-    const ExerciseArray *a = &problem->array[name];
-    for (size_t i = 0; a->expected && i < count_of(a); i++) {
-      if (is_right(a, i)) continue;
-      describe(a, name, i, judge, text, size);
-      return false;
-    }
-  }
-  return true;
 }
 
 /* ---- counting bytes ------------------------------------------------------------------------- */

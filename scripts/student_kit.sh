@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# student_kit.sh BUILD: makes BUILD/student-kit/ and BUILD/student-kit.tar.gz, what students of the
+# exercise get: the functions to be fused, what scores them, and the handout. What is not named
+# here is not in it: no answers, no fused kernel, no unfused kernel that goes further than the
+# hand-out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kit=$1/student-kit
+files=(
+  LICENSE docs/exercise.md
+  kernels/exercise.cu kernels/batch.cuh kernels/kernels.h
+  scripts/seal_exercise.sh
+  src/mlp_exercise.c
+  src/exercise/{exercise_cpu.c,exercise_cpu.h,exercise.h}
+  src/exercise/{apart,fence,reference}.{c,h}
+  src/exercise/{counters,gpu,grade,host,judge,problem,report,score}.c
+  src/base/{clock.h,random.h,sizes.h} src/base/{error,stats,table,text}.{c,h}
+  src/engine/engine.h src/engine/cuda/cuda_error.{c,h} src/model/network.h
+  src/measure/{gpu_rates,launch_count}.{c,h}
+)
+
+rm -rf "$kit" "$kit.tar.gz"
+mkdir -p "$kit"
+tar -cf - "${files[@]}" | tar -xf - -C "$kit"
+cp src/exercise/kit.mk "$kit/Makefile"
+# Links to what is not in the kit become their text.
+for page in "$kit"/docs/*.md; do
+  grep -oE '\]\([^)#:]+' "$page" | cut -c3- | sort -u | while read -r link; do
+    [ -e "$kit/docs/$link" ] ||
+      sed -i -E "s|\\[([^]]*)\\]\\(${link//./\\.}(#[^)]*)?\\)|\\1|g" "$page"
+  done
+done
+# The same kit from the same files, byte for byte.
+tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$1" -cf - student-kit |
+  gzip -n >"$kit.tar.gz"
+echo "$kit/ and $kit.tar.gz"

@@ -1,0 +1,119 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "exercise/apart.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+void *apart_memory(size_t bytes) {
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+void apart_release(void *memory, size_t bytes) {
+  if (memory) munmap(memory, bytes);
+}
+
+/* The signals that a function may cause are those of the process: no handler is inherited. */
+static void set_signals(void) {
+  static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGXCPU};
+  for (size_t i = 0; i < sizeof caused / sizeof *caused; i++) signal(caused[i], SIG_DFL);
+}
+
+/* The new process. Whoever calls exit() has not set *done, whatever the code. */
+static void work_and_end(void (*work)(void *context), void *context, double limit,
+                         volatile bool *done) {
+  const struct rlimit seconds = {(rlim_t)ceil(limit), (rlim_t)ceil(limit) + 1};
+  setpgid(0, 0);
+  setrlimit(RLIMIT_CPU, &seconds);
+  set_signals();
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* a grader that is interrupted leaves nobody behind */
+#endif
+  work(context);
+  fflush(NULL);
+  *done = true;
+  _exit(0);
+}
+
+/* How much longer than it may work it may take, for a machine may be busy with others. */
+enum { PATIENCE = 10 };
+
+/* Waits for the process. Its status goes to *status; false: it has not ended in time. */
+static bool wait_for(pid_t process, double limit, int *status) {
+  const double end = seconds_now() + PATIENCE * limit;
+  for (long pause = 50000;; pause = pause < 5000000 ? 2 * pause : pause) { /* nanoseconds */
+    const pid_t ended = waitpid(process, status, WNOHANG);
+    if (ended == process) return true;
+    if (ended < 0 && errno != EINTR) return false;
+    if (seconds_now() > end) return false;
+    nanosleep(&(struct timespec){0, pause}, NULL);
+  }
+}
+
+bool apart_run(void (*work)(void *context), void *context, double limit, Apart *apart,
+               Error *error) {
+  bool *done = apart_memory(sizeof *done);
+  int status = 0;
+  if (!done) return error_set(error, "no memory to share with a process: %s", strerror(errno));
+  fflush(NULL); /* or the new process writes it once more */
+  const pid_t process = fork();
+  if (process < 0) {
+    apart_release(done, sizeof *done);
+    return error_set(error, "a function's process cannot be started: %s", strerror(errno));
+  }
+  if (process == 0) work_and_end(work, context, limit, done);
+  setpgid(process, process); /* whoever comes first */
+  const bool ended = wait_for(process, limit, &status);
+  kill(-process, SIGKILL); /* and what it has started */
+  if (!ended) waitpid(process, &status, 0);
+  if (!ended || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
+    *apart = (Apart){APART_HUNG, 0};
+  else if (WIFSIGNALED(status))
+    *apart = (Apart){APART_KILLED, WTERMSIG(status)};
+  else
+    *apart = (Apart){*done ? APART_DONE : APART_EXITED, WEXITSTATUS(status)};
+  apart_release(done, sizeof *done);
+  return true;
+}
+
+static const char *signal_name(int number) {
+  switch (number) {
+  case SIGSEGV:
+    return "SIGSEGV";
+  case SIGBUS:
+    return "SIGBUS";
+  case SIGFPE:
+    return "SIGFPE";
+  case SIGILL:
+    return "SIGILL";
+  case SIGABRT:
+    return "SIGABRT";
+  case SIGKILL:
+    return "SIGKILL";
+  default:
+    return "a signal";
+  }
+}
+
+void apart_describe(const Apart *apart, double limit, char *text, size_t size) {
+  if (apart->end == APART_HUNG)
+    snprintf(text, size, "it had not returned after %.3g s", limit);
+  else if (apart->end == APART_KILLED)
+    snprintf(text, size, "it was ended by %s (%s)", signal_name(apart->value),
+             strsignal(apart->value));
+  else
+    snprintf(text, size, "it called exit(%d)", apart->value);
+}

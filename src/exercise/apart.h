@@ -1,0 +1,32 @@
+/* Runs what may crash, hang or exit in a process of its own. */
+#ifndef APART_H
+#define APART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+typedef enum { APART_DONE, APART_EXITED, APART_KILLED, APART_HUNG } ApartEnd;
+
+typedef struct {
+  ApartEnd end;
+  int value; /* the exit code of APART_EXITED, the signal of APART_KILLED */
+} Apart;
+
+/* Calls work(context) in a new process, waits until it has ended, and ends whatever it has started
+   itself. `limit`: the seconds that it may compute; asleep it has ten times as many. Returns false
+   only if there can be no such process. What it shall leave must lie in memory from apart_memory.
+ */
+bool apart_run(void (*work)(void *context), void *context, double limit, Apart *apart,
+               Error *error);
+
+/* Zeros that this process shares with those that it starts; NULL: there is no memory. */
+void *apart_memory(size_t bytes);
+void apart_release(void *memory, size_t bytes);
+
+/* "it was ended by SIGFPE (Floating point exception)", "it called exit(3)", "it had not returned
+   after 20 s". */
+void apart_describe(const Apart *apart, double limit, char *text, size_t size);
+
+#endif

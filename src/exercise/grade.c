@@ -1,0 +1,92 @@
+/* Points, for programs that collect them. */
+#include "exercise/exercise.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
+
+enum { POINTS_MOST = POINTS_RIGHT + POINTS_FUSED + POINTS_FAST };
+
+static json_t *number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
+}
+
+static double rounded(double points) {
+  return round(points * 100) / 100;
+}
+
+/* ---- Gradescope -----------------------------------------------------------------------------
+   https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
+
+static void say(const ExerciseScore *s, const ExercisePoints *p, char *text, size_t size) {
+  if (!s->right)
+    snprintf(text, size, "wrong: %s", s->wrong);
+  else
+    snprintf(text, size, "right: %g of %d; fused: %g of %d; fast: %g of %d", p->right, POINTS_RIGHT,
+             p->fused, POINTS_FUSED, rounded(p->fast), POINTS_FAST);
+}
+
+static json_t *gradescope(const ExerciseBackend *backend, uint64_t seed,
+                          const ExerciseScore scores[TASKS]) {
+  json_t *tests = json_array();
+  char text[1024];
+  double all = 0;
+  for (int task = 0; task < TASKS; task++) {
+    const ExercisePoints p = exercise_points(&scores[task]);
+    say(&scores[task], &p, text, sizeof text);
+    all += rounded(p.all);
+    json_array_append_new(tests,
+                          json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", names[task], "score",
+                                    rounded(p.all), "max_score", POINTS_MOST, "status",
+                                    scores[task].right && scores[task].fused ? "passed" : "failed",
+                                    "output", text));
+  }
+  snprintf(text, sizeof text, "%s, --seed %llu", backend->device, (unsigned long long)seed);
+  return json_pack("{s:f, s:s, s:s, s:o}", "score", rounded(all), "output", text, "visibility",
+                   "visible", "tests", tests);
+}
+
+/* ---- plain ---------------------------------------------------------------------------------- */
+
+static json_t *plain_function(const ExerciseBackend *backend, ExerciseTask task,
+                              const ExerciseScore *s) {
+  const ExercisePoints p = exercise_points(s);
+  const ExerciseShape shape = exercise_counted_shape(backend, task);
+  json_t *points = json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused, "fast",
+                             rounded(p.fast), "all", rounded(p.all));
+  return json_pack("{s:s, s:b, s:b, s:s, s:o, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "function",
+                   names[task], "right", s->right, "fused", s->right && s->fused, "wrong", s->wrong,
+                   "kernels", backend->on_gpu ? json_integer(s->launches) : json_null(),
+                   "moved_bytes", number(s->moved_bytes), "least_bytes",
+                   exercise_least_bytes(task, shape), "unfused_bytes",
+                   exercise_unfused_bytes(task, shape), "dram_bytes", number(s->dram_bytes),
+                   "seconds", number(s->seconds[0]), "seconds_unfused", number(s->seconds[1]),
+                   "seconds_ours", number(s->seconds[2]), "points", points);
+}
+
+static json_t *plain(const ExerciseBackend *backend, uint64_t seed,
+                     const ExerciseScore scores[TASKS]) {
+  json_t *functions = json_array();
+  char text[32];
+  double all = 0;
+  for (int task = 0; task < TASKS; task++) {
+    all += rounded(exercise_points(&scores[task]).all);
+    json_array_append_new(functions, plain_function(backend, (ExerciseTask)task, &scores[task]));
+  }
+  snprintf(text, sizeof text, "%llu", (unsigned long long)seed); /* JSON's integers end at 2^53 */
+  return json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", backend->device, "seed", text, "points",
+                   rounded(all), "max_points", TASKS * POINTS_MOST, "functions", functions);
+}
+
+bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend *backend,
+                    uint64_t seed, const ExerciseScore scores[TASKS], Error *error) {
+  json_t *all = (form == GRADE_PLAIN ? plain : gradescope)(backend, seed, scores);
+  if (!all) return error_set(error, "no memory for %s", path);
+  const bool written = json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
+  const int reason = errno;
+  json_decref(all);
+  return written || error_set(error, "cannot write %s: %s", path, strerror(reason));
+}

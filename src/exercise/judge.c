@@ -1,0 +1,160 @@
+/* Finds what is wrong with what a function has left. */
+#include "exercise/exercise.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t count_of(const ExerciseArray *a) {
+  return (size_t)a->rows * (size_t)a->columns;
+}
+
+static double got_value(const ExerciseArray *a, size_t i) {
+  return a->size == 1 ? ((const uint8_t *)a->got)[i] : (double)((const float *)a->got)[i];
+}
+
+static bool is_unwritten(const ExerciseArray *a, size_t i) {
+  return exercise_is_poison(a->got, i * a->size, a->size);
+}
+
+static bool is_right(const ExerciseArray *a, size_t i) {
+  if (a->allowed[i] < 0) return is_unwritten(a, i);
+  return fabs(got_value(a, i) - a->expected[i]) <= a->allowed[i]; /* a NaN is never right */
+}
+
+/* ---- patterns ------------------------------------------------------------------------------- */
+
+/* The wrong elements are those of index `remainder` modulo `period`, and no other. */
+static bool is_every(const ExerciseArray *a, size_t period, size_t remainder) {
+  for (size_t i = 0; i < count_of(a); i++)
+    if (is_right(a, i) == (i % period == remainder)) return false;
+  return true;
+}
+
+/* The wrong elements are rows [first, end) and no other. */
+static bool are_rows(const ExerciseArray *a, size_t first, size_t end) {
+  for (size_t i = 0; i < count_of(a); i++) {
+    const size_t row = i / (size_t)a->columns;
+    if (is_right(a, i) == (row >= first && row < end)) return false;
+  }
+  return true;
+}
+
+static bool find_rows(const ExerciseArray *a, size_t first, size_t wrong, char *text, size_t size) {
+  const size_t columns = (size_t)a->columns, row = first / columns, rows = wrong / columns;
+  if (a->rows < 2 || wrong % columns || !are_rows(a, row, row + rows)) return false;
+  if (rows > 1)
+    snprintf(text, size, ": rows %zu to %zu", row, row + rows - 1);
+  else
+    snprintf(text, size, row + 1 == (size_t)a->rows ? ": the last row" : ": row %zu", row);
+  return true;
+}
+
+static bool find_column(const ExerciseArray *a, size_t first, size_t wrong, char *text,
+                        size_t size) {
+  const size_t columns = (size_t)a->columns, column = first % columns;
+  if (columns < 2 || a->rows < 2 || wrong != (size_t)a->rows || !is_every(a, columns, column))
+    return false;
+  snprintf(text, size, column + 1 == columns ? ": the last column" : ": column %zu", column);
+  return true;
+}
+
+static bool find_period(const ExerciseArray *a, size_t first, size_t wrong, char *text,
+                        size_t size) {
+  for (size_t period = 2; wrong > 1 && period <= 1024; period *= 2)
+    if (is_every(a, period, first % period)) {
+      snprintf(text, size, ": every %zu%s, from the %zu%s", period, period == 2 ? "nd" : "th",
+               first % period + 1, first % period ? "th" : "st");
+      if (period == 32) snprintf(text, size, ": every 32nd, as a lane of a warp has them");
+      return true;
+    }
+  return false;
+}
+
+/* How the `wrong` wrong elements lie, the first of which is `first`; "" if there is no pattern. */
+static void describe_pattern(const ExerciseArray *a, size_t first, size_t wrong, char *text,
+                             size_t size) {
+  size_t unwritten = 0;
+  *text = '\0';
+  for (size_t i = 0; i < count_of(a); i++)
+    unwritten += a->allowed[i] >= 0 && is_unwritten(a, i) && !is_right(a, i);
+  if (count_of(a) > 1 && wrong == count_of(a))
+    snprintf(text, size, ": all");
+  else if (!find_rows(a, first, wrong, text, size) && !find_column(a, first, wrong, text, size))
+    find_period(a, first, wrong, text, size);
+  if (unwritten == wrong) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s never written", *text ? "," : ":");
+  }
+}
+
+/* ---- judging -------------------------------------------------------------------------------- */
+
+static void describe(const ExerciseArray *a, int name, size_t first, const char *judge, char *text,
+                     size_t size) {
+  char expected[96] = "nothing to be written there", got[32] = "nan", pattern[96];
+  size_t wrong = 0;
+  for (size_t i = 0; i < count_of(a); i++) wrong += !is_right(a, i);
+  describe_pattern(a, first, wrong, pattern, sizeof pattern);
+  if (a->allowed[first] >= 0)
+    snprintf(expected, sizeof expected, "%.9g (%s, within %.2g)", a->expected[first] + 0.0, judge,
+             a->allowed[first]);
+  if (!isnan(got_value(a, first))) /* a NaN's sign says nothing */
+    snprintf(got, sizeof got, "%.9g", got_value(a, first) + 0.0);
+  snprintf(text, size, "%s (row %zu, column %zu): expected %s, got %s; %zu of %zu %s wrong%s",
+           exercise_array_name(name), first / (size_t)a->columns, first % (size_t)a->columns,
+           expected, got, wrong, count_of(a), wrong == 1 ? "is" : "are", pattern);
+}
+
+bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *text, size_t size) {
+  if (*problem->complaint) {
+    snprintf(text, size, "%s", problem->complaint);
+    return false;
+  }
+  for (int name = 0; name < ARRAYS; name++) {
+    const ExerciseArray *a = &problem->array[name];
+    for (size_t i = 0; a->expected && i < count_of(a); i++) {
+      if (is_right(a, i)) continue;
+      describe(a, name, i, judge, text, size);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- whose fault ---------------------------------------------------------------------------- */
+
+/* What float32 makes of a difference between two ways to the same number. */
+static bool is_near(double a, double b) {
+  return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-4 * (1 + fabs(b));
+}
+
+/* p, dz: a row; position: where its results are. */
+static bool row_follows(const ExerciseProblem *problem, const float *p, const float *dz, int label,
+                        size_t position) {
+  const int classes = problem->shape.out;
+  int best = 0;
+  for (int c = 1; c < classes; c++)
+    if (p[c] > p[best]) best = c;
+  const double loss = got_value(&problem->array[ARRAY_LOSS], position);
+  bool follows = is_near(loss, -(double)p[label]) &&
+                 got_value(&problem->array[ARRAY_CORRECT], position) == (best == label);
+  for (int c = 0; follows && c < classes; c++)
+    follows =
+        is_near((double)dz[c] * problem->filled, exp((double)p[c]) - (c == label ? 1.0 : 0.0));
+  return follows;
+}
+
+bool exercise_follows_p(const ExerciseProblem *problem) {
+  const ExerciseArray *a = problem->array;
+  const size_t classes = (size_t)problem->shape.out;
+  if (*problem->complaint || !a[ARRAY_P].got || problem->filled == 0) return false;
+  const float *p = a[ARRAY_P].got, *dz = a[ARRAY_DZ].got;
+  const uint16_t *labels = a[ARRAY_LABELS].given;
+  const uint32_t *order = a[ARRAY_ORDER].given;
+  for (int r = 0; r < problem->filled; r++) {
+    const size_t position = (size_t)(problem->shape.first + r), row = (size_t)r * classes;
+    if (exercise_is_poison(a[ARRAY_P].got, row * sizeof *p, classes * sizeof *p)) return false;
+    if (!row_follows(problem, p + row, dz + row, labels[order[position]], position)) return false;
+  }
+  return true;
+}
