@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot/bar_chart.h"
+#include "plot/dot_chart.h"
 #include "plot/canvas.h"
 #include "support/folder.h"
 #include "support/stb_png.h"
@@ -263,33 +263,36 @@ static void test_full_disk(void **state) {
 
 /* ---- the chart ---------------------------------------------------------------------------- */
 
-static const BarChartBar powers[] = {
+static const DotChartRow powers[] = {
     {"hundred", 100, {9, 105, 218}}, {"ten", 10, {9, 105, 218}}, {"one", 1, {9, 105, 218}}};
 
-static BarChart chart_of(const BarChartBar *bars, int count) {
-  return (BarChart){
-      .title = "title", .subtitle = "subtitle", .unit = "ms", .bars = bars, .count = count};
+static DotChart chart_of(const DotChartRow *rows, int count) {
+  return (DotChart){
+      .title = "title", .subtitle = "subtitle", .unit = "ms", .rows = rows, .count = count};
 }
 
-/* Pixels of `colour` in the row through the middle of bar i. */
-static int bar_length(const Canvas *p, int bars, int i, Colour colour) {
-  int length = 0;
-  const int top = 112, pitch = 36; /* as in chart.c */
-  assert_int_equal(p->height, top + bars * pitch + 74);
-  for (int x = 0; x < p->width; x++)
-    length += has_colour(p, x, top + i * pitch + pitch / 2, colour);
-  return length;
+/* Where the dot of row i is: the middle of its pixels; -1: there is none. */
+static int dot_at(const Canvas *p, int rows, int i, Colour colour) {
+  const int top = 112, pitch = 36; /* as in dot_chart.c */
+  int first = -1, last = -1;
+  assert_int_equal(p->height, top + rows * pitch + 74);
+  for (int x = 0; x < p->width; x++) {
+    if (!has_colour(p, x, top + i * pitch + pitch / 2, colour)) continue;
+    if (first < 0) first = x;
+    last = x;
+  }
+  assert_in_range(last - first, 8, 20); /* a dot, and no bar */
+  return (first + last) / 2;
 }
 
-static void test_bars_are_logarithms(void **state) {
+static void test_places_are_logarithms(void **state) {
   (void)state;
-  const BarChart chart = chart_of(powers, 3);
+  const DotChart chart = chart_of(powers, 3);
   Canvas p;
-  assert_true(bar_chart_draw(&chart, &p, &error));
-  assert_int_equal(p.width, BAR_CHART_WIDTH);
-  const int hundred = bar_length(&p, 3, 0, BLUE), ten = bar_length(&p, 3, 1, BLUE),
-            one = bar_length(&p, 3, 2, BLUE);
-  assert_true(one > 10);
+  assert_true(dot_chart_draw(&chart, &p, &error));
+  assert_int_equal(p.width, DOT_CHART_WIDTH);
+  const int hundred = dot_at(&p, 3, 0, BLUE), ten = dot_at(&p, 3, 1, BLUE),
+            one = dot_at(&p, 3, 2, BLUE);
   assert_true(ten - one > 100);
   assert_in_range(hundred - ten, ten - one - 1, ten - one + 1);
   canvas_close(&p);
@@ -297,18 +300,30 @@ static void test_bars_are_logarithms(void **state) {
 
 static void test_mark(void **state) {
   (void)state;
-  BarChart chart = chart_of(powers, 3);
+  DotChart chart = chart_of(powers, 3);
   chart.mark = 10;
   chart.mark_label = "ten";
   Canvas p;
-  assert_true(bar_chart_draw(&chart, &p, &error));
-  /* a red line right at the end of the bar of ten, in front of the bar of a hundred */
-  int red = -1, end = -1;
-  for (int x = 0; x < p.width; x++) {
-    if (pixel(&p, x, 130)[0] > 200 && pixel(&p, x, 130)[1] < 60) red = x;
-    if (has_colour(&p, x, 166, BLUE)) end = x;
-  }
-  assert_in_range(red, end - 1, end + 2);
+  assert_true(dot_chart_draw(&chart, &p, &error));
+  /* a red line where the dot of ten is, and the dot on it */
+  int red = -1;
+  for (int x = 0; x < p.width; x++)
+    if (pixel(&p, x, 120)[0] > 200 && pixel(&p, x, 120)[1] < 60) red = x;
+  const int ten = dot_at(&p, 3, 1, BLUE);
+  assert_in_range(red, ten - 2, ten + 2);
+  canvas_close(&p);
+}
+
+/* Nothing is drawn in the margin on the right. */
+static void test_long_titles_fit(void **state) {
+  (void)state;
+  DotChart chart = chart_of(powers, 3);
+  chart.title = chart.subtitle = "A title of so many letters that it would not fit the picture at "
+                                 "the height that a title has otherwise, nor at half of it";
+  Canvas p;
+  assert_true(dot_chart_draw(&chart, &p, &error));
+  for (int y = 0; y < 100; y++)
+    for (int x = p.width - 20; x < p.width; x++) assert_int_equal(pixel(&p, x, y)[0], 255);
   canvas_close(&p);
 }
 
@@ -317,18 +332,18 @@ static void test_bad_charts(void **state) {
   static const double bad[] = {0, -1, (double)NAN, (double)INFINITY};
   Canvas p;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    const BarChartBar bar = {"a bar", bad[i], {0, 0, 0}};
-    const BarChart chart = chart_of(&bar, 1);
-    assert_false(bar_chart_draw(&chart, &p, &error));
-    assert_non_null(strstr(error.text, "'a bar'"));
+    const DotChartRow row = {"a row", bad[i], {0, 0, 0}};
+    const DotChart chart = chart_of(&row, 1);
+    assert_false(dot_chart_draw(&chart, &p, &error));
+    assert_non_null(strstr(error.text, "'a row'"));
   }
-  const BarChart none = chart_of(powers, 0), many = chart_of(powers, CHART_MAX_BARS + 1);
-  assert_false(bar_chart_draw(&none, &p, &error));
-  assert_false(bar_chart_draw(&many, &p, &error));
+  const DotChart none = chart_of(powers, 0), many = chart_of(powers, DOT_CHART_MAX + 1);
+  assert_false(dot_chart_draw(&none, &p, &error));
+  assert_false(dot_chart_draw(&many, &p, &error));
   assert_non_null(strstr(error.text, "101"));
-  const BarChart equal = chart_of(powers, 1); /* one value: the axis still has a length */
-  assert_true(bar_chart_draw(&equal, &p, &error));
-  assert_true(bar_length(&p, 1, 0, BLUE) > 10);
+  const DotChart equal = chart_of(powers, 1); /* one value: the axis still has a length */
+  assert_true(dot_chart_draw(&equal, &p, &error));
+  assert_true(dot_at(&p, 1, 0, BLUE) > 10);
   canvas_close(&p);
 }
 
@@ -344,8 +359,9 @@ int main(void) {
       cmocka_unit_test(test_strange_text),
       cmocka_unit_test_setup_teardown(test_saving, folder_open, folder_close),
       cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_bars_are_logarithms),
+      cmocka_unit_test(test_places_are_logarithms),
       cmocka_unit_test(test_mark),
+      cmocka_unit_test(test_long_titles_fit),
       cmocka_unit_test(test_bad_charts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/table.h"
-#include "plot/bar_chart.h"
+#include "plot/dot_chart.h"
 
 /* ---- finding lines -------------------------------------------------------------------------- */
 
@@ -278,24 +278,24 @@ void bench_print(const BenchLog *log, FILE *file, bool markdown) {
 
 static const Colour OURS = {9, 105, 218}, CUBLAS = {130, 80, 223}, PEER = {175, 184, 193};
 
-/* The bars of one batch. */
+/* The dots of one batch. */
 typedef struct {
-  BarChartBar bars[CHART_MAX_BARS];
-  TableCell labels[CHART_MAX_BARS];
+  DotChartRow dots[DOT_CHART_MAX];
+  TableCell labels[DOT_CHART_MAX];
   int count;
-} Bars;
+} Dots;
 
-static void add_bar(Bars *bars, const BenchLine *line) {
-  TableCell *label = &bars->labels[bars->count];
+static void add_dot(Dots *dots, const BenchLine *line) {
+  TableCell *label = &dots->labels[dots->count];
   *label = table_cell("%.90s, %s", name_of(line).text, line->precision);
-  bars->bars[bars->count++] = (BarChartBar){label->text, line->ms_per_epoch,
+  dots->dots[dots->count++] = (DotChartRow){label->text, line->ms_per_epoch,
                                             *line->peer      ? PEER
                                             : is_level(line) ? OURS
                                                              : CUBLAS};
 }
 
-/* `line`: one of the bars, of ours if there is one, to tell the GPU and the epochs. */
-static bool draw(const BenchLog *log, const Bars *bars, const BenchLine *line, const char *path,
+/* `line`: one of the dots, of ours if there is one, to tell the GPU and the epochs. */
+static bool draw(const BenchLog *log, const Dots *dots, const BenchLine *line, const char *path,
                  Error *error) {
   const BenchLine *machine = first_of(log, "machine");
   BenchLine fp32 = *line;
@@ -306,15 +306,15 @@ static bool draw(const BenchLog *log, const Bars *bars, const BenchLine *line, c
   const TableCell subtitle =
       table_cell("%s, median of %g epochs after a warm-up", line->gpu, line->epochs);
   const TableCell mark = table_cell("floor at fp32: %s ms", table_number(floor_ms).text);
-  const BarChart chart = {.title = title.text,
+  const DotChart chart = {.title = title.text,
                           .subtitle = subtitle.text,
                           .unit = "ms",
-                          .bars = bars->bars,
-                          .count = bars->count,
+                          .rows = dots->dots,
+                          .count = dots->count,
                           .mark = isfinite(floor_ms) ? floor_ms : 0,
                           .mark_label = mark.text};
   Canvas picture;
-  if (!bar_chart_draw(&chart, &picture, error)) return false;
+  if (!dot_chart_draw(&chart, &picture, error)) return false;
   const bool saved = canvas_save(&picture, path, error);
   canvas_close(&picture);
   return saved;
@@ -324,12 +324,12 @@ static bool draw(const BenchLog *log, const Bars *bars, const BenchLine *line, c
 static bool plot_batch(const BenchLog *log, const BenchLine *const *epochs, int count,
                        const char *path, Error *error) {
   const BenchLine *line = epochs[0];
-  Bars bars = {.count = 0};
+  Dots dots = {.count = 0};
   for (int i = 0; i < count && epochs[i]->batch == line->batch; i++) {
-    if (bars.count < CHART_MAX_BARS) add_bar(&bars, epochs[i]);
+    if (dots.count < DOT_CHART_MAX) add_dot(&dots, epochs[i]);
     if (is_level(epochs[i])) line = epochs[i];
   }
-  return draw(log, &bars, line, path, error);
+  return draw(log, &dots, line, path, error);
 }
 
 bool bench_plot(const BenchLog *log, const char *path, Error *error) {

@@ -32,6 +32,7 @@ typedef struct {
 /* What a process tells the one that waits for it, in shared memory. */
 typedef struct {
   /* What ended the function, if it was an access to memory. */
+  int signal;       /* SIGSEGV or SIGBUS, 0: none */
   int array;        /* which of the arrays it was near, -1: none */
   int written;      /* 1: it wrote, 0: it read, -1: not known */
   ptrdiff_t offset; /* bytes from the array's start */

@@ -218,6 +218,7 @@ static bool call_apart(const ExerciseFunctions *functions, ExerciseProblem *p, d
   good = good && apart_run(call_in_fences, &c, limit, &apart, error);
   if (good) {
     *report = *shared;
+    if (report->signal) apart = (Apart){APART_KILLED, report->signal};
     if (apart.end != APART_DONE) {
       char end[96], access[192] = "";
       apart_describe(&apart, limit, end, sizeof end);

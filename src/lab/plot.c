@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/table.h"
-#include "plot/bar_chart.h"
+#include "plot/dot_chart.h"
 #include "plot/line_chart.h"
 
 static const Colour OURS = {9, 105, 218}, LIBRARY = {130, 80, 223}, PART = {175, 184, 193};
@@ -122,19 +122,19 @@ static bool plot_sweeps(const LabMachine *machine, const LabTable *table, const 
 /* ---- ladders -------------------------------------------------------------------------------- */
 
 typedef struct {
-  BarChartBar bars[CHART_MAX_BARS];
-  TableCell labels[CHART_MAX_BARS];
+  DotChartRow dots[DOT_CHART_MAX];
+  TableCell labels[DOT_CHART_MAX];
   int count;
-} Bars;
+} Dots;
 
-static void add_bars(Bars *bars, const LabTable *table) {
+static void add_dots(Dots *dots, const LabTable *table) {
   const char *problem = table->topic->problems[table->problem].name;
-  for (int i = 0; i < table->count && bars->count < CHART_MAX_BARS; i++) {
+  for (int i = 0; i < table->count && dots->count < DOT_CHART_MAX; i++) {
     const LabRow *row = &table->rows[i];
     if (!isfinite(row->seconds.median)) continue;
-    TableCell *label = &bars->labels[bars->count];
+    TableCell *label = &dots->labels[dots->count];
     *label = table_cell("%s%s%s", problem, *problem ? ": " : "", row->rung->name);
-    bars->bars[bars->count++] = (BarChartBar){label->text, 1e3 * row->seconds.median,
+    dots->dots[dots->count++] = (DotChartRow){label->text, 1e3 * row->seconds.median,
                                               row->rung->kind == LAB_RUNG      ? OURS
                                               : row->rung->kind == LAB_LIBRARY ? LIBRARY
                                                                                : PART};
@@ -156,37 +156,37 @@ static double least_ms(const LabMachine *machine, const LabTable *tables, int co
 }
 
 /* Small times in microseconds: the chart's numbers have two decimals. */
-static const char *choose_unit(Bars *bars, double *mark) {
+static const char *choose_unit(Dots *dots, double *mark) {
   double least = INFINITY;
-  for (int i = 0; i < bars->count; i++) least = fmin(least, bars->bars[i].value);
+  for (int i = 0; i < dots->count; i++) least = fmin(least, dots->dots[i].value);
   if (least >= 0.1) return "ms";
-  for (int i = 0; i < bars->count; i++) bars->bars[i].value *= 1e3;
+  for (int i = 0; i < dots->count; i++) dots->dots[i].value *= 1e3;
   *mark *= 1e3;
   return "us";
 }
 
-static bool plot_bars(const LabMachine *machine, const LabTable *tables, int count,
+static bool plot_dots(const LabMachine *machine, const LabTable *tables, int count,
                       const LabTable *first, const char *path, Error *error) {
-  Bars bars = {.count = 0};
+  Dots dots = {.count = 0};
   for (int i = 0; i < count; i++)
-    if (is_ladder(&tables[i])) add_bars(&bars, &tables[i]);
-  if (bars.count == 0)
+    if (is_ladder(&tables[i])) add_dots(&dots, &tables[i]);
+  if (dots.count == 0)
     return error_set(error, "no rung of %s was timed: there is nothing to draw in %s",
                      first->topic->name, path);
   const TableCell below = subtitle(machine, first);
   double least = least_ms(machine, tables, count);
-  const char *unit = choose_unit(&bars, &least);
+  const char *unit = choose_unit(&dots, &least);
   const TableCell mark = table_cell("%s: %s %s", lab_ceiling(machine, first->topic).name,
                                     table_number(least).text, unit);
-  const BarChart chart = {.title = first->topic->title,
+  const DotChart chart = {.title = first->topic->title,
                           .subtitle = below.text,
                           .unit = unit,
-                          .bars = bars.bars,
-                          .count = bars.count,
+                          .rows = dots.dots,
+                          .count = dots.count,
                           .mark = least,
                           .mark_label = mark.text};
   Canvas picture;
-  return bar_chart_draw(&chart, &picture, error) && save(&picture, path, error);
+  return dot_chart_draw(&chart, &picture, error) && save(&picture, path, error);
 }
 
 bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,
@@ -198,5 +198,5 @@ bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, cons
                      path);
   for (int i = 0; i < first->count; i++)
     if (is_sweep(&first->rows[i])) return plot_sweeps(machine, first, path, error);
-  return plot_bars(machine, tables, count, first, path, error);
+  return plot_dots(machine, tables, count, first, path, error);
 }

@@ -279,6 +279,13 @@ double canvas_text_width(double height, const char *text) {
   return height / CAPITAL * units;
 }
 
+void canvas_text_within(Canvas *picture, double x, double baseline, double height, double width,
+                        const char *text, Colour colour) {
+  const double wanted = canvas_text_width(height, text);
+  canvas_text(picture, x, baseline, wanted > width ? height * width / wanted : height, text,
+              colour);
+}
+
 /* ---- files -------------------------------------------------------------------------------- */
 
 typedef struct {

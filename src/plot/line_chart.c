@@ -267,8 +267,9 @@ bool line_chart_draw(const LineChart *curves, Canvas *picture, Error *error) {
   if (!canvas_open(picture, LINE_CHART_WIDTH, HEAD + curves->count * LINE_CHART_PANEL, PAPER,
                    error))
     return false;
-  canvas_text(picture, MARGIN, 44, TITLE, curves->title, INK);
-  canvas_text(picture, MARGIN, 74, TEXT, curves->subtitle, PALE);
+  canvas_text_within(picture, MARGIN, 44, TITLE, LINE_CHART_WIDTH - 2 * MARGIN, curves->title, INK);
+  canvas_text_within(picture, MARGIN, 74, TEXT, LINE_CHART_WIDTH - 2 * MARGIN, curves->subtitle,
+                     PALE);
   for (int i = 0; i < curves->count; i++) draw_panel(picture, curves, i);
   return true;
 }
