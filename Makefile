@@ -55,7 +55,8 @@ VERSION := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-enum-float-conversion \
             $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O3 -g
-LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc
+LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc \
+            -Ikernels
 # A build's folder leaves no trace in it: `make reproducible`. Unless a shell would read its name.
 NO_FOLDER := $(shell case $$PWD in (*[!/.@_+a-zA-Z0-9-]*) ;; (*) echo "-ffile-prefix-map=$$PWD=."; esac)
 C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) $(HARDENED) $(NO_FOLDER) -fopenmp -MMD -MP
@@ -107,7 +108,7 @@ endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE $(NO_FOLDER)) \
               $(if $(filter 1,$(WERROR)),-Werror all-warnings)
-WITH_CUDA := -DHAVE_CUDA -Ikernels -isystem $(CUDA_HOME)/include
+WITH_CUDA := -DHAVE_CUDA -isystem $(CUDA_HOME)/include
 endif
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
@@ -133,7 +134,8 @@ LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
 COMMANDS := $(call objects,commands)
 MEASURE  := $(call with_cuda,$(BUILD)/libmeasure.a)
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
-LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab)) $(MEASURE)
+LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda)) \
+            $(call objects,lab) $(MEASURE)
 # A student's functions are sealed: see scripts/seal_exercise.sh.
 EXERCISE := $(BUILD)/sealed_cpu.o $(call with_cuda,$(BUILD)/sealed_gpu.o) \
             $(filter-out %/exercise_cpu.o,$(call objects,exercise)) $(MEASURE)
@@ -141,7 +143,7 @@ SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_ne
             $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
               engine_tests folder kernel_tests pictures process program trainer_tests)
 
-PROGRAMS := mlp-train mlp-digits $(call with_cuda,mlp-bench mlp-lab)
+PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCORING  := $(BUILD)/test_exercise $(BUILD)/test_exercise_cheats
@@ -261,7 +263,7 @@ install: all                ## put programs, manual, completion and configs unde
 	install -D -m 644 -t '$(TREE)/share/doc/mlp-train' LICENSE README.md
 
 uninstall:                  ## remove what install put there
-	rm -f $(patsubst %,'$(TREE)/bin/%',$(sort $(PROGRAMS) mlp-bench mlp-lab))
+	rm -f $(patsubst %,'$(TREE)/bin/%',$(sort $(PROGRAMS) mlp-bench))
 	rm -f '$(TREE)/share/man/man1/mlp-train.1' '$(COMPLETION)'
 	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train'
 
@@ -293,6 +295,7 @@ $(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
+$(BUILD)/test_lab_replay:                                        $(LAB)
 $(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
 $(TESTS):                                                        $(BUILD)/libtests.a
 $(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
@@ -322,6 +325,7 @@ ifneq ($(NVCC),)
 $(BUILD)/test_bench: | $(PLACE)/mlp-bench
 $(BUILD)/test_lab: | $(PLACE)/mlp-lab
 endif
+$(BUILD)/test_lab_replay: | $(PLACE)/mlp-lab
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
 ifneq ($(KERNELS_NVCC),)
@@ -417,8 +421,8 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
 # assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
 # has attributes that LLVM does not know.
-WANTS_CUDA := $(if $(NVCC),,src/mlp_bench.c src/mlp_lab.c tests/support/cuda_stand_in.c \
-                $(wildcard src/*/cuda/*.c src/measure/*.c src/lab/*.c))
+WANTS_CUDA := $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
+                $(wildcard src/*/cuda/*.c src/measure/*.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) -fopenmp -isystem build/lint

@@ -31,12 +31,16 @@ static const char help[] =
     "  --json FILE      write the measurements as JSON objects, one per line\n"
     "  --markdown FILE  write the tables as Markdown\n"
     "  --plot FILE.png  draw the ladder; for 'all', one FILE-TOPIC.png per topic\n"
+    "  --from FILE      show what --json has written; needs no GPU and measures nothing\n"
     "  --sources HEX    digest of the sources, for the record\n"
     "  --help           print this help and exit\n"
     "  --version        print the version and exit\n"
     "\n"
     "Exit status: 0 for success; 1 if a rung is wrong, an intended mistake passes the\n"
     "check, or a file or the GPU fails; 2 for wrong usage.\n";
+
+/* What a reader without a GPU is pointed to. */
+#define RECORD "docs/results/lab-h100.json"
 
 typedef enum { RUN, LIST, DEVICE, HELP, VERSION } Task;
 
@@ -47,7 +51,8 @@ typedef struct {
   bool has_size;
   LabSize size;
   LabHow how;
-  const char *json, *markdown, *plot, *sources;
+  const char *json, *markdown, *plot, *from, *sources;
+  const LabTopic *const *topics; /* lab_topics, or those of the record */
 } Arguments;
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -91,7 +96,10 @@ static bool parse_words(int count, char **words, Arguments *a, Error *error) {
     topic = NULL;
   if (count > most) return error_set(error, "unexpected argument '%s'", words[most]);
   if (!topic) return true;
-  a->topic = lab_find(topic);
+  if (!*a->topics)
+    return error_set(error, "this program was built without CUDA: --from %s shows a recorded run",
+                     RECORD);
+  a->topic = lab_find(a->topics, topic);
   return a->topic || error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", topic);
 }
 
@@ -107,21 +115,41 @@ static bool parse_rest(Arguments *a, const char *problem, const char *size, Erro
   if (a->how.rung && !has_rung(a->topic, a->how.rung))
     return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs",
                      a->topic->name, a->how.rung, a->topic->name);
+  if (a->from && (size || a->how.rung || a->json || *a->sources || a->how.mode != LAB_TIMES))
+    return error_set(error,
+                     "--from shows what was recorded: it goes with --problem, --markdown and "
+                     "--plot alone");
   a->has_size = size != NULL;
   return (!problem || find_problem(a->topic, problem, &a->problem, error)) &&
          (!size || lab_parse_size(a->topic, size, &a->size, error));
 }
 
-static bool parse_arguments(int count, char **given, Arguments *a, Error *error) {
-  static const struct option known[] = {
-      {"problem", required_argument, NULL, 'p'},  {"size", required_argument, NULL, 's'},
-      {"rung", required_argument, NULL, 'r'},     {"check", no_argument, NULL, 'c'},
-      {"profile", no_argument, NULL, 'n'},        {"json", required_argument, NULL, 'j'},
-      {"markdown", required_argument, NULL, 'm'}, {"plot", required_argument, NULL, 'g'},
-      {"sources", required_argument, NULL, 'd'},  {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, 'v'},        {NULL, 0, NULL, 0}};
+/* The topics are those of the record, if there is one. */
+static bool read_record(Arguments *a, LabReplay *replay, Error *error) {
+  if (!a->from) return true;
+  if (!lab_replay_open(replay, a->from, error)) return false;
+  a->topics = replay->topics;
+  return true;
+}
+
+static bool parse_arguments(int count, char **given, Arguments *a, LabReplay *replay,
+                            Error *error) {
+  static const struct option known[] = {{"problem", required_argument, NULL, 'p'},
+                                        {"size", required_argument, NULL, 's'},
+                                        {"rung", required_argument, NULL, 'r'},
+                                        {"check", no_argument, NULL, 'c'},
+                                        {"profile", no_argument, NULL, 'n'},
+                                        {"json", required_argument, NULL, 'j'},
+                                        {"markdown", required_argument, NULL, 'm'},
+                                        {"plot", required_argument, NULL, 'g'},
+                                        {"sources", required_argument, NULL, 'd'},
+                                        {"from", required_argument, NULL, 'f'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {"version", no_argument, NULL, 'v'},
+                                        {NULL, 0, NULL, 0}};
   const char *problem = NULL, *size = NULL;
-  *a = (Arguments){.problem = -1, .sources = "", .how = {.guard = 1024, .seed = 1}};
+  *a = (Arguments){
+      .problem = -1, .sources = "", .topics = lab_topics, .how = {.guard = 1024, .seed = 1}};
   opterr = 0;
   for (;;) {
     const int at = optind;
@@ -137,15 +165,18 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
     case 'm': a->markdown = optarg; break;
     case 'g': a->plot = optarg; break;
     case 'd': a->sources = optarg; break;
+    case 'f': a->from = optarg; break;
     case 'h': a->task = HELP; return true;
     case 'v': a->task = VERSION; return true;
     case ':': return error_set(error, "%s needs an argument", given[optind - 1]);
     default: return error_set(error, "unknown option '%s'", given[optind > at ? optind - 1 : at]);
     } /* clang-format on */
   }
-  const NamedFile files[] = {
-      {"--json", a->json, true}, {"--markdown", a->markdown, true}, {"--plot", a->plot, true}};
-  return parse_words(count - optind, given + optind, a, error) &&
+  const NamedFile files[] = {{"--json", a->json, true},
+                             {"--markdown", a->markdown, true},
+                             {"--plot", a->plot, true},
+                             {"--from", a->from, false}};
+  return read_record(a, replay, error) && parse_words(count - optind, given + optind, a, error) &&
          parse_rest(a, problem, size, error) &&
          same_file_check(files, (int)(sizeof files / sizeof *files), error);
 }
@@ -158,7 +189,7 @@ static void list_topic(const LabTopic *t) {
   printf("topic %s: %s\n", t->name, t->title);
   for (int i = 0; i < t->problem_count; i++)
     if (*t->problems[i].name) printf("problem %s\n", t->problems[i].name);
-  printf("size %s: %s\n", lab_size_text(t, t->size).text, t->dims);
+  if (t->size.dim[0]) printf("size %s: %s\n", lab_size_text(t, t->size).text, t->dims);
   if (t->metric) printf("metric %s: %s\n", t->metric, t->metric_name);
   for (int i = 0; i < t->rung_count; i++) {
     const LabRung *rung = &t->rungs[i];
@@ -169,9 +200,8 @@ static void list_topic(const LabTopic *t) {
   }
 }
 
-static void list_topics(void) {
-  for (const LabTopic *const *t = lab_topics; *t; t++)
-    printf("%-14s %s\n", (*t)->name, (*t)->title);
+static void list_topics(const LabTopic *const *t) {
+  for (; *t; t++) printf("%-14s %s\n", (*t)->name, (*t)->title);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -179,6 +209,7 @@ static void list_topics(void) {
 /* What is open while topics run. */
 typedef struct {
   const Arguments *arguments;
+  const LabReplay *replay; /* NULL: everything is measured */
   LabMachine machine;
   FILE *json, *markdown;
   bool right; /* nothing was wrong so far */
@@ -195,8 +226,8 @@ static bool measure(Lab *lab, const LabTopic *topic, int problem, LabSize size, 
 
 /* The tables of one problem, from tables[0]: at the ladder's size, and at the others unless one
    size or rung was asked for, or no times. */
-static bool run_problem(Lab *lab, const LabTopic *topic, int problem, LabTable *tables, int *count,
-                        Error *error) {
+static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, LabTable *tables,
+                            int *count, Error *error) {
   const Arguments *a = lab->arguments;
   const bool others = !a->has_size && !a->how.rung && a->how.mode == LAB_TIMES;
   const int sizes = others ? topic->size_count : 0;
@@ -205,6 +236,25 @@ static bool run_problem(Lab *lab, const LabTopic *topic, int problem, LabTable *
     const LabSize size = i >= 0 ? topic->sizes[i] : a->has_size ? a->size : topic->size;
     if (!measure(lab, topic, problem, size, i >= 0, &tables[(*count)++], error)) return false;
   }
+  return true;
+}
+
+/* The same as they were recorded; their rows stay the record's. */
+static void recall_problem(const LabReplay *replay, const LabTopic *topic, int problem,
+                           LabTable *tables, int *count) {
+  *count = 0;
+  for (int i = 0; i < replay->count; i++)
+    if (replay->tables[i].topic == topic && replay->tables[i].problem == problem)
+      tables[(*count)++] = replay->tables[i];
+}
+
+static bool run_problem(Lab *lab, const LabTopic *topic, int problem, LabTable *tables, int *count,
+                        Error *error) {
+  if (lab->replay)
+    recall_problem(lab->replay, topic, problem, tables, count);
+  else if (!measure_problem(lab, topic, problem, tables, count, error))
+    return false;
+  if (*count == 0) return true;
   lab_print(&lab->machine, tables, *count, stdout, false);
   if (lab->markdown) lab_print(&lab->machine, tables, *count, lab->markdown, true);
   return standard_output_flush(error);
@@ -224,10 +274,12 @@ static bool plot(const Lab *lab, const LabTopic *topic, const LabTable *tables, 
 
 static bool run_topic(Lab *lab, const LabTopic *topic, Error *error) {
   const Arguments *a = lab->arguments;
-  const int room = topic->problem_count * (1 + topic->size_count);
+  const int room =
+      lab->replay ? lab->replay->count : topic->problem_count * (1 + topic->size_count);
   LabTable *tables = calloc((size_t)room, sizeof *tables);
   int count = 0;
   bool good = tables || error_set(error, "no memory for %d tables", room);
+  if (lab->json) lab_json_topic(topic, lab->json);
   for (int p = 0; good && p < topic->problem_count; p++) {
     int added = 0;
     if (a->problem >= 0 && a->problem != p) continue;
@@ -235,7 +287,7 @@ static bool run_topic(Lab *lab, const LabTopic *topic, Error *error) {
     count += added;
   }
   good = good && (!a->plot || plot(lab, topic, tables, count, error));
-  for (int i = 0; i < count; i++) lab_table_close(&tables[i]);
+  for (int i = 0; i < count && !lab->replay; i++) lab_table_close(&tables[i]);
   free(tables);
   return good;
 }
@@ -254,7 +306,7 @@ static bool close_file(const char *path, FILE *file, bool good, Error *error) {
 
 static bool run_topics(Lab *lab, Error *error) {
   const LabTopic *one[] = {lab->arguments->topic, NULL};
-  const LabTopic *const *topics = *one ? one : lab_topics;
+  const LabTopic *const *topics = *one ? one : lab->arguments->topics;
   lab_print_machine(&lab->machine, stdout, false);
   if (lab->markdown) lab_print_machine(&lab->machine, lab->markdown, true);
   if (lab->json) lab_json_machine(&lab->machine, lab->json);
@@ -263,12 +315,25 @@ static bool run_topics(Lab *lab, Error *error) {
   return lab->right || error_set(error, "a rung is wrong or could not be run: see above");
 }
 
-static bool run(const Arguments *a, const char *command, Error *error) {
-  Lab lab = {.arguments = a, .right = true};
+/* Fails in one sentence, which says what can be done without a GPU. */
+static bool start(Lab *lab, Error *error) {
+  const Arguments *a = lab->arguments;
+  Error reason;
+  if (lab->replay) {
+    lab->machine = lab->replay->machine;
+    return true;
+  }
+  snprintf(lab->machine.sources, sizeof lab->machine.sources, "%s", a->sources);
+  if (!lab_start(&reason))
+    return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run", reason.text,
+                     a->topic ? a->topic->name : "all", RECORD);
+  return lab_machine(&lab->machine, a->how.mode == LAB_TIMES, error);
+}
+
+static bool run(const Arguments *a, const LabReplay *replay, const char *command, Error *error) {
+  Lab lab = {.arguments = a, .replay = a->from ? replay : NULL, .right = true};
   snprintf(lab.machine.command, sizeof lab.machine.command, "%s", command);
-  snprintf(lab.machine.sources, sizeof lab.machine.sources, "%s", a->sources);
-  bool good = lab_start(error) && lab_machine(&lab.machine, a->how.mode == LAB_TIMES, error) &&
-              open_file(a->json, &lab.json, error) &&
+  bool good = start(&lab, error) && open_file(a->json, &lab.json, error) &&
               open_file(a->markdown, &lab.markdown, error) && run_topics(&lab, error);
   good = close_file(a->json, lab.json, good, error);
   return close_file(a->markdown, lab.markdown, good, error);
@@ -288,7 +353,8 @@ static void join(int count, char **words, char *text, size_t size) {
   }
 }
 
-static bool do_task(const Arguments *a, const char *command, Error *error) {
+static bool do_task(const Arguments *a, const LabReplay *replay, const char *command,
+                    Error *error) {
   switch (a->task) {
   case HELP:
     fputs(help, stdout);
@@ -300,12 +366,12 @@ static bool do_task(const Arguments *a, const char *command, Error *error) {
     if (a->topic)
       list_topic(a->topic);
     else
-      list_topics();
+      list_topics(a->topics);
     return true;
   case DEVICE:
     return lab_start(error) && lab_device(stdout, error);
   default:
-    return run(a, command, error);
+    return run(a, replay, command, error);
   }
 }
 
@@ -314,14 +380,17 @@ int main(int count, char **given) {
   interrupt_catch(true);
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
+  LabReplay replay = {.count = 0};
   Error error;
   char command[512];
   join(count, given, command, sizeof command); /* getopt_long moves the words about */
-  if (!parse_arguments(count, given, &arguments, &error)) {
+  if (!parse_arguments(count, given, &arguments, &replay, &error)) {
     fprintf(stderr, "mlp-lab: %s\nTry 'mlp-lab --help'.\n", error.text);
+    lab_replay_close(&replay);
     return 2;
   }
-  const bool good = do_task(&arguments, command, &error);
+  const bool good = do_task(&arguments, &replay, command, &error);
+  lab_replay_close(&replay);
   Error unwritten;
   if (good && standard_output_flush(&error)) return 0;
   if (!good) standard_output_flush(&unwritten); /* what was printed comes before why it ended */

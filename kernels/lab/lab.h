@@ -7,12 +7,18 @@
 #ifndef LAB_H
 #define LAB_H
 
-#include <cuda_runtime_api.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__CUDACC__) || defined(HAVE_CUDA)
 #include "kernels.h"
+#else /* topics that are read from a record, and cannot be run */
+typedef int cudaError_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+typedef struct GpuLimits GpuLimits;
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -148,7 +154,7 @@ typedef struct {
   const char *metric, *metric_name;
 } LabTopic;
 
-/* Every topic, in the order of the course; NULL at the end. */
+/* Every topic, in the order of the course; NULL at the end. None without the CUDA Toolkit. */
 extern const LabTopic *const lab_topics[];
 
 extern const LabTopic lab_vector, lab_reduce, lab_softmax, lab_matmul, lab_transpose, lab_histogram,

@@ -1,5 +1,5 @@
-/* The parts of mlp-lab: what it does with the topics of kernels/lab/lab.h. Needs CUDA's headers;
-   sizes, checks and reports need no GPU. */
+/* The parts of mlp-lab: what it does with the topics of kernels/lab/lab.h. What needs the CUDA
+   Toolkit is in cuda/; sizes, checks, reports and what was recorded do without. */
 #ifndef LAB_HARNESS_H
 #define LAB_HARNESS_H
 
@@ -9,10 +9,10 @@
 #include "base/stats.h"
 #include "lab/lab.h"
 
-/* ---- topics and sizes (topics.c) -------------------------------------------------------- */
+/* ---- topics and sizes (sizes.c) --------------------------------------------------------- */
 
-/* The topic of that name, NULL if there is none. */
-const LabTopic *lab_find(const char *name);
+/* The topic of that name, NULL if there is none. topics: lab_topics, or those of a record. */
+const LabTopic *lab_find(const LabTopic *const *topics, const char *name);
 
 /* How many sizes the topic has: the words of topic->dims. */
 int lab_dims(const LabTopic *topic);
@@ -23,7 +23,9 @@ typedef struct {
 
 /* "4096x1024" */
 LabText lab_size_text(const LabTopic *topic, LabSize size);
-/* The reverse. *error says how the topic's sizes are written, or that memory has no such size. */
+/* The reverse; false if it is not written as the topic's sizes are. */
+bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
+/* Of --size: *error says how the topic's sizes are written, or that memory has no such size. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
 /* ---- checking (check.c) ----------------------------------------------------------------- */
@@ -57,7 +59,7 @@ typedef struct {
 bool lab_check(const LabReference *reference, const LabRung *rung, const void *h_out,
                LabVerdict *verdict, Error *error);
 
-/* ---- what a GPU cannot do (refusal.c) ---------------------------------------------------- */
+/* ---- what a GPU cannot do (cuda/refusal.c) --------------------------------------------------- */
 
 typedef struct {
   char text[256];
@@ -67,7 +69,7 @@ typedef struct {
    can. */
 LabNote lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size);
 
-/* ---- arrays (arrays.c) ------------------------------------------------------------------ */
+/* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
 
 /* An array in several copies between guards, all of it poisoned with 0xFF (NaN or -1). */
 typedef struct {
@@ -108,7 +110,7 @@ bool lab_arrays_poison(const LabArrays *arrays, const LabRung *rung, Error *erro
 bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
                       Error *error);
 
-/* ---- running (run.c) -------------------------------------------------------------------- */
+/* ---- running (cuda/run.c) -------------------------------------------------------------------- */
 
 typedef enum {
   LAB_UNCHECKED, /* a part, or a rung that was only profiled */
@@ -156,7 +158,8 @@ typedef struct {
   const LabTopic *topic;
   int problem;
   LabSize size;
-  bool extra; /* one of topic->sizes: the last rung and the libraries alone */
+  bool extra;               /* one of topic->sizes: the last rung and the libraries alone */
+  double bytes, operations; /* as LabProblem has them, at this size */
   LabRow *rows;
   int count;
   char reason[256]; /* why there are no rows: one sentence, else "" */
@@ -170,6 +173,9 @@ typedef struct {
   size_t guard;     /* as LabArrays has it */
   uint64_t seed;
 } LabHow;
+
+/* One without rows (sizes.c). */
+LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra);
 
 /* Runs the rungs and fills *table, which the caller closes in any case. Wrong results are in the
    rows; false: the GPU failed for good, or memory is short. */
@@ -203,15 +209,32 @@ void lab_print_machine(const LabMachine *machine, FILE *file, bool markdown);
 /* The tables of one topic and problem: the first with its lessons, then the others, all extra. */
 void lab_print(const LabMachine *machine, const LabTable *tables, int count, FILE *file,
                bool markdown);
-/* One JSON object a line: the machine, or a table's rows. */
+/* One JSON object a line: the machine; what is known of a topic before it is run; a table's rows.
+ */
 void lab_json_machine(const LabMachine *machine, FILE *file);
+void lab_json_topic(const LabTopic *topic, FILE *file);
 void lab_json(const LabMachine *machine, const LabTable *table, FILE *file);
 
 /* A PNG of one topic's tables: curves where rungs have points, else bars. */
 bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,
               Error *error);
 
-/* ---- the device (device.c) -------------------------------------------------------------- */
+/* ---- what was recorded (replay.c) ------------------------------------------------------- */
+
+/* A record that lab_json* have written, and what it was about. */
+typedef struct {
+  LabMachine machine;
+  const LabTopic **topics; /* NULL at the end; their functions are NULL */
+  LabTable *tables;        /* in the order of the record */
+  int count;
+  void *memory; /* what all of these point to */
+} LabReplay;
+
+/* The caller closes it in any case. Needs neither GPU nor toolkit. */
+bool lab_replay_open(LabReplay *replay, const char *path, Error *error);
+void lab_replay_close(LabReplay *replay);
+
+/* ---- the device (cuda/device.c) -------------------------------------------------------------- */
 
 /* A GPU is there and a context on it. */
 bool lab_start(Error *error);

@@ -62,6 +62,8 @@ static void name_points(const LabTopic *topic, int index, char *label, size_t si
 /* The sweep that the rung's curve belongs to: those that end at the same point share an axis. NULL:
    there are too many. */
 static Sweep *sweep_of(Sweeps *all, const LabTopic *topic, const LabRung *rung) {
+  if (rung->point_count == 1 && all->count > 0)
+    return &all->sweeps[0]; /* a dot beside its curves */
   for (int i = 0; i < all->count; i++)
     if (all->sweeps[i].end == end_of(rung)) return &all->sweeps[i];
   if (all->count == LINE_CHART_PANELS) return NULL;
@@ -95,6 +97,17 @@ static bool grows_by_factors(const Sweep *sweep) {
          curve->x[2] - curve->x[1] > curve->x[1] - curve->x[0];
 }
 
+/* Curves far below the ceiling, or far apart, would lie on the axis. */
+static bool is_far_apart(const Sweep *sweep, double ceiling) {
+  double low = INFINITY, high = ceiling;
+  for (int c = 0; c < sweep->count; c++)
+    for (int i = 0; i < sweep->curves[c].count; i++) {
+      low = fmin(low, sweep->y[c][i]);
+      high = fmax(high, sweep->y[c][i]);
+    }
+  return high > 20 * low;
+}
+
 static bool plot_sweeps(const LabMachine *machine, const LabTable *table, const char *path,
                         Error *error) {
   const LabCeiling ceiling = lab_ceiling(machine, table->topic);
@@ -106,7 +119,7 @@ static bool plot_sweeps(const LabMachine *machine, const LabTable *table, const 
   for (int i = 0; i < all->count; i++)
     all->panels[i] =
         (CurvePanel){.x = {all->sweeps[i].label, grows_by_factors(&all->sweeps[i]), false},
-                     .y = {ceiling.unit, false, true},
+                     .y = {ceiling.unit, is_far_apart(&all->sweeps[i], ceiling.value), true},
                      .curves = all->sweeps[i].curves,
                      .count = all->sweeps[i].count,
                      .mark = ceiling.value,

@@ -18,8 +18,7 @@ LabCeiling lab_ceiling(const LabMachine *machine, const LabTopic *topic) {
 
 /* What the rate counts. */
 static double amount(const LabTable *table) {
-  const LabProblem *problem = &table->topic->problems[table->problem];
-  return (table->topic->unit == LAB_GB_PER_S ? problem->bytes : problem->operations)(table->size);
+  return table->topic->unit == LAB_GB_PER_S ? table->bytes : table->operations;
 }
 
 double lab_rate(const LabTable *table, const LabRow *row) {
@@ -216,14 +215,13 @@ static void print_lessons(const LabTable *table, FILE *file, bool markdown) {
 static void print_head(const LabMachine *machine, const LabTable *table, FILE *file,
                        bool markdown) {
   const LabTopic *topic = table->topic;
-  const LabProblem *problem = &topic->problems[table->problem];
   const LabCeiling ceiling = lab_ceiling(machine, topic);
   char title[256];
   snprintf(title, sizeof title, "%s: %s", name_of(table).text, topic->title);
   table_heading(file, markdown, title);
   fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n",
-          lab_size_text(topic, table->size).text, topic->dims, machine->gpu,
-          problem->bytes(table->size) / 1e6, problem->operations(table->size) / 1e6);
+          lab_size_text(topic, table->size).text, topic->dims, machine->gpu, table->bytes / 1e6,
+          table->operations / 1e6);
   if (isfinite(ceiling.value))
     fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", ceiling.value, ceiling.unit, ceiling.name);
   if (topic->point_name && has_points(table)) fprintf(file, "Point: %s.\n", topic->point_name);
@@ -346,6 +344,33 @@ void lab_json_machine(const LabMachine *machine, FILE *file) {
   json_end(machine, file);
 }
 
+static void json_flag(const char *key, bool value, FILE *file) {
+  if (value) fprintf(file, ",\"%s\":true", key);
+}
+
+void lab_json_topic(const LabTopic *topic, FILE *file) {
+  fputs("{\"case\":\"lab-topic\"", file);
+  json_key("topic", topic->name, file);
+  json_key("title", topic->title, file);
+  json_key("dims", topic->dims, file);
+  json_key("unit", topic->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", file);
+  json_flag("on_host", topic->on_host, file);
+  json_flag("shows_ulp", topic->shows_ulp, file);
+  if (topic->predicted_name) json_key("predicted_name", topic->predicted_name, file);
+  if (topic->measured_name) json_key("measured_name", topic->measured_name, file);
+  if (topic->point_name) json_key("point_name", topic->point_name, file);
+  fputs("}\n", file);
+  for (int i = 0; i < topic->rung_count; i++) {
+    fputs("{\"case\":\"lab-rung\"", file);
+    json_key("topic", topic->name, file);
+    json_key("rung", topic->rungs[i].name, file);
+    json_key("kind", kinds[topic->rungs[i].kind], file);
+    json_key("lesson", topic->rungs[i].lesson, file);
+    json_flag("sweep", topic->rungs[i].points != NULL, file);
+    fputs("}\n", file);
+  }
+}
+
 static void json_occupancy(const LabOccupancy *o, FILE *file) {
   if (o->blocks == 0) return;
   json_number("blocks_per_sm", o->blocks, file);
@@ -382,7 +407,19 @@ static void json_row(const LabMachine *machine, const LabTable *table, const Lab
   json_end(machine, file);
 }
 
+/* What a row does not say of its table. */
+static void json_table(const LabTable *table, FILE *file) {
+  fputs("{\"case\":\"lab-problem\"", file);
+  json_key("topic", table->topic->name, file);
+  json_key("problem", table->topic->problems[table->problem].name, file);
+  json_key("size", lab_size_text(table->topic, table->size).text, file);
+  json_number("bytes", table->bytes, file);
+  json_number("operations", table->operations, file);
+  fputs("}\n", file);
+}
+
 void lab_json(const LabMachine *machine, const LabTable *table, FILE *file) {
+  if (table->count) json_table(table, file);
   for (int i = 0; i < table->count; i++) json_row(machine, table, &table->rows[i], file);
   if (table->count) return;
   fputs("{\"case\":\"lab\"", file);

@@ -361,8 +361,9 @@ static bool run_rows(const Stand *s, LabTable *table, Error *error) {
 
 bool lab_measure(LabTable *table, const LabTopic *topic, int problem, LabSize size, bool extra,
                  const LabHow *how, Error *error) {
-  *table = (LabTable){.topic = topic, .problem = problem, .size = size, .extra = extra};
   const char *refused = topic->refuse ? topic->refuse(problem, size) : NULL;
+  *table = refused ? (LabTable){.topic = topic, .problem = problem, .size = size, .extra = extra}
+                   : lab_table(topic, problem, size, extra);
   if (refused) {
     snprintf(table->reason, sizeof table->reason, "%s at %s: %s", topic->name,
              lab_size_text(topic, size).text, refused);
@@ -377,16 +378,4 @@ bool lab_measure(LabTable *table, const LabTopic *topic, int problem, LabSize si
   if (opened) good = make_rows(table, error) && run_rows(&stand, table, error);
   close_stand(&stand);
   return good;
-}
-
-void lab_table_close(LabTable *table) {
-  free(table->rows);
-  *table = (LabTable){0};
-}
-
-bool lab_table_good(const LabTable *table) {
-  if (*table->reason) return table->extra; /* a smaller GPU may miss the largest sizes */
-  for (int i = 0; i < table->count; i++)
-    if (table->rows[i].outcome == LAB_WRONG || table->rows[i].outcome == LAB_MISSED) return false;
-  return true;
 }

@@ -1,0 +1,35 @@
+/* What the lab can do without the CUDA Toolkit: show what was recorded. */
+#ifndef HAVE_CUDA
+
+#include "lab/harness.h"
+
+const LabTopic *const lab_topics[] = {NULL};
+
+static bool refuse(Error *error) {
+  return error_set(error, "this program was built without CUDA");
+}
+
+bool lab_start(Error *error) {
+  return refuse(error);
+}
+
+bool lab_machine(LabMachine *machine, bool rates, Error *error) {
+  (void)machine, (void)rates;
+  return refuse(error);
+}
+
+bool lab_device(FILE *file, Error *error) {
+  (void)file;
+  return refuse(error);
+}
+
+bool lab_measure(LabTable *table, const LabTopic *topic, int problem, LabSize size, bool extra,
+                 const LabHow *how, Error *error) {
+  (void)topic, (void)problem, (void)size, (void)extra, (void)how;
+  *table = (LabTable){0};
+  return refuse(error);
+}
+
+#else
+typedef int NotEmpty; /* C has no empty files */
+#endif

@@ -1,0 +1,160 @@
+/* mlp-lab --from: a record on a machine that may have no GPU and no CUDA Toolkit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/harness.h"
+#include "support/folder.h"
+#include "support/process.h"
+
+#define RECORD "docs/results/lab-h100.json"
+
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* The record's tables, made again from its JSON, are those that its run has printed. */
+static void the_record_shows_what_was_measured(void **state) {
+  (void)state;
+  char output[4096];
+  const char *tables = folder_path("all.md");
+  int code = process_run(output, sizeof output,
+                         "%s/mlp-lab all --from %s --markdown %s --plot %s >/dev/null",
+                         PROGRAM_FOLDER, RECORD, tables, folder_path("lab.png"));
+  if (code != 0) fail_msg("exit code %d, %s", code, output);
+  code = process_run(output, sizeof output, "diff %s docs/results/lab-h100.md", tables);
+  if (code != 0) fail_msg("%s", output);
+  code = process_run(output, sizeof output, "cd %s && ls lab-*.png | wc -l", folder);
+  assert_string_equal(output, "12\n");
+}
+
+static void one_topic_or_problem_is_shown(void **state) {
+  (void)state;
+  char output[65536];
+  assert_int_equal(
+      process_run(output, sizeof output, "%s/mlp-lab softmax --from %s", PROGRAM_FOLDER, RECORD),
+      0);
+  assert_non_null(strstr(output, "softmax: "));
+  assert_null(strstr(output, "reduce, "));
+  assert_int_equal(process_run(output, sizeof output, "%s/mlp-lab reduce --problem int32 --from %s",
+                               PROGRAM_FOLDER, RECORD),
+                   0);
+  assert_non_null(strstr(output, "reduce, int32: "));
+  assert_null(strstr(output, "reduce, float32: "));
+  assert_int_equal(
+      process_run(output, sizeof output, "%s/mlp-lab list --from %s", PROGRAM_FOLDER, RECORD), 0);
+  assert_non_null(strstr(output, "\ntransfers "));
+}
+
+static void wrong_usage_is_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments, *says;
+    int code;
+  } cases[] = {
+      {"softmax --rung online --from " RECORD, "--from shows what was recorded", 2},
+      {"softmax --check --from " RECORD, "--from shows what was recorded", 2},
+      {"softmax --json x --from " RECORD, "--from shows what was recorded", 2},
+      {"nonsense --from " RECORD, "unknown topic 'nonsense'", 2},
+      {"softmax --from no/such/file", "cannot open no/such/file: ", 2},
+      {"softmax --from README.md", "README.md is no record of mlp-lab", 2},
+      {"softmax --from docs/results/fusion-h100.json", "it has no results", 2},
+      {"all --markdown " RECORD " --from " RECORD, "same file", 2},
+#ifndef HAVE_CUDA
+      {"softmax", "built without CUDA: --from docs/results/lab-h100.json shows a recorded run", 2},
+      {"list", "", 0},
+      {"device", "this program was built without CUDA", 1},
+#endif
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char output[4096];
+    const int code =
+        process_run(output, sizeof output, "%s/mlp-lab %s", PROGRAM_FOLDER, cases[i].arguments);
+    if (code != cases[i].code || !strstr(output, cases[i].says))
+      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
+  }
+}
+
+#define MACHINE "{\"case\":\"lab-machine\",\"gpu\":\"G\",\"copy_gb_per_s\":1000}\n"
+#define TOPIC                                                                                      \
+  "{\"case\":\"lab-topic\",\"topic\":\"t\",\"title\":\"T\",\"dims\":\"rows x width\","             \
+  "\"unit\":\"GB/s\",\"predicted_name\":\"bytes\"}\n"
+#define RUNG                                                                                       \
+  "{\"case\":\"lab-rung\",\"topic\":\"t\",\"rung\":\"r\",\"kind\":\"rung\","                       \
+  "\"lesson\":\"L\",\"sweep\":true}\n"
+#define PROBLEM                                                                                    \
+  "{\"case\":\"lab-problem\",\"topic\":\"t\",\"problem\":\"p\",\"size\":\"2x3\",\"bytes\":4e6,"    \
+  "\"operations\":5}\n"
+#define ROW(point)                                                                                 \
+  "{\"case\":\"lab\",\"topic\":\"t\",\"problem\":\"p\",\"size\":\"2x3\",\"rung\":\"r\","           \
+  "\"check\":\"right\",\"point\":" point ",\"ms\":2,\"predicted\":7}\n"
+
+static void a_record_is_read(void **state) {
+  (void)state;
+  LabReplay r;
+  Error error;
+  const char *path = folder_path("r.json");
+  write_file(path, MACHINE TOPIC RUNG PROBLEM ROW("4") ROW("8"));
+  assert_true(lab_replay_open(&r, path, &error));
+  assert_int_equal(r.count, 1);
+  const LabTable *t = &r.tables[0];
+  assert_string_equal(t->topic->problems[0].name, "p");
+  assert_true(t->count == 2 && t->bytes == 4e6 && t->size.dim[1] == 3 && !t->extra);
+  assert_true(t->rows[1].point == 8 && t->rows[1].rung->point_count == 2);
+  assert_true(t->rows[1].rung->points[1] == 8 && t->rows[0].predicted == 7);
+  assert_true(isnan(t->rows[0].measured) && t->rows[0].outcome == LAB_RIGHT);
+  assert_true(fabs(lab_rate(t, &t->rows[0]) - 2e9) < 1);
+  lab_replay_close(&r);
+}
+
+static void what_is_no_record_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+      {"", "it has no results"},
+      {MACHINE, "it has no results"},
+      {MACHINE "[1]\n", "line 2: it is no JSON object"},
+      {MACHINE "{\"case\":", "line 2: it is no JSON object"},
+      {MACHINE ROW("1"), "does not describe the topic 't'"},
+      {MACHINE RUNG, "the rung 'r' is of no topic"},
+      {MACHINE TOPIC PROBLEM ROW("1"), "t has no rung 'r'"},
+      {MACHINE TOPIC RUNG "{\"case\":\"lab\",\"topic\":\"t\",\"size\":\"0x1\"}\n",
+       "'0x1' is no size of t"},
+      {MACHINE TOPIC RUNG "{\"case\":\"lab\",\"topic\":7}\n", "describe the topic ''"},
+      {MACHINE TOPIC RUNG "{\"case\":\"lab\",\"topic\":\"t\",\"size\":\"1x1\",\"rung\":\"r\"}\n",
+       "or it has no check"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    LabReplay r;
+    Error error = {.text = ""};
+    const char *path = folder_path("r.json");
+    write_file(path, cases[i].text);
+    const bool good = lab_replay_open(&r, path, &error);
+    lab_replay_close(&r);
+    if (good || !strstr(error.text, cases[i].says)) fail_msg("%d: %s", (int)i, error.text);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_record_shows_what_was_measured, folder_open,
+                                      folder_close),
+      cmocka_unit_test(one_topic_or_problem_is_shown),
+      cmocka_unit_test(wrong_usage_is_named),
+      cmocka_unit_test_setup_teardown(a_record_is_read, folder_open, folder_close),
+      cmocka_unit_test_setup_teardown(what_is_no_record_is_refused, folder_open, folder_close),
+  };
+  return cmocka_run_group_tests_name("replay of the lab", tests, NULL, NULL);
+}
