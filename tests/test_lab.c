@@ -600,7 +600,7 @@ static void test_program_without_gpu(void **state) {
     const int code = process_run(output, sizeof output, "CUDA_VISIBLE_DEVICES= %s/mlp-lab %s",
                                  PROGRAM_FOLDER, commands[i]);
     const bool points = strcmp(commands[i], "device") == 0 ||
-                        strstr(output, "; mlp-lab ") && strstr(output, " --from docs/results/");
+                        (strstr(output, "; mlp-lab ") && strstr(output, " --from docs/results/"));
     if (code != 1 || strncmp(output, "mlp-lab: no ", 12) != 0 || !points ||
         !strstr(output, "GPU") || strchr(output, '\n') != output + strlen(output) - 1)
       fail_msg("%s: exit code %d, %s", commands[i], code, output);
