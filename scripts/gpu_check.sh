@@ -6,7 +6,8 @@
 #   mnist       MNIST at each level of fusion, the same bits five times and after a resumed run,
 #               configs/best.conf
 #   older       the CUDA tests, MNIST and the lab as GPUs of compute capability 7.5, 8.0, 8.6 and 8.9
-#               would run them: the driver compiles their PTX for this GPU
+#               would run them: the driver compiles their PTX for this GPU; the tests with less
+#               shared memory and fewer multiprocessors
 #   faults      GPUs that cannot be used
 #
 # Writes docs/results/gpu-check.txt, one section per part and one line per result, PASS or FAIL first.
@@ -273,6 +274,15 @@ $(grep -c ' skipped' "$step") skipped"
   rm -rf "$place"
 }
 
+# check_limited KB MULTIPROCESSORS: this GPU, believed to be smaller: docs/gpus.md.
+check_limited() {
+  local status=0 programs=(test_kernels test_engine_cuda test_engine_cuda_interface test_lab_rungs)
+  run 300 make -j"$(nproc)" SETUP=0 "${programs[@]/#/build/}" && run 300 env TEST_QUICK=1 \
+    MLP_TEST_SHARED="$1" MLP_TEST_PROCESSORS="$2" scripts/run_tests.sh "${programs[@]/#/build/}" ||
+    status=$?
+  record "$status" "as with $1 KB and $2 multiprocessors: CUDA tests: $(counts '')"
+}
+
 check_all_older() {
   local here
   here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
@@ -283,6 +293,9 @@ check_all_older() {
       echo "----  as ${capability%?}.${capability: -1}: newer than this GPU" >>"$work/$part"
     fi
   done
+  check_limited 64 14
+  check_limited 99 28
+  check_limited 163 108
 }
 
 # ---- GPUs that cannot be used ----------------------------------------------------------------
