@@ -269,8 +269,8 @@ check_older() {
   record "$status" "as $name: mnist test-acc$all"
   status=0
   run 300 "$place/mlp-lab" all --check || status=$?
-  record "$status" "as $name: lab: $(grep -c ' ok$' "$step") rungs right, \
-$(grep -c ' skipped' "$step") skipped"
+  record "$status" "as $name: lab: $(grep -cE '^ *[0-9]+ .* (right|caught)$' "$step") rungs right, \
+$(grep -cE '^ *[0-9]+ .* refused$' "$step") refused with a reason"
   rm -rf "$place"
 }
 
