@@ -17,8 +17,8 @@
 typedef int cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
-typedef struct GpuLimits GpuLimits;
 #endif
+#include "gpu.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,0 +1,14 @@
+/* Apart from kernels.h because it needs no CUDA Toolkit. */
+#ifndef KERNELS_GPU_H
+#define KERNELS_GPU_H
+
+#include <stddef.h>
+
+/* What a plan depends on of a GPU. */
+typedef struct {
+  int capability; /* compute capability that its kernels were compiled for: 75 for 7.5 */
+  int multiprocessors;
+  size_t shared_bytes; /* of shared memory that one block may ask for */
+} GpuLimits;
+
+#endif
