@@ -147,11 +147,30 @@ static void what_is_no_record_is_refused(void **state) {
   }
 }
 
+/* Tables are the record's, and what is read aloud stands in the topic's file. */
+static void pages_say_what_the_record_and_the_kernels_say(void **state) {
+  (void)state;
+  char output[8192];
+  int code = process_run(output, sizeof output,
+                         "cp -r docs/lab %s/lab && scripts/lab_pages.sh %s/mlp-lab %s/lab && "
+                         "diff -r docs/lab %s/lab",
+                         folder, PROGRAM_FOLDER, folder, folder);
+  if (code != 0) fail_msg("scripts/lab_pages.sh would change them:\n%s", output);
+  code = process_run(output, sizeof output,
+                     "for page in docs/lab/*.md; do topic=$(basename $page .md); "
+                     "[ $topic = README ] || grep '^    ' $page | sed 's/^    //' | "
+                     "while IFS= read -r line; do grep -qxF -- \"$line\" kernels/lab/$topic.cu* || "
+                     "echo \"$topic: $line\"; done; done");
+  if (code != 0 || *output) fail_msg("not in the kernels: %s", output);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_record_shows_what_was_measured, folder_open,
                                       folder_close),
       cmocka_unit_test(one_topic_or_problem_is_shown),
+      cmocka_unit_test_setup_teardown(pages_say_what_the_record_and_the_kernels_say, folder_open,
+                                      folder_close),
       cmocka_unit_test(wrong_usage_is_named),
       cmocka_unit_test_setup_teardown(a_record_is_read, folder_open, folder_close),
       cmocka_unit_test_setup_teardown(what_is_no_record_is_refused, folder_open, folder_close),
