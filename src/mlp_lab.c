@@ -31,7 +31,7 @@ static const char help[] =
     "  --json FILE      write the measurements as JSON objects, one per line\n"
     "  --markdown FILE  write the tables as Markdown\n"
     "  --plot FILE.png  draw the ladder; for 'all', one FILE-TOPIC.png per topic\n"
-    "  --from FILE      show what --json has written; needs no GPU and measures nothing\n"
+    "  --from FILE      show what --json has written; needs no GPU\n"
     "  --sources HEX    digest of the sources, for the record\n"
     "  --help           print this help and exit\n"
     "  --version        print the version and exit\n"

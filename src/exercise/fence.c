@@ -130,7 +130,7 @@ static bool let(Place place, bool writes) {
 static int is_write(const void *context) {
   const ucontext_t *at = context;
 #if defined(__x86_64__)
-  return at->uc_mcontext.gregs[REG_ERR] >> 1 & 1;
+  return (int)(at->uc_mcontext.gregs[REG_ERR] >> 1 & 1);
 #elif defined(__aarch64__)
   const uint8_t *record = at->uc_mcontext.__reserved; /* (magic, size, ...) up to one of zeros */
   for (uint32_t head[2];; record += head[1]) {
@@ -221,7 +221,7 @@ static void touch_all(void) {
   for (int i = 0; i < here.count; i++)
     for (size_t at = 0; at < here.fences[i].page_bytes; at += here.page) {
       volatile uint8_t *byte = here.fences[i].pages + at;
-      *byte = *byte;
+      *byte = *byte; /* cppcheck-suppress selfAssignment */
     }
 }
 

@@ -213,7 +213,8 @@ static bool call_apart(const ExerciseFunctions *functions, ExerciseProblem *p, d
   FenceReport *shared = apart_memory(sizeof *shared);
   Call c = {.functions = functions, .problem = p, .most = most, .report = shared};
   Apart apart;
-  bool good = (shared && open_fences(&c, p)) || error_set(error, "no memory for a problem");
+  bool good = shared && open_fences(&c, p);
+  if (!good) error_set(error, "no memory for a problem");
   if (good) shared->array = -1;
   good = good && apart_run(call_in_fences, &c, limit, &apart, error);
   if (good) {

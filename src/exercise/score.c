@@ -125,7 +125,8 @@ static void score_apart(const ExerciseBackend *backend, ExerciseTask task, uint6
   Apart apart;
   Error error;
   Process p = {*backend, task, seed, shapes, apart_memory(sizeof *score)};
-  bool good = p.score || error_set(&error, "no memory to share with a process");
+  bool good = p.score != NULL;
+  if (!good) error_set(&error, "no memory to share with a process");
   if (good) *p.score = *score;
   good = good && apart_run(score_in_process, &p, backend->limit, &apart, &error);
   if (good) *score = *p.score;

@@ -134,14 +134,13 @@ static LabTable *table_of(LabReplay *replay, Topic *t, const json_t *line, Error
   if (last && last->topic == &t->topic && last->problem == problem &&
       memcmp(&last->size, &size, sizeof size) == 0)
     return last;
+  const bool extra = last && last->topic == &t->topic && last->problem == problem;
   LabTable *more = realloc(replay->tables, ((size_t)replay->count + 1) * sizeof *replay->tables);
   if (!more) {
     error_set(error, "no memory for %d tables", replay->count + 1);
     return NULL;
   }
   replay->tables = more;
-  last = replay->count ? &more[replay->count - 1] : NULL;
-  const bool extra = last && last->topic == &t->topic && last->problem == problem;
   more[replay->count] =
       (LabTable){.topic = &t->topic, .problem = problem, .size = size, .extra = extra};
   return &more[replay->count++];

@@ -91,7 +91,7 @@ static void draw_row(Canvas *p, const DotChart *chart, const Frame *f, int i) {
               INK);
   canvas_rectangle(p, f->left, middle, x - f->left, 1, LEADER);
   canvas_line(p, x, middle + 0.5, x, middle + 0.5, DOT, row->colour);
-  canvas_text(p, x + DOT / 2 + 8, baseline, TEXT, text, INK);
+  canvas_text(p, x + DOT / 2.0 + 8, baseline, TEXT, text, INK);
 }
 
 bool dot_chart_draw(const DotChart *chart, Canvas *picture, Error *error) {
