@@ -224,7 +224,8 @@ profile: setup              ## on a GPU: read hardware counters of every rung of
 COUNTERS  := $(BUILD)/exercise-counters.csv
 NCU_FLAGS := --csv --page details --print-units base \
              --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
-HOW_TO_SCORE := $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) $(GRADE:%=--grade '%' --grade-plain '$(GRADE:.json=).plain.json')
+HOW_TO_SCORE := $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
+                $(GRADE:%=--grade '%' --grade-plain '$(GRADE:.json=).plain.json')
 
 # Fails, by mlp-exercise's exit status, unless all is right and fused. Where there is no GPU, it says
 # so; that is a failure only of a grading.
