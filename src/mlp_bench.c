@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/stats.h"
 #include "base/interrupt.h"
+#include "base/nearest.h"
 #include "base/same_file.h"
 #include "base/standard_output.h"
 #include "bench/bench.h"
@@ -118,7 +119,9 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
       a->batches[0] = 64;
       break;
     case ':': good = error_set(error, "%s needs an argument", word); break;
-    default: good = error_set(error, "unknown option '%s'", word);
+    default:
+      error_set(error, "unknown option '%s'", word);
+      good = nearest_append_option(word, known, error);
     } /* clang-format on */
     if (!good) return false;
   }
@@ -472,13 +475,13 @@ static void join(int count, char **words, char *text, size_t size) {
 int main(int count, char **given) {
   standard_output_open();
   interrupt_catch(true);
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
   Arguments arguments;
   Error error;
   char command[512];
   join(count, given, command, sizeof command);
   if (!parse_arguments(count, given, &arguments, &error)) {
-    fprintf(stderr, "mlp-bench: %s\nTry 'mlp-bench --help'.\n", error.text);
+    fprintf(stderr, "mlp-bench: %s\nTry '%s --help'.\n", error.text, given[0]);
     return 2;
   }
   bool good = true;
@@ -487,6 +490,7 @@ int main(int count, char **given) {
   else
     good = bench(&arguments, command, &error);
   if (good && standard_output_flush(&error)) return 0;
+  if (error.unread) return 128 + SIGPIPE;
   fprintf(stderr, "mlp-bench: %s\n", error.text);
   return 1;
 }

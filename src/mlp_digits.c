@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/interrupt.h"
+#include "base/nearest.h"
 #include "base/same_file.h"
 #include "base/standard_output.h"
 #include "base/text.h"
@@ -85,7 +86,8 @@ static bool parse_options(int count, char **arguments, Options *options, bool *h
       good = error_set(error, "%s needs an argument", given);
       break;
     default:
-      good = error_set(error, "unknown option '%s'", given);
+      error_set(error, "unknown option '%s'", given);
+      good = nearest_append_option(given, known, error);
       break;
     }
     if (!good) return false;
@@ -162,7 +164,7 @@ int main(int count, char **arguments) {
   char path[2][PATH_MAX];
   if (!parse_options(count, arguments, &options, &help_wanted, &error) ||
       !name_files(&options, path, &error)) {
-    fprintf(stderr, "mlp-digits: %s\nTry 'mlp-digits --help'.\n", error.text);
+    fprintf(stderr, "mlp-digits: %s\nTry '%s --help'.\n", error.text, arguments[0]);
     return 2;
   }
   interrupt_catch(true);

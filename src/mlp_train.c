@@ -67,24 +67,24 @@ int main(int argc, char **argv) {
   const double began = seconds_now();
   standard_output_open();
   interrupt_catch(false);
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
   signal(SIGXFSZ, SIG_IGN); /* likewise a file that may not grow */
   Options options;
   Checkpoint from = {0};
-  Error error;
+  Error error = {.text = ""};
   int ended_by = 0;
   bool done = false;
   options_default(&options);
   OptionsResult asked = options_parse(argc, argv, &options, &error);
   if (asked == OPTIONS_RUN && *options.resume) asked = resume(argc, argv, &options, &from, &error);
-  if (asked == OPTIONS_RUN && !options.dry_run && !run_files_differ(&options, &error))
+  if (asked == OPTIONS_RUN && !options.dry_run && !run_files_are_right(&options, &error))
     asked = OPTIONS_USAGE;
   Report report = report_open(options.quiet);
   if (asked == OPTIONS_HELP || asked == OPTIONS_VERSION ||
       (asked == OPTIONS_RUN && options.dry_run))
     done = show(asked, &options, &error);
   else if (asked == OPTIONS_RUN && *options.load)
-    done = predict_command(&options, &error);
+    done = predict_command(&options, &report, &error);
   else if (asked == OPTIONS_RUN)
     done =
         train_command(&options, *options.resume ? &from : NULL, &report, began, &ended_by, &error);
@@ -94,9 +94,10 @@ int main(int argc, char **argv) {
     ended_by = interrupt_pending();
     error_set(&error, "interrupted");
   }
+  if (!done && error.unread) return 128 + SIGPIPE; /* as the shell says of who dies of it */
   if (*error.text) report_failure(&report, &error);
   if (ended_by) return 128 + ended_by;
   if (asked != OPTIONS_USAGE) return 1;
-  fputs("Try 'mlp-train --help'.\n", stderr);
+  fprintf(stderr, "Try '%s --help'.\n", argv[0]);
   return 2;
 }

@@ -64,9 +64,29 @@ static void test_files(void **state) {
   assert_string_equal(error.text, expected);
 }
 
+static void test_options(void **state) {
+  (void)state;
+  static const struct option accepted[] = {{"seed", required_argument, NULL, 's'},
+                                           {"train-rows", required_argument, NULL, 'r'},
+                                           {NULL, 0, NULL, 0}};
+  static const char *const cases[][2] = {
+      {"--sead", "x: did you mean '--seed'?"},
+      {"--train-row5=3", "x: did you mean '--train-rows'?"},
+      {"--other", "x"},
+      {"-", "x"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Error error;
+    error_set(&error, "x");
+    assert_false(nearest_append_option(cases[i][0], accepted, &error));
+    assert_string_equal(error.text, cases[i][1]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_words),
+      cmocka_unit_test(test_options),
       cmocka_unit_test_setup_teardown(test_files, folder_open, folder_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,7 +253,7 @@ static void wrong_usage_is_named(void **state) {
 static void what_does_not_go_together_is_wrong_usage(void **state) {
   (void)state;
   static const struct {
-    const char *words[6], *says;
+    const char *words[8], *says;
   } bad[] = {
       {{"--evaluate"}, "--evaluate needs a network: add --load FILE"},
       {{"--predict", "a.csv"}, "--predict needs a network"},
@@ -265,11 +265,25 @@ static void what_does_not_go_together_is_wrong_usage(void **state) {
       {{"--probabilities"}, "--probabilities needs --predict FILE"},
       {{"--load", "m", "--classify"}, "needs the names of pictures"},
       {{"--load", "m", "--evaluate", "a.png"}, "unexpected argument 'a.png'"},
+      {{"--device", "cpu", "--fusion", "none"}, "--fusion none needs a GPU"},
+      {{"--device", "cpu", "--fusion", "step"}, "--fusion step needs a GPU"},
+      {{"--device", "cpu", "--fusion", "epoch"}, "--fusion epoch needs a GPU"},
+      {{"--device", "cpu", "--fusion", "exercise"}, "--fusion exercise needs a GPU"},
+      {{"--load", "m", "--evaluate", "-d", "cpu", "-f", "epoch"}, "--fusion epoch needs a GPU"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(parse(bad[i].words), OPTIONS_USAGE);
     assert_says(bad[i].says);
   }
+}
+
+/* What the CPU has, and what --device auto may find a GPU for. */
+static void the_cpu_has_one_level(void **state) {
+  (void)state;
+  assert_int_equal(PARSE("--device", "cpu", "--fusion", "auto"), OPTIONS_RUN);
+  assert_int_equal(PARSE("--device", "cpu", "--fusion", "layer"), OPTIONS_RUN);
+  assert_int_equal(PARSE("--fusion", "epoch"), OPTIONS_RUN);
+  assert_string_equal(options.command, "mlp-train");
 }
 
 /* Every option of a run, written as a file, read again. */
@@ -299,6 +313,7 @@ static void a_printed_configuration_comes_back(void **state) {
     assert_string_equal(back.plot, whole ? "a b.png" : "");
     assert_int_equal(strstr(text, "plot") != NULL, whole);
     strcpy(back.plot, options.plot);
+    back.command = options.command;
     back.pictures = options.pictures;
     assert_memory_equal(&back, &options, sizeof back);
     free(text);
@@ -582,6 +597,7 @@ int main(void) {
       cmocka_unit_test(help_lists_every_row),
       cmocka_unit_test(help_fits_80_columns),
       cmocka_unit_test(what_does_not_go_together_is_wrong_usage),
+      cmocka_unit_test(the_cpu_has_one_level),
       cmocka_unit_test(a_printed_configuration_comes_back),
       cmocka_unit_test(rates_follow_the_schedule),
       cmocka_unit_test(fusions_are_in_the_engine_s_order),

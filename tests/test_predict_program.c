@@ -96,7 +96,7 @@ static void predictions_are_evaluations(void **state) {
   (void)state;
   int labels[TEST_ROWS], answers[TEST_ROWS], right = 0;
   draw_labels(labels);
-  RUN_WELL(ASK, "--predict", "digits_test.csv", "--output", "answers.csv");
+  RUN_WELL(ASK, "--predict", "digits_test.csv", "--output", "answers.csv", "--quiet");
   assert_string_equal(program.out, "");
   read_answers("answers.csv", "ImageId,Label\n", answers);
   for (int row = 0; row < TEST_ROWS; row++) right += answers[row] == labels[row];

@@ -361,11 +361,11 @@ static void interrupt(pid_t process, int number, const char *start, int lines) {
    it had begun. */
 static int assert_interrupted(int number, const char *path) {
   Checkpoint saved = load(path);
-  char sentence[256];
+  char sentence[5000];
   const int begun = saved.epoch + (saved.step > 0);
   snprintf(sentence, sizeof sentence,
-           "mlp-train: interrupted %s epoch %d: continue with mlp-train --resume %s\n",
-           saved.step > 0 ? "in" : "after", begun, path);
+           "mlp-train: interrupted %s epoch %d: continue with %s --resume %s\n",
+           saved.step > 0 ? "in" : "after", begun, program_called, path);
   assert_string_equal(program.error, sentence);
   assert_int_equal(program.status, 128 + number);
   assert_int_equal(program_lines("^epoch "), saved.epoch);

@@ -100,8 +100,8 @@ static void places_are_tried_before_training(void **state) {
   static const char *const options[] = {"--save", "--plot", "--weights", "--mistakes",
                                         "--confusion"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-    RUN(TINY, options[i], "none/x");
-    program_failed(1, "none/x: its folder does not exist");
+    RUN(TINY, options[i], i == 0 ? "none/x.st" : "none/x.png");
+    program_failed(1, ": its folder does not exist");
     assert_string_equal(program.out, "");
   }
   RUN(TINY, "--save", "-");

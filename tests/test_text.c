@@ -90,6 +90,22 @@ static void test_errors_are_printable(void **state) {
   assert_string_equal(strrchr(error.text, '\\'), "\\x1b");
 }
 
+static void test_shell_words(void **state) {
+  (void)state;
+  static const char *const words[][2] = {{"./a-b_1.st", "./a-b_1.st"},
+                                         {"a b", "'a b'"},
+                                         {"", "''"},
+                                         {"it's", "'it'\\''s'"},
+                                         {"$HOME", "'$HOME'"}};
+  char word[32];
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    text_shell_word(word, sizeof word, words[i][0]);
+    assert_string_equal(word, words[i][1]);
+  }
+  text_shell_word(word, 4, "a b c d");
+  assert_string_equal(word, "'a ");
+}
+
 /* Whatever the text, JSON comes of it. */
 static void test_json(void **state) {
   (void)state;
@@ -116,7 +132,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_printable), cmocka_unit_test(test_cut),
       cmocka_unit_test(test_utf8),      cmocka_unit_test(test_errors_are_printable),
-      cmocka_unit_test(test_json),
+      cmocka_unit_test(test_json),      cmocka_unit_test(test_shell_words),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

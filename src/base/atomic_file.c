@@ -120,7 +120,10 @@ static int create_temporary(const FileTarget *target, TemporaryFile **temporary)
 /* ---- opening ------------------------------------------------------------------------------- */
 
 bool atomic_file_failed(const AtomicFile *output, Error *error) {
-  return error_set(error, "cannot write %s: %s", output->path, strerror(errno));
+  const bool unread = output->file == stdout && errno == EPIPE;
+  error_set(error, "cannot write %s: %s", output->path, strerror(errno));
+  if (error) error->unread = unread;
+  return false;
 }
 
 static bool not_opened(const char *path, Error *error) {

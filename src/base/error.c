@@ -7,7 +7,7 @@
 
 bool error_set(Error *error, const char *format, ...) {
   if (!error) return false;
-  error->of_gpu = error->too_large = false;
+  error->of_gpu = error->too_large = error->unread = false;
   va_list arguments;
   va_start(arguments, format);
   char text[sizeof error->text];

@@ -8,6 +8,7 @@ typedef struct {
   char text[512]; /* one sentence: what failed, where, what to do; no newline */
   bool of_gpu;    /* the GPU failed, so the CPU may still do what was asked: cuda_error.c sets it */
   bool too_large; /* more memory was wanted than the host or the device has, or may take */
+  bool unread;    /* standard output is a pipe that was closed, as by `| head`: not worth a word */
 } Error;
 
 /* Formats the message into *error (ignored when NULL) and returns false, so that a

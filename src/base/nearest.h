@@ -2,6 +2,7 @@
 #ifndef NEAREST_H
 #define NEAREST_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,6 +28,10 @@ void nearest_try(Nearest *nearest, const char *known);
 /* Appends ": did you mean 'BEFOREword'?" to the message, or nothing where no word is near. Returns
    false, as error_set does. */
 bool nearest_append(const Nearest *nearest, const char *before, Error *error);
+
+/* Appends likewise the long option that `given`, "--name" or "--name=value", may have meant: one of
+   getopt_long's, which end with a row of zeros. */
+bool nearest_append_option(const char *given, const struct option *known, Error *error);
 
 /* Appends likewise a file near to the path, which does not exist, in the same folder. False if
    there is none. */

@@ -16,5 +16,8 @@ void standard_output_open(void) {
 
 bool standard_output_flush(Error *error) {
   if (fflush(stdout) == 0 && !ferror(stdout)) return true;
-  return error_set(error, "cannot write to standard output: %s", strerror(errno));
+  const bool unread = errno == EPIPE;
+  error_set(error, "cannot write to standard output: %s", strerror(errno));
+  if (error) error->unread = unread;
+  return false;
 }

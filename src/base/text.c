@@ -54,3 +54,16 @@ size_t text_printable(char *target, size_t size, const char *text) {
   if (size > 0) target[written] = '\0';
   return length;
 }
+
+void text_shell_word(char *target, size_t size, const char *text) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "@%+=:,./_-";
+  if (*text && strspn(text, plain) == strlen(text)) {
+    snprintf(target, size, "%s", text);
+    return;
+  }
+  size_t used = (size_t)snprintf(target, size, "'");
+  for (; *text && used < size; text++)
+    used += (size_t)snprintf(target + used, size - used, *text == '\'' ? "'\\''" : "%c", *text);
+  if (used < size) snprintf(target + used, size - used, "'");
+}

@@ -16,4 +16,8 @@ bool text_is_utf8(const char *text);
    which may be NULL if `size` is 0, with a 0; what does not fit is left out. */
 size_t text_printable(char *target, size_t size, const char *text);
 
+/* Copies the text as a shell takes it for one word: as it is, or between single quotes. What does
+   not fit is cut. */
+void text_shell_word(char *target, size_t size, const char *text);
+
 #endif

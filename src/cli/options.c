@@ -415,12 +415,13 @@ static char *read_line(char *line, int size, void *context) {
   return line;
 }
 
-/* Says which option the name may have meant; with `before` in front of it. */
-static bool suggest_name(const char *name, const char *before, Error *error) {
+/* Says which key the name may have meant. */
+static bool suggest_key(const char *name, Error *error) {
   Nearest nearest;
   nearest_start(&nearest, name);
-  for (size_t i = 0; i < ROWS; i++) nearest_try(&nearest, table[i].name);
-  return nearest_append(&nearest, before, error);
+  for (size_t i = 0; i < ROWS; i++)
+    if (table[i].initial) nearest_try(&nearest, table[i].name);
+  return nearest_append(&nearest, "", error);
 }
 
 /* inih's handler of `key = value`; 0 is failure. */
@@ -431,7 +432,7 @@ static int set_key(void *context, const char *section, const char *key, const ch
   while (row < ROWS && !(table[row].initial && strcmp(table[row].name, key) == 0)) row++;
   if (row == ROWS) {
     error_set(&error, "unknown key '%s'", key);
-    suggest_name(key, "", &error);
+    suggest_key(key, &error);
   } else if (strcmp(table[row].group, section) != 0)
     error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
   else if (config->is_saved && !options_is_saved(&table[row]))
@@ -488,7 +489,8 @@ static const OptionRow *row_of(int code) {
 
 /* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
    0 for an unknown long name. */
-static OptionsResult wrong_usage(bool missing, char *const *argv, Error *error) {
+static OptionsResult wrong_usage(bool missing, char *const *argv, const struct option *names,
+                                 Error *error) {
   const OptionRow *row = row_of(optopt);
   if (row && missing)
     error_set(error, "--%s needs an argument", row->name);
@@ -497,11 +499,9 @@ static OptionsResult wrong_usage(bool missing, char *const *argv, Error *error) 
   else if (optopt)
     error_set(error, "unknown option '-%c'", optopt);
   else {
-    const char *given = argv[optind - 1], *name = given + strspn(given, "-");
-    char word[NEAREST_LENGTH + 1];
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
+    const char *given = argv[optind - 1];
     error_set(error, "unknown option '%s'", given);
-    suggest_name(word, "--", error);
+    nearest_append_option(given, names, error);
   }
   return OPTIONS_USAGE;
 }
@@ -521,11 +521,12 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
   opterr = 0;
   optind = 0; /* start anew */
   for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
-    if (code == '?' || code == ':') return wrong_usage(code == ':', argv, error);
+    if (code == '?' || code == ':') return wrong_usage(code == ':', argv, names, error);
     const OptionRow *row = row_of(code);
     if (!row->kind) return strcmp(row->name, "help") == 0 ? OPTIONS_HELP : OPTIONS_VERSION;
     if (!row->kind->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
   }
+  options->command = argv[0];
   options->pictures = argv + optind;
   options->picture_count = argc - optind;
   return OPTIONS_RUN;
@@ -550,6 +551,9 @@ static OptionsResult check_usage(const Options *o, Error *error) {
                             "--load uses a trained network");
   else if (!o->predict[0] && (o->output[0] || o->probabilities))
     good = error_set(error, "--%s needs --predict FILE", o->output[0] ? "output" : "probabilities");
+  else if (o->device == DEVICE_CPU && o->fusion != FUSION_AUTO && o->fusion != FUSION_LAYER)
+    good = error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
+                     options_fusions[o->fusion]);
   else if (o->classify && o->picture_count == 0)
     good = error_set(error, "--classify needs the names of pictures at the end of the command");
   else if (!o->classify && o->picture_count > 0)

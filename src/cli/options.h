@@ -44,6 +44,7 @@ typedef struct {
   char resume[OPTIONS_PATH], load[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
   bool evaluate, classify, probabilities, dry_run;
   char config[OPTIONS_PATH];
+  const char *command;   /* argv[0]: the program as it was called */
   char *const *pictures; /* of --classify: words of argv */
   int picture_count;
 } Options;
@@ -103,8 +104,8 @@ typedef enum {
 
 /* Sets what argv says: first the file of --config is read if there is one, then the command line
    wins; what neither names keeps the value that it has in *options. May reorder argv as getopt_long
-   does; the pictures of --classify point into argv. Options that contradict each other are wrong
-   usage. */
+   does; the command and the pictures of --classify point into argv. Options that contradict each
+   other are wrong usage. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
 
 /* The values of a choice or a list with `between` between them. */

@@ -15,14 +15,23 @@
 bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
                    int *signal, Error *error);
 
-/* --evaluate, --predict or --classify, of the network in options->load. predict_command.c */
-bool predict_command(const Options *options, Error *error);
+/* --evaluate, --predict or --classify, of the network in options->load; report: to say what was
+   written. predict_command.c */
+bool predict_command(const Options *options, Report *report, Error *error);
 
-/* False if an output of the run is another of its files: before anything is opened. run_files.c */
-bool run_files_differ(const Options *options, Error *error);
+/* False if an output of the run is another of its files, or its name promises another format:
+   before anything is opened. run_files.c */
+bool run_files_are_right(const Options *options, Error *error);
 
 /* Tries what writing the network and the pictures will need; nothing is left behind. */
 bool run_files_can_be_written(const Options *options, Error *error);
+
+/* Prints "wrote FILE" for a file that was written, unless it is "" or no regular file.
+   False when standard output cannot be written. run_files.c */
+bool run_files_say_wrote(Report *report, const char *path, Error *error);
+
+/* Likewise the pictures of an evaluation. */
+bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error);
 
 /* What the options say to an evaluation. */
 static inline EvaluateConfig evaluate_config(const Options *options) {

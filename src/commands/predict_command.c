@@ -40,33 +40,33 @@ static Engine *open_network(const Options *o, Device *device, Error *error) {
   return engine;
 }
 
-static bool evaluate(Engine *engine, const Options *o, Error *error) {
+static bool evaluate(Engine *engine, const Options *o, Report *report, Error *error) {
   const EvaluateConfig config = evaluate_config(o);
   Metrics metrics;
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   metrics_print(&metrics, stdout);
   metrics_close(&metrics);
-  return standard_output_flush(error);
+  return run_files_say_drew(report, &config, error) && standard_output_flush(error);
 }
 
-static bool predict(Engine *engine, const Options *o, Error *error) {
+static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
   const int threads = engine->config.threads;
   DatasetReader *reader = predict_open(engine, o->predict, threads, error);
   if (!reader) return false;
   const bool good =
       predict_to_csv(engine, reader, *o->output ? o->output : "-", o->probabilities, error);
   dataset_close(reader);
-  return good && standard_output_flush(error);
+  return good && run_files_say_wrote(report, o->output, error) && standard_output_flush(error);
 }
 
-static bool run(const Options *o, Device *device, Error *error) {
+static bool run(const Options *o, Device *device, Report *report, Error *error) {
   Engine *engine = open_network(o, device, error);
   if (!engine) return false;
-  const bool good = o->evaluate ? evaluate(engine, o, error)
+  const bool good = o->evaluate ? evaluate(engine, o, report, error)
                     : o->classify
                         ? predict_pictures(engine, o->pictures, o->picture_count, stdout, error) &&
                               standard_output_flush(error)
-                        : predict(engine, o, error);
+                        : predict(engine, o, report, error);
   engine->call->close(engine);
   return good;
 }
@@ -77,8 +77,8 @@ static bool can_repeat(const Options *o) {
   return source_can_repeat(o->evaluate ? o->test : o->predict);
 }
 
-bool predict_command(const Options *o, Error *error) {
+bool predict_command(const Options *o, Report *report, Error *error) {
   Device device = {.choice = (DeviceChoice)o->device};
-  return run(o, &device, error) ||
-         (device_fall_back(&device, can_repeat(o), error) && run(o, &device, error));
+  return run(o, &device, report, error) ||
+         (device_fall_back(&device, can_repeat(o), error) && run(o, &device, report, error));
 }

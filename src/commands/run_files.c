@@ -1,8 +1,10 @@
 /* The files that a run names: no output may destroy an input, and every output can be written. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/atomic_file.h"
 #include "base/same_file.h"
+#include "base/text.h"
 #include "commands/commands.h"
 #include "model/checkpoint.h"
 
@@ -27,7 +29,60 @@ static int list_files(const Options *o, NamedFile *files) {
   return NAMES;
 }
 
-bool run_files_differ(const Options *o, Error *error) {
+/* ---- formats ------------------------------------------------------------------------------ */
+
+/* What the name of an output may end in. */
+typedef struct {
+  const char *option, *path;
+  const char *endings[3]; /* NULL behind the last */
+  bool may_have_none;
+} Format;
+
+/* What follows the last point of a file's name; NULL: it has none. */
+static const char *ending_of(const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  name += strspn(name, ".");
+  const char *point = strrchr(name, '.');
+  return point ? point + 1 : NULL;
+}
+
+/* How the file gets the ending that was asked for, as `; ...`; "" if we do not know. */
+static const char *advice_for(const char *ending) {
+  static const char *const advice[][2] = {
+      {"pt", "; docs/formats.md has the lines that convert it for PyTorch"},
+      {"pth", "; docs/formats.md has the lines that convert it for PyTorch"},
+      {"pdf", "; ImageMagick converts it: convert FILE.png FILE.pdf"},
+      {"jpg", "; ImageMagick converts it: convert FILE.png FILE.jpg"},
+      {"jpeg", "; ImageMagick converts it: convert FILE.png FILE.jpeg"},
+  };
+  for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
+    if (strcmp(ending, advice[i][0]) == 0) return advice[i][1];
+  return "";
+}
+
+static bool has_format(const Format *format, Error *error) {
+  const char *ending = ending_of(format->path), *const *allowed = format->endings;
+  if (!*format->path || strncmp(format->path, "/dev/", 5) == 0) return true;
+  if (!ending && format->may_have_none) return true;
+  for (int i = 0; ending && allowed[i]; i++)
+    if (strcmp(ending, allowed[i]) == 0) return true;
+  return error_set(error, "--%s writes a file that ends in .%s%s%s, not '%s'%s", format->option,
+                   allowed[0], allowed[1] ? " or ." : "", allowed[1] ? allowed[1] : "",
+                   format->path, ending ? advice_for(ending) : "");
+}
+
+static bool formats_are_right(const Options *o, Error *error) {
+  const Format formats[] = {
+      {"save", o->save, {"safetensors", "st"}, true}, {"output", o->output, {"csv"}, true},
+      {"log", o->log, {"jsonl", "csv"}, false},       {"plot", o->plot, {"png"}, false},
+      {"weights", o->weights, {"png"}, false},        {"mistakes", o->mistakes, {"png"}, false},
+      {"confusion", o->confusion, {"png"}, false}};
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+    if (!has_format(&formats[i], error)) return false;
+  return true;
+}
+
+bool run_files_are_right(const Options *o, Error *error) {
   NamedFile files[NAMES + 1];
   int count = list_files(o, files);
   if (*o->output) files[count++] = (NamedFile){"--output", o->output, true};
@@ -35,7 +90,7 @@ bool run_files_differ(const Options *o, Error *error) {
     if (files[i].written && files[i].path != o->output && strcmp(files[i].path, "-") == 0)
       return error_set(error, "%s cannot write to standard output: give it the name of a file",
                        files[i].option);
-  return same_file_check(files, count, error);
+  return same_file_check(files, count, error) && formats_are_right(o, error);
 }
 
 bool run_files_can_be_written(const Options *o, Error *error) {
@@ -45,4 +100,22 @@ bool run_files_can_be_written(const Options *o, Error *error) {
   for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++)
     if (*pictures[i] && !atomic_file_probe(pictures[i], error)) return false;
   return true;
+}
+
+/* ---- what was written --------------------------------------------------------------------- */
+
+bool run_files_say_wrote(Report *report, const char *path, Error *error) {
+  enum { NAME = 4 * OPTIONS_PATH }; /* written out */
+  FileTarget target;
+  char name[NAME], line[NAME + 16];
+  if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return true;
+  text_printable(name, sizeof name, path);
+  snprintf(line, sizeof line, "wrote    %s", name);
+  return report_note(report, line, error);
+}
+
+bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error) {
+  return run_files_say_wrote(report, drawn->weights, error) &&
+         run_files_say_wrote(report, drawn->mistakes, error) &&
+         run_files_say_wrote(report, drawn->confusion, error);
 }

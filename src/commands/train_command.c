@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ typedef struct {
   EpochResult *results; /* (options->epochs) */
   int count;            /* of results */
   bool mute;            /* standard output cannot be written */
+  bool unread;          /* because its reader closed the pipe */
   bool lacks_output;    /* that was asked for */
 } Run;
 
@@ -57,7 +59,8 @@ static bool printed(Run *run, bool good, const Error *error) {
   if (!*run->save && !run->log && !*o->plot && !*o->weights && !*o->mistakes && !*o->confusion)
     return false;
   run->mute = true;
-  go_on_without(run, error);
+  run->unread = error->unread; /* as `| head` does: no message */
+  if (!run->unread) go_on_without(run, error);
   return true;
 }
 
@@ -204,17 +207,30 @@ static bool open_again(Run *run, Error *error) {
 
 /* ---- after -------------------------------------------------------------------------------- */
 
-static void draw(Run *run) {
+/* Draws the pictures and says so. */
+static bool draw(Run *run, Error *error) {
   const Options *o = run->options;
   Metrics metrics;
-  Error error;
-  if (*o->plot && run->count > 0 && !plot_curves(run->results, run->count, o->plot, &error))
-    go_on_without(run, &error);
-  if (!*o->weights && !*o->mistakes && !*o->confusion) return;
-  if (evaluate_file(trainer_engine(run->trainer), &run->evaluate, &metrics, &error))
-    metrics_close(&metrics);
-  else
-    go_on_without(run, &error);
+  if (*o->plot && run->count > 0) {
+    if (!plot_curves(run->results, run->count, o->plot, error))
+      go_on_without(run, error);
+    else if (!printed(run, run_files_say_wrote(run->report, o->plot, error), error))
+      return false;
+  }
+  if (!*o->weights && !*o->mistakes && !*o->confusion) return true;
+  if (!evaluate_file(trainer_engine(run->trainer), &run->evaluate, &metrics, error)) {
+    go_on_without(run, error);
+    return true;
+  }
+  metrics_close(&metrics);
+  return printed(run, run_files_say_drew(run->report, &run->evaluate, error), error);
+}
+
+/* The network and the log are written by then. */
+static bool say_what_was_written(Run *run, Error *error) {
+  return printed(run, run_files_say_wrote(run->report, run->save, error), error) &&
+         (!run->log ||
+          printed(run, run_files_say_wrote(run->report, run->options->log, error), error));
 }
 
 /* The last words of a run that was interrupted, which is not a failure. */
@@ -222,9 +238,12 @@ static void say_how_to_resume(const Run *run, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   const char *where = at->step > 0 ? "in" : "after";
   const int epoch = at->epoch + (at->step > 0);
+  char command[OPTIONS_PATH], file[OPTIONS_PATH];
+  text_shell_word(command, sizeof command, run->options->command);
+  text_shell_word(file, sizeof file, run->save);
   if (*run->save)
-    error_set(error, "interrupted %s epoch %d: continue with mlp-train --resume %s", where, epoch,
-              run->save);
+    error_set(error, "interrupted %s epoch %d: continue with %s --resume %s", where, epoch, command,
+              file);
   else
     error_set(error,
               "interrupted %s epoch %d: the network is lost, --save FILE would have saved it",
@@ -265,8 +284,8 @@ static bool train(Run *run, double began, int *signal, Error *error) {
     say_how_to_resume(run, error);
     return true;
   }
-  if (!say_if_early(run, error)) return false;
-  draw(run);
+  if (!say_if_early(run, error) || !say_what_was_written(run, error) || !draw(run, error))
+    return false;
   return printed(run, report_totals(run->report, &totals, seconds_now() - began, error), error);
 }
 
@@ -327,7 +346,8 @@ bool train_command(const Options *options, const Checkpoint *from, Report *repor
   trainer_close(run.trainer);
   free(run.text);
   free(run.results);
-  if (!good || !run.lacks_output || *signal) return good;
-  error->text[0] = '\0'; /* that was said */
-  return false;
+  if (!good || *signal || (!run.lacks_output && !run.unread)) return good;
+  error->text[0] = '\0'; /* that was said, or is not worth a word */
+  if (!run.lacks_output) *signal = SIGPIPE;
+  return !run.lacks_output;
 }

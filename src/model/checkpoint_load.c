@@ -97,6 +97,9 @@ static bool read_header(int file, Header *header, Error *error) {
   if (size < sizeof length)
     return error_set(error, "it is not a safetensors file: it has only %d bytes", (int)size);
   if (!read_at(file, 0, &length, sizeof length, error)) return false;
+  if (memcmp(&length, "PK\3\4", 4) == 0) /* a ZIP archive */
+    return error_set(error, "it is a file of torch.save, not safetensors: docs/formats.md has the "
+                            "lines that convert it");
   if (length > CHECKPOINT_HEADER_MAX)
     return error_set(error,
                      "it is not a safetensors file of a network: its header would have %llu bytes, "

@@ -20,13 +20,15 @@
 
 Program program;
 
-static char before[4096], path[4200];
+char program_called[4200];
+
+static char before[4096];
 
 int program_open(void **state) {
   static const int numbers[] = {SIGINT, SIGTERM, SIGHUP}; /* a shell may have them ignored */
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], SIG_DFL);
   assert_non_null(getcwd(before, sizeof before));
-  snprintf(path, sizeof path, "%s/" PROGRAM_FOLDER "/mlp-train", before);
+  snprintf(program_called, sizeof program_called, "%s/" PROGRAM_FOLDER "/mlp-train", before);
   folder_open(state);
   assert_int_equal(chdir(folder), 0);
   program_write_csv("train.csv", 300, 0);
@@ -106,7 +108,7 @@ static void redirect(int target, const char *name) {
 
 pid_t program_start(const char *output, const char *const *arguments) {
   enum { MOST = 512 };
-  char *argv[MOST + 2] = {path};
+  char *argv[MOST + 2] = {program_called};
   size_t count = 0;
   while (arguments[count]) count++;
   assert_in_range(count, 0, MOST);
@@ -121,7 +123,7 @@ pid_t program_start(const char *output, const char *const *arguments) {
       redirect(STDOUT_FILENO, output);
     else if (pipe(ends) != 0 || close(ends[0]) != 0 || dup2(ends[1], STDOUT_FILENO) < 0)
       _exit(127);
-    execv(path, argv);
+    execv(program_called, argv);
     _exit(127);
   }
   return child;
@@ -135,7 +137,7 @@ void program_end(pid_t process, const char *output) {
   program.out[0] = '\0';
   if (output && strcmp(output, PROGRAM_OUT) == 0)
     read_text(PROGRAM_OUT, program.out, sizeof program.out);
-  if (program.status == 127) fail_msg("%s cannot be started", path);
+  if (program.status == 127) fail_msg("%s cannot be started", program_called);
 }
 
 /* Whole lines of the file that begin with `start`. */

@@ -35,6 +35,9 @@ typedef struct {
 
 extern Program program;
 
+/* The program as it is called: its absolute path. */
+extern char program_called[4200];
+
 /* Starts the program with arguments that end with NULL. Its standard output goes to the file
    `output`, or where that is NULL to a pipe that nobody reads. */
 pid_t program_start(const char *output, const char *const *arguments);
