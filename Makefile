@@ -318,8 +318,8 @@ $(PLACE)/mlp-bench $(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
 endif
 
 # Tests that run a program.
-$(addprefix $(BUILD)/test_,program resume predict_program numbers stream hostile_names run_files \
-                           signals standard_output notebook): | $(PLACE)/mlp-train
+$(addprefix $(BUILD)/test_,program validation resume predict_program numbers stream hostile_names \
+                           run_files signals standard_output notebook): | $(PLACE)/mlp-train
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
@@ -400,8 +400,9 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/source.c
-$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/options_help.c
+$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/split.c src/data/source.c
+$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/option_kinds.c \
+                                  src/cli/options_help.c
 $(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
 $(FUZZ)/fuzz_image: src/data/image.c
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.

@@ -1,4 +1,5 @@
 /* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved one; see --help. */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,17 +12,40 @@
 /* In the middle of an epoch only the rest of that epoch can follow: the same rows in the same
    order. Names the first option that differs. */
 static bool check_same_epoch(const Options *saved, const Options *now, Error *error) {
-  const char *other = strcmp(saved->train, now->train) != 0 ? "train"
-                      : saved->batch != now->batch          ? "batch"
-                      : saved->seed != now->seed            ? "seed"
-                      : saved->resident != now->resident    ? "resident"
-                      : saved->augment != now->augment      ? "augment"
-                                                            : NULL;
+  const char *other = strcmp(saved->train, now->train) != 0             ? "train"
+                      : strcmp(saved->validation, now->validation) != 0 ? "validation"
+                      : saved->batch != now->batch                      ? "batch"
+                      : saved->seed != now->seed                        ? "seed"
+                      : saved->resident != now->resident                ? "resident"
+                      : saved->augment != now->augment                  ? "augment"
+                                                                        : NULL;
   return !other ||
          error_set(error,
                    "%s was interrupted in the middle of an epoch: continue with its --%s, "
                    "and change that after the epoch",
                    now->resume, other);
+}
+
+/* Rows that were trained on must not be held out now. Another judge than before knows no best
+ * epoch.
+ */
+static bool check_held_out(const Options *saved, const Options *now, Checkpoint *from,
+                           Error *error) {
+  const bool same = strcmp(saved->validation, now->validation) == 0;
+  const char *other = !same                                   ? "validation"
+                      : saved->seed != now->seed              ? "seed"
+                      : strcmp(saved->train, now->train) != 0 ? "train"
+                                                              : NULL;
+  if (other && options_hold_out(now) > 0)
+    return error_set(
+        error,
+        "--validation %s would hold out rows that %s was trained on: continue with its "
+        "--%s, or with a file for --validation",
+        now->validation, now->resume, other);
+  if (same) return true;
+  from->best_accuracy = NAN;
+  from->best_epoch = 0;
+  return true;
 }
 
 /* Loads the run of --resume; its options come before those of the configuration file and the
@@ -49,6 +73,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
     return OPTIONS_FAILURE;
   }
   if (from->step > 0 && !check_same_epoch(&saved, options, error)) return OPTIONS_FAILURE;
+  if (*from->options && !check_held_out(&saved, options, from, error)) return OPTIONS_FAILURE;
   return result;
 }
 
@@ -77,6 +102,7 @@ int main(int argc, char **argv) {
   options_default(&options);
   OptionsResult asked = options_parse(argc, argv, &options, &error);
   if (asked == OPTIONS_RUN && *options.resume) asked = resume(argc, argv, &options, &from, &error);
+  if (asked == OPTIONS_RUN) run_files_settle(&options);
   if (asked == OPTIONS_RUN && !options.dry_run && !run_files_are_right(&options, &error))
     asked = OPTIONS_USAGE;
   Report report = report_open(options.quiet);

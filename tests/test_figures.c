@@ -236,6 +236,31 @@ static void test_nothing_to_draw(void **state) {
   assert_non_null(strstr(error.text, path));
 }
 
+static int pixels_of(const Image *image, Colour colour) {
+  int count = 0;
+  for (int y = 0; y < image->height; y++)
+    for (int x = 0; x < image->width; x++) count += same(colour_at(image, x, y), colour);
+  return count;
+}
+
+/* Without rows to judge by there is one curve, and one name in the legend. */
+static void test_judges(void **state) {
+  (void)state;
+  make_results(9);
+  for (int i = 0; i < 9; i++) results[i].judged_by = JUDGED_BY_VALIDATION;
+  Image image = read_picture(plot_curves(results, 9, path, &error));
+  assert_true(pixels_of(&image, line_chart_colour(1)) > 100);
+  close_image(&image);
+  for (int i = 0; i < 9; i++) {
+    results[i].judged_by = JUDGED_BY_NONE;
+    results[i].test_loss = results[i].test_accuracy = NAN;
+  }
+  image = read_picture(plot_curves(results, 9, path, &error));
+  assert_true(pixels_of(&image, line_chart_colour(0)) > 100);
+  assert_int_equal(pixels_of(&image, line_chart_colour(1)), 0);
+  close_image(&image);
+}
+
 /* ---- weights ------------------------------------------------------------------------------ */
 
 static Network make_network(int inputs, int filters) {
@@ -574,14 +599,15 @@ static void test_unwritable(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_curves),        cmocka_unit_test(test_steep_loss),
-      cmocka_unit_test(test_gaps),          cmocka_unit_test(test_nothing_to_draw),
-      cmocka_unit_test(test_weights),       cmocka_unit_test(test_scale),
-      cmocka_unit_test(test_filter_shapes), cmocka_unit_test(test_many_filters),
-      cmocka_unit_test(test_mistakes),      cmocka_unit_test(test_no_mistakes),
-      cmocka_unit_test(test_sides),         cmocka_unit_test(test_confusion),
-      cmocka_unit_test(test_large_counts),  cmocka_unit_test(test_many_classes),
-      cmocka_unit_test(test_no_rows),       cmocka_unit_test(test_unwritable),
+      cmocka_unit_test(test_curves),       cmocka_unit_test(test_steep_loss),
+      cmocka_unit_test(test_gaps),         cmocka_unit_test(test_nothing_to_draw),
+      cmocka_unit_test(test_judges),       cmocka_unit_test(test_weights),
+      cmocka_unit_test(test_scale),        cmocka_unit_test(test_filter_shapes),
+      cmocka_unit_test(test_many_filters), cmocka_unit_test(test_mistakes),
+      cmocka_unit_test(test_no_mistakes),  cmocka_unit_test(test_sides),
+      cmocka_unit_test(test_confusion),    cmocka_unit_test(test_large_counts),
+      cmocka_unit_test(test_many_classes), cmocka_unit_test(test_no_rows),
+      cmocka_unit_test(test_unwritable),
   };
   return cmocka_run_group_tests(tests, open_folder, folder_close);
 }

@@ -22,8 +22,9 @@
 static Error error;
 static const char *path; /* of the log at hand */
 
-static const TrainLogField fields[] = {
-    {"version", "0.1.0"}, {"train", "a \"quoted\" C:\\new\nname\r\tä.csv"}, {"save", ""}};
+static const TrainLogField fields[] = {{"version", "0.1.0", false},
+                                       {"train", "a \"quoted\" C:\\new\nname\r\tä.csv", false},
+                                       {"save", "", false}};
 enum { FIELDS = sizeof fields / sizeof *fields };
 
 /* Numbers that fewer digits than needed would change, and the ends of what there is. */
@@ -46,10 +47,10 @@ static const EpochResult second = {.epoch = 2,
                                    .train_rows = 60000,
                                    .test_rows = 10000};
 
-static const char *const names[] = {"epoch",          "epochs",        "train_loss",
-                                    "train_accuracy", "test_loss",     "test_accuracy",
-                                    "learning_rate",  "train_seconds", "test_seconds",
-                                    "train_rows",     "test_rows"};
+static const char *const names[] = {
+    "epoch",         "epochs",        "train_loss",    "train_accuracy", "test_loss",
+    "test_accuracy", "learning_rate", "train_seconds", "test_seconds",   "train_rows",
+    "test_rows",     "val_loss",      "val_accuracy",  "val_seconds",    "val_rows"};
 enum { COLUMNS = sizeof names / sizeof *names };
 
 static double value_of(const EpochResult *r, int column) {
@@ -59,11 +60,15 @@ static double value_of(const EpochResult *r, int column) {
                                   r->train_accuracy,
                                   r->test_loss,
                                   r->test_accuracy,
-                                  r->learning_rate,
+                                  r->learning_rate > 0 ? 0.1 : 0, /* the shortest for 0.1F */
                                   r->train_seconds,
                                   r->test_seconds,
                                   (double)r->train_rows,
-                                  (double)r->test_rows};
+                                  (double)r->test_rows,
+                                  NAN,
+                                  NAN,
+                                  NAN,
+                                  NAN};
   return values[column];
 }
 
@@ -157,11 +162,8 @@ static void test_json(void **state) {
 
 static void test_csv(void **state) {
   (void)state;
-  assert_int_equal(write_log("run.csv", FIELDS + 1), FIELDS + 3);
-  assert_string_equal(lines[0], "# version: 0.1.0");
-  assert_string_equal(lines[1], "# train: a \"quoted\" C:\\\\new\\nname\\r\tä.csv");
-  assert_string_equal(lines[2], "# save: ");
-  const char *head = lines[FIELDS];
+  assert_int_equal(write_log("run.csv", 1), 3);
+  const char *head = lines[0];
   for (int i = 0; i < COLUMNS; i++) {
     const size_t length = strlen(names[i]);
     assert_int_equal(strncmp(head, names[i], length), 0);
@@ -169,7 +171,7 @@ static void test_csv(void **state) {
     head += length + 1;
   }
   for (int line = 1; line <= 2; line++) {
-    const char *at = lines[FIELDS + line];
+    const char *at = lines[line];
     for (int i = 0; i < COLUMNS; i++) {
       const double wanted = value_of(line == 1 ? &first : &second, i);
       char *end = (char *)at;
@@ -198,7 +200,7 @@ static void test_short_numbers(void **state) {
   assert_true(train_log_epoch(log, &result, &error));
   assert_true(train_log_close(log, &error));
   read_lines();
-  assert_string_equal(lines[0], "100,100,0.1,0.9775,1e-09,0,0,0,0,60000,0");
+  assert_string_equal(lines[0], "100,100,0.1,0.9775,1e-09,0,0,0,0,60000,,,,,");
 }
 
 static void log_epochs(TrainLog *log, int count) {
@@ -273,33 +275,30 @@ static void test_appends_json(void **state) {
 static void test_appends_csv(void **state) {
   (void)state;
   static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,test_accuracy,"
-                                "learning_rate,train_seconds,test_seconds,train_rows,test_rows";
+                                "learning_rate,train_seconds,test_seconds,train_rows,test_rows,"
+                                "val_loss,val_accuracy,val_seconds,val_rows";
   char other[512], cut[512];
   snprintf(other, sizeof other, "epoch,loss\n1,2\n%s,more\n%.9s\n", columns, columns);
   snprintf(cut, sizeof cut, "# version: 0\n%s\n1,10,0.3", columns);
   static const char row[] = "1,10,";
-  static const TrainLogField one[] = {{"version", "1"}};
+  static const TrainLogField one[] = {{"version", "1", false}};
   write_text("other.csv", other);
   TrainLog *log = open_log("other.csv", true);
   assert_true(train_log_header(log, one, 1, &error));
   log_epochs(log, 1);
-  assert_int_equal(read_lines(), 7);
-  assert_string_equal(lines[4], "# version: 1");
-  assert_string_equal(lines[5], columns);
-  assert_int_equal(strncmp(lines[6], row, strlen(row)), 0);
+  assert_int_equal(read_lines(), 6);
+  assert_string_equal(lines[4], columns);
+  assert_int_equal(strncmp(lines[5], row, strlen(row)), 0);
   for (int round = 0; round < 2; round++) {
     if (round == 0) write_text("cut.csv", cut);
     log = open_log("cut.csv", true);
     assert_true(train_log_header(log, one, 1, &error));
     log_epochs(log, 1);
   }
-  assert_int_equal(read_lines(), 7);
+  assert_int_equal(read_lines(), 5);
   assert_string_equal(lines[1], columns);
   assert_string_equal(lines[2], "1,10,0.3");
-  assert_string_equal(lines[3], "# version: 1");
-  assert_int_equal(strncmp(lines[4], row, strlen(row)), 0);
-  assert_string_equal(lines[5], "# version: 1");
-  assert_int_equal(strncmp(lines[6], row, strlen(row)), 0);
+  for (int i = 3; i < 5; i++) assert_int_equal(strncmp(lines[i], row, strlen(row)), 0);
 }
 
 /* A header is held whole, whatever is in it. */
@@ -308,18 +307,65 @@ static void test_long_header(void **state) {
   enum { LENGTH = 600 };
   static char text[LENGTH + 1];
   memset(text, '\1', LENGTH);
-  const TrainLogField long_fields[] = {{"a", text}, {"b", text}};
-  static const char *const all[] = {"long.jsonl", "long.csv"};
-  for (int i = 0; i < 2; i++) {
-    write_text(all[i], "old\n");
-    TrainLog *log = open_log(all[i], false);
-    assert_true(train_log_header(log, long_fields, 2, &error));
-    assert_true(train_log_header(log, long_fields, 2, &error));
-    log_epochs(log, 1);
-    assert_int_equal(read_lines(), i ? 6 : 3);
-    assert_true(strlen(lines[0]) > (i ? LENGTH : 2 * 6 * LENGTH));
-    assert_string_equal(lines[i ? 3 : 1], lines[0]);
-  }
+  const TrainLogField long_fields[] = {{"a", text, false}, {"b", text, false}};
+  write_text("long.jsonl", "old\n");
+  TrainLog *log = open_log("long.jsonl", false);
+  assert_true(train_log_header(log, long_fields, 2, &error));
+  assert_true(train_log_header(log, long_fields, 2, &error));
+  log_epochs(log, 1);
+  assert_int_equal(read_lines(), 3);
+  assert_true(strlen(lines[0]) > 2 * 6 * LENGTH);
+  assert_string_equal(lines[1], lines[0]);
+}
+
+/* Names as the columns are written, numbers as numbers. */
+static void test_values(void **state) {
+  (void)state;
+  static const TrainLogField values[] = {
+      {"lr-decay", "0.8", true}, {"quiet", "false", true}, {"hidden", "300,100", false}};
+  TrainLog *log = open_log("values.jsonl", false);
+  assert_true(train_log_header(log, values, 3, &error));
+  assert_true(train_log_close(log, &error));
+  assert_int_equal(read_lines(), 1);
+  assert_string_equal(lines[0], "{\"kind\": \"run\", \"lr_decay\": 0.8, \"quiet\": false, "
+                                "\"hidden\": \"300,100\"}");
+}
+
+/* What validation rows say goes to columns of its own, what the test rows say at the end to a line
+   of its own. */
+static void test_validation(void **state) {
+  (void)state;
+  const EpochResult judged = {.epoch = 3,
+                              .epochs = 4,
+                              .train_loss = 0.5,
+                              .train_accuracy = 0.75,
+                              .judged_by = JUDGED_BY_VALIDATION,
+                              .test_loss = 0.25,
+                              .test_accuracy = 0.875,
+                              .learning_rate = (double)0.05F,
+                              .train_seconds = 2,
+                              .test_seconds = 1,
+                              .train_rows = 90,
+                              .test_rows = 10};
+  EpochResult none = judged;
+  none.judged_by = JUDGED_BY_NONE;
+  TrainLog *log = open_log("v.csv", false);
+  assert_true(train_log_header(log, NULL, 0, &error));
+  assert_true(train_log_epoch(log, &judged, &error));
+  assert_true(train_log_epoch(log, &none, &error));
+  assert_true(train_log_test(log, &judged, &error)); /* judged_by does not matter here */
+  assert_true(train_log_close(log, &error));
+  assert_int_equal(read_lines(), 4);
+  assert_string_equal(lines[1], "3,4,0.5,0.75,,,0.05,2,,90,,0.25,0.875,1,10");
+  assert_string_equal(lines[2], "3,4,0.5,0.75,,,0.05,2,,90,,,,,");
+  assert_string_equal(lines[3], "3,4,,,0.25,0.875,,,,,10,,,,");
+  log = open_log("v.jsonl", false);
+  assert_true(train_log_test(log, &judged, &error));
+  assert_true(train_log_close(log, &error));
+  read_lines();
+  assert_non_null(strstr(lines[0], "{\"kind\": \"test\", \"epoch\": 3, \"epochs\": 4, "));
+  assert_non_null(strstr(lines[0], "\"test_accuracy\": 0.875, "));
+  assert_non_null(strstr(lines[0], "\"val_accuracy\": null, "));
 }
 
 /* A link stays one, and so does a pipe. */
@@ -421,7 +467,8 @@ int main(void) {
       IN_FOLDER(test_json),        IN_FOLDER(test_csv),          IN_FOLDER(test_short_numbers),
       IN_FOLDER(test_replaces),    IN_FOLDER(test_creates_late), IN_FOLDER(test_appends_json),
       IN_FOLDER(test_appends_csv), IN_FOLDER(test_long_header),  IN_FOLDER(test_links),
-      IN_FOLDER(test_endings),     IN_FOLDER(test_refused),      IN_FOLDER(test_full_disk),
+      IN_FOLDER(test_values),      IN_FOLDER(test_validation),   IN_FOLDER(test_endings),
+      IN_FOLDER(test_refused),     IN_FOLDER(test_full_disk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -303,7 +303,9 @@ static void bad_files_are_named(void **state) {
     write_csv(test_path, 20, PIXELS, 19, 1);
     must_fail(&config, (Run){0}, "test.csv, line 20");
     write_csv(test_path, 20, PIXELS - 1, -1, 1);
-    must_fail(&config, (Run){0}, "test.csv has 3 pixels a row but");
+    must_fail(&config, (Run){0}, "test.csv has no label column: its rows are 4 fields");
+    write_csv(test_path, 20, PIXELS + 1, -1, 1);
+    must_fail(&config, (Run){0}, "test.csv has 5 pixels a row but");
     unlink(test_path);
     must_fail(&config, (Run){0}, "test.csv");
     assert_int_equal(spy.opened, 0); /* before an engine was opened */

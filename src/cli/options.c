@@ -2,221 +2,15 @@
    it. */
 #include "cli/options.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <ini.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/nearest.h"
-
-/* ---- kinds of values ---------------------------------------------------------------------- */
-
-static void *field_of(const OptionRow *row, Options *options) {
-  return (char *)options + row->field;
-}
-
-static const void *value_of(const OptionRow *row, const Options *options) {
-  return (const char *)options + row->field;
-}
-
-static bool parse_whole(const OptionRow *row, const char *value, uint64_t *whole, Error *error) {
-  char *end = NULL;
-  *whole = strtoull(value, &end, 10); /* too great is ULLONG_MAX: above every limit */
-  if (isdigit((unsigned char)value[0]) && !*end && (double)*whole >= row->low &&
-      (double)*whole <= row->high)
-    return true;
-  return error_set(error, "--%s must be a whole number from %.0f to %.0f, not '%s'", row->name,
-                   row->low, row->high, value);
-}
-
-static bool set_int(const OptionRow *row, const char *value, Options *options, Error *error) {
-  uint64_t whole;
-  if (!parse_whole(row, value, &whole, error)) return false;
-  *(int *)field_of(row, options) = (int)whole;
-  return true;
-}
-
-static void get_int(const OptionRow *row, const Options *options, char *text, size_t size) {
-  snprintf(text, size, "%d", *(const int *)value_of(row, options));
-}
-
-static const OptionKind whole_kind = {set_int, get_int};
-
-static bool set_whole64(const OptionRow *row, const char *value, Options *options, Error *error) {
-  uint64_t whole;
-  if (!parse_whole(row, value, &whole, error)) return false;
-  *(uint64_t *)field_of(row, options) = whole;
-  return true;
-}
-
-static void get_whole64(const OptionRow *row, const Options *options, char *text, size_t size) {
-  snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)value_of(row, options));
-}
-
-static const OptionKind whole64_kind = {set_whole64, get_whole64};
-
-static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
-  char *end = NULL;
-  errno = 0;
-  const float number = strtof(value, &end);
-  const bool underflows = errno == ERANGE && number == 0; /* what is only denormal is a number */
-  if (value[0] && !isspace((unsigned char)value[0]) && !*end && !underflows && isfinite(number) &&
-      (double)number >= row->low && (double)number <= row->high) {
-    *(float *)field_of(row, options) = number;
-    return true;
-  }
-  return error_set(error, "--%s must be a number from %g to %g, not '%s'", row->name, row->low,
-                   row->high, value);
-}
-
-/* As few digits as bring the same number back. */
-static void get_float(const OptionRow *row, const Options *options, char *text, size_t size) {
-  const float number = *(const float *)value_of(row, options);
-  for (int digits = 1; digits <= 9; digits++) {
-    snprintf(text, size, "%.*g", digits, (double)number);
-    if (strtof(text, NULL) == number) return;
-  }
-}
-
-static const OptionKind number_kind = {set_float, get_float};
-
-static bool set_yes_no(const OptionRow *row, const char *value, Options *options, Error *error) {
-  const bool yes = strcmp(value, "yes") == 0;
-  if (!yes && strcmp(value, "no") != 0)
-    return error_set(error, "--%s must be yes or no, not '%s'", row->name, value);
-  *(bool *)field_of(row, options) = yes;
-  return true;
-}
-
-static void get_yes_no(const OptionRow *row, const Options *options, char *text, size_t size) {
-  snprintf(text, size, "%s", *(const bool *)value_of(row, options) ? "yes" : "no");
-}
-
-static const OptionKind yes_no_kind = {set_yes_no, get_yes_no};
-
-void options_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
-  size_t used = 0;
-  for (int i = 0; row->choices[i] && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
-}
-
-static bool set_choice(const OptionRow *row, const char *value, Options *options, Error *error) {
-  for (int i = 0; row->choices[i]; i++)
-    if (strcmp(value, row->choices[i]) == 0) {
-      *(int *)field_of(row, options) = i;
-      return true;
-    }
-  char choices[128];
-  options_join_choices(row, ", ", choices, sizeof choices);
-  error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
-  Nearest nearest;
-  nearest_start(&nearest, value);
-  for (int i = 0; row->choices[i]; i++) nearest_try(&nearest, row->choices[i]);
-  return nearest_append(&nearest, "", error);
-}
-
-static void get_choice(const OptionRow *row, const Options *options, char *text, size_t size) {
-  snprintf(text, size, "%s", row->choices[*(const int *)value_of(row, options)]);
-}
-
-static const OptionKind choice_kind = {set_choice, get_choice};
-
-/* none, or some of the choices separated by commas; choice i is bit i. */
-static bool set_list(const OptionRow *row, const char *value, Options *options, Error *error) {
-  unsigned bits = 0;
-  const char *next = strcmp(value, "none") == 0 ? NULL : value;
-  bool good = true;
-  while (good && next) {
-    const size_t length = strcspn(next, ",");
-    int i = 0;
-    while (row->choices[i] &&
-           !(strlen(row->choices[i]) == length && strncmp(row->choices[i], next, length) == 0))
-      i++;
-    good = row->choices[i] && !(bits >> i & 1);
-    bits |= 1u << i;
-    next = next[length] ? next + length + 1 : NULL;
-  }
-  if (good) {
-    *(unsigned *)field_of(row, options) = bits;
-    return true;
-  }
-  char choices[128];
-  options_join_choices(row, ", ", choices, sizeof choices);
-  return error_set(error, "--%s must be none, or any of %s, separated by commas, not '%s'",
-                   row->name, choices, value);
-}
-
-static void get_list(const OptionRow *row, const Options *options, char *text, size_t size) {
-  const unsigned bits = *(const unsigned *)value_of(row, options);
-  size_t used = (size_t)snprintf(text, size, "%s", bits ? "" : "none");
-  for (int i = 0; row->choices[i] && used < size; i++)
-    if (bits >> i & 1)
-      used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", row->choices[i]);
-}
-
-static const OptionKind list_kind = {set_list, get_list};
-
-/* Whether a configuration file can hold the name: there blanks at the ends are dropped, and a
-   semicolon behind a blank begins a comment. */
-static bool fits_in_a_line(const char *name) {
-  for (const char *c = name; *c; c++)
-    if (iscntrl((unsigned char)*c) || (*c == ';' && (c == name || c[-1] == ' '))) return false;
-  return name[0] != ' ' && name[strlen(name) - 1] != ' ';
-}
-
-static bool set_path(const OptionRow *row, const char *value, Options *options, Error *error) {
-  if (!value[0]) return error_set(error, "--%s must be the name of a file, not ''", row->name);
-  if (row->initial && !fits_in_a_line(value))
-    return error_set(error,
-                     "--%s must be a name that a configuration file can hold: without blanks at "
-                     "its ends, control characters or ' ;'",
-                     row->name);
-  if (strlen(value) >= OPTIONS_PATH)
-    return error_set(error, "--%s must be the name of a file of at most %d bytes, not %zu",
-                     row->name, OPTIONS_PATH - 1, strlen(value));
-  strcpy(field_of(row, options), value);
-  return true;
-}
-
-static void get_path(const OptionRow *row, const Options *options, char *text, size_t size) {
-  snprintf(text, size, "%s", (const char *)value_of(row, options));
-}
-
-static const OptionKind path_kind = {set_path, get_path};
-
-static bool set_sizes(const OptionRow *row, const char *value, Options *options, Error *error) {
-  HiddenSizes sizes = {0};
-  bool good = true;
-  const char *next = strcmp(value, "none") == 0 ? NULL : value;
-  while (good && next) {
-    char *end = NULL;
-    const unsigned long size = strtoul(next, &end, 10);
-    good = isdigit((unsigned char)next[0]) && (!*end || *end == ',') && size >= 1 &&
-           size <= NETWORK_MAX_HIDDEN && sizes.count < NETWORK_MAX_LAYERS - 1;
-    if (good) sizes.size[sizes.count++] = (int)size;
-    next = *end ? end + 1 : NULL;
-  }
-  if (!good)
-    return error_set(error,
-                     "--%s must be none, or 1 to %d sizes from 1 to %d separated by commas, "
-                     "not '%s'",
-                     row->name, NETWORK_MAX_LAYERS - 1, NETWORK_MAX_HIDDEN, value);
-  *(HiddenSizes *)field_of(row, options) = sizes;
-  return true;
-}
-
-static void get_sizes(const OptionRow *row, const Options *options, char *text, size_t size) {
-  const HiddenSizes *sizes = value_of(row, options);
-  size_t used = (size_t)snprintf(text, size, "%s", sizes->count ? "" : "none");
-  for (int i = 0; i < sizes->count && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", sizes->size[i]);
-}
-
-static const OptionKind sizes_kind = {set_sizes, get_sizes};
+#include "cli/option_kinds.h"
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
@@ -233,120 +27,124 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
 static const OptionRow table[] = {
   {.group = "network", .name = "hidden", .argument = "SIZES", .initial = "300,100",
    .help = "sizes of the hidden layers, or none",
-   .kind = &sizes_kind, .field = FIELD(hidden)},
+   .kind = &option_sizes, .field = FIELD(hidden)},
   {.group = "network", .name = "classes", .argument = "N", .initial = "10",
    .help = "number of classes; labels are 0 to N - 1",
-   .kind = &whole_kind, .field = FIELD(classes), .low = 2, .high = NETWORK_MAX_CLASSES},
+   .kind = &option_whole, .field = FIELD(classes), .low = 2, .high = NETWORK_MAX_CLASSES},
 
   {.group = "training", .name = "epochs", .letter = 'e', .argument = "N", .initial = "10",
    .help = "passes over the training file",
-   .kind = &whole_kind, .field = FIELD(epochs), .low = 1, .high = 1000000},
+   .kind = &option_whole, .field = FIELD(epochs), .low = 1, .high = 1000000},
   {.group = "training", .name = "batch", .letter = 'b', .argument = "ROWS", .initial = "64",
    .help = "rows per training step",
-   .kind = &whole_kind, .field = FIELD(batch), .low = 1, .high = 65536},
+   .kind = &option_whole, .field = FIELD(batch), .low = 1, .high = 65536},
   {.group = "training", .name = "lr", .letter = 'l', .argument = "RATE", .initial = "0.05",
    .help = "initial learning rate",
-   .kind = &number_kind, .field = FIELD(lr), .low = 0, .high = 100},
+   .kind = &option_number, .field = FIELD(lr), .low = 0, .high = 100},
   {.group = "training", .name = "momentum", .argument = "M", .initial = "0.9",
    .help = "fraction of the last update that is added again",
-   .kind = &number_kind, .field = FIELD(momentum), .low = 0, .high = 1},
+   .kind = &option_number, .field = FIELD(momentum), .low = 0, .high = 1},
   {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
    .help = "pull of the weights, not the biases, towards 0",
-   .kind = &number_kind, .field = FIELD(weight_decay), .low = 0, .high = 1},
+   .kind = &option_number, .field = FIELD(weight_decay), .low = 0, .high = 1},
   {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
    .help = "multiplies the learning rate after each epoch",
-   .kind = &number_kind, .field = FIELD(lr_decay), .low = 0, .high = 1},
+   .kind = &option_number, .field = FIELD(lr_decay), .low = 0, .high = 1},
   {.group = "training", .name = "lr-schedule", .argument = "KIND", .initial = "step",
    .help = "how the learning rate falls; step uses --lr-decay",
-   .kind = &choice_kind, .field = FIELD(lr_schedule), .choices = schedules},
+   .kind = &option_choice, .field = FIELD(lr_schedule), .choices = schedules},
   {.group = "training", .name = "warmup", .argument = "EPOCHS", .initial = "0",
    .help = "first epochs, in which the learning rate rises",
-   .kind = &whole_kind, .field = FIELD(warmup), .low = 0, .high = 1000000},
+   .kind = &option_whole, .field = FIELD(warmup), .low = 0, .high = 1000000},
   {.group = "training", .name = "early-stop", .argument = "N", .initial = "0",
-   .help = "epochs to wait for a better test-acc; 0: forever",
-   .kind = &whole_kind, .field = FIELD(early_stop), .low = 0, .high = 1000000},
+   .help = "epochs to wait for a better test-acc or val-acc; 0: forever",
+   .kind = &option_whole, .field = FIELD(early_stop), .low = 0, .high = 1000000},
   {.group = "training", .name = "augment", .argument = "LIST", .initial = "none",
    .help = "augment the training rows, differently in every epoch",
-   .kind = &list_kind, .field = FIELD(augment), .choices = augmentations},
+   .kind = &option_list, .field = FIELD(augment), .choices = augmentations},
   {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
    .help = "sets the initial weights and the order of rows",
-   .kind = &whole64_kind, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
+   .kind = &option_whole64, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
 
   {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
    .help = "CSV to train on, label first",
-   .kind = &path_kind, .field = FIELD(train)},
+   .kind = &option_path, .field = FIELD(train)},
   {.group = "data", .name = "test", .argument = "FILE", .initial = "data/mnist_test.csv",
-   .help = "CSV to test on after each epoch",
-   .kind = &path_kind, .field = FIELD(test)},
+   .help = "CSV to test on after each epoch, or at the end with --validation; or none",
+   .kind = &option_path, .field = FIELD(test)},
+  {.group = "data", .name = "validation", .argument = "FILE", .initial = "0",
+   .help = "CSV to judge by after each epoch instead of --test, or a share of the training rows to "
+           "hold out for that",
+   .kind = &option_share_or_path, .field = FIELD(validation), .low = 0, .high = 0.9},
   {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
    .help = "whether all rows stay on the device; else they are streamed every epoch",
-   .kind = &choice_kind, .field = FIELD(resident), .choices = residencies},
+   .kind = &option_choice, .field = FIELD(resident), .choices = residencies},
 
   {.group = "device", .name = "device", .letter = 'd', .argument = "NAME", .initial = "auto",
    .help = "where to train; auto: a CUDA GPU if one works, else the CPU",
-   .kind = &choice_kind, .field = FIELD(device), .choices = devices},
+   .kind = &option_choice, .field = FIELD(device), .choices = devices},
   {.group = "device", .name = "device-memory", .argument = "MB", .initial = "0",
    .help = "GPU memory to use at most; 0: no limit",
-   .kind = &whole64_kind, .field = FIELD(device_memory), .low = 0, .high = 1000000000},
+   .kind = &option_whole64, .field = FIELD(device_memory), .low = 0, .high = 1000000000},
   {.group = "device", .name = "fusion", .letter = 'f', .argument = "LEVEL", .initial = "auto",
    .help = "level of kernel fusion on a GPU; auto: the fastest",
-   .kind = &choice_kind, .field = FIELD(fusion), .choices = options_fusions},
+   .kind = &option_choice, .field = FIELD(fusion), .choices = options_fusions},
   {.group = "device", .name = "precision", .argument = "P", .initial = "fp32",
    .help = "precision of matrix products at fusion levels layer and step",
-   .kind = &choice_kind, .field = FIELD(precision), .choices = precisions},
+   .kind = &option_choice, .field = FIELD(precision), .choices = precisions},
   {.group = "device", .name = "threads", .letter = 't', .argument = "N", .initial = "0",
    .help = "CPU threads; 0: one per core",
-   .kind = &whole_kind, .field = FIELD(threads), .low = 0, .high = 1024},
+   .kind = &option_whole, .field = FIELD(threads), .low = 0, .high = 1024},
 
   {.group = "output", .name = "quiet", .letter = 'q', .initial = "no",
    .help = "print only the last epoch",
-   .kind = &yes_no_kind, .field = FIELD(quiet)},
+   .kind = &option_yes_no, .field = FIELD(quiet)},
   {.group = "output", .name = "log", .argument = "FILE", .initial = "",
    .help = "write one line per epoch to FILE, .jsonl or .csv",
-   .kind = &path_kind, .field = FIELD(log)},
+   .kind = &option_path, .field = FIELD(log)},
   {.group = "output", .name = "plot", .argument = "FILE", .initial = "",
    .help = "draw loss and accuracy over the epochs as a PNG",
-   .kind = &path_kind, .field = FIELD(plot)},
+   .kind = &option_path, .field = FIELD(plot)},
   {.group = "output", .name = "weights", .argument = "FILE", .initial = "",
    .help = "draw the filters of the first layer as a PNG",
-   .kind = &path_kind, .field = FIELD(weights)},
+   .kind = &option_path, .field = FIELD(weights)},
   {.group = "output", .name = "mistakes", .argument = "FILE", .initial = "",
    .help = "draw the most confidently wrong test rows as a PNG",
-   .kind = &path_kind, .field = FIELD(mistakes)},
+   .kind = &option_path, .field = FIELD(mistakes)},
   {.group = "output", .name = "confusion", .argument = "FILE", .initial = "",
    .help = "draw the confusion matrix of the test rows as a PNG",
-   .kind = &path_kind, .field = FIELD(confusion)},
+   .kind = &option_path, .field = FIELD(confusion)},
 
   {.group = "model", .name = "save", .argument = "FILE", .initial = "",
    .help = "save the network in FILE, in safetensors format",
-   .kind = &path_kind, .field = FIELD(save)},
+   .kind = &option_path, .field = FIELD(save)},
   {.group = "model", .name = "resume", .argument = "FILE",
    .help = "continue the run saved in FILE, and save it there",
-   .kind = &path_kind, .field = FIELD(resume)},
+   .kind = &option_path, .field = FIELD(resume)},
   {.group = "model", .name = "load", .argument = "FILE",
    .help = "load the network in FILE, for one of the following",
-   .kind = &path_kind, .field = FIELD(load)},
+   .kind = &option_path, .field = FIELD(load)},
   {.group = "model", .name = "evaluate",
    .help = "evaluate the loaded network on --test",
-   .kind = &yes_no_kind, .field = FIELD(evaluate)},
+   .kind = &option_yes_no, .field = FIELD(evaluate)},
   {.group = "model", .name = "predict", .argument = "FILE",
    .help = "predict the class of each row of a CSV file, with or without labels",
-   .kind = &path_kind, .field = FIELD(predict)},
+   .kind = &option_path, .field = FIELD(predict)},
   {.group = "model", .name = "output", .argument = "FILE",
    .help = "write the predictions to FILE [standard output]",
-   .kind = &path_kind, .field = FIELD(output)},
+   .kind = &option_path, .field = FIELD(output)},
   {.group = "model", .name = "probabilities",
    .help = "with --predict: add the probability of every class",
-   .kind = &yes_no_kind, .field = FIELD(probabilities)},
+   .kind = &option_yes_no, .field = FIELD(probabilities)},
   {.group = "model", .name = "classify",
    .help = "predict the class of each picture named at the end",
-   .kind = &yes_no_kind, .field = FIELD(classify)},
+   .kind = &option_yes_no, .field = FIELD(classify)},
 
   {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
-   .kind = &yes_no_kind, .field = FIELD(dry_run)},
+   .kind = &option_yes_no, .field = FIELD(dry_run)},
   {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
    .help = "read options from FILE; the command line wins",
-   .kind = &path_kind, .field = FIELD(config)},
+   .kind = &option_path, .field = FIELD(config)},
   {.group = "other", .name = "help", .letter = 'h',
    .help = "print this help and exit"},
   {.group = "other", .name = "version", .help = "print the version and exit"},

@@ -26,16 +26,17 @@ typedef struct {
   float lr, momentum, weight_decay, lr_decay;
   int lr_schedule;  /* a LrScheduleKind */
   int warmup;       /* epochs */
-  int early_stop;   /* epochs without a better test accuracy, 0: never */
+  int early_stop;   /* epochs without a better accuracy, 0: never */
   unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
-  int resident;           /* a Residency of trainer.h */
-  int device;             /* a DeviceChoice of device.h */
-  int fusion;             /* a Fusion of engine.h */
-  int precision;          /* a Precision of engine.h */
-  uint64_t device_memory; /* MB, 0: any */
-  int threads;            /* 0: one per core */
+  char validation[OPTIONS_PATH]; /* a share or a file, see options_hold_out */
+  int resident;                  /* a Residency of trainer.h */
+  int device;                    /* a DeviceChoice of device.h */
+  int fusion;                    /* a Fusion of engine.h */
+  int precision;                 /* a Precision of engine.h */
+  uint64_t device_memory;        /* MB, 0: any */
+  int threads;                   /* 0: one per core */
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
       confusion[OPTIONS_PATH];
@@ -79,6 +80,13 @@ extern const char *const options_fusions[]; /* names in the order of engine.h's 
 /* Whether a saved run holds the option: those of all groups but output and model, which say what
    one run prints, draws and writes. */
 bool options_is_saved(const OptionRow *row);
+
+/* --validation: the share of the training rows that is held out to judge by, 0: none; and the file
+   to judge by, NULL: none. option_kinds.c */
+double options_hold_out(const Options *options);
+const char *options_validation_file(const Options *options);
+/* --test, NULL: none. option_kinds.c */
+const char *options_test_file(const Options *options);
 
 /* The table: *count rows, those of one group side by side. */
 const OptionRow *options_table(size_t *count);

@@ -19,23 +19,33 @@ bool train_command(const Options *options, const Checkpoint *from, Report *repor
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 
-/* False if an output of the run is another of its files, or its name promises another format:
-   before anything is opened. run_files.c */
+/* Of a run on another file than MNIST's, whose validation rows judge, MNIST's default test file is
+   no part: then there is none. run_files.c */
+void run_files_settle(Options *options);
+
+/* False if an output of the run is another of its files, its name promises another format, or the
+   run has no rows for it: before anything is opened. run_files.c */
 bool run_files_are_right(const Options *options, Error *error);
 
 /* Tries what writing the network and the pictures will need; nothing is left behind. */
 bool run_files_can_be_written(const Options *options, Error *error);
 
-/* Prints "wrote FILE" for a file that was written, unless it is "" or no regular file.
-   False when standard output cannot be written. run_files.c */
-bool run_files_say_wrote(Report *report, const char *path, Error *error);
+enum { BEST_PATH = OPTIONS_PATH + 8 };
+
+/* Where a run that may stop early keeps the network of its best epoch, FILE.best beside FILE of
+   --save or --resume: to path[BEST_PATH], "" for nowhere. run_files.c */
+void run_files_best(const Options *options, char *path);
+
+/* Prints "wrote FILE" for a file that was written, and `what` behind it, unless it is "" or no
+   regular file. False when standard output cannot be written. run_files.c */
+bool run_files_say_wrote(Report *report, const char *path, const char *what, Error *error);
 
 /* Likewise the pictures of an evaluation. */
 bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error);
 
 /* What the options say to an evaluation. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
-  return (EvaluateConfig){.test = options->test,
+  return (EvaluateConfig){.test = options_test_file(options),
                           .weights = options->weights,
                           .mistakes = options->mistakes,
                           .confusion = options->confusion,

@@ -56,7 +56,7 @@ static bool predict(Engine *engine, const Options *o, Report *report, Error *err
   const bool good =
       predict_to_csv(engine, reader, *o->output ? o->output : "-", o->probabilities, error);
   dataset_close(reader);
-  return good && run_files_say_wrote(report, o->output, error) && standard_output_flush(error);
+  return good && run_files_say_wrote(report, o->output, "", error) && standard_output_flush(error);
 }
 
 static bool run(const Options *o, Device *device, Report *report, Error *error) {

@@ -8,18 +8,26 @@
 #include "commands/commands.h"
 #include "model/checkpoint.h"
 
-enum { NAMES = 12 };
+enum { NAMES = 14 };
+
+void run_files_best(const Options *o, char *path) {
+  const char *save = *o->save ? o->save : o->resume;
+  *path = '\0';
+  if (*save && o->early_stop) snprintf(path, BEST_PATH, "%s.best", save);
+}
 
 /* Pictures to classify come on top: none of them is written in a run that classifies. */
-static int list_files(const Options *o, NamedFile *files) {
+static int list_files(const Options *o, const char *best, NamedFile *files) {
   const bool saves_there = *o->resume && !*o->save; /* the file that is resumed takes the network */
   const NamedFile all[NAMES] = {{"--train", *o->load ? "" : o->train, false},
-                                {"--test", o->test, false},
+                                {"--test", options_test_file(o), false},
+                                {"--validation", options_validation_file(o), false},
                                 {"--config", o->config, false},
                                 {"--load", o->load, false},
                                 {"--predict", o->predict, false},
                                 {"--resume", o->resume, saves_there},
                                 {"--save", o->save, true},
+                                {"--save", best, true},
                                 {"--log", o->log, true},
                                 {"--plot", o->plot, true},
                                 {"--weights", o->weights, true},
@@ -82,21 +90,54 @@ static bool formats_are_right(const Options *o, Error *error) {
   return true;
 }
 
+/* ---- rows --------------------------------------------------------------------------------- */
+
+void run_files_settle(Options *o) {
+  Options initial;
+  options_default(&initial);
+  const bool judged = options_hold_out(o) > 0 || options_validation_file(o);
+  if (!*o->load && judged && strcmp(o->test, initial.test) == 0 &&
+      strcmp(o->train, initial.train) != 0)
+    strcpy(o->test, "none");
+}
+
+static bool rows_are_there(const Options *o, Error *error) {
+  const bool tested = options_test_file(o),
+             uses_validation = !*o->load && strcmp(o->validation, "0");
+  if (tested) return true;
+  if (*o->mistakes || *o->confusion || o->evaluate)
+    return error_set(error, "--%s wants test rows: it cannot be combined with --test none",
+                     o->evaluate    ? "evaluate"
+                     : *o->mistakes ? "mistakes"
+                                    : "confusion");
+  return !o->early_stop || uses_validation || *o->load ||
+         error_set(error, "--early-stop wants rows to judge by: with --test none, add "
+                          "--validation 0.1");
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
 bool run_files_are_right(const Options *o, Error *error) {
   NamedFile files[NAMES + 1];
-  int count = list_files(o, files);
+  char best[BEST_PATH];
+  run_files_best(o, best);
+  int count = list_files(o, best, files);
   if (*o->output) files[count++] = (NamedFile){"--output", o->output, true};
   for (int i = 0; i < count; i++)
     if (files[i].written && files[i].path != o->output && strcmp(files[i].path, "-") == 0)
       return error_set(error, "%s cannot write to standard output: give it the name of a file",
                        files[i].option);
-  return same_file_check(files, count, error) && formats_are_right(o, error);
+  return same_file_check(files, count, error) && formats_are_right(o, error) &&
+         rows_are_there(o, error);
 }
 
 bool run_files_can_be_written(const Options *o, Error *error) {
   const char *save = *o->save ? o->save : o->resume;
   const char *pictures[] = {o->plot, o->weights, o->mistakes, o->confusion};
+  char best[BEST_PATH];
+  run_files_best(o, best);
   if (*save && (!options_can_be_saved(o, error) || !checkpoint_probe(save, error))) return false;
+  if (*best && !checkpoint_probe(best, error)) return false;
   for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++)
     if (*pictures[i] && !atomic_file_probe(pictures[i], error)) return false;
   return true;
@@ -104,18 +145,18 @@ bool run_files_can_be_written(const Options *o, Error *error) {
 
 /* ---- what was written --------------------------------------------------------------------- */
 
-bool run_files_say_wrote(Report *report, const char *path, Error *error) {
-  enum { NAME = 4 * OPTIONS_PATH }; /* written out */
+bool run_files_say_wrote(Report *report, const char *path, const char *what, Error *error) {
+  enum { NAME = 4 * BEST_PATH }; /* written out */
   FileTarget target;
-  char name[NAME], line[NAME + 16];
+  char name[NAME], line[NAME + 128];
   if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return true;
   text_printable(name, sizeof name, path);
-  snprintf(line, sizeof line, "wrote    %s", name);
+  snprintf(line, sizeof line, "wrote    %s%s", name, what);
   return report_note(report, line, error);
 }
 
 bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error) {
-  return run_files_say_wrote(report, drawn->weights, error) &&
-         run_files_say_wrote(report, drawn->mistakes, error) &&
-         run_files_say_wrote(report, drawn->confusion, error);
+  return run_files_say_wrote(report, drawn->weights, "", error) &&
+         run_files_say_wrote(report, drawn->mistakes, "", error) &&
+         run_files_say_wrote(report, drawn->confusion, "", error);
 }

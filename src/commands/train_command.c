@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "cli/option_kinds.h"
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"
@@ -28,6 +29,8 @@ typedef struct {
   Trainer *trainer;
   TrainLog *log;        /* NULL: none */
   const char *save;     /* where the network is saved, "" for nowhere */
+  char best[BEST_PATH]; /* and that of the best epoch; likewise */
+  int best_saved;       /* that epoch, 0: not yet */
   int saved;            /* the epoch after which that was, 0: not yet */
   char *text;           /* its options, for the saved file */
   EpochResult *results; /* (options->epochs) */
@@ -74,13 +77,17 @@ static void logged(Run *run, bool good, const Error *error) {
 
 /* ---- saving the network ------------------------------------------------------------------ */
 
-static bool save_network(Run *run, Error *error) {
+/* is_best: the last epoch is the best so far. */
+static bool save_network(Run *run, bool is_best, Error *error) {
+  const bool keeps = is_best && *run->best;
   Checkpoint saved;
   if (!trainer_checkpoint(run->trainer, &saved, error)) return false;
   saved.options = run->text;
-  const bool good = checkpoint_save(&saved, run->save, error);
+  const bool good = (!keeps || checkpoint_save(&saved, run->best, error)) &&
+                    checkpoint_save(&saved, run->save, error);
   saved.options = NULL; /* the run's */
   if (good) run->saved = saved.epoch;
+  if (good && keeps) run->best_saved = saved.epoch;
   checkpoint_free(&saved);
   return good;
 }
@@ -96,7 +103,8 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   run->results[run->count++] = *result;
   if (!printed(run, report_epoch(run->report, result, is_last, error), error)) return false;
   if (run->log) logged(run, train_log_epoch(run->log, result, error), error);
-  return !*run->save || at->best_epoch != at->epoch || save_network(run, error);
+  const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
+  return !*run->save || (judged && !is_best) || save_network(run, is_best, error);
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
@@ -109,7 +117,7 @@ static void on_progress(void *context, int epoch, int epochs, double done) {
 /* ---- before ------------------------------------------------------------------------------- */
 
 static bool file_exists(const char *path, Error *error) {
-  if (strcmp(path, "-") == 0) return true;                     /* standard input */
+  if (!path || strcmp(path, "-") == 0) return true;            /* standard input */
   if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
   error_set(error, "%s does not exist", path);
   return !nearest_append_file(path, error) &&
@@ -117,6 +125,29 @@ static bool file_exists(const char *path, Error *error) {
                    "%s does not exist: `make data` or scripts/download_mnist.sh gets MNIST, "
                    "./mlp-digits draws data/digits_train.csv and data/digits_test.csv",
                    path);
+}
+
+/* Who brings a training file alone, a competition's say, is told how to do without another. */
+static bool test_exists(const Options *o, Error *error) {
+  Options initial;
+  options_default(&initial);
+  if (strcmp(o->test, initial.test) != 0 || strcmp(o->train, initial.train) == 0 ||
+      access(o->test, F_OK) == 0 || errno != ENOENT)
+    return file_exists(options_test_file(o), error);
+  return error_set(
+      error,
+      "there is no test file: --validation 0.1 judges by a tenth of the rows of %s, or "
+      "name a file with --test",
+      o->train);
+}
+
+/* A value as JSON has it, where it is a number, yes or no. */
+static TrainLogField field_of(const OptionRow *row, const char *value) {
+  const OptionKind *kind = row->kind;
+  if (kind == &option_yes_no)
+    return (TrainLogField){row->name, strcmp(value, "yes") == 0 ? "true" : "false", true};
+  const bool is_number = kind == &option_whole || kind == &option_whole64 || kind == &option_number;
+  return (TrainLogField){row->name, value, is_number};
 }
 
 static bool write_header(Run *run, Error *error) {
@@ -128,14 +159,15 @@ static bool write_header(Run *run, Error *error) {
   char(*values)[OPTIONS_PATH] = malloc(count * sizeof *values);
   const bool room = fields && values;
   if (room) {
-    fields[used++] = (TrainLogField){"version", MLP_TRAIN_VERSION};
-    fields[used++] = (TrainLogField){"device-in-use", engine->device};
-    fields[used++] = (TrainLogField){"fusion-in-use", options_fusions[engine->config.fusion]};
-    fields[used++] = (TrainLogField){"fusion-reason", engine->reason};
+    fields[used++] = (TrainLogField){"version", MLP_TRAIN_VERSION, false};
+    fields[used++] = (TrainLogField){"device-in-use", engine->device, false};
+    fields[used++] =
+        (TrainLogField){"fusion-in-use", options_fusions[engine->config.fusion], false};
+    fields[used++] = (TrainLogField){"fusion-reason", engine->reason, false};
     for (size_t i = 0; i < count; i++) {
       if (!rows[i].initial) continue;
       rows[i].kind->get(&rows[i], run->options, values[i], sizeof values[i]);
-      fields[used++] = (TrainLogField){rows[i].name, values[i]};
+      fields[used++] = field_of(&rows[i], values[i]);
     }
   }
   const bool good = room ? train_log_header(run->log, fields, (int)used, error)
@@ -155,7 +187,9 @@ static bool start(Run *run, Error *error) {
                              .fusion = options_fusions[engine->config.fusion],
                              .fusion_reason = engine->reason,
                              .train = o->train,
-                             .test = o->test,
+                             .test = options_test_file(o),
+                             .validation = options_validation_file(o),
+                             .hold_out = options_hold_out(o),
                              .resident = trainer_is_resident(run->trainer),
                              .resumed = trainer_position(run->trainer)->epoch};
   if (!printed(run, report_start(run->report, &lines, error), error)) return false;
@@ -175,7 +209,9 @@ static bool prepare(Run *run, Error *error) {
   options_print_config(text, o, false);
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
   if (fclose(text) != 0 || !run->results) return error_set(error, "out of memory");
-  if (!file_exists(o->train, error) || !file_exists(o->test, error)) return false;
+  if (!file_exists(o->train, error) || !test_exists(o, error) ||
+      !file_exists(options_validation_file(o), error))
+    return false;
   if (*run->save && !text_is_utf8(run->text))
     return error_set(error, "cannot save %s: the names of files in its options must be UTF-8",
                      run->save);
@@ -207,30 +243,61 @@ static bool open_again(Run *run, Error *error) {
 
 /* ---- after -------------------------------------------------------------------------------- */
 
-/* Draws the pictures and says so. */
-static bool draw(Run *run, Error *error) {
+/* Says and logs what the test rows say of a network that others judged. */
+static bool say_test(Run *run, const Metrics *metrics, Error *error) {
+  const TrainerPosition *at = trainer_position(run->trainer);
+  const double rows = (double)metrics->rows;
+  const EpochResult result = {.epoch = at->epoch,
+                              .epochs = run->options->epochs,
+                              .test_loss = metrics->loss / rows,
+                              .test_accuracy = (double)metrics->correct / rows,
+                              .test_rows = metrics->rows};
+  if (run->log) logged(run, train_log_test(run->log, &result, error), error);
+  return printed(
+      run,
+      report_test(run->report, result.test_loss, result.test_accuracy, result.test_rows, error),
+      error);
+}
+
+static bool draw_curves(Run *run, Error *error) {
+  const char *path = run->options->plot;
+  if (!*path || run->count == 0) return true;
+  if (plot_curves(run->results, run->count, path, error))
+    return printed(run, run_files_say_wrote(run->report, path, "", error), error);
+  go_on_without(run, error);
+  return true;
+}
+
+/* Tests the network where that was left for the end, draws the pictures of it, and says so. */
+static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
+  const bool tests = run->evaluate.test && (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
-  if (*o->plot && run->count > 0) {
-    if (!plot_curves(run->results, run->count, o->plot, error))
-      go_on_without(run, error);
-    else if (!printed(run, run_files_say_wrote(run->report, o->plot, error), error))
-      return false;
-  }
-  if (!*o->weights && !*o->mistakes && !*o->confusion) return true;
+  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion) return true;
   if (!evaluate_file(trainer_engine(run->trainer), &run->evaluate, &metrics, error)) {
     go_on_without(run, error);
     return true;
   }
+  const bool good = !tests || say_test(run, &metrics, error);
   metrics_close(&metrics);
-  return printed(run, run_files_say_drew(run->report, &run->evaluate, error), error);
+  return good && printed(run, run_files_say_drew(run->report, &run->evaluate, error), error);
 }
 
-/* The network and the log are written by then. */
+/* The network and the log are written by then. A run that is resumed may have had its best epoch
+   before. */
 static bool say_what_was_written(Run *run, Error *error) {
-  return printed(run, run_files_say_wrote(run->report, run->save, error), error) &&
-         (!run->log ||
-          printed(run, run_files_say_wrote(run->report, run->options->log, error), error));
+  const TrainerPosition *at = trainer_position(run->trainer);
+  char last[64] = "", best[64];
+  if (*run->best)
+    snprintf(last, sizeof last, ": the network after epoch %d, for --resume", at->epoch);
+  snprintf(best, sizeof best, ": that after epoch %d, the best, %.2f%%", at->best_epoch,
+           100 * at->best_accuracy);
+  if (!printed(run, run_files_say_wrote(run->report, run->save, last, error), error)) return false;
+  if (run->best_saved &&
+      !printed(run, run_files_say_wrote(run->report, run->best, best, error), error))
+    return false;
+  return !run->log ||
+         printed(run, run_files_say_wrote(run->report, run->options->log, "", error), error);
 }
 
 /* The last words of a run that was interrupted, which is not a failure. */
@@ -261,8 +328,8 @@ static bool say_if_early(Run *run, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   char line[128];
   if (at->epoch == run->options->epochs) return true;
-  snprintf(line, sizeof line, "stopped  epoch %d is still the best, %d epochs later",
-           at->best_epoch, at->epoch - at->best_epoch);
+  snprintf(line, sizeof line, "stopped  epoch %d is still the best, %d epoch%s later",
+           at->best_epoch, at->epoch - at->best_epoch, at->epoch - at->best_epoch == 1 ? "" : "s");
   return printed(run, report_note(run->report, line, error), error);
 }
 
@@ -278,20 +345,23 @@ static bool train(Run *run, double began, int *signal, Error *error) {
     say_what_is_saved(run, error);
     return false;
   }
-  if (*run->save && !save_network(run, error)) return false;
+  if (*run->save && !save_network(run, false, error)) return false;
   if (trainer_position(run->trainer)->interrupted) {
     *signal = interrupt_pending();
     say_how_to_resume(run, error);
     return true;
   }
-  if (!say_if_early(run, error) || !say_what_was_written(run, error) || !draw(run, error))
+  if (!say_if_early(run, error) || !test_and_draw(run, error) || !draw_curves(run, error) ||
+      !say_what_was_written(run, error))
     return false;
   return printed(run, report_totals(run->report, &totals, seconds_now() - began, error), error);
 }
 
 /* Whether training can begin again. */
 static bool can_repeat(const Options *o) {
-  return source_can_repeat(o->train) && source_can_repeat(o->test);
+  const char *test = options_test_file(o), *validation = options_validation_file(o);
+  return source_can_repeat(o->train) && (!test || source_can_repeat(test)) &&
+         (!validation || source_can_repeat(validation));
 }
 
 /* What a GPU leaves undone the CPU does, if that was left to us. */
@@ -307,7 +377,9 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
 /* What the options say to the trainer. */
 static TrainerConfig trainer_config(const Options *o) {
   return (TrainerConfig){.train = o->train,
-                         .test = o->test,
+                         .test = options_test_file(o),
+                         .validation = options_validation_file(o),
+                         .hold_out = options_hold_out(o),
                          .rereads_test = *o->mistakes    ? "mistakes"
                                          : *o->confusion ? "confusion"
                                          : *o->weights   ? "weights"
@@ -341,6 +413,7 @@ bool train_command(const Options *options, const Checkpoint *from, Report *repor
              .save = *options->save ? options->save : options->resume,
              .saved = from && !*options->save ? from->epoch : 0};
   *signal = 0;
+  run_files_best(options, run.best);
   bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
   good = train_log_close(run.log, good ? error : NULL) && good;
   trainer_close(run.trainer);

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "data/csv_chunk.h"
+#include "data/split.h"
 
 /* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
    that the first rows come soon and the threads end together. It also bounds a line: ten times
@@ -46,6 +47,7 @@ struct DatasetReader {
   char tail[CHUNK_BYTES];
 
   /* The consumer's: how far it is in the first chunk, and what all chunks before it held. */
+  Split split;  /* each NULL: all rows are delivered */
   size_t taken; /* rows */
   uint64_t rows;
   uint64_t offset;     /* the last of those chunks' */
@@ -304,6 +306,7 @@ void dataset_close(DatasetReader *reader) {
     chunk_parser_close(&worker->parser);
     free(worker);
   }
+  split_close(&reader->split);
   free_chunks(reader->head);
   free_chunks(reader->spare);
   pthread_cond_destroy(&reader->ready);
@@ -340,7 +343,13 @@ static bool is_full(const DatasetReader *reader) {
   return reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
 }
 
-uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most) {
+bool dataset_split(DatasetReader *reader, double share, uint64_t seed, bool held_out,
+                   Error *error) {
+  return split_open(&reader->split, share, seed, held_out, reader->columns.classes, error);
+}
+
+/* Before any split. */
+static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns.columns);
   pthread_mutex_lock(&reader->mutex);
   while (reader->parsed_rows <= most && !is_full(reader) &&
@@ -351,6 +360,12 @@ uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most) {
   const uint64_t rows = reader->parsed_rows;
   pthread_mutex_unlock(&reader->mutex);
   return all || rows > most ? rows : most + 1;
+}
+
+uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most) {
+  const uint64_t rows = max_rows(reader, most);
+  const bool counted = knows_length(reader) || rows <= most;
+  return reader->split.each && counted ? split_most(&reader->split, rows) : rows;
 }
 
 double dataset_progress(const DatasetReader *reader) {
@@ -410,6 +425,24 @@ static void copy_rows(const Chunk *chunk, size_t first, size_t rows, size_t inpu
   memcpy(labels, chunk->labels + first, rows * sizeof *labels);
 }
 
+/* Copies the next rows of a chunk, `wanted` at most; returns how many. */
+static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
+                        uint16_t *labels, size_t wanted) {
+  const size_t left = chunk->rows - reader->taken, inputs = reader->columns.inputs;
+  size_t count = left < wanted ? left : wanted;
+  if (!reader->split.each) {
+    copy_rows(chunk, reader->taken, count, inputs, pixels, stride, labels);
+    reader->taken += count;
+    return count;
+  }
+  for (count = 0; count < wanted && reader->taken < chunk->rows; reader->taken++)
+    if (split_takes(&reader->split, chunk->labels[reader->taken])) {
+      copy_rows(chunk, reader->taken, 1, inputs, pixels + count * stride, stride, labels + count);
+      count++;
+    }
+  return count;
+}
+
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error) {
   *filled = 0;
@@ -423,12 +456,8 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
       return error_set(error, "%s, line %llu: " CSV_BLANK_LINE, reader->source.name,
                        (unsigned long long)reader->blank_line);
     }
-    const size_t left = chunk->rows - reader->taken, wanted = rows - *filled;
-    const size_t count = left < wanted ? left : wanted;
-    copy_rows(chunk, reader->taken, count, reader->columns.inputs, pixels + *filled * stride,
-              stride, labels + *filled);
-    *filled += count;
-    reader->taken += count;
+    *filled += take_rows(reader, chunk, pixels + *filled * stride, stride, labels + *filled,
+                         rows - *filled);
     if (reader->taken < chunk->rows) continue;
     if (!check_chunk(reader, chunk, error)) return false;
     recycle(reader, chunk);

@@ -48,6 +48,10 @@ size_t dataset_row_bytes(const DatasetReader *reader);
    no more may be parsed ahead. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
+/* From now on only the rows that `held_out` says are delivered, of those that split.h draws: called
+   before the first row is read. Fails where there is no memory. */
+bool dataset_split(DatasetReader *reader, double share, uint64_t seed, bool held_out, Error *error);
+
 bool dataset_is_once(const DatasetReader *reader); /* its source cannot be read a second time */
 
 /* True if `path` names the file or pipe that is being read. */
@@ -56,10 +60,10 @@ bool dataset_reads(const DatasetReader *reader, const char *path);
 /* Differs between two readings of a path if the file was changed or replaced in between. */
 const SourceStamp *dataset_stamp(const DatasetReader *reader);
 
-/* Copies the next rows in file order, waiting for the parsers: pixels[row * stride + i] and
-   labels[row]. Fills all `rows` unless the file ends before. Stores the count in *filled (0:
-   the end). Returns false with the first error in file order, or when the file has no row;
-   the *filled rows before the error are delivered all the same. */
+/* Copies the next rows in file order (of a split, those that are taken), waiting for the parsers:
+   pixels[row * stride + i] and labels[row]. Fills all `rows` unless the file ends before. Stores
+   the count in *filled (0: the end). Returns false with the first error in file order, or when the
+   file has no row; the *filled rows before the error are delivered all the same. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 

@@ -7,11 +7,15 @@
 
 #include "base/error.h"
 
+/* The rows that a network is judged by after every epoch. */
+typedef enum { JUDGED_BY_TEST, JUDGED_BY_VALIDATION, JUDGED_BY_NONE } JudgedBy;
+
 /* What an epoch measured. Losses are means over the rows, accuracies fractions of 1. */
 typedef struct {
   int epoch, epochs; /* this one, from 1, of how many */
   double train_loss, train_accuracy;
-  double test_loss, test_accuracy;
+  JudgedBy judged_by;              /* what follows as test_ is of those rows */
+  double test_loss, test_accuracy; /* NAN if there are none */
   double learning_rate;
   double train_seconds, test_seconds; /* wall clock, until the device had finished */
   uint64_t train_rows, test_rows;     /* that were used */

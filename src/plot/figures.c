@@ -96,7 +96,7 @@ static Range range_of(const Series *series, int measure, int count) {
 /* On a linear axis, a loss that fell this much would be a line along the bottom. */
 static const double STEEP = 20;
 
-static CurvePanel panel_of(int measure, Range range, const Curve *curves) {
+static CurvePanel panel_of(int measure, Range range, const Curve *curves, int kinds) {
   const bool logarithmic = measure == LOSS && range.low > 0 && range.high > STEEP * range.low;
   return (CurvePanel){.title = measure == LOSS ? "Loss" : "Accuracy",
                       .x = {.label = "epoch"},
@@ -105,7 +105,7 @@ static CurvePanel panel_of(int measure, Range range, const Curve *curves) {
                                                          : "cross-entropy",
                             .logarithmic = logarithmic},
                       .curves = curves,
-                      .count = KINDS,
+                      .count = kinds,
                       .mark = NAN};
 }
 
@@ -114,13 +114,14 @@ static void title_curves(const EpochResult *results, int count, char *text, size
   for (int i = count - 1; i >= 0; i--) /* the first of equal ones */
     if (results[i].test_accuracy >= best->test_accuracy || isnan(best->test_accuracy))
       best = &results[i];
+  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test";
   if (isnan(best->test_accuracy))
     snprintf(text, size, "%d epochs", count);
   else if (best->test_accuracy == last->test_accuracy)
-    snprintf(text, size, "Test accuracy %.2f%% after epoch %d", 100 * last->test_accuracy,
+    snprintf(text, size, "%s accuracy %.2f%% after epoch %d", judge, 100 * last->test_accuracy,
              last->epoch);
   else
-    snprintf(text, size, "Test accuracy %.2f%% after epoch %d, best %.2f%% after epoch %d",
+    snprintf(text, size, "%s accuracy %.2f%% after epoch %d, best %.2f%% after epoch %d", judge,
              100 * last->test_accuracy, last->epoch, 100 * best->test_accuracy, best->epoch);
 }
 
@@ -128,22 +129,28 @@ static bool draw_curves(const Series *series, const EpochResult *results, int co
                         const char *path, Error *error) {
   Curve curves[MEASURES][KINDS];
   CurvePanel panels[MEASURES];
+  const EpochResult *last = &results[count - 1];
+  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
   int drawn = 0;
   for (int m = 0; m < MEASURES; m++) {
     for (int k = 0; k < KINDS; k++)
       curves[m][k] =
-          (Curve){k == TRAINING ? "training" : "test", series->epochs, series->y[m][k], count};
+          (Curve){k == TRAINING ? "training" : judge, series->epochs, series->y[m][k], count};
     const Range range = range_of(series, m, count);
-    if (range.low <= range.high) panels[drawn++] = panel_of(m, range, curves[m]);
+    if (range.low <= range.high)
+      panels[drawn++] =
+          panel_of(m, range, curves[m], last->judged_by == JUDGED_BY_NONE ? TEST : KINDS);
   }
   if (drawn == 0)
     return error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
   char title[WORDS], subtitle[WORDS];
   title_curves(results, count, title, sizeof title);
-  snprintf(subtitle, sizeof subtitle,
-           "%" PRIu64 " training rows, each judged as it is trained on; %" PRIu64
-           " test rows, judged after each epoch",
-           results[count - 1].train_rows, results[count - 1].test_rows);
+  const int used =
+      snprintf(subtitle, sizeof subtitle,
+               "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
+  if (last->judged_by != JUDGED_BY_NONE)
+    snprintf(subtitle + used, sizeof subtitle - (size_t)used,
+             "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
   const LineChart chart = {.title = title, .subtitle = subtitle, .panels = panels, .count = drawn};
   Canvas picture;
   return line_chart_draw(&chart, &picture, error) && save(&picture, path, error);

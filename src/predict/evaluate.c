@@ -77,10 +77,16 @@ static bool evaluate_rows(Engine *engine, const EvaluateConfig *c, Gallery *gall
   DatasetReader *reader = dataset_open(c->test, network->size[network->layers],
                                        c->threads ? c->threads : omp_get_num_procs(), ahead, error);
   if (!reader) return false;
-  const bool good = dataset_inputs(reader) == network->size[0]
-                        ? predict_evaluate(engine, reader, metrics, see, gallery, error)
-                        : error_set(error, "%s has %d pixels a row, but the network takes %d",
-                                    c->test, dataset_inputs(reader), network->size[0]);
+  const int inputs = dataset_inputs(reader), wanted = network->size[0];
+  const bool good =
+      inputs == wanted ? predict_evaluate(engine, reader, metrics, see, gallery, error)
+      : inputs == wanted - 1
+          ? error_set(error,
+                      "%s has no label column: its rows are the %d pixels that the network takes; "
+                      "--predict %s needs no labels",
+                      c->test, wanted, c->test)
+          : error_set(error, "%s has %d pixels a row, but the network takes %d", c->test, inputs,
+                      wanted);
   dataset_close(reader);
   return good;
 }
@@ -97,7 +103,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   if (!metrics_open(metrics, engine->config.network.size[engine->config.network.layers], error))
     return false;
   const bool good = gallery_open(&gallery, &engine->config.network, error) &&
-                    evaluate_rows(engine, c, &gallery, metrics, error) &&
+                    (!c->test || evaluate_rows(engine, c, &gallery, metrics, error)) &&
                     draw(&gallery, c, metrics, error) &&
                     (!*c->weights || draw_weights(engine, c->weights, error));
   gallery_close(&gallery);

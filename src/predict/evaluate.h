@@ -7,7 +7,7 @@
 
 /* Files' names; "" for a picture that is not wanted. */
 typedef struct {
-  const char *test;                           /* rows with labels */
+  const char *test; /* rows with labels; NULL: none, so only weights are drawn */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   int threads;                                /* of the file's reader, 0: one per core */
 } EvaluateConfig;
@@ -15,9 +15,9 @@ typedef struct {
 /* Whether the pictures can be drawn of this network's rows. */
 bool evaluate_can(const Engine *engine, const EvaluateConfig *config, Error *error);
 
-/* Predicts the rows of config->test and counts how they compare with their labels, then draws the
-   pictures. The engine's dataset is written over. *metrics is opened here; the caller closes it
-   where this returns true. */
+/* Predicts the rows of config->test, if there is one, and counts how they compare with their
+   labels, then draws the pictures. The engine's dataset is written over. *metrics is opened here;
+   the caller closes it where this returns true. */
 bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metrics, Error *error);
 
 #endif

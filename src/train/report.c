@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,16 +68,18 @@ static Text rate(double per_second) {
   return t;
 }
 
-/* "97.43%", "9.80%", "100.0%" */
+/* "97.43%", "9.80%", "100.0%"; "-" for NAN */
 static Text percentage(double part) {
-  Text t;
+  Text t = {"-"};
+  if (isnan(part)) return t;
   snprintf(t.text, sizeof t.text, "%.*f%%", part < 0.99995 ? 2 : 1, 100 * part);
   return t;
 }
 
-/* "0.0874", "12.345" */
+/* "0.0874", "12.345"; "-" for NAN */
 static Text loss_text(double value) {
-  Text t;
+  Text t = {"-"};
+  if (isnan(value)) return t;
   snprintf(t.text, sizeof t.text, "%.*f", value < 9.99995 ? 4 : 3, value);
   return t;
 }
@@ -102,6 +105,26 @@ static Text epoch_text(int epoch, int epochs) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
+/* "train.csv, 0.1 of it for validation, and test.csv" */
+static void describe_files(const ReportStart *start, char *text, size_t size) {
+  char train[4096], other[4096];
+  text_printable(train, sizeof train, start->train);
+  size_t used = (size_t)snprintf(text, size, "%s", train);
+  text_printable(other, sizeof other, start->validation ? start->validation : "");
+  if (start->validation)
+    used += (size_t)snprintf(text + used, size - used, ", %s for validation", other);
+  else if (start->hold_out > 0)
+    used +=
+        (size_t)snprintf(text + used, size - used, ", %g of it for validation", start->hold_out);
+  const char *comma = start->validation || start->hold_out > 0 ? "," : "";
+  if (!start->test) {
+    snprintf(text + used, size - used, ", no test file");
+    return;
+  }
+  text_printable(other, sizeof other, start->test);
+  snprintf(text + used, size - used, "%s and %s", comma, other);
+}
+
 bool report_start(Report *report, const ReportStart *start, Error *error) {
   report->has_heading = false;
   report->epoch = 0;
@@ -110,15 +133,14 @@ bool report_start(Report *report, const ReportStart *start, Error *error) {
   if (start->memory)
     snprintf(memory, sizeof memory, ", %.1f GiB", (double)start->memory / (1 << 30));
   if (start->device_reason[0]) snprintf(reason, sizeof reason, " (%s)", start->device_reason);
-  char train[4096], test[4096];
-  text_printable(train, sizeof train, start->train);
-  text_printable(test, sizeof test, start->test);
+  char files[3 * 4096];
+  describe_files(start, files, sizeof files);
   network_describe(start->network, network);
   return print_line(report, error, "device   %s%s%s", start->device, memory, reason) &&
          print_line(report, error, "network  %s, %zu parameters", network,
                     start->network->parameters) &&
          print_line(report, error, "fusion   %s: %s", start->fusion, start->fusion_reason) &&
-         print_line(report, error, "data     %s and %s, %s", train, test,
+         print_line(report, error, "data     %s, %s", files,
                     start->resident ? "resident" : "streamed every epoch") &&
          (start->resumed == 0 ||
           print_line(report, error, "resumed  after epoch %d", start->resumed));
@@ -129,9 +151,10 @@ bool report_start(Report *report, const ReportStart *start, Error *error) {
 static bool print_heading(Report *report, const EpochResult *r, Error *error) {
   if (report->has_heading) return true;
   report->has_heading = true;
-  return print_line(report, error,
-                    "%*s    loss     acc  test-loss  test-acc   train    eval  img/s",
-                    (int)strlen(epoch_text(r->epoch, r->epochs).text), "");
+  return print_line(report, error, "%*s    loss     acc  %s   train    eval  img/s",
+                    (int)strlen(epoch_text(r->epoch, r->epochs).text), "",
+                    r->judged_by == JUDGED_BY_VALIDATION ? " val-loss   val-acc"
+                                                         : "test-loss  test-acc");
 }
 
 bool report_epoch(Report *report, const EpochResult *r, bool is_last, Error *error) {
@@ -150,6 +173,11 @@ bool report_totals(Report *report, const RunTotals *totals, double process, Erro
   return print_line(report, error, "total    load %s  train %s  eval %s  process %s",
                     duration(totals->load).text, duration(totals->train).text,
                     duration(totals->test).text, duration(process).text);
+}
+
+bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error) {
+  return print_line(report, error, "test     loss %s  acc %s  of %" PRIu64 " rows",
+                    loss_text(loss).text, percentage(accuracy).text, rows);
 }
 
 bool report_note(Report *report, const char *line, Error *error) {

@@ -31,7 +31,9 @@ typedef struct {
   uint64_t memory;                    /* bytes, 0: unknown */
   const Network *network;
   const char *fusion, *fusion_reason;
-  const char *train, *test; /* file names */
+  const char *train, *test; /* file names; test NULL: none */
+  const char *validation;   /* the file to judge by, NULL: none */
+  double hold_out;          /* or the share of train's rows, 0: none */
   bool resident;
   int resumed; /* epochs that were trained before, 0: a new run */
 } ReportStart;
@@ -41,7 +43,9 @@ bool report_start(Report *report, const ReportStart *start, Error *error);
 /* A row per epoch, below a heading that is printed once:
 
                   loss     acc  test-loss  test-acc   train    eval  img/s
-   epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M */
+   epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M
+
+   With validation rows the heading says val-loss and val-acc. */
 bool report_epoch(Report *report, const EpochResult *result, bool is_last, Error *error);
 
 /* Shows how much of an epoch's training is done, 0 to 1, the mean loss of its rows so far (NAN: not
@@ -49,6 +53,9 @@ bool report_epoch(Report *report, const EpochResult *result, bool is_last, Error
 void report_progress(Report *report, int epoch, int epochs, double done, double loss);
 
 bool report_totals(Report *report, const RunTotals *totals, double process, Error *error);
+
+/* What the test rows said after the last epoch of a run that validation rows judged. */
+bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error);
 
 /* Any other line; not printed when quiet. */
 bool report_note(Report *report, const char *line, Error *error);

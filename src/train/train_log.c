@@ -23,10 +23,11 @@ struct TrainLog {
 };
 
 /* In the order of the columns. */
-static const char *const names[] = {"epoch",          "epochs",        "train_loss",
-                                    "train_accuracy", "test_loss",     "test_accuracy",
-                                    "learning_rate",  "train_seconds", "test_seconds",
-                                    "train_rows",     "test_rows"};
+static const char *const names[] = {
+    "epoch",         "epochs",        "train_loss",    "train_accuracy", "test_loss",
+    "test_accuracy", "learning_rate", "train_seconds", "test_seconds",   "train_rows",
+    "test_rows",     "val_loss",      "val_accuracy",  "val_seconds",    "val_rows"};
+enum { LEARNING_RATE = 6 }; /* its column */
 enum { COLUMNS = sizeof names / sizeof *names, COLUMNS_TEXT = 256 };
 
 /* "epoch,epochs,...", to text[COLUMNS_TEXT]. */
@@ -141,42 +142,38 @@ typedef struct {
   double value[COLUMNS];
 } Numbers;
 
-static Numbers numbers_of(const EpochResult *r) {
-  return (Numbers){{r->epoch, r->epochs, r->train_loss, r->train_accuracy, r->test_loss,
-                    r->test_accuracy, r->learning_rate, r->train_seconds, r->test_seconds,
-                    (double)r->train_rows, (double)r->test_rows}};
+/* NAN: there is none. */
+static double count_of(uint64_t rows) {
+  return rows > 0 ? (double)rows : NAN;
 }
 
-/* With as few digits as read back bit for bit; `other` if it is not finite. */
-static void write_number(double value, const char *other, FILE *file) {
+static Numbers numbers_of(const EpochResult *r) {
+  Numbers n = {{r->epoch, r->epochs, r->train_loss, r->train_accuracy, NAN, NAN, r->learning_rate,
+                r->train_seconds, NAN, count_of(r->train_rows), NAN, NAN, NAN, NAN, NAN}};
+  const double judged[] = {r->test_loss, r->test_accuracy, r->test_seconds, count_of(r->test_rows)};
+  static const int test[] = {4, 5, 8, 10}, validation[] = {11, 12, 13, 14};
+  for (int i = 0; i < 4 && r->judged_by != JUDGED_BY_NONE; i++)
+    n.value[(r->judged_by == JUDGED_BY_TEST ? test : validation)[i]] = judged[i];
+  return n;
+}
+
+/* With as few digits as read back bit for bit, as float32 if it is one; `other` if it is not
+ * finite.
+ */
+static void write_number(double value, bool is_float, const char *other, FILE *file) {
   enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
   char text[32] = "";
-  for (int digits = OFTEN; digits <= ENOUGH; digits++) {
+  for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, value);
-    if (strtod(text, NULL) == value) break;
+    if (is_float ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
   }
   fputs(isfinite(value) ? text : other, file);
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static bool write_comment(const TrainLog *log, const TrainLogField *field, FILE *file,
-                          Error *error) {
-  fprintf(file, "# %s: ", field->name);
-  for (const char *c = field->value; *c; c++) {
-    if (*c == '\\' || *c == '\n' || *c == '\r')
-      fprintf(file, "\\%c", *c == '\n' ? 'n' : *c == '\r' ? 'r' : '\\');
-    else
-      putc(*c, file);
-  }
-  return end_line(log, file, error);
-}
-
-static bool write_csv_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
-                             Error *error) {
+static bool write_csv_header(TrainLog *log, FILE *file, Error *error) {
   char columns[COLUMNS_TEXT];
-  for (int i = 0; i < count; i++)
-    if (!write_comment(log, &fields[i], file, error)) return false;
   if (log->has_columns) return true;
   log->has_columns = true;
   list_columns(columns);
@@ -184,14 +181,22 @@ static bool write_csv_header(TrainLog *log, const TrainLogField *fields, int cou
   return end_line(log, file, error);
 }
 
-static bool write_json_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
-                              Error *error) {
+/* An option's name as the other names are written: lr_decay. */
+static void write_name(const char *name, FILE *file) {
+  fputs(", \"", file);
+  for (; *name; name++) putc(*name == '-' ? '_' : *name, file);
+  fputs("\": ", file);
+}
+
+static bool write_json_header(const TrainLog *log, const TrainLogField *fields, int count,
+                              FILE *file, Error *error) {
   fputs("{\"kind\": \"run\"", file);
   for (int i = 0; i < count; i++) {
-    fputs(", ", file);
-    json_text(fields[i].name, file);
-    fputs(": ", file);
-    json_text(fields[i].value, file);
+    write_name(fields[i].name, file);
+    if (fields[i].is_json)
+      fputs(fields[i].value, file);
+    else
+      json_text(fields[i].value, file);
   }
   putc('}', file);
   return end_line(log, file, error);
@@ -199,7 +204,8 @@ static bool write_json_header(TrainLog *log, const TrainLogField *fields, int co
 
 static bool write_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
                          Error *error) {
-  return (log->csv ? write_csv_header : write_json_header)(log, fields, count, file, error);
+  return log->csv ? write_csv_header(log, file, error)
+                  : write_json_header(log, fields, count, file, error);
 }
 
 /* Bytes that suffice for a header. */
@@ -231,17 +237,35 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
   return open_regular(log, error) && write_header(log, fields, count, log->file, error);
 }
 
-bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
+static bool write_line(TrainLog *log, const char *kind, const EpochResult *result, Error *error) {
   const Numbers numbers = numbers_of(result);
   if (!open_regular(log, error)) return false;
-  if (!log->csv) fputs("{\"kind\": \"epoch\"", log->file);
+  if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", kind);
   for (int i = 0; i < COLUMNS; i++) {
     if (!log->csv)
       fprintf(log->file, ", \"%s\": ", names[i]);
     else if (i > 0)
       putc(',', log->file);
-    write_number(numbers.value[i], log->csv ? "" : "null", log->file);
+    write_number(numbers.value[i], i == LEARNING_RATE, log->csv ? "" : "null", log->file);
   }
   if (!log->csv) putc('}', log->file);
   return end_line(log, log->file, error);
+}
+
+bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
+  return write_line(log, "epoch", result, error);
+}
+
+bool train_log_test(TrainLog *log, const EpochResult *result, Error *error) {
+  const EpochResult line = {.epoch = result->epoch,
+                            .epochs = result->epochs,
+                            .train_loss = NAN,
+                            .train_accuracy = NAN,
+                            .test_loss = result->test_loss,
+                            .test_accuracy = result->test_accuracy,
+                            .learning_rate = NAN,
+                            .train_seconds = NAN,
+                            .test_seconds = NAN,
+                            .test_rows = result->test_rows};
+  return write_line(log, "test", &line, error);
 }

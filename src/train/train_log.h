@@ -1,15 +1,15 @@
 /* The log of a run, for other programs to read. The ending of the file's name decides the format:
 
-   .jsonl  one object per line: first {"kind": "run", ...} with the fields of the header, all of
-           them text, then {"kind": "epoch", ...} with the numbers of each epoch
-   .csv    lines `# name: value` with the fields of the header, where a backslash, a line feed and a
-           carriage return are written \\, \n and \r; then the names of the columns, then one line
-           per epoch
+   .jsonl  one object per line: first {"kind": "run", ...} with the fields of the header, then
+           {"kind": "epoch", ...} with the numbers of each epoch
+   .csv    the names of the columns, then one line per epoch; the fields of the header are left out
 
-   The numbers of an epoch are named as in EpochResult. A number is read back bit for bit; one that
-   is not finite is null in JSON and empty in CSV. What is logged is in the file when the function
-   returns, so a run that is killed loses nothing. Only where there is an old log, the header waits
-   for the first epoch: a run that fails before that leaves the old log as it was.
+   The numbers of an epoch are named as in EpochResult; those of validation rows begin with val_,
+   and those of test rows are then missing, as NAN are. A number is read back bit for bit, the
+   learning rate as float32; one that is not finite is null in JSON and empty in CSV. What is logged
+   is in the file when the function returns, so a run that is killed loses nothing. Only where there
+   is an old log, the header waits for the first epoch: a run that fails before that leaves the old
+   log as it was.
 
    Links are followed; pipes and devices are opened at once and written in place.
 
@@ -29,7 +29,8 @@ typedef struct TrainLog TrainLog;
 TrainLog *train_log_open(const char *path, bool append, Error *error);
 
 typedef struct {
-  const char *name, *value; /* the name as an option has it, the value any text */
+  const char *name, *value; /* the name as an option has it: its - are written _; any text */
+  bool is_json;             /* the value is written as it is: a number, true or false */
 } TrainLogField;
 
 /* Writes the options and the device of the run: to be called before the first epoch, and again if
@@ -38,6 +39,11 @@ typedef struct {
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
 
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
+
+/* What the test rows said after result->epoch, of a run that validation rows judged: a line with
+   test_loss, test_accuracy and test_rows, {"kind": "test", ...} in JSON. The rest of *result is not
+   looked at. */
+bool train_log_test(TrainLog *log, const EpochResult *result, Error *error);
 
 /* Frees the log even if it fails. NULL is allowed. */
 bool train_log_close(TrainLog *log, Error *error);

@@ -25,19 +25,33 @@ struct Trainer {
   bool resident;
   int threads;
   uint64_t staging_rows;
-  double opened;                       /* when, in seconds_now */
-  DatasetReader *train, *test;         /* open from the start of a pass over the file to its end */
+  double opened; /* when, in seconds_now */
+  JudgedBy judged_by;
+  const char *judge;                   /* the file with the rows to judge by, NULL: none */
+  DatasetReader *train, *test;         /* open from the start of a pass over the file to its end;
+                                          test: of the rows to judge by */
   SourceStamp train_stamp, test_stamp; /* of both files when they were first opened */
   Engine *engine;
-  uint64_t train_rows, test_rows; /* in the files, known after the first epoch */
+  uint64_t train_rows, test_rows; /* known after the first epoch */
   TrainerPosition position;
 };
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-static DatasetReader *open_reader(const Trainer *t, const char *path, Error *error) {
+/* Opens the file to train on, or `judges` that to judge by. */
+static DatasetReader *open_reader(const Trainer *t, bool judges, Error *error) {
+  const TrainerConfig *c = &t->config;
   const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
-  return dataset_open(path, t->config.classes, t->threads, ahead, error);
+  DatasetReader *reader =
+      dataset_open(judges ? t->judge : c->train, c->classes, t->threads, ahead, error);
+  if (!reader || c->hold_out == 0 || dataset_split(reader, c->hold_out, c->seed, judges, error))
+    return reader;
+  dataset_close(reader);
+  return NULL;
+}
+
+static const char *judge_option(const Trainer *t) {
+  return t->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
 }
 
 static void close_reader(DatasetReader **reader) {
@@ -48,13 +62,15 @@ static void close_reader(DatasetReader **reader) {
 /* That nothing is wanted twice of a source that can be read once. */
 static bool check_once(const Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
-  const bool train_once = dataset_is_once(t->train), once = train_once || dataset_is_once(t->test);
+  const bool train_once = dataset_is_once(t->train),
+             test_once = t->test && dataset_is_once(t->test);
+  const bool once = train_once || test_once;
   if (once && !t->resident && c->epochs > 1)
     return error_set(error,
                      "--%s can be read only once, but --resident no reads it in every epoch: leave "
                      "it out, or train for one epoch",
-                     train_once ? "train" : "test");
-  if (dataset_is_once(t->test) && c->rereads_test)
+                     train_once ? "train" : judge_option(t));
+  if (test_once && t->judged_by == JUDGED_BY_TEST && c->rereads_test)
     return error_set(error, "--test can be read only once, but --%s reads it again: give it a file",
                      c->rereads_test);
   return true;
@@ -64,18 +80,29 @@ static bool open_readers(Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
   close_reader(&t->train);
   close_reader(&t->test);
-  t->train = open_reader(t, c->train, error);
+  t->train = open_reader(t, false, error);
   if (!t->train) return false;
-  if (dataset_is_once(t->train) && dataset_reads(t->train, c->test))
-    return error_set(error, "--train and --test are the same pipe, which can be read only once");
-  t->test = open_reader(t, c->test, error);
-  if (!t->test || !check_once(t, error)) return false;
   t->train_stamp = *dataset_stamp(t->train);
+  if (!t->judge) return check_once(t, error);
+  if (dataset_is_once(t->train) && c->hold_out > 0)
+    return error_set(error,
+                     "--validation %g reads --train twice, but it can be read only once: give it a "
+                     "file",
+                     c->hold_out);
+  if (dataset_is_once(t->train) && dataset_reads(t->train, t->judge))
+    return error_set(error, "--train and --%s are the same pipe, which can be read only once",
+                     judge_option(t));
+  t->test = open_reader(t, true, error);
+  if (!t->test || !check_once(t, error)) return false;
   t->test_stamp = *dataset_stamp(t->test);
   const int train = dataset_inputs(t->train), test = dataset_inputs(t->test);
   if (train == test) return true;
-  return error_set(error, "%s has %d pixels a row but %s has %d", t->config.test, test,
-                   t->config.train, train);
+  if (test == train - 1)
+    return error_set(error,
+                     "%s has no label column: its rows are %d fields, those of %s a label and as "
+                     "many pixels; --validation 0.1 judges by a tenth of those, with --test none",
+                     t->judge, train, c->train);
+  return error_set(error, "%s has %d pixels a row but %s has %d", t->judge, test, c->train, train);
 }
 
 /* How many rows may be resident: those that take half of the host's memory at most, with their
@@ -95,7 +122,7 @@ static uint64_t most_rows(const Trainer *t) {
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t most = most_rows(t);
   *rows = dataset_max_rows(t->train, most);
-  if (*rows <= most) *rows += dataset_max_rows(t->test, most - *rows);
+  if (*rows <= most && t->test) *rows += dataset_max_rows(t->test, most - *rows);
   if (*rows <= most) return true;
   error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
   if (error) error->too_large = true;
@@ -170,7 +197,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
    nothing was wrong with the files, nor used up. */
 static bool can_stream(const Trainer *t, const Error *error) {
   return t->config.resident == RESIDENT_AUTO && !t->engine && error->too_large && t->train &&
-         t->test && !dataset_is_once(t->train) && !dataset_is_once(t->test);
+         !dataset_is_once(t->train) && (!t->judge || (t->test && !dataset_is_once(t->test)));
 }
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
@@ -181,6 +208,12 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
     return NULL;
   }
   t->config = *config;
+  t->judged_by = config->validation || config->hold_out > 0 ? JUDGED_BY_VALIDATION
+                 : config->test                             ? JUDGED_BY_TEST
+                                                            : JUDGED_BY_NONE;
+  t->judge = config->validation     ? config->validation
+             : config->hold_out > 0 ? config->train
+                                    : config->test;
   t->threads = config->threads ? config->threads : omp_get_num_procs();
   t->staging_rows = loader_staging_rows(config->batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
@@ -352,26 +385,29 @@ static bool evaluate_staged(void *context, uint64_t first_row, uint64_t rows, Er
 }
 
 /* A file that was read before, and must not have become another one. */
-static DatasetReader *open_again(const Trainer *t, const char *path, const SourceStamp *before,
-                                 Error *error) {
-  DatasetReader *reader = open_reader(t, path, error);
+static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
+  DatasetReader *reader = open_reader(t, judges, error);
+  const SourceStamp *before = judges ? &t->test_stamp : &t->train_stamp;
   if (!reader || source_stamps_equal(dataset_stamp(reader), before)) return reader;
-  error_set(error, "%s changed since it was read first", path);
+  error_set(error, "%s changed since it was read first", judges ? t->judge : t->config.train);
   dataset_close(reader);
   return NULL;
 }
 
-/* Feeds the whole file `path` to the engine, from *reader if that is open already. */
-static bool feed(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
-                 LoaderUse *use, uint64_t *rows, Error *error) {
+/* Feeds all rows to train on, or to judge by, to the engine, from their reader if that is open
+   already. */
+static bool feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *use, uint64_t *rows,
+                 Error *error) {
   Trainer *t = e->trainer;
-  const SourceStamp *before = reader == &t->train ? &t->train_stamp : &t->test_stamp;
-  if (!*reader) *reader = open_again(t, path, before, error);
+  DatasetReader **reader = judges ? &t->test : &t->train;
+  if (!*reader) *reader = open_again(t, judges, error);
   if (!*reader) return false;
   const LoaderPlan plan = {.first_row = first_row, .ring = !t->resident, .use = use, .context = e};
   const bool fed = loader_feed(t->engine, *reader, &plan, rows, error);
   close_reader(reader);
-  return fed;
+  if (!fed || *rows > 0) return fed;
+  return error_set(error, "--validation %g leaves no row of %s to %s: choose another share",
+                   t->config.hold_out, t->config.train, judges ? "judge by" : "train on");
 }
 
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
@@ -400,8 +436,7 @@ static bool train_resident(Epoch *e, bool in_parts, Error *error) {
 static bool train_fed(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
   TrainerPosition *position = &t->position;
-  if (!feed(e, &t->train, t->config.train, 0, train_staged, &t->train_rows, error) &&
-      !position->interrupted &&
+  if (!feed(e, false, 0, train_staged, &t->train_rows, error) && !position->interrupted &&
       !is_stopped(e, e->steps > position->step ? e->steps : position->step))
     return false;
   if (position->interrupted) e->steps = position->step;
@@ -409,9 +444,9 @@ static bool train_fed(Epoch *e, Error *error) {
 }
 
 /* Appends the rows of a file to the dataset; `steps` of the epoch are trained until then. */
-static bool load(Epoch *e, DatasetReader **reader, const char *path, uint64_t first_row,
-                 uint64_t steps, uint64_t *rows, Error *error) {
-  return feed(e, reader, path, first_row, NULL, rows, error) || is_stopped(e, steps);
+static bool load(Epoch *e, bool judges, uint64_t first_row, uint64_t steps, uint64_t *rows,
+                 Error *error) {
+  return feed(e, judges, first_row, NULL, rows, error) || is_stopped(e, steps);
 }
 
 /* A file that was saved may be of other data. */
@@ -434,7 +469,7 @@ static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
     return t->position.interrupted || check_position(t, e->all_steps, error);
   }
   if (t->train_rows == 0 && /* when a run is resumed */
-      !load(e, &t->train, t->config.train, 0, t->position.step, &t->train_rows, error))
+      !load(e, false, 0, t->position.step, &t->train_rows, error))
     return false;
   if (t->position.interrupted) return true;
   e->all_steps = ceil_div(t->train_rows, batch);
@@ -444,10 +479,11 @@ static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   Engine *engine = t->engine;
-  const bool good =
-      t->resident ? evaluate_rows(e, t->train_rows, t->test_rows, error)
-                  : feed(e, &t->test, t->config.test, 0, evaluate_staged, &t->test_rows, error) ||
-                        is_stopped(e, e->all_steps);
+  *sums = (EngineSums){.loss = NAN};
+  if (!t->judge) return true;
+  const bool good = t->resident ? evaluate_rows(e, t->train_rows, t->test_rows, error)
+                                : feed(e, true, 0, evaluate_staged, &t->test_rows, error) ||
+                                      is_stopped(e, e->all_steps);
   return (good || t->position.interrupted) && engine->call->collect(engine, sums, error);
 }
 
@@ -458,23 +494,23 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, RunTotals *t
                       Error *error) {
   Trainer *t = e->trainer;
   const EngineSums *train = &t->position.sums;
-  EngineSums test;
-  const bool first = t->test_rows == 0;
+  EngineSums test = {0};
+  const bool first = totals->load == 0;
   const double start = seconds_now();
   if (!train_epoch(e, in_parts, error)) return false;
   if (t->position.interrupted) return true;
   const double trained = seconds_now();
-  if (first && t->resident &&
-      !load(e, &t->test, t->config.test, t->train_rows, e->all_steps, &t->test_rows, error))
+  if (t->judge && t->test_rows == 0 && t->resident &&
+      !load(e, true, t->train_rows, e->all_steps, &t->test_rows, error))
     return false;
   const double loaded = seconds_now();
   if (!t->position.interrupted && !evaluate_epoch(e, &test, error)) return false;
   if (t->position.interrupted) return true;
   const double evaluated = seconds_now();
-  if (!isfinite(test.loss)) {
+  if (t->judge && !isfinite(test.loss)) {
     t->position.diverged = true;
-    error_set(error, "the test loss is not a finite number after epoch %d: try a lower --lr",
-              e->epoch + 1);
+    error_set(error, "the %s loss is not a finite number after epoch %d: try a lower --lr",
+              judge_option(t), e->epoch + 1);
     return false;
   }
   if (first) totals->load = (t->resident ? loaded : evaluated) - t->opened;
@@ -484,6 +520,7 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, RunTotals *t
                           .epochs = t->config.epochs,
                           .train_loss = train->loss / (double)train->rows,
                           .train_accuracy = (double)train->correct / (double)train->rows,
+                          .judged_by = t->judged_by,
                           .test_loss = test.loss / (double)test.rows,
                           .test_accuracy = (double)test.correct / (double)test.rows,
                           .learning_rate = (double)e->learning_rate,
@@ -500,6 +537,7 @@ static void advance(TrainerPosition *position, const EpochResult *result) {
   position->step = 0;
   position->sums = (EngineSums){0};
   position->test_accuracy = result->test_accuracy;
+  if (isnan(result->test_accuracy)) return;
   if (result->test_accuracy <= position->best_accuracy) return; /* NAN: none yet */
   position->best_accuracy = result->test_accuracy;
   position->best_epoch = result->epoch;

@@ -1,7 +1,11 @@
-/* The epoch loop: reads the two files, trains and evaluates, and knows no device.
+/* The epoch loop: reads the files, trains and evaluates, and knows no device.
+
+   It judges the network after every epoch: by the test file, by a validation file, or by a share
+   of the training file that is held out of training. That file is then read twice in a pass, once
+   for each part.
 
    Resident, the first epoch trains in file order on rows as they arrive; the rows stay in the
-   engine's dataset, the test file's behind the training file's, and each later epoch is a fresh
+   engine's dataset, those to judge by behind those to train on, and each later epoch is a fresh
    permutation of all of them. Streaming, every epoch reads both files through two staging buffers
    of the dataset; from the second epoch on, the rows of a staging buffer are permuted among
    themselves. */
@@ -24,7 +28,9 @@ typedef enum {
 
 /* A run. Names of files are the caller's and outlive the trainer. */
 typedef struct {
-  const char *train, *test;
+  const char *train, *test; /* test NULL: none */
+  const char *validation;   /* the file to judge by instead, NULL: none */
+  double hold_out;          /* likewise the share of the training file, 0: none */
   const char
       *rereads_test; /* the option that wants the test file again after training, NULL: none */
   HiddenSizes hidden;
@@ -32,7 +38,7 @@ typedef struct {
   int epochs, batch;
   LrSchedule schedule;
   float momentum, weight_decay;
-  int early_stop;   /* epochs without a better test accuracy, 0: never */
+  int early_stop;   /* epochs without a better accuracy of the rows to judge by, 0: never */
   unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;    /* of the first parameters, the order of rows and their augmentation */
   Residency resident;
@@ -47,7 +53,7 @@ typedef struct {
 /* Opens an engine on the device of the caller's choice. */
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
-/* Starts reading both files, then opens the engine while they are being parsed. Fails before that
+/* Starts reading the files, then opens the engine while they are being parsed. Fails before that
    if the run to continue has another network, or another batch in the middle of an epoch. NULL on
    failure. */
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
@@ -61,7 +67,8 @@ typedef struct {
   int epoch;                           /* trained in full */
   uint64_t step;                       /* trained of the epoch after those */
   EngineSums sums;                     /* over those steps */
-  double test_accuracy, best_accuracy; /* parts of 1, NAN before the first epoch's end */
+  double test_accuracy, best_accuracy; /* of the rows to judge by, parts of 1; NAN before the first
+                                          epoch's end, and without such rows */
   int best_epoch;                      /* from 1, 0: none yet */
   bool interrupted;                    /* events->stop ended the run */
   bool diverged;                       /* a loss that is not a finite number did */

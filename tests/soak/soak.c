@@ -320,9 +320,9 @@ static void compare_networks(void) {
   checkpoint_free(&b);
 }
 
-enum { COLUMNS = 11, TRAIN_LOSS = 2, TRAIN_SECONDS = 7, TEST_SECONDS = 8 };
+enum { COLUMNS = 15, TRAIN_LOSS = 2, TRAIN_SECONDS = 7, TEST_SECONDS = 8 };
 
-/* The next epoch of a log, after its comments and headings; false at the end. */
+/* The next epoch of a log, after its headings, -1 for a column that is empty; false at the end. */
 static bool read_epoch(FILE *log, double column[COLUMNS]) {
   char line[512];
   do {
@@ -332,7 +332,8 @@ static bool read_epoch(FILE *log, double column[COLUMNS]) {
   for (int i = 0; i < COLUMNS; i++) {
     char *end;
     column[i] = strtod(at, &end);
-    if (end == at || *end != (i + 1 < COLUMNS ? ',' : '\n')) fail("a bad line in a log: %s", line);
+    if (end == at) column[i] = -1;
+    if (*end != (i + 1 < COLUMNS ? ',' : '\n')) fail("a bad line in a log: %s", line);
     at = end + 1;
   }
   return true;

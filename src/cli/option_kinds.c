@@ -1,0 +1,243 @@
+#include "cli/option_kinds.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/nearest.h"
+
+static void *field_of(const OptionRow *row, Options *options) {
+  return (char *)options + row->field;
+}
+
+static const void *value_of(const OptionRow *row, const Options *options) {
+  return (const char *)options + row->field;
+}
+
+static bool parse_whole(const OptionRow *row, const char *value, uint64_t *whole, Error *error) {
+  char *end = NULL;
+  *whole = strtoull(value, &end, 10); /* too great is ULLONG_MAX: above every limit */
+  if (isdigit((unsigned char)value[0]) && !*end && (double)*whole >= row->low &&
+      (double)*whole <= row->high)
+    return true;
+  return error_set(error, "--%s must be a whole number from %.0f to %.0f, not '%s'", row->name,
+                   row->low, row->high, value);
+}
+
+static bool set_int(const OptionRow *row, const char *value, Options *options, Error *error) {
+  uint64_t whole;
+  if (!parse_whole(row, value, &whole, error)) return false;
+  *(int *)field_of(row, options) = (int)whole;
+  return true;
+}
+
+static void get_int(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%d", *(const int *)value_of(row, options));
+}
+
+const OptionKind option_whole = {set_int, get_int};
+
+static bool set_whole64(const OptionRow *row, const char *value, Options *options, Error *error) {
+  uint64_t whole;
+  if (!parse_whole(row, value, &whole, error)) return false;
+  *(uint64_t *)field_of(row, options) = whole;
+  return true;
+}
+
+static void get_whole64(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)value_of(row, options));
+}
+
+const OptionKind option_whole64 = {set_whole64, get_whole64};
+
+static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
+  char *end = NULL;
+  errno = 0;
+  const float number = strtof(value, &end);
+  const bool underflows = errno == ERANGE && number == 0; /* what is only denormal is a number */
+  if (value[0] && !isspace((unsigned char)value[0]) && !*end && !underflows && isfinite(number) &&
+      (double)number >= row->low && (double)number <= row->high) {
+    *(float *)field_of(row, options) = number;
+    return true;
+  }
+  return error_set(error, "--%s must be a number from %g to %g, not '%s'", row->name, row->low,
+                   row->high, value);
+}
+
+/* As few digits as bring the same number back. */
+static void get_float(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const float number = *(const float *)value_of(row, options);
+  for (int digits = 1; digits <= 9; digits++) {
+    snprintf(text, size, "%.*g", digits, (double)number);
+    if (strtof(text, NULL) == number) return;
+  }
+}
+
+const OptionKind option_number = {set_float, get_float};
+
+static bool set_yes_no(const OptionRow *row, const char *value, Options *options, Error *error) {
+  const bool yes = strcmp(value, "yes") == 0;
+  if (!yes && strcmp(value, "no") != 0)
+    return error_set(error, "--%s must be yes or no, not '%s'", row->name, value);
+  *(bool *)field_of(row, options) = yes;
+  return true;
+}
+
+static void get_yes_no(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", *(const bool *)value_of(row, options) ? "yes" : "no");
+}
+
+const OptionKind option_yes_no = {set_yes_no, get_yes_no};
+
+void options_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
+  size_t used = 0;
+  for (int i = 0; row->choices[i] && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
+}
+
+static bool set_choice(const OptionRow *row, const char *value, Options *options, Error *error) {
+  for (int i = 0; row->choices[i]; i++)
+    if (strcmp(value, row->choices[i]) == 0) {
+      *(int *)field_of(row, options) = i;
+      return true;
+    }
+  char choices[128];
+  options_join_choices(row, ", ", choices, sizeof choices);
+  error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
+  Nearest nearest;
+  nearest_start(&nearest, value);
+  for (int i = 0; row->choices[i]; i++) nearest_try(&nearest, row->choices[i]);
+  return nearest_append(&nearest, "", error);
+}
+
+static void get_choice(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", row->choices[*(const int *)value_of(row, options)]);
+}
+
+const OptionKind option_choice = {set_choice, get_choice};
+
+/* none, or some of the choices separated by commas; choice i is bit i. */
+static bool set_list(const OptionRow *row, const char *value, Options *options, Error *error) {
+  unsigned bits = 0;
+  const char *next = strcmp(value, "none") == 0 ? NULL : value;
+  bool good = true;
+  while (good && next) {
+    const size_t length = strcspn(next, ",");
+    int i = 0;
+    while (row->choices[i] &&
+           !(strlen(row->choices[i]) == length && strncmp(row->choices[i], next, length) == 0))
+      i++;
+    good = row->choices[i] && !(bits >> i & 1);
+    bits |= 1u << i;
+    next = next[length] ? next + length + 1 : NULL;
+  }
+  if (good) {
+    *(unsigned *)field_of(row, options) = bits;
+    return true;
+  }
+  char choices[128];
+  options_join_choices(row, ", ", choices, sizeof choices);
+  return error_set(error, "--%s must be none, or any of %s, separated by commas, not '%s'",
+                   row->name, choices, value);
+}
+
+static void get_list(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const unsigned bits = *(const unsigned *)value_of(row, options);
+  size_t used = (size_t)snprintf(text, size, "%s", bits ? "" : "none");
+  for (int i = 0; row->choices[i] && used < size; i++)
+    if (bits >> i & 1)
+      used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", row->choices[i]);
+}
+
+const OptionKind option_list = {set_list, get_list};
+
+/* Whether a configuration file can hold the name: there blanks at the ends are dropped, and a
+   semicolon behind a blank begins a comment. */
+static bool fits_in_a_line(const char *name) {
+  for (const char *c = name; *c; c++)
+    if (iscntrl((unsigned char)*c) || (*c == ';' && (c == name || c[-1] == ' '))) return false;
+  return name[0] != ' ' && name[strlen(name) - 1] != ' ';
+}
+
+static bool set_path(const OptionRow *row, const char *value, Options *options, Error *error) {
+  if (!value[0]) return error_set(error, "--%s must be the name of a file, not ''", row->name);
+  if (row->initial && !fits_in_a_line(value))
+    return error_set(error,
+                     "--%s must be a name that a configuration file can hold: without blanks at "
+                     "its ends, control characters or ' ;'",
+                     row->name);
+  if (strlen(value) >= OPTIONS_PATH)
+    return error_set(error, "--%s must be the name of a file of at most %d bytes, not %zu",
+                     row->name, OPTIONS_PATH - 1, strlen(value));
+  strcpy(field_of(row, options), value);
+  return true;
+}
+
+static void get_path(const OptionRow *row, const Options *options, char *text, size_t size) {
+  snprintf(text, size, "%s", (const char *)value_of(row, options));
+}
+
+const OptionKind option_path = {set_path, get_path};
+
+/* The share that the text is, NAN: it is no number. */
+static double share_of(const char *text) {
+  char *end;
+  const double share = strtod(text, &end);
+  return isdigit((unsigned char)*text) && !*end ? share : NAN;
+}
+
+static bool set_share_or_path(const OptionRow *row, const char *value, Options *options,
+                              Error *error) {
+  const double share = share_of(value);
+  if (share < 0 || share > row->high)
+    return error_set(error, "--%s must be a share from 0 to %g, or the name of a file, not '%s'",
+                     row->name, row->high, value);
+  return set_path(row, value, options, error);
+}
+
+const OptionKind option_share_or_path = {set_share_or_path, get_path};
+
+double options_hold_out(const Options *options) {
+  const double share = share_of(options->validation);
+  return share > 0 ? share : 0;
+}
+
+const char *options_validation_file(const Options *options) {
+  return isnan(share_of(options->validation)) ? options->validation : NULL;
+}
+
+const char *options_test_file(const Options *options) {
+  return strcmp(options->test, "none") == 0 ? NULL : options->test;
+}
+
+static bool set_sizes(const OptionRow *row, const char *value, Options *options, Error *error) {
+  HiddenSizes sizes = {0};
+  bool good = true;
+  const char *next = strcmp(value, "none") == 0 ? NULL : value;
+  while (good && next) {
+    char *end = NULL;
+    const unsigned long size = strtoul(next, &end, 10);
+    good = isdigit((unsigned char)next[0]) && (!*end || *end == ',') && size >= 1 &&
+           size <= NETWORK_MAX_HIDDEN && sizes.count < NETWORK_MAX_LAYERS - 1;
+    if (good) sizes.size[sizes.count++] = (int)size;
+    next = *end ? end + 1 : NULL;
+  }
+  if (!good)
+    return error_set(error,
+                     "--%s must be none, or 1 to %d sizes from 1 to %d separated by commas, "
+                     "not '%s'",
+                     row->name, NETWORK_MAX_LAYERS - 1, NETWORK_MAX_HIDDEN, value);
+  *(HiddenSizes *)field_of(row, options) = sizes;
+  return true;
+}
+
+static void get_sizes(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const HiddenSizes *sizes = value_of(row, options);
+  size_t used = (size_t)snprintf(text, size, "%s", sizes->count ? "" : "none");
+  for (int i = 0; i < sizes->count && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", sizes->size[i]);
+}
+
+const OptionKind option_sizes = {set_sizes, get_sizes};

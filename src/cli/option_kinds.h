@@ -1,0 +1,17 @@
+/* What the values of options may be: an OptionKind for each type of field. */
+#ifndef OPTION_KINDS_H
+#define OPTION_KINDS_H
+
+#include "cli/options.h"
+
+extern const OptionKind option_whole;         /* int, from low to high */
+extern const OptionKind option_whole64;       /* uint64_t, likewise */
+extern const OptionKind option_number;        /* float, likewise */
+extern const OptionKind option_yes_no;        /* bool */
+extern const OptionKind option_choice;        /* int: an index of choices */
+extern const OptionKind option_list;          /* unsigned: bits of choices */
+extern const OptionKind option_path;          /* char[OPTIONS_PATH] */
+extern const OptionKind option_share_or_path; /* likewise: a number up to high, or a path */
+extern const OptionKind option_sizes;         /* HiddenSizes */
+
+#endif

@@ -1,0 +1,43 @@
+#include "data/split.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+
+static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split" and the class */
+
+bool split_open(Split *split, double share, uint64_t seed, bool held_out, int classes,
+                Error *error) {
+  *split = (Split){share, seed, held_out, classes, calloc((size_t)classes, sizeof *split->each)};
+  return split->each || error_set(error, "no memory for %d classes", classes);
+}
+
+void split_close(Split *split) {
+  free(split->each);
+  *split = (Split){0};
+}
+
+/* The first row of interval j: 10 for j = 1 and 0.1, whatever the rounding. */
+static uint64_t begin_of(const Split *split, uint64_t j) {
+  return (uint64_t)ceil((double)j / split->share - 1e-6);
+}
+
+static void draw(const Split *split, SplitClass *c, uint64_t label) {
+  const uint64_t j = c->interval++, begin = begin_of(split, j);
+  const RandomWords w = random_words(split->seed, STREAM + label, j);
+  c->end = begin_of(split, j + 1);
+  c->drawn = begin + (uint64_t)w.word[0] * (c->end - begin) / ((uint64_t)1 << 32);
+}
+
+bool split_takes(Split *split, int label) {
+  SplitClass *c = &split->each[label];
+  if (c->seen == c->end) draw(split, c, (uint64_t)label);
+  return (c->seen++ == c->drawn) == split->held_out;
+}
+
+uint64_t split_most(const Split *split, uint64_t rows) {
+  const double share = split->held_out ? split->share : 1 - split->share;
+  const uint64_t most = (uint64_t)ceil((double)rows * share) + (uint64_t)split->classes;
+  return most < rows ? most : rows;
+}

@@ -1,0 +1,121 @@
+/* Rows that are held out: as many of each class as the share says, the others all trained on, and
+   the same ones however the file is read. */
+#include "support/csv.h"
+
+#include <stdlib.h>
+
+#include "data/split.h"
+
+enum { ROWS = 5000, MOST_CLASSES = 10 };
+
+static int labels[ROWS];
+
+/* Classes of very different sizes. */
+static void draw_labels(int classes) {
+  random_state = 7;
+  for (int row = 0; row < ROWS; row++) {
+    labels[row] = (int)draw((unsigned)classes);
+    if (labels[row] == 1 && draw(50) > 0) labels[row] = 0;
+  }
+}
+
+static void choose(double share, uint64_t seed, bool held_out, bool taken[ROWS]) {
+  Split split;
+  Error error;
+  assert_true(split_open(&split, share, seed, held_out, MOST_CLASSES, &error));
+  for (int row = 0; row < ROWS; row++) taken[row] = split_takes(&split, labels[row]);
+  split_close(&split);
+}
+
+static void every_class_gives_its_share(void **state) {
+  (void)state;
+  static const double shares[] = {1e-3, 0.1, 0.2, 0.25, 0.3, 0.37, 0.5, 0.7, 0.9};
+  draw_labels(MOST_CLASSES);
+  for (size_t i = 0; i < LENGTH(shares); i++)
+    for (uint64_t seed = 0; seed < 3; seed++) {
+      bool held[ROWS], trained[ROWS];
+      int rows[MOST_CLASSES] = {0}, of[MOST_CLASSES] = {0};
+      uint64_t all = 0;
+      choose(shares[i], seed, true, held);
+      choose(shares[i], seed, false, trained);
+      for (int row = 0; row < ROWS; row++) {
+        assert_true(held[row] != trained[row]);
+        rows[labels[row]]++;
+        of[labels[row]] += held[row];
+        all += held[row];
+      }
+      for (int c = 0; c < MOST_CLASSES; c++) {
+        const double wanted = shares[i] * rows[c];
+        if (of[c] < wanted - 1 || of[c] > wanted + 1)
+          fail_msg("%d of %d rows at %g", of[c], rows[c], shares[i]);
+      }
+      const Split bounds[] = {{shares[i], seed, true, MOST_CLASSES, NULL},
+                              {shares[i], seed, false, MOST_CLASSES, NULL}};
+      assert_in_range(split_most(&bounds[0], ROWS), all, all + 2 * MOST_CLASSES + 1);
+      assert_in_range(split_most(&bounds[1], ROWS), ROWS - all, ROWS - all + 2 * MOST_CLASSES + 1);
+    }
+}
+
+/* Nothing of the file's order is left: neighbours and ends are as likely as others. */
+static void a_seed_is_a_choice(void **state) {
+  (void)state;
+  enum { SEEDS = 200 };
+  static bool one[ROWS], other[ROWS];
+  static int times[ROWS];
+  draw_labels(MOST_CLASSES);
+  choose(0.1, 0, true, one);
+  choose(0.1, 0, true, other);
+  assert_memory_equal(one, other, sizeof one);
+  for (uint64_t seed = 0; seed < SEEDS; seed++) {
+    choose(0.1, seed, true, one);
+    for (int row = 0; row < ROWS; row++) times[row] += one[row];
+  }
+  for (int row = 0; row < ROWS; row++) /* 20 on average, a standard deviation of 4.2 */
+    if (times[row] == 0 || times[row] > 50) fail_msg("row %d: %d times", row, times[row]);
+}
+
+/* Of the file as it is opened, both parts, whatever the threads and the blocks. */
+static void the_reader_delivers_both_parts(void **state) {
+  (void)state;
+  enum { FILE_ROWS = 3000, INPUTS = 30, BLOCK = 77 };
+  Table all;
+  random_state = 3;
+  Text text = draw_file(FILE_ROWS, INPUTS, &all);
+  write_file(text.text, text.length);
+  for (int t = 0; t < THREAD_COUNTS; t++)
+    for (int held = 0; held < 2; held++) {
+      Error error;
+      Split split;
+      DatasetReader *reader = dataset_open(path, 256, thread_counts[t], 0, &error);
+      assert_non_null(reader);
+      assert_true(dataset_split(reader, 0.3, 5, held, &error));
+      assert_true(split_open(&split, 0.3, 5, held, 256, &error));
+      uint64_t most = dataset_max_rows(reader, UINT32_MAX), count = 0;
+      size_t row = 0, filled;
+      do {
+        uint8_t pixels[BLOCK * INPUTS];
+        uint16_t got[BLOCK];
+        assert_true(dataset_read(reader, pixels, INPUTS, got, BLOCK, &filled, &error));
+        for (size_t i = 0; i < filled; i++, row++, count++) {
+          while (!split_takes(&split, all.labels[row])) row++;
+          assert_int_equal(got[i], all.labels[row]);
+          assert_memory_equal(pixels + i * INPUTS, all.pixels + row * INPUTS, INPUTS);
+        }
+      } while (filled == BLOCK);
+      assert_true(count <= most);
+      assert_in_range(count, FILE_ROWS * (held ? 3 : 7) / 10 - 256, FILE_ROWS * 7 / 10 + 256);
+      split_close(&split);
+      dataset_close(reader);
+    }
+  free(text.text);
+  free_table(&all);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_class_gives_its_share),
+      cmocka_unit_test(a_seed_is_a_choice),
+      cmocka_unit_test_setup_teardown(the_reader_delivers_both_parts, csv_open, folder_close),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
