@@ -144,7 +144,7 @@ SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_ne
               engine_tests folder kernel_tests pictures process program trainer_tests)
 
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
-MANUAL   := $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash
+MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCORING  := $(BUILD)/test_exercise $(BUILD)/test_exercise_cheats
 ifeq ($(SANITIZE),thread)
@@ -254,18 +254,23 @@ ifneq ($(SETUP),0)
 endif
 
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
-COMPLETION = $(TREE)/share/bash-completion/completions/mlp-train
+EVERY_PROGRAM := $(sort $(PROGRAMS) mlp-bench)
+COMPLETIONS = $(TREE)/share/bash-completion/completions
 
-install: all                ## put programs, manual, completion and configs under PREFIX
+install: all                ## put programs, manual, completion, configs and docs under PREFIX
 	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%)
-	install -D -m 644 -t '$(TREE)/share/man/man1' $(BUILD)/mlp-train.1
-	install -D -m 644 $(BUILD)/mlp-train.bash '$(COMPLETION)'
+	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
+	install -D scripts/idx_to_csv '$(TREE)/bin/mlp-idx-to-csv'
+	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
+	for name in $(PROGRAMS); do \
+	  install -D -m 644 $(BUILD)/$$name.bash '$(COMPLETIONS)'/$$name || exit; \
+	done
 	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
-	install -D -m 644 -t '$(TREE)/share/doc/mlp-train' LICENSE README.md
+	scripts/install_docs.sh '$(TREE)/share/doc/mlp-train'
 
 uninstall:                  ## remove what install put there
-	rm -f $(patsubst %,'$(TREE)/bin/%',$(sort $(PROGRAMS) mlp-bench))
-	rm -f '$(TREE)/share/man/man1/mlp-train.1' '$(COMPLETION)'
+	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-train-fetch mlp-idx-to-csv)
+	rm -f $(EVERY_PROGRAM:%='$(TREE)/share/man/man1/%.1') $(EVERY_PROGRAM:%='$(COMPLETIONS)/%')
 	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train'
 
 # ---- how things are made -----------------------------------------------------------------
@@ -319,7 +324,7 @@ endif
 
 # Tests that run a program.
 $(addprefix $(BUILD)/test_,program validation resume predict_program numbers stream hostile_names \
-                           run_files signals standard_output notebook): | $(PLACE)/mlp-train
+                           manual run_files signals standard_output notebook): | $(PLACE)/mlp-train
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
@@ -344,6 +349,11 @@ $(BUILD)/mlp-train.1: $(BUILD)/mlp_manual
 	@$< man >$@
 $(BUILD)/mlp-train.bash: $(BUILD)/mlp_manual
 	@$< completion >$@
+# The others have no table of options: their help is the manual.
+$(BUILD)/mlp-%.1: $(PLACE)/mlp-% scripts/help_manual.sh
+	@$< --help | scripts/help_manual.sh man mlp-$* $(VERSION) >$@
+$(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
+	@$< --help | scripts/help_manual.sh completion mlp-$* $(VERSION) >$@
 
 $(BUILD)/src/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -433,7 +443,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	scripts/check_includes.sh $(FLOORS)
-	shellcheck scripts/*.sh tests/fuzz/run.sh .ci/run
+	shellcheck scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh .ci/run
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests src tests
 	@mkdir -p build/lint

@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # Writes data/mnist_train.csv and data/mnist_test.csv: a row a line, label first, then 784 pixels.
-# Does nothing where both are there and whole.
+# Does nothing where both are there and whole. Installed, as mlp-train-fetch, it writes them to the
+# user's cache, where mlp-train looks when the working folder has no data/.
 #
 #   MNIST_SOURCE  a folder with the four IDX files, plain or .gz, to be used instead of the network
-#   DATA_DIR      another folder for the result  [data]
+#   DATA_DIR      another folder for the result  [data; ~/.cache/mlp-train]
 #
 # Exit code 0, or 1 with the reason; a CSV file is never half written.
 set -euo pipefail
 
-data=${DATA_DIR:-data}
+self=${0##*/} here=${0%/*}
+self=${self%.sh}
+data=${DATA_DIR:-data} idx_to_csv=$here/idx_to_csv
+if [ "$self" = mlp-train-fetch ]; then
+  idx_to_csv=$here/mlp-idx-to-csv
+  data=${DATA_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/mlp-train}
+  mkdir -p "$data"
+fi
 mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist
          https://storage.googleapis.com/cvdf-datasets/mnist)
 
@@ -31,7 +39,7 @@ declare -A bytes=(
 idx_files=(train-images-idx3-ubyte train-labels-idx1-ubyte
            t10k-images-idx3-ubyte t10k-labels-idx1-ubyte)
 
-say() { echo "download_mnist: $*" >&2; }
+say() { echo "$self: $*" >&2; }
 
 fail() {
   say "$*"
@@ -98,15 +106,13 @@ download() {
     say "no MNIST from $mirror (the reason is above)"
   done
   fail "no mirror gave MNIST. Without internet: put ${idx_files[*]/%/.gz} into a folder and" \
-    "set MNIST_SOURCE to it, or train on what ./mlp-digits draws"
+    "set MNIST_SOURCE to it, or train on what mlp-digits draws"
 }
 
-# write_csv SET NAME: od prints a picture a line, "   0  12 255", tr makes ",0,12,255" of it, and
-# paste puts the label before.
+# write_csv SET NAME
 write_csv() {
-  paste -d '' <(od -An -v -tu1 -w1 -j8 "$work/$1-labels-idx1-ubyte" | tr -d ' ') \
-              <(od -An -v -tu1 -w784 -j16 "$work/$1-images-idx3-ubyte" | tr -s ' ' ,) \
-    >"$work/$2" || fail "cannot write to $work/$2"
+  "$idx_to_csv" "$work/$1-images-idx3-ubyte" "$work/$1-labels-idx1-ubyte" >"$work/$2" ||
+    fail "cannot write to $work/$2"
   is_whole "$work/$2" "$2" || fail "$2 came out wrong: is $data full?"
 }
 
@@ -124,4 +130,4 @@ if [ -n "${MNIST_SOURCE-}" ]; then take_from_folder; else download; fi
 write_csv train mnist_train.csv
 write_csv t10k mnist_test.csv
 mv "$work"/mnist_*.csv "$data"
-echo "download_mnist: wrote $data/mnist_train.csv and $data/mnist_test.csv"
+echo "$self: wrote $data/mnist_train.csv and $data/mnist_test.csv"

@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
   options_default(&options);
   OptionsResult asked = options_parse(argc, argv, &options, &error);
   if (asked == OPTIONS_RUN && *options.resume) asked = resume(argc, argv, &options, &from, &error);
-  if (asked == OPTIONS_RUN) run_files_settle(&options);
+  if (asked == OPTIONS_RUN && !options.dry_run) run_files_settle(&options);
   if (asked == OPTIONS_RUN && !options.dry_run && !run_files_are_right(&options, &error))
     asked = OPTIONS_USAGE;
   Report report = report_open(options.quiet);

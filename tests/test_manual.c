@@ -259,15 +259,20 @@ static void completes_pictures(void **state) {
 
 /* ---- make install ------------------------------------------------------------------------- */
 
-/* Stand-ins for what was built, which -o lets pass for up to date. */
+/* mlp-train itself, and stand-ins for the rest of what was built, which -o lets pass for up to
+ * date.
+ */
 static void make_target(const char *target) {
   char output[4096];
   if (process_run(output, sizeof output,
-                  "mkdir -p '%s/built' && cd '%s/built' && "
-                  "touch mlp-train mlp-digits mlp-train.1 mlp-train.bash && cd - >/dev/null && "
+                  "mkdir -p '%s/built' && cp " PROGRAM_FOLDER "/mlp-train '%s/built' && "
+                  "for name in train digits lab; do "
+                  "touch '%s/built'/mlp-$name.1 '%s/built'/mlp-$name.bash; done && "
+                  "touch '%s/built/mlp-digits' '%s/built/mlp-lab' && "
                   "MAKEFLAGS= make -o all BUILD='%s/built' PLACE='%s/built' CUDA=0 SETUP=0 "
                   "DESTDIR='%s/a root' PREFIX=/usr %s",
-                  folder, folder, folder, folder, folder, target) != 0)
+                  folder, folder, folder, folder, folder, folder, folder, folder, folder,
+                  target) != 0)
     fail_msg("%s", output);
 }
 
@@ -275,16 +280,27 @@ static void installs_and_uninstalls(void **state) {
   (void)state;
   char output[4096];
   make_target("install");
-  assert_int_equal(process_run(output, sizeof output,
-                               "cd '%s/a root' && find . -type f ! -name '*.conf' "
-                               "-printf '%%m %%p\\n' | LC_ALL=C sort -k 2",
-                               folder),
-                   0);
+  assert_int_equal(
+      process_run(output, sizeof output,
+                  "cd '%s/a root' && find . -type f ! -name '*.conf' ! -path '*/docs/*' "
+                  "-printf '%%m %%p\n' | LC_ALL=C sort -k 2",
+                  folder),
+      0);
   assert_string_equal(output, "755 ./usr/bin/mlp-digits\n"
+                              "755 ./usr/bin/mlp-idx-to-csv\n"
+                              "755 ./usr/bin/mlp-lab\n"
                               "755 ./usr/bin/mlp-train\n"
+                              "755 ./usr/bin/mlp-train-fetch\n"
+                              "644 ./usr/share/bash-completion/completions/mlp-digits\n"
+                              "644 ./usr/share/bash-completion/completions/mlp-lab\n"
                               "644 ./usr/share/bash-completion/completions/mlp-train\n"
+                              "644 ./usr/share/doc/mlp-train/CONTRIBUTING.md\n"
                               "644 ./usr/share/doc/mlp-train/LICENSE\n"
                               "644 ./usr/share/doc/mlp-train/README.md\n"
+                              "644 ./usr/share/doc/mlp-train/SECURITY.md\n"
+                              "644 ./usr/share/doc/mlp-train/data/README.md\n"
+                              "644 ./usr/share/man/man1/mlp-digits.1\n"
+                              "644 ./usr/share/man/man1/mlp-lab.1\n"
                               "644 ./usr/share/man/man1/mlp-train.1\n");
   assert_int_equal(process_run(output, sizeof output,
                                "diff -r configs '%s/a root/usr/share/mlp-train/configs'", folder),
@@ -296,6 +312,85 @@ static void installs_and_uninstalls(void **state) {
                    0);
   assert_string_equal(output, "");
   make_target("uninstall"); /* nothing is left to do, and that is fine */
+}
+
+/* Every link leads to a file that is installed; those to the sources have become text. */
+static void installed_links_resolve(void **state) {
+  (void)state;
+  char output[4096];
+  make_target("install");
+  assert_int_equal(
+      process_run(output, sizeof output,
+                  "cd '%s/a root/usr/share/doc/mlp-train' && find . -name '*.md' | "
+                  "while read -r file; do grep -o '](:*[^)#]*' \"$file\" | sed 's/^](//' | "
+                  "grep -v -e :// -e '^$' | while read -r target; do "
+                  "[ -e \"${file%%/*}/$target\" ] || echo \"$file: $target\"; done; done; "
+                  "grep -c '](docs/' README.md; grep -c 'src/engine/engine.h' README.md",
+                  folder),
+      0);
+  int docs = 0, engine = 0;
+  if (sscanf(output, "%d %d", &docs, &engine) != 2) fail_msg("%s", output);
+  assert_true(docs > 5 && engine == 1);
+}
+
+/* From a folder that has nothing: presets by name, MNIST from the user's cache. */
+static void an_installed_copy_works_anywhere(void **state) {
+  (void)state;
+  char output[8192];
+  make_target("install");
+#define ANYWHERE "mkdir -p '%s/any' && cd '%s/any' && unset HOME && XDG_CACHE_HOME='%s/cache' "
+  if (process_run(output, sizeof output,
+                  ANYWHERE "'%s/a root/usr/bin/mlp-train' -c literature.conf --dry-run", folder,
+                  folder, folder, folder) != 0)
+    fail_msg("%s", output);
+  assert_non_null(strstr(output, "\nlr = 0.03\n"));
+  assert_int_equal(process_run(output, sizeof output,
+                               ANYWHERE "'%s/a root/usr/bin/mlp-train' -c ./literature.conf",
+                               folder, folder, folder, folder),
+                   1);
+  assert_int_equal(process_run(output, sizeof output,
+                               ANYWHERE "MNIST_SOURCE=/nowhere '%s/a root/usr/bin/mlp-train-fetch'",
+                               folder, folder, folder, folder),
+                   1);
+  assert_non_null(strstr(output, "mlp-train-fetch: there is no train-images-idx3-ubyte"));
+  /* as mlp-train-fetch leaves them */
+  if (process_run(
+          output, sizeof output,
+          "cd '%s/cache/mlp-train' && for i in 1 2 3 4 5; do echo 0,1,2; echo 1,2,1; done | "
+          "tee mnist_train.csv >mnist_test.csv",
+          folder) != 0)
+    fail_msg("%s", output);
+  if (process_run(output, sizeof output,
+                  ANYWHERE "'%s/a root/usr/bin/mlp-train' --device cpu --epochs 1 --classes 2",
+                  folder, folder, folder, folder) != 0)
+    fail_msg("%s", output);
+  assert_non_null(strstr(output, "/cache/mlp-train/mnist_train.csv and "));
+  if (process_run(output, sizeof output,
+                  ANYWHERE "&& mkdir data && echo 0,1,2 | tee data/mnist_train.csv "
+                           ">data/mnist_test.csv && "
+                           "'%s/a root/usr/bin/mlp-train' --device cpu --epochs 1 --classes 2",
+                  folder, folder, folder, folder) != 0)
+    fail_msg("%s", output);
+  assert_non_null(strstr(output, "data     data/mnist_train.csv and "));
+}
+
+/* What is made of the help of a program without a table. */
+static void help_is_a_manual(void **state) {
+  (void)state;
+  char output[8192];
+  static const char help[] = "Usage: mlp-x [OPTION]...\n       mlp-x list\nDoes what it does and "
+                             "no more. Well.\n\n  --a-b N  a .number [1]\n.5 of it\n";
+  write_file("help", help);
+  assert_int_equal(
+      process_run(output, sizeof output, "scripts/help_manual.sh man mlp-x 1.2 <'%s/help'", folder),
+      0);
+  assert_non_null(strstr(output, ".SH NAME\nmlp\\-x \\- does what it does and no more\n"));
+  assert_non_null(strstr(output, "mlp\\-x [OPTION]...\n.br\nmlp\\-x list\n"));
+  assert_non_null(strstr(output, "\n  \\-\\-a\\-b N  a .number [1]\n\\&.5 of it\n.fi\n"));
+  assert_int_equal(process_run(output, sizeof output,
+                               "scripts/help_manual.sh completion mlp-x 1.2 <'%s/help'", folder),
+                   0);
+  assert_non_null(strstr(output, "complete -o default -W '--a-b' mlp-x\n"));
 }
 
 int main(void) {
@@ -312,6 +407,9 @@ int main(void) {
       cmocka_unit_test(completes_files),
       cmocka_unit_test(completes_pictures),
       cmocka_unit_test(installs_and_uninstalls),
+      cmocka_unit_test(installed_links_resolve),
+      cmocka_unit_test(an_installed_copy_works_anywhere),
+      cmocka_unit_test(help_is_a_manual),
   };
   return cmocka_run_group_tests(tests, print_all, remove_all);
 }

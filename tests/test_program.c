@@ -120,7 +120,8 @@ static void a_missing_file_is_named_with_ways_to_get_one(void **state) {
   program_failed(1, "data/mnist_train.csv");
   program_said("`make data`");
   program_said("scripts/download_mnist.sh");
-  program_said("./mlp-digits");
+  program_said("mlp-train-fetch");
+  program_said("mlp-digits");
   RUN(TINY, "--test", "none.csv");
   program_failed(1, "none.csv does not exist");
   assert_string_equal(program.out, "");

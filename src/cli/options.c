@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "cli/option_kinds.h"
@@ -143,7 +145,7 @@ static const OptionRow table[] = {
   {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
    .kind = &option_yes_no, .field = FIELD(dry_run)},
   {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
-   .help = "read options from FILE; the command line wins",
+   .help = "read options from FILE, or a preset like mnist.conf; the command line wins",
    .kind = &option_path, .field = FIELD(config)},
   {.group = "other", .name = "help", .letter = 'h',
    .help = "print this help and exit"},
@@ -258,8 +260,27 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
   return !config.bad_line;
 }
 
-bool options_read_file(Options *options, const char *path, Error *error) {
+/* A name without a folder that is not in the working folder is one of the presets: beside the
+   program in a checkout, under its prefix where it is installed. */
+static FILE *open_config(const char *path) {
+  static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
+  char program[OPTIONS_PATH], preset[3 * OPTIONS_PATH];
   FILE *file = fopen(path, "r");
+  if (file || errno != ENOENT || strchr(path, '/')) return file;
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  program[length > 0 ? length : 0] = '\0';
+  char *slash = strrchr(program, '/');
+  for (size_t i = 0; slash && !file && i < sizeof folders / sizeof *folders; i++) {
+    snprintf(preset, sizeof preset, "%.*s/%s/%s", (int)(slash - program), program, folders[i],
+             path);
+    file = fopen(preset, "r");
+  }
+  if (!file) errno = ENOENT;
+  return file;
+}
+
+bool options_read_file(Options *options, const char *path, Error *error) {
+  FILE *file = open_config(path);
   if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
   return read_config(options, file, path, false, error);
 }

@@ -94,7 +94,8 @@ const OptionRow *options_table(size_t *count);
 /* The built-in defaults. */
 void options_default(Options *options);
 
-/* Sets what a configuration file says and leaves the rest as it is. Returns false with an error
+/* Sets what a configuration file, or the installed preset of that name, says and leaves the rest as
+   it is. Returns false with an error
    that names file and line: an unknown section or key, a key given twice, a bad value, a bad line.
  */
 bool options_read_file(Options *options, const char *path, Error *error);

@@ -74,8 +74,9 @@ static const char man_end[] =
     "\\fB130\\fR, \\fB143\\fR\n"
     "Interrupted by SIGINT or SIGTERM.\n"
     ".SH FILES\n"
-    "Names are relative to the working folder, except those of the configurations, which are\n"
-    "installed under the prefix, /usr/local by default.\n"
+    "Names are relative to the working folder. A configuration that is not there is looked for\n"
+    "under the prefix, /usr/local by default, MNIST's files in \\fI~/.cache/mlp\\-train\\fR or\n"
+    "\\fI$XDG_CACHE_HOME/mlp\\-train\\fR, where \\fBmlp\\-train\\-fetch\\fR puts them.\n"
     ".TP\n"
     "\\fIshare/mlp\\-train/configs/*.conf\\fR\n"
     "Configurations to start from. mnist.conf holds the defaults, with comments.\n"
@@ -103,9 +104,10 @@ static const char *const man_examples[][2] = {
 
 static const char man_see_also[] =
     ".SH SEE ALSO\n"
-    "\\fBmlp\\-digits\\fR draws digits to train on. \\fBmlp\\-bench\\fR times training on a GPU\n"
-    "and \\fBmlp\\-lab\\fR teaches its kernels; both are built only with CUDA. Each has a\n"
-    "\\fB\\-\\-help\\fR.\n"
+    "\\fBmlp\\-digits\\fR draws digits to train on. \\fBmlp\\-lab\\fR teaches the kernels of a "
+    "GPU.\n"
+    "\\fBmlp\\-bench\\fR, built only with CUDA, times training on one.\n"
+    "\\fBmlp\\-idx\\-to\\-csv\\fR turns files like those of Fashion\\-MNIST and EMNIST into CSV.\n"
     ".PP\n"
     "\\fIshare/doc/mlp\\-train/README.md\\fR under the prefix.\n";
 

@@ -19,8 +19,9 @@ bool train_command(const Options *options, const Checkpoint *from, Report *repor
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 
-/* Of a run on another file than MNIST's, whose validation rows judge, MNIST's default test file is
-   no part: then there is none. run_files.c */
+/* MNIST is looked for in data/, then in the user's cache, where mlp-train-fetch puts it. Of a run
+   on another file than MNIST's, whose validation rows judge, MNIST's default test file is no part:
+   then there is none. run_files.c */
 void run_files_settle(Options *options);
 
 /* False if an output of the run is another of its files, its name promises another format, or the

@@ -1,6 +1,8 @@
 /* The files that a run names: no output may destroy an input, and every output can be written. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/atomic_file.h"
 #include "base/same_file.h"
@@ -92,25 +94,40 @@ static bool formats_are_right(const Options *o, Error *error) {
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
+static bool validates(const Options *o) {
+  return options_hold_out(o) > 0 || options_validation_file(o);
+}
+
+/* Where nothing is at the default path, the file of that name in the user's cache, if it is there.
+ */
+static void find_in_cache(char *path, const char *initial) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  const bool has_cache = cache && *cache == '/'; /* others are to be ignored: XDG Base Directory */
+  char cached[OPTIONS_PATH];
+  if (strcmp(path, initial) != 0 || access(path, F_OK) == 0 || (!has_cache && !home)) return;
+  const int length = snprintf(cached, sizeof cached, "%s%s/mlp-train/%s", has_cache ? cache : home,
+                              has_cache ? "" : "/.cache", strrchr(initial, '/') + 1);
+  if (length < (int)sizeof cached && access(cached, F_OK) == 0) strcpy(path, cached);
+}
+
 void run_files_settle(Options *o) {
   Options initial;
   options_default(&initial);
-  const bool judged = options_hold_out(o) > 0 || options_validation_file(o);
-  if (!*o->load && judged && strcmp(o->test, initial.test) == 0 &&
+  if (!*o->load && validates(o) && strcmp(o->test, initial.test) == 0 &&
       strcmp(o->train, initial.train) != 0)
     strcpy(o->test, "none");
+  find_in_cache(o->train, initial.train);
+  find_in_cache(o->test, initial.test);
 }
 
 static bool rows_are_there(const Options *o, Error *error) {
-  const bool tested = options_test_file(o),
-             uses_validation = !*o->load && strcmp(o->validation, "0");
-  if (tested) return true;
+  if (options_test_file(o)) return true;
   if (*o->mistakes || *o->confusion || o->evaluate)
     return error_set(error, "--%s wants test rows: it cannot be combined with --test none",
                      o->evaluate    ? "evaluate"
                      : *o->mistakes ? "mistakes"
                                     : "confusion");
-  return !o->early_stop || uses_validation || *o->load ||
+  return !o->early_stop || validates(o) || *o->load ||
          error_set(error, "--early-stop wants rows to judge by: with --test none, add "
                           "--validation 0.1");
 }

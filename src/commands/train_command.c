@@ -122,8 +122,8 @@ static bool file_exists(const char *path, Error *error) {
   error_set(error, "%s does not exist", path);
   return !nearest_append_file(path, error) &&
          error_set(error,
-                   "%s does not exist: `make data` or scripts/download_mnist.sh gets MNIST, "
-                   "./mlp-digits draws data/digits_train.csv and data/digits_test.csv",
+                   "%s does not exist: `make data`, scripts/download_mnist.sh or mlp-train-fetch "
+                   "gets MNIST, mlp-digits draws digits_train.csv and digits_test.csv",
                    path);
 }
 
