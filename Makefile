@@ -324,7 +324,7 @@ endif
 
 # Tests that run a program.
 $(addprefix $(BUILD)/test_,program validation resume predict_program numbers stream hostile_names \
-                           manual run_files signals standard_output notebook): | $(PLACE)/mlp-train
+                           manual recipes run_files signals standard_output notebook): | $(PLACE)/mlp-train
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
