@@ -1,0 +1,123 @@
+#include "data/grid.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int min(int a, int b) {
+  return a < b ? a : b;
+}
+
+static int max(int a, int b) {
+  return a > b ? a : b;
+}
+
+/* ---- the largest value -------------------------------------------------------------------- */
+
+/* Blocks of a window's length: any window is the end of one block and the beginning of the next.
+   scratch: (2, count). */
+static void dilate_line(uint8_t *line, int count, size_t step, int radius, uint8_t *scratch) {
+  uint8_t *to_end = scratch, *from_start = scratch + count; /* of the pixel's block */
+  const int block = 2 * radius + 1;
+  for (int i = 0; i < count; i++) {
+    const uint8_t value = line[(size_t)i * step];
+    from_start[i] = i % block && from_start[i - 1] > value ? from_start[i - 1] : value;
+  }
+  for (int i = count - 1; i >= 0; i--) {
+    const uint8_t value = line[(size_t)i * step];
+    to_end[i] = i + 1 < count && (i + 1) % block && to_end[i + 1] > value ? to_end[i + 1] : value;
+  }
+  for (int i = 0; i < count; i++) {
+    const int first = max(0, i - radius), last = min(count - 1, i + radius);
+    uint8_t *value = &line[(size_t)i * step];
+    if (first / block < last / block)
+      *value = (uint8_t)max(to_end[first], from_start[last]);
+    else /* cut by an end of the line */
+      *value = first % block == 0 ? from_start[last] : to_end[first];
+  }
+}
+
+bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
+  uint8_t *scratch = malloc(2 * (size_t)max(width, height));
+  if (!scratch) return false;
+  for (int y = 0; y < height; y++)
+    dilate_line(grid + (size_t)y * (size_t)width, width, 1, radius, scratch);
+  for (int x = 0; x < width; x++) dilate_line(grid + x, height, (size_t)width, radius, scratch);
+  free(scratch);
+  return true;
+}
+
+/* ---- the mean ----------------------------------------------------------------------------- */
+
+bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *mean) {
+  const size_t line = (size_t)width + 1;
+  uint32_t *sums = calloc(line * ((size_t)height + 1), sizeof *sums); /* above and left of (y, x) */
+  if (!sums) return false;
+  for (int y = 0; y < height; y++) {
+    uint32_t sum = 0;
+    const uint8_t *row = grid + (size_t)y * (size_t)width;
+    uint32_t *above = sums + (size_t)y * line, *here = above + line;
+    for (int x = 0; x < width; x++) here[x + 1] = above[x + 1] + (sum += row[x]);
+  }
+  for (int y = 0; y < height; y++) {
+    const int top = max(0, y - radius), bottom = min(height, y + radius + 1);
+    const uint32_t *above = sums + (size_t)top * line, *below = sums + (size_t)bottom * line;
+    for (int x = 0; x < width; x++) {
+      const int left = max(0, x - radius), right = min(width, x + radius + 1);
+      const uint32_t count = (uint32_t)((right - left) * (bottom - top));
+      const uint32_t sum = below[right] - below[left] - above[right] + above[left];
+      mean[(size_t)y * (size_t)width + (size_t)x] = (uint8_t)((sum + count / 2) / count);
+    }
+  }
+  free(sums);
+  return true;
+}
+
+/* ---- regions ------------------------------------------------------------------------------ */
+
+/* The label that stands for all of those joined with it; halves the way there. */
+static int32_t root_of(int32_t *parent, int32_t label) {
+  while (parent[label] != label) label = parent[label] = parent[parent[label]];
+  return label;
+}
+
+static int32_t join(int32_t *parent, int32_t a, int32_t b) {
+  a = root_of(parent, a), b = root_of(parent, b);
+  if (a < b) return parent[b] = a;
+  return parent[a] = b;
+}
+
+/* Gives (y, x) the label of its neighbours above and left, joined, or a new one, *next. */
+static void label_pixel(int32_t *labels, int width, int y, int x, int32_t *parent, int32_t *next) {
+  static const int neighbours[][2] = {{-1, -1}, {0, -1}, {1, -1}, {-1, 0}};
+  int32_t *label = &labels[(size_t)y * (size_t)width + (size_t)x];
+  for (int i = 0; i < 4; i++) {
+    const int nx = x + neighbours[i][0], ny = y + neighbours[i][1];
+    if (nx < 0 || nx >= width || ny < 0) continue;
+    const int32_t other = labels[(size_t)ny * (size_t)width + (size_t)nx];
+    if (other) *label = *label ? join(parent, *label, other) : other;
+  }
+  if (*label) return;
+  *label = (*next)++;
+  parent[*label] = *label;
+}
+
+bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
+  const size_t pixels = (size_t)width * (size_t)height;
+  /* Of two neighbours in a row only one is the first of a region, likewise of two rows. */
+  const size_t most = ((size_t)width + 1) / 2 * (((size_t)height + 1) / 2) + 1;
+  int32_t *parent = malloc(most * sizeof *parent), next = 1;
+  if (!parent) return false;
+  memset(labels, 0, pixels * sizeof *labels);
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++)
+      if (grid[(size_t)y * (size_t)width + (size_t)x])
+        label_pixel(labels, width, y, x, parent, &next);
+  *count =
+      0; /* roots come before what is joined to them: they become numbers, others their root's */
+  for (int32_t label = 1; label < next; label++)
+    parent[label] = parent[label] == label ? -++*count : parent[parent[label]];
+  for (size_t i = 0; i < pixels; i++)
+    if (labels[i]) labels[i] = -parent[labels[i]];
+  free(parent);
+  return true;
+}
