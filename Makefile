@@ -141,7 +141,7 @@ EXERCISE := $(BUILD)/sealed_cpu.o $(call with_cuda,$(BUILD)/sealed_gpu.o) \
             $(filter-out %/exercise_cpu.o,$(call objects,exercise)) $(MEASURE)
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
             $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
-              engine_tests folder kernel_tests pictures process program trainer_tests)
+              engine_tests folder kernel_tests photographs pictures process program trainer_tests)
 
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
@@ -414,7 +414,7 @@ $(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/split.c src/d
 $(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/option_kinds.c \
                                   src/cli/options_help.c
 $(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
-$(FUZZ)/fuzz_image: src/data/image.c
+$(FUZZ)/fuzz_image: $(addprefix src/data/,exif.c grid.c image.c ink.c photograph.c)
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
                                    -DSTBI_MAX_DIMENSIONS=1024

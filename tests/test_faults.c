@@ -71,6 +71,9 @@ static const Run runs[] = {
      .outputs = {"out.csv"}},
     {.name = "predict, printed", .arguments = {ASK, "--predict", "test.csv", "--threads", "1"}},
     {.name = "classify", .arguments = {ASK, "--classify", "digit.pgm", "w.png"}},
+    {.name = "classify, shown",
+     .arguments = {ASK, "--json", "--show", "s.png", "--classify", "digit.pgm"},
+     .outputs = {"s.png"}},
     {.name = "help", .arguments = {"--help"}},
     {.name = "curves",
      .arguments = {SMALL, "--epochs", "1", "--resident", "yes", "--plot", "c.png"},
@@ -496,7 +499,8 @@ static int open_folders(void **state) {
   write_rows("train.csv", 70);
   write_rows("test.csv", 20);
   write_text("more.conf", "[training]\nbatch = 8\n");
-  write_text("digit.pgm", "P5 4 4 255\n ~~  ~~  ~~  ~~ ");
+  write_text("digit.pgm", "P5 8 8 255\n"
+                          "                   ~~      ~~      ~~      ~~                   ");
   static const Run first = {.name = "first",
                             .arguments = {SMALL, "--epochs", "1", "--batch", "8", "--save", "net"}};
   assert_int_equal(run(&first, 0, false, ""), 0);
@@ -506,7 +510,7 @@ static int open_folders(void **state) {
   assert_int_equal(run(&picture, 0, false, ""), 0);
   assert_int_equal(unlink("out"), 0);
   assert_int_equal(unlink("err"), 0);
-  static const char *const olds[] = {"log.jsonl", "out.csv", "c.png", "m.png"};
+  static const char *const olds[] = {"log.jsonl", "out.csv", "c.png", "m.png", "s.png"};
   for (size_t i = 0; i < sizeof olds / sizeof *olds; i++) write_text(olds[i], "an old file\n");
   return 0;
 }

@@ -16,10 +16,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "data/image.h"
+#include "base/error.h"
 #include "support/folder.h"
-
-enum { SIDE = 28 };
+#include "support/pictures.h"
 
 static char *path;
 
@@ -29,8 +28,8 @@ static int make_folder(void **state) {
   return 0;
 }
 
-/* Reads the picture in a process of its own, which must fail with this error, within so many
-   megabytes; no reading may take more than some seconds. */
+/* Reads the picture in a process of its own, which must fail with this error ("": or not fail),
+   within so many megabytes; no reading may take more than some seconds. */
 static void expect(const char *wanted, long megabytes) {
   enum { SECONDS = 20 };
   int ends[2], status;
@@ -43,7 +42,7 @@ static void expect(const char *wanted, long megabytes) {
     uint8_t pixels[SIDE * SIDE];
     Error error = {.text = ""};
     alarm(SECONDS);
-    if (image_read_digit(path, SIDE, pixels, &error)) _exit(1);
+    if (read_picture(path, SIDE, pixels, &error)) _exit(*wanted ? 1 : 0);
     const size_t length = strlen(error.text);
     _exit(write(ends[1], error.text, length) == (ssize_t)length ? 0 : 2);
   }
@@ -161,7 +160,7 @@ static size_t pack_zeros(uint8_t *packed, size_t size, size_t zeros) {
 
 /* Zeros, a thousandth of their size: one piece many times. colour: as in the header, 6 for red,
    green, blue and alpha, 2 without alpha. */
-static void write_png(int width, int height, int colour, int bits) {
+static void write_zeros(int width, int height, int colour, int bits) {
   const size_t channels = colour == 6 ? 4 : 3;
   const size_t zeros = (size_t)height * ((size_t)width * channels * (size_t)bits / 8 + 1);
   enum { PIECE = 1 << 20, PACKED = 1 << 12 };
@@ -188,7 +187,7 @@ static void write_png(int width, int height, int colour, int bits) {
 
 /* ---- what becomes of them ------------------------------------------------------------------- */
 
-static const char no_digit[] = "shows no digit: nothing in it stands out from its border";
+static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
 /* 346 KB, and an hour for who reads all of it. */
 static void test_scans(void **state) {
@@ -227,12 +226,37 @@ static void test_scans_that_are_none(void **state) {
 static void test_memory(void **state) {
   (void)state;
   static const char too_much[] = "takes more than 400 MB of memory to read: too much for a picture";
-  write_png(8000, 8000, 6, 16);
+  write_zeros(8000, 8000, 6, 16);
   expect(too_much, 32);
-  write_png(8000, 8000, 6, 8);
+  write_zeros(8000, 8000, 6, 8);
   expect(too_much, 32 + 256);
-  write_png(1000, 1000, 6, 16);
+  write_zeros(1000, 1000, 6, 16);
   expect(no_digit, 64);
+}
+
+/* What takes longest to find digits in: a million dots, lines in both directions, nested rings,
+   noise. Each ends within the seconds of expect(). */
+static void test_many_things(void **state) {
+  (void)state;
+  enum { WIDE = 1280 };
+  for (int kind = 0; kind < 4; kind++) {
+    FILE *file = create();
+    fprintf(file, "P5\n%d %d\n255\n", WIDE, WIDE);
+    uint32_t random = 1;
+    for (int y = 0; y < WIDE; y++)
+      for (int x = 0; x < WIDE; x++) {
+        random = random * 1664525 + 1013904223;
+        const int from_middle =
+            abs(x - WIDE / 2) > abs(y - WIDE / 2) ? abs(x - WIDE / 2) : abs(y - WIDE / 2);
+        const bool ink = kind == 0   ? x % 4 == 0 && y % 4 == 0
+                         : kind == 1 ? x % 7 == 0 || y % 9 == 0
+                         : kind == 2 ? from_middle % 8 < 2
+                                     : random >> 28 == 0;
+        fputc(ink ? 0 : 255, file);
+      }
+    assert_int_equal(fclose(file), 0);
+    expect(kind == 0 ? "shows too much: up to 100 digits" : "", 128);
+  }
 }
 
 int main(void) {
@@ -240,6 +264,7 @@ int main(void) {
       cmocka_unit_test(test_scans),
       cmocka_unit_test(test_scans_that_are_none),
       cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_many_things),
   };
   return cmocka_run_group_tests(tests, make_folder, folder_close);
 }

@@ -1,5 +1,5 @@
 /* Pictures read as MNIST's rows: what is ink, and where it goes. Formats, and what is refused, are
-   in test_image_formats.c. */
+   in test_image_formats.c, photographs in test_photographs.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <stb/stb_image_write.h>
 
 #include "base/random.h"
-#include "data/image.h"
+#include "data/photograph.h"
 #include "support/folder.h"
 #include "support/pictures.h"
 
@@ -104,7 +104,8 @@ static void test_place_and_size_do_not_matter(void **state) {
   }
 }
 
-/* What is as MNIST would have it comes back as it was, but for a rounding, enlarged or not. */
+/* What is as MNIST would have it comes back as it was, enlarged or not, but for a rounding and for
+   the few strongest pixels, which decide what full ink is. */
 static void test_comes_back(void **state) {
   (void)state;
   for (uint64_t row = 0; row < 50; row++) {
@@ -118,7 +119,7 @@ static void test_comes_back(void **state) {
           *pixel_at(&g, x, y) = expected[y / scale * SIDE + x / scale];
       through_png(&g, pixels);
       const double d = difference(pixels, expected);
-      if (!(d < 0.5)) fail_msg("digit %d enlarged by %d: %g", (int)row, scale, d);
+      if (!(d < 2)) fail_msg("digit %d enlarged by %d: %g", (int)row, scale, d);
     }
   }
 }
@@ -133,7 +134,7 @@ static void test_other_sides(void **state) {
     const int side = sides[i], count = side * side;
     uint8_t pixels[64 * 64 + 1];
     pixels[count] = 77;
-    assert_true(image_read_digit(picture, side, pixels, &error));
+    assert_true(read_picture(picture, side, pixels, &error));
     int lit = 0;
     for (int p = 0; p < count; p++) lit += pixels[p] > 0;
     assert_in_range(lit, 1, side > 3 ? count / 2 : count);
@@ -180,34 +181,22 @@ static void test_colours_do_not_matter(void **state) {
     }
 }
 
-/* Ink in a picture with nothing around it: more than half of it may be ink. */
+/* A broad pen in a picture that has nothing else: a frame, a fourth of its width thick. */
 static void test_thick_digit(void **state) {
   (void)state;
   uint8_t dark[PIXELS], light[PIXELS];
-  Grey g = new_grey(50, 50, 255);
-  for (int y = 2; y < 48; y++) memset(pixel_at(&g, 2, y), y > 20 && y < 30 ? 255 : 0, 46);
-  for (int y = 21; y < 30; y++) memset(pixel_at(&g, 40, y), 0, 8);
-  Grey inverted = new_grey(50, 50, 0);
-  for (int i = 0; i < 2500; i++) inverted.level[i] = 255 - g.level[i];
+  Grey g = new_grey(60, 60, 255);
+  for (int y = 6; y < 54; y++)
+    for (int x = 12; x < 48; x++)
+      if (x < 21 || x >= 39 || y < 15 || y >= 45) *pixel_at(&g, x, y) = 0;
+  Grey inverted = new_grey(60, 60, 0);
+  for (int i = 0; i < 3600; i++) inverted.level[i] = 255 - g.level[i];
   through_png(&g, dark);
   through_png(&inverted, light);
   assert_memory_equal(dark, light, PIXELS);
-  assert_int_equal(dark[14 * SIDE + 5], 0);
-  assert_int_equal(dark[7 * SIDE + 14], 255);
-}
-
-/* The ground is what most of the border is, upper and lower edge and all. */
-static void test_ink_at_the_border(void **state) {
-  (void)state;
-  uint8_t pixels[PIXELS];
-  Grey g = new_grey(80, 20, 255);
-  for (int y = 0; y < 20; y++) {
-    memset(pixel_at(&g, 0, y), 0, 8);
-    memset(pixel_at(&g, 72, y), 0, 8);
-  }
-  through_png(&g, pixels);
-  assert_int_equal(pixels[14 * SIDE + 5], 255);
-  assert_int_equal(pixels[14 * SIDE + 14], 0);
+  assert_int_equal(dark[14 * SIDE + 14], 0);
+  assert_int_equal(dark[14 * SIDE + 8], 255);
+  assert_int_equal(dark[5 * SIDE + 14], 255);
 }
 
 /* A speck beside the digit's upper end, and a little above it. */
@@ -221,17 +210,6 @@ static void test_dust(void **state) {
   for (int y = 26; y < 31; y++) memset(pixel_at(&g, 150, y), 255, 6);
   through_png(&g, pixels);
   assert_memory_equal(pixels, expected, PIXELS);
-}
-
-/* So many lines of equal ink that each alone would be dust. */
-static void test_not_all_is_dust(void **state) {
-  (void)state;
-  uint8_t pixels[PIXELS];
-  Grey g = new_grey(602, 60, 255);
-  for (int y = 1; y < 59; y++)
-    for (int x = 1; x < 602; x += 2) *pixel_at(&g, x, y) = 0;
-  through_png(&g, pixels);
-  assert_true(pixels[14 * SIDE + 14] > 0);
 }
 
 /* The least mean difference if `a` may be moved by a pixel. */
@@ -288,9 +266,7 @@ int main(void) {
       cmocka_unit_test(test_other_sides),
       cmocka_unit_test(test_colours_do_not_matter),
       cmocka_unit_test(test_thick_digit),
-      cmocka_unit_test(test_ink_at_the_border),
       cmocka_unit_test(test_dust),
-      cmocka_unit_test(test_not_all_is_dust),
       cmocka_unit_test(test_photograph),
   };
   return cmocka_run_group_tests_name("image", tests, pictures_open, folder_close);

@@ -14,6 +14,7 @@
 #include <stb/stb_image_write.h>
 #include <zlib.h>
 
+#include "data/exif.h"
 #include "data/image.h"
 #include "support/folder.h"
 #include "support/pictures.h"
@@ -70,8 +71,8 @@ static void put_bits(Bits *b, unsigned bits, unsigned count) {
 
 /* Every level becomes a block of 8 x 8, its mean the only coefficient: nothing is lost. A block is
    the mean's difference to the one before, as a count of bits (a code of 4) and those bits, then
-   the end (a code of 1). */
-static void write_jpeg(const Grey *g) {
+   the end (a code of 1). orientation: noted as cameras do; 0: none. */
+static void write_jpeg(const Grey *g, int orientation) {
   FILE *file = fopen(picture, "wb");
   assert_non_null(file);
   const int w = 8 * g->width, h = 8 * g->height;
@@ -81,7 +82,13 @@ static void write_jpeg(const Grey *g) {
                               "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                               "\xff\xda\0\10\1\1\0\0\77"; /* its last byte is 0 */
   const uint8_t size[] = {8, (uint8_t)(h >> 8), (uint8_t)h, (uint8_t)(w >> 8), (uint8_t)w};
-  fwrite("\xff\xd8\xff\xdb\0\x43\0", 1, 7, file);
+  fwrite("\xff\xd8", 1, 2, file);
+  if (orientation) {
+    uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
+    exif[29] = (uint8_t)orientation;
+    fwrite(exif, 1, 36, file);
+  }
+  fwrite("\xff\xdb\0\x43\0", 1, 5, file);
   for (int i = 0; i < 64; i++) fputc(8, file); /* what coefficients are divided by */
   fwrite("\xff\xc0\0\13", 1, 4, file);
   fwrite(size, 1, sizeof size, file);
@@ -149,11 +156,65 @@ static void test_formats(void **state) {
     assert_true(difference(pixels, expected) < 1);
     free(g.level);
     g = digit(row, 1, true);
-    write_jpeg(&g);
+    write_jpeg(&g, 0);
     read_digit(pixels);
     assert_true(difference(pixels, expected) < 0.1);
     free(g.level);
   }
+}
+
+/* The same picture, stored in each of the eight ways, is read upright. */
+static void test_orientations(void **state) {
+  (void)state;
+  enum { W = 12, H = 20 };
+  Grey g = new_grey(W, H, 0);
+  for (int i = 0; i < W * H; i++) g.level[i] = (uint8_t)(i * 37 % 251);
+  for (int orientation = 1; orientation <= 8; orientation++) {
+    /* Where the stored rows and columns begin: CIPA DC-008, section 4.6.4. */
+    const bool across = orientation >= 5;
+    const bool from_right = strchr("\2\3\6\7", orientation),
+               from_bottom = strchr("\3\4\7\10", orientation);
+    Grey stored = new_grey(across ? H : W, across ? W : H, 0);
+    for (int y = 0; y < H; y++)
+      for (int x = 0; x < W; x++) {
+        const int u = from_right ? W - 1 - x : x, v = from_bottom ? H - 1 - y : y;
+        *pixel_at(&stored, across ? v : u, across ? u : v) = *pixel_at(&g, x, y);
+      }
+    write_jpeg(&stored, orientation);
+    Image image;
+    if (!image_read(picture, &image, &error)) fail_msg("%s", error.text);
+    assert_int_equal(image.width, 8 * W); /* a level is a block of 8 x 8 */
+    assert_int_equal(image.height, 8 * H);
+    for (int i = 0; i < W * H; i++)
+      if (abs(image.level[(i / W * 8 + 4) * 8 * W + i % W * 8 + 4] - g.level[i]) > 1)
+        fail_msg("orientation %d, level %d", orientation, i);
+    image_free(&image);
+    free(stored.level);
+  }
+  free(g.level);
+}
+
+/* In both orders of bytes; cut anywhere it is upright, or what it says. */
+static void test_exif(void **state) {
+  (void)state;
+  static const char little[] = "\xff\xd8\xff\xe0\0\4ab\xff\xe1\0\56Exif\0\0II*\0\10\0\0\0\2\0"
+                               "\17\1\2\0\1\0\0\0a\0\0\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+  enum { LENGTH = sizeof little - 1 };
+  assert_int_equal(exif_orientation((const uint8_t *)little, LENGTH), 6);
+  for (size_t length = 0; length < LENGTH; length++) {
+    uint8_t *copy = malloc(length + 1); /* a sanitizer sees what is read behind it */
+    assert_non_null(copy);
+    memcpy(copy, little, length);
+    assert_int_equal(exif_orientation(copy, length), 1);
+    free(copy);
+  }
+  uint8_t changed[LENGTH];
+  for (size_t i = 0; i < LENGTH; i++)
+    for (int byte = 0; byte < 256; byte++) {
+      memcpy(changed, little, LENGTH);
+      changed[i] = (uint8_t)byte;
+      assert_in_range(exif_orientation(changed, LENGTH), 1, 8);
+    }
 }
 
 /* As from a shell's <(...). */
@@ -172,7 +233,7 @@ static void test_a_pipe_is_read(void **state) {
   close(ends[1]);
   char name[32];
   snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
-  assert_true(image_read_digit(name, SIDE, pixels, &error));
+  assert_true(read_picture(name, SIDE, pixels, &error));
   close(ends[0]);
   assert_memory_equal(pixels, expected, PIXELS);
 }
@@ -182,7 +243,7 @@ static void test_a_pipe_is_read(void **state) {
 static void assert_refused(const char *file, const char *expected) {
   uint8_t pixels[PIXELS];
   error.text[0] = '\0';
-  assert_false(image_read_digit(file, SIDE, pixels, &error));
+  assert_false(read_picture(file, SIDE, pixels, &error));
   if (!strstr(error.text, expected) || !strstr(error.text, file))
     fail_msg("\"%s\" does not say \"%s\" of %s", error.text, expected, file);
 }
@@ -203,6 +264,33 @@ static void test_no_pictures(void **state) {
   remove(picture);
   assert_refused(picture, "cannot open");
   assert_refused(folder, "cannot read");
+}
+
+static void test_formats_that_are_not_read(void **state) {
+  (void)state;
+  static const struct {
+    const char *bytes;
+    size_t length;
+    const char *name, *command;
+  } cases[] = {
+      {"RIFF\1\2\3\4WEBPVP8 ", 16, "a WebP picture", "convert it with dwebp '"},
+      {"\0\0\0\30ftypheic\0\0\0\0", 16, "a HEIC picture", "convert it with heif-convert '"},
+      {"\0\0\0\30ftypmif1\0\0\0\0", 16, "a HEIC picture", "picture.jpg"},
+      {"\0\0\0\30ftypavif\0\0\0\0", 16, "an AVIF picture", "heif-convert '"},
+      {"II*\0\10\0\0\0", 8, "a TIFF picture", "convert '"},
+      {"MM\0*\0\0\0\10", 8, "a TIFF picture", "convert '"},
+      {"8BPS\0\1\0\0\0\0\0\0", 12, "a Photoshop picture", "convert '"},
+      {"#?RADIANCE\n\n", 12, "a Radiance HDR picture", "convert '"},
+      {"\xff\x0a\1\2", 4, "a JPEG XL picture", "djxl '"},
+      {"%PDF-1.7\n", 9, "a PDF file", "pdftoppm -png '"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    write_bytes(cases[i].bytes, cases[i].length);
+    assert_refused(picture, cases[i].name);
+    assert_refused(picture, cases[i].command);
+    write_bytes(cases[i].bytes, 2); /* too short to be known */
+    if (cases[i].length > 8) assert_refused(picture, "cannot be read as");
+  }
 }
 
 /* Refused by what the header says, before anything is allocated for it. */
@@ -241,7 +329,7 @@ static void test_what_stb_does_not_check(void **state) {
   write_bytes(bytes, sizeof bytes);
   assert_refused(picture, "its levels go above 255");
   Grey g = digit(1, 1, true);
-  write_jpeg(&g);
+  write_jpeg(&g, 0);
   free(g.level);
   FILE *file = fopen(picture, "r+b");
   assert_non_null(file);
@@ -309,10 +397,10 @@ static void test_nothing_there(void **state) {
       assert_refused(picture, "shows no digit");
     }
   Grey g = new_grey(60, 60, 200); /* 15 levels are dirt, not ink */
-  memset(pixel_at(&g, 10, 30), 185, 30);
+  for (int y = 28; y < 33; y++) memset(pixel_at(&g, 10, y), 185, 30);
   write_png(&g);
   assert_refused(picture, "shows no digit");
-  memset(pixel_at(&g, 10, 30), 184, 30);
+  for (int y = 28; y < 33; y++) memset(pixel_at(&g, 10, y), 183, 30);
   write_png(&g);
   uint8_t pixels[PIXELS];
   read_digit(pixels);
@@ -325,8 +413,11 @@ static void test_nothing_there(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_formats),
+      cmocka_unit_test(test_orientations),
+      cmocka_unit_test(test_exif),
       cmocka_unit_test(test_a_pipe_is_read),
       cmocka_unit_test(test_no_pictures),
+      cmocka_unit_test(test_formats_that_are_not_read),
       cmocka_unit_test(test_too_large),
       cmocka_unit_test(test_no_pixels),
       cmocka_unit_test(test_what_stb_does_not_check),

@@ -17,15 +17,16 @@
 #define STB_IMAGE_WRITE_STATIC
 #include <stb/stb_image_write.h>
 
+#include "predict/pictures.h"
 #include "predict/predict.h"
 #include "data/digits.h"
-#include "data/image.h"
 #include "support/folder.h"
+#include "support/pictures.h"
 #include "support/process.h"
 #include "base/random.h"
 
 /* The buffers' rows divide nothing: the last buffer is short, and not the first of the ring. */
-enum { ROWS = 500, SLOT = 64, SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
+enum { ROWS = 500, SLOT = 64, CLASSES = 10 };
 
 static char *labelled, *unlabelled, *output, *bad; /* paths */
 static Error error;
@@ -390,13 +391,33 @@ static void write_pictures(Engine *engine, char names[PICTURES][4300], int *expe
     uint8_t *row = staging.pixels + (size_t)i * staging.stride;
     snprintf(names[i], sizeof names[i], "%s/%03d.png", folder, i);
     write_picture(names[i], pixels[i]);
-    OK(image_read_digit(names[i], SIDE, row, &error));
+    OK(read_picture(names[i], SIDE, row, &error));
     write_picture(names[i], row);
     staging.labels[i] = 0;
   }
   OK(engine->call->upload(engine, 0, 0, PICTURES, &error));
   OK(engine->call->predict(engine, 0, PICTURES, row_logits[0], &error));
   for (int i = 0; i < PICTURES; i++) expected[i] = argmax(row_logits[i], CLASSES);
+}
+
+static char failures[2048]; /* that predict_pictures told of while it went on */
+
+/* A PictureFailed. */
+static void note_failure(void *context, const Error *failure) {
+  assert_ptr_equal(context, failures);
+  strcat(failures, failure->text);
+}
+
+static bool ask(Engine *engine, char *const *paths, int count, FILE *file) {
+  const Pictures pictures = {.paths = paths,
+                             .count = count,
+                             .confidence = 0.5,
+                             .show = "",
+                             .file = file,
+                             .failed = note_failure,
+                             .context = failures};
+  *failures = '\0';
+  return predict_pictures(engine, &pictures, &error);
 }
 
 /* Pictures of rows get the rows' answers, 97 of 100 or more. */
@@ -410,7 +431,7 @@ static void test_pictures_are_answered_as_rows(void **state) {
   for (int i = 0; i < PICTURES; i++) paths[i] = names[i];
   FILE *file = fmemopen(text, sizeof text, "w");
   assert_non_null(file);
-  OK(predict_pictures(engine, paths, PICTURES, file, &error));
+  OK(ask(engine, paths, PICTURES, file));
   fclose(file);
   const char *line = text;
   for (int i = 0; i < PICTURES; i++) {
@@ -447,7 +468,7 @@ static void assert_classified(Engine *engine, char *const *paths, int count, con
   size_t length;
   FILE *file = open_memstream(&text, &length);
   assert_non_null(file);
-  OK(predict_pictures(engine, paths, count, file, &error));
+  OK(ask(engine, paths, count, file));
   fclose(file);
   assert_string_equal(text, expected);
   free(text);
@@ -480,23 +501,28 @@ static void test_lines(void **state) {
 static void test_refused_pictures(void **state) {
   (void)state;
   const float biases[2] = {0};
-  char name[4300], *paths[] = {name, labelled};
+  char name[4300], *paths[] = {labelled, name, unlabelled, name};
   snprintf(name, sizeof name, "%s/a.png", folder);
   write_picture(name, pixels[0]);
   Engine *engine = open_biased(PIXELS, 2, biases);
   char text[9000];
   FILE *file = fmemopen(text, sizeof text, "w");
-  assert_false(predict_pictures(engine, paths, 2, file, &error));
+  assert_false(ask(engine, paths, 4, file));
   fclose(file);
-  assert_non_null(strstr(error.text, "labelled.csv cannot be read as"));
-  assert_memory_equal(text, name, strlen(name)); /* what came before is said */
+  assert_non_null(strstr(error.text, "/unlabelled.csv cannot be read as"));
+  assert_non_null(strstr(failures, "/labelled.csv cannot be read as"));
+  assert_null(strstr(failures, "unlabelled"));
+  assert_memory_equal(text, name, strlen(name)); /* the others are answered */
+  const char *second = strchr(text, '\n') + 1;
+  assert_memory_equal(second, name, strlen(name));
+  assert_string_equal(strchr(second, '\n'), "\n");
   file = fopen("/dev/full", "w");
-  assert_false(predict_pictures(engine, paths, 1, file, &error));
+  assert_false(ask(engine, paths + 1, 1, file));
   fclose(file);
   assert_non_null(strstr(error.text, "No space left"));
   engine->call->close(engine);
   engine = open_biased(8, 2, biases);
-  assert_false(predict_pictures(engine, paths, 1, stdout, &error));
+  assert_false(ask(engine, paths, 1, stdout));
   assert_string_equal(error.text, "the network takes 8 pixels, which do not make a square picture");
   engine->call->close(engine);
   remove(name);

@@ -17,14 +17,14 @@
 #define STB_IMAGE_WRITE_STATIC
 #include <stb/stb_image_write.h>
 
-#include "data/image.h"
 #include "model/checkpoint.h"
 #include "plot/figures.h"
 #include "predict/predict.h"
+#include "support/pictures.h"
 #include "support/program.h"
 #include "support/stb_png.h"
 
-enum { TRAIN_ROWS = 600, TEST_ROWS = 400, SIDE = DIGITS_SIDE, CLASSES = 10 };
+enum { TRAIN_ROWS = 600, TEST_ROWS = 400, CLASSES = 10 };
 
 /* A network that is right about four digits of five: there are more mistakes than a picture shows.
  */
@@ -200,7 +200,7 @@ static void draw_digits(void) {
   for (int row = 0; row < TEST_ROWS; row++) {
     digits_draw(1, DIGITS_TEST, (uint64_t)row, digits[row]);
     write_picture("digit.png", &grey, digits[row]);
-    assert_true(image_read_digit("digit.png", SIDE, digits[row], &error));
+    assert_true(read_picture("digit.png", SIDE, digits[row], &error));
     for (int i = 0; i < DIGITS_PIXELS; i++)
       fprintf(file, "%d%c", digits[row][i], i + 1 < DIGITS_PIXELS ? ',' : '\n');
   }
@@ -254,6 +254,95 @@ static void pictures_are_answered_as_rows(void **state) {
     if (same * 100 < TEST_ROWS * 97)
       fail_msg("%s: %d of %d answers are the rows'", styles[i].name, same, TEST_ROWS);
   }
+}
+
+/* ---- photographs --------------------------------------------------------------------------- */
+
+/* Two digits on a page, the first one pale and the page dark at one side. */
+static void write_page(const char *path) {
+  enum { PAGE = 400, ZOOM = 6 };
+  static uint8_t level[PAGE * PAGE];
+  for (int i = 0; i < PAGE * PAGE; i++) level[i] = (uint8_t)(250 - i % PAGE / 4);
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < ZOOM * ZOOM * DIGITS_PIXELS; i++) {
+      const int x = i % (ZOOM * SIDE), y = i / (ZOOM * SIDE);
+      uint8_t *at = &level[(y + 100) * PAGE + x + 20 + 190 * k];
+      *at = (uint8_t)(*at * (255 - digits[k][y / ZOOM * SIDE + x / ZOOM] * (k ? 8 : 6) / 10) / 255);
+    }
+  assert_true(stbi_write_png(path, PAGE, PAGE, 1, level, PAGE));
+}
+
+static void digits_of_a_page_are_answered_one_by_one(void **state) {
+  (void)state;
+  write_page("page.png");
+  RUN_WELL(ASK, "--classify", "page.png");
+  assert_int_equal(program_lines("^page.png  [0-9]+x[0-9]+[+][0-9]+[+][0-9]+ +[0-9] .*%"), 2);
+  RUN_WELL(ASK, "--classify", "page.png", "--confidence", "1");
+  assert_int_equal(program_lines("%  unsure$"), 2);
+  RUN_WELL(ASK, "--classify", "page.png", "--confidence", "0");
+  assert_int_equal(program_lines("unsure"), 0);
+}
+
+static void json_says_what_lines_say(void **state) {
+  (void)state;
+  write_page("page.png");
+  RUN(ASK, "--classify", "--json", "none.png", "page.png");
+  program_failed(1, "cannot open none.png");
+  json_t *bad = json_loads(program.out, JSON_DISABLE_EOF_CHECK, NULL);
+  json_t *page = json_loads(strchr(program.out, '\n') + 1, 0, NULL);
+  assert_string_equal(json_string_value(json_object_get(bad, "picture")), "none.png");
+  assert_non_null(strstr(json_string_value(json_object_get(bad, "error")), "cannot open"));
+  assert_string_equal(json_string_value(json_object_get(page, "picture")), "page.png");
+  assert_int_equal(json_integer_value(json_object_get(page, "width")), 400);
+  const json_t *list = json_object_get(page, "digits");
+  assert_int_equal(json_array_size(list), 2);
+  for (size_t i = 0; i < 2; i++) {
+    const json_t *digit = json_array_get(list, i), *box = json_object_get(digit, "box");
+    const json_t *all = json_object_get(digit, "probabilities");
+    const size_t answer = (size_t)json_integer_value(json_object_get(digit, "answer"));
+    double sum = 0;
+    for (size_t c = 0; c < CLASSES; c++) sum += json_real_value(json_array_get(all, c));
+    assert_true(fabs(sum - 1) < 1e-4);
+    const double probability = json_number_value(json_array_get(all, answer));
+    assert_int_equal(json_is_true(json_object_get(digit, "sure")), probability >= 0.5);
+    assert_in_range(json_integer_value(json_array_get(box, 0)), 20 + 190 * i, 100 + 190 * i);
+    assert_in_range(json_integer_value(json_array_get(box, 3)), 110, 130); /* 20 x 6 */
+  }
+  json_decref(bad);
+  json_decref(page);
+}
+
+/* A line of standard error for each, in order. */
+static void bad_pictures_stop_no_others(void **state) {
+  (void)state;
+  write_page("page.png");
+  RUN(ASK, "--classify", "none.png", "page.png", "train.csv");
+  assert_int_equal(program.status, 1);
+  assert_int_equal(program_lines("^page.png  "), 2);
+  const char *first = strstr(program.error, "mlp-train: cannot open none.png");
+  assert_ptr_equal(first, program.error);
+  assert_non_null(strstr(first, "\nmlp-train: train.csv cannot be read as"));
+}
+
+static void what_the_network_saw_is_shown(void **state) {
+  (void)state;
+  int width, height, channels;
+  write_page("page.png");
+  RUN_WELL(ASK, "--show", "seen.png", "--classify", "page.png");
+  uint8_t *pixels = stbi_load("seen.png", &width, &height, &channels, 3);
+  assert_non_null(pixels);
+  assert_in_range(width, 600, 1200);
+  assert_in_range(height, 500, 900);
+  int blue = 0; /* of the boxes */
+  for (int i = 0; i < width * height; i++)
+    blue += pixels[3 * i] < 20 && pixels[3 * i + 1] > 100 && pixels[3 * i + 2] > 160;
+  assert_true(blue > 500);
+  stbi_image_free(pixels);
+  RUN(ASK, "--show", "none/seen.png", "--classify", "page.png");
+  program_failed(1, "none/seen.png");
+  RUN(ASK, "--show", "page.png", "--classify", "page.png");
+  assert_int_equal(program.status, 2);
+  program_said("are the same file");
 }
 
 /* ---- pictures of the run ------------------------------------------------------------------ */
@@ -369,6 +458,10 @@ int main(void) {
       cmocka_unit_test(probabilities_add_up_to_one),
       cmocka_unit_test(what_cannot_be_asked),
       cmocka_unit_test(pictures_are_answered_as_rows),
+      cmocka_unit_test(digits_of_a_page_are_answered_one_by_one),
+      cmocka_unit_test(json_says_what_lines_say),
+      cmocka_unit_test(bad_pictures_stop_no_others),
+      cmocka_unit_test(what_the_network_saw_is_shown),
       cmocka_unit_test(pictures_show_something),
       cmocka_unit_test(pictures_can_be_drawn_later),
       cmocka_unit_test(the_most_confident_mistakes_are_shown),

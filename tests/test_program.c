@@ -372,6 +372,8 @@ static void dry_run_comes_back(void **state) {
                                     "c.png",
                                     "--save",
                                     "s.safetensors",
+                                    "--confidence",
+                                    "0.25",
                                     "--dry-run",
                                     NULL};
   run_to("first.conf", all);

@@ -139,8 +139,17 @@ static const OptionRow table[] = {
    .help = "with --predict: add the probability of every class",
    .kind = &option_yes_no, .field = FIELD(probabilities)},
   {.group = "model", .name = "classify",
-   .help = "predict the class of each picture named at the end",
+   .help = "predict the digits in each picture named at the end",
    .kind = &option_yes_no, .field = FIELD(classify)},
+  {.group = "model", .name = "confidence", .argument = "P", .initial = "0.5",
+   .help = "with --classify: an answer less likely than P is unsure",
+   .kind = &option_number, .field = FIELD(confidence), .low = 0, .high = 1},
+  {.group = "model", .name = "json",
+   .help = "with --classify: print a line of JSON per picture",
+   .kind = &option_yes_no, .field = FIELD(json)},
+  {.group = "model", .name = "show", .argument = "FILE",
+   .help = "with --classify: draw the pictures and what the network saw of them as a PNG",
+   .kind = &option_path, .field = FIELD(show)},
 
   {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
    .kind = &option_yes_no, .field = FIELD(dry_run)},
@@ -373,6 +382,8 @@ static OptionsResult check_usage(const Options *o, Error *error) {
   else if (o->device == DEVICE_CPU && o->fusion != FUSION_AUTO && o->fusion != FUSION_LAYER)
     good = error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
                      options_fusions[o->fusion]);
+  else if (!o->classify && (o->json || o->show[0]))
+    good = error_set(error, "--%s needs --classify PICTURE...", o->json ? "json" : "show");
   else if (o->classify && o->picture_count == 0)
     good = error_set(error, "--classify needs the names of pictures at the end of the command");
   else if (!o->classify && o->picture_count > 0)

@@ -41,9 +41,11 @@ typedef struct {
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
       confusion[OPTIONS_PATH];
   char save[OPTIONS_PATH];
+  float confidence; /* of an answer to a picture; below it is unsure */
   /* only on the command line */
   char resume[OPTIONS_PATH], load[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
-  bool evaluate, classify, probabilities, dry_run;
+  char show[OPTIONS_PATH];
+  bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
   const char *command;   /* argv[0]: the program as it was called */
   char *const *pictures; /* of --classify: words of argv */

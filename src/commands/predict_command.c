@@ -3,13 +3,16 @@
 
 #include <omp.h>
 
+#include "base/atomic_file.h"
 #include "base/standard_output.h"
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"
 #include "engine/loader.h"
 #include "predict/evaluate.h"
+#include "predict/pictures.h"
 #include "predict/predict.h"
+#include "train/report.h"
 
 enum { BATCH = 64 }; /* as training has it by default */
 
@@ -59,14 +62,32 @@ static bool predict(Engine *engine, const Options *o, Report *report, Error *err
   return good && run_files_say_wrote(report, o->output, "", error) && standard_output_flush(error);
 }
 
+/* A PictureFailed. */
+static void say(void *report, const Error *error) {
+  report_failure(report, error);
+}
+
+static bool classify(Engine *engine, const Options *o, Report *report, Error *error) {
+  const Pictures pictures = {.paths = o->pictures,
+                             .count = o->picture_count,
+                             .confidence = (double)o->confidence,
+                             .json = o->json,
+                             .show = o->show,
+                             .file = stdout,
+                             .failed = say,
+                             .context = report};
+  return (!*o->show || atomic_file_probe(o->show, error)) &&
+         predict_pictures(engine, &pictures, error) &&
+         (o->json || run_files_say_wrote(report, o->show, "", error)) &&
+         standard_output_flush(error);
+}
+
 static bool run(const Options *o, Device *device, Report *report, Error *error) {
   Engine *engine = open_network(o, device, error);
   if (!engine) return false;
-  const bool good = o->evaluate ? evaluate(engine, o, report, error)
-                    : o->classify
-                        ? predict_pictures(engine, o->pictures, o->picture_count, stdout, error) &&
-                              standard_output_flush(error)
-                        : predict(engine, o, report, error);
+  const bool good = o->evaluate   ? evaluate(engine, o, report, error)
+                    : o->classify ? classify(engine, o, report, error)
+                                  : predict(engine, o, report, error);
   engine->call->close(engine);
   return good;
 }

@@ -10,7 +10,7 @@
 #include "commands/commands.h"
 #include "model/checkpoint.h"
 
-enum { NAMES = 14 };
+enum { NAMES = 15 };
 
 void run_files_best(const Options *o, char *path) {
   const char *save = *o->save ? o->save : o->resume;
@@ -18,7 +18,6 @@ void run_files_best(const Options *o, char *path) {
   if (*save && o->early_stop) snprintf(path, BEST_PATH, "%s.best", save);
 }
 
-/* Pictures to classify come on top: none of them is written in a run that classifies. */
 static int list_files(const Options *o, const char *best, NamedFile *files) {
   const bool saves_there = *o->resume && !*o->save; /* the file that is resumed takes the network */
   const NamedFile all[NAMES] = {{"--train", *o->load ? "" : o->train, false},
@@ -34,7 +33,8 @@ static int list_files(const Options *o, const char *best, NamedFile *files) {
                                 {"--plot", o->plot, true},
                                 {"--weights", o->weights, true},
                                 {"--mistakes", o->mistakes, true},
-                                {"--confusion", o->confusion, true}};
+                                {"--confusion", o->confusion, true},
+                                {"--show", o->show, true}};
   memcpy(files, all, sizeof all);
   return NAMES;
 }
@@ -86,7 +86,7 @@ static bool formats_are_right(const Options *o, Error *error) {
       {"save", o->save, {"safetensors", "st"}, true}, {"output", o->output, {"csv"}, true},
       {"log", o->log, {"jsonl", "csv"}, false},       {"plot", o->plot, {"png"}, false},
       {"weights", o->weights, {"png"}, false},        {"mistakes", o->mistakes, {"png"}, false},
-      {"confusion", o->confusion, {"png"}, false}};
+      {"confusion", o->confusion, {"png"}, false},    {"show", o->show, {"png"}, false}};
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
     if (!has_format(&formats[i], error)) return false;
   return true;
@@ -134,6 +134,16 @@ static bool rows_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
+/* --show may not replace a picture that is asked about. */
+static bool shows_elsewhere(const Options *o, Error *error) {
+  NamedFile files[] = {{"--show", o->show, true}, {"--classify", NULL, false}};
+  for (int i = 0; *o->show && i < o->picture_count; i++) {
+    files[1].path = o->pictures[i];
+    if (!same_file_check(files, 2, error)) return false;
+  }
+  return true;
+}
+
 bool run_files_are_right(const Options *o, Error *error) {
   NamedFile files[NAMES + 1];
   char best[BEST_PATH];
@@ -144,8 +154,8 @@ bool run_files_are_right(const Options *o, Error *error) {
     if (files[i].written && files[i].path != o->output && strcmp(files[i].path, "-") == 0)
       return error_set(error, "%s cannot write to standard output: give it the name of a file",
                        files[i].option);
-  return same_file_check(files, count, error) && formats_are_right(o, error) &&
-         rows_are_there(o, error);
+  return same_file_check(files, count, error) && shows_elsewhere(o, error) &&
+         formats_are_right(o, error) && rows_are_there(o, error);
 }
 
 bool run_files_can_be_written(const Options *o, Error *error) {

@@ -1,12 +1,12 @@
 #include "data/image.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "data/exif.h"
 
 /* What stb may still allocate for the picture that it reads: a file of a few bytes can ask for
    gigabytes. An array's size stands before it. */
@@ -59,20 +59,9 @@ static void *resize_array(void *array, size_t size) {
 /* Of a file: more than IMAGE_MAX_PIXELS take in any of the formats, without compression too. */
 enum { MAX_BYTES = 1 << 28 };
 
-/* Levels of 256 that ink must differ from the ground. */
-enum { LEAST_CONTRAST = 16 };
-
-/* The ground's noise reaches so many times the median deviation from its median: 2.7 standard
-   deviations of a normal distribution. */
-enum { NOISE_DEVIATIONS = 4 };
-
-/* Noise: a row or column with less than this part of the ink of the fullest is empty. Dust: ink
-   with an empty line between it and the digit, if it is less than this part of all. */
-static const double NOISE_PART = 0.02, DUST_PART = 0.01;
-
 typedef struct {
   int width, height;
-  uint8_t *level; /* (height, width): brightness, later ink; stb's, freed by free_array */
+  uint8_t *level; /* (height, width, 2): brightness and alpha; stb's, freed by free_array */
 } Grey;
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -185,6 +174,49 @@ static size_t memory_for(const Grey *grey, int length) {
   return memory < IMAGE_MAX_MEMORY ? memory : IMAGE_MAX_MEMORY;
 }
 
+/* ---- formats that are not read ------------------------------------------------------------- */
+
+/* What stb would read of these is left out: its HDR reader can loop for ever (CVE-2021-42715), its
+   PIC reader goes on without memory (CVE-2023-43898), TGA has no signature, so that anything would
+   be taken for one, and a PSD is an editor's file. */
+static const struct {
+  int at;                       /* of the signature in the file */
+  const char *signature, *name; /* name: with its article */
+  const char *command;          /* %s: the file */
+} foreign[] = {
+    {8, "WEBP", "a WebP picture", "dwebp '%s' -o picture.png"},
+    {4, "ftypavif", "an AVIF picture", "heif-convert '%s' picture.png"},
+    {4, "ftyphei", "a HEIC picture", "heif-convert '%s' picture.jpg"},
+    {4, "ftyphev", "a HEIC picture", "heif-convert '%s' picture.jpg"},
+    {4, "ftypmif1", "a HEIC picture", "heif-convert '%s' picture.jpg"},
+    {4, "ftypmsf1", "a HEIC picture", "heif-convert '%s' picture.jpg"},
+    {0, "\xff\x0a", "a JPEG XL picture", "djxl '%s' picture.png"},
+    {4, "JXL \r\n", "a JPEG XL picture", "djxl '%s' picture.png"},
+    {0, "II*", "a TIFF picture", "convert '%s' picture.png"},
+    {0, "MM", "a TIFF picture", "convert '%s' picture.png"},
+    {0, "8BPS", "a Photoshop picture", "convert '%s' picture.png"},
+    {0, "#?R", "a Radiance HDR picture", "convert '%s' picture.png"},
+    {0, "%PDF-", "a PDF file", "pdftoppm -png '%s' picture"},
+};
+
+/* True, with *error set, for a file of one of them. */
+static bool is_foreign(const char *path, const uint8_t *bytes, int length, Error *error) {
+  for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+    const char *signature = foreign[i].signature;
+    const size_t size = strlen(signature), at = (size_t)foreign[i].at;
+    if ((size_t)length < at + size || memcmp(bytes + at, signature, size) != 0) continue;
+    char command[256];
+    // NOLINTNEXTLINE(clang-diagnostic-format-nonliteral)
+    snprintf(command, sizeof command, foreign[i].command, path);
+    error_set(error, "%s is %s, which is not read here: convert it with %s", path, foreign[i].name,
+              command);
+    return true;
+  }
+  return false;
+}
+
+/* ---- pixels -------------------------------------------------------------------------------- */
+
 /* Size first, pixels then: so that nobody's header makes us allocate what it likes. */
 static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey *grey,
                        Error *error) {
@@ -193,6 +225,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   size_t memory = memory_left = LEAST_MEMORY;
   errno = 0;
   memory_refused = false;
+  if (is_foreign(path, bytes, length, error)) return NULL;
   if (has_vast_table(bytes, length)) {
     error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
     return NULL;
@@ -214,211 +247,70 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-static bool read_grey(const char *path, Grey *grey, Error *error) {
-  int length;
-  uint8_t *bytes = read_file(path, &length, error);
-  if (!bytes) return false;
-  grey->level = decode(path, bytes, length, grey, error);
-  free(bytes);
-  if (!grey->level) return false;
-  const size_t count = (size_t)grey->width * (size_t)grey->height;
-  for (size_t i = 0; i < count; i++) { /* (brightness, alpha) over white */
-    const int alpha = grey->level[2 * i + 1];
-    grey->level[i] = (uint8_t)((grey->level[2 * i] * alpha + 255 * (255 - alpha) + 127) / 255);
-  }
-  return true;
+/* A level over white, as the pixel's alpha has it. */
+static unsigned over_white(const uint8_t *pixel) {
+  const unsigned alpha = pixel[1];
+  return (pixel[0] * alpha + 255 * (255 - alpha) + 127) / 255;
 }
 
-/* ---- ink ---------------------------------------------------------------------------------- */
-
-/* The smallest level that more than `rank` of the counted pixels do not exceed. */
-static int level_of_rank(const uint64_t histogram[256], uint64_t rank) {
-  int level = 0;
-  for (uint64_t below = histogram[0]; below <= rank; below += histogram[level]) level++;
-  return level;
+/* The mean of the pixels of the file that level (x, y) stands for. */
+static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
+  const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
+  const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
+  unsigned sum = 0;
+  for (int row = y * shrunk; row < bottom; row++)
+    for (int column = x * shrunk; column < right; column++)
+      sum += over_white(grey->level + 2 * ((size_t)row * (size_t)grey->width + (size_t)column));
+  const unsigned count = (unsigned)((right - x * shrunk) * (bottom - y * shrunk));
+  return (uint8_t)((sum + count / 2) / count);
 }
 
-/* Of the picture's outermost pixels, and how many they are. */
-static uint64_t count_border(const Grey *grey, uint64_t histogram[256]) {
-  uint64_t count = 0;
-  for (int y = 0; y < grey->height; y++) {
-    const bool edge = y == 0 || y == grey->height - 1;
-    const int step = edge || grey->width == 1 ? 1 : grey->width - 1;
-    for (int x = 0; x < grey->width; x += step, count++)
-      histogram[grey->level[(size_t)y * (size_t)grey->width + (size_t)x]]++;
-  }
-  return count;
+/* The index, upright, of level (x, y) as stored in (width, height) */
+static size_t upright(int orientation, int x, int y, int width, int height) {
+  const bool across = orientation >= 5; /* rows become columns */
+  const bool flips_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool flips_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const int from_left = flips_x ? width - 1 - x : x, from_top = flips_y ? height - 1 - y : y;
+  return across ? (size_t)from_left * (size_t)height + (size_t)from_top
+                : (size_t)from_top * (size_t)width + (size_t)from_left;
 }
 
-/* What the levels of a picture mean. */
-typedef struct {
-  int ground, noise; /* level of the ground, and how far from it nothing is ink */
-  int contrast;      /* of full ink to the ground: below 0 if ink is the darker */
-} Levels;
-
-/* The ground is the border's median. Ink is what is farther away, the darkest or the lightest
-   level; one pixel in ten thousand may be anything. */
-static Levels find_levels(const Grey *grey) {
-  uint64_t border[256] = {0}, deviation[256] = {0}, all[256] = {0};
-  const uint64_t edge = count_border(grey, border);
-  const uint64_t count = (uint64_t)grey->width * (uint64_t)grey->height;
-  Levels levels = {.ground = level_of_rank(border, edge / 2)};
-  for (int level = 0; level < 256; level++) deviation[abs(level - levels.ground)] += border[level];
-  levels.noise = NOISE_DEVIATIONS * level_of_rank(deviation, edge / 2);
-  for (uint64_t i = 0; i < count; i++) all[grey->level[i]]++;
-  const int darkest = level_of_rank(all, count / 10000) - levels.ground;
-  const int lightest = level_of_rank(all, count - 1 - count / 10000) - levels.ground;
-  levels.contrast = -darkest >= lightest ? darkest : lightest;
-  return levels;
-}
-
-/* From brightness to ink, 0 to 255. False if there is none. */
-static bool find_ink(Grey *grey) {
-  const Levels levels = find_levels(grey);
-  const int full = abs(levels.contrast), sign = levels.contrast < 0 ? -1 : 1;
-  if (full < LEAST_CONTRAST || full < 2 * levels.noise) return false;
-  uint8_t ink[256];
-  for (int level = 0; level < 256; level++) {
-    const int above = sign * (level - levels.ground) - levels.noise, range = full - levels.noise;
-    ink[level] = (uint8_t)(above <= 0       ? 0
-                           : above >= range ? 255
-                                            : (255 * above + range / 2) / range);
-  }
-  const size_t count = (size_t)grey->width * (size_t)grey->height;
-  for (size_t i = 0; i < count; i++) grey->level[i] = ink[grey->level[i]];
-  return true;
-}
-
-/* ---- where it is -------------------------------------------------------------------------- */
-
-/* first <= x or y < end. */
-typedef struct {
-  int first, end;
-} Extent;
-
-/* The first line of the digit from `line` on, in steps of 1 or -1. */
-static int find_edge(const uint64_t *sums, int lines, int line, int step, double noise,
-                     double dust) {
-  for (;;) {
-    while ((double)sums[line] < noise) line += step;
-    double ink = 0;
-    int next = line;
-    for (; next >= 0 && next < lines && (double)sums[next] >= noise; next += step)
-      ink += (double)sums[next];
-    if (ink >= dust) return line;
-    line = next;
-  }
-}
-
-/* Of the digit, given the ink of each line. */
-static Extent find_extent(const uint64_t *sums, int lines) {
-  double fullest = 0, all = 0;
-  for (int i = 0; i < lines; i++) {
-    fullest = fmax(fullest, (double)sums[i]);
-    all += (double)sums[i];
-  }
-  const double noise = NOISE_PART * fullest;
-  const double dust = fmin(DUST_PART * all, fullest); /* so that not all is dust */
-  return (Extent){find_edge(sums, lines, 0, 1, noise, dust),
-                  find_edge(sums, lines, lines - 1, -1, noise, dust) + 1};
-}
-
-/* Columns first, then rows, which no longer see the dust at the sides. */
-static bool find_box(const Grey *ink, Extent *across, Extent *down, Error *error) {
-  uint64_t *columns = calloc((size_t)ink->width + (size_t)ink->height, sizeof *columns);
-  if (!columns) return error_set(error, "no memory for a picture");
-  uint64_t *rows = columns + ink->width;
-  for (int y = 0; y < ink->height; y++)
-    for (int x = 0; x < ink->width; x++)
-      columns[x] += ink->level[(size_t)y * (size_t)ink->width + (size_t)x];
-  *across = find_extent(columns, ink->width);
-  for (int y = 0; y < ink->height; y++)
-    for (int x = across->first; x < across->end; x++)
-      rows[y] += ink->level[(size_t)y * (size_t)ink->width + (size_t)x];
-  *down = find_extent(rows, ink->height);
-  free(columns);
-  return true;
-}
-
-/* ---- from there to a row of MNIST --------------------------------------------------------- */
-
-/* The mean over x0 <= x < x1, y0 <= y < y1, where pixels are squares. */
-static double mean_ink(const Grey *ink, double x0, double x1, double y0, double y1) {
-  double sum = 0;
-  for (int y = (int)y0; y < y1 && y < ink->height; y++) {
-    double line = 0;
-    for (int x = (int)x0; x < x1 && x < ink->width; x++)
-      line +=
-          (fmin(x + 1, x1) - fmax(x, x0)) * ink->level[(size_t)y * (size_t)ink->width + (size_t)x];
-    sum += (fmin(y + 1, y1) - fmax(y, y0)) * line;
-  }
-  return sum / ((x1 - x0) * (y1 - y0));
-}
-
-/* The offset that brings a centre of mass nearest to the middle and leaves the box on the page.
-   MNIST's centres lie in pixel 14, not between 13 and 14. */
-static int offset(double centre, int box, int side) {
-  const int middle = side / 2, most = side - box, nearest = (int)lround(middle - centre);
-  return nearest < 0 ? 0 : nearest > most ? most : nearest;
-}
-
-/* Scales the box of ink to (height, width) at the top left corner of the page, the strongest to
-   255: a thin pen's lines are grey by now, and MNIST has no pale digits. */
-static void scale(const Grey *ink, Extent across, Extent down, int width, int height, int side,
-                  double *page) {
-  const double dx = (double)(across.end - across.first) / width;
-  const double dy = (double)(down.end - down.first) / height;
-  double strongest = 0;
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) {
-      double *value = &page[y * side + x];
-      *value = mean_ink(ink, across.first + x * dx, across.first + (x + 1) * dx,
-                        down.first + y * dy, down.first + (y + 1) * dy);
-      strongest = fmax(strongest, *value);
-    }
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) page[y * side + x] *= 255 / strongest;
-}
-
-/* Copies what scale left in the corner to where its centre of mass is in the middle. */
-static void centre(const double *page, int width, int height, int side, uint8_t *pixels) {
-  double mass = 0, moment_x = 0, moment_y = 0;
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) {
-      mass += page[y * side + x];
-      moment_x += page[y * side + x] * x;
-      moment_y += page[y * side + x] * y;
-    }
-  const int left = offset(moment_x / mass, width, side);
-  const int top = offset(moment_y / mass, height, side);
-  memset(pixels, 0, (size_t)side * (size_t)side);
+/* Shrinks what was decoded, at least to one level, and turns it. False: no memory. */
+static bool settle(const Grey *grey, int orientation, Image *image) {
+  const int longer = grey->width > grey->height ? grey->width : grey->height;
+  const int shorter = grey->width + grey->height - longer, wanted = (longer - 1) / IMAGE_MOST + 1;
+  const int shrunk = wanted < shorter ? wanted : shorter;
+  const int width = grey->width / shrunk, height = grey->height / shrunk;
+  const bool across = orientation >= 5;
+  *image = (Image){.width = across ? height : width,
+                   .height = across ? width : height,
+                   .level = malloc((size_t)width * (size_t)height),
+                   .shrunk = shrunk,
+                   .file_width = across ? grey->height : grey->width,
+                   .file_height = across ? grey->width : grey->height};
+  if (!image->level) return false;
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++)
-      pixels[(top + y) * side + left + x] = (uint8_t)(page[y * side + x] + 0.5);
-}
-
-static bool place(const Grey *ink, int side, uint8_t *pixels, Error *error) {
-  Extent across = {0}, down = {0};
-  if (!find_box(ink, &across, &down, error)) return false;
-  const int width = across.end - across.first, height = down.end - down.first;
-  const double box = round(side * 20 / 28.0), factor = box / (width > height ? width : height);
-  const int box_width = (int)fmax(1, round(width * factor));
-  const int box_height = (int)fmax(1, round(height * factor));
-  double *page = malloc((size_t)side * (size_t)side * sizeof *page);
-  if (!page) return error_set(error, "no memory for a picture");
-  scale(ink, across, down, box_width, box_height, side, page);
-  centre(page, box_width, box_height, side, pixels);
-  free(page);
+      image->level[upright(orientation, x, y, width, height)] = mean_level(grey, x, y, shrunk);
   return true;
 }
 
-bool image_read_digit(const char *path, int side, uint8_t *pixels, Error *error) {
+bool image_read(const char *path, Image *image, Error *error) {
   Grey grey;
-  if (!read_grey(path, &grey, error)) return false;
-  const bool good =
-      find_ink(&grey)
-          ? place(&grey, side, pixels, error)
-          : error_set(error, "%s shows no digit: nothing in it stands out from its border", path);
+  int length;
+  *image = (Image){0};
+  uint8_t *bytes = read_file(path, &length, error);
+  if (!bytes) return false;
+  grey.level = decode(path, bytes, length, &grey, error);
+  const int orientation = exif_orientation(bytes, (size_t)length);
+  free(bytes);
+  if (!grey.level) return false;
+  const bool good = settle(&grey, orientation, image) || error_set(error, "no memory for %s", path);
   free_array(grey.level);
   return good;
+}
+
+void image_free(Image *image) {
+  free(image->level);
+  *image = (Image){0};
 }

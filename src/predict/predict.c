@@ -2,18 +2,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic_file.h"
 #include "base/interrupt.h"
-#include "base/text.h"
-#include "data/image.h"
 #include "engine/loader.h"
-
-enum { LIKELIEST = 3 };
 
 static int classes_of(const Engine *engine) {
   return engine->config.network.size[engine->config.network.layers];
@@ -59,10 +54,8 @@ static int layer_that_overflows(const Network *n, const float *parameters, const
   return n->layers - 1;
 }
 
-/* Nothing follows from logits that are not finite: an error names the layer, and the row by its
-   number, from 1, or its picture's `name` if that is not NULL. */
-static bool check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
-                         const char *name, uint64_t number, Error *error) {
+bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
+                          const char *name, uint64_t number, Error *error) {
   const Network *n = &engine->config.network;
   if (all_finite(logits, (size_t)n->size[n->layers])) return true;
   const size_t widest = NETWORK_MAX_HIDDEN; /* of all layers, inputs and classes as well */
@@ -106,7 +99,7 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
   for (uint64_t r = 0; r < rows; r++) {
     const float *logits = pass->logits + r * classes;
     const uint8_t *pixels = staging.pixels + r * staging.stride;
-    if (!check_logits(engine, logits, pixels, NULL, ++pass->rows, error) ||
+    if (!predict_check_logits(engine, logits, pixels, NULL, ++pass->rows, error) ||
         !pass->use(pass->context, pass->rows, pixels, staging.labels[r], logits, error))
       return false;
   }
@@ -207,70 +200,4 @@ bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *path, boo
   write_heads(&predictions);
   const bool good = predict_rows(engine, reader, write_row, &predictions, error);
   return close_predictions(&predictions, good, error);
-}
-
-/* ---- pictures ----------------------------------------------------------------------------- */
-
-/* The logits of a picture, through dataset row 0. */
-static bool predict_picture(Engine *engine, const char *path, int side, float *logits,
-                            Error *error) {
-  StagingBuffer staging;
-  if (!engine->call->staging(engine, 0, &staging, error) ||
-      !image_read_digit(path, side, staging.pixels, error))
-    return false;
-  staging.labels[0] = 0;
-  return engine->call->upload(engine, 0, 0, 1, error) &&
-         engine->call->predict(engine, 0, 1, logits, error) &&
-         check_logits(engine, logits, staging.pixels, path, 0, error);
-}
-
-/* "name  7 99.62%  2  0.31%  3  0.05%"; takes the probabilities that it writes away. */
-static void write_likeliest(const char *path, int name_width, double *probabilities, int classes,
-                            FILE *file) {
-  const int digits = snprintf(NULL, 0, "%d", classes - 1);
-  char name[4 * PATH_MAX];
-  text_printable(name, sizeof name, path);
-  fprintf(file, "%-*s", name_width, name);
-  for (int i = 0; i < LIKELIEST && i < classes; i++) {
-    int best = -1;
-    for (int c = 0; c < classes; c++)
-      if (!(probabilities[c] < 0) && (best < 0 || probabilities[c] > probabilities[best])) best = c;
-    fprintf(file, "  %*d %6.2f%%", digits, best, 100 * probabilities[best]);
-    probabilities[best] = -1;
-  }
-  fputc('\n', file);
-}
-
-static bool classify(Engine *engine, char *const *paths, int count, int side, float *logits,
-                     double *probabilities, FILE *file, Error *error) {
-  const int classes = classes_of(engine);
-  int width = 0;
-  for (int i = 0; i < count; i++) {
-    const int length = (int)text_printable(NULL, 0, paths[i]);
-    if (length > width) width = length;
-  }
-  for (int i = 0; i < count; i++) {
-    if (interrupt_pending()) return error_set(error, "interrupted");
-    if (!predict_picture(engine, paths[i], side, logits, error)) return false;
-    softmax(logits, classes, probabilities);
-    write_likeliest(paths[i], width, probabilities, classes, file);
-  }
-  if (fflush(file) == 0 && !ferror(file)) return true;
-  return error_set(error, "cannot write the predictions: %s", strerror(errno));
-}
-
-bool predict_pictures(Engine *engine, char *const *paths, int count, FILE *file, Error *error) {
-  const size_t classes = (size_t)classes_of(engine);
-  const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
-  if (side * side != inputs || side < 2)
-    return error_set(error, "the network takes %d pixels, which do not make a square picture",
-                     inputs);
-  float *logits = malloc(classes * sizeof *logits);
-  double *probabilities = malloc(classes * sizeof *probabilities);
-  const bool good = logits && probabilities
-                        ? classify(engine, paths, count, side, logits, probabilities, file, error)
-                        : error_set(error, "no memory for %zu classes", classes);
-  free(logits);
-  free(probabilities);
-  return good;
 }

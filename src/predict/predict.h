@@ -1,11 +1,10 @@
-/* The predictions of a trained network for a file of rows, or for pictures.
+/* The predictions of a trained network for a file of rows; for pictures: pictures.h.
 
    Rows stream through the engine's two staging buffers: dataset rows from 0 on are written over. */
 #ifndef PREDICT_H
 #define PREDICT_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "data/dataset.h"
 #include "engine/engine.h"
@@ -32,8 +31,10 @@ bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *metrics, P
 bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *output, bool probabilities,
                     Error *error);
 
-/* Writes a line to `file` for each picture: its name, then the three likeliest classes with their
-   probabilities. Ends at the first that cannot be read (see image.h). */
-bool predict_pictures(Engine *engine, char *const *paths, int count, FILE *file, Error *error);
+/* Nothing follows from logits (classes) that are not finite: then false, and the error names the
+   layer, and the row by its number, from 1, or its picture's `name` if that is not NULL. pixels:
+   (inputs). */
+bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
+                          const char *name, uint64_t number, Error *error);
 
 #endif

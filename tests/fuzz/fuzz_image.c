@@ -1,11 +1,11 @@
-/* The reader of pictures: a byte says the side, the rest is the file. A digit must have ink of full
-   strength in a box of 20/28 of the side, its centre of mass in the middle or the box at the edge
-   of the page. Stb is built with STBI_MAX_DIMENSIONS=1024 here, so that inputs stay quick. */
+/* The reader of pictures: a byte says the side, the rest is the file. Each digit must have ink of
+   full strength in a box of 20/28 of the side, its centre of mass in the middle or the box at the
+   edge of the page. Stb is built with STBI_MAX_DIMENSIONS=1024 here, so that inputs stay quick. */
 #include <math.h>
 #include <string.h>
 
 #include "fuzz.h"
-#include "data/image.h"
+#include "data/photograph.h"
 
 /* Along one direction: ink of each line of pixels. */
 static void require_centred(const double *ink, int side) {
@@ -26,29 +26,44 @@ static void require_centred(const double *ink, int side) {
           (centre < middle && begin >= side - box));
 }
 
+static void require_digit(const uint8_t *pixels, int side) {
+  double columns[64] = {0}, rows[64] = {0};
+  uint8_t strongest = 0;
+  for (int y = 0; y < side; y++)
+    for (int x = 0; x < side; x++) {
+      const uint8_t ink = pixels[y * side + x];
+      columns[x] += ink;
+      rows[y] += ink;
+      if (ink > strongest) strongest = ink;
+    }
+  REQUIRE(strongest == 255);
+  require_centred(columns, side);
+  require_centred(rows, side);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 1) return -1;
   const int side = 2 + data[0] % 63;
-  const size_t count = (size_t)side * (size_t)side;
-  uint8_t *pixels = malloc(count);
-  memset(pixels, 1, count);
+  Image image;
+  Photograph found;
   Error error = {.text = ""};
-  if (image_read_digit(fuzz_file(data + 1, size - 1), side, pixels, &error)) {
-    double columns[64] = {0}, rows[64] = {0};
-    uint8_t strongest = 0;
-    for (int y = 0; y < side; y++)
-      for (int x = 0; x < side; x++) {
-        const uint8_t ink = pixels[y * side + x];
-        columns[x] += ink;
-        rows[y] += ink;
-        if (ink > strongest) strongest = ink;
-      }
-    REQUIRE(strongest == 255);
-    require_centred(columns, side);
-    require_centred(rows, side);
+  if (!image_read(fuzz_file(data + 1, size - 1), &image, &error)) {
+    REQUIRE(error.text[0]);
+    return 0;
+  }
+  REQUIRE(image.width >= 1 && image.height >= 1 && image.shrunk >= 1);
+  if (photograph_find(&image, "it", side, &found, &error)) {
+    REQUIRE(found.count >= 1 && found.count <= PHOTOGRAPH_MOST);
+    for (int i = 0; i < found.count; i++) {
+      const PhotographBox b = found.box[i];
+      REQUIRE(b.left >= 0 && b.top >= 0 && b.width >= 1 && b.height >= 1);
+      REQUIRE(b.left + b.width <= image.file_width && b.top + b.height <= image.file_height);
+      require_digit(found.pixels + (size_t)i * (size_t)side * (size_t)side, side);
+    }
+    photograph_free(&found);
   } else {
     REQUIRE(error.text[0]);
   }
-  free(pixels);
+  image_free(&image);
   return 0;
 }

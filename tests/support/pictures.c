@@ -12,7 +12,7 @@
 #include <stb/stb_image_write.h>
 
 #include "base/random.h"
-#include "data/image.h"
+#include "data/photograph.h"
 #include "support/folder.h"
 
 const char *picture;
@@ -54,9 +54,25 @@ void write_png(const Grey *g) {
   assert_true(stbi_write_png(picture, g->width, g->height, 1, g->level, 0));
 }
 
+bool read_picture(const char *path, int side, uint8_t *pixels, Error *error) {
+  Image image;
+  Photograph photograph;
+  if (!image_read(path, &image, error)) return false;
+  bool good = photograph_find(&image, path, side, &photograph, error);
+  image_free(&image);
+  if (!good) return false;
+  const size_t size = (size_t)side * (size_t)side;
+  if (photograph.count == 1)
+    memcpy(pixels, photograph.pixels, size);
+  else
+    good = error_set(error, "%s shows %d digits", path, photograph.count);
+  photograph_free(&photograph);
+  return good;
+}
+
 void read_digit(uint8_t *pixels) {
   Error error;
-  if (!image_read_digit(picture, SIDE, pixels, &error)) fail_msg("%s", error.text);
+  if (!read_picture(picture, SIDE, pixels, &error)) fail_msg("%s", error.text);
 }
 
 void through_png(Grey *g, uint8_t *pixels) {

@@ -1,5 +1,5 @@
-/* Grey pictures with drawn digits, for the tests of image.c, and the file that holds them: x in the
-   folder of folder.h. For tests only. */
+/* Grey pictures with drawn digits, for the tests of image.c and photograph.c, and the file that
+   holds them: x in the folder of folder.h. For tests only. */
 #ifndef PICTURES_H
 #define PICTURES_H
 
@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "data/digits.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
@@ -35,7 +36,11 @@ int noise(int amplitude, int index);
 
 void write_png(const Grey *g);
 
-/* The picture in the file, as a row of MNIST. */
+/* The one digit in the picture, as a row of MNIST: (side, side) pixels. False with *error set if it
+   cannot be read or shows none, or several. */
+bool read_picture(const char *path, int side, uint8_t *pixels, Error *error);
+
+/* That of the picture in the file, which must have one. */
 void read_digit(uint8_t *pixels);
 
 /* Writes it as a PNG, reads it and frees it. */

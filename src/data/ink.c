@@ -1,0 +1,356 @@
+#include "data/ink.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/grid.h"
+
+/* Contrast, of 255, that ink must have: 20 levels on white paper. */
+enum { LEAST_CONTRAST = 20 };
+
+/* The ground's noise reaches so many times the median deviation from its median: 2.7 standard
+   deviations of a normal distribution. */
+enum { NOISE_DEVIATIONS = 4 };
+
+static int min(int a, int b) {
+  return a < b ? a : b;
+}
+
+static int max(int a, int b) {
+  return a > b ? a : b;
+}
+
+static size_t pixels_of(const Ink *ink) {
+  return (size_t)ink->width * (size_t)ink->height;
+}
+
+/* ---- ground ------------------------------------------------------------------------------- */
+
+/* Ink is the smaller part of what surrounds it and differs the more from the mean: the skewness
+   of the differences says to which side. Edges of shadows differ to both. */
+static bool find_polarity(const Image *image, int radius, uint8_t *scratch, bool *light) {
+  const size_t count = (size_t)image->width * (size_t)image->height;
+  int64_t skewness = 0;
+  if (!grid_mean(image->level, image->width, image->height, radius, scratch)) return false;
+  for (size_t i = 0; i < count; i++) {
+    const int64_t difference = image->level[i] - scratch[i];
+    skewness += difference * difference * difference;
+  }
+  *light = skewness > 0;
+  return true;
+}
+
+static void invert(uint8_t *grid, size_t count) {
+  for (size_t i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
+}
+
+/* The picture with its outermost pixels repeated `margin` times around it, (height + 2 margin,
+   width + 2 margin). */
+static void pad(const uint8_t *level, const Ink *ink, int margin, uint8_t *padded) {
+  const int width = ink->width + 2 * margin;
+  for (int y = 0; y < ink->height + 2 * margin; y++) {
+    const uint8_t *row =
+        level + (size_t)min(max(y - margin, 0), ink->height - 1) * (size_t)ink->width;
+    uint8_t *to = padded + (size_t)y * (size_t)width;
+    memset(to, row[0], (size_t)margin);
+    memcpy(to + margin, row, (size_t)ink->width);
+    memset(to + margin + ink->width, row[ink->width - 1], (size_t)margin);
+  }
+}
+
+/* The ground as it would be without dark ink: a closing, which fills every dark place that a
+   square of `scale` pixels does not fit into and leaves larger ones, and straight edges, as they
+   are (Serra, "Image analysis and mathematical morphology", 1982). The mean before it keeps the
+   brightest grain from deciding; the margin lets edges go on beyond the picture. Overwrites
+   `level` by the ground. */
+static bool find_ground(uint8_t *level, const Ink *ink) {
+  enum { GRAIN = 128 }; /* its radius to `scale`: more would wash out the edges of shadows */
+  const int radius = ink->scale / 2, width = ink->width + 2 * radius,
+            height = ink->height + 2 * radius;
+  const size_t count = (size_t)width * (size_t)height;
+  uint8_t *ground = malloc(count);
+  bool good = ground && grid_mean(level, ink->width, ink->height, ink->scale / GRAIN, level);
+  if (good) {
+    pad(level, ink, radius, ground);
+    good = grid_dilate(ground, width, height, radius);
+  }
+  if (good) {
+    invert(ground, count);
+    good = grid_dilate(ground, width, height, radius);
+  }
+  for (int y = 0; good && y < ink->height; y++)
+    for (int x = 0; x < ink->width; x++)
+      level[(size_t)y * (size_t)ink->width + (size_t)x] =
+          (uint8_t)(255 - ground[(size_t)(y + radius) * (size_t)width + (size_t)(x + radius)]);
+  free(ground);
+  return good;
+}
+
+/* Dark ink takes its share of whatever light there is, chalk adds to a board's black. */
+static uint8_t contrast_of(int level, int ground, bool light) {
+  if (level >= ground) return 0;
+  return (uint8_t)(light ? ground - level : (255 * (ground - level) + ground / 2) / ground);
+}
+
+static bool find_contrast(const Image *image, Ink *ink) {
+  const size_t count = pixels_of(ink);
+  uint8_t *ground = malloc(count);
+  bool light = false;
+  bool good = ground && find_polarity(image, ink->scale, ground, &light);
+  if (good) {
+    memcpy(ground, image->level, count);
+    if (light) invert(ground, count);
+    good = find_ground(ground, ink);
+  }
+  for (size_t i = 0; good && i < count; i++)
+    ink->contrast[i] =
+        contrast_of(light ? 255 - image->level[i] : image->level[i], ground[i], light);
+  free(ground);
+  return good;
+}
+
+/* ---- noise -------------------------------------------------------------------------------- */
+
+/* The smallest value that more than `rank` of those counted do not exceed. */
+static int value_of_rank(const uint64_t histogram[256], uint64_t rank) {
+  int value = 0;
+  for (uint64_t below = histogram[0]; below <= rank; below += histogram[value]) value++;
+  return value;
+}
+
+/* Takes the ground's median, above which its grain reaches, off all. Most of a picture is ground.
+ */
+static void find_noise(Ink *ink) {
+  uint64_t values[256] = {0}, deviations[256] = {0};
+  const size_t count = pixels_of(ink);
+  for (size_t i = 0; i < count; i++) values[ink->contrast[i]]++;
+  const int median = value_of_rank(values, count / 2);
+  for (int value = 0; value < 256; value++) deviations[abs(value - median)] += values[value];
+  ink->noise = NOISE_DEVIATIONS * value_of_rank(deviations, count / 2);
+  for (size_t i = 0; i < count; i++) ink->contrast[i] = (uint8_t)max(0, ink->contrast[i] - median);
+}
+
+/* The strongest contrast; one pixel in ten thousand may be anything. */
+static int strongest(const Ink *ink) {
+  uint64_t values[256] = {0};
+  const size_t count = pixels_of(ink);
+  for (size_t i = 0; i < count; i++) values[ink->contrast[i]]++;
+  return value_of_rank(values, count - 1 - count / 10000);
+}
+
+/* ---- ruled and squared paper -------------------------------------------------------------- */
+
+/* Lines along one direction of the picture, `a`; `b` is across. */
+typedef struct {
+  int count_a, count_b;
+  size_t step_a, step_b; /* from one pixel to the next */
+  int length;            /* of a line, at least */
+  int thickest;          /* of one, at most */
+  int tolerance;         /* pixels that it may stray from straight */
+  int floor;             /* contrast of what is seen at all */
+  uint8_t *contrast;
+  uint8_t *run;     /* of a pixel across the line, in pixels; 0: none, or too thick */
+  uint8_t *support; /* BESIDE a run, OVER where only something thicker is, else 0 */
+  uint8_t *line;    /* 1: of a line */
+} Lines;
+
+/* Of the side. A stroke of a pen is not so long and so thin. */
+static const double LINE_LENGTH = 0.45;
+enum { LINE_THINNESS = 40, LEAST_THINNESS = 25, MIN_THICKNESS = 3 };
+
+/* What speaks for a line at a pixel, and how much of the most that a whole line can have must be
+   there: it may be written over or crossed by others, but not everywhere. */
+enum { OVER = 1, BESIDE = 2 };
+static const double LINE_SHARE = 0.7;
+
+/* The slope of the steepest: 8.5 degrees. */
+static const double STEEPEST = 0.15;
+
+static size_t at(const Lines *l, int a, int b) {
+  return (size_t)a * l->step_a + (size_t)b * l->step_b;
+}
+
+static void find_runs(Lines *l) {
+  for (int a = 0; a < l->count_a; a++)
+    for (int b = 0, end; b < l->count_b; b = end + 1) {
+      for (end = b; end < l->count_b && l->contrast[at(l, a, end)] > l->floor;) end++;
+      if (end == b) continue;
+      const bool thin = end - b <= l->thickest;
+      for (int i = b; thin && i < end; i++) l->run[at(l, a, i)] = (uint8_t)(end - b);
+      const int first = max(0, b - l->tolerance), last = min(l->count_b, end + l->tolerance);
+      for (int i = first; i < last; i++)
+        if (l->support[at(l, a, i)] < BESIDE) l->support[at(l, a, i)] = thin ? BESIDE : OVER;
+    }
+}
+
+/* Marks the runs near b where the straight line passes. */
+static void mark(const Lines *l, int a, int b) {
+  const int first = max(0, b - l->tolerance), last = min(l->count_b, b + l->tolerance + 1);
+  for (int i = first; i < last; i++)
+    if (l->run[at(l, a, i)]) l->line[at(l, a, i)] = 1;
+}
+
+static int support_at(const Lines *l, int a, int b) {
+  return b >= 0 && b < l->count_b ? l->support[at(l, a, b)] : 0;
+}
+
+/* Follows one straight line, offset[a] from `start`, with a window of l->length. */
+static void follow(const Lines *l, int start, const int *offset) {
+  const int wanted = (int)(LINE_SHARE * BESIDE * l->length);
+  int inside = 0, marked = 0; /* marked: up to there */
+  for (int a = 0; a < l->count_a; a++) {
+    const int first = a - l->length + 1;
+    inside += support_at(l, a, start + offset[a]);
+    if (first > 0) inside -= support_at(l, first - 1, start + offset[first - 1]);
+    if (first < 0 || inside < wanted) continue;
+    for (marked = max(marked, first); marked <= a; marked++)
+      mark(l, marked, start + offset[marked]);
+  }
+}
+
+/* Every slope, so close to the next that over a line's length they part by the tolerance. */
+static bool find_lines(const Lines *l) {
+  int *offset = malloc((size_t)l->count_a * sizeof *offset);
+  if (!offset) return false;
+  const double step = 2.0 * l->tolerance / l->length;
+  const int steps = (int)(STEEPEST / step);
+  for (int slope = -steps; slope <= steps; slope++) {
+    for (int a = 0; a < l->count_a; a++)
+      offset[a] = (int)(slope * step * a + l->count_b) - l->count_b;
+    const int last = offset[l->count_a - 1];
+    for (int start = min(0, -last); start < l->count_b + max(0, -last); start++)
+      follow(l, start, offset);
+  }
+  free(offset);
+  return true;
+}
+
+/* The median of values on lines. */
+static int median_on_lines(const Lines *l, const uint8_t *values) {
+  uint64_t histogram[256] = {0}, count = 0;
+  const size_t pixels = (size_t)l->count_a * (size_t)l->count_b;
+  for (size_t i = 0; i < pixels; i++)
+    if (l->line[i]) histogram[values[i]]++, count++;
+  return count ? value_of_rank(histogram, count / 2) : 0;
+}
+
+/* Where a line is no thicker and no stronger than lines are: elsewhere it is written over. */
+static void erase_lines(const Lines *l) {
+  const int thick = 2 * median_on_lines(l, l->run);
+  const int strong = median_on_lines(l, l->contrast) * 8 / 5 + l->floor / 2;
+  for (int a = 0; a < l->count_a; a++)
+    for (int b = 0; b < l->count_b; b++) {
+      const size_t start = at(l, a, b);
+      const int run = l->run[start];
+      bool is_line = false;
+      for (int i = 0; i < run; i++) is_line = is_line || l->line[at(l, a, b + i)];
+      for (int i = 0; is_line && run <= thick && i < run; i++)
+        if (l->contrast[at(l, a, b + i)] <= strong) l->contrast[at(l, a, b + i)] = 0;
+      if (run > 0) b += run - 1;
+    }
+}
+
+static bool remove_lines(Ink *ink, bool down) {
+  const size_t count = pixels_of(ink), width = (size_t)ink->width;
+  Lines l = {.count_a = down ? ink->height : ink->width,
+             .count_b = down ? ink->width : ink->height,
+             .step_a = down ? width : 1,
+             .step_b = down ? 1 : width,
+             .floor = max(ink->noise, LEAST_CONTRAST / 2),
+             .contrast = ink->contrast};
+  l.length = (int)(LINE_LENGTH * l.count_a);
+  l.thickest =
+      min(255, max(l.length / LINE_THINNESS, min(MIN_THICKNESS, l.length / LEAST_THINNESS)));
+  l.tolerance = max(1, l.length / 150);
+  if (l.thickest < 1) return true; /* too small a picture to tell */
+  l.run = calloc(3, count);
+  if (!l.run) return false;
+  l.support = l.run + count;
+  l.line = l.support + count;
+  find_runs(&l);
+  const bool found = find_lines(&l);
+  if (found) erase_lines(&l);
+  free(l.run);
+  return found;
+}
+
+/* ---- the desk beside the paper ------------------------------------------------------------ */
+
+typedef struct {
+  int touched[4]; /* pixels of each side of the picture */
+} Contact;
+
+static void count_contacts(const Ink *ink, const int32_t *labels, Contact *contacts) {
+  const int w = ink->width, h = ink->height;
+  for (int x = 0; x < w; x++) {
+    contacts[labels[x]].touched[0]++;
+    contacts[labels[(size_t)(h - 1) * (size_t)w + (size_t)x]].touched[1]++;
+  }
+  for (int y = 0; y < h; y++) {
+    contacts[labels[(size_t)y * (size_t)w]].touched[2]++;
+    contacts[labels[(size_t)y * (size_t)w + (size_t)w - 1]].touched[3]++;
+  }
+}
+
+/* What lies along half of a side of the picture is no digit. */
+static bool is_edge(const Ink *ink, const Contact *contact) {
+  return 2 * max(contact->touched[0], contact->touched[1]) > ink->width ||
+         2 * max(contact->touched[2], contact->touched[3]) > ink->height;
+}
+
+static bool remove_edges(Ink *ink, int floor) {
+  const size_t count = pixels_of(ink);
+  uint8_t *seen = malloc(count);
+  int32_t *labels = malloc(count * sizeof *labels);
+  int regions = 0;
+  for (size_t i = 0; seen && i < count; i++) seen[i] = ink->contrast[i] > floor;
+  const bool labelled =
+      seen && labels && grid_label(seen, ink->width, ink->height, labels, &regions);
+  Contact *contacts = labelled ? calloc((size_t)regions + 1, sizeof *contacts) : NULL;
+  if (contacts) count_contacts(ink, labels, contacts);
+  for (size_t i = 0; contacts && i < count; i++)
+    if (labels[i] && is_edge(ink, &contacts[labels[i]])) ink->contrast[i] = 0;
+  const bool good = contacts != NULL;
+  free(contacts);
+  free(labels);
+  free(seen);
+  return good;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+static bool is_none(const Ink *ink) {
+  const int full = strongest(ink);
+  return full < LEAST_CONTRAST || full < 2 * ink->noise;
+}
+
+/* A third of the shorter side; half of a picture so small that a digit fills it. */
+static int scale_of(int side) {
+  enum { SMALL = 48 };
+  return max(3, max(side / 3, min(side / 2, SMALL)));
+}
+
+bool ink_find(const Image *image, Ink *ink, bool *none) {
+  const int side = min(image->width, image->height);
+  *ink = (Ink){.width = image->width, .height = image->height, .scale = scale_of(side)};
+  ink->contrast = malloc(pixels_of(ink));
+  *none = false;
+  if (ink->contrast && find_contrast(image, ink)) {
+    find_noise(ink);
+    *none = is_none(ink);
+    if (*none || (remove_lines(ink, false) && remove_lines(ink, true) &&
+                  remove_edges(ink, max(ink->noise, strongest(ink) / 4))))
+      *none = *none || is_none(ink);
+    else
+      ink_free(ink);
+  } else {
+    ink_free(ink);
+  }
+  if (*none) ink_free(ink);
+  return ink->contrast != NULL;
+}
+
+void ink_free(Ink *ink) {
+  free(ink->contrast);
+  *ink = (Ink){0};
+}

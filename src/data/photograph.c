@@ -1,0 +1,472 @@
+#include "data/photograph.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/grid.h"
+#include "data/ink.h"
+
+static int min(int a, int b) {
+  return a < b ? a : b;
+}
+
+static int max(int a, int b) {
+  return a > b ? a : b;
+}
+
+/* first <= x or y < end. */
+typedef struct {
+  int left, top, right, bottom;
+} Box;
+
+static int width_of(Box b) {
+  return b.right - b.left;
+}
+
+static int height_of(Box b) {
+  return b.bottom - b.top;
+}
+
+static int extent_of(Box b) {
+  return max(width_of(b), height_of(b));
+}
+
+static Box around(Box a, Box b) {
+  return (Box){min(a.left, b.left), min(a.top, b.top), max(a.right, b.right),
+               max(a.bottom, b.bottom)};
+}
+
+/* Connected ink, later a whole digit. */
+typedef struct {
+  Box box;
+  int ink;        /* pixels */
+  int digit;      /* that it is a piece of: an index; -1: of none */
+  bool at_border; /* of the picture */
+} Piece;
+
+typedef struct {
+  const Ink *ink;
+  int32_t *labels; /* (height, width): 1 + index of the piece, 0 elsewhere */
+  Piece *pieces;
+  int count;
+} Pieces;
+
+static size_t index_of(const Ink *ink, int x, int y) {
+  return (size_t)y * (size_t)ink->width + (size_t)x;
+}
+
+/* ---- pieces of ink ------------------------------------------------------------------------ */
+
+/* Of the strongest contrast nearby, ink has at least this share: so a pale digit is found beside a
+   black one that is not next to it, and a faint rule or stain beside ink is not (after Bernsen,
+   "Dynamic thresholding of grey-level images", 1986). */
+static const double INK_SHARE = 0.4;
+
+/* And of the strongest at all: what is paler is the ground's grain. */
+static const double PALEST_SHARE = 0.25;
+
+/* 1 where there is ink. */
+static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
+  const int grain = ink->scale / 64; /* so that one pixel does not decide for all around it */
+  const size_t count = (size_t)ink->width * (size_t)ink->height;
+  if (!grid_mean(ink->contrast, ink->width, ink->height, grain, mask)) return false;
+  int strongest = 0;
+  for (size_t i = 0; i < count; i++) strongest = max(strongest, mask[i]);
+  const double least = fmax(ink->noise + 1, PALEST_SHARE * strongest);
+  if (!grid_dilate(mask, ink->width, ink->height, ink->scale)) return false;
+  for (size_t i = 0; i < count; i++)
+    mask[i] = ink->contrast[i] >= least && ink->contrast[i] >= INK_SHARE * mask[i];
+  return true;
+}
+
+static void measure(Pieces *p) {
+  const int w = p->ink->width, h = p->ink->height;
+  for (int i = 0; i < p->count; i++) p->pieces[i] = (Piece){.box = {w, h, 0, 0}, .digit = i};
+  for (int y = 0; y < h; y++)
+    for (int x = 0; x < w; x++) {
+      const int32_t label = p->labels[index_of(p->ink, x, y)];
+      if (!label) continue;
+      Piece *piece = &p->pieces[label - 1];
+      piece->box = around(piece->box, (Box){x, y, x + 1, y + 1});
+      piece->ink++;
+      piece->at_border |= x == 0 || y == 0 || x == w - 1 || y == h - 1;
+    }
+}
+
+static bool find_pieces(const Ink *ink, Pieces *p) {
+  const size_t count = (size_t)ink->width * (size_t)ink->height;
+  uint8_t *mask = malloc(count);
+  *p = (Pieces){.ink = ink, .labels = malloc(count * sizeof *p->labels)};
+  const bool labelled = mask && p->labels && find_ink_pixels(ink, mask) &&
+                        grid_label(mask, ink->width, ink->height, p->labels, &p->count);
+  p->pieces = labelled ? malloc(((size_t)p->count + 1) * sizeof *p->pieces) : NULL;
+  free(mask);
+  if (p->pieces) measure(p);
+  return p->pieces != NULL;
+}
+
+static void free_pieces(Pieces *p) {
+  free(p->labels);
+  free(p->pieces);
+}
+
+/* ---- which of them are digits ------------------------------------------------------------- */
+
+/* The piece with the most ink, not at the border if there is one elsewhere that is not dust beside
+   it. Others are compared with it. */
+static const Piece *find_largest(const Pieces *p) {
+  enum { DUST = 8 };
+  const Piece *largest[2] = {NULL, NULL}; /* inside, at the border */
+  for (int i = 0; i < p->count; i++) {
+    const Piece **most = &largest[p->pieces[i].at_border];
+    if (!*most || p->pieces[i].ink > (*most)->ink) *most = &p->pieces[i];
+  }
+  if (!largest[0] || !largest[1]) return largest[0] ? largest[0] : largest[1];
+  return DUST * extent_of(largest[0]->box) >= extent_of(largest[1]->box) ? largest[0] : largest[1];
+}
+
+/* Keeps what may be a piece of a digit. */
+static void sort_out(Pieces *p, const Piece *largest) {
+  enum { LEAST = 12 };    /* pieces to the extent of the largest: less is dust */
+  enum { THINNEST = 40 }; /* strokes' widths to an extent: more is the rest of an edge */
+  for (int i = 0; i < p->count; i++) {
+    Piece *piece = &p->pieces[i];
+    const bool cut_off = piece->at_border && !largest->at_border;
+    const int extent = extent_of(piece->box);
+    const bool thin = piece != largest && (int64_t)piece->ink * THINNEST < (int64_t)extent * extent;
+    if (cut_off || thin || LEAST * extent < extent_of(largest->box)) piece->digit = -1;
+  }
+}
+
+/* Length that two extents share; below 0: how far they are apart. */
+static int shared(int first_a, int end_a, int first_b, int end_b) {
+  return min(end_a, end_b) - max(first_a, first_b);
+}
+
+/* Whether two pieces are one digit. Those beside each other are, if one is a part only, such as the
+   roof of a 5, and their boxes overlap or nearly do. Those above each other are, if the gap is
+   small and one is a part, or if there is next to none, as where a rule was removed. */
+static bool belong(const Piece *a, const Piece *b) {
+  enum { SMALL_GAP = 5, NO_GAP = 12 }; /* of them to the higher one */
+  const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
+  const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
+  const int lower = min(height_of(a->box), height_of(b->box));
+  const int higher = max(height_of(a->box), height_of(b->box));
+  if (2 * across < min(width_of(a->box), width_of(b->box))) {
+    const bool part = 3 * min(extent_of(a->box), extent_of(b->box)) < 2 * higher;
+    return part && ((across > 0 && down > 0) || (2 * down >= lower && -across * NO_GAP <= higher));
+  }
+  return 2 * down >= lower || -down * (2 * lower < higher ? SMALL_GAP : NO_GAP) <= higher;
+}
+
+/* Joins pieces to digits until nothing changes; a digit's box is that of its first piece. */
+static void join_pieces(Piece **kept, int count, Pieces *p) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < count; i++)
+      for (int j = i + 1; j < count; j++) {
+        Piece *a = kept[i], *b = kept[j];
+        if (a->digit != a - p->pieces || b->digit != b - p->pieces || !belong(a, b)) continue;
+        a->box = around(a->box, b->box);
+        a->ink += b->ink;
+        b->digit = a->digit;
+        changed = true;
+      }
+  }
+}
+
+static int digit_of(const Pieces *p, int piece) {
+  int digit = p->pieces[piece].digit;
+  while (digit >= 0 && p->pieces[digit].digit != digit) digit = p->pieces[digit].digit;
+  return digit;
+}
+
+/* A digit is not much smaller than the largest, and no stroke across the page. */
+static bool is_digit(const Piece *piece, const Piece *largest) {
+  const int height = height_of(piece->box), width = width_of(piece->box);
+  return piece == largest || (5 * extent_of(piece->box) >= 2 * extent_of(largest->box) &&
+                              4 * height >= height_of(largest->box) && width <= 3 * height);
+}
+
+/* ---- reading order ------------------------------------------------------------------------ */
+
+static int by_top(const void *a, const void *b) {
+  const Box *x = &(*(Piece *const *)a)->box, *y = &(*(Piece *const *)b)->box;
+  return x->top != y->top ? (x->top > y->top) - (x->top < y->top) : x->left - y->left;
+}
+
+static int by_left(const void *a, const void *b) {
+  const Box *x = &(*(Piece *const *)a)->box, *y = &(*(Piece *const *)b)->box;
+  return x->left != y->left ? (x->left > y->left) - (x->left < y->left) : x->top - y->top;
+}
+
+/* A line is what shares half of its height with the one before it there, from the topmost on. */
+static void put_in_order(Piece **digits, int count) {
+  qsort(digits, (size_t)count, sizeof *digits, by_top);
+  for (int first = 0, end; first < count; first = end) {
+    Box line = digits[first]->box;
+    end = first + 1;
+    for (int i = end; i < count; i++) {
+      const Box box = digits[i]->box;
+      const int down = shared(line.top, line.bottom, box.top, box.bottom);
+      if (2 * down < min(height_of(line), height_of(box))) continue;
+      Piece *next = digits[i];
+      memmove(&digits[end + 1], &digits[end], (size_t)(i - end) * sizeof *digits);
+      digits[end++] = next;
+    }
+    qsort(digits + first, (size_t)(end - first), sizeof *digits, by_left);
+  }
+}
+
+/* ---- the ink of a digit ------------------------------------------------------------------- */
+
+/* Soft edges: pixels next to a piece that are no ink by themselves become its own, as long as
+   contrast falls, up to so many steps away. */
+static bool grow(Pieces *p, int steps) {
+  const Ink *ink = p->ink;
+  const int w = ink->width, h = ink->height;
+  const size_t count = (size_t)w * (size_t)h;
+  int *queue = malloc(count * sizeof *queue), end = 0;
+  if (!queue) return false;
+  for (size_t i = 0; i < count; i++)
+    if (p->labels[i]) queue[end++] = (int)i;
+  for (int step = 0, next = 0; step < steps; step++)
+    for (const int last = end; next < last; next++) {
+      const int x = queue[next] % w, y = queue[next] / w;
+      for (int k = 0; k < 9; k++) {
+        const int nx = x + k % 3 - 1, ny = y + k / 3 - 1;
+        if (nx < 0 || nx >= w || ny < 0 || ny >= h) continue;
+        const size_t i = index_of(ink, nx, ny);
+        if (p->labels[i] || ink->contrast[i] <= ink->noise ||
+            ink->contrast[i] > ink->contrast[queue[next]])
+          continue;
+        p->labels[i] = p->labels[queue[next]];
+        queue[end++] = (int)i;
+      }
+    }
+  free(queue);
+  return true;
+}
+
+/* A digit's ink alone. */
+typedef struct {
+  Box box;      /* in the picture */
+  float *level; /* (height, width) of the box, 0 to 1 */
+} Crop;
+
+/* Contrast from noise on to what only one in fifty of the ink's pixels exceeds. */
+static void find_levels(const Pieces *p, int digit, Crop *crop) {
+  uint32_t histogram[256] = {0}, count = 0;
+  const Ink *ink = p->ink;
+  const int width = width_of(crop->box);
+  for (int y = crop->box.top; y < crop->box.bottom; y++)
+    for (int x = crop->box.left; x < crop->box.right; x++) {
+      const size_t i = index_of(ink, x, y);
+      const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
+      const int above = own ? max(0, ink->contrast[i] - ink->noise) : 0;
+      crop->level[(size_t)(y - crop->box.top) * (size_t)width + (size_t)(x - crop->box.left)] =
+          (float)above;
+      if (above) histogram[above]++, count++;
+    }
+  int full = 255;
+  for (uint32_t seen = histogram[255]; full > 1 && 50 * seen < count;) seen += histogram[--full];
+  const size_t pixels = (size_t)width * (size_t)height_of(crop->box);
+  for (size_t i = 0; i < pixels; i++) crop->level[i] = fminf(1, crop->level[i] / (float)full);
+}
+
+/* A row or column with less than this part of the ink of the fullest is noise at an edge. */
+static const float NOISE_PART = 0.02f;
+
+/* The lines from the first to the last that are no noise, given the ink of each. */
+static void trim(const float *sums, int lines, int *first, int *end) {
+  float fullest = 0;
+  for (int i = 0; i < lines; i++) fullest = fmaxf(fullest, sums[i]);
+  for (*first = 0; sums[*first] < NOISE_PART * fullest;) ++*first;
+  for (*end = lines; sums[*end - 1] < NOISE_PART * fullest;) --*end;
+}
+
+/* The extent of the ink, within the crop. */
+static bool find_box(const Crop *crop, Box *box) {
+  const int width = width_of(crop->box), height = height_of(crop->box);
+  float *columns = calloc((size_t)width + (size_t)height, sizeof *columns);
+  if (!columns) return false;
+  float *rows = columns + width;
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++) {
+      const float level = crop->level[(size_t)y * (size_t)width + (size_t)x];
+      columns[x] += level;
+      rows[y] += level;
+    }
+  trim(columns, width, &box->left, &box->right);
+  trim(rows, height, &box->top, &box->bottom);
+  free(columns);
+  return true;
+}
+
+/* ---- from there to a row of MNIST --------------------------------------------------------- */
+
+/* The mean over x0 <= x < x1, y0 <= y < y1, where pixels are squares. */
+static double mean_ink(const Crop *crop, double x0, double x1, double y0, double y1) {
+  const int width = width_of(crop->box), height = height_of(crop->box);
+  double sum = 0;
+  for (int y = (int)y0; y < y1 && y < height; y++) {
+    double line = 0;
+    for (int x = (int)x0; x < x1 && x < width; x++)
+      line += (fmin(x + 1, x1) - fmax(x, x0)) *
+              (double)crop->level[(size_t)y * (size_t)width + (size_t)x];
+    sum += (fmin(y + 1, y1) - fmax(y, y0)) * line;
+  }
+  return sum / ((x1 - x0) * (y1 - y0));
+}
+
+/* The offset that brings a centre of mass nearest to the middle and leaves the box on the page.
+   MNIST's centres lie in pixel 14, not between 13 and 14. */
+static int offset(double centre, int box, int side) {
+  const int middle = side / 2, most = side - box, nearest = (int)lround(middle - centre);
+  return nearest < 0 ? 0 : nearest > most ? most : nearest;
+}
+
+/* Scales the box of ink to (height, width) at the top left corner of the page, the strongest to
+   255: a thin pen's lines are grey by now, and MNIST has no pale digits. */
+static void scale(const Crop *crop, Box box, int width, int height, int side, double *page) {
+  const double dx = (double)width_of(box) / width, dy = (double)height_of(box) / height;
+  double strongest = 0;
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++) {
+      double *value = &page[y * side + x];
+      *value = mean_ink(crop, box.left + x * dx, box.left + (x + 1) * dx, box.top + y * dy,
+                        box.top + (y + 1) * dy);
+      strongest = fmax(strongest, *value);
+    }
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++) page[y * side + x] *= 255 / strongest;
+}
+
+/* Copies what scale left in the corner to where its centre of mass is in the middle. */
+static void centre(const double *page, int width, int height, int side, uint8_t *pixels) {
+  double mass = 0, moment_x = 0, moment_y = 0;
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++) {
+      mass += page[y * side + x];
+      moment_x += page[y * side + x] * x;
+      moment_y += page[y * side + x] * y;
+    }
+  const int left = offset(moment_x / mass, width, side);
+  const int top = offset(moment_y / mass, height, side);
+  memset(pixels, 0, (size_t)side * (size_t)side);
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++)
+      pixels[(top + y) * side + left + x] = (uint8_t)(page[y * side + x] + 0.5);
+}
+
+static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
+  const double longest = round(side * 20 / 28.0), factor = longest / extent_of(box);
+  const int width = max(1, (int)round(width_of(box) * factor));
+  const int height = max(1, (int)round(height_of(box) * factor));
+  double *page = malloc((size_t)side * (size_t)side * sizeof *page);
+  if (!page) return false;
+  scale(crop, box, width, height, side, page);
+  centre(page, width, height, side, pixels);
+  free(page);
+  return true;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+static PhotographBox in_file(const Image *image, Box box) {
+  const int k = image->shrunk, left = box.left * k, top = box.top * k;
+  const int right = box.right == image->width ? image->file_width : box.right * k;
+  const int bottom = box.bottom == image->height ? image->file_height : box.bottom * k;
+  return (PhotographBox){left, top, right - left, bottom - top};
+}
+
+/* Cuts a digit out and sizes it. */
+static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, int steps, int side,
+                       uint8_t *pixels, PhotographBox *found) {
+  const Box grown = {max(0, digit->box.left - steps), max(0, digit->box.top - steps),
+                     min(image->width, digit->box.right + steps),
+                     min(image->height, digit->box.bottom + steps)};
+  Crop crop = {.box = grown};
+  Box box;
+  crop.level = calloc((size_t)width_of(grown) * (size_t)height_of(grown), sizeof *crop.level);
+  if (!crop.level) return false;
+  find_levels(p, (int)(digit - p->pieces), &crop);
+  const bool good = find_box(&crop, &box) && normalise(&crop, box, side, pixels);
+  if (good)
+    *found = in_file(image, (Box){grown.left + box.left, grown.top + box.top,
+                                  grown.left + box.right, grown.top + box.bottom});
+  free(crop.level);
+  return good;
+}
+
+/* The digits among the pieces, in reading order: an array of *count, to be freed. NULL without
+   memory, or if *count is too large. */
+static Piece **find_digits(Pieces *p, int *count) {
+  enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
+  const Piece *largest = find_largest(p);
+  Piece **digits = malloc(MOST_PIECES * sizeof *digits);
+  *count = 0;
+  if (!digits) return NULL;
+  sort_out(p, largest);
+  for (int i = 0; i < p->count && *count <= MOST_PIECES; i++)
+    if (p->pieces[i].digit >= 0 && (*count)++ < MOST_PIECES) digits[*count - 1] = &p->pieces[i];
+  if (*count <= MOST_PIECES) {
+    const int kept = *count;
+    join_pieces(digits, kept, p);
+    largest = &p->pieces[digit_of(p, (int)(largest - p->pieces))];
+    *count = 0;
+    for (int i = 0; i < kept; i++)
+      if (digits[i]->digit == digits[i] - p->pieces && is_digit(digits[i], largest))
+        digits[(*count)++] = digits[i];
+    put_in_order(digits, *count);
+  }
+  if (*count <= PHOTOGRAPH_MOST) return digits;
+  free(digits);
+  return NULL;
+}
+
+static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
+  int count;
+  const size_t size = (size_t)side * (size_t)side;
+  const int steps = max(2, p->ink->scale / 4);
+  Piece **digits = find_digits(p, &count);
+  photograph->count = count;
+  photograph->pixels = digits && count > 0 ? malloc((size_t)count * size) : NULL;
+  bool good = photograph->pixels && grow(p, steps);
+  for (int i = 0; good && i < count; i++)
+    good = read_digit(image, p, digits[i], steps, side, photograph->pixels + (size_t)i * size,
+                      &photograph->box[i]);
+  free(digits);
+  return good;
+}
+
+bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,
+                     Error *error) {
+  Ink ink;
+  Pieces pieces = {0};
+  bool none;
+  photograph->count = 0;
+  photograph->pixels = NULL;
+  if (!ink_find(image, &ink, &none))
+    return none ? error_set(error, "%s shows no digit: nothing in it stands out from its ground",
+                            name)
+                : error_set(error, "no memory to look for digits in %s", name);
+  const bool found = find_pieces(&ink, &pieces);
+  const bool good = found && pieces.count > 0 && read_digits(image, &pieces, side, photograph);
+  free_pieces(&pieces);
+  ink_free(&ink);
+  if (good) return true;
+  photograph_free(photograph);
+  if (found && pieces.count == 0)
+    return error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
+  if (photograph->count > PHOTOGRAPH_MOST)
+    return error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",
+                     name, PHOTOGRAPH_MOST);
+  return error_set(error, "no memory to look for digits in %s", name);
+}
+
+void photograph_free(Photograph *photograph) {
+  free(photograph->pixels);
+  photograph->pixels = NULL;
+}

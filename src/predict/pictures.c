@@ -1,0 +1,245 @@
+#include "predict/pictures.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "data/photograph.h"
+#include "model/metrics.h"
+#include "plot/seen.h"
+#include "predict/predict.h"
+
+enum { LIKELIEST = 3 };
+
+/* All that is known while pictures are answered. */
+typedef struct {
+  Engine *engine;
+  const Pictures *pictures;
+  int side, classes;
+  int name_width;        /* of the longest name, printed */
+  float *logits;         /* (classes) */
+  double *probabilities; /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
+  Seen *seen;            /* NULL: not to be shown */
+  int answered;          /* pictures */
+  Error failure;         /* of the last picture without an answer; "": none */
+} Answers;
+
+static const double *probabilities_of(const Answers *a, int digit) {
+  return a->probabilities + (size_t)digit * (size_t)a->classes;
+}
+
+static int likeliest(const double *probabilities, int classes) {
+  int best = 0;
+  for (int c = 1; c < classes; c++)
+    if (probabilities[c] > probabilities[best]) best = c;
+  return best;
+}
+
+/* ---- lines of text ------------------------------------------------------------------------ */
+
+/* As ImageMagick writes it, so that it can be given to -crop. */
+static int write_box(char *text, size_t size, const PhotographBox *box) {
+  return snprintf(text, size, "%dx%d+%d+%d", box->width, box->height, box->left, box->top);
+}
+
+/* "  7 99.62%  2  0.31%  3  0.05%". */
+static void write_likeliest(const double *probabilities, int classes, FILE *file) {
+  const int digits = snprintf(NULL, 0, "%d", classes - 1);
+  int before = -1; /* the class written last */
+  for (int i = 0; i < LIKELIEST && i < classes; i++) {
+    int best = -1;
+    for (int c = 0; c < classes; c++) {
+      const bool written =
+          before >= 0 && (probabilities[c] > probabilities[before] ||
+                          (probabilities[c] == probabilities[before] && c <= before));
+      if (!written && (best < 0 || probabilities[c] > probabilities[best])) best = c;
+    }
+    fprintf(file, "  %*d %6.2f%%", digits, best, 100 * probabilities[best]);
+    before = best;
+  }
+}
+
+static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
+  FILE *file = a->pictures->file;
+  char name[4 * PATH_MAX], box[64];
+  int box_width = 0;
+  text_printable(name, sizeof name, path);
+  for (int i = 0; i < photograph->count; i++) {
+    const int width = write_box(box, sizeof box, &photograph->box[i]);
+    if (width > box_width) box_width = width;
+  }
+  for (int i = 0; i < photograph->count; i++) {
+    const double *probabilities = probabilities_of(a, i);
+    write_box(box, sizeof box, &photograph->box[i]);
+    fprintf(file, "%-*s", a->name_width, name);
+    if (photograph->count > 1) fprintf(file, "  %-*s", box_width, box);
+    write_likeliest(probabilities, a->classes, file);
+    const bool sure =
+        probabilities[likeliest(probabilities, a->classes)] >= a->pictures->confidence;
+    fputs(sure ? "\n" : "  unsure\n", file);
+  }
+}
+
+/* ---- lines of JSON ------------------------------------------------------------------------ */
+
+static void write_json(const Answers *a, const char *path, const Image *image,
+                       const Photograph *photograph) {
+  FILE *file = a->pictures->file;
+  fputs("{\"picture\": ", file);
+  json_text(path, file);
+  fprintf(file, ", \"width\": %d, \"height\": %d, \"digits\": [", image->file_width,
+          image->file_height);
+  for (int i = 0; i < photograph->count; i++) {
+    const PhotographBox *box = &photograph->box[i];
+    const double *probabilities = probabilities_of(a, i);
+    const int answer = likeliest(probabilities, a->classes);
+    fprintf(file,
+            "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d, \"sure\": %s, \"probabilities\": [",
+            i ? ", " : "", box->left, box->top, box->width, box->height, answer,
+            probabilities[answer] >= a->pictures->confidence ? "true" : "false");
+    for (int c = 0; c < a->classes; c++) fprintf(file, c ? ", %.6g" : "%.6g", probabilities[c]);
+    fputs("]}", file);
+  }
+  fputs("]}\n", file);
+}
+
+static void write_json_failure(const Answers *a, const char *path, const Error *error) {
+  FILE *file = a->pictures->file;
+  fputs("{\"picture\": ", file);
+  json_text(path, file);
+  fputs(", \"error\": ", file);
+  json_text(error->text, file);
+  fputs("}\n", file);
+}
+
+/* ---- one picture -------------------------------------------------------------------------- */
+
+/* The probabilities of a digit, through dataset row 0. */
+static bool predict_digit(Answers *a, const char *path, const uint8_t *pixels,
+                          double *probabilities, Error *error) {
+  Engine *engine = a->engine;
+  StagingBuffer staging;
+  if (!engine->call->staging(engine, 0, &staging, error)) return false;
+  memcpy(staging.pixels, pixels, (size_t)a->side * (size_t)a->side);
+  staging.labels[0] = 0;
+  if (!engine->call->upload(engine, 0, 0, 1, error) ||
+      !engine->call->predict(engine, 0, 1, a->logits, error) ||
+      !predict_check_logits(engine, a->logits, pixels, path, 0, error))
+    return false;
+  softmax(a->logits, a->classes, probabilities);
+  return true;
+}
+
+/* Keeps the picture and its answers to be shown. */
+static bool add_seen(const Answers *a, const char *path, const Image *image,
+                     const Photograph *photograph, Error *error) {
+  SeenDigit digits[PHOTOGRAPH_MOST];
+  const size_t size = (size_t)a->side * (size_t)a->side;
+  for (int i = 0; i < photograph->count; i++) {
+    const PhotographBox *box = &photograph->box[i];
+    const double *probabilities = probabilities_of(a, i);
+    const int answer = likeliest(probabilities, a->classes);
+    digits[i] = (SeenDigit){.pixels = photograph->pixels + (size_t)i * size,
+                            .left = box->left / image->shrunk,
+                            .top = box->top / image->shrunk,
+                            .width = box->width / image->shrunk,
+                            .height = box->height / image->shrunk,
+                            .answer = answer,
+                            .probability = probabilities[answer],
+                            .sure = probabilities[answer] >= a->pictures->confidence};
+  }
+  const SeenPicture picture = {.name = path,
+                               .level = image->level,
+                               .width = image->width,
+                               .height = image->height,
+                               .digits = digits,
+                               .count = photograph->count};
+  return seen_add(a->seen, &picture, error);
+}
+
+/* Finds what is in a picture. False if that is nothing: a failure of this picture alone. */
+static bool look_at(const char *path, int side, Image *image, Photograph *photograph,
+                    Error *error) {
+  if (!image_read(path, image, error)) return false;
+  if (photograph_find(image, path, side, photograph, error)) return true;
+  image_free(image);
+  return false;
+}
+
+/* Says that a picture has no answer. */
+static void set_aside(Answers *a, const char *path, const Error *error) {
+  if (a->pictures->json) write_json_failure(a, path, error);
+  if (*a->failure.text) a->pictures->failed(a->pictures->context, &a->failure);
+  a->failure = *error;
+}
+
+static bool answer(Answers *a, const char *path, Error *error) {
+  Image image;
+  Photograph photograph;
+  if (interrupt_pending()) return error_set(error, "interrupted");
+  if (!look_at(path, a->side, &image, &photograph, error)) {
+    set_aside(a, path, error);
+    return true;
+  }
+  const size_t size = (size_t)a->side * (size_t)a->side;
+  bool good = true;
+  for (int i = 0; good && i < photograph.count; i++)
+    good = predict_digit(a, path, photograph.pixels + (size_t)i * size,
+                         a->probabilities + (size_t)i * (size_t)a->classes, error);
+  if (good && a->pictures->json)
+    write_json(a, path, &image, &photograph);
+  else if (good)
+    write_text(a, path, &photograph);
+  good = good && (!a->seen || add_seen(a, path, &image, &photograph, error));
+  a->answered += good;
+  photograph_free(&photograph);
+  image_free(&image);
+  return good;
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+static bool answer_all(Answers *a, Error *error) {
+  const Pictures *pictures = a->pictures;
+  for (int i = 0; i < pictures->count; i++) {
+    const int length = (int)text_printable(NULL, 0, pictures->paths[i]);
+    if (length > a->name_width) a->name_width = length;
+  }
+  for (int i = 0; i < pictures->count; i++)
+    if (!answer(a, pictures->paths[i], error)) return false;
+  if (fflush(pictures->file) != 0 || ferror(pictures->file))
+    return error_set(error, "cannot write the predictions: %s", strerror(errno));
+  if (a->seen && a->answered > 0 && !seen_save(a->seen, pictures->show, error)) return false;
+  if (!*a->failure.text) return true;
+  *error = a->failure;
+  *a->failure.text = '\0';
+  return false;
+}
+
+bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
+  const Network *network = &engine->config.network;
+  const int inputs = network->size[0], side = (int)lround(sqrt(inputs));
+  const size_t classes = (size_t)network->size[network->layers];
+  if (side * side != inputs || side < 2)
+    return error_set(error, "the network takes %d pixels, which do not make a square picture",
+                     inputs);
+  Answers a = {.engine = engine,
+               .pictures = pictures,
+               .side = side,
+               .classes = (int)classes,
+               .logits = malloc(classes * sizeof *a.logits),
+               .probabilities = malloc(PHOTOGRAPH_MOST * classes * sizeof *a.probabilities),
+               .seen = *pictures->show ? seen_open(side) : NULL};
+  bool good = a.logits && a.probabilities && (a.seen || !*pictures->show);
+  good = good ? answer_all(&a, error) : error_set(error, "no memory for %zu classes", classes);
+  if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */
+  seen_close(a.seen);
+  free(a.logits);
+  free(a.probabilities);
+  return good;
+}

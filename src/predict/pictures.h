@@ -1,0 +1,31 @@
+/* The answers of a trained network to the digits in pictures. */
+#ifndef PREDICT_PICTURES_H
+#define PREDICT_PICTURES_H
+
+#include <stdio.h>
+
+#include "engine/engine.h"
+
+/* Told of a picture that has no answer, while others follow. */
+typedef void PictureFailed(void *context, const Error *error);
+
+typedef struct {
+  char *const *paths; /* (count) */
+  int count;
+  double confidence; /* an answer with a smaller probability is unsure */
+  bool json;         /* a line of JSON for each picture, instead of text */
+  const char *show;  /* a PNG of the pictures beside what the network saw; "": none. It
+                         is written if any picture has an answer */
+  FILE *file;        /* to write to */
+  PictureFailed *failed;
+  void *context;
+} Pictures;
+
+/* Writes a line for each digit of each picture (see photograph.h): the picture's name, the digit's
+   box if there are several, then the three likeliest classes with their probabilities, and "unsure"
+   where the first is less likely than `confidence`. A picture that cannot be answered stops no
+   other: then this returns false in the end, the last such picture's error in *error and those
+   before it given to `failed`. What is not a picture's fault ends all. */
+bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);
+
+#endif

@@ -1,0 +1,279 @@
+/* Digits in photographs, found, ordered and answered, whatever they are written on. The network is
+   trained here on drawn digits. With NETWORK=FILE and DIGITS=FILE, a saved network and a CSV file
+   of labelled rows, it answers PICTURES=N pictures of each ground made of those instead, and prints
+   how many digits were right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "data/digits.h"
+#include "data/photograph.h"
+#include "engine/engine_cpu.h"
+#include "model/checkpoint.h"
+#include "model/metrics.h"
+#include "support/photographs.h"
+
+enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
+enum { WIDTH = PHOTOGRAPH_WIDTH, HEIGHT = PHOTOGRAPH_HEIGHT };
+
+static Error error;
+static Engine *engine;
+static FILE *rows; /* of DIGITS; NULL: digits are drawn */
+
+static void check(bool done, int line) {
+  if (!done) fail_msg("line %d: %s", line, error.text);
+}
+#define OK(call) check(call, __LINE__)
+
+/* ---- the network -------------------------------------------------------------------------- */
+
+enum { TRAINED = 12000, EPOCHS = 6, BATCH = 32 };
+
+static void open_engine(const Network *network) {
+  const EngineConfig config = {.network = *network,
+                               .batch = BATCH,
+                               .seed = 1,
+                               .momentum = 0.9f,
+                               .threads = 2,
+                               .dataset_rows = TRAINED,
+                               .staging_rows = TRAINED};
+  engine = engine_cpu_open(&config, &error);
+  OK(engine != NULL);
+}
+
+static void train_network(void) {
+  Network network;
+  OK(network_init(&network, PIXELS, (const int[]){100}, 1, CLASSES, &error));
+  open_engine(&network);
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
+  for (uint64_t r = 0; r < TRAINED; r++)
+    staging.labels[r] =
+        (uint16_t)digits_draw(1, DIGITS_TRAIN, r, staging.pixels + r * staging.stride);
+  OK(engine->call->upload(engine, 0, 0, TRAINED, &error));
+  for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+    const TrainRange range = {.rows = TRAINED,
+                              .shuffled = true,
+                              .key = random_order_key(1, epoch),
+                              .steps = TRAINED / BATCH,
+                              .learning_rate = epoch < 4 ? 0.05f : 0.01f};
+    OK(engine->call->train(engine, &range, &error));
+  }
+}
+
+static void load_network(const char *path) {
+  Checkpoint saved;
+  OK(checkpoint_load(&saved, path, &error));
+  open_engine(&saved.network);
+  OK(engine->call->write(engine, saved.parameters, NULL, &error));
+  checkpoint_free(&saved);
+}
+
+static int answer_to(const uint8_t *pixels) {
+  float logits[CLASSES];
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
+  memcpy(staging.pixels, pixels, PIXELS);
+  OK(engine->call->upload(engine, 0, 0, 1, &error));
+  OK(engine->call->predict(engine, 0, 1, logits, &error));
+  return argmax(logits, CLASSES);
+}
+
+static int prepare(void **state) {
+  (void)state;
+  const char *network = getenv("NETWORK"), *digits = getenv("DIGITS");
+  if (network)
+    load_network(network);
+  else
+    train_network();
+  if (digits) {
+    rows = fopen(digits, "r");
+    assert_non_null(rows);
+  }
+  return 0;
+}
+
+static int clean_up(void **state) {
+  (void)state;
+  engine->call->close(engine);
+  if (rows) fclose(rows);
+  return 0;
+}
+
+/* ---- pictures ----------------------------------------------------------------------------- */
+
+typedef struct {
+  Image image;
+  int labels[PHOTOGRAPH_DIGITS], count;
+} Scene;
+
+static int next_digit(uint8_t *pixels) {
+  static uint64_t drawn;
+  int label;
+  if (!rows) return digits_draw(1, DIGITS_TEST, drawn++, pixels);
+  assert_int_equal(fscanf(rows, "%d", &label), 1);
+  for (int i = 0; i < PIXELS; i++) {
+    int level;
+    assert_int_equal(fscanf(rows, ",%d", &level), 1);
+    pixels[i] = (uint8_t)level;
+  }
+  return label;
+}
+
+/* Picture `number` of a ground, with `count` digits. */
+static Scene draw(Ground ground, uint64_t number, int count) {
+  static uint8_t level[WIDTH * HEIGHT], pixels[PHOTOGRAPH_DIGITS][PIXELS];
+  const uint8_t *digits[PHOTOGRAPH_DIGITS];
+  Scene scene = {.count = count};
+  for (int i = 0; i < count; i++) {
+    digits[i] = pixels[i];
+    scene.labels[i] = next_digit(pixels[i]);
+  }
+  photograph_draw(ground, number, digits, count, level);
+  scene.image = (Image){.width = WIDTH,
+                        .height = HEIGHT,
+                        .level = level,
+                        .shrunk = 1,
+                        .file_width = WIDTH,
+                        .file_height = HEIGHT};
+  return scene;
+}
+
+/* Digits that were found in their place and answered right. */
+static int count_right(const Scene *scene) {
+  Photograph found;
+  int right = 0;
+  if (!photograph_find(&scene->image, "it", SIDE, &found, &error)) return 0;
+  for (int i = 0; found.count == scene->count && i < found.count; i++)
+    right += answer_to(found.pixels + (size_t)i * PIXELS) == scene->labels[i];
+  photograph_free(&found);
+  return right;
+}
+
+static void answer_pictures(int pictures, int digits, int wanted_percent) {
+  for (Ground ground = 0; ground < GROUNDS; ground++) {
+    int right = 0;
+    for (int i = 0; i < pictures; i++) {
+      const Scene scene = draw(ground, (uint64_t)i, digits);
+      right += count_right(&scene);
+    }
+    if (rows) print_message("%-8s %d of %d\n", ground_names[ground], right, pictures * digits);
+    if (!rows && right * 100 < wanted_percent * pictures * digits)
+      fail_msg("%s: %d of %d digits are right", ground_names[ground], right, pictures * digits);
+  }
+}
+
+static int pictures_wanted(int otherwise) {
+  const char *pictures = getenv("PICTURES");
+  return rows && pictures ? atoi(pictures) : otherwise;
+}
+
+static void one_digit_on_every_ground(void **state) {
+  (void)state;
+  answer_pictures(pictures_wanted(20), 1, 90);
+}
+
+static void several_digits_on_every_ground(void **state) {
+  (void)state;
+  answer_pictures(pictures_wanted(24) / 6, 6, 90);
+}
+
+/* Boxes hold the ink of the plain picture and little else. */
+static void boxes_are_around_the_ink(void **state) {
+  (void)state;
+  if (rows) skip();
+  for (uint64_t number = 0; number < 4; number++) {
+    const Scene scene = draw(GROUND_PLAIN, number, 1);
+    Photograph found;
+    OK(photograph_find(&scene.image, "it", SIDE, &found, &error));
+    assert_int_equal(found.count, 1);
+    const PhotographBox box = found.box[0];
+    int left = WIDTH, right = 0, top = HEIGHT, bottom = 0;
+    for (int y = 0; y < HEIGHT; y++)
+      for (int x = 0; x < WIDTH; x++) {
+        if (scene.image.level[y * WIDTH + x] > 120) continue;
+        left = x < left ? x : left, right = x + 1 > right ? x + 1 : right;
+        top = y < top ? y : top, bottom = y + 1 > bottom ? y + 1 : bottom;
+      }
+    assert_in_range(left - box.left, 0, 20);
+    assert_in_range(top - box.top, 0, 20);
+    assert_in_range(box.left + box.width - right, 0, 20);
+    assert_in_range(box.top + box.height - bottom, 0, 20);
+    photograph_free(&found);
+  }
+}
+
+/* ---- parts and neighbours ----------------------------------------------------------------- */
+
+typedef struct {
+  int left, top, width, height;
+} Bar;
+
+enum { BARS = 6 };
+
+/* The boxes that are found of black bars on white paper, as text. */
+static void assert_boxes(const Bar *bars, const char *expected) {
+  static uint8_t level[WIDTH * HEIGHT];
+  memset(level, 255, sizeof level);
+  for (int i = 0; i < BARS; i++)
+    for (int y = 0; y < bars[i].height; y++)
+      memset(level + (bars[i].top + y) * WIDTH + bars[i].left, 0, (size_t)bars[i].width);
+  const Image image = {WIDTH, HEIGHT, level, 1, WIDTH, HEIGHT};
+  Photograph found;
+  char text[512] = "";
+  if (photograph_find(&image, "it", SIDE, &found, &error)) {
+    for (int i = 0; i < found.count; i++)
+      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d", i ? " " : "",
+               found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top);
+    photograph_free(&found);
+  } else {
+    snprintf(text, sizeof text, "%.500s", error.text);
+  }
+  assert_string_equal(text, expected);
+}
+
+static void pieces_become_digits(void **state) {
+  (void)state;
+  static const struct {
+    Bar bars[BARS];
+    const char *boxes;
+  } cases[] = {
+      /* a roof, a dot of dust */
+      {{{200, 200, 20, 120}, {200, 180, 60, 12}, {400, 300, 4, 4}}, "60x140+200+180"},
+      /* a digit above another */
+      {{{200, 100, 20, 100}, {200, 230, 20, 100}}, "20x100+200+100 20x100+200+230"},
+      /* two lines, the first one slanted */
+      {{{300, 60, 20, 100}, {100, 90, 20, 100}, {400, 250, 20, 100}, {120, 240, 20, 100}},
+       "20x100+100+90 20x100+300+60 20x100+120+240 20x100+400+250"},
+      /* cut off by the picture's edge, beside a whole one */
+      {{{0, 100, 15, 100}, {300, 100, 15, 100}}, "15x100+300+100"},
+      /* alone there */
+      {{{0, 100, 15, 100}}, "15x100+0+100"},
+      /* an underline */
+      {{{200, 100, 20, 100}, {260, 100, 20, 100}, {150, 260, 200, 6}},
+       "20x100+200+100 20x100+260+100"},
+      /* a desk along an edge */
+      {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
+  };
+  if (rows) skip();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_boxes(cases[i].bars, cases[i].boxes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_digit_on_every_ground),
+      cmocka_unit_test(several_digits_on_every_ground),
+      cmocka_unit_test(boxes_are_around_the_ink),
+      cmocka_unit_test(pieces_become_digits),
+  };
+  return cmocka_run_group_tests_name("photographs", tests, prepare, clean_up);
+}
