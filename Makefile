@@ -351,9 +351,9 @@ $(BUILD)/mlp-train.bash: $(BUILD)/mlp_manual
 	@$< completion >$@
 # The others have no table of options: their help is the manual.
 $(BUILD)/mlp-%.1: $(PLACE)/mlp-% scripts/help_manual.sh
-	@$< --help | scripts/help_manual.sh man mlp-$* $(VERSION) >$@
+	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh man mlp-$* $(VERSION) >$@
 $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
-	@$< --help | scripts/help_manual.sh completion mlp-$* $(VERSION) >$@
+	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh completion mlp-$* $(VERSION) >$@
 
 $(BUILD)/src/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
