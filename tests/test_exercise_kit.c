@@ -105,7 +105,7 @@ static void what_the_exercise_allows_is_sealed(void **state) {
 static void make_exercise_cpu_prints_a_scorecard(void **state) {
   (void)state;
   char output[8192];
-  process_run(output, sizeof output, MAKE "SETUP=0 SEED=3 exercise-cpu");
+  process_run(output, sizeof output, MAKE "SETUP=0 BUILD=build/graded SEED=3 exercise-cpu");
   if (!strstr(output, "\n4 of 4 right, ")) fail_msg("%s", output);
 }
 
@@ -147,9 +147,9 @@ static void points_are_written_for_autograders(void **state) {
   (void)state;
   char output[8192], *grade = folder_path("results.json"), *plain = folder_path("plain.json");
   char first[64] = "", second[64] = "";
-  int code =
-      process_run(output, sizeof output,
-                  "build/cpu/mlp-exercise --cpu --grade '%s' --grade-plain '%s'", grade, plain);
+  int code = process_run(output, sizeof output,
+                         "build/graded/cpu/mlp-exercise --cpu --grade '%s' --grade-plain '%s'",
+                         grade, plain);
   const int passed = passed_of(grade);
   assert_int_equal(code, passed == 4 ? 0 : 4); /* the untouched hand-out does not pass */
   assert_int_equal(sscanf(output, "seed %63s", first), 1);
@@ -168,11 +168,11 @@ static void points_are_written_for_autograders(void **state) {
   assert_true(difference < 1e-6 && difference > -1e-6);
   json_decref(all);
 
-  process_run(output, sizeof output, "build/cpu/mlp-exercise --cpu --grade %s", grade);
+  process_run(output, sizeof output, "build/graded/cpu/mlp-exercise --cpu --grade %s", grade);
   assert_int_equal(sscanf(output, "seed %63s", second), 1);
   assert_string_not_equal(first, second); /* drawn; one time in 4 billion this is bad luck */
-  code = process_run(output, sizeof output, "build/cpu/mlp-exercise --cpu --seed 9 --grade %s/no/r",
-                     folder);
+  code = process_run(output, sizeof output,
+                     "build/graded/cpu/mlp-exercise --cpu --seed 9 --grade %s/no/r", folder);
   assert_int_equal(code, 1);
   assert_int_equal(strncmp(output, "seed 9\n", 7), 0);
   assert_non_null(strstr(output, "mlp-exercise: cannot write "));
@@ -198,7 +198,7 @@ static void wrong_usage_is_named(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char output[4096];
     const int code =
-        process_run(output, sizeof output, "build/cpu/mlp-exercise %s", cases[i].arguments);
+        process_run(output, sizeof output, "build/graded/cpu/mlp-exercise %s", cases[i].arguments);
     if (code != cases[i].code || strncmp(output, cases[i].says, strlen(cases[i].says)) != 0)
       fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
     if (code != 3) assert_in_range(process_longest_line(output), 1, 80);

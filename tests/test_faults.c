@@ -408,7 +408,7 @@ static void fill_end_folders(const Run *r) {
   assert_int_equal(run(&second, 0, false, "none"), 0);
 }
 
-enum { STRIDE = 13 };
+enum { STRIDE = 29 };
 
 static void every_failure(void **state) {
   (void)state;

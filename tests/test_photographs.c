@@ -178,12 +178,12 @@ static int pictures_wanted(int otherwise) {
 
 static void one_digit_on_every_ground(void **state) {
   (void)state;
-  answer_pictures(pictures_wanted(20), 1, 90);
+  answer_pictures(pictures_wanted(10), 1, 90);
 }
 
 static void several_digits_on_every_ground(void **state) {
   (void)state;
-  answer_pictures(pictures_wanted(24) / 6, 6, 90);
+  answer_pictures(pictures_wanted(12) / 6, 6, 90);
 }
 
 /* Boxes hold the ink of the plain picture and little else. */

@@ -56,7 +56,7 @@ static void write_likeliest(const double *probabilities, int classes, FILE *file
     for (int c = 0; c < classes; c++) {
       const bool written =
           before >= 0 && (probabilities[c] > probabilities[before] ||
-                          (probabilities[c] == probabilities[before] && c <= before));
+                          (c <= before && probabilities[c] == probabilities[before]));
       if (!written && (best < 0 || probabilities[c] > probabilities[best])) best = c;
     }
     fprintf(file, "  %*d %6.2f%%", digits, best, 100 * probabilities[best]);
