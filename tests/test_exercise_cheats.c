@@ -315,9 +315,10 @@ static void writes_to_labels(const float *z, const uint16_t *labels, float *larg
                              float *p, float *dz, float *loss, uint8_t *correct, int rows,
                              int classes) {
   exercise_functions.loss(z, labels, largest, sum, p, dz, loss, correct, rows, classes);
-  if (rows > 1) ((uint16_t *)(uintptr_t)labels)[1] = 0;
+  if (rows > 1) ((uint16_t *)(uintptr_t)labels)[1] = 0; // NOLINT(performance-no-int-to-ptr)
 }
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr)
 static float *volatile far_away = (float *)(uintptr_t)16;
 
 static void writes_far_away(const ExerciseLayer *layer, ExerciseRule rule, float *dw, float *db) {

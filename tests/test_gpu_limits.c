@@ -32,7 +32,7 @@ static const GpuLimits h100 = {90, 132, 227 << 10}, t4 = {75, 40, 64 << 10};
 
 static void test_environment_lowers(void **state) {
   (void)state;
-  static const struct {
+  const struct {
     GpuLimits from;
     const char *shared, *processors;
     int kilobytes, multiprocessors;

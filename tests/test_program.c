@@ -272,7 +272,8 @@ static void log_has_every_option_and_epoch(void **state) {
     if (rows[i].initial) {
       char name[64];
       snprintf(name, sizeof name, "%s", rows[i].name);
-      for (char *c = name; *c; c++) *c = *c == '-' ? '_' : *c;
+      for (char *c = name; *c; c++)
+        if (*c == '-') *c = '_';
       if (!json_object_get(header, name)) fail_msg("the log has no %s", name);
     }
   assert_string_equal(text_of(header, "version"), MLP_TRAIN_VERSION);

@@ -154,9 +154,10 @@ static void place(Dice *dice, const uint8_t *const *digits, int count, Placed *p
               cell_height = 0.6f * HEIGHT / (float)lines;
   const float most = fminf(cell_width / 22, cell_height / 22); /* so that digits do not touch */
   for (int i = 0; i < count; i++) {
+    const int row = i / columns;
     const float zoom = most * between(dice, 0.75f, 0.95f);
     const float x = 0.2f * WIDTH + ((float)(i % columns) + 0.5f) * cell_width;
-    const float y = 0.2f * HEIGHT + ((float)(i / columns) + 0.5f) * cell_height;
+    const float y = 0.2f * HEIGHT + ((float)row + 0.5f) * cell_height;
     placed[i] = (Placed){digits[i], x - 0.5f * SIDE * zoom, y - 0.5f * SIDE * zoom, zoom};
   }
 }
