@@ -97,7 +97,7 @@ try() {
   rm -rf --one-file-system "$work"
   cp -a "$cache/$1" "$work" && cp -L /etc/resolv.conf /etc/hosts "$work/etc" || return
   mkdir -p "$work$folder"
-  tar -c --exclude=./build --exclude=./.git --exclude='./data/*' --exclude='./mlp-*' . |
+  tar -c --exclude=./build --exclude=./.git --exclude='./data/*.csv' --exclude='./mlp-*' . |
     tar -x -C "$work$folder" || return
   inside root make run >"$log" 2>&1 || run=FAILS failed=1
   chroot "$work" chown -R newcomer: "$folder"

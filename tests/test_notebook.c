@@ -75,7 +75,10 @@ static void test_every_cell_runs(void **state) {
   /* It trained on digits that were drawn. */
   assert_non_null(strstr(output, "\nepoch 1/1 "));
   assert_int_not_equal(access(folder_path("mlp-train"), F_OK), 0);
-  if (!gpu) {
+  if (gpu) {
+    assert_non_null(strstr(output, "fusion epoch"));
+    assert_non_null(strstr(output, "4 of 4 right"));
+  } else {
     int refused = 0;
     for (const char *at = output; (at = strstr(at, "This cell needs a GPU.")); at++) refused++;
     assert_int_equal(refused, 4);

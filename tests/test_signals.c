@@ -99,7 +99,7 @@ static void a_pipe_that_stops_in_the_middle(void **state) {
   assert_true(writer >= 0);
   for (int i = 0; i < 200000; i++) /* the pipe takes a few thousand at a time */
     assert_int_equal(write(writer, "1,200,100\n", 10), 10);
-  interrupt(process, SIGINT, "/mlp-train --resume half.st");
+  interrupt(process, SIGINT, " --resume half.st");
   close(writer);
   assert_int_equal(access("half.st", F_OK), 0);
 }
@@ -112,7 +112,7 @@ static void a_wide_network_in_the_middle_of_an_epoch(void **state) {
         START(TINY, "--hidden", "2000,2000", "--train", "long.csv", "--save", "wide.st");
     assert_true(program_printed(process, "data ", 1));
     wait_a_moment(50);
-    interrupt(process, numbers[i], "/mlp-train --resume wide.st");
+    interrupt(process, numbers[i], " --resume wide.st");
     Checkpoint saved;
     Error error;
     if (!checkpoint_load(&saved, "wide.st", &error)) fail_msg("%s", error.text);
@@ -136,7 +136,7 @@ static void a_reader_that_has_stopped(void **state) {
       wait_a_moment(100);
       assert_int_equal(ioctl(reader, FIONREAD, &now), 0);
     }
-    interrupt_output(process, "fifo", numbers[i], "/mlp-train --resume unread.st");
+    interrupt_output(process, "fifo", numbers[i], " --resume unread.st");
     assert_int_equal(access("unread.st", F_OK), 0);
     remove("unread.st");
     char lines[CAPACITY];

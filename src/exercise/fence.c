@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS, REG_ERR */
 #include "exercise/fence.h"
 
-#include <math.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -216,6 +216,29 @@ static void *call(void *unused) {
   return unused;
 }
 
+static void *return_at_once(void *unused) {
+  return unused;
+}
+
+/* The bytes of the least stack that a thread can have. Variables of each thread lie in it, too,
+   those of all libraries: with cuBLAS more than FENCE_STACK. */
+static size_t least_stack(void) {
+  size_t bytes = 0;
+  int failed;
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  do {
+    bytes += 16 << 10;
+    pthread_attr_setstacksize(&attributes, bytes);
+    failed = pthread_create(&thread, &attributes, return_at_once, NULL);
+  } while (failed == EINVAL);
+  if (failed) abort();
+  pthread_join(thread, NULL);
+  pthread_attr_destroy(&attributes);
+  return bytes;
+}
+
 /* So that the time is not that of page tables being filled. */
 static void touch_all(void) {
   for (int i = 0; i < here.count; i++)
@@ -233,7 +256,8 @@ void fence_call(Fence *fences, int count, double most, FenceReport *report,
   here.page = page_size();
   here.function = function;
   here.context = context;
-  uint8_t *all = mmap(NULL, BELOW_STACK + STACK, PROT_READ | PROT_WRITE,
+  const size_t stack = least_stack() + STACK;
+  uint8_t *all = mmap(NULL, BELOW_STACK + stack, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) abort();
   mprotect(all, BELOW_STACK, PROT_NONE);
@@ -247,7 +271,7 @@ void fence_call(Fence *fences, int count, double most, FenceReport *report,
   pthread_attr_t attributes;
   pthread_t thread;
   pthread_attr_init(&attributes);
-  pthread_attr_setstack(&attributes, here.stack, STACK);
+  pthread_attr_setstack(&attributes, here.stack, stack);
   if (most > 0) start_watching(most);
   if (pthread_create(&thread, &attributes, call, NULL) != 0) abort();
   pthread_join(thread, NULL);
