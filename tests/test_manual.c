@@ -338,6 +338,11 @@ static void an_installed_copy_works_anywhere(void **state) {
   (void)state;
   char output[8192];
   make_target("install");
+  if (process_run(output, sizeof output, "'%s/a root/usr/bin/mlp-train' --version", folder) ==
+      126) {
+    print_message("nothing may run in the folder for temporary files\n");
+    skip();
+  }
 #define ANYWHERE "mkdir -p '%s/any' && cd '%s/any' && unset HOME && XDG_CACHE_HOME='%s/cache' "
   if (process_run(output, sizeof output,
                   ANYWHERE "'%s/a root/usr/bin/mlp-train' -c literature.conf --dry-run", folder,
