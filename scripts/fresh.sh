@@ -11,8 +11,8 @@
 #
 # Releases come from where this machine's apt gets its packages. Roots and packages are kept in
 # build/fresh, what was printed in build/fresh/RELEASE.log. Exit code 1 if a command failed. What
-# cannot be tried is not a failure: a line "skipped: fresh: REASON" says why. TEST_QUICK=1 leaves out
-# some of the longest tests.
+# cannot be tried is not a failure: a line "skipped: fresh: REASON" says why. TEST_QUICK=1: instead of
+# `make test`, only the tests that run whole programs.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 umask 022
@@ -102,7 +102,7 @@ try() {
     tar -x -C "$work$folder" || return
   inside root make run >"$log" 2>&1 || run=FAILS failed=1
   chroot "$work" chown -R newcomer: "$folder"
-  inside newcomer env ${TEST_QUICK:+TEST_QUICK=1} make test >>"$log" 2>&1 || failed=1
+  inside newcomer "${test_command[@]}" >>"$log" 2>&1 || failed=1
   test=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
   compiler=$(chroot "$work" gcc -dumpfullversion 2>/dev/null)
   printf '%-10s gcc %-10s %-7s %-38s %6d\n' "$1" "${compiler:-none}" $run "${test:-FAILS}" \
@@ -111,6 +111,11 @@ try() {
   return $failed
 }
 
+test_command=(make test)
+if [ -n "${TEST_QUICK-}" ]; then
+  quick=(build/test_{program,resume,signals,manual,digits})
+  test_command=(sh -c 'make -j2 all "$@" && scripts/run_tests.sh "$@"' sh "${quick[@]}")
+fi
 failed=0 reason=
 printf '%-10s %-14s %-7s %-38s %s\n' release compiler run test seconds
 for release in "$@"; do

@@ -321,6 +321,7 @@ build_for_others() {
 }
 
 check_faults() {
+  run 120 scripts/download_mnist.sh
   CUDA_VISIBLE_DEVICES='' check_fault 'no GPU' ./mlp-train
   check_fault 'memory' ./mlp-train --device-memory 4
   if build_for_others; then
