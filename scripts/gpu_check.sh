@@ -56,6 +56,11 @@ run() {
   return "${PIPESTATUS[0]}"
 }
 
+# build TARGET...
+build() {
+  run 1200 make -j"$(nproc)" SETUP=0 "$@"
+}
+
 header() {
   local gpu driver
   IFS=, read -r gpu driver < <(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)
@@ -116,6 +121,7 @@ check_memory() {
     record 1 'compute-sanitizer: not found; it comes with the CUDA Toolkit'
     return
   fi
+  build "${cuda_tests[@]/#/build/}"
   # The programs check every status themselves; calls of libraries that fail are not our errors.
   for name in test_kernels test_kernels_gemm test_kernels_softmax; do
     sanitize memcheck "$name" --report-api-errors no
@@ -230,10 +236,6 @@ $(process_time)"
 }
 
 check_mnist() {
-  if ! run 120 scripts/download_mnist.sh; then
-    record 1 'mnist: data/mnist_train.csv could not be downloaded'
-    return
-  fi
   for level in none layer step epoch auto; do check_level "$level" fp32; done
   check_level step tf32
   for level in none layer step epoch; do check_bits "$level" fp32; done
@@ -245,15 +247,25 @@ check_mnist() {
 
 # ---- older GPUs ------------------------------------------------------------------------------
 
+# dotted CAPABILITY: 7.5 for 75.
+dotted() {
+  echo "${1%?}.${1: -1}"
+}
+
+# outcomes CAPABILITY WORDS: how many rungs of the lab ended in one of the words.
+outcomes() {
+  grep -cE "^ *[0-9]+ .* ($2)\$" "$work/lab-$1.txt"
+}
+
 # check_older CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
 check_older() {
-  local name=${1%?}.${1: -1} place=build/older-$1 level accuracy all='' status=0 programs
+  local name place=build/older-$1 level accuracy all='' status=0 programs
+  name=$(dotted "$1")
   programs=("${cuda_tests[@]/#/$place/}")
-  if ! run 400 make -j"$(nproc)" SETUP=0 BUILD="$place" PLACE="$place" \
-    ARCH="-gencode arch=compute_$1,code=compute_$1" \
+  if ! build BUILD="$place" PLACE="$place" ARCH="-gencode arch=compute_$1,code=compute_$1" \
     "${programs[@]}" "$place/mlp-train" "$place/mlp-lab"; then
     record 1 "as $name: cannot be built"
-    return
+    return 1
   fi
   run 600 env TEST_QUICK=1 scripts/run_tests.sh "${programs[@]}" || status=$?
   record "$status" "as $name: CUDA tests: $(counts '')"
@@ -267,35 +279,51 @@ check_older() {
     all+=" $level ${accuracy:-failed}"
   done
   record "$status" "as $name: mnist test-acc$all"
-  status=0
-  run 300 "$place/mlp-lab" all --check || status=$?
-  record "$status" "as $name: lab: $(grep -cE '^ *[0-9]+ .* (right|caught)$' "$step") rungs right, \
-$(grep -cE '^ *[0-9]+ .* refused$' "$step") refused with a reason"
-  rm -rf "$place"
+  return 0
 }
 
-# check_limited KB MULTIPROCESSORS: this GPU, believed to be smaller: docs/gpus.md.
+# check_labs CAPABILITY...: all at once, for a reference on the CPU takes most of the time.
+check_labs() {
+  local capability status
+  local -A process
+  for capability in "$@"; do
+    timeout 300 "build/older-$capability/mlp-lab" all --check >"$work/lab-$capability.txt" 2>&1 &
+    process[$capability]=$!
+  done
+  for capability in "$@"; do
+    status=0
+    wait "${process[$capability]}" || status=$?
+    cat "$work/lab-$capability.txt"
+    record "$status" "as $(dotted "$capability"): lab: $(outcomes "$capability" 'right|caught') \
+rungs right, $(outcomes "$capability" refused) refused with a reason"
+  done
+}
+
+# check_limited KB MULTIPROCESSORS TEST...: this GPU, believed to be smaller: docs/gpus.md.
 check_limited() {
-  local status=0 programs=(test_kernels test_engine_cuda test_engine_cuda_interface test_lab_rungs)
-  run 300 make -j"$(nproc)" SETUP=0 "${programs[@]/#/build/}" && run 300 env TEST_QUICK=1 \
-    MLP_TEST_SHARED="$1" MLP_TEST_PROCESSORS="$2" scripts/run_tests.sh "${programs[@]/#/build/}" ||
-    status=$?
-  record "$status" "as with $1 KB and $2 multiprocessors: CUDA tests: $(counts '')"
+  local kilobytes=$1 processors=$2 status=0
+  shift 2
+  run 300 env TEST_QUICK=1 MLP_TEST_SHARED="$kilobytes" MLP_TEST_PROCESSORS="$processors" \
+    scripts/run_tests.sh "$@" || status=$?
+  record "$status" "as with $kilobytes KB and $processors multiprocessors: CUDA tests: $(counts '')"
 }
 
 check_all_older() {
-  local here
+  local here older=() limited=(build/test_{kernels,engine_cuda,engine_cuda_interface,lab_rungs})
   here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   for capability in 75 80 86 89; do
     if [ "$capability" -le "${here:-0}" ]; then
-      check_older "$capability"
+      check_older "$capability" && older+=("$capability")
     else
-      echo "----  as ${capability%?}.${capability: -1}: newer than this GPU" >>"$work/$part"
+      echo "----  as $(dotted "$capability"): newer than this GPU" >>"$work/$part"
     fi
   done
-  check_limited 64 14
-  check_limited 99 28
-  check_limited 163 108
+  check_labs "${older[@]}"
+  rm -rf build/older-*
+  build "${limited[@]}"
+  check_limited 64 14 "${limited[@]}"
+  check_limited 99 28 "${limited[@]}"
+  check_limited 163 108 "${limited[@]}"
 }
 
 # ---- GPUs that cannot be used ----------------------------------------------------------------
@@ -321,7 +349,6 @@ build_for_others() {
 }
 
 check_faults() {
-  run 120 scripts/download_mnist.sh
   CUDA_VISIBLE_DEVICES='' check_fault 'no GPU' ./mlp-train
   check_fault 'memory' ./mlp-train --device-memory 4
   if build_for_others; then
@@ -355,27 +382,29 @@ section() {
     awk -v name="$1," '$1 == name { on = 1 } $0 == "" { on = 0 } on' "$results" | grep .
 }
 
-# Joins the sections of this run and of the earlier record.
+# Writes the record: the sections of this run and of the earlier one.
 # shellcheck disable=SC2317 # the trap calls it, by finish
 join() {
   local name
-  cat "$work/header"
-  for name in "${parts[@]}"; do
-    echo
-    if [ -f "$work/$name" ]; then
-      cat "$work/$name"
-    else
-      section "$name" || echo "$name, not run on these sources"
-    fi
-  done
+  mkdir -p "$(dirname "$results")"
+  {
+    cat "$work/header"
+    for name in "${parts[@]}"; do
+      echo
+      if [ -f "$work/$name" ]; then
+        cat "$work/$name"
+      else
+        section "$name" || echo "$name, not run on these sources"
+      fi
+    done
+  } >"$work/joined" && cp "$work/joined" "$results"
 }
 
 # shellcheck disable=SC2317 # the trap calls it
 finish() {
   trap - EXIT
   [ -z "$part" ] || record 1 "gpu_check: interrupted, the rest of this part was not checked"
-  mkdir -p "$(dirname "$results")"
-  join >"$work/joined" && cp "$work/joined" "$results"
+  join
   echo "gpu_check: $([ "$failed" = 0 ] && echo 'all passed' || echo 'something failed'): $results"
   exit "$failed"
 }
@@ -384,11 +413,13 @@ main() {
   header >"$work/header"
   trap finish EXIT
   trap 'exit 1' INT TERM HUP
-  # Every part runs what is built here. If that fails, so does whatever it wants.
-  run 600 make setup && run 1200 make -j"$(nproc)" SETUP=0 all tests
+  # What is missing after this fails in the parts that want it.
+  run 600 make setup && build all
+  run 120 scripts/download_mnist.sh
   for part in "${wanted[@]}"; do
     echo "$part, $(date -u +%F)" >"$work/$part"
     check_part "$part"
+    join # what is cut off later costs this part nothing
   done
   part=
 }
