@@ -329,9 +329,8 @@ $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
 $(BUILD)/test_bench: | $(PLACE)/mlp-bench
-$(BUILD)/test_lab: | $(PLACE)/mlp-lab
 endif
-$(BUILD)/test_lab_replay: | $(PLACE)/mlp-lab
+$(BUILD)/test_lab $(BUILD)/test_lab_replay: | $(PLACE)/mlp-lab
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
 ifneq ($(KERNELS_NVCC),)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install_docs.sh FOLDER: copies the documents there. A link to what is not installed, the sources
-# say, becomes its text, over the end of a line too; all others lead where they did.
+# say, becomes its text; all others lead where they did.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 to=$1
@@ -11,13 +11,4 @@ done < <(printf '%s\n' LICENSE README.md CONTRIBUTING.md SECURITY.md data/README
          find docs -type f | LC_ALL=C sort)
 ln -sfn ../../mlp-train/configs "$to/configs"
 
-while read -r file; do
-  { grep -o ']([^)#]*' "$file" || true; } | sed 's/^](//' | sort -u | while read -r target; do
-    case $target in
-    '' | *://*) continue ;;
-    esac
-    [ ! -e "${file%/*}/$target" ] || continue
-    pattern=$(printf '%s' "$target" | sed 's/[.[\*^$|]/\\&/g')
-    sed -z -i -E "s|\[([^]]*)\]\(${pattern}(#[^)]*)?\)|\1|g" "$file"
-  done
-done < <(find "$to" -name '*.md')
+scripts/drop_links.sh "$to"

@@ -24,13 +24,7 @@ rm -rf "$kit" "$kit.tar.gz"
 mkdir -p "$kit"
 tar -cf - "${files[@]}" | tar -xf - -C "$kit"
 cp src/exercise/kit.mk "$kit/Makefile"
-# Links to what is not in the kit become their text.
-for page in "$kit"/docs/*.md; do
-  grep -oE '\]\([^)#:]+' "$page" | cut -c3- | sort -u | while read -r link; do
-    [ -e "$kit/docs/$link" ] ||
-      sed -i -E "s|\\[([^]]*)\\]\\(${link//./\\.}(#[^)]*)?\\)|\\1|g" "$page"
-  done
-done
+scripts/drop_links.sh "$kit"
 # The same kit from the same files, byte for byte.
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$1" -cf - student-kit |
   gzip -n >"$kit.tar.gz"
