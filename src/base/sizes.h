@@ -1,4 +1,5 @@
-/* Dividing and rounding up, for sizes and counts; the same on the host and on the device. */
+/* Dividing and rounding up, for sizes and counts; the same on the host and on the device. The
+   smaller and the larger, which the device has. */
 #ifndef SIZES_H
 #define SIZES_H
 
@@ -31,6 +32,14 @@ static inline size_t ceil_div(size_t count, size_t unit) {
 
 static inline size_t round_up(size_t count, size_t unit) {
   return (count + unit - 1) / unit * unit;
+}
+
+static inline int min_int(int a, int b) {
+  return a < b ? a : b;
+}
+
+static inline int max_int(int a, int b) {
+  return a > b ? a : b;
 }
 
 #endif

@@ -3,13 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int min(int a, int b) {
-  return a < b ? a : b;
-}
-
-static int max(int a, int b) {
-  return a > b ? a : b;
-}
+#include "base/sizes.h"
 
 /* ---- the largest value -------------------------------------------------------------------- */
 
@@ -27,17 +21,17 @@ static void dilate_line(uint8_t *line, int count, size_t step, int radius, uint8
     to_end[i] = i + 1 < count && (i + 1) % block && to_end[i + 1] > value ? to_end[i + 1] : value;
   }
   for (int i = 0; i < count; i++) {
-    const int first = max(0, i - radius), last = min(count - 1, i + radius);
+    const int first = max_int(0, i - radius), last = min_int(count - 1, i + radius);
     uint8_t *value = &line[(size_t)i * step];
     if (first / block < last / block)
-      *value = (uint8_t)max(to_end[first], from_start[last]);
+      *value = (uint8_t)max_int(to_end[first], from_start[last]);
     else /* cut by an end of the line */
       *value = first % block == 0 ? from_start[last] : to_end[first];
   }
 }
 
 bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
-  uint8_t *scratch = malloc(2 * (size_t)max(width, height));
+  uint8_t *scratch = malloc(2 * (size_t)max_int(width, height));
   if (!scratch) return false;
   for (int y = 0; y < height; y++)
     dilate_line(grid + (size_t)y * (size_t)width, width, 1, radius, scratch);
@@ -59,10 +53,10 @@ bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *
     for (int x = 0; x < width; x++) here[x + 1] = above[x + 1] + (sum += row[x]);
   }
   for (int y = 0; y < height; y++) {
-    const int top = max(0, y - radius), bottom = min(height, y + radius + 1);
+    const int top = max_int(0, y - radius), bottom = min_int(height, y + radius + 1);
     const uint32_t *above = sums + (size_t)top * line, *below = sums + (size_t)bottom * line;
     for (int x = 0; x < width; x++) {
-      const int left = max(0, x - radius), right = min(width, x + radius + 1);
+      const int left = max_int(0, x - radius), right = min_int(width, x + radius + 1);
       const uint32_t count = (uint32_t)((right - left) * (bottom - top));
       const uint32_t sum = below[right] - below[left] - above[right] + above[left];
       mean[(size_t)y * (size_t)width + (size_t)x] = (uint8_t)((sum + count / 2) / count);

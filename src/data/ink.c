@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "data/grid.h"
 
 /* Contrast, of 255, that ink must have: 20 levels on white paper. */
@@ -11,14 +12,6 @@ enum { LEAST_CONTRAST = 20 };
 /* The ground's noise reaches so many times the median deviation from its median: 2.7 standard
    deviations of a normal distribution. */
 enum { NOISE_DEVIATIONS = 4 };
-
-static int min(int a, int b) {
-  return a < b ? a : b;
-}
-
-static int max(int a, int b) {
-  return a > b ? a : b;
-}
 
 static size_t pixels_of(const Ink *ink) {
   return (size_t)ink->width * (size_t)ink->height;
@@ -50,7 +43,7 @@ static void pad(const uint8_t *level, const Ink *ink, int margin, uint8_t *padde
   const int width = ink->width + 2 * margin;
   for (int y = 0; y < ink->height + 2 * margin; y++) {
     const uint8_t *row =
-        level + (size_t)min(max(y - margin, 0), ink->height - 1) * (size_t)ink->width;
+        level + (size_t)min_int(max_int(y - margin, 0), ink->height - 1) * (size_t)ink->width;
     uint8_t *to = padded + (size_t)y * (size_t)width;
     memset(to, row[0], (size_t)margin);
     memcpy(to + margin, row, (size_t)ink->width);
@@ -127,7 +120,8 @@ static void find_noise(Ink *ink) {
   const int median = value_of_rank(values, count / 2);
   for (int value = 0; value < 256; value++) deviations[abs(value - median)] += values[value];
   ink->noise = NOISE_DEVIATIONS * value_of_rank(deviations, count / 2);
-  for (size_t i = 0; i < count; i++) ink->contrast[i] = (uint8_t)max(0, ink->contrast[i] - median);
+  for (size_t i = 0; i < count; i++)
+    ink->contrast[i] = (uint8_t)max_int(0, ink->contrast[i] - median);
 }
 
 /* The strongest contrast; one pixel in ten thousand may be anything. */
@@ -177,7 +171,8 @@ static void find_runs(Lines *l) {
       if (end == b) continue;
       const bool thin = end - b <= l->thickest;
       for (int i = b; thin && i < end; i++) l->run[at(l, a, i)] = (uint8_t)(end - b);
-      const int first = max(0, b - l->tolerance), last = min(l->count_b, end + l->tolerance);
+      const int first = max_int(0, b - l->tolerance),
+                last = min_int(l->count_b, end + l->tolerance);
       for (int i = first; i < last; i++)
         if (l->support[at(l, a, i)] < BESIDE) l->support[at(l, a, i)] = thin ? BESIDE : OVER;
     }
@@ -185,7 +180,7 @@ static void find_runs(Lines *l) {
 
 /* Marks the runs near b where the straight line passes. */
 static void mark(const Lines *l, int a, int b) {
-  const int first = max(0, b - l->tolerance), last = min(l->count_b, b + l->tolerance + 1);
+  const int first = max_int(0, b - l->tolerance), last = min_int(l->count_b, b + l->tolerance + 1);
   for (int i = first; i < last; i++)
     if (l->run[at(l, a, i)]) l->line[at(l, a, i)] = 1;
 }
@@ -203,7 +198,7 @@ static void follow(const Lines *l, int start, const int *offset) {
     inside += support_at(l, a, start + offset[a]);
     if (first > 0) inside -= support_at(l, first - 1, start + offset[first - 1]);
     if (first < 0 || inside < wanted) continue;
-    for (marked = max(marked, first); marked <= a; marked++)
+    for (marked = max_int(marked, first); marked <= a; marked++)
       mark(l, marked, start + offset[marked]);
   }
 }
@@ -218,7 +213,7 @@ static bool find_lines(const Lines *l) {
     for (int a = 0; a < l->count_a; a++)
       offset[a] = (int)(slope * step * a + l->count_b) - l->count_b;
     const int last = offset[l->count_a - 1];
-    for (int start = min(0, -last); start < l->count_b + max(0, -last); start++)
+    for (int start = min_int(0, -last); start < l->count_b + max_int(0, -last); start++)
       follow(l, start, offset);
   }
   free(offset);
@@ -256,12 +251,12 @@ static bool remove_lines(Ink *ink, bool down) {
              .count_b = down ? ink->width : ink->height,
              .step_a = down ? width : 1,
              .step_b = down ? 1 : width,
-             .floor = max(ink->noise, LEAST_CONTRAST / 2),
+             .floor = max_int(ink->noise, LEAST_CONTRAST / 2),
              .contrast = ink->contrast};
   l.length = (int)(LINE_LENGTH * l.count_a);
-  l.thickest =
-      min(255, max(l.length / LINE_THINNESS, min(MIN_THICKNESS, l.length / LEAST_THINNESS)));
-  l.tolerance = max(1, l.length / 150);
+  l.thickest = min_int(
+      255, max_int(l.length / LINE_THINNESS, min_int(MIN_THICKNESS, l.length / LEAST_THINNESS)));
+  l.tolerance = max_int(1, l.length / 150);
   if (l.thickest < 1) return true; /* too small a picture to tell */
   l.run = calloc(3, count);
   if (!l.run) return false;
@@ -294,8 +289,8 @@ static void count_contacts(const Ink *ink, const int32_t *labels, Contact *conta
 
 /* What lies along half of a side of the picture is no digit. */
 static bool is_edge(const Ink *ink, const Contact *contact) {
-  return 2 * max(contact->touched[0], contact->touched[1]) > ink->width ||
-         2 * max(contact->touched[2], contact->touched[3]) > ink->height;
+  return 2 * max_int(contact->touched[0], contact->touched[1]) > ink->width ||
+         2 * max_int(contact->touched[2], contact->touched[3]) > ink->height;
 }
 
 static bool remove_edges(Ink *ink, int floor) {
@@ -327,11 +322,11 @@ static bool is_none(const Ink *ink) {
 /* A third of the shorter side; half of a picture so small that a digit fills it. */
 static int scale_of(int side) {
   enum { SMALL = 48 };
-  return max(3, max(side / 3, min(side / 2, SMALL)));
+  return max_int(3, max_int(side / 3, min_int(side / 2, SMALL)));
 }
 
 bool ink_find(const Image *image, Ink *ink, bool *none) {
-  const int side = min(image->width, image->height);
+  const int side = min_int(image->width, image->height);
   *ink = (Ink){.width = image->width, .height = image->height, .scale = scale_of(side)};
   ink->contrast = malloc(pixels_of(ink));
   *none = false;
@@ -339,7 +334,7 @@ bool ink_find(const Image *image, Ink *ink, bool *none) {
     find_noise(ink);
     *none = is_none(ink);
     if (*none || (remove_lines(ink, false) && remove_lines(ink, true) &&
-                  remove_edges(ink, max(ink->noise, strongest(ink) / 4))))
+                  remove_edges(ink, max_int(ink->noise, strongest(ink) / 4))))
       *none = *none || is_none(ink);
     else
       ink_free(ink);

@@ -4,16 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "data/grid.h"
 #include "data/ink.h"
-
-static int min(int a, int b) {
-  return a < b ? a : b;
-}
-
-static int max(int a, int b) {
-  return a > b ? a : b;
-}
 
 /* first <= x or y < end. */
 typedef struct {
@@ -29,12 +22,12 @@ static int height_of(Box b) {
 }
 
 static int extent_of(Box b) {
-  return max(width_of(b), height_of(b));
+  return max_int(width_of(b), height_of(b));
 }
 
 static Box around(Box a, Box b) {
-  return (Box){min(a.left, b.left), min(a.top, b.top), max(a.right, b.right),
-               max(a.bottom, b.bottom)};
+  return (Box){min_int(a.left, b.left), min_int(a.top, b.top), max_int(a.right, b.right),
+               max_int(a.bottom, b.bottom)};
 }
 
 /* Connected ink, later a whole digit. */
@@ -72,7 +65,7 @@ static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
   const size_t count = (size_t)ink->width * (size_t)ink->height;
   if (!grid_mean(ink->contrast, ink->width, ink->height, grain, mask)) return false;
   int strongest = 0;
-  for (size_t i = 0; i < count; i++) strongest = max(strongest, mask[i]);
+  for (size_t i = 0; i < count; i++) strongest = max_int(strongest, mask[i]);
   const double least = fmax(ink->noise + 1, PALEST_SHARE * strongest);
   if (!grid_dilate(mask, ink->width, ink->height, ink->scale)) return false;
   for (size_t i = 0; i < count; i++)
@@ -141,7 +134,7 @@ static void sort_out(Pieces *p, const Piece *largest) {
 
 /* Length that two extents share; below 0: how far they are apart. */
 static int shared(int first_a, int end_a, int first_b, int end_b) {
-  return min(end_a, end_b) - max(first_a, first_b);
+  return min_int(end_a, end_b) - max_int(first_a, first_b);
 }
 
 /* Whether two pieces are one digit. Those beside each other are, if one is a part only, such as the
@@ -151,10 +144,10 @@ static bool belong(const Piece *a, const Piece *b) {
   enum { SMALL_GAP = 5, NO_GAP = 12 }; /* of them to the higher one */
   const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
   const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
-  const int lower = min(height_of(a->box), height_of(b->box));
-  const int higher = max(height_of(a->box), height_of(b->box));
-  if (2 * across < min(width_of(a->box), width_of(b->box))) {
-    const bool part = 3 * min(extent_of(a->box), extent_of(b->box)) < 2 * higher;
+  const int lower = min_int(height_of(a->box), height_of(b->box));
+  const int higher = max_int(height_of(a->box), height_of(b->box));
+  if (2 * across < min_int(width_of(a->box), width_of(b->box))) {
+    const bool part = 3 * min_int(extent_of(a->box), extent_of(b->box)) < 2 * higher;
     return part && ((across > 0 && down > 0) || (2 * down >= lower && -across * NO_GAP <= higher));
   }
   return 2 * down >= lower || -down * (2 * lower < higher ? SMALL_GAP : NO_GAP) <= higher;
@@ -210,7 +203,7 @@ static void put_in_order(Piece **digits, int count) {
     for (int i = end; i < count; i++) {
       const Box box = digits[i]->box;
       const int down = shared(line.top, line.bottom, box.top, box.bottom);
-      if (2 * down < min(height_of(line), height_of(box))) continue;
+      if (2 * down < min_int(height_of(line), height_of(box))) continue;
       Piece *next = digits[i];
       memmove(&digits[end + 1], &digits[end], (size_t)(i - end) * sizeof *digits);
       digits[end++] = next;
@@ -264,7 +257,7 @@ static void find_levels(const Pieces *p, int digit, Crop *crop) {
     for (int x = crop->box.left; x < crop->box.right; x++) {
       const size_t i = index_of(ink, x, y);
       const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
-      const int above = own ? max(0, ink->contrast[i] - ink->noise) : 0;
+      const int above = own ? max_int(0, ink->contrast[i] - ink->noise) : 0;
       crop->level[(size_t)(y - crop->box.top) * (size_t)width + (size_t)(x - crop->box.left)] =
           (float)above;
       if (above) histogram[above]++, count++;
@@ -362,8 +355,8 @@ static void centre(const double *page, int width, int height, int side, uint8_t 
 
 static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
   const double longest = round(side * 20 / 28.0), factor = longest / extent_of(box);
-  const int width = max(1, (int)round(width_of(box) * factor));
-  const int height = max(1, (int)round(height_of(box) * factor));
+  const int width = max_int(1, (int)round(width_of(box) * factor));
+  const int height = max_int(1, (int)round(height_of(box) * factor));
   double *page = malloc((size_t)side * (size_t)side * sizeof *page);
   if (!page) return false;
   scale(crop, box, width, height, side, page);
@@ -384,9 +377,9 @@ static PhotographBox in_file(const Image *image, Box box) {
 /* Cuts a digit out and sizes it. */
 static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, int steps, int side,
                        uint8_t *pixels, PhotographBox *found) {
-  const Box grown = {max(0, digit->box.left - steps), max(0, digit->box.top - steps),
-                     min(image->width, digit->box.right + steps),
-                     min(image->height, digit->box.bottom + steps)};
+  const Box grown = {max_int(0, digit->box.left - steps), max_int(0, digit->box.top - steps),
+                     min_int(image->width, digit->box.right + steps),
+                     min_int(image->height, digit->box.bottom + steps)};
   Crop crop = {.box = grown};
   Box box;
   crop.level = calloc((size_t)width_of(grown) * (size_t)height_of(grown), sizeof *crop.level);
@@ -429,7 +422,7 @@ static Piece **find_digits(Pieces *p, int *count) {
 static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
   int count;
   const size_t size = (size_t)side * (size_t)side;
-  const int steps = max(2, p->ink->scale / 4);
+  const int steps = max_int(2, p->ink->scale / 4);
   Piece **digits = find_digits(p, &count);
   photograph->count = count;
   photograph->pixels = digits && count > 0 ? malloc((size_t)count * size) : NULL;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sizes.h"
 #include "plot/line_chart.h"
 
 static const Colour PAPER = {255, 255, 255}, INK = {31, 35, 40}, PALE = {110, 119, 129},
@@ -14,10 +15,6 @@ static const Colour RIGHT = {0, 114, 178}, WRONG = {213, 94, 0};
 enum { MARGIN = 28, HEAD = 104, GAP = 8 };
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals */
 enum { WORDS = 160 };                       /* bytes of a line of text */
-
-static int max(int a, int b) {
-  return a > b ? a : b;
-}
 
 static int text_width(double height, const char *text) {
   return (int)ceil(canvas_text_width(height, text));
@@ -36,8 +33,8 @@ static void text_around(Canvas *p, double x, double baseline, double height, con
 /* Opens a picture with room for `width` x `height` pixels from (MARGIN, HEAD) on. */
 static bool open_page(Canvas *p, const char *title, const char *subtitle, int width, int height,
                       Error *error) {
-  const int text = max(text_width(TITLE, title), text_width(TEXT, subtitle));
-  if (!canvas_open(p, 2 * MARGIN + max(width, text), HEAD + height + MARGIN, PAPER, error))
+  const int text = max_int(text_width(TITLE, title), text_width(TEXT, subtitle));
+  if (!canvas_open(p, 2 * MARGIN + max_int(width, text), HEAD + height + MARGIN, PAPER, error))
     return false;
   canvas_text(p, MARGIN, 44, TITLE, title, INK);
   canvas_text(p, MARGIN, 74, TEXT, subtitle, PALE);
@@ -202,9 +199,10 @@ static int even_columns(int count, int ideal) {
 PlotGrid plot_weights_grid(const Network *network) {
   const int inputs = network->size[0], width = filter_width(inputs), count = filter_count(network);
   const int height = inputs / width, fitting = (int)sqrt(FILTERS_AREA / count / inputs),
-            largest = FILTER_SIDE / max(width, height);
-  PlotGrid grid = {
-      .left = MARGIN, .top = HEAD, .zoom = max(MIN_ZOOM, fitting < largest ? fitting : largest)};
+            largest = FILTER_SIDE / max_int(width, height);
+  PlotGrid grid = {.left = MARGIN,
+                   .top = HEAD,
+                   .zoom = max_int(MIN_ZOOM, fitting < largest ? fitting : largest)};
   grid.width = width * grid.zoom + FILTER_GAP;
   grid.height = height * grid.zoom + FILTER_GAP;
   grid.columns = even_columns(count, (int)ceil(sqrt(ASPECT * count * grid.height / grid.width)));
@@ -304,17 +302,18 @@ static Caption caption_of(const Mistake *mistake) {
 }
 
 PlotGrid plot_mistakes_grid(const Mistake *mistakes, int count, int side) {
-  const int zoom = max(1, MISTAKE_SIDE / side);
+  const int zoom = max_int(1, MISTAKE_SIDE / side);
   int width = side * zoom;
   for (int i = 0; i < count; i++) {
     const Caption caption = caption_of(&mistakes[i]);
-    for (int l = 0; l < MISTAKE_LINES; l++) width = max(width, text_width(SMALL, caption.text[l]));
+    for (int l = 0; l < MISTAKE_LINES; l++)
+      width = max_int(width, text_width(SMALL, caption.text[l]));
   }
   return (PlotGrid){.left = MARGIN,
                     .top = HEAD,
                     .width = width + 3 * GAP,
                     .height = side * zoom + MISTAKE_LINES * LINE_HEIGHT + 3 * GAP,
-                    .columns = count < MISTAKE_COLUMNS ? max(count, 1) : MISTAKE_COLUMNS,
+                    .columns = count < MISTAKE_COLUMNS ? max_int(count, 1) : MISTAKE_COLUMNS,
                     .zoom = zoom};
 }
 
@@ -371,12 +370,12 @@ static int widest_label(const Metrics *metrics) {
 }
 
 static int cell_side(const Metrics *metrics) {
-  if (!has_numbers(metrics)) return max(MIN_CELL, PLAIN_SIDE / metrics->classes);
+  if (!has_numbers(metrics)) return max_int(MIN_CELL, PLAIN_SIDE / metrics->classes);
   int side = metrics->classes <= FEW_CLASSES ? WIDE_CELL : CELL;
   for (int i = 0; i < metrics->classes * metrics->classes; i++) {
     char text[32];
     snprintf(text, sizeof text, "%" PRIu64, metrics->counts[i]);
-    side = max(side, text_width(SMALL, text) + 2 * GAP);
+    side = max_int(side, text_width(SMALL, text) + 2 * GAP);
   }
   return side;
 }
@@ -484,7 +483,7 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
   snprintf(subtitle, sizeof subtitle, "%" PRIu64 " of %" PRIu64 " rows right", metrics->correct,
            metrics->rows);
   Canvas p;
-  if (!open_page(&p, title, subtitle, grid.left + max(side, LEGEND_WIDTH) - MARGIN,
+  if (!open_page(&p, title, subtitle, grid.left + max_int(side, LEGEND_WIDTH) - MARGIN,
                  grid.top + side + LEGEND_HEIGHT - HEAD, error))
     return false;
   const int frame = side + 2 - cell_line(metrics);

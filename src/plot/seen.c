@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/text.h"
 #include "plot/canvas.h"
 
@@ -32,24 +33,16 @@ struct Seen {
   Row rows[SEEN_MOST];
 };
 
-static int max(int a, int b) {
-  return a > b ? a : b;
-}
-
-static int min(int a, int b) {
-  return a < b ? a : b;
-}
-
 Seen *seen_open(int side) {
   Seen *seen = calloc(1, sizeof *seen);
   if (!seen) return NULL;
   seen->side = side;
-  seen->zoom = max(1, (DIGIT + side - 1) / side);
+  seen->zoom = max_int(1, (DIGIT + side - 1) / side);
   return seen;
 }
 
 void seen_close(Seen *seen) {
-  for (int i = 0; seen && i < min(seen->count, SEEN_MOST); i++) {
+  for (int i = 0; seen && i < min_int(seen->count, SEEN_MOST); i++) {
     free(seen->rows[i].view);
     free(seen->rows[i].digits);
   }
@@ -60,9 +53,10 @@ void seen_close(Seen *seen) {
 
 /* The mean of the levels that pixel (x, y) of the view stands for. */
 static uint8_t view_level(const SeenPicture *p, double step, int x, int y) {
-  const int left = min((int)(x * step), p->width - 1), top = min((int)(y * step), p->height - 1);
-  const int right = min(max((int)((x + 1) * step), left + 1), p->width);
-  const int bottom = min(max((int)((y + 1) * step), top + 1), p->height);
+  const int left = min_int((int)(x * step), p->width - 1),
+            top = min_int((int)(y * step), p->height - 1);
+  const int right = min_int(max_int((int)((x + 1) * step), left + 1), p->width);
+  const int bottom = min_int(max_int((int)((y + 1) * step), top + 1), p->height);
   unsigned sum = 0;
   for (int row = top; row < bottom; row++)
     for (int column = left; column < right; column++)
@@ -75,9 +69,10 @@ bool seen_add(Seen *seen, const SeenPicture *p, Error *error) {
     seen->count++;
     return true;
   }
-  const double step = (double)max(p->width, p->height) / VIEW; /* levels to a pixel of the view */
-  Row row = {.width = max(1, (int)(p->width / step)),
-             .height = max(1, (int)(p->height / step)),
+  const double step =
+      (double)max_int(p->width, p->height) / VIEW; /* levels to a pixel of the view */
+  Row row = {.width = max_int(1, (int)(p->width / step)),
+             .height = max_int(1, (int)(p->height / step)),
              .count = p->count};
   const size_t view = (size_t)row.width * (size_t)row.height;
   const size_t size = (size_t)seen->side * (size_t)seen->side;
@@ -110,13 +105,14 @@ bool seen_add(Seen *seen, const SeenPicture *p, Error *error) {
 /* ---- drawing ------------------------------------------------------------------------------ */
 
 static int cell_of(const Seen *seen) {
-  return max(seen->side * seen->zoom, (int)ceil(canvas_text_width(SMALL, "100.0% unsure"))) + GAP;
+  return max_int(seen->side * seen->zoom, (int)ceil(canvas_text_width(SMALL, "100.0% unsure"))) +
+         GAP;
 }
 
 static int row_height(const Seen *seen, const Row *row) {
   const int lines = (row->count + COLUMNS - 1) / COLUMNS;
   const int digits = lines * (seen->side * seen->zoom + CAPTION);
-  return max(row->height + CAPTION, digits) + GAP;
+  return max_int(row->height + CAPTION, digits) + GAP;
 }
 
 static void draw_box(Canvas *p, int x, int y, const SeenDigit *d, int number, int count) {
@@ -158,11 +154,11 @@ static void draw_row(Canvas *p, const Seen *seen, const Row *row, int y) {
 }
 
 bool seen_save(const Seen *seen, const char *path, Error *error) {
-  const int shown = min(seen->count, SEEN_MOST);
+  const int shown = min_int(seen->count, SEEN_MOST);
   int height = HEAD + MARGIN, columns = 1;
   for (int i = 0; i < shown; i++) {
     height += row_height(seen, &seen->rows[i]);
-    columns = max(columns, min(seen->rows[i].count, COLUMNS));
+    columns = max_int(columns, min_int(seen->rows[i].count, COLUMNS));
   }
   static const char title[] = "What the network saw";
   char subtitle[96];
@@ -172,7 +168,7 @@ bool seen_save(const Seen *seen, const char *path, Error *error) {
     snprintf(subtitle, sizeof subtitle, "%d picture%s with digits", shown, shown == 1 ? "" : "s");
   Canvas p;
   const int width = 2 * MARGIN + VIEW + 2 * GAP + columns * cell_of(seen);
-  if (!canvas_open(&p, width, min(height, CANVAS_MAX_SIDE), PAPER, error)) return false;
+  if (!canvas_open(&p, width, min_int(height, CANVAS_MAX_SIDE), PAPER, error)) return false;
   canvas_text(&p, MARGIN, 44, TITLE, title, INK);
   canvas_text(&p, MARGIN, 74, TEXT, subtitle, PALE);
   for (int i = 0, y = HEAD; i < shown; y += row_height(seen, &seen->rows[i]), i++)
