@@ -185,7 +185,6 @@ static bool parse_arguments(int count, char **given, Arguments *a, LabReplay *re
 
 /* A word first on every line: scripts/profile.sh reads this. */
 static void list_topic(const LabTopic *t) {
-  static const char *const kinds[] = {"rung", "library", "part", "mistake"};
   printf("topic %s: %s\n", t->name, t->title);
   for (int i = 0; i < t->problem_count; i++)
     if (*t->problems[i].name) printf("problem %s\n", t->problems[i].name);
@@ -193,7 +192,7 @@ static void list_topic(const LabTopic *t) {
   if (t->metric) printf("metric %s: %s\n", t->metric, t->metric_name);
   for (int i = 0; i < t->rung_count; i++) {
     const LabRung *rung = &t->rungs[i];
-    printf("%s %s: %s\n", kinds[rung->kind], rung->name, rung->lesson);
+    printf("%s %s: %s\n", lab_kinds[rung->kind], rung->name, rung->lesson);
     if (rung->points) printf("points %s:", rung->name);
     for (int p = 0; rung->points && p < rung->point_count; p++)
       printf(" %lld%s", (long long)rung->points[p], p == rung->point_count - 1 ? "\n" : "");

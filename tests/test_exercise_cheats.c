@@ -1,6 +1,5 @@
 /* What a grader of the exercise meets: functions that pretend, and functions that crash. None of
    them may get points that it has not earned, or take another function's score with it. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +11,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "exercise/apart.h"
 #include "exercise/exercise.h"
-#include "exercise/fence.h"
 
 static ExerciseScore score_of(const ExerciseFunctions *functions, ExerciseTask task,
                               uint64_t seed) {

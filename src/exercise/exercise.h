@@ -101,6 +101,9 @@ void exercise_unwrap(ExerciseProblem *problem, int name, uint8_t *block);
    of the function as it was before it was fused. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 double exercise_unfused_bytes(ExerciseTask task, ExerciseShape shape);
+/* What a function on the CPU may move and is still fused; and how far it is counted at all. */
+double exercise_fused_bytes(ExerciseTask task, ExerciseShape shape);
+double exercise_counted_bytes(ExerciseTask task, ExerciseShape shape);
 
 /* ---- judging (judge.c) -------------------------------------------------------------- */
 
@@ -205,6 +208,8 @@ typedef struct {
   int right, fused; /* functions */
 } ExerciseSum;
 
+/* "1 forward", by task, in tables and for autograders. */
+extern const char *const exercise_names[TASKS];
 /* counters: what exercise_counters said, or why it was not asked. */
 ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
                            const ExerciseScore scores[TASKS], const char *counters);

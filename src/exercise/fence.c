@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "exercise/apart.h"
 #include "exercise/exercise.h"
 
 static size_t page_size(void) {
@@ -21,9 +22,8 @@ static size_t page_size(void) {
 bool fence_open(Fence *fence, size_t bytes, bool constant, bool at_end) {
   const size_t page = page_size();
   const size_t inside = (bytes + page - 1) / page * page;
-  uint8_t *all =
-      mmap(NULL, inside + 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (all == MAP_FAILED) return false;
+  uint8_t *all = apart_memory(inside + 2 * page);
+  if (!all) return false;
   *fence = (Fence){.constant = constant, .bytes = bytes, .pages = all + page, .page_bytes = inside};
   fence->start = fence->pages + (at_end ? inside - bytes : 0);
   exercise_poison(fence->pages, 0, inside);
@@ -35,7 +35,7 @@ bool fence_open(Fence *fence, size_t bytes, bool constant, bool at_end) {
 
 void fence_close(Fence *fence) {
   const size_t page = page_size();
-  if (fence->pages) munmap(fence->pages - page, fence->page_bytes + 2 * page);
+  if (fence->pages) apart_release(fence->pages - page, fence->page_bytes + 2 * page);
   *fence = (Fence){0};
 }
 

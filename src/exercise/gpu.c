@@ -1,6 +1,5 @@
 /* Runs kernels/exercise.cu, beside the same operations at levels none and layer, and cuBLAS. A
    student's kit has neither level, for both have kernels in them that are answers. */
-#include <string.h>
 
 #include "exercise/exercise.h"
 

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
-
 enum { POINTS_MOST = POINTS_RIGHT + POINTS_FUSED + POINTS_FAST };
 
 static json_t *number(double value) {
@@ -39,8 +37,8 @@ static json_t *gradescope(const ExerciseBackend *backend, uint64_t seed,
     say(&scores[task], &p, text, sizeof text);
     all += rounded(p.all);
     json_array_append_new(tests,
-                          json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", names[task], "score",
-                                    rounded(p.all), "max_score", POINTS_MOST, "status",
+                          json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", exercise_names[task],
+                                    "score", rounded(p.all), "max_score", POINTS_MOST, "status",
                                     scores[task].right && scores[task].fused ? "passed" : "failed",
                                     "output", text));
   }
@@ -58,8 +56,8 @@ static json_t *plain_function(const ExerciseBackend *backend, ExerciseTask task,
   json_t *points = json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused, "fast",
                              rounded(p.fast), "all", rounded(p.all));
   return json_pack("{s:s, s:b, s:b, s:s, s:o, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "function",
-                   names[task], "right", s->right, "fused", s->right && s->fused, "wrong", s->wrong,
-                   "kernels", backend->on_gpu ? json_integer(s->launches) : json_null(),
+                   exercise_names[task], "right", s->right, "fused", s->right && s->fused, "wrong",
+                   s->wrong, "kernels", backend->on_gpu ? json_integer(s->launches) : json_null(),
                    "moved_bytes", number(s->moved_bytes), "least_bytes",
                    exercise_least_bytes(task, shape), "unfused_bytes",
                    exercise_unfused_bytes(task, shape), "dram_bytes", number(s->dram_bytes),

@@ -267,18 +267,15 @@ static bool do_errand(const ExerciseBackend *backend, const ExerciseFunctions *f
   return good;
 }
 
-/* Eight times what the function moves at the start is no fusion, however far it goes. */
 static bool count_bytes(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
                         ExerciseScore *score, Error *error) {
   const ExerciseShape shape = exercise_counted_shape(backend, task);
-  const Errand errand = {task, shape, 8 * exercise_unfused_bytes(task, shape)};
+  const Errand errand = {task, shape, exercise_counted_bytes(task, shape)};
   FenceReport report;
   if (!do_errand(backend, backend->functions, errand, seed, &report, score, error)) return false;
   if (!score->right) return true;
   score->moved_bytes = report.counted ? report.moved : NAN;
-  const double least = exercise_least_bytes(task, shape);
-  const double unfused = exercise_unfused_bytes(task, shape);
-  score->fused = report.moved <= least + (unfused - least) / 4 && report.counted;
+  score->fused = report.moved <= exercise_fused_bytes(task, shape) && report.counted;
   return true;
 }
 

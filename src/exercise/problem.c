@@ -439,3 +439,14 @@ double exercise_unfused_bytes(ExerciseTask task, ExerciseShape s) {
     return FLOAT * ((y + x + w) + (y + out) + 5 * (w + out));
   }
 }
+
+/* The least, and a quarter of what fusion can save. */
+double exercise_fused_bytes(ExerciseTask task, ExerciseShape shape) {
+  const double least = exercise_least_bytes(task, shape);
+  return least + (exercise_unfused_bytes(task, shape) - least) / 4;
+}
+
+/* Eight times what the function moves at the start is no fusion, however far it goes. */
+double exercise_counted_bytes(ExerciseTask task, ExerciseShape shape) {
+  return 8 * exercise_unfused_bytes(task, shape);
+}

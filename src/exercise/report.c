@@ -5,15 +5,16 @@
 
 #include "base/table.h"
 
+const char *const exercise_names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
+
 enum { MAX_COLUMNS = 11 }; /* on a GPU, beside two others */
 
 /* Right or wrong, launches, bytes, milliseconds, percent. */
-static int make_row(const ExerciseBackend *b, ExerciseTask task, const ExerciseScore *s,
-                    TableCell cells[MAX_COLUMNS]) {
-  static const char *const names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
+static void make_row(const ExerciseBackend *b, ExerciseTask task, const ExerciseScore *s,
+                     TableCell cells[MAX_COLUMNS]) {
   const ExerciseShape shape = exercise_counted_shape(b, task);
   int n = 0;
-  cells[n++] = table_cell("%s", names[task]);
+  cells[n++] = table_cell("%s", exercise_names[task]);
   cells[n++] = table_cell("%s", s->right ? "right" : "wrong");
   cells[n++] = table_cell("%s", s->fused ? "yes" : "no");
   if (b->on_gpu) cells[n++] = table_cell("%d", s->launches);
@@ -30,7 +31,6 @@ static int make_row(const ExerciseBackend *b, ExerciseTask task, const ExerciseS
   if (b->rival[1])
     cells[n++] = isfinite(s->seconds[2]) ? table_cell("%.0f%%", 100 * s->seconds[2] / s->seconds[0])
                                          : table_cell("-");
-  return n;
 }
 
 static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScore scores[TASKS]) {
@@ -61,16 +61,14 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
 static void print_unfused(FILE *file, const ExerciseBackend *b, ExerciseTask task,
                           const ExerciseScore *s) {
   const ExerciseShape shape = exercise_counted_shape(b, task);
-  const double least = exercise_least_bytes(task, shape);
-  const double unfused = exercise_unfused_bytes(task, shape);
   if (b->on_gpu)
     fprintf(file, "\n%d is not fused: it launches %d kernels\n", task + 1, s->launches);
   else if (isfinite(s->moved_bytes))
     fprintf(file, "\n%d is not fused: it moves %.3g MB, and one pass at most %.3g MB\n", task + 1,
-            s->moved_bytes / 1e6, (least + (unfused - least) / 4) / 1e6);
+            s->moved_bytes / 1e6, exercise_fused_bytes(task, shape) / 1e6);
   else
     fprintf(file, "\n%d is not fused: it moves more than %.3g MB, or this processor cannot tell\n",
-            task + 1, 8 * unfused / 1e6);
+            task + 1, exercise_counted_bytes(task, shape) / 1e6);
 }
 
 ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,

@@ -121,6 +121,11 @@ typedef enum {
   LAB_REFUSED,
 } LabOutcome;
 
+/* Their words, by LabKind and LabOutcome, in tables and in records. sizes.c */
+enum { LAB_KINDS = LAB_MISTAKE + 1, LAB_OUTCOMES = LAB_REFUSED + 1 };
+extern const char *const lab_kinds[LAB_KINDS];
+extern const char *const lab_outcomes[LAB_OUTCOMES];
+
 /* How many blocks of a kernel a multiprocessor holds at once. */
 typedef struct {
   int blocks;        /* 0: not known, a library's */

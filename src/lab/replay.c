@@ -60,9 +60,6 @@ static int place_of(const char *text, const char *const *among, int count) {
   return -1;
 }
 
-static const char *const kinds[] = {"rung", "library", "part", "mistake"};
-static const char *const outcomes[] = {"-", "right", "WRONG", "caught", "MISSED", "refused"};
-
 /* ---- topics --------------------------------------------------------------------------------- */
 
 static Topic *topic_of(const Memory *m, const json_t *line) {
@@ -93,7 +90,7 @@ static bool add_topic(Memory *m, const json_t *line, Error *error) {
 
 static bool add_rung(Memory *m, const json_t *line, Error *error) {
   Topic *t = topic_of(m, line);
-  const int kind = place_of(text_of(line, "kind"), kinds, 4);
+  const int kind = place_of(text_of(line, "kind"), lab_kinds, LAB_KINDS);
   if (!t || kind < 0 || t->topic.rung_count == MAX_RUNGS)
     return error_set(error, "the rung '%s' is of no topic before it, or of no kind",
                      text_of(line, "rung"));
@@ -158,7 +155,7 @@ static bool add_row(LabTable *table, Topic *t, const json_t *line, Error *error)
   const char *name = text_of(line, "rung");
   int number = 0;
   while (number < t->topic.rung_count && strcmp(t->rungs[number].name, name) != 0) number++;
-  const int outcome = place_of(text_of(line, "check"), outcomes, 6);
+  const int outcome = place_of(text_of(line, "check"), lab_outcomes, LAB_OUTCOMES);
   if (number == t->topic.rung_count || outcome < 0)
     return error_set(error, "%s has no rung '%s', or it has no check", t->topic.name, name);
   LabRung *rung = &t->rungs[number];

@@ -51,9 +51,6 @@ static double percent(const LabMachine *machine, const LabTable *table, const La
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"rung", "library", "part", "mistake"};
-static const char *const outcomes[] = {"-", "right", "WRONG", "caught", "MISSED", "refused"};
-
 /* "reduce, int32" */
 static TableCell name_of(const LabTable *table) {
   const char *problem = table->topic->problems[table->problem].name;
@@ -151,7 +148,7 @@ static void put_ladder_row(Layout *l, const LabMachine *machine, const LabTable 
   if (topic->predicted_name) put(l, &c, table_number(row->predicted));
   if (topic->measured_name) put(l, &c, table_number(row->measured));
   if (topic->shows_ulp) put(l, &c, table_number(row->ulp));
-  put(l, &c, table_cell("%s", outcomes[row->outcome]));
+  put(l, &c, table_cell("%s", lab_outcomes[row->outcome]));
   l->rows++;
 }
 
@@ -184,7 +181,7 @@ static void print_notes(const LabTable *table, FILE *file, bool markdown) {
     if (!*row->note) continue;
     if (!any) putc('\n', file);
     any = true;
-    fprintf(file, "%s%s, %s", markdown ? "- " : "", outcomes[row->outcome], row->rung->name);
+    fprintf(file, "%s%s, %s", markdown ? "- " : "", lab_outcomes[row->outcome], row->rung->name);
     if (row->rung->points) fprintf(file, " at %lld", (long long)row->point);
     fprintf(file, ": %s.\n", row->note);
   }
@@ -199,7 +196,7 @@ static void print_lessons(const LabTable *table, FILE *file, bool markdown) {
     if (row->number == last) continue;
     last = row->number;
     char text[1024];
-    const char *kind = row->rung->kind == LAB_RUNG ? "" : kinds[row->rung->kind];
+    const char *kind = row->rung->kind == LAB_RUNG ? "" : lab_kinds[row->rung->kind];
     snprintf(text, sizeof text, "%s%s%s%s%s: %s.", markdown ? "**" : "", row->rung->name,
              markdown ? "**" : "", *kind ? ", " : "", kind, row->rung->lesson);
     if (markdown) {
@@ -256,7 +253,7 @@ static void put_extra_rows(Layout *l, const LabMachine *machine, const LabTable 
     put(l, &c, table_number(lab_rate(table, row) / lab_ceiling(machine, table->topic).scale));
     put(l, &c, percentage(percent(machine, table, row)));
     put(l, &c, table_number(times_library(table, row)));
-    put(l, &c, table_cell("%s", outcomes[row->outcome]));
+    put(l, &c, table_cell("%s", lab_outcomes[row->outcome]));
     l->rows++;
   }
 }
@@ -364,7 +361,7 @@ void lab_json_topic(const LabTopic *topic, FILE *file) {
     fputs("{\"case\":\"lab-rung\"", file);
     json_key("topic", topic->name, file);
     json_key("rung", topic->rungs[i].name, file);
-    json_key("kind", kinds[topic->rungs[i].kind], file);
+    json_key("kind", lab_kinds[topic->rungs[i].kind], file);
     json_key("lesson", topic->rungs[i].lesson, file);
     json_flag("sweep", topic->rungs[i].points != NULL, file);
     fputs("}\n", file);
@@ -388,9 +385,9 @@ static void json_row(const LabMachine *machine, const LabTable *table, const Lab
   json_key("problem", table->topic->problems[table->problem].name, file);
   json_key("size", lab_size_text(table->topic, table->size).text, file);
   json_key("rung", row->rung->name, file);
-  json_key("kind", kinds[row->rung->kind], file);
+  json_key("kind", lab_kinds[row->rung->kind], file);
   if (row->rung->points) json_number("point", (double)row->point, file);
-  json_key("check", outcomes[row->outcome], file);
+  json_key("check", lab_outcomes[row->outcome], file);
   if (*row->note) json_key("note", row->note, file);
   json_number("ms", 1e3 * row->seconds.median, file);
   json_number("min_ms", 1e3 * row->seconds.low, file);

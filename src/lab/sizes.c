@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const lab_kinds[LAB_KINDS] = {"rung", "library", "part", "mistake"};
+const char *const lab_outcomes[LAB_OUTCOMES] = {"-",      "right",  "WRONG",
+                                                "caught", "MISSED", "refused"};
+
 const LabTopic *lab_find(const LabTopic *const *topics, const char *name) {
   for (; *topics; topics++)
     if (strcmp((*topics)->name, name) == 0) return *topics;
