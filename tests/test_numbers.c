@@ -152,26 +152,6 @@ static void black_pictures_teach_the_biases_alone(void **state) {
 
 /* ---- the program -------------------------------------------------------------------------- */
 
-static Checkpoint load(const char *path) {
-  Checkpoint saved;
-  Error error;
-  if (!checkpoint_load(&saved, path, &error)) fail_msg("%s", error.text);
-  return saved;
-}
-
-/* The two files hold the same network, bit for bit, and the same accuracies. */
-static void assert_same_network(const char *path, const char *other) {
-  Checkpoint a = load(path), b = load(other);
-  assert_int_equal(a.network.floats, b.network.floats);
-  assert_memory_equal(a.parameters, b.parameters, a.network.floats * sizeof *a.parameters);
-  assert_memory_equal(a.momentum, b.momentum, a.network.floats * sizeof *a.momentum);
-  assert_true(a.test_accuracy == b.test_accuracy);
-  assert_true(a.best_accuracy == b.best_accuracy);
-  assert_int_equal(a.best_epoch, b.best_epoch);
-  checkpoint_free(&a);
-  checkpoint_free(&b);
-}
-
 static void rates_that_are_none_are_refused(void **state) {
   (void)state;
   static const char *const rates[] = {"1e30", "nan", "-nan", "inf", "-1", "100.001", "1e999"};
@@ -197,7 +177,8 @@ static void a_rate_of_0_trains_nothing(void **state) {
   (void)state;
   RUN_WELL(TINY, "--lr", "0", "--momentum", "0", "--epochs", "1", "--save", "one.safetensors");
   RUN_WELL(TINY, "--lr", "0", "--momentum", "0", "--epochs", "4", "--save", "four.safetensors");
-  Checkpoint one = load("one.safetensors"), four = load("four.safetensors");
+  Checkpoint one = program_checkpoint("one.safetensors"),
+             four = program_checkpoint("four.safetensors");
   assert_memory_equal(one.parameters, four.parameters, one.network.floats * sizeof *one.parameters);
   assert_true(one.test_accuracy == four.test_accuracy);
   assert_int_equal(four.best_epoch, 1);
@@ -219,7 +200,8 @@ static void a_loss_that_is_no_number_leaves_the_last_good_network(void **state) 
     assert_in_range(epochs, 2, 100);
     assert_int_equal(program_lines("^epoch .*nan|^epoch .*inf"), 0);
     assert_int_equal(program_lines("^total "), 0);
-    Checkpoint saved = load("saved.safetensors"); /* which refuses what is not a finite number */
+    Checkpoint saved =
+        program_checkpoint("saved.safetensors"); /* which refuses what is not a finite number */
     char expected[128];
     assert_in_range(saved.epoch, 1, epochs);
     assert_int_equal(saved.best_epoch, saved.epoch);
@@ -253,7 +235,7 @@ static void any_batch_uses_every_row(void **state) {
     RUN_WELL(TINY, "--epochs", "1", "--batch", batches[i], "--save", "resident.safetensors");
     RUN_WELL(TINY, "--epochs", "1", "--batch", batches[i], "--resident", "no", "--save",
              "streamed.safetensors");
-    assert_same_network("resident.safetensors", "streamed.safetensors");
+    program_same_networks("resident.safetensors", "streamed.safetensors");
     RUN_WELL(TINY, "--epochs", "3", "--batch", batches[i], "--log", "rows.csv");
     char *log = program_read("rows.csv", NULL), *line = log;
     int epochs = 0;
@@ -264,7 +246,7 @@ static void any_batch_uses_every_row(void **state) {
   }
   RUN_WELL(TINY, "--epochs", "3", "--batch", "300", "--save", "all.safetensors");
   RUN_WELL(TINY, "--epochs", "3", "--batch", "65536", "--save", "more.safetensors");
-  assert_same_network("all.safetensors", "more.safetensors");
+  program_same_networks("all.safetensors", "more.safetensors");
 }
 
 /* Rows of one label whose four pixels are `pixel`. */
@@ -303,7 +285,7 @@ static void threads_change_no_bit(void **state) {
     RUN_THREADS("1", "one.safetensors");
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
       RUN_THREADS(threads[i], "many.safetensors");
-      assert_same_network("one.safetensors", "many.safetensors");
+      program_same_networks("one.safetensors", "many.safetensors");
     }
   }
 }

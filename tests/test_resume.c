@@ -32,13 +32,6 @@ static int open_folder(void **state) {
   return 0;
 }
 
-static Checkpoint load(const char *path) {
-  Checkpoint saved;
-  Error error;
-  if (!checkpoint_load(&saved, path, &error)) fail_msg("%s", error.text);
-  return saved;
-}
-
 /* No temporary file is left beside the file. */
 static void assert_clean(const char *path) {
   char start[64];
@@ -88,7 +81,7 @@ static void two_and_three_epochs_are_five(void **state) {
   for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
     RUN_VARIANT(variants[i], "--epochs", "5", "--save", "whole.safetensors");
     RUN_VARIANT(variants[i], "--epochs", "2", "--save", "part.safetensors");
-    Checkpoint saved = load("part.safetensors");
+    Checkpoint saved = program_checkpoint("part.safetensors");
     assert_int_equal(saved.epoch, 2);
     assert_int_equal(saved.step, 0);
     checkpoint_free(&saved);
@@ -195,7 +188,7 @@ static void runs_that_cannot_go_on_are_refused(void **state) {
  */
 static void save_in_an_epoch(uint64_t step, uint64_t rows) {
   Error error;
-  Checkpoint saved = load("part.safetensors");
+  Checkpoint saved = program_checkpoint("part.safetensors");
   saved.step = step;
   saved.rows = rows;
   saved.loss = (double)rows;
@@ -236,7 +229,7 @@ static void a_small_file_takes_no_large_memory(void **state) {
   (void)state;
   Error error;
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
-  Checkpoint saved = load("part.safetensors");
+  Checkpoint saved = program_checkpoint("part.safetensors");
   char *own = saved.options;
   saved.options = (char[]){"[network]\nhidden = 16384,16384,16384\nclasses = 2\n"
                            "[data]\ntrain = train.csv\ntest = test.csv\n"};
@@ -255,7 +248,7 @@ static void another_programs_file_is_not_written_over(void **state) {
   (void)state;
   Error error;
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
-  Checkpoint saved = load("part.safetensors");
+  Checkpoint saved = program_checkpoint("part.safetensors");
   char *own = saved.options;
   saved.options = (char[]){""};
   saved.epoch = 0;
@@ -315,7 +308,7 @@ static void what_improves_is_saved_at_once(void **state) {
     assert_int_equal(kill(process, SIGKILL), 0);
     program_end(process, PROGRAM_OUT);
     assert_int_equal(program.status, -SIGKILL);
-    Checkpoint saved = load("killed.safetensors");
+    Checkpoint saved = program_checkpoint("killed.safetensors");
     const int logged = read_accuracies("killed.jsonl", accuracies, MOST);
     int best = 0;
     assert_true(logged >= lines - 1);    /* an epoch is printed before it is logged */
@@ -360,7 +353,7 @@ static void interrupt(pid_t process, int number, const char *start, int lines) {
 /* The last program was interrupted by the signal, and saved where it was. Returns the epochs that
    it had begun. */
 static int assert_interrupted(int number, const char *path) {
-  Checkpoint saved = load(path);
+  Checkpoint saved = program_checkpoint(path);
   char sentence[5000];
   const int begun = saved.epoch + (saved.step > 0);
   /* With the program's name between them, quoted where a shell would want it. */
@@ -411,7 +404,7 @@ static void a_resumed_run_may_be_interrupted_again(void **state) {
   interrupt(START("--resume", "stopped.safetensors", "--epochs", "1000000"), SIGTERM, "data ", 1);
   program_said("mlp-train: interrupted ");
   assert_int_equal(program.status, 128 + SIGTERM);
-  Checkpoint saved = load("stopped.safetensors");
+  Checkpoint saved = program_checkpoint("stopped.safetensors");
   const int begun = saved.epoch + (saved.step > 0);
   checkpoint_free(&saved);
   assert_as_if_never_stopped("auto", begun);

@@ -23,25 +23,6 @@
   "--device", "cpu", "--threads", "1", "--classes", "2", "--hidden", "4", "--batch", "8",          \
       "--train", "train.csv"
 
-static Checkpoint load(const char *path) {
-  Checkpoint saved;
-  Error error;
-  if (!checkpoint_load(&saved, path, &error)) fail_msg("%s", error.text);
-  return saved;
-}
-
-static void assert_same_network(const char *path, const char *other) {
-  Checkpoint a = load(path), b = load(other);
-  assert_int_equal(a.network.floats, b.network.floats);
-  assert_memory_equal(a.parameters, b.parameters, a.network.floats * sizeof *a.parameters);
-  assert_memory_equal(a.momentum, b.momentum, a.network.floats * sizeof *a.momentum);
-  assert_true(a.test_accuracy == b.test_accuracy);
-  assert_true(a.best_accuracy == b.best_accuracy);
-  assert_int_equal(a.best_epoch, b.best_epoch);
-  checkpoint_free(&a);
-  checkpoint_free(&b);
-}
-
 /* What --validation 0.2 --seed 1 makes of train.csv, as two files. */
 static void write_parts(void) {
   FILE *all = fopen("train.csv", "r"), *held = fopen("held.csv", "w"),
@@ -71,7 +52,7 @@ static void a_share_is_two_files(void **state) {
     RUN_WELL(TINY_TRAIN, "--train", "rest.csv", "--test", "none", "--validation", "held.csv",
              "--epochs", "4", "--resident", residencies[i], "--save", "files.st");
     assert_int_equal(program_lines("^data +rest.csv, held.csv for validation, no test file, "), 1);
-    assert_same_network("share.st", "files.st");
+    program_same_networks("share.st", "files.st");
   }
 }
 
@@ -127,7 +108,7 @@ static void resumed_as_if_never_stopped(void **state) {
     RUN_WELL(TINY, "--validation", judges[i / 2], "--resident", residencies[i % 2], "--epochs", "2",
              "--save", "part.st");
     RUN_WELL("--resume", "part.st", "--epochs", "5");
-    assert_same_network("whole.st", "part.st");
+    program_same_networks("whole.st", "part.st");
   }
 }
 
@@ -141,7 +122,7 @@ static void other_rows_are_not_held_out(void **state) {
   RUN("--resume", "part.st", "--epochs", "2", "--seed", "2");
   program_failed(1, "continue with its --seed");
   RUN_WELL("--resume", "part.st", "--epochs", "2", "--validation", "test.csv", "--save", "f.st");
-  Checkpoint saved = load("f.st");
+  Checkpoint saved = program_checkpoint("f.st");
   assert_int_equal(saved.best_epoch, 2); /* of these rows */
   checkpoint_free(&saved);
   RUN_WELL("--resume", "part.st", "--epochs", "2", "--validation", "0", "--save", "f.st");
@@ -151,7 +132,7 @@ static void other_rows_are_not_held_out(void **state) {
 static void early_stopping_keeps_the_best(void **state) {
   (void)state;
   RUN_WELL(TINY, "--validation", "0.2", "--epochs", "1000", "--early-stop", "3", "--save", "e.st");
-  Checkpoint last = load("e.st"), best = load("e.st.best");
+  Checkpoint last = program_checkpoint("e.st"), best = program_checkpoint("e.st.best");
   char line[128], epochs[16];
   assert_int_equal(last.best_epoch, last.epoch - 3);
   assert_int_equal(best.epoch, last.best_epoch);
@@ -164,7 +145,7 @@ static void early_stopping_keeps_the_best(void **state) {
   assert_int_equal(program_lines(line), 1);
   snprintf(epochs, sizeof epochs, "%d", best.epoch); /* the network of a run that ended there */
   RUN_WELL(TINY, "--validation", "0.2", "--epochs", epochs, "--save", "b.st");
-  assert_same_network("b.st", "e.st.best");
+  program_same_networks("b.st", "e.st.best");
   snprintf(epochs, sizeof epochs, "%d", last.epoch + 1);
   RUN_WELL("--resume", "e.st", "--epochs", epochs, "--early-stop", "0");
   checkpoint_free(&last);
@@ -181,7 +162,7 @@ static void without_a_test_file(void **state) {
   assert_int_equal(program_lines("^epoch [12]/2 .*%          -         - "), 2);
   assert_int_equal(program_lines("^wrote "), 4);
   assert_true(last_number("epoch", "test_loss") == 0);
-  Checkpoint saved = load("n.st");
+  Checkpoint saved = program_checkpoint("n.st");
   assert_int_equal(saved.best_epoch, 0);
   checkpoint_free(&saved);
   static const char *const refused[][4] = {

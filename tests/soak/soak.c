@@ -245,12 +245,11 @@ static int run(const Command *c, const Rows *train, const Rows *test, const char
   int status;
   note(c, input, output, "to its end");
   const pid_t process = start(c, input, output);
-  if (!ended_within(process, END, &status)) {
-    kill(process, SIGKILL);
-    fail("the last command does not end");
-  }
+  const bool ended = ended_within(process, END, &status);
+  if (!ended) kill(process, SIGKILL);
   end_feeding(feeders[0]);
   end_feeding(feeders[1]);
+  if (!ended) fail("the last command does not end");
   if (status == 1 && strstr(said(), ": try a lower --lr")) return 1;
   if (status != 0 || *said()) fail("the last command: status %d, it said: %s", status, said());
   return 0;
@@ -267,18 +266,18 @@ static bool run_interrupted(const Command *c, const Rows *train, const Rows *tes
   snprintf(how, sizeof how, "signal %d after %.3f s", number, seconds);
   note(c, input, "out", how);
   const pid_t process = start(c, input, "out");
-  if (!ended_within(process, seconds, status)) {
+  bool ended = ended_within(process, seconds, status);
+  if (!ended) {
     const double began = seconds_now();
     check(kill(process, number) == 0, "kill");
-    if (!ended_within(process, ANSWER, status)) {
-      kill(process, SIGKILL);
-      fail("the last command does not end %d s after its signal", ANSWER);
-    }
+    ended = ended_within(process, ANSWER, status);
+    if (!ended) kill(process, SIGKILL);
     const double answer = seconds_now() - began;
     if (answer > done.answer) done.answer = answer;
   }
   end_feeding(feeders[0]);
   end_feeding(feeders[1]);
+  if (!ended) fail("the last command does not end %d s after its signal", ANSWER);
   if (*status == 1 && strstr(said(), ": try a lower --lr")) return false;
   if (*status == 0 && !*said()) return false; /* it had come to its end */
   const char *text = said(), *line = strchr(text, '\n');

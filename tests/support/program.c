@@ -187,3 +187,24 @@ int program_lines(const char *pattern) {
   regfree(&regex);
   return count;
 }
+
+/* ---- what it saved ------------------------------------------------------------------------ */
+
+Checkpoint program_checkpoint(const char *path) {
+  Checkpoint saved;
+  Error error;
+  if (!checkpoint_load(&saved, path, &error)) fail_msg("%s", error.text);
+  return saved;
+}
+
+void program_same_networks(const char *path, const char *other) {
+  Checkpoint a = program_checkpoint(path), b = program_checkpoint(other);
+  assert_int_equal(a.network.floats, b.network.floats);
+  assert_memory_equal(a.parameters, b.parameters, a.network.floats * sizeof *a.parameters);
+  assert_memory_equal(a.momentum, b.momentum, a.network.floats * sizeof *a.momentum);
+  assert_true(a.test_accuracy == b.test_accuracy);
+  assert_true(a.best_accuracy == b.best_accuracy);
+  assert_int_equal(a.best_epoch, b.best_epoch);
+  checkpoint_free(&a);
+  checkpoint_free(&b);
+}

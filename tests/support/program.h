@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "data/digits.h"
+#include "model/checkpoint.h"
 
 /* Of cmocka groups: a new folder with train.csv (300 rows) and test.csv (50) of program_write_csv,
    which becomes the working folder of the tests and of the program; and its removal. */
@@ -76,5 +77,11 @@ char *program_read(const char *path, size_t *size);
 
 /* Both files are the same, byte for byte. */
 void program_same_files(const char *path, const char *other);
+
+/* The checkpoint in a file, which can be loaded; the caller frees it. */
+Checkpoint program_checkpoint(const char *path);
+
+/* Two files hold the same network, bit for bit, and the same accuracies. */
+void program_same_networks(const char *path, const char *other);
 
 #endif
