@@ -273,16 +273,16 @@ static void test_formats_that_are_not_read(void **state) {
     size_t length;
     const char *name, *command;
   } cases[] = {
-      {"RIFF\1\2\3\4WEBPVP8 ", 16, "a WebP picture", "convert it with dwebp '"},
-      {"\0\0\0\30ftypheic\0\0\0\0", 16, "a HEIC picture", "convert it with heif-convert '"},
+      {"RIFF\1\2\3\4WEBPVP8 ", 16, "a WebP picture", "convert it with dwebp "},
+      {"\0\0\0\30ftypheic\0\0\0\0", 16, "a HEIC picture", "convert it with heif-convert "},
       {"\0\0\0\30ftypmif1\0\0\0\0", 16, "a HEIC picture", "picture.jpg"},
-      {"\0\0\0\30ftypavif\0\0\0\0", 16, "an AVIF picture", "heif-convert '"},
-      {"II*\0\10\0\0\0", 8, "a TIFF picture", "convert '"},
-      {"MM\0*\0\0\0\10", 8, "a TIFF picture", "convert '"},
-      {"8BPS\0\1\0\0\0\0\0\0", 12, "a Photoshop picture", "convert '"},
-      {"#?RADIANCE\n\n", 12, "a Radiance HDR picture", "convert '"},
-      {"\xff\x0a\1\2", 4, "a JPEG XL picture", "djxl '"},
-      {"%PDF-1.7\n", 9, "a PDF file", "pdftoppm -png '"},
+      {"\0\0\0\30ftypavif\0\0\0\0", 16, "an AVIF picture", "heif-convert "},
+      {"II*\0\10\0\0\0", 8, "a TIFF picture", "convert "},
+      {"MM\0*\0\0\0\10", 8, "a TIFF picture", "convert "},
+      {"8BPS\0\1\0\0\0\0\0\0", 12, "a Photoshop picture", "convert "},
+      {"#?RADIANCE\n\n", 12, "a Radiance HDR picture", "convert "},
+      {"\xff\x0a\1\2", 4, "a JPEG XL picture", "djxl "},
+      {"%PDF-1.7\n", 9, "a PDF file", "pdftoppm -png "},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     write_bytes(cases[i].bytes, cases[i].length);

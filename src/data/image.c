@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "data/exif.h"
 
 /* What stb may still allocate for the picture that it reads: a file of a few bytes can ask for
@@ -182,21 +183,21 @@ static size_t memory_for(const Grey *grey, int length) {
 static const struct {
   int at;                       /* of the signature in the file */
   const char *signature, *name; /* name: with its article */
-  const char *command;          /* %s: the file */
+  const char *command;          /* %s: the file, as a shell takes it */
 } foreign[] = {
-    {8, "WEBP", "a WebP picture", "dwebp '%s' -o picture.png"},
-    {4, "ftypavif", "an AVIF picture", "heif-convert '%s' picture.png"},
-    {4, "ftyphei", "a HEIC picture", "heif-convert '%s' picture.jpg"},
-    {4, "ftyphev", "a HEIC picture", "heif-convert '%s' picture.jpg"},
-    {4, "ftypmif1", "a HEIC picture", "heif-convert '%s' picture.jpg"},
-    {4, "ftypmsf1", "a HEIC picture", "heif-convert '%s' picture.jpg"},
-    {0, "\xff\x0a", "a JPEG XL picture", "djxl '%s' picture.png"},
-    {4, "JXL \r\n", "a JPEG XL picture", "djxl '%s' picture.png"},
-    {0, "II*", "a TIFF picture", "convert '%s' picture.png"},
-    {0, "MM", "a TIFF picture", "convert '%s' picture.png"},
-    {0, "8BPS", "a Photoshop picture", "convert '%s' picture.png"},
-    {0, "#?R", "a Radiance HDR picture", "convert '%s' picture.png"},
-    {0, "%PDF-", "a PDF file", "pdftoppm -png '%s' picture"},
+    {8, "WEBP", "a WebP picture", "dwebp %s -o picture.png"},
+    {4, "ftypavif", "an AVIF picture", "heif-convert %s picture.png"},
+    {4, "ftyphei", "a HEIC picture", "heif-convert %s picture.jpg"},
+    {4, "ftyphev", "a HEIC picture", "heif-convert %s picture.jpg"},
+    {4, "ftypmif1", "a HEIC picture", "heif-convert %s picture.jpg"},
+    {4, "ftypmsf1", "a HEIC picture", "heif-convert %s picture.jpg"},
+    {0, "\xff\x0a", "a JPEG XL picture", "djxl %s picture.png"},
+    {4, "JXL \r\n", "a JPEG XL picture", "djxl %s picture.png"},
+    {0, "II*", "a TIFF picture", "convert %s picture.png"},
+    {0, "MM", "a TIFF picture", "convert %s picture.png"},
+    {0, "8BPS", "a Photoshop picture", "convert %s picture.png"},
+    {0, "#?R", "a Radiance HDR picture", "convert %s picture.png"},
+    {0, "%PDF-", "a PDF file", "pdftoppm -png %s picture"},
 };
 
 /* True, with *error set, for a file of one of them. */
@@ -205,9 +206,10 @@ static bool is_foreign(const char *path, const uint8_t *bytes, int length, Error
     const char *signature = foreign[i].signature;
     const size_t size = strlen(signature), at = (size_t)foreign[i].at;
     if ((size_t)length < at + size || memcmp(bytes + at, signature, size) != 0) continue;
-    char command[256];
+    char file[256], command[320];
+    text_shell_word(file, sizeof file, path);
     // NOLINTNEXTLINE(clang-diagnostic-format-nonliteral)
-    snprintf(command, sizeof command, foreign[i].command, path);
+    snprintf(command, sizeof command, foreign[i].command, file);
     error_set(error, "%s is %s, which is not read here: convert it with %s", path, foreign[i].name,
               command);
     return true;
