@@ -163,7 +163,7 @@ int main(int count, char **arguments) {
   bool help_wanted;
   char path[2][PATH_MAX];
   if (!parse_options(count, arguments, &options, &help_wanted, &error) ||
-      !name_files(&options, path, &error)) {
+      (!help_wanted && !name_files(&options, path, &error))) {
     fprintf(stderr, "mlp-digits: %s\nTry '%s --help'.\n", error.text, arguments[0]);
     return 2;
   }

@@ -220,7 +220,7 @@ void lab_json_machine(const LabMachine *machine, FILE *file);
 void lab_json_topic(const LabTopic *topic, FILE *file);
 void lab_json(const LabMachine *machine, const LabTable *table, FILE *file);
 
-/* A PNG of one topic's tables: curves where rungs have points, else bars. */
+/* A PNG of one topic's tables: curves where rungs have points, else dots. */
 bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,
               Error *error);
 

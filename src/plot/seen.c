@@ -145,7 +145,7 @@ static void draw_digit(Canvas *p, const Seen *seen, int x, int y, const SeenDigi
 static void draw_row(Canvas *p, const Seen *seen, const Row *row, int y) {
   const int digits = MARGIN + VIEW + 2 * GAP, side = seen->side * seen->zoom;
   canvas_greys(p, MARGIN, y, row->view, row->width, row->height, 1);
-  canvas_text(p, MARGIN, y + row->height + SMALL + 5, SMALL, row->name, PALE);
+  canvas_text_within(p, MARGIN, y + row->height + SMALL + 5, SMALL, VIEW + GAP, row->name, PALE);
   for (int i = 0; i < row->count; i++) {
     draw_box(p, MARGIN, y, &row->digits[i], i + 1, row->count);
     draw_digit(p, seen, digits + i % COLUMNS * cell_of(seen), y + i / COLUMNS * (side + CAPTION),
