@@ -40,13 +40,6 @@ static int leave_folder(void **state) {
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static void put(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 static void assert_has(const char *path, const char *text) {
   char got[256] = "";
   FILE *file = fopen(path, "r");
@@ -100,7 +93,7 @@ static void assert_refused(const char *path, const char *reason) {
 static void old_or_new(void **state) {
   (void)state;
   AtomicFile output;
-  put("a", "old");
+  folder_write("a", "old");
   assert_true(atomic_file_open(&output, "a", &error));
   fputs("new", output.file);
   fflush(output.file);
@@ -133,14 +126,14 @@ static void two_at_a_time(void **state) {
 static void planted_and_stale(void **state) {
   (void)state;
   char guessed[64];
-  put("victim", "precious");
+  folder_write("victim", "precious");
   snprintf(guessed, sizeof guessed, "a.tmp.%ld", (long)getpid());
   assert_int_equal(symlink("victim", guessed), 0);
   must_save("a", "new");
   assert_has("a", "new");
   assert_has("victim", "precious");
   assert_int_equal(unlink(guessed), 0);
-  put(guessed, "stale");
+  folder_write(guessed, "stale");
   assert_int_equal(chmod(guessed, 0), 0);
   must_save("a", "newer");
   assert_has("a", "newer");
@@ -149,7 +142,7 @@ static void planted_and_stale(void **state) {
 
 static void links_are_followed(void **state) {
   (void)state;
-  put("old", "old");
+  folder_write("old", "old");
   assert_int_equal(mkdir("sub", 0700), 0);
   assert_int_equal(symlink("old", "link"), 0);
   assert_int_equal(symlink("link", "sub/wrong"), 0);
@@ -173,7 +166,7 @@ static void links_are_followed(void **state) {
 /* Whoever has the old one open goes on reading it, and so does its other name. */
 static void hard_links_keep_the_old(void **state) {
   (void)state;
-  put("a", "old");
+  folder_write("a", "old");
   assert_int_equal(link("a", "b"), 0);
   must_save("a", "new");
   assert_has("a", "new");
@@ -198,7 +191,7 @@ static void long_names(void **state) {
 static void mode_is_kept(void **state) {
   (void)state;
   static const mode_t modes[] = {0600, 0640, 0755, 0666};
-  put("a", "old");
+  folder_write("a", "old");
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
     assert_int_equal(chmod("a", modes[i]), 0);
     must_save("a", "new");
@@ -215,7 +208,7 @@ static void temporary_is_as_private(void **state) {
   (void)state;
   AtomicFile output;
   struct stat status;
-  put("a", "old");
+  folder_write("a", "old");
   assert_int_equal(chmod("a", 0600), 0);
   assert_true(atomic_file_open(&output, "a", &error));
   assert_int_equal(fstat(fileno(output.file), &status), 0);
@@ -232,7 +225,7 @@ static void need_root(void) {
 static void owner_is_kept(void **state) {
   (void)state;
   need_root();
-  put("a", "old");
+  folder_write("a", "old");
   assert_int_equal(chown("a", 1234, 4321), 0);
   must_save("a", "new");
   assert_int_equal(status_of("a").st_uid, 1234);
@@ -243,7 +236,7 @@ static void owner_is_kept(void **state) {
 static void owner_that_cannot_be_kept(void **state) {
   (void)state;
   need_root();
-  put("a", "old");
+  folder_write("a", "old");
   assert_int_equal(chmod("a", 0662), 0);
   assert_int_equal(chmod(folder, 0777), 0);
   assert_int_equal(seteuid(NOBODY), 0);
@@ -252,7 +245,7 @@ static void owner_that_cannot_be_kept(void **state) {
   assert_true(saved);
   assert_int_equal(status_of("a").st_uid, NOBODY);
   assert_int_equal(status_of("a").st_mode & 07777, 0662); /* its group is ours */
-  put("b", "old");
+  folder_write("b", "old");
   assert_int_equal(chown("b", 0, 4321), 0);
   assert_int_equal(chmod("b", 0662), 0);
   assert_int_equal(seteuid(NOBODY), 0);
@@ -274,7 +267,7 @@ static void refuse(const char *path, const char *reason) {
 
 static void read_only(void **state) {
   (void)state;
-  put("a", "old");
+  folder_write("a", "old");
   if (geteuid() == 0) assert_int_equal(chown("a", NOBODY, NOBODY), 0);
   assert_int_equal(chmod("a", 0444), 0);
   assert_int_equal(symlink("a", "link"), 0);
@@ -293,7 +286,7 @@ static void read_only(void **state) {
 static void sticky_folder(void **state) {
   (void)state;
   need_root();
-  put("a", "old");
+  folder_write("a", "old");
   assert_int_equal(chmod("a", 0666), 0);
   assert_int_equal(chmod(folder, 0777 | S_ISVTX), 0);
   refuse("a", strerror(EPERM));
@@ -303,7 +296,7 @@ static void sticky_folder(void **state) {
 static void no_place(void **state) {
   (void)state;
   char name[300];
-  put("a", "old");
+  folder_write("a", "old");
   assert_int_equal(symlink("none/new", "link"), 0);
   assert_refused("none/new", "its folder does not exist");
   assert_refused("link", "its folder does not exist");
@@ -326,7 +319,7 @@ static void failed_writes(void **state) {
   char text[2000];
   memset(text, 't', sizeof text);
   text[sizeof text - 1] = '\0';
-  put("a", "old");
+  folder_write("a", "old");
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
   void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
   small = (struct rlimit){1000, old.rlim_max};
@@ -361,7 +354,7 @@ static void a_probe_leaves_no_trace(void **state) {
   (void)state;
   assert_true(atomic_file_probe("a", &error));
   assert_int_equal(files_here(), 0);
-  put("a", "old");
+  folder_write("a", "old");
   const struct stat before = status_of("a");
   assert_int_equal(symlink("new", "link"), 0);
   assert_true(atomic_file_probe("a", &error));
@@ -455,7 +448,7 @@ static void on_signal(int number) {
 
 static void signals(void **state) {
   (void)state;
-  put("a", "old");
+  folder_write("a", "old");
   for (int round = 0; round < 2; round++) {
     const pid_t child = fork();
     assert_true(child >= 0);

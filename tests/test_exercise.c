@@ -312,13 +312,6 @@ static void bytes_are_counted_by_operand(void **state) {
   }
 }
 
-static void write_file(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 /* What Nsight Compute writes: kernels have commas in their names, thousands have them, too. */
 static void counters_are_joined(void **state) {
   (void)state;
@@ -336,13 +329,13 @@ static void counters_are_joined(void **state) {
 
   snprintf(text, sizeof text, "%s%s", head,
            LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5"));
-  write_file(path, text);
+  folder_write(path, text);
   assert_non_null(strstr(exercise_counters(path, scores), "other kernels"));
   assert_true(isnan(scores[0].dram_bytes));
 
-  write_file(path, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n");
+  folder_write(path, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n");
   assert_non_null(strstr(exercise_counters(path, scores), "only root"));
-  write_file(path, "==ERROR== something\n");
+  folder_write(path, "==ERROR== something\n");
   assert_non_null(strstr(exercise_counters(path, scores), "measured nothing"));
 
   snprintf(text, sizeof text, "%s%s%s%s", head,
@@ -350,7 +343,7 @@ static void counters_are_joined(void **state) {
            LINE("1", "dram__bytes_write.sum", "3") LINE("1", "lts__t_bytes.sum", "6"),
            LINE("2", "dram__bytes_read.sum", "7") LINE("3", "dram__bytes_read.sum", "8")
                LINE("4", "lts__t_bytes.sum", "9"));
-  write_file(path, text);
+  folder_write(path, text);
   assert_null(exercise_counters(path, scores));
   assert_true(scores[0].dram_bytes == 1234570 && scores[0].cache_bytes == 11);
   assert_true(scores[1].dram_bytes == 7 && scores[2].dram_bytes == 8);

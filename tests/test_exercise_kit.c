@@ -18,19 +18,12 @@
 
 #define MAKE "env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "
 
-static void write_file(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 /* ---- sealing -------------------------------------------------------------------------------- */
 
 /* Compiles the text and seals it: the exit code, and what was said. */
 static int seal(const char *text, char *output, size_t size) {
   char *source = folder_path("student.c");
-  write_file(source, text);
+  folder_write(source, text);
   return process_run(output, size,
                      "${CC:-cc} -std=gnu11 -O1 -fPIE -Isrc -c %s -o %s.o && "
                      "scripts/seal_exercise.sh cpu %s.o %s",

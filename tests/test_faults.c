@@ -475,13 +475,6 @@ static void useless_gpus(void **state) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-static void write_text(const char *name, const char *text) {
-  FILE *file = fopen(name, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 /* Rows of four pixels, 1 where the first is bright; some are labelled wrongly. */
 static void write_rows(const char *name, int rows) {
   FILE *file = fopen(name, "w");
@@ -499,9 +492,9 @@ static int open_folders(void **state) {
   enter(before);
   write_rows("train.csv", 70);
   write_rows("test.csv", 20);
-  write_text("more.conf", "[training]\nbatch = 8\n");
-  write_text("digit.pgm", "P5 8 8 255\n"
-                          "                   ~~      ~~      ~~      ~~                   ");
+  folder_write("more.conf", "[training]\nbatch = 8\n");
+  folder_write("digit.pgm", "P5 8 8 255\n"
+                            "                   ~~      ~~      ~~      ~~                   ");
   static const Run first = {.name = "first",
                             .arguments = {SMALL, "--epochs", "1", "--batch", "8", "--save", "net"}};
   assert_int_equal(run(&first, 0, false, ""), 0);
@@ -512,7 +505,7 @@ static int open_folders(void **state) {
   assert_int_equal(unlink("out"), 0);
   assert_int_equal(unlink("err"), 0);
   static const char *const olds[] = {"log.jsonl", "out.csv", "c.png", "m.png", "s.png"};
-  for (size_t i = 0; i < sizeof olds / sizeof *olds; i++) write_text(olds[i], "an old file\n");
+  for (size_t i = 0; i < sizeof olds / sizeof *olds; i++) folder_write(olds[i], "an old file\n");
   return 0;
 }
 

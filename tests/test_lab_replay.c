@@ -17,13 +17,6 @@
 
 #define RECORD "docs/results/lab-h100.json"
 
-static void write_file(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 /* The record's tables, made again from its JSON, are those that its run has printed. */
 static void the_record_shows_what_was_measured(void **state) {
   (void)state;
@@ -105,7 +98,7 @@ static void a_record_is_read(void **state) {
   LabReplay r;
   Error error;
   const char *path = folder_path("r.json");
-  write_file(path, MACHINE TOPIC RUNG PROBLEM ROW("4") ROW("8"));
+  folder_write(path, MACHINE TOPIC RUNG PROBLEM ROW("4") ROW("8"));
   assert_true(lab_replay_open(&r, path, &error));
   assert_int_equal(r.count, 1);
   const LabTable *t = &r.tables[0];
@@ -140,7 +133,7 @@ static void what_is_no_record_is_refused(void **state) {
     LabReplay r;
     Error error = {.text = ""};
     const char *path = folder_path("r.json");
-    write_file(path, cases[i].text);
+    folder_write(path, cases[i].text);
     const bool good = lab_replay_open(&r, path, &error);
     lab_replay_close(&r);
     if (good || !strstr(error.text, cases[i].says)) fail_msg("%d: %s", (int)i, error.text);

@@ -29,10 +29,7 @@ static char *printed(void (*print)(FILE *file)) {
 static void write_file(const char *name, const char *text) {
   char path[4200];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
+  folder_write(path, text);
 }
 
 static int print_all(void **state) {

@@ -246,10 +246,7 @@ static void test_creates_late(void **state) {
 
 static void write_text(const char *name, const char *text) {
   path = folder_path(name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
+  folder_write(path, text);
 }
 
 static void test_appends_json(void **state) {

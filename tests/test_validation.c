@@ -17,6 +17,7 @@
 
 #include "data/split.h"
 #include "model/checkpoint.h"
+#include "support/folder.h"
 #include "support/program.h"
 
 #define TINY_TRAIN                                                                                 \
@@ -178,17 +179,10 @@ static void without_a_test_file(void **state) {
   assert_int_equal(program.status, 2);
 }
 
-static void write_text(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 /* Kaggle's files: a header, and test rows without labels. */
 static void a_competition_s_files(void **state) {
   (void)state;
-  write_text("unlabelled.csv", "pixel0,pixel1\n1,2\n200,100\n");
+  folder_write("unlabelled.csv", "pixel0,pixel1\n1,2\n200,100\n");
   RUN(TINY_TRAIN, "--test", "unlabelled.csv");
   program_failed(1, "unlabelled.csv has no label column");
   program_said("--validation 0.1");
@@ -214,7 +208,7 @@ static void what_cannot_be_is_refused(void **state) {
   program_said("--validation must be a share from 0 to 0.9, or the name of a file, not '0.91'");
   RUN(TINY, "--validation", "0.0001");
   program_failed(1, "--validation 0.0001 leaves no row of train.csv to judge by");
-  write_text("three.csv", "1,2,3,4\n");
+  folder_write("three.csv", "1,2,3,4\n");
   RUN(TINY, "--validation", "three.csv");
   program_failed(1, "three.csv has 3 pixels a row but train.csv has 2");
   RUN(TINY, "--validation", "held.csv", "--save", "held.csv");

@@ -52,3 +52,10 @@ char *folder_path(const char *name) {
   assert_true(path_count < MOST_PATHS);
   return paths[path_count++] = path;
 }
+
+void folder_write(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(text, file) >= 0);
+  assert_int_equal(fclose(file), 0);
+}

@@ -14,4 +14,7 @@ int folder_close(void **state);
 /* The path of the file `name` in the open folder: a string that lives until folder_close. */
 char *folder_path(const char *name);
 
+/* Replaces what is in the file `path`, in whatever folder, by the text. */
+void folder_write(const char *path, const char *text);
+
 #endif
