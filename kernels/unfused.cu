@@ -72,15 +72,15 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ro
   results.d_correct[position] = best == label;
 }
 
-/* dZ = (exp(P) - one-hot(label)) / rows of the step. One thread per element: reads 4 bytes, writes
-   4. */
+/* dZ = (exp(P) - one-hot(label)) / rows of the step over all ranks. One thread per element: reads 4
+   bytes, writes 4. */
 __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
                                        int classes) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * classes) return;
-  const int r = (int)(i / classes), c = (int)(i % classes), rows = rows_of_step(batch);
+  const int r = (int)(i / classes), c = (int)(i % classes);
   const float hot = c == batch.d_labels[dataset_row(batch, r)] ? 1.0f : 0.0f;
-  d_dz[i] = r < rows ? (expf(d_p[i]) - hot) / rows : 0.0f;
+  d_dz[i] = r < rows_of_step(batch) ? (expf(d_p[i]) - hot) / rows_of_all_ranks(batch) : 0.0f;
 }
 
 /* dX = dZ W. One thread per element of dX: `out` multiply-adds, each with 8 bytes of loads. Here
@@ -126,10 +126,11 @@ __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out)
 
 /* The momentum rule. One thread per value: reads 12 bytes, writes 8. */
 __global__ void update(BatchView batch, UpdateRule rule, float *d_w, float *d_v, const float *d_g,
-                       size_t count) {
+                       size_t count, size_t decayed) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
-  if (i < count && rows_of_step(batch) > 0)
-    update_value(d_w[i], d_v[i], d_g[i], rule, batch.d_state->learning_rate);
+  if (i >= count || rows_of_all_ranks(batch) == 0) return;
+  const UpdateRule mine = {rule.momentum, i < decayed ? rule.weight_decay : 0.0f};
+  update_value(d_w[i], d_v[i], d_g[i], mine, batch.d_state->learning_rate);
 }
 
 } // namespace
@@ -216,8 +217,9 @@ cudaError_t launch_bias_gradient(const float *d_dz, float *d_db, int rows, int o
 }
 
 cudaError_t launch_update(BatchView batch, UpdateRule rule, float *d_w, float *d_v,
-                          const float *d_g, size_t count, cudaStream_t stream) {
+                          const float *d_g, size_t count, size_t decayed, cudaStream_t stream) {
   if (!valid_batch(batch) || !d_w || !d_v || !d_g || count < 1) return cudaErrorInvalidValue;
-  update<<<blocks_for(count, THREADS), THREADS, 0, stream>>>(batch, rule, d_w, d_v, d_g, count);
+  update<<<blocks_for(count, THREADS), THREADS, 0, stream>>>(batch, rule, d_w, d_v, d_g, count,
+                                                             decayed);
   return launched();
 }

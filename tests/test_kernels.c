@@ -250,7 +250,7 @@ static void refuse_bookkeeping(const Arguments *a) {
 
 static void refuse_batches(const Arguments *a) {
   float *d = a->d;
-  enum { WAYS = 6 };
+  enum { WAYS = 8 };
   BatchView views[WAYS];
   for (int i = 0; i < WAYS; i++) views[i] = a->batch.view;
   views[0].d_pixels = NULL;
@@ -259,16 +259,18 @@ static void refuse_batches(const Arguments *a) {
   views[3].rows = 0;
   views[4].rows = -1;
   views[5].stride = 17;
+  views[6].before = -1;
+  views[7].after = -1;
   for (int i = 0; i < WAYS; i++) {
     const BatchView view = views[i];
     CUDA_REFUSED(launch_scale_pixels(view, d, 5, stream));
     CUDA_REFUSED(launch_cross_entropy(view, d, 5, a->results, stream));
     CUDA_REFUSED(launch_cross_entropy_gradient(view, d, d, 5, stream));
-    CUDA_REFUSED(launch_update(view, rules[1], d, d, d, 5, stream));
+    CUDA_REFUSED(launch_update(view, rules[1], d, d, d, 5, 5, stream));
     CUDA_REFUSED(launch_forward((LayerInput){NULL, view}, d, d, d, 5, 5, 1, 3, stream));
     CUDA_REFUSED(launch_softmax(view, d, d, 5, a->results, stream));
     CUDA_REFUSED(launch_head(view, d, d, d, d, d, d, 5, 5, a->results, stream));
-    const LayerUpdate layer = {d, d, d, d, d, d, 5, 5};
+    const LayerUpdate layer = {d, d, d, d, d, d, 5, 5, d, d};
     CUDA_REFUSED(launch_updates(view, rules[1], &layer, 1, 3, d, stream));
   }
 }
@@ -296,16 +298,20 @@ static void refuse_pointers(const Arguments *a, int missing) {
     CUDA_REFUSED(launch_gemm(p[0], p[1], p[2], 5, 5, 5, stream));
     CUDA_REFUSED(launch_backward_gemm(p[0], p[1], p[2], 5, 5, 5, stream));
     CUDA_REFUSED(launch_weight_gradient(p[0], p[1], p[2], 5, 5, 5, stream));
-    CUDA_REFUSED(launch_update(view, rules[1], p[0], p[1], p[2], 5, stream));
+    CUDA_REFUSED(launch_update(view, rules[1], p[0], p[1], p[2], 5, 5, stream));
     CUDA_REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, 3, stream));
     CUDA_REFUSED(launch_forward((LayerInput){NULL, view}, p[0], p[1], p[2], 5, 5, 1, 3, stream));
   }
   if (missing < 3)
     CUDA_REFUSED(launch_head(view, p[0], p[1], p[2], a->d, a->d, a->d, 5, 5, a->results, stream));
   if (missing < 4) CUDA_REFUSED(launch_backward(p[0], p[1], p[2], p[3], 5, 5, 5, 3, stream));
-  const LayerUpdate layers[] = {{a->d, a->d, a->d, a->d, a->d, a->d, 5, 5},
-                                {NULL, p[0], p[1], p[2], p[3], p[4], 5, 5}};
+  const LayerUpdate layers[] = {{a->d, a->d, a->d, a->d, a->d, a->d, 5, 5, NULL, NULL},
+                                {NULL, p[0], p[1], p[2], p[3], p[4], 5, 5, NULL, NULL}};
   CUDA_REFUSED(launch_updates(view, rules[1], layers, 2, 3, p[5], stream));
+  if (missing < 3) {
+    const LayerUpdate stored = {a->d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
+    CUDA_REFUSED(launch_updates(view, rules[1], &stored, 1, 3, a->d, stream));
+  }
 }
 
 /* Sizes, one of which is 0 or negative. */
@@ -326,7 +332,8 @@ static void refuse_sizes(const Arguments *a, int x, int y, int z) {
     CUDA_REFUSED(launch_bias_gradient(d, d, x, y, stream));
     CUDA_REFUSED(launch_forward((LayerInput){d, rows}, d, d, d, x, y, 1, 3, stream));
     CUDA_REFUSED(launch_forward((LayerInput){NULL, rows}, d, d, d, x, y, 1, 3, stream));
-    const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5}, {d, d, d, d, d, d, x, y}};
+    const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
+                                  {d, d, d, d, d, d, x, y, NULL, NULL}};
     CUDA_REFUSED(launch_updates(view, rules[1], layers, 2, 3, d, stream));
   }
   CUDA_REFUSED(launch_gemm(d, d, d, x, y, z, stream));
@@ -402,7 +409,7 @@ static void test_wrong_arguments_are_refused(void **state) {
   const BatchView view = a.batch.view;
   CUDA_REFUSED(launch_cross_entropy(view, a.d, 2, (RowResults){NULL, a.results.d_correct}, stream));
   CUDA_REFUSED(launch_cross_entropy(view, a.d, 2, (RowResults){a.results.d_loss, NULL}, stream));
-  const LayerUpdate layers[MAX_UPDATES + 1] = {{a.d, a.d, a.d, a.d, a.d, a.d, 5, 5}};
+  const LayerUpdate layers[MAX_UPDATES + 1] = {{a.d, a.d, a.d, a.d, a.d, a.d, 5, 5, NULL, NULL}};
   CUDA_REFUSED(launch_updates(view, rules[1], NULL, 1, 3, a.d, stream));
   CUDA_REFUSED(launch_updates(view, rules[1], layers, 0, 3, a.d, stream));
   CUDA_REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, 3, a.d, stream));
@@ -417,7 +424,7 @@ static void test_wrong_arguments_are_refused(void **state) {
   CUDA_REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 5, 17, a.results, stream));
   CUDA_REFUSED(launch_relu(a.d, a.d, 0, stream));
   CUDA_REFUSED(launch_relu_mask(a.d, a.d, 0, stream));
-  CUDA_REFUSED(launch_update(view, rules[1], a.d, a.d, a.d, 0, stream));
+  CUDA_REFUSED(launch_update(view, rules[1], a.d, a.d, a.d, 0, 0, stream));
   assert_true(is_poison(fetch_floats(a.d, COUNT), COUNT * sizeof(float)));
   assert_true(is_poison(fetch_floats(a.results.d_loss, a.batch.state.end),
                         a.batch.state.end * sizeof(float)));

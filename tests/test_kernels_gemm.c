@@ -177,6 +177,22 @@ static void assert_layer_updated(const Layer *l, UpdateRule rule, int terms,
     assert_updated("updates, cuBLAS", s, l->p.w, l->p.vw, library, weights, rule, 2 * limit);
 }
 
+/* The gradient alone, stored; what would be updated by it may be missing. */
+static void assert_gradient_stored(const BatchView *view, const Layer *l, int terms) {
+  const Shape s = l->shape;
+  const size_t weights = area(s.out, s.in);
+  const double limit = bf16_bound(terms, s.rows, GEMM_ROUNDING + (l->pixels ? PIXEL_ROUNDINGS : 0));
+  const LayerUpdate stored = {.d_x = l->pixels ? NULL : l->x.d,
+                              .d_dz = l->dz.d,
+                              .in = s.in,
+                              .out = s.out,
+                              .d_gw = poisoned_floats(weights),
+                              .d_gb = poisoned_floats((size_t)s.out)};
+  CUDA_OK(launch_updates(*view, rules[1], &stored, 1, terms, d_work, stream));
+  assert_near("stored gradient", s, stored.d_gw, l->dw, weights, limit);
+  assert_near("stored gradient, bias", s, stored.d_gb, l->db, (size_t)s.out, limit);
+}
+
 static void check_gradient(Shape s, bool pixels, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % 3];
   const size_t weights = area(s.out, s.in);
@@ -197,6 +213,7 @@ static void check_gradient(Shape s, bool pixels, uint64_t seed) {
     const LayerUpdate update = update_of(&l);
     CUDA_OK(launch_updates(batch.view, rule, &update, 1, terms, d_work, stream));
     assert_layer_updated(&l, rule, terms, library);
+    assert_gradient_stored(&batch.view, &l, terms);
   }
 }
 
@@ -255,7 +272,8 @@ static void test_no_step_updates_nothing(void **state) {
       const Layer l = make_layer(&batch, s, pixels, 9);
       const LayerUpdate layer_update = update_of(&l);
       const Parameters p = l.p;
-      CUDA_OK(launch_update(batch.view, rule, p.w.d, p.vw.d, l.dz.d, area(s.out, s.in), stream));
+      const size_t weights = area(s.out, s.in);
+      CUDA_OK(launch_update(batch.view, rule, p.w.d, p.vw.d, l.dz.d, weights, weights, stream));
       CUDA_OK(launch_updates(batch.view, rule, &layer_update, 1, 3, d_work, stream));
       assert_untouched(p.w, area(s.out, s.in));
       assert_untouched(p.vw, area(s.out, s.in));
@@ -268,6 +286,10 @@ static void test_no_step_updates_nothing(void **state) {
 
 static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
 
+static Values part_of(Values v, size_t first) {
+  return (Values){v.host + first, v.d + first};
+}
+
 static void test_update(void **state) {
   (void)state;
   needs_gpu();
@@ -277,9 +299,13 @@ static void test_update(void **state) {
       const Batch batch = make_batch(7, 5, 10, 1, false, 1);
       const Values w = values_between(1, 2, count, 5), v = random_values(count, 6);
       const Values g = random_values(count, 7);
-      CUDA_OK(launch_update(batch.view, rules[r], w.d, v.d, g.d, count, stream));
-      assert_updated("update", (Shape){0}, w, v, g.host, count, rules[r],
+      const size_t decayed = count - count / 3;
+      const UpdateRule no_decay = {rules[r].momentum, 0};
+      CUDA_OK(launch_update(batch.view, rules[r], w.d, v.d, g.d, count, decayed, stream));
+      assert_updated("update", (Shape){0}, w, v, g.host, decayed, rules[r],
                      bound(0, UPDATE_ROUNDINGS));
+      assert_updated("update without decay", (Shape){0}, part_of(w, decayed), part_of(v, decayed),
+                     g.host + decayed, count - decayed, no_decay, bound(0, UPDATE_ROUNDINGS));
       finish();
     }
   }

@@ -277,6 +277,67 @@ static void test_softmax_in_head(void **state) {
   for_all_softmax_cases(check_softmax_in_head);
 }
 
+/* The gradients of the logits as the three kernels make them, (rows, classes) each. */
+enum { GRADIENTS = 3 };
+
+static void queue_gradients(BatchView view, const float *d_z, const float *d_identity,
+                            const float *d_zero, int classes, RowResults results,
+                            float *d_dz[GRADIENTS], float *d_scratch) {
+  CUDA_OK(launch_log_softmax(d_z, d_scratch, view.rows, classes, stream));
+  CUDA_OK(launch_cross_entropy(view, d_scratch, classes, results, stream));
+  CUDA_OK(launch_cross_entropy_gradient(view, d_scratch, d_dz[0], classes, stream));
+  CUDA_OK(launch_softmax(view, d_z, d_dz[1], classes, results, stream));
+  CUDA_OK(launch_head(view, d_z, d_identity, d_zero, NULL, d_dz[2], d_scratch, classes, classes,
+                      results, stream));
+}
+
+/* Ranks that share the rows of a step: each makes the bits that one rank makes of these rows, and
+   its gradient is the mean over the rows of all. */
+static void check_ranks(int left) {
+  enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3 };
+  static const int first[RANKS + 1] = {0, 21, 43, ROWS};
+  const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, left, true);
+  double identity[CLASSES * CLASSES] = {0}, zero[CLASSES] = {0};
+  for (int c = 0; c < CLASSES; c++) identity[c * CLASSES + c] = 1;
+  const Values w = both_sides(copy_of(identity, CLASSES * CLASSES), CLASSES * CLASSES);
+  const Values b = both_sides(copy_of(zero, CLASSES), CLASSES);
+  float *d_whole[GRADIENTS], *d_part[GRADIENTS], *d_scratch = poisoned_floats(COUNT);
+  for (int g = 0; g < GRADIENTS; g++) {
+    d_whole[g] = poisoned_floats(COUNT);
+    d_part[g] = poisoned_floats(COUNT);
+  }
+  const RowResults whole = poisoned_results(&s.batch), parts = poisoned_results(&s.batch);
+  queue_gradients(s.batch.view, s.z.d, w.d, b.d, CLASSES, whole, d_whole, d_scratch);
+  for (int r = 0; r < RANKS; r++) {
+    const int at = first[r];
+    BatchView view = s.batch.view;
+    view.offset += (uint32_t)at;
+    view.rows = first[r + 1] - at;
+    view.before = at;
+    view.after = ROWS - first[r + 1];
+    float *d_dz[GRADIENTS];
+    for (int g = 0; g < GRADIENTS; g++) d_dz[g] = d_part[g] + at * CLASSES;
+    queue_gradients(view, s.z.d + at * CLASSES, w.d, b.d, CLASSES, parts, d_dz,
+                    d_scratch + at * CLASSES);
+  }
+  for (int g = 0; g < GRADIENTS; g++)
+    assert_memory_equal(fetch_floats(d_part[g], COUNT), fetch_floats(d_whole[g], COUNT),
+                        COUNT * sizeof(float));
+  assert_gradient("softmax of ranks", &s, d_part[1]);
+  const uint32_t end = s.batch.state.end;
+  assert_memory_equal(fetch(parts.d_loss, end * sizeof(float)),
+                      fetch(whole.d_loss, end * sizeof(float)), end * sizeof(float));
+  assert_memory_equal(fetch(parts.d_correct, end), fetch(whole.d_correct, end), end);
+  finish();
+}
+
+static void test_ranks_share_a_step(void **state) {
+  (void)state;
+  needs_gpu();
+  static const int lefts[] = {95, 65, 60, 43, 30, 1, 0}; /* of ranks, some have no row */
+  for (size_t i = 0; i < sizeof lefts / sizeof *lefts; i++) check_ranks(lefts[i]);
+}
+
 /* Both gemms of the last layer, against float64; the one back from the gradients that it found
    itself. */
 static void check_head_gemms(Shape s, uint64_t seed) {
@@ -312,9 +373,8 @@ static void test_head_gemms(void **state) {
 
 int main(void) {
   static const struct CMUnitTest tests[] = {
-      KERNEL_TEST(test_softmax_unfused),
-      KERNEL_TEST(test_softmax_fused),
-      KERNEL_TEST(test_softmax_in_head),
+      KERNEL_TEST(test_softmax_unfused), KERNEL_TEST(test_softmax_fused),
+      KERNEL_TEST(test_softmax_in_head), KERNEL_TEST(test_ranks_share_a_step),
       KERNEL_TEST(test_head_gemms),
   };
   return cmocka_run_group_tests(tests, kernels_open, kernels_close);

@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(32 * WARPS)
   /* Prologue: which row this warp has; what no kernel writes is read before the wait. */
   __shared__ float w[MAX_CLASSES * 32 * VALUES];
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int in = head.in, classes = head.classes, rows = rows_of_step(batch);
+  const int in = head.in, classes = head.classes;
+  const int rows = rows_of_step(batch), all_rows = rows_of_all_ranks(batch);
   const int label = batch.d_labels[dataset_row(batch, min(r, batch.rows - 1))];
   pdl_wait();
 
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Multiply backward: the gradient of the logits, then that of the input. */
   const float p = expf(z - softmax.largest) / softmax.sum;
-  const float dz = exists && r < rows ? (p - (mine == label ? 1.0f : 0.0f)) / rows : 0.0f;
+  const float dz = exists && r < rows ? (p - (mine == label ? 1.0f : 0.0f)) / all_rows : 0.0f;
   if (writes) head.d_dz[at] = dz;
   float dx[VALUES] = {};
 #pragma unroll

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
   if (!dz) return;
   __syncwarp(); /* dz may be z: lane 0 has read z[label] before any lane overwrites it */
-  const float inverse = 1.0f / online.sum, mean = 1.0f / rows;
+  const float inverse = 1.0f / online.sum, mean = 1.0f / rows_of_all_ranks(batch);
   for (int c = lane; c < classes; c += 32) {
     const float p = expf(z[c] - online.largest) * inverse;
     dz[c] = (p - (c == label ? 1.0f : 0.0f)) * mean;

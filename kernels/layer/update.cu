@@ -4,14 +4,19 @@
    its momentum: 24 bytes per weight; here it is 16. The bias is the weight of an input that is
    always 1: column `in` of X, which exists only in the loads. The rows of a long batch are shared
    by several blocks (split-K). Their sums are added in one order all the same: no floating-point
-   atomics, the same bits every time. */
+   atomics, the same bits every time.
+
+   Where something has to happen between gradient and update, as between ranks that add theirs, the
+   same kernel has another epilogue, which stores the gradient. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: applies the momentum rule to W and b. */
+/* The epilogue: applies the momentum rule to W and b, or stores their gradient. The branch is the
+   same for a whole block. */
 struct MomentumUpdate {
-  float *d_w, *d_b, *d_vw, *d_vb;
+  float *d_w, *d_b, *d_vw, *d_vb; /* stores: d_w and d_b are where the gradient goes */
+  bool stores;
   UpdateRule rule;
   int out, in;
   float rate; /* set on the device */
@@ -20,6 +25,7 @@ struct MomentumUpdate {
     float w, v;
   };
   __device__ Prefetched prefetch(int o, int i) const {
+    if (stores) return {};
     const size_t at = (size_t)o * in + i;
     const float *w = i < in ? d_w + at : d_b + o, *v = i < in ? d_vw + at : d_vb + o;
     return {*w, *v};
@@ -27,9 +33,9 @@ struct MomentumUpdate {
   __device__ void operator()(int o, int i, float gradient, Prefetched prefetched) const {
     const size_t at = (size_t)o * in + i;
     const UpdateRule mine = {rule.momentum, i < in ? rule.weight_decay : 0.0f};
-    update_value(prefetched.w, prefetched.v, gradient, mine, rate);
-    *(i < in ? d_w + at : d_b + o) = prefetched.w;
-    *(i < in ? d_vw + at : d_vb + o) = prefetched.v;
+    if (!stores) update_value(prefetched.w, prefetched.v, gradient, mine, rate);
+    *(i < in ? d_w + at : d_b + o) = stores ? gradient : prefetched.w;
+    if (!stores) *(i < in ? d_vw + at : d_vb + o) = prefetched.v;
   }
 
   struct PrefetchedSegment {
@@ -37,18 +43,23 @@ struct MomentumUpdate {
   };
   /* Weights only; if the bias lies in the segment, store_segment fetches it itself. */
   __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
+    if (stores) return {};
     const size_t at = (size_t)o * in + i;
     return {load_segment(d_w + at, in - i, in % 4 == 0),
             load_segment(d_vw + at, in - i, in % 4 == 0)};
   }
   __device__ void store_segment(int o, int i, const Floats &gradient,
                                 PrefetchedSegment prefetched) const {
-#pragma unroll
-    for (int e = 0; e < SEGMENT; e++)
-      update_value(prefetched.w.value[e], prefetched.v.value[e], gradient.value[e], rule, rate);
     const size_t at = (size_t)o * in + i;
-    ::store_segment(d_w + at, prefetched.w, in - i, in % 4 == 0);
-    ::store_segment(d_vw + at, prefetched.v, in - i, in % 4 == 0);
+    if (stores) {
+      ::store_segment(d_w + at, gradient, in - i, in % 4 == 0);
+    } else {
+#pragma unroll
+      for (int e = 0; e < SEGMENT; e++)
+        update_value(prefetched.w.value[e], prefetched.v.value[e], gradient.value[e], rule, rate);
+      ::store_segment(d_w + at, prefetched.w, in - i, in % 4 == 0);
+      ::store_segment(d_vw + at, prefetched.v, in - i, in % 4 == 0);
+    }
 #pragma unroll
     for (int e = 0; e < SEGMENT; e++)
       if (i + e == in) (*this)(o, in, gradient.value[e], prefetch(o, in));
@@ -162,13 +173,14 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
 
 /* Updates every layer of a launch. Block: one tile of some layer's W (out, in + 1) and, in a long
    batch, one split of its rows. Each value of dZ (4 bytes) serves COLUMNS multiply-adds, each
-   value of X (4 bytes, a pixel 1) ROWS. Then it reads 8 bytes per weight and writes them back. */
+   value of X (4 bytes, a pixel 1) ROWS. Then it reads 8 bytes per weight and writes them back, or
+   writes 4. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
-  if (rows_of_step(batch) == 0) {
+  if (rows_of_all_ranks(batch) == 0) {
     pdl_wait(); /* or the kernel after next would not wait for the one before */
     return;
   }
@@ -176,8 +188,16 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
   while (n + 1 < shares.count && (int)blockIdx.x >= shares.share[n + 1].first_block) n++;
   const Share &share = shares.share[n];
   const LayerUpdate &layer = share.layer;
-  const MomentumUpdate update = {layer.d_w, layer.d_b, layer.d_vw, layer.d_vb,
-                                 rule,      layer.out, layer.in,   batch.d_state->learning_rate};
+  const bool stores = layer.d_gw;
+  const MomentumUpdate update = {stores ? layer.d_gw : layer.d_w,
+                                 stores ? layer.d_gb : layer.d_b,
+                                 layer.d_vw,
+                                 layer.d_vb,
+                                 stores,
+                                 rule,
+                                 layer.out,
+                                 layer.in,
+                                 batch.d_state->learning_rate};
   const int block = blockIdx.x - share.first_block;
   if (share.vector)
     update_layer<TERMS, true>(share, batch, update, block, shared);
@@ -187,7 +207,9 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
 
 /* Divides a layer among blocks; false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
-  if (!layer.d_dz || !layer.d_w || !layer.d_b || !layer.d_vw || !layer.d_vb || layer.in < 1 ||
+  const bool updates = layer.d_w && layer.d_b && layer.d_vw && layer.d_vb;
+  const bool stores = layer.d_gw && layer.d_gb;
+  if (!layer.d_dz || !layer.d_gw != !layer.d_gb || !(updates || stores) || layer.in < 1 ||
       layer.out < 1)
     return false;
   share.layer = layer;

@@ -157,12 +157,12 @@ static cudaError_t update_unfused(const Placed *d, const LayerUpdate *layer, Upd
                                   cudaStream_t stream) {
   const BatchView batch = batch_of(d);
   const int in = layer->in, out = layer->out;
-  const UpdateRule bias_rule = {rule.momentum, 0.0f};
   float *d_dw = d->d_array[ARRAY_DW], *d_db = d->d_array[ARRAY_DB];
   TRY(launch_weight_gradient(layer->d_dz, layer->d_x, d_dw, batch.rows, in, out, stream));
   TRY(launch_bias_gradient(layer->d_dz, d_db, batch.rows, out, stream));
-  TRY(launch_update(batch, rule, layer->d_w, layer->d_vw, d_dw, (size_t)out * (size_t)in, stream));
-  return launch_update(batch, bias_rule, layer->d_b, layer->d_vb, d_db, (size_t)out, stream);
+  const size_t weights = (size_t)out * (size_t)in;
+  TRY(launch_update(batch, rule, layer->d_w, layer->d_vw, d_dw, weights, weights, stream));
+  return launch_update(batch, rule, layer->d_b, layer->d_vb, d_db, (size_t)out, 0, stream);
 }
 #endif
 

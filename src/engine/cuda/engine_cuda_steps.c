@@ -39,7 +39,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
 
 static cudaError_t step_none(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
-  const UpdateRule rule = update_rule(e), bias_rule = {rule.momentum, 0.0f};
+  const UpdateRule rule = update_rule(e);
   const int rows = batch.rows;
   TRY(forward_none(e, batch));
   TRY(launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[n->layers], n->size[n->layers],
@@ -56,9 +56,9 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
       TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
                            e->compute));
     }
-    TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, (size_t)in * (size_t)out,
-                      e->compute));
-    TRY(launch_update(batch, bias_rule, d_p + b, d_v + b, d_g + b, (size_t)out, e->compute));
+    const size_t weights = (size_t)in * (size_t)out;
+    TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, weights, weights, e->compute));
+    TRY(launch_update(batch, rule, d_p + b, d_v + b, d_g + b, (size_t)out, 0, e->compute));
   }
   return cudaSuccess;
 }
@@ -191,7 +191,7 @@ static cudaError_t step_library(CudaEngine *e, BatchView batch) {
     TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in, e->compute));
   }
   return launch_update(batch, update_rule(e), e->d_parameters, e->d_momentum, e->d_gradient,
-                       n->floats, e->compute);
+                       n->floats, n->floats, e->compute);
 }
 
 static cudaError_t evaluate_library(CudaEngine *e, BatchView batch) {
