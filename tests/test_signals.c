@@ -90,6 +90,19 @@ static void a_pipe_that_sends_nothing(void **state) {
   }
 }
 
+/* The network is trained and saved: there is nothing to resume, only to test. */
+static void the_test_after_the_last_epoch(void **state) {
+  (void)state;
+  const pid_t saved =
+      START(TINY, "--validation", "0.2", "--test", "fifo", "--epochs", "1", "--save", "trained.st");
+  wait_for_open(saved, "/fifo");
+  interrupt(saved, SIGINT, " --load trained.st --evaluate --test fifo tests it");
+  RUN_WELL("--load", "trained.st", "--device", "cpu", "--evaluate", "--test", "test.csv");
+  const pid_t lost = START(TINY, "--validation", "0.2", "--test", "fifo", "--epochs", "1");
+  wait_for_open(lost, "/fifo");
+  interrupt(lost, SIGINT, "interrupted after the last epoch: the network is lost");
+}
+
 /* Somebody writes more than a staging buffer of it, and no more. */
 static void a_pipe_that_stops_in_the_middle(void **state) {
   (void)state;
@@ -207,6 +220,7 @@ static void an_ignored_signal_stays_ignored(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_pipe_that_sends_nothing),
+      cmocka_unit_test(the_test_after_the_last_epoch),
       cmocka_unit_test(a_pipe_that_stops_in_the_middle),
       cmocka_unit_test(a_wide_network_in_the_middle_of_an_epoch),
       cmocka_unit_test(a_reader_that_has_stopped),

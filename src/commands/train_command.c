@@ -317,6 +317,21 @@ static void say_how_to_resume(const Run *run, Error *error) {
               where, epoch);
 }
 
+/* Likewise of a run that was interrupted while it tested the network that it had trained. */
+static void say_how_to_test(const Run *run, Error *error) {
+  const char *test = options_test_file(run->options);
+  char command[OPTIONS_PATH], network[OPTIONS_PATH], file[OPTIONS_PATH];
+  text_shell_word(command, sizeof command, run->options->command);
+  text_shell_word(network, sizeof network, run->save);
+  text_shell_word(file, sizeof file, test ? test : "FILE");
+  if (*run->save)
+    error_set(error, "interrupted after the last epoch: %s --load %s --evaluate --test %s tests it",
+              command, network, file);
+  else
+    error_set(error, "interrupted after the last epoch: the network is lost, --save FILE would "
+                     "have saved it");
+}
+
 /* Adds to the error of a run whose loss is not finite what is left of it. */
 static void say_what_is_saved(const Run *run, Error *error) {
   const Error why = *error;
@@ -351,9 +366,13 @@ static bool train(Run *run, double began, int *signal, Error *error) {
     say_how_to_resume(run, error);
     return true;
   }
-  if (!say_if_early(run, error) || !test_and_draw(run, error) || !draw_curves(run, error) ||
-      !say_what_was_written(run, error))
-    return false;
+  if (!say_if_early(run, error) || !test_and_draw(run, error)) return false;
+  if (run->lacks_output && interrupt_pending()) {
+    *signal = interrupt_pending();
+    say_how_to_test(run, error);
+    return true;
+  }
+  if (!draw_curves(run, error) || !say_what_was_written(run, error)) return false;
   return printed(run, report_totals(run->report, &totals, seconds_now() - began, error), error);
 }
 

@@ -4,9 +4,10 @@
    otherwise (quoted, with a header, CRLF), packed by gzip, through a pipe or from standard input,
    with other threads and, where the order of rows does not depend on it, another --resident; it is
    interrupted by signals at random moments and resumed, on the next --threads. Then both networks
-   are the same in every bit, epochs and accuracies included, and so are the predictions for the
-   test file; the logs differ in seconds alone, and in the training loss by 1e-12 of it. Standard
-   error holds nothing but the sentence of an interrupted run, and no temporary file is left.
+   are the same in every bit, epochs and accuracies included, and so are the best networks and the
+   predictions for the test file; the logs differ in seconds alone, and in the training loss by
+   1e-12 of it. Standard error holds nothing but the sentence of an interrupted run, and no
+   temporary file is left.
 
    Case N of seed S is case 0 of seed S + N. The first case that fails ends the program: its folder
    is kept, and in it the file `commands`, which says what ran. */
@@ -78,17 +79,18 @@ static bool chance(int percent) {
 static struct {
   int pairs, diverged, threads, resident; /* pairs; those with that difference */
   int quoted, packed, piped;              /* files of the other way */
-  int early, within, between; /* interruptions: before there was anything to save, of an epoch */
-  double answer;              /* the longest time from a signal to the end, in seconds */
+  int early, within, between, testing; /* interruptions: before there was anything to save, ... */
+  double answer;                       /* the longest time from a signal to the end, in seconds */
 } done;
 
 static void print_done(double seconds) {
-  printf("%4.0f s  %d pairs agree, %d of other threads, %d of other --resident, %d diverged\n"
-         "        files: %d of other CSV, %d by gzip, %d through a pipe or standard input\n"
-         "        signals: %d before training, %d within and %d between epochs; the end came "
-         "within %.1f s\n",
-         seconds, done.pairs, done.threads, done.resident, done.diverged, done.quoted, done.packed,
-         done.piped, done.early, done.within, done.between, done.answer);
+  printf(
+      "%4.0f s  %d pairs agree, %d of other threads, %d of other --resident, %d diverged\n"
+      "        files: %d of other CSV, %d by gzip, %d through a pipe or standard input\n"
+      "        signals: %d before training, %d within and %d between epochs, %d in the test after "
+      "the last; the end came within %.1f s\n",
+      seconds, done.pairs, done.threads, done.resident, done.diverged, done.quoted, done.packed,
+      done.piped, done.early, done.within, done.between, done.testing, done.answer);
   fflush(stdout);
 }
 
@@ -255,9 +257,10 @@ static int run(const Command *c, const Rows *train, const Rows *test, const char
   return 0;
 }
 
-/* Likewise, but with a signal after so many seconds. True if that ended it. */
+/* Likewise, but with a signal after so many seconds. True if that ended it; *trained: in the test
+   of the network that it had trained. */
 static bool run_interrupted(const Command *c, const Rows *train, const Rows *test, double seconds,
-                            int *status) {
+                            bool *trained, int *status) {
   static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
   const int number = numbers[draw(3)];
   const char *input = train->source == STANDARD_INPUT ? train->file : "/dev/null";
@@ -284,12 +287,14 @@ static bool run_interrupted(const Command *c, const Rows *train, const Rows *tes
   const bool early = *status == -number || strcmp(text, "mlp-train: interrupted\n") == 0;
   const bool within = strstr(text, "interrupted in epoch") && strstr(text, "--resume b.st");
   const bool between = strstr(text, "interrupted after epoch") && strstr(text, "--resume b.st");
+  *trained = strstr(text, "interrupted after the last epoch") && strstr(text, "--load b.st");
   if ((*status != -number && *status != 128 + number) || (line && line[1]) ||
-      !(early || within || between))
+      !(early || within || between || *trained))
     fail("the last command: status %d, it said: %s", *status, text);
   done.early += early;
   done.within += within;
   done.between += between;
+  done.testing += *trained;
   return true;
 }
 
@@ -301,10 +306,10 @@ static void load(Checkpoint *saved, const char *path) {
 }
 
 /* All but the options, which name other files. */
-static void compare_networks(void) {
+static void compare_networks(const char *path, const char *other) {
   Checkpoint a, b;
-  load(&a, "a.st");
-  load(&b, "b.st");
+  load(&a, path);
+  load(&b, other);
   const size_t bytes = a.network.floats * sizeof(float);
   if (memcmp(&a.network, &b.network, sizeof a.network) != 0) fail("the shapes differ");
   if (memcmp(a.parameters, b.parameters, bytes) != 0) fail("the parameters differ");
@@ -319,28 +324,30 @@ static void compare_networks(void) {
   checkpoint_free(&b);
 }
 
-enum { COLUMNS = 15, TRAIN_LOSS = 2, TRAIN_SECONDS = 7, TEST_SECONDS = 8 };
+enum { COLUMNS = 15, TRAIN_LOSS = 2, TRAIN_SECONDS = 7, TEST_SECONDS = 8, VAL_SECONDS = 13 };
 
-/* The next epoch of a log, after its headings, -1 for a column that is empty; false at the end. */
+/* The next epoch of a log, after its headings, -1 for a column that is empty; false at the end.
+   The line of a test after the last epoch, which may have been interrupted, is passed over. */
 static bool read_epoch(FILE *log, double column[COLUMNS]) {
   char line[512];
-  do {
-    if (!fgets(line, sizeof line, log)) return false;
-  } while (*line < '0' || *line > '9');
-  char *at = line;
-  for (int i = 0; i < COLUMNS; i++) {
-    char *end;
-    column[i] = strtod(at, &end);
-    if (end == at) column[i] = -1;
-    if (*end != (i + 1 < COLUMNS ? ',' : '\n')) fail("a bad line in a log: %s", line);
-    at = end + 1;
+  while (fgets(line, sizeof line, log)) {
+    if (*line < '0' || *line > '9') continue;
+    char *at = line;
+    for (int i = 0; i < COLUMNS; i++) {
+      char *end;
+      column[i] = strtod(at, &end);
+      if (end == at) column[i] = -1;
+      if (*end != (i + 1 < COLUMNS ? ',' : '\n')) fail("a bad line in a log: %s", line);
+      at = end + 1;
+    }
+    if (column[TRAIN_LOSS] >= 0) return true;
   }
-  return true;
+  return false;
 }
 
 /* An epoch's training loss is a sum of sums, one for each part of it that was trained at a time. */
 static bool is_same(int column, double a, double b) {
-  if (column == TRAIN_SECONDS || column == TEST_SECONDS) return true;
+  if (column == TRAIN_SECONDS || column == TEST_SECONDS || column == VAL_SECONDS) return true;
   return a == b || (column == TRAIN_LOSS && a - b <= 1e-12 * a && b - a <= 1e-12 * a);
 }
 
@@ -452,7 +459,10 @@ static int run_and_resume(const Command *first, const Rows *train, const Rows *t
   Command c = *first;
   for (int times = draw(4); times > 0; times--) {
     int status;
-    if (!run_interrupted(&c, train, test, seconds * draw(1000) / 1000, &status)) return status;
+    bool trained = false;
+    if (!run_interrupted(&c, train, test, seconds * draw(1000) / 1000, &trained, &status))
+      return status;
+    if (trained) return 0;
     if (access("b.st", F_OK) != 0) continue;
     c.count = 0;
     add(&c, "--resume"), add(&c, "b.st");
@@ -486,10 +496,12 @@ static void try_case(void) {
   const bool streams = chance(40);
   const char *resident = all[streams];
   const char *other = epochs == 1 ? all[draw(3)] : streams ? "no" : all[draw(2) * 2];
-  const bool may_pipe = epochs == 1 || !streams;
+  const bool may_pipe = epochs == 1 || !streams, holds_out = chance(30);
+  if (holds_out) add(&c, "--validation"), add(&c, "0.%d", 1 + draw(5)); /* reads rows twice */
   const Rows train = {.file = "a.train", .option = "a.train"};
   const Rows test = {.file = "a.test", .option = "a.test"};
-  const Rows other_train = draw_rows(may_pipe, true), other_test = draw_rows(may_pipe, false);
+  const Rows other_train = draw_rows(may_pipe && !holds_out, true),
+             other_test = draw_rows(may_pipe, false);
   write_rows(&train, 1, rows, inputs, classes);
   write_rows(&other_train, 1, rows, inputs, classes);
   write_rows(&test, 2, test_rows, inputs, classes);
@@ -509,7 +521,8 @@ static void try_case(void) {
   done.pairs++;
   done.diverged += status;
   if (status != 0) return;
-  compare_networks();
+  compare_networks("a.st", "b.st");
+  if (access("a.st.best", F_OK) == 0) compare_networks("a.st.best", "b.st.best");
   compare_logs();
   const bool probabilities = chance(50);
   predict("a.st", &test, "a.predictions", probabilities);
