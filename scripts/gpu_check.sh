@@ -12,8 +12,9 @@
 #
 # Writes docs/results/gpu-check.txt, one section per part and one line per result, PASS or FAIL first.
 # A part that is run alone replaces its own section and keeps the others, provided that they are of
-# the same GPU and the same sources; so parts that each take minutes join into one record. All output
-# is in build/gpu-check.log.
+# the same GPU and the same sources; so parts that each take minutes join into one record. Where there
+# are several GPUs, each part has one of them, and all run at once. All output is in
+# build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
@@ -28,7 +29,6 @@ cd "$(dirname "$0")/.." || exit
 results=docs/results/gpu-check.txt
 parts=(tests sanitizers mnist older faults)
 work=build/gpu-check # the sections of this run, one file per part
-step=$work/step.txt
 log=build/gpu-check.log
 cuda_tests=(test_kernels test_kernels_gemm test_kernels_softmax test_engine_cuda
             test_engine_cuda_interface test_augment test_augment_engine test_exercise test_lab_rungs
@@ -38,11 +38,12 @@ export ARCH=${ARCH:--arch=native}
 
 failed=0
 part= # the one that runs
+step=$work/output.txt # of the command that ran last
 
 # record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
 record() {
   local word=PASS
-  if [ "$1" != 0 ]; then word=FAIL failed=1; fi
+  [ "$1" = 0 ] || word=FAIL
   echo "$word  $2" >>"$work/$part"
   tail -n 1 "$work/$part"
 }
@@ -366,14 +367,18 @@ check_faults() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
+# check_part PART: writes its section.
 check_part() {
-  case $1 in
+  part=$1 step=$work/$1.txt
+  echo "$part, $(date -u +%F)" >"$work/$part"
+  case $part in
   tests) check_tests ;;
   sanitizers) check_memory ;;
   mnist) check_mnist ;;
   older) check_all_older ;;
   faults) check_faults ;;
   esac
+  touch "$work/$part.done"
 }
 
 # section PART: of the earlier record, if it is of this GPU and these sources.
@@ -392,7 +397,7 @@ join() {
     cat "$work/header"
     for name in "${parts[@]}"; do
       echo
-      if [ -f "$work/$name" ]; then
+      if [ -f "$work/$name.done" ]; then
         cat "$work/$name"
       else
         section "$name" || echo "$name, not run on these sources"
@@ -404,7 +409,13 @@ join() {
 # shellcheck disable=SC2317 # the trap calls it
 finish() {
   trap - EXIT
-  [ -z "$part" ] || record 1 "gpu_check: interrupted, the rest of this part was not checked"
+  for part in "${wanted[@]}"; do
+    if [ -f "$work/$part" ] && [ ! -f "$work/$part.done" ]; then
+      record 1 "gpu_check: interrupted, the rest of this part was not checked"
+      touch "$work/$part.done"
+    fi
+    ! grep -qs ^FAIL "$work/$part" || failed=1
+  done
   join
   echo "gpu_check: $([ "$failed" = 0 ] && echo 'all passed' || echo 'something failed'): $results"
   exit "$failed"
@@ -417,12 +428,23 @@ main() {
   # What is missing after this fails in the parts that want it.
   run 600 make setup && build all
   run 120 scripts/download_mnist.sh
-  for part in "${wanted[@]}"; do
-    echo "$part, $(date -u +%F)" >"$work/$part"
-    check_part "$part"
-    join # what is cut off later costs this part nothing
+  local gpus index
+  gpus=$(nvidia-smi -L | wc -l)
+  if [ "$gpus" = 1 ]; then
+    for part in "${wanted[@]}"; do
+      check_part "$part"
+      join # what is cut off later costs this part nothing
+    done
+    return
+  fi
+  build tests # or parts at the same time would build them
+  for index in "${!wanted[@]}"; do
+    CUDA_VISIBLE_DEVICES=$((index % gpus)) check_part "${wanted[index]}" &
   done
-  part=
+  for index in "${!wanted[@]}"; do
+    wait -n
+    join
+  done
 }
 
 read -ra wanted <<<"${PART:-all}"
