@@ -111,6 +111,8 @@ int main(int argc, char **argv) {
     done = show(asked, &options, &error);
   else if (asked == OPTIONS_RUN && *options.load)
     done = predict_command(&options, &report, &error);
+  else if (asked == OPTIONS_RUN && *options.tune)
+    done = tune_command(&options, &report, &error);
   else if (asked == OPTIONS_RUN)
     done =
         train_command(&options, *options.resume ? &from : NULL, &report, began, &ended_by, &error);

@@ -317,6 +317,8 @@ static void a_printed_configuration_comes_back(void **state) {
     assert_int_equal(strstr(text, "plot") != NULL, whole);
     strcpy(back.plot, options.plot);
     back.command = options.command;
+    back.words = options.words;
+    back.word_count = options.word_count;
     back.pictures = options.pictures;
     assert_memory_equal(&back, &options, sizeof back);
     free(text);

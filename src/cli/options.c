@@ -151,6 +151,9 @@ static const OptionRow table[] = {
    .help = "with --classify: draw the pictures and what the network saw of them as a PNG",
    .kind = &option_path, .field = FIELD(show)},
 
+  {.group = "other", .name = "tune", .argument = "FILE",
+   .help = "only look for a learning rate: draw the loss as the rate grows over an epoch as a PNG",
+   .kind = &option_path, .field = FIELD(tune)},
   {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
    .kind = &option_yes_no, .field = FIELD(dry_run)},
   {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
@@ -355,15 +358,36 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
     if (!row->kind->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
   }
   options->command = argv[0];
+  options->words = argv;
+  options->word_count = argc;
   options->pictures = argv + optind;
   options->picture_count = argc - optind;
   return OPTIONS_RUN;
 }
 
+/* --tune saves and writes nothing but its picture. */
+static bool check_tune(const Options *o, Error *error) {
+  const char *other = o->load[0]        ? "load"
+                      : o->resume[0]    ? "resume"
+                      : o->save[0]      ? "save"
+                      : o->log[0]       ? "log"
+                      : o->plot[0]      ? "plot"
+                      : o->weights[0]   ? "weights"
+                      : o->mistakes[0]  ? "mistakes"
+                      : o->confusion[0] ? "confusion"
+                                        : NULL;
+  if (!o->tune[0]) return true;
+  if (other)
+    return error_set(error, "--tune only looks for a learning rate: leave out --%s", other);
+  return o->resident != RESIDENT_NO ||
+         error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
+}
+
 /* Options that need each other, or exclude each other. */
 static OptionsResult check_usage(const Options *o, Error *error) {
   const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
-  bool good = true;
+  bool good = check_tune(o, error);
+  if (!good) return OPTIONS_USAGE;
   if (uses > 1)
     good = error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
   else if (uses && !o->load[0])

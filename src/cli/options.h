@@ -44,10 +44,12 @@ typedef struct {
   float confidence; /* of an answer to a picture; below it is unsure */
   /* only on the command line */
   char resume[OPTIONS_PATH], load[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
-  char show[OPTIONS_PATH];
+  char show[OPTIONS_PATH], tune[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
-  const char *command;   /* argv[0]: the program as it was called */
+  const char *command; /* argv[0]: the program as it was called */
+  char *const *words;  /* argv */
+  int word_count;
   char *const *pictures; /* of --classify: words of argv */
   int picture_count;
 } Options;

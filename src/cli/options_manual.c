@@ -202,11 +202,10 @@ void options_print_man(FILE *file) {
 static const struct {
   const char *option, *endings;
 } file_endings[] = {
-    {"train", "csv"},          {"test", "csv"},         {"validation", "csv"},
-    {"predict", "csv"},        {"output", "csv"},       {"log", "jsonl csv"},
-    {"plot", "png"},           {"weights", "png"},      {"mistakes", "png"},
-    {"confusion", "png"},      {"show", "png"},         {"save", "safetensors"},
-    {"resume", "safetensors"}, {"load", "safetensors"}, {"config", "conf"},
+    {"train", "csv"},        {"test", "csv"},           {"validation", "csv"},   {"predict", "csv"},
+    {"output", "csv"},       {"log", "jsonl csv"},      {"plot", "png"},         {"weights", "png"},
+    {"mistakes", "png"},     {"confusion", "png"},      {"show", "png"},         {"tune", "png"},
+    {"save", "safetensors"}, {"resume", "safetensors"}, {"load", "safetensors"}, {"config", "conf"},
 };
 
 static const char completion_start[] =

@@ -1,8 +1,10 @@
-/* What mlp-train does with its options: it trains a network, or predicts with a saved one. */
+/* What mlp-train does with its options: it trains a network, looks for a learning rate, or predicts
+   with a saved network. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
 #include "cli/options.h"
+#include "engine/device.h"
 #include "model/checkpoint.h"
 #include "predict/evaluate.h"
 #include "train/report.h"
@@ -14,6 +16,15 @@
  */
 bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
                    int *signal, Error *error);
+
+/* Parts of it: what the options say to the trainer, and the lines before the first epoch. */
+TrainerConfig trainer_config(const Options *options);
+bool say_start(const Options *options, Trainer *trainer, const Device *device, Report *report,
+               Error *error);
+
+/* --tune: trains for up to an epoch to find a learning rate, draws how and says which.
+   tune_command.c */
+bool tune_command(const Options *options, Report *report, Error *error);
 
 /* --evaluate, --predict or --classify, of the network in options->load; report: to say what was
    written. predict_command.c */

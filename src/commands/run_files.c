@@ -10,7 +10,7 @@
 #include "commands/commands.h"
 #include "model/checkpoint.h"
 
-enum { NAMES = 15 };
+enum { NAMES = 16 };
 
 void run_files_best(const Options *o, char *path) {
   const char *save = *o->save ? o->save : o->resume;
@@ -34,7 +34,8 @@ static int list_files(const Options *o, const char *best, NamedFile *files) {
                                 {"--weights", o->weights, true},
                                 {"--mistakes", o->mistakes, true},
                                 {"--confusion", o->confusion, true},
-                                {"--show", o->show, true}};
+                                {"--show", o->show, true},
+                                {"--tune", o->tune, true}};
   memcpy(files, all, sizeof all);
   return NAMES;
 }
@@ -82,11 +83,15 @@ static bool has_format(const Format *format, Error *error) {
 }
 
 static bool formats_are_right(const Options *o, Error *error) {
-  const Format formats[] = {
-      {"save", o->save, {"safetensors", "st"}, true}, {"output", o->output, {"csv"}, true},
-      {"log", o->log, {"jsonl", "csv"}, false},       {"plot", o->plot, {"png"}, false},
-      {"weights", o->weights, {"png"}, false},        {"mistakes", o->mistakes, {"png"}, false},
-      {"confusion", o->confusion, {"png"}, false},    {"show", o->show, {"png"}, false}};
+  const Format formats[] = {{"save", o->save, {"safetensors", "st"}, true},
+                            {"output", o->output, {"csv"}, true},
+                            {"log", o->log, {"jsonl", "csv"}, false},
+                            {"plot", o->plot, {"png"}, false},
+                            {"weights", o->weights, {"png"}, false},
+                            {"mistakes", o->mistakes, {"png"}, false},
+                            {"confusion", o->confusion, {"png"}, false},
+                            {"show", o->show, {"png"}, false},
+                            {"tune", o->tune, {"png"}, false}};
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
     if (!has_format(&formats[i], error)) return false;
   return true;

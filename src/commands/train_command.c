@@ -177,11 +177,11 @@ static bool write_header(Run *run, Error *error) {
   return good;
 }
 
-static bool start(Run *run, Error *error) {
-  const Engine *engine = trainer_engine(run->trainer);
-  const Options *o = run->options;
+bool say_start(const Options *o, Trainer *trainer, const Device *device, Report *report,
+               Error *error) {
+  const Engine *engine = trainer_engine(trainer);
   const ReportStart lines = {.device = engine->device,
-                             .device_reason = run->device.reason.text,
+                             .device_reason = device->reason.text,
                              .memory = engine->memory,
                              .network = &engine->config.network,
                              .fusion = options_fusions[engine->config.fusion],
@@ -190,9 +190,14 @@ static bool start(Run *run, Error *error) {
                              .test = options_test_file(o),
                              .validation = options_validation_file(o),
                              .hold_out = options_hold_out(o),
-                             .resident = trainer_is_resident(run->trainer),
-                             .resumed = trainer_position(run->trainer)->epoch};
-  if (!printed(run, report_start(run->report, &lines, error), error)) return false;
+                             .resident = trainer_is_resident(trainer),
+                             .resumed = trainer_position(trainer)->epoch};
+  return report_start(report, &lines, error);
+}
+
+static bool start(Run *run, Error *error) {
+  if (!printed(run, say_start(run->options, run->trainer, &run->device, run->report, error), error))
+    return false;
   if (run->log) logged(run, write_header(run, error), error);
   return true;
 }
@@ -393,8 +398,7 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
   return train(run, began, signal, error);
 }
 
-/* What the options say to the trainer. */
-static TrainerConfig trainer_config(const Options *o) {
+TrainerConfig trainer_config(const Options *o) {
   return (TrainerConfig){.train = o->train,
                          .test = options_test_file(o),
                          .validation = options_validation_file(o),

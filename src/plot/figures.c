@@ -164,6 +164,43 @@ bool plot_curves(const EpochResult *results, int count, const char *path, Error 
   return good;
 }
 
+/* Copies what is not above `most`; *low: the lowest. */
+static void cut(const double *from, int count, double most, double *to, double *low) {
+  for (int i = 0; i < count; i++) {
+    to[i] = from[i] <= most ? from[i] : NAN;
+    *low = fmin(*low, from[i]);
+  }
+}
+
+bool plot_rates(const RateCurve *c, const char *path, Error *error) {
+  double *loss = malloc(2 * (size_t)c->count * sizeof *loss), *smooth = loss + c->count;
+  if (!loss) return error_set(error, "no memory to draw %d learning rates", c->count);
+  const double most = 1.2 * c->loss[0];
+  double low = INFINITY;
+  cut(c->loss, c->count, most, loss, &low);
+  cut(c->smooth, c->count, most, smooth, &low);
+  const double mark[] = {c->best, c->best}, ends[] = {low, most};
+  const Curve curves[] = {{"loss", c->rate, loss, c->count},
+                          {"mean of five rates", c->rate, smooth, c->count},
+                          {"that rate", mark, ends, 2}};
+  const CurvePanel panel = {.x = {.label = "learning rate", .logarithmic = true},
+                            .y = {.label = "training loss, cross-entropy"},
+                            .curves = curves,
+                            .count = sizeof curves / sizeof *curves,
+                            .mark = NAN};
+  char title[WORDS];
+  snprintf(title, sizeof title, "From a learning rate of %.2g on the loss falls no further",
+           c->best);
+  const LineChart chart = {.title = title,
+                           .subtitle = "The rate grows from step to step within one epoch",
+                           .panels = &panel,
+                           .count = 1};
+  Canvas picture;
+  const bool good = line_chart_draw(&chart, &picture, error) && save(&picture, path, error);
+  free(loss);
+  return good;
+}
+
 /* ---- weights ------------------------------------------------------------------------------ */
 
 enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; of a filter, at most */

@@ -15,6 +15,16 @@
    Fails if nothing is finite. */
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error);
 
+/* A learning-rate range test: the loss at each rate, (count) each; the rates grow. */
+typedef struct {
+  const double *rate, *loss, *smooth;
+  int count;
+  double best; /* the rate that a line marks */
+} RateCurve;
+
+/* Losses far above the first one are left out. */
+bool plot_rates(const RateCurve *curve, const char *path, Error *error);
+
 enum { FIGURES_MAX_FILTERS = 1024 };
 
 /* The weights of each value of the first layer as an image of its inputs: grey is 0, one scale for

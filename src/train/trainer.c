@@ -449,6 +449,13 @@ static bool load(Epoch *e, bool judges, uint64_t first_row, uint64_t steps, uint
   return feed(e, judges, first_row, NULL, rows, error) || is_stopped(e, steps);
 }
 
+bool trainer_load(Trainer *t, const TrainerEvents *events, uint64_t *rows, Error *error) {
+  Epoch e = {.trainer = t, .events = events};
+  if (!load(&e, false, 0, 0, &t->train_rows, error)) return false;
+  *rows = t->train_rows;
+  return true;
+}
+
 /* A file that was saved may be of other data. */
 static bool check_position(const Trainer *t, uint64_t all_steps, Error *error) {
   return t->position.step <= all_steps ||

@@ -62,6 +62,13 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
 Engine *trainer_engine(Trainer *trainer); /* the trainer's; NULL never */
 bool trainer_is_resident(const Trainer *trainer);
 
+typedef struct TrainerEvents TrainerEvents;
+
+/* Reads the rows to train on into the engine's dataset, from row 0 on, and trains on none of them:
+   *rows is how many, or events->stop ended it. The trainer must be resident and new, and is not to
+   be run after that. */
+bool trainer_load(Trainer *trainer, const TrainerEvents *events, uint64_t *rows, Error *error);
+
 /* Where a run stands. */
 typedef struct {
   int epoch;                           /* trained in full */
@@ -81,7 +88,7 @@ const TrainerPosition *trainer_position(const Trainer *trainer);
    zeros. */
 bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *error);
 
-typedef struct {
+struct TrainerEvents {
   /* Called after each epoch; returns false to stop, with *error set. */
   bool (*epoch)(void *context, const EpochResult *result, Error *error);
   /* Called while files are read, and about twenty times in an epoch if the one before took
@@ -91,7 +98,7 @@ typedef struct {
   bool (*stop)(void *context);
   double patience;
   void *context;
-} TrainerEvents;
+};
 
 /* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
    event fails, or a loss is no longer a finite number: the last two are failures. The training loss

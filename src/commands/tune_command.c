@@ -1,0 +1,79 @@
+/* --tune: finds a learning rate, draws how, and prints the command that trains with it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "commands/commands.h"
+#include "plot/figures.h"
+#include "train/rate_test.h"
+
+static bool on_stop(void *context) {
+  (void)context;
+  return interrupt_pending() != 0;
+}
+
+/* Appends a word to a command, as a shell takes it. */
+static void add_word(char *command, size_t size, const char *word) {
+  const size_t used = strlen(command);
+  if (used + 2 > size) return;
+  strcpy(command + used, used ? " " : "");
+  text_shell_word(command + strlen(command), size - strlen(command), word);
+}
+
+/* The command as it was typed, with another learning rate and without --tune. */
+static void retype(const Options *o, const char *rate, char *command, size_t size) {
+  *command = '\0';
+  for (int i = 0; i < o->word_count; i++) {
+    const char *word = o->words[i];
+    if (strncmp(word, "--tune=", 7) == 0 || strncmp(word, "--lr=", 5) == 0) continue;
+    if (strcmp(word, "--tune") == 0 || strcmp(word, "--lr") == 0 || strcmp(word, "-l") == 0)
+      i++;
+    else
+      add_word(command, size, word);
+  }
+  add_word(command, size, "--lr");
+  add_word(command, size, rate);
+}
+
+static bool say(const Options *o, const RateTest *test, Report *report, Error *error) {
+  char line[4 * OPTIONS_PATH], rate[32], *end = line;
+  snprintf(rate, sizeof rate, "%.2g", test->best);
+  snprintf(line, sizeof line, "tune     %llu steps at %d rates from %.2g to %.2g%s",
+           (unsigned long long)test->steps, test->count, test->rate[0], test->rate[test->count - 1],
+           test->diverged ? ", where the loss diverged" : "");
+  if (!report_note(report, line, error)) return false;
+  snprintf(line, sizeof line, "tune     from a rate of %s on the loss falls no further", rate);
+  if (!report_note(report, line, error) || !run_files_say_wrote(report, o->tune, "", error))
+    return false;
+  end += snprintf(line, sizeof line, "try      ");
+  retype(o, rate, end, sizeof line - (size_t)(end - line));
+  return report_note(report, line, error);
+}
+
+static bool tune(const Options *o, Trainer *trainer, Report *report, Error *error) {
+  const TrainerEvents events = {.stop = on_stop, .patience = 1};
+  RateTest test;
+  if (!rate_test_run(trainer, &events, &test, error)) return false;
+  if (test.count == 0) return error_set(error, "interrupted");
+  const RateCurve curve = {test.rate, test.loss, test.smooth, test.count, test.best};
+  return plot_rates(&curve, o->tune, error) && say(o, &test, report, error);
+}
+
+bool tune_command(const Options *options, Report *report, Error *error) {
+  Options o = *options; /* but for what the test does without */
+  strcpy(o.test, "none");
+  strcpy(o.validation, "0");
+  o.early_stop = 0;
+  o.augment = 0;
+  o.resident = RESIDENT_YES;
+  Device device = {.choice = (DeviceChoice)o.device};
+  const TrainerConfig config = trainer_config(&o);
+  if (!atomic_file_probe(o.tune, error)) return false;
+  Trainer *trainer = trainer_open(&config, device_open, &device, error);
+  const bool good =
+      trainer && say_start(&o, trainer, &device, report, error) && tune(&o, trainer, report, error);
+  trainer_close(trainer);
+  return good;
+}
