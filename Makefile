@@ -377,6 +377,9 @@ $(BUILD)/src/data/digits.o: C_FLAGS += -ffp-contract=off
 # would be the longest compile of all.
 $(BUILD)/src/data/image.o: C_FLAGS += -fwrapv -O2
 
+# A root that sets errno is a call, and a loop of calls is none of vectors.
+$(BUILD)/src/engine/engine_cpu_optimizer.o: C_FLAGS += -fno-math-errno
+
 # What -use_fast_math does is a lesson of the topic math.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 

@@ -74,10 +74,9 @@ cudaError_t launch_order(uint32_t *d_order, uint32_t first_row, uint32_t rows, i
   return launched();
 }
 
-cudaError_t launch_begin(StepState *d_state, uint32_t position, uint32_t end, float learning_rate,
-                         cudaStream_t stream) {
-  if (!d_state || end == 0 || position > end) return cudaErrorInvalidValue;
-  begin_kernel<<<1, 1, 0, stream>>>(d_state, StepState{position, end, learning_rate});
+cudaError_t launch_begin(StepState *d_state, StepState state, cudaStream_t stream) {
+  if (!d_state || state.end == 0 || state.position > state.end) return cudaErrorInvalidValue;
+  begin_kernel<<<1, 1, 0, stream>>>(d_state, state);
   return launched();
 }
 

@@ -48,6 +48,13 @@ static bool check_held_out(const Options *saved, const Options *now, Checkpoint 
   return true;
 }
 
+/* The state of one rule means nothing to another. */
+static bool check_optimizer(const Options *saved, const Options *now, Error *error) {
+  return saved->optimizer == now->optimizer ||
+         error_set(error, "%s was trained with --optimizer %s: continue with that", now->resume,
+                   options_optimizers[saved->optimizer]);
+}
+
 /* Loads the run of --resume; its options come before those of the configuration file and the
    command line. */
 static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint *from,
@@ -74,6 +81,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   }
   if (from->step > 0 && !check_same_epoch(&saved, options, error)) return OPTIONS_FAILURE;
   if (*from->options && !check_held_out(&saved, options, from, error)) return OPTIONS_FAILURE;
+  if (*from->options && !check_optimizer(&saved, options, error)) return OPTIONS_FAILURE;
   return result;
 }
 

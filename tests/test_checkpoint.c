@@ -53,6 +53,9 @@ static void assert_same(const Checkpoint *a, const Checkpoint *b) {
   assert_memory_equal(a->parameters, b->parameters, size);
   assert_int_equal(a->momentum == NULL, b->momentum == NULL);
   if (a->momentum) assert_memory_equal(a->momentum, b->momentum, size);
+  assert_int_equal(a->second_moment == NULL, b->second_moment == NULL);
+  if (a->second_moment) assert_memory_equal(a->second_moment, b->second_moment, size);
+  assert_true(a->updates == b->updates);
   assert_int_equal(a->epoch, b->epoch);
   assert_true(a->step == b->step);
   assert_same_bits(a->loss, b->loss);
@@ -104,6 +107,8 @@ static void networks_of_one_and_of_many_layers_come_back(void **state) {
     assert_true(network_init(&checkpoint.network, 784, hidden, count, 10, &error));
     checkpoint.parameters = make_values(&checkpoint.network, 1);
     checkpoint.momentum = make_values(&checkpoint.network, 2);
+    checkpoint.second_moment = make_values(&checkpoint.network, 3);
+    checkpoint.updates = UINT64_MAX - 1;
     round_trip(&checkpoint, model);
     checkpoint_free(&checkpoint);
   }
@@ -171,7 +176,7 @@ static void file_is_as_the_format_says(void **state) {
       "\"step\":\"18446744073709551615\",\"loss\":\"0.33333333333333331\","
       "\"correct\":\"9007199254740993\",\"rows\":\"9223372036854775808\","
       "\"test_accuracy\":\"0.98765432109876539\",\"best_accuracy\":\"4.9406564584124654e-324\","
-      "\"best_epoch\":\"2147483647\","
+      "\"best_epoch\":\"2147483647\",\"updates\":\"1000000\","
       "\"options\":\"[data]\\ntrain = a \\\"b\\\\c\\\" \xc3\xa4.csv\\n\"},";
   assert_memory_equal(header, metadata, sizeof metadata - 1);
   free(header);

@@ -129,12 +129,14 @@ static void learns(void **state) {
 
 /* ---- the same bits ----------------------------------------------------------------------- */
 
+/* *state: of adam, not of sgd. */
 static void threads_and_runs_do_not_matter(void **state) {
-  (void)state;
   static const int threads[] = {1, 1, 2, 3, 7, 40};
   Rows data = make_rows(200, 10, 330, 0.3);
   EngineConfig config = make_config(&data, (const int[]){90, 33}, 2, 64);
-  const size_t bytes = 2 * config.network.floats * sizeof(float);
+  config.optimizer = *state ? OPTIMIZER_ADAM : OPTIMIZER_SGD;
+  config.beta1 = 0.9f, config.beta2 = 0.999f, config.epsilon = 1e-8f;
+  const size_t bytes = (1 + engine_states(&config)) * config.network.floats * sizeof(float);
   float *first = NULL;
   EngineSums first_sums;
   for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
@@ -363,6 +365,7 @@ int main(void) {
       cmocka_unit_test(black_rows),
       cmocka_unit_test(learns),
       cmocka_unit_test(threads_and_runs_do_not_matter),
+      cmocka_unit_test_prestate(threads_and_runs_do_not_matter, (void *)"adam"),
       cmocka_unit_test(seeds_matter),
       cmocka_unit_test(every_row_is_used_once),
       cmocka_unit_test(shuffled_is_permuted),

@@ -37,7 +37,7 @@ static void test_begin_and_advance(void **state) {
   (void)state;
   needs_gpu();
   StepState *d_state = poisoned(sizeof *d_state);
-  CUDA_OK(launch_begin(d_state, 12, 60000, 0.25f, stream));
+  CUDA_OK(launch_begin(d_state, (StepState){12, 60000, 0.25f, 7}, stream));
   const StepState *begun = fetch(d_state, sizeof *begun);
   assert_int_equal(begun->position, 12);
   assert_int_equal(begun->end, 60000);
@@ -48,6 +48,7 @@ static void test_begin_and_advance(void **state) {
   assert_int_equal(advanced->position, 12 + 64 + 59900);
   assert_int_equal(advanced->end, 60000);
   assert_true(advanced->learning_rate == 0.25f);
+  assert_int_equal(advanced->updates, 7);
   finish();
 }
 
@@ -238,9 +239,9 @@ static void refuse_bookkeeping(const Arguments *a) {
   ResultSums *d_sums = (ResultSums *)d;
   CUDA_REFUSED(launch_order(NULL, 0, 5, 1, 1, stream));
   CUDA_REFUSED(launch_order(d_order, 0, 0, 1, 1, stream));
-  CUDA_REFUSED(launch_begin(NULL, 0, 5, 0.1f, stream));
-  CUDA_REFUSED(launch_begin(d_state, 0, 0, 0.1f, stream));
-  CUDA_REFUSED(launch_begin(d_state, 6, 5, 0.1f, stream));
+  CUDA_REFUSED(launch_begin(NULL, (StepState){.end = 5}, stream));
+  CUDA_REFUSED(launch_begin(d_state, (StepState){.end = 0}, stream));
+  CUDA_REFUSED(launch_begin(d_state, (StepState){.position = 6, .end = 5}, stream));
   CUDA_REFUSED(launch_advance(NULL, 5, stream));
   CUDA_REFUSED(launch_sum(NULL, a->results, 0, 5, stream));
   CUDA_REFUSED(launch_sum(d_sums, (RowResults){NULL, a->results.d_correct}, 0, 5, stream));

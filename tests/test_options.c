@@ -273,6 +273,11 @@ static void what_does_not_go_together_is_wrong_usage(void **state) {
       {{"--device", "cpu", "--fusion", "epoch"}, "--fusion epoch needs a GPU"},
       {{"--device", "cpu", "--fusion", "exercise"}, "--fusion exercise needs a GPU"},
       {{"--load", "m", "--evaluate", "-d", "cpu", "-f", "epoch"}, "--fusion epoch needs a GPU"},
+      {{"--optimizer", "adam", "-f", "epoch"}, "--fusion epoch trains with --optimizer sgd alone"},
+      {{"--optimizer", "adamw", "-f", "exercise"}, "--fusion exercise trains with --optimizer sgd"},
+      {{"--optimizer", "rmsprop"}, "must be one of sgd, nesterov, adam, adamw, not 'rmsprop'"},
+      {{"--beta2", "1"}, "--beta2 must be a number from 0 to 0.99999, not '1'"},
+      {{"--epsilon", "0"}, "--epsilon must be a number from 1e-16 to 1, not '0'"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(parse(bad[i].words), OPTIONS_USAGE);
@@ -570,7 +575,7 @@ static void rates_follow_the_schedule(void **state) {
     assert_true(fabs(lr_schedule_rate(&warm, epoch) - 0.125 * fmin(epoch + 1, 4)) < 1e-15);
 }
 
-static void fusions_are_in_the_engine_s_order(void **state) {
+static void names_are_in_the_engine_s_order(void **state) {
   (void)state;
   assert_string_equal(options_fusions[FUSION_AUTO], "auto");
   assert_string_equal(options_fusions[FUSION_NONE], "none");
@@ -579,6 +584,11 @@ static void fusions_are_in_the_engine_s_order(void **state) {
   assert_string_equal(options_fusions[FUSION_EPOCH], "epoch");
   assert_string_equal(options_fusions[FUSION_EXERCISE], "exercise");
   assert_null(options_fusions[FUSION_EXERCISE + 1]);
+  assert_string_equal(options_optimizers[OPTIMIZER_SGD], "sgd");
+  assert_string_equal(options_optimizers[OPTIMIZER_NESTEROV], "nesterov");
+  assert_string_equal(options_optimizers[OPTIMIZER_ADAM], "adam");
+  assert_string_equal(options_optimizers[OPTIMIZER_ADAMW], "adamw");
+  assert_null(options_optimizers[OPTIMIZER_ADAMW + 1]);
 }
 
 int main(void) {
@@ -605,7 +615,7 @@ int main(void) {
       cmocka_unit_test(the_cpu_has_one_level),
       cmocka_unit_test(a_printed_configuration_comes_back),
       cmocka_unit_test(rates_follow_the_schedule),
-      cmocka_unit_test(fusions_are_in_the_engine_s_order),
+      cmocka_unit_test(names_are_in_the_engine_s_order),
   };
   return cmocka_run_group_tests_name("options", tests, open_folder, folder_close);
 }

@@ -71,6 +71,30 @@ static void update(void **state) {
 
 /* ---- the loss ---------------------------------------------------------------------------- */
 
+/* Two updates of a weight of 1 by gradients 0.5 and -0.25 at a rate of 0.1. Adam's first step is
+   the rate whatever the gradient; in its second m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
+static void optimizers_by_hand(void **state) {
+  (void)state;
+  static const struct {
+    Optimizer kind;
+    double decay, first, second;
+  } cases[] = {{OPTIMIZER_SGD, 0, 0.95, 0.95 - 0.1 * 0.2},
+               {OPTIMIZER_NESTEROV, 0, 1 - 0.1 * 0.95, 0.905 - 0.1 * (-0.25 + 0.9 * 0.2)},
+               {OPTIMIZER_ADAM, 0, 0.9, 0.9 - 0.1 * 0.26633738},
+               {OPTIMIZER_ADAMW, 0, 0.9, 0.9 - 0.1 * 0.26633738},
+               {OPTIMIZER_ADAM, 0.5, 0.9, NAN},
+               {OPTIMIZER_ADAMW, 0.5, 0.85, 0.85 * 0.95 - 0.1 * 0.26633738}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const OptimizerRule rule = {cases[i].kind, 0.9f, 0, 0.9f, 0.999f, 1e-16f};
+    const double g[] = {0.5, -0.25}, decay = cases[i].decay;
+    double w = 1, m = 0, v = 0;
+    reference_optimize(rule, &w, &m, &v, &g[0], 1, decay, 0.1, 1);
+    assert_true(fabs(w - cases[i].first) < 1e-7);
+    reference_optimize(rule, &w, &m, &v, &g[1], 1, decay, 0.1, 2);
+    assert_true(isnan(cases[i].second) || fabs(w - cases[i].second) < 1e-6);
+  }
+}
+
 static void loss_by_hand(void **state) {
   (void)state;
   const double logits[] = {0, 0, 0, 0, log(1), log(2), log(3), log(4)};
@@ -286,6 +310,7 @@ int main(void) {
       cmocka_unit_test(relu),
       cmocka_unit_test(scale),
       cmocka_unit_test(update),
+      cmocka_unit_test(optimizers_by_hand),
       cmocka_unit_test(loss_by_hand),
       cmocka_unit_test(loss_of_extreme_logits),
       cmocka_unit_test(correct_is_the_first_of_equals),

@@ -73,6 +73,9 @@ static void two_and_three_epochs_are_five(void **state) {
   static const char *const variants[][MOST_OPTIONS] = {
       {"--momentum", "0.5", "--weight-decay", "0.01"},
       {"--momentum", "0", "--resident", "no"},
+      {"--optimizer", "nesterov", "--weight-decay", "0.01"},
+      {"--optimizer", "adam", "--lr", "0.01", "--beta1", "0.8", "--resident", "no"},
+      {"--optimizer", "adamw", "--lr", "0.01", "--weight-decay", "0.1", "--epsilon", "1e-3"},
       {"--train", "long.csv", "--resident", "no", "--threads", "2"},
       {"--lr-schedule", "constant", "--warmup", "4", "--batch", "7"},
       {DIGITS, "--augment", "shift,rotate"},
@@ -117,6 +120,14 @@ static void options_win_over_those_of_the_checkpoint(void **state) {
   assert_int_equal(program_lines("^lr = 0.125$"), 1);
   assert_int_equal(program_lines("^momentum = 0.25$"), 1);
   assert_int_equal(program_lines("^batch = 8$"), 1);
+}
+
+static void another_optimizer_is_refused(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "1", "--optimizer", "adam", "--lr", "0.01", "--save",
+           "part.safetensors");
+  RUN("--resume", "part.safetensors", "--epochs", "2", "--optimizer", "sgd");
+  program_failed(1, "part.safetensors was trained with --optimizer adam: continue with that");
 }
 
 /* A checkpoint has a line for each option, of 198 characters at most. */
@@ -447,6 +458,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_and_three_epochs_are_five),
       cmocka_unit_test(a_resumed_run_may_be_saved_elsewhere),
+      cmocka_unit_test(another_optimizer_is_refused),
       cmocka_unit_test(options_win_over_those_of_the_checkpoint),
       cmocka_unit_test(names_that_cannot_be_saved_are_refused),
       cmocka_unit_test(saved_options_that_name_outputs_are_refused),

@@ -16,6 +16,7 @@
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
+const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
 const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in engine.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
@@ -41,11 +42,23 @@ static const OptionRow table[] = {
    .help = "rows per training step",
    .kind = &option_whole, .field = FIELD(batch), .low = 1, .high = 65536},
   {.group = "training", .name = "lr", .letter = 'l', .argument = "RATE", .initial = "0.05",
-   .help = "initial learning rate",
+   .help = "initial learning rate; adam and adamw want about 0.001",
    .kind = &option_number, .field = FIELD(lr), .low = 0, .high = 100},
+  {.group = "training", .name = "optimizer", .argument = "KIND", .initial = "sgd",
+   .help = "rule that updates the weights",
+   .kind = &option_choice, .field = FIELD(optimizer), .choices = options_optimizers},
   {.group = "training", .name = "momentum", .argument = "M", .initial = "0.9",
-   .help = "fraction of the last update that is added again",
+   .help = "sgd, nesterov: fraction of the last update that is added again",
    .kind = &option_number, .field = FIELD(momentum), .low = 0, .high = 1},
+  {.group = "training", .name = "beta1", .argument = "B", .initial = "0.9",
+   .help = "adam and adamw: how much of its mean the gradient's mean keeps",
+   .kind = &option_number, .field = FIELD(beta1), .low = 0, .high = 0.99999},
+  {.group = "training", .name = "beta2", .argument = "B", .initial = "0.999",
+   .help = "adam and adamw: likewise of the mean of its squares",
+   .kind = &option_number, .field = FIELD(beta2), .low = 0, .high = 0.99999},
+  {.group = "training", .name = "epsilon", .argument = "E", .initial = "1e-8",
+   .help = "adam and adamw: added to the root of that mean, which it divides by",
+   .kind = &option_number, .field = FIELD(epsilon), .low = 1e-16, .high = 1},
   {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
    .help = "pull of the weights, not the biases, towards 0",
    .kind = &option_number, .field = FIELD(weight_decay), .low = 0, .high = 1},
@@ -405,6 +418,10 @@ static OptionsResult check_usage(const Options *o, Error *error) {
     good = error_set(error, "--%s needs --predict FILE", o->output[0] ? "output" : "probabilities");
   else if (o->device == DEVICE_CPU && o->fusion != FUSION_AUTO && o->fusion != FUSION_LAYER)
     good = error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
+                     options_fusions[o->fusion]);
+  else if (o->optimizer != OPTIMIZER_SGD &&
+           (o->fusion == FUSION_EPOCH || o->fusion == FUSION_EXERCISE))
+    good = error_set(error, "--fusion %s trains with --optimizer sgd alone: use --fusion step",
                      options_fusions[o->fusion]);
   else if (!o->classify && (o->json || o->show[0]))
     good = error_set(error, "--%s needs --classify PICTURE...", o->json ? "json" : "show");

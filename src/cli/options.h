@@ -23,7 +23,9 @@ typedef struct {
   HiddenSizes hidden;
   int classes;
   int epochs, batch;
+  int optimizer; /* an Optimizer of optimizer.h */
   float lr, momentum, weight_decay, lr_decay;
+  float beta1, beta2, epsilon; /* of adam and adamw */
   int lr_schedule;  /* a LrScheduleKind */
   int warmup;       /* epochs */
   int early_stop;   /* epochs without a better accuracy, 0: never */
@@ -79,7 +81,8 @@ struct OptionRow {
                                  a list a set of bits */
 };
 
-extern const char *const options_fusions[]; /* names in the order of engine.h's Fusion */
+extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
+extern const char *const options_fusions[];    /* names in the order of engine.h's Fusion */
 
 /* Whether a saved run holds the option: those of all groups but output and model, which say what
    one run prints, draws and writes. */

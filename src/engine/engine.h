@@ -2,11 +2,11 @@
    OpenMP.
 
    An engine owns a dataset on its device (rows of pixels as bytes, and their labels), the
-   parameters and their momentum. Rows get there through two staging buffers on the host. Work is
-   queued: upload, train and evaluate may return before they have run, and run in the order in
-   which they were called; predict, collect and read wait for all of it. Every call returns false
-   with *error set on failure; an error of queued work is reported by a later call, at the latest
-   by collect. */
+   parameters and the state of their optimizer. Rows get there through two staging buffers on the
+   host. Work is queued: upload, train and evaluate may return before they have run, and run in the
+   order in which they were called; predict, collect and read wait for all of it. Every call returns
+   false with *error set on failure; an error of queued work is reported by a later call, at the
+   latest by collect. */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/optimizer.h"
 #include "base/sizes.h"
 #include "model/network.h"
 
@@ -33,18 +34,31 @@ typedef enum {
 
 typedef struct {
   Network network;
-  int batch;              /* rows of a step, from 1 */
-  uint64_t seed;          /* of the initial parameters */
-  float momentum;         /* v = momentum v + g + weight_decay w;  w = w - learning_rate v */
-  float weight_decay;     /* applied to weights, not to biases */
-  Fusion fusion;          /* ignored by the CPU engine */
-  Precision precision;    /* likewise */
-  bool augment;           /* ranges may be augmented; ignored by the CPU engine */
-  uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
-  int threads;            /* of the CPU engine */
-  uint64_t dataset_rows;  /* capacity of the dataset, in rows */
-  uint64_t staging_rows;  /* rows a staging buffer holds: a multiple of batch */
+  int batch;                   /* rows of a step, from 1 */
+  uint64_t seed;               /* of the initial parameters */
+  Optimizer optimizer;         /* optimizer.h has the rules */
+  float momentum;              /* of sgd and nesterov */
+  float weight_decay;          /* applied to weights, not to biases */
+  float beta1, beta2, epsilon; /* of adam and adamw */
+  Fusion fusion;               /* ignored by the CPU engine */
+  Precision precision;         /* likewise */
+  bool augment;                /* ranges may be augmented; ignored by the CPU engine */
+  uint64_t device_memory;      /* most bytes of it that a GPU's engine takes, 0: any; likewise */
+  int threads;                 /* of the CPU engine */
+  uint64_t dataset_rows;       /* capacity of the dataset, in rows */
+  uint64_t staging_rows;       /* rows a staging buffer holds: a multiple of batch */
 } EngineConfig;
+
+static inline OptimizerRule engine_rule(const EngineConfig *config) {
+  return (OptimizerRule){config->optimizer, config->momentum, config->weight_decay,
+                         config->beta1,     config->beta2,    config->epsilon};
+}
+
+/* Arrays of network.floats values that an engine keeps beside the parameters, all zeros at first:
+   the momentum or first moment, then for adam and adamw the second moment. */
+static inline size_t engine_states(const EngineConfig *config) {
+  return optimizer_has_second(config->optimizer) ? 2 : 1;
+}
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */
 static inline size_t engine_row_stride(int inputs) {
@@ -70,6 +84,7 @@ typedef struct {
   bool shuffled;
   uint64_t key;
   uint64_t first_step, steps; /* within the window; the last step may be short */
+  uint64_t updates;           /* of the run before first_step: adam's t - 1 */
   float learning_rate;
   int augment; /* AUGMENT_... bits of augment.h; 0: none */
   uint64_t augment_key;
@@ -101,9 +116,10 @@ typedef struct {
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work; the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
-  /* Waits, then copies network.floats values each; either pointer may be NULL. */
-  bool (*read)(Engine *engine, float *parameters, float *momentum, Error *error);
-  bool (*write)(Engine *engine, const float *parameters, const float *momentum, Error *error);
+  /* Waits, then copies network.floats parameters, and the state of the optimizer,
+     (engine_states, network.floats) values; either pointer may be NULL. */
+  bool (*read)(Engine *engine, float *parameters, float *state, Error *error);
+  bool (*write)(Engine *engine, const float *parameters, const float *state, Error *error);
   void (*close)(Engine *engine);
 } EngineOperations;
 
@@ -125,7 +141,7 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
   return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
 }
 
-/* Parameters are initialised from config->seed, momentum is 0. NULL on failure. */
+/* Parameters are initialised from config->seed. NULL on failure. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
 /* Likewise on the current CUDA device. In a build without CUDA it fails with one sentence. */

@@ -155,14 +155,17 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return true;
 }
 
-/* One of the engine's two arrays as network.h lays it out. */
-static void read_flat(const CpuEngine *cpu, bool momentum, float *flat) {
+/* The engine's parameters, or with `state` from 0 on an array of its optimizer's state, as
+   network.h lays them out. */
+enum { PARAMETERS = -1 };
+
+static void read_flat(const CpuEngine *cpu, int state, float *flat) {
   const Network *network = &cpu->engine.config.network;
   memset(flat, 0, network->floats * sizeof *flat);
   for (int l = 0; l < network->layers; l++) {
     const Layer *layer = &cpu->layer[l];
-    const float *weight = momentum ? layer->weight_momentum : layer->weight;
-    const float *bias = momentum ? layer->bias_momentum : layer->bias;
+    const float *weight = state == PARAMETERS ? layer->weight : layer->weight_state[state];
+    const float *bias = state == PARAMETERS ? layer->bias : layer->bias_state[state];
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
     for (size_t o = 0; o < out; o++)
       for (size_t i = 0; i < in; i++)
@@ -171,17 +174,17 @@ static void read_flat(const CpuEngine *cpu, bool momentum, float *flat) {
   }
 }
 
-static void write_flat(CpuEngine *cpu, bool momentum, const float *flat) {
+static void write_flat(CpuEngine *cpu, int state, const float *flat) {
   const Network *network = &cpu->engine.config.network;
   for (int l = 0; l < network->layers; l++) {
     Layer *layer = &cpu->layer[l];
-    float *weight = momentum ? layer->weight_momentum : layer->weight;
-    float *bias = momentum ? layer->bias_momentum : layer->bias;
+    float *weight = state == PARAMETERS ? layer->weight : layer->weight_state[state];
+    float *bias = state == PARAMETERS ? layer->bias : layer->bias_state[state];
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
     for (size_t o = 0; o < out; o++)
       for (size_t i = 0; i < in; i++)
         weight[i * layer->out + o] = flat[network->weight[l] + o * in + i];
-    if (l > 0 && !momentum)
+    if (l > 0 && state == PARAMETERS)
       for (size_t o = 0; o < out; o++)
         memcpy(layer->weight_copy + o * layer->in, flat + network->weight[l] + o * in,
                in * sizeof *flat);
@@ -189,18 +192,21 @@ static void write_flat(CpuEngine *cpu, bool momentum, const float *flat) {
   }
 }
 
-static bool cpu_read(Engine *engine, float *parameters, float *momentum, Error *error) {
+static bool cpu_read(Engine *engine, float *parameters, float *state, Error *error) {
   (void)error;
-  if (parameters) read_flat((CpuEngine *)engine, false, parameters);
-  if (momentum) read_flat((CpuEngine *)engine, true, momentum);
+  const size_t floats = engine->config.network.floats;
+  if (parameters) read_flat((CpuEngine *)engine, PARAMETERS, parameters);
+  for (size_t s = 0; state && s < engine_states(&engine->config); s++)
+    read_flat((CpuEngine *)engine, (int)s, state + s * floats);
   return true;
 }
 
-static bool cpu_write(Engine *engine, const float *parameters, const float *momentum,
-                      Error *error) {
+static bool cpu_write(Engine *engine, const float *parameters, const float *state, Error *error) {
   (void)error;
-  if (parameters) write_flat((CpuEngine *)engine, false, parameters);
-  if (momentum) write_flat((CpuEngine *)engine, true, momentum);
+  const size_t floats = engine->config.network.floats;
+  if (parameters) write_flat((CpuEngine *)engine, PARAMETERS, parameters);
+  for (size_t s = 0; state && s < engine_states(&engine->config); s++)
+    write_flat((CpuEngine *)engine, (int)s, state + s * floats);
   return true;
 }
 
@@ -239,9 +245,11 @@ static bool allocate_all(CpuEngine *cpu) {
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
     layer->weight = allocate(cpu, layer->in * layer->out, sizeof(float));
-    layer->weight_momentum = allocate(cpu, layer->in * layer->out, sizeof(float));
     layer->bias = allocate(cpu, layer->out, sizeof(float));
-    layer->bias_momentum = allocate(cpu, layer->out, sizeof(float));
+    for (size_t s = 0; s < engine_states(config); s++) {
+      layer->weight_state[s] = allocate(cpu, layer->in * layer->out, sizeof(float));
+      layer->bias_state[s] = allocate(cpu, layer->out, sizeof(float));
+    }
     layer->y = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     layer->dy = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     if (l > 0) layer->weight_copy = allocate(cpu, layer->in * layer->out, sizeof(float));
@@ -311,7 +319,7 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   const bool ready = cpu && prepare(cpu, config) && parameters;
   if (ready) {
     network_initialise(&config->network, config->seed, parameters);
-    write_flat(cpu, false, parameters);
+    write_flat(cpu, PARAMETERS, parameters);
   } else {
     error_set(error, "out of memory for a CPU engine of %llu rows and %zu parameters",
               (unsigned long long)config->dataset_rows, config->network.parameters);

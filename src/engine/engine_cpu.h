@@ -1,5 +1,5 @@
 /* The CPU engine inside: engine_cpu.c has its memory and the calls of engine.h, engine_cpu_steps.c
-   the arithmetic of a step. */
+   the arithmetic of a step, engine_cpu_optimizer.c that of an update by another rule than sgd. */
 #ifndef ENGINE_CPU_H
 #define ENGINE_CPU_H
 
@@ -9,7 +9,10 @@
 #include "engine/engine.h"
 #include "engine/gemm_cpu.h"
 
-enum { ENGINE_CPU_MAX_BLOCKS = 8 * NETWORK_MAX_LAYERS + 16 };
+enum {
+  ENGINE_CPU_STATES = 2, /* as engine_states has at most */
+  ENGINE_CPU_MAX_BLOCKS = 10 * NETWORK_MAX_LAYERS + 16,
+};
 
 /* OpenMP's own barrier may spin for milliseconds. That costs a step dear as soon as threads
    outnumber cores, as they do while the data is still being parsed: this one soon sleeps. */
@@ -20,12 +23,13 @@ typedef struct {
 } Barrier;
 
 typedef struct {
-  size_t in, out;                  /* padded */
-  float *weight, *weight_momentum; /* (in, out) */
-  float *weight_copy;              /* (out, in), for backward; NULL in the first layer */
-  float *bias, *bias_momentum;     /* (out) */
-  float *y;                        /* (capacity, out): after the ReLU; the last layer's logits */
-  float *dy;                       /* (capacity, out): the gradient of y before the ReLU */
+  size_t in, out;     /* padded */
+  float *weight;      /* (in, out) */
+  float *weight_copy; /* (out, in), for backward; NULL in the first layer */
+  float *bias;        /* (out) */
+  float *y;           /* (capacity, out): after the ReLU; the last layer's logits */
+  float *dy;          /* (capacity, out): the gradient of y before the ReLU */
+  float *weight_state[ENGINE_CPU_STATES], *bias_state[ENGINE_CPU_STATES]; /* engine_states */
 } Layer;
 
 /* The pixels of a block of rows as panels for GemmTerms, scaled, without the terms that are
@@ -75,6 +79,13 @@ void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, s
                       Team team);
 /* Adds the loss of the rows of the last forward pass to cpu->sums. */
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
+
+/* Updates a panel of layer l's weights, rows panel * GEMM_PANEL on, `columns` columns from `column`
+   on, by their gradient, the sum of the terms; or GEMM_ALIGN biases by `sum`. By any rule. */
+void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, size_t columns,
+                          const GemmTerms *terms, OptimizerStep step);
+void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEMM_ALIGN],
+                       OptimizerStep step);
 
 /* Numbers below 1e-38 count as 0 in this thread until cpu_restore_denormals: the momentum of a
    weight that is no longer trained fades to them, and they slow some processors down a hundredfold.

@@ -194,7 +194,9 @@ static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-static void update_weights(CpuEngine *cpu, int l, size_t rows, const GemmUpdate *by, Team team) {
+static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Team team) {
+  const EngineConfig *config = &cpu->engine.config;
+  const GemmUpdate by = {config->momentum, config->weight_decay, step.rate};
   const Layer *layer = &cpu->layer[l];
   const size_t width = cpu->kernels->width;
   const size_t end = first_panel(layer, team.thread + 1, team.threads);
@@ -217,24 +219,24 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, const GemmUpdate 
                             .b_row = layer->out};
         copy = layer->weight_copy + column * layer->in + p * GEMM_PANEL;
       }
-      cpu->kernels->update(&terms, least(width, layer->out - column), by, layer->weight + at,
-                           layer->weight_momentum + at, layer->out, copy, layer->in);
+      const size_t columns = least(width, layer->out - column);
+      if (config->optimizer == OPTIMIZER_SGD)
+        cpu->kernels->update(&terms, columns, &by, layer->weight + at, layer->weight_state[0] + at,
+                             layer->out, copy, layer->in);
+      else
+        cpu_optimize_weights(cpu, l, p, column, columns, &terms, step);
     }
   }
 }
 
-static void update_bias(CpuEngine *cpu, int l, size_t rows, const GemmUpdate *by, Team team) {
+static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Team team) {
   const Layer *layer = &cpu->layer[l];
   for (size_t column = team.thread * GEMM_ALIGN; column < layer->out;
        column += team.threads * GEMM_ALIGN) {
     float sum[GEMM_ALIGN] = {0};
     for (size_t r = 0; r < rows; r++)
       for (size_t c = 0; c < GEMM_ALIGN; c++) sum[c] += layer->dy[r * layer->out + column + c];
-    for (size_t c = 0; c < GEMM_ALIGN; c++) {
-      float *v = layer->bias_momentum + column + c;
-      *v = by->momentum * *v + sum[c];
-      layer->bias[column + c] -= by->learning_rate * *v;
-    }
+    cpu_optimize_bias(cpu, l, column, sum, step);
   }
 }
 
@@ -250,7 +252,8 @@ void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   const EngineConfig *config = &cpu->engine.config;
   const uint64_t batch = (uint64_t)config->batch, first = step * batch;
   const size_t rows = (size_t)(range->rows - first < batch ? range->rows - first : batch);
-  const GemmUpdate by = {config->momentum, config->weight_decay, range->learning_rate};
+  const OptimizerStep by = optimizer_step(engine_rule(config), range->learning_rate,
+                                          (uint32_t)(range->updates + step - range->first_step));
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) forward(cpu, l, rows, team);
@@ -259,8 +262,8 @@ void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   wait_for_all(&cpu->barrier, team);
   if (team.thread == 0) add_sums(cpu, rows);
   for (int l = layers - 1; l >= 0; l--) {
-    update_weights(cpu, l, rows, &by, team);
-    update_bias(cpu, l, rows, &by, team);
+    update_weights(cpu, l, rows, by, team);
+    update_bias(cpu, l, rows, by, team);
   }
   wait_for_all(&cpu->barrier, team);
 }

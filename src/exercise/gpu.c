@@ -65,8 +65,9 @@ static cudaError_t place_array(Placed *d, int name) {
 
 static cudaError_t place(Placed *d, const ExerciseProblem *problem) {
   const ExerciseShape *s = &problem->shape;
-  const StepState state = {(uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)), (uint32_t)s->end,
-                           problem->rule.rate};
+  const StepState state = {.position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
+                           .end = (uint32_t)s->end,
+                           .learning_rate = problem->rule.rate};
   *d = (Placed){.problem = problem};
   for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name));
   TRY(cudaMalloc((void **)&d->d_state, sizeof state));

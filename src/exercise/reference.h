@@ -61,6 +61,11 @@ uint64_t reference_correct(const double *logits, const uint16_t *labels, int row
 void reference_update(double *w, double *v, const double *g, size_t count, double momentum,
                       double weight_decay, double learning_rate);
 
+/* Update number `update`, from 1, by any rule of optimizer.h: m is the momentum or the first
+   moment, v the second moment, unused where there is none. reference_network.c */
+void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
+                        size_t count, double weight_decay, double learning_rate, uint64_t update);
+
 /* The loss and, unless NULL, its gradient: x (rows, size[0]) is scaled already; parameters and
    gradient are flat arrays of network->floats in the layout of network.h. The gradient is of
    the MEAN loss over the rows, overwritten, its padding 0. Adds loss, correct and rows to *sums. */
@@ -68,9 +73,9 @@ void reference_gradient(const Network *network, const double *parameters, const 
                         const uint16_t *labels, int rows, double *gradient, EngineSums *sums);
 
 /* Trains in place on a range of steps, as engine.h defines it, over a dataset of rows at
-   pixels + row * stride. Of config only network, batch, momentum and weight_decay are read.
-   parameters and momentum have network.floats values. Adds to *sums. */
-void reference_train(const EngineConfig *config, double *parameters, double *momentum,
+   pixels + row * stride. Of config only network, batch and the rule of the optimizer are read.
+   parameters has network.floats values, state (engine_states, network.floats). Adds to *sums. */
+void reference_train(const EngineConfig *config, double *parameters, double *state,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums);
 

@@ -2,6 +2,7 @@
 #include "exercise/reference.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,10 +56,36 @@ void reference_gradient(const Network *network, const double *parameters, const 
   for (int l = 0; l <= layers; l++) free(y[l]);
 }
 
-/* One step on the rows at positions [first, first + rows) of the range's window. */
-static void train_step(const EngineConfig *config, double *parameters, double *momentum,
+void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
+                        size_t count, double weight_decay, double learning_rate, uint64_t update) {
+  const double momentum = (double)rule.momentum, epsilon = (double)rule.epsilon;
+  const double beta1 = (double)rule.beta1, beta2 = (double)rule.beta2;
+  const double first = 1 - pow(beta1, (double)update), second = 1 - pow(beta2, (double)update);
+  if (rule.kind == OPTIMIZER_SGD) {
+    reference_update(w, m, g, count, momentum, weight_decay, learning_rate);
+    return;
+  }
+  for (size_t i = 0; i < count; i++) {
+    const double decay = weight_decay * w[i];
+    const double gradient = rule.kind == OPTIMIZER_ADAMW ? g[i] : g[i] + decay;
+    if (rule.kind == OPTIMIZER_NESTEROV) {
+      m[i] = momentum * m[i] + gradient;
+      w[i] -= learning_rate * (gradient + momentum * m[i]);
+      continue;
+    }
+    if (rule.kind == OPTIMIZER_ADAMW) w[i] -= learning_rate * decay;
+    m[i] = beta1 * m[i] + (1 - beta1) * gradient;
+    v[i] = beta2 * v[i] + (1 - beta2) * gradient * gradient;
+    w[i] -= learning_rate * (m[i] / first) / (sqrt(v[i] / second) + epsilon);
+  }
+}
+
+/* One step on the rows at positions [first, first + rows) of the range's window, and the `update`th
+   of the run. */
+static void train_step(const EngineConfig *config, double *parameters, double *state,
                        const uint8_t *pixels, size_t stride, const uint16_t *labels,
-                       const TrainRange *range, uint64_t first, int rows, EngineSums *sums) {
+                       const TrainRange *range, uint64_t first, int rows, uint64_t update,
+                       EngineSums *sums) {
   const Network *network = &config->network;
   const size_t in = (size_t)network->size[0];
   double *x = allocate((size_t)rows * in), *gradient = allocate(network->floats);
@@ -73,27 +100,30 @@ static void train_step(const EngineConfig *config, double *parameters, double *m
     label[r] = labels[row];
   }
   reference_gradient(network, parameters, x, label, rows, gradient, sums);
-  const double rate = (double)range->learning_rate, friction = (double)config->momentum;
+  const OptimizerRule rule = engine_rule(config);
+  const double rate = (double)range->learning_rate, decay = (double)rule.weight_decay;
+  double *v = engine_states(config) > 1 ? state + network->floats : state;
   for (int l = 0; l < network->layers; l++) {
     const size_t w = network->weight[l], b = network->bias[l];
     const size_t out = (size_t)network->size[l + 1];
-    reference_update(parameters + w, momentum + w, gradient + w, out * (size_t)network->size[l],
-                     friction, (double)config->weight_decay, rate);
-    reference_update(parameters + b, momentum + b, gradient + b, out, friction, 0, rate);
+    reference_optimize(rule, parameters + w, state + w, v + w, gradient + w,
+                       out * (size_t)network->size[l], decay, rate, update);
+    reference_optimize(rule, parameters + b, state + b, v + b, gradient + b, out, 0, rate, update);
   }
   free(label);
   free(gradient);
   free(x);
 }
 
-void reference_train(const EngineConfig *config, double *parameters, double *momentum,
+void reference_train(const EngineConfig *config, double *parameters, double *state,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums) {
   const uint64_t batch = (uint64_t)config->batch;
   for (uint64_t s = range->first_step; s < range->first_step + range->steps; s++) {
     const uint64_t first = s * batch;
     const uint64_t rows = range->rows - first < batch ? range->rows - first : batch;
-    train_step(config, parameters, momentum, pixels, stride, labels, range, first, (int)rows, sums);
+    train_step(config, parameters, state, pixels, stride, labels, range, first, (int)rows,
+               range->updates + s - range->first_step + 1, sums);
   }
 }
 

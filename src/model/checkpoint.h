@@ -2,9 +2,10 @@
    JAX and others read (https://github.com/huggingface/safetensors, "Format").
 
    Tensors, all F32: layers.N.weight (out, in) and layers.N.bias (out), N from 0, as PyTorch's
-   nn.Linear keeps them; the momentum likewise as momentum.N.weight and momentum.N.bias, if there
-   is any. The rest stands in __metadata__: format "mlp-train", version "1", and the fields below
-   under their names.
+   nn.Linear keeps them; the momentum, or the first moment of adam and adamw, likewise as
+   momentum.N.weight and momentum.N.bias, if there is any, and their second moment as
+   second_moment.N.weight and second_moment.N.bias. The rest stands in __metadata__: format
+   "mlp-train", version "1", and the fields below under their names.
 
    Files of others are read, too: tensors in any order, any metadata, and instead of "layers." any
    prefix that all names share, none being one. Layers come in the order of their numbers, which
@@ -22,6 +23,8 @@ typedef struct {
   Network network;
   float *parameters;      /* network.floats, laid out as network.h says; owned */
   float *momentum;        /* likewise; NULL: the file has none */
+  float *second_moment;   /* likewise */
+  uint64_t updates;       /* steps trained since the parameters were initialised, 0 if unknown */
   int epoch;              /* epochs trained in full, 0 if unknown */
   uint64_t step;          /* steps trained of the epoch after those */
   double loss;            /* sum over the rows of those steps, as EngineSums */
@@ -42,7 +45,7 @@ bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *erro
 bool checkpoint_probe(const char *path, Error *error);
 
 /* Checks the whole file before it believes any of it. On failure *checkpoint is all zeros;
-   on success the caller frees it. Parameters and momentum have zeros as padding. */
+   on success the caller frees it. Arrays have zeros as padding. */
 bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error);
 
 /* A checkpoint of zeros is allowed, and is what is left. */

@@ -8,12 +8,29 @@
 
 #define CHECKPOINT_FORMAT "mlp-train"
 #define CHECKPOINT_VERSION "1"
-#define CHECKPOINT_MOMENTUM "momentum." /* before the name of the tensor that it belongs to */
+
+/* The arrays of a checkpoint, and what stands before the names of their tensors. Parameters may
+   have another prefix, that of another program. */
+typedef struct {
+  const char *prefix;
+  size_t offset; /* of the pointer in Checkpoint */
+} Array;
+
+enum { PARAMETERS, MOMENTUM, SECOND_MOMENT, ARRAYS };
+static const Array arrays[ARRAYS] = {
+    [PARAMETERS] = {"layers.", offsetof(Checkpoint, parameters)},
+    [MOMENTUM] = {"momentum.", offsetof(Checkpoint, momentum)},
+    [SECOND_MOMENT] = {"second_moment.", offsetof(Checkpoint, second_moment)},
+};
 
 enum {
-  CHECKPOINT_HEADER_MAX = 1 << 20, /* bytes; 32 tensors and the options take some thousand */
-  CHECKPOINT_TENSORS_MAX = 4 * NETWORK_MAX_LAYERS, /* weight and bias, of parameters and momentum */
+  CHECKPOINT_HEADER_MAX = 1 << 20, /* bytes; 48 tensors and the options take some thousand */
+  CHECKPOINT_TENSORS_MAX = 2 * ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
 };
+
+static inline float **array_of(Checkpoint *checkpoint, int array) {
+  return (float **)((char *)checkpoint + arrays[array].offset);
+}
 
 /* Numbers, kept as text. */
 typedef enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } FieldKind; /* int, uint64_t, double */
@@ -21,18 +38,20 @@ typedef enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } FieldKind; /* int, uint64_t,
 typedef struct {
   const char *name;
   FieldKind kind;
-  size_t offset; /* in Checkpoint */
+  size_t offset;    /* in Checkpoint */
+  bool may_be_left; /* out, by older versions: then it is 0 */
 } Field;
 
 static const Field fields[] = {
-    {"epoch", FIELD_INT, offsetof(Checkpoint, epoch)},
-    {"step", FIELD_COUNT, offsetof(Checkpoint, step)},
-    {"loss", FIELD_REAL, offsetof(Checkpoint, loss)},
-    {"correct", FIELD_COUNT, offsetof(Checkpoint, correct)},
-    {"rows", FIELD_COUNT, offsetof(Checkpoint, rows)},
-    {"test_accuracy", FIELD_REAL, offsetof(Checkpoint, test_accuracy)},
-    {"best_accuracy", FIELD_REAL, offsetof(Checkpoint, best_accuracy)},
-    {"best_epoch", FIELD_INT, offsetof(Checkpoint, best_epoch)},
+    {"epoch", FIELD_INT, offsetof(Checkpoint, epoch), false},
+    {"step", FIELD_COUNT, offsetof(Checkpoint, step), false},
+    {"loss", FIELD_REAL, offsetof(Checkpoint, loss), false},
+    {"correct", FIELD_COUNT, offsetof(Checkpoint, correct), false},
+    {"rows", FIELD_COUNT, offsetof(Checkpoint, rows), false},
+    {"test_accuracy", FIELD_REAL, offsetof(Checkpoint, test_accuracy), false},
+    {"best_accuracy", FIELD_REAL, offsetof(Checkpoint, best_accuracy), false},
+    {"best_epoch", FIELD_INT, offsetof(Checkpoint, best_epoch), false},
+    {"updates", FIELD_COUNT, offsetof(Checkpoint, updates), true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 

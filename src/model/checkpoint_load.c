@@ -14,8 +14,7 @@
 #include "model/checkpoint_format.h"
 
 void checkpoint_free(Checkpoint *checkpoint) {
-  free(checkpoint->parameters);
-  free(checkpoint->momentum);
+  for (int a = 0; a < ARRAYS; a++) free(*array_of(checkpoint, a));
   free(checkpoint->options);
   *checkpoint = (Checkpoint){0};
 }
@@ -132,7 +131,7 @@ typedef struct {
   Tensor weight, bias;
 } Layer;
 
-/* The parameters, or their momentum. */
+/* An array of the checkpoint. */
 typedef struct {
   const char *first; /* a tensor's name; its first `prefix` bytes are those of all others */
   size_t prefix;
@@ -226,11 +225,13 @@ static bool parse_tensor(Tensor *tensor, const json_t *entry, bool bias, uint64_
 }
 
 /* Finds the place of a tensor by its name. */
-static Tensor *place_tensor(const char *text, const Name *name, Stack *parameters, Stack *momentum,
+static Tensor *place_tensor(const char *text, const Name *name, Stack stacks[ARRAYS],
                             Error *error) {
-  const bool is_momentum = name->prefix == strlen(CHECKPOINT_MOMENTUM) &&
-                           strncmp(text, CHECKPOINT_MOMENTUM, name->prefix) == 0;
-  Stack *stack = is_momentum ? momentum : parameters;
+  int array = ARRAYS - 1; /* parameters have any other name */
+  while (array > PARAMETERS && !(name->prefix == strlen(arrays[array].prefix) &&
+                                 strncmp(text, arrays[array].prefix, name->prefix) == 0))
+    array--;
+  Stack *stack = &stacks[array];
   if (!stack->first) {
     stack->first = text;
     stack->prefix = name->prefix;
@@ -256,7 +257,7 @@ static Tensor *place_tensor(const char *text, const Name *name, Stack *parameter
   return tensor;
 }
 
-static bool find_tensors(const Header *header, Stack *parameters, Stack *momentum, Error *error) {
+static bool find_tensors(const Header *header, Stack stacks[ARRAYS], Error *error) {
   const char *text;
   json_t *entry;
   json_object_foreach(header->root, text, entry) {
@@ -267,7 +268,7 @@ static bool find_tensors(const Header *header, Stack *parameters, Stack *momentu
                        "tensor %.99s is none of a network of linear layers, named like 0.weight, "
                        "0.bias, 2.weight",
                        text);
-    Tensor *tensor = place_tensor(text, &name, parameters, momentum, error);
+    Tensor *tensor = place_tensor(text, &name, stacks, error);
     if (!tensor || !parse_tensor(tensor, entry, name.bias, header->bytes, error)) return false;
   }
   return true;
@@ -293,13 +294,18 @@ static bool shape_network(const Stack *stack, Network *network, Error *error) {
   return network_init(network, size[0], size + 1, stack->count - 1, size[stack->count], error);
 }
 
-static bool check_momentum(const Stack *momentum, const Network *network, Error *error) {
-  Network other;
-  if (!momentum->count) return true;
-  if (!shape_network(momentum, &other, error)) return false;
-  if (other.layers == network->layers && memcmp(other.size, network->size, sizeof other.size) == 0)
-    return true;
-  return error_set(error, "its momentum has other shapes than its parameters");
+/* The arrays beside the parameters. */
+static bool check_others(const Stack stacks[ARRAYS], const Network *network, Error *error) {
+  for (int a = PARAMETERS + 1; a < ARRAYS; a++) {
+    Network other;
+    if (!stacks[a].count) continue;
+    if (!shape_network(&stacks[a], &other, error)) return false;
+    if (other.layers != network->layers ||
+        memcmp(other.size, network->size, sizeof other.size) != 0)
+      return error_set(error, "its %.*s has other shapes than its parameters",
+                       (int)strlen(arrays[a].prefix) - 1, arrays[a].prefix);
+  }
+  return true;
 }
 
 static int by_begin(const void *a, const void *b) {
@@ -308,13 +314,13 @@ static int by_begin(const void *a, const void *b) {
 }
 
 /* Every byte of the data belongs to one tensor. */
-static bool check_cover(const Stack *const stacks[2], uint64_t bytes, Error *error) {
+static bool check_cover(const Stack stacks[ARRAYS], uint64_t bytes, Error *error) {
   const Tensor *tensors[CHECKPOINT_TENSORS_MAX];
   size_t count = 0;
-  for (int s = 0; s < 2; s++)
-    for (int l = 0; l < stacks[s]->count; l++) {
-      tensors[count++] = &stacks[s]->layers[l].weight;
-      tensors[count++] = &stacks[s]->layers[l].bias;
+  for (int a = 0; a < ARRAYS; a++)
+    for (int l = 0; l < stacks[a].count; l++) {
+      tensors[count++] = &stacks[a].layers[l].weight;
+      tensors[count++] = &stacks[a].layers[l].bias;
     }
   qsort(tensors, count, sizeof *tensors, by_begin);
   uint64_t next = 0;
@@ -374,6 +380,7 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
   }
   for (int f = 0; ours && f < FIELDS; f++) {
     const char *text = json_string_value(json_object_get(metadata, fields[f].name));
+    if (!text && fields[f].may_be_left) continue;
     if (!text || !parse_field(checkpoint, &fields[f], text))
       return error_set(error, "its metadata has no valid %s", fields[f].name);
   }
@@ -384,18 +391,19 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
 }
 
 static bool load_described(Checkpoint *checkpoint, int file, const Header *header, Error *error) {
-  Stack parameters = {0}, momentum = {0};
+  Stack stacks[ARRAYS] = {{0}};
   Network *network = &checkpoint->network;
-  if (!find_tensors(header, &parameters, &momentum, error) ||
-      !shape_network(&parameters, network, error) || !check_momentum(&momentum, network, error) ||
-      !check_cover((const Stack *const[]){&parameters, &momentum}, header->bytes, error) ||
+  if (!find_tensors(header, stacks, error) || !shape_network(&stacks[PARAMETERS], network, error) ||
+      !check_others(stacks, network, error) || !check_cover(stacks, header->bytes, error) ||
       !read_metadata(checkpoint, header, error))
     return false;
-  checkpoint->parameters = read_stack(file, header->start, &parameters, network, error);
-  if (!checkpoint->parameters) return false;
-  if (!momentum.count) return true;
-  checkpoint->momentum = read_stack(file, header->start, &momentum, network, error);
-  return checkpoint->momentum != NULL;
+  for (int a = 0; a < ARRAYS; a++) {
+    if (!stacks[a].count) continue;
+    float **values = array_of(checkpoint, a);
+    *values = read_stack(file, header->start, &stacks[a], network, error);
+    if (!*values) return false;
+  }
+  return true;
 }
 
 bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error) {

@@ -47,18 +47,19 @@ typedef struct {
 
 static void list_pieces(const Checkpoint *checkpoint, Content *content) {
   const Network *network = &checkpoint->network;
-  const float *arrays[] = {checkpoint->parameters, checkpoint->momentum};
-  const char *const prefixes[] = {"layers.", CHECKPOINT_MOMENTUM};
-  for (int a = 0; a < 2 && arrays[a]; a++)
-    for (int l = 0; l < network->layers; l++) {
+  Checkpoint lists = *checkpoint;
+  for (int a = 0; a < ARRAYS; a++) {
+    const float *values = *array_of(&lists, a);
+    for (int l = 0; values && l < network->layers; l++) {
       const int in = network->size[l], out = network->size[l + 1];
       Piece *weight = &content->pieces[content->count++];
       Piece *bias = &content->pieces[content->count++];
-      *weight = (Piece){"", out, in, arrays[a] + network->weight[l], (size_t)out * (size_t)in};
-      *bias = (Piece){"", out, 0, arrays[a] + network->bias[l], (size_t)out};
-      snprintf(weight->name, sizeof weight->name, "%s%d.weight", prefixes[a], l);
-      snprintf(bias->name, sizeof bias->name, "%s%d.bias", prefixes[a], l);
+      *weight = (Piece){"", out, in, values + network->weight[l], (size_t)out * (size_t)in};
+      *bias = (Piece){"", out, 0, values + network->bias[l], (size_t)out};
+      snprintf(weight->name, sizeof weight->name, "%s%d.weight", arrays[a].prefix, l);
+      snprintf(bias->name, sizeof bias->name, "%s%d.bias", arrays[a].prefix, l);
     }
+  }
 }
 
 static json_t *describe_metadata(const Checkpoint *checkpoint) {

@@ -161,10 +161,19 @@ static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
   t->position = (TrainerPosition){.epoch = from->epoch,
                                   .step = from->step,
                                   .sums = {from->loss, from->correct, from->rows},
+                                  .updates = from->updates,
                                   .test_accuracy = from->test_accuracy,
                                   .best_accuracy = from->best_accuracy,
                                   .best_epoch = from->best_epoch};
-  return t->engine->call->write(t->engine, from->parameters, from->momentum, error);
+  const size_t floats = from->network.floats, arrays = engine_states(&t->engine->config);
+  const float *const saved[] = {from->momentum, from->second_moment};
+  float *state = calloc(arrays, floats * sizeof *state);
+  if (!state) return error_set(error, "out of memory continuing %s", t->config.from_name);
+  for (size_t a = 0; a < arrays; a++)
+    if (saved[a]) memcpy(state + a * floats, saved[a], floats * sizeof *state);
+  const bool good = t->engine->call->write(t->engine, from->parameters, state, error);
+  free(state);
+  return good;
 }
 
 /* Leaves t->engine NULL if it cannot be opened. */
@@ -175,8 +184,12 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   if (!open_readers(t, error)) return false;
   EngineConfig config = {.batch = c->batch,
                          .seed = c->seed,
+                         .optimizer = c->optimizer,
                          .momentum = c->momentum,
                          .weight_decay = c->weight_decay,
+                         .beta1 = c->beta1,
+                         .beta2 = c->beta2,
+                         .epsilon = c->epsilon,
                          .fusion = c->fusion,
                          .precision = c->precision,
                          .augment = c->augment != 0,
@@ -246,12 +259,29 @@ const TrainerPosition *trainer_position(const Trainer *t) {
   return &t->position;
 }
 
+/* Copies what the engine holds into the checkpoint's arrays. */
+static bool read_engine(const Trainer *t, Checkpoint *checkpoint, Error *error) {
+  const size_t arrays = engine_states(&t->engine->config), floats = checkpoint->network.floats;
+  float **const saved[] = {&checkpoint->momentum, &checkpoint->second_moment};
+  float *state = malloc(arrays * floats * sizeof *state);
+  checkpoint->parameters = malloc(floats * sizeof(float));
+  bool room = state && checkpoint->parameters;
+  for (size_t a = 0; a < arrays; a++) {
+    *saved[a] = malloc(floats * sizeof **saved[a]);
+    room = room && *saved[a];
+  }
+  const bool good = room ? t->engine->call->read(t->engine, checkpoint->parameters, state, error)
+                         : error_set(error, "out of memory saving the network");
+  for (size_t a = 0; good && a < arrays; a++)
+    memcpy(*saved[a], state + a * floats, floats * sizeof *state);
+  free(state);
+  return good;
+}
+
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {
   const TrainerPosition *position = &t->position;
-  const Network *network = &t->engine->config.network;
-  *checkpoint = (Checkpoint){.network = *network,
-                             .parameters = malloc(network->floats * sizeof(float)),
-                             .momentum = malloc(network->floats * sizeof(float)),
+  *checkpoint = (Checkpoint){.network = t->engine->config.network,
+                             .updates = position->updates,
                              .epoch = position->epoch,
                              .step = position->step,
                              .loss = position->sums.loss,
@@ -260,10 +290,7 @@ bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) 
                              .test_accuracy = position->test_accuracy,
                              .best_accuracy = position->best_accuracy,
                              .best_epoch = position->best_epoch};
-  if (!checkpoint->parameters || !checkpoint->momentum)
-    error_set(error, "out of memory saving the network");
-  else if (t->engine->call->read(t->engine, checkpoint->parameters, checkpoint->momentum, error))
-    return true;
+  if (read_engine(t, checkpoint, error)) return true;
   checkpoint_free(checkpoint);
   return false;
 }
@@ -342,12 +369,15 @@ static uint64_t order_key(const Epoch *e) {
    of its window is step `before` of the epoch. False also if the run is to end there. */
 static bool train_steps(Epoch *e, const TrainRange *range, uint64_t before, Error *error) {
   Engine *engine = e->trainer->engine;
+  uint64_t *updates = &e->trainer->position.updates;
   const uint64_t first = range->first_step, end = first + range->steps;
   TrainRange piece = *range;
   for (uint64_t step = first; step < end; step += piece.steps) {
     if (step > first && is_stopped(e, before + step)) return false;
     piece.first_step = step;
     piece.steps = engine_piece(engine, end - step, (uint64_t)engine->config.batch);
+    piece.updates = *updates;
+    *updates += piece.steps;
     if (!engine->call->train(engine, &piece, error)) return false;
   }
   return true;

@@ -37,7 +37,9 @@ typedef struct {
   int classes;
   int epochs, batch;
   LrSchedule schedule;
+  Optimizer optimizer;
   float momentum, weight_decay;
+  float beta1, beta2, epsilon; /* of adam and adamw */
   int early_stop;   /* epochs without a better accuracy of the rows to judge by, 0: never */
   unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;    /* of the first parameters, the order of rows and their augmentation */
@@ -74,6 +76,7 @@ typedef struct {
   int epoch;                           /* trained in full */
   uint64_t step;                       /* trained of the epoch after those */
   EngineSums sums;                     /* over those steps */
+  uint64_t updates;                    /* steps of the whole run */
   double test_accuracy, best_accuracy; /* of the rows to judge by, parts of 1; NAN before the first
                                           epoch's end, and without such rows */
   int best_epoch;                      /* from 1, 0: none yet */

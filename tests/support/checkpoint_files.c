@@ -127,6 +127,7 @@ Checkpoint make_checkpoint(void) {
                            .test_accuracy = 0.98765432109876543,
                            .best_accuracy = DBL_TRUE_MIN,
                            .best_epoch = INT32_MAX,
+                           .updates = 1000000,
                            .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n")};
   Error error;
   assert_true(network_init(&checkpoint.network, 5, (const int[]){7, 3}, 2, 2, &error));

@@ -85,10 +85,11 @@ EngineSums collect(Engine *engine) {
 
 float *weights_of(Engine *engine) {
   const size_t floats = engine->config.network.floats;
-  float *values = malloc(2 * floats * sizeof *values);
+  const size_t count = (1 + engine_states(&engine->config)) * floats;
+  float *values = malloc(count * sizeof *values);
   Error error;
   assert_non_null(values);
-  memset(values, 0xff, 2 * floats * sizeof *values);
+  memset(values, 0xff, count * sizeof *values);
   assert_true(engine->call->read(engine, values, values + floats, &error));
   return values;
 }

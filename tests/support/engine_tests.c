@@ -147,9 +147,9 @@ void train(Engine *engine, TrainRange range) {
 }
 
 Outcome outcome_of(Engine *engine) {
-  Outcome o = {.floats = engine->config.network.floats};
+  Outcome o = {.floats = engine->config.network.floats, .states = engine_states(&engine->config)};
   o.parameters = allocate(o.floats, sizeof(float));
-  o.momentum = allocate(o.floats, sizeof(float));
+  o.momentum = allocate(o.states * o.floats, sizeof(float));
   OK(engine->call->collect(engine, &o.sums, &error));
   OK(engine->call->read(engine, o.parameters, o.momentum, &error));
   return o;
@@ -169,7 +169,7 @@ void free_outcome(Outcome *o) {
 void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_int_equal(a->floats, b->floats);
   assert_memory_equal(a->parameters, b->parameters, a->floats * sizeof(float));
-  assert_memory_equal(a->momentum, b->momentum, a->floats * sizeof(float));
+  assert_memory_equal(a->momentum, b->momentum, a->states * a->floats * sizeof(float));
 }
 
 static void train_one(void *engine, TrainRange range) {

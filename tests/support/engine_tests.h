@@ -84,8 +84,8 @@ void train(Engine *engine, TrainRange range);
 
 /* What training left behind. */
 typedef struct {
-  float *parameters, *momentum;
-  size_t floats;
+  float *parameters, *momentum; /* and behind it what else the optimizer keeps */
+  size_t floats, states;        /* engine_states */
   EngineSums sums;
 } Outcome;
 

@@ -113,7 +113,7 @@ typedef struct {
   int filled; /* rows of the batch that the step has */
 } Batch;
 
-enum { OFFSET = 3 };
+enum { OFFSET = 3, UPDATES = 5 };
 
 /* left: rows from the step's first to the end of the range; 0 or less: the range is over. The
    order is shuffled or a run of rows. Pixels fill the rows' stride, so that what follows a row's

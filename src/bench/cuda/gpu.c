@@ -240,7 +240,7 @@ static bool to_device(void *d_to, const void *from, size_t bytes, Error *error) 
 static bool fill_step(Step *s, Error *error) {
   const size_t rows = (size_t)s->batch.rows, pixel_bytes = rows * s->batch.stride;
   const size_t parameter_bytes = s->network->floats * sizeof(float);
-  const StepState state = {0, (uint32_t)rows, 0.0f};
+  const StepState state = {.end = (uint32_t)rows};
   uint8_t *pixels = malloc(pixel_bytes);
   float *parameters = malloc(parameter_bytes);
   bool good = false;

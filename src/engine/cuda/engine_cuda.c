@@ -114,8 +114,10 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   if (range->augment) TRY(augment(e, range));
   e->d_train_on = range->augment ? e->d_augmented : e->d_pixels;
   TRY(order(e, range));
-  TRY(launch_begin(e->d_state, position, last, range->learning_rate, e->compute));
-  TRY(steps_train(e, position, last, range));
+  const uint32_t updates = (uint32_t)(range->updates - range->first_step);
+  const StepState state = {position, last, range->learning_rate, updates};
+  TRY(launch_begin(e->d_state, state, e->compute));
+  TRY(steps_train(e, state, range));
   TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));
   return consume(e, range->first_row, range->rows);
 }
@@ -145,7 +147,7 @@ static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
   for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
     const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
     const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
-    TRY(launch_begin(e->d_state, 0, count, 0.0f, e->compute));
+    TRY(launch_begin(e->d_state, (StepState){.end = count}, e->compute));
     TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
     TRY(launch_sum(e->d_sums, e->results, 0, count, e->compute));
   }
@@ -167,7 +169,7 @@ static cudaError_t predict(CudaEngine *e, uint64_t first_row, uint64_t rows, flo
   for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
     const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
     const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
-    TRY(launch_begin(e->d_state, 0, count, 0.0f, e->compute));
+    TRY(launch_begin(e->d_state, (StepState){.end = count}, e->compute));
     TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
     TRY(cudaMemcpyAsync(logits + done * classes, e->d_activation[n->layers],
                         count * classes * sizeof *logits, cudaMemcpyDeviceToHost, e->compute));
@@ -197,28 +199,29 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return true;
 }
 
-static bool cuda_read(Engine *engine, float *parameters, float *momentum, Error *error) {
+static bool cuda_read(Engine *engine, float *parameters, float *state, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const size_t bytes = engine->config.network.floats * sizeof(float);
   if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
   return (!parameters ||
           !failed(cudaMemcpy(parameters, e->d_parameters, bytes, cudaMemcpyDeviceToHost),
                   "reading the parameters", error)) &&
-         (!momentum || !failed(cudaMemcpy(momentum, e->d_momentum, bytes, cudaMemcpyDeviceToHost),
-                               "reading the momentum", error));
+         (!state || !failed(cudaMemcpy(state, e->d_momentum, engine_states(&engine->config) * bytes,
+                                       cudaMemcpyDeviceToHost),
+                            "reading the momentum", error));
 }
 
 /* On the compute stream, which does not wait for the default one. */
-static bool cuda_write(Engine *engine, const float *parameters, const float *momentum,
-                       Error *error) {
+static bool cuda_write(Engine *engine, const float *parameters, const float *state, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const size_t bytes = engine->config.network.floats * sizeof(float);
   return (!parameters || !failed(cudaMemcpyAsync(e->d_parameters, parameters, bytes,
                                                  cudaMemcpyHostToDevice, e->compute),
                                  "writing the parameters", error)) &&
-         (!momentum || !failed(cudaMemcpyAsync(e->d_momentum, momentum, bytes,
-                                               cudaMemcpyHostToDevice, e->compute),
-                               "writing the momentum", error)) &&
+         (!state ||
+          !failed(cudaMemcpyAsync(e->d_momentum, state, engine_states(&engine->config) * bytes,
+                                  cudaMemcpyHostToDevice, e->compute),
+                  "writing the momentum", error)) &&
          !failed(cudaStreamSynchronize(e->compute), "training or evaluating", error);
 }
 
@@ -302,12 +305,14 @@ static bool allocate_network(CudaEngine *e, Error *error) {
         !device_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
-  if ((c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE || e->library.gemm) &&
+  const bool unfused = c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE || e->library.gemm;
+  if ((unfused || c->optimizer != OPTIMIZER_SGD) &&
       (!device_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
        failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
-              error) ||
-       !device_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
-       !device_array(e, &e->d_z, rows * widest, sizeof(float), error)))
+              error)))
+    return false;
+  if (unfused && (!device_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
+                  !device_array(e, &e->d_z, rows * widest, sizeof(float), error)))
     return false;
   if (c->fusion == FUSION_EXERCISE &&
       (!device_array(e, &e->d_largest, rows, sizeof(float), error) ||
@@ -323,7 +328,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
       return false;
   }
   return device_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
-         device_array(e, &e->d_momentum, n->floats, sizeof(float), error);
+         device_array(e, &e->d_momentum, engine_states(c) * n->floats, sizeof(float), error);
 }
 
 /* What does not work at all fails here, before anything was read. */
@@ -340,7 +345,9 @@ static bool initialise(CudaEngine *e, Error *error) {
   const bool written = cuda_write(&e->engine, parameters, NULL, error);
   free(parameters);
   return written &&
-         !failed(cudaMemsetAsync(e->d_momentum, 0, n->floats * sizeof(float), e->compute),
+         !failed(cudaMemsetAsync(e->d_momentum, 0,
+                                 engine_states(&e->engine.config) * n->floats * sizeof(float),
+                                 e->compute),
                  "clearing", error) &&
          !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing",
                  error) &&

@@ -48,10 +48,11 @@ typedef struct {
   RowResults results;
   ResultSums *d_sums;
 
-  float *d_parameters, *d_momentum;
-  float *d_gradient;                           /* levels none, exercise; library: as d_parameters */
-  float *d_x;                                  /* likewise: (forward_rows, inputs) */
-  float *d_z;                                  /* likewise: (forward_rows, widest layer) */
+  float *d_parameters;
+  float *d_momentum; /* or the first moment; behind it, where there is one, the second moment */
+  float *d_gradient; /* as d_parameters; NULL: the update's kernel forms it in registers */
+  float *d_x;        /* levels none, exercise; library: (forward_rows, inputs) */
+  float *d_z;        /* likewise: (forward_rows, widest layer) */
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
@@ -74,8 +75,8 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error);
 
 /* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
-   positions [position, end) of e->d_order; e->d_state says the same. */
-cudaError_t steps_train(CudaEngine *e, uint32_t position, uint32_t end, const TrainRange *range);
+   positions state.position to state.end of e->d_order; e->d_state says the same. */
+cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range);
 /* The forward pass over rows first_row .. first_row + rows - 1, at most e->forward_rows. */
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);
 

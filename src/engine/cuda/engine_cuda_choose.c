@@ -9,8 +9,10 @@
 static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPlan *plan,
                         const char **why_not) {
   const int *size = c->network.size;
-  *why_not = "level epoch takes two hidden layers";
-  if (c->network.layers != 3) return;
+  *why_not = c->optimizer != OPTIMIZER_SGD ? "level epoch takes the optimizer sgd"
+             : c->network.layers != 3      ? "level epoch takes two hidden layers"
+                                           : NULL;
+  if (*why_not) return;
   plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->batch}, limits, plan, why_not);
 }
 
@@ -36,6 +38,8 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
   if (asked == FUSION_EPOCH && why_not)
     return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
                      why_not);
+  if (asked == FUSION_EXERCISE && engine->config.optimizer != OPTIMIZER_SGD)
+    return error_set(error, "--fusion exercise takes the optimizer sgd");
   if (asked != FUSION_AUTO) {
     snprintf(engine->reason, sizeof engine->reason, "as asked");
   } else if (!why_not) {

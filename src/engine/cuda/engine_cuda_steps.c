@@ -15,6 +15,23 @@ static UpdateRule update_rule(const CudaEngine *e) {
   return (UpdateRule){e->engine.config.momentum, e->engine.config.weight_decay};
 }
 
+/* The update by another rule than the momentum rule, of all parameters by e->d_gradient. */
+static cudaError_t optimize(CudaEngine *e, BatchView batch) {
+  const EngineConfig *config = &e->engine.config;
+  const Network *n = &config->network;
+  FlatParameters p = {.d_w = e->d_parameters,
+                      .d_m = e->d_momentum,
+                      .d_v = engine_states(config) > 1 ? e->d_momentum + n->floats : NULL,
+                      .d_g = e->d_gradient,
+                      .count = n->floats,
+                      .layers = n->layers};
+  for (int l = 0; l < n->layers; l++) {
+    p.weight[l] = n->weight[l];
+    p.bias[l] = n->bias[l];
+  }
+  return launch_optimizer(batch, engine_rule(config), &p, e->compute);
+}
+
 /* ---- level none --------------------------------------------------------------------------- */
 
 static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
@@ -56,11 +73,12 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
       TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
                            e->compute));
     }
+    if (e->engine.config.optimizer != OPTIMIZER_SGD) continue;
     const size_t weights = (size_t)in * (size_t)out;
     TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, weights, weights, e->compute));
     TRY(launch_update(batch, rule, d_p + b, d_v + b, d_g + b, (size_t)out, 0, e->compute));
   }
-  return cudaSuccess;
+  return e->engine.config.optimizer == OPTIMIZER_SGD ? cudaSuccess : optimize(e, batch);
 }
 
 /* ---- level layer -------------------------------------------------------------------------- */
@@ -123,7 +141,7 @@ static cudaError_t gradients_layer(CudaEngine *e, BatchView batch) {
 
 static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
-  float *d_p = e->d_parameters, *d_v = e->d_momentum;
+  float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
   TRY(gradients_layer(e, batch));
   LayerUpdate updates[NETWORK_MAX_LAYERS];
   for (int l = 0; l < n->layers; l++)
@@ -134,9 +152,12 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
                                .d_vw = d_v + n->weight[l],
                                .d_vb = d_v + n->bias[l],
                                .in = n->size[l],
-                               .out = n->size[l + 1]};
-  return launch_updates(batch, update_rule(e), updates, n->layers, bf16_terms(e), e->d_work,
-                        e->compute);
+                               .out = n->size[l + 1],
+                               .d_gw = d_g ? d_g + n->weight[l] : NULL,
+                               .d_gb = d_g ? d_g + n->bias[l] : NULL};
+  TRY(launch_updates(batch, update_rule(e), updates, n->layers, bf16_terms(e), e->d_work,
+                     e->compute));
+  return d_g ? optimize(e, batch) : cudaSuccess;
 }
 
 /* The logits are kept: predict wants them. */
@@ -307,7 +328,7 @@ static void forget_graph(cudaGraphExec_t *graph) {
 /* A step outside of any graph, past the end of its range so that it changes nothing: a library may
    load its kernels in it, which a capture might refuse. */
 static cudaError_t warm_library_up(CudaEngine *e) {
-  TRY(launch_begin(e->d_state, 1, 1, 0.0f, e->compute));
+  TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
   TRY(steps_by_kernel(e, 1));
   return cudaStreamSynchronize(e->compute);
 }
@@ -329,17 +350,16 @@ static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* The steps of a range, positions [position, end), in one kernel. */
-static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end, uint64_t steps,
-                                  float learning_rate) {
+/* The steps of a range in one kernel. */
+static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
   const Network *n = &e->engine.config.network;
   EpochJob job = {.d_pixels = e->d_train_on,
                   .d_labels = e->d_labels,
                   .d_order = e->d_order,
                   .stride = e->stride,
-                  .position = position,
-                  .end = end,
-                  .learning_rate = learning_rate,
+                  .position = state.position,
+                  .end = state.end,
+                  .learning_rate = state.learning_rate,
                   .rule = update_rule(e),
                   .d_parameters = e->d_parameters,
                   .d_momentum = e->d_momentum,
@@ -356,14 +376,14 @@ static cudaError_t steps_by_epoch(CudaEngine *e, uint32_t position, uint32_t end
 
 /* ---- any level ---------------------------------------------------------------------------- */
 
-cudaError_t steps_train(CudaEngine *e, uint32_t position, uint32_t end, const TrainRange *range) {
+cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range) {
   switch (e->engine.config.fusion) {
   case FUSION_EPOCH:
-    return steps_by_epoch(e, position, end, range->steps, range->learning_rate);
+    return steps_by_epoch(e, state, range->steps);
   case FUSION_STEP:
     if (e->library.gemm && !e->one_step) {
       TRY(warm_library_up(e));
-      TRY(launch_begin(e->d_state, position, end, range->learning_rate, e->compute));
+      TRY(launch_begin(e->d_state, state, e->compute));
     }
     return steps_by_graph(e, range->steps);
   default:

@@ -1,0 +1,71 @@
+/* The rules by which a training step changes a parameter w, given its gradient g; the same on the
+   host and on the device.
+
+     sgd       v = momentum v + g + decay w; w = w - rate v: stochastic gradient descent with
+               momentum (Sutskever, Martens, Dahl, Hinton 2013, in the form that PyTorch uses)
+     nesterov  the same v; w = w - rate (g + decay w + momentum v): Nesterov's momentum, likewise
+     adam      m = beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2, g' = g + decay w;
+               w = w - rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) in update t,
+               from 1 (Kingma and Ba 2015, algorithm 1)
+     adamw     the same with g' = g, and w loses rate decay w beside (Loshchilov and Hutter 2019;
+               the rate scales the decay, as in PyTorch) */
+#ifndef OPTIMIZER_H
+#define OPTIMIZER_H
+
+#include <math.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define OPTIMIZER_FUNCTION static inline __host__ __device__
+#else
+#define OPTIMIZER_FUNCTION static inline
+#endif
+
+typedef enum { OPTIMIZER_SGD, OPTIMIZER_NESTEROV, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } Optimizer;
+
+typedef struct {
+  Optimizer kind;
+  float momentum, weight_decay;
+  float beta1, beta2, epsilon; /* adam and adamw: from 0, below 1; above 0 */
+} OptimizerRule;
+
+/* Whether the rule keeps a second moment, v above, beside m or the momentum. */
+OPTIMIZER_FUNCTION int optimizer_has_second(Optimizer kind) {
+  return kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
+}
+
+/* What the rule needs in one update. */
+typedef struct {
+  float rate;
+  float step;        /* adam: the rate over 1 - beta1^t */
+  float second_root; /* adam: 1 / sqrt(1 - beta2^t) */
+} OptimizerStep;
+
+/* updates: how many came before. 1 - beta^t is -expm1(t log(beta)): 1 - powf(beta, t) would lose
+   its digits while beta^t is near 1. */
+OPTIMIZER_FUNCTION OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
+  OptimizerStep step = {rate, rate, 1.0f};
+  if (!optimizer_has_second(rule.kind)) return step;
+  const float t = (float)updates + 1.0f;
+  step.step = rate / -expm1f(t * logf(rule.beta1));
+  step.second_root = 1.0f / sqrtf(-expm1f(t * logf(rule.beta2)));
+  return step;
+}
+
+/* Changes *w, *m (the momentum, or the first moment) and, for adam and adamw, *v (the second
+   moment). decay: the rule's weight decay, or 0 for a bias. */
+OPTIMIZER_FUNCTION void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay,
+                                        float g, float *w, float *m, float *v) {
+  if (rule.kind != OPTIMIZER_ADAMW) g += decay * *w;
+  if (!optimizer_has_second(rule.kind)) {
+    *m = rule.momentum * *m + g;
+    *w -= step.rate * (rule.kind == OPTIMIZER_NESTEROV ? g + rule.momentum * *m : *m);
+    return;
+  }
+  if (rule.kind == OPTIMIZER_ADAMW) *w -= step.rate * decay * *w;
+  *m = rule.beta1 * *m + (1.0f - rule.beta1) * g;
+  *v = rule.beta2 * *v + (1.0f - rule.beta2) * g * g;
+  *w -= step.step * *m / (sqrtf(*v) * step.second_root + rule.epsilon);
+}
+
+#endif

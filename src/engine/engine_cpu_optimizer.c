@@ -1,0 +1,62 @@
+/* An update of the CPU engine by any rule of optimizer.h.
+
+   The momentum rule of sgd is part of the product that forms the gradient (gemm_cpu_tile.h). Others
+   divide and take roots: here the product leaves a tile of the gradient in the cache, and a loop
+   over it, of vectors as this file is compiled without math errors in errno, applies the rule. */
+#include "engine/engine_cpu.h"
+
+enum { TILE_COLUMNS = 64 }; /* the widest tile of gemm_cpu.c */
+
+static const float zeros[TILE_COLUMNS] __attribute__((aligned(64)));
+
+/* `count` neighbours, by a rule of this kind. */
+static inline __attribute__((always_inline)) void
+optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float decay, size_t count,
+            const float *restrict g, float *restrict w, float *restrict m, float *restrict v) {
+  rule.kind = kind;
+  if (!optimizer_has_second(kind)) v = m; /* never looked at */
+  for (size_t i = 0; i < count; i++) optimizer_value(rule, step, decay, g[i], w + i, m + i, v + i);
+}
+
+/* In each call the kind is a constant: a loop with a branch would not become vectors. */
+static void optimize(OptimizerRule rule, OptimizerStep step, float decay, size_t count,
+                     const float *g, float *w, float *m, float *v) {
+  switch (rule.kind) {
+  case OPTIMIZER_SGD:
+    optimize_by(OPTIMIZER_SGD, rule, step, decay, count, g, w, m, NULL);
+    break;
+  case OPTIMIZER_NESTEROV:
+    optimize_by(OPTIMIZER_NESTEROV, rule, step, decay, count, g, w, m, NULL);
+    break;
+  case OPTIMIZER_ADAM:
+    optimize_by(OPTIMIZER_ADAM, rule, step, decay, count, g, w, m, v);
+    break;
+  case OPTIMIZER_ADAMW:
+    optimize_by(OPTIMIZER_ADAMW, rule, step, decay, count, g, w, m, v);
+    break;
+  }
+}
+
+void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, size_t columns,
+                          const GemmTerms *terms, OptimizerStep step) {
+  const Layer *layer = &cpu->layer[l];
+  const OptimizerRule rule = engine_rule(&cpu->engine.config);
+  float tile[GEMM_PANEL * TILE_COLUMNS] __attribute__((aligned(64)));
+  cpu->kernels->forward(terms, columns, zeros, false, tile, TILE_COLUMNS);
+  for (size_t r = 0; r < GEMM_PANEL; r++) {
+    const size_t row = panel * GEMM_PANEL + r, at = row * layer->out + column;
+    float *const *state = layer->weight_state;
+    optimize(rule, step, rule.weight_decay, columns, tile + r * TILE_COLUMNS, layer->weight + at,
+             state[0] + at, state[1] ? state[1] + at : NULL);
+    for (size_t c = 0; layer->weight_copy && c < columns; c++)
+      layer->weight_copy[(column + c) * layer->in + row] = layer->weight[at + c];
+  }
+}
+
+void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEMM_ALIGN],
+                       OptimizerStep step) {
+  const Layer *layer = &cpu->layer[l];
+  float *const *state = layer->bias_state;
+  optimize(engine_rule(&cpu->engine.config), step, 0, GEMM_ALIGN, sum, layer->bias + column,
+           state[0] + column, state[1] ? state[1] + column : NULL);
+}

@@ -1,0 +1,120 @@
+/* The update of all parameters by another rule than the momentum rule, kernels/optimizer.cu:
+   against float64, weights that decay beside biases that do not, a step without rows. */
+#include "support/kernel_tests.h"
+
+#ifdef HAVE_CUDA
+
+#include <math.h>
+#include <string.h>
+
+/* Two layers without padding, over several blocks, the last of which is not full. */
+enum { WEIGHT0 = 0, BIAS0 = 301, WEIGHT1 = 333, BIAS1 = 840, COUNT = 850 };
+
+typedef struct {
+  Values w, m, v, g;
+} Tensors;
+
+/* Gradients of either sign, whose mean square could be what v is. */
+static Tensors make_tensors(uint64_t seed) {
+  return (Tensors){values_between(-1, 1, COUNT, seed), values_between(-0.1, 0.1, COUNT, seed + 1),
+                   values_between(0.001, 0.01, COUNT, seed + 2),
+                   values_between(-0.1, 0.1, COUNT, seed + 3)};
+}
+
+static FlatParameters flat(const Tensors *t, OptimizerRule rule) {
+  return (FlatParameters){.d_w = t->w.d,
+                          .d_m = t->m.d,
+                          .d_v = optimizer_has_second(rule.kind) ? t->v.d : NULL,
+                          .d_g = t->g.d,
+                          .count = COUNT,
+                          .layers = 2,
+                          .weight = {WEIGHT0, WEIGHT1},
+                          .bias = {BIAS0, BIAS1}};
+}
+
+static void check_rule(OptimizerRule rule, uint64_t seed) {
+  const Shape s = {7, 5, 3};
+  Tensors t = make_tensors(seed);
+  Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
+  batch.view.before = 2; /* a step of 9 rows over all ranks */
+  const FlatParameters p = flat(&t, rule);
+  const uint64_t update = UPDATES + (batch.state.position + OFFSET) / 9 + 1;
+  static const int ends[] = {WEIGHT0, BIAS0, WEIGHT1, BIAS1, COUNT};
+  double *w = copy_of(t.w.host, COUNT), *m = copy_of(t.m.host, COUNT);
+  double *v = copy_of(t.v.host, COUNT);
+  CUDA_OK(launch_optimizer(batch.view, rule, &p, stream));
+  for (int i = 0; i < 4; i++) { /* weights, biases, weights, biases */
+    const int at = ends[i];
+    reference_optimize(rule, w + at, m + at, v + at, t.g.host + at, (size_t)(ends[i + 1] - at),
+                       i % 2 ? 0 : (double)rule.weight_decay, (double)learning_rate, update);
+  }
+  assert_near("weights", s, t.w.d, w, COUNT, bound(8, UPDATE_ROUNDINGS));
+  assert_near("momentum", s, t.m.d, m, COUNT, bound(2, UPDATE_ROUNDINGS));
+  assert_near("second moment", s, t.v.d, v, COUNT, bound(2, UPDATE_ROUNDINGS));
+  assert_untouched(t.g, COUNT);
+  finish();
+}
+
+static void test_rules(void **state) {
+  (void)state;
+  needs_gpu();
+  for (int kind = OPTIMIZER_SGD; kind <= OPTIMIZER_ADAMW; kind++) {
+    check_rule((OptimizerRule){(Optimizer)kind, 0.9f, 0.05f, 0.9f, 0.999f, 1e-8f}, 1);
+    check_rule((OptimizerRule){(Optimizer)kind, 0.0f, 0.0f, 0.0f, 0.5f, 0.1f}, 11);
+  }
+}
+
+/* Past the end of the range nothing changes. */
+static void test_a_step_without_rows(void **state) {
+  (void)state;
+  needs_gpu();
+  const OptimizerRule rule = {OPTIMIZER_ADAMW, 0, 0.1f, 0.9f, 0.999f, 1e-8f};
+  const Tensors t = make_tensors(1);
+  const Batch batch = make_batch(7, 5, 3, 0, true, 1);
+  const FlatParameters p = flat(&t, rule);
+  CUDA_OK(launch_optimizer(batch.view, rule, &p, stream));
+  assert_untouched(t.w, COUNT);
+  assert_untouched(t.m, COUNT);
+  assert_untouched(t.v, COUNT);
+  finish();
+}
+
+static void test_wrong_arguments_are_refused(void **state) {
+  (void)state;
+  needs_gpu();
+  const OptimizerRule adam = {.kind = OPTIMIZER_ADAM}, nesterov = {.kind = OPTIMIZER_NESTEROV};
+  const Tensors t = make_tensors(1);
+  const Batch batch = make_batch(7, 5, 3, 7, true, 1);
+  BatchView no_rows = batch.view;
+  no_rows.rows = 0;
+  const FlatParameters p = flat(&t, adam);
+  FlatParameters bad[6] = {p, p, p, p, p, p};
+  bad[0].d_w = NULL;
+  bad[1].d_m = NULL;
+  bad[2].d_g = NULL;
+  bad[3].count = 0;
+  bad[4].layers = MAX_UPDATES + 1;
+  bad[5].layers = 0;
+  for (int i = 0; i < 6; i++) CUDA_REFUSED(launch_optimizer(batch.view, adam, &bad[i], stream));
+  CUDA_REFUSED(launch_optimizer(batch.view, adam, NULL, stream));
+  CUDA_REFUSED(launch_optimizer(no_rows, adam, &p, stream));
+  const FlatParameters first_alone = flat(&t, nesterov);
+  CUDA_REFUSED(launch_optimizer(batch.view, adam, &first_alone, stream));
+  assert_untouched(t.w, COUNT);
+  finish();
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      KERNEL_TEST(test_rules),
+      KERNEL_TEST(test_a_step_without_rows),
+      KERNEL_TEST(test_wrong_arguments_are_refused),
+  };
+  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
+}
+
+#else
+
+SKIPPED_WITHOUT_CUDA(test_kernels)
+
+#endif
