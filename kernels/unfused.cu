@@ -57,8 +57,8 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
 }
 
 /* Loss and correctness of each row. One thread per row: reads 4 bytes per class, writes 5 per row.
-   The loss is minus the label's log-probability: there is no logarithm of a number that may have
-   become 0. */
+   The loss is minus the label's log-probability, smoothed the target's mean of them all: there is
+   no logarithm of a number that may have become 0. */
 __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows_of_step(batch)) return;
@@ -66,21 +66,25 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ro
   const float *p = d_p + (size_t)r * classes;
   const int label = batch.d_labels[dataset_row(batch, r)];
   int best = 0;
-  for (int c = 1; c < classes; c++)
+  float sum = 0.0f;
+  for (int c = 0; c < classes; c++) {
     if (p[c] > p[best]) best = c;
-  results.d_loss[position] = -p[label];
+    sum += p[c];
+  }
+  const float others = batch.smoothing > 0.0f ? batch.smoothing * (sum / classes - p[label]) : 0.0f;
+  results.d_loss[position] = -p[label] - others;
   results.d_correct[position] = best == label;
 }
 
-/* dZ = (exp(P) - one-hot(label)) / rows of the step over all ranks. One thread per element: reads 4
+/* dZ = (exp(P) - target) / rows of the step over all ranks. One thread per element: reads 4
    bytes, writes 4. */
 __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
                                        int classes) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * classes) return;
   const int r = (int)(i / classes), c = (int)(i % classes);
-  const float hot = c == batch.d_labels[dataset_row(batch, r)] ? 1.0f : 0.0f;
-  d_dz[i] = r < rows_of_step(batch) ? (expf(d_p[i]) - hot) / rows_of_all_ranks(batch) : 0.0f;
+  const float target = target_of(batch, c == batch.d_labels[dataset_row(batch, r)], classes);
+  d_dz[i] = r < rows_of_step(batch) ? (expf(d_p[i]) - target) / rows_of_all_ranks(batch) : 0.0f;
 }
 
 /* dX = dZ W. One thread per element of dX: `out` multiply-adds, each with 8 bytes of loads. Here

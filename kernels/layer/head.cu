@@ -70,6 +70,15 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
   return row;
 }
 
+/* The mean of the row's logits by its target, of which lane / 2 has z, or 0: with label smoothing
+   it stands for the label's logit. */
+__device__ float target_logit(const BatchView &batch, float z, bool is_label, int classes) {
+  float mean = z * target_of(batch, is_label, classes);
+#pragma unroll
+  for (int bit = 16; bit > 1; bit /= 2) mean += __shfl_xor_sync(FULL_WARP, mean, bit);
+  return mean;
+}
+
 /* What the kernel reads and writes for the layer; NULL pointers are not written. */
 struct Head {
   const float *d_x, *d_w, *d_b; /* (rows, in), (classes, in), (classes) */
@@ -121,18 +130,22 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Softmax and cross-entropy: logits and results. */
   const RowSoftmax softmax = row_softmax(z, lane);
+  const float wanted = batch.smoothing > 0.0f /* the same for all lanes */
+                           ? target_logit(batch, exists ? z : 0.0f, mine == label, classes)
+                           : z;
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;
   const uint32_t position = position_of(batch, r);
   if (r < rows && writes && mine == label && results.d_loss)
-    results.d_loss[position] = logf(softmax.sum) + (softmax.largest - z);
+    results.d_loss[position] = logf(softmax.sum) + (softmax.largest - wanted);
   if (r < rows && lane == 0 && results.d_correct)
     results.d_correct[position] = softmax.best == label;
   if (!head.d_dx) return;
 
   /* Multiply backward: the gradient of the logits, then that of the input. */
   const float p = expf(z - softmax.largest) / softmax.sum;
-  const float dz = exists && r < rows ? (p - (mine == label ? 1.0f : 0.0f)) / all_rows : 0.0f;
+  const float dz =
+      exists && r < rows ? (p - target_of(batch, mine == label, classes)) / all_rows : 0.0f;
   if (writes) head.d_dz[at] = dz;
   float dx[VALUES] = {};
 #pragma unroll

@@ -6,8 +6,9 @@
    exchanges and no shared memory. m starts at -infinity, right for rows of negative numbers.
 
    The loss is log(s) + m - z[label], log-sum-exp: exact for any finite logits, with no logarithm of
-   a probability that could be 0. `none` takes three kernels and writes the log-probabilities in
-   between; this one reads the logits and writes their gradient. */
+   a probability that could be 0; label smoothing puts the target's mean of z for z[label]. `none`
+   takes three kernels and writes the log-probabilities in between; this one reads the logits and
+   writes their gradient. */
 #include "batch.cuh"
 
 namespace {
@@ -46,9 +47,11 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   Online online = {-INFINITY, 0.0f};
   int best = INT_MAX; /* the first class that has this lane's maximum */
+  float all = 0.0f;   /* the sum of the logits, which smoothing wants */
   for (int c = lane; c < classes; c += 32) {
     if (best == INT_MAX || z[c] > online.largest) best = c;
     online = merge(online, {z[c], 1.0f});
+    all += z[c];
   }
   for (int step = 16; step > 0; step /= 2) {
     const Online other = {__shfl_xor_sync(FULL_WARP, online.largest, step),
@@ -58,10 +61,14 @@ __global__ void __launch_bounds__(32 * WARPS)
       best = other_best;
     online = merge(online, other);
   }
+  const bool smooth = batch.smoothing > 0.0f; /* the same for all lanes */
+  for (int step = 16; smooth && step > 0; step /= 2) all += __shfl_xor_sync(FULL_WARP, all, step);
 
   if (lane == 0) {
     const uint32_t position = position_of(batch, r);
-    if (results.d_loss) results.d_loss[position] = logf(online.sum) + (online.largest - z[label]);
+    const float others = smooth ? batch.smoothing * (all / classes - z[label]) : 0.0f;
+    if (results.d_loss)
+      results.d_loss[position] = logf(online.sum) + (online.largest - z[label]) - others;
     if (results.d_correct) results.d_correct[position] = best == label;
   }
   if (!dz) return;
@@ -69,7 +76,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float inverse = 1.0f / online.sum, mean = 1.0f / rows_of_all_ranks(batch);
   for (int c = lane; c < classes; c += 32) {
     const float p = expf(z[c] - online.largest) * inverse;
-    dz[c] = (p - (c == label ? 1.0f : 0.0f)) * mean;
+    dz[c] = (p - target_of(batch, c == label, classes)) * mean;
   }
 }
 

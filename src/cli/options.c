@@ -62,6 +62,9 @@ static const OptionRow table[] = {
   {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
    .help = "pull of the weights, not the biases, towards 0",
    .kind = &option_number, .field = FIELD(weight_decay), .low = 0, .high = 1},
+  {.group = "training", .name = "label-smoothing", .argument = "E", .initial = "0",
+   .help = "share of a training row's target that all classes have equally",
+   .kind = &option_number, .field = FIELD(label_smoothing), .low = 0, .high = 0.9},
   {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
    .help = "multiplies the learning rate after each epoch",
    .kind = &option_number, .field = FIELD(lr_decay), .low = 0, .high = 1},
@@ -396,6 +399,16 @@ static bool check_tune(const Options *o, Error *error) {
          error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
 }
 
+/* Levels epoch and exercise have the plain step alone. */
+static bool check_level(const Options *o, Error *error) {
+  const char *other = o->optimizer != OPTIMIZER_SGD ? "optimizer"
+                      : o->label_smoothing > 0      ? "label-smoothing"
+                                                    : NULL;
+  if (!other || (o->fusion != FUSION_EPOCH && o->fusion != FUSION_EXERCISE)) return true;
+  return error_set(error, "--fusion %s has no --%s: use --fusion step", options_fusions[o->fusion],
+                   other);
+}
+
 /* Options that need each other, or exclude each other. */
 static OptionsResult check_usage(const Options *o, Error *error) {
   const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
@@ -419,10 +432,8 @@ static OptionsResult check_usage(const Options *o, Error *error) {
   else if (o->device == DEVICE_CPU && o->fusion != FUSION_AUTO && o->fusion != FUSION_LAYER)
     good = error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
                      options_fusions[o->fusion]);
-  else if (o->optimizer != OPTIMIZER_SGD &&
-           (o->fusion == FUSION_EPOCH || o->fusion == FUSION_EXERCISE))
-    good = error_set(error, "--fusion %s trains with --optimizer sgd alone: use --fusion step",
-                     options_fusions[o->fusion]);
+  else if (!check_level(o, error))
+    good = false;
   else if (!o->classify && (o->json || o->show[0]))
     good = error_set(error, "--%s needs --classify PICTURE...", o->json ? "json" : "show");
   else if (o->classify && o->picture_count == 0)

@@ -26,6 +26,7 @@ typedef struct {
   int optimizer; /* an Optimizer of optimizer.h */
   float lr, momentum, weight_decay, lr_decay;
   float beta1, beta2, epsilon; /* of adam and adamw */
+  float label_smoothing;
   int lr_schedule;  /* a LrScheduleKind */
   int warmup;       /* epochs */
   int early_stop;   /* epochs without a better accuracy, 0: never */

@@ -419,6 +419,7 @@ TrainerConfig trainer_config(const Options *o) {
                          .beta1 = o->beta1,
                          .beta2 = o->beta2,
                          .epsilon = o->epsilon,
+                         .label_smoothing = o->label_smoothing,
                          .early_stop = o->early_stop,
                          .augment = o->augment,
                          .seed = o->seed,

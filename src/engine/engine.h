@@ -40,13 +40,15 @@ typedef struct {
   float momentum;              /* of sgd and nesterov */
   float weight_decay;          /* applied to weights, not to biases */
   float beta1, beta2, epsilon; /* of adam and adamw */
-  Fusion fusion;               /* ignored by the CPU engine */
-  Precision precision;         /* likewise */
-  bool augment;                /* ranges may be augmented; ignored by the CPU engine */
-  uint64_t device_memory;      /* most bytes of it that a GPU's engine takes, 0: any; likewise */
-  int threads;                 /* of the CPU engine */
-  uint64_t dataset_rows;       /* capacity of the dataset, in rows */
-  uint64_t staging_rows;       /* rows a staging buffer holds: a multiple of batch */
+  float label_smoothing;  /* of a training step's target: the share that all classes have in equal
+                             parts, from 0, below 1 */
+  Fusion fusion;          /* ignored by the CPU engine */
+  Precision precision;    /* likewise */
+  bool augment;           /* ranges may be augmented; ignored by the CPU engine */
+  uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
+  int threads;            /* of the CPU engine */
+  uint64_t dataset_rows;  /* capacity of the dataset, in rows */
+  uint64_t staging_rows;  /* rows a staging buffer holds: a multiple of batch */
 } EngineConfig;
 
 static inline OptimizerRule engine_rule(const EngineConfig *config) {
@@ -91,7 +93,8 @@ typedef struct {
 } TrainRange;
 
 /* Sums over the rows trained or evaluated since the last collect. Training rows are judged by
-   the forward pass of their own step, before its update. */
+   the forward pass of their own step, before its update, and their loss is with the smoothed
+   target. */
 typedef struct {
   double loss; /* sum of the cross-entropies, natural logarithm */
   uint64_t correct;

@@ -136,8 +136,9 @@ static void forward(CpuEngine *cpu, int l, size_t rows, Team team) {
   }
 }
 
-/* Loss and correctness of row r of `rows`, and the gradient of the mean loss in its logits. */
-static void row_loss(CpuEngine *cpu, size_t r, size_t rows) {
+/* Loss and correctness of row r of `rows`, and the gradient of the mean loss in its logits.
+   smoothing: of the target. */
+static void row_loss(CpuEngine *cpu, size_t r, size_t rows, float smoothing) {
   const int layers = cpu->engine.config.network.layers;
   const size_t classes = (size_t)cpu->engine.config.network.size[layers];
   const Layer *layer = &cpu->layer[layers - 1];
@@ -147,21 +148,25 @@ static void row_loss(CpuEngine *cpu, size_t r, size_t rows) {
   size_t best = 0;
   for (size_t c = 1; c < classes; c++)
     if (logit[c] > logit[best]) best = c;
-  double sum = 0;
+  double sum = 0, all = 0;
   for (size_t c = 0; c < classes; c++) {
     dy[c] = expf(logit[c] - logit[best]);
     sum += (double)dy[c];
+    all += (double)logit[c];
   }
   cpu->loss[r] = log(sum) + (double)logit[best] - (double)logit[label];
+  if (smoothing > 0)
+    cpu->loss[r] -= (double)smoothing * (all / (double)classes - (double)logit[label]);
   cpu->correct[r] = best == label;
   const float scale = (float)(1 / sum), mean = 1.0f / (float)rows;
-  for (size_t c = 0; c < classes; c++) dy[c] = mean * (dy[c] * scale - (c == label ? 1.0f : 0.0f));
+  const float others = smoothing / (float)classes, own = 1 - smoothing + others;
+  for (size_t c = 0; c < classes; c++) dy[c] = mean * (dy[c] * scale - (c == label ? own : others));
 }
 
-static void loss(CpuEngine *cpu, size_t rows, Team team) {
+static void loss(CpuEngine *cpu, size_t rows, float smoothing, Team team) {
   for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
     for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++)
-      row_loss(cpu, r, rows);
+      row_loss(cpu, r, rows, smoothing);
 }
 
 /* From the gradient of layer l's output to that of the layer below. */
@@ -257,7 +262,7 @@ void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) forward(cpu, l, rows, team);
-  loss(cpu, rows, team);
+  loss(cpu, rows, config->label_smoothing, team);
   for (int l = layers - 1; l > 0; l--) backward(cpu, l, rows, team);
   wait_for_all(&cpu->barrier, team);
   if (team.thread == 0) add_sums(cpu, rows);
@@ -275,7 +280,7 @@ void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, s
 }
 
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {
-  loss(cpu, count, team);
+  loss(cpu, count, 0, team);
   wait_for_all(&cpu->barrier, team);
   if (team.thread == 0) add_sums(cpu, count);
   wait_for_all(&cpu->barrier, team);

@@ -14,8 +14,34 @@ static double *allocate(size_t count) {
   return values;
 }
 
-void reference_gradient(const Network *network, const double *parameters, const double *x,
-                        const uint16_t *labels, int rows, double *gradient, EngineSums *sums) {
+/* What makes a training step another function than the plain network. */
+typedef struct {
+  double smoothing; /* of the target */
+} Training;
+
+/* Each row's loss with a smoothed target, instead of that with its label alone. */
+static void smooth_loss(const double *logits, const uint16_t *labels, int rows, int classes,
+                        double smoothing, double *loss) {
+  for (int r = 0; r < rows; r++) {
+    const double *row = logits + (size_t)r * (size_t)classes;
+    double mean = 0;
+    for (int c = 0; c < classes; c++) mean += row[c] / classes;
+    loss[r] -= smoothing * (mean - row[labels[r]]);
+  }
+}
+
+/* Likewise for the gradient of the logits, `scale` times that of a row's loss. */
+static void smooth_gradient(const uint16_t *labels, int rows, int classes, double smoothing,
+                            double scale, double *dlogits) {
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < classes; c++)
+      dlogits[(size_t)r * (size_t)classes + (size_t)c] +=
+          scale * smoothing * ((c == labels[r] ? 1.0 : 0.0) - 1.0 / classes);
+}
+
+static void gradient_of(const Network *network, const Training *training, const double *parameters,
+                        const double *x, const uint16_t *labels, int rows, double *gradient,
+                        EngineSums *sums) {
   const int layers = network->layers;
   const int *size = network->size;
   double *y[NETWORK_MAX_LAYERS + 1] = {NULL}; /* y[l] (rows, size[l]): layer l's input */
@@ -31,6 +57,7 @@ void reference_gradient(const Network *network, const double *parameters, const 
   const int classes = size[layers];
   double *loss = allocate((size_t)rows);
   reference_cross_entropy(y[layers], labels, rows, classes, loss);
+  smooth_loss(y[layers], labels, rows, classes, training->smoothing, loss);
   for (int r = 0; r < rows; r++) sums->loss += loss[r];
   sums->correct += reference_correct(y[layers], labels, rows, classes);
   sums->rows += (uint64_t)rows;
@@ -40,6 +67,7 @@ void reference_gradient(const Network *network, const double *parameters, const 
     memset(gradient, 0, network->floats * sizeof *gradient);
     double *dy = allocate((size_t)rows * (size_t)classes);
     reference_cross_entropy_gradient(y[layers], labels, rows, classes, 1.0 / rows, dy);
+    smooth_gradient(labels, rows, classes, training->smoothing, 1.0 / rows, dy);
     for (int l = layers - 1; l >= 0; l--) {
       reference_weight_gradient(dy, y[l], rows, size[l], size[l + 1],
                                 gradient + network->weight[l]);
@@ -54,6 +82,11 @@ void reference_gradient(const Network *network, const double *parameters, const 
     free(dy);
   }
   for (int l = 0; l <= layers; l++) free(y[l]);
+}
+
+void reference_gradient(const Network *network, const double *parameters, const double *x,
+                        const uint16_t *labels, int rows, double *gradient, EngineSums *sums) {
+  gradient_of(network, &(Training){0}, parameters, x, labels, rows, gradient, sums);
 }
 
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
@@ -99,7 +132,8 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
     reference_scale(pixels + row * stride, stride, 1, network->size[0], x + (size_t)r * in);
     label[r] = labels[row];
   }
-  reference_gradient(network, parameters, x, label, rows, gradient, sums);
+  const Training training = {.smoothing = (double)config->label_smoothing};
+  gradient_of(network, &training, parameters, x, label, rows, gradient, sums);
   const OptimizerRule rule = engine_rule(config);
   const double rate = (double)range->learning_rate, decay = (double)rule.weight_decay;
   double *v = engine_states(config) > 1 ? state + network->floats : state;

@@ -190,6 +190,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .beta1 = c->beta1,
                          .beta2 = c->beta2,
                          .epsilon = c->epsilon,
+                         .label_smoothing = c->label_smoothing,
                          .fusion = c->fusion,
                          .precision = c->precision,
                          .augment = c->augment != 0,

@@ -10,6 +10,7 @@ static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPla
                         const char **why_not) {
   const int *size = c->network.size;
   *why_not = c->optimizer != OPTIMIZER_SGD ? "level epoch takes the optimizer sgd"
+             : c->label_smoothing > 0      ? "level epoch takes no label smoothing"
              : c->network.layers != 3      ? "level epoch takes two hidden layers"
                                            : NULL;
   if (*why_not) return;
@@ -38,8 +39,9 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
   if (asked == FUSION_EPOCH && why_not)
     return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
                      why_not);
-  if (asked == FUSION_EXERCISE && engine->config.optimizer != OPTIMIZER_SGD)
-    return error_set(error, "--fusion exercise takes the optimizer sgd");
+  if (asked == FUSION_EXERCISE &&
+      (engine->config.optimizer != OPTIMIZER_SGD || engine->config.label_smoothing > 0))
+    return error_set(error, "level exercise takes the optimizer sgd and no label smoothing");
   if (asked != FUSION_AUTO) {
     snprintf(engine->reason, sizeof engine->reason, "as asked");
   } else if (!why_not) {

@@ -293,6 +293,7 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count) {
   BatchView view = batch_view(e, e->d_train_on, e->engine.config.batch);
   view.d_order = e->d_order;
+  view.smoothing = e->engine.config.label_smoothing;
   for (uint64_t s = 0; s < count; s++) {
     view.offset = (uint32_t)(s * (uint64_t)view.rows);
     TRY(queue_step(e, view));
