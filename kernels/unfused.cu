@@ -42,6 +42,16 @@ __global__ void relu(const float *d_z, float *d_a, size_t count) {
   if (i < count) d_a[i] = relu_of(d_z[i]);
 }
 
+/* A = dropout of A (rows, size). One thread per value: reads 4 bytes, writes 4, and makes a word of
+   random bits. */
+__global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= (size_t)batch.rows * size) return;
+  const int r = (int)(i / size), n = (int)(i % size);
+  const uint32_t word = dropout_words(batch, dropout, r, n / 4).word[n % 4];
+  d_a[i] = random_drops(word, dropout.share) ? 0.0f : d_a[i] * dropout_scale(dropout);
+}
+
 /* P = log-softmax of each row of Z. One thread per row, in three passes: maximum, sum, result;
    reads 4 bytes per class three times, writes 4. The maximum starts at -infinity, so rows of
    negative numbers are right; subtracting it keeps exp between 0 and 1. */
@@ -164,6 +174,15 @@ cudaError_t launch_add_bias(float *d_z, const float *d_b, int rows, int out, cud
 cudaError_t launch_relu(const float *d_z, float *d_a, size_t count, cudaStream_t stream) {
   if (!d_z || !d_a || count < 1) return cudaErrorInvalidValue;
   relu<<<blocks_for(count, THREADS), THREADS, 0, stream>>>(d_z, d_a, count);
+  return launched();
+}
+
+cudaError_t launch_dropout(BatchView batch, float *d_a, int size, Dropout dropout,
+                           cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_a || size < 1 || !valid_dropout(dropout))
+    return cudaErrorInvalidValue;
+  const unsigned blocks = blocks_for((size_t)batch.rows * size, THREADS);
+  drop<<<blocks, THREADS, 0, stream>>>(batch, d_a, size, dropout);
   return launched();
 }
 

@@ -177,13 +177,15 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
   ResultSums *d_sums = to_device(&zero, sizeof zero);
   CUDA_OK(launch_scale_pixels(view, d_x, s.in, stream));
   CUDA_OK(launch_gemm(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
-  CUDA_OK(launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, 3, stream));
+  CUDA_OK(launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, (Dropout){0},
+                         3, stream));
   CUDA_OK(launch_log_softmax(d_y, d_p, s.rows, s.out, stream));
   CUDA_OK(launch_cross_entropy_gradient(view, d_p, d_dz, s.out, stream));
   CUDA_OK(launch_softmax(view, d_y, d_fused, s.out, results, stream));
   CUDA_OK(launch_sum(d_sums, results, batch->state.position + OFFSET, batch->state.end, stream));
   CUDA_OK(launch_backward_gemm(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
-  CUDA_OK(launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, 3, stream));
+  CUDA_OK(
+      launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, 3, stream));
   CUDA_OK(launch_weight_gradient(d_dz, d_x, d_dw, s.rows, s.in, s.out, stream));
   CUDA_OK(launch_bias_gradient(d_dz, d_db, s.rows, s.out, stream));
   const LayerUpdate layer_update = {.d_dz = d_dz,
@@ -268,9 +270,10 @@ static void refuse_batches(const Arguments *a) {
     CUDA_REFUSED(launch_cross_entropy(view, d, 5, a->results, stream));
     CUDA_REFUSED(launch_cross_entropy_gradient(view, d, d, 5, stream));
     CUDA_REFUSED(launch_update(view, rules[1], d, d, d, 5, 5, stream));
-    CUDA_REFUSED(launch_forward((LayerInput){NULL, view}, d, d, d, 5, 5, 1, 3, stream));
+    CUDA_REFUSED(
+        launch_forward((LayerInput){NULL, view}, d, d, d, 5, 5, 1, (Dropout){0}, 3, stream));
     CUDA_REFUSED(launch_softmax(view, d, d, 5, a->results, stream));
-    CUDA_REFUSED(launch_head(view, d, d, d, d, d, d, 5, 5, a->results, stream));
+    CUDA_REFUSED(launch_head(view, d, d, d, d, d, d, 5, 5, (Dropout){0}, a->results, stream));
     const LayerUpdate layer = {d, d, d, d, d, d, 5, 5, d, d};
     CUDA_REFUSED(launch_updates(view, rules[1], &layer, 1, 3, d, stream));
   }
@@ -300,12 +303,15 @@ static void refuse_pointers(const Arguments *a, int missing) {
     CUDA_REFUSED(launch_backward_gemm(p[0], p[1], p[2], 5, 5, 5, stream));
     CUDA_REFUSED(launch_weight_gradient(p[0], p[1], p[2], 5, 5, 5, stream));
     CUDA_REFUSED(launch_update(view, rules[1], p[0], p[1], p[2], 5, 5, stream));
-    CUDA_REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, 3, stream));
-    CUDA_REFUSED(launch_forward((LayerInput){NULL, view}, p[0], p[1], p[2], 5, 5, 1, 3, stream));
+    CUDA_REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, (Dropout){0}, 3, stream));
+    CUDA_REFUSED(launch_forward((LayerInput){NULL, view}, p[0], p[1], p[2], 5, 5, 1, (Dropout){0},
+                                3, stream));
   }
   if (missing < 3)
-    CUDA_REFUSED(launch_head(view, p[0], p[1], p[2], a->d, a->d, a->d, 5, 5, a->results, stream));
-  if (missing < 4) CUDA_REFUSED(launch_backward(p[0], p[1], p[2], p[3], 5, 5, 5, 3, stream));
+    CUDA_REFUSED(launch_head(view, p[0], p[1], p[2], a->d, a->d, a->d, 5, 5, (Dropout){0},
+                             a->results, stream));
+  if (missing < 4)
+    CUDA_REFUSED(launch_backward(p[0], p[1], p[2], p[3], 5, 5, 5, (Dropout){0}, 3, stream));
   const LayerUpdate layers[] = {{a->d, a->d, a->d, a->d, a->d, a->d, 5, 5, NULL, NULL},
                                 {NULL, p[0], p[1], p[2], p[3], p[4], 5, 5, NULL, NULL}};
   CUDA_REFUSED(launch_updates(view, rules[1], layers, 2, 3, p[5], stream));
@@ -331,8 +337,9 @@ static void refuse_sizes(const Arguments *a, int x, int y, int z) {
     CUDA_REFUSED(launch_add_bias(d, d, x, y, stream));
     CUDA_REFUSED(launch_log_softmax(d, d, x, y, stream));
     CUDA_REFUSED(launch_bias_gradient(d, d, x, y, stream));
-    CUDA_REFUSED(launch_forward((LayerInput){d, rows}, d, d, d, x, y, 1, 3, stream));
-    CUDA_REFUSED(launch_forward((LayerInput){NULL, rows}, d, d, d, x, y, 1, 3, stream));
+    CUDA_REFUSED(launch_forward((LayerInput){d, rows}, d, d, d, x, y, 1, (Dropout){0}, 3, stream));
+    CUDA_REFUSED(
+        launch_forward((LayerInput){NULL, rows}, d, d, d, x, y, 1, (Dropout){0}, 3, stream));
     const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
                                   {d, d, d, d, d, d, x, y, NULL, NULL}};
     CUDA_REFUSED(launch_updates(view, rules[1], layers, 2, 3, d, stream));
@@ -340,7 +347,7 @@ static void refuse_sizes(const Arguments *a, int x, int y, int z) {
   CUDA_REFUSED(launch_gemm(d, d, d, x, y, z, stream));
   CUDA_REFUSED(launch_backward_gemm(d, d, d, x, y, z, stream));
   CUDA_REFUSED(launch_weight_gradient(d, d, d, x, y, z, stream));
-  CUDA_REFUSED(launch_backward(d, d, d, d, x, y, z, 3, stream));
+  CUDA_REFUSED(launch_backward(d, d, d, d, x, y, z, (Dropout){0}, 3, stream));
 }
 
 static void refuse_epochs(const Arguments *a) {
@@ -415,14 +422,19 @@ static void test_wrong_arguments_are_refused(void **state) {
   CUDA_REFUSED(launch_updates(view, rules[1], layers, 0, 3, a.d, stream));
   CUDA_REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, 3, a.d, stream));
   for (int terms = 1; terms <= 4; terms += 3) {
-    CUDA_REFUSED(launch_forward((LayerInput){a.d, view}, a.d, a.d, a.d, 5, 5, 1, terms, stream));
-    CUDA_REFUSED(launch_backward(a.d, a.d, a.d, a.d, 5, 5, 5, terms, stream));
+    CUDA_REFUSED(launch_forward((LayerInput){a.d, view}, a.d, a.d, a.d, 5, 5, 1, (Dropout){0},
+                                terms, stream));
+    CUDA_REFUSED(launch_backward(a.d, a.d, a.d, a.d, 5, 5, 5, (Dropout){0}, terms, stream));
     CUDA_REFUSED(launch_updates(view, rules[1], layers, 1, terms, a.d, stream));
   }
-  CUDA_REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, NULL, 5, 5, a.results, stream));
-  CUDA_REFUSED(launch_head(view, a.d, a.d, a.d, NULL, NULL, a.d, 5, 5, a.results, stream));
-  CUDA_REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 257, 5, a.results, stream));
-  CUDA_REFUSED(launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 5, 17, a.results, stream));
+  CUDA_REFUSED(
+      launch_head(view, a.d, a.d, a.d, NULL, a.d, NULL, 5, 5, (Dropout){0}, a.results, stream));
+  CUDA_REFUSED(
+      launch_head(view, a.d, a.d, a.d, NULL, NULL, a.d, 5, 5, (Dropout){0}, a.results, stream));
+  CUDA_REFUSED(
+      launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 257, 5, (Dropout){0}, a.results, stream));
+  CUDA_REFUSED(
+      launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 5, 17, (Dropout){0}, a.results, stream));
   CUDA_REFUSED(launch_relu(a.d, a.d, 0, stream));
   CUDA_REFUSED(launch_relu_mask(a.d, a.d, 0, stream));
   CUDA_REFUSED(launch_update(view, rules[1], a.d, a.d, a.d, 0, 0, stream));

@@ -35,7 +35,7 @@ static void check_forward(Shape s, uint64_t seed) {
     limit = bf16_bound(terms, s.in, GEMM_ROUNDING + BIAS_ROUNDING);
     float *d_y = poisoned_floats(count);
     const LayerInput input = {x.d, {.rows = s.rows}};
-    CUDA_OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, terms, stream));
+    CUDA_OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms, stream));
     assert_near("forward", s, d_y, add_bias(z, b.host, s, relu), count, limit);
     if (library)
       assert_near("forward, cuBLAS", s, d_y, add_bias(library, b.host, s, relu), count, 2 * limit);
@@ -63,7 +63,7 @@ static void check_forward_pixels(Shape s, uint64_t seed) {
     const double limit = bf16_bound(terms, s.in, GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS);
     float *d_y = poisoned_floats(count);
     const LayerInput input = {NULL, batch.view};
-    CUDA_OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, terms, stream));
+    CUDA_OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms, stream));
     assert_near("forward of pixels", s, d_y, add_bias(z, b.host, s, relu), count, limit);
     if (library)
       assert_near("forward of pixels, cuBLAS", s, d_y, add_bias(library, b.host, s, relu), count,
@@ -97,7 +97,8 @@ static void check_backward(Shape s, uint64_t seed) {
   for (int terms = 2; terms <= 3; terms++) {
     limit = bf16_bound(terms, s.out, GEMM_ROUNDING);
     float *d_masked = poisoned_floats(count);
-    CUDA_OK(launch_backward(dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, terms, stream));
+    CUDA_OK(launch_backward(dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, terms,
+                            stream));
     assert_near("backward", s, d_masked, dx, count, limit);
     if (library) assert_near("backward, cuBLAS", s, d_masked, library, count, 2 * limit);
   }

@@ -229,10 +229,10 @@ static void check_softmax_in_head(const SoftmaxCase *s) {
         *d_dx = poisoned_floats(count);
   const RowResults training = poisoned_results(&s->batch);
   const RowResults evaluation = poisoned_results(&s->batch);
-  CUDA_OK(launch_head(s->batch.view, s->z.d, w.d, b.d, NULL, d_dz, d_dx, classes, classes, training,
-                      stream));
+  CUDA_OK(launch_head(s->batch.view, s->z.d, w.d, b.d, NULL, d_dz, d_dx, classes, classes,
+                      (Dropout){0}, training, stream));
   CUDA_OK(launch_head(s->batch.view, s->z.d, w.d, b.d, d_z, NULL, NULL, classes, classes,
-                      evaluation, stream));
+                      (Dropout){0}, evaluation, stream));
   assert_exact(d_z, z, count);
   assert_results("head", s, training, z);
   assert_results("head, evaluation", s, evaluation, z);
@@ -288,7 +288,7 @@ static void queue_gradients(BatchView view, const float *d_z, const float *d_ide
   CUDA_OK(launch_cross_entropy_gradient(view, d_scratch, d_dz[0], classes, stream));
   CUDA_OK(launch_softmax(view, d_z, d_dz[1], classes, results, stream));
   CUDA_OK(launch_head(view, d_z, d_identity, d_zero, NULL, d_dz[2], d_scratch, classes, classes,
-                      results, stream));
+                      (Dropout){0}, results, stream));
 }
 
 /* Ranks that share the rows of a step: each makes the bits that one rank makes of these rows, and
@@ -347,7 +347,7 @@ static void check_head_gemms(Shape s, uint64_t seed) {
   const Values b = signed_values((size_t)s.out, seed + 2);
   double *z = host_doubles(zs), *dz = host_doubles(zs), *dx = host_doubles(xs);
   float *d_z = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
-  CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out,
+  CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out, (Dropout){0},
                       poisoned_results(&batch), stream));
   reference_linear(x.host, w.host, b.host, s.rows, s.in, s.out, z);
   assert_near("head, logits", s, d_z, z, zs, bound(s.in, GEMM_ROUNDING + BIAS_ROUNDING));

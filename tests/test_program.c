@@ -336,6 +336,8 @@ static void dry_run_comes_back(void **state) {
                                     "0.99",
                                     "--epsilon",
                                     "1e-6",
+                                    "--dropout",
+                                    "0.1,0.25",
                                     "--label-smoothing",
                                     "0.25",
                                     "--lr-decay",

@@ -74,6 +74,8 @@ static void two_and_three_epochs_are_five(void **state) {
       {"--momentum", "0.5", "--weight-decay", "0.01"},
       {"--momentum", "0", "--resident", "no"},
       {"--optimizer", "nesterov", "--weight-decay", "0.01"},
+      {"--dropout", "0.3", "--label-smoothing", "0.1", "--resident", "no"},
+      {"--dropout", "0.3"},
       {"--optimizer", "adam", "--lr", "0.01", "--beta1", "0.8", "--resident", "no"},
       {"--optimizer", "adamw", "--lr", "0.01", "--weight-decay", "0.1", "--epsilon", "1e-3"},
       {"--train", "long.csv", "--resident", "no", "--threads", "2"},

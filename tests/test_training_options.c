@@ -15,18 +15,25 @@ typedef struct {
   const char *name;
   Optimizer optimizer;
   float rate, beta1, beta2, epsilon;
-  float smoothing;
+  float smoothing, dropout[2];
 } Variant;
 
 /* Adam divides by the root of a gradient's mean square. Where that is a few roundings, they would
    be as large as the step: hence an epsilon above them. */
 static const Variant variants[] = {
     {.name = "nesterov", .optimizer = OPTIMIZER_NESTEROV, .rate = 0.05f},
-    {"adam", OPTIMIZER_ADAM, 0.001f, 0.9f, 0.999f, 1e-4f, 0},
-    {"adam without a first moment", OPTIMIZER_ADAM, 0.01f, 0, 0.5f, 1e-3f, 0},
-    {"adamw", OPTIMIZER_ADAMW, 0.001f, 0.9f, 0.999f, 1e-4f, 0},
-    {"adamw without a mean square", OPTIMIZER_ADAMW, 0.001f, 0.5f, 0, 1e-3f, 0},
+    {"adam", OPTIMIZER_ADAM, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}},
+    {"adam without a first moment", OPTIMIZER_ADAM, 0.01f, 0, 0.5f, 1e-3f, 0, {0}},
+    {"adamw", OPTIMIZER_ADAMW, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}},
+    {"adamw without a mean square", OPTIMIZER_ADAMW, 0.001f, 0.5f, 0, 1e-3f, 0, {0}},
     {.name = "label smoothing", .rate = 0.05f, .smoothing = 0.2f},
+    {.name = "dropout", .rate = 0.05f, .dropout = {0.5f, 0.25f}},
+    {.name = "dropout of the first layer", .rate = 0.05f, .dropout = {0.9f, 0}},
+    {.name = "dropout with others",
+     .optimizer = OPTIMIZER_NESTEROV,
+     .rate = 0.05f,
+     .smoothing = 0.1f,
+     .dropout = {0.2f, 0.2f}},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
@@ -45,6 +52,7 @@ static EngineConfig config_for(const Variant *v, Fusion fusion) {
   config.beta2 = v->beta2;
   config.epsilon = v->epsilon;
   config.label_smoothing = v->smoothing;
+  for (int l = 0; l < network.hidden_count; l++) config.dropout[l] = v->dropout[l];
   return config;
 }
 
@@ -64,6 +72,7 @@ static TrainRange range_of(const Variant *v, uint64_t epoch, uint64_t done) {
   TrainRange range = epoch_of(&network, epoch);
   range.learning_rate = v->rate;
   range.updates = done;
+  range.dropout_key = 77 + epoch;
   if (range.steps > network.steps - done) range.steps = network.steps - done;
   return range;
 }

@@ -6,18 +6,20 @@
 
 namespace {
 
-/* The epilogue: masks the gradient by the activation, stores dX. */
+/* The epilogue: masks the gradient by the activation, stores dX. Dropout's zeros are masked with
+   those of ReLU; what it let pass it scaled. */
 struct ReluMask {
   using Prefetched = bool;
   using PrefetchedSegment = Floats;
   const float *d_a; /* (rows, in), the layer's input as the forward pass left it */
   float *d_dx;
   int in;
+  float scale;
   __device__ Prefetched prefetch(int row, int column) const {
     return !(d_a[(size_t)row * in + column] <= 0.0f);
   }
   __device__ void operator()(int row, int column, float value, Prefetched passes) const {
-    d_dx[(size_t)row * in + column] = passes ? value : 0.0f;
+    d_dx[(size_t)row * in + column] = passes ? value * scale : 0.0f;
   }
   __device__ PrefetchedSegment prefetch_segment(int row, int column) const {
     return load_segment(d_a + (size_t)row * in + column, in - column, in % 4 == 0);
@@ -26,7 +28,7 @@ struct ReluMask {
                                 const PrefetchedSegment &a) const {
 #pragma unroll
     for (int e = 0; e < SEGMENT; e++)
-      if (a.value[e] <= 0.0f) value.value[e] = 0.0f;
+      value.value[e] = a.value[e] <= 0.0f ? 0.0f : value.value[e] * scale;
     ::store_segment(d_dx + (size_t)row * in + column, value, in - column, in % 4 == 0);
   }
 };
@@ -64,10 +66,12 @@ cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, in
 } // namespace
 
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
-                            int rows, int in, int out, int terms, cudaStream_t stream) {
-  if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in) || !valid_terms(terms))
+                            int rows, int in, int out, Dropout dropped, int terms,
+                            cudaStream_t stream) {
+  if (!d_dz || !d_w || !d_a || !d_dx || out < 1 || !valid_tiling(rows, in) || !valid_terms(terms) ||
+      !valid_dropout(dropped))
     return cudaErrorInvalidValue;
-  const ReluMask dx = {d_a, d_dx, in};
+  const ReluMask dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
   const auto run = along && across

@@ -1,4 +1,4 @@
-/* Forward through one layer: Y = relu(X W^T + b); gemm, bias and ReLU in one kernel.
+/* Forward through one layer: Y = relu(X W^T + b); gemm, bias, ReLU and dropout in one kernel.
 
    Because they are fused, the pre-activation never leaves registers; `none` writes and reads it
    twice more, 8 bytes per value each time. The first layer reads its pixels as bytes, a quarter of
@@ -7,7 +7,7 @@
 
 namespace {
 
-/* The epilogue: adds the bias, applies ReLU, stores Y. */
+/* The epilogue: adds the bias, applies ReLU and dropout, stores Y. */
 struct BiasRelu {
   using Prefetched = float;
   using PrefetchedSegment = Floats;
@@ -15,11 +15,16 @@ struct BiasRelu {
   float *d_y;
   int out;
   bool relu;
+  Dropout dropout;
+  BatchView batch; /* dropout goes by its positions */
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
   __device__ void operator()(int row, int column, float value, Prefetched bias) const {
-    d_y[(size_t)row * out + column] = finish(value, bias);
+    float y = finish(value, bias);
+    if (dropout.share > 0.0f) /* the same for the whole grid */
+      y = drop(y, dropout_words(batch, dropout, row, column / 4).word[column % 4]);
+    d_y[(size_t)row * out + column] = y;
   }
   __device__ PrefetchedSegment prefetch_segment(int, int column) const {
     return load_segment(d_b + column, out - column, true);
@@ -28,10 +33,20 @@ struct BiasRelu {
                                 const PrefetchedSegment &bias) const {
 #pragma unroll
     for (int e = 0; e < SEGMENT; e++) value.value[e] = finish(value.value[e], bias.value[e]);
+    if (dropout.share > 0.0f)
+#pragma unroll
+      for (int q = 0; q < SEGMENT; q += 4) {
+        const RandomWords words = dropout_words(batch, dropout, row, (column + q) / 4);
+#pragma unroll
+        for (int e = 0; e < 4; e++) value.value[q + e] = drop(value.value[q + e], words.word[e]);
+      }
     ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
   }
   __device__ float finish(float value, float bias) const {
     return relu ? relu_of(value + bias) : value + bias;
+  }
+  __device__ float drop(float value, uint32_t word) const {
+    return random_drops(word, dropout.share) ? 0.0f : value * dropout_scale(dropout);
   }
 };
 
@@ -73,12 +88,14 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
 } // namespace
 
 cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
-                           int out, int relu, int terms, cudaStream_t stream) {
+                           int out, int relu, Dropout dropout, int terms, cudaStream_t stream) {
   const int rows = input.batch.rows;
-  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_terms(terms))
+  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_terms(terms) ||
+      !valid_dropout(dropout))
     return cudaErrorInvalidValue;
-  const BiasRelu y = {d_b, d_y, out, relu != 0};
-  if (!input.d_x && !valid_batch(input.batch)) return cudaErrorInvalidValue;
+  const BiasRelu y = {d_b, d_y, out, relu != 0, dropout, input.batch};
+  if ((!input.d_x || dropout.share > 0.0f) && !valid_batch(input.batch))
+    return cudaErrorInvalidValue;
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>

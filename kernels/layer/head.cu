@@ -84,6 +84,7 @@ struct Head {
   const float *d_x, *d_w, *d_b; /* (rows, in), (classes, in), (classes) */
   float *d_z, *d_dz, *d_dx;     /* (rows, classes) twice, (rows, in) */
   int in, classes;
+  float scale; /* of dX, what dropout scaled X by */
 };
 
 /* Forward and backward through the layer. Block: WARPS rows. Warp: one row. Lane: inputs lane,
@@ -156,10 +157,11 @@ __global__ void __launch_bounds__(32 * WARPS)
     for (int v = 0; v < VALUES; v++) dx[v] += of_class * w[c * in + input[v]];
   }
 
-  /* Epilogue: the ReLU mask of the layer before. */
+  /* Epilogue: the ReLU mask of the layer before, and its dropout. */
 #pragma unroll
   for (int v = 0; v < VALUES; v++)
-    if (lane + 32 * v < in) head.d_dx[(size_t)r * in + input[v]] = x[v] <= 0.0f ? 0.0f : dx[v];
+    if (lane + 32 * v < in)
+      head.d_dx[(size_t)r * in + input[v]] = x[v] <= 0.0f ? 0.0f : dx[v] * head.scale;
 }
 
 } // namespace
@@ -169,11 +171,12 @@ int head_takes(int in, int classes) {
 }
 
 cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
-                        float *d_z, float *d_dz, float *d_dx, int in, int classes,
+                        float *d_z, float *d_dz, float *d_dx, int in, int classes, Dropout dropped,
                         RowResults results, cudaStream_t stream) {
-  if (!valid_batch(batch) || !d_x || !d_w || !d_b || !d_dz != !d_dx || !head_takes(in, classes))
+  if (!valid_batch(batch) || !d_x || !d_w || !d_b || !d_dz != !d_dx || !head_takes(in, classes) ||
+      !valid_dropout(dropped))
     return cudaErrorInvalidValue;
-  const Head head = {d_x, d_w, d_b, d_z, d_dz, d_dx, in, classes};
+  const Head head = {d_x, d_w, d_b, d_z, d_dz, d_dx, in, classes, dropout_scale(dropped)};
   return launch_pdl(in <= 128 ? head_kernel<4> : head_kernel<8>,
                     dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head, results);
 }

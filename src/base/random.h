@@ -41,6 +41,20 @@ RANDOM_FUNCTION float random_unit(uint32_t word) {
   return (float)(word >> 8) * 0x1p-24f;
 }
 
+/* Of dropout with the key: a word for each of the neurons 4 group to 4 group + 3 of a hidden layer,
+   for the row at a position of the epoch's order. Wherever it is asked, the answer is the same: on
+   the host or the device, whichever thread has the neuron, however rows are divided into steps. */
+RANDOM_FUNCTION RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t position,
+                                           uint32_t group) {
+  return random_words(key, 0x64726f7000000000u /* "drop" */ | layer,
+                      (uint64_t)position << 32 | group);
+}
+
+/* Whether the neuron with this word is dropped, where a share of them is. */
+RANDOM_FUNCTION int random_drops(uint32_t word, float share) {
+  return random_unit(word) < share;
+}
+
 /* The key of epoch `epoch`'s order under `seed`. */
 RANDOM_FUNCTION uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
   const RandomWords w = random_words(seed, 0x6f72646572u /* "order" */, epoch);

@@ -52,13 +52,22 @@ static void get_whole64(const OptionRow *row, const Options *options, char *text
 
 const OptionKind option_whole64 = {set_whole64, get_whole64};
 
-static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
-  char *end = NULL;
+/* The number that the text begins with, NAN where that is none the row may have; *end follows it.
+ */
+static float parse_float(const OptionRow *row, const char *text, char **end) {
+  *end = (char *)(uintptr_t)text;
   errno = 0;
-  const float number = strtof(value, &end);
+  const float number = strtof(text, end);
   const bool underflows = errno == ERANGE && number == 0; /* what is only denormal is a number */
-  if (value[0] && !isspace((unsigned char)value[0]) && !*end && !underflows && isfinite(number) &&
-      (double)number >= row->low && (double)number <= row->high) {
+  const bool good = *text && !isspace((unsigned char)*text) && *end != text && !underflows &&
+                    (double)number >= row->low && (double)number <= row->high;
+  return good ? number : NAN;
+}
+
+static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
+  char *end;
+  const float number = parse_float(row, value, &end);
+  if (isfinite(number) && !*end) {
     *(float *)field_of(row, options) = number;
     return true;
   }
@@ -67,12 +76,15 @@ static bool set_float(const OptionRow *row, const char *value, Options *options,
 }
 
 /* As few digits as bring the same number back. */
-static void get_float(const OptionRow *row, const Options *options, char *text, size_t size) {
-  const float number = *(const float *)value_of(row, options);
+static void print_float(float number, char *text, size_t size) {
   for (int digits = 1; digits <= 9; digits++) {
     snprintf(text, size, "%.*g", digits, (double)number);
     if (strtof(text, NULL) == number) return;
   }
+}
+
+static void get_float(const OptionRow *row, const Options *options, char *text, size_t size) {
+  print_float(*(const float *)value_of(row, options), text, size);
 }
 
 const OptionKind option_number = {set_float, get_float};
@@ -241,3 +253,35 @@ static void get_sizes(const OptionRow *row, const Options *options, char *text, 
 }
 
 const OptionKind option_sizes = {set_sizes, get_sizes};
+
+static bool set_shares(const OptionRow *row, const char *value, Options *options, Error *error) {
+  OptionShares shares = {0};
+  const char *next = value;
+  bool good = true;
+  while (good && next) {
+    char *end;
+    const float share = parse_float(row, next, &end);
+    good = isfinite(share) && (!*end || *end == ',') && shares.count < NETWORK_MAX_LAYERS - 1;
+    if (good) shares.share[shares.count++] = share;
+    next = *end ? end + 1 : NULL;
+  }
+  if (!good)
+    return error_set(error,
+                     "--%s must be one number from %g to %g, or one for each hidden layer, "
+                     "separated by commas, not '%s'",
+                     row->name, row->low, row->high, value);
+  *(OptionShares *)field_of(row, options) = shares;
+  return true;
+}
+
+static void get_shares(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const OptionShares *shares = value_of(row, options);
+  size_t used = 0;
+  for (int i = 0; i < shares->count && used + 1 < size; i++) {
+    if (i) text[used++] = ',';
+    print_float(shares->share[i], text + used, size - used);
+    used += strlen(text + used);
+  }
+}
+
+const OptionKind option_shares = {set_shares, get_shares};

@@ -13,5 +13,6 @@ extern const OptionKind option_list;          /* unsigned: bits of choices */
 extern const OptionKind option_path;          /* char[OPTIONS_PATH] */
 extern const OptionKind option_share_or_path; /* likewise: a number up to high, or a path */
 extern const OptionKind option_sizes;         /* HiddenSizes */
+extern const OptionKind option_shares;        /* OptionShares, each from low to high */
 
 #endif

@@ -65,6 +65,10 @@ static const OptionRow table[] = {
   {.group = "training", .name = "label-smoothing", .argument = "E", .initial = "0",
    .help = "share of a training row's target that all classes have equally",
    .kind = &option_number, .field = FIELD(label_smoothing), .low = 0, .high = 0.9},
+  {.group = "training", .name = "dropout", .argument = "P", .initial = "0",
+   .help = "share of a hidden layer's activations that a training step drops; or a share for each "
+           "of these layers",
+   .kind = &option_shares, .field = FIELD(dropout), .low = 0, .high = 0.95},
   {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
    .help = "multiplies the learning rate after each epoch",
    .kind = &option_number, .field = FIELD(lr_decay), .low = 0, .high = 1},
@@ -399,10 +403,24 @@ static bool check_tune(const Options *o, Error *error) {
          error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
 }
 
+static bool drops(const Options *o) {
+  for (int i = 0; i < o->dropout.count; i++)
+    if (o->dropout.share[i] > 0) return true;
+  return false;
+}
+
+static bool check_dropout(const Options *o, Error *error) {
+  const int shares = o->dropout.count, layers = o->hidden.count;
+  if (!drops(o) || shares == layers || (shares == 1 && layers > 0)) return true;
+  return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
+                   shares == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
+}
+
 /* Levels epoch and exercise have the plain step alone. */
 static bool check_level(const Options *o, Error *error) {
   const char *other = o->optimizer != OPTIMIZER_SGD ? "optimizer"
                       : o->label_smoothing > 0      ? "label-smoothing"
+                      : drops(o)                    ? "dropout"
                                                     : NULL;
   if (!other || (o->fusion != FUSION_EPOCH && o->fusion != FUSION_EXERCISE)) return true;
   return error_set(error, "--fusion %s has no --%s: use --fusion step", options_fusions[o->fusion],
@@ -432,7 +450,7 @@ static OptionsResult check_usage(const Options *o, Error *error) {
   else if (o->device == DEVICE_CPU && o->fusion != FUSION_AUTO && o->fusion != FUSION_LAYER)
     good = error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
                      options_fusions[o->fusion]);
-  else if (!check_level(o, error))
+  else if (!check_dropout(o, error) || !check_level(o, error))
     good = false;
   else if (!o->classify && (o->json || o->show[0]))
     good = error_set(error, "--%s needs --classify PICTURE...", o->json ? "json" : "show");

@@ -18,6 +18,12 @@
 enum { OPTIONS_LINE = 198 };  /* characters of a configuration file's line, at most: inih's limit */
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
 
+/* One share for all hidden layers, or one for each. */
+typedef struct {
+  int count;
+  float share[NETWORK_MAX_LAYERS - 1];
+} OptionShares;
+
 /* A file's name is "" where none is given. */
 typedef struct {
   HiddenSizes hidden;
@@ -27,6 +33,7 @@ typedef struct {
   float lr, momentum, weight_decay, lr_decay;
   float beta1, beta2, epsilon; /* of adam and adamw */
   float label_smoothing;
+  OptionShares dropout;
   int lr_schedule;  /* a LrScheduleKind */
   int warmup;       /* epochs */
   int early_stop;   /* epochs without a better accuracy, 0: never */

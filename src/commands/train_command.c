@@ -399,35 +399,38 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
 }
 
 TrainerConfig trainer_config(const Options *o) {
-  return (TrainerConfig){.train = o->train,
-                         .test = options_test_file(o),
-                         .validation = options_validation_file(o),
-                         .hold_out = options_hold_out(o),
-                         .rereads_test = *o->mistakes    ? "mistakes"
-                                         : *o->confusion ? "confusion"
-                                         : *o->weights   ? "weights"
-                                                         : NULL,
-                         .hidden = o->hidden,
-                         .classes = o->classes,
-                         .epochs = o->epochs,
-                         .batch = o->batch,
-                         .schedule = {(LrScheduleKind)o->lr_schedule, (double)o->lr,
-                                      (double)o->lr_decay, o->epochs, o->warmup},
-                         .optimizer = (Optimizer)o->optimizer,
-                         .momentum = o->momentum,
-                         .weight_decay = o->weight_decay,
-                         .beta1 = o->beta1,
-                         .beta2 = o->beta2,
-                         .epsilon = o->epsilon,
-                         .label_smoothing = o->label_smoothing,
-                         .early_stop = o->early_stop,
-                         .augment = o->augment,
-                         .seed = o->seed,
-                         .resident = (Residency)o->resident,
-                         .fusion = (Fusion)o->fusion,
-                         .precision = (Precision)o->precision,
-                         .device_memory = o->device_memory * 1000000,
-                         .threads = o->threads};
+  TrainerConfig config = {.train = o->train,
+                          .test = options_test_file(o),
+                          .validation = options_validation_file(o),
+                          .hold_out = options_hold_out(o),
+                          .rereads_test = *o->mistakes    ? "mistakes"
+                                          : *o->confusion ? "confusion"
+                                          : *o->weights   ? "weights"
+                                                          : NULL,
+                          .hidden = o->hidden,
+                          .classes = o->classes,
+                          .epochs = o->epochs,
+                          .batch = o->batch,
+                          .schedule = {(LrScheduleKind)o->lr_schedule, (double)o->lr,
+                                       (double)o->lr_decay, o->epochs, o->warmup},
+                          .optimizer = (Optimizer)o->optimizer,
+                          .momentum = o->momentum,
+                          .weight_decay = o->weight_decay,
+                          .beta1 = o->beta1,
+                          .beta2 = o->beta2,
+                          .epsilon = o->epsilon,
+                          .label_smoothing = o->label_smoothing,
+                          .early_stop = o->early_stop,
+                          .augment = o->augment,
+                          .seed = o->seed,
+                          .resident = (Residency)o->resident,
+                          .fusion = (Fusion)o->fusion,
+                          .precision = (Precision)o->precision,
+                          .device_memory = o->device_memory * 1000000,
+                          .threads = o->threads};
+  for (int l = 0; l < o->hidden.count; l++)
+    config.dropout[l] = o->dropout.share[o->dropout.count > 1 ? l : 0];
+  return config;
 }
 
 bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,

@@ -40,11 +40,13 @@ typedef struct {
   float momentum;              /* of sgd and nesterov */
   float weight_decay;          /* applied to weights, not to biases */
   float beta1, beta2, epsilon; /* of adam and adamw */
-  float label_smoothing;  /* of a training step's target: the share that all classes have in equal
-                             parts, from 0, below 1 */
-  Fusion fusion;          /* ignored by the CPU engine */
-  Precision precision;    /* likewise */
-  bool augment;           /* ranges may be augmented; ignored by the CPU engine */
+  float label_smoothing; /* of a training step's target: the share that all classes have in equal
+                            parts, from 0, below 1 */
+  float dropout[NETWORK_MAX_LAYERS - 1]; /* of each hidden layer: the share of its activations that
+                                            a training step drops, from 0, below 1 */
+  Fusion fusion;                         /* ignored by the CPU engine */
+  Precision precision;                   /* likewise */
+  bool augment;                          /* ranges may be augmented; ignored by the CPU engine */
   uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
   int threads;            /* of the CPU engine */
   uint64_t dataset_rows;  /* capacity of the dataset, in rows */
@@ -60,6 +62,13 @@ static inline OptimizerRule engine_rule(const EngineConfig *config) {
    the momentum or first moment, then for adam and adamw the second moment. */
 static inline size_t engine_states(const EngineConfig *config) {
   return optimizer_has_second(config->optimizer) ? 2 : 1;
+}
+
+/* Whether training drops any activation. */
+static inline bool engine_drops(const EngineConfig *config) {
+  for (int l = 0; l < NETWORK_MAX_LAYERS - 1; l++)
+    if (config->dropout[l] > 0) return true;
+  return false;
 }
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */
@@ -90,6 +99,7 @@ typedef struct {
   float learning_rate;
   int augment; /* AUGMENT_... bits of augment.h; 0: none */
   uint64_t augment_key;
+  uint64_t dropout_key; /* random_dropout's, by position in the window */
 } TrainRange;
 
 /* Sums over the rows trained or evaluated since the last collect. Training rows are judged by

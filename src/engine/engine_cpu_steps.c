@@ -136,6 +136,25 @@ static void forward(CpuEngine *cpu, int l, size_t rows, Team team) {
   }
 }
 
+/* Dropout of the output of layer l, with its rows at positions `first` on. A thread's rows are
+   those that it computed. */
+static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first, size_t rows,
+                 Team team) {
+  const Layer *layer = &cpu->layer[l];
+  const float share = cpu->engine.config.dropout[l], scale = 1 / (1 - share);
+  const size_t size = (size_t)cpu->engine.config.network.size[l + 1];
+  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
+    for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++) {
+      float *y = layer->y + r * layer->out;
+      for (size_t n = 0; n < size; n += 4) { /* rows are padded */
+        const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
+                                                 (uint32_t)(first + r), (uint32_t)(n / 4));
+        for (size_t i = 0; i < 4; i++)
+          y[n + i] = random_drops(words.word[i], share) ? 0 : y[n + i] * scale;
+      }
+    }
+}
+
 /* Loss and correctness of row r of `rows`, and the gradient of the mean loss in its logits.
    smoothing: of the target. */
 static void row_loss(CpuEngine *cpu, size_t r, size_t rows, float smoothing) {
@@ -169,7 +188,8 @@ static void loss(CpuEngine *cpu, size_t rows, float smoothing, Team team) {
       row_loss(cpu, r, rows, smoothing);
 }
 
-/* From the gradient of layer l's output to that of the layer below. */
+/* From the gradient of layer l's output to that of the layer below. What dropout made 0 there
+   counts as closed by the ReLU; what it let pass it scaled. */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
@@ -187,6 +207,10 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
                              below->dy + at, layer->in);
     }
   }
+  const float share = cpu->engine.config.dropout[l - 1], scale = 1 / (1 - share);
+  for (size_t p = team.thread; share > 0 && p * GEMM_PANEL < rows; p += team.threads)
+    for (size_t i = 0; i < GEMM_PANEL * layer->in; i++)
+      below->dy[p * GEMM_PANEL * layer->in + i] *= scale;
 }
 
 /* ---- the second half of a step: weights -------------------------------------------------------
@@ -261,7 +285,10 @@ void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
                                           (uint32_t)(range->updates + step - range->first_step));
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
-  for (int l = 0; l < layers; l++) forward(cpu, l, rows, team);
+  for (int l = 0; l < layers; l++) {
+    forward(cpu, l, rows, team);
+    if (l + 1 < layers && config->dropout[l] > 0) drop(cpu, range, l, first, rows, team);
+  }
   loss(cpu, rows, config->label_smoothing, team);
   for (int l = layers - 1; l > 0; l--) backward(cpu, l, rows, team);
   wait_for_all(&cpu->barrier, team);

@@ -106,7 +106,7 @@ static cudaError_t call_forward(const Placed *d, cudaStream_t stream) {
     return launch_relu(d_z, d_y, (size_t)s->rows * (size_t)s->out, stream);
   case LAYER:
     return launch_forward((LayerInput){d_x, {.rows = s->rows}}, d_w, d_b, d_y, s->in, s->out,
-                          s->relu, TERMS, stream);
+                          s->relu, (Dropout){0}, TERMS, stream);
 #endif
   default:
     return launch_exercise_forward(d_x, d_w, d_b, d_z, d_y, s->rows, s->in, s->out, s->relu,

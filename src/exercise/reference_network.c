@@ -16,8 +16,23 @@ static double *allocate(size_t count) {
 
 /* What makes a training step another function than the plain network. */
 typedef struct {
-  double smoothing; /* of the target */
+  double smoothing;     /* of the target */
+  const float *dropout; /* of each hidden layer; NULL: none */
+  uint64_t key;         /* of dropout */
+  uint32_t first;       /* position of the first row */
 } Training;
+
+/* Dropout of hidden layer l, from 1, or of its gradient: values (rows, size). */
+static void drop(const Training *training, int l, int rows, int size, double *values) {
+  const float share = training->dropout ? training->dropout[l - 1] : 0;
+  for (int r = 0; share > 0 && r < rows; r++)
+    for (int n = 0; n < size; n++) {
+      const RandomWords words = random_dropout(training->key, (uint32_t)l,
+                                               training->first + (uint32_t)r, (uint32_t)(n / 4));
+      values[(size_t)r * (size_t)size + (size_t)n] *=
+          random_drops(words.word[n % 4], share) ? 0 : 1 / (1 - (double)share);
+    }
+}
 
 /* Each row's loss with a smoothed target, instead of that with its label alone. */
 static void smooth_loss(const double *logits, const uint16_t *labels, int rows, int classes,
@@ -51,7 +66,9 @@ static void gradient_of(const Network *network, const Training *training, const 
   for (int l = 0; l < layers; l++) {
     reference_linear(y[l], parameters + network->weight[l], parameters + network->bias[l], rows,
                      size[l], size[l + 1], y[l + 1]);
-    if (l + 1 < layers) reference_relu(y[l + 1], (size_t)rows * (size_t)size[l + 1]);
+    if (l + 1 == layers) break;
+    reference_relu(y[l + 1], (size_t)rows * (size_t)size[l + 1]);
+    drop(training, l + 1, rows, size[l + 1], y[l + 1]);
   }
 
   const int classes = size[layers];
@@ -75,6 +92,7 @@ static void gradient_of(const Network *network, const Training *training, const 
       if (l == 0) break; /* nobody asks for the gradient of the pixels */
       double *dx = allocate((size_t)rows * (size_t)size[l]);
       reference_input_gradient(dy, parameters + network->weight[l], rows, size[l], size[l + 1], dx);
+      drop(training, l, rows, size[l], dx);
       reference_relu_mask(y[l], (size_t)rows * (size_t)size[l], dx);
       free(dy);
       dy = dx;
@@ -132,7 +150,10 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
     reference_scale(pixels + row * stride, stride, 1, network->size[0], x + (size_t)r * in);
     label[r] = labels[row];
   }
-  const Training training = {.smoothing = (double)config->label_smoothing};
+  const Training training = {.smoothing = (double)config->label_smoothing,
+                             .dropout = config->dropout,
+                             .key = range->dropout_key,
+                             .first = (uint32_t)first};
   gradient_of(network, &training, parameters, x, label, rows, gradient, sums);
   const OptimizerRule rule = engine_rule(config);
   const double rate = (double)range->learning_rate, decay = (double)rule.weight_decay;

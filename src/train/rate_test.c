@@ -69,6 +69,7 @@ bool rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test
     const double rate = LOW * pow(HIGH / LOW, (double)i / (rates - 1));
     const uint64_t end = steps * (uint64_t)(i + 1) / (uint64_t)rates;
     at.learning_rate = (float)rate;
+    at.updates = test->steps;
     if (!train_at(engine, at, test->steps, end, &loss, error)) return false;
     test->steps = end;
     test->diverged = !isfinite(loss);

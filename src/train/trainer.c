@@ -19,6 +19,7 @@ enum { PROGRESS_PARTS = 20 };
 /* Derives the key of an order's augmentation from the order's own: larger than any number of a
    staging buffer, for which keys are derived as well. */
 #define AUGMENTATION (1ull << 40)
+#define DROPOUT (1ull << 41) /* likewise its dropout */
 
 struct Trainer {
   TrainerConfig config;
@@ -198,6 +199,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .threads = t->threads,
                          .dataset_rows = 2 * t->staging_rows,
                          .staging_rows = t->staging_rows};
+  memcpy(config.dropout, c->dropout, sizeof config.dropout);
   if (!network_init(&config.network, dataset_inputs(t->train), c->hidden.size, c->hidden.count,
                     c->classes, error))
     return false;
@@ -323,7 +325,8 @@ static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows
                       .steps = ceil_div(rows, batch),
                       .learning_rate = e->learning_rate,
                       .augment = (int)e->trainer->config.augment,
-                      .augment_key = random_order_key(key, AUGMENTATION)};
+                      .augment_key = random_order_key(key, AUGMENTATION),
+                      .dropout_key = random_order_key(key, DROPOUT)};
 }
 
 /* Leaves out of a window's steps, the first of which is step `before` of the epoch, those that were

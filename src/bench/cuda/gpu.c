@@ -212,14 +212,14 @@ static cudaError_t queue_kernel(void *context, cudaStream_t stream) {
   float *d_w = s->d_parameters + n->weight[l], *d_b = s->d_parameters + n->bias[l];
   switch (s->operation) {
   case FORWARD:
-    return launch_forward(input, d_w, d_b, s->d_activation[l + 1], in, out, l < n->layers - 1, 3,
-                          stream);
+    return launch_forward(input, d_w, d_b, s->d_activation[l + 1], in, out, l < n->layers - 1,
+                          (Dropout){0}, 3, stream);
   case HEAD:
     return launch_head(s->batch, s->d_activation[l], d_w, d_b, NULL, s->d_delta[l + 1],
-                       s->d_delta[l], in, out, s->results, stream);
+                       s->d_delta[l], in, out, (Dropout){0}, s->results, stream);
   case BACKWARD:
     return launch_backward(s->d_delta[l + 1], d_w, s->d_activation[l], s->d_delta[l], rows, in, out,
-                           3, stream);
+                           (Dropout){0}, 3, stream);
   default:
     return queue_updates(s, stream);
   }

@@ -115,7 +115,7 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   e->d_train_on = range->augment ? e->d_augmented : e->d_pixels;
   TRY(order(e, range));
   const uint32_t updates = (uint32_t)(range->updates - range->first_step);
-  const StepState state = {position, last, range->learning_rate, updates};
+  const StepState state = {position, last, range->learning_rate, updates, range->dropout_key};
   TRY(launch_begin(e->d_state, state, e->compute));
   TRY(steps_train(e, state, range));
   TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));

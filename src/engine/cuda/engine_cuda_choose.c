@@ -11,6 +11,7 @@ static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPla
   const int *size = c->network.size;
   *why_not = c->optimizer != OPTIMIZER_SGD ? "level epoch takes the optimizer sgd"
              : c->label_smoothing > 0      ? "level epoch takes no label smoothing"
+             : engine_drops(c)             ? "level epoch takes no dropout"
              : c->network.layers != 3      ? "level epoch takes two hidden layers"
                                            : NULL;
   if (*why_not) return;
@@ -40,8 +41,10 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
     return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
                      why_not);
   if (asked == FUSION_EXERCISE &&
-      (engine->config.optimizer != OPTIMIZER_SGD || engine->config.label_smoothing > 0))
-    return error_set(error, "level exercise takes the optimizer sgd and no label smoothing");
+      (engine->config.optimizer != OPTIMIZER_SGD || engine->config.label_smoothing > 0 ||
+       engine_drops(&engine->config)))
+    return error_set(error, "level exercise takes the optimizer sgd, no label smoothing and no "
+                            "dropout");
   if (asked != FUSION_AUTO) {
     snprintf(engine->reason, sizeof engine->reason, "as asked");
   } else if (!why_not) {

@@ -32,9 +32,17 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch) {
   return launch_optimizer(batch, engine_rule(config), &p, e->compute);
 }
 
+/* Of hidden layer l, from 1. trains: evaluation drops nothing. */
+static Dropout dropout_of(const CudaEngine *e, int l, bool trains) {
+  return (Dropout){trains && l > 0 && l < e->engine.config.network.layers
+                       ? e->engine.config.dropout[l - 1]
+                       : 0.0f,
+                   l};
+}
+
 /* ---- level none --------------------------------------------------------------------------- */
 
-static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
+static cudaError_t forward_none(CudaEngine *e, BatchView batch, bool trains) {
   const Network *n = &e->engine.config.network;
   const int rows = batch.rows;
   const float *d_x = e->d_x;
@@ -47,6 +55,9 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch) {
     TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], rows, out, e->compute));
     if (!last)
       TRY(launch_relu(d_z, e->d_activation[l + 1], (size_t)rows * (size_t)out, e->compute));
+    const Dropout dropout = dropout_of(e, l + 1, trains);
+    if (dropout.share > 0)
+      TRY(launch_dropout(batch, e->d_activation[l + 1], out, dropout, e->compute));
     d_x = e->d_activation[l + 1];
   }
   const int classes = n->size[n->layers];
@@ -58,7 +69,7 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const UpdateRule rule = update_rule(e);
   const int rows = batch.rows;
-  TRY(forward_none(e, batch));
+  TRY(forward_none(e, batch, true));
   TRY(launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[n->layers], n->size[n->layers],
                                     e->compute));
   for (int l = n->layers - 1; l >= 0; l--) {
@@ -69,7 +80,9 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
     TRY(launch_weight_gradient(d_dz, d_x, d_g + w, rows, in, out, e->compute));
     TRY(launch_bias_gradient(d_dz, d_g + b, rows, out, e->compute));
     if (l > 0) {
+      const Dropout dropout = dropout_of(e, l, true);
       TRY(launch_backward_gemm(d_dz, d_p + w, e->d_delta[l], rows, in, out, e->compute));
+      if (dropout.share > 0) TRY(launch_dropout(batch, e->d_delta[l], in, dropout, e->compute));
       TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
                            e->compute));
     }
@@ -92,12 +105,13 @@ static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
   return (LayerInput){l > 0 ? e->d_activation[l] : NULL, batch};
 }
 
-static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers) {
+static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bool trains) {
   const Network *n = &e->engine.config.network;
   for (int l = 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
-                       n->size[l + 1], l < n->layers - 1, bf16_terms(e), e->compute));
+                       n->size[l + 1], l < n->layers - 1, dropout_of(e, l + 1, trains),
+                       bf16_terms(e), e->compute));
   return cudaSuccess;
 }
 
@@ -105,8 +119,8 @@ static cudaError_t backward_layers(CudaEngine *e, BatchView batch, int layers) {
   const Network *n = &e->engine.config.network;
   for (int l = layers - 1; l > 0; l--)
     TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
-                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1], bf16_terms(e),
-                        e->compute));
+                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
+                        dropout_of(e, l, true), bf16_terms(e), e->compute));
   return cudaSuccess;
 }
 
@@ -121,7 +135,7 @@ static cudaError_t head(CudaEngine *e, BatchView batch, float *d_z, float *d_dz,
   const int last = n->layers - 1;
   return launch_head(batch, e->d_activation[last], e->d_parameters + n->weight[last],
                      e->d_parameters + n->bias[last], d_z, d_dz, d_dx, n->size[last],
-                     n->size[last + 1], e->results, e->compute);
+                     n->size[last + 1], dropout_of(e, last, true), e->results, e->compute);
 }
 
 /* All gradients with respect to the layers' outputs, in e->d_delta. */
@@ -129,11 +143,11 @@ static cudaError_t gradients_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers;
   if (has_head(n)) {
-    TRY(forward_layers(e, batch, last - 1));
+    TRY(forward_layers(e, batch, last - 1, true));
     TRY(head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]));
     return backward_layers(e, batch, last - 1);
   }
-  TRY(forward_layers(e, batch, last));
+  TRY(forward_layers(e, batch, last, true));
   TRY(launch_softmax(batch, e->d_activation[last], e->d_delta[last], n->size[last], e->results,
                      e->compute));
   return backward_layers(e, batch, last);
@@ -165,10 +179,10 @@ static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers;
   if (has_head(n)) {
-    TRY(forward_layers(e, batch, last - 1));
+    TRY(forward_layers(e, batch, last - 1, false));
     return head(e, batch, e->d_activation[last], NULL, NULL);
   }
-  TRY(forward_layers(e, batch, last));
+  TRY(forward_layers(e, batch, last, false));
   return launch_softmax(batch, e->d_activation[last], NULL, n->size[last], e->results, e->compute);
 }
 
@@ -398,7 +412,7 @@ cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   if (e->library.gemm) return evaluate_library(e, view);
   switch (e->engine.config.fusion) {
   case FUSION_NONE:
-    return forward_none(e, view);
+    return forward_none(e, view, false);
   case FUSION_EXERCISE:
     return evaluate_exercise(e, view);
   default:
