@@ -37,7 +37,7 @@ static void test_begin_and_advance(void **state) {
   (void)state;
   needs_gpu();
   StepState *d_state = poisoned(sizeof *d_state);
-  CUDA_OK(launch_begin(d_state, (StepState){12, 60000, 0.25f, 7}, stream));
+  CUDA_OK(launch_begin(d_state, (StepState){12, 60000, 0.25f, 7, 9}, stream));
   const StepState *begun = fetch(d_state, sizeof *begun);
   assert_int_equal(begun->position, 12);
   assert_int_equal(begun->end, 60000);
@@ -49,6 +49,7 @@ static void test_begin_and_advance(void **state) {
   assert_int_equal(advanced->end, 60000);
   assert_true(advanced->learning_rate == 0.25f);
   assert_int_equal(advanced->updates, 7);
+  assert_int_equal(advanced->dropout_key, 9);
   finish();
 }
 

@@ -271,7 +271,7 @@ Batch make_batch(int rows, int in, int classes, int left, bool shuffled, uint64_
   const uint32_t end = (uint32_t)rows + 50;
   assert_true(left <= rows + 30);
   Batch b = {.dataset_rows = end + FIRST_ROW + 3};
-  b.state = (StepState){(uint32_t)((int)end - OFFSET - left), end, learning_rate, UPDATES};
+  b.state = (StepState){(uint32_t)((int)end - OFFSET - left), end, learning_rate, UPDATES, 1};
   b.filled = left < 0 ? 0 : left < rows ? left : rows;
   const size_t stride = ((size_t)in + 15) / 16 * 16;
   b.pixels = host(b.dataset_rows * stride);
