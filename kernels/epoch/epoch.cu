@@ -43,7 +43,8 @@ extern __shared__ __align__(16) unsigned char shared_bytes[];
 /* Trains on all steps of the job. Grid: groups * tiles * splits blocks, one per multiprocessor, all
    resident at once. Block: find_layout() says which tile, split and rows. Warps: the three
    teams. */
-__global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, EpochJob job) {
+__global__ void __launch_bounds__(THREADS, 1)
+    epoch_kernel(EpochPlan plan, EpochJob job WITH_STAMPS(, EpochStamps stamps)) {
 #if __CUDA_ARCH__ >= 800 /* plan_epoch refuses what is older */
   Shared &s = *reinterpret_cast<Shared *>(shared_bytes);
   for (size_t i = threadIdx.x; i < sizeof(Shared) / 4; i += THREADS)
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, Epoch
   __syncthreads();
   for (int i = threadIdx.x; i < ROWS; i += THREADS) s.ones[i] = 1.0f;
   if (threadIdx.x == 0) s.layout = find_layout(plan, static_cast<Packet *>(job.d_mail));
+  WITH_STAMPS(if (threadIdx.x == 0) s.stamps = stamps, take_anchor(stamps, 0);)
   __syncthreads();
   if (threadIdx.x < MATRIX_THREADS)
     matrix_team(plan, job, s);
@@ -58,12 +60,46 @@ __global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, Epoch
     row_team(plan, job, s);
   else
     patch_team(plan, job, s);
+  WITH_STAMPS(if (threadIdx.x == 0) take_anchor(stamps, 1);)
 #endif
 }
 
 } // namespace epoch
 
 using namespace epoch;
+
+static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
+                         WITH_STAMPS(const EpochStamps *stamps, ) cudaStream_t stream) {
+  if (!plan || !job || !job->d_pixels || !job->d_labels || !job->d_order || !job->d_parameters ||
+      !job->d_momentum || !job->results.d_loss || !job->results.d_correct || !job->d_mail ||
+      job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
+    return cudaErrorInvalidValue;
+  cudaError_t status = cudaFuncSetAttribute(
+      epoch_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
+  if (status != cudaSuccess) return launched(status);
+  EpochPlan plan_copy = *plan;
+  EpochJob job_copy = *job;
+  WITH_STAMPS(EpochStamps stamps_copy = *stamps; stamps_copy.first += job->first_stamp;)
+  void *arguments[] = {&plan_copy, &job_copy WITH_STAMPS(, &stamps_copy)};
+  status = cudaLaunchCooperativeKernel((const void *)epoch_kernel,
+                                       dim3(plan->groups * plan->tiles * plan->splits),
+                                       dim3(THREADS), arguments, sizeof(Shared), stream);
+  return launched(status);
+}
+
+#ifdef EPOCH_STAMPED
+
+cudaError_t launch_epoch_stamped(const EpochPlan *plan, const EpochJob *job,
+                                 const EpochStamps *stamps, cudaStream_t stream) {
+  if (!stamps || !stamps->d_clock || !stamps->d_anchor) return cudaErrorInvalidValue;
+  return queue(plan, job, stamps, stream);
+}
+
+#else
+
+cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {
+  return queue(plan, job, stream);
+}
 
 /* Plans the shape, or says why it cannot run. */
 static const char *lay_out(EpochShape shape, const GpuLimits &limits, EpochPlan *plan) {
@@ -93,19 +129,4 @@ void plan_epoch(EpochShape shape, const GpuLimits *limits, EpochPlan *plan, cons
   *why_not = lay_out(shape, *limits, plan);
 }
 
-cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {
-  if (!plan || !job || !job->d_pixels || !job->d_labels || !job->d_order || !job->d_parameters ||
-      !job->d_momentum || !job->results.d_loss || !job->results.d_correct || !job->d_mail ||
-      job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
-    return cudaErrorInvalidValue;
-  cudaError_t status = cudaFuncSetAttribute(
-      epoch_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
-  if (status != cudaSuccess) return launched(status);
-  EpochPlan plan_copy = *plan;
-  EpochJob job_copy = *job;
-  void *arguments[] = {&plan_copy, &job_copy};
-  status = cudaLaunchCooperativeKernel((const void *)epoch_kernel,
-                                       dim3(plan->groups * plan->tiles * plan->splits),
-                                       dim3(THREADS), arguments, sizeof(Shared), stream);
-  return launched(status);
-}
+#endif

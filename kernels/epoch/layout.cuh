@@ -61,6 +61,12 @@ constexpr int PATCH_THREADS = 256;
 constexpr int THREADS = MATRIX_THREADS + ROW_THREADS + PATCH_THREADS;
 static_assert(MATRIX_THREADS == ROWS * TILE_PACKETS, "a thread sends and receives one packet");
 
+} // namespace epoch
+
+#include "epoch/stamps.cuh"
+
+namespace epoch {
+
 constexpr int X_PITCH = 16 * MATRIX_WARPS + 8;  /* bf16; 16 bytes an odd number of times: no bank
                                                    conflicts for ldmatrix */
 constexpr int PARTIAL_PITCH = 4 * TILE_PACKETS; /* floats: a packet's three and a gap */
@@ -107,6 +113,7 @@ struct BlockLayout {
 
 struct Shared {
   BlockLayout layout; /* here and not in thirty registers of every thread */
+  WITH_STAMPS(EpochStamps stamps;)
   /* matrix team */
   alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH]; /* pixels of this step and of the next */
   alignas(16) float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */

@@ -197,15 +197,21 @@ __device__ void matrix_team(const EpochPlan &plan, const EpochJob &job, Shared &
   uint32_t stamp = job.first_stamp;
   int now = 0;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
+    STAMP(STAMP_MATRIX);
     if (multiplies) multiply_w1(weights, s.partial[warp], s.x[now]);
     wait<MATRIX>(MATRIX_THREADS);
+    STAMP(STAMP_W1_MULTIPLIED);
     send_z1(plan, layout, s, stamp);
     if (layout.owner) arrive<Z1_SENT>(MATRIX_THREADS + ROW_THREADS);
+    STAMP(STAMP_Z1_SENT);
     fetch_pixels(plan, job, layout, position + plan.shape.batch, s.x[1 - now]);
+    STAMP(STAMP_PIXELS);
     wait<DZ1_SENT>(MATRIX_THREADS + (layout.owner ? ROW_THREADS : PATCH_THREADS));
     receive_dz1(layout, s, stamp);
     wait<MATRIX>(MATRIX_THREADS);
+    STAMP(STAMP_DZ1_RECEIVED);
     if (multiplies) update_w1(plan, job, layout, weights, s.dz1, s.x[now]);
+    STAMP(STAMP_W1_UPDATED);
     now = 1 - now;
     stamp++;
   }

@@ -235,20 +235,25 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
+    STAMP(STAMP_PATCH);
     /* only a block with a share sends packets of P in return, so only such a block may read mail */
     await_early(layout, stamp);
     if (layout.share > 0) receive_columns(layout, s, 0, layout.early, layout.by_early, stamp);
+    STAMP(STAMP_EARLY_RECEIVED);
     await_late(layout, stamp);
     if (layout.share > 0) {
       receive_columns(layout, s, layout.early, layout.late, layout.by_late, stamp);
       patch_sync();
+      STAMP(STAMP_LATE_RECEIVED);
       update_patch(job, layout, patch, stamp);
+      STAMP(STAMP_P_SENT);
     }
     if (layout.owner) {
       arrive<P_SENT>(PATCH_THREADS + ROW_THREADS);
       if (position + plan.shape.batch < job.end) {
         receive_w3(plan, layout, s, stamp);
         arrive<W3_READY>(PATCH_THREADS + ROW_THREADS);
+        STAMP(STAMP_W3_RECEIVED);
       }
     }
     patch_sync(); /* before the columns change */

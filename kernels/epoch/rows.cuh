@@ -135,6 +135,7 @@ __device__ void multiply_w2(const EpochPlan &plan, const BlockLayout &layout, Sh
       (stamp % 2 * ROWS + layout.block * OWNED + r) * plan.groups * layout.hidden_packets;
   if (lane.exists && !odd)
     send(mail + layout.group * layout.hidden_packets, z[0][0], z[0][1], z[0][2], stamp);
+  STAMP(STAMP_Z2_SENT);
   Packet in[MAX_GROUPS / 2];
   receive(
       in, stamp, [&](int i) { return lane.exists && 2 * i + odd < plan.groups; },
@@ -297,6 +298,7 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
+    STAMP(STAMP_ROW);
     const int label = job.d_labels[next_row]; /* both come while the team waits for mail */
     next_row = row_at(job, position + plan.shape.batch, row);
     const int rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
@@ -305,31 +307,38 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     wait<Z1_SENT>(ROW_THREADS + MATRIX_THREADS);
     receive_z1(plan, layout, s, stamp);
     row_sync();
+    STAMP(STAMP_Z1_RECEIVED);
     multiply_w2(plan, layout, s, weights, stamp);
     arrive<H2_SENT>(ROW_THREADS + PATCH_THREADS);
+    STAMP(STAMP_Z2_RECEIVED);
     if (position != job.position)
       wait<W3_READY>(ROW_THREADS + PATCH_THREADS);
     else
       row_sync();
+    STAMP(STAMP_W3_READY);
     multiply_w3(plan, s);
     row_sync();
     RowResult result = {};
     if (warp < OWNED) result = softmax_row(plan, s, label, mean);
     row_sync();
+    STAMP(STAMP_SOFTMAX);
     multiply_w3_back(plan, s);
     row_sync();
     send_dz2(layout, s, stamp);
     arrive<DZ2_SENT>(ROW_THREADS + PATCH_THREADS);
+    STAMP(STAMP_DZ2_SENT);
     multiply_w2_back(layout, s, weights);
     row_sync();
     send_dz1(layout, s, stamp);
     arrive<DZ1_SENT>(ROW_THREADS + MATRIX_THREADS);
+    STAMP(STAMP_DZ1_SENT);
     if (layout.group == 0 && row_thread() % 32 == 0 && warp < OWNED && row < rows) {
       job.results.d_loss[position + row] = result.loss;
       job.results.d_correct[position + row] = result.correct;
     }
     wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
     if (position + plan.shape.batch < job.end) receive_w2(layout, weights, stamp);
+    STAMP(STAMP_W2_RECEIVED);
     stamp++;
   }
 }

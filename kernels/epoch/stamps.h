@@ -1,0 +1,61 @@
+/* Stamps of the epoch kernel: when each team of each block came to the end of each of its stages,
+   by the clock of its multiprocessor. They exist in a second object of the same sources alone
+   (kernels/measure/epoch_stamped.cu), for mlp-bench --trace. */
+#ifndef EPOCH_STAMPS_H
+#define EPOCH_STAMPS_H
+
+#include "kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In the order of a step, a team's stamps one after the other; its first is the step's start. */
+typedef enum {
+  STAMP_MATRIX,
+  STAMP_W1_MULTIPLIED,
+  STAMP_Z1_SENT,
+  STAMP_PIXELS,
+  STAMP_DZ1_RECEIVED,
+  STAMP_W1_UPDATED,
+
+  STAMP_ROW,
+  STAMP_Z1_RECEIVED,
+  STAMP_Z2_SENT,
+  STAMP_Z2_RECEIVED,
+  STAMP_W3_READY,
+  STAMP_SOFTMAX,
+  STAMP_DZ2_SENT,
+  STAMP_DZ1_SENT,
+  STAMP_W2_RECEIVED,
+
+  STAMP_PATCH,
+  STAMP_EARLY_RECEIVED,
+  STAMP_LATE_RECEIVED,
+  STAMP_P_SENT,
+  STAMP_W3_RECEIVED,
+
+  EPOCH_STAMPS
+} EpochStamp;
+
+/* Where the clocks of a block lie side by side in time: the GPU's clock (ns) and the
+   multiprocessor's (cycles) at once, when the block begins and when its matrix team ends. */
+typedef struct {
+  uint64_t time[2], clock[2];
+} EpochAnchor;
+
+typedef struct {
+  uint64_t *d_clock;     /* (blocks, steps, EPOCH_STAMPS): cycles; 0: the team has no such stage */
+  EpochAnchor *d_anchor; /* (blocks) */
+  uint32_t first, steps; /* of the launch, counted from 0: which are stamped */
+} EpochStamps;
+
+/* launch_epoch, stamped. */
+cudaError_t launch_epoch_stamped(const EpochPlan *plan, const EpochJob *job,
+                                 const EpochStamps *stamps, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
