@@ -113,6 +113,13 @@ endif
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
 CUBLAS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas
+# mlp-bench --trace wants CUPTI, which lies where the toolkit's other libraries do or apart.
+CUPTI_HOME := $(patsubst %/include/cupti.h,%,$(firstword $(wildcard \
+                $(CUDA_HOME)/include/cupti.h $(CUDA_HOME)/extras/CUPTI/include/cupti.h)))
+ifneq ($(CUPTI_HOME),)
+CUPTI := -L$(CUPTI_HOME)/lib64 -Wl,-rpath,$(CUPTI_HOME)/lib64 -lcupti
+$(BUILD)/src/bench/cuda/activity.o: LANGUAGE += -DHAVE_CUPTI -isystem $(CUPTI_HOME)/include
+endif
 LANGUAGE += $(WITH_CUDA)
 endif
 
@@ -299,7 +306,7 @@ $(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
 
 # What each is linked of. An archive comes last: it gives what the objects before it want.
 $(PLACE)/mlp-train:                                              $(COMMANDS)
-$(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace:      $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
 $(BUILD)/test_lab_replay:                                        $(LAB)
 $(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
@@ -317,9 +324,12 @@ ifneq ($(NVCC),)
 # These count what the host launches: src/measure/launch_count.c.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
             cudaGraphLaunch
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/mlp-exercise $(SCORING): \
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/mlp-exercise $(SCORING): \
   LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
+# The epoch kernel with stamps: src/bench/cuda/record.c.
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace: LDFLAGS += -Wl,--wrap=launch_epoch
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace: CUDA_LIBRARIES += $(CUPTI)
 $(BUILD)/test_exercise_cheats: LDFLAGS += -Wl,--wrap=launch_exercise_update
 endif
 
@@ -329,7 +339,7 @@ $(addprefix $(BUILD)/test_,program validation resume predict_program numbers str
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
-$(BUILD)/test_bench: | $(PLACE)/mlp-bench
+$(BUILD)/test_bench $(BUILD)/test_trace: | $(PLACE)/mlp-bench
 endif
 $(BUILD)/test_lab $(BUILD)/test_lab_replay: | $(PLACE)/mlp-lab
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/stats.h"
@@ -16,6 +17,7 @@
 #include "base/same_file.h"
 #include "base/standard_output.h"
 #include "bench/bench.h"
+#include "bench/trace.h"
 #include "data/dataset.h"
 #include "engine/cuda/gpu_limits.h"
 #include "engine/loader.h"
@@ -35,7 +37,11 @@ static const char help[] =
     "  --json FILE      write the measurements as JSON objects, one per line\n"
     "  --markdown FILE  write the tables as Markdown\n"
     "  --plot FILE      draw the epochs at the smallest batch as a PNG\n"
-    "  --from FILE      measure nothing: read the measurements from such a JSON file\n"
+    "  --trace FILE     time nothing: record a few steps of every level on random\n"
+    "                   rows as a trace for ui.perfetto.dev, needs CUPTI\n"
+    "  --timeline FILE  likewise: draw one step of every level as a PNG\n"
+    "  --from FILE      measure nothing: read the measurements from such a JSON file,\n"
+    "                   with --timeline the trace\n"
     "  --sources HEX    digest of the sources, for the record\n"
     "  --help           print this help and exit\n";
 
@@ -43,7 +49,7 @@ enum { MAX_BATCHES = 8, MAX_BATCH = 65536, MAX_EPOCHS = 1000, CLASSES = 10, RUN_
 static const int HIDDEN[2] = {300, 100};
 
 typedef struct {
-  const char *train, *test, *json, *markdown, *plot, *from, *sources;
+  const char *train, *test, *json, *markdown, *plot, *trace, *timeline, *from, *sources;
   int epochs, run_epochs;
   int batches[MAX_BATCHES], batch_count;
   bool help;
@@ -87,6 +93,7 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
       {"epochs", required_argument, NULL, 'e'},   {"batches", required_argument, NULL, 'b'},
       {"quick", no_argument, NULL, 'q'},          {"json", required_argument, NULL, 'j'},
       {"markdown", required_argument, NULL, 'm'}, {"plot", required_argument, NULL, 'p'},
+      {"trace", required_argument, NULL, 'r'},    {"timeline", required_argument, NULL, 'l'},
       {"from", required_argument, NULL, 'f'},     {"sources", required_argument, NULL, 's'},
       {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
   *a = (Arguments){.train = "data/mnist_train.csv",
@@ -108,6 +115,8 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
     case 'j': a->json = optarg; break;
     case 'm': a->markdown = optarg; break;
     case 'p': a->plot = optarg; break;
+    case 'r': a->trace = optarg; break;
+    case 'l': a->timeline = optarg; break;
     case 'f': a->from = optarg; break;
     case 's': a->sources = optarg; break;
     case 'h': a->help = true; break;
@@ -126,9 +135,14 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
     if (!good) return false;
   }
   if (optind < count) return error_set(error, "unexpected argument '%s'", given[optind]);
+  if ((a->trace || a->timeline) && (a->json || a->markdown || a->plot))
+    return error_set(error, "--trace and --timeline time nothing, so there is nothing for --json, "
+                            "--markdown or --plot: run mlp-bench twice");
+  if (a->trace && a->from) return error_set(error, "--trace records: it has no use for --from");
   const NamedFile files[] = {{"--train", a->train, false},      {"--test", a->test, false},
                              {"--from", a->from, false},        {"--json", a->json, true},
-                             {"--markdown", a->markdown, true}, {"--plot", a->plot, true}};
+                             {"--markdown", a->markdown, true}, {"--plot", a->plot, true},
+                             {"--trace", a->trace, true},       {"--timeline", a->timeline, true}};
   return same_file_check(files, (int)(sizeof files / sizeof *files), error);
 }
 
@@ -460,6 +474,25 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
   return good;
 }
 
+static bool record_steps(Trace *trace, const Arguments *a, const char *command, Error *error) {
+  snprintf(trace->sources, sizeof trace->sources, "%s", a->sources);
+  return trace_record(trace, command, error);
+}
+
+/* Steps as they ran: recorded, or as a trace has them. */
+static bool show_steps(const Arguments *a, const char *command, Error *error) {
+  Trace trace = {0};
+  const bool good =
+      (!a->trace || atomic_file_probe(a->trace, error)) &&
+      (!a->timeline || atomic_file_probe(a->timeline, error)) &&
+      (a->from ? trace_load(&trace, a->from, error) : record_steps(&trace, a, command, error)) &&
+      (trace_print(&trace, stdout), standard_output_flush(error)) &&
+      (!a->trace || trace_save(&trace, a->trace, error)) &&
+      (!a->timeline || trace_draw(&trace, a->timeline, error));
+  trace_close(&trace);
+  return good;
+}
+
 /* The command line as one text, without the digest, which depends on the sources; what does not
    fit is cut. */
 static void join(int count, char **words, char *text, size_t size) {
@@ -488,7 +521,8 @@ int main(int count, char **given) {
   if (arguments.help)
     fputs(help, stdout);
   else
-    good = bench(&arguments, command, &error);
+    good =
+        (arguments.trace || arguments.timeline ? show_steps : bench)(&arguments, command, &error);
   if (good && standard_output_flush(&error)) return 0;
   if (error.unread) return 128 + SIGPIPE;
   fprintf(stderr, "mlp-bench: %s\n", error.text);

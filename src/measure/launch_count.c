@@ -6,9 +6,14 @@
 #include "measure/launch_count.h"
 
 static uint64_t launches;
+static LaunchWatch *watcher;
 
 uint64_t launch_count(void) {
   return launches;
+}
+
+void launch_watch(LaunchWatch *watch) {
+  watcher = watch;
 }
 
 #define COUNTED(name, parameters, arguments)                                                       \
@@ -16,7 +21,10 @@ uint64_t launch_count(void) {
   cudaError_t __wrap_##name parameters;                                                            \
   cudaError_t __wrap_##name parameters {                                                           \
     launches++;                                                                                    \
-    return __real_##name arguments;                                                                \
+    if (watcher) watcher(#name, false);                                                            \
+    const cudaError_t status = __real_##name arguments;                                            \
+    if (watcher) watcher(#name, true);                                                             \
+    return status;                                                                                 \
   }
 
 /* What nvcc makes of <<< >>>: the first or, in newer toolkits only, the second. */

@@ -1,0 +1,18 @@
+/* From what was recorded of a level to the events of a trace. */
+#ifndef RANGE_H
+#define RANGE_H
+
+#include "bench/cuda/activity.h"
+#include "bench/trace.h"
+
+typedef struct {
+  double us;     /* of a step, from TRACE_SHOWN to the last; 0: one kernel has them all */
+  int64_t begin; /* of the first kernel of a step, ns of the trace */
+} RangeFacts;
+
+/* Adds the launches and the kernels of the last range of steps in the list, up to the end of step
+   TRACE_STEPS, and their tracks, to a level of the trace. one_kernel: one has all the steps. */
+bool range_add(Trace *trace, int level, const Activities *list, bool one_kernel, RangeFacts *facts,
+               Error *error);
+
+#endif

@@ -1,0 +1,203 @@
+/* The picture of a trace: one step of every level on one axis of time. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/table.h"
+#include "bench/trace.h"
+#include "plot/timeline.h"
+
+static const Colour LAUNCH = {130, 80, 223}, KERNEL = {9, 105, 218}, EARLY = {182, 212, 248},
+                    WORK = {26, 127, 55}, WAIT = {208, 215, 222};
+
+enum { SLICES = 4096, WIDEST = 4 /* times the shortest row: what is longer has a break */ };
+
+/* One level's step, and the slices of its lanes one after the other. */
+typedef struct {
+  const Trace *trace;
+  int level;
+  int64_t start, end; /* of the step, ns */
+  TimelineSlice slices[SLICES];
+  char brief[SLICES][16]; /* of the labels */
+  int count;
+  TableCell below[2], note;
+} Step;
+
+/* Team `team` of the epoch kernel's first block. */
+static int team_track(TraceTeam team) {
+  return TRACE_TEAM + (int)team;
+}
+
+/* A slice of the level on tracks [from, to). */
+static bool is_slice(const TraceEvent *e, int level, int from, int to) {
+  return e->phase == 'X' && e->level == level && e->track >= from && e->track < to;
+}
+
+/* When a slice of the GPU's begins to work: a kernel may start early, but then waits until the one
+   that was launched before it has ended. */
+static int64_t begin_of(const Trace *trace, const TraceEvent *slice) {
+  const TraceEvent *before = NULL;
+  if (slice->track >= TRACE_TEAM) return slice->start;
+  for (int i = 0; i < trace->count; i++) {
+    const TraceEvent *e = &trace->events[i];
+    if (is_slice(e, slice->level, TRACE_GPU, TRACE_TEAM) && e->start < slice->start &&
+        (!before || e->start > before->start))
+      before = e;
+  }
+  const int64_t ready = before && before->end > slice->start ? before->end : slice->start;
+  return ready < slice->end ? ready : slice->end;
+}
+
+/* When the GPU begins with a step; -1: the trace does not have it. */
+static int64_t start_of(const Trace *trace, int level, int step) {
+  const TraceEvent *first = NULL;
+  for (int i = 0; i < trace->count; i++) {
+    const TraceEvent *e = &trace->events[i];
+    if (is_slice(e, level, TRACE_GPU, team_track(TEAM_MATRIX) + 1) && e->step == step &&
+        (!first || e->start < first->start))
+      first = e;
+  }
+  return first ? begin_of(trace, first) : -1;
+}
+
+/* "W1" of "update W1", "update" of "update 5", nothing of "Z1 = W1 X". */
+static void brief_of(const char *name, char *brief, size_t size) {
+  const char *last = strrchr(name, ' ');
+  *brief = '\0';
+  if (!last || strpbrk(name, "=,")) return;
+  if (last[1] >= '0' && last[1] <= '9')
+    snprintf(brief, size, "%.*s", (int)strcspn(name, " "), name);
+  else
+    snprintf(brief, size, "%s", last + 1);
+}
+
+static void add_slice(TimelineLane *lane, Step *step, int64_t start, int64_t end, const char *label,
+                      Colour colour) {
+  if (end <= step->start || start >= step->end || end <= start || step->count == SLICES) return;
+  char *brief = step->brief[step->count];
+  brief_of(label, brief, sizeof step->brief[0]);
+  step->slices[step->count++] = (TimelineSlice){.start = 1e-3 * (double)(start - step->start),
+                                                .end = 1e-3 * (double)(end - step->start),
+                                                .label = label,
+                                                .brief = brief,
+                                                .colour = colour};
+  lane->count++;
+}
+
+/* Adds a lane with what is on the track during the step: of kernels those of this step, of launches
+   those that are of a step. */
+static void add_lane(TimelineRow *row, Step *step, const char *name, int track) {
+  TimelineLane *lane = &row->lane[row->lanes++];
+  *lane = (TimelineLane){.name = name, .slices = step->slices + step->count};
+  for (int i = 0; i < step->trace->count; i++) {
+    const TraceEvent *e = &step->trace->events[i];
+    const bool kernel = track > TRACE_HOST && track < TRACE_TEAM;
+    if (!is_slice(e, step->level, track, track + 1) || e->step < 0 ||
+        (kernel && e->step != TRACE_SHOWN))
+      continue;
+    const int64_t works = kernel ? begin_of(step->trace, e) : e->start;
+    const Colour colour = kernel                              ? KERNEL
+                          : track == TRACE_HOST               ? LAUNCH
+                          : strncmp(e->name, "wait ", 5) == 0 ? WAIT
+                                                              : WORK;
+    add_slice(lane, step, e->start, works, "", EARLY);
+    add_slice(lane, step, works, e->end, track == TRACE_HOST ? "launch" : e->name, colour);
+  }
+}
+
+static bool has_teams(const Step *step) {
+  for (int i = 0; i < step->trace->count; i++)
+    if (is_slice(&step->trace->events[i], step->level, TRACE_TEAM, INT_MAX)) return true;
+  return false;
+}
+
+static int launches_of(const Step *step) {
+  int count = 0;
+  for (int i = 0; i < step->trace->count; i++)
+    count += is_slice(&step->trace->events[i], step->level, TRACE_HOST, TRACE_GPU) &&
+             step->trace->events[i].step == TRACE_SHOWN;
+  return count;
+}
+
+static void add_lanes(TimelineRow *row, Step *step, int range) {
+  const int launches = launches_of(step);
+  step->below[0] = table_cell(launches ? "%d launches" : "no launch", launches);
+  add_lane(row, step, "host", TRACE_HOST);
+  if (launches == 0) {
+    step->note = table_cell("idle: %d steps are queued", range);
+    row->lane[0].note = step->note.text;
+  }
+  if (has_teams(step)) {
+    add_lane(row, step, "matrix", team_track(TEAM_MATRIX));
+    add_lane(row, step, "row", team_track(TEAM_ROW));
+    add_lane(row, step, "patch", team_track(TEAM_PATCH));
+    return;
+  }
+  for (int track = TRACE_GPU; row->lanes < TIMELINE_LANES && track < TRACE_TEAM; track++) {
+    add_lane(row, step, track == TRACE_GPU ? "GPU" : "", track);
+    if (row->lane[row->lanes - 1].count == 0) row->lanes--;
+  }
+}
+
+static bool make_row(const Trace *trace, int level, Step *step, TimelineRow *row, Error *error) {
+  const TraceLevel *l = &trace->level[level];
+  step->trace = trace;
+  step->level = level;
+  step->start = start_of(trace, level, TRACE_SHOWN);
+  step->end = start_of(trace, level, TRACE_SHOWN + 1);
+  if (step->start < 0 || step->end <= step->start)
+    return error_set(error, "the trace has no whole step %d of level %s", TRACE_SHOWN, l->name);
+  step->below[1] = table_cell("%.3g us unrecorded", l->us);
+  *row = (TimelineRow){.name = l->name,
+                       .below = {step->below[0].text, step->below[1].text},
+                       .length = 1e-3 * (double)(step->end - step->start)};
+  add_lanes(row, step, l->range);
+  return true;
+}
+
+/* As long as the longest row that is not very much longer than the shortest. */
+static double span_of(const TimelineRow *rows, int count) {
+  double shortest = INFINITY, longest = 0;
+  for (int i = 0; i < count; i++) shortest = fmin(shortest, rows[i].length);
+  for (int i = 0; i < count; i++)
+    if (rows[i].length <= WIDEST * shortest) longest = fmax(longest, rows[i].length);
+  return longest;
+}
+
+static bool save(const Trace *trace, const TimelineRow *rows, const char *path, Error *error) {
+  const TableCell subtitle =
+      table_cell("%.50s, %s. Of level epoch: one block's three teams", trace->gpu, trace->network);
+  const Timeline chart = {
+      .title = "One training step at each level of fusion",
+      .subtitle = subtitle.text,
+      .unit = "us",
+      .span = span_of(rows, trace->levels),
+      .row = rows,
+      .rows = trace->levels,
+      .key = {{LAUNCH, "the host launches"},
+              {KERNEL, "a kernel runs"},
+              {EARLY, "it waits for the one before"},
+              {WORK, "a team of a block works"},
+              {WAIT, "it waits for mail"}},
+      .keys = 5,
+  };
+  Canvas picture;
+  if (!timeline_draw(&chart, &picture, error)) return false;
+  const bool saved = canvas_save(&picture, path, error);
+  canvas_close(&picture);
+  return saved;
+}
+
+bool trace_draw(const Trace *trace, const char *path, Error *error) {
+  TimelineRow rows[TRACE_LEVELS] = {0};
+  if (trace->levels < 1) return error_set(error, "the trace has no levels to draw in %s", path);
+  Step *steps = calloc(TRACE_LEVELS, sizeof *steps);
+  if (!steps) return error_set(error, "no memory for a timeline");
+  bool good = true;
+  for (int i = 0; good && i < trace->levels; i++)
+    good = make_row(trace, i, &steps[i], &rows[i], error);
+  good = good && save(trace, rows, path, error);
+  free(steps);
+  return good;
+}

@@ -1,0 +1,86 @@
+/* Traces: what the host and the GPU did when, at every level of fusion.
+
+   A trace is saved as the JSON object of Chrome's Trace Event Format, which ui.perfetto.dev and
+   chrome://tracing show: a process per level, slices (complete events, "X") on its tracks, and flow
+   arrows ("s" to "f") from a launch to its kernel and from a sender of mail to its receiver. Every
+   level begins at 0, with its first launch. */
+#ifndef TRACE_H
+#define TRACE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* Tracks of a level. Slices of one track never overlap, so kernels that do lie on TRACE_GPU and the
+   tracks after it; those of the epoch kernel's teams are TRACE_TEAM + TRACE_TEAMS * block + team.
+ */
+enum { TRACE_HOST = 1, TRACE_GPU, TRACE_TEAM = 10, TRACE_TEAMS = 3 };
+typedef enum { TEAM_MATRIX, TEAM_ROW, TEAM_PATCH } TraceTeam;
+
+typedef struct {
+  char phase; /* 'X': a slice; 's', 'f': tail and head of an arrow */
+  int level, track;
+  int step;           /* of a slice: within its range, from 0; -1: it belongs to no step */
+  int arrow;          /* its number, from 1, in both of its events */
+  int64_t start, end; /* ns; of an arrow's event both are the same */
+  char name[48];
+} TraceEvent;
+
+typedef struct {
+  int level, track;
+  char name[48];
+} TraceTrack;
+
+typedef struct {
+  char name[16];
+  int range;              /* steps that were queued at once */
+  double us, recorded_us; /* a step of such a range takes, as ever and while it is recorded */
+} TraceLevel;
+
+enum { TRACE_LEVELS = 4 };
+
+typedef struct {
+  TraceEvent *events;
+  TraceTrack *tracks;
+  int count, room, track_count, track_room, arrows;
+  TraceLevel level[TRACE_LEVELS];
+  int levels;
+  int backwards;     /* arrows that are left out, for the clocks of two blocks disagree on them */
+  char missing[320]; /* which levels do not run on this GPU, and why; "": all do */
+  char gpu[128], driver[64], date[32], network[64], command[512], sources[80];
+} Trace;
+
+/* These four return false if there is no memory. A slice that ends when it starts is left out. */
+bool trace_add_level(Trace *trace, const TraceLevel *level, Error *error);
+bool trace_add_track(Trace *trace, int level, int track, const char *name, Error *error);
+bool trace_add_slice(Trace *trace, int level, int track, int step, int64_t start, int64_t end,
+                     const char *name, Error *error);
+/* From a time in a slice of one track to a time in one of another. */
+bool trace_add_arrow(Trace *trace, int level, int from_track, int64_t from, int to_track,
+                     int64_t to, const char *name, Error *error);
+void trace_close(Trace *trace); /* one of zeros is allowed */
+
+/* Sorts the events by their start, a slice before what it holds, and replaces the file. */
+bool trace_save(Trace *trace, const char *path, Error *error);
+/* Reads what trace_save has written, gzipped or not; *trace is zeros before. */
+bool trace_load(Trace *trace, const char *path, Error *error);
+
+/* A table of what a step takes, as ever and while it is recorded. */
+void trace_print(const Trace *trace, FILE *file);
+
+/* Draws step TRACE_SHOWN of all levels, one above the other, on one axis of time, as a PNG. */
+enum { TRACE_SHOWN = 2 };
+bool trace_draw(const Trace *trace, const char *path, Error *error);
+
+/* The name of a kernel, given as a C++ compiler prints it, as a reader wants it: "void (anonymous
+   namespace)::forward_small<Pixels, Floats>(Pixels, int)" is "forward". */
+void trace_kernel_name(const char *demangled, char *name, size_t size);
+
+/* Records ranges of steps of 784-300-100-10 at batch 64, on random rows, at every level:
+   cuda/record.c. Of each, the first TRACE_STEPS steps are kept; of the epoch kernel's stages, those
+   from TRACE_SHOWN - 1 on. */
+enum { TRACE_STEPS = 4 };
+bool trace_record(Trace *trace, const char *command, Error *error);
+
+#endif
