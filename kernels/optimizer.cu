@@ -1,5 +1,5 @@
 /* The update by any rule of base/optimizer.h, of all parameters at once: they lie in one array, and
-   so do their gradients and what the rule keeps of them.
+   so do their gradients and what the rule keeps of them. And the average of the parameters.
 
    The momentum rule is part of the kernel that forms the gradient (layer/update.cu). Rules that
    keep a second moment would want registers there that the gemm needs, so the gradient goes through
@@ -28,6 +28,16 @@ __global__ void __launch_bounds__(THREADS)
   if (p.d_v) p.d_v[i] = v;
 }
 
+/* One thread per value: reads 8 bytes, writes 4. */
+__global__ void __launch_bounds__(THREADS)
+    average(BatchView batch, float decay, float *d_average, const float *d_w, size_t count) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const float keeps = optimizer_average_keeps(decay, updates_before(batch));
+  pdl_wait();
+  if (i >= count || rows_of_all_ranks(batch) == 0) return;
+  d_average[i] += (1.0f - keeps) * (d_w[i] - d_average[i]);
+}
+
 } // namespace
 
 cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatParameters *parameters,
@@ -38,4 +48,12 @@ cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatPara
     return cudaErrorInvalidValue;
   return launch_pdl(optimize, dim3(blocks_for(p->count, THREADS)), THREADS, stream, batch, rule,
                     *p);
+}
+
+cudaError_t launch_average(BatchView batch, float decay, float *d_average, const float *d_w,
+                           size_t count, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_average || !d_w || count < 1 || !(decay > 0.0f && decay < 1.0f))
+    return cudaErrorInvalidValue;
+  return launch_pdl(average, dim3(blocks_for(count, THREADS)), THREADS, stream, batch, decay,
+                    d_average, d_w, count);
 }

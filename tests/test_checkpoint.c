@@ -55,6 +55,8 @@ static void assert_same(const Checkpoint *a, const Checkpoint *b) {
   if (a->momentum) assert_memory_equal(a->momentum, b->momentum, size);
   assert_int_equal(a->second_moment == NULL, b->second_moment == NULL);
   if (a->second_moment) assert_memory_equal(a->second_moment, b->second_moment, size);
+  assert_int_equal(a->raw == NULL, b->raw == NULL);
+  if (a->raw) assert_memory_equal(a->raw, b->raw, size);
   assert_true(a->updates == b->updates);
   assert_int_equal(a->epoch, b->epoch);
   assert_true(a->step == b->step);
@@ -108,6 +110,7 @@ static void networks_of_one_and_of_many_layers_come_back(void **state) {
     checkpoint.parameters = make_values(&checkpoint.network, 1);
     checkpoint.momentum = make_values(&checkpoint.network, 2);
     checkpoint.second_moment = make_values(&checkpoint.network, 3);
+    checkpoint.raw = make_values(&checkpoint.network, 4);
     checkpoint.updates = UINT64_MAX - 1;
     round_trip(&checkpoint, model);
     checkpoint_free(&checkpoint);

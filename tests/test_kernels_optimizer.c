@@ -79,6 +79,35 @@ static void test_a_step_without_rows(void **state) {
   finish();
 }
 
+/* Early on the average keeps less than its decay. */
+static void test_average(void **state) {
+  (void)state;
+  needs_gpu();
+  const Shape s = {7, 5, 3};
+  static const float decays[] = {0.99f, 0.01f};
+  for (int i = 0; i < 2; i++) {
+    const Tensors t = make_tensors(1);
+    const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, 1);
+    const uint64_t update = UPDATES + (batch.state.position + OFFSET) / (uint64_t)s.rows + 1;
+    const double at_first = (1 + (double)update) / (10 + (double)update);
+    const double keeps = fmin((double)decays[i], at_first);
+    double *expected = copy_of(t.m.host, COUNT);
+    for (int n = 0; n < COUNT; n++) expected[n] = keeps * expected[n] + (1 - keeps) * t.w.host[n];
+    CUDA_OK(launch_average(batch.view, decays[i], t.m.d, t.w.d, COUNT, stream));
+    assert_near("average", s, t.m.d, expected, COUNT, bound(2, UPDATE_ROUNDINGS));
+    assert_untouched(t.w, COUNT);
+    const Batch over = make_batch(s.rows, s.in, s.out, 0, true, 1);
+    CUDA_OK(launch_average(over.view, decays[i], t.v.d, t.w.d, COUNT, stream));
+    assert_untouched(t.v, COUNT);
+    CUDA_REFUSED(launch_average(batch.view, 1, t.v.d, t.w.d, COUNT, stream));
+    CUDA_REFUSED(launch_average(batch.view, 0, t.v.d, t.w.d, COUNT, stream));
+    CUDA_REFUSED(launch_average(batch.view, 0.5f, NULL, t.w.d, COUNT, stream));
+    CUDA_REFUSED(launch_average(batch.view, 0.5f, t.v.d, NULL, COUNT, stream));
+    CUDA_REFUSED(launch_average(batch.view, 0.5f, t.v.d, t.w.d, 0, stream));
+    finish();
+  }
+}
+
 static void test_wrong_arguments_are_refused(void **state) {
   (void)state;
   needs_gpu();
@@ -108,6 +137,7 @@ int main(void) {
   static const struct CMUnitTest tests[] = {
       KERNEL_TEST(test_rules),
       KERNEL_TEST(test_a_step_without_rows),
+      KERNEL_TEST(test_average),
       KERNEL_TEST(test_wrong_arguments_are_refused),
   };
   return cmocka_run_group_tests(tests, kernels_open, kernels_close);

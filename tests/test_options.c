@@ -283,6 +283,8 @@ static void what_does_not_go_together_is_wrong_usage(void **state) {
       {{"--dropout", "1"}, "--dropout must be one number from 0 to 0.95, or one for each hidden"},
       {{"--dropout", "0.5,"}, "separated by commas, not '0.5,'"},
       {{"--dropout", ""}, "separated by commas, not ''"},
+      {{"--ema", "0.9", "-f", "exercise"}, "--fusion exercise has no --ema: use --fusion step"},
+      {{"--ema", "1"}, "--ema must be a number from 0 to 0.99999, not '1'"},
       {{"--label-smoothing", "1"}, "--label-smoothing must be a number from 0 to 0.9, not '1'"},
       {{"--optimizer", "adamw", "-f", "exercise"}, "--fusion exercise has no --optimizer: use"},
       {{"--optimizer", "rmsprop"}, "must be one of sgd, nesterov, adam, adamw, not 'rmsprop'"},

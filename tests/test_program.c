@@ -338,6 +338,8 @@ static void dry_run_comes_back(void **state) {
                                     "1e-6",
                                     "--dropout",
                                     "0.1,0.25",
+                                    "--ema",
+                                    "0.99",
                                     "--label-smoothing",
                                     "0.25",
                                     "--lr-decay",

@@ -76,6 +76,8 @@ static void two_and_three_epochs_are_five(void **state) {
       {"--optimizer", "nesterov", "--weight-decay", "0.01"},
       {"--dropout", "0.3", "--label-smoothing", "0.1", "--resident", "no"},
       {"--dropout", "0.3"},
+      {"--ema", "0.9"},
+      {"--ema", "0.99", "--optimizer", "adam", "--lr", "0.01", "--resident", "no"},
       {"--optimizer", "adam", "--lr", "0.01", "--beta1", "0.8", "--resident", "no"},
       {"--optimizer", "adamw", "--lr", "0.01", "--weight-decay", "0.1", "--epsilon", "1e-3"},
       {"--train", "long.csv", "--resident", "no", "--threads", "2"},
@@ -122,6 +124,20 @@ static void options_win_over_those_of_the_checkpoint(void **state) {
   assert_int_equal(program_lines("^lr = 0.125$"), 1);
   assert_int_equal(program_lines("^momentum = 0.25$"), 1);
   assert_int_equal(program_lines("^batch = 8$"), 1);
+}
+
+/* The average is beside the training, which it leaves as it is. */
+static void an_average_may_begin_and_end(void **state) {
+  (void)state;
+  RUN_WELL(TINY, "--epochs", "4", "--save", "whole.safetensors");
+  RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
+  RUN_WELL("--resume", "part.safetensors", "--epochs", "3", "--ema", "0.9");
+  Checkpoint averaged = program_checkpoint("part.safetensors");
+  assert_non_null(averaged.raw);
+  assert_memory_not_equal(averaged.raw, averaged.parameters, averaged.network.floats);
+  checkpoint_free(&averaged);
+  RUN_WELL("--resume", "part.safetensors", "--epochs", "4", "--ema", "0");
+  program_same_files("part.safetensors", "whole.safetensors");
 }
 
 static void another_optimizer_is_refused(void **state) {
@@ -460,6 +476,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_and_three_epochs_are_five),
       cmocka_unit_test(a_resumed_run_may_be_saved_elsewhere),
+      cmocka_unit_test(an_average_may_begin_and_end),
       cmocka_unit_test(another_optimizer_is_refused),
       cmocka_unit_test(options_win_over_those_of_the_checkpoint),
       cmocka_unit_test(names_that_cannot_be_saved_are_refused),

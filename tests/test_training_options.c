@@ -15,17 +15,17 @@ typedef struct {
   const char *name;
   Optimizer optimizer;
   float rate, beta1, beta2, epsilon;
-  float smoothing, dropout[2];
+  float smoothing, dropout[2], ema;
 } Variant;
 
 /* Adam divides by the root of a gradient's mean square. Where that is a few roundings, they would
    be as large as the step: hence an epsilon above them. */
 static const Variant variants[] = {
     {.name = "nesterov", .optimizer = OPTIMIZER_NESTEROV, .rate = 0.05f},
-    {"adam", OPTIMIZER_ADAM, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}},
-    {"adam without a first moment", OPTIMIZER_ADAM, 0.01f, 0, 0.5f, 1e-3f, 0, {0}},
-    {"adamw", OPTIMIZER_ADAMW, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}},
-    {"adamw without a mean square", OPTIMIZER_ADAMW, 0.001f, 0.5f, 0, 1e-3f, 0, {0}},
+    {"adam", OPTIMIZER_ADAM, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}, 0},
+    {"adam without a first moment", OPTIMIZER_ADAM, 0.01f, 0, 0.5f, 1e-3f, 0, {0}, 0},
+    {"adamw", OPTIMIZER_ADAMW, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}, 0},
+    {"adamw without a mean square", OPTIMIZER_ADAMW, 0.001f, 0.5f, 0, 1e-3f, 0, {0}, 0},
     {.name = "label smoothing", .rate = 0.05f, .smoothing = 0.2f},
     {.name = "dropout", .rate = 0.05f, .dropout = {0.5f, 0.25f}},
     {.name = "dropout of the first layer", .rate = 0.05f, .dropout = {0.9f, 0}},
@@ -34,6 +34,8 @@ static const Variant variants[] = {
      .rate = 0.05f,
      .smoothing = 0.1f,
      .dropout = {0.2f, 0.2f}},
+    {.name = "average", .rate = 0.05f, .ema = 0.9f},
+    {"average of adam", OPTIMIZER_ADAM, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}, 0.75f},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
@@ -55,6 +57,7 @@ static EngineConfig config_for(const Variant *v, Fusion fusion) {
   config.beta2 = v->beta2;
   config.epsilon = v->epsilon;
   config.label_smoothing = v->smoothing;
+  config.ema = v->ema;
   for (int l = 0; l < network.hidden_count; l++) config.dropout[l] = v->dropout[l];
   return config;
 }
@@ -80,7 +83,9 @@ static TrainRange range_of(const Variant *v, uint64_t epoch, uint64_t done) {
   return range;
 }
 
-static Outcome train_variant(int fusion, const Variant *v, const Data *data, uint64_t most_steps) {
+/* *evaluated: what the network makes of all rows then. */
+static Outcome train_variant(int fusion, const Variant *v, const Data *data, uint64_t most_steps,
+                             EngineSums *evaluated) {
   Engine *engine = open_on(fusion, v);
   send_all(engine, data, network.rows);
   for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
@@ -95,7 +100,11 @@ static Outcome train_variant(int fusion, const Variant *v, const Data *data, uin
       done += range.steps;
     }
   }
-  return close_with_outcome(engine);
+  const Outcome o = outcome_of(engine);
+  OK(engine->call->evaluate(engine, 0, network.rows, &error));
+  OK(engine->call->collect(engine, evaluated, &error));
+  engine->call->close(engine);
+  return o;
 }
 
 /* ---- against the reference ------------------------------------------------------------------ */
@@ -121,20 +130,24 @@ static void near_the_reference_on(int fusion, const Variant *v) {
   const EngineConfig config = config_for(v, FUSION_LAYER);
   const size_t floats = config.network.floats, states = engine_states(&config);
   Data data = make_data(network.inputs, network.classes, network.rows);
-  Outcome o = train_variant(fusion, v, &data, UINT64_MAX);
+  EngineSums sums = {0}, evaluated, evaluation = {0};
+  Outcome o = train_variant(fusion, v, &data, UINT64_MAX, &evaluated);
   float *start = allocate(floats, sizeof *start);
   double *expected = allocate(floats, sizeof *expected);
   double *state = allocate(states * floats, sizeof *state);
-  EngineSums sums = {0};
   network_initialise(&config.network, config.seed, start);
   reference_to_double(start, floats, expected);
+  if (config.ema > 0) reference_to_double(start, floats, state + (states - 1) * floats);
   for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
     const TrainRange range = range_of(v, epoch, done);
     reference_train(&config, expected, state, data.pixels, data.inputs, data.labels, &range, &sums);
     done += range.steps;
   }
   const double of_parameters = way_error(o.parameters, expected, start, floats);
-  const double of_loss = fabs(o.sums.loss / sums.loss - 1);
+  reference_evaluate(&config.network, expected, data.pixels, data.inputs, data.labels, 0,
+                     network.rows, &evaluation);
+  const double of_loss =
+      fmax(fabs(o.sums.loss / sums.loss - 1), fabs(evaluated.loss / evaluation.loss - 1));
   double of_state = 0;
   for (size_t s = 0; s < states; s++)
     of_state = fmax(of_state, way_error(o.momentum + s * floats, state + s * floats, NULL, floats));
@@ -149,9 +162,11 @@ static void near_the_reference_on(int fusion, const Variant *v) {
 
 static void same_bits_on(int fusion, const Variant *v) {
   Data data = make_data(network.inputs, network.classes, network.rows);
-  Outcome whole = train_variant(fusion, v, &data, UINT64_MAX);
-  Outcome parts = train_variant(fusion, v, &data, 2);
+  EngineSums of_whole, of_parts;
+  Outcome whole = train_variant(fusion, v, &data, UINT64_MAX, &of_whole);
+  Outcome parts = train_variant(fusion, v, &data, 2, &of_parts);
   assert_same_bits(&whole, &parts);
+  assert_true(of_whole.loss == of_parts.loss);
   assert_int_equal(whole.sums.correct, parts.sums.correct);
   free_outcome(&whole);
   free_outcome(&parts);

@@ -68,4 +68,12 @@ OPTIMIZER_FUNCTION void optimizer_value(OptimizerRule rule, OptimizerStep step, 
   *w -= step.step * *m / (sqrtf(*v) * step.second_root + rule.epsilon);
 }
 
+/* An exponential moving average keeps this much of itself after update `updates` + 1: decay, but
+   less at first, (1 + t) / (10 + t) in update t, so that the random start is soon forgotten (as
+   TensorFlow's ExponentialMovingAverage does it with num_updates). */
+OPTIMIZER_FUNCTION float optimizer_average_keeps(float decay, uint32_t updates) {
+  const float t = (float)updates + 1.0f, at_first = (1.0f + t) / (10.0f + t);
+  return decay < at_first ? decay : at_first;
+}
+
 #endif

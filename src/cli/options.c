@@ -69,6 +69,9 @@ static const OptionRow table[] = {
    .help = "share of a hidden layer's activations that a training step drops; or a share for each "
            "of these layers",
    .kind = &option_shares, .field = FIELD(dropout), .low = 0, .high = 0.95},
+  {.group = "training", .name = "ema", .argument = "D", .initial = "0",
+   .help = "use an average of the weights, which keeps D of itself in each step",
+   .kind = &option_number, .field = FIELD(ema), .low = 0, .high = 0.99999},
   {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
    .help = "multiplies the learning rate after each epoch",
    .kind = &option_number, .field = FIELD(lr_decay), .low = 0, .high = 1},
@@ -421,6 +424,7 @@ static bool check_level(const Options *o, Error *error) {
   const char *other = o->optimizer != OPTIMIZER_SGD ? "optimizer"
                       : o->label_smoothing > 0      ? "label-smoothing"
                       : drops(o)                    ? "dropout"
+                      : o->ema > 0                  ? "ema"
                                                     : NULL;
   if (!other || (o->fusion != FUSION_EPOCH && o->fusion != FUSION_EXERCISE)) return true;
   return error_set(error, "--fusion %s has no --%s: use --fusion step", options_fusions[o->fusion],

@@ -34,6 +34,7 @@ typedef struct {
   float beta1, beta2, epsilon; /* of adam and adamw */
   float label_smoothing;
   OptionShares dropout;
+  float ema;        /* decay of the average of weights, 0: none */
   int lr_schedule;  /* a LrScheduleKind */
   int warmup;       /* epochs */
   int early_stop;   /* epochs without a better accuracy, 0: never */

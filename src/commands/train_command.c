@@ -420,6 +420,7 @@ TrainerConfig trainer_config(const Options *o) {
                           .beta2 = o->beta2,
                           .epsilon = o->epsilon,
                           .label_smoothing = o->label_smoothing,
+                          .ema = o->ema,
                           .early_stop = o->early_stop,
                           .augment = o->augment,
                           .seed = o->seed,

@@ -44,9 +44,11 @@ typedef struct {
                             parts, from 0, below 1 */
   float dropout[NETWORK_MAX_LAYERS - 1]; /* of each hidden layer: the share of its activations that
                                             a training step drops, from 0, below 1 */
-  Fusion fusion;                         /* ignored by the CPU engine */
-  Precision precision;                   /* likewise */
-  bool augment;                          /* ranges may be augmented; ignored by the CPU engine */
+  float ema; /* decay of an exponential moving average of the parameters, which then is the network;
+                0: the parameters that are trained are */
+  Fusion fusion;          /* ignored by the CPU engine */
+  Precision precision;    /* likewise */
+  bool augment;           /* ranges may be augmented; ignored by the CPU engine */
   uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
   int threads;            /* of the CPU engine */
   uint64_t dataset_rows;  /* capacity of the dataset, in rows */
@@ -58,10 +60,16 @@ static inline OptimizerRule engine_rule(const EngineConfig *config) {
                          config->beta1,     config->beta2,    config->epsilon};
 }
 
-/* Arrays of network.floats values that an engine keeps beside the parameters, all zeros at first:
-   the momentum or first moment, then for adam and adamw the second moment. */
-static inline size_t engine_states(const EngineConfig *config) {
+/* Arrays of network.floats values that an engine keeps of its optimizer, zeros at first: the
+   momentum or first moment, then for adam and adamw the second moment. */
+static inline size_t engine_moments(const EngineConfig *config) {
   return optimizer_has_second(config->optimizer) ? 2 : 1;
+}
+
+/* Arrays beside the network's parameters: the moments and, if these are an average, the parameters
+   that are trained. */
+static inline size_t engine_states(const EngineConfig *config) {
+  return engine_moments(config) + (config->ema > 0);
 }
 
 /* Whether training drops any activation. */
@@ -129,8 +137,9 @@ typedef struct {
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work; the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
-  /* Waits, then copies network.floats parameters, and the state of the optimizer,
-     (engine_states, network.floats) values; either pointer may be NULL. */
+  /* Waits, then copies the network's parameters, network.floats values, and the state of training,
+     (engine_states, network.floats) values; either pointer may be NULL. Parameters that are written
+     without a state are those that are trained, too. */
   bool (*read)(Engine *engine, float *parameters, float *state, Error *error);
   bool (*write)(Engine *engine, const float *parameters, const float *state, Error *error);
   void (*close)(Engine *engine);

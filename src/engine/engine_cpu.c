@@ -155,22 +155,33 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return true;
 }
 
-/* The engine's parameters, or with `state` from 0 on an array of its optimizer's state, as
-   network.h lays them out. */
-enum { PARAMETERS = -1 };
+/* Arrays of a layer: those of engine_states, from 0, or the network's parameters. */
+enum { NETWORK = -1 };
 
+typedef struct {
+  float *weight, *bias;
+} Arrays;
+
+static Arrays arrays_of(const CpuEngine *cpu, const Layer *layer, int state) {
+  if (state == NETWORK && cpu->engine.config.ema > 0)
+    return (Arrays){layer->weight_average, layer->bias_average};
+  if (state == NETWORK || (size_t)state == engine_moments(&cpu->engine.config))
+    return (Arrays){layer->weight, layer->bias};
+  return (Arrays){layer->weight_moment[state], layer->bias_moment[state]};
+}
+
+/* As network.h lays them out. */
 static void read_flat(const CpuEngine *cpu, int state, float *flat) {
   const Network *network = &cpu->engine.config.network;
   memset(flat, 0, network->floats * sizeof *flat);
   for (int l = 0; l < network->layers; l++) {
     const Layer *layer = &cpu->layer[l];
-    const float *weight = state == PARAMETERS ? layer->weight : layer->weight_state[state];
-    const float *bias = state == PARAMETERS ? layer->bias : layer->bias_state[state];
+    const Arrays from = arrays_of(cpu, layer, state);
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
     for (size_t o = 0; o < out; o++)
       for (size_t i = 0; i < in; i++)
-        flat[network->weight[l] + o * in + i] = weight[i * layer->out + o];
-    memcpy(flat + network->bias[l], bias, out * sizeof *flat);
+        flat[network->weight[l] + o * in + i] = from.weight[i * layer->out + o];
+    memcpy(flat + network->bias[l], from.bias, out * sizeof *flat);
   }
 }
 
@@ -178,24 +189,23 @@ static void write_flat(CpuEngine *cpu, int state, const float *flat) {
   const Network *network = &cpu->engine.config.network;
   for (int l = 0; l < network->layers; l++) {
     Layer *layer = &cpu->layer[l];
-    float *weight = state == PARAMETERS ? layer->weight : layer->weight_state[state];
-    float *bias = state == PARAMETERS ? layer->bias : layer->bias_state[state];
+    const Arrays to = arrays_of(cpu, layer, state);
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
     for (size_t o = 0; o < out; o++)
       for (size_t i = 0; i < in; i++)
-        weight[i * layer->out + o] = flat[network->weight[l] + o * in + i];
-    if (l > 0 && state == PARAMETERS)
+        to.weight[i * layer->out + o] = flat[network->weight[l] + o * in + i];
+    if (l > 0 && to.weight == layer->weight)
       for (size_t o = 0; o < out; o++)
         memcpy(layer->weight_copy + o * layer->in, flat + network->weight[l] + o * in,
                in * sizeof *flat);
-    memcpy(bias, flat + network->bias[l], out * sizeof *flat);
+    memcpy(to.bias, flat + network->bias[l], out * sizeof *flat);
   }
 }
 
 static bool cpu_read(Engine *engine, float *parameters, float *state, Error *error) {
   (void)error;
   const size_t floats = engine->config.network.floats;
-  if (parameters) read_flat((CpuEngine *)engine, PARAMETERS, parameters);
+  if (parameters) read_flat((CpuEngine *)engine, NETWORK, parameters);
   for (size_t s = 0; state && s < engine_states(&engine->config); s++)
     read_flat((CpuEngine *)engine, (int)s, state + s * floats);
   return true;
@@ -204,7 +214,9 @@ static bool cpu_read(Engine *engine, float *parameters, float *state, Error *err
 static bool cpu_write(Engine *engine, const float *parameters, const float *state, Error *error) {
   (void)error;
   const size_t floats = engine->config.network.floats;
-  if (parameters) write_flat((CpuEngine *)engine, PARAMETERS, parameters);
+  if (parameters) write_flat((CpuEngine *)engine, NETWORK, parameters);
+  if (parameters && engine->config.ema > 0)
+    write_flat((CpuEngine *)engine, (int)engine_moments(&engine->config), parameters);
   for (size_t s = 0; state && s < engine_states(&engine->config); s++)
     write_flat((CpuEngine *)engine, (int)s, state + s * floats);
   return true;
@@ -246,9 +258,13 @@ static bool allocate_all(CpuEngine *cpu) {
     if (layer->out > longest) longest = layer->out;
     layer->weight = allocate(cpu, layer->in * layer->out, sizeof(float));
     layer->bias = allocate(cpu, layer->out, sizeof(float));
-    for (size_t s = 0; s < engine_states(config); s++) {
-      layer->weight_state[s] = allocate(cpu, layer->in * layer->out, sizeof(float));
-      layer->bias_state[s] = allocate(cpu, layer->out, sizeof(float));
+    for (size_t m = 0; m < engine_moments(config); m++) {
+      layer->weight_moment[m] = allocate(cpu, layer->in * layer->out, sizeof(float));
+      layer->bias_moment[m] = allocate(cpu, layer->out, sizeof(float));
+    }
+    if (config->ema > 0) {
+      layer->weight_average = allocate(cpu, layer->in * layer->out, sizeof(float));
+      layer->bias_average = allocate(cpu, layer->out, sizeof(float));
     }
     layer->y = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     layer->dy = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
@@ -319,7 +335,7 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   const bool ready = cpu && prepare(cpu, config) && parameters;
   if (ready) {
     network_initialise(&config->network, config->seed, parameters);
-    write_flat(cpu, PARAMETERS, parameters);
+    cpu_write(&cpu->engine, parameters, NULL, error);
   } else {
     error_set(error, "out of memory for a CPU engine of %llu rows and %zu parameters",
               (unsigned long long)config->dataset_rows, config->network.parameters);

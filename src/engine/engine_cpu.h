@@ -10,8 +10,8 @@
 #include "engine/gemm_cpu.h"
 
 enum {
-  ENGINE_CPU_STATES = 2, /* as engine_states has at most */
-  ENGINE_CPU_MAX_BLOCKS = 10 * NETWORK_MAX_LAYERS + 16,
+  ENGINE_CPU_MOMENTS = 2, /* as engine_moments has at most */
+  ENGINE_CPU_MAX_BLOCKS = 12 * NETWORK_MAX_LAYERS + 16,
 };
 
 /* OpenMP's own barrier may spin for milliseconds. That costs a step dear as soon as threads
@@ -29,7 +29,8 @@ typedef struct {
   float *bias;        /* (out) */
   float *y;           /* (capacity, out): after the ReLU; the last layer's logits */
   float *dy;          /* (capacity, out): the gradient of y before the ReLU */
-  float *weight_state[ENGINE_CPU_STATES], *bias_state[ENGINE_CPU_STATES]; /* engine_states */
+  float *weight_moment[ENGINE_CPU_MOMENTS], *bias_moment[ENGINE_CPU_MOMENTS];
+  float *weight_average, *bias_average; /* as weight and bias; NULL: those are the network */
 } Layer;
 
 /* The pixels of a block of rows as panels for GemmTerms, scaled, without the terms that are
@@ -73,7 +74,8 @@ typedef struct {
 
 /* A training step of a range, rows first * batch on; adds to cpu->sums. */
 void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
-/* The forward pass over `count` rows of the range's window from `first` on, at most cpu->capacity.
+/* The network's forward pass over `count` rows of the range's window from `first` on, at most
+ * cpu->capacity.
  */
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
                       Team team);
@@ -86,6 +88,9 @@ void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, si
                           const GemmTerms *terms, OptimizerStep step);
 void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEMM_ALIGN],
                        OptimizerStep step);
+
+/* average = keeps average + (1 - keeps) values, count of them; cache lines of their own. */
+void cpu_average(float *average, const float *values, size_t count, float keeps);
 
 /* Numbers below 1e-38 count as 0 in this thread until cpu_restore_denormals: the momentum of a
    weight that is no longer trained fades to them, and they slow some processors down a hundredfold.

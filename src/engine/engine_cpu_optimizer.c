@@ -45,9 +45,9 @@ void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, si
   cpu->kernels->forward(terms, columns, zeros, false, tile, TILE_COLUMNS);
   for (size_t r = 0; r < GEMM_PANEL; r++) {
     const size_t row = panel * GEMM_PANEL + r, at = row * layer->out + column;
-    float *const *state = layer->weight_state;
+    float *const *moment = layer->weight_moment;
     optimize(rule, step, rule.weight_decay, columns, tile + r * TILE_COLUMNS, layer->weight + at,
-             state[0] + at, state[1] ? state[1] + at : NULL);
+             moment[0] + at, moment[1] ? moment[1] + at : NULL);
     for (size_t c = 0; layer->weight_copy && c < columns; c++)
       layer->weight_copy[(column + c) * layer->in + row] = layer->weight[at + c];
   }
@@ -56,7 +56,11 @@ void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, si
 void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEMM_ALIGN],
                        OptimizerStep step) {
   const Layer *layer = &cpu->layer[l];
-  float *const *state = layer->bias_state;
+  float *const *moment = layer->bias_moment;
   optimize(engine_rule(&cpu->engine.config), step, 0, GEMM_ALIGN, sum, layer->bias + column,
-           state[0] + column, state[1] ? state[1] + column : NULL);
+           moment[0] + column, moment[1] ? moment[1] + column : NULL);
+}
+
+void cpu_average(float *average, const float *values, size_t count, float keeps) {
+  for (size_t i = 0; i < count; i++) average[i] += (1 - keeps) * (values[i] - average[i]);
 }

@@ -112,12 +112,14 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
   }
 }
 
-static void forward(CpuEngine *cpu, int l, size_t rows, Team team) {
+/* By these weights (in, out) and biases (out) of layer l. */
+static void forward(CpuEngine *cpu, int l, const float *weights, const float *biases, size_t rows,
+                    Team team) {
   const Layer *layer = &cpu->layer[l];
   const bool relu = l + 1 < cpu->engine.config.network.layers;
   const size_t width = cpu->kernels->width;
   for (size_t column = 0; column < layer->out; column += width) {
-    const float *weight = layer->weight + column;
+    const float *weight = weights + column;
     for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
       GemmTerms terms;
       if (l == 0)
@@ -130,7 +132,7 @@ static void forward(CpuEngine *cpu, int l, size_t rows, Team team) {
                             .terms = (size_t)cpu->engine.config.network.size[l],
                             .b = weight,
                             .b_row = layer->out};
-      cpu->kernels->forward(&terms, least(width, layer->out - column), layer->bias + column, relu,
+      cpu->kernels->forward(&terms, least(width, layer->out - column), biases + column, relu,
                             layer->y + p * GEMM_PANEL * layer->out + column, layer->out);
     }
   }
@@ -250,7 +252,7 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
       }
       const size_t columns = least(width, layer->out - column);
       if (config->optimizer == OPTIMIZER_SGD)
-        cpu->kernels->update(&terms, columns, &by, layer->weight + at, layer->weight_state[0] + at,
+        cpu->kernels->update(&terms, columns, &by, layer->weight + at, layer->weight_moment[0] + at,
                              layer->out, copy, layer->in);
       else
         cpu_optimize_weights(cpu, l, p, column, columns, &terms, step);
@@ -269,6 +271,17 @@ static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, 
   }
 }
 
+/* Takes what this thread has updated into the average. */
+static void average(CpuEngine *cpu, int l, float keeps, Team team) {
+  const Layer *layer = &cpu->layer[l];
+  const size_t row = GEMM_PANEL * layer->out;
+  const size_t from = first_panel(layer, team.thread, team.threads) * row;
+  const size_t end = first_panel(layer, team.thread + 1, team.threads) * row;
+  cpu_average(layer->weight_average + from, layer->weight + from, end - from, keeps);
+  for (size_t at = team.thread * GEMM_ALIGN; at < layer->out; at += team.threads * GEMM_ALIGN)
+    cpu_average(layer->bias_average + at, layer->bias + at, GEMM_ALIGN, keeps);
+}
+
 static void add_sums(CpuEngine *cpu, size_t rows) {
   for (size_t r = 0; r < rows; r++) {
     cpu->sums.loss += cpu->loss[r];
@@ -281,12 +294,12 @@ void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   const EngineConfig *config = &cpu->engine.config;
   const uint64_t batch = (uint64_t)config->batch, first = step * batch;
   const size_t rows = (size_t)(range->rows - first < batch ? range->rows - first : batch);
-  const OptimizerStep by = optimizer_step(engine_rule(config), range->learning_rate,
-                                          (uint32_t)(range->updates + step - range->first_step));
+  const uint32_t updates = (uint32_t)(range->updates + step - range->first_step);
+  const OptimizerStep by = optimizer_step(engine_rule(config), range->learning_rate, updates);
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) {
-    forward(cpu, l, rows, team);
+    forward(cpu, l, cpu->layer[l].weight, cpu->layer[l].bias, rows, team);
     if (l + 1 < layers && config->dropout[l] > 0) drop(cpu, range, l, first, rows, team);
   }
   loss(cpu, rows, config->label_smoothing, team);
@@ -296,6 +309,7 @@ void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   for (int l = layers - 1; l >= 0; l--) {
     update_weights(cpu, l, rows, by, team);
     update_bias(cpu, l, rows, by, team);
+    if (config->ema > 0) average(cpu, l, optimizer_average_keeps(config->ema, updates), team);
   }
   wait_for_all(&cpu->barrier, team);
 }
@@ -303,7 +317,11 @@ void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
                       Team team) {
   fetch(cpu, range, first, count, team);
-  for (int l = 0; l < cpu->engine.config.network.layers; l++) forward(cpu, l, count, team);
+  for (int l = 0; l < cpu->engine.config.network.layers; l++) {
+    const Layer *layer = &cpu->layer[l];
+    forward(cpu, l, layer->weight_average ? layer->weight_average : layer->weight,
+            layer->bias_average ? layer->bias_average : layer->bias, count, team);
+  }
 }
 
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {

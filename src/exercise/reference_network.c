@@ -139,6 +139,9 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
                        EngineSums *sums) {
   const Network *network = &config->network;
   const size_t in = (size_t)network->size[0];
+  double *average =
+      config->ema > 0 ? parameters : NULL; /* the network is that of the trained ones */
+  if (average) parameters = state + engine_moments(config) * network->floats;
   double *x = allocate((size_t)rows * in), *gradient = allocate(network->floats);
   uint16_t *label = malloc((size_t)rows * sizeof *label);
   if (!label) abort();
@@ -157,7 +160,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
   gradient_of(network, &training, parameters, x, label, rows, gradient, sums);
   const OptimizerRule rule = engine_rule(config);
   const double rate = (double)range->learning_rate, decay = (double)rule.weight_decay;
-  double *v = engine_states(config) > 1 ? state + network->floats : state;
+  double *v = engine_moments(config) > 1 ? state + network->floats : state;
   for (int l = 0; l < network->layers; l++) {
     const size_t w = network->weight[l], b = network->bias[l];
     const size_t out = (size_t)network->size[l + 1];
@@ -165,6 +168,9 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
                        out * (size_t)network->size[l], decay, rate, update);
     reference_optimize(rule, parameters + b, state + b, v + b, gradient + b, out, 0, rate, update);
   }
+  const double t = (double)update, keeps = fmin((double)config->ema, (1 + t) / (10 + t));
+  for (size_t n = 0; average && n < network->floats; n++)
+    average[n] = keeps * average[n] + (1 - keeps) * parameters[n];
   free(label);
   free(gradient);
   free(x);

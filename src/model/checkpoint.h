@@ -4,7 +4,8 @@
    Tensors, all F32: layers.N.weight (out, in) and layers.N.bias (out), N from 0, as PyTorch's
    nn.Linear keeps them; the momentum, or the first moment of adam and adamw, likewise as
    momentum.N.weight and momentum.N.bias, if there is any, and their second moment as
-   second_moment.N.weight and second_moment.N.bias. The rest stands in __metadata__: format
+   second_moment.N.weight and second_moment.N.bias. If the network is an average of the parameters
+   that are trained, those are raw.N.weight and raw.N.bias. The rest stands in __metadata__: format
    "mlp-train", version "1", and the fields below under their names.
 
    Files of others are read, too: tensors in any order, any metadata, and instead of "layers." any
@@ -24,6 +25,7 @@ typedef struct {
   float *parameters;      /* network.floats, laid out as network.h says; owned */
   float *momentum;        /* likewise; NULL: the file has none */
   float *second_moment;   /* likewise */
+  float *raw;             /* likewise: the parameters that are trained; NULL: the parameters are */
   uint64_t updates;       /* steps trained since the parameters were initialised, 0 if unknown */
   int epoch;              /* epochs trained in full, 0 if unknown */
   uint64_t step;          /* steps trained of the epoch after those */

@@ -16,15 +16,16 @@ typedef struct {
   size_t offset; /* of the pointer in Checkpoint */
 } Array;
 
-enum { PARAMETERS, MOMENTUM, SECOND_MOMENT, ARRAYS };
+enum { PARAMETERS, MOMENTUM, SECOND_MOMENT, RAW, ARRAYS };
 static const Array arrays[ARRAYS] = {
     [PARAMETERS] = {"layers.", offsetof(Checkpoint, parameters)},
     [MOMENTUM] = {"momentum.", offsetof(Checkpoint, momentum)},
     [SECOND_MOMENT] = {"second_moment.", offsetof(Checkpoint, second_moment)},
+    [RAW] = {"raw.", offsetof(Checkpoint, raw)},
 };
 
 enum {
-  CHECKPOINT_HEADER_MAX = 1 << 20, /* bytes; 48 tensors and the options take some thousand */
+  CHECKPOINT_HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take some thousand */
   CHECKPOINT_TENSORS_MAX = 2 * ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
 };
 

@@ -166,13 +166,17 @@ static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
                                   .test_accuracy = from->test_accuracy,
                                   .best_accuracy = from->best_accuracy,
                                   .best_epoch = from->best_epoch};
-  const size_t floats = from->network.floats, arrays = engine_states(&t->engine->config);
+  const EngineConfig *config = &t->engine->config;
+  const size_t floats = from->network.floats, moments = engine_moments(config);
   const float *const saved[] = {from->momentum, from->second_moment};
-  float *state = calloc(arrays, floats * sizeof *state);
+  const float *trained = from->raw ? from->raw : from->parameters;
+  float *state = calloc(engine_states(config), floats * sizeof *state);
   if (!state) return error_set(error, "out of memory continuing %s", t->config.from_name);
-  for (size_t a = 0; a < arrays; a++)
+  for (size_t a = 0; a < moments; a++)
     if (saved[a]) memcpy(state + a * floats, saved[a], floats * sizeof *state);
-  const bool good = t->engine->call->write(t->engine, from->parameters, state, error);
+  if (config->ema > 0) memcpy(state + moments * floats, trained, floats * sizeof *state);
+  const float *network = config->ema > 0 ? from->parameters : trained;
+  const bool good = t->engine->call->write(t->engine, network, state, error);
   free(state);
   return good;
 }
@@ -192,6 +196,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .beta2 = c->beta2,
                          .epsilon = c->epsilon,
                          .label_smoothing = c->label_smoothing,
+                         .ema = c->ema,
                          .fusion = c->fusion,
                          .precision = c->precision,
                          .augment = c->augment != 0,
@@ -265,7 +270,10 @@ const TrainerPosition *trainer_position(const Trainer *t) {
 /* Copies what the engine holds into the checkpoint's arrays. */
 static bool read_engine(const Trainer *t, Checkpoint *checkpoint, Error *error) {
   const size_t arrays = engine_states(&t->engine->config), floats = checkpoint->network.floats;
-  float **const saved[] = {&checkpoint->momentum, &checkpoint->second_moment};
+  const bool second = engine_moments(&t->engine->config) > 1;
+  float **const saved[] = {&checkpoint->momentum,
+                           second ? &checkpoint->second_moment : &checkpoint->raw,
+                           &checkpoint->raw};
   float *state = malloc(arrays * floats * sizeof *state);
   checkpoint->parameters = malloc(floats * sizeof(float));
   bool room = state && checkpoint->parameters;

@@ -42,6 +42,7 @@ typedef struct {
   float beta1, beta2, epsilon; /* of adam and adamw */
   float label_smoothing;
   float dropout[NETWORK_MAX_LAYERS - 1];
+  float ema;
   int early_stop;   /* epochs without a better accuracy of the rows to judge by, 0: never */
   unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;    /* of the first parameters, the order of rows and their augmentation */

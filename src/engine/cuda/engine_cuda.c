@@ -199,29 +199,45 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return true;
 }
 
-static bool cuda_read(Engine *engine, float *parameters, float *state, Error *error) {
-  CudaEngine *e = (CudaEngine *)engine;
-  const size_t bytes = engine->config.network.floats * sizeof(float);
-  if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
-  return (!parameters ||
-          !failed(cudaMemcpy(parameters, e->d_parameters, bytes, cudaMemcpyDeviceToHost),
-                  "reading the parameters", error)) &&
-         (!state || !failed(cudaMemcpy(state, e->d_momentum, engine_states(&engine->config) * bytes,
-                                       cudaMemcpyDeviceToHost),
-                            "reading the momentum", error));
+/* Copies an array of the device. */
+static bool read_array(float *to, const float *d_from, size_t bytes, const char *what,
+                       Error *error) {
+  return !failed(cudaMemcpy(to, d_from, bytes, cudaMemcpyDeviceToHost), what, error);
 }
 
 /* On the compute stream, which does not wait for the default one. */
-static bool cuda_write(Engine *engine, const float *parameters, const float *state, Error *error) {
+static bool write_array(const CudaEngine *e, float *d_to, const float *from, size_t bytes,
+                        const char *what, Error *error) {
+  return !failed(cudaMemcpyAsync(d_to, from, bytes, cudaMemcpyHostToDevice, e->compute), what,
+                 error);
+}
+
+static bool cuda_read(Engine *engine, float *parameters, float *state, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  const size_t bytes = engine->config.network.floats * sizeof(float);
-  return (!parameters || !failed(cudaMemcpyAsync(e->d_parameters, parameters, bytes,
-                                                 cudaMemcpyHostToDevice, e->compute),
-                                 "writing the parameters", error)) &&
+  const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
+  const size_t moments = engine_moments(&engine->config);
+  const float *d_network = e->d_average ? e->d_average : e->d_parameters;
+  if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
+  return (!parameters ||
+          read_array(parameters, d_network, bytes, "reading the parameters", error)) &&
          (!state ||
-          !failed(cudaMemcpyAsync(e->d_momentum, state, engine_states(&engine->config) * bytes,
-                                  cudaMemcpyHostToDevice, e->compute),
-                  "writing the momentum", error)) &&
+          read_array(state, e->d_momentum, moments * bytes, "reading the momentum", error)) &&
+         (!state || !e->d_average ||
+          read_array(state + moments * floats, e->d_parameters, bytes,
+                     "reading the trained parameters", error));
+}
+
+static bool cuda_write(Engine *engine, const float *parameters, const float *state, Error *error) {
+  const CudaEngine *e = (CudaEngine *)engine;
+  const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
+  const size_t moments = engine_moments(&engine->config);
+  const float *trained = state && e->d_average ? state + moments * floats : parameters;
+  const char *what = "writing the parameters";
+  return (!trained || write_array(e, e->d_parameters, trained, bytes, what, error)) &&
+         (!parameters || !e->d_average ||
+          write_array(e, e->d_average, parameters, bytes, what, error)) &&
+         (!state ||
+          write_array(e, e->d_momentum, state, moments * bytes, "writing the momentum", error)) &&
          !failed(cudaStreamSynchronize(e->compute), "training or evaluating", error);
 }
 
@@ -237,6 +253,7 @@ static void cuda_close(Engine *engine) {
     if (e->staging[s].consumed) cudaEventDestroy(e->staging[s].consumed);
   }
   cudaFree(e->d_augmented);
+  cudaFree(e->d_average);
   void *device[] = {e->d_pixels,       e->d_labels,          e->d_order,    e->d_state, e->d_sums,
                     e->d_parameters,   e->d_momentum,        e->d_gradient, e->d_x,     e->d_z,
                     e->results.d_loss, e->results.d_correct, e->d_largest,  e->d_sum};
@@ -328,7 +345,8 @@ static bool allocate_network(CudaEngine *e, Error *error) {
       return false;
   }
   return device_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
-         device_array(e, &e->d_momentum, engine_states(c) * n->floats, sizeof(float), error);
+         device_array(e, &e->d_momentum, engine_moments(c) * n->floats, sizeof(float), error) &&
+         (c->ema == 0 || device_array(e, &e->d_average, n->floats, sizeof(float), error));
 }
 
 /* What does not work at all fails here, before anything was read. */
@@ -346,7 +364,7 @@ static bool initialise(CudaEngine *e, Error *error) {
   free(parameters);
   return written &&
          !failed(cudaMemsetAsync(e->d_momentum, 0,
-                                 engine_states(&e->engine.config) * n->floats * sizeof(float),
+                                 engine_moments(&e->engine.config) * n->floats * sizeof(float),
                                  e->compute),
                  "clearing", error) &&
          !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing",

@@ -12,6 +12,7 @@ static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPla
   *why_not = c->optimizer != OPTIMIZER_SGD ? "level epoch takes the optimizer sgd"
              : c->label_smoothing > 0      ? "level epoch takes no label smoothing"
              : engine_drops(c)             ? "level epoch takes no dropout"
+             : c->ema > 0                  ? "level epoch takes no average of weights"
              : c->network.layers != 3      ? "level epoch takes two hidden layers"
                                            : NULL;
   if (*why_not) return;
@@ -42,9 +43,9 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
                      why_not);
   if (asked == FUSION_EXERCISE &&
       (engine->config.optimizer != OPTIMIZER_SGD || engine->config.label_smoothing > 0 ||
-       engine_drops(&engine->config)))
-    return error_set(error, "level exercise takes the optimizer sgd, no label smoothing and no "
-                            "dropout");
+       engine_drops(&engine->config) || engine->config.ema > 0))
+    return error_set(error, "level exercise takes the optimizer sgd, no label smoothing, no "
+                            "dropout and no average of weights");
   if (asked != FUSION_AUTO) {
     snprintf(engine->reason, sizeof engine->reason, "as asked");
   } else if (!why_not) {

@@ -21,7 +21,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch) {
   const Network *n = &config->network;
   FlatParameters p = {.d_w = e->d_parameters,
                       .d_m = e->d_momentum,
-                      .d_v = engine_states(config) > 1 ? e->d_momentum + n->floats : NULL,
+                      .d_v = engine_moments(config) > 1 ? e->d_momentum + n->floats : NULL,
                       .d_g = e->d_gradient,
                       .count = n->floats,
                       .layers = n->layers};
@@ -291,7 +291,7 @@ static cudaError_t evaluate_exercise(CudaEngine *e, BatchView batch) {
 
 /* ---- a kernel after the other ------------------------------------------------------------- */
 
-static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
+static cudaError_t queue_update(CudaEngine *e, BatchView batch) {
   if (e->library.gemm) return step_library(e, batch);
   switch (e->engine.config.fusion) {
   case FUSION_NONE:
@@ -301,6 +301,14 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
   default:
     return step_layer(e, batch);
   }
+}
+
+static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
+  const EngineConfig *config = &e->engine.config;
+  TRY(queue_update(e, batch));
+  if (!e->d_average) return cudaSuccess;
+  return launch_average(batch, config->ema, e->d_average, e->d_parameters, config->network.floats,
+                        e->compute);
 }
 
 /* The steps of `count` batches, the first at d_state's position. */
@@ -406,9 +414,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
   }
 }
 
-cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
-  BatchView view = batch_view(e, e->d_pixels, rows);
-  view.first_row = first_row;
+static cudaError_t queue_evaluation(CudaEngine *e, BatchView view) {
   if (e->library.gemm) return evaluate_library(e, view);
   switch (e->engine.config.fusion) {
   case FUSION_NONE:
@@ -418,4 +424,14 @@ cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   default:
     return evaluate_layer(e, view);
   }
+}
+
+cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
+  BatchView view = batch_view(e, e->d_pixels, rows);
+  float *d_trained = e->d_parameters;
+  view.first_row = first_row;
+  if (e->d_average) e->d_parameters = e->d_average; /* while the kernels are queued */
+  const cudaError_t status = queue_evaluation(e, view);
+  e->d_parameters = d_trained;
+  return status;
 }
