@@ -320,11 +320,6 @@ static inline bool is_large(int m, int n) {
   return (long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS;
 }
 
-/* What --precision can ask for: two or three bf16 terms for each float32. */
-static inline bool valid_terms(int terms) {
-  return terms == 2 || terms == 3;
-}
-
 /* blockIdx.y counts tiles of rows, at most 65535 of them. */
 static inline bool valid_tiling(int m, int n) {
   return m > 0 && n > 0 && m <= 65535 * 16;

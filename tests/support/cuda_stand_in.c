@@ -298,6 +298,24 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
   return end(is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess);
 }
 
+/* There is no driver. */
+#if CUDART_VERSION >= 12050
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result) {
+  (void)version;
+#elif CUDART_VERSION >= 12000
+cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *result) {
+#endif
+#if CUDART_VERSION >= 12000
+  (void)name, (void)flags;
+  *function = NULL;
+  *result = cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+#endif
+
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
   MAY_FAIL();
   (void)kernel, (void)attribute, (void)value;

@@ -1,0 +1,158 @@
+/* Instructions of compute capability 9.0 that CUDA C++ has no word for, each as one small function:
+   the copy engine of a multiprocessor (TMA), barriers that count its bytes (mbarrier), and tensor
+   cores that read shared memory by themselves (wgmma). Names and rules are those of NVIDIA's PTX
+   ISA 8.0. They need code for sm_90a.
+
+   How they work together. A patch is 64 x 64 bf16 values of a row-major matrix: 64 rows of 128
+   bytes. One thread asks the copy engine for patches, and for each says which mbarrier is to count
+   its bytes; the engine replaces values outside the matrix by 0. Whoever multiplies waits for that
+   barrier, and tells another one when the patch may be overwritten. In a patch, the 16-byte words
+   of a row change places, by exclusive or with the row's number modulo 8 (a "128-byte swizzle"), so
+   that neither rows nor columns meet in a bank; copy engine and tensor cores both know of it. */
+#ifndef LAYER_HOPPER_CUH
+#define LAYER_HOPPER_CUH
+
+#include <cuda.h>
+#include <stdint.h>
+
+constexpr int PATCH = 64; /* rows and columns */
+constexpr int PATCH_BYTES = PATCH * PATCH * 2;
+
+__device__ inline uint32_t shared_address(const void *p) {
+  return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* ---- mbarrier ------------------------------------------------------------------------------- */
+
+/* A barrier's phase ends when `arrivals` threads have arrived and all bytes that were expected have
+   come. Phases count 0, 1, 0, 1, ... */
+__device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(arrivals));
+}
+
+/* After barrier_init, before a __syncthreads(): the copy engine sees the barriers. */
+__device__ inline void barriers_are_ready() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void barrier_arrive(uint64_t *barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+
+/* Arrives, and lets the phase wait for `bytes` from the copy engine. */
+__device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+
+/* Waits for the end of the phase `parity`; that of the phase before counts as ended from the
+   start. */
+__device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
+  uint32_t done;
+  do {
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+  } while (!done);
+}
+
+/* ---- the copy engine ------------------------------------------------------------------------ */
+
+/* Fetches the description of a matrix, which is a __grid_constant__ parameter. */
+__device__ inline void prefetch_map(const CUtensorMap *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* What kernels before this one have written may be read by the copy engine from here on. */
+__device__ inline void writes_are_ready_to_copy() {
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+/* Begins to copy the patch at (row, column) of a plane to shared memory, on 1024 bytes. */
+__device__ inline void copy_patch(void *shared, const CUtensorMap *map, int plane, int row,
+                                  int column, uint64_t *barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+               "[%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(shared)),
+               "l"(map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(plane)
+               : "memory");
+}
+
+/* ---- tensor cores --------------------------------------------------------------------------- */
+
+/* How an operand lies in its patches. Operands of C (m, n) = the sum over k of A(m, k) B(n, k): a
+   row of the patch is one m or n (ALONG_K), or one k (ACROSS_K). */
+enum Major { ALONG_K = 0, ACROSS_K = 1 };
+
+/* Tells the tensor cores of an operand: the first 16 k of 64 or 128 m or n, in one patch or in two
+   that follow each other. Eight rows of a patch are 1024 bytes; for ACROSS_K the next 64 m or n are
+   a patch away. */
+__device__ inline uint64_t operand_at(uint32_t shared) {
+  constexpr uint64_t SWIZZLE_128 = 1, NEXT_PATCH = PATCH_BYTES / 16, NEXT_8_ROWS = 1024 / 16;
+  return (uint64_t)(shared >> 4) | NEXT_PATCH << 16 | NEXT_8_ROWS << 32 | SWIZZLE_128 << 62;
+}
+
+/* From one 16 k to the next, in the units of an operand's address: 32 bytes along a row, or 16
+   rows. */
+template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
+
+/* Around a run of multiply() of a warpgroup: from start to wait the accumulators belong to the
+   tensor cores. */
+__device__ inline void start_multiplying() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void close_group() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/* Waits until at most `GROUPS` of the last groups are unfinished. */
+template <int GROUPS> __device__ inline void wait_for_groups() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
+}
+
+/* d (64, 128) += A B of 16 k, by the four warps of a warpgroup. Lane 4 g + t of warp w holds of
+   rows 16 w + g and 16 w + g + 8: d[4 c + 2 r + e] is row g + 8 r, column 8 c + 2 t + e. */
+template <Major A_MAJOR, Major B_MAJOR>
+__device__ inline void multiply(float (&d)[64], uint64_t a, uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+               "%0, %1, %2, %3, %4, %5, %6, %7, "
+               "%8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, "
+               "%24, %25, %26, %27, %28, %29, %30, %31, "
+               "%32, %33, %34, %35, %36, %37, %38, %39, "
+               "%40, %41, %42, %43, %44, %45, %46, %47, "
+               "%48, %49, %50, %51, %52, %53, %54, %55, "
+               "%56, %57, %58, %59, %60, %61, %62, %63 "
+               "}, %64, %65, 1, 1, 1, %66, %67;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+                 "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]),
+                 "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
+                 "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+                 "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
+                 "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
+                 "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
+                 "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+                 "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),
+                 "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]),
+                 "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+               : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR));
+}
+
+/* ---- registers ------------------------------------------------------------------------------ */
+
+/* A warpgroup gives registers back, or takes them; COUNT per thread. */
+template <int COUNT> __device__ inline void keep_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+template <int COUNT> __device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+#endif

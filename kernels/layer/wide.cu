@@ -1,0 +1,421 @@
+/* Forward, backward and update of wide layers, on compute capability 9.0: the gemm of wide.cuh with
+   the epilogues of forward.cu, backward.cu and update.cu.
+
+   Here an epilogue also splits what it has made into bf16 terms, once, for every tile that will
+   read it: activations, gradients, and weights beside their float32 masters.
+
+   The Makefile compiles this file for sm_90a, whose code no other GPU runs. Where it cannot, the
+   launchers refuse. */
+#include "kernels.h"
+
+#ifdef HAVE_SM_90A
+
+#include "layer/wide.cuh"
+
+namespace {
+
+/* ---- what epilogues load and store ---------------------------------------------------------- */
+
+/* Four neighbours, of which the first `count` exist; in one load or store where they are aligned
+   (`vector`). */
+__device__ Quad load_quad(const float *p, int count, bool vector) {
+  Quad q = {};
+  if (vector && count >= 4) {
+    const float4 v = *reinterpret_cast<const float4 *>(p);
+    q = {{v.x, v.y, v.z, v.w}};
+  } else {
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+      if (e < count) q.value[e] = p[e];
+  }
+  return q;
+}
+
+__device__ void store_quad(float *p, const Quad &q, int count, bool vector) {
+  if (vector && count >= 4) {
+    *reinterpret_cast<float4 *>(p) = {q.value[0], q.value[1], q.value[2], q.value[3]};
+  } else {
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+      if (e < count) p[e] = q.value[e];
+  }
+}
+
+/* Planes to be written: (TERMS, rows, pitch). */
+struct Terms {
+  uint16_t *d;
+  size_t plane;
+  int pitch, columns;
+};
+
+template <int TERMS>
+__device__ void store_terms(const Terms &t, int row, int column, const Quad &q) {
+  uint32_t near[TERMS], far[TERMS];
+  split_terms(q.value[0], q.value[1], near);
+  split_terms(q.value[2], q.value[3], far);
+  uint16_t *to = t.d + (size_t)row * t.pitch + column;
+#pragma unroll
+  for (int term = 0; term < TERMS; term++, to += t.plane) {
+    if (column + 4 <= t.columns) {
+      *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
+    } else { /* what follows the columns is not ours: the one */
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
+    }
+  }
+}
+
+/* ---- forward -------------------------------------------------------------------------------- */
+
+/* Adds the bias, applies ReLU, stores Y. */
+template <int TERMS> struct Forward {
+  static constexpr Major A = ALONG_K, B = ALONG_K;
+  static constexpr bool INPUT_IS_A = true, HAS_PIXELS = true, SKIPS = false;
+  struct Epilogue {
+    const float *d_b;
+    float *d_y; /* (rows, out), or NULL */
+    Terms y;
+    bool relu;
+    using Prefetched = Quad;
+    __device__ const Epilogue &begin(const BatchView &) const {
+      return *this;
+    }
+    __device__ Prefetched prefetch(int, int column) const {
+      return load_quad(d_b + column, y.columns - column, true);
+    }
+    __device__ void store(int row, int column, Quad value, const Prefetched &bias) const {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        value.value[e] += bias.value[e];
+        if (relu) value.value[e] = relu_of(value.value[e]);
+      }
+      store_terms<TERMS>(y, row, column, value);
+      if (d_y)
+        store_quad(d_y + (size_t)row * y.columns + column, value, y.columns - column,
+                   y.columns % 4 == 0);
+    }
+  };
+};
+
+/* ---- backward ------------------------------------------------------------------------------- */
+
+/* Masks the gradient by the activation, of which the first term says enough, and stores dX. */
+template <int TERMS> struct Backward {
+  static constexpr Major A = ALONG_K, B = ACROSS_K;
+  static constexpr bool INPUT_IS_A = true, HAS_PIXELS = false, SKIPS = false;
+  struct Epilogue {
+    const uint16_t *d_a; /* its first plane */
+    Terms dx;            /* of the same pitch */
+    using Prefetched = uint2;
+    __device__ const Epilogue &begin(const BatchView &) const {
+      return *this;
+    }
+    __device__ Prefetched prefetch(int row, int column) const {
+      return *reinterpret_cast<const uint2 *>(d_a + (size_t)row * dx.pitch + column);
+    }
+    __device__ void store(int row, int column, Quad value, Prefetched a) const {
+      if (first_of(a.x) <= 0.0f) value.value[0] = 0.0f;
+      if (second_of(a.x) <= 0.0f) value.value[1] = 0.0f;
+      if (first_of(a.y) <= 0.0f) value.value[2] = 0.0f;
+      if (second_of(a.y) <= 0.0f) value.value[3] = 0.0f;
+      store_terms<TERMS>(dx, row, column, value);
+    }
+  };
+};
+
+/* ---- update --------------------------------------------------------------------------------- */
+
+/* Applies the momentum rule to W and b, or stores their gradient; the bias is the weight of column
+   `in`. */
+template <int TERMS> struct Update {
+  static constexpr Major A = ACROSS_K, B = ACROSS_K;
+  static constexpr bool INPUT_IS_A = false, HAS_PIXELS = true, SKIPS = true;
+  struct Epilogue {
+    float *d_w, *d_b, *d_vw, *d_vb; /* stores: d_w and d_b are where the gradient goes */
+    bool stores;
+    Terms w;
+    UpdateRule rule;
+    float rate; /* set on the device */
+    struct Prefetched {
+      Quad w, v;
+    };
+    __device__ Epilogue begin(const BatchView &batch) const {
+      Epilogue e = *this;
+      e.rate = batch.d_state->learning_rate;
+      return e;
+    }
+    __device__ Prefetched prefetch(int o, int i) const {
+      if (stores) return {};
+      const size_t at = (size_t)o * w.columns + i;
+      const bool vector = w.columns % 4 == 0;
+      return {load_quad(d_w + at, w.columns - i, vector),
+              load_quad(d_vw + at, w.columns - i, vector)};
+    }
+    __device__ void store(int o, int i, const Quad &gradient, Prefetched p) const {
+      const size_t at = (size_t)o * w.columns + i;
+      const bool vector = w.columns % 4 == 0;
+      if (stores) {
+        store_quad(d_w + at, gradient, w.columns - i, vector);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+          update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, rate);
+        store_quad(d_w + at, p.w, w.columns - i, vector);
+        store_quad(d_vw + at, p.v, w.columns - i, vector);
+        store_terms<TERMS>(w, o, i, p.w);
+      }
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        if (i + e == w.columns) finish_bias(o, gradient.value[e]);
+    }
+    __device__ void finish_bias(int o, float gradient) const {
+      if (stores)
+        d_b[o] = gradient;
+      else
+        update_value(d_b[o], d_vb[o], gradient, {rule.momentum, 0.0f}, rate);
+    }
+  };
+};
+
+/* ---- launching ------------------------------------------------------------------------------ */
+
+/* The multiprocessors of the current device; 0 where it does not run this code, or where the other
+   kernels were compiled for something else: launch_pdl() treats all alike. */
+int ask_device() {
+  int device, major = 0, minor = 0, multiprocessors = 0, others = 0;
+  cudaFuncAttributes attributes;
+  const bool can =
+      cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) ==
+          cudaSuccess &&
+      10 * major + minor == 90 && kernels_can_run(&others) == cudaSuccess && others == 90 &&
+      cudaFuncGetAttributes(&attributes, wide_kernel<Update<3>, 3>) == cudaSuccess;
+  launched(); /* forgets a failure */
+  return can ? multiprocessors : 0;
+}
+
+constexpr int MAX_SPLITS = 16;
+constexpr int MAX_SPLIT_UNITS = 256; /* that the work space holds */
+constexpr int MIN_SPLIT_BLOCKS = 2;  /* of 64 k, that are worth a split */
+
+/* The map of planes whose rows have `columns` values that count; beyond, and beyond the rows, the
+   copy engine reads zeros. */
+cudaError_t describe(const Planes &planes, int columns, CUtensorMap *map) {
+  static const auto encode = [] {
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 12050
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                     &result);
+#else
+    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
+#endif
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  if (!encode) return launched(cudaErrorNotSupported);
+  const cuuint64_t sizes[] = {(cuuint64_t)columns, (cuuint64_t)planes.rows,
+                              (cuuint64_t)planes.terms};
+  const cuuint64_t strides[] = {planes_pitch(planes.columns) * sizeof(uint16_t),
+                                planes.plane * sizeof(uint16_t)};
+  const cuuint32_t box[] = {PATCH, PATCH, 1}, each[] = {1, 1, 1};
+  const CUresult status =
+      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, planes.d, sizes, strides, box, each,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+Terms terms_of(const Planes &p) {
+  return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns};
+}
+
+bool valid(const Planes &p, int terms) {
+  return p.d && p.terms == terms && p.rows > 0 && p.columns > 0 &&
+         p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 8 == 0;
+}
+
+bool valid_input(const Planes &p, int terms) {
+  return valid(p, p.terms == 1 ? 1 : terms);
+}
+
+/* Counts units, and splits tiles where they are too few for every multiprocessor. */
+template <class Epilogue>
+void share_out(Products<Epilogue> &all, int multiprocessors, void *d_work) {
+  int tiles = 0;
+  for (int i = 0; i < all.count; i++)
+    tiles += ceil_div(all.product[i].m, TILE) * ceil_div(all.product[i].n, TILE);
+  unsigned *d_done = static_cast<unsigned *>(d_work);
+  float *d_partial = reinterpret_cast<float *>(d_done + MAX_SPLIT_UNITS);
+  int first_tile = 0;
+  for (int i = 0; i < all.count; i++) {
+    Product &p = all.product[i];
+    const int blocks = ceil_div(p.k, PATCH);
+    p.tiles_down = ceil_div(p.m, TILE);
+    int splits = multiprocessors / tiles;
+    if (splits > blocks / MIN_SPLIT_BLOCKS) splits = blocks / MIN_SPLIT_BLOCKS;
+    if (splits > MAX_SPLITS) splits = MAX_SPLITS;
+    if (splits < 1) splits = 1;
+    p.split_blocks = ceil_div(blocks, splits);
+    p.splits = ceil_div(blocks, p.split_blocks);
+    p.first_unit = all.units;
+    p.d_done = d_done + first_tile;
+    p.d_partial = d_partial + (size_t)all.units * TILE_FLOATS;
+    const int own = p.tiles_down * ceil_div(p.n, TILE);
+    first_tile += own;
+    all.units += own * p.splits;
+  }
+}
+
+template <class Kind, int TERMS>
+cudaError_t launch(Products<typename Kind::Epilogue> &all, const BatchView &batch, void *d_work,
+                   cudaStream_t stream) {
+  int multiprocessors = wide_multiprocessors();
+  if (!multiprocessors) return cudaErrorNotSupported;
+  if (multiprocessors > MAX_SPLIT_UNITS) multiprocessors = MAX_SPLIT_UNITS;
+  share_out(all, multiprocessors, d_work);
+  const auto kernel = wide_kernel<Kind, TERMS>;
+  const cudaError_t status = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, WIDE_SHARED_BYTES<TERMS>);
+  if (status != cudaSuccess) return launched(status);
+  return launch_pdl_shared(kernel, dim3(all.units < multiprocessors ? all.units : multiprocessors),
+                           THREADS, WIDE_SHARED_BYTES<TERMS>, stream, all, batch);
+}
+
+template <int TERMS>
+cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Planes &y, float *d_y,
+                    bool relu, void *d_work, cudaStream_t stream) {
+  Products<typename Forward<TERMS>::Epilogue> all = {};
+  all.count = 1;
+  all.epilogue[0] = {d_b, d_y, terms_of(y), relu};
+  Product &p = all.product[0];
+  p.m = x.rows, p.n = w.rows, p.k = w.columns;
+  p.pixels = x.terms == 1;
+  p.scale = p.pixels ? PIXEL_SCALE : 1.0f;
+  cudaError_t status = describe(x, p.k, &p.a);
+  if (status == cudaSuccess) status = describe(w, p.k, &p.b);
+  return status == cudaSuccess ? launch<Forward<TERMS>, TERMS>(all, {}, d_work, stream) : status;
+}
+
+template <int TERMS>
+cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const Planes &dx,
+                     void *d_work, cudaStream_t stream) {
+  Products<typename Backward<TERMS>::Epilogue> all = {};
+  all.count = 1;
+  all.epilogue[0] = {a.d, terms_of(dx)};
+  Product &p = all.product[0];
+  p.m = dz.rows, p.n = w.columns, p.k = w.rows;
+  p.scale = 1.0f;
+  cudaError_t status = describe(dz, p.k, &p.a);
+  if (status == cudaSuccess) status = describe(w, p.n, &p.b);
+  return status == cudaSuccess ? launch<Backward<TERMS>, TERMS>(all, {}, d_work, stream) : status;
+}
+
+/* The last layers first: pixels, which have the fewest products, fill the gaps at the end. */
+template <int TERMS>
+cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
+                    void *d_work, cudaStream_t stream) {
+  Products<typename Update<TERMS>::Epilogue> all = {};
+  all.count = count;
+  for (int i = 0; i < count; i++) {
+    const WideUpdate &l = layers[count - 1 - i];
+    const bool stores = l.d_gw;
+    all.epilogue[i] = {stores ? l.d_gw : l.d_w,
+                       stores ? l.d_gb : l.d_b,
+                       l.d_vw,
+                       l.d_vb,
+                       stores,
+                       terms_of(l.w),
+                       rule,
+                       0.0f};
+    Product &p = all.product[i];
+    p.m = l.w.rows, p.n = l.w.columns + 1, p.k = l.x.rows;
+    p.pixels = l.x.terms == 1;
+    p.scale = p.pixels ? PIXEL_SCALE : 1.0f;
+    cudaError_t status = describe(l.dz, p.m, &p.a);
+    if (status == cudaSuccess) status = describe(l.x, p.n, &p.b);
+    if (status != cudaSuccess) return status;
+  }
+  return launch<Update<TERMS>, TERMS>(all, batch, d_work, stream);
+}
+
+} // namespace
+
+int wide_multiprocessors(void) {
+  enum { DEVICES = 64 };
+  static std::atomic<int> answers[DEVICES]; /* 1 more than the number; 0: not asked yet */
+  int device;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= DEVICES) return 0;
+  int answer = answers[device].load(std::memory_order_relaxed);
+  if (answer == 0) {
+    answer = 1 + ask_device();
+    answers[device].store(answer, std::memory_order_relaxed);
+  }
+  return answer - 1;
+}
+
+size_t wide_work_bytes(void) {
+  return MAX_SPLIT_UNITS * (sizeof(unsigned) + TILE_FLOATS * sizeof(float));
+}
+
+cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, float *d_y,
+                                int relu, void *d_work, cudaStream_t stream) {
+  if (!valid_terms(w.terms) || !valid_input(x, w.terms) || !valid(w, w.terms) ||
+      !valid(y, w.terms) || !d_b || !d_work || x.columns != w.columns || y.columns != w.rows ||
+      y.rows != x.rows)
+    return cudaErrorInvalidValue;
+  return (w.terms == 3 ? forward<3> : forward<2>)(x, w, d_b, y, d_y, relu != 0, d_work, stream);
+}
+
+cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, void *d_work,
+                                 cudaStream_t stream) {
+  if (!valid_terms(w.terms) || !valid(dz, w.terms) || !valid(w, w.terms) || !valid(a, w.terms) ||
+      !valid(dx, w.terms) || !d_work || dz.columns != w.rows || dx.columns != w.columns ||
+      a.columns != w.columns || dx.rows != dz.rows || a.rows != dz.rows)
+    return cudaErrorInvalidValue;
+  return (w.terms == 3 ? backward<3> : backward<2>)(dz, w, a, dx, d_work, stream);
+}
+
+cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpdate *layers,
+                                int count, void *d_work, cudaStream_t stream) {
+  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_PRODUCTS || !d_work)
+    return cudaErrorInvalidValue;
+  const int terms = layers[0].w.terms;
+  for (int i = 0; i < count; i++) {
+    const WideUpdate &l = layers[i];
+    const bool updates = l.d_w && l.d_b && l.d_vw && l.d_vb, stores = l.d_gw && l.d_gb;
+    if (!valid_terms(terms) || !valid(l.w, terms) || !valid(l.dz, terms) ||
+        !valid_input(l.x, terms) || !l.d_gw != !l.d_gb || !(updates || stores) ||
+        l.x.columns != l.w.columns || l.dz.columns != l.w.rows || l.x.rows != l.dz.rows)
+      return cudaErrorInvalidValue;
+  }
+  return (terms == 3 ? updates<3> : updates<2>)(batch, rule, layers, count, d_work, stream);
+}
+
+#else
+
+int wide_multiprocessors(void) {
+  return 0;
+}
+
+size_t wide_work_bytes(void) {
+  return 0;
+}
+
+cudaError_t launch_wide_forward(Planes, Planes, const float *, Planes, float *, int, void *,
+                                cudaStream_t) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_wide_backward(Planes, Planes, Planes, Planes, void *, cudaStream_t) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_wide_updates(BatchView, UpdateRule, const WideUpdate *, int, void *,
+                                cudaStream_t) {
+  return cudaErrorNotSupported;
+}
+
+#endif

@@ -1,0 +1,407 @@
+/* The products of wide layers (layer/wide.cu) against the float64 reference, on shapes that divide
+   nothing; and the planes of bf16 terms that they read and write. Only compute capability 9.0 has
+   them. */
+#include "support/kernel_tests.h"
+
+#ifdef HAVE_CUDA
+
+#include <math.h>
+#include <string.h>
+
+static void *d_wide_work;
+
+static void needs_wide(void) {
+  needs_gpu();
+  if (!wide_multiprocessors()) skip();
+}
+
+/* ---- planes --------------------------------------------------------------------------------- */
+
+/* Poisoned: a value that is read, but was not written, is NaN. */
+static Planes make_planes(int terms, int rows, int columns) {
+  const size_t plane = (size_t)rows * planes_pitch(columns);
+  return (Planes){poisoned((size_t)terms * plane * sizeof(uint16_t)), plane, terms, rows, columns};
+}
+
+static Planes planes_of(Values v, int terms, int rows, int columns) {
+  const Planes p = make_planes(terms, rows, columns);
+  CUDA_OK(launch_split(v.d, p, stream));
+  CUDA_OK(launch_ones(p, stream));
+  return p;
+}
+
+static float term(uint16_t bits) {
+  const uint32_t word = (uint32_t)bits << 16;
+  float value;
+  memcpy(&value, &word, sizeof value);
+  return value;
+}
+
+/* Their values, on the device; the sum of two or three terms is exact. */
+static float *values_of(Planes p) {
+  const size_t pitch = planes_pitch(p.columns);
+  const uint16_t *bits = fetch(p.d, (size_t)p.terms * p.plane * sizeof *bits);
+  float *values = host(area(p.rows, p.columns) * sizeof *values);
+  for (size_t r = 0; r < (size_t)p.rows; r++)
+    for (size_t c = 0; c < (size_t)p.columns; c++) {
+      float sum = 0;
+      for (int t = p.terms - 1; t >= 0; t--) sum += term(bits[(size_t)t * p.plane + r * pitch + c]);
+      values[r * (size_t)p.columns + c] = sum;
+    }
+  return to_device(values, area(p.rows, p.columns) * sizeof *values);
+}
+
+/* What a kernel may be off that reads planes of so many terms, and writes such planes: they round
+   once more. */
+static double planes_bound(int terms, int k, int others) {
+  return bf16_bound(terms, k, others) + (terms == 2 ? 0x1p-18 : 0);
+}
+
+static void check_split(Shape s, uint64_t seed) {
+  const size_t count = area(s.rows, s.in);
+  const Values x = signed_values(count, seed);
+  const Planes three = planes_of(x, 3, s.rows, s.in), two = planes_of(x, 2, s.rows, s.in);
+  const float *expected = fetch_floats(x.d, count);
+  assert_exact(values_of(three), expected, count);
+  const float *rounded = fetch_floats(values_of(two), count);
+  for (size_t i = 0; i < count; i++)
+    assert_true(fabsf(rounded[i] - expected[i]) <= 0x1p-17f * fabsf(expected[i]));
+}
+
+static void test_split(void **state) {
+  (void)state;
+  needs_gpu();
+  for_all_shapes(check_split);
+}
+
+static void check_pixel_planes(Shape s, uint64_t seed) {
+  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  const Planes p = make_planes(1, s.rows, s.in);
+  const size_t pitch = planes_pitch(s.in);
+  CUDA_OK(launch_pixel_planes(batch.view, p, stream));
+  const uint16_t *bits = fetch(p.d, p.plane * sizeof *bits);
+  for (int r = 0; r < s.rows; r++) {
+    const uint8_t *pixels = batch.pixels + batch_row(&batch, r) * batch.view.stride;
+    for (int c = 0; c <= s.in; c++)
+      if (term(bits[(size_t)r * pitch + (size_t)c]) != (float)(c < s.in ? pixels[c] : 255))
+        fail_msg("rows %d, in %d: the pixel of row %d, column %d", s.rows, s.in, r, c);
+  }
+}
+
+static void test_pixel_planes(void **state) {
+  (void)state;
+  needs_gpu();
+  for_all_shapes(check_pixel_planes);
+}
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+/* Tiles are 128 x 128 x 64: their edges, more tiles than multiprocessors, and sums long enough to
+   be split. */
+static const Shape wide_shapes[] = {
+    {128, 64, 128},    {129, 65, 127},   {127, 128, 129}, {256, 192, 256},
+    {1, 4096, 1},      {128, 2500, 52},  {61, 1000, 500}, {2049, 40, 2050},
+    {1030, 129, 2100}, {1000, 300, 101}, {4096, 20, 33},
+};
+
+static void for_all_wide_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
+  for_all_shapes(check_shape);
+  const size_t count = quick() ? 3 : sizeof wide_shapes / sizeof *wide_shapes;
+  for (size_t i = 0; i < count; i++) {
+    check_shape(wide_shapes[i], 100000 + 1000 * i);
+    finish();
+  }
+}
+
+/* ---- forward and backward ------------------------------------------------------------------- */
+
+static double *biased(const double *z, const double *b, Shape s, bool relu) {
+  double *y = copy_of(z, area(s.rows, s.out));
+  for (size_t i = 0; i < area(s.rows, s.out); i++) y[i] += b[i % (size_t)s.out];
+  if (relu) reference_relu(y, area(s.rows, s.out));
+  return y;
+}
+
+static void check_forward_of(const char *what, Planes x, const double *x64, Shape s, int terms,
+                             int relu, int roundings, uint64_t seed) {
+  const size_t count = area(s.rows, s.out);
+  const Values w = random_values(area(s.out, s.in), seed + 1);
+  const Values b = signed_values((size_t)s.out, seed + 2);
+  double *z = host_doubles(count);
+  reference_linear(x64, w.host, NULL, s.rows, s.in, s.out, z);
+  const double *expected = biased(z, b.host, s, relu);
+  const double limit = planes_bound(terms, s.in, roundings);
+  const Planes y = make_planes(terms, s.rows, s.out);
+  float *d_y = poisoned_floats(count);
+  CUDA_OK(launch_ones(y, stream));
+  CUDA_OK(launch_wide_forward(x, planes_of(w, terms, s.out, s.in), b.d, y, d_y, relu, d_wide_work,
+                              stream));
+  assert_near(what, s, d_y, expected, count, limit);
+  assert_near(what, s, values_of(y), expected, count, limit);
+  const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
+  for (int r = 0; r < s.rows; r++)
+    assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
+}
+
+static void check_forward(Shape s, uint64_t seed) {
+  const Values x = random_values(area(s.rows, s.in), seed);
+  for (int terms = 2; terms <= 3; terms++)
+    check_forward_of("wide forward", planes_of(x, terms, s.rows, s.in), x.host, s, terms,
+                     (int)(seed / 1000 % 2), GEMM_ROUNDING + BIAS_ROUNDING, seed);
+}
+
+static void test_forward(void **state) {
+  (void)state;
+  needs_wide();
+  for_all_wide_shapes(check_forward);
+}
+
+static void check_forward_pixels(Shape s, uint64_t seed) {
+  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  const Planes x = make_planes(1, s.rows, s.in);
+  CUDA_OK(launch_pixel_planes(batch.view, x, stream));
+  for (int terms = 2; terms <= 3; terms++)
+    check_forward_of("wide forward of pixels", x, batch_input(&batch, s.in), s, terms,
+                     (int)(seed / 1000 % 2), GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS, seed);
+}
+
+static void test_forward_pixels(void **state) {
+  (void)state;
+  needs_wide();
+  for_all_wide_shapes(check_forward_pixels);
+}
+
+static void check_backward(Shape s, uint64_t seed) {
+  const size_t count = area(s.rows, s.in);
+  const Values dz = random_values(area(s.rows, s.out), seed);
+  const Values w = random_values(area(s.out, s.in), seed + 1);
+  const Values a = signed_values(count, seed + 2);
+  double *dx = host_doubles(count);
+  reference_input_gradient(dz.host, w.host, s.rows, s.in, s.out, dx);
+  reference_relu_mask(a.host, count, dx);
+  for (int terms = 2; terms <= 3; terms++) {
+    const Planes to = make_planes(terms, s.rows, s.in);
+    CUDA_OK(launch_wide_backward(planes_of(dz, terms, s.rows, s.out),
+                                 planes_of(w, terms, s.out, s.in),
+                                 planes_of(a, terms, s.rows, s.in), to, d_wide_work, stream));
+    assert_near("wide backward", s, values_of(to), dx, count,
+                planes_bound(terms, s.out, GEMM_ROUNDING));
+  }
+}
+
+static void test_backward(void **state) {
+  (void)state;
+  needs_wide();
+  for_all_wide_shapes(check_backward);
+}
+
+/* ---- updates -------------------------------------------------------------------------------- */
+
+typedef struct {
+  Shape shape;
+  int terms;
+  bool pixels;
+  double *dw, *db; /* what the reference says */
+  Parameters p;
+  WideUpdate update;
+} Layer;
+
+static Layer make_layer(const Batch *batch, Shape s, int terms, bool pixels, uint64_t seed) {
+  Layer l = {.shape = s, .terms = terms, .pixels = pixels};
+  const Values x = pixels ? both_sides(batch_input(batch, s.in), area(s.rows, s.in))
+                          : random_values(area(s.rows, s.in), seed);
+  double *gradient = host_doubles(area(s.rows, s.out));
+  reference_fill(gradient, area(s.rows, s.out), -0.25, 1, seed + 1);
+  for (size_t i = area(batch->filled, s.out); i < area(s.rows, s.out); i++) gradient[i] = 0;
+  const Values dz = both_sides(gradient, area(s.rows, s.out));
+  l.dw = host_doubles(area(s.out, s.in));
+  l.db = host_doubles((size_t)s.out);
+  reference_weight_gradient(dz.host, x.host, s.rows, s.in, s.out, l.dw);
+  reference_bias_gradient(dz.host, s.rows, s.out, l.db);
+  l.p = random_parameters(s, seed + 2);
+  l.update =
+      (WideUpdate){.x = pixels ? make_planes(1, s.rows, s.in) : planes_of(x, terms, s.rows, s.in),
+                   .dz = planes_of(dz, terms, s.rows, s.out),
+                   .w = make_planes(terms, s.out, s.in),
+                   .d_w = l.p.w.d,
+                   .d_b = l.p.b.d,
+                   .d_vw = l.p.vw.d,
+                   .d_vb = l.p.vb.d};
+  if (pixels) CUDA_OK(launch_pixel_planes(batch->view, l.update.x, stream));
+  return l;
+}
+
+static void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
+                           size_t count, UpdateRule rule, double limit) {
+  double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
+  reference_update(new_w, new_v, g, count, (double)rule.momentum, (double)rule.weight_decay,
+                   (double)learning_rate);
+  assert_near(what, s, v.d, new_v, count, limit);
+  assert_near(what, s, w.d, new_w, count, limit);
+}
+
+static void assert_layer_updated(const Layer *l, UpdateRule rule) {
+  const Shape s = l->shape;
+  const size_t weights = area(s.out, s.in);
+  const double limit = bf16_bound(
+      l->terms, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
+  assert_updated("wide update", s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
+  assert_updated("wide update, bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out,
+                 (UpdateRule){rule.momentum, 0}, limit);
+  const float *w = fetch_floats(l->p.w.d, weights); /* the planes are those of the new weights */
+  const float *planes = fetch_floats(values_of(l->update.w), weights);
+  for (size_t i = 0; i < weights; i++)
+    assert_true(fabsf(planes[i] - w[i]) <= (l->terms == 3 ? 0 : 0x1p-17f * fabsf(w[i])));
+}
+
+static void check_update(Shape s, uint64_t seed) {
+  const UpdateRule rule = rules[seed / 1000 % RULES];
+  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  for (int way = 0; way < 4; way++) {
+    const Layer l = make_layer(&batch, s, 2 + way / 2, way % 2, seed + 2);
+    CUDA_OK(launch_wide_updates(batch.view, rule, &l.update, 1, d_wide_work, stream));
+    assert_layer_updated(&l, rule);
+  }
+}
+
+static void test_update(void **state) {
+  (void)state;
+  needs_wide();
+  for_all_wide_shapes(check_update);
+}
+
+/* The gradient alone is what the update took; nothing else is written. */
+static void check_stored_gradient(Shape s, uint64_t seed) {
+  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  for (int terms = 2; terms <= 3; terms++) {
+    Layer l = make_layer(&batch, s, terms, terms == 2, seed + 2);
+    const size_t weights = area(s.out, s.in);
+    l.update.d_gw = poisoned_floats(weights);
+    l.update.d_gb = poisoned_floats((size_t)s.out);
+    l.update.d_w = l.update.d_b = l.update.d_vw = l.update.d_vb = NULL;
+    CUDA_OK(launch_wide_updates(batch.view, rules[0], &l.update, 1, d_wide_work, stream));
+    const double limit = bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS);
+    assert_near("wide gradient", s, l.update.d_gw, l.dw, weights, limit);
+    assert_near("wide gradient, bias", s, l.update.d_gb, l.db, (size_t)s.out, limit);
+    const size_t bytes = (size_t)terms * l.update.w.plane * sizeof(uint16_t);
+    assert_true(is_poison(fetch(l.update.w.d, bytes), bytes));
+  }
+}
+
+static void test_stored_gradient(void **state) {
+  (void)state;
+  needs_wide();
+  for_all_wide_shapes(check_stored_gradient);
+}
+
+/* As many layers in one launch as there may be, no two of one shape. */
+static void test_updates_of_many_layers(void **state) {
+  (void)state;
+  needs_wide();
+  static const int batch_rows[] = {7, 130, 1500};
+  static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};
+  for (size_t b = 0; b < sizeof batch_rows / sizeof *batch_rows; b++) {
+    const int rows = batch_rows[b];
+    const Batch batch = make_batch(rows, widths[0], 10, rows, true, 40);
+    Layer layers[MAX_UPDATES];
+    WideUpdate updates[MAX_UPDATES];
+    for (int n = 0; n < MAX_UPDATES; n++) {
+      const Shape s = {rows, widths[n], widths[n + 1]};
+      layers[n] = make_layer(&batch, s, 3, n == 0, 100 * (uint64_t)n);
+      updates[n] = layers[n].update;
+    }
+    CUDA_OK(launch_wide_updates(batch.view, rules[2], updates, MAX_UPDATES, d_wide_work, stream));
+    for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2]);
+    finish();
+  }
+}
+
+/* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
+static void test_no_step_updates_nothing(void **state) {
+  (void)state;
+  needs_wide();
+  const Shape s = {64, 50, 33};
+  const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
+  const Layer l = make_layer(&batch, s, 3, false, 9);
+  CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, d_wide_work, stream));
+  assert_untouched(l.p.w, area(s.out, s.in));
+  assert_untouched(l.p.vw, area(s.out, s.in));
+  assert_untouched(l.p.b, (size_t)s.out);
+  assert_untouched(l.p.vb, (size_t)s.out);
+  const size_t bytes = 3 * l.update.w.plane * sizeof(uint16_t);
+  assert_true(is_poison(fetch(l.update.w.d, bytes), bytes));
+  finish();
+}
+
+/* ---- the same bits, and refusals ------------------------------------------------------------ */
+
+/* A split sum is added in one order, whichever split is ready last. */
+static void test_same_bits(void **state) {
+  (void)state;
+  needs_wide();
+  const Shape s = {100, 4096, 70};
+  const size_t count = area(s.rows, s.out);
+  const Values x = random_values(area(s.rows, s.in), 1);
+  const Values w = random_values(area(s.out, s.in), 2), b = signed_values((size_t)s.out, 3);
+  const Planes px = planes_of(x, 3, s.rows, s.in), pw = planes_of(w, 3, s.out, s.in);
+  const Planes y = make_planes(3, s.rows, s.out);
+  float *first = NULL;
+  for (int run = 0; run < 20; run++) {
+    float *d_y = poisoned_floats(count);
+    CUDA_OK(launch_wide_forward(px, pw, b.d, y, d_y, 0, d_wide_work, stream));
+    float *out = fetch_floats(d_y, count);
+    if (!first) first = out;
+    assert_memory_equal(out, first, count * sizeof *out);
+  }
+  finish();
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  needs_wide();
+  const Planes x = make_planes(2, 8, 16), w = make_planes(2, 24, 16), y = make_planes(2, 8, 24);
+  const Planes other = make_planes(3, 8, 16);
+  float *d_b = poisoned_floats(24);
+  void *work = d_wide_work;
+  CUDA_REFUSED(launch_wide_forward(other, w, d_b, y, NULL, 0, work, stream));
+  CUDA_REFUSED(launch_wide_forward(x, w, d_b, x, NULL, 0, work, stream));
+  CUDA_REFUSED(launch_wide_forward(x, w, NULL, y, NULL, 0, work, stream));
+  CUDA_REFUSED(launch_wide_backward(x, w, x, x, work, stream));
+  CUDA_REFUSED(launch_split(NULL, x, stream));
+  finish();
+}
+
+static int wide_open(void **state) {
+  if (kernels_open(state)) return -1;
+  if (!stream || !wide_multiprocessors()) return 0;
+  return cudaMalloc(&d_wide_work, wide_work_bytes()) != cudaSuccess ||
+         cudaMemsetAsync(d_wide_work, 0, wide_work_bytes(), stream) != cudaSuccess;
+}
+
+static int wide_close(void **state) {
+  cudaFree(d_wide_work);
+  return kernels_close(state);
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      KERNEL_TEST(test_split),
+      KERNEL_TEST(test_pixel_planes),
+      KERNEL_TEST(test_forward),
+      KERNEL_TEST(test_forward_pixels),
+      KERNEL_TEST(test_backward),
+      KERNEL_TEST(test_update),
+      KERNEL_TEST(test_stored_gradient),
+      KERNEL_TEST(test_updates_of_many_layers),
+      KERNEL_TEST(test_no_step_updates_nothing),
+      KERNEL_TEST(test_same_bits),
+      KERNEL_TEST(test_refused),
+  };
+  return cmocka_run_group_tests(tests, wide_open, wide_close);
+}
+
+#else
+
+SKIPPED_WITHOUT_CUDA(test_kernels_wide)
+
+#endif
