@@ -9,6 +9,7 @@ typedef struct {
   int capability; /* compute capability that its kernels were compiled for: 75 for 7.5 */
   int multiprocessors;
   size_t shared_bytes; /* of shared memory that one block may ask for */
+  enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide; /* the kernels of wide.cu */
 } GpuLimits;
 
 #endif

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "exercise/reference.h"
+#ifdef HAVE_CUDA
+#include "kernels.h"
+#endif
 
 static Error error;
 
@@ -324,6 +327,27 @@ static void test_prediction(void **state) {
   free_data(&data);
 }
 
+/* ---- wide layers ---------------------------------------------------------------------------- */
+
+/* All of it once more with the kernels for wide layers, which take these small networks only when
+   told to. */
+static void test_wide_layers(void **state) {
+  needs_gpu();
+#ifdef HAVE_CUDA
+  if (!wide_multiprocessors()) skip();
+#endif
+  assert_int_equal(setenv("MLP_TEST_WIDE", "always", 1), 0);
+  Engine *engine = open_level(&cases[MNIST], 2, cases[MNIST].rows, cases[MNIST].rows);
+  assert_non_null(strstr(engine->reason, "wide layers"));
+  engine->call->close(engine);
+  test_same_as_reference_and_cpu(state);
+  test_same_bits(state);
+  test_every_row_is_used_once_per_epoch(state);
+  test_evaluation(state);
+  test_prediction(state);
+  unsetenv("MLP_TEST_WIDE");
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_as_reference_and_cpu),
@@ -331,6 +355,7 @@ int main(void) {
       cmocka_unit_test(test_every_row_is_used_once_per_epoch),
       cmocka_unit_test(test_evaluation),
       cmocka_unit_test(test_prediction),
+      cmocka_unit_test(test_wide_layers),
   };
   if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,8 @@ static bool lower(GpuLimits *limits, const char *shared, const char *processors)
   return good;
 }
 
-static const GpuLimits h100 = {90, 132, 227 << 10}, t4 = {75, 40, 64 << 10};
+static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER},
+                       t4 = {75, 40, 64 << 10, WIDE_NEVER};
 
 static void test_environment_lowers(void **state) {
   (void)state;
@@ -64,6 +65,30 @@ static void test_environment_is_checked(void **state) {
     assert_false(lower(&limits, NULL, processors[i]));
     assert_non_null(strstr(error.text, "MLP_TEST_PROCESSORS="));
   }
+}
+
+/* Never where they cannot run; else as the environment says. */
+static void test_environment_chooses_wide(void **state) {
+  (void)state;
+  const struct {
+    const char *value;
+    int from, to;
+  } cases[] = {{"auto", WIDE_WHERE_FASTER, WIDE_WHERE_FASTER},
+               {"always", WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE},
+               {"never", WIDE_WHERE_FASTER, WIDE_NEVER},
+               {"always", WIDE_NEVER, WIDE_NEVER}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    GpuLimits limits = h100;
+    limits.wide = cases[i].from;
+    set("MLP_TEST_WIDE", cases[i].value);
+    OK(gpu_limits_lower(&limits, &error));
+    assert_int_equal(limits.wide, cases[i].to);
+  }
+  GpuLimits limits = h100;
+  set("MLP_TEST_WIDE", "yes");
+  assert_false(gpu_limits_lower(&limits, &error));
+  assert_non_null(strstr(error.text, "MLP_TEST_WIDE="));
+  set("MLP_TEST_WIDE", NULL);
 }
 
 /* ---- the table of cards --------------------------------------------------------------------- */
@@ -231,6 +256,31 @@ static void test_levels_on_every_card(void **state) {
     }
 }
 
+/* Wide layers take what has enough work for them, on 9.0 alone, and say so. */
+static void test_wide_where_faster(void **state) {
+  (void)state;
+  const struct {
+    int hidden[2], batch;
+    Fusion fusion;
+    int wide;
+    bool used;
+  } cases[] = {{{2500, 2000}, 4096, FUSION_STEP, WIDE_WHERE_FASTER, true},
+               {{2500, 2000}, 4096, FUSION_LAYER, WIDE_WHERE_FASTER, true},
+               {{2500, 2000}, 4096, FUSION_NONE, WIDE_WHERE_FASTER, false},
+               {{2500, 2000}, 4096, FUSION_STEP, WIDE_NEVER, false},
+               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_FASTER, false},
+               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, true},
+               {{300, 100}, 64, FUSION_EPOCH, WIDE_WHERE_POSSIBLE, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    GpuLimits limits = h100;
+    limits.wide = cases[i].wide;
+    Engine engine = {.config = {.batch = cases[i].batch, .fusion = cases[i].fusion}};
+    OK(network_init(&engine.config.network, 784, cases[i].hidden, 2, 10, &error));
+    assert_int_equal(engine_cuda_choose_wide(&engine, &limits), cases[i].used);
+    assert_int_equal(strstr(engine.reason, "wide layers") != NULL, cases[i].used);
+  }
+}
+
 /* tf32 is a permission: what cannot use it runs at fp32 and says so in the same line. */
 static void test_precision_on_every_card(void **state) {
   (void)state;
@@ -268,12 +318,18 @@ static void test_precision_on_every_card(void **state) {
 
 int main(void) {
   static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_environment_lowers),   cmocka_unit_test(test_environment_is_checked),
-      cmocka_unit_test(test_table_is_sane),        cmocka_unit_test(test_auto_on_every_card),
-      cmocka_unit_test(test_levels_on_every_card), cmocka_unit_test(test_precision_on_every_card),
+      cmocka_unit_test(test_environment_lowers),
+      cmocka_unit_test(test_environment_is_checked),
+      cmocka_unit_test(test_table_is_sane),
+      cmocka_unit_test(test_auto_on_every_card),
+      cmocka_unit_test(test_levels_on_every_card),
+      cmocka_unit_test(test_precision_on_every_card),
+      cmocka_unit_test(test_environment_chooses_wide),
+      cmocka_unit_test(test_wide_where_faster),
   };
   unsetenv("MLP_TEST_SHARED");
   unsetenv("MLP_TEST_PROCESSORS");
+  unsetenv("MLP_TEST_WIDE");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

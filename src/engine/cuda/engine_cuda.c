@@ -15,8 +15,7 @@ static bool failed(cudaError_t status, const char *what, Error *error) {
   return !cuda_done(status, what, error);
 }
 
-/* Takes device memory, of --device-memory if that is less than the GPU has. */
-static bool device_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
+bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
   const uint64_t limit = e->engine.config.device_memory, has = e->engine.memory;
   const uint64_t most = limit && limit < has ? limit : has, bytes = (uint64_t)count * size;
   const bool fits = e->taken <= most && bytes <= most - e->taken;
@@ -228,12 +227,13 @@ static bool cuda_read(Engine *engine, float *parameters, float *state, Error *er
 }
 
 static bool cuda_write(Engine *engine, const float *parameters, const float *state, Error *error) {
-  const CudaEngine *e = (CudaEngine *)engine;
+  CudaEngine *e = (CudaEngine *)engine;
   const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
   const size_t moments = engine_moments(&engine->config);
   const float *trained = state && e->d_average ? state + moments * floats : parameters;
   const char *what = "writing the parameters";
   return (!trained || write_array(e, e->d_parameters, trained, bytes, what, error)) &&
+         (!trained || !e->wide.used || !failed(wide_split_weights(e), what, error)) &&
          (!parameters || !e->d_average ||
           write_array(e, e->d_average, parameters, bytes, what, error)) &&
          (!state ||
@@ -262,6 +262,7 @@ static void cuda_close(Engine *engine) {
     cudaFree(e->d_activation[l]);
     cudaFree(e->d_delta[l]);
   }
+  wide_free(e);
   cudaFree(e->d_mail);
   cudaFree(e->d_work);
   if (e->one_step) cudaGraphExecDestroy(e->one_step);
@@ -300,14 +301,15 @@ static bool allocate_dataset(CudaEngine *e, Error *error) {
       return false;
   const size_t rows =
       c->dataset_rows > (uint64_t)e->forward_rows ? c->dataset_rows : (size_t)e->forward_rows;
-  return device_array(e, &e->d_pixels, c->dataset_rows, e->stride, error) &&
-         (!c->augment || device_array(e, &e->d_augmented, c->dataset_rows, e->stride, error)) &&
-         device_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
-         device_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
-         device_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
-         device_array(e, &e->results.d_correct, rows, 1, error) &&
-         device_array(e, &e->d_state, 1, sizeof(StepState), error) &&
-         device_array(e, &e->d_sums, 1, sizeof(ResultSums), error);
+  return engine_cuda_array(e, &e->d_pixels, c->dataset_rows, e->stride, error) &&
+         (!c->augment ||
+          engine_cuda_array(e, &e->d_augmented, c->dataset_rows, e->stride, error)) &&
+         engine_cuda_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
+         engine_cuda_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
+         engine_cuda_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
+         engine_cuda_array(e, &e->results.d_correct, rows, 1, error) &&
+         engine_cuda_array(e, &e->d_state, 1, sizeof(StepState), error) &&
+         engine_cuda_array(e, &e->d_sums, 1, sizeof(ResultSums), error);
 }
 
 static bool allocate_network(CudaEngine *e, Error *error) {
@@ -318,35 +320,38 @@ static bool allocate_network(CudaEngine *e, Error *error) {
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
     if (size > widest) widest = size;
-    if (!device_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
-        !device_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
+    if (e->wide.used && l < n->layers - 1) continue;
+    if (!engine_cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
+        !engine_cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
   const bool unfused = c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE || e->library.gemm;
   if ((unfused || c->optimizer != OPTIMIZER_SGD) &&
-      (!device_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
+      (!engine_cuda_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
        failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
               error)))
     return false;
-  if (unfused && (!device_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
-                  !device_array(e, &e->d_z, rows * widest, sizeof(float), error)))
+  if (unfused && (!engine_cuda_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
+                  !engine_cuda_array(e, &e->d_z, rows * widest, sizeof(float), error)))
     return false;
   if (c->fusion == FUSION_EXERCISE &&
-      (!device_array(e, &e->d_largest, rows, sizeof(float), error) ||
-       !device_array(e, &e->d_sum, rows, sizeof(float), error)))
+      (!engine_cuda_array(e, &e->d_largest, rows, sizeof(float), error) ||
+       !engine_cuda_array(e, &e->d_sum, rows, sizeof(float), error)))
     return false;
-  if (!device_array(e, &e->d_work, update_work_bytes(), 1, error) ||
+  if (!engine_cuda_array(e, &e->d_work, update_work_bytes(), 1, error) ||
       failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
     return false;
+  if (e->wide.used && !wide_allocate(e, error)) return false;
   if (c->fusion == FUSION_EPOCH) {
     e->stamp = 1;
-    if (!device_array(e, &e->d_mail, e->plan.mail_bytes, 1, error) ||
+    if (!engine_cuda_array(e, &e->d_mail, e->plan.mail_bytes, 1, error) ||
         failed(cudaMemsetAsync(e->d_mail, 0, e->plan.mail_bytes, e->compute), "clearing", error))
       return false;
   }
-  return device_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
-         device_array(e, &e->d_momentum, engine_moments(c) * n->floats, sizeof(float), error) &&
-         (c->ema == 0 || device_array(e, &e->d_average, n->floats, sizeof(float), error));
+  return engine_cuda_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
+         engine_cuda_array(e, &e->d_momentum, engine_moments(c) * n->floats, sizeof(float),
+                           error) &&
+         (c->ema == 0 || engine_cuda_array(e, &e->d_average, n->floats, sizeof(float), error));
 }
 
 /* What does not work at all fails here, before anything was read. */
@@ -388,7 +393,10 @@ static bool choose_fusion(CudaEngine *e, Error *error) {
            error_set(error, "with products from a library weight decay must be 0");
   }
   GpuLimits limits;
-  return gpu_limits_read(&limits, error) && engine_cuda_choose(engine, &limits, &e->plan, error);
+  if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
+    return false;
+  e->wide.used = engine_cuda_choose_wide(engine, &limits);
+  return true;
 }
 
 static bool describe(Engine *engine, Error *error) {

@@ -1,5 +1,6 @@
 /* The CUDA engine inside: engine_cuda.c has its memory, streams and events, engine_cuda_choose.c
-   decides on a level of fusion, engine_cuda_steps.c says which kernels make a step at each. */
+   decides on a level of fusion, engine_cuda_steps.c says which kernels make a step at each,
+   engine_cuda_wide.c does so for wide networks. */
 #ifndef ENGINE_CUDA_H
 #define ENGINE_CUDA_H
 
@@ -26,6 +27,16 @@ typedef struct {
   cudaEvent_t consumed;     /* on the compute stream: nobody trains on those rows any more */
   uint64_t first_row, rows; /* where the staging buffer's rows went last */
 } Staging;
+
+/* The hidden layers of a wide network as planes of bf16 terms: the weights of layer l, its input,
+   and the gradient of that input. */
+typedef struct {
+  bool used;
+  Planes w[NETWORK_MAX_LAYERS];  /* (size[l + 1], size[l]) */
+  Planes x[NETWORK_MAX_LAYERS];  /* (forward_rows, size[l]); of layer 0 pixels */
+  Planes dz[NETWORK_MAX_LAYERS]; /* (batch, size[l]), from layer 1 on */
+  void *d_work;
+} WideNetwork;
 
 typedef struct {
   Engine engine;       /* first: an Engine * of ours is a CudaEngine * */
@@ -57,6 +68,7 @@ typedef struct {
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
+  WideNetwork wide; /* if used, of both only the last two layers are there */
 
   cudaGraphExec_t one_step, many_steps; /* level step */
   const uint8_t *d_captured;            /* the d_train_on that they read */
@@ -74,6 +86,27 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
    why in engine->reason. Fills *plan for level epoch. Asks no device. False with one sentence where
    level epoch was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error);
+/* Whether such a GPU is faster at what engine_cuda_choose left of the config by the kernels for
+   wide layers; engine->reason then says so. Asks no device. */
+bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
+
+/* Takes device memory for *pointer, of --device-memory if that is less than the GPU has. */
+bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
+
+/* The bf16 terms that a float32 is split into for a gemm. */
+int bf16_terms(const CudaEngine *e);
+
+/* What the hidden layers of a wide network do of a step: see engine_cuda_wide.c. */
+bool wide_allocate(CudaEngine *e, Error *error);
+void wide_free(CudaEngine *e);
+/* The planes of the weights become those of the parameters. */
+cudaError_t wide_split_weights(CudaEngine *e);
+/* The activation of the last hidden layer, as floats too. */
+cudaError_t wide_forward(CudaEngine *e, BatchView batch);
+/* From the gradient of that activation, as floats. */
+cudaError_t wide_backward(CudaEngine *e, BatchView batch);
+/* layers: as for launch_updates. */
+cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, UpdateRule rule);
 
 /* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
    positions state.position to state.end of e->d_order; e->d_state says the same. */

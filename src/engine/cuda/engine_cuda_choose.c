@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Parameters times rows of a batch, from which the kernels for wide layers are faster. */
+static const double WIDE_FROM = 2.5e9;
+
 /* Sets *why_not to why level epoch cannot serve this engine, or to NULL; fills *plan. */
 static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPlan *plan,
                         const char **why_not) {
@@ -56,5 +59,18 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
     snprintf(engine->reason, sizeof engine->reason, "not epoch: %s", why_not);
   }
   choose_precision(engine, limits);
+  return true;
+}
+
+bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
+  const EngineConfig *c = &engine->config;
+  const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
+  const bool faster = (double)c->network.parameters * c->batch >= WIDE_FROM;
+  if (limits->wide == WIDE_NEVER || !has_products || c->network.layers < 2 || engine_drops(c) ||
+      c->ema > 0)
+    return false;
+  if (limits->wide == WIDE_WHERE_FASTER && !faster) return false;
+  const size_t used = strlen(engine->reason);
+  snprintf(engine->reason + used, sizeof engine->reason - used, ", wide layers by wgmma");
   return true;
 }

@@ -96,8 +96,7 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
 
 /* ---- level layer -------------------------------------------------------------------------- */
 
-/* The bf16 terms that a float32 is split into for a gemm. */
-static int bf16_terms(const CudaEngine *e) {
+int bf16_terms(const CudaEngine *e) {
   return e->engine.config.precision == PRECISION_TF32 ? 2 : 3;
 }
 
@@ -107,7 +106,9 @@ static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
 
 static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bool trains) {
   const Network *n = &e->engine.config.network;
-  for (int l = 0; l < layers; l++)
+  const bool wide = e->wide.used;
+  if (wide) TRY(wide_forward(e, batch));
+  for (int l = wide ? n->layers - 1 : 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
                        n->size[l + 1], l < n->layers - 1, dropout_of(e, l + 1, trains),
@@ -117,11 +118,12 @@ static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bo
 
 static cudaError_t backward_layers(CudaEngine *e, BatchView batch, int layers) {
   const Network *n = &e->engine.config.network;
-  for (int l = layers - 1; l > 0; l--)
+  const bool wide = e->wide.used;
+  for (int l = layers - 1; l > (wide ? n->layers - 2 : 0); l--)
     TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
                         e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
                         dropout_of(e, l, true), bf16_terms(e), e->compute));
-  return cudaSuccess;
+  return wide ? wide_backward(e, batch) : cudaSuccess;
 }
 
 /* Whether the last layer is one kernel there and back. */
@@ -169,9 +171,12 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
                                .out = n->size[l + 1],
                                .d_gw = d_g ? d_g + n->weight[l] : NULL,
                                .d_gb = d_g ? d_g + n->bias[l] : NULL};
-  TRY(launch_updates(batch, update_rule(e), updates, n->layers, bf16_terms(e), e->d_work,
-                     e->compute));
-  return d_g ? optimize(e, batch) : cudaSuccess;
+  const int wide = e->wide.used ? n->layers - 1 : 0; /* layers that are */
+  if (wide) TRY(wide_update(e, batch, updates, update_rule(e)));
+  TRY(launch_updates(batch, update_rule(e), updates + wide, n->layers - wide, bf16_terms(e),
+                     e->d_work, e->compute));
+  if (d_g) TRY(optimize(e, batch));
+  return d_g && wide ? wide_split_weights(e) : cudaSuccess;
 }
 
 /* The logits are kept: predict wants them. */

@@ -33,8 +33,19 @@ static bool lower_multiprocessors(GpuLimits *limits, Error *error) {
   return true;
 }
 
+static bool change_wide(GpuLimits *limits, Error *error) {
+  const char *text = getenv("MLP_TEST_WIDE");
+  if (!text || strcmp(text, "auto") == 0) return true;
+  const bool always = strcmp(text, "always") == 0;
+  if (!always && strcmp(text, "never") != 0)
+    return error_set(error, "MLP_TEST_WIDE=%.40s: must be auto, always or never", text);
+  if (limits->wide != WIDE_NEVER) limits->wide = always ? WIDE_WHERE_POSSIBLE : WIDE_NEVER;
+  return true;
+}
+
 bool gpu_limits_lower(GpuLimits *limits, Error *error) {
-  return lower_shared(limits, error) && lower_multiprocessors(limits, error);
+  return lower_shared(limits, error) && lower_multiprocessors(limits, error) &&
+         change_wide(limits, error);
 }
 
 static cudaError_t ask_device(GpuLimits *limits) {
@@ -48,6 +59,7 @@ static cudaError_t ask_device(GpuLimits *limits) {
   limits->capability = 10 * major + minor;
   if (compiled_for < limits->capability) limits->capability = compiled_for;
   limits->shared_bytes = (size_t)shared;
+  limits->wide = wide_multiprocessors() > 0 ? WIDE_WHERE_FASTER : WIDE_NEVER;
   return cudaSuccess;
 }
 

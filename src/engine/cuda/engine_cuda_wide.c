@@ -1,0 +1,94 @@
+/* The hidden layers of a wide network, by the kernels of layer/wide.cu: their memory and what of a
+   step they do. Layer 0's input is a plane of pixels; between hidden layers there are planes of
+   bf16 terms, no floats. The last layer has few classes: it stays with the kernels of level
+   `layer`, which read the last hidden activation as floats and leave its gradient as floats. */
+#include "engine/cuda/engine_cuda.h"
+
+static int hidden_layers(const CudaEngine *e) {
+  return e->engine.config.network.layers - 1;
+}
+
+static bool allocate_planes(CudaEngine *e, Planes *planes, int terms, size_t rows, int columns,
+                            Error *error) {
+  const size_t plane = rows * planes_pitch(columns), values = (size_t)terms * plane;
+  uint16_t *d = NULL;
+  if (!engine_cuda_array(e, &d, values, sizeof *d, error)) return false;
+  *planes = (Planes){d, plane, terms, (int)rows, columns};
+  return cuda_done(cudaMemsetAsync(d, 0, values * sizeof *d, e->compute), "clearing", error);
+}
+
+bool wide_allocate(CudaEngine *e, Error *error) {
+  const int *size = e->engine.config.network.size, terms = bf16_terms(e), hidden = hidden_layers(e);
+  const size_t rows = (size_t)e->forward_rows, batch = (size_t)e->engine.config.batch;
+  if (!allocate_planes(e, &e->wide.x[0], 1, rows, size[0], error)) return false;
+  for (int l = 0; l < hidden; l++)
+    if (!allocate_planes(e, &e->wide.w[l], terms, (size_t)size[l + 1], size[l], error) ||
+        !allocate_planes(e, &e->wide.x[l + 1], terms, rows, size[l + 1], error) ||
+        !allocate_planes(e, &e->wide.dz[l + 1], terms, batch, size[l + 1], error) ||
+        !cuda_done(launch_ones(e->wide.x[l + 1], e->compute), "the first launch", error))
+      return false;
+  return engine_cuda_array(e, &e->wide.d_work, wide_work_bytes(), 1, error) &&
+         cuda_done(cudaMemsetAsync(e->wide.d_work, 0, wide_work_bytes(), e->compute), "clearing",
+                   error);
+}
+
+void wide_free(CudaEngine *e) {
+  for (int l = 0; l < NETWORK_MAX_LAYERS; l++) {
+    cudaFree(e->wide.w[l].d);
+    cudaFree(e->wide.x[l].d);
+    cudaFree(e->wide.dz[l].d);
+  }
+  cudaFree(e->wide.d_work);
+}
+
+cudaError_t wide_split_weights(CudaEngine *e) {
+  for (int l = 0; l < hidden_layers(e); l++)
+    TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l],
+                     e->compute));
+  return cudaSuccess;
+}
+
+/* The first `rows` rows. */
+static Planes first_rows(Planes planes, int rows) {
+  planes.rows = rows;
+  return planes;
+}
+
+cudaError_t wide_forward(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int hidden = hidden_layers(e), rows = batch.rows;
+  const Planes *x = e->wide.x;
+  TRY(launch_pixel_planes(batch, first_rows(x[0], rows), e->compute));
+  for (int l = 0; l < hidden; l++)
+    TRY(launch_wide_forward(first_rows(x[l], rows), e->wide.w[l], e->d_parameters + n->bias[l],
+                            first_rows(x[l + 1], rows),
+                            l + 1 == hidden ? e->d_activation[hidden] : NULL, 1, e->wide.d_work,
+                            e->compute));
+  return cudaSuccess;
+}
+
+cudaError_t wide_backward(CudaEngine *e, BatchView batch) {
+  const int hidden = hidden_layers(e);
+  const Planes *dz = e->wide.dz;
+  TRY(launch_split(e->d_delta[hidden], dz[hidden], e->compute));
+  for (int l = hidden - 1; l > 0; l--)
+    TRY(launch_wide_backward(dz[l + 1], e->wide.w[l], first_rows(e->wide.x[l], batch.rows), dz[l],
+                             e->wide.d_work, e->compute));
+  return cudaSuccess;
+}
+
+cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers,
+                        UpdateRule rule) {
+  WideUpdate updates[NETWORK_MAX_LAYERS];
+  for (int l = 0; l < hidden_layers(e); l++)
+    updates[l] = (WideUpdate){.x = first_rows(e->wide.x[l], batch.rows),
+                              .dz = e->wide.dz[l + 1],
+                              .w = e->wide.w[l],
+                              .d_w = layers[l].d_w,
+                              .d_b = layers[l].d_b,
+                              .d_vw = layers[l].d_vw,
+                              .d_vb = layers[l].d_vb,
+                              .d_gw = layers[l].d_gw,
+                              .d_gb = layers[l].d_gb};
+  return launch_wide_updates(batch, rule, updates, hidden_layers(e), e->wide.d_work, e->compute);
+}
