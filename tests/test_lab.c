@@ -310,14 +310,15 @@ static void test_rungs_on_other_gpus(void **state) {
     GpuLimits gpu;
     const char *refused[4];
   } cases[] = {
-      {{75, 40, 64 << 10}, {"sorted-ranges", "asynchronous", "async-copies"}},
-      {{75, 132, 227 << 10}, {"asynchronous", "async-copies"}}, /* code for 7.5 on an H100 */
-      {{86, 28, 99 << 10}, {NULL}},
-      {{80, 108, 163 << 10}, {NULL}},
-      {{90, 132, 227 << 10}, {NULL}},
-      {{120, 170, 99 << 10}, {NULL}},
+      {{75, 40, 64 << 10, WIDE_NEVER}, {"sorted-ranges", "asynchronous", "async-copies"}},
+      {{75, 132, 227 << 10, WIDE_NEVER},
+       {"asynchronous", "async-copies"}}, /* code for 7.5 on an H100 */
+      {{86, 28, 99 << 10, WIDE_NEVER}, {NULL}},
+      {{80, 108, 163 << 10, WIDE_NEVER}, {NULL}},
+      {{90, 132, 227 << 10, WIDE_NEVER}, {NULL}},
+      {{120, 170, 99 << 10, WIDE_NEVER}, {NULL}},
   };
-  static const GpuLimits h100 = {90, 132, 227 << 10};
+  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER};
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
     for (const LabTopic *const *t = lab_topics; *t; t++)
       for (int r = 0; r < (*t)->rung_count; r++) {
@@ -338,11 +339,13 @@ static void test_refused_for_shared_memory(void **state) {
   for (int r = 0; r < lab_histogram.rung_count; r++)
     if (strcmp(rungs[r].name, "wide-loads") == 0) wide = &rungs[r];
   assert_non_null(wide);
-  assert_string_equal(lab_refusal(wide, &(GpuLimits){90, 132, 227 << 10}, 0, many).text, "");
-  assert_non_null(strstr(lab_refusal(wide, &(GpuLimits){89, 128, 99 << 10}, 0, many).text,
-                         "do not fit into shared memory"));
+  assert_string_equal(lab_refusal(wide, &(GpuLimits){90, 132, 227 << 10, WIDE_NEVER}, 0, many).text,
+                      "");
+  assert_non_null(
+      strstr(lab_refusal(wide, &(GpuLimits){89, 128, 99 << 10, WIDE_NEVER}, 0, many).text,
+             "do not fit into shared memory"));
   const LabRung newer = {.name = "newer", .capability = 90};
-  assert_string_equal(lab_refusal(&newer, &(GpuLimits){86, 28, 99 << 10}, 0, many).text,
+  assert_string_equal(lab_refusal(&newer, &(GpuLimits){86, 28, 99 << 10, WIDE_NEVER}, 0, many).text,
                       "it needs compute capability 9.0, this GPU or the code for it has 8.6");
 }
 
