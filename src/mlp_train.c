@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
   if (asked == OPTIONS_HELP || asked == OPTIONS_VERSION ||
       (asked == OPTIONS_RUN && options.dry_run))
     done = show(asked, &options, &error);
-  else if (asked == OPTIONS_RUN && *options.load)
+  else if (asked == OPTIONS_RUN && options.load.count > 0)
     done = predict_command(&options, &report, &error);
   else if (asked == OPTIONS_RUN && *options.tune)
     done = tune_command(&options, &report, &error);

@@ -112,7 +112,8 @@ static void every_option_is_stored(void **state) {
   assert_int_equal(
       PARSE("--load", "m", "--predict", "x.csv", "--output", "y.csv", "--probabilities"),
       OPTIONS_RUN);
-  assert_string_equal(options.load, "m");
+  assert_int_equal(options.load.count, 1);
+  assert_string_equal(options.load.path[0], "m");
   assert_string_equal(options.predict, "x.csv");
   assert_string_equal(options.output, "y.csv");
   assert_true(options.probabilities);

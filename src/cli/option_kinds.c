@@ -187,11 +187,28 @@ static bool set_path(const OptionRow *row, const char *value, Options *options, 
   return true;
 }
 
+static bool set_paths(const OptionRow *row, const char *value, Options *options, Error *error) {
+  PathList *list = field_of(row, options);
+  if (list->count == OPTIONS_LOADS)
+    return error_set(error, "--%s can be given %d times at most", row->name, OPTIONS_LOADS);
+  OptionRow next = *row; /* the field of the path to come */
+  next.field += offsetof(PathList, path) + (size_t)list->count * sizeof *list->path;
+  if (!set_path(&next, value, options, error)) return false;
+  list->count++;
+  return true;
+}
+
+static void get_paths(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const PathList *list = value_of(row, options);
+  snprintf(text, size, "%s", list->count > 0 ? list->path[0] : "");
+}
+
 static void get_path(const OptionRow *row, const Options *options, char *text, size_t size) {
   snprintf(text, size, "%s", (const char *)value_of(row, options));
 }
 
 const OptionKind option_path = {set_path, get_path};
+const OptionKind option_paths = {set_paths, get_paths};
 
 /* The share that the text is, NAN: it is no number. */
 static double share_of(const char *text) {

@@ -147,8 +147,9 @@ static const OptionRow table[] = {
    .help = "continue the run saved in FILE, and save it there",
    .kind = &option_path, .field = FIELD(resume)},
   {.group = "model", .name = "load", .argument = "FILE",
-   .help = "load the network in FILE, for one of the following",
-   .kind = &option_path, .field = FIELD(load)},
+   .help = "load the network in FILE, for one of the following; given more than once: average what "
+           "several networks predict",
+   .kind = &option_paths, .field = FIELD(load)},
   {.group = "model", .name = "evaluate",
    .help = "evaluate the loaded network on --test",
    .kind = &option_yes_no, .field = FIELD(evaluate)},
@@ -390,7 +391,7 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
 
 /* --tune saves and writes nothing but its picture. */
 static bool check_tune(const Options *o, Error *error) {
-  const char *other = o->load[0]        ? "load"
+  const char *other = o->load.count > 0 ? "load"
                       : o->resume[0]    ? "resume"
                       : o->save[0]      ? "save"
                       : o->log[0]       ? "log"
@@ -438,15 +439,17 @@ static OptionsResult check_usage(const Options *o, Error *error) {
   if (!good) return OPTIONS_USAGE;
   if (uses > 1)
     good = error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
-  else if (uses && !o->load[0])
+  else if (uses && o->load.count == 0)
     good = error_set(error, "--%s needs a network: add --load FILE",
                      o->evaluate   ? "evaluate"
                      : o->classify ? "classify"
                                    : "predict");
-  else if (!uses && o->load[0])
+  else if (!uses && o->load.count > 0)
     good = error_set(error, "--load needs --evaluate, --predict or --classify; to continue "
                             "training use --resume");
-  else if (o->resume[0] && o->load[0])
+  else if (o->load.count > 1 && o->weights[0])
+    good = error_set(error, "--weights draws one network: give it one --load");
+  else if (o->resume[0] && o->load.count > 0)
     good = error_set(error, "--resume and --load cannot be combined: --resume continues training, "
                             "--load uses a trained network");
   else if (!o->predict[0] && (o->output[0] || o->probabilities))

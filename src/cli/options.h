@@ -24,6 +24,14 @@ typedef struct {
   float share[NETWORK_MAX_LAYERS - 1];
 } OptionShares;
 
+enum { OPTIONS_LOADS = 32 };
+
+/* The files of an option that may be given more than once, in their order. */
+typedef struct {
+  int count;
+  char path[OPTIONS_LOADS][OPTIONS_PATH];
+} PathList;
+
 /* A file's name is "" where none is given. */
 typedef struct {
   HiddenSizes hidden;
@@ -54,7 +62,8 @@ typedef struct {
   char save[OPTIONS_PATH];
   float confidence; /* of an answer to a picture; below it is unsure */
   /* only on the command line */
-  char resume[OPTIONS_PATH], load[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
+  PathList load;
+  char resume[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
   char show[OPTIONS_PATH], tune[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];

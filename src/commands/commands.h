@@ -26,7 +26,7 @@ bool say_start(const Options *options, Trainer *trainer, const Device *device, R
    tune_command.c */
 bool tune_command(const Options *options, Report *report, Error *error);
 
-/* --evaluate, --predict or --classify, of the network in options->load; report: to say what was
+/* --evaluate, --predict or --classify, of the networks in options->load; report: to say what was
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 

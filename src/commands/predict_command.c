@@ -8,6 +8,7 @@
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"
+#include "engine/engine_committee.h"
 #include "engine/loader.h"
 #include "predict/evaluate.h"
 #include "predict/pictures.h"
@@ -32,15 +33,42 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, Device *de
   return NULL;
 }
 
-/* An engine with the network of options->load. */
-static Engine *open_network(const Options *o, Device *device, Error *error) {
+/* An engine with the network in the file. */
+static Engine *open_network(const Options *o, const char *path, Device *device, Error *error) {
   Checkpoint saved;
-  if (!checkpoint_load(&saved, o->load, error)) return NULL;
+  if (!checkpoint_load(&saved, path, error)) return NULL;
   Engine *engine = open_engine(o, &saved, device, error);
   if (!engine && device_fall_back(device, true, error))
     engine = open_engine(o, &saved, device, error);
   checkpoint_free(&saved);
   return engine;
+}
+
+/* Whether both can predict for the same rows. */
+static bool fit_together(const Options *o, int index, Engine *const *engine, Error *error) {
+  const Network *a = &engine[0]->config.network, *b = &engine[index]->config.network;
+  if (a->size[0] == b->size[0] && a->size[a->layers] == b->size[b->layers]) return true;
+  return error_set(error, "%s has %d inputs and %d classes, but %s has %d and %d",
+                   o->load.path[index], b->size[0], b->size[b->layers], o->load.path[0], a->size[0],
+                   a->size[a->layers]);
+}
+
+/* An engine with the networks of options->load. */
+static Engine *open_networks(const Options *o, Device *device, Error *error) {
+  Engine *engine[OPTIONS_LOADS];
+  int count = 0;
+  bool good = true;
+  while (good && count < o->load.count) {
+    engine[count] = open_network(o, o->load.path[count], device, error);
+    good = engine[count] != NULL;
+    if (good) good = fit_together(o, count++, engine, error);
+  }
+  if (good) return count == 1 ? engine[0] : engine_committee_open(engine, count, error);
+  while (count > 0) {
+    count--;
+    engine[count]->call->close(engine[count]);
+  }
+  return NULL;
 }
 
 static bool evaluate(Engine *engine, const Options *o, Report *report, Error *error) {
@@ -83,7 +111,7 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
 }
 
 static bool run(const Options *o, Device *device, Report *report, Error *error) {
-  Engine *engine = open_network(o, device, error);
+  Engine *engine = open_networks(o, device, error);
   if (!engine) return false;
   const bool good = o->evaluate   ? evaluate(engine, o, report, error)
                     : o->classify ? classify(engine, o, report, error)

@@ -10,7 +10,7 @@
 #include "commands/commands.h"
 #include "model/checkpoint.h"
 
-enum { NAMES = 16 };
+enum { NAMES = 15 };
 
 void run_files_best(const Options *o, char *path) {
   const char *save = *o->save ? o->save : o->resume;
@@ -20,11 +20,10 @@ void run_files_best(const Options *o, char *path) {
 
 static int list_files(const Options *o, const char *best, NamedFile *files) {
   const bool saves_there = *o->resume && !*o->save; /* the file that is resumed takes the network */
-  const NamedFile all[NAMES] = {{"--train", *o->load ? "" : o->train, false},
+  const NamedFile all[NAMES] = {{"--train", o->load.count > 0 ? "" : o->train, false},
                                 {"--test", options_test_file(o), false},
                                 {"--validation", options_validation_file(o), false},
                                 {"--config", o->config, false},
-                                {"--load", o->load, false},
                                 {"--predict", o->predict, false},
                                 {"--resume", o->resume, saves_there},
                                 {"--save", o->save, true},
@@ -37,7 +36,10 @@ static int list_files(const Options *o, const char *best, NamedFile *files) {
                                 {"--show", o->show, true},
                                 {"--tune", o->tune, true}};
   memcpy(files, all, sizeof all);
-  return NAMES;
+  int count = NAMES;
+  for (int i = 0; i < o->load.count; i++)
+    files[count++] = (NamedFile){"--load", o->load.path[i], false};
+  return count;
 }
 
 /* ---- formats ------------------------------------------------------------------------------ */
@@ -118,7 +120,7 @@ static void find_in_cache(char *path, const char *initial) {
 void run_files_settle(Options *o) {
   Options initial;
   options_default(&initial);
-  if (!*o->load && validates(o) && strcmp(o->test, initial.test) == 0 &&
+  if (o->load.count == 0 && validates(o) && strcmp(o->test, initial.test) == 0 &&
       strcmp(o->train, initial.train) != 0)
     strcpy(o->test, "none");
   find_in_cache(o->train, initial.train);
@@ -132,7 +134,7 @@ static bool rows_are_there(const Options *o, Error *error) {
                      o->evaluate    ? "evaluate"
                      : *o->mistakes ? "mistakes"
                                     : "confusion");
-  return !o->early_stop || validates(o) || *o->load ||
+  return !o->early_stop || validates(o) || o->load.count > 0 ||
          error_set(error, "--early-stop wants rows to judge by: with --test none, add "
                           "--validation 0.1");
 }
@@ -150,7 +152,7 @@ static bool shows_elsewhere(const Options *o, Error *error) {
 }
 
 bool run_files_are_right(const Options *o, Error *error) {
-  NamedFile files[NAMES + 1];
+  NamedFile files[NAMES + OPTIONS_LOADS + 1];
   char best[BEST_PATH];
   run_files_best(o, best);
   int count = list_files(o, best, files);

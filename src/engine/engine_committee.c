@@ -1,0 +1,141 @@
+/* An engine of engines: rows go to every member, and what they predict is averaged. */
+#include "engine/engine_committee.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/metrics.h"
+
+typedef struct {
+  Engine engine; /* first: an Engine * of ours is a Committee * */
+  int count;
+  int speaker;           /* the member whose parameters are read */
+  float *logits;         /* (staging_rows, classes) of a member */
+  double *probabilities; /* (classes) of a row */
+  double *sums;          /* (staging_rows, classes) of all members' probabilities */
+  Engine *member[];      /* (count) */
+} Committee;
+
+static int classes_of(const Committee *c) {
+  const Network *n = &c->engine.config.network;
+  return n->size[n->layers];
+}
+
+/* The first member's. */
+static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
+  Engine *first = ((Committee *)engine)->member[0];
+  return first->call->staging(first, index, out, error);
+}
+
+/* The other members copy the first one's buffer, which is theirs to read until it is uploaded. */
+static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
+                             Error *error) {
+  const Committee *c = (Committee *)engine;
+  StagingBuffer from, to;
+  if (!committee_staging(engine, index, &from, error)) return false;
+  for (int m = 1; m < c->count; m++) {
+    Engine *member = c->member[m];
+    if (!member->call->staging(member, index, &to, error)) return false;
+    memcpy(to.pixels, from.pixels, rows * from.stride);
+    memcpy(to.labels, from.labels, rows * sizeof *from.labels);
+    if (!member->call->upload(member, index, first_row, rows, error)) return false;
+  }
+  return c->member[0]->call->upload(c->member[0], index, first_row, rows, error);
+}
+
+/* Adds the probabilities of member m to c->sums; what is not finite stays so. */
+static void add_probabilities(Committee *c, int m, uint64_t rows) {
+  const int classes = classes_of(c);
+  for (uint64_t r = 0; r < rows; r++) {
+    const float *logits = c->logits + r * (uint64_t)classes;
+    double *sums = c->sums + r * (uint64_t)classes;
+    softmax(logits, classes, c->probabilities);
+    for (int k = 0; k < classes; k++) {
+      if (!isfinite(logits[k])) c->speaker = m;
+      sums[k] += isfinite(logits[k]) ? c->probabilities[k] : NAN;
+    }
+  }
+}
+
+static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                              Error *error) {
+  Committee *c = (Committee *)engine;
+  const size_t values = (size_t)rows * (size_t)classes_of(c);
+  memset(c->sums, 0, values * sizeof *c->sums);
+  for (int m = 0; m < c->count; m++) {
+    if (!c->member[m]->call->predict(c->member[m], first_row, rows, c->logits, error)) return false;
+    add_probabilities(c, m, rows);
+  }
+  /* float64 holds probabilities down to 1e-308; below that one is as good as 0 */
+  for (size_t i = 0; i < values; i++)
+    logits[i] = (float)log(c->sums[i] > 0      ? c->sums[i] / c->count
+                           : isnan(c->sums[i]) ? NAN
+                                               : 1e-308);
+  return true;
+}
+
+static bool committee_read(Engine *engine, float *parameters, float *state, Error *error) {
+  const Committee *c = (Committee *)engine;
+  Engine *speaker = c->member[c->speaker];
+  return speaker->call->read(speaker, parameters, state, error);
+}
+
+static void committee_close(Engine *engine) {
+  Committee *c = (Committee *)engine;
+  for (int m = 0; m < c->count; m++) c->member[m]->call->close(c->member[m]);
+  free(c->logits);
+  free(c->probabilities);
+  free(c->sums);
+  free(c);
+}
+
+static bool never(Error *error) {
+  return error_set(error, "several networks predict together: they do not train");
+}
+
+static bool committee_train(Engine *engine, const TrainRange *range, Error *error) {
+  (void)engine, (void)range;
+  return never(error);
+}
+
+static bool committee_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+  (void)engine, (void)first_row, (void)rows;
+  return never(error);
+}
+
+static bool committee_collect(Engine *engine, EngineSums *sums, Error *error) {
+  (void)engine, (void)sums;
+  return never(error);
+}
+
+static bool committee_write(Engine *engine, const float *parameters, const float *state,
+                            Error *error) {
+  (void)engine, (void)parameters, (void)state;
+  return never(error);
+}
+
+Engine *engine_committee_open(Engine *const *members, int count, Error *error) {
+  static const EngineOperations operations = {
+      committee_staging, committee_upload, committee_train, committee_evaluate, committee_predict,
+      committee_collect, committee_read,   committee_write, committee_close};
+  Committee *c = calloc(1, sizeof *c + (size_t)count * sizeof *c->member);
+  if (c) {
+    c->engine = *members[0];
+    c->engine.call = &operations;
+    c->count = count;
+    memcpy(c->member, members, (size_t)count * sizeof *members);
+    const size_t classes = (size_t)classes_of(c);
+    const size_t values = (size_t)c->engine.config.staging_rows * classes;
+    c->logits = malloc(values * sizeof *c->logits);
+    c->probabilities = malloc(classes * sizeof *c->probabilities);
+    c->sums = malloc(values * sizeof *c->sums);
+    if (c->logits && c->probabilities && c->sums) return &c->engine;
+  }
+  error_set(error, "out of memory for %d networks", count);
+  if (c)
+    committee_close(&c->engine);
+  else
+    for (int m = 0; m < count; m++) members[m]->call->close(members[m]);
+  return NULL;
+}
