@@ -148,11 +148,13 @@ EXERCISE := $(BUILD)/sealed_cpu.o $(call with_cuda,$(BUILD)/sealed_gpu.o) \
             $(filter-out %/exercise_cpu.o,$(call objects,exercise)) $(MEASURE)
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
             $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
-              engine_tests folder kernel_tests photographs pictures process program trainer_tests)
+              engine_tests folder kernel_tests photographs pictures process program trace_format \
+              trainer_tests)
 
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+BENCH_TESTS := $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/test_trace_cuda
 SCORING  := $(BUILD)/test_exercise $(BUILD)/test_exercise_cheats
 ifeq ($(SANITIZE),thread)
 TESTS    := $(filter-out $(BUILD)/test_faults,$(TESTS)) # both want to be the allocator
@@ -306,7 +308,7 @@ $(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
 
 # What each is linked of. An archive comes last: it gives what the objects before it want.
 $(PLACE)/mlp-train:                                              $(COMMANDS)
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace:      $(BENCH)
+$(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
 $(BUILD)/test_lab_replay:                                        $(LAB)
 $(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
@@ -324,12 +326,12 @@ ifneq ($(NVCC),)
 # These count what the host launches: src/measure/launch_count.c.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
             cudaGraphLaunch
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/mlp-exercise $(SCORING): \
+$(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise $(SCORING): \
   LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
 # The epoch kernel with stamps: src/bench/cuda/record.c.
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace: LDFLAGS += -Wl,--wrap=launch_epoch
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/test_trace: CUDA_LIBRARIES += $(CUPTI)
+$(PLACE)/mlp-bench $(BENCH_TESTS): LDFLAGS += -Wl,--wrap=launch_epoch
+$(PLACE)/mlp-bench $(BENCH_TESTS): CUDA_LIBRARIES += $(CUPTI)
 $(BUILD)/test_exercise_cheats: LDFLAGS += -Wl,--wrap=launch_exercise_update
 endif
 
@@ -339,7 +341,7 @@ $(addprefix $(BUILD)/test_,program validation resume predict_program numbers str
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
-$(BUILD)/test_bench $(BUILD)/test_trace: | $(PLACE)/mlp-bench
+$(BENCH_TESTS): | $(PLACE)/mlp-bench
 endif
 $(BUILD)/test_lab $(BUILD)/test_lab_replay: | $(PLACE)/mlp-lab
 

@@ -1,5 +1,5 @@
-/* Traces and timelines: the file against Chrome's Trace Event Format, the picture, and, with CUDA,
-   what becomes of launches, kernels and stamps; on a GPU, of those that were recorded. */
+/* Traces and timelines: the file against Chrome's Trace Event Format, and the picture. What is
+   recorded on a GPU: test_trace_cuda.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,141 +17,9 @@
 #include "support/cuda.h"
 #include "support/folder.h"
 #include "support/process.h"
-#ifdef HAVE_CUDA
-#include "bench/cuda/range.h"
-#include "bench/cuda/stages.h"
-#endif
+#include "support/trace_format.h"
 
 static Error error;
-
-/* ---- the format ----------------------------------------------------------------------------- */
-
-static double number_of(const json_t *object, const char *key) {
-  const json_t *value = json_object_get(object, key);
-  if (!json_is_number(value)) fail_msg("%s is not a number", key);
-  return json_number_value(value);
-}
-
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  if (!text) fail_msg("%s is not text", key);
-  return text;
-}
-
-/* Microseconds with three decimals, as nanoseconds. */
-static int64_t time_of(const json_t *event, const char *key) {
-  const double us = number_of(event, key);
-  assert_true(us >= 0);
-  return llround(1e3 * us);
-}
-
-static bool same_track(const json_t *a, const json_t *b) {
-  return number_of(a, "pid") == number_of(b, "pid") && number_of(a, "tid") == number_of(b, "tid");
-}
-
-/* The track has a name, the process too. */
-static void assert_named(const json_t *events, const json_t *event) {
-  const json_t *e;
-  size_t i;
-  bool process = false, track = false;
-  json_array_foreach(events, i, e) {
-    if (strcmp(text_of(e, "ph"), "M") != 0) break; /* names come first */
-    if (strcmp(text_of(e, "name"), "process_name") == 0)
-      process |= number_of(e, "pid") == number_of(event, "pid");
-    if (strcmp(text_of(e, "name"), "thread_name") == 0) track |= same_track(e, event);
-  }
-  if (!process || !track) fail_msg("%s lies on a track without a name", text_of(event, "name"));
-}
-
-/* Some slice of its track holds the event. */
-static void assert_in_a_slice(const json_t *events, const json_t *event) {
-  const int64_t at = time_of(event, "ts");
-  const json_t *e;
-  size_t i;
-  json_array_foreach(events, i, e) if (strcmp(text_of(e, "ph"), "X") == 0 && same_track(e, event) &&
-                                       time_of(e, "ts") <= at &&
-                                       at < time_of(e, "ts") + time_of(e, "dur")) return;
-  fail_msg("an arrow, %s, begins or ends in no slice", text_of(event, "name"));
-}
-
-/* The other end of an arrow is there, once, and not before its beginning. */
-static void assert_paired(const json_t *events, const json_t *event) {
-  const bool head = strcmp(text_of(event, "ph"), "f") == 0;
-  const json_t *e;
-  size_t i;
-  int others = 0;
-  json_array_foreach(events, i, e) {
-    if (e == event || !json_object_get(e, "id") || number_of(e, "id") != number_of(event, "id"))
-      continue;
-    others++;
-    assert_string_equal(text_of(e, "ph"), head ? "s" : "f");
-    assert_string_equal(text_of(e, "name"), text_of(event, "name"));
-    assert_string_equal(text_of(e, "cat"), text_of(event, "cat"));
-    assert_true(number_of(e, "pid") == number_of(event, "pid"));
-    assert_true(head ? time_of(e, "ts") <= time_of(event, "ts")
-                     : time_of(e, "ts") >= time_of(event, "ts"));
-  }
-  assert_int_equal(others, 1);
-  if (head) assert_string_equal(text_of(event, "bp"), "e");
-}
-
-/* What the track's slices have come to. */
-typedef struct {
-  double pid, tid;
-  int64_t end;
-} Track;
-
-static Track *track_of(Track tracks[], int *count, const json_t *event) {
-  for (int i = 0; i < *count; i++)
-    if (tracks[i].pid == number_of(event, "pid") && tracks[i].tid == number_of(event, "tid"))
-      return &tracks[i];
-  assert_in_range(*count, 0, 999);
-  tracks[*count] = (Track){number_of(event, "pid"), number_of(event, "tid"), 0};
-  return &tracks[(*count)++];
-}
-
-/* Every nth arrow is looked up: that takes a search through all events. Returns the slices. */
-static int assert_format(const char *path, int nth, int *arrows) {
-  static Track tracks[1000];
-  json_error_t fault;
-  json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
-  if (!root) fail_msg("%s, line %d: %s", path, fault.line, fault.text);
-  const json_t *events = json_object_get(root, "traceEvents"), *e;
-  int slices = 0, count = 0;
-  int64_t last = 0;
-  size_t i;
-  *arrows = 0;
-  assert_string_equal(text_of(root, "displayTimeUnit"), "ns");
-  assert_true(json_is_array(events));
-  json_array_foreach(events, i, e) {
-    const char *phase = text_of(e, "ph");
-    assert_true(number_of(e, "pid") >= 1);
-    assert_true(*text_of(e, "name"));
-    if (strcmp(phase, "M") == 0) {
-      assert_true(json_is_object(json_object_get(e, "args")));
-      continue;
-    }
-    assert_true(time_of(e, "ts") >= last); /* sorted */
-    last = time_of(e, "ts");
-    assert_true(number_of(e, "tid") >= 1);
-    if (strcmp(phase, "X") == 0) {
-      Track *track = track_of(tracks, &count, e);
-      if (track->end == 0) assert_named(events, e);
-      assert_true(time_of(e, "dur") > 0);
-      if (last < track->end) fail_msg("%s overlaps another slice", text_of(e, "name"));
-      track->end = last + time_of(e, "dur");
-      slices++;
-      continue;
-    }
-    assert_true(strcmp(phase, "s") == 0 || strcmp(phase, "f") == 0);
-    if (++*arrows % nth != 0) continue;
-    assert_in_a_slice(events, e);
-    assert_paired(events, e);
-  }
-  *arrows /= 2;
-  json_decref(root);
-  return slices;
-}
 
 /* ---- a trace that is made up ---------------------------------------------------------------- */
 
@@ -425,195 +292,6 @@ static void a_trace_is_drawn(void **state) {
 
 #ifdef HAVE_CUDA
 
-/* ---- launches and kernels ------------------------------------------------------------------- */
-
-typedef struct {
-  Activity of[64];
-  int count;
-} Recorded;
-
-static void add(Recorded *to, bool on_host, uint32_t correlation, int64_t start, int64_t end,
-                const char *name) {
-  Activity *a = &to->of[to->count++];
-  *a = (Activity){on_host, correlation, start, end, ""};
-  snprintf(a->name, sizeof a->name, "%s", name);
-}
-
-/* A range before, which is passed over, then TRACE_STEPS + 1 steps of three kernels. */
-static Recorded recorded_range(bool overlap) {
-  Recorded r = {.count = 0};
-  uint32_t number = 7;
-  add(&r, true, 5, 100, 110, "cudaLaunchKernel");
-  add(&r, false, 5, 120, 130, "begin_kernel");
-  add(&r, false, 6, 140, 150, "gemm");
-  add(&r, true, number, 1000, 1010, "cudaLaunchKernel");
-  add(&r, false, number, 1020, 1030, "begin_kernel");
-  for (int step = 0; step <= TRACE_STEPS; step++)
-    for (int k = 0; k < 3; k++) {
-      const int64_t start = 2000 + 300 * step + 100 * k;
-      add(&r, true, ++number, start, start + 40, "cudaLaunchKernel");
-      add(&r, false, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
-          k == 0 ? "scale" : "gemm");
-    }
-  return r;
-}
-
-static const TraceEvent *slice_at(const Trace *trace, int track, int64_t start) {
-  for (int i = 0; i < trace->count; i++)
-    if (trace->events[i].phase == 'X' && trace->events[i].track == track &&
-        trace->events[i].start == start)
-      return &trace->events[i];
-  fail_msg("nothing starts at %d on track %d", (int)start, track);
-  return NULL;
-}
-
-static void kernels_find_their_steps(void **state) {
-  (void)state;
-  for (int overlap = 0; overlap < 2; overlap++) {
-    Recorded r = recorded_range(overlap);
-    const Activities list = {r.of, r.count, r.count};
-    Trace trace = {.levels = 1};
-    RangeFacts facts;
-    OK(range_add(&trace, 0, &list, false, &facts, &error));
-    assert_true(fabs(facts.us - 0.3) < 1e-9);
-    assert_int_equal(facts.begin, overlap ? 1010 : 1050);
-    const TraceEvent *launch = slice_at(&trace, TRACE_HOST, 1400);
-    assert_int_equal(launch->step, 1);
-    const TraceEvent *gemm = slice_at(&trace, TRACE_GPU + 2 * overlap, overlap ? 1510 : 1550);
-    assert_int_equal(gemm->step, 1);
-    assert_string_equal(gemm->name, "gemm 2");
-    assert_string_equal(slice_at(&trace, TRACE_GPU, overlap ? 1310 : 1350)->name, "scale");
-    assert_int_equal(slice_at(&trace, TRACE_HOST, 0)->step, -1);
-    assert_int_equal(trace.arrows, 1 + 3 * TRACE_STEPS);
-    for (int i = 0; i < trace.count; i++) assert_true(trace.events[i].start < 1000 + 1200 + 60);
-    trace_close(&trace);
-  }
-}
-
-/* A graph's kernels have one launch, which belongs to no step and has one arrow; an epoch's only
-   kernel belongs to none either. */
-static void one_launch_of_many_steps(void **state) {
-  (void)state;
-  for (int one_kernel = 0; one_kernel < 2; one_kernel++) {
-    Recorded r = {.count = 0};
-    add(&r, true, 1, 10, 20, "cudaLaunchKernel");
-    add(&r, false, 1, 30, 40, "begin_kernel");
-    add(&r, true, 2, 50, 60, "cudaGraphLaunch");
-    for (int step = 0; step < (one_kernel ? 1 : 6); step++)
-      add(&r, false, 2, 100 + 100 * step, 190 + 100 * step, "scale");
-    const Activities list = {r.of, r.count, r.count};
-    Trace trace = {.levels = 1};
-    RangeFacts facts;
-    OK(range_add(&trace, 0, &list, one_kernel, &facts, &error));
-    assert_int_equal(slice_at(&trace, TRACE_HOST, 40)->step, -1);
-    assert_int_equal(slice_at(&trace, TRACE_GPU, 90)->step, one_kernel ? -1 : 0);
-    assert_int_equal(trace.arrows, 2);
-    assert_int_equal(facts.begin, 90);
-    trace_close(&trace);
-  }
-}
-
-static void ranges_that_were_not_seen(void **state) {
-  (void)state;
-  Recorded r = {.count = 0};
-  Activities list = {r.of, 0, 0};
-  Trace trace = {.levels = 1};
-  RangeFacts facts;
-  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
-  add(&r, true, 0, 10, 20, "cudaLaunchKernel"); /* a launch whose kernel is not known */
-  add(&r, false, 1, 30, 40, "begin_kernel");
-  list.count = 2;
-  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
-  r.of[0].correlation = 1;
-  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
-  assert_non_null(strstr(error.text, "no kernel of a step"));
-  trace_close(&trace);
-}
-
-/* ---- stamps --------------------------------------------------------------------------------- */
-
-enum { STEPS = 6, GROUPS = 2, TILES = 4, SPLITS = 5, BLOCKS = GROUPS * TILES * SPLITS };
-
-/* Every block's clock has its own zero and runs at 2 GHz; team after team, a stamp every 100 ns,
-   and the last team's blocks a little later each. */
-static void stamp(uint64_t *clock, EpochAnchor *anchor) {
-  for (int b = 0; b < BLOCKS; b++) {
-    const uint64_t zero = 1000000 * (uint64_t)(b + 1), late = (uint64_t)b;
-    anchor[b] = (EpochAnchor){{5000 + late, 105000 + late}, {zero, zero + 200000}};
-    for (int step = 0; step < STEPS; step++)
-      for (int s = 0; s < EPOCH_STAMPS; s++) {
-        const bool owner = b % (TILES * SPLITS) < 16, row = s >= STAMP_ROW && s < STAMP_PATCH;
-        clock[(b * STEPS + step) * EPOCH_STAMPS + s] =
-            (row && !owner) || (s == STAMP_W3_RECEIVED && !owner)
-                ? 0
-                : zero + 2 * (uint64_t)(1000 + 3000 * step + 100 * s);
-      }
-  }
-}
-
-static void stamps_become_stages(void **state) {
-  (void)state;
-  static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
-  static EpochAnchor anchor[BLOCKS];
-  const EpochPlan plan = {.groups = GROUPS, .tiles = TILES, .splits = SPLITS};
-  const Stages stages = {&plan, clock, anchor, STEPS, 700};
-  const TraceLevel level = {"epoch", STEPS, 3, 3};
-  const char *path = folder_path("stages.json");
-  Trace trace = {0};
-  int arrows;
-  stamp(clock, anchor);
-  OK(trace_add_level(&trace, &level, &error));
-  OK(stages_add(&trace, 0, &stages, 1, 3, &error));
-  assert_true(fabs(stages_us(&stages, 1, 5) - 3) < 1e-9);
-  const int track = TRACE_TEAM + TRACE_TEAMS * 7;
-  const TraceEvent *first = slice_at(&trace, track, 700 + 7 + 1000 + 3000);
-  assert_string_equal(first->name, "Z1 = W1 X");
-  assert_int_equal(first->end - first->start, 100);
-  assert_int_equal(first->step, 1);
-  assert_int_equal(trace.track_count, BLOCKS * 2 + GROUPS * 16);
-  OK(trace_save(&trace, path, &error));
-  const int row_stages = STAMP_PATCH - STAMP_ROW - 1, matrix_stages = STAMP_ROW - STAMP_MATRIX - 1,
-            patch_stages = EPOCH_STAMPS - STAMP_PATCH - 1;
-  assert_int_equal(
-      assert_format(path, 1, &arrows),
-      2 * (BLOCKS * (matrix_stages + patch_stages - 1) + GROUPS * 16 * (row_stages + 1)));
-  /* dZ1 is stamped before it is sent here, W2 before P is: these go back in time. */
-  assert_int_equal(arrows + trace.backwards, 2 * (3 * BLOCKS + 4 * GROUPS * 16));
-  assert_true(trace.backwards >= 2 * (BLOCKS + GROUPS * 16));
-  trace_close(&trace);
-}
-
-/* Z1 comes from the block of the group that sent last, Z2 from the other group's. */
-static void arrows_come_from_the_last_sender(void **state) {
-  (void)state;
-  static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
-  static EpochAnchor anchor[BLOCKS];
-  const EpochPlan plan = {.groups = GROUPS, .tiles = TILES, .splits = SPLITS};
-  const Stages stages = {&plan, clock, anchor, STEPS, 0};
-  Trace trace = {.levels = 1};
-  int z1 = 0, z2 = 0;
-  stamp(clock, anchor);
-  clock[(TILES * SPLITS + 3) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
-  OK(stages_add(&trace, 0, &stages, 0, 1, &error));
-  for (int i = 0; i + 1 < trace.count; i++) {
-    const TraceEvent *tail = &trace.events[i], *head = tail + 1;
-    if (tail->phase != 's') continue;
-    const int from = (tail->track - TRACE_TEAM) / TRACE_TEAMS,
-              to = (head->track - TRACE_TEAM) / TRACE_TEAMS, size = TILES * SPLITS;
-    if (strcmp(tail->name, "Z1") == 0) {
-      assert_int_equal(from, to < size ? size - 1 : size + 3);
-      z1++;
-    }
-    if (strcmp(tail->name, "Z2") == 0) {
-      assert_int_equal(from, (to + size) % BLOCKS);
-      z2++;
-    }
-  }
-  assert_int_equal(z1, GROUPS * 16);
-  assert_int_equal(z2, GROUPS * 16);
-  trace_close(&trace);
-}
-
 /* ---- the program ---------------------------------------------------------------------------- */
 
 static void the_program_draws_a_recorded_trace(void **state) {
@@ -657,31 +335,6 @@ static void the_command_line(void **state) {
   }
 }
 
-/* Launches and kernels of each level, and stages that take as long as the kernel. */
-static void a_gpu_is_recorded(void **state) {
-  (void)state;
-  Error why;
-  char output[8192], *path = strdup(folder_path("trace.json"));
-  int arrows;
-  needs_gpu();
-  if (!activity_available(&why)) {
-    print_message("%s\n", why.text);
-    skip();
-  }
-  if (process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
-                  PROGRAM_FOLDER, path, folder) != 0)
-    fail_msg("%s", output);
-  assert_true(assert_format(path, 37, &arrows) > TRACE_STEPS * (28 + 5 + 5));
-  assert_true(arrows >= TRACE_STEPS * (28 + 5));
-  Trace trace = {0};
-  OK(trace_load(&trace, path, &error));
-  for (int i = 0; i < trace.levels; i++)
-    assert_true(trace.level[i].recorded_us > 0.9 * trace.level[i].us &&
-                trace.level[i].recorded_us < 5 * trace.level[i].us);
-  trace_close(&trace);
-  free(path);
-}
-
 #endif
 
 int main(void) {
@@ -696,14 +349,8 @@ int main(void) {
       cmocka_unit_test(timelines_that_cannot_be),
       IN_FOLDER(a_trace_is_drawn),
 #ifdef HAVE_CUDA
-      cmocka_unit_test(kernels_find_their_steps),
-      cmocka_unit_test(one_launch_of_many_steps),
-      cmocka_unit_test(ranges_that_were_not_seen),
-      IN_FOLDER(stamps_become_stages),
-      cmocka_unit_test(arrows_come_from_the_last_sender),
       IN_FOLDER(the_program_draws_a_recorded_trace),
       cmocka_unit_test(the_command_line),
-      IN_FOLDER(a_gpu_is_recorded),
 #endif
   };
   return cmocka_run_group_tests_name("traces", tests, NULL, NULL);

@@ -1,0 +1,257 @@
+/* Traces: what becomes of launches, kernels and stamps that are made up and, on a GPU, of those
+   that mlp-bench records. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cuda.h"
+
+#ifndef HAVE_CUDA
+SKIPPED_WITHOUT_CUDA(a_gpu_is_recorded)
+#else
+
+#include "bench/cuda/range.h"
+#include "bench/cuda/stages.h"
+#include "support/folder.h"
+#include "support/process.h"
+#include "support/trace_format.h"
+
+static Error error;
+
+/* ---- launches and kernels ------------------------------------------------------------------- */
+
+typedef struct {
+  Activity of[64];
+  int count;
+} Recorded;
+
+static void add(Recorded *to, bool on_host, uint32_t correlation, int64_t start, int64_t end,
+                const char *name) {
+  Activity *a = &to->of[to->count++];
+  *a = (Activity){on_host, correlation, start, end, ""};
+  snprintf(a->name, sizeof a->name, "%s", name);
+}
+
+/* A range before, which is passed over, then TRACE_STEPS + 1 steps of three kernels. */
+static Recorded recorded_range(bool overlap) {
+  Recorded r = {.count = 0};
+  uint32_t number = 7;
+  add(&r, true, 5, 100, 110, "cudaLaunchKernel");
+  add(&r, false, 5, 120, 130, "begin_kernel");
+  add(&r, false, 6, 140, 150, "gemm");
+  add(&r, true, number, 1000, 1010, "cudaLaunchKernel");
+  add(&r, false, number, 1020, 1030, "begin_kernel");
+  for (int step = 0; step <= TRACE_STEPS; step++)
+    for (int k = 0; k < 3; k++) {
+      const int64_t start = 2000 + 300 * step + 100 * k;
+      add(&r, true, ++number, start, start + 40, "cudaLaunchKernel");
+      add(&r, false, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
+          k == 0 ? "scale" : "gemm");
+    }
+  return r;
+}
+
+static const TraceEvent *slice_at(const Trace *trace, int track, int64_t start) {
+  for (int i = 0; i < trace->count; i++)
+    if (trace->events[i].phase == 'X' && trace->events[i].track == track &&
+        trace->events[i].start == start)
+      return &trace->events[i];
+  fail_msg("nothing starts at %d on track %d", (int)start, track);
+  return NULL;
+}
+
+static void kernels_find_their_steps(void **state) {
+  (void)state;
+  for (int overlap = 0; overlap < 2; overlap++) {
+    Recorded r = recorded_range(overlap);
+    const Activities list = {r.of, r.count, r.count};
+    Trace trace = {.levels = 1};
+    RangeFacts facts;
+    OK(range_add(&trace, 0, &list, false, &facts, &error));
+    assert_true(fabs(facts.us - 0.3) < 1e-9);
+    assert_int_equal(facts.begin, overlap ? 1010 : 1050);
+    const TraceEvent *launch = slice_at(&trace, TRACE_HOST, 1400);
+    assert_int_equal(launch->step, 1);
+    const TraceEvent *gemm = slice_at(&trace, TRACE_GPU + 2 * overlap, overlap ? 1510 : 1550);
+    assert_int_equal(gemm->step, 1);
+    assert_string_equal(gemm->name, "gemm 2");
+    assert_string_equal(slice_at(&trace, TRACE_GPU, overlap ? 1310 : 1350)->name, "scale");
+    assert_int_equal(slice_at(&trace, TRACE_HOST, 0)->step, -1);
+    assert_int_equal(trace.arrows, 1 + 3 * TRACE_STEPS);
+    for (int i = 0; i < trace.count; i++) assert_true(trace.events[i].start < 1000 + 1200 + 60);
+    trace_close(&trace);
+  }
+}
+
+/* A graph's kernels have one launch, which belongs to no step and has one arrow; an epoch's only
+   kernel belongs to none either. */
+static void one_launch_of_many_steps(void **state) {
+  (void)state;
+  for (int one_kernel = 0; one_kernel < 2; one_kernel++) {
+    Recorded r = {.count = 0};
+    add(&r, true, 1, 10, 20, "cudaLaunchKernel");
+    add(&r, false, 1, 30, 40, "begin_kernel");
+    add(&r, true, 2, 50, 60, "cudaGraphLaunch");
+    for (int step = 0; step < (one_kernel ? 1 : 6); step++)
+      add(&r, false, 2, 100 + 100 * step, 190 + 100 * step, "scale");
+    const Activities list = {r.of, r.count, r.count};
+    Trace trace = {.levels = 1};
+    RangeFacts facts;
+    OK(range_add(&trace, 0, &list, one_kernel, &facts, &error));
+    assert_int_equal(slice_at(&trace, TRACE_HOST, 40)->step, -1);
+    assert_int_equal(slice_at(&trace, TRACE_GPU, 90)->step, one_kernel ? -1 : 0);
+    assert_int_equal(trace.arrows, 2);
+    assert_int_equal(facts.begin, 90);
+    trace_close(&trace);
+  }
+}
+
+static void ranges_that_were_not_seen(void **state) {
+  (void)state;
+  Recorded r = {.count = 0};
+  Activities list = {r.of, 0, 0};
+  Trace trace = {.levels = 1};
+  RangeFacts facts;
+  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
+  add(&r, true, 0, 10, 20, "cudaLaunchKernel"); /* a launch whose kernel is not known */
+  add(&r, false, 1, 30, 40, "begin_kernel");
+  list.count = 2;
+  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
+  r.of[0].correlation = 1;
+  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
+  assert_non_null(strstr(error.text, "no kernel of a step"));
+  trace_close(&trace);
+}
+
+/* ---- stamps --------------------------------------------------------------------------------- */
+
+enum { STEPS = 6, GROUPS = 2, TILES = 4, SPLITS = 5, BLOCKS = GROUPS * TILES * SPLITS };
+
+/* Every block's clock has its own zero and runs at 2 GHz; team after team, a stamp every 100 ns,
+   and the last team's blocks a little later each. */
+static void stamp(uint64_t *clock, EpochAnchor *anchor) {
+  for (int b = 0; b < BLOCKS; b++) {
+    const uint64_t zero = 1000000 * (uint64_t)(b + 1), late = (uint64_t)b;
+    anchor[b] = (EpochAnchor){{5000 + late, 105000 + late}, {zero, zero + 200000}};
+    for (int step = 0; step < STEPS; step++)
+      for (int s = 0; s < EPOCH_STAMPS; s++) {
+        const bool owner = b % (TILES * SPLITS) < 16, row = s >= STAMP_ROW && s < STAMP_PATCH;
+        clock[(b * STEPS + step) * EPOCH_STAMPS + s] =
+            (row && !owner) || (s == STAMP_W3_RECEIVED && !owner)
+                ? 0
+                : zero + 2 * (uint64_t)(1000 + 3000 * step + 100 * s);
+      }
+  }
+}
+
+static void stamps_become_stages(void **state) {
+  (void)state;
+  static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
+  static EpochAnchor anchor[BLOCKS];
+  const EpochPlan plan = {.groups = GROUPS, .tiles = TILES, .splits = SPLITS};
+  const Stages stages = {&plan, clock, anchor, STEPS, 700};
+  const TraceLevel level = {"epoch", STEPS, 3, 3};
+  const char *path = folder_path("stages.json");
+  Trace trace = {0};
+  int arrows;
+  stamp(clock, anchor);
+  OK(trace_add_level(&trace, &level, &error));
+  OK(stages_add(&trace, 0, &stages, 1, 3, &error));
+  assert_true(fabs(stages_us(&stages, 1, 5) - 3) < 1e-9);
+  const int track = TRACE_TEAM + TRACE_TEAMS * 7;
+  const TraceEvent *first = slice_at(&trace, track, 700 + 7 + 1000 + 3000);
+  assert_string_equal(first->name, "Z1 = W1 X");
+  assert_int_equal(first->end - first->start, 100);
+  assert_int_equal(first->step, 1);
+  assert_int_equal(trace.track_count, BLOCKS * 2 + GROUPS * 16);
+  OK(trace_save(&trace, path, &error));
+  const int row_stages = STAMP_PATCH - STAMP_ROW - 1, matrix_stages = STAMP_ROW - STAMP_MATRIX - 1,
+            patch_stages = EPOCH_STAMPS - STAMP_PATCH - 1;
+  assert_int_equal(
+      assert_format(path, 1, &arrows),
+      2 * (BLOCKS * (matrix_stages + patch_stages - 1) + GROUPS * 16 * (row_stages + 1)));
+  /* dZ1 is stamped before it is sent here, W2 before P is: these go back in time. */
+  assert_int_equal(arrows + trace.backwards, 2 * (3 * BLOCKS + 4 * GROUPS * 16));
+  assert_true(trace.backwards >= 2 * (BLOCKS + GROUPS * 16));
+  trace_close(&trace);
+}
+
+/* Z1 comes from the block of the group that sent last, Z2 from the other group's. */
+static void arrows_come_from_the_last_sender(void **state) {
+  (void)state;
+  static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
+  static EpochAnchor anchor[BLOCKS];
+  const EpochPlan plan = {.groups = GROUPS, .tiles = TILES, .splits = SPLITS};
+  const Stages stages = {&plan, clock, anchor, STEPS, 0};
+  Trace trace = {.levels = 1};
+  int z1 = 0, z2 = 0;
+  stamp(clock, anchor);
+  clock[(TILES * SPLITS + 3) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
+  OK(stages_add(&trace, 0, &stages, 0, 1, &error));
+  for (int i = 0; i + 1 < trace.count; i++) {
+    const TraceEvent *tail = &trace.events[i], *head = tail + 1;
+    if (tail->phase != 's') continue;
+    const int from = (tail->track - TRACE_TEAM) / TRACE_TEAMS,
+              to = (head->track - TRACE_TEAM) / TRACE_TEAMS, size = TILES * SPLITS;
+    if (strcmp(tail->name, "Z1") == 0) {
+      assert_int_equal(from, to < size ? size - 1 : size + 3);
+      z1++;
+    }
+    if (strcmp(tail->name, "Z2") == 0) {
+      assert_int_equal(from, (to + size) % BLOCKS);
+      z2++;
+    }
+  }
+  assert_int_equal(z1, GROUPS * 16);
+  assert_int_equal(z2, GROUPS * 16);
+  trace_close(&trace);
+}
+
+/* ---- on a GPU ------------------------------------------------------------------------------ */
+
+/* Launches and kernels of each level, and stages that take as long as the kernel. */
+static void a_gpu_is_recorded(void **state) {
+  (void)state;
+  Error why;
+  char output[8192], *path = strdup(folder_path("trace.json"));
+  int arrows;
+  needs_gpu();
+  if (!activity_available(&why)) {
+    print_message("%s\n", why.text);
+    skip();
+  }
+  if (process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
+                  PROGRAM_FOLDER, path, folder) != 0)
+    fail_msg("%s", output);
+  assert_true(assert_format(path, 37, &arrows) > TRACE_STEPS * (28 + 5 + 5));
+  assert_true(arrows >= TRACE_STEPS * (28 + 5));
+  Trace trace = {0};
+  OK(trace_load(&trace, path, &error));
+  for (int i = 0; i < trace.levels; i++)
+    assert_true(trace.level[i].recorded_us > 0.9 * trace.level[i].us &&
+                trace.level[i].recorded_us < 5 * trace.level[i].us);
+  trace_close(&trace);
+  free(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_find_their_steps),
+      cmocka_unit_test(one_launch_of_many_steps),
+      cmocka_unit_test(ranges_that_were_not_seen),
+      cmocka_unit_test_setup_teardown(stamps_become_stages, folder_open, folder_close),
+      cmocka_unit_test(arrows_come_from_the_last_sender),
+      cmocka_unit_test_setup_teardown(a_gpu_is_recorded, folder_open, folder_close),
+  };
+  return cmocka_run_group_tests_name("recorded traces", tests, NULL, NULL);
+}
+
+#endif
