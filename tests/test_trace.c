@@ -28,14 +28,15 @@ static void add_slice(Trace *trace, int level, int track, int step, int start, i
   assert_true(trace_add_slice(trace, level, track, step, start, end, name, &error));
 }
 
-/* Five steps of three kernels of 4000 ns, one after the other or, overlapping, on three tracks;
+/* Four steps of three kernels of 4000 ns, one after the other or, overlapping, on three tracks;
    with launches of 2000 ns or one of all, and a range's launch before. */
 static void add_kernels(Trace *trace, int level, bool launches, bool overlap) {
   static const char *const names[] = {"forward", "back\\ward", "up\"date"};
   add_slice(trace, level, TRACE_HOST, -1, 0, 3000, "cudaGraphLaunch");
-  for (int step = 0; step <= TRACE_STEPS; step++)
+  for (int step = TRACE_FIRST; step <= TRACE_END; step++)
     for (int k = 0; k < 3; k++) {
-      const int start = 5000 + 15000 * step + 5000 * k, track = TRACE_GPU + (overlap ? k : 0);
+      const int start = 5000 + 15000 * (step - TRACE_FIRST) + 5000 * k,
+                track = TRACE_GPU + (overlap ? k : 0);
       if (launches) {
         add_slice(trace, level, TRACE_HOST, step, start, start + 2000, "cudaLaunchKernel");
         assert_true(
@@ -56,9 +57,10 @@ static void add_teams(Trace *trace, int level) {
   for (int team = 0; team < TRACE_TEAMS; team++) {
     const int track = TRACE_TEAM + team;
     assert_true(trace_add_track(trace, level, track, "a team", &error));
-    for (int step = 1; step < TRACE_STEPS; step++) {
-      add_slice(trace, level, track, step, 5000 + 8000 * step, 9000 + 8000 * step, "update W1");
-      add_slice(trace, level, track, step, 9000 + 8000 * step, 13000 + 8000 * step, "wait for Z1");
+    for (int step = TRACE_FIRST; step < TRACE_END; step++) {
+      const int start = 5000 + 8000 * (step - TRACE_FIRST);
+      add_slice(trace, level, track, step, start, start + 4000, "update W1");
+      add_slice(trace, level, track, step, start + 4000, start + 8000, "wait for Z1");
     }
   }
 }
@@ -91,8 +93,8 @@ static void the_file_has_the_format(void **state) {
   Trace trace = made_up();
   int arrows;
   OK(trace_save(&trace, path, &error));
-  assert_int_equal(assert_format(path, 1, &arrows), 3 + 45 + 30 + 2 + 18);
-  assert_int_equal(arrows, 30);
+  assert_int_equal(assert_format(path, 1, &arrows), 3 + 36 + 24 + 2 + 18);
+  assert_int_equal(arrows, 24);
   trace_close(&trace);
 }
 
@@ -284,7 +286,7 @@ static void a_trace_is_drawn(void **state) {
     if (trace.events[i].level == 1 && trace.events[i].step == TRACE_SHOWN + 1)
       trace.events[i].step = -1;
   assert_false(trace_draw(&trace, path, &error));
-  assert_non_null(strstr(error.text, "no whole step 2 of level layer"));
+  assert_non_null(strstr(error.text, "no whole step 32 of level layer"));
   trace_close(&trace);
   assert_false(trace_draw(&trace, path, &error));
   free(path);

@@ -29,7 +29,7 @@ static Error error;
 /* ---- launches and kernels ------------------------------------------------------------------- */
 
 typedef struct {
-  Activity of[64];
+  Activity of[256];
   int count;
 } Recorded;
 
@@ -40,7 +40,12 @@ static void add(Recorded *to, bool on_host, uint32_t correlation, int64_t start,
   snprintf(a->name, sizeof a->name, "%s", name);
 }
 
-/* A range before, which is passed over, then TRACE_STEPS + 1 steps of three kernels. */
+/* Where a kernel of a made-up range, on a launch of its own, starts on the host's clock. */
+static int64_t launch_time(int step, int kernel) {
+  return 2000 + 300 * step + 100 * kernel;
+}
+
+/* A range before, which is passed over, then one of 40 steps of three kernels. */
 static Recorded recorded_range(bool overlap) {
   Recorded r = {.count = 0};
   uint32_t number = 7;
@@ -49,9 +54,9 @@ static Recorded recorded_range(bool overlap) {
   add(&r, false, 6, 140, 150, "gemm");
   add(&r, true, number, 1000, 1010, "cudaLaunchKernel");
   add(&r, false, number, 1020, 1030, "begin_kernel");
-  for (int step = 0; step <= TRACE_STEPS; step++)
+  for (int step = 0; step < 40; step++)
     for (int k = 0; k < 3; k++) {
-      const int64_t start = 2000 + 300 * step + 100 * k;
+      const int64_t start = launch_time(step, k);
       add(&r, true, ++number, start, start + 40, "cudaLaunchKernel");
       add(&r, false, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
           k == 0 ? "scale" : "gemm");
@@ -68,25 +73,31 @@ static const TraceEvent *slice_at(const Trace *trace, int track, int64_t start) 
   return NULL;
 }
 
+/* The range's own launch and kernel and three steps of three, from TRACE_FIRST on. */
 static void kernels_find_their_steps(void **state) {
   (void)state;
   for (int overlap = 0; overlap < 2; overlap++) {
     Recorded r = recorded_range(overlap);
     const Activities list = {r.of, r.count, r.count};
+    const int64_t zero = 1000, late = overlap ? 10 : 50;
+    const int step = TRACE_FIRST + 1;
     Trace trace = {.levels = 1};
     RangeFacts facts;
     OK(range_add(&trace, 0, &list, false, &facts, &error));
     assert_true(fabs(facts.us - 0.3) < 1e-9);
-    assert_int_equal(facts.begin, overlap ? 1010 : 1050);
-    const TraceEvent *launch = slice_at(&trace, TRACE_HOST, 1400);
-    assert_int_equal(launch->step, 1);
-    const TraceEvent *gemm = slice_at(&trace, TRACE_GPU + 2 * overlap, overlap ? 1510 : 1550);
-    assert_int_equal(gemm->step, 1);
-    assert_string_equal(gemm->name, "gemm 2");
-    assert_string_equal(slice_at(&trace, TRACE_GPU, overlap ? 1310 : 1350)->name, "scale");
+    assert_int_equal(facts.begin, launch_time(0, 0) + late - zero);
     assert_int_equal(slice_at(&trace, TRACE_HOST, 0)->step, -1);
-    assert_int_equal(trace.arrows, 1 + 3 * TRACE_STEPS);
-    for (int i = 0; i < trace.count; i++) assert_true(trace.events[i].start < 1000 + 1200 + 60);
+    assert_string_equal(slice_at(&trace, TRACE_GPU, 20)->name, "begin");
+    assert_int_equal(slice_at(&trace, TRACE_HOST, launch_time(step, 1) - zero)->step, step);
+    const TraceEvent *gemm =
+        slice_at(&trace, TRACE_GPU + 2 * overlap, launch_time(step, 2) + late - zero);
+    assert_int_equal(gemm->step, step);
+    assert_string_equal(gemm->name, "gemm 2");
+    assert_string_equal(slice_at(&trace, TRACE_GPU, launch_time(step, 0) + late - zero)->name,
+                        "scale");
+    const int steps = TRACE_END - TRACE_FIRST, launch_after = 1;
+    assert_int_equal(trace.arrows, 1 + 3 * steps);
+    assert_int_equal(trace.count, 2 + 2 * 3 * steps + launch_after + 2 * trace.arrows);
     trace_close(&trace);
   }
 }
@@ -100,14 +111,17 @@ static void one_launch_of_many_steps(void **state) {
     add(&r, true, 1, 10, 20, "cudaLaunchKernel");
     add(&r, false, 1, 30, 40, "begin_kernel");
     add(&r, true, 2, 50, 60, "cudaGraphLaunch");
-    for (int step = 0; step < (one_kernel ? 1 : 6); step++)
+    for (int step = 0; step < (one_kernel ? 1 : TRACE_END); step++)
       add(&r, false, 2, 100 + 100 * step, 190 + 100 * step, "scale");
     const Activities list = {r.of, r.count, r.count};
     Trace trace = {.levels = 1};
     RangeFacts facts;
     OK(range_add(&trace, 0, &list, one_kernel, &facts, &error));
     assert_int_equal(slice_at(&trace, TRACE_HOST, 40)->step, -1);
-    assert_int_equal(slice_at(&trace, TRACE_GPU, 90)->step, one_kernel ? -1 : 0);
+    if (one_kernel)
+      assert_int_equal(slice_at(&trace, TRACE_GPU, 90)->step, -1);
+    else
+      assert_int_equal(slice_at(&trace, TRACE_GPU, 90 + 100 * TRACE_FIRST)->step, TRACE_FIRST);
     assert_int_equal(trace.arrows, 2);
     assert_int_equal(facts.begin, 90);
     trace_close(&trace);
@@ -231,8 +245,9 @@ static void a_gpu_is_recorded(void **state) {
   if (process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
                   PROGRAM_FOLDER, path, folder) != 0)
     fail_msg("%s", output);
-  assert_true(assert_format(path, 37, &arrows) > TRACE_STEPS * (28 + 5 + 5));
-  assert_true(arrows >= TRACE_STEPS * (28 + 5));
+  const int steps = TRACE_END - TRACE_FIRST;
+  assert_true(assert_format(path, 37, &arrows) > steps * (28 + 5 + 5));
+  assert_true(arrows >= steps * (28 + 5));
   Trace trace = {0};
   OK(trace_load(&trace, path, &error));
   for (int i = 0; i < trace.levels; i++)

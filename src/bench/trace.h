@@ -69,18 +69,19 @@ bool trace_load(Trace *trace, const char *path, Error *error);
 /* A table of what a step takes, as ever and while it is recorded. */
 void trace_print(const Trace *trace, FILE *file);
 
+/* Of a recorded range of steps, those from TRACE_FIRST to TRACE_END - 1 are kept, long after its
+   launch, when host and GPU have found their pace. Step TRACE_SHOWN is drawn. */
+enum { TRACE_FIRST = 31, TRACE_SHOWN, TRACE_END = 34 };
+
 /* Draws step TRACE_SHOWN of all levels, one above the other, on one axis of time, as a PNG. */
-enum { TRACE_SHOWN = 2 };
 bool trace_draw(const Trace *trace, const char *path, Error *error);
 
 /* The name of a kernel, given as a C++ compiler prints it, as a reader wants it: "void (anonymous
    namespace)::forward_small<Pixels, Floats>(Pixels, int)" is "forward". */
 void trace_kernel_name(const char *demangled, char *name, size_t size);
 
-/* Records ranges of steps of 784-300-100-10 at batch 64, on random rows, at every level:
-   cuda/record.c. Of each, the first TRACE_STEPS steps are kept; of the epoch kernel's stages, those
-   from TRACE_SHOWN - 1 on. */
-enum { TRACE_STEPS = 4 };
+/* Records a range of 64 steps of 784-300-100-10 at batch 64, on random rows, at every level:
+   cuda/record.c. */
 bool trace_record(Trace *trace, const char *command, Error *error);
 
 #endif

@@ -8,11 +8,12 @@ enum { PARALLEL = TRACE_TEAM - TRACE_GPU };
 /* A range of one level, and of each of its activities the step that it belongs to. */
 typedef struct {
   const Activities *list;
-  int *step;         /* -1: none */
-  bool *drawn;       /* the launch has its arrow */
-  bool one_kernel;   /* for all steps */
-  bool overlap;      /* some kernel starts before the one before it ends */
-  int64_t zero, end; /* on CUPTI's clock: the first launch; where the last kept step ends */
+  int *step;          /* -1: none */
+  bool *drawn;        /* the launch has its arrow */
+  bool one_kernel;    /* for all steps */
+  bool overlap;       /* some kernel starts before the one before it ends */
+  int64_t zero;       /* on CUPTI's clock: the first launch */
+  int64_t first, end; /* likewise: the start of the first step to keep, and of the next after all */
   RangeFacts facts;
 } Range;
 
@@ -60,7 +61,7 @@ static void find_steps(Range *range) {
   int step = -1;
   int64_t ended = 0, shown = 0;
   char name[48];
-  range->end = INT64_MAX;
+  range->first = range->end = INT64_MAX;
   for (int i = 0; i < range->list->count; i++) {
     const Activity *a = &range->list->of[i];
     range->step[i] = -1;
@@ -73,7 +74,8 @@ static void find_steps(Range *range) {
     if (strcmp(a->name, first) == 0) {
       step++;
       if (step == TRACE_SHOWN) shown = a->start;
-      if (step == TRACE_STEPS) range->end = a->start;
+      if (step == TRACE_FIRST) range->first = a->start;
+      if (step == TRACE_END) range->end = a->start;
       if (step > TRACE_SHOWN)
         range->facts.us = 1e-3 * (double)(a->start - shown) / (step - TRACE_SHOWN);
     }
@@ -147,11 +149,20 @@ static bool add_kernel(Trace *trace, int level, Range *range, int i, int64_t bus
          add_launch_arrow(trace, level, range, a, track, error);
 }
 
+/* Of the launches also those of other steps that the host makes meanwhile. */
+static bool is_kept(const Range *range, int i) {
+  const Activity *a = &range->list->of[i];
+  if (a->start < range->zero) return false;
+  if (range->step[i] < 0) return a->start < range->end;
+  return (range->step[i] >= TRACE_FIRST && range->step[i] < TRACE_END) ||
+         (a->on_host && a->start >= range->first && a->start < range->end);
+}
+
 static bool add_activities(Trace *trace, int level, Range *range, Error *error) {
   int64_t busy[PARALLEL] = {0};
   for (int i = 0; i < range->list->count; i++) {
     const Activity *a = &range->list->of[i];
-    if (a->start >= range->end || a->start < range->zero) continue;
+    if (!is_kept(range, i)) continue;
     if (!(a->on_host ? trace_add_slice(trace, level, TRACE_HOST, range->step[i],
                                        a->start - range->zero, a->end - range->zero, a->name, error)
                      : add_kernel(trace, level, range, i, busy, error)))

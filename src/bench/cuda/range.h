@@ -10,8 +10,9 @@ typedef struct {
   int64_t begin; /* of the first kernel of a step, ns of the trace */
 } RangeFacts;
 
-/* Adds the launches and the kernels of the last range of steps in the list, up to the end of step
-   TRACE_STEPS, and their tracks, to a level of the trace. one_kernel: one has all the steps. */
+/* Adds the launches and the kernels of the steps to keep, of the last range of steps in the list,
+   those that are of no step, and their tracks, to a level of the trace. one_kernel: one kernel has
+   all the steps. */
 bool range_add(Trace *trace, int level, const Activities *list, bool one_kernel, RangeFacts *facts,
                Error *error);
 

@@ -133,7 +133,7 @@ static bool add_stages(Trace *trace, int level, int64_t begin, double *us, Error
       cuda_done(cudaMemcpy(anchor, stamps.d_anchor, (size_t)blocks * sizeof *anchor,
                            cudaMemcpyDeviceToHost),
                 "fetching stamps", error) &&
-      stages_add(trace, level, &stages, TRACE_SHOWN - 1, TRACE_STEPS, error);
+      stages_add(trace, level, &stages, TRACE_FIRST, TRACE_END, error);
   if (good) *us = stages_us(&stages, TRACE_SHOWN, RANGE - 1);
   free(clock);
   free(anchor);

@@ -4,7 +4,8 @@
 
 enum { OWNERS = 16 /* blocks of a group that own rows: epoch/layout.cuh */ };
 
-/* The stage that ends with a stamp; NULL: it is the start of a team's step. */
+/* The stage that ends with a stamp; NULL: it is the start of a team's step. The first stage of a
+   step begins where the last one of the step before ended. */
 static const char *const stage_names[EPOCH_STAMPS] = {
     [STAMP_W1_MULTIPLIED] = "Z1 = W1 X",
     [STAMP_Z1_SENT] = "send Z1",
@@ -89,8 +90,8 @@ static bool add_team(Trace *trace, int level, const Stages *s, int block, TraceT
                      int to, Error *error) {
   const uint64_t zero = first_time(s);
   const int track = track_of(block, teams[team].first);
-  for (int step = from; step < to; step++) {
-    int64_t start = time_of(s, zero, block, step, teams[team].first);
+  int64_t start = time_of(s, zero, block, from, teams[team].first);
+  for (int step = from; step < to; step++)
     for (int i = (int)teams[team].first + 1; i < (int)teams[team].end; i++) {
       const int64_t end = time_of(s, zero, block, step, (EpochStamp)i);
       if (start < 0 || end < 0) continue;
@@ -98,7 +99,6 @@ static bool add_team(Trace *trace, int level, const Stages *s, int block, TraceT
         return false;
       start = end;
     }
-  }
   return true;
 }
 
