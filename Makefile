@@ -336,8 +336,9 @@ $(BUILD)/test_exercise_cheats: LDFLAGS += -Wl,--wrap=launch_exercise_update
 endif
 
 # Tests that run a program.
-$(addprefix $(BUILD)/test_,program validation resume predict_program numbers stream hostile_names \
-                           manual recipes run_files signals standard_output notebook tune committee): | $(PLACE)/mlp-train
+$(addprefix $(BUILD)/test_,program validation pixels resume predict_program numbers stream \
+                           hostile_names manual recipes run_files signals standard_output notebook \
+                           tune committee): | $(PLACE)/mlp-train
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)

@@ -10,12 +10,12 @@ namespace {
 
 constexpr int THREADS = 256;
 
-/* X = pixels / 255. One thread per value: reads 1 byte, writes 4. */
-__global__ void scale_pixels(BatchView batch, float *d_x, int in) {
+/* X = factor pixels - offset. One thread per value: reads 1 byte, writes 4. */
+__global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, float offset) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * in) return;
   const int r = (int)(i / in), c = (int)(i % in);
-  d_x[i] = PIXEL_SCALE * batch.d_pixels[dataset_row(batch, r) * batch.stride + c];
+  d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
 }
 
 /* Z = X W^T. One thread per element of Z: `in` multiply-adds, each with 8 bytes of loads.
@@ -149,10 +149,11 @@ __global__ void update(BatchView batch, UpdateRule rule, float *d_w, float *d_v,
 
 } // namespace
 
-cudaError_t launch_scale_pixels(BatchView batch, float *d_x, int in, cudaStream_t stream) {
+cudaError_t launch_scale_pixels(BatchView batch, float *d_x, int in, float factor, float offset,
+                                cudaStream_t stream) {
   if (!valid_batch(batch) || !d_x || in < 1) return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for((size_t)batch.rows * in, THREADS);
-  scale_pixels<<<blocks, THREADS, 0, stream>>>(batch, d_x, in);
+  scale_pixels<<<blocks, THREADS, 0, stream>>>(batch, d_x, in, factor, offset);
   return launched();
 }
 

@@ -48,11 +48,17 @@ static bool check_held_out(const Options *saved, const Options *now, Checkpoint 
   return true;
 }
 
-/* The state of one rule means nothing to another. */
-static bool check_optimizer(const Options *saved, const Options *now, Error *error) {
-  return saved->optimizer == now->optimizer ||
-         error_set(error, "%s was trained with --optimizer %s: continue with that", now->resume,
-                   options_optimizers[saved->optimizer]);
+/* The state of one optimizer means nothing to another, nor the weights to pixels of another scale.
+ */
+static bool check_same_training(const Options *saved, Options *now, Error *error) {
+  if (now->pixel_max == OPTIONS_AUTO) now->pixel_max = saved->pixel_max;
+  const char *other = saved->optimizer != now->optimizer   ? "optimizer"
+                      : saved->pixel_max != now->pixel_max ? "pixel-max"
+                      : saved->mean != now->mean           ? "mean"
+                      : saved->std != now->std             ? "std"
+                                                           : NULL;
+  return !other || error_set(error, "%s was trained with another --%s: continue with that",
+                             now->resume, other);
 }
 
 /* Loads the run of --resume; its options come before those of the configuration file and the
@@ -81,7 +87,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   }
   if (from->step > 0 && !check_same_epoch(&saved, options, error)) return OPTIONS_FAILURE;
   if (*from->options && !check_held_out(&saved, options, from, error)) return OPTIONS_FAILURE;
-  if (*from->options && !check_optimizer(&saved, options, error)) return OPTIONS_FAILURE;
+  if (*from->options && !check_same_training(&saved, options, error)) return OPTIONS_FAILURE;
   return result;
 }
 
@@ -119,6 +125,8 @@ int main(int argc, char **argv) {
     done = show(asked, &options, &error);
   else if (asked == OPTIONS_RUN && options.load.count > 0)
     done = predict_command(&options, &report, &error);
+  else if (asked == OPTIONS_RUN && !pixel_range_find(&options, &report, &error))
+    done = false;
   else if (asked == OPTIONS_RUN && *options.tune)
     done = tune_command(&options, &report, &error);
   else if (asked == OPTIONS_RUN)

@@ -58,8 +58,8 @@ static void compare(const Rows *data, const EngineConfig *config, uint64_t steps
 
   Error error;
   EngineSums tested = {0};
-  reference_evaluate(&config->network, expected, data->pixels, (size_t)data->inputs, data->labels,
-                     1, data->rows - 1, &tested);
+  reference_evaluate(config, expected, data->pixels, (size_t)data->inputs, data->labels, 1,
+                     data->rows - 1, &tested);
   assert_true(engine->call->evaluate(engine, 1, data->rows - 1, &error));
   const EngineSums evaluated = collect(engine);
   assert_int_equal(evaluated.rows, tested.rows);

@@ -251,9 +251,9 @@ static void test_evaluation(void **state) {
       double *parameters = allocate(after.floats, sizeof *parameters);
       reference_to_double(after.parameters, after.floats, parameters);
       EngineSums sums = {0};
-      const Network n = network_of(&c);
-      reference_evaluate(&n, parameters, data.pixels, data.inputs, data.labels, FIRST, counts[i],
-                         &sums);
+      const EngineConfig config = config_of(&c, FUSION_NONE, rows, rows);
+      reference_evaluate(&config, parameters, data.pixels, data.inputs, data.labels, FIRST,
+                         counts[i], &sums);
       assert_same_bits(&before, &after);
       assert_int_equal(after.sums.rows, counts[i]);
       assert_int_equal(after.sums.correct, sums.correct);

@@ -107,9 +107,12 @@ static void test_scale_pixels(void **state) {
       const Shape s = shapes[i];
       const Batch b = make_batch(s.rows, s.in, 10, s.rows / 2, shuffled, i);
       float *d_x = poisoned_floats(area(s.rows, s.in));
-      CUDA_OK(launch_scale_pixels(b.view, d_x, s.in, stream));
-      assert_near("scale_pixels", s, d_x, batch_input(&b, s.in), area(s.rows, s.in),
-                  bound(0, PIXEL_ROUNDINGS));
+      CUDA_OK(launch_scale_pixels(b.view, d_x, s.in, 1.0f / 255, 0, stream));
+      double *expected = batch_input(&b, s.in);
+      assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
+      for (size_t p = 0; p < area(s.rows, s.in); p++) expected[p] = 255 * expected[p] / 16 + 0.5;
+      CUDA_OK(launch_scale_pixels(b.view, d_x, s.in, 1.0f / 16, -0.5f, stream));
+      assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
       finish();
     }
   }
@@ -176,7 +179,7 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
   const RowResults results = poisoned_results(batch);
   const ResultSums zero = {0};
   ResultSums *d_sums = to_device(&zero, sizeof zero);
-  CUDA_OK(launch_scale_pixels(view, d_x, s.in, stream));
+  CUDA_OK(launch_scale_pixels(view, d_x, s.in, 1.0f / 255, 0, stream));
   CUDA_OK(launch_gemm(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
   CUDA_OK(launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, (Dropout){0},
                          3, stream));
@@ -267,7 +270,7 @@ static void refuse_batches(const Arguments *a) {
   views[7].after = -1;
   for (int i = 0; i < WAYS; i++) {
     const BatchView view = views[i];
-    CUDA_REFUSED(launch_scale_pixels(view, d, 5, stream));
+    CUDA_REFUSED(launch_scale_pixels(view, d, 5, 1.0f / 255, 0, stream));
     CUDA_REFUSED(launch_cross_entropy(view, d, 5, a->results, stream));
     CUDA_REFUSED(launch_cross_entropy_gradient(view, d, d, 5, stream));
     CUDA_REFUSED(launch_update(view, rules[1], d, d, d, 5, 5, stream));
@@ -287,7 +290,7 @@ static void refuse_pointers(const Arguments *a, int missing) {
   const BatchView view = a->batch.view;
   const LayerInput input = {a->d, view};
   if (missing < 1) {
-    CUDA_REFUSED(launch_scale_pixels(view, p[0], 5, stream));
+    CUDA_REFUSED(launch_scale_pixels(view, p[0], 5, 1.0f / 255, 0, stream));
     CUDA_REFUSED(launch_cross_entropy(view, p[0], 5, a->results, stream));
     CUDA_REFUSED(launch_softmax(view, p[0], a->d, 5, a->results, stream));
   }
@@ -327,7 +330,7 @@ static void refuse_sizes(const Arguments *a, int x, int y, int z) {
   float *d = a->d;
   const BatchView view = a->batch.view;
   if (x < 1) {
-    CUDA_REFUSED(launch_scale_pixels(view, d, x, stream));
+    CUDA_REFUSED(launch_scale_pixels(view, d, x, 1.0f / 255, 0, stream));
     CUDA_REFUSED(launch_cross_entropy(view, d, x, a->results, stream));
     CUDA_REFUSED(launch_cross_entropy_gradient(view, d, d, x, stream));
     CUDA_REFUSED(launch_softmax(view, d, d, x, a->results, stream));

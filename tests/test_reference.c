@@ -253,7 +253,7 @@ static void evaluation(void **state) {
   EngineSums sums = {.loss = 1, .correct = 2, .rows = 3}, expected = sums;
   reference_scale(t.pixels + 2 * STRIDE, STRIDE, 5, INPUTS, x);
   reference_gradient(&t.config.network, t.parameters, x, t.labels + 2, 5, NULL, &expected);
-  reference_evaluate(&t.config.network, t.parameters, t.pixels, STRIDE, t.labels, 2, 5, &sums);
+  reference_evaluate(&t.config, t.parameters, t.pixels, STRIDE, t.labels, 2, 5, &sums);
   near(&sums.loss, &expected.loss, 1);
   assert_int_equal(sums.correct, expected.correct);
   assert_int_equal(sums.rows, 8);

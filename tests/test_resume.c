@@ -77,6 +77,7 @@ static void two_and_three_epochs_are_five(void **state) {
       {"--dropout", "0.3", "--label-smoothing", "0.1", "--resident", "no"},
       {"--dropout", "0.3"},
       {"--ema", "0.9"},
+      {"--mean", "0.1", "--std", "0.3", "--pixel-max", "200"},
       {"--ema", "0.99", "--optimizer", "adam", "--lr", "0.01", "--resident", "no"},
       {"--optimizer", "adam", "--lr", "0.01", "--beta1", "0.8", "--resident", "no"},
       {"--optimizer", "adamw", "--lr", "0.01", "--weight-decay", "0.1", "--epsilon", "1e-3"},
@@ -140,12 +141,14 @@ static void an_average_may_begin_and_end(void **state) {
   program_same_files("part.safetensors", "whole.safetensors");
 }
 
-static void another_optimizer_is_refused(void **state) {
+static void another_training_is_refused(void **state) {
   (void)state;
   RUN_WELL(TINY, "--epochs", "1", "--optimizer", "adam", "--lr", "0.01", "--save",
            "part.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "2", "--optimizer", "sgd");
-  program_failed(1, "part.safetensors was trained with --optimizer adam: continue with that");
+  program_failed(1, "part.safetensors was trained with another --optimizer: continue with that");
+  RUN("--resume", "part.safetensors", "--epochs", "2", "--std", "2");
+  program_failed(1, "part.safetensors was trained with another --std: continue with that");
 }
 
 /* A checkpoint has a line for each option, of 198 characters at most. */
@@ -477,7 +480,7 @@ int main(void) {
       cmocka_unit_test(two_and_three_epochs_are_five),
       cmocka_unit_test(a_resumed_run_may_be_saved_elsewhere),
       cmocka_unit_test(an_average_may_begin_and_end),
-      cmocka_unit_test(another_optimizer_is_refused),
+      cmocka_unit_test(another_training_is_refused),
       cmocka_unit_test(options_win_over_those_of_the_checkpoint),
       cmocka_unit_test(names_that_cannot_be_saved_are_refused),
       cmocka_unit_test(saved_options_that_name_outputs_are_refused),

@@ -16,16 +16,26 @@ typedef struct {
   Optimizer optimizer;
   float rate, beta1, beta2, epsilon;
   float smoothing, dropout[2], ema;
+  PixelScale pixels;
 } Variant;
 
 /* Adam divides by the root of a gradient's mean square. Where that is a few roundings, they would
    be as large as the step: hence an epsilon above them. */
+#define ADAM .rate = 0.001f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-4f
 static const Variant variants[] = {
     {.name = "nesterov", .optimizer = OPTIMIZER_NESTEROV, .rate = 0.05f},
-    {"adam", OPTIMIZER_ADAM, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}, 0},
-    {"adam without a first moment", OPTIMIZER_ADAM, 0.01f, 0, 0.5f, 1e-3f, 0, {0}, 0},
-    {"adamw", OPTIMIZER_ADAMW, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}, 0},
-    {"adamw without a mean square", OPTIMIZER_ADAMW, 0.001f, 0.5f, 0, 1e-3f, 0, {0}, 0},
+    {.name = "adam", .optimizer = OPTIMIZER_ADAM, ADAM},
+    {.name = "adam without a first moment",
+     .optimizer = OPTIMIZER_ADAM,
+     .rate = 0.01f,
+     .beta2 = 0.5f,
+     .epsilon = 1e-3f},
+    {.name = "adamw", .optimizer = OPTIMIZER_ADAMW, ADAM},
+    {.name = "adamw without a mean square",
+     .optimizer = OPTIMIZER_ADAMW,
+     .rate = 0.001f,
+     .beta1 = 0.5f,
+     .epsilon = 1e-3f},
     {.name = "label smoothing", .rate = 0.05f, .smoothing = 0.2f},
     {.name = "dropout", .rate = 0.05f, .dropout = {0.5f, 0.25f}},
     {.name = "dropout of the first layer", .rate = 0.05f, .dropout = {0.9f, 0}},
@@ -35,7 +45,13 @@ static const Variant variants[] = {
      .smoothing = 0.1f,
      .dropout = {0.2f, 0.2f}},
     {.name = "average", .rate = 0.05f, .ema = 0.9f},
-    {"average of adam", OPTIMIZER_ADAM, 0.001f, 0.9f, 0.999f, 1e-4f, 0, {0}, 0.75f},
+    {.name = "average of adam", .optimizer = OPTIMIZER_ADAM, ADAM, .ema = 0.75f},
+    {.name = "pixels of 0 to 99", .rate = 0.02f, .pixels = {99, 0, 1}},
+    {.name = "normalised pixels", .rate = 0.02f, .pixels = {255, 0.1307f, 0.3081f}},
+    {.name = "normalised pixels and dropout",
+     .rate = 0.02f,
+     .dropout = {0.2f, 0.2f},
+     .pixels = {200, -0.5f, 2}},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
@@ -58,6 +74,7 @@ static EngineConfig config_for(const Variant *v, Fusion fusion) {
   config.epsilon = v->epsilon;
   config.label_smoothing = v->smoothing;
   config.ema = v->ema;
+  config.pixels = v->pixels;
   for (int l = 0; l < network.hidden_count; l++) config.dropout[l] = v->dropout[l];
   return config;
 }
@@ -144,8 +161,8 @@ static void near_the_reference_on(int fusion, const Variant *v) {
     done += range.steps;
   }
   const double of_parameters = way_error(o.parameters, expected, start, floats);
-  reference_evaluate(&config.network, expected, data.pixels, data.inputs, data.labels, 0,
-                     network.rows, &evaluation);
+  reference_evaluate(&config, expected, data.pixels, data.inputs, data.labels, 0, network.rows,
+                     &evaluation);
   const double of_loss =
       fmax(fabs(o.sums.loss / sums.loss - 1), fabs(evaluated.loss / evaluation.loss - 1));
   double of_state = 0;

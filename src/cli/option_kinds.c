@@ -39,6 +39,29 @@ static void get_int(const OptionRow *row, const Options *options, char *text, si
 
 const OptionKind option_whole = {set_int, get_int};
 
+static bool set_int_or_auto(const OptionRow *row, const char *value, Options *options,
+                            Error *error) {
+  if (strcmp(value, "auto") == 0) {
+    *(int *)field_of(row, options) = OPTIONS_AUTO;
+    return true;
+  }
+  uint64_t whole;
+  if (!parse_whole(row, value, &whole, NULL))
+    return error_set(error, "--%s must be auto, or a whole number from %.0f to %.0f, not '%s'",
+                     row->name, row->low, row->high, value);
+  *(int *)field_of(row, options) = (int)whole;
+  return true;
+}
+
+static void get_int_or_auto(const OptionRow *row, const Options *options, char *text, size_t size) {
+  if (*(const int *)value_of(row, options) == OPTIONS_AUTO)
+    snprintf(text, size, "auto");
+  else
+    get_int(row, options, text, size);
+}
+
+const OptionKind option_whole_or_auto = {set_int_or_auto, get_int_or_auto};
+
 static bool set_whole64(const OptionRow *row, const char *value, Options *options, Error *error) {
   uint64_t whole;
   if (!parse_whole(row, value, &whole, error)) return false;

@@ -5,6 +5,7 @@
 #include "cli/options.h"
 
 extern const OptionKind option_whole;         /* int, from low to high */
+extern const OptionKind option_whole_or_auto; /* likewise, or auto: OPTIONS_AUTO, below low */
 extern const OptionKind option_whole64;       /* uint64_t, likewise */
 extern const OptionKind option_number;        /* float, likewise */
 extern const OptionKind option_yes_no;        /* bool */

@@ -101,6 +101,15 @@ static const OptionRow table[] = {
    .help = "CSV to judge by after each epoch instead of --test, or a share of the training rows to "
            "hold out for that",
    .kind = &option_share_or_path, .field = FIELD(validation), .low = 0, .high = 0.9},
+  {.group = "data", .name = "pixel-max", .argument = "V", .initial = "255",
+   .help = "pixel that is 1 to the network; or auto: the largest of the training rows",
+   .kind = &option_whole_or_auto, .field = FIELD(pixel_max), .low = 1, .high = 255},
+  {.group = "data", .name = "mean", .argument = "M", .initial = "0",
+   .help = "taken from each pixel after that",
+   .kind = &option_number, .field = FIELD(mean), .low = -100, .high = 100},
+  {.group = "data", .name = "std", .argument = "S", .initial = "1",
+   .help = "what is left of a pixel is divided by S",
+   .kind = &option_number, .field = FIELD(std), .low = 1e-6, .high = 1e6},
   {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
    .help = "whether all rows stay on the device; else they are streamed every epoch",
    .kind = &option_choice, .field = FIELD(resident), .choices = residencies},
@@ -422,11 +431,15 @@ static bool check_dropout(const Options *o, Error *error) {
 
 /* Levels epoch and exercise have the plain step alone. */
 static bool check_level(const Options *o, Error *error) {
-  const char *other = o->optimizer != OPTIMIZER_SGD ? "optimizer"
-                      : o->label_smoothing > 0      ? "label-smoothing"
-                      : drops(o)                    ? "dropout"
-                      : o->ema > 0                  ? "ema"
-                                                    : NULL;
+  const bool scales = o->pixel_max < 255 && o->pixel_max != OPTIONS_AUTO;
+  const char *other = o->fusion == FUSION_EPOCH && scales         ? "pixel-max"
+                      : o->fusion == FUSION_EPOCH && o->mean != 0 ? "mean"
+                      : o->fusion == FUSION_EPOCH && o->std != 1  ? "std"
+                      : o->optimizer != OPTIMIZER_SGD             ? "optimizer"
+                      : o->label_smoothing > 0                    ? "label-smoothing"
+                      : drops(o)                                  ? "dropout"
+                      : o->ema > 0                                ? "ema"
+                                                                  : NULL;
   if (!other || (o->fusion != FUSION_EPOCH && o->fusion != FUSION_EXERCISE)) return true;
   return error_set(error, "--fusion %s has no --%s: use --fusion step", options_fusions[o->fusion],
                    other);

@@ -16,6 +16,7 @@
 #include "train/trainer.h"
 
 enum { OPTIONS_LINE = 198 };  /* characters of a configuration file's line, at most: inih's limit */
+enum { OPTIONS_AUTO = 0 };    /* of a number that may be auto */
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
 
 /* One share for all hidden layers, or one for each. */
@@ -42,7 +43,9 @@ typedef struct {
   float beta1, beta2, epsilon; /* of adam and adamw */
   float label_smoothing;
   OptionShares dropout;
-  float ema;        /* decay of the average of weights, 0: none */
+  float ema;     /* decay of the average of weights, 0: none */
+  int pixel_max; /* OPTIONS_AUTO: the largest of the training rows */
+  float mean, std;
   int lr_schedule;  /* a LrScheduleKind */
   int warmup;       /* epochs */
   int early_stop;   /* epochs without a better accuracy, 0: never */
@@ -112,6 +115,11 @@ double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* --test, NULL: none. option_kinds.c */
 const char *options_test_file(const Options *options);
+
+/* --pixel-max, --mean and --std. */
+static inline PixelScale options_pixels(const Options *options) {
+  return (PixelScale){(float)options->pixel_max, options->mean, options->std};
+}
 
 /* The table: *count rows, those of one group side by side. */
 const OptionRow *options_table(size_t *count);

@@ -22,6 +22,9 @@ TrainerConfig trainer_config(const Options *options);
 bool say_start(const Options *options, Trainer *trainer, const Device *device, Report *report,
                Error *error);
 
+/* --pixel-max auto: finds the number, and prints it if it is below 255. pixel_range.c */
+bool pixel_range_find(Options *options, Report *report, Error *error);
+
 /* --tune: trains for up to an epoch to find a learning rate, draws how and says which.
    tune_command.c */
 bool tune_command(const Options *options, Report *report, Error *error);

@@ -17,9 +17,25 @@
 
 enum { BATCH = 64 }; /* as training has it by default */
 
-static Engine *open_engine(const Options *o, const Checkpoint *saved, Device *device,
-                           Error *error) {
+/* The scale of pixels that the network was trained with; of another program's file, that of the
+   command line. */
+static bool find_scale(const Options *o, const Checkpoint *saved, const char *path,
+                       PixelScale *pixels, Error *error) {
+  Options trained;
+  *pixels = options_pixels(o);
+  if (!*saved->options) return true;
+  options_default(&trained);
+  if (!options_read_text(&trained, saved->options, path, error)) return false;
+  *pixels = options_pixels(&trained);
+  return true;
+}
+
+static Engine *open_engine(const Options *o, const Checkpoint *saved, const char *path,
+                           Device *device, Error *error) {
+  PixelScale pixels;
+  if (!find_scale(o, saved, path, &pixels, error)) return NULL;
   const EngineConfig config = {.network = saved->network,
+                               .pixels = pixels,
                                .batch = BATCH,
                                .fusion = (Fusion)o->fusion,
                                .precision = (Precision)o->precision,
@@ -37,9 +53,9 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, Device *de
 static Engine *open_network(const Options *o, const char *path, Device *device, Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
-  Engine *engine = open_engine(o, &saved, device, error);
+  Engine *engine = open_engine(o, &saved, path, device, error);
   if (!engine && device_fall_back(device, true, error))
-    engine = open_engine(o, &saved, device, error);
+    engine = open_engine(o, &saved, path, device, error);
   checkpoint_free(&saved);
   return engine;
 }

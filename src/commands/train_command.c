@@ -421,6 +421,7 @@ TrainerConfig trainer_config(const Options *o) {
                           .epsilon = o->epsilon,
                           .label_smoothing = o->label_smoothing,
                           .ema = o->ema,
+                          .pixels = options_pixels(o),
                           .early_stop = o->early_stop,
                           .augment = o->augment,
                           .seed = o->seed,

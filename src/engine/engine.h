@@ -32,8 +32,15 @@ typedef enum {
   PRECISION_TF32, /* at least as accurate as tf32, where that is faster */
 } Precision;
 
+/* What a pixel p is to the network: (p / max - mean) / std. All zeros are the defaults: 255, 0 and
+   1. */
+typedef struct {
+  float max, mean, std;
+} PixelScale;
+
 typedef struct {
   Network network;
+  PixelScale pixels;
   int batch;                   /* rows of a step, from 1 */
   uint64_t seed;               /* of the initial parameters */
   Optimizer optimizer;         /* optimizer.h has the rules */
@@ -77,6 +84,20 @@ static inline bool engine_drops(const EngineConfig *config) {
   for (int l = 0; l < NETWORK_MAX_LAYERS - 1; l++)
     if (config->dropout[l] > 0) return true;
   return false;
+}
+
+/* Likewise as p factor - offset. Of the defaults it is 1 / 255 and 0, which the fast paths have as
+   constants. */
+typedef struct {
+  float factor, offset;
+  bool is_default;
+} PixelFactor;
+
+static inline PixelFactor engine_pixel_factor(const EngineConfig *config) {
+  const PixelScale *p = &config->pixels;
+  const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
+  const bool is_default = max == 255 && std == 1 && p->mean == 0;
+  return (PixelFactor){(float)(1 / (max * std)), (float)((double)p->mean / std), is_default};
 }
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */

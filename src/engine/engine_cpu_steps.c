@@ -46,8 +46,11 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* Both list the terms that are lit first: a black one's place is taken by the next. */
+/* Both list the terms that are lit first: a black one's place is taken by the next, where black is
+   0. */
 static void pack_rows(CpuEngine *cpu, size_t panel) {
+  const PixelFactor by = engine_pixel_factor(&cpu->engine.config);
+  const bool all = by.offset != 0;
   const uint8_t *const *row = cpu->row + panel * GEMM_PANEL;
   const size_t inputs = (size_t)cpu->engine.config.network.size[0];
   float *values = cpu->rows.values + panel * cpu->rows.length * GEMM_PANEL;
@@ -55,16 +58,18 @@ static void pack_rows(CpuEngine *cpu, size_t panel) {
   size_t terms = 0;
   for (size_t i = 0; i < inputs; i++) {
     index[terms] = (uint32_t)i;
-    terms += (row[0][i] | row[1][i] | row[2][i] | row[3][i]) != 0;
+    terms += all || (row[0][i] | row[1][i] | row[2][i] | row[3][i]) != 0;
   }
   for (size_t j = 0; j < terms; j++)
     for (size_t m = 0; m < GEMM_PANEL; m++)
-      values[j * GEMM_PANEL + m] = (float)row[m][index[j]] * (1.0f / 255.0f);
+      values[j * GEMM_PANEL + m] = (float)row[m][index[j]] * by.factor - by.offset;
   cpu->rows.terms[panel] = terms;
 }
 
 static void pack_columns(CpuEngine *cpu, size_t panel, size_t rows) {
   const uint8_t *const *row = cpu->row;
+  const PixelFactor by = engine_pixel_factor(&cpu->engine.config);
+  const bool all = by.offset != 0;
   const size_t first = panel * GEMM_PANEL;
   float *values = cpu->columns.values + panel * cpu->columns.length * GEMM_PANEL;
   uint32_t *index = cpu->columns.index + panel * cpu->columns.length;
@@ -72,11 +77,11 @@ static void pack_columns(CpuEngine *cpu, size_t panel, size_t rows) {
   for (size_t r = 0; r < rows; r++) {
     const uint8_t *pixel = row[r] + first;
     index[terms] = (uint32_t)r;
-    terms += (pixel[0] | pixel[1] | pixel[2] | pixel[3]) != 0;
+    terms += all || (pixel[0] | pixel[1] | pixel[2] | pixel[3]) != 0;
   }
   for (size_t j = 0; j < terms; j++)
     for (size_t m = 0; m < GEMM_PANEL; m++)
-      values[j * GEMM_PANEL + m] = (float)row[index[j]][first + m] * (1.0f / 255.0f);
+      values[j * GEMM_PANEL + m] = (float)row[index[j]][first + m] * by.factor - by.offset;
   cpu->columns.terms[panel] = terms;
 }
 

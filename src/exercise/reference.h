@@ -80,8 +80,9 @@ void reference_train(const EngineConfig *config, double *parameters, double *sta
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums);
 
-/* The forward pass over dataset rows [first_row, first_row + rows). Adds to *sums. */
-void reference_evaluate(const Network *network, const double *parameters, const uint8_t *pixels,
+/* The forward pass over dataset rows [first_row, first_row + rows). Of config only network and
+   pixels are read. Adds to *sums. */
+void reference_evaluate(const EngineConfig *config, const double *parameters, const uint8_t *pixels,
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);
 

@@ -131,6 +131,14 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
   }
 }
 
+/* x (in) = the pixels of a row, as config scales them. */
+static void scale_row(const EngineConfig *config, const uint8_t *pixels, double *x) {
+  const PixelScale *p = &config->pixels;
+  const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
+  for (int i = 0; i < config->network.size[0]; i++)
+    x[i] = (pixels[i] / max - (double)p->mean) / std;
+}
+
 /* One step on the rows at positions [first, first + rows) of the range's window, and the `update`th
    of the run. */
 static void train_step(const EngineConfig *config, double *parameters, double *state,
@@ -150,7 +158,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
     const uint64_t row =
         range->first_row +
         (range->shuffled ? random_permute(position, (uint32_t)range->rows, range->key) : position);
-    reference_scale(pixels + row * stride, stride, 1, network->size[0], x + (size_t)r * in);
+    scale_row(config, pixels + row * stride, x + (size_t)r * in);
     label[r] = labels[row];
   }
   const Training training = {.smoothing = (double)config->label_smoothing,
@@ -188,12 +196,13 @@ void reference_train(const EngineConfig *config, double *parameters, double *sta
   }
 }
 
-void reference_evaluate(const Network *network, const double *parameters, const uint8_t *pixels,
+void reference_evaluate(const EngineConfig *config, const double *parameters, const uint8_t *pixels,
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums) {
+  const Network *network = &config->network;
   double *x = allocate((size_t)network->size[0]);
   for (uint64_t r = first_row; r < first_row + rows; r++) {
-    reference_scale(pixels + r * stride, stride, 1, network->size[0], x);
+    scale_row(config, pixels + r * stride, x);
     reference_gradient(network, parameters, x, labels + r, 1, NULL, sums);
   }
   free(x);

@@ -43,9 +43,11 @@ static void forward_layer(const Network *n, int l, const float *parameters, cons
 
 /* The first layer, from 0, whose output for these pixels is not finite; the last one if the sums of
    an engine overflow only in its own order. */
-static int layer_that_overflows(const Network *n, const float *parameters, const uint8_t *pixels,
-                                float *x, float *y) {
-  for (int i = 0; i < n->size[0]; i++) x[i] = (float)pixels[i] / 255;
+static int layer_that_overflows(const EngineConfig *config, const float *parameters,
+                                const uint8_t *pixels, float *x, float *y) {
+  const Network *n = &config->network;
+  const PixelFactor by = engine_pixel_factor(config);
+  for (int i = 0; i < n->size[0]; i++) x[i] = (float)pixels[i] * by.factor - by.offset;
   for (int l = 0; l < n->layers; l++) {
     forward_layer(n, l, parameters, x, y);
     if (!all_finite(y, (size_t)n->size[l + 1])) return l;
@@ -67,7 +69,7 @@ bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pi
   if (engine->call->read(engine, parameters, NULL, error))
     error_set(error,
               "%s: the output of layers.%d is not a finite number: the weights are too large",
-              name ? name : row, layer_that_overflows(n, parameters, pixels, x, y));
+              name ? name : row, layer_that_overflows(&engine->config, parameters, pixels, x, y));
   free(parameters);
   return false;
 }

@@ -197,6 +197,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .epsilon = c->epsilon,
                          .label_smoothing = c->label_smoothing,
                          .ema = c->ema,
+                         .pixels = c->pixels,
                          .fusion = c->fusion,
                          .precision = c->precision,
                          .augment = c->augment != 0,

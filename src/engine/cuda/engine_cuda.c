@@ -331,9 +331,10 @@ static bool allocate_network(CudaEngine *e, Error *error) {
        failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
               error)))
     return false;
-  if (unfused && (!engine_cuda_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error) ||
-                  !engine_cuda_array(e, &e->d_z, rows * widest, sizeof(float), error)))
+  if ((unfused || !engine_pixel_factor(c).is_default) &&
+      !engine_cuda_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error))
     return false;
+  if (unfused && !engine_cuda_array(e, &e->d_z, rows * widest, sizeof(float), error)) return false;
   if (c->fusion == FUSION_EXERCISE &&
       (!engine_cuda_array(e, &e->d_largest, rows, sizeof(float), error) ||
        !engine_cuda_array(e, &e->d_sum, rows, sizeof(float), error)))

@@ -63,8 +63,9 @@ typedef struct {
   float *d_average;    /* the network, if it is an average of those; NULL: they are */
   float *d_momentum;   /* or the first moment; behind it, where there is one, the second moment */
   float *d_gradient;   /* as d_parameters; NULL: the update's kernel forms it in registers */
-  float *d_x;          /* levels none, exercise; library: (forward_rows, inputs) */
-  float *d_z;          /* likewise: (forward_rows, widest layer) */
+  float *d_x;          /* levels none, exercise; library; pixels scaled otherwise than by 1 / 255:
+                          (forward_rows, inputs) */
+  float *d_z;          /* levels none, exercise; library: (forward_rows, widest layer) */
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */

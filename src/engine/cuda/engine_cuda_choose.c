@@ -12,12 +12,13 @@ static const double WIDE_FROM = 2.5e9;
 static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPlan *plan,
                         const char **why_not) {
   const int *size = c->network.size;
-  *why_not = c->optimizer != OPTIMIZER_SGD ? "level epoch takes the optimizer sgd"
-             : c->label_smoothing > 0      ? "level epoch takes no label smoothing"
-             : engine_drops(c)             ? "level epoch takes no dropout"
-             : c->ema > 0                  ? "level epoch takes no average of weights"
-             : c->network.layers != 3      ? "level epoch takes two hidden layers"
-                                           : NULL;
+  *why_not = c->optimizer != OPTIMIZER_SGD        ? "level epoch takes the optimizer sgd"
+             : c->label_smoothing > 0             ? "level epoch takes no label smoothing"
+             : engine_drops(c)                    ? "level epoch takes no dropout"
+             : c->ema > 0                         ? "level epoch takes no average of weights"
+             : !engine_pixel_factor(c).is_default ? "level epoch takes pixels over 255 alone"
+             : c->network.layers != 3             ? "level epoch takes two hidden layers"
+                                                  : NULL;
   if (*why_not) return;
   plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->batch}, limits, plan, why_not);
 }
@@ -67,7 +68,7 @@ bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
   const bool faster = (double)c->network.parameters * c->batch >= WIDE_FROM;
   if (limits->wide == WIDE_NEVER || !has_products || c->network.layers < 2 || engine_drops(c) ||
-      c->ema > 0)
+      c->ema > 0 || !engine_pixel_factor(c).is_default)
     return false;
   if (limits->wide == WIDE_WHERE_FASTER && !faster) return false;
   const size_t used = strlen(engine->reason);

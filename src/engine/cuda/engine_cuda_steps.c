@@ -32,6 +32,13 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch) {
   return launch_optimizer(batch, engine_rule(config), &p, e->compute);
 }
 
+/* The batch's pixels to e->d_x. */
+static cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
+  const PixelFactor by = engine_pixel_factor(&e->engine.config);
+  return launch_scale_pixels(batch, e->d_x, e->engine.config.network.size[0], by.factor, by.offset,
+                             e->compute);
+}
+
 /* Of hidden layer l, from 1. trains: evaluation drops nothing. */
 static Dropout dropout_of(const CudaEngine *e, int l, bool trains) {
   return (Dropout){trains && l > 0 && l < e->engine.config.network.layers
@@ -46,7 +53,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch, bool trains) {
   const Network *n = &e->engine.config.network;
   const int rows = batch.rows;
   const float *d_x = e->d_x;
-  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  TRY(scale_pixels(e, batch));
   for (int l = 0; l < n->layers; l++) {
     const int in = n->size[l], out = n->size[l + 1];
     const bool last = l == n->layers - 1;
@@ -96,18 +103,27 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
 
 /* ---- level layer -------------------------------------------------------------------------- */
 
+/* The first layer reads pixels as bytes, if they are scaled as its kernels do; NULL stands for
+   that. Else they lie scaled in e->d_x. */
+static const float *input_pixels(const CudaEngine *e) {
+  return engine_pixel_factor(&e->engine.config).is_default ? NULL : e->d_x;
+}
+
 int bf16_terms(const CudaEngine *e) {
   return e->engine.config.precision == PRECISION_TF32 ? 2 : 3;
 }
 
 static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
-  return (LayerInput){l > 0 ? e->d_activation[l] : NULL, batch};
+  return (LayerInput){l > 0 ? e->d_activation[l] : input_pixels(e), batch};
 }
 
 static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bool trains) {
   const Network *n = &e->engine.config.network;
   const bool wide = e->wide.used;
-  if (wide) TRY(wide_forward(e, batch));
+  if (wide)
+    TRY(wide_forward(e, batch));
+  else if (input_pixels(e))
+    TRY(scale_pixels(e, batch));
   for (int l = wide ? n->layers - 1 : 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
@@ -161,7 +177,7 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   TRY(gradients_layer(e, batch));
   LayerUpdate updates[NETWORK_MAX_LAYERS];
   for (int l = 0; l < n->layers; l++)
-    updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : NULL,
+    updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : input_pixels(e),
                                .d_dz = e->d_delta[l + 1],
                                .d_w = d_p + n->weight[l],
                                .d_b = d_p + n->bias[l],
@@ -197,7 +213,7 @@ static cudaError_t forward_library(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const GemmLibrary *library = &e->library;
   const float *d_x = e->d_x;
-  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  TRY(scale_pixels(e, batch));
   for (int l = 0; l < n->layers; l++) {
     const int in = n->size[l], out = n->size[l + 1];
     float *d_z = e->d_activation[l + 1];
@@ -246,7 +262,7 @@ static cudaError_t evaluate_library(CudaEngine *e, BatchView batch) {
 static cudaError_t forward_exercise(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const float *d_x = e->d_x;
-  TRY(launch_scale_pixels(batch, e->d_x, n->size[0], e->compute));
+  TRY(scale_pixels(e, batch));
   for (int l = 0; l < n->layers; l++) {
     TRY(launch_exercise_forward(d_x, e->d_parameters + n->weight[l], e->d_parameters + n->bias[l],
                                 e->d_z, e->d_activation[l + 1], batch.rows, n->size[l],
