@@ -4,6 +4,7 @@
 SETUP    ?= 1                 # 0: install nothing, look for nothing
 SANITIZE ?= 0                 # 1: AddressSanitizer and UBSan, CPU only; thread: ThreadSanitizer
 CUDA     ?= auto              # 0: build without CUDA even where nvcc is found
+MPI      ?= auto              # 0: build without MPI even where it is found; 1: make setup installs it
 ARCH     ?= auto              # all: for every GPU since Turing; or options of nvcc
 PART     ?= all               # of make gpu-check: tests sanitizers mnist older faults
 EPOCHS   ?= 10                # of make run
@@ -22,6 +23,7 @@ V        ?= 0                 # 1: show the commands
 SETUP := $(strip $(SETUP))
 SANITIZE := $(strip $(SANITIZE))
 CUDA := $(strip $(CUDA))
+MPI := $(strip $(MPI))
 ARCH := $(strip $(ARCH))
 PART := $(strip $(PART))
 EPOCHS := $(strip $(EPOCHS))
@@ -84,6 +86,13 @@ HARDENED := -fstack-protector-strong -fPIE \
 LDFLAGS  += -pie -Wl,-z,relro,-z,now
 endif
 
+# Of the compiler, for the library of the ranks: where pkg-config or mpicc knows an MPI.
+ifneq ($(MPI),0)
+MPI_FLAGS := $(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
+                         pkg-config --cflags --libs mpich 2>/dev/null || \
+                         mpicc --showme 2>/dev/null | cut -d' ' -f2-))
+endif
+
 ifneq ($(KERNELS_NVCC),)
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
 # Machine code for each compute capability of a list (75 is 7.5), and PTX, which the driver compiles
@@ -126,7 +135,7 @@ endif
 # ---- what there is -----------------------------------------------------------------------
 # The folders of src/, floor above floor: what a folder includes lies on its own floor or below
 # (make lint). The mains, src/mlp_NAME.c, stand on top.
-FLOORS := base data+model+plot engine train+predict+measure cli commands+bench+lab+exercise
+FLOORS := base ranks+data+model+plot engine train+predict+measure cli commands+bench+lab+exercise
 
 # Most of it is one library. A program is its main, the folder that it alone has, and what both
 # take of the library. What tests share is another, what bench, lab and exercise measure with a third.
@@ -137,7 +146,7 @@ with_cuda = $(if $(NVCC),$(1))
 # What takes longest to compile comes first, so that every core has work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels)
 LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
-            $(call objects,data engine base model plot train predict cli)
+            $(call objects,data engine base ranks model plot train predict cli)
 COMMANDS := $(call objects,commands)
 MEASURE  := $(call with_cuda,$(BUILD)/libmeasure.a)
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
@@ -151,6 +160,8 @@ SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_ne
               engine_tests folder kernel_tests photographs pictures process program trace_format \
               trainer_tests)
 
+# What a run of several ranks loads; nothing is linked to MPI.
+RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
@@ -168,7 +179,7 @@ endif
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(PROGRAMS:%=$(PLACE)/%) $(MANUAL) ## build the programs and their manual
+all: $(PROGRAMS:%=$(PLACE)/%) $(RANKS) $(MANUAL) ## build the programs and their manual
 	@:
 
 tests: $(TESTS)             ## build the tests
@@ -259,7 +270,7 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 
 setup:                      ## look for what is needed, install what is missing
 ifneq ($(SETUP),0)
-	@NVCC='$(NVCC)' scripts/setup.sh
+	@NVCC='$(NVCC)' MPI='$(MPI)' scripts/setup.sh
 endif
 
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
@@ -268,6 +279,7 @@ COMPLETIONS = $(TREE)/share/bash-completion/completions
 
 install: all                ## put programs, manual, completion, configs and docs under PREFIX
 	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%)
+	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
 	install -D scripts/idx_to_csv '$(TREE)/bin/mlp-idx-to-csv'
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
@@ -280,11 +292,11 @@ install: all                ## put programs, manual, completion, configs and doc
 uninstall:                  ## remove what install put there
 	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-train-fetch mlp-idx-to-csv)
 	rm -f $(EVERY_PROGRAM:%='$(TREE)/share/man/man1/%.1') $(EVERY_PROGRAM:%='$(COMPLETIONS)/%')
-	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train'
+	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train' '$(TREE)/lib/mlp-train'
 
 # ---- how things are made -----------------------------------------------------------------
 # Other compilers or flags than last time: everything is made anew.
-FLAGS := $(strip $(CC) $(C_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
+FLAGS := $(strip $(CC) $(C_FLAGS) $(MPI_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
@@ -337,8 +349,9 @@ endif
 
 # Tests that run a program.
 $(addprefix $(BUILD)/test_,program validation pixels resume predict_program numbers stream \
-                           hostile_names manual recipes run_files signals standard_output notebook \
-                           tune committee): | $(PLACE)/mlp-train
+                           hostile_names manual ranks recipes run_files signals standard_output \
+                           notebook tune committee): | $(PLACE)/mlp-train
+$(BUILD)/test_ranks: | $(RANKS)
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
@@ -355,6 +368,10 @@ endif
 $(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o \
                            $(STAND_IN) $(BUILD)/libmlp.a
 	$(link) $(LIBRARIES) -ldl $(if $(KERNELS_NVCC),-lstdc++)
+
+$(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUILD)/flags
+	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
+	  $(MPI_FLAGS)
 
 $(BUILD)/mlp_manual: $(BUILD)/src/mlp_manual.o $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
@@ -455,11 +472,12 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
 # assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
 # has attributes that LLVM does not know.
-WANTS_CUDA := $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
+WANTS_MORE := $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
+              $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
                 $(wildcard src/*/cuda/*.c src/measure/*.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
-             $(TEST_FLAGS) -fopenmp -isystem build/lint
+             $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint
 
 lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
@@ -472,8 +490,8 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@sed 's/__malloc__ ([a-z_]*)/__malloc__/' "$$($(CC) -print-file-name=include/omp.h)" \
 	  >build/lint/omp.h
 	@echo 'clang-tidy src tests'
-	@printf '%s\n' $(filter-out $(WANTS_CUDA),$(filter src/%.c,$(C_FILES))) | $(call CLANG_TIDY)
-	@printf '%s\n' $(filter-out tests/fuzz/% $(WANTS_CUDA),$(filter tests/%.c,$(C_FILES))) | \
+	@printf '%s\n' $(filter-out $(WANTS_MORE),$(filter src/%.c,$(C_FILES))) | $(call CLANG_TIDY)
+	@printf '%s\n' $(filter-out tests/fuzz/% $(WANTS_MORE),$(filter tests/%.c,$(C_FILES))) | \
 	  $(call CLANG_TIDY,--checks=-clang-analyzer-*)
 	@echo 'clang-tidy, cppcheck and shellcheck have nothing to say'
 

@@ -3,7 +3,8 @@
 # it may not, it prints the one command that does and exits with 1.
 #
 #   scripts/setup.sh          NVCC in the environment is believed, empty for a build without CUDA;
-#                             CC is the compiler to be used  [gcc]
+#                             CC is the compiler to be used  [gcc]; MPI=1: for runs of several
+#                             ranks, too
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
 set -euo pipefail
 
@@ -48,6 +49,10 @@ missing_packages() {
   has_header jansson.h || echo libjansson-dev
   has_header zlib.h || echo zlib1g-dev
   has_header cmocka.h || echo libcmocka-dev
+  if [ "${MPI-}" = 1 ]; then
+    has mpicc || echo libopenmpi-dev
+    has mpirun || echo openmpi-bin
+  fi
 }
 
 if [ "${1-}" = --nvcc ]; then

@@ -1,13 +1,17 @@
 /* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved one; see --help. */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/standard_output.h"
 #include "commands/commands.h"
+#include "ranks/ranks.h"
 
 /* In the middle of an epoch only the rest of that epoch can follow: the same rows in the same
    order. Names the first option that differs. */
@@ -102,6 +106,34 @@ static bool show(OptionsResult asked, const Options *options, Error *error) {
   return standard_output_flush(error);
 }
 
+/* Meets the other ranks, if a launcher started this process as one of several. Only the first
+   prints. */
+static bool meet_ranks(Ranks **ranks, Error *error) {
+  *ranks = NULL;
+  if (!ranks_launched()) return true;
+  *ranks = ranks_open(error);
+  if (*ranks && ranks_number(*ranks) == 0) return true;
+  const int nowhere = open("/dev/null", O_WRONLY);
+  if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
+    return error_set(error, "cannot open /dev/null: %s", strerror(errno));
+  close(nowhere);
+  return *ranks != NULL;
+}
+
+/* Ends a run that failed, and says why unless another rank does. */
+static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
+  const int status = error->unread ? 128 + SIGPIPE : wrong_usage ? 2 : 1; /* as the shell says */
+  const int number = ranks ? ranks_number(ranks) : ranks_launched() ? ranks_launched_as() : 0;
+  if (*error->text && !error->unread && (ranks ? ranks_may_speak(ranks) : number == 0)) {
+    const Error why = *error;
+    if (number > 0) error_set(error, "rank %d: %s", number, why.text);
+    report_failure(report, error);
+    if (wrong_usage) fprintf(stderr, "Try '%s --help'.\n", command);
+  }
+  if (ranks) ranks_abort(ranks, status);
+  return status;
+}
+
 int main(int argc, char **argv) {
   const double began = seconds_now();
   standard_output_open();
@@ -111,11 +143,19 @@ int main(int argc, char **argv) {
   Options options;
   Checkpoint from = {0};
   Error error = {.text = ""};
+  Ranks *ranks;
   int ended_by = 0;
   bool done = false;
   options_default(&options);
-  OptionsResult asked = options_parse(argc, argv, &options, &error);
+  OptionsResult asked = OPTIONS_FAILURE;
+  if (meet_ranks(&ranks, &error)) asked = options_parse(argc, argv, &options, &error);
   if (asked == OPTIONS_RUN && *options.resume) asked = resume(argc, argv, &options, &from, &error);
+  if (asked == OPTIONS_RUN && ranks && (options.load.count > 0 || *options.tune)) {
+    error_set(&error, "--%s is for one process: start it without the launcher",
+              options.load.count > 0 ? "load" : "tune");
+    asked = OPTIONS_USAGE;
+  }
+  run_files_leave(&options, ranks);
   if (asked == OPTIONS_RUN && !options.dry_run) run_files_settle(&options);
   if (asked == OPTIONS_RUN && !options.dry_run && !run_files_are_right(&options, &error))
     asked = OPTIONS_USAGE;
@@ -130,18 +170,17 @@ int main(int argc, char **argv) {
   else if (asked == OPTIONS_RUN && *options.tune)
     done = tune_command(&options, &report, &error);
   else if (asked == OPTIONS_RUN)
-    done =
-        train_command(&options, *options.resume ? &from : NULL, &report, began, &ended_by, &error);
+    done = train_command(&options, *options.resume ? &from : NULL, ranks, &report, began, &ended_by,
+                         &error);
   checkpoint_free(&from);
-  if (done && !ended_by) return 0;
-  if (!done && interrupt_pending()) {
+  if (!done && interrupt_pending() && !ranks) {
     ended_by = interrupt_pending();
     error_set(&error, "interrupted");
+    done = true;
   }
-  if (!done && error.unread) return 128 + SIGPIPE; /* as the shell says of who dies of it */
-  if (*error.text) report_failure(&report, &error);
-  if (ended_by) return 128 + ended_by;
-  if (asked != OPTIONS_USAGE) return 1;
-  fprintf(stderr, "Try '%s --help'.\n", argv[0]);
-  return 2;
+  if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
+  const bool speaks = ended_by && *error.text && ranks_number(ranks) == 0;
+  ranks_close(ranks);
+  if (speaks) report_failure(&report, &error);
+  return ended_by ? 128 + ended_by : 0;
 }

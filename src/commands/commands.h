@@ -12,10 +12,10 @@
 /* Trains, and saves, logs and draws what the options say. from: the run to go on with, NULL for a
    new one. began: when the process started, in seconds_now. *signal is the signal that ended the
    run, 0 if none did: then what is left to say is in *error, and that is not a failure.
-   train_command.c
- */
-bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
-                   int *signal, Error *error);
+   ranks: that train together, NULL: one process does; then the first alone prints and writes files.
+   train_command.c */
+bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
+                   double began, int *signal, Error *error);
 
 /* Parts of it: what the options say to the trainer, and the lines before the first epoch. */
 TrainerConfig trainer_config(const Options *options);
@@ -37,6 +37,9 @@ bool predict_command(const Options *options, Report *report, Error *error);
    on another file than MNIST's, whose validation rows judge, MNIST's default test file is no part:
    then there is none. run_files.c */
 void run_files_settle(Options *options);
+
+/* Leaves printing and all files that are written to the first rank, if this is another. */
+void run_files_leave(Options *options, const Ranks *ranks);
 
 /* False if an output of the run is another of its files, its name promises another format, or the
    run has no rows for it: before anything is opened. run_files.c */

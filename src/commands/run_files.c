@@ -18,6 +18,12 @@ void run_files_best(const Options *o, char *path) {
   if (*save && o->early_stop) snprintf(path, BEST_PATH, "%s.best", save);
 }
 
+void run_files_leave(Options *o, const Ranks *ranks) {
+  if (ranks_number(ranks) == 0) return;
+  o->quiet = true;
+  *o->save = *o->log = *o->plot = *o->weights = *o->mistakes = *o->confusion = '\0';
+}
+
 static int list_files(const Options *o, const char *best, NamedFile *files) {
   const bool saves_there = *o->resume && !*o->save; /* the file that is resumed takes the network */
   const NamedFile all[NAMES] = {{"--train", o->load.count > 0 ? "" : o->train, false},

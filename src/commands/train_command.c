@@ -23,7 +23,7 @@ typedef struct {
   const Options *options;
   const Checkpoint *from; /* the run to continue, NULL: a new one */
   Report *report;
-  TrainerConfig config;
+  TrainerConfig config; /* config.ranks: NULL, or only the first of them prints and saves */
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
@@ -38,11 +38,16 @@ typedef struct {
   bool mute;            /* standard output cannot be written */
   bool unread;          /* because its reader closed the pipe */
   bool lacks_output;    /* that was asked for */
+  int signal;           /* that ends the run, 0: none */
+  int signalled;        /* the rank that it came to */
+  Error unanswered;     /* why ranks could not ask each other for it */
 } Run;
 
+/* If ranks cannot ask each other, that ends the run, too. */
 static bool on_stop(void *context) {
-  (void)context;
-  return interrupt_pending() != 0;
+  Run *run = context;
+  return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
+         run->signal != 0;
 }
 
 /* ---- outputs that cannot be written ------------------------------------------------------ */
@@ -310,16 +315,17 @@ static void say_how_to_resume(const Run *run, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   const char *where = at->step > 0 ? "in" : "after";
   const int epoch = at->epoch + (at->step > 0);
-  char command[OPTIONS_PATH], file[OPTIONS_PATH];
+  char command[OPTIONS_PATH], file[OPTIONS_PATH], rank[32] = "";
   text_shell_word(command, sizeof command, run->options->command);
   text_shell_word(file, sizeof file, run->save);
+  if (run->config.ranks) snprintf(rank, sizeof rank, "rank %d was ", run->signalled);
   if (*run->save)
-    error_set(error, "interrupted %s epoch %d: continue with %s --resume %s", where, epoch, command,
-              file);
+    error_set(error, "%sinterrupted %s epoch %d: continue with %s --resume %s", rank, where, epoch,
+              command, file);
   else
     error_set(error,
-              "interrupted %s epoch %d: the network is lost, --save FILE would have saved it",
-              where, epoch);
+              "%sinterrupted %s epoch %d: the network is lost, --save FILE would have saved it",
+              rank, where, epoch);
 }
 
 /* Likewise of a run that was interrupted while it tested the network that it had trained. */
@@ -365,9 +371,10 @@ static bool train(Run *run, double began, int *signal, Error *error) {
     say_what_is_saved(run, error);
     return false;
   }
+  if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
   if (trainer_position(run->trainer)->interrupted) {
-    *signal = interrupt_pending();
+    *signal = run->signal;
     say_how_to_resume(run, error);
     return true;
   }
@@ -391,8 +398,8 @@ static bool can_repeat(const Options *o) {
 /* What a GPU leaves undone the CPU does, if that was left to us. */
 static bool open_and_train(Run *run, double began, int *signal, Error *error) {
   if (open_trainer(run, error) && train(run, began, signal, error)) return true;
-  if (!device_fall_back(&run->device, can_repeat(run->options), error) || !open_again(run, error))
-    return false;
+  const bool able = !run->config.ranks && can_repeat(run->options);
+  if (!device_fall_back(&run->device, able, error) || !open_again(run, error)) return false;
   const int epoch = trainer_position(run->trainer)->epoch;
   while (run->count > 0 && run->results[run->count - 1].epoch > epoch) run->count--;
   return train(run, began, signal, error);
@@ -435,18 +442,25 @@ TrainerConfig trainer_config(const Options *o) {
   return config;
 }
 
-bool train_command(const Options *options, const Checkpoint *from, Report *report, double began,
-                   int *signal, Error *error) {
+bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
+                   double began, int *signal, Error *error) {
+  const bool is_first = ranks_number(ranks) == 0;
   Run run = {.options = options,
              .from = from,
              .report = report,
              .config = trainer_config(options),
              .evaluate = evaluate_config(options),
              .device = {.choice = (DeviceChoice)options->device},
-             .save = *options->save ? options->save : options->resume,
+             .save = !is_first        ? ""
+                     : *options->save ? options->save
+                                      : options->resume,
              .saved = from && !*options->save ? from->epoch : 0};
   *signal = 0;
-  run_files_best(options, run.best);
+  run.config.ranks = ranks;
+  if (is_first)
+    run_files_best(options, run.best);
+  else
+    run.evaluate.test = NULL;
   bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
   good = train_log_close(run.log, good ? error : NULL) && good;
   trainer_close(run.trainer);

@@ -1,12 +1,26 @@
 #include "engine/device.h"
 
+/* Looks for a GPU that can be used; with ranks, for one of each. device->reason: why there is none.
+ */
+static bool look(Device *device, Ranks *ranks, Error *error) {
+  int lacks = !engine_cuda_available(&device->reason);
+  const bool mine = !lacks;
+  device->looked = true;
+  if (!ranks_largest(ranks, &lacks, error)) return false;
+  if (mine && lacks) error_set(&device->reason, "another rank has no GPU");
+  if (lacks) device->choice = DEVICE_CPU;
+  return true;
+}
+
 Engine *device_open(void *context, const EngineConfig *config, Error *error) {
   Device *device = context;
-  if (device->choice == DEVICE_AUTO && !device->looked) {
-    device->looked = true;
-    if (!engine_cuda_available(&device->reason)) device->choice = DEVICE_CPU;
-  }
-  return (device->choice == DEVICE_CPU ? engine_cpu_open : engine_cuda_open)(config, error);
+  if (device->choice != DEVICE_CPU && config->ranks && !engine_cuda_take(config->ranks, error))
+    return NULL;
+  if (device->choice == DEVICE_AUTO && !device->looked && !look(device, config->ranks, error))
+    return NULL;
+  Engine *engine =
+      (device->choice == DEVICE_CPU ? engine_cpu_open : engine_cuda_open)(config, error);
+  return config->ranks ? engine_ranks_open(engine, config->ranks, error) : engine;
 }
 
 bool device_fall_back(Device *device, bool able, Error *error) {

@@ -13,7 +13,7 @@ typedef struct {
   Error reason;        /* why `auto` took the CPU, "" if it did not */
 } Device;
 
-/* A TrainerOpenEngine; context: the Device. */
+/* A TrainerOpenEngine; context: the Device. With ranks all of them take a GPU, or all the CPU. */
 Engine *device_open(void *context, const EngineConfig *config, Error *error);
 
 /* After a failure. True if it was the GPU's, --device auto stands and `able`, that is, what was

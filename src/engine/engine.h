@@ -17,6 +17,7 @@
 #include "base/optimizer.h"
 #include "base/sizes.h"
 #include "model/network.h"
+#include "ranks/ranks.h"
 
 typedef enum {
   FUSION_AUTO,     /* the fastest that supports network, batch and device */
@@ -41,7 +42,8 @@ typedef struct {
 typedef struct {
   Network network;
   PixelScale pixels;
-  int batch;                   /* rows of a step, from 1 */
+  int batch;                   /* rows of a step, of all ranks together, from 1 */
+  Ranks *ranks;                /* that train this network together, NULL: one process does */
   uint64_t seed;               /* of the initial parameters */
   Optimizer optimizer;         /* optimizer.h has the rules */
   float momentum;              /* of sgd and nesterov */
@@ -98,6 +100,19 @@ static inline PixelFactor engine_pixel_factor(const EngineConfig *config) {
   const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
   const bool is_default = max == 255 && std == 1 && p->mean == 0;
   return (PixelFactor){(float)(1 / (max * std)), (float)((double)p->mean / std), is_default};
+}
+
+/* The rows of a step that are a rank's: those from `before` on of every `batch`, `rows` of them at
+   most; `after` follow. A short last step may leave it fewer or none. */
+typedef struct {
+  int before, rows, after;
+} EngineShare;
+
+static inline EngineShare engine_share(const EngineConfig *config) {
+  const int64_t batch = config->batch, rank = ranks_number(config->ranks);
+  const int64_t first = batch * rank / ranks_count(config->ranks);
+  const int64_t end = batch * (rank + 1) / ranks_count(config->ranks);
+  return (EngineShare){(int)first, (int)(end - first), (int)(batch - end)};
 }
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */
@@ -184,11 +199,25 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
   return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
 }
 
-/* Parameters are initialised from config->seed. NULL on failure. */
+/* Parameters are initialised from config->seed. NULL on failure.
+
+   With ranks, every rank opens an engine, uploads all rows and makes the same calls of train in the
+   same order. The engine trains on its share of the rows of each step; between gradient and update
+   the ranks add their gradients. Its other calls are about this process alone. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
 /* Likewise on the current CUDA device. In a build without CUDA it fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
+
+/* Makes the GPU of this rank's number on its host the current device, if it has GPUs at all. False
+   where two ranks would share one. All ranks call this, before anything else of CUDA. */
+bool engine_cuda_take(Ranks *ranks, Error *error);
+
+/* The engine of a run of ranks around `inner`, one rank's, whose config names them. Evaluation is
+   split among the ranks, and collect returns the sums over all of them, so that both are to be
+   called by all; everything else is as with inner, which it owns. All ranks call this, with NULL
+   for inner where one could not be opened: then all fail, *error saying why. */
+Engine *engine_ranks_open(Engine *inner, Ranks *ranks, Error *error);
 
 /* True if there is a CUDA device that can run what this program has for it; otherwise false with
    the reason. Slow the first time: it initialises the driver. */

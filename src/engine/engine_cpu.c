@@ -92,15 +92,16 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
                      (unsigned long long)range->first_step,
                      (unsigned long long)(range->first_step + range->steps));
   if (range->augment && !augment(cpu, range, error)) return false;
+  cpu->failed = false;
 #pragma omp parallel num_threads(engine->config.threads)
   {
     const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
     const unsigned before = cpu_flush_denormals();
-    for (uint64_t s = 0; s < range->steps; s++)
-      cpu_train_step(cpu, range, range->first_step + s, team);
+    uint64_t s = 0;
+    while (s < range->steps && cpu_train_step(cpu, range, range->first_step + s, team)) s++;
     cpu_restore_denormals(before);
   }
-  return true;
+  return !cpu->failed || error_set(error, "%s", cpu->failure.text);
 }
 
 /* A thread's share of the logits of `count` rows from row `first`. Without a barrier: its rows
@@ -269,6 +270,13 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->y = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     layer->dy = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     if (l > 0) layer->weight_copy = allocate(cpu, layer->in * layer->out, sizeof(float));
+    cpu->gradient_floats += config->ranks ? (layer->in + 1) * layer->out : 0;
+  }
+  if (config->ranks) cpu->gradients = allocate(cpu, cpu->gradient_floats, sizeof(float));
+  float *gradient = cpu->gradients;
+  for (int l = 0; gradient && l < network->layers; l++) {
+    cpu->layer[l].gradient = gradient;
+    gradient += (cpu->layer[l].in + 1) * cpu->layer[l].out;
   }
   const size_t inputs = cpu->layer[0].in, staging_rows = config->staging_rows;
   allocate_panels(cpu, &cpu->rows, cpu->capacity / GEMM_PANEL, inputs);
@@ -317,7 +325,8 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   snprintf(engine->reason, sizeof engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);
-  const uint64_t batch = (uint64_t)config->batch;
+  cpu->share = engine_share(config);
+  const uint64_t batch = (uint64_t)cpu->share.rows;
   const uint64_t rows = batch < config->dataset_rows ? batch : config->dataset_rows;
   cpu->capacity = round_up(rows > EVALUATION_ROWS ? rows : EVALUATION_ROWS, GEMM_PANEL);
   return allocate_all(cpu);

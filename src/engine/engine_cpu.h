@@ -11,7 +11,7 @@
 
 enum {
   ENGINE_CPU_MOMENTS = 2, /* as engine_moments has at most */
-  ENGINE_CPU_MAX_BLOCKS = 12 * NETWORK_MAX_LAYERS + 16,
+  ENGINE_CPU_MAX_BLOCKS = 12 * NETWORK_MAX_LAYERS + 17,
 };
 
 /* OpenMP's own barrier may spin for milliseconds. That costs a step dear as soon as threads
@@ -29,6 +29,7 @@ typedef struct {
   float *bias;        /* (out) */
   float *y;           /* (capacity, out): after the ReLU; the last layer's logits */
   float *dy;          /* (capacity, out): the gradient of y before the ReLU */
+  float *gradient;    /* (in + 1, out): of weights and bias; NULL: one rank */
   float *weight_moment[ENGINE_CPU_MOMENTS], *bias_moment[ENGINE_CPU_MOMENTS];
   float *weight_average, *bias_average; /* as weight and bias; NULL: those are the network */
 } Layer;
@@ -59,6 +60,11 @@ typedef struct {
   TrainRange drawn;     /* whose rows `augmented` holds; rows 0: nobody's */
   StagingBuffer staging[2];
   EngineSums sums;
+  EngineShare share;
+  float *gradients;       /* (gradient_floats): of all layers, one after the other */
+  size_t gradient_floats; /* 0: one rank */
+  Error failure;          /* of the ranks' sum */
+  bool failed;
   Barrier barrier;
   void *block[ENGINE_CPU_MAX_BLOCKS]; /* all that was allocated */
   int blocks;
@@ -72,8 +78,9 @@ typedef struct {
 /* What a team of threads does together. Each thread of a parallel region calls these with its own
    number, in the same order. */
 
-/* A training step of a range, rows first * batch on; adds to cpu->sums. */
-void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
+/* A training step of a range, rows first * batch on; adds to cpu->sums. False, in every thread, if
+   the ranks could not add their gradients: cpu->failure says why. */
+bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
 /* The network's forward pass over `count` rows of the range's window from `first` on, at most
  * cpu->capacity.
  */

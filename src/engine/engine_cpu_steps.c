@@ -4,10 +4,14 @@
    thread takes rows through the network and back: pixels, forward, loss, backward. In the second,
    every thread takes weights: their gradient over all rows, and the update. A barrier ends each
    half. No sum is ever split between threads and a weight always has the same owner, so the bits do
-   not depend on the number of threads. */
+   not depend on the number of threads.
+
+   Where several ranks train, the second half is cut in two: the gradients over this rank's rows are
+   stored, and the update goes by the sums that the ranks make of them. */
 #include "engine/engine_cpu.h"
 
 #include <math.h>
+#include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -16,7 +20,10 @@
 
 _Static_assert(GEMM_PANEL == 4, "pack_rows and pack_columns look at four pixels at a time");
 
-enum { BARRIER_SPINS = 1000 }; /* some 20 us: more than what separates the threads of a step */
+enum {
+  BARRIER_SPINS = 1000, /* some 20 us: more than what separates the threads of a step */
+  MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
+};
 
 static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
@@ -162,9 +169,9 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
     }
 }
 
-/* Loss and correctness of row r of `rows`, and the gradient of the mean loss in its logits.
+/* Loss and correctness of row r, and the gradient in its logits of the mean loss of all_rows rows.
    smoothing: of the target. */
-static void row_loss(CpuEngine *cpu, size_t r, size_t rows, float smoothing) {
+static void row_loss(CpuEngine *cpu, size_t r, size_t all_rows, float smoothing) {
   const int layers = cpu->engine.config.network.layers;
   const size_t classes = (size_t)cpu->engine.config.network.size[layers];
   const Layer *layer = &cpu->layer[layers - 1];
@@ -184,15 +191,15 @@ static void row_loss(CpuEngine *cpu, size_t r, size_t rows, float smoothing) {
   if (smoothing > 0)
     cpu->loss[r] -= (double)smoothing * (all / (double)classes - (double)logit[label]);
   cpu->correct[r] = best == label;
-  const float scale = (float)(1 / sum), mean = 1.0f / (float)rows;
+  const float scale = (float)(1 / sum), mean = 1.0f / (float)all_rows;
   const float others = smoothing / (float)classes, own = 1 - smoothing + others;
   for (size_t c = 0; c < classes; c++) dy[c] = mean * (dy[c] * scale - (c == label ? own : others));
 }
 
-static void loss(CpuEngine *cpu, size_t rows, float smoothing, Team team) {
+static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
     for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++)
-      row_loss(cpu, r, rows, smoothing);
+      row_loss(cpu, r, all_rows, smoothing);
 }
 
 /* From the gradient of layer l's output to that of the layer below. What dropout made 0 there
@@ -230,32 +237,61 @@ static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Team team) {
+/* What becomes of a gradient. */
+typedef enum {
+  UPDATE,          /* the gradient over the rows updates the weights */
+  STORE,           /* it is stored */
+  UPDATE_BY_STORED /* what was stored updates them, as if it were the gradient */
+} Use;
+
+/* The gradient of panel p of layer l's weights, from a column on. */
+static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows) {
+  const Layer *layer = &cpu->layer[l];
+  const float *dy = layer->dy + column;
+  if (l == 0) return packed(&cpu->columns, p, dy, layer->out);
+  return (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL,
+                     .a_row = 1,
+                     .a_term = layer->in,
+                     .index = cpu->identity,
+                     .terms = rows,
+                     .b = dy,
+                     .b_row = layer->out};
+}
+
+/* The stored one, as the product of the unit matrix with it. */
+static GemmTerms stored_terms(const CpuEngine *cpu, int l, size_t p, size_t column) {
+  static const float one[GEMM_PANEL * GEMM_PANEL] = {1, 0, 0, 0, 0, 1, 0, 0,
+                                                     0, 0, 1, 0, 0, 0, 0, 1};
+  const Layer *layer = &cpu->layer[l];
+  return (GemmTerms){.a = one,
+                     .a_row = GEMM_PANEL,
+                     .a_term = 1,
+                     .index = cpu->identity,
+                     .terms = GEMM_PANEL,
+                     .b = layer->gradient + p * GEMM_PANEL * layer->out + column,
+                     .b_row = layer->out};
+}
+
+static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Use use,
+                           Team team) {
+  static const float zeros[MOST_COLUMNS] __attribute__((aligned(64)));
   const EngineConfig *config = &cpu->engine.config;
   const GemmUpdate by = {config->momentum, config->weight_decay, step.rate};
   const Layer *layer = &cpu->layer[l];
   const size_t width = cpu->kernels->width;
   const size_t end = first_panel(layer, team.thread + 1, team.threads);
   for (size_t p = first_panel(layer, team.thread, team.threads); p < end; p++) {
-    if (l == 0) pack_columns(cpu, p, rows);
+    if (l == 0 && use != UPDATE_BY_STORED) pack_columns(cpu, p, rows);
     for (size_t column = 0; column < layer->out; column += width) {
-      const float *dy = layer->dy + column;
-      const size_t at = p * GEMM_PANEL * layer->out + column;
-      GemmTerms terms;
-      float *copy = NULL;
-      if (l == 0) {
-        terms = packed(&cpu->columns, p, dy, layer->out);
-      } else {
-        terms = (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL,
-                            .a_row = 1,
-                            .a_term = layer->in,
-                            .index = cpu->identity,
-                            .terms = rows,
-                            .b = dy,
-                            .b_row = layer->out};
-        copy = layer->weight_copy + column * layer->in + p * GEMM_PANEL;
-      }
       const size_t columns = least(width, layer->out - column);
+      const size_t at = p * GEMM_PANEL * layer->out + column;
+      const GemmTerms terms = use == UPDATE_BY_STORED ? stored_terms(cpu, l, p, column)
+                                                      : gradient_terms(cpu, l, p, column, rows);
+      if (use == STORE) {
+        cpu->kernels->forward(&terms, columns, zeros, false, layer->gradient + at, layer->out);
+        continue;
+      }
+      float *copy = l > 0 ? layer->weight_copy + column * layer->in + p * GEMM_PANEL : NULL;
       if (config->optimizer == OPTIMIZER_SGD)
         cpu->kernels->update(&terms, columns, &by, layer->weight + at, layer->weight_moment[0] + at,
                              layer->out, copy, layer->in);
@@ -265,14 +301,20 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
   }
 }
 
-static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Team team) {
+static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Use use,
+                        Team team) {
   const Layer *layer = &cpu->layer[l];
   for (size_t column = team.thread * GEMM_ALIGN; column < layer->out;
        column += team.threads * GEMM_ALIGN) {
+    float *stored = use == UPDATE ? NULL : layer->gradient + layer->in * layer->out + column;
     float sum[GEMM_ALIGN] = {0};
-    for (size_t r = 0; r < rows; r++)
+    if (use == UPDATE_BY_STORED) memcpy(sum, stored, sizeof sum);
+    for (size_t r = 0; r < rows && use != UPDATE_BY_STORED; r++)
       for (size_t c = 0; c < GEMM_ALIGN; c++) sum[c] += layer->dy[r * layer->out + column + c];
-    cpu_optimize_bias(cpu, l, column, sum, step);
+    if (use == STORE)
+      memcpy(stored, sum, sizeof sum);
+    else
+      cpu_optimize_bias(cpu, l, column, sum, step);
   }
 }
 
@@ -295,28 +337,53 @@ static void add_sums(CpuEngine *cpu, size_t rows) {
   cpu->sums.rows += rows;
 }
 
-void cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
+/* updates: those of the run before this one. */
+static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uint32_t updates,
+                       Use use, Team team) {
   const EngineConfig *config = &cpu->engine.config;
-  const uint64_t batch = (uint64_t)config->batch, first = step * batch;
-  const size_t rows = (size_t)(range->rows - first < batch ? range->rows - first : batch);
-  const uint32_t updates = (uint32_t)(range->updates + step - range->first_step);
   const OptimizerStep by = optimizer_step(engine_rule(config), range->learning_rate, updates);
+  for (int l = config->network.layers - 1; l >= 0; l--) {
+    update_weights(cpu, l, rows, by, use, team);
+    update_bias(cpu, l, rows, by, use, team);
+    if (config->ema > 0 && use != STORE)
+      average(cpu, l, optimizer_average_keeps(config->ema, updates), team);
+  }
+  wait_for_all(&cpu->barrier, team);
+}
+
+/* The ranks add their gradients; one thread speaks for all. */
+static bool sum_gradients(CpuEngine *cpu, Team team) {
+  if (team.thread == 0)
+    cpu->failed = !ranks_sum_floats(cpu->engine.config.ranks, cpu->gradients, cpu->gradient_floats,
+                                    &cpu->failure);
+  wait_for_all(&cpu->barrier, team);
+  return !cpu->failed;
+}
+
+bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
+  const EngineConfig *config = &cpu->engine.config;
+  const size_t batch = (size_t)config->batch, mine = (size_t)cpu->share.rows,
+               before = (size_t)cpu->share.before;
+  const uint64_t begin = step * batch, first = begin + before;
+  const size_t all_rows = range->rows - begin < batch ? (size_t)(range->rows - begin) : batch;
+  const size_t rows = all_rows <= before ? 0 : least(all_rows - before, mine);
+  const uint32_t updates = (uint32_t)(range->updates + step - range->first_step);
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) {
     forward(cpu, l, cpu->layer[l].weight, cpu->layer[l].bias, rows, team);
     if (l + 1 < layers && config->dropout[l] > 0) drop(cpu, range, l, first, rows, team);
   }
-  loss(cpu, rows, config->label_smoothing, team);
+  loss(cpu, rows, all_rows, config->label_smoothing, team);
   for (int l = layers - 1; l > 0; l--) backward(cpu, l, rows, team);
   wait_for_all(&cpu->barrier, team);
   if (team.thread == 0) add_sums(cpu, rows);
-  for (int l = layers - 1; l >= 0; l--) {
-    update_weights(cpu, l, rows, by, team);
-    update_bias(cpu, l, rows, by, team);
-    if (config->ema > 0) average(cpu, l, optimizer_average_keeps(config->ema, updates), team);
+  if (cpu->gradients) {
+    update_all(cpu, rows, range, updates, STORE, team);
+    if (!sum_gradients(cpu, team)) return false;
   }
-  wait_for_all(&cpu->barrier, team);
+  update_all(cpu, rows, range, updates, cpu->gradients ? UPDATE_BY_STORED : UPDATE, team);
+  return true;
 }
 
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
@@ -330,7 +397,7 @@ void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, s
 }
 
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {
-  loss(cpu, count, 0, team);
+  loss(cpu, count, count, 0, team);
   wait_for_all(&cpu->barrier, team);
   if (team.thread == 0) add_sums(cpu, count);
   wait_for_all(&cpu->barrier, team);

@@ -13,6 +13,12 @@ Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
   return NULL;
 }
 
+bool engine_cuda_take(Ranks *ranks, Error *error) {
+  (void)ranks;
+  (void)error;
+  return true;
+}
+
 bool engine_cuda_available(Error *reason) {
   return error_set(reason, "%s", absent);
 }

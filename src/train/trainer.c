@@ -5,11 +5,13 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "data/dataset.h"
+#include "data/source.h"
 #include "engine/loader.h"
 #include "model/lr_schedule.h"
 
@@ -77,8 +79,18 @@ static bool check_once(const Trainer *t, Error *error) {
   return true;
 }
 
+/* Every rank reads the files itself: a pipe would give each of them some of its rows. */
+static bool check_ranks(const Trainer *t, Error *error) {
+  const TrainerConfig *c = &t->config;
+  const bool train = source_can_repeat(c->train), judge = !t->judge || source_can_repeat(t->judge);
+  if (!c->ranks || (train && judge)) return true;
+  return error_set(error, "--%s is not a file, but %d ranks read it: give it a file",
+                   train ? judge_option(t) : "train", ranks_count(c->ranks));
+}
+
 static bool open_readers(Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
+  if (!check_ranks(t, error)) return false;
   close_reader(&t->train);
   close_reader(&t->test);
   t->train = open_reader(t, false, error);
@@ -181,6 +193,17 @@ static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
   return good;
 }
 
+/* Whether all ranks could do what this one did, so that they go on together. */
+static bool all_good(Ranks *ranks, bool good, Error *error) {
+  Error ignored;
+  int bad = !good;
+  if (!ranks_largest(ranks, &bad, good ? error : &ignored)) return false;
+  if (!good || !bad) return good;
+  error_set(error, "another rank has too little memory for resident rows: try --resident no");
+  if (error) error->too_large = true;
+  return false;
+}
+
 /* Leaves t->engine NULL if it cannot be opened. */
 static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *context,
                      Error *error) {
@@ -188,6 +211,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   t->resident = resident;
   if (!open_readers(t, error)) return false;
   EngineConfig config = {.batch = c->batch,
+                         .ranks = c->ranks,
                          .seed = c->seed,
                          .optimizer = c->optimizer,
                          .momentum = c->momentum,
@@ -210,7 +234,8 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                     c->classes, error))
     return false;
   if (!check_from(t, &config.network, error)) return false;
-  if (resident && !count_rows(t, &config.dataset_rows, error)) return false;
+  if (resident && !all_good(c->ranks, count_rows(t, &config.dataset_rows, error), error))
+    return false;
   t->engine = open(context, &config, error);
   return t->engine && (!c->from || continue_from(t, c->from, error));
 }
@@ -222,8 +247,22 @@ static bool can_stream(const Trainer *t, const Error *error) {
          !dataset_is_once(t->train) && (!t->judge || (t->test && !dataset_is_once(t->test)));
 }
 
+/* The cores that this process may use; ranks share those of their host, if no launcher has given
+   each its own. */
+static int threads_for(const Ranks *ranks) {
+  const int cores = omp_get_num_procs();
+  const int part = (int)sysconf(_SC_NPROCESSORS_ONLN) / ranks_count_on_host(ranks);
+  if (!ranks || cores < part) return cores;
+  return part > 0 ? part : 1;
+}
+
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error) {
+  if (config->batch < ranks_count(config->ranks)) {
+    error_set(error, "--batch %d leaves some of %d ranks without a row: choose a larger one",
+              config->batch, ranks_count(config->ranks));
+    return NULL;
+  }
   Trainer *t = calloc(1, sizeof *t);
   if (!t) {
     error_set(error, "out of memory");
@@ -236,7 +275,7 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->judge = config->validation     ? config->validation
              : config->hold_out > 0 ? config->train
                                     : config->test;
-  t->threads = config->threads ? config->threads : omp_get_num_procs();
+  t->threads = config->threads ? config->threads : threads_for(config->ranks);
   t->staging_rows = loader_staging_rows(config->batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
@@ -373,6 +412,17 @@ static bool collect(Epoch *e, uint64_t end, Error *error) {
                    first, end, e->epoch + 1);
 }
 
+/* Likewise where a read failed: a signal may have ended it. Only of pipes, which ranks do not read.
+ */
+static bool read_was_stopped(const Epoch *e, uint64_t steps) {
+  return !e->trainer->config.ranks && is_stopped(e, steps);
+}
+
+/* What depends on the clock, all ranks do as the first one does. */
+static bool as_first(const Trainer *t, bool *decision, Error *error) {
+  return ranks_broadcast(t->config.ranks, decision, sizeof *decision, error);
+}
+
 /* The key of this epoch's order. */
 static uint64_t order_key(const Epoch *e) {
   return random_order_key(e->trainer->config.seed, (uint64_t)e->epoch);
@@ -405,8 +455,8 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
   if (!go_on(e, before, &range)) return true;
   if (!train_steps(e, &range, before, error)) return false;
   show_progress(e, dataset_progress(e->trainer->train));
-  if (seconds_now() - e->collected_at > e->events->patience && !collect(e, e->steps, error))
-    return false;
+  bool look = seconds_now() - e->collected_at > e->events->patience;
+  if (!as_first(e->trainer, &look, error) || (look && !collect(e, e->steps, error))) return false;
   const bool is_last = rows % (uint64_t)e->trainer->config.batch != 0; /* the step was short */
   return is_last || !is_stopped(e, e->steps);
 }
@@ -480,7 +530,7 @@ static bool train_fed(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
   TrainerPosition *position = &t->position;
   if (!feed(e, false, 0, train_staged, &t->train_rows, error) && !position->interrupted &&
-      !is_stopped(e, e->steps > position->step ? e->steps : position->step))
+      !read_was_stopped(e, e->steps > position->step ? e->steps : position->step))
     return false;
   if (position->interrupted) e->steps = position->step;
   return e->collected >= e->steps || collect(e, e->steps, error);
@@ -489,7 +539,7 @@ static bool train_fed(Epoch *e, Error *error) {
 /* Appends the rows of a file to the dataset; `steps` of the epoch are trained until then. */
 static bool load(Epoch *e, bool judges, uint64_t first_row, uint64_t steps, uint64_t *rows,
                  Error *error) {
-  return feed(e, judges, first_row, NULL, rows, error) || is_stopped(e, steps);
+  return feed(e, judges, first_row, NULL, rows, error) || read_was_stopped(e, steps);
 }
 
 bool trainer_load(Trainer *t, const TrainerEvents *events, uint64_t *rows, Error *error) {
@@ -533,7 +583,7 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   if (!t->judge) return true;
   const bool good = t->resident ? evaluate_rows(e, t->train_rows, t->test_rows, error)
                                 : feed(e, true, 0, evaluate_staged, &t->test_rows, error) ||
-                                      is_stopped(e, e->all_steps);
+                                      read_was_stopped(e, e->all_steps);
   return (good || t->position.interrupted) && engine->call->collect(engine, sums, error);
 }
 
@@ -604,8 +654,9 @@ bool trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *totals, Err
                .epoch = position->epoch,
                .learning_rate = (float)lr_schedule_rate(&c->schedule, position->epoch)};
     EpochResult result;
-    const bool in_parts = (events->progress || events->stop) && before > events->patience;
-    if (!run_epoch(&e, in_parts, &result, totals, error)) return false;
+    bool in_parts = (events->progress || events->stop) && before > events->patience;
+    if (!as_first(t, &in_parts, error) || !run_epoch(&e, in_parts, &result, totals, error))
+      return false;
     if (position->interrupted) return true;
     advance(position, &result);
     if (!events->epoch(events->context, &result, error)) return false;

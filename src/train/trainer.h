@@ -51,9 +51,11 @@ typedef struct {
   Fusion fusion;
   Precision precision;
   uint64_t device_memory; /* most bytes of a GPU's memory to take, 0: any */
-  int threads;            /* 0: one per core */
+  int threads;            /* 0: one per core; ranks share those of their host */
   const Checkpoint *from; /* the run to continue, NULL: a new one; the caller's until it is open */
   const char *from_name;  /* its file, for messages */
+  Ranks *ranks; /* that run this trainer together, each its own, NULL: one process does. They make
+                   the same calls, and events->stop returns the same to all */
 } TrainerConfig;
 
 /* Opens an engine on the device of the caller's choice. */

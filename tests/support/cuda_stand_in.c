@@ -78,6 +78,17 @@ cudaError_t cudaGetDeviceCount(int *count) {
   return end(is("none") ? cudaErrorNoDevice : cudaSuccess);
 }
 
+cudaError_t cudaSetDevice(int device) {
+  MAY_FAIL();
+  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device) {
+  MAY_FAIL();
+  snprintf(id, (size_t)size, "0000:%02d:00.0", device);
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDevice(int *device) {
   MAY_FAIL();
   *device = 0;

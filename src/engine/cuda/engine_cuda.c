@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -411,6 +413,41 @@ static bool describe(Engine *engine, Error *error) {
   return true;
 }
 
+/* A GPU, wherever it is. */
+typedef struct {
+  char host[64], bus[32]; /* bus "": there is none */
+} GpuPlace;
+
+static bool find_place(GpuPlace *place, Error *error) {
+  int device;
+  return (gethostname(place->host, sizeof place->host - 1) == 0 ||
+          error_set(error, "this host has no name")) &&
+         !failed(cudaGetDevice(&device), "finding the device", error) &&
+         !failed(cudaDeviceGetPCIBusId(place->bus, sizeof place->bus, device), "finding the device",
+                 error);
+}
+
+/* Launchers differ: some show each rank all GPUs of its host, some its own alone. */
+bool engine_cuda_take(Ranks *ranks, Error *error) {
+  int devices = 0;
+  GpuPlace mine = {0}, *all = calloc((size_t)ranks_count(ranks), sizeof *all);
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
+  bool good = all || error_set(error, "out of memory for the ranks");
+  if (good && devices > 0)
+    good = !failed(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) &&
+           find_place(&mine, error);
+  good = good && ranks_gather(ranks, &mine, sizeof mine, all, error);
+  for (int r = 0; good && r < ranks_count(ranks); r++)
+    for (int s = 0; good && s < r; s++)
+      if (*all[r].bus && memcmp(&all[r], &all[s], sizeof *all) == 0)
+        good = error_set(error,
+                         "ranks %d and %d would share a GPU of %s: start at most as many ranks as "
+                         "there are GPUs, or use --device cpu",
+                         s, r, all[r].host);
+  free(all);
+  return good;
+}
+
 bool engine_cuda_available(Error *reason) {
   int devices = 0;
   const char *what = "looking for a GPU";
@@ -444,5 +481,9 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
 }
 
 Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
+  if (config->ranks) {
+    error_set(error, "several ranks train on CPUs alone: use --device cpu");
+    return NULL;
+  }
   return engine_cuda_open_with(config, &(GemmLibrary){0}, error);
 }

@@ -1,0 +1,112 @@
+/* libmlp-ranks.so: what the ranks of a run say to each other, by MPI. The program loads it when a
+   launcher started it, so that alone it neither needs MPI nor starts more slowly. */
+#include "ranks/ranks_mpi.h"
+
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+
+enum {
+  SPINS = 2000, /* looks before the core is given to others: ranks may outnumber cores */
+  LOOKS = 64,   /* between two questions whether to go on */
+};
+
+static int number, count;
+static float *parts; /* what a sum receives, (room); kept from one sum to the next */
+static size_t room;
+
+/* A blocking wait would not notice that a rank is gone. */
+static bool wait_for(MPI_Request *request, RanksWait *wait, void *context) {
+  for (unsigned look = 1;; look++) {
+    int done;
+    MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    if (done) return true;
+    if (look > SPINS) sched_yield();
+    if (look % LOOKS == 0 && !wait(context)) return false;
+  }
+}
+
+static void open_mpi(RanksPlace *place) {
+  int provided;
+  MPI_Comm host;
+  MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &number);
+  MPI_Comm_size(MPI_COMM_WORLD, &count);
+  place->number = number;
+  place->count = count;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, number, MPI_INFO_NULL, &host);
+  MPI_Comm_rank(host, &place->number_on_host);
+  MPI_Comm_size(host, &place->count_on_host);
+  MPI_Comm_free(&host);
+}
+
+/* Where rank r's slice of `floats` values begins. */
+static int slice(size_t floats, int r) {
+  return (int)(floats * (size_t)r / (size_t)count);
+}
+
+/* Every rank adds one slice of the values, in the order of ranks, and sends the sums to all: as
+   many bytes as MPI_Allreduce moves at least, but with an order that no MPI promises for that. */
+static bool sum_floats(float *values, size_t floats, RanksWait *wait, void *context) {
+  const int mine = slice(floats, number), size = slice(floats, number + 1) - mine;
+  int *table = malloc(4 * (size_t)count * sizeof *table);
+  if ((size_t)size * (size_t)count > room) {
+    free(parts);
+    room = (size_t)size * (size_t)count;
+    parts = malloc(room * sizeof *parts);
+    if (!parts) room = 0;
+  }
+  bool good = table && (parts || size == 0);
+  if (good) {
+    int *sizes = table, *starts = table + count, *own_sizes = table + 2 * count,
+        *own_starts = table + 3 * count;
+    for (int r = 0; r < count; r++) {
+      starts[r] = slice(floats, r);
+      sizes[r] = slice(floats, r + 1) - starts[r];
+      own_starts[r] = r * size;
+      own_sizes[r] = size;
+    }
+    MPI_Request request;
+    MPI_Ialltoallv(values, sizes, starts, MPI_FLOAT, parts, own_sizes, own_starts, MPI_FLOAT,
+                   MPI_COMM_WORLD, &request);
+    good = wait_for(&request, wait, context);
+    for (int i = 0; good && i < size; i++) {
+      float sum = parts[i];
+      for (int r = 1; r < count; r++) sum += parts[r * size + i];
+      values[mine + i] = sum;
+    }
+    if (good) {
+      MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, sizes, starts, MPI_FLOAT,
+                      MPI_COMM_WORLD, &request);
+      good = wait_for(&request, wait, context);
+    }
+  }
+  free(table);
+  return good;
+}
+
+static bool broadcast(void *bytes, size_t size, RanksWait *wait, void *context) {
+  MPI_Request request;
+  MPI_Ibcast(bytes, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+  return wait_for(&request, wait, context);
+}
+
+static bool gather(const void *mine, size_t size, void *all, RanksWait *wait, void *context) {
+  MPI_Request request;
+  MPI_Iallgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE, MPI_COMM_WORLD, &request);
+  return wait_for(&request, wait, context);
+}
+
+static void close_mpi(void) {
+  MPI_Finalize();
+  free(parts);
+}
+
+static void abort_mpi(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+const RanksMpi *ranks_mpi(void) {
+  static const RanksMpi functions = {open_mpi, sum_floats, broadcast, gather, close_mpi, abort_mpi};
+  return &functions;
+}

@@ -1,0 +1,280 @@
+/* The ranks of a run as the program sees them: finds the launcher, loads MPI, notices who is gone.
+ */
+#include "ranks/ranks.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "ranks/ranks_mpi.h"
+
+static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
+static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal */
+static const double SPEECH_SECONDS = 1;   /* for a rank that may know better */
+
+/* A rank, and where it lives: kill() tells of those on the same host in the same PID namespace. */
+typedef struct {
+  char host[64], pids[32];
+  pid_t process;
+} Peer;
+
+struct Ranks {
+  const RanksMpi *mpi;
+  RanksPlace place;
+  Peer *peers; /* (count) */
+  double next_look, waits_since;
+  Error missing; /* who, once somebody is */
+};
+
+/* ---- the launcher ------------------------------------------------------------------------- */
+
+static int number_in(const char *variable) {
+  const char *text = getenv(variable);
+  return text && *text ? atoi(text) : -1;
+}
+
+/* The first of these that the launcher has set, -1: none. */
+static int first_number(const char *const *variables, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (number_in(variables[i]) >= 0) return number_in(variables[i]);
+  return -1;
+}
+
+/* Open MPI's mpirun, hydra of MPICH and Intel MPI, srun. */
+static int launched_ranks(void) {
+  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+  return first_number(sizes, sizeof sizes / sizeof *sizes);
+}
+
+bool ranks_launched(void) {
+  return launched_ranks() > 1;
+}
+
+int ranks_launched_as(void) {
+  static const char *const numbers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID"};
+  const int number = first_number(numbers, sizeof numbers / sizeof *numbers);
+  return number > 0 ? number : 0;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+/* The library stands beside the program, in build/ of a checkout or under lib/ of a prefix. Open
+   MPI looks for its own symbols globally. */
+static void *load_library(Error *error) {
+  static const char *const places[] = {"libmlp-ranks.so", "build/libmlp-ranks.so",
+                                       "../lib/mlp-train/libmlp-ranks.so"};
+  char program[1024], path[1100];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  program[length > 0 ? length : 0] = '\0';
+  char *slash = strrchr(program, '/');
+  for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+    snprintf(path, sizeof path, "%.*s/%s", (int)(slash - program), program, places[i]);
+    if (access(path, F_OK) != 0) continue;
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (!library) error_set(error, "cannot load MPI: %s", dlerror());
+    return library;
+  }
+  error_set(error,
+            "a launcher started %d processes, but this program was built without MPI: `make setup "
+            "MPI=1` installs it, then `make` builds with it",
+            launched_ranks());
+  return NULL;
+}
+
+static bool meet(Ranks *ranks, Error *error) {
+  const int count = ranks->place.count;
+  if (count != launched_ranks() && count == 1)
+    return error_set(error,
+                     "the launcher started %d processes, but MPI knows of one: start them with the "
+                     "mpirun of the MPI that this program was built with, or `srun --mpi=pmix`",
+                     launched_ranks());
+  Peer mine = {.process = getpid()};
+  if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
+  if (readlink("/proc/self/ns/pid", mine.pids, sizeof mine.pids - 1) < 0) mine.process = 0;
+  ranks->peers = calloc((size_t)count, sizeof *ranks->peers);
+  if (!ranks->peers) return error_set(error, "out of memory for %d ranks", count);
+  return ranks_gather(ranks, &mine, sizeof mine, ranks->peers, error);
+}
+
+Ranks *ranks_open(Error *error) {
+  void *library = load_library(error);
+  if (!library) return NULL;
+  const RanksMpi *(*functions)(void);
+  *(void **)&functions = dlsym(library, "ranks_mpi");
+  Ranks *ranks = functions ? calloc(1, sizeof *ranks) : NULL;
+  if (!ranks) {
+    error_set(error, functions ? "out of memory" : "libmlp-ranks.so is not of this program");
+    return NULL;
+  }
+  ranks->mpi = functions();
+  ranks->mpi->open(&ranks->place);
+  if (meet(ranks, error)) return ranks;
+  ranks_close(ranks);
+  return NULL;
+}
+
+void ranks_close(Ranks *ranks) {
+  if (!ranks) return;
+  ranks->mpi->close();
+  free(ranks->peers);
+  free(ranks);
+}
+
+void ranks_abort(Ranks *ranks, int status) {
+  if (ranks) ranks->mpi->abort(status);
+  _exit(status);
+}
+
+int ranks_number(const Ranks *ranks) {
+  return ranks ? ranks->place.number : 0;
+}
+
+int ranks_count(const Ranks *ranks) {
+  return ranks ? ranks->place.count : 1;
+}
+
+int ranks_number_on_host(const Ranks *ranks) {
+  return ranks ? ranks->place.number_on_host : 0;
+}
+
+int ranks_count_on_host(const Ranks *ranks) {
+  return ranks ? ranks->place.count_on_host : 1;
+}
+
+int ranks_hosts(const Ranks *ranks) {
+  int hosts = 0;
+  for (int r = 0; r < ranks_count(ranks); r++) {
+    int first = 0;
+    while (ranks && strcmp(ranks->peers[first].host, ranks->peers[r].host) != 0) first++;
+    hosts += first == r;
+  }
+  return hosts;
+}
+
+/* ---- who is gone -------------------------------------------------------------------------- */
+
+/* Whether kill() can tell of it. */
+static bool is_neighbour(const Ranks *ranks, int r) {
+  const Peer *mine = &ranks->peers[ranks->place.number], *other = &ranks->peers[r];
+  return other->process && strcmp(mine->host, other->host) == 0 &&
+         strcmp(mine->pids, other->pids) == 0;
+}
+
+static bool is_gone(const Ranks *ranks, int r) {
+  return is_neighbour(ranks, r) && kill(ranks->peers[r].process, 0) != 0 && errno == ESRCH;
+}
+
+bool ranks_go_on(Ranks *ranks, double waited, Error *error) {
+  const double now = seconds_now();
+  if (!ranks || (now < ranks->next_look && !*ranks->missing.text)) return true;
+  ranks->next_look = now + LOOK_SECONDS;
+  for (int r = 0; r < ranks->place.count && !*ranks->missing.text; r++)
+    if (is_gone(ranks, r))
+      error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
+                (int)ranks->peers[r].process, ranks->peers[r].host);
+  if (!*ranks->missing.text && interrupt_pending() && now - waited > PATIENCE_SECONDS)
+    error_set(&ranks->missing, "interrupted, while other ranks were waited for");
+  return !*ranks->missing.text || error_set(error, "%s", ranks->missing.text);
+}
+
+/* A RanksWait. */
+static bool wait_on(void *context) {
+  Ranks *ranks = context;
+  return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
+}
+
+bool ranks_may_speak(const Ranks *ranks) {
+  const double began = seconds_now();
+  const int signal = interrupt_pending();
+  for (int r = 0; r < ranks_number(ranks); r++)
+    while (!is_gone(ranks, r)) {
+      const struct timespec nap = {0, 20000000};
+      if (interrupt_pending() != signal) return false;
+      if (seconds_now() - began > SPEECH_SECONDS) return true;
+      nanosleep(&nap, NULL);
+    }
+  return true;
+}
+
+/* ---- what ranks say ----------------------------------------------------------------------- */
+
+/* Before a call of the library: somebody who is missing would not take part in it. */
+static bool may_call(Ranks *ranks) {
+  ranks->waits_since = seconds_now();
+  return !*ranks->missing.text;
+}
+
+/* Takes what a call of the library returned. */
+static bool said(const Ranks *ranks, bool good, Error *error) {
+  if (good) return true;
+  return *ranks->missing.text ? error_set(error, "%s", ranks->missing.text)
+                              : error_set(error, "out of memory for what ranks send");
+}
+
+bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error) {
+  if (!ranks) return true;
+  return said(ranks, may_call(ranks) && ranks->mpi->sum_floats(values, count, wait_on, ranks),
+              error);
+}
+
+bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
+  if (!ranks) return true;
+  return said(ranks, may_call(ranks) && ranks->mpi->broadcast(bytes, size, wait_on, ranks), error);
+}
+
+bool ranks_gather(Ranks *ranks, const void *mine, size_t size, void *all, Error *error) {
+  if (!ranks) {
+    memcpy(all, mine, size);
+    return true;
+  }
+  return said(ranks, may_call(ranks) && ranks->mpi->gather(mine, size, all, wait_on, ranks), error);
+}
+
+/* Few values: every rank gets all of them and adds them itself. */
+bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error) {
+  if (!ranks) return true;
+  const size_t size = count * sizeof *values;
+  double *all = malloc((size_t)ranks->place.count * size);
+  if (!all) return error_set(error, "out of memory for what ranks send");
+  const bool good = ranks_gather(ranks, values, size, all, error);
+  for (size_t i = 0; good && i < count; i++) {
+    values[i] = all[i];
+    for (int r = 1; r < ranks->place.count; r++) values[i] += all[(size_t)r * count + i];
+  }
+  free(all);
+  return good;
+}
+
+bool ranks_largest(Ranks *ranks, int *value, Error *error) {
+  if (!ranks) return true;
+  int *all = malloc((size_t)ranks->place.count * sizeof *all);
+  if (!all) return error_set(error, "out of memory for what ranks send");
+  const bool good = ranks_gather(ranks, value, sizeof *value, all, error);
+  for (int r = 0; good && r < ranks->place.count; r++)
+    if (all[r] > *value) *value = all[r];
+  free(all);
+  return good;
+}
+
+bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error) {
+  const int mine = interrupt_pending();
+  int *all = malloc((size_t)ranks_count(ranks) * sizeof *all);
+  if (!all) return error_set(error, "out of memory for what ranks send");
+  const bool good = ranks_gather(ranks, &mine, sizeof mine, all, error);
+  *signal = 0;
+  for (int r = 0; good && r < ranks_count(ranks) && !*signal; r++) {
+    *signal = all[r];
+    *number = r;
+  }
+  free(all);
+  return good;
+}

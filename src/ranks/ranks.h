@@ -1,0 +1,68 @@
+/* The ranks of a run: processes that train one network together, each on its rows of every step.
+
+   A launcher starts them, mpirun or `srun --mpi=pmix`, and MPI is how they meet. MPI is not part of
+   this program but of libmlp-ranks.so, which is loaded only where a launcher is found. A process
+   alone has no Ranks: every function here takes NULL for it and then has nothing to do.
+
+   All ranks call the functions that communicate in the same order. Such a call fails, and says who
+   is missing, where another rank of this host has ended or where a signal came and the others do
+   not come within some seconds; then nothing is left but ranks_abort. */
+#ifndef RANKS_H
+#define RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+typedef struct Ranks Ranks;
+
+/* A launcher started this process as one of several. */
+bool ranks_launched(void);
+
+/* This process's number as the launcher says, from 0: for those who could not open. */
+int ranks_launched_as(void);
+
+/* Loads MPI and meets the others. NULL on failure: MPI is missing, or the launcher is not of this
+   MPI. */
+Ranks *ranks_open(Error *error);
+
+/* Waits for all ranks. NULL is allowed. */
+void ranks_close(Ranks *ranks);
+
+int ranks_number(const Ranks *ranks);         /* this process's, from 0 */
+int ranks_count(const Ranks *ranks);          /* 1 for NULL */
+int ranks_number_on_host(const Ranks *ranks); /* this process's among those of its host, from 0 */
+int ranks_count_on_host(const Ranks *ranks);
+int ranks_hosts(const Ranks *ranks);
+
+/* values[count] become their sums over all ranks, the same bits on each: added in the order of
+   ranks. */
+bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);
+bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error);
+
+/* `size` bytes become those of rank 0. */
+bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
+
+/* all (ranks, size) = the `size` bytes of every rank. For NULL a copy. */
+bool ranks_gather(Ranks *ranks, const void *mine, size_t size, void *all, Error *error);
+
+/* *value becomes the largest of all ranks'. */
+bool ranks_largest(Ranks *ranks, int *value, Error *error);
+
+/* Whether a signal that ends runs (interrupt.h) came to any rank: *signal, 0 for none, and the
+   first rank that it came to. */
+bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
+
+/* Whether nobody is known to be missing: for those who wait for others in another way. Cheap; looks
+   fifty times a second. waited: since when, in seconds_now. */
+bool ranks_go_on(Ranks *ranks, double waited, Error *error);
+
+/* Ends all ranks. To be called where this one has failed. */
+void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
+
+/* Called where this rank has failed. True if it is to say why: the ranks before it, which may have
+   failed for the same reason, were given a second to say so, and to end this process. */
+bool ranks_may_speak(const Ranks *ranks);
+
+#endif

@@ -1,0 +1,29 @@
+/* What libmlp-ranks.so gives the program: MPI behind plain C. Errors of MPI itself end all ranks,
+   as MPI has it. */
+#ifndef RANKS_MPI_H
+#define RANKS_MPI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Asked now and then while a call waits for other ranks: false gives the call up. */
+typedef bool RanksWait(void *context);
+
+typedef struct {
+  int number, count, number_on_host, count_on_host;
+} RanksPlace;
+
+typedef struct {
+  void (*open)(RanksPlace *place);
+  /* These return false when they were given up, or where there is no memory. */
+  bool (*sum_floats)(float *values, size_t count, RanksWait *wait, void *context);
+  bool (*broadcast)(void *bytes, size_t size, RanksWait *wait, void *context);
+  bool (*gather)(const void *mine, size_t size, void *all, RanksWait *wait, void *context);
+  void (*close)(void);
+  void (*abort)(int status);
+} RanksMpi;
+
+/* The library's one symbol. */
+const RanksMpi *ranks_mpi(void);
+
+#endif

@@ -1,0 +1,503 @@
+/* Runs of several ranks on the CPU, started by mpirun: they train the network that one process
+   trains, they end together, and a process alone loads neither MPI nor NCCL. Skipped where there is
+   no mpirun, or no MPI to build with. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "exercise/reference.h"
+#include "ranks/ranks.h"
+#include "support/process.h"
+#include "support/program.h"
+
+enum { MOST_RANKS = 4, PATIENCE = 10 }; /* seconds until all ranks of a failed run have ended */
+
+static char own_path[PATH_MAX], mpirun[PATH_MAX];
+
+/* ---- mpirun --------------------------------------------------------------------------------- */
+
+/* More ranks than cores, root too, and not a word of its own: as Open MPI is told. Others do
+   without being told. */
+static void set_up_mpirun(void) {
+  static const char *const variables[][2] = {
+      {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+      {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+      {"OMPI_MCA_orte_execute_quiet", "1"},
+      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+    setenv(variables[i][0], variables[i][1], 1);
+#ifdef __SANITIZE_ADDRESS__
+  setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* those of MPI */
+#endif
+}
+
+static bool has_library(void) {
+  char path[PATH_MAX + 32], folder[PATH_MAX];
+  snprintf(folder, sizeof folder, "%s", own_path);
+  *strrchr(folder, '/') = '\0'; /* the tests stand where the library is built */
+  snprintf(path, sizeof path, "%s/libmlp-ranks.so", folder);
+  return access(path, F_OK) == 0;
+}
+
+static void needs_mpi(void) {
+#ifdef __SANITIZE_THREAD__
+  print_message("ThreadSanitizer does not know what MPI does\n");
+  skip();
+#endif
+  if (*mpirun && has_library()) return;
+  print_message(*mpirun ? "this was built without MPI\n" : "there is no mpirun\n");
+  skip();
+}
+
+/* Starts `ranks` processes of a program under mpirun; arguments end with NULL. */
+static pid_t start_ranks(int ranks, const char *path, const char *const *arguments) {
+  enum { MOST = 60 };
+  char count[16], started[sizeof program_called], called[sizeof program_called];
+  const char *argv[MOST + 4] = {"-n", count, started};
+  snprintf(count, sizeof count, "%d", ranks);
+  snprintf(started, sizeof started, "%s", path);
+  for (size_t i = 0; arguments[i]; i++) {
+    assert_true(i < MOST);
+    argv[3 + i] = arguments[i];
+  }
+  strcpy(called, program_called);
+  strcpy(program_called, mpirun);
+  const pid_t process = program_start(PROGRAM_OUT, argv);
+  strcpy(program_called, called);
+  return process;
+}
+
+#define START_RANKS(ranks, ...)                                                                    \
+  start_ranks(ranks, program_called, (const char *const[]){__VA_ARGS__, NULL})
+#define RUN_RANKS(ranks, ...) program_end(START_RANKS(ranks, __VA_ARGS__), PROGRAM_OUT)
+#define RUN_RANKS_WELL(ranks, ...)                                                                 \
+  do {                                                                                             \
+    RUN_RANKS(ranks, __VA_ARGS__);                                                                 \
+    assert_string_equal(program.error, "");                                                        \
+    assert_int_equal(program.status, 0);                                                           \
+  } while (0)
+
+/* The process of a rank of mpirun's, once that rank is known to train. */
+static pid_t process_of(pid_t launcher, int rank) {
+  char path[64], number[40], text[16384];
+  snprintf(number, sizeof number, "OMPI_COMM_WORLD_RANK=%d", rank);
+  DIR *processes = opendir("/proc");
+  pid_t found = 0;
+  assert_non_null(processes);
+  for (const struct dirent *entry; !found && (entry = readdir(processes));) {
+    const int process = atoi(entry->d_name);
+    snprintf(path, sizeof path, "/proc/%d/environ", process);
+    const int file = process > 0 ? open(path, O_RDONLY) : -1;
+    const ssize_t size = file >= 0 ? read(file, text, sizeof text - 1) : 0;
+    if (file >= 0) close(file);
+    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1) {
+      text[size] = '\0';
+      if (strcmp(text + at, number) == 0) found = process;
+    }
+    snprintf(path, sizeof path, "/proc/%d/stat", found);
+    FILE *stat = found ? fopen(path, "r") : NULL;
+    int ancestor = 0;
+    if (stat && fscanf(stat, "%*d (%*[^)]) %*c %d", &ancestor) != 1) ancestor = 0;
+    if (stat) fclose(stat);
+    if (ancestor != launcher) found = 0;
+  }
+  closedir(processes);
+  if (!found) fail_msg("mpirun has no rank %d", rank);
+  return found;
+}
+
+/* ---- the rows and what float64 makes of them ------------------------------------------------ */
+
+enum { ROWS = 389, EPOCHS = 4, BATCH = 29 }; /* 14 steps an epoch, the last of 12 rows: 56 steps */
+
+static const double rate = 0.05, momentum = 0.9, decay = 0.01;
+
+#define DIGITS                                                                                     \
+  "--device", "cpu", "--threads", "1", "--hidden", "24,17", "--batch", "29", "--weight-decay",     \
+      "0.01", "--lr-schedule", "constant", "--train", "digits.csv", "--test", "digits_test.csv"
+
+static double *expected;             /* the network after EPOCHS */
+static double expected_loss[EPOCHS]; /* of the rows trained in each */
+static Network network;
+
+static void train_reference(void) {
+  static uint8_t pixels[ROWS * DIGITS_PIXELS];
+  static uint16_t labels[ROWS];
+  const int hidden[] = {24, 17};
+  Error error;
+  for (uint64_t r = 0; r < ROWS; r++)
+    labels[r] = (uint16_t)digits_draw(1, DIGITS_TRAIN, r, pixels + r * DIGITS_PIXELS);
+  assert_true(network_init(&network, DIGITS_PIXELS, hidden, 2, 10, &error));
+  expected = calloc(2 * network.floats, sizeof *expected);
+  float *first = calloc(network.floats, sizeof *first);
+  network_initialise(&network, 1, first);
+  reference_to_double(first, network.floats, expected);
+  free(first);
+  const EngineConfig config = {.network = network,
+                               .batch = BATCH,
+                               .momentum = (float)momentum,
+                               .weight_decay = (float)decay};
+  for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+    const TrainRange range = {.rows = ROWS,
+                              .shuffled = epoch > 0,
+                              .key = random_order_key(1, epoch),
+                              .steps = (ROWS + BATCH - 1) / BATCH,
+                              .learning_rate = (float)rate};
+    EngineSums sums = {0};
+    reference_train(&config, expected, expected + network.floats, pixels, DIGITS_PIXELS, labels,
+                    &range, &sums);
+    expected_loss[epoch] = sums.loss / ROWS;
+  }
+}
+
+static int open_files(void **state) {
+  program_open(state);
+  program_write_digits("digits.csv", DIGITS_TRAIN, ROWS, true);
+  program_write_digits("digits_test.csv", DIGITS_TEST, 61, true);
+  train_reference();
+  return 0;
+}
+
+static int close_files(void **state) {
+  free(expected);
+  return program_close(state);
+}
+
+/* float32 through 56 steps: a wrong sum or row is off by 1e-2. */
+static void assert_expected(const char *path) {
+  Checkpoint saved = program_checkpoint(path);
+  const double error = reference_relative_error(saved.parameters, expected, network.floats);
+  if (!(error < 2e-5)) fail_msg("%s: relative error %.3g", path, error);
+  checkpoint_free(&saved);
+}
+
+/* The losses of a log of all epochs. */
+static void assert_losses(const char *path) {
+  char *log = program_read(path, NULL), *at = log;
+  for (int epoch = 0; epoch < EPOCHS; epoch++) {
+    static const char key[] = "\"train_loss\":";
+    at = strstr(at, key);
+    if (!at) fail_msg("%s has no loss of epoch %d", path, epoch + 1);
+    const double loss = strtod(at += sizeof key - 1, NULL);
+    if (!(fabs(loss - expected_loss[epoch]) < 2e-5 * expected_loss[epoch]))
+      fail_msg("%s, epoch %d: loss %.9g, not %.9g", path, epoch + 1, loss, expected_loss[epoch]);
+  }
+  free(log);
+}
+
+/* ---- the same network ----------------------------------------------------------------------- */
+
+static void ranks_train_what_one_process_trains(void **state) {
+  (void)state;
+  needs_mpi();
+  RUN_WELL(DIGITS, "--epochs", "4", "--save", "alone", "--log", "alone.jsonl");
+  assert_expected("alone");
+  assert_losses("alone.jsonl");
+  for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
+    unlink("log.jsonl");
+    RUN_RANKS_WELL(ranks, DIGITS, "--epochs", "4", "--save", "net", "--log", "log.jsonl");
+    assert_int_equal(program_lines("^epoch"), 4); /* one rank prints */
+    assert_int_equal(program_lines("^device .* ranks"), ranks > 1);
+    assert_expected("net");
+    assert_losses("log.jsonl");
+    if (ranks == 1) program_same_networks("net", "alone");
+    Checkpoint net = program_checkpoint("net"), alone = program_checkpoint("alone");
+    assert_true(fabs(net.test_accuracy - alone.test_accuracy) < 1.5 / 61);
+    checkpoint_free(&net);
+    checkpoint_free(&alone);
+  }
+}
+
+static void same_ranks_same_bits(void **state) {
+  (void)state;
+  needs_mpi();
+  for (int time = 0; time < 2; time++)
+    RUN_RANKS_WELL(3, DIGITS, "--epochs", "4", "--threads", time ? "2" : "1", "--save",
+                   time ? "again" : "once");
+  program_same_networks("once", "again");
+}
+
+static void ranks_stream(void **state) {
+  (void)state;
+  needs_mpi();
+  RUN_WELL(DIGITS, "--epochs", "2", "--resident", "no", "--save", "alone");
+  RUN_RANKS_WELL(3, DIGITS, "--epochs", "2", "--resident", "no", "--save", "net");
+  Checkpoint net = program_checkpoint("net"), alone = program_checkpoint("alone");
+  double *of_one = calloc(network.floats, sizeof *of_one);
+  reference_to_double(alone.parameters, network.floats, of_one);
+  const double error = reference_relative_error(net.parameters, of_one, network.floats);
+  if (!(error < 2e-5)) fail_msg("relative error %.3g", error);
+  free(of_one);
+  checkpoint_free(&net);
+  checkpoint_free(&alone);
+}
+
+/* Two epochs by two ranks, and the rest by others. */
+static void any_number_of_ranks_resumes(void **state) {
+  (void)state;
+  needs_mpi();
+  RUN_RANKS_WELL(2, DIGITS, "--epochs", "4", "--save", "whole");
+  RUN_RANKS_WELL(2, DIGITS, "--epochs", "2", "--save", "half");
+  RUN_RANKS_WELL(2, "--resume", "half", "--epochs", "4", "--save", "net");
+  program_same_networks("net", "whole");
+  RUN_RANKS_WELL(3, "--resume", "half", "--epochs", "4", "--save", "net");
+  assert_expected("net");
+  RUN_WELL("--resume", "half", "--epochs", "4", "--save", "net");
+  assert_expected("net");
+}
+
+/* ---- what ranks say ------------------------------------------------------------------------- */
+
+#define WORKER "worker"
+
+static void check(bool good, const char *what, int line) {
+  if (good) return;
+  fprintf(stderr, "line %d: %s\n", line, what);
+  _exit(3);
+}
+#define CHECK(call) check((call), #call, __LINE__)
+
+/* Sums are added in the order of ranks: here another order would round otherwise. */
+static float part(int rank, size_t i) {
+  return (rank == 0 ? 16777216.0f : 1.0f) + (float)(i % 7) * (float)rank;
+}
+
+static int work_as_rank(void) {
+  enum { MOST = 1000 };
+  static const size_t counts[] = {1, 2, 3, 4, 5, MOST};
+  Error error;
+  CHECK(ranks_launched());
+  Ranks *ranks = ranks_open(&error);
+  CHECK(ranks != NULL);
+  const int number = ranks_number(ranks), count = ranks_count(ranks);
+  CHECK(ranks_number_on_host(ranks) == number && ranks_count_on_host(ranks) == count);
+  CHECK(ranks_hosts(ranks) == 1);
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    float values[MOST];
+    for (size_t i = 0; i < counts[c]; i++) values[i] = part(number, i);
+    CHECK(ranks_sum_floats(ranks, values, counts[c], &error));
+    for (size_t i = 0; i < counts[c]; i++) {
+      float sum = part(0, i);
+      for (int r = 1; r < count; r++) sum += part(r, i);
+      CHECK(values[i] == sum);
+    }
+  }
+  double sums[2] = {number, 1};
+  CHECK(ranks_sum_doubles(ranks, sums, 2, &error));
+  CHECK(sums[0] == count * (count - 1) / 2 && sums[1] == count);
+  int told = number + 7, largest = number == 1 ? 100 : number;
+  CHECK(ranks_broadcast(ranks, &told, sizeof told, &error) && told == 7);
+  CHECK(ranks_largest(ranks, &largest, &error) && largest == 100);
+  int all[MOST_RANKS];
+  CHECK(ranks_gather(ranks, &number, sizeof number, all, &error));
+  for (int r = 0; r < count; r++) CHECK(all[r] == r);
+  ranks_close(ranks);
+  return 0;
+}
+
+static void ranks_say_the_same(void **state) {
+  (void)state;
+  needs_mpi();
+  for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
+    program_end(start_ranks(ranks, own_path, (const char *const[]){WORKER, NULL}), PROGRAM_OUT);
+    assert_string_equal(program.error, "");
+    assert_int_equal(program.status, 0);
+  }
+}
+
+static void no_ranks_say_the_same(void **state) {
+  (void)state;
+  Error error;
+  double sum = 3;
+  int largest = 4, copy = 0;
+  assert_false(ranks_launched());
+  assert_int_equal(ranks_number(NULL), 0);
+  assert_int_equal(ranks_count(NULL), 1);
+  assert_true(ranks_sum_doubles(NULL, &sum, 1, &error) && sum == 3);
+  assert_true(ranks_largest(NULL, &largest, &error) && largest == 4);
+  assert_true(ranks_gather(NULL, &largest, sizeof largest, &copy, &error) && copy == 4);
+  assert_true(ranks_go_on(NULL, 0, &error));
+}
+
+/* The run failed with this status, and one rank said why: mpirun may say more. */
+static void failed_once(int status, const char *sentence) {
+  static const char start[] = "mlp-train: ";
+  const char *first = strstr(program.error, start);
+  program_said(sentence);
+  if (!first || strstr(first + 1, start)) fail_msg("not said once: %s", program.error);
+  assert_int_equal(program.status, status);
+}
+
+/* ---- how runs end --------------------------------------------------------------------------- */
+
+/* A run that would take hours, once it has saved its network. */
+static pid_t start_long(int ranks) {
+  unlink("net");
+  const pid_t process = START_RANKS(ranks, DIGITS, "--epochs", "1000000", "--save", "net");
+  if (!program_printed(process, "epoch", 2)) fail_msg("the run ended: %s", program.error);
+  return process;
+}
+
+static void end_soon(pid_t process) {
+  const double start = seconds_now();
+  program_end(process, PROGRAM_OUT);
+  assert_true(seconds_now() - start < PATIENCE);
+}
+
+/* The network that it saved is whole: the run goes on from it. */
+static void assert_whole(void) {
+  Checkpoint saved = program_checkpoint("net");
+  assert_true(saved.epoch >= 1);
+  checkpoint_free(&saved);
+}
+
+/* Returns whether the others named it: mpirun ends them, too, and may lose their last words. */
+static bool kill_rank(int rank) {
+  char sentence[64];
+  const pid_t launcher = start_long(3), process = process_of(launcher, rank);
+  snprintf(sentence, sizeof sentence, "rank %d, process %d on ", rank, (int)process);
+  assert_int_equal(kill(process, SIGKILL), 0);
+  end_soon(launcher);
+  assert_true(program.status != 0);
+  assert_whole();
+  return strstr(program.error, sentence) != NULL;
+}
+
+static void a_rank_that_is_killed_ends_all(void **state) {
+  (void)state;
+  needs_mpi();
+  for (int rank = 0; rank < 3; rank += 2) {
+    int tries = 0;
+    while (tries < 3 && !kill_rank(rank)) tries++;
+    if (tries == 3) fail_msg("nobody said that rank %d is gone: %s", rank, program.error);
+  }
+}
+
+static void a_signal_to_a_rank_ends_all(void **state) {
+  (void)state;
+  needs_mpi();
+  static const int signals[] = {SIGINT, SIGTERM};
+  for (int i = 0; i < 2; i++) {
+    const pid_t launcher = start_long(2);
+    assert_int_equal(kill(process_of(launcher, 1), signals[i]), 0);
+    end_soon(launcher);
+    failed_once(128 + signals[i], "rank 1 was interrupted ");
+    program_said("--resume net");
+    assert_whole();
+  }
+}
+
+static void mpirun_can_be_interrupted(void **state) {
+  (void)state;
+  needs_mpi();
+  const pid_t launcher = start_long(2);
+  assert_int_equal(kill(launcher, SIGINT), 0);
+  end_soon(launcher);
+  assert_true(program.status != 0);
+  assert_whole();
+}
+
+static void what_fails_is_said_once(void **state) {
+  (void)state;
+  needs_mpi();
+  setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1); /* nobody has anything to save */
+  RUN_RANKS(3, DIGITS, "--train", "nothing.csv");
+  failed_once(1, "nothing.csv does not exist");
+  RUN_RANKS(3, DIGITS, "--batch", "2");
+  failed_once(1, "--batch 2 leaves some of 3 ranks without a row");
+  assert_int_equal(mkfifo("fifo", 0600), 0);
+  RUN_RANKS(2, DIGITS, "--train", "fifo");
+  failed_once(1, "--train is not a file, but 2 ranks read it");
+  RUN_RANKS(2, DIGITS, "--test", "fifo");
+  failed_once(1, "--test is not a file, but 2 ranks read it");
+  RUN_RANKS(2, "--load", "net", "--evaluate");
+  failed_once(2, "--load is for one process");
+  RUN_RANKS(2, DIGITS, "--tune", "rates.png");
+  failed_once(2, "--tune is for one process");
+  unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
+}
+
+/* ---- what is loaded ------------------------------------------------------------------------- */
+
+/* Whether the loader of libraries was asked for one whose name has this in it. */
+static bool was_loaded(const char *library) {
+  char *text = program_read("loaded", NULL);
+  const bool found = strstr(text, library) != NULL;
+  free(text);
+  return found;
+}
+
+static void a_process_alone_loads_no_mpi(void **state) {
+  (void)state;
+  char output[256];
+  const int status = process_run(output, sizeof output,
+                                 "LD_DEBUG=files '%s' --help 2>loaded >/dev/null", program_called);
+  assert_int_equal(status, 0);
+  assert_true(was_loaded("libjansson"));
+  assert_false(was_loaded("libmlp-ranks") || was_loaded("libmpi") || was_loaded("libnccl"));
+  needs_mpi();
+  setenv("LD_DEBUG", "files", 1);
+  setenv("LD_DEBUG_OUTPUT", "debug", 1);
+  RUN_RANKS(2, "--help");
+  unsetenv("LD_DEBUG");
+  unsetenv("LD_DEBUG_OUTPUT");
+  assert_int_equal(process_run(output, sizeof output, "cat debug.* >loaded && rm debug.*"), 0);
+  assert_true(was_loaded("libmlp-ranks") && was_loaded("libmpi"));
+}
+
+/* A program that stands alone has no library to load. */
+static void a_program_without_mpi_says_so(void **state) {
+  (void)state;
+  char output[1024];
+  const int status = process_run(
+      output, sizeof output,
+      "cp '%s' program && OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 ./program", program_called);
+  assert_int_equal(status, 1);
+  assert_non_null(strstr(output, "a launcher started 4 processes, but this program was built "
+                                 "without MPI: `make setup MPI=1`"));
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], WORKER) == 0) return work_as_rank();
+  char found[PATH_MAX];
+  if (!realpath("/proc/self/exe", own_path)) return 1;
+  FILE *command = popen("command -v mpirun", "r");
+  if (command && fgets(found, sizeof found, command)) sscanf(found, "%4095s", mpirun);
+  if (command) pclose(command);
+  set_up_mpirun();
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_ranks_say_the_same),
+      cmocka_unit_test(ranks_say_the_same),
+      cmocka_unit_test(ranks_train_what_one_process_trains),
+      cmocka_unit_test(same_ranks_same_bits),
+      cmocka_unit_test(ranks_stream),
+      cmocka_unit_test(any_number_of_ranks_resumes),
+      cmocka_unit_test(a_rank_that_is_killed_ends_all),
+      cmocka_unit_test(a_signal_to_a_rank_ends_all),
+      cmocka_unit_test(mpirun_can_be_interrupted),
+      cmocka_unit_test(what_fails_is_said_once),
+      cmocka_unit_test(a_process_alone_loads_no_mpi),
+      cmocka_unit_test(a_program_without_mpi_says_so),
+  };
+  return cmocka_run_group_tests(tests, open_files, close_files);
+}
