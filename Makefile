@@ -410,11 +410,13 @@ $(BUILD)/src/data/image.o: C_FLAGS += -fwrapv -O2
 # A root that sets errno is a call, and a loop of calls is none of vectors.
 $(BUILD)/src/engine/engine_cpu_optimizer.o: C_FLAGS += -fno-math-errno
 
+ifneq ($(KERNELS_NVCC),)
 # Hopper's own instructions are in code for sm_90a alone, which nvcc knows from its release 12 on.
 NVCC_RELEASE = $(shell $(KERNELS_NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p')
 $(BUILD)/kernels/layer/wide.o: NVCC_FLAGS := $(if $(filter-out 10 11,$(NVCC_RELEASE)),$(if \
   $(findstring 90,$(ARCH))$(findstring native,$(ARCH)),$(subst $(ARCH),-DHAVE_SM_90A -gencode \
   arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS)),$(NVCC_FLAGS))
+endif
 
 # What -use_fast_math does is a lesson of the topic math.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
