@@ -19,7 +19,7 @@ typedef struct {
   int level;
   int64_t start, end; /* of the step, ns */
   TimelineSlice slices[SLICES];
-  char brief[SLICES][16]; /* of the labels */
+  char brief[SLICES][24]; /* of the labels */
   int count;
   TableCell below[2], note;
 } Step;
@@ -61,15 +61,17 @@ static int64_t start_of(const Trace *trace, int level, int step) {
   return first ? begin_of(trace, first) : -1;
 }
 
-/* "W1" of "update W1", "update" of "update 5", nothing of "Z1 = W1 X". */
+/* A shorter label: "Z1" of "wait for Z1" and of "Z1 = W1 X", "W1" of "update W1", "update" of
+   "update 5". */
 static void brief_of(const char *name, char *brief, size_t size) {
-  const char *last = strrchr(name, ' ');
+  const char *space = strchr(name, ' '), *equals = strstr(name, " =");
+  const char *last = strrchr(name, ' '), *after = space ? space + 1 : name;
+  if (strncmp(name, "wait for ", 9) == 0) after = name + 9;
+  const bool numbered = last && last[1] >= '0' && last[1] <= '9';
+  const bool whole = !numbered && !equals;
+  const size_t length = whole ? strlen(after) : (size_t)((equals ? equals : space) - name);
   *brief = '\0';
-  if (!last || strpbrk(name, "=,")) return;
-  if (last[1] >= '0' && last[1] <= '9')
-    snprintf(brief, size, "%.*s", (int)strcspn(name, " "), name);
-  else
-    snprintf(brief, size, "%s", last + 1);
+  if (space && length < size) snprintf(brief, size, "%.*s", (int)length, whole ? after : name);
 }
 
 static void add_slice(TimelineLane *lane, Step *step, int64_t start, int64_t end, const char *label,

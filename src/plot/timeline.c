@@ -12,7 +12,7 @@ enum {
   BREAK = 270,
   HEAD_PART = 4 /* what precedes a break is so much shorter than what follows */
 };
-enum { TITLE = 20, NAME = 16, TEXT = 13, SMALL = 12, LABEL = 10, LEAST_LABEL = 8 };
+enum { TITLE = 20, NAME = 16, TEXT = 13, SMALL = 12, LABEL = 10, LEAST_LABEL = 7 };
 
 enum { RIGHT = TIMELINE_WIDTH - MARGIN - 64 };
 
