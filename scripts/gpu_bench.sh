@@ -6,6 +6,7 @@
 #   docs/results/fusion-h100.json   every measurement, one JSON object per line
 #   docs/results/fusion-h100.md     the tables
 #   docs/results/fusion-h100.png    the epochs at batch 64
+#   docs/results/trace-h100.json.gz, timeline-h100.png   a few steps of every level, as they ran
 #   docs/results/lab-h100.json, lab-h100.md, lab-h100-TOPIC.png   likewise, one picture per topic
 #
 #   RESULTS  another folder for them  [docs/results]
@@ -44,6 +45,14 @@ to=$results/fusion-$name
 grep -h '}$' "$work/mlp-bench.json" "$work/peers.json" >"$to.json"
 ./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png"
 echo "gpu_bench: wrote $to.json, $to.md and $to.png"
+
+to=$results/timeline-$name.png
+if ./mlp-bench --sources "$sources" --trace "$work/trace.json" --timeline "$to" >"$work/trace.txt"; then
+  gzip -9 -n -c "$work/trace.json" >"$results/trace-$name.json.gz"
+  echo "gpu_bench: wrote $results/trace-$name.json.gz and $to"
+else
+  echo "gpu_bench: no steps were recorded (the reason is above)" >&2
+fi
 
 to=$results/lab-$name
 ./mlp-lab all --sources "$sources" --json "$to.json" --markdown "$to.md" --plot "$to.png" \
