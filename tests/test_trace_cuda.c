@@ -242,9 +242,15 @@ static void a_gpu_is_recorded(void **state) {
     print_message("%s\n", why.text);
     skip();
   }
-  if (process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
-                  PROGRAM_FOLDER, path, folder) != 0)
-    fail_msg("%s", output);
+  const int code =
+      process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
+                  PROGRAM_FOLDER, path, folder);
+  if (code == 1 &&
+      strstr(output, "CUPTI cannot")) { /* not on every machine, nor beside a profiler */
+    print_message("%s\n", output);
+    skip();
+  }
+  if (code != 0) fail_msg("%s", output);
   const int steps = TRACE_END - TRACE_FIRST;
   assert_true(assert_format(path, 37, &arrows) > steps * (28 + 5 + 5));
   assert_true(arrows >= steps * (28 + 5));

@@ -4,8 +4,8 @@
 
 bool activity_available(Error *error) {
   return error_set(error, "--trace and --timeline need CUPTI, which the CUDA Toolkit did not have "
-                          "when this program was built: install its package cuda-cupti-dev, then "
-                          "make clean all");
+                          "when this program was built: install libcupti-dev or, of NVIDIA's "
+                          "packages, cuda-cupti-dev-13-0 (your release), then `make clean all`");
 }
 
 bool activity_start(Error *error) {
