@@ -44,12 +44,13 @@ __global__ void relu(const float *d_z, float *d_a, size_t count) {
 
 /* A = dropout of A (rows, size). One thread per value: reads 4 bytes, writes 4, and makes a word of
    random bits. */
-__global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout) {
+__global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, float scale) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * size) return;
   const int r = (int)(i / size), n = (int)(i % size);
-  const uint32_t word = dropout_words(batch, dropout, r, n / 4).word[n % 4];
-  d_a[i] = random_drops(word, dropout.share) ? 0.0f : d_a[i] * dropout_scale(dropout);
+  const RandomWords words =
+      dropout_words(batch.d_state->dropout_key, dropout.layer, position_of(batch, r), n / 4);
+  d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
 }
 
 /* P = log-softmax of each row of Z. One thread per row, in three passes: maximum, sum, result;
@@ -69,7 +70,8 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
 /* Loss and correctness of each row. One thread per row: reads 4 bytes per class, writes 5 per row.
    The loss is minus the label's log-probability, smoothed the target's mean of them all: there is
    no logarithm of a number that may have become 0. */
-__global__ void cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results) {
+__global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Target target,
+                              RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows_of_step(batch)) return;
   const uint32_t position = position_of(batch, r);
@@ -81,20 +83,20 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ro
     if (p[c] > p[best]) best = c;
     sum += p[c];
   }
-  const float others = batch.smoothing > 0.0f ? batch.smoothing * (sum / classes - p[label]) : 0.0f;
-  results.d_loss[position] = -p[label] - others;
+  const float smooth = target.other * (sum - p[label]) + target.own * p[label];
+  results.d_loss[position] = target.is_smooth() ? -smooth : -p[label];
   results.d_correct[position] = best == label;
 }
 
 /* dZ = (exp(P) - target) / rows of the step over all ranks. One thread per element: reads 4
    bytes, writes 4. */
-__global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
-                                       int classes) {
+__global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz, int classes,
+                                       Target target) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)batch.rows * classes) return;
   const int r = (int)(i / classes), c = (int)(i % classes);
-  const float target = target_of(batch, c == batch.d_labels[dataset_row(batch, r)], classes);
-  d_dz[i] = r < rows_of_step(batch) ? (expf(d_p[i]) - target) / rows_of_all_ranks(batch) : 0.0f;
+  const float wanted = target.of(c == batch.d_labels[dataset_row(batch, r)]);
+  d_dz[i] = r < rows_of_step(batch) ? (expf(d_p[i]) - wanted) / rows_of_all_ranks(batch) : 0.0f;
 }
 
 /* dX = dZ W. One thread per element of dX: `out` multiply-adds, each with 8 bytes of loads. Here
@@ -183,7 +185,7 @@ cudaError_t launch_dropout(BatchView batch, float *d_a, int size, Dropout dropou
   if (!valid_batch(batch) || !d_a || size < 1 || !valid_dropout(dropout))
     return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for((size_t)batch.rows * size, THREADS);
-  drop<<<blocks, THREADS, 0, stream>>>(batch, d_a, size, dropout);
+  drop<<<blocks, THREADS, 0, stream>>>(batch, d_a, size, dropout, dropout_scale(dropout));
   return launched();
 }
 
@@ -199,7 +201,8 @@ cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes,
   if (!valid_batch(batch) || !d_p || classes < 1 || !results.d_loss || !results.d_correct)
     return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for(batch.rows, THREADS);
-  cross_entropy<<<blocks, THREADS, 0, stream>>>(batch, d_p, classes, results);
+  const Target target = target_of(batch, classes);
+  cross_entropy<<<blocks, THREADS, 0, stream>>>(batch, d_p, classes, target, results);
   return launched();
 }
 
@@ -207,7 +210,8 @@ cudaError_t launch_cross_entropy_gradient(BatchView batch, const float *d_p, flo
                                           int classes, cudaStream_t stream) {
   if (!valid_batch(batch) || !d_p || !d_dz || classes < 1) return cudaErrorInvalidValue;
   const unsigned blocks = blocks_for((size_t)batch.rows * classes, THREADS);
-  cross_entropy_gradient<<<blocks, THREADS, 0, stream>>>(batch, d_p, d_dz, classes);
+  const Target target = target_of(batch, classes);
+  cross_entropy_gradient<<<blocks, THREADS, 0, stream>>>(batch, d_p, d_dz, classes, target);
   return launched();
 }
 

@@ -16,6 +16,7 @@ struct BiasRelu {
   int out;
   bool relu;
   Dropout dropout;
+  float scale;     /* of what is not dropped */
   BatchView batch; /* dropout goes by its positions */
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
@@ -23,7 +24,7 @@ struct BiasRelu {
   __device__ void operator()(int row, int column, float value, Prefetched bias) const {
     float y = finish(value, bias);
     if (dropout.share > 0.0f) /* the same for the whole grid */
-      y = drop(y, dropout_words(batch, dropout, row, column / 4).word[column % 4]);
+      y = drop(y, words(row, column / 4).word[column % 4]);
     d_y[(size_t)row * out + column] = y;
   }
   __device__ PrefetchedSegment prefetch_segment(int, int column) const {
@@ -36,17 +37,20 @@ struct BiasRelu {
     if (dropout.share > 0.0f)
 #pragma unroll
       for (int q = 0; q < SEGMENT; q += 4) {
-        const RandomWords words = dropout_words(batch, dropout, row, (column + q) / 4);
+        const RandomWords four = words(row, (column + q) / 4);
 #pragma unroll
-        for (int e = 0; e < 4; e++) value.value[q + e] = drop(value.value[q + e], words.word[e]);
+        for (int e = 0; e < 4; e++) value.value[q + e] = drop(value.value[q + e], four.word[e]);
       }
     ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
   }
   __device__ float finish(float value, float bias) const {
     return relu ? relu_of(value + bias) : value + bias;
   }
+  __device__ RandomWords words(int row, int group) const {
+    return dropout_words(batch.d_state->dropout_key, dropout.layer, position_of(batch, row), group);
+  }
   __device__ float drop(float value, uint32_t word) const {
-    return random_drops(word, dropout.share) ? 0.0f : value * dropout_scale(dropout);
+    return random_drops(word, dropout.share) ? 0.0f : value * scale;
   }
 };
 
@@ -93,7 +97,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
   if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_terms(terms) ||
       !valid_dropout(dropout))
     return cudaErrorInvalidValue;
-  const BiasRelu y = {d_b, d_y, out, relu != 0, dropout, input.batch};
+  const BiasRelu y = {d_b, d_y, out, relu != 0, dropout, dropout_scale(dropout), input.batch};
   if ((!input.d_x || dropout.share > 0.0f) && !valid_batch(input.batch))
     return cudaErrorInvalidValue;
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */

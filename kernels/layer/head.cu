@@ -72,8 +72,8 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
 
 /* The mean of the row's logits by its target, of which lane / 2 has z, or 0: with label smoothing
    it stands for the label's logit. */
-__device__ float target_logit(const BatchView &batch, float z, bool is_label, int classes) {
-  float mean = z * target_of(batch, is_label, classes);
+__device__ float target_logit(float z, float target) {
+  float mean = z * target;
 #pragma unroll
   for (int bit = 16; bit > 1; bit /= 2) mean += __shfl_xor_sync(FULL_WARP, mean, bit);
   return mean;
@@ -85,6 +85,7 @@ struct Head {
   float *d_z, *d_dz, *d_dx;     /* (rows, classes) twice, (rows, in) */
   int in, classes;
   float scale; /* of dX, what dropout scaled X by */
+  Target target;
 };
 
 /* Forward and backward through the layer. Block: WARPS rows. Warp: one row. Lane: inputs lane,
@@ -131,9 +132,8 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Softmax and cross-entropy: logits and results. */
   const RowSoftmax softmax = row_softmax(z, lane);
-  const float wanted = batch.smoothing > 0.0f /* the same for all lanes */
-                           ? target_logit(batch, exists ? z : 0.0f, mine == label, classes)
-                           : z;
+  const float target = head.target.of(mine == label);
+  const float wanted = head.target.is_smooth() ? target_logit(exists ? z : 0.0f, target) : z;
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;
   const uint32_t position = position_of(batch, r);
@@ -145,8 +145,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Multiply backward: the gradient of the logits, then that of the input. */
   const float p = expf(z - softmax.largest) / softmax.sum;
-  const float dz =
-      exists && r < rows ? (p - target_of(batch, mine == label, classes)) / all_rows : 0.0f;
+  const float dz = exists && r < rows ? (p - target) / all_rows : 0.0f;
   if (writes) head.d_dz[at] = dz;
   float dx[VALUES] = {};
 #pragma unroll
@@ -176,7 +175,16 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
   if (!valid_batch(batch) || !d_x || !d_w || !d_b || !d_dz != !d_dx || !head_takes(in, classes) ||
       !valid_dropout(dropped))
     return cudaErrorInvalidValue;
-  const Head head = {d_x, d_w, d_b, d_z, d_dz, d_dx, in, classes, dropout_scale(dropped)};
+  const Head head = {d_x,
+                     d_w,
+                     d_b,
+                     d_z,
+                     d_dz,
+                     d_dx,
+                     in,
+                     classes,
+                     dropout_scale(dropped),
+                     target_of(batch, classes)};
   return launch_pdl(in <= 128 ? head_kernel<4> : head_kernel<8>,
                     dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head, results);
 }

@@ -30,7 +30,7 @@ __device__ Online merge(Online a, Online b) {
    32, ... Reads 4 bytes per class twice, the second time from the first-level cache, and writes
    4. */
 __global__ void __launch_bounds__(32 * WARPS)
-    softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes,
+    softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
@@ -61,14 +61,14 @@ __global__ void __launch_bounds__(32 * WARPS)
       best = other_best;
     online = merge(online, other);
   }
-  const bool smooth = batch.smoothing > 0.0f; /* the same for all lanes */
-  for (int step = 16; smooth && step > 0; step /= 2) all += __shfl_xor_sync(FULL_WARP, all, step);
+  if (target.is_smooth())
+    for (int step = 16; step > 0; step /= 2) all += __shfl_xor_sync(FULL_WARP, all, step);
 
   if (lane == 0) {
     const uint32_t position = position_of(batch, r);
-    const float others = smooth ? batch.smoothing * (all / classes - z[label]) : 0.0f;
-    if (results.d_loss)
-      results.d_loss[position] = logf(online.sum) + (online.largest - z[label]) - others;
+    const float wanted = /* the target's mean of the logits */
+        target.is_smooth() ? target.other * (all - z[label]) + target.own * z[label] : z[label];
+    if (results.d_loss) results.d_loss[position] = logf(online.sum) + (online.largest - wanted);
     if (results.d_correct) results.d_correct[position] = best == label;
   }
   if (!dz) return;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float inverse = 1.0f / online.sum, mean = 1.0f / rows_of_all_ranks(batch);
   for (int c = lane; c < classes; c += 32) {
     const float p = expf(z[c] - online.largest) * inverse;
-    dz[c] = (p - target_of(batch, c == label, classes)) * mean;
+    dz[c] = (p - target.of(c == label)) * mean;
   }
 }
 
@@ -86,5 +86,5 @@ cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int c
                            RowResults results, cudaStream_t stream) {
   if (!valid_batch(batch) || !d_z || classes < 1) return cudaErrorInvalidValue;
   return launch_pdl(softmax_kernel, dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch,
-                    d_z, d_dz, classes, results);
+                    d_z, d_dz, classes, target_of(batch, classes), results);
 }
