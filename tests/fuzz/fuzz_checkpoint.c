@@ -24,13 +24,14 @@ static void make_folder(void) {
 
 static void require_sound(const Checkpoint *c) {
   const Network *network = &c->network;
-  const float *const arrays[] = {c->parameters, c->momentum};
+  const float *const arrays[] = {c->parameters, c->momentum, c->second_moment, c->raw};
   Network other;
   REQUIRE(c->parameters && c->options && c->epoch >= 0 && c->best_epoch >= 0);
   REQUIRE(network_init(&other, network->size[0], network->size + 1, network->layers - 1,
                        network->size[network->layers], NULL));
   REQUIRE(memcmp(&other, network, sizeof other) == 0);
-  for (int a = 0; a < 2 && arrays[a]; a++) {
+  for (int a = 0; a < 4; a++) {
+    if (!arrays[a]) continue;
     size_t next = 0; /* float: what lies before is no padding */
     for (int l = 0; l < network->layers; l++) {
       const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
@@ -51,8 +52,13 @@ static void require_same(const Checkpoint *a, const Checkpoint *b) {
   const size_t bytes = a->network.floats * sizeof(float);
   REQUIRE(memcmp(&a->network, &b->network, sizeof a->network) == 0);
   REQUIRE(memcmp(a->parameters, b->parameters, bytes) == 0);
-  REQUIRE(!a->momentum == !b->momentum);
-  REQUIRE(!a->momentum || memcmp(a->momentum, b->momentum, bytes) == 0);
+  const float *const left[] = {a->momentum, a->second_moment, a->raw};
+  const float *const right[] = {b->momentum, b->second_moment, b->raw};
+  for (int i = 0; i < 3; i++) {
+    REQUIRE(!left[i] == !right[i]);
+    REQUIRE(!left[i] || memcmp(left[i], right[i], bytes) == 0);
+  }
+  REQUIRE(a->updates == b->updates);
   REQUIRE(a->epoch == b->epoch && a->step == b->step && a->best_epoch == b->best_epoch);
   REQUIRE(a->correct == b->correct && a->rows == b->rows && are_equal(a->loss, b->loss));
   REQUIRE(are_equal(a->test_accuracy, b->test_accuracy));

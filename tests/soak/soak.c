@@ -313,8 +313,12 @@ static void compare_networks(const char *path, const char *other) {
   const size_t bytes = a.network.floats * sizeof(float);
   if (memcmp(&a.network, &b.network, sizeof a.network) != 0) fail("the shapes differ");
   if (memcmp(a.parameters, b.parameters, bytes) != 0) fail("the parameters differ");
-  if (!a.momentum != !b.momentum || (a.momentum && memcmp(a.momentum, b.momentum, bytes) != 0))
-    fail("the momenta differ");
+  const float *const of_a[] = {a.momentum, a.second_moment, a.raw};
+  const float *const of_b[] = {b.momentum, b.second_moment, b.raw};
+  for (int i = 0; i < 3; i++)
+    if (!of_a[i] != !of_b[i] || (of_a[i] && memcmp(of_a[i], of_b[i], bytes) != 0))
+      fail("the state of training differs");
+  if (a.updates != b.updates) fail("the updates differ");
   if (a.epoch != b.epoch || a.step != b.step || a.correct != b.correct || a.rows != b.rows ||
       a.best_epoch != b.best_epoch || memcmp(&a.loss, &b.loss, sizeof a.loss) != 0 ||
       memcmp(&a.test_accuracy, &b.test_accuracy, sizeof a.test_accuracy) != 0 ||
@@ -403,6 +407,7 @@ static int draw_options(Command *c, int rows, bool square) {
   static const char *const schedules[] = {"step", "constant", "cosine", "linear"};
   static const char *const augmentations[] = {"shift", "rotate,scale", "elastic",
                                               "shift,rotate,scale,elastic"};
+  static const char *const optimizers[] = {"nesterov", "adam", "adamw"};
   const int epochs = 1 + draw(4), layers = draw(4);
   int batch = draw_size(1, 2 * rows);
   while ((rows + batch - 1) / batch * epochs > MOST_STEPS) batch *= 2;
@@ -417,6 +422,11 @@ static int draw_options(Command *c, int rows, bool square) {
   add(c, "--lr"), add(c, "%g", 0.001 * draw_size(1, 100));
   add(c, "--lr-schedule"), add(c, "%s", schedules[draw(4)]);
   add(c, "--momentum"), add(c, "%g", 0.1 * draw(10));
+  if (chance(50)) add(c, "--optimizer"), add(c, "%s", optimizers[draw(3)]);
+  if (chance(20)) add(c, "--label-smoothing"), add(c, "%g", 0.1 * draw(5));
+  if (chance(20) && layers > 0) add(c, "--dropout"), add(c, "%g", 0.1 * draw(9));
+  if (chance(20)) add(c, "--ema"), add(c, "%g", 0.09 * (1 + draw(10)));
+  if (chance(20)) add(c, "--mean"), add(c, "%g", 0.1 * draw(5)), add(c, "--std"), add(c, "0.5");
   if (chance(30)) add(c, "--weight-decay"), add(c, "%g", 0.0001 * draw(100));
   if (chance(30)) add(c, "--warmup"), add(c, "%d", draw(3));
   if (chance(30)) add(c, "--early-stop"), add(c, "%d", 1 + draw(2));
@@ -496,7 +506,8 @@ static void try_case(void) {
   const bool streams = chance(40);
   const char *resident = all[streams];
   const char *other = epochs == 1 ? all[draw(3)] : streams ? "no" : all[draw(2) * 2];
-  const bool may_pipe = epochs == 1 || !streams, holds_out = chance(30);
+  const bool may_pipe = epochs == 1 || !streams;
+  const bool holds_out = chance(30) && rows >= 20 * classes; /* or no row might be left */
   if (holds_out) add(&c, "--validation"), add(&c, "0.%d", 1 + draw(5)); /* reads rows twice */
   const Rows train = {.file = "a.train", .option = "a.train"};
   const Rows test = {.file = "a.test", .option = "a.test"};
