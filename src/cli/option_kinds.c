@@ -78,7 +78,6 @@ const OptionKind option_whole64 = {set_whole64, get_whole64};
 /* The number that the text begins with, NAN where that is none the row may have; *end follows it.
  */
 static float parse_float(const OptionRow *row, const char *text, char **end) {
-  *end = (char *)(uintptr_t)text;
   errno = 0;
   const float number = strtof(text, end);
   const bool underflows = errno == ERANGE && number == 0; /* what is only denormal is a number */

@@ -14,7 +14,6 @@ static inline __attribute__((always_inline)) void
 optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float decay, size_t count,
             const float *restrict g, float *restrict w, float *restrict m, float *restrict v) {
   rule.kind = kind;
-  if (!optimizer_has_second(kind)) v = m; /* never looked at */
   for (size_t i = 0; i < count; i++) optimizer_value(rule, step, decay, g[i], w + i, m + i, v + i);
 }
 
@@ -23,10 +22,10 @@ static void optimize(OptimizerRule rule, OptimizerStep step, float decay, size_t
                      const float *g, float *w, float *m, float *v) {
   switch (rule.kind) {
   case OPTIMIZER_SGD:
-    optimize_by(OPTIMIZER_SGD, rule, step, decay, count, g, w, m, NULL);
+    optimize_by(OPTIMIZER_SGD, rule, step, decay, count, g, w, m, v);
     break;
   case OPTIMIZER_NESTEROV:
-    optimize_by(OPTIMIZER_NESTEROV, rule, step, decay, count, g, w, m, NULL);
+    optimize_by(OPTIMIZER_NESTEROV, rule, step, decay, count, g, w, m, v);
     break;
   case OPTIMIZER_ADAM:
     optimize_by(OPTIMIZER_ADAM, rule, step, decay, count, g, w, m, v);
@@ -35,6 +34,11 @@ static void optimize(OptimizerRule rule, OptimizerStep step, float decay, size_t
     optimize_by(OPTIMIZER_ADAMW, rule, step, decay, count, g, w, m, v);
     break;
   }
+}
+
+/* Where there is no second moment nobody looks at it. */
+static float *second_of(float *const moment[ENGINE_CPU_MOMENTS]) {
+  return moment[1] ? moment[1] : moment[0];
 }
 
 void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, size_t columns,
@@ -47,7 +51,7 @@ void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, si
     const size_t row = panel * GEMM_PANEL + r, at = row * layer->out + column;
     float *const *moment = layer->weight_moment;
     optimize(rule, step, rule.weight_decay, columns, tile + r * TILE_COLUMNS, layer->weight + at,
-             moment[0] + at, moment[1] ? moment[1] + at : NULL);
+             moment[0] + at, second_of(moment) + at);
     for (size_t c = 0; layer->weight_copy && c < columns; c++)
       layer->weight_copy[(column + c) * layer->in + row] = layer->weight[at + c];
   }
@@ -58,7 +62,7 @@ void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEM
   const Layer *layer = &cpu->layer[l];
   float *const *moment = layer->bias_moment;
   optimize(engine_rule(&cpu->engine.config), step, 0, GEMM_ALIGN, sum, layer->bias + column,
-           moment[0] + column, moment[1] ? moment[1] + column : NULL);
+           moment[0] + column, second_of(moment) + column);
 }
 
 void cpu_average(float *average, const float *values, size_t count, float keeps) {

@@ -297,7 +297,7 @@ static bool shape_network(const Stack *stack, Network *network, Error *error) {
 /* The arrays beside the parameters. */
 static bool check_others(const Stack stacks[ARRAYS], const Network *network, Error *error) {
   for (int a = PARAMETERS + 1; a < ARRAYS; a++) {
-    Network other;
+    Network other = {0};
     if (!stacks[a].count) continue;
     if (!shape_network(&stacks[a], &other, error)) return false;
     if (other.layers != network->layers ||
@@ -347,7 +347,11 @@ static bool read_tensor(int file, uint64_t start, const Tensor *tensor, float *v
 static float *read_stack(int file, uint64_t start, const Stack *stack, const Network *network,
                          Error *error) {
   float *values = calloc(network->floats, sizeof *values);
-  bool good = values || error_set(error, "no memory for its %zu parameters", network->parameters);
+  bool good = true;
+  if (!values) {
+    error_set(error, "no memory for its %zu parameters", network->parameters);
+    return NULL;
+  }
   for (int l = 0; good && l < network->layers; l++)
     good = read_tensor(file, start, &stack->layers[l].weight, values + network->weight[l], error) &&
            read_tensor(file, start, &stack->layers[l].bias, values + network->bias[l], error);

@@ -14,6 +14,7 @@
 #include "data/source.h"
 #include "engine/loader.h"
 #include "model/lr_schedule.h"
+#include "train/train_state.h"
 
 /* Parts of an epoch that shows its progress. */
 enum { PROGRESS_PARTS = 20 };
@@ -178,19 +179,7 @@ static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
                                   .test_accuracy = from->test_accuracy,
                                   .best_accuracy = from->best_accuracy,
                                   .best_epoch = from->best_epoch};
-  const EngineConfig *config = &t->engine->config;
-  const size_t floats = from->network.floats, moments = engine_moments(config);
-  const float *const saved[] = {from->momentum, from->second_moment};
-  const float *trained = from->raw ? from->raw : from->parameters;
-  float *state = calloc(engine_states(config), floats * sizeof *state);
-  if (!state) return error_set(error, "out of memory continuing %s", t->config.from_name);
-  for (size_t a = 0; a < moments; a++)
-    if (saved[a]) memcpy(state + a * floats, saved[a], floats * sizeof *state);
-  if (config->ema > 0) memcpy(state + moments * floats, trained, floats * sizeof *state);
-  const float *network = config->ema > 0 ? from->parameters : trained;
-  const bool good = t->engine->call->write(t->engine, network, state, error);
-  free(state);
-  return good;
+  return train_state_write(t->engine, from, error);
 }
 
 /* Whether all ranks could do what this one did, so that they go on together. */
@@ -307,28 +296,6 @@ const TrainerPosition *trainer_position(const Trainer *t) {
   return &t->position;
 }
 
-/* Copies what the engine holds into the checkpoint's arrays. */
-static bool read_engine(const Trainer *t, Checkpoint *checkpoint, Error *error) {
-  const size_t arrays = engine_states(&t->engine->config), floats = checkpoint->network.floats;
-  const bool second = engine_moments(&t->engine->config) > 1;
-  float **const saved[] = {&checkpoint->momentum,
-                           second ? &checkpoint->second_moment : &checkpoint->raw,
-                           &checkpoint->raw};
-  float *state = malloc(arrays * floats * sizeof *state);
-  checkpoint->parameters = malloc(floats * sizeof(float));
-  bool room = state && checkpoint->parameters;
-  for (size_t a = 0; a < arrays; a++) {
-    *saved[a] = malloc(floats * sizeof **saved[a]);
-    room = room && *saved[a];
-  }
-  const bool good = room ? t->engine->call->read(t->engine, checkpoint->parameters, state, error)
-                         : error_set(error, "out of memory saving the network");
-  for (size_t a = 0; good && a < arrays; a++)
-    memcpy(*saved[a], state + a * floats, floats * sizeof *state);
-  free(state);
-  return good;
-}
-
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {
   const TrainerPosition *position = &t->position;
   *checkpoint = (Checkpoint){.network = t->engine->config.network,
@@ -341,7 +308,7 @@ bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) 
                              .test_accuracy = position->test_accuracy,
                              .best_accuracy = position->best_accuracy,
                              .best_epoch = position->best_epoch};
-  if (read_engine(t, checkpoint, error)) return true;
+  if (train_state_read(t->engine, checkpoint, error)) return true;
   checkpoint_free(checkpoint);
   return false;
 }
