@@ -93,6 +93,14 @@ MPI_FLAGS := $(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
                          mpicc --showme 2>/dev/null | cut -d' ' -f2-))
 endif
 
+# Of NCCL the header alone, in this folder's include/; the Python packages bring one.
+ifneq ($(if $(MPI_FLAGS),$(KERNELS_NVCC)),)
+NCCL_HOME ?= $(shell for home in /usr/local /usr $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC))) \
+               "$$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null)"; do \
+               [ -f "$$home/include/nccl.h" ] && echo "$$home" && break; done)
+NCCL_FLAGS := $(if $(NCCL_HOME),-DHAVE_NCCL -DNCCL_FOLDER='"$(NCCL_HOME)"' -isystem $(NCCL_HOME)/include)
+endif
+
 ifneq ($(KERNELS_NVCC),)
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
 # Machine code for each compute capability of a list (75 is 7.5), and PTX, which the driver compiles
@@ -296,7 +304,7 @@ uninstall:                  ## remove what install put there
 
 # ---- how things are made -----------------------------------------------------------------
 # Other compilers or flags than last time: everything is made anew.
-FLAGS := $(strip $(CC) $(C_FLAGS) $(MPI_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
+FLAGS := $(strip $(CC) $(C_FLAGS) $(MPI_FLAGS) $(NCCL_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
@@ -368,6 +376,8 @@ endif
 $(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o \
                            $(STAND_IN) $(BUILD)/libmlp.a
 	$(link) $(LIBRARIES) -ldl $(if $(KERNELS_NVCC),-lstdc++)
+
+$(BUILD)/src/engine/cuda/engine_cuda_ranks.o: C_FLAGS += $(NCCL_FLAGS)
 
 $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUILD)/flags
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \

@@ -29,17 +29,20 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Adds up the results of a range of positions. One block: thread t adds positions t, t + 1024, ...
-   in float64, then the block adds the sums of its threads as a binary tree, in the same order on
-   every GPU. Reads 5 bytes per row. */
-__global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t position,
-                           uint32_t end) {
+/* Adds up the results of a share of a range of positions. One block: thread t adds positions t, t +
+   1024, ... in float64, then the block adds the sums of its threads as a binary tree, in the same
+   order on every GPU. Reads 5 bytes per row. */
+__global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
+                           RowShare share) {
   __shared__ double loss[SUM_THREADS];
-  __shared__ unsigned correct[SUM_THREADS];
+  __shared__ unsigned correct[SUM_THREADS], rows[SUM_THREADS];
   const int t = threadIdx.x;
   loss[t] = 0.0;
-  correct[t] = 0;
+  correct[t] = rows[t] = 0;
   for (size_t p = (size_t)position + t; p < end; p += SUM_THREADS) {
+    const uint32_t in_step = (uint32_t)(p - position) % share.step;
+    if (in_step < share.before || in_step >= share.before + share.rows) continue;
+    rows[t]++;
     loss[t] += results.d_loss[p];
     correct[t] += results.d_correct[p];
   }
@@ -48,12 +51,13 @@ __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t posi
     if (t < half) {
       loss[t] += loss[t + half];
       correct[t] += correct[t + half];
+      rows[t] += rows[t + half];
     }
   }
   if (t == 0) {
     d_sums->loss += loss[0];
     d_sums->correct += correct[0];
-    d_sums->rows += end - position;
+    d_sums->rows += rows[0];
   }
 }
 
@@ -87,9 +91,9 @@ cudaError_t launch_advance(StepState *d_state, uint32_t positions, cudaStream_t 
 }
 
 cudaError_t launch_sum(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
-                       cudaStream_t stream) {
-  if (!d_sums || !results.d_loss || !results.d_correct || position > end)
+                       RowShare share, cudaStream_t stream) {
+  if (!d_sums || !results.d_loss || !results.d_correct || position > end || share.step == 0)
     return cudaErrorInvalidValue;
-  sum_kernel<<<1, SUM_THREADS, 0, stream>>>(d_sums, results, position, end);
+  sum_kernel<<<1, SUM_THREADS, 0, stream>>>(d_sums, results, position, end, share);
   return launched();
 }

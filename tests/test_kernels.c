@@ -54,6 +54,8 @@ static void test_begin_and_advance(void **state) {
 }
 
 /* Sums are float64: for n values the error is at most n 2^-53 of the sum of positive terms. */
+static const RowShare one = {1, 0, 1}; /* of one rank: all rows */
+
 static void test_sum(void **state) {
   (void)state;
   needs_gpu();
@@ -61,7 +63,7 @@ static void test_sum(void **state) {
                                        {0, 1024}, {1023, 1025}, {0, 5000}};
   enum { POSITIONS = 5000 };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-    const uint32_t first = ranges[i][0], end = ranges[i][1], rows = end - first;
+    const uint32_t first = ranges[i][0], end = ranges[i][1];
     double *values = host_doubles(POSITIONS);
     reference_fill(values, POSITIONS, 0, 10, 90 + i);
     uint8_t *correct = host(POSITIONS);
@@ -76,16 +78,18 @@ static void test_sum(void **state) {
     if (end < POSITIONS)
       CUDA_OK(cudaMemsetAsync(loss.d + end, POISON, (POSITIONS - end) * sizeof(float), stream));
     const RowResults results = {loss.d, d_correct};
-    CUDA_OK(launch_sum(d_sums, results, first, end, stream));
-    CUDA_OK(launch_sum(d_sums, results, first, end, stream));
+    CUDA_OK(launch_sum(d_sums, results, first, end, one, stream));
+    const RowShare share = {29, 7, 11};
+    CUDA_OK(launch_sum(d_sums, results, first, end, share, stream));
     ResultSums expected = before;
-    for (int twice = 0; twice < 2; twice++) {
+    for (int twice = 0; twice < 2; twice++)
       for (uint32_t p = first; p < end; p++) {
+        const uint32_t in_step = (p - first) % share.step;
+        if (twice && (in_step < share.before || in_step >= share.before + share.rows)) continue;
         expected.loss += loss.host[p];
         expected.correct += correct[p];
+        expected.rows++;
       }
-      expected.rows += rows;
-    }
     const ResultSums *sums = fetch(d_sums, sizeof *sums);
     assert_true(fabs(sums->loss - expected.loss) <= 2 * POSITIONS * 0x1p-53 * expected.loss);
     assert_int_equal(sums->correct, expected.correct);
@@ -186,7 +190,8 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
   CUDA_OK(launch_log_softmax(d_y, d_p, s.rows, s.out, stream));
   CUDA_OK(launch_cross_entropy_gradient(view, d_p, d_dz, s.out, stream));
   CUDA_OK(launch_softmax(view, d_y, d_fused, s.out, results, stream));
-  CUDA_OK(launch_sum(d_sums, results, batch->state.position + OFFSET, batch->state.end, stream));
+  CUDA_OK(
+      launch_sum(d_sums, results, batch->state.position + OFFSET, batch->state.end, one, stream));
   CUDA_OK(launch_backward_gemm(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
   CUDA_OK(
       launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, 3, stream));
@@ -249,10 +254,10 @@ static void refuse_bookkeeping(const Arguments *a) {
   CUDA_REFUSED(launch_begin(d_state, (StepState){.end = 0}, stream));
   CUDA_REFUSED(launch_begin(d_state, (StepState){.position = 6, .end = 5}, stream));
   CUDA_REFUSED(launch_advance(NULL, 5, stream));
-  CUDA_REFUSED(launch_sum(NULL, a->results, 0, 5, stream));
-  CUDA_REFUSED(launch_sum(d_sums, (RowResults){NULL, a->results.d_correct}, 0, 5, stream));
-  CUDA_REFUSED(launch_sum(d_sums, (RowResults){a->results.d_loss, NULL}, 0, 5, stream));
-  CUDA_REFUSED(launch_sum(d_sums, a->results, 6, 5, stream));
+  CUDA_REFUSED(launch_sum(NULL, a->results, 0, 5, one, stream));
+  CUDA_REFUSED(launch_sum(d_sums, (RowResults){NULL, a->results.d_correct}, 0, 5, one, stream));
+  CUDA_REFUSED(launch_sum(d_sums, (RowResults){a->results.d_loss, NULL}, 0, 5, one, stream));
+  CUDA_REFUSED(launch_sum(d_sums, a->results, 6, 5, one, stream));
 }
 
 static void refuse_batches(const Arguments *a) {

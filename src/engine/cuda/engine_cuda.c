@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -36,7 +34,7 @@ bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, 
 
 static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (failed(cudaEventSynchronize(e->staging[index].copied), "copying rows", error)) return false;
+  if (!sums_wait(e, e->staging[index].copied, "copying rows", error)) return false;
   *out = (StagingBuffer){e->staging[index].h_pixels, e->staging[index].h_labels, e->stride};
   return true;
 }
@@ -119,7 +117,7 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   const StepState state = {position, last, range->learning_rate, updates, range->dropout_key};
   TRY(launch_begin(e->d_state, state, e->compute));
   TRY(steps_train(e, state, range));
-  TRY(launch_sum(e->d_sums, e->results, position, last, e->compute));
+  TRY(launch_sum(e->d_sums, e->results, position, last, e->share, e->compute));
   return consume(e, range->first_row, range->rows);
 }
 
@@ -150,7 +148,7 @@ static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
     const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
     TRY(launch_begin(e->d_state, (StepState){.end = count}, e->compute));
     TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
-    TRY(launch_sum(e->d_sums, e->results, 0, count, e->compute));
+    TRY(launch_sum(e->d_sums, e->results, 0, count, (RowShare){1, 0, 1}, e->compute));
   }
   return consume(e, first_row, rows);
 }
@@ -191,10 +189,12 @@ static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, floa
 static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   ResultSums sums;
+  const char *what = "training or evaluating";
+  if (engine->config.ranks && !sums_wait(e, NULL, what, error)) return false; /* the copy would */
   if (failed(cudaMemcpyAsync(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost, e->compute),
              "collecting results", error) ||
       failed(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results", error) ||
-      failed(cudaStreamSynchronize(e->compute), "training or evaluating", error))
+      !sums_wait(e, NULL, what, error))
     return false;
   *out = (EngineSums){sums.loss, sums.correct, sums.rows};
   return true;
@@ -218,7 +218,7 @@ static bool cuda_read(Engine *engine, float *parameters, float *state, Error *er
   const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
   const size_t moments = engine_moments(&engine->config);
   const float *d_network = e->d_average ? e->d_average : e->d_parameters;
-  if (failed(cudaStreamSynchronize(e->compute), "training or evaluating", error)) return false;
+  if (!sums_wait(e, NULL, "training or evaluating", error)) return false;
   return (!parameters ||
           read_array(parameters, d_network, bytes, "reading the parameters", error)) &&
          (!state ||
@@ -235,7 +235,9 @@ static bool cuda_write(Engine *engine, const float *parameters, const float *sta
   const float *trained = state && e->d_average ? state + moments * floats : parameters;
   const char *what = "writing the parameters";
   return (!trained || write_array(e, e->d_parameters, trained, bytes, what, error)) &&
-         (!trained || !e->wide.used || !failed(wide_split_weights(e), what, error)) &&
+         (!trained || !e->wide.used ||
+          !failed(wide_split_weights(e, 0, engine->config.network.layers, e->compute), what,
+                  error)) &&
          (!parameters || !e->d_average ||
           write_array(e, e->d_average, parameters, bytes, what, error)) &&
          (!state ||
@@ -246,7 +248,8 @@ static bool cuda_write(Engine *engine, const float *parameters, const float *sta
 static void cuda_close(Engine *engine) {
   CudaEngine *e = (CudaEngine *)engine;
   if (!e) return;
-  if (e->compute) cudaStreamSynchronize(e->compute);
+  e->sums.closes = true;
+  if (e->compute) sums_wait(e, NULL, "", NULL);
   if (e->copy) cudaStreamSynchronize(e->copy);
   for (int s = 0; s < 2; s++) {
     cudaFreeHost(e->staging[s].h_pixels);
@@ -269,6 +272,7 @@ static void cuda_close(Engine *engine) {
   cudaFree(e->d_work);
   if (e->one_step) cudaGraphExecDestroy(e->one_step);
   if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
+  sums_close(e);
   if (e->library.close) e->library.close(e->library.context);
   if (e->copy) cudaStreamDestroy(e->copy);
   if (e->compute) cudaStreamDestroy(e->compute);
@@ -317,7 +321,7 @@ static bool allocate_dataset(CudaEngine *e, Error *error) {
 static bool allocate_network(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   const Network *n = &c->network;
-  const size_t rows = (size_t)e->forward_rows, batch = (size_t)c->batch;
+  const size_t rows = (size_t)e->forward_rows, batch = (size_t)e->share.rows;
   size_t widest = 0;
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
@@ -328,7 +332,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
       return false;
   }
   const bool unfused = c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE || e->library.gemm;
-  if ((unfused || c->optimizer != OPTIMIZER_SGD) &&
+  if ((unfused || c->optimizer != OPTIMIZER_SGD || c->ranks) &&
       (!engine_cuda_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
        failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
               error)))
@@ -385,7 +389,8 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
   for (int l = 1; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
   size_t rows = EVALUATE_FLOATS / floats;
   if (rows > EVALUATE_ROWS) rows = EVALUATE_ROWS;
-  return rows > (size_t)c->batch ? (int)rows : c->batch;
+  const int batch = engine_share(c).rows;
+  return rows > (size_t)batch ? (int)rows : batch;
 }
 
 static bool choose_fusion(CudaEngine *e, Error *error) {
@@ -413,41 +418,6 @@ static bool describe(Engine *engine, Error *error) {
   return true;
 }
 
-/* A GPU, wherever it is. */
-typedef struct {
-  char host[64], bus[32]; /* bus "": there is none */
-} GpuPlace;
-
-static bool find_place(GpuPlace *place, Error *error) {
-  int device;
-  return (gethostname(place->host, sizeof place->host - 1) == 0 ||
-          error_set(error, "this host has no name")) &&
-         !failed(cudaGetDevice(&device), "finding the device", error) &&
-         !failed(cudaDeviceGetPCIBusId(place->bus, sizeof place->bus, device), "finding the device",
-                 error);
-}
-
-/* Launchers differ: some show each rank all GPUs of its host, some its own alone. */
-bool engine_cuda_take(Ranks *ranks, Error *error) {
-  int devices = 0;
-  GpuPlace mine = {0}, *all = calloc((size_t)ranks_count(ranks), sizeof *all);
-  if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
-  bool good = all || error_set(error, "out of memory for the ranks");
-  if (good && devices > 0)
-    good = !failed(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) &&
-           find_place(&mine, error);
-  good = good && ranks_gather(ranks, &mine, sizeof mine, all, error);
-  for (int r = 0; good && r < ranks_count(ranks); r++)
-    for (int s = 0; good && s < r; s++)
-      if (*all[r].bus && memcmp(&all[r], &all[s], sizeof *all) == 0)
-        good = error_set(error,
-                         "ranks %d and %d would share a GPU of %s: start at most as many ranks as "
-                         "there are GPUs, or use --device cpu",
-                         s, r, all[r].host);
-  free(all);
-  return good;
-}
-
 bool engine_cuda_available(Error *reason) {
   int devices = 0;
   const char *what = "looking for a GPU";
@@ -469,21 +439,20 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
+  const EngineShare share = engine_share(config);
+  e->share = (RowShare){(uint32_t)config->batch, (uint32_t)share.before, (uint32_t)share.rows};
   if (engine_cuda_available(error) && describe(&e->engine, error) && choose_fusion(e, error) &&
       !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
               error) &&
       !failed(cudaStreamCreateWithFlags(&e->compute, cudaStreamNonBlocking), "creating a stream",
               error) &&
-      allocate_dataset(e, error) && allocate_network(e, error) && initialise(e, error))
+      sums_open(e, error) && allocate_dataset(e, error) && allocate_network(e, error) &&
+      initialise(e, error))
     return &e->engine;
   cuda_close(&e->engine);
   return NULL;
 }
 
 Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
-  if (config->ranks) {
-    error_set(error, "several ranks train on CPUs alone: use --device cpu");
-    return NULL;
-  }
   return engine_cuda_open_with(config, &(GemmLibrary){0}, error);
 }

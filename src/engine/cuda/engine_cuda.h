@@ -38,6 +38,14 @@ typedef struct {
   void *d_work;
 } WideNetwork;
 
+/* The sums of gradients over ranks. */
+typedef struct {
+  struct ncclComm *comm; /* NULL: one process trains, or the others are gone */
+  cudaStream_t stream;   /* of the sums, and of the updates by them */
+  cudaEvent_t ready, done;
+  bool closes; /* the engine does: nobody is waited for long */
+} RankSums;
+
 typedef struct {
   Engine engine;       /* first: an Engine * of ours is a CudaEngine * */
   GemmLibrary library; /* gemm NULL: our own kernels */
@@ -46,7 +54,9 @@ typedef struct {
   uint64_t rows_seen; /* dataset rows ever written are below this */
   size_t stride;
   uint64_t taken;   /* bytes of device memory */
-  int forward_rows; /* rows the activations hold: the batch, or more for evaluation */
+  RowShare share;   /* of the batch: this rank's */
+  int forward_rows; /* rows the activations hold: the share, or more for evaluation */
+  RankSums sums;
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
@@ -68,7 +78,7 @@ typedef struct {
   float *d_z;          /* levels none, exercise; library: (forward_rows, widest layer) */
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
-  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (batch, size[l]) */
+  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (share, size[l]) */
   WideNetwork wide; /* if used, of both only the last two layers are there */
 
   cudaGraphExec_t one_step, many_steps; /* level step */
@@ -100,14 +110,28 @@ int bf16_terms(const CudaEngine *e);
 /* What the hidden layers of a wide network do of a step: see engine_cuda_wide.c. */
 bool wide_allocate(CudaEngine *e, Error *error);
 void wide_free(CudaEngine *e);
-/* The planes of the weights become those of the parameters. */
-cudaError_t wide_split_weights(CudaEngine *e);
+/* The planes of the weights become those of the parameters: of `count` hidden layers. */
+cudaError_t wide_split_weights(CudaEngine *e, int first, int count, cudaStream_t stream);
 /* The activation of the last hidden layer, as floats too. */
 cudaError_t wide_forward(CudaEngine *e, BatchView batch);
-/* From the gradient of that activation, as floats. */
-cudaError_t wide_backward(CudaEngine *e, BatchView batch);
-/* layers: as for launch_updates. */
-cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, UpdateRule rule);
+/* The gradient of the input of layer l, from 1 on: of the last layer's from its floats, of others
+   from that of the layer above. */
+cudaError_t wide_backward(CudaEngine *e, BatchView batch, int l);
+/* layers: `count` hidden ones from the first on, as for launch_updates. */
+cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, int first,
+                        int count, UpdateRule rule);
+
+/* The ranks' sums of gradients: see engine_cuda_ranks.c. Nothing where one process trains. */
+bool sums_open(CudaEngine *e, Error *error);
+void sums_close(CudaEngine *e);
+/* Queues on e->sums.stream: `count` values of e->d_gradient from `first` on, which is what
+   e->compute has queued so far, become their sums over all ranks. */
+cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
+/* What e->compute is given from now on waits for e->sums.stream. */
+cudaError_t sums_join(CudaEngine *e);
+/* Waits for the event, NULL: for all that e->compute was given. False also if a rank that is waited
+   for is gone; then nothing more can be summed. */
+bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
 /* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
    positions state.position to state.end of e->d_order; e->d_state says the same. */

@@ -17,6 +17,7 @@ static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPla
              : engine_drops(c)                    ? "level epoch takes no dropout"
              : c->ema > 0                         ? "level epoch takes no average of weights"
              : !engine_pixel_factor(c).is_default ? "level epoch takes pixels over 255 alone"
+             : c->ranks                           ? "level epoch takes one rank"
              : c->network.layers != 3             ? "level epoch takes two hidden layers"
                                                   : NULL;
   if (*why_not) return;
@@ -47,9 +48,9 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
                      why_not);
   if (asked == FUSION_EXERCISE &&
       (engine->config.optimizer != OPTIMIZER_SGD || engine->config.label_smoothing > 0 ||
-       engine_drops(&engine->config) || engine->config.ema > 0))
-    return error_set(error, "level exercise takes the optimizer sgd, no label smoothing, no "
-                            "dropout and no average of weights");
+       engine_drops(&engine->config) || engine->config.ema > 0 || engine->config.ranks))
+    return error_set(error, "level exercise takes one rank, the optimizer sgd, no label smoothing, "
+                            "no dropout and no average of weights");
   if (asked != FUSION_AUTO) {
     snprintf(engine->reason, sizeof engine->reason, "as asked");
   } else if (!why_not) {
@@ -66,7 +67,7 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
 bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const EngineConfig *c = &engine->config;
   const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
-  const bool faster = (double)c->network.parameters * c->batch >= WIDE_FROM;
+  const bool faster = (double)c->network.parameters * engine_share(c).rows >= WIDE_FROM;
   if (limits->wide == WIDE_NEVER || !has_products || c->network.layers < 2 || engine_drops(c) ||
       c->ema > 0 || !engine_pixel_factor(c).is_default)
     return false;

@@ -1,7 +1,12 @@
 /* Which kernels make a training step, at each level of fusion. */
 #include "engine/cuda/engine_cuda.h"
 
-enum { GRAPH_STEPS = 64 }; /* steps of the long graph: a launch of it costs as much as of one */
+enum {
+  GRAPH_STEPS = 64, /* of the long graph: a launch of it costs as much as of one */
+  /* Values that ranks add at once, unless a step has no more: 4 MB, which takes some 30 us, so that
+     what every sum costs whatever its size, some 15 us, is the smaller part. */
+  BUCKET = 1 << 20,
+};
 
 static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
   return (BatchView){.d_pixels = d_pixels,
@@ -15,21 +20,43 @@ static UpdateRule update_rule(const CudaEngine *e) {
   return (UpdateRule){e->engine.config.momentum, e->engine.config.weight_decay};
 }
 
-/* The update by another rule than the momentum rule, of all parameters by e->d_gradient. */
-static cudaError_t optimize(CudaEngine *e, BatchView batch) {
+/* Where layer l's parameters begin, with their padding: of the last but one, where they end. */
+static size_t layer_start(const Network *n, int l) {
+  return l < n->layers ? n->weight[l] : n->floats;
+}
+
+/* The update by e->d_gradient of layers first to end - 1. */
+static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
+                            cudaStream_t stream) {
   const EngineConfig *config = &e->engine.config;
   const Network *n = &config->network;
-  FlatParameters p = {.d_w = e->d_parameters,
-                      .d_m = e->d_momentum,
-                      .d_v = engine_moments(config) > 1 ? e->d_momentum + n->floats : NULL,
-                      .d_g = e->d_gradient,
-                      .count = n->floats,
-                      .layers = n->layers};
-  for (int l = 0; l < n->layers; l++) {
-    p.weight[l] = n->weight[l];
-    p.bias[l] = n->bias[l];
+  const size_t start = layer_start(n, first);
+  FlatParameters p = {.d_w = e->d_parameters + start,
+                      .d_m = e->d_momentum + start,
+                      .d_v = engine_moments(config) > 1 ? e->d_momentum + n->floats + start : NULL,
+                      .d_g = e->d_gradient + start,
+                      .count = layer_start(n, end) - start,
+                      .layers = end - first};
+  for (int l = first; l < end; l++) {
+    p.weight[l - first] = n->weight[l] - start;
+    p.bias[l - first] = n->bias[l] - start;
   }
-  return launch_optimizer(batch, engine_rule(config), &p, e->compute);
+  return launch_optimizer(batch, engine_rule(config), &p, stream);
+}
+
+/* The ranks add their gradients of layers first to end - 1, which e->compute was given, and update
+   by the sums, while e->compute goes on. */
+static cudaError_t sum_and_optimize(CudaEngine *e, BatchView batch, int first, int end) {
+  const Network *n = &e->engine.config.network;
+  const size_t start = layer_start(n, first);
+  TRY(sums_add(e, start, layer_start(n, end) - start));
+  TRY(optimize(e, batch, first, end, e->sums.stream));
+  return e->wide.used ? wide_split_weights(e, first, end - first, e->sums.stream) : cudaSuccess;
+}
+
+/* Whether the update's kernels leave the gradient in e->d_gradient, for what follows to update. */
+static bool stores_gradient(const CudaEngine *e) {
+  return e->engine.config.optimizer != OPTIMIZER_SGD || e->engine.config.ranks;
 }
 
 /* The batch's pixels to e->d_x. */
@@ -93,12 +120,15 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
       TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
                            e->compute));
     }
-    if (e->engine.config.optimizer != OPTIMIZER_SGD) continue;
+    if (stores_gradient(e)) continue;
     const size_t weights = (size_t)in * (size_t)out;
     TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, weights, weights, e->compute));
     TRY(launch_update(batch, rule, d_p + b, d_v + b, d_g + b, (size_t)out, 0, e->compute));
   }
-  return e->engine.config.optimizer == OPTIMIZER_SGD ? cudaSuccess : optimize(e, batch);
+  if (!stores_gradient(e)) return cudaSuccess;
+  if (!e->engine.config.ranks) return optimize(e, batch, 0, n->layers, e->compute);
+  TRY(sum_and_optimize(e, batch, 0, n->layers));
+  return sums_join(e);
 }
 
 /* ---- level layer -------------------------------------------------------------------------- */
@@ -132,16 +162,6 @@ static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bo
   return cudaSuccess;
 }
 
-static cudaError_t backward_layers(CudaEngine *e, BatchView batch, int layers) {
-  const Network *n = &e->engine.config.network;
-  const bool wide = e->wide.used;
-  for (int l = layers - 1; l > (wide ? n->layers - 2 : 0); l--)
-    TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
-                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
-                        dropout_of(e, l, true), bf16_terms(e), e->compute));
-  return wide ? wide_backward(e, batch) : cudaSuccess;
-}
-
 /* Whether the last layer is one kernel there and back. */
 static bool has_head(const Network *n) {
   return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
@@ -156,43 +176,79 @@ static cudaError_t head(CudaEngine *e, BatchView batch, float *d_z, float *d_dz,
                      n->size[last + 1], dropout_of(e, last, true), e->results, e->compute);
 }
 
-/* All gradients with respect to the layers' outputs, in e->d_delta. */
-static cudaError_t gradients_layer(CudaEngine *e, BatchView batch) {
+/* The results, and the gradient of the logits; where there is a head, that of its input too. */
+static cudaError_t forward_and_loss(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers;
   if (has_head(n)) {
     TRY(forward_layers(e, batch, last - 1, true));
-    TRY(head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]));
-    return backward_layers(e, batch, last - 1);
+    return head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]);
   }
   TRY(forward_layers(e, batch, last, true));
-  TRY(launch_softmax(batch, e->d_activation[last], e->d_delta[last], n->size[last], e->results,
-                     e->compute));
-  return backward_layers(e, batch, last);
+  return launch_softmax(batch, e->d_activation[last], e->d_delta[last], n->size[last], e->results,
+                        e->compute);
+}
+
+/* From the gradient of the output of layer l, from 1 on, to that of its input. */
+static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
+  const Network *n = &e->engine.config.network;
+  const bool last = l == n->layers - 1;
+  if (last ? !has_head(n) : !e->wide.used)
+    TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
+                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
+                        dropout_of(e, l, true), bf16_terms(e), e->compute));
+  return e->wide.used ? wide_backward(e, batch, l) : cudaSuccess;
+}
+
+/* The gradients of layers first to end - 1, and the update by them, unless they are stored. */
+static cudaError_t update_layers(CudaEngine *e, BatchView batch, int first, int end) {
+  const Network *n = &e->engine.config.network;
+  float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
+  LayerUpdate updates[NETWORK_MAX_LAYERS];
+  for (int l = first; l < end; l++)
+    updates[l - first] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : input_pixels(e),
+                                       .d_dz = e->d_delta[l + 1],
+                                       .d_w = d_p + n->weight[l],
+                                       .d_b = d_p + n->bias[l],
+                                       .d_vw = d_v + n->weight[l],
+                                       .d_vb = d_v + n->bias[l],
+                                       .in = n->size[l],
+                                       .out = n->size[l + 1],
+                                       .d_gw = d_g ? d_g + n->weight[l] : NULL,
+                                       .d_gb = d_g ? d_g + n->bias[l] : NULL};
+  int wide = 0; /* of them */
+  while (e->wide.used && first + wide < end && first + wide < n->layers - 1) wide++;
+  if (wide) TRY(wide_update(e, batch, updates, first, wide, update_rule(e)));
+  return first + wide == end
+             ? cudaSuccess
+             : launch_updates(batch, update_rule(e), updates + wide, end - first - wide,
+                              bf16_terms(e), e->d_work, e->compute);
+}
+
+/* Backward with the sums of ranks: those of a bucket of layers begin as soon as its gradients are
+   there. */
+static cudaError_t backward_of_ranks(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  int end = n->layers; /* of the layers that are not summed yet */
+  for (int l = n->layers - 1; l >= 0; l--) {
+    if (l > 0) TRY(backward_layer(e, batch, l));
+    if (l > 0 && layer_start(n, end) - layer_start(n, l) < BUCKET) continue;
+    TRY(update_layers(e, batch, l, end));
+    TRY(sum_and_optimize(e, batch, l, end));
+    end = l;
+  }
+  return sums_join(e);
 }
 
 static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
-  float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
-  TRY(gradients_layer(e, batch));
-  LayerUpdate updates[NETWORK_MAX_LAYERS];
-  for (int l = 0; l < n->layers; l++)
-    updates[l] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : input_pixels(e),
-                               .d_dz = e->d_delta[l + 1],
-                               .d_w = d_p + n->weight[l],
-                               .d_b = d_p + n->bias[l],
-                               .d_vw = d_v + n->weight[l],
-                               .d_vb = d_v + n->bias[l],
-                               .in = n->size[l],
-                               .out = n->size[l + 1],
-                               .d_gw = d_g ? d_g + n->weight[l] : NULL,
-                               .d_gb = d_g ? d_g + n->bias[l] : NULL};
-  const int wide = e->wide.used ? n->layers - 1 : 0; /* layers that are */
-  if (wide) TRY(wide_update(e, batch, updates, update_rule(e)));
-  TRY(launch_updates(batch, update_rule(e), updates + wide, n->layers - wide, bf16_terms(e),
-                     e->d_work, e->compute));
-  if (d_g) TRY(optimize(e, batch));
-  return d_g && wide ? wide_split_weights(e) : cudaSuccess;
+  TRY(forward_and_loss(e, batch));
+  if (e->engine.config.ranks) return backward_of_ranks(e, batch);
+  for (int l = n->layers - 1; l > 0; l--) TRY(backward_layer(e, batch, l));
+  TRY(update_layers(e, batch, 0, n->layers));
+  if (!stores_gradient(e)) return cudaSuccess;
+  TRY(optimize(e, batch, 0, n->layers, e->compute));
+  return e->wide.used ? wide_split_weights(e, 0, n->layers, e->compute) : cudaSuccess;
 }
 
 /* The logits are kept: predict wants them. */
@@ -334,11 +390,14 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
 
 /* The steps of `count` batches, the first at d_state's position. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count) {
-  BatchView view = batch_view(e, e->d_train_on, e->engine.config.batch);
+  const RowShare *share = &e->share;
+  BatchView view = batch_view(e, e->d_train_on, (int)share->rows);
   view.d_order = e->d_order;
   view.smoothing = e->engine.config.label_smoothing;
+  view.before = (int)share->before;
+  view.after = (int)(share->step - share->before - share->rows);
   for (uint64_t s = 0; s < count; s++) {
-    view.offset = (uint32_t)(s * (uint64_t)view.rows);
+    view.offset = (uint32_t)(s * share->step) + share->before;
     TRY(queue_step(e, view));
   }
   return cudaSuccess;
@@ -369,8 +428,8 @@ static void forget_graph(cudaGraphExec_t *graph) {
   *graph = NULL;
 }
 
-/* A step outside of any graph, past the end of its range so that it changes nothing: a library may
-   load its kernels in it, which a capture might refuse. */
+/* A step outside of any graph, past the end of its range so that it changes nothing: a library,
+   NCCL too, may load its kernels in it, which a capture might refuse. */
 static cudaError_t warm_library_up(CudaEngine *e) {
   TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
   TRY(steps_by_kernel(e, 1));
@@ -425,7 +484,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
   case FUSION_EPOCH:
     return steps_by_epoch(e, state, range->steps);
   case FUSION_STEP:
-    if (e->library.gemm && !e->one_step) {
+    if ((e->library.gemm || e->engine.config.ranks) && !e->one_step) {
       TRY(warm_library_up(e));
       TRY(launch_begin(e->d_state, state, e->compute));
     }

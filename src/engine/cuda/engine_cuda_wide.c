@@ -19,7 +19,7 @@ static bool allocate_planes(CudaEngine *e, Planes *planes, int terms, size_t row
 
 bool wide_allocate(CudaEngine *e, Error *error) {
   const int *size = e->engine.config.network.size, terms = bf16_terms(e), hidden = hidden_layers(e);
-  const size_t rows = (size_t)e->forward_rows, batch = (size_t)e->engine.config.batch;
+  const size_t rows = (size_t)e->forward_rows, batch = (size_t)e->share.rows;
   if (!allocate_planes(e, &e->wide.x[0], 1, rows, size[0], error)) return false;
   for (int l = 0; l < hidden; l++)
     if (!allocate_planes(e, &e->wide.w[l], terms, (size_t)size[l + 1], size[l], error) ||
@@ -41,10 +41,9 @@ void wide_free(CudaEngine *e) {
   cudaFree(e->wide.d_work);
 }
 
-cudaError_t wide_split_weights(CudaEngine *e) {
-  for (int l = 0; l < hidden_layers(e); l++)
-    TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l],
-                     e->compute));
+cudaError_t wide_split_weights(CudaEngine *e, int first, int count, cudaStream_t stream) {
+  for (int l = first; l < first + count && l < hidden_layers(e); l++)
+    TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l], stream));
   return cudaSuccess;
 }
 
@@ -67,28 +66,25 @@ cudaError_t wide_forward(CudaEngine *e, BatchView batch) {
   return cudaSuccess;
 }
 
-cudaError_t wide_backward(CudaEngine *e, BatchView batch) {
-  const int hidden = hidden_layers(e);
+cudaError_t wide_backward(CudaEngine *e, BatchView batch, int l) {
   const Planes *dz = e->wide.dz;
-  TRY(launch_split(e->d_delta[hidden], dz[hidden], e->compute));
-  for (int l = hidden - 1; l > 0; l--)
-    TRY(launch_wide_backward(dz[l + 1], e->wide.w[l], first_rows(e->wide.x[l], batch.rows), dz[l],
-                             e->wide.d_work, e->compute));
-  return cudaSuccess;
+  if (l == hidden_layers(e)) return launch_split(e->d_delta[l], dz[l], e->compute);
+  return launch_wide_backward(dz[l + 1], e->wide.w[l], first_rows(e->wide.x[l], batch.rows), dz[l],
+                              e->wide.d_work, e->compute);
 }
 
-cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers,
-                        UpdateRule rule) {
+cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, int first,
+                        int count, UpdateRule rule) {
   WideUpdate updates[NETWORK_MAX_LAYERS];
-  for (int l = 0; l < hidden_layers(e); l++)
-    updates[l] = (WideUpdate){.x = first_rows(e->wide.x[l], batch.rows),
-                              .dz = e->wide.dz[l + 1],
-                              .w = e->wide.w[l],
-                              .d_w = layers[l].d_w,
-                              .d_b = layers[l].d_b,
-                              .d_vw = layers[l].d_vw,
-                              .d_vb = layers[l].d_vb,
-                              .d_gw = layers[l].d_gw,
-                              .d_gb = layers[l].d_gb};
-  return launch_wide_updates(batch, rule, updates, hidden_layers(e), e->wide.d_work, e->compute);
+  for (int n = 0; n < count; n++)
+    updates[n] = (WideUpdate){.x = first_rows(e->wide.x[first + n], batch.rows),
+                              .dz = e->wide.dz[first + n + 1],
+                              .w = e->wide.w[first + n],
+                              .d_w = layers[n].d_w,
+                              .d_b = layers[n].d_b,
+                              .d_vw = layers[n].d_vw,
+                              .d_vb = layers[n].d_vb,
+                              .d_gw = layers[n].d_gw,
+                              .d_gb = layers[n].d_gb};
+  return launch_wide_updates(batch, rule, updates, count, e->wide.d_work, e->compute);
 }

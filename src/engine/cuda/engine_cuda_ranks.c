@@ -1,0 +1,208 @@
+/* What the ranks of a run do with their GPUs: each takes one, and NCCL adds their gradients. NCCL
+   is loaded when the first engine of several ranks is opened, so that one process alone needs none.
+
+   The sums have a stream of their own: they run while earlier layers' backward does, and so do the
+   updates behind them. NCCL adds in an order that follows from the ranks and the number of values
+   alone, and gives every rank the same bits. */
+#include "engine/cuda/engine_cuda.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const double CLOSE_SECONDS = 5; /* for others, where this rank gives up */
+
+/* ---- a GPU for each rank ------------------------------------------------------------------- */
+
+/* A GPU, wherever it is. */
+typedef struct {
+  char host[64], bus[32]; /* bus "": there is none */
+} GpuPlace;
+
+static bool find_place(GpuPlace *place, Error *error) {
+  const char *what = "finding the device";
+  int device;
+  return (gethostname(place->host, sizeof place->host - 1) == 0 ||
+          error_set(error, "this host has no name")) &&
+         cuda_done(cudaGetDevice(&device), what, error) &&
+         cuda_done(cudaDeviceGetPCIBusId(place->bus, sizeof place->bus, device), what, error);
+}
+
+/* Launchers differ: some show each rank all GPUs of its host, some its own alone. */
+bool engine_cuda_take(Ranks *ranks, Error *error) {
+  int devices = 0;
+  GpuPlace mine = {0}, *all = calloc((size_t)ranks_count(ranks), sizeof *all);
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
+  bool good = all || error_set(error, "out of memory for the ranks");
+  if (good && devices > 0)
+    good = cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) &&
+           find_place(&mine, error);
+  good = good && ranks_gather(ranks, &mine, sizeof mine, all, error);
+  for (int r = 0; good && r < ranks_count(ranks); r++)
+    for (int s = 0; good && s < r; s++)
+      if (*all[r].bus && memcmp(&all[r], &all[s], sizeof *all) == 0)
+        good = error_set(error,
+                         "ranks %d and %d would share a GPU of %s: start at most as many ranks as "
+                         "there are GPUs, or use --device cpu",
+                         s, r, all[r].host);
+  free(all);
+  return good;
+}
+
+#ifdef HAVE_NCCL
+
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdio.h>
+
+/* ---- NCCL ----------------------------------------------------------------------------------- */
+
+static struct {
+  __typeof__(ncclGetUniqueId) *get_unique_id;
+  __typeof__(ncclCommInitRank) *comm_init_rank;
+  __typeof__(ncclAllReduce) *all_reduce;
+  __typeof__(ncclCommDestroy) *comm_destroy;
+  __typeof__(ncclCommAbort) *comm_abort;
+  __typeof__(ncclGetErrorString) *get_error_string;
+} nccl;
+
+/* NCCL_HOME's, the system's, the one that the program was built beside. */
+static void *open_library(void) {
+  char path[1024];
+  const char *home = getenv("NCCL_HOME");
+  snprintf(path, sizeof path, "%s/lib/libnccl.so.2", home ? home : "");
+  void *library = home ? dlopen(path, RTLD_NOW) : NULL;
+  if (!library) library = dlopen("libnccl.so.2", RTLD_NOW);
+  return library ? library : dlopen(NCCL_FOLDER "/lib/libnccl.so.2", RTLD_NOW);
+}
+
+static bool load_nccl(Error *error) {
+  const struct {
+    const char *name;
+    void *function;
+  } functions[] = {
+      {"ncclGetUniqueId", &nccl.get_unique_id}, {"ncclCommInitRank", &nccl.comm_init_rank},
+      {"ncclAllReduce", &nccl.all_reduce},      {"ncclCommDestroy", &nccl.comm_destroy},
+      {"ncclCommAbort", &nccl.comm_abort},      {"ncclGetErrorString", &nccl.get_error_string}};
+  if (nccl.all_reduce) return true;
+  void *library = open_library();
+  if (!library)
+    return error_set(error, "ranks on GPUs need NCCL, but there is no libnccl.so.2: set NCCL_HOME "
+                            "to the folder above its lib/, or use --device cpu");
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    void *symbol = dlsym(library, functions[i].name);
+    if (!symbol) return error_set(error, "libnccl.so.2 has no %s", functions[i].name);
+    memcpy(functions[i].function, &symbol, sizeof symbol);
+  }
+  return true;
+}
+
+static bool nccl_done(ncclResult_t result, const char *what, Error *error) {
+  if (result == ncclSuccess) return true;
+  error_set(error, "NCCL failed at %s: %s", what, nccl.get_error_string(result));
+  if (error) error->of_gpu = true;
+  return false;
+}
+
+bool sums_open(CudaEngine *e, Error *error) {
+  Ranks *ranks = e->engine.config.ranks;
+  RankSums *s = &e->sums;
+  ncclUniqueId id = {0};
+  int lowest, highest;
+  if (!ranks) return true;
+  if (!load_nccl(error) ||
+      (ranks_number(ranks) == 0 && !nccl_done(nccl.get_unique_id(&id), "its start", error)) ||
+      !ranks_broadcast(ranks, &id, sizeof id, error))
+    return false;
+  ncclComm_t comm;
+  if (!nccl_done(nccl.comm_init_rank(&comm, ranks_count(ranks), id, ranks_number(ranks)),
+                 "meeting the other ranks", error))
+    return false;
+  s->comm = comm;
+  return cuda_done(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities",
+                   error) &&
+         cuda_done(cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, highest),
+                   "creating a stream", error) &&
+         cuda_done(cudaEventCreateWithFlags(&s->ready, cudaEventDisableTiming), "creating an event",
+                   error) &&
+         cuda_done(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "creating an event",
+                   error);
+}
+
+void sums_close(CudaEngine *e) {
+  RankSums *s = &e->sums;
+  if (s->comm) nccl.comm_destroy(s->comm);
+  if (s->ready) cudaEventDestroy(s->ready);
+  if (s->done) cudaEventDestroy(s->done);
+  if (s->stream) cudaStreamDestroy(s->stream);
+}
+
+static void sums_break(CudaEngine *e) {
+  if (e->sums.comm) nccl.comm_abort(e->sums.comm);
+  e->sums.comm = NULL;
+}
+
+cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
+  RankSums *s = &e->sums;
+  float *d = e->d_gradient + first;
+  TRY(cudaEventRecord(s->ready, e->compute));
+  TRY(cudaStreamWaitEvent(s->stream, s->ready, 0));
+  const ncclResult_t result =
+      s->comm ? nccl.all_reduce(d, d, count, ncclFloat32, ncclSum, s->comm, s->stream)
+              : ncclInvalidUsage;
+  return result == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
+}
+
+#else
+
+bool sums_open(CudaEngine *e, Error *error) {
+  return !e->engine.config.ranks ||
+         error_set(error, "ranks on GPUs need NCCL, but this program was built without it: build "
+                          "with NCCL_HOME=, the folder above its include/, or use --device cpu");
+}
+
+void sums_close(CudaEngine *e) {
+  (void)e;
+}
+
+static void sums_break(CudaEngine *e) {
+  (void)e;
+}
+
+cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
+  (void)e;
+  (void)first;
+  (void)count;
+  return cudaErrorNotSupported;
+}
+
+#endif
+
+cudaError_t sums_join(CudaEngine *e) {
+  TRY(cudaEventRecord(e->sums.done, e->sums.stream));
+  return cudaStreamWaitEvent(e->compute, e->sums.done, 0);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+/* A kernel of NCCL waits for the other ranks for ever, and whoever waits for it in CUDA, too. */
+bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error) {
+  const double began = seconds_now();
+  cudaError_t status;
+  if (!e->engine.config.ranks)
+    return cuda_done(event ? cudaEventSynchronize(event) : cudaStreamSynchronize(e->compute), what,
+                     error);
+  while ((status = event ? cudaEventQuery(event) : cudaStreamQuery(e->compute)) ==
+         cudaErrorNotReady) {
+    const bool late = e->sums.closes && seconds_now() - began > CLOSE_SECONDS;
+    if (late || !ranks_go_on(e->engine.config.ranks, began, error)) {
+      sums_break(e);
+      return false;
+    }
+    sched_yield();
+  }
+  return cuda_done(status, what, error);
+}
