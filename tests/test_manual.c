@@ -265,11 +265,10 @@ static void make_target(const char *target) {
                   "mkdir -p '%s/built' && cp " PROGRAM_FOLDER "/mlp-train '%s/built' && "
                   "for name in train digits lab; do "
                   "touch '%s/built'/mlp-$name.1 '%s/built'/mlp-$name.bash; done && "
-                  "touch '%s/built/mlp-digits' '%s/built/mlp-lab' && "
+                  "cd '%s/built' && touch mlp-digits mlp-lab libmlp-ranks.so && cd \"$OLDPWD\" && "
                   "MAKEFLAGS= make -o all BUILD='%s/built' PLACE='%s/built' CUDA=0 SETUP=0 "
-                  "DESTDIR='%s/a root' PREFIX=/usr %s",
-                  folder, folder, folder, folder, folder, folder, folder, folder, folder,
-                  target) != 0)
+                  "MPI_FLAGS=-lmpi DESTDIR='%s/a root' PREFIX=/usr %s",
+                  folder, folder, folder, folder, folder, folder, folder, folder, target) != 0)
     fail_msg("%s", output);
 }
 
@@ -288,6 +287,7 @@ static void installs_and_uninstalls(void **state) {
                               "755 ./usr/bin/mlp-lab\n"
                               "755 ./usr/bin/mlp-train\n"
                               "755 ./usr/bin/mlp-train-fetch\n"
+                              "755 ./usr/lib/mlp-train/libmlp-ranks.so\n"
                               "644 ./usr/share/bash-completion/completions/mlp-digits\n"
                               "644 ./usr/share/bash-completion/completions/mlp-lab\n"
                               "644 ./usr/share/bash-completion/completions/mlp-train\n"

@@ -77,6 +77,20 @@ static void wait_for_open(pid_t process, const char *name) {
   }
 }
 
+/* The process has a handler for the signal: Linux shows it. */
+static void wait_for_handler(pid_t process, int number) {
+  unsigned long long caught = 0;
+  while (!(caught >> (number - 1) & 1)) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)process);
+    FILE *status = fopen(path, "r");
+    assert_non_null(status);
+    while (fgets(line, sizeof line, status)) sscanf(line, "SigCgt: %llx", &caught);
+    fclose(status);
+    wait_a_moment(1);
+  }
+}
+
 /* Nobody ever writes to it. */
 static void a_pipe_that_sends_nothing(void **state) {
   (void)state;
@@ -165,7 +179,8 @@ static void a_reader_that_never_comes(void **state) {
   const pid_t runs[] = {
       START(TINY, "--log", "log.jsonl"),
       START("--load", "net", "--device", "cpu", "--predict", "test.csv", "--output", "fifo")};
-  wait_a_moment(300);
+  for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) wait_for_handler(runs[r], SIGINT);
+  wait_a_moment(300); /* by now they wait */
   for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) interrupt(runs[r], SIGINT, "interrupted");
 }
 
