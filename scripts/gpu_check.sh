@@ -30,9 +30,9 @@ results=docs/results/gpu-check.txt
 parts=(tests sanitizers mnist older faults)
 work=build/gpu-check # the sections of this run, one file per part
 log=build/gpu-check.log
-cuda_tests=(test_kernels test_kernels_gemm test_kernels_softmax test_engine_cuda
-            test_engine_cuda_interface test_augment test_augment_engine test_exercise test_lab_rungs
-            test_cuda_faults)
+cuda_tests=(test_kernels test_kernels_gemm test_kernels_softmax test_kernels_optimizer
+            test_kernels_wide test_engine_cuda test_engine_cuda_interface test_training_options
+            test_augment test_augment_engine test_exercise test_lab_rungs test_cuda_faults)
 nvcc=${NVCC:-nvcc}
 export ARCH=${ARCH:--arch=native}
 
@@ -129,10 +129,13 @@ check_memory() {
   fi
   build "${cuda_tests[@]/#/build/}"
   # The programs check every status themselves; calls of libraries that fail are not our errors.
-  for name in test_kernels test_kernels_gemm test_kernels_softmax; do
+  for name in test_kernels test_kernels_gemm test_kernels_softmax test_kernels_optimizer; do
     sanitize memcheck "$name" --report-api-errors no
     for tool in racecheck initcheck synccheck; do sanitize "$tool" "$name"; done
   done
+  # Copies by the copy engine and mbarriers are beyond racecheck and initcheck.
+  sanitize memcheck test_kernels_wide --report-api-errors no
+  sanitize synccheck test_kernels_wide
   # Hazards in shared memory come from the kernels, not from the loader: these tests run them all.
   TEST_FILTER='test_same_bits' sanitize racecheck test_engine_cuda
   for name in test_engine_cuda test_engine_cuda_interface; do
