@@ -21,8 +21,8 @@ static bool are_same(const Options *a, const Options *b) {
 
 /* A line of a configuration file has at most 200 bytes, inih's limit; a name may be longer. */
 static bool fit_lines(const Options *o) {
-  const char *const names[] = {o->train,   o->test,     o->log,       o->plot,
-                               o->weights, o->mistakes, o->confusion, o->save};
+  const char *const names[] = {o->train,    o->test,      o->log,  o->plot,      o->weights,
+                               o->mistakes, o->confusion, o->save, o->validation};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strlen(names[i]) > 180) return false;
   return true;
