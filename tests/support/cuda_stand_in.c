@@ -187,6 +187,19 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
   return take((void **)stream, 1);
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
+  MAY_FAIL();
+  *lowest = *highest = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+  MAY_FAIL();
+  (void)flags;
+  (void)priority;
+  return take((void **)stream, 1);
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   free(stream);
   MAY_FAIL();
@@ -197,6 +210,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   MAY_FAIL();
   (void)stream;
   return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return cudaStreamSynchronize(stream);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
@@ -227,6 +244,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   MAY_FAIL();
   (void)event;
   return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return cudaEventSynchronize(event);
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
