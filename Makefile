@@ -181,7 +181,7 @@ LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
 
-.PHONY: all tests run test fresh check-all reproducible faults soak stream gpu-check gpu-bench profile \
+.PHONY: all tests run test fresh check-all reproducible faults soak stream gpu-check gpu-bench scaling profile \
         exercise exercise-cpu student-kit data setup install uninstall format lint clean print-sources \
         help
 .DELETE_ON_ERROR:
@@ -244,6 +244,10 @@ gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes d
 gpu-bench: setup            ## on a GPU: time every level and the peers, write docs/results/
 	@$(BUILD_ON_EVERY_CORE) all
 	@scripts/gpu_bench.sh
+
+scaling: setup              ## over 1, 2, 4, ... GPUs or cores: times ranks, writes docs/results/
+	@$(BUILD_ON_EVERY_CORE) all $(BUILD)/mlp-scaling
+	@scripts/scaling.sh
 
 profile: setup              ## on a GPU: read hardware counters of every rung of TOPIC
 	@$(BUILD_ON_EVERY_CORE) all
@@ -315,6 +319,9 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)
 link = $(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS)
 
 $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/src/mlp_%.o
+	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
+
+$(BUILD)/mlp-scaling: $(BUILD)/src/mlp_scaling.o $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 
 $(BUILD)/mlp-exercise: $(BUILD)/src/mlp_exercise.o

@@ -84,30 +84,31 @@ typedef struct {
   Error error;
 } Opened;
 
-/* Whether every rank's could be opened; *error is then the first failure's. */
-static bool all_opened(Ranks *ranks, bool mine, Error *error) {
+/* Whether every rank's could be opened, all (ranks) being room for what they say; *error is then
+   the first failure's. */
+static bool all_opened(Ranks *ranks, bool mine, Opened *all, Error *error) {
   Opened opened = {.opened = mine};
   if (!mine) opened.error = *error;
-  Opened *all = calloc((size_t)ranks_count(ranks), sizeof *all);
-  bool good = all ? ranks_gather(ranks, &opened, sizeof opened, all, error)
-                  : error_set(error, "out of memory for the ranks");
-  for (int r = 0; good && r < ranks_count(ranks); r++) {
-    if (all[r].opened) continue;
-    *error = all[r].error;
-    good = false;
-  }
-  free(all);
-  return good;
+  if (!ranks_gather(ranks, &opened, sizeof opened, all, error)) return false;
+  for (int r = 0; r < ranks_count(ranks); r++)
+    if (!all[r].opened) {
+      *error = all[r].error;
+      return false;
+    }
+  return true;
 }
 
 Engine *engine_ranks_open(Engine *inner, Ranks *ranks, Error *error) {
   RanksEngine *shared = calloc(1, sizeof *shared);
-  if (inner && !shared) error_set(error, "out of memory for the engine");
-  if (!all_opened(ranks, inner && shared, error)) {
+  Opened *all = calloc((size_t)ranks_count(ranks), sizeof *all);
+  if (!shared || !all) error_set(error, "out of memory for the ranks");
+  if (!shared || !all || !all_opened(ranks, inner, all, error)) {
     if (inner) inner->call->close(inner);
     free(shared);
+    free(all);
     return NULL;
   }
+  free(all);
   const int hosts = ranks_hosts(ranks);
   char where[32] = "";
   shared->engine = *inner;

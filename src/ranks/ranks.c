@@ -243,7 +243,7 @@ bool ranks_gather(Ranks *ranks, const void *mine, size_t size, void *all, Error 
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error) {
   if (!ranks) return true;
   const size_t size = count * sizeof *values;
-  double *all = malloc((size_t)ranks->place.count * size);
+  double *all = calloc((size_t)ranks->place.count, size);
   if (!all) return error_set(error, "out of memory for what ranks send");
   const bool good = ranks_gather(ranks, values, size, all, error);
   for (size_t i = 0; good && i < count; i++) {
@@ -256,7 +256,7 @@ bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error)
 
 bool ranks_largest(Ranks *ranks, int *value, Error *error) {
   if (!ranks) return true;
-  int *all = malloc((size_t)ranks->place.count * sizeof *all);
+  int *all = calloc((size_t)ranks->place.count, sizeof *all);
   if (!all) return error_set(error, "out of memory for what ranks send");
   const bool good = ranks_gather(ranks, value, sizeof *value, all, error);
   for (int r = 0; good && r < ranks->place.count; r++)
@@ -267,7 +267,7 @@ bool ranks_largest(Ranks *ranks, int *value, Error *error) {
 
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error) {
   const int mine = interrupt_pending();
-  int *all = malloc((size_t)ranks_count(ranks) * sizeof *all);
+  int *all = calloc((size_t)ranks_count(ranks), sizeof *all);
   if (!all) return error_set(error, "out of memory for what ranks send");
   const bool good = ranks_gather(ranks, &mine, sizeof mine, all, error);
   *signal = 0;

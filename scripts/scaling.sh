@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Measures how training scales over ranks: strong scaling, the same batch on 1, 2, 4, ... of them,
+# and weak scaling, the same rows per rank. On the GPUs of this machine, else on its cores. Writes,
+# under the short name of the GPU, for example h200, or cpu:
+#
+#   docs/results/scaling-h200.json   every measurement, one JSON object per line
+#   docs/results/scaling-h200.md     the tables, with Amdahl's serial share
+#   docs/results/scaling-h200.png    both scalings as curves, with the ideal line
+#
+#   RESULTS  another folder for them  [docs/results]
+#   RANKS    numbers of ranks  [1, 2, 4, ... up to the GPUs or cores]
+#   SECONDS_FOR_JAX  start no more points of JAX after this time, 0: none  [40]
+#   MNIST_SOURCE  see scripts/download_mnist.sh
+#
+# A point that fails is a line with its reason. Exit status 1 if no point of ours was measured.
+set -euo pipefail
+export LC_ALL=C
+
+results=${RESULTS:-docs/results}
+work=build/scaling # if this is stopped, what was measured so far is here
+lines=$work/lines.json
+mkdir -p "$work" "$results"
+
+# Open MPI: root too, more ranks than cores, no binding, no words of its own.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_execute_quiet=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export PMIX_MCA_pcompress_base_silence_warning=1
+
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) || gpu=
+if [ -n "$gpu" ]; then
+  device=cuda
+  most=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+  driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
+  machine="$most x $gpu, driver $driver"
+  name=$(tr '[:upper:]' '[:lower:]' <<<"$gpu" |
+    sed -E 's/nvidia|geforce|tesla|quadro//g; s/[0-9]+gb.*//; s/[^a-z0-9]//g')
+else
+  device=cpu
+  most=$(nproc)
+  machine="$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1), $most cores"
+  name=cpu
+fi
+default_ranks=
+for ((n = 1; n <= most; n *= 2)); do default_ranks+=" $n"; done
+read -ra ranks <<<"${RANKS:-$default_ranks}"
+
+command -v mpirun >/dev/null || {
+  echo "scaling: there is no mpirun: make setup MPI=1, then make" >&2
+  exit 1
+}
+scripts/download_mnist.sh
+printf '{"machine":"%s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling.sh"}\n' \
+  "$machine" "$(make -s SETUP=0 print-sources)" "${ranks[*]}" >"$lines"
+
+# point HIDDEN NETWORK BATCH PRECISION RANKS EPOCHS: a line of a run, unless it is there already.
+point() {
+  local hidden=$1 network=$2 batch=$3 precision=$4 n=$5 epochs=$6 case
+  case="\"who\":\"mlp-train\",\"network\":\"$network\",\"precision\":\"$precision\",\"batch\":$batch,\"ranks\":$n"
+  ! grep -qF "$case," "$lines" || return 0
+  local launcher=()
+  [ "$n" = 1 ] || launcher=(mpirun -n "$n")
+  local level=()
+  [ "$device" = cpu ] || level=(--fusion step --precision "$precision")
+  rm -f "$work/log.jsonl"
+  if timeout 60 "${launcher[@]}" ./mlp-train --device "$device" "${level[@]}" --hidden "$hidden" \
+    --batch "$batch" --epochs "$epochs" --lr 0.01 --test none --quiet --log "$work/log.jsonl" \
+    >"$work/out" 2>"$work/err"; then
+    # The first two epochs read the file and capture the graphs.
+    sed -n 's/.*"train_seconds": *\([0-9.e+-]*\).*"train_rows": *\([0-9]*\).*/\1 \2/p' "$work/log.jsonl" |
+      tail -n +3 | sort -g | awk -v case="$case" '
+        { t[NR] = $1; rows = $2 }
+        END { printf "{%s,\"rows\":%d,\"ms\":%.6g,\"ms_min\":%.6g,\"ms_max\":%.6g,\"epochs\":%d}\n", case, rows,
+              1e3 * (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2, 1e3 * t[1], 1e3 * t[NR], NR }' >>"$lines"
+  else
+    printf '{%s,"reason":"%s"}\n' "$case" "$(head -n 1 "$work/err" | tr -d '"\\')" >>"$lines"
+  fi
+  tail -n 1 "$lines"
+}
+
+networks=("300,100 784-300-100-10 1024 4096" "2500,2000,1500,1000,500 784-2500-2000-1500-1000-500-10 4096 16384")
+precisions=(fp32 tf32) epochs=(12 8)
+if [ "$device" = cpu ]; then # a wide network would take hours
+  networks=("300,100 784-300-100-10 256 1024") precisions=(fp32) epochs=(5)
+fi
+for i in "${!networks[@]}"; do
+  read -r hidden network first second <<<"${networks[i]}"
+  for precision in "${precisions[@]}"; do
+    for n in "${ranks[@]}"; do
+      point "$hidden" "$network" "$first" "$precision" "$n" "${epochs[i]}"
+      point "$hidden" "$network" "$second" "$precision" "$n" "${epochs[i]}"
+      point "$hidden" "$network" $((first * n)) "$precision" "$n" "${epochs[i]}"
+    done
+  done
+done
+
+if [ "$device" = cuda ] && [ "${SECONDS_FOR_JAX:-40}" != 0 ]; then
+  timeout $((${SECONDS_FOR_JAX:-40} + 30)) python3 scripts/scaling_jax.py --seconds "${SECONDS_FOR_JAX:-40}" \
+    --ranks "${ranks[*]}" 2>"$work/jax.err" | grep '}$' | tee -a "$lines" ||
+    echo "scaling: JAX ended early: $(tail -n 1 "$work/jax.err")" >&2
+fi
+
+to=$results/scaling-$name
+cp "$lines" "$to.json"
+build/mlp-scaling "$to.json" "$to.md" "$to.png"
+echo "scaling: wrote $to.json, $to.md and $to.png"
