@@ -29,6 +29,14 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
+/* Whether position p, of steps that begin at `position`, is of the share. */
+__device__ bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare share) {
+  if (share.ranks == 0) return true;
+  const uint32_t in_step = (p - position) % share.step, rows = min(share.step, end - (p - in_step));
+  return in_step >= part_start(rows, share.rank, share.ranks) &&
+         in_step < part_start(rows, share.rank + 1, share.ranks);
+}
+
 /* Adds up the results of a share of a range of positions. One block: thread t adds positions t, t +
    1024, ... in float64, then the block adds the sums of its threads as a binary tree, in the same
    order on every GPU. Reads 5 bytes per row. */
@@ -40,8 +48,7 @@ __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t posi
   loss[t] = 0.0;
   correct[t] = rows[t] = 0;
   for (size_t p = (size_t)position + t; p < end; p += SUM_THREADS) {
-    const uint32_t in_step = (uint32_t)(p - position) % share.step;
-    if (in_step < share.before || in_step >= share.before + share.rows) continue;
+    if (!is_mine((uint32_t)p, position, end, share)) continue;
     rows[t]++;
     loss[t] += results.d_loss[p];
     correct[t] += results.d_correct[p];
@@ -92,7 +99,7 @@ cudaError_t launch_advance(StepState *d_state, uint32_t positions, cudaStream_t 
 
 cudaError_t launch_sum(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
                        RowShare share, cudaStream_t stream) {
-  if (!d_sums || !results.d_loss || !results.d_correct || position > end || share.step == 0)
+  if (!d_sums || !results.d_loss || !results.d_correct || position > end || !valid_share(share))
     return cudaErrorInvalidValue;
   sum_kernel<<<1, SUM_THREADS, 0, stream>>>(d_sums, results, position, end, share);
   return launched();

@@ -54,7 +54,7 @@ static void test_begin_and_advance(void **state) {
 }
 
 /* Sums are float64: for n values the error is at most n 2^-53 of the sum of positive terms. */
-static const RowShare one = {1, 0, 1}; /* of one rank: all rows */
+static const RowShare one = {0}; /* of one rank: all rows */
 
 static void test_sum(void **state) {
   (void)state;
@@ -79,13 +79,15 @@ static void test_sum(void **state) {
       CUDA_OK(cudaMemsetAsync(loss.d + end, POISON, (POSITIONS - end) * sizeof(float), stream));
     const RowResults results = {loss.d, d_correct};
     CUDA_OK(launch_sum(d_sums, results, first, end, one, stream));
-    const RowShare share = {29, 7, 11};
+    const RowShare share = {29, 1, 3};
     CUDA_OK(launch_sum(d_sums, results, first, end, share, stream));
     ResultSums expected = before;
     for (int twice = 0; twice < 2; twice++)
       for (uint32_t p = first; p < end; p++) {
-        const uint32_t in_step = (p - first) % share.step;
-        if (twice && (in_step < share.before || in_step >= share.before + share.rows)) continue;
+        const uint32_t in_step = (p - first) % share.step, left = end - (p - in_step);
+        const size_t of_step = left < share.step ? left : share.step;
+        if (twice && (in_step < part_start(of_step, 1, 3) || in_step >= part_start(of_step, 2, 3)))
+          continue;
         expected.loss += loss.host[p];
         expected.correct += correct[p];
         expected.rows++;
@@ -271,8 +273,8 @@ static void refuse_batches(const Arguments *a) {
   views[3].rows = 0;
   views[4].rows = -1;
   views[5].stride = 17;
-  views[6].before = -1;
-  views[7].after = -1;
+  views[6].share = (RowShare){0, 0, 2};
+  views[7].share = (RowShare){5, 2, 2};
   for (int i = 0; i < WAYS; i++) {
     const BatchView view = views[i];
     CUDA_REFUSED(launch_scale_pixels(view, d, 5, 1.0f / 255, 0, stream));

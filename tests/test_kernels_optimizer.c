@@ -36,7 +36,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   const Shape s = {7, 5, 3};
   Tensors t = make_tensors(seed);
   Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
-  batch.view.before = 2; /* a step of 9 rows over all ranks */
+  batch.view.share = (RowShare){9, 1, 2}; /* a step of 9 rows over all ranks */
   const FlatParameters p = flat(&t, rule);
   const uint64_t update = UPDATES + (batch.state.position + OFFSET) / 9 + 1;
   static const int ends[] = {WEIGHT0, BIAS0, WEIGHT1, BIAS1, COUNT};

@@ -294,36 +294,33 @@ static void queue_gradients(BatchView view, const float *d_z, const float *d_ide
 /* Ranks that share the rows of a step: each makes the bits that one rank makes of these rows, and
    its gradient is the mean over the rows of all. */
 static void check_ranks(int left) {
-  enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3 };
-  static const int first[RANKS + 1] = {0, 21, 43, ROWS};
+  enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, left, true);
   double identity[CLASSES * CLASSES] = {0}, zero[CLASSES] = {0};
   for (int c = 0; c < CLASSES; c++) identity[c * CLASSES + c] = 1;
   const Values w = both_sides(copy_of(identity, CLASSES * CLASSES), CLASSES * CLASSES);
   const Values b = both_sides(copy_of(zero, CLASSES), CLASSES);
-  float *d_whole[GRADIENTS], *d_part[GRADIENTS], *d_scratch = poisoned_floats(COUNT);
-  for (int g = 0; g < GRADIENTS; g++) {
-    d_whole[g] = poisoned_floats(COUNT);
-    d_part[g] = poisoned_floats(COUNT);
-  }
+  float *d_whole[GRADIENTS], *d_scratch = poisoned_floats(COUNT);
+  for (int g = 0; g < GRADIENTS; g++) d_whole[g] = poisoned_floats(COUNT);
   const RowResults whole = poisoned_results(&s.batch), parts = poisoned_results(&s.batch);
   queue_gradients(s.batch.view, s.z.d, w.d, b.d, CLASSES, whole, d_whole, d_scratch);
-  for (int r = 0; r < RANKS; r++) {
-    const int at = first[r];
+  assert_gradient("softmax of all ranks", &s, d_whole[1]);
+  static const float zeros[MOST * CLASSES];
+  for (size_t r = 0; r < RANKS; r++) {
+    const size_t first = part_start((size_t)s.batch.filled, r, RANKS) * CLASSES;
+    const size_t mine = part_start((size_t)s.batch.filled, r + 1, RANKS) * CLASSES - first;
     BatchView view = s.batch.view;
-    view.offset += (uint32_t)at;
-    view.rows = first[r + 1] - at;
-    view.before = at;
-    view.after = ROWS - first[r + 1];
-    float *d_dz[GRADIENTS];
-    for (int g = 0; g < GRADIENTS; g++) d_dz[g] = d_part[g] + at * CLASSES;
-    queue_gradients(view, s.z.d + at * CLASSES, w.d, b.d, CLASSES, parts, d_dz,
-                    d_scratch + at * CLASSES);
+    view.rows = MOST;
+    view.share = (RowShare){ROWS, (uint32_t)r, RANKS};
+    float *d_part[GRADIENTS];
+    for (int g = 0; g < GRADIENTS; g++) d_part[g] = poisoned_floats(MOST * CLASSES);
+    queue_gradients(view, s.z.d + first, w.d, b.d, CLASSES, parts, d_part, d_scratch);
+    for (int g = 0; g < GRADIENTS; g++) {
+      const float *part = fetch_floats(d_part[g], MOST * CLASSES);
+      assert_memory_equal(part, fetch_floats(d_whole[g], COUNT) + first, mine * sizeof *part);
+      assert_memory_equal(part + mine, zeros, (MOST * CLASSES - mine) * sizeof *part);
+    }
   }
-  for (int g = 0; g < GRADIENTS; g++)
-    assert_memory_equal(fetch_floats(d_part[g], COUNT), fetch_floats(d_whole[g], COUNT),
-                        COUNT * sizeof(float));
-  assert_gradient("softmax of ranks", &s, d_part[1]);
   const uint32_t end = s.batch.state.end;
   assert_memory_equal(fetch(parts.d_loss, end * sizeof(float)),
                       fetch(whole.d_loss, end * sizeof(float)), end * sizeof(float));

@@ -111,7 +111,7 @@ template <Reading AS> struct Pixels {
     bool exists;
   };
   __device__ void begin() {
-    first = batch.d_state->position + batch.offset;
+    first = first_position(batch);
     last = batch.d_state->end - 1;
   }
   __device__ Line line(int row) const {

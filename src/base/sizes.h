@@ -22,6 +22,12 @@ template <class Count, class Unit> SIZES_FUNCTION auto round_up(Count count, Uni
   return (count + unit - 1) / unit * unit;
 }
 
+/* Where part `part` of `parts` equal ones of `count` begins, equal up to 1; part + 1 is its end. */
+template <class Count, class Part>
+SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
+  return count * (Count)part / (Count)parts;
+}
+
 #else
 
 #include <stddef.h>
@@ -32,6 +38,10 @@ static inline size_t ceil_div(size_t count, size_t unit) {
 
 static inline size_t round_up(size_t count, size_t unit) {
   return (count + unit - 1) / unit * unit;
+}
+
+static inline size_t part_start(size_t count, size_t part, size_t parts) {
+  return count * part / parts;
 }
 
 static inline int min_int(int a, int b) {

@@ -102,17 +102,10 @@ static inline PixelFactor engine_pixel_factor(const EngineConfig *config) {
   return (PixelFactor){(float)(1 / (max * std)), (float)((double)p->mean / std), is_default};
 }
 
-/* The rows of a step that are a rank's: those from `before` on of every `batch`, `rows` of them at
-   most; `after` follow. A short last step may leave it fewer or none. */
-typedef struct {
-  int before, rows, after;
-} EngineShare;
-
-static inline EngineShare engine_share(const EngineConfig *config) {
-  const int64_t batch = config->batch, rank = ranks_number(config->ranks);
-  const int64_t first = batch * rank / ranks_count(config->ranks);
-  const int64_t end = batch * (rank + 1) / ranks_count(config->ranks);
-  return (EngineShare){(int)first, (int)(end - first), (int)(batch - end)};
+/* Most rows of a step that a rank has: it takes part `rank` of `ranks` equal ones (part_start) of
+   the step's rows, of a short last step too. */
+static inline int engine_rows(const EngineConfig *config) {
+  return (int)ceil_div((size_t)config->batch, (size_t)ranks_count(config->ranks));
 }
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */

@@ -60,7 +60,6 @@ typedef struct {
   TrainRange drawn;     /* whose rows `augmented` holds; rows 0: nobody's */
   StagingBuffer staging[2];
   EngineSums sums;
-  EngineShare share;
   float *gradients;       /* (gradient_floats): of all layers, one after the other */
   size_t gradient_floats; /* 0: one rank */
   Error failure;          /* of the ranks' sum */

@@ -362,11 +362,13 @@ static bool sum_gradients(CpuEngine *cpu, Team team) {
 
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
   const EngineConfig *config = &cpu->engine.config;
-  const size_t batch = (size_t)config->batch, mine = (size_t)cpu->share.rows,
-               before = (size_t)cpu->share.before;
-  const uint64_t begin = step * batch, first = begin + before;
+  const size_t batch = (size_t)config->batch, rank = (size_t)ranks_number(config->ranks),
+               ranks = (size_t)ranks_count(config->ranks);
+  const uint64_t begin = step * batch;
   const size_t all_rows = range->rows - begin < batch ? (size_t)(range->rows - begin) : batch;
-  const size_t rows = all_rows <= before ? 0 : least(all_rows - before, mine);
+  const size_t before = part_start(all_rows, rank, ranks);
+  const size_t rows = part_start(all_rows, rank + 1, ranks) - before;
+  const uint64_t first = begin + before;
   const uint32_t updates = (uint32_t)(range->updates + step - range->first_step);
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);

@@ -31,8 +31,8 @@ static bool share_train(Engine *engine, const TrainRange *range, Error *error) {
 
 static bool share_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
   const Ranks *ranks = ((RanksEngine *)engine)->ranks;
-  const uint64_t rank = (uint64_t)ranks_number(ranks), count = (uint64_t)ranks_count(ranks);
-  const uint64_t first = rows * rank / count, end = rows * (rank + 1) / count;
+  const size_t rank = (size_t)ranks_number(ranks), count = (size_t)ranks_count(ranks);
+  const uint64_t first = part_start(rows, rank, count), end = part_start(rows, rank + 1, count);
   return first == end ||
          inner_of(engine)->call->evaluate(inner_of(engine), first_row + first, end - first, error);
 }

@@ -148,7 +148,7 @@ static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
     const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
     TRY(launch_begin(e->d_state, (StepState){.end = count}, e->compute));
     TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
-    TRY(launch_sum(e->d_sums, e->results, 0, count, (RowShare){1, 0, 1}, e->compute));
+    TRY(launch_sum(e->d_sums, e->results, 0, count, (RowShare){0}, e->compute));
   }
   return consume(e, first_row, rows);
 }
@@ -321,7 +321,7 @@ static bool allocate_dataset(CudaEngine *e, Error *error) {
 static bool allocate_network(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   const Network *n = &c->network;
-  const size_t rows = (size_t)e->forward_rows, batch = (size_t)e->share.rows;
+  const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(c);
   size_t widest = 0;
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
@@ -389,7 +389,7 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
   for (int l = 1; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
   size_t rows = EVALUATE_FLOATS / floats;
   if (rows > EVALUATE_ROWS) rows = EVALUATE_ROWS;
-  const int batch = engine_share(c).rows;
+  const int batch = engine_rows(c);
   return rows > (size_t)batch ? (int)rows : batch;
 }
 
@@ -439,8 +439,8 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
-  const EngineShare share = engine_share(config);
-  e->share = (RowShare){(uint32_t)config->batch, (uint32_t)share.before, (uint32_t)share.rows};
+  e->share = (RowShare){(uint32_t)config->batch, (uint32_t)ranks_number(config->ranks),
+                        config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
   if (engine_cuda_available(error) && describe(&e->engine, error) && choose_fusion(e, error) &&
       !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
               error) &&

@@ -54,8 +54,8 @@ typedef struct {
   uint64_t rows_seen; /* dataset rows ever written are below this */
   size_t stride;
   uint64_t taken;   /* bytes of device memory */
-  RowShare share;   /* of the batch: this rank's */
-  int forward_rows; /* rows the activations hold: the share, or more for evaluation */
+  RowShare share;   /* this rank's of every step */
+  int forward_rows; /* rows the activations hold: engine_rows, or more for evaluation */
   RankSums sums;
 
   uint8_t *d_pixels;
@@ -78,7 +78,7 @@ typedef struct {
   float *d_z;          /* levels none, exercise; library: (forward_rows, widest layer) */
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
-  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (share, size[l]) */
+  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (engine_rows, size[l]) */
   WideNetwork wide; /* if used, of both only the last two layers are there */
 
   cudaGraphExec_t one_step, many_steps; /* level step */

@@ -67,7 +67,7 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
 bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const EngineConfig *c = &engine->config;
   const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
-  const bool faster = (double)c->network.parameters * engine_share(c).rows >= WIDE_FROM;
+  const bool faster = (double)c->network.parameters * engine_rows(c) >= WIDE_FROM;
   if (limits->wide == WIDE_NEVER || !has_products || c->network.layers < 2 || engine_drops(c) ||
       c->ema > 0 || !engine_pixel_factor(c).is_default)
     return false;

@@ -390,14 +390,12 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
 
 /* The steps of `count` batches, the first at d_state's position. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count) {
-  const RowShare *share = &e->share;
-  BatchView view = batch_view(e, e->d_train_on, (int)share->rows);
+  BatchView view = batch_view(e, e->d_train_on, engine_rows(&e->engine.config));
   view.d_order = e->d_order;
   view.smoothing = e->engine.config.label_smoothing;
-  view.before = (int)share->before;
-  view.after = (int)(share->step - share->before - share->rows);
+  view.share = e->share;
   for (uint64_t s = 0; s < count; s++) {
-    view.offset = (uint32_t)(s * share->step) + share->before;
+    view.offset = (uint32_t)(s * (uint64_t)e->engine.config.batch);
     TRY(queue_step(e, view));
   }
   return cudaSuccess;

@@ -19,7 +19,7 @@ static bool allocate_planes(CudaEngine *e, Planes *planes, int terms, size_t row
 
 bool wide_allocate(CudaEngine *e, Error *error) {
   const int *size = e->engine.config.network.size, terms = bf16_terms(e), hidden = hidden_layers(e);
-  const size_t rows = (size_t)e->forward_rows, batch = (size_t)e->share.rows;
+  const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(&e->engine.config);
   if (!allocate_planes(e, &e->wide.x[0], 1, rows, size[0], error)) return false;
   for (int l = 0; l < hidden; l++)
     if (!allocate_planes(e, &e->wide.w[l], terms, (size_t)size[l + 1], size[l], error) ||
