@@ -134,6 +134,35 @@ static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, co
   return status;
 }
 
+/* What the command line asks for. */
+static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *options,
+                            Checkpoint *from, Error *error) {
+  OptionsResult asked = options_parse(argc, argv, options, error);
+  if (asked == OPTIONS_RUN && *options->resume) asked = resume(argc, argv, options, from, error);
+  if (asked == OPTIONS_RUN && ranks && (options->load.count > 0 || *options->tune)) {
+    error_set(error, "--%s is for one process: start it without the launcher",
+              options->load.count > 0 ? "load" : "tune");
+    return OPTIONS_USAGE;
+  }
+  run_files_leave(options, ranks);
+  if (asked != OPTIONS_RUN || options->dry_run) return asked;
+  run_files_settle(options);
+  return run_files_are_right(options, error) ? OPTIONS_RUN : OPTIONS_USAGE;
+}
+
+/* Does it. *signal: what ended training, as of train_command. */
+static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *from, Ranks *ranks,
+                      Report *report, double began, int *signal, Error *error) {
+  if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
+  if (asked != OPTIONS_RUN || options->dry_run) return show(asked, options, error);
+  if (options->load.count > 0) return predict_command(options, report, error);
+  if (!pixel_range_find(options, report, error)) return false;
+  if (*options->tune) return tune_command(options, report, error);
+  if (options->ensemble) return ensemble_command(options, ranks, report, error);
+  return train_command(options, *options->resume ? from : NULL, ranks, report, began, signal,
+                       error);
+}
+
 int main(int argc, char **argv) {
   const double began = seconds_now();
   standard_output_open();
@@ -145,33 +174,12 @@ int main(int argc, char **argv) {
   Error error = {.text = ""};
   Ranks *ranks;
   int ended_by = 0;
-  bool done = false;
   options_default(&options);
-  OptionsResult asked = OPTIONS_FAILURE;
-  if (meet_ranks(&ranks, &error)) asked = options_parse(argc, argv, &options, &error);
-  if (asked == OPTIONS_RUN && *options.resume) asked = resume(argc, argv, &options, &from, &error);
-  if (asked == OPTIONS_RUN && ranks && (options.load.count > 0 || *options.tune)) {
-    error_set(&error, "--%s is for one process: start it without the launcher",
-              options.load.count > 0 ? "load" : "tune");
-    asked = OPTIONS_USAGE;
-  }
-  run_files_leave(&options, ranks);
-  if (asked == OPTIONS_RUN && !options.dry_run) run_files_settle(&options);
-  if (asked == OPTIONS_RUN && !options.dry_run && !run_files_are_right(&options, &error))
-    asked = OPTIONS_USAGE;
+  const OptionsResult asked = meet_ranks(&ranks, &error)
+                                  ? decide(argc, argv, ranks, &options, &from, &error)
+                                  : OPTIONS_FAILURE;
   Report report = report_open(options.quiet);
-  if (asked == OPTIONS_HELP || asked == OPTIONS_VERSION ||
-      (asked == OPTIONS_RUN && options.dry_run))
-    done = show(asked, &options, &error);
-  else if (asked == OPTIONS_RUN && options.load.count > 0)
-    done = predict_command(&options, &report, &error);
-  else if (asked == OPTIONS_RUN && !pixel_range_find(&options, &report, &error))
-    done = false;
-  else if (asked == OPTIONS_RUN && *options.tune)
-    done = tune_command(&options, &report, &error);
-  else if (asked == OPTIONS_RUN)
-    done = train_command(&options, *options.resume ? &from : NULL, ranks, &report, began, &ended_by,
-                         &error);
+  bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {
     ended_by = interrupt_pending();

@@ -47,6 +47,7 @@ static void set_up_mpirun(void) {
       {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
       {"OMPI_MCA_orte_execute_quiet", "1"},
+      {"PMIX_MCA_pcompress_base_silence_warning", "1"},
       {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}};
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
     setenv(variables[i][0], variables[i][1], 1);
@@ -302,6 +303,66 @@ static void any_number_of_ranks_resumes(void **state) {
   assert_expected("net");
 }
 
+/* ---- ensembles ------------------------------------------------------------------------------ */
+
+/* The line of the whole ensemble, copied. */
+static void last_line(char *line, size_t size) {
+  const char *found = strstr(program.out, "ensemble of 3: ");
+  if (!found) fail_msg("no line of the ensemble: %s", program.out);
+  snprintf(line, size, "%.*s", (int)strcspn(found, "\n"), found);
+}
+
+static void an_ensemble_is_runs_of_other_seeds(void **state) {
+  (void)state;
+  static const char *const seeds[] = {"5", "6", "7"};
+  static const char *const files[] = {"e-5.safetensors", "e-6.safetensors", "e-7.safetensors"};
+  char line[160], committee[32];
+  RUN_WELL(DIGITS, "--epochs", "3", "--seed", "5", "--ensemble", "3", "--save", "e.safetensors");
+  assert_int_equal(program_lines("^network  seed [567]  test-loss .* wrote e-[567].safetensors$"),
+                   3);
+  last_line(line, sizeof line);
+  for (int i = 0; i < 3; i++) {
+    RUN_WELL(DIGITS, "--epochs", "3", "--seed", seeds[i], "--save", "one");
+    Checkpoint mine = program_checkpoint(files[i]), alone = program_checkpoint("one");
+    assert_memory_equal(mine.parameters, alone.parameters, network.floats * sizeof(float));
+    checkpoint_free(&mine);
+    checkpoint_free(&alone);
+  }
+  RUN_WELL("--load", files[0], "--load", files[1], "--load", files[2], "--evaluate", "--test",
+           "digits_test.csv", "--device", "cpu");
+  assert_int_equal(sscanf(strstr(line, "committee ") + 10, "%31s", committee), 1);
+  if (!strstr(program.out, committee)) fail_msg("%s: %s", line, program.out);
+}
+
+static void ranks_share_out_an_ensemble(void **state) {
+  (void)state;
+  needs_mpi();
+  char line[160], other[160];
+  RUN_WELL(DIGITS, "--epochs", "2", "--ensemble", "3", "--save", "e.safetensors");
+  last_line(line, sizeof line);
+  RUN_RANKS_WELL(2, DIGITS, "--epochs", "2", "--ensemble", "3", "--save", "r.safetensors");
+  last_line(other, sizeof other);
+  assert_string_equal(other, line);
+  for (int seed = 1; seed <= 3; seed++) {
+    char mine[32], shared[32];
+    snprintf(mine, sizeof mine, "e-%d.safetensors", seed);
+    snprintf(shared, sizeof shared, "r-%d.safetensors", seed);
+    program_same_networks(mine, shared);
+  }
+}
+
+static void ensembles_that_are_refused(void **state) {
+  (void)state;
+  RUN(DIGITS, "--ensemble", "2", "--test", "none");
+  program_failed(1, "--ensemble judges its networks by --test: name a file");
+  RUN(DIGITS, "--ensemble", "2", "--log", "log.jsonl");
+  program_said("--ensemble trains and saves several new networks: leave out --log");
+  assert_int_equal(program.status, 2);
+  needs_mpi();
+  RUN_RANKS(3, DIGITS, "--ensemble", "2");
+  program_said("--ensemble 2 leaves some of 3 ranks without a network");
+}
+
 /* ---- what ranks say ------------------------------------------------------------------------- */
 
 #define WORKER "worker"
@@ -529,6 +590,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ranks_stream),
       cmocka_unit_test(ranks_train_on_gpus),
       cmocka_unit_test(any_number_of_ranks_resumes),
+      cmocka_unit_test(an_ensemble_is_runs_of_other_seeds),
+      cmocka_unit_test(ranks_share_out_an_ensemble),
+      cmocka_unit_test(ensembles_that_are_refused),
       cmocka_unit_test(a_rank_that_is_killed_ends_all),
       cmocka_unit_test(a_signal_to_a_rank_ends_all),
       cmocka_unit_test(mpirun_can_be_interrupted),

@@ -90,6 +90,9 @@ static const OptionRow table[] = {
   {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
    .help = "sets the initial weights and the order of rows",
    .kind = &option_whole64, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
+  {.group = "training", .name = "ensemble", .argument = "N",
+   .help = "train N networks, of this seed and those after it, and judge their committee",
+   .kind = &option_whole, .field = FIELD(ensemble), .low = 1, .high = 1000},
 
   {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
    .help = "CSV to train on, label first",
@@ -398,6 +401,22 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
   return OPTIONS_RUN;
 }
 
+/* --ensemble trains new networks, and writes these alone. */
+static bool check_ensemble(const Options *o, Error *error) {
+  const char *other = o->resume[0]      ? "resume"
+                      : o->tune[0]      ? "tune"
+                      : o->early_stop   ? "early-stop"
+                      : o->log[0]       ? "log"
+                      : o->plot[0]      ? "plot"
+                      : o->weights[0]   ? "weights"
+                      : o->mistakes[0]  ? "mistakes"
+                      : o->confusion[0] ? "confusion"
+                                        : NULL;
+  return !o->ensemble || o->load.count > 0 || !other ||
+         error_set(error, "--ensemble trains and saves several new networks: leave out --%s",
+                   other);
+}
+
 /* --tune saves and writes nothing but its picture. */
 static bool check_tune(const Options *o, Error *error) {
   const char *other = o->load.count > 0 ? "load"
@@ -448,7 +467,7 @@ static bool check_level(const Options *o, Error *error) {
 /* Options that need each other, or exclude each other. */
 static OptionsResult check_usage(const Options *o, Error *error) {
   const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
-  bool good = check_tune(o, error);
+  bool good = check_tune(o, error) && check_ensemble(o, error);
   if (!good) return OPTIONS_USAGE;
   if (uses > 1)
     good = error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");

@@ -51,6 +51,7 @@ typedef struct {
   int early_stop;   /* epochs without a better accuracy, 0: never */
   unsigned augment; /* AUGMENT_... bits of augment.h */
   uint64_t seed;
+  int ensemble; /* networks that differ in their seed, 0: one alone */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char validation[OPTIONS_PATH]; /* a share or a file, see options_hold_out */
   int resident;                  /* a Residency of trainer.h */

@@ -29,6 +29,10 @@ bool pixel_range_find(Options *options, Report *report, Error *error);
    tune_command.c */
 bool tune_command(const Options *options, Report *report, Error *error);
 
+/* --ensemble: trains networks that differ in their seed, saves each in a file of its own, and says
+   what they know alone and as a committee. Ranks share them out. ensemble_command.c */
+bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Error *error);
+
 /* --evaluate, --predict or --classify, of the networks in options->load; report: to say what was
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
@@ -38,7 +42,11 @@ bool predict_command(const Options *options, Report *report, Error *error);
    then there is none. run_files.c */
 void run_files_settle(Options *options);
 
-/* Leaves printing and all files that are written to the first rank, if this is another. */
+/* The options of a run as a saved file holds them; the caller frees it. NULL on failure. */
+char *run_files_text(const Options *options, Error *error);
+
+/* Leaves printing and all files that are written to the first rank, if this is another; but the
+   networks of an ensemble to those who train them. */
 void run_files_leave(Options *options, const Ranks *ranks);
 
 /* False if an output of the run is another of its files, its name promises another format, or the

@@ -18,10 +18,27 @@ void run_files_best(const Options *o, char *path) {
   if (*save && o->early_stop) snprintf(path, BEST_PATH, "%s.best", save);
 }
 
+char *run_files_text(const Options *o, Error *error) {
+  size_t size;
+  options_table(&size);
+  size *= OPTIONS_PATH + 64; /* open_memstream would not tell that its text ends early */
+  char *text = calloc(size, 1);
+  FILE *file = text ? fmemopen(text, size, "w") : NULL;
+  if (file) {
+    setbuf(file, NULL);
+    options_print_config(file, o, false);
+  }
+  if (file && fclose(file) == 0) return text;
+  free(text);
+  error_set(error, "out of memory");
+  return NULL;
+}
+
 void run_files_leave(Options *o, const Ranks *ranks) {
   if (ranks_number(ranks) == 0) return;
   o->quiet = true;
-  *o->save = *o->log = *o->plot = *o->weights = *o->mistakes = *o->confusion = '\0';
+  if (!o->ensemble) *o->save = '\0';
+  *o->log = *o->plot = *o->weights = *o->mistakes = *o->confusion = '\0';
 }
 
 static int list_files(const Options *o, const char *best, NamedFile *files) {

@@ -209,16 +209,10 @@ static bool start(Run *run, Error *error) {
 
 static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
-  size_t size;
-  options_table(&size);
-  size *= OPTIONS_PATH + 64; /* open_memstream would not tell that its text ends early */
-  run->text = calloc(size, 1);
-  FILE *text = run->text ? fmemopen(run->text, size, "w") : NULL;
-  if (!text) return error_set(error, "out of memory");
-  setbuf(text, NULL);
-  options_print_config(text, o, false);
+  run->text = run_files_text(o, error);
+  if (!run->text) return false;
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
-  if (fclose(text) != 0 || !run->results) return error_set(error, "out of memory");
+  if (!run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !test_exists(o, error) ||
       !file_exists(options_validation_file(o), error))
     return false;

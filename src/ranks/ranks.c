@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,13 @@ int ranks_hosts(const Ranks *ranks) {
     hosts += first == r;
   }
   return hosts;
+}
+
+int ranks_cores(const Ranks *ranks) {
+  const int cores = omp_get_num_procs();
+  const int part = (int)sysconf(_SC_NPROCESSORS_ONLN) / ranks_count_on_host(ranks);
+  if (!ranks || cores < part) return cores;
+  return part > 0 ? part : 1;
 }
 
 /* ---- who is gone -------------------------------------------------------------------------- */

@@ -36,6 +36,10 @@ int ranks_number_on_host(const Ranks *ranks); /* this process's among those of i
 int ranks_count_on_host(const Ranks *ranks);
 int ranks_hosts(const Ranks *ranks);
 
+/* The cores that this process may use; ranks share those of their host, unless the launcher has
+   given each its own. */
+int ranks_cores(const Ranks *ranks);
+
 /* values[count] become their sums over all ranks, the same bits on each: added in the order of
    ranks. */
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);

@@ -180,6 +180,10 @@ bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Er
                     loss_text(loss).text, percentage(accuracy).text, rows);
 }
 
+bool report_result(Report *report, const char *line, Error *error) {
+  return print_line(report, error, "%s", line);
+}
+
 bool report_note(Report *report, const char *line, Error *error) {
   return report->quiet || print_line(report, error, "%s", line);
 }

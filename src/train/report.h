@@ -57,6 +57,9 @@ bool report_totals(Report *report, const RunTotals *totals, double process, Erro
 /* What the test rows said after the last epoch of a run that validation rows judged. */
 bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error);
 
+/* A line that is printed even when quiet. */
+bool report_result(Report *report, const char *line, Error *error);
+
 /* Any other line; not printed when quiet. */
 bool report_note(Report *report, const char *line, Error *error);
 

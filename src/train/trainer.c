@@ -2,10 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -236,15 +234,6 @@ static bool can_stream(const Trainer *t, const Error *error) {
          !dataset_is_once(t->train) && (!t->judge || (t->test && !dataset_is_once(t->test)));
 }
 
-/* The cores that this process may use; ranks share those of their host, if no launcher has given
-   each its own. */
-static int threads_for(const Ranks *ranks) {
-  const int cores = omp_get_num_procs();
-  const int part = (int)sysconf(_SC_NPROCESSORS_ONLN) / ranks_count_on_host(ranks);
-  if (!ranks || cores < part) return cores;
-  return part > 0 ? part : 1;
-}
-
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error) {
   if (config->batch < ranks_count(config->ranks)) {
@@ -264,7 +253,7 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->judge = config->validation     ? config->validation
              : config->hold_out > 0 ? config->train
                                     : config->test;
-  t->threads = config->threads ? config->threads : threads_for(config->ranks);
+  t->threads = config->threads ? config->threads : ranks_cores(config->ranks);
   t->staging_rows = loader_staging_rows(config->batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();

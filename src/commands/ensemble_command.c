@@ -1,0 +1,215 @@
+/* --ensemble: trains networks of seeds s, s + 1, ..., and says what they know alone and together.
+
+   The ranks of a run share out the networks, rank r taking the r-th of every `ranks`, and say
+   nothing to each other until all are trained. The committee's answer is the class with the highest
+   mean probability (Hansen and Salamon, "Neural network ensembles", 1990). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/interrupt.h"
+#include "commands/commands.h"
+#include "predict/predict.h"
+#include "train/trainer.h"
+
+typedef struct {
+  const Options *options;
+  Ranks *ranks;
+  Report *report;
+  Device device;
+  int count;               /* of networks */
+  double *accuracy, *loss; /* (count): of the test rows; 0 of networks that other ranks train */
+  int classes;
+  uint64_t rows, room; /* test rows seen; that there is room for */
+  double *chances;     /* (room, classes): sums of this rank's networks' probabilities */
+  uint16_t *labels;    /* (room) */
+} Ensemble;
+
+static bool on_stop(void *context) {
+  (void)context;
+  return interrupt_pending() != 0;
+}
+
+static bool on_epoch(void *context, const EpochResult *result, Error *error) {
+  (void)context, (void)result, (void)error;
+  return true;
+}
+
+/* model.safetensors becomes model-SEED.safetensors; "" stays. */
+static void name_network(const Options *o, uint64_t seed, char *path, size_t size) {
+  const char *slash = strrchr(o->save, '/'), *point = strrchr(o->save, '.');
+  const bool ends = point && (!slash || point > slash);
+  const int stem = ends ? (int)(point - o->save) : (int)strlen(o->save);
+  *path = '\0';
+  if (*o->save) snprintf(path, size, "%.*s-%" PRIu64 "%s", stem, o->save, seed, ends ? point : "");
+}
+
+static uint64_t seed_of(const Ensemble *e, int network) {
+  return e->options->seed + (uint64_t)network;
+}
+
+/* ---- one network -------------------------------------------------------------------------- */
+
+static bool make_room(Ensemble *e, Error *error) {
+  const uint64_t room = e->room ? 2 * e->room : 16384;
+  double *chances = realloc(e->chances, room * (uint64_t)e->classes * sizeof *chances);
+  if (chances) e->chances = chances;
+  uint16_t *labels = realloc(e->labels, room * sizeof *labels);
+  if (labels) e->labels = labels;
+  if (!chances || !labels) return error_set(error, "out of memory for what the networks predict");
+  memset(e->chances + e->room * (uint64_t)e->classes, 0,
+         (room - e->room) * (uint64_t)e->classes * sizeof *chances);
+  e->room = room;
+  return true;
+}
+
+/* A PredictRow: adds the row's probabilities. */
+static bool add_row(void *context, uint64_t row, const uint8_t *pixels, int label,
+                    const float *logits, Error *error) {
+  Ensemble *e = context;
+  double chances[NETWORK_MAX_CLASSES];
+  (void)pixels;
+  if (row > e->room && !make_room(e, error)) return false;
+  if (row > e->rows) e->rows = row;
+  softmax(logits, e->classes, chances);
+  for (int c = 0; c < e->classes; c++)
+    e->chances[(row - 1) * (uint64_t)e->classes + (uint64_t)c] += chances[c];
+  e->labels[row - 1] = (uint16_t)label;
+  return true;
+}
+
+static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
+  const size_t ahead = 2 * (size_t)engine->config.staging_rows;
+  Metrics metrics = {0};
+  DatasetReader *reader =
+      dataset_open(options_test_file(e->options), e->classes, engine->config.threads, ahead, error);
+  const bool good = reader && metrics_open(&metrics, e->classes, error) &&
+                    predict_evaluate(engine, reader, &metrics, add_row, e, error);
+  if (good) {
+    e->accuracy[network] = (double)metrics.correct / (double)metrics.rows;
+    e->loss[network] = metrics.loss / (double)metrics.rows;
+  }
+  metrics_close(&metrics);
+  dataset_close(reader);
+  return good;
+}
+
+static bool save(const Trainer *trainer, const Options *o, Error *error) {
+  Checkpoint saved;
+  if (!*o->save) return true;
+  char *text = run_files_text(o, error);
+  if (!text || !trainer_checkpoint(trainer, &saved, error)) {
+    free(text);
+    return false;
+  }
+  saved.options = text;
+  const bool good = checkpoint_save(&saved, o->save, error);
+  checkpoint_free(&saved); /* and the text */
+  return good;
+}
+
+static bool say_network(const Ensemble *e, int network, Error *error) {
+  char line[2 * OPTIONS_PATH], path[OPTIONS_PATH];
+  name_network(e->options, seed_of(e, network), path, sizeof path);
+  snprintf(line, sizeof line, "network  seed %" PRIu64 "  test-loss %.4f  test-acc %.2f%%%s%s",
+           seed_of(e, network), e->loss[network], 100 * e->accuracy[network],
+           *path ? "  wrote " : "", path);
+  return report_note(e->report, line, error);
+}
+
+static bool train_network(Ensemble *e, int network, Error *error) {
+  Options o = *e->options;
+  RunTotals totals;
+  o.seed = seed_of(e, network);
+  o.ensemble = 0;
+  name_network(e->options, o.seed, o.save, sizeof o.save);
+  if (o.threads == 0) o.threads = ranks_cores(e->ranks);
+  const TrainerConfig config = trainer_config(&o);
+  const TrainerEvents events = {.epoch = on_epoch, .stop = on_stop, .patience = 1};
+  Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
+  bool good = trainer && (network > 0 || say_start(&o, trainer, &e->device, e->report, error)) &&
+              trainer_run(trainer, &events, &totals, error);
+  if (good && trainer_position(trainer)->interrupted)
+    good =
+        error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
+  good = good && judge(e, trainer_engine(trainer), network, error) && save(trainer, &o, error) &&
+         say_network(e, network, error);
+  trainer_close(trainer);
+  return good;
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+static uint64_t committee_correct(const Ensemble *e) {
+  uint64_t correct = 0;
+  for (uint64_t r = 0; r < e->rows; r++) {
+    const double *chances = e->chances + r * (uint64_t)e->classes;
+    int best = 0;
+    for (int c = 1; c < e->classes; c++)
+      if (chances[c] > chances[best]) best = c;
+    correct += best == e->labels[r];
+  }
+  return correct;
+}
+
+/* After the ranks have told each other: those of others were not printed yet. */
+static bool say_all(const Ensemble *e, Error *error) {
+  const int ranks = ranks_count(e->ranks);
+  double mean = 0, squares = 0;
+  char line[160];
+  for (int n = 0; n < e->count; n++) {
+    if (n % ranks != 0 && !say_network(e, n, error)) return false;
+    mean += e->accuracy[n] / e->count;
+  }
+  for (int n = 0; n < e->count; n++) squares += (e->accuracy[n] - mean) * (e->accuracy[n] - mean);
+  const double deviation = e->count > 1 ? sqrt(squares / (e->count - 1)) : 0;
+  snprintf(line, sizeof line,
+           "ensemble of %d: test-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%",
+           e->count, 100 * mean, 100 * deviation,
+           100 * (double)committee_correct(e) / (double)e->rows);
+  return report_result(e->report, line, error);
+}
+
+static bool train_all(Ensemble *e, Error *error) {
+  const size_t count = (size_t)e->count;
+  const int first = ranks_number(e->ranks), step = ranks_count(e->ranks);
+  if (e->count < step)
+    return error_set(error, "--ensemble %d leaves some of %d ranks without a network", e->count,
+                     step);
+  e->accuracy = calloc(count, sizeof *e->accuracy);
+  e->loss = calloc(count, sizeof *e->loss);
+  if (!e->accuracy || !e->loss) return error_set(error, "out of memory");
+  if (e->device.choice != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
+    return false;
+  for (int n = first; n < e->count; n += step)
+    if (!train_network(e, n, error)) return false;
+  return ranks_sum_doubles(e->ranks, e->accuracy, count, error) &&
+         ranks_sum_doubles(e->ranks, e->loss, count, error) &&
+         ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
+         say_all(e, error);
+}
+
+bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Error *error) {
+  Ensemble e = {.options = options,
+                .ranks = ranks,
+                .report = report,
+                .device = {.choice = (DeviceChoice)options->device},
+                .count = options->ensemble,
+                .classes = options->classes};
+  char path[OPTIONS_PATH];
+  if (!options_test_file(options))
+    return error_set(error, "--ensemble judges its networks by --test: name a file");
+  for (int n = 0; n < e.count && *options->save; n++) {
+    name_network(options, seed_of(&e, n), path, sizeof path);
+    if (!atomic_file_probe(path, error)) return false;
+  }
+  const bool good = train_all(&e, error);
+  free(e.accuracy);
+  free(e.loss);
+  free(e.chances);
+  free(e.labels);
+  return good;
+}
