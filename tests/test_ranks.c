@@ -285,6 +285,8 @@ static void ranks_train_on_gpus(void **state) {
     program_same_networks("once", "again");
     assert_near("once", 1e-3);
   }
+  RUN_RANKS_WELL(2, DIGITS, "--device", "cuda", "--epochs", "1");
+  assert_int_equal(program_lines("^fusion   step: not epoch: .*one alone is faster"), 1);
   RUN_RANKS(2, DIGITS, "--device", "cuda", "--fusion", "epoch");
   program_said("level epoch takes one rank");
 }
