@@ -9,14 +9,16 @@
 #
 #   RESULTS  another folder for them  [docs/results]
 #   RANKS    numbers of ranks  [1, 2, 4, ... up to the GPUs or cores]
-#   SECONDS_FOR_JAX  start no more points of JAX after this time, 0: none  [40]
+#   SECONDS_AT_MOST  start no more points after this time  [600]
+#   SECONDS_FOR_JAX  of which JAX gets what is left, at most these  [40]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
-# A point that fails is a line with its reason. Exit status 1 if no point of ours was measured.
+# A point that fails is a line with its reason. The files are written after every point, so that a run
+# that is stopped leaves what it measured. Exit status 1 if no point of ours was measured.
 set -euo pipefail
 export LC_ALL=C
 
-results=${RESULTS:-docs/results}
+results=${RESULTS:-docs/results} most_seconds=${SECONDS_AT_MOST:-600}
 work=build/scaling # if this is stopped, what was measured so far is here
 lines=$work/lines.json
 mkdir -p "$work" "$results"
@@ -52,54 +54,56 @@ scripts/download_mnist.sh
 printf '{"machine":"%s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling.sh"}\n' \
   "$machine" "$(make -s SETUP=0 print-sources)" "${ranks[*]}" >"$lines"
 
-# point HIDDEN NETWORK BATCH PRECISION RANKS EPOCHS: a line of a run, unless it is there already.
+to=$results/scaling-$name
+write_tables() {
+  cp "$lines" "$to.json"
+  build/mlp-scaling "$to.json" "$to.md" "$to.png"
+}
+
+# point HIDDEN NETWORK BATCH PRECISION RANKS: a line of a run, unless it is there already. Of six
+# epochs the first two, which read the file and capture the graphs, are left out.
 point() {
-  local hidden=$1 network=$2 batch=$3 precision=$4 n=$5 epochs=$6 case
+  local hidden=$1 network=$2 batch=$3 precision=$4 n=$5 case
   case="\"who\":\"mlp-train\",\"network\":\"$network\",\"precision\":\"$precision\",\"batch\":$batch,\"ranks\":$n"
-  ! grep -qF "$case," "$lines" || return 0
+  if grep -qF "$case," "$lines" || [ "$SECONDS" -ge "$most_seconds" ]; then return 0; fi
   local launcher=()
   [ "$n" = 1 ] || launcher=(mpirun -n "$n")
   local level=()
   [ "$device" = cpu ] || level=(--fusion step --precision "$precision")
   rm -f "$work/log.jsonl"
   if timeout 60 "${launcher[@]}" ./mlp-train --device "$device" "${level[@]}" --hidden "$hidden" \
-    --batch "$batch" --epochs "$epochs" --lr 0.01 --test none --quiet --log "$work/log.jsonl" \
+    --batch "$batch" --epochs 6 --lr 0.01 --test none --quiet --log "$work/log.jsonl" \
     >"$work/out" 2>"$work/err"; then
-    # The first two epochs read the file and capture the graphs.
     sed -n 's/.*"train_seconds": *\([0-9.e+-]*\).*"train_rows": *\([0-9]*\).*/\1 \2/p' "$work/log.jsonl" |
       tail -n +3 | sort -g | awk -v case="$case" '
         { t[NR] = $1; rows = $2 }
         END { printf "{%s,\"rows\":%d,\"ms\":%.6g,\"ms_min\":%.6g,\"ms_max\":%.6g,\"epochs\":%d}\n", case, rows,
               1e3 * (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2, 1e3 * t[1], 1e3 * t[NR], NR }' >>"$lines"
   else
-    printf '{%s,"reason":"%s"}\n' "$case" "$(head -n 1 "$work/err" | tr -d '"\\')" >>"$lines"
+    printf '{%s,"reason":"%s"}\n' "$case" "$(head -n 1 "$work/err" | tr -d '\\"')" >>"$lines"
   fi
   tail -n 1 "$lines"
+  write_tables 2>/dev/null || true # of nothing measured there are none
 }
 
-networks=("300,100 784-300-100-10 1024 4096" "2500,2000,1500,1000,500 784-2500-2000-1500-1000-500-10 4096 16384")
-precisions=(fp32 tf32) epochs=(12 8)
-if [ "$device" = cpu ]; then # a wide network would take hours
-  networks=("300,100 784-300-100-10 256 1024") precisions=(fp32) epochs=(5)
-fi
-for i in "${!networks[@]}"; do
-  read -r hidden network first second <<<"${networks[i]}"
-  for precision in "${precisions[@]}"; do
-    for n in "${ranks[@]}"; do
-      point "$hidden" "$network" "$first" "$precision" "$n" "${epochs[i]}"
-      point "$hidden" "$network" "$second" "$precision" "$n" "${epochs[i]}"
-      point "$hidden" "$network" $((first * n)) "$precision" "$n" "${epochs[i]}"
-    done
-  done
+# What is worth most comes first. Each case: hidden layers, network, precision, two batches, epochs.
+small="300,100 784-300-100-10" wide="2500,2000,1500,1000,500 784-2500-2000-1500-1000-500-10"
+cases=("$wide fp32 4096 16384" "$wide tf32 4096 16384" "$small fp32 1024 4096" "$small tf32 1024 4096")
+[ "$device" = cuda ] || cases=("$small fp32 256 1024") # a wide network would take hours
+for words in "${cases[@]}"; do
+  read -r hidden network precision first second <<<"$words"
+  for n in "${ranks[@]}"; do point "$hidden" "$network" "$first" "$precision" "$n"; done
+  for n in "${ranks[@]}"; do point "$hidden" "$network" "$second" "$precision" "$n"; done
+  for n in "${ranks[@]}"; do point "$hidden" "$network" $((first * n)) "$precision" "$n"; done
 done
 
-if [ "$device" = cuda ] && [ "${SECONDS_FOR_JAX:-40}" != 0 ]; then
-  timeout $((${SECONDS_FOR_JAX:-40} + 30)) python3 scripts/scaling_jax.py --seconds "${SECONDS_FOR_JAX:-40}" \
-    --ranks "${ranks[*]}" 2>"$work/jax.err" | grep '}$' | tee -a "$lines" ||
+left=$((most_seconds - SECONDS))
+jax=$((left < ${SECONDS_FOR_JAX:-40} ? left : ${SECONDS_FOR_JAX:-40}))
+if [ "$device" = cuda ] && [ "$jax" -gt 0 ]; then
+  timeout $((jax + 15)) python3 scripts/scaling_jax.py --seconds "$jax" --ranks "${ranks[*]}" \
+    2>"$work/jax.err" | grep '}$' | tee -a "$lines" ||
     echo "scaling: JAX ended early: $(tail -n 1 "$work/jax.err")" >&2
 fi
 
-to=$results/scaling-$name
-cp "$lines" "$to.json"
-build/mlp-scaling "$to.json" "$to.md" "$to.png"
+write_tables
 echo "scaling: wrote $to.json, $to.md and $to.png"
