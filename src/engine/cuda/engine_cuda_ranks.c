@@ -36,8 +36,9 @@ bool engine_cuda_take(Ranks *ranks, Error *error) {
   int devices = 0;
   GpuPlace mine = {0}, *all = calloc((size_t)ranks_count(ranks), sizeof *all);
   if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
-  bool good = all || error_set(error, "out of memory for the ranks");
-  if (good && devices > 0)
+  if (!all) return error_set(error, "out of memory for the ranks");
+  bool good = true;
+  if (devices > 0)
     good = cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) &&
            find_place(&mine, error);
   good = good && ranks_gather(ranks, &mine, sizeof mine, all, error);
