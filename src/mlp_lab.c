@@ -74,9 +74,11 @@ static bool find_problem(const LabTopic *topic, const char *name, int *problem, 
   return error_set(error, "%s has no problem '%s'; it has %s", topic->name, name, names);
 }
 
-static bool has_rung(const LabTopic *topic, const char *name) {
+/* problem: an index, -1: any. */
+static bool has_rung(const LabTopic *topic, const char *name, int problem) {
   for (int i = 0; i < topic->rung_count; i++)
-    if (strcmp(topic->rungs[i].name, name) == 0) return true;
+    if (strcmp(topic->rungs[i].name, name) == 0)
+      return problem < 0 || lab_belongs(&topic->rungs[i], problem);
   return false;
 }
 
@@ -112,7 +114,7 @@ static bool parse_rest(Arguments *a, const char *problem, const char *size, Erro
   if (a->plot && a->how.mode != LAB_TIMES)
     return error_set(error,
                      "--plot cannot be combined with --check or --profile: they measure no times");
-  if (a->how.rung && !has_rung(a->topic, a->how.rung))
+  if (a->how.rung && !has_rung(a->topic, a->how.rung, -1))
     return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs",
                      a->topic->name, a->how.rung, a->topic->name);
   if (a->from && (size || a->how.rung || a->json || *a->sources || a->how.mode != LAB_TIMES))
@@ -120,8 +122,11 @@ static bool parse_rest(Arguments *a, const char *problem, const char *size, Erro
                      "--from shows what was recorded: it goes with --problem, --markdown and "
                      "--plot alone");
   a->has_size = size != NULL;
-  return (!problem || find_problem(a->topic, problem, &a->problem, error)) &&
-         (!size || lab_parse_size(a->topic, size, &a->size, error));
+  if (problem && !find_problem(a->topic, problem, &a->problem, error)) return false;
+  if (a->how.rung && !has_rung(a->topic, a->how.rung, a->problem))
+    return error_set(error, "the rung '%s' is not of the problem '%s': leave out --problem",
+                     a->how.rung, problem);
+  return (!size || lab_parse_size(a->topic, size, &a->size, error));
 }
 
 /* The topics are those of the record, if there is one. */
@@ -282,6 +287,7 @@ static bool run_topic(Lab *lab, const LabTopic *topic, Error *error) {
   for (int p = 0; good && p < topic->problem_count; p++) {
     int added = 0;
     if (a->problem >= 0 && a->problem != p) continue;
+    if (a->how.rung && !has_rung(topic, a->how.rung, p)) continue;
     good = run_problem(lab, topic, p, tables + count, &added, error);
     count += added;
   }

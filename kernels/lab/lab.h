@@ -32,7 +32,8 @@ typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
 
-typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32 } LabType; /* 4 bytes per element */
+/* LAB_BFLOAT16: 2 bytes per element, of an input alone; the others have 4. */
+typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
 
 /* ---- a problem ----------------------------------------------------------------------------- */
 
@@ -57,7 +58,7 @@ typedef struct {
 } LabProblem;
 
 /* float32: sums of uniform numbers, mean 0, variance 1, exact to 2^-20; every 61st is 100 times as
-   large. Integers: all 32 bits random. */
+   large. bfloat16: these, rounded. Integers: all 32 bits random. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
 /* ---- a rung -------------------------------------------------------------------------------- */
@@ -100,6 +101,7 @@ typedef struct {
   const char *name;   /* what --rung takes: "shared-tile" */
   const char *lesson; /* one sentence on what this step teaches, without its full stop */
   LabKind kind;
+  unsigned problems; /* those it belongs to, as bits 1 << index; 0: all */
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
   /* The least compute capability that has what the lesson is about, 80 for 8.0; 0: any has. */

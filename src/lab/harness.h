@@ -17,6 +17,9 @@ const LabTopic *lab_find(const LabTopic *const *topics, const char *name);
 /* How many sizes the topic has: the words of topic->dims. */
 int lab_dims(const LabTopic *topic);
 
+/* The rung is one of the ladder of that problem. */
+bool lab_belongs(const LabRung *rung, int problem);
+
 typedef struct {
   char text[72];
 } LabText;

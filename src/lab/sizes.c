@@ -14,6 +14,10 @@ const LabTopic *lab_find(const LabTopic *const *topics, const char *name) {
   return NULL;
 }
 
+bool lab_belongs(const LabRung *rung, int problem) {
+  return rung->problems == 0 || (rung->problems >> problem & 1);
+}
+
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 int lab_dims(const LabTopic *topic) {

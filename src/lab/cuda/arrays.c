@@ -11,9 +11,13 @@ enum { ALIGNMENT = 256, POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 
 
 /* ---- how much ------------------------------------------------------------------------------- */
 
+static size_t element_bytes(const LabArrays *a, int array) {
+  const LabProblem *problem = &a->topic->problems[a->problem];
+  return array >= 0 && problem->in[array] == LAB_BFLOAT16 ? 2 : 4;
+}
+
 static size_t bytes_of(const LabArrays *a, int array) {
-  const int64_t count = a->topic->count(a->size, array);
-  return 4 * (size_t)count; /* of every LabType */
+  return element_bytes(a, array) * (size_t)a->topic->count(a->size, array);
 }
 
 /* From one copy to the next. */
@@ -30,7 +34,9 @@ static size_t work_bytes(const LabArrays *a) {
   size_t most = 0;
   for (int i = 0; i < t->rung_count; i++) {
     const LabRung *rung = &t->rungs[i];
-    if (!rung->work || *lab_refusal(rung, &a->gpu, a->problem, a->size).text) continue;
+    if (!rung->work || !lab_belongs(rung, a->problem) ||
+        *lab_refusal(rung, &a->gpu, a->problem, a->size).text)
+      continue;
     const size_t bytes = rung->work(&a->gpu, a->problem, a->size);
     if (bytes > most) most = bytes;
   }
@@ -131,13 +137,14 @@ void *lab_block_copy(const LabArrays *arrays, const LabBlock *block, int copy) {
 static bool fill_input(LabArrays *a, int i, uint64_t seed, Error *error) {
   const LabProblem *problem = &a->topic->problems[a->problem];
   const size_t bytes = a->in[0][i].bytes;
+  const int64_t count = (int64_t)(bytes / element_bytes(a, i));
   void *h_values = malloc(bytes);
   a->h_in[i] = h_values;
   if (!h_values) return error_set(error, "no memory for the inputs of %s", a->topic->name);
   if (problem->fill)
-    problem->fill(a->size, i, h_values, (int64_t)(bytes / 4), seed);
+    problem->fill(a->size, i, h_values, count, seed);
   else
-    lab_fill(problem->in[i], h_values, (int64_t)(bytes / 4), seed + (uint64_t)i);
+    lab_fill(problem->in[i], h_values, count, seed + (uint64_t)i);
   for (int p = 0; p < LAB_PLACES; p++)
     for (int c = 0; c < a->copies && a->in[p][i].start; c++)
       if (!cuda_done(

@@ -270,7 +270,7 @@ static bool run_row(const Stand *s, LabRow *row, Error *error) {
 
 /* ---- a table -------------------------------------------------------------------------------- */
 
-/* A row for every rung and point, whether it is run or not. */
+/* A row for every rung of the problem and point, whether it is run or not. */
 static bool make_rows(LabTable *table, Error *error) {
   const LabTopic *topic = table->topic;
   int count = 0, made = 0;
@@ -280,6 +280,7 @@ static bool make_rows(LabTable *table, Error *error) {
   if (!table->rows) return error_set(error, "no memory for the rungs of %s", topic->name);
   for (int i = 0; i < topic->rung_count; i++) {
     const LabRung *rung = &topic->rungs[i];
+    if (!lab_belongs(rung, table->problem)) continue;
     for (int p = 0; p < (rung->points ? rung->point_count : 1); p++)
       table->rows[made++] = (LabRow){.rung = rung,
                                      .number = i + 1,
@@ -298,8 +299,9 @@ static bool is_wanted(const LabTable *table, const LabHow *how, const LabRow *ro
   if (how->rung) return strcmp(row->rung->name, how->rung) == 0;
   if (!table->extra || row->rung->kind == LAB_LIBRARY) return true;
   int last = 0;
-  for (int i = 0; i < table->topic->rung_count; i++)
-    if (table->topic->rungs[i].kind == LAB_RUNG) last = i + 1;
+  for (int i = 0; i < table->count; i++)
+    if (table->rows[i].rung->kind == LAB_RUNG && table->rows[i].number > last)
+      last = table->rows[i].number;
   return row->number == last;
 }
 

@@ -19,20 +19,33 @@ static float sum_of_three(uint64_t bits) {
   return (float)sum * 0x1p-20f;
 }
 
+/* To the nearest, ties to even: the upper half of a float32 that is no NaN. */
+static uint16_t bfloat16_of(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
 /* Numbers 2 pair and 2 pair + 1: both halves of 128 random bits. */
-static void fill_pair(float *values, int64_t count, int64_t pair, uint64_t seed) {
+static void fill_pair(LabType type, void *h_values, int64_t count, int64_t pair, uint64_t seed) {
   const RandomWords words = random_words(seed, 0, (uint64_t)pair);
   for (int half = 0; half < 2; half++) {
     const int64_t i = 2 * pair + half;
     const uint64_t bits = (uint64_t)words.word[2 * half + 1] << 32 | words.word[2 * half];
-    if (i < count) values[i] = sum_of_three(bits) * (i % LARGE_EVERY == 0 ? 100.0f : 1.0f);
+    const float value = sum_of_three(bits) * (i % LARGE_EVERY == 0 ? 100.0f : 1.0f);
+    if (i == count) return;
+    if (type == LAB_BFLOAT16)
+      ((uint16_t *)h_values)[i] = bfloat16_of(value);
+    else
+      ((float *)h_values)[i] = value;
   }
 }
 
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed) {
-  if (type == LAB_FLOAT32) {
+  if (type == LAB_FLOAT32 || type == LAB_BFLOAT16) {
 #pragma omp parallel for
-    for (int64_t pair = 0; pair < (count + 1) / 2; pair++) fill_pair(h_values, count, pair, seed);
+    for (int64_t pair = 0; pair < (count + 1) / 2; pair++)
+      fill_pair(type, h_values, count, pair, seed);
     return;
   }
   uint32_t *values = h_values;
