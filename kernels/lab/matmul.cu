@@ -1,4 +1,4 @@
-/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major float32, any m, n, k.
+/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k.
 
        mlp-lab matmul
 
@@ -15,11 +15,17 @@
    wavefront for each different word in the busiest bank; a 16-byte load is served by quarters of a
    warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
 
-   All arithmetic is fused multiply-add in float32, no tensor cores; cuBLAS likewise. */
-#include "lab/matmul.cuh"
+   Rungs 1 to 9 are fused multiply-add in float32, without tensor cores; cuBLAS likewise. The
+   ladder goes on with tensor cores, which multiply bf16 numbers: matmul_mma.cu and
+   matmul_hopper.cu. So the topic has three problems. `float32`: the product to float32's accuracy,
+   in the end as six products of bf16 terms. `bf16`: A and B are bf16 to begin with. `tf32`: A and B
+   are float32, and as much accuracy is asked for as tf32 keeps. */
+#include "lab/matmul_tensor.cuh"
 
-#include <cublas_v2.h>
 #include <math.h>
+#include <string.h>
+
+#include <vector>
 
 namespace {
 
@@ -30,52 +36,107 @@ int64_t count(LabSize size, int array) {
   return array == 0 ? m * k : array == 1 ? k * n : m * n;
 }
 
-double bytes(LabSize size) {
-  return 4.0 * (double)(count(size, 0) + count(size, 1) + count(size, -1));
+/* IN: bytes per element of A and B. */
+template <int IN> double bytes(LabSize size) {
+  return IN * (double)(count(size, 0) + count(size, 1)) + 4.0 * (double)count(size, -1);
 }
 
 double operations(LabSize size) {
   return 2.0 * (double)size.dim[0] * (double)size.dim[1] * (double)size.dim[2];
 }
 
-const char *refuse(int, LabSize size) {
+enum { FLOAT32, BF16, TF32 }; /* problems */
+
+const char *refuse(int problem, LabSize size) {
   for (int d = 0; d < LAB_DIMS; d++)
     if (size.dim[d] > 1 << 30) return "a side is longer than 2^30";
   for (int array = -1; array < 2; array++)
     if (count(size, array) >= (int64_t)1 << 32) return "a matrix has 2^32 elements or more";
+  if (problem == BF16 && (size.dim[1] % 8 || size.dim[2] % 8))
+    return "N and K must be multiples of 8, so that rows of bf16 numbers start on 16 bytes";
   return nullptr;
 }
 
-/* A sum of K products, rounded after each addition (or after each product as well), in any order
-   and grouping, is off by at most K u sum |a b|, u = 2^-24 (Jeannerod and Rump, Improved error
-   bounds for inner products in floating-point arithmetic, 2013). A library may flush each of the
-   K numbers below 2^-126 to zero. */
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t total,
-               double *expected, double *allowed) {
-  const float *a = (const float *)h_in[0], *b = (const float *)h_in[1];
+double value_of(float x) {
+  return x;
+}
+
+double value_of(uint16_t bf16) {
+  const uint32_t bits = (uint32_t)bf16 << 16;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* Elements of C as float64 sums, and of each the sum of |a b|. In: float, or uint16_t for bf16. */
+template <class In>
+void add_up(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t total,
+            double *sums, double *magnitudes) {
+  const In *a = (const In *)h_in[0], *b = (const In *)h_in[1];
   const int64_t n = size.dim[1], depth = size.dim[2];
   for (int64_t done = 0; done < total;) { /* a piece of a row of C at a time */
     const int64_t row = (first + done) / n, column = (first + done) % n;
     const int64_t width = n - column < total - done ? n - column : total - done;
-    double *sum = expected + done, *bound = allowed + done;
-    for (int64_t j = 0; j < width; j++) sum[j] = bound[j] = 0.0;
+    double *sum = sums + done, *magnitude = magnitudes + done;
+    for (int64_t j = 0; j < width; j++) sum[j] = magnitude[j] = 0.0;
     for (int64_t k = 0; k < depth; k++) {
-      const double left = a[row * depth + k];
+      const double left = value_of(a[row * depth + k]);
       for (int64_t j = 0; j < width; j++) {
-        const double product = left * b[k * n + column + j];
+        const double product = left * value_of(b[k * n + column + j]);
         sum[j] += product;
-        bound[j] += fabs(product);
+        magnitude[j] += fabs(product);
       }
     }
-    for (int64_t j = 0; j < width; j++)
-      bound[j] = (double)depth * (ldexp(bound[j], -24) + ldexp(1.0, -126));
     done += width;
   }
 }
 
-Matrices matrices_of(const LabCall *call) {
-  return {(const float *)call->d_in[0], (const float *)call->d_in[1], (float *)call->d_out,
-          (int)call->size.dim[0],       (int)call->size.dim[1],       (int)call->size.dim[2]};
+/* Bounds, in units u = 2^-24 of the sum of |a b|.
+
+   float32: a sum of K products, rounded after each addition (or after each product as well), in any
+   order and grouping, is off by at most K u (Jeannerod and Rump, Improved error bounds for inner
+   products in floating-point arithmetic, 2013).
+
+   Tensor cores: one step adds 16 exact products to a sum; the 17 numbers are aligned to the largest
+   and cut off one bit behind float32's last (measured on A100 by Fasi, Higham, Mikaitis and
+   Pranesh, Numerical behavior of NVIDIA tensor cores, 2021), so each is off by at most u. K
+   products that are exact take at most 2 K + 2 u. Of three bf16 terms six products are added one
+   after the other, 6 (K + K / 16) u, and three are left out that together have hardly more than u:
+   at most (7 K + 8) u.
+
+   tf32 keeps 11 bits of each factor: 2^-10 if the rest is cut off, twice, beside the sum.
+
+   A library may flush each of the K numbers below 2^-126 to zero. */
+double float32_bound(double depth) {
+  return depth;
+}
+
+double bf16_bound(double depth) {
+  return 2 * depth + 2;
+}
+
+double terms_bound(double depth) {
+  return 7 * depth + 8;
+}
+
+double tf32_bound(double depth) {
+  return terms_bound(depth) + ldexp(1.0, 24 - 9) + ldexp(1.0, 24 - 20);
+}
+
+template <class In, double (*BOUND)(double)>
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t total,
+               double *expected, double *allowed) {
+  const double depth = (double)size.dim[2];
+  add_up<In>(size, h_in, first, total, expected, allowed);
+  for (int64_t i = 0; i < total; i++)
+    allowed[i] = BOUND(depth) * ldexp(allowed[i], -24) + depth * ldexp(1.0, -126);
+}
+
+/* Of three-terms, in place of float32's: LabRung.allowed. */
+void terms_allowed(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
+                   int64_t total, const double *, double *allowed) {
+  std::vector<double> expected(total);
+  reference<float, terms_bound>(size, h_in, first, total, expected.data(), allowed);
 }
 
 /* ---- one thread per element ------------------------------------------------------------------ */
@@ -304,50 +365,39 @@ cudaError_t launch_async(const LabCall *call) {
   return launch_pipelined<Pipelined>(call, matrices_of(call));
 }
 
-/* ---- the library ----------------------------------------------------------------------------- */
-
-/* cuBLAS is column-major: it is asked for C' = B' A'. */
-cudaError_t launch_cublas(const LabCall *call) {
-  static cublasHandle_t handle = nullptr; /* lives as long as the program */
-  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
-    return cudaErrorInitializationError;
-  const Matrices p = matrices_of(call);
-  const float one = 1.0f, zero = 0.0f;
-  const bool done = cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH) == CUBLAS_STATUS_SUCCESS &&
-                    cublasSetStream(handle, call->stream) == CUBLAS_STATUS_SUCCESS &&
-                    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, p.n, p.m, p.k, &one, p.b, p.n,
-                                p.a, p.k, &zero, p.c, p.n) == CUBLAS_STATUS_SUCCESS;
-  return done ? cudaGetLastError() : cudaErrorUnknown;
-}
-
 /* ---- the ladder ------------------------------------------------------------------------------ */
 
-/* .predicted: wavefronts of shared memory's loads over multiply-adds, of a warp, in one step in k
-   or in a slab of 8. */
+/* .predicted: wavefronts of shared memory's loads over multiply-adds, of a warp, in one step in k,
+   in a slab of 8, or in a step of 16 of tensor cores. wgmma could take 1/64 at its full rate. */
 const LabRung rungs[] = {
     {.name = "element-down",
      .lesson =
          "One thread per element of C, neighbouring threads in a column: each load of A touches "
          "32 lines of the cache",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_element_down},
     {.name = "element-across",
      .lesson = "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_element_across},
     {.name = "shared-tiles",
      .lesson = "A block fetches each word once for 32 threads, into shared memory",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_shared,
      .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 1.0 + 2.0 / 4; }},
     {.name = "register-1d",
      .lesson = "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_register_1d,
      .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (16 * 2.0 + 8 * 1) / 64; }},
     {.name = "register-2d",
      .lesson = "8 x 8 per thread: 16 words serve 64 multiply-adds",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_register_2d,
      .predicted = [](const GpuLimits *, int, LabSize,
                      int64_t) { return (16 * 2.0 + 16 * 8) / 512; }},
@@ -356,38 +406,155 @@ const LabRung rungs[] = {
          "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
          "more to multiply",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_wide<Neighbours>,
      .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 2 * 8) / 64; }},
     {.name = "no-conflicts",
      .lesson = "A thread's tile in quarters, 64 apart: lanes that are served together no longer "
                "meet in a bank",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_wide<Apart>,
      .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 2 * 4) / 64; }},
     {.name = "warp-tiles",
      .lesson = "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_wide<Warps>,
      .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 2 * 2) / 64; }},
     {.name = "async-copies",
      .lesson = "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
                "registers that are freed",
      .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
      .launch = launch_async,
      .capability = 80,
      .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 4 * 2) / 128; }},
+    {.name = "tensor-cores",
+     .lesson =
+         "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
+     .kind = LAB_RUNG,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_mma,
+     .capability = 80,
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 24.0 / 1024; }},
+    {.name = "stages",
+     .lesson = "cp.async and a ring of four stages: three slabs are on their way while one is "
+               "multiplied",
+     .kind = LAB_RUNG,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_stages,
+     .capability = 80,
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 24.0 / 1024; }},
+    {.name = "tma",
+     .lesson = "The copy engine brings slabs for four requests of one thread, swizzled, and an "
+               "mbarrier counts their bytes",
+     .kind = LAB_RUNG,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_tma,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses,
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 24.0 / 1024; }},
+    {.name = "wgmma",
+     .lesson = "Tensor cores read both operands from shared memory by themselves, 128 threads at a "
+               "time",
+     .kind = LAB_RUNG,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_wgmma,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses,
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 48.0 / 4096; }},
+    {.name = "specialised",
+     .lesson = "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "
+               "waits for all",
+     .kind = LAB_RUNG,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_specialised,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses,
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 80.0 / 8192; }},
+    {.name = "clusters",
+     .lesson = "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
+               "less; with few tiles they share one tile's k",
+     .kind = LAB_RUNG,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_clusters,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses,
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 80.0 / 8192; }},
+    {.name = "two-terms",
+     .lesson = "A float32 as the sum of two bf16: three products of bf16 are more exact than tf32",
+     .kind = LAB_RUNG,
+     .problems = 1 << TF32,
+     .launch = launch_matmul_two_terms,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses,
+     .work = [](const GpuLimits *, int, LabSize size) { return matmul_terms_bytes(2, size); },
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 48.0 / 4096; }},
+    {.name = "three-terms",
+     .lesson = "A float32 is the sum of three bf16 exactly: six products of bf16 are a float32 "
+               "product, on tensor cores",
+     .kind = LAB_RUNG,
+     .problems = 1 << FLOAT32,
+     .launch = launch_matmul_three_terms,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses,
+     .work = [](const GpuLimits *, int, LabSize size) { return matmul_terms_bytes(3, size); },
+     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 48.0 / 4096; },
+     .allowed = terms_allowed},
     {.name = "cublas",
-     .lesson = "cublasSgemm, float32 arithmetic",
+     .lesson = "cublasGemmEx, float32 arithmetic",
      .kind = LAB_LIBRARY,
-     .launch = launch_cublas},
+     .problems = 1 << FLOAT32,
+     .launch = launch_matmul_cublas},
+    {.name = "cublas-bf16",
+     .lesson = "cublasGemmEx on bf16 matrices, sums and C in float32",
+     .kind = LAB_LIBRARY,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_cublas_bf16,
+     .capability = 80},
+    {.name = "cublas-tf32",
+     .lesson = "cublasGemmEx on float32 matrices, of which tensor cores take 11 bits",
+     .kind = LAB_LIBRARY,
+     .problems = 1 << TF32,
+     .launch = launch_matmul_cublas_tf32,
+     .capability = 80},
+    {.name = "no-wait",
+     .lesson = "Multiplies a slab before the mbarrier says that it has come",
+     .kind = LAB_MISTAKE,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_no_wait,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses},
+    {.name = "no-swizzle",
+     .lesson = "Reads the words of a patch where they would lie without the swizzle",
+     .kind = LAB_MISTAKE,
+     .problems = 1 << BF16,
+     .launch = launch_matmul_no_swizzle,
+     .capability = 90,
+     .refuse = matmul_hopper_refuses},
 };
 
-const LabProblem problems[] = {{.name = "",
+const LabProblem problems[] = {{.name = "float32",
                                 .in = {LAB_FLOAT32, LAB_FLOAT32, LAB_NOTHING},
                                 .out = LAB_FLOAT32,
-                                .bytes = bytes,
+                                .bytes = bytes<4>,
                                 .operations = operations,
-                                .reference = reference,
+                                .reference = reference<float, float32_bound>,
+                                .fill = nullptr},
+                               {.name = "bf16",
+                                .in = {LAB_BFLOAT16, LAB_BFLOAT16, LAB_NOTHING},
+                                .out = LAB_FLOAT32,
+                                .bytes = bytes<2>,
+                                .operations = operations,
+                                .reference = reference<uint16_t, bf16_bound>,
+                                .fill = nullptr},
+                               {.name = "tf32",
+                                .in = {LAB_FLOAT32, LAB_FLOAT32, LAB_NOTHING},
+                                .out = LAB_FLOAT32,
+                                .bytes = bytes<4>,
+                                .operations = operations,
+                                .reference = reference<float, tf32_bound>,
                                 .fill = nullptr}};
 
 const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 8192, 8192}}};
@@ -396,11 +563,11 @@ const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 819
 
 extern "C" const LabTopic lab_matmul = {
     .name = "matmul",
-    .title = "Matrix product in float32: from one thread per element to the library's pace",
+    .title = "Matrix product: from one thread per element to tensor cores at the library's pace",
     .dims = "M x N x K",
     .unit = LAB_GFLOP_PER_S,
     .problems = problems,
-    .problem_count = 1,
+    .problem_count = sizeof problems / sizeof *problems,
     .rungs = rungs,
     .rung_count = sizeof rungs / sizeof *rungs,
     .size = {{4096, 4096, 4096}},
@@ -409,7 +576,8 @@ extern "C" const LabTopic lab_matmul = {
     .tested = {{400, 400, 200}},
     .refuse = refuse,
     .count = count,
-    .predicted_name = "wavefronts of shared loads per multiply-add (1/4 can be served)",
+    .predicted_name =
+        "wavefronts of shared loads per multiply-add (1/4 can be served, 1/64 for wgmma)",
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     .metric_name = "wavefronts of shared loads",
 };

@@ -13,6 +13,11 @@ struct Matrices {
   int m, n, k; /* up to 2^30: a tile that hangs over still has int indices */
 };
 
+static inline Matrices matrices_of(const LabCall *call) {
+  return {(const float *)call->d_in[0], (const float *)call->d_in[1], (float *)call->d_out,
+          (int)call->size.dim[0],       (int)call->size.dim[1],       (int)call->size.dim[2]};
+}
+
 /* Tiles are numbered along the rows of C in a grid of one dimension, as the other two end at 65535.
    Blocks that run at the same time share a few slabs of A and go along B side by side, step by
    step: nearly all they read is in the L2 cache, so no cleverer order is needed. */
@@ -20,12 +25,12 @@ struct Corner {
   int row, column; /* of C */
 };
 
-template <int BM, int BN> __device__ Corner tile_corner(const Matrices &p) {
+template <int BM, int BN, class P> __device__ Corner tile_corner(const P &p) {
   const int tiles = ceil_div(p.n, BN);
   return {(int)(blockIdx.x / tiles) * BM, (int)(blockIdx.x % tiles) * BN};
 }
 
-template <int BM, int BN> dim3 tile_grid(const Matrices &p) {
+template <int BM, int BN, class P> dim3 tile_grid(const P &p) {
   return dim3(lab_blocks(p.m, BM) * lab_blocks(p.n, BN));
 }
 
@@ -97,7 +102,7 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
 }
 
 /* Makes a group of this thread's copies since the last one. */
-__device__ inline void close_group() {
+__device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
@@ -171,7 +176,7 @@ template <class T, int WIDTH, bool WHOLE> struct SlabCopy {
       copy_async<WIDTH>(to + T::A_FLOATS + line(i) * T::BN + column(i), slab_b + from_b[i],
                         k + (WHOLE ? 0 : line(i)) < p.k &&
                             (WHOLE || corner.column + column(i) < p.n));
-    close_group();
+    close_copies();
     slab_a += T::BK;
     slab_b += (int64_t)p.n * T::BK;
     k += T::BK;

@@ -1,0 +1,90 @@
+/* What layer/hopper.cuh has no need for: a tensor core's widest product, and two blocks of a
+   cluster that copy for each other. Names and rules are those of NVIDIA's PTX ISA 8.0; code for
+   sm_90a. */
+#ifndef LAB_HOPPER_PAIR_CUH
+#define LAB_HOPPER_PAIR_CUH
+
+#include "layer/hopper.cuh"
+
+/* As operand_at(), of patches of 64 m or n and DEPTH k, 32 or 64, from the first on: the first of
+   neighbours, if there are several. In a cluster a shared address also says which block it is in;
+   here it must not. Rows of 32 k are 64 bytes, of which the swizzle mixes other words. */
+template <Major MAJOR, int DEPTH> __device__ inline uint64_t operand_in(const void *patches) {
+  static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
+  constexpr uint64_t ROW_BYTES = MAJOR == ALONG_K ? 2 * DEPTH : 2 * PATCH;
+  constexpr uint64_t SWIZZLE = ROW_BYTES == 128 ? 1 : 2, NEXT_8_ROWS = 8 * ROW_BYTES / 16;
+  constexpr uint64_t NEXT_PATCH = 2 * PATCH * DEPTH / 16;
+  return (uint64_t)((shared_address(patches) & 0x3ffff) >> 4) | NEXT_PATCH << 16 |
+         NEXT_8_ROWS << 32 | SWIZZLE << 62;
+}
+
+/* d (64, 256) += A B of 16 k, as the other multiply(): B in four patches that follow each other. */
+template <Major A_MAJOR, Major B_MAJOR>
+__device__ inline void multiply(float (&d)[128], uint64_t a, uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, "
+      "%40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, "
+      "%56, %57, %58, %59, %60, %61, %62, %63, "
+      "%64, %65, %66, %67, %68, %69, %70, %71, "
+      "%72, %73, %74, %75, %76, %77, %78, %79, "
+      "%80, %81, %82, %83, %84, %85, %86, %87, "
+      "%88, %89, %90, %91, %92, %93, %94, %95, "
+      "%96, %97, %98, %99, %100, %101, %102, %103, "
+      "%104, %105, %106, %107, %108, %109, %110, %111, "
+      "%112, %113, %114, %115, %116, %117, %118, %119, "
+      "%120, %121, %122, %123, %124, %125, %126, %127 "
+      "}, %128, %129, 1, 1, 1, %130, %131;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]),
+        "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]),
+        "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
+        "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]),
+        "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]),
+        "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
+        "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]),
+        "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]),
+        "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
+        "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+      : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR));
+}
+
+/* As copy_patch(), to the same place of both blocks of the cluster; the barrier at that place in
+   each counts the bytes that its block gets. */
+__device__ inline void copy_patch_to_both(void *shared, const CUtensorMap *map, int plane, int row,
+                                          int column, uint64_t *barrier) {
+  constexpr uint16_t BOTH = 3; /* a bit for each block of the cluster */
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(plane), "h"(BOTH)
+      : "memory");
+}
+
+/* Arrives at the barrier at that place in block `block` of the cluster. It says only that this
+   thread has read: to order writes for the other block too (.release.cluster), every arrival would
+   wait for all of the thread's stores. */
+__device__ inline void barrier_arrive_in(uint64_t *barrier, int block) {
+  asm volatile("{\n"
+               ".reg .b32 there;\n"
+               "mapa.shared::cluster.u32 there, %0, %1;\n"
+               "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+               "}" ::"r"(shared_address(barrier)),
+               "r"(block)
+               : "memory");
+}
+
+#endif

@@ -1,0 +1,568 @@
+/* The rungs of matmul that take Hopper's own instructions: copies by the copy engine (TMA), tensor
+   cores that read shared memory by themselves (wgmma), warps with different parts, and clusters of
+   two blocks. layer/hopper.cuh has the instructions and says how they work together.
+
+   The Makefile compiles this file for sm_90a, whose code no other GPU runs. Elsewhere the rungs are
+   refused. */
+#include "lab/matmul_tensor.cuh"
+
+#ifdef HAVE_SM_90A
+
+#include <cooperative_groups.h>
+
+#include "lab/hopper_pair.cuh"
+
+namespace {
+
+constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B (k, n): a row of a patch is one k */
+constexpr int GROUP = 128;                             /* threads of a warpgroup */
+constexpr int BM = 2 * PATCH;                          /* rows of C per block, in all rungs here */
+constexpr int ALIGNMENT = 1024;                        /* of patches in shared memory */
+
+/* A product. A (m, k) and B (k, n) as one or more planes of terms. */
+struct Job {
+  CUtensorMap a, b;
+  float *c;
+  int m, n, k;
+  int down, across; /* specialised: units of C */
+};
+
+__device__ unsigned char *aligned_shared() {
+  extern __shared__ unsigned char shared[];
+  return shared + (ALIGNMENT - shared_address(shared) % ALIGNMENT) % ALIGNMENT;
+}
+
+/* No use of the sums moves up to before the wait for them. */
+template <int COUNT> __device__ void finish_multiplying(float (&sum)[COUNT]) {
+  wait_for_groups<0>();
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(sum[i])::"memory");
+}
+
+/* Writes the sums of a warpgroup: 64 rows from `row` on, and 2 COUNT columns. */
+template <int COUNT>
+__device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int column) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32;
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+#pragma unroll
+    for (int j = 0; j < COUNT / 4; j++)
+      store_pair(p.c, p.m, p.n, row + 16 * warp + 8 * r + lane / 4, column + 8 * j + lane % 4 * 2,
+                 sum[4 * j + 2 * r], sum[4 * j + 2 * r + 1]);
+}
+
+/* ---- TMA, then wgmma ------------------------------------------------------------------------- */
+
+/* Slabs of 64: of A two patches, one below the other, and two of B side by side. */
+constexpr int TMA_STAGES = 3, BN = 2 * PATCH, THREADS = 2 * GROUP;
+struct Stages {
+  unsigned char a[TMA_STAGES][2][PATCH_BYTES], b[TMA_STAGES][2][PATCH_BYTES];
+  uint64_t filled[TMA_STAGES];
+
+  __device__ void copy(const Job &p, const Corner &corner, int slab) {
+    const int s = slab % TMA_STAGES, k = slab * PATCH;
+    barrier_expect(&filled[s], 4 * PATCH_BYTES);
+    for (int half = 0; half < 2; half++) {
+      copy_patch(a[s][half], &p.a, 0, corner.row + half * PATCH, k, &filled[s]);
+      copy_patch(b[s][half], &p.b, 0, k, corner.column + half * PATCH, &filled[s]);
+    }
+  }
+};
+
+/* Multiplies with mma.sync. In a patch, 16 bytes lie where the swizzle has put them: word w of row
+   r at w ^ r % 8. SWIZZLED false: a mistake, the copy engine's work is ignored. */
+template <bool SWIZZLED> struct FromRegisters {
+  WarpTile tile = {};
+
+  static __device__ const __nv_bfloat16 *at(const unsigned char *patch, int row, int column) {
+    const int word = SWIZZLED ? column / 8 ^ row % 8 : column / 8;
+    return reinterpret_cast<const __nv_bfloat16 *>(patch + row * 128 + word * 16);
+  }
+  __device__ void multiply_slab(const Stages &stages, int s) {
+#pragma unroll
+    for (int k = 0; k < PATCH; k += 16)
+      tile.multiply(
+          [&](int row, int column) {
+            return at(stages.a[s][row / PATCH], row % PATCH, k + column);
+          },
+          [&](int row, int column) {
+            return at(stages.b[s][column / PATCH], k + row, column % PATCH);
+          });
+  }
+  __device__ void store(const Job &p, const Corner &corner) const {
+    tile.store(p.c, p.m, p.n, corner);
+  }
+};
+
+/* Multiplies with wgmma: a warpgroup has 64 rows of C, one patch of A, and all 128 columns. */
+struct FromShared {
+  float sum[64] = {};
+
+  __device__ void multiply_slab(const Stages &stages, int s) {
+    uint64_t a = operand_in<A_MAJOR, PATCH>(stages.a[s][threadIdx.x / GROUP]);
+    uint64_t b = operand_in<B_MAJOR, PATCH>(stages.b[s]);
+    start_multiplying();
+#pragma unroll
+    for (int k = 0; k < PATCH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
+      multiply<A_MAJOR, B_MAJOR>(sum, a, b);
+    close_group();
+    finish_multiplying(sum);
+  }
+  __device__ void store(const Job &p, const Corner &corner) const {
+    store_sums(p, sum, corner.row + threadIdx.x / GROUP * PATCH, corner.column);
+  }
+};
+
+/* C = A B. Block: 128 x 128 of C, two blocks per multiprocessor: one multiplies while the other
+   waits or stores.
+
+   TMA (FromRegisters). What changed: no thread computes addresses of slabs. One thread writes four
+   requests, "the patch at row i, column k of A, to there", and the copy engine does the rest:
+   bounds (zeros outside), the 128-byte rows, the swizzle that keeps ldmatrix free of bank conflicts
+   without padding. Whoever wants the slab waits for an mbarrier that counts its 32768 bytes. The
+   arithmetic is that of the rung before, and so should be the pace of the tensor cores: what is
+   gained is the instructions of copying, 8 cp.async and their addresses for each slab and thread.
+
+   wgmma (FromShared). What changed: no operand goes through registers. A warpgroup hands two
+   descriptors to the tensor cores, which read 64 x 16 of A and 16 x 128 of B from the patches: 48
+   wavefronts for 4096 multiply-adds of a warp, where ldmatrix takes 96. On Hopper only wgmma
+   reaches the tensor cores' full rate; mma.sync has about two thirds of it.
+
+   WAITS false: a mistake, it waits for each slab after multiplying. */
+template <class Multiplier, bool WAITS>
+__global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__ Job p) {
+  Stages &stages = *reinterpret_cast<Stages *>(aligned_shared());
+  const Corner corner = tile_corner<BM, BN>(p);
+  const int slabs = ceil_div(p.k, PATCH);
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < TMA_STAGES; s++) barrier_init(&stages.filled[s], 1);
+    barriers_are_ready();
+    for (int slab = 0; slab < TMA_STAGES && slab < slabs; slab++) stages.copy(p, corner, slab);
+  }
+  __syncthreads();
+  Multiplier sums;
+#pragma unroll 1
+  for (int slab = 0; slab < slabs; slab++) {
+    const int s = slab % TMA_STAGES;
+    if (WAITS) barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
+    sums.multiply_slab(stages, s);
+    if (!WAITS) barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
+    __syncthreads(); /* all have read the slab */
+    if (threadIdx.x == 0 && slab + TMA_STAGES < slabs) stages.copy(p, corner, slab + TMA_STAGES);
+  }
+  sums.store(p, corner);
+}
+
+/* ---- warp specialisation --------------------------------------------------------------------- */
+
+/* What blocks do for each other. ALONE: nothing. SHARE_B: two blocks, one below the other, copy
+   half of B's patches each, to both. SPLIT_K: two blocks have the same tile and half of k each. */
+enum Sharing { ALONE, SHARE_B, SPLIT_K };
+
+/* What can be tuned: terms per number, columns of a tile, k of a slab, and the above. As many
+   stages as shared memory has room for. */
+template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_> struct Shape {
+  static constexpr int TERMS = TERMS_, BN = BN_, DEPTH = DEPTH_;
+  static constexpr Sharing SHARING = SHARING_;
+  static constexpr int BLOCKS = SHARING == ALONE ? 1 : 2; /* of a cluster */
+  static constexpr int A_PATCHES = 2 * TERMS, B_PATCHES = BN / PATCH * TERMS;
+  static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
+  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * BYTES;
+  static constexpr int EXCHANGED = SHARING == SPLIT_K ? PATCH * BN / 4 : 1; /* float4 */
+  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256;                 /* 256: barriers */
+  static constexpr int STAGES = (ROOM - EXCHANGED * 16) / STAGE_BYTES;
+  static constexpr int UNIT_ROWS = SHARING == SHARE_B ? 2 * BM : BM; /* of a cluster */
+  static_assert(STAGES >= 2, "one is filled while one is multiplied");
+};
+
+constexpr int SPECIALISED_THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
+
+/* The ring. Slab number `position` of the endless sequence that a block works on is in stage
+   position % STAGES. */
+template <class S> struct Ring {
+  unsigned char a[S::STAGES][S::A_PATCHES][S::BYTES], b[S::STAGES][S::B_PATCHES][S::BYTES];
+  float4 exchange[S::EXCHANGED]; /* SPLIT_K: the other block's half of the tile */
+  uint64_t filled[S::STAGES], free[S::STAGES];
+
+  __device__ void init() {
+    for (int s = 0; s < S::STAGES; s++) {
+      barrier_init(&filled[s], 1);
+      barrier_init(&free[s], S::SHARING == SHARE_B ? 2 * CONSUMER_WARPS : CONSUMER_WARPS);
+    }
+    barriers_are_ready();
+  }
+  /* One lane of each warp that has read the slab. */
+  __device__ void release(unsigned position) {
+    uint64_t *barrier = &free[position % S::STAGES];
+    if (threadIdx.x % 32 != 0) return;
+    if (S::SHARING == SHARE_B) {
+      barrier_arrive_in(barrier, 0);
+      barrier_arrive_in(barrier, 1);
+    } else {
+      barrier_arrive(barrier);
+    }
+  }
+};
+
+__device__ int rank_in_pair() {
+  return blockIdx.x % 2;
+}
+
+/* What a block has to do of a unit. */
+struct Part {
+  int row, column, first, slabs;
+};
+
+/* Units are numbered in bands of 8 rows of units, down each column of the band: units that run at
+   the same time form a square, whose slabs are read from memory once and then from the L2 cache. */
+constexpr int BAND = 8;
+
+template <class S> __device__ Part part_of(const Job &p, int unit) {
+  const int band = unit / (BAND * p.across) * BAND, in_band = unit % (BAND * p.across);
+  const int high = min(BAND, p.down - band), slabs = ceil_div(p.k, S::DEPTH);
+  Part part = {(band + in_band % high) * S::UNIT_ROWS, in_band / high * S::BN, 0, slabs};
+  if (S::SHARING == SHARE_B) part.row += rank_in_pair() * BM;
+  if (S::SHARING == SPLIT_K) {
+    const int half = ceil_div(slabs, 2);
+    part.first = rank_in_pair() * half;
+    part.slabs = rank_in_pair() == 0 ? half : slabs - half;
+  }
+  return part;
+}
+
+/* Calls work(part) for each of this block's units. */
+template <class S, class Work> __device__ void each_part(const Job &p, const Work &work) {
+  for (int unit = blockIdx.x / S::BLOCKS; unit < p.down * p.across; unit += gridDim.x / S::BLOCKS)
+    work(part_of<S>(p, unit));
+}
+
+/* What the producer, one thread, does: it copies ahead as far as there are free stages, over the
+   ends of tiles. */
+template <class S> __device__ void produce(const Job &p, Ring<S> &ring) {
+  unsigned position = 0;
+  each_part<S>(p, [&](const Part &part) {
+    for (int slab = 0; slab < part.slabs; slab++, position++) {
+      const int s = position % S::STAGES, k = (part.first + slab) * S::DEPTH;
+      barrier_wait(&ring.free[s], position / S::STAGES % 2 ^ 1);
+      barrier_expect(&ring.filled[s], S::STAGE_BYTES);
+      for (int i = 0; i < S::A_PATCHES; i++)
+        copy_patch(ring.a[s][i], &p.a, i / 2, part.row + i % 2 * PATCH, k, &ring.filled[s]);
+      for (int i = 0; i < S::B_PATCHES; i++) {
+        constexpr int ACROSS = S::BN / PATCH;
+        const int column = part.column + i % ACROSS * PATCH;
+        if (S::SHARING != SHARE_B)
+          copy_patch(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+        else if (i % 2 == rank_in_pair())
+          copy_patch_to_both(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+      }
+    }
+  });
+}
+
+/* One slab: 64 rows of A by all of B. Term by term, the smallest products first, without those that
+   float32 would not show: of three terms six of the nine products are made. */
+template <class S>
+__device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring<S> &ring, int s, int group) {
+  constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
+  uint64_t a = operand_in<A_MAJOR, S::DEPTH>(ring.a[s][group]);
+  uint64_t b = operand_in<B_MAJOR, S::DEPTH>(ring.b[s]);
+  start_multiplying();
+#pragma unroll
+  for (int k = 0; k < S::DEPTH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
+#pragma unroll
+    for (int order = S::TERMS - 1; order >= 0; order--)
+#pragma unroll
+      for (int i = 0; i <= order; i++)
+        multiply<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+  close_group();
+}
+
+/* The sums of a part, `slabs` slabs from `position` on. The tensor cores have one slab in work
+   while the next is handed to them. */
+template <class S>
+__device__ void multiply_part(float (&sum)[S::BN / 2], Ring<S> &ring, unsigned position, int slabs,
+                              int group) {
+#pragma unroll
+  for (int i = 0; i < S::BN / 2; i++) sum[i] = 0.0f;
+#pragma unroll 1
+  for (int slab = 0; slab < slabs; slab++, position++) {
+    const int s = position % S::STAGES;
+    barrier_wait(&ring.filled[s], position / S::STAGES % 2);
+    multiply_slab<S>(sum, ring, s, group);
+    wait_for_groups<1>();
+    if (slab > 0) ring.release(position - 1);
+  }
+  finish_multiplying(sum);
+  if (slabs > 0) ring.release(position - 1);
+}
+
+/* SPLIT_K: each block of the pair finishes one half of the tile, that of the warpgroup of its own
+   rank; the sums of its other warpgroup lie in shared memory for the other block. Both blocks add
+   the same two numbers, in either order. */
+template <class S> __device__ void add_halves(float (&sum)[S::BN / 2], Ring<S> &ring, int group) {
+  const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+  const int thread = threadIdx.x % GROUP, rank = rank_in_pair();
+#pragma unroll
+  for (int i = 0; i < S::BN / 8; i++)
+    if (group != rank)
+      ring.exchange[i * GROUP + thread] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2],
+                                           sum[4 * i + 3]};
+  cluster.sync();
+  const float4 *from = cluster.map_shared_rank(ring.exchange, 1 - rank);
+#pragma unroll
+  for (int i = 0; i < S::BN / 8; i++)
+    if (group == rank) {
+      const float4 v = from[i * GROUP + thread];
+      sum[4 * i] += v.x, sum[4 * i + 1] += v.y, sum[4 * i + 2] += v.z, sum[4 * i + 3] += v.w;
+    }
+}
+
+/* What a consumer does: its 64 rows of every tile of this block. */
+template <class S> __device__ void consume(const Job &p, Ring<S> &ring, int group) {
+  unsigned position = 0;
+  each_part<S>(p, [&](const Part &part) {
+    float sum[S::BN / 2];
+    multiply_part<S>(sum, ring, position, part.slabs, group);
+    position += part.slabs;
+    if (S::SHARING == SPLIT_K) add_halves<S>(sum, ring, group);
+    if (S::SHARING != SPLIT_K || group == rank_in_pair())
+      store_sums(p, sum, part.row + group * PATCH, part.column);
+  });
+}
+
+/* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x BN after the
+   other.
+
+   Specialised (ALONE). What changed: warps have parts. One thread, the producer, does nothing but
+   copy; two warpgroups, the consumers, do nothing but multiply and store. No __syncthreads() is
+   left, at which all would wait for the slowest: a consumer waits for one mbarrier, that the slab
+   is there, and tells another one when it may be overwritten. The producer runs ahead over the ends
+   of tiles, so that the next tile's first slabs arrive while this tile is stored. Consumers take
+   over the producer's registers (setmaxnreg), which makes room for 64 x 256 sums in each: 80
+   wavefronts for 8192 multiply-adds of a warp.
+
+   Clusters (SHARE_B). What changed: a tile of 128 x 256 reads 48 KB for each 64 k, 1024 cycles of
+   the tensor cores, so that 132 multiprocessors ask the L2 cache for 6.3 KB per cycle. Two blocks
+   with the same columns copy half of B each, to both: a third less. A stage is free when both have
+   read it.
+
+   With few tiles (SPLIT_K) two blocks share a tile's k instead, and exchange halves of their sums
+   through each other's shared memory. Then each block has one unit alone. */
+template <class S>
+__global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_THREADS, 1)
+    specialised_kernel(const __grid_constant__ Job p) {
+  Ring<S> &ring = *reinterpret_cast<Ring<S> *>(aligned_shared());
+  const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* the same for a warp */
+  if (threadIdx.x == 0) {
+    ring.init();
+    prefetch_map(&p.a);
+    prefetch_map(&p.b);
+  }
+  cluster.sync(); /* the barriers of both blocks are there */
+  if (group == 0) {
+    keep_registers<40>();
+    if (threadIdx.x == 0) {
+      writes_are_ready_to_copy();
+      produce<S>(p, ring);
+    }
+    __syncwarp();
+    if (S::SHARING == SPLIT_K) cluster.sync(); /* that of add_halves() */
+    if (S::BLOCKS == 2) cluster.sync();
+  } else {
+    take_registers<232>();
+    consume<S>(p, ring, group - 1);
+    if (S::BLOCKS == 2) cluster.sync(); /* the other block still reads, or arrives, here */
+  }
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+/* A (m, k) and B (k, n) where they lie: planes of terms, whose rows start on 16 bytes. */
+struct Operand {
+  const void *d;
+  int terms, rows, columns;
+  size_t pitch, plane; /* numbers from a row, or a plane, to the next */
+};
+struct Operands {
+  Operand a, b;
+  float *c;
+};
+
+/* The map of an operand, in patches of `high` rows and `wide` columns: 32, or 64. */
+cudaError_t describe(const Operand &from, int high, int wide, CUtensorMap *map) {
+  static const auto encode = [] {
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 12050
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                     &result);
+#else
+    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
+#endif
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  if (!encode) return cudaErrorNotSupported;
+  const cuuint64_t sizes[] = {(cuuint64_t)from.columns, (cuuint64_t)from.rows,
+                              (cuuint64_t)from.terms};
+  const cuuint64_t strides[] = {from.pitch * sizeof(uint16_t), from.plane * sizeof(uint16_t)};
+  const cuuint32_t box[] = {(cuuint32_t)wide, (cuuint32_t)high, 1}, each[] = {1, 1, 1};
+  const CUresult status =
+      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<void *>(from.d), sizes, strides,
+             box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             wide == PATCH ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+/* The job in slabs of `depth` k. */
+cudaError_t make_job(const Operands &of, int depth, Job *job) {
+  *job = {};
+  job->c = of.c, job->m = of.a.rows, job->n = of.b.columns, job->k = of.b.rows;
+  const cudaError_t status = describe(of.a, PATCH, depth, &job->a);
+  return status == cudaSuccess ? describe(of.b, depth, PATCH, &job->b) : status;
+}
+
+Operands bf16_operands(const LabCall *call) {
+  const Bf16Matrices p = bf16_matrices_of(call);
+  return {{p.a, 1, p.m, p.k, (size_t)p.k, (size_t)p.m * p.k},
+          {p.b, 1, p.k, p.n, (size_t)p.n, (size_t)p.k * p.n},
+          p.c};
+}
+
+template <class Multiplier, bool WAITS = true> cudaError_t launch_tma(const LabCall *call) {
+  Job job;
+  const cudaError_t status = make_job(bf16_operands(call), PATCH, &job);
+  if (status != cudaSuccess) return status;
+  return lab_launch(call, tma_kernel<Multiplier, WAITS>, tile_grid<BM, BN>(job), THREADS,
+                    sizeof(Stages) + ALIGNMENT, job);
+}
+
+template <class S> cudaError_t launch_shape(const LabCall *call, const Operands &of) {
+  Job job;
+  const cudaError_t status = make_job(of, S::DEPTH, &job);
+  if (status != cudaSuccess) return status;
+  job.down = ceil_div(job.m, S::UNIT_ROWS), job.across = ceil_div(job.n, S::BN);
+  const int clusters = call->gpu->multiprocessors / S::BLOCKS, units = job.down * job.across;
+  return lab_launch(call, specialised_kernel<S>,
+                    dim3((units < clusters ? units : clusters) * S::BLOCKS), SPECIALISED_THREADS,
+                    sizeof(Ring<S>) + ALIGNMENT, job);
+}
+
+/* The shape for many tiles; that for few where each cluster has at most one of them. */
+template <class Many, class Few>
+cudaError_t launch_fitting(const LabCall *call, const Operands &of) {
+  const int64_t units =
+      (int64_t)ceil_div(of.a.rows, Few::UNIT_ROWS) * ceil_div(of.b.columns, Few::BN);
+  return units <= call->gpu->multiprocessors / Few::BLOCKS ? launch_shape<Few>(call, of)
+                                                           : launch_shape<Many>(call, of);
+}
+
+/* C = A B in float32, by TERMS bf16 terms per number.
+
+   What changed: a float32 has 24 bits, and three bf16 of 8 bits each are a float32 exactly
+   (bf16_split.cuh). Of the nine products of two such sums six matter, the other three
+   have 2^-24 of the result at most. A float32 product is then six products on tensor cores, whose
+   rate is 15 times that of fused multiply-adds: at best 2.5 times their pace. Two terms leave an
+   error of 2^-17 in each factor, where tf32 leaves 2^-11, and take three products.
+
+   A and B are split first, once for all the tiles that read them: 4 bytes are read and 2 TERMS
+   written per number, some 0.1 ms at 4096. Of three terms a slab of 64 k would be 144 KB, a ring of
+   one stage; slabs of 32 k make it three. */
+template <int TERMS> cudaError_t launch_terms(const LabCall *call) {
+  const int m = (int)call->size.dim[0], n = (int)call->size.dim[1], k = (int)call->size.dim[2];
+  const size_t pitch_a = planes_pitch(k), pitch_b = planes_pitch(n);
+  const Planes a = {(uint16_t *)call->d_work, m * pitch_a, TERMS, m, k};
+  const Planes b = {a.d + TERMS * a.plane, k * pitch_b, TERMS, k, n};
+  cudaError_t status = launch_split((const float *)call->d_in[0], a, call->stream);
+  if (status == cudaSuccess) status = launch_split((const float *)call->d_in[1], b, call->stream);
+  if (status != cudaSuccess) return status;
+  const Operands of = {{a.d, TERMS, m, k, pitch_a, a.plane},
+                       {b.d, TERMS, k, n, pitch_b, b.plane},
+                       (float *)call->d_out};
+  return launch_fitting<Shape<TERMS, 256, 32, ALONE>, Shape<TERMS, 128, 32, SPLIT_K>>(call, of);
+}
+
+} // namespace
+
+const char *matmul_hopper_refuses(const GpuLimits *gpu, int, LabSize) {
+  return gpu->capability == 90 ? nullptr : "its instructions are those of compute capability 9.0";
+}
+
+cudaError_t launch_matmul_tma(const LabCall *call) {
+  return launch_tma<FromRegisters<true>>(call);
+}
+
+cudaError_t launch_matmul_no_wait(const LabCall *call) {
+  return launch_tma<FromRegisters<true>, false>(call);
+}
+
+cudaError_t launch_matmul_no_swizzle(const LabCall *call) {
+  return launch_tma<FromRegisters<false>>(call);
+}
+
+cudaError_t launch_matmul_wgmma(const LabCall *call) {
+  return launch_tma<FromShared>(call);
+}
+
+cudaError_t launch_matmul_specialised(const LabCall *call) {
+  return launch_shape<Shape<1, 256, 64, ALONE>>(call, bf16_operands(call));
+}
+
+cudaError_t launch_matmul_clusters(const LabCall *call) {
+  return launch_fitting<Shape<1, 256, 64, SHARE_B>, Shape<1, 128, 64, SPLIT_K>>(
+      call, bf16_operands(call));
+}
+
+cudaError_t launch_matmul_two_terms(const LabCall *call) {
+  return launch_terms<2>(call);
+}
+
+cudaError_t launch_matmul_three_terms(const LabCall *call) {
+  return launch_terms<3>(call);
+}
+
+#else
+
+const char *matmul_hopper_refuses(const GpuLimits *, int, LabSize) {
+  return "it needs code for compute capability 9.0a, which nvcc makes from release 12 on";
+}
+
+cudaError_t launch_matmul_tma(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_matmul_no_wait(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_matmul_no_swizzle(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_matmul_wgmma(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_matmul_specialised(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_matmul_clusters(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_matmul_two_terms(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t launch_matmul_three_terms(const LabCall *) {
+  return cudaErrorNotSupported;
+}
+
+#endif
+
+size_t matmul_terms_bytes(int terms, LabSize size) {
+  const size_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
+  return terms * sizeof(uint16_t) * (m * planes_pitch((int)k) + k * planes_pitch((int)n));
+}

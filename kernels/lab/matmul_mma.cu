@@ -1,0 +1,137 @@
+/* The first rungs of matmul on tensor cores, for compute capability 8.0 and later: mma.sync, which
+   a warp feeds from its registers. */
+#include "lab/matmul_tensor.cuh"
+
+namespace {
+
+/* ---- slabs ----------------------------------------------------------------------------------- */
+
+/* Rows 16 bytes longer than they need be: the eight rows that ldmatrix reads at a time start in
+   eight different groups of four banks. */
+constexpr int BM = WarpTile::BM, BN = WarpTile::BN, BK = 32, THREADS = WarpTile::THREADS;
+struct __align__(16) Slab {
+  __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
+};
+
+/* A thread copies COPIES times 8 neighbours of each slab. */
+constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
+static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
+
+struct Piece {
+  int row, column; /* within the slab */
+};
+
+__device__ Piece piece(int i, int across) {
+  const int at = threadIdx.x + i * THREADS;
+  return {at / across, at % across * 8};
+}
+
+/* The sums of one slab. */
+[[maybe_unused]] __device__ void multiply_slab(WarpTile &tile, const Slab &slab) {
+#pragma unroll
+  for (int k = 0; k < BK; k += 16)
+    tile.multiply([&](int row, int column) { return &slab.a[row][k + column]; },
+                  [&](int row, int column) { return &slab.b[k + row][column]; });
+}
+
+/* ---- mma.sync -------------------------------------------------------------------------------- */
+
+/* C = A B. Block: 128 x 128 of C, slabs of 32. Warp: 64 x 32.
+
+   What changed, since warp-tiles: a multiply-add is no instruction of a lane any more. One mma.sync
+   does 64 of them for each lane, and what it takes comes from shared memory by ldmatrix, which
+   hands 8 x 8 numbers out to a warp as the tensor core wants them, transposed for B. 16 mma.sync on
+   six ldmatrix: shared memory delivers 24 wavefronts while 1024 multiply-adds of a warp are made,
+   a fifth of what warp-tiles needs. The rest is as there: registers carry the next slab from
+   global to shared memory, and it is asked for before this one is multiplied. */
+__global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
+#if __CUDA_ARCH__ >= 800
+  __shared__ Slab slab;
+  const Corner corner = tile_corner<BM, BN>(p);
+  WarpTile tile = {};
+  uint4 a[COPIES], b[COPIES];
+  const auto load = [&](int k0) {
+#pragma unroll
+    for (int i = 0; i < COPIES; i++) {
+      const Piece pa = piece(i, A_ACROSS), pb = piece(i, B_ACROSS);
+      a[i] = b[i] = {};
+      if (corner.row + pa.row < p.m && k0 + pa.column < p.k)
+        a[i] = *reinterpret_cast<const uint4 *>(p.a + (int64_t)(corner.row + pa.row) * p.k + k0 +
+                                                pa.column);
+      if (k0 + pb.row < p.k && corner.column + pb.column < p.n)
+        b[i] = *reinterpret_cast<const uint4 *>(p.b + (int64_t)(k0 + pb.row) * p.n + corner.column +
+                                                pb.column);
+    }
+  };
+  load(0);
+#pragma unroll 1
+  for (int k0 = 0; k0 < p.k; k0 += BK) {
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < COPIES; i++) {
+      const Piece pa = piece(i, A_ACROSS), pb = piece(i, B_ACROSS);
+      *reinterpret_cast<uint4 *>(&slab.a[pa.row][pa.column]) = a[i];
+      *reinterpret_cast<uint4 *>(&slab.b[pb.row][pb.column]) = b[i];
+    }
+    __syncthreads();
+    load(k0 + BK);
+    multiply_slab(tile, slab);
+  }
+  tile.store(p.c, p.m, p.n, corner);
+#endif
+}
+
+/* ---- a ring of stages ------------------------------------------------------------------------ */
+
+/* What changed: as in async-copies, cp.async brings slabs without registers, into a ring of four.
+   Three are on their way while one is multiplied, and one barrier per slab is left. */
+constexpr int STAGES = 4;
+
+[[maybe_unused]] __device__ void copy_slab(Slab &to, const Bf16Matrices &p, const Corner &corner,
+                                           int k0) {
+#pragma unroll
+  for (int i = 0; i < COPIES; i++) {
+    const Piece pa = piece(i, A_ACROSS), pb = piece(i, B_ACROSS);
+    const int row = corner.row + pa.row, column = corner.column + pb.column;
+    const bool has_a = row < p.m && k0 + pa.column < p.k, has_b = k0 + pb.row < p.k && column < p.n;
+    const __nv_bfloat16 *a = p.a + (int64_t)row * p.k + k0 + pa.column;
+    const __nv_bfloat16 *b = p.b + (int64_t)(k0 + pb.row) * p.n + column;
+    copy_async<4>(reinterpret_cast<float *>(&to.a[pa.row][pa.column]),
+                  reinterpret_cast<const float *>(has_a ? a : p.a), has_a);
+    copy_async<4>(reinterpret_cast<float *>(&to.b[pb.row][pb.column]),
+                  reinterpret_cast<const float *>(has_b ? b : p.b), has_b);
+  }
+  close_copies();
+}
+
+__global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ float4 shared[];
+  Slab *const stage = reinterpret_cast<Slab *>(shared);
+  const Corner corner = tile_corner<BM, BN>(p);
+  WarpTile tile = {};
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; s++) copy_slab(stage[s], p, corner, s * BK);
+#pragma unroll 1
+  for (int k0 = 0, s = 0; k0 < p.k; k0 += BK, s = (s + 1) % STAGES) {
+    await_groups<STAGES - 2>(); /* this thread's part of slab s is here */
+    __syncthreads();            /* everyone's; and nobody reads the slab before it any more */
+    copy_slab(stage[(s + STAGES - 1) % STAGES], p, corner, k0 + (STAGES - 1) * BK);
+    multiply_slab(tile, stage[s]);
+  }
+  await_groups<0>(); /* a block must not end while its copies are in flight */
+  tile.store(p.c, p.m, p.n, corner);
+#endif
+}
+
+} // namespace
+
+cudaError_t launch_matmul_mma(const LabCall *call) {
+  const Bf16Matrices p = bf16_matrices_of(call);
+  return lab_launch(call, mma_kernel, tile_grid<BM, BN>(p), THREADS, 0, p);
+}
+
+cudaError_t launch_matmul_stages(const LabCall *call) {
+  const Bf16Matrices p = bf16_matrices_of(call);
+  return lab_launch(call, stages_kernel, tile_grid<BM, BN>(p), THREADS, STAGES * sizeof(Slab), p);
+}

@@ -1,0 +1,114 @@
+/* What the rungs of matmul.cu that use tensor cores share. Those that any GPU since Ampere runs are
+   in matmul_mma.cu, those that take instructions of compute capability 9.0 in matmul_hopper.cu.
+
+   C (m, n) = A (m, k) B (k, n), row-major; A and B are bf16, C is float32. A tensor core multiplies
+   bf16 numbers exactly and adds in float32, a tile at a time: mma.sync has a warp multiply 16 x 16
+   by 16 x 8. */
+#ifndef LAB_MATMUL_TENSOR_CUH
+#define LAB_MATMUL_TENSOR_CUH
+
+#include "bf16_split.cuh"
+#include "lab/matmul.cuh"
+
+struct Bf16Matrices {
+  const __nv_bfloat16 *a, *b; /* rows start on 16 bytes: k and n are multiples of 8 */
+  float *c;
+  int m, n, k;
+};
+
+static inline Bf16Matrices bf16_matrices_of(const LabCall *call) {
+  return {(const __nv_bfloat16 *)call->d_in[0],
+          (const __nv_bfloat16 *)call->d_in[1],
+          (float *)call->d_out,
+          (int)call->size.dim[0],
+          (int)call->size.dim[1],
+          (int)call->size.dim[2]};
+}
+
+/* Writes two neighbours of C, the first of an even column, where they exist. */
+__device__ inline void store_pair(float *c, int m, int n, int row, int column, float first,
+                                  float second) {
+  if (row >= m || column >= n) return;
+  float *to = c + (int64_t)row * n + column;
+  if (n % 2 == 0) { /* the pair lies on 8 bytes, and both exist */
+    *reinterpret_cast<float2 *>(to) = {first, second};
+  } else {
+    to[0] = first;
+    if (column + 1 < n) to[1] = second;
+  }
+}
+
+/* ---- mma.sync -------------------------------------------------------------------------------- */
+
+/* A block of 8 warps computes 128 x 128 of C, a warp 64 x 32 of that: 4 x 4 tiles of 16 x 8. */
+struct WarpTile {
+  static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
+  float sum[WM / 16][WN / 8][4];
+
+  static __device__ int row() {
+    return threadIdx.x / 32 / (BN / WN) * WM;
+  }
+  static __device__ int column() {
+    return threadIdx.x / 32 % (BN / WN) * WN;
+  }
+
+  /* sum += A B of 16 k. a(row, k) and b(k, column): where 8 neighbours lie in shared memory, of the
+     block's slabs. A warp reads 64 + 32 times 16 numbers, 24 wavefronts, and multiplies 1024 times
+     32. */
+  template <class A, class B> __device__ void multiply(const A &a, const B &b) {
+    const int lane = threadIdx.x % 32;
+    uint32_t left[WM / 16][4], right[WN / 16][4];
+#pragma unroll
+    for (int i = 0; i < WM / 16; i++)
+      ldmatrix_x4(left[i], a(row() + 16 * i + lane % 16, lane / 16 * 8));
+#pragma unroll
+    for (int j = 0; j < WN / 16; j++)
+      ldmatrix_x4_trans(right[j], b(lane % 16, column() + 16 * j + lane / 16 * 8));
+#pragma unroll
+    for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+      for (int j = 0; j < WN / 8; j++)
+        mma_m16n8k16(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+  }
+
+  __device__ void store(float *c, int m, int n, const Corner &corner) const {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+      for (int j = 0; j < WN / 8; j++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+          store_pair(c, m, n, corner.row + row() + 16 * i + 8 * half + lane / 4,
+                     corner.column + column() + 8 * j + lane % 4 * 2, sum[i][j][2 * half],
+                     sum[i][j][2 * half + 1]);
+  }
+};
+
+/* ---- launchers ------------------------------------------------------------------------------- */
+
+/* matmul_mma.cu */
+cudaError_t launch_matmul_mma(const LabCall *call);
+cudaError_t launch_matmul_stages(const LabCall *call);
+
+/* matmul_hopper.cu. Why a GPU cannot run what follows (one clause), or NULL. */
+const char *matmul_hopper_refuses(const GpuLimits *gpu, int problem, LabSize size);
+cudaError_t launch_matmul_tma(const LabCall *call);
+cudaError_t launch_matmul_wgmma(const LabCall *call);
+cudaError_t launch_matmul_specialised(const LabCall *call);
+cudaError_t launch_matmul_clusters(const LabCall *call);
+/* Mistakes: multiplies before the copies have arrived; takes words from where they would lie
+   without the swizzle. */
+cudaError_t launch_matmul_no_wait(const LabCall *call);
+cudaError_t launch_matmul_no_swizzle(const LabCall *call);
+/* Of float32 matrices, as two or three bf16 terms per number. */
+size_t matmul_terms_bytes(int terms, LabSize size); /* of d_work */
+cudaError_t launch_matmul_two_terms(const LabCall *call);
+cudaError_t launch_matmul_three_terms(const LabCall *call);
+
+/* matmul_cublas.cu */
+cudaError_t launch_matmul_cublas(const LabCall *call);
+cudaError_t launch_matmul_cublas_bf16(const LabCall *call);
+cudaError_t launch_matmul_cublas_tf32(const LabCall *call);
+
+#endif
