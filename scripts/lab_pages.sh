@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# lab_pages.sh [LAB [FOLDER]]: writes the tables of docs/results/lab-h100.json into the pages of the
-# lab's topics, between two marks. LAB: the program mlp-lab [./mlp-lab]; FOLDER: of the pages
-# [docs/lab].
+# lab_pages.sh [LAB [FOLDER]]: writes the tables of a record in docs/results into the pages of the
+# lab's topics, between two marks, the first of which names the record: "<!-- record lab-h100: ".
+# LAB: the program mlp-lab [./mlp-lab]; FOLDER: of the pages [docs/lab].
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,11 +12,12 @@ trap 'rm -f "$tables"' EXIT
 for page in "$folder"/*.md; do
   topic=$(basename "$page" .md)
   [ "$topic" != README ] || continue
-  "$lab" "$topic" --from docs/results/lab-h100.json --markdown "$tables" >/dev/null
+  record=$(sed -n 's/^<!-- record \([a-z0-9-]*\): .*/\1/p' "$page")
+  "$lab" "$topic" --from "docs/results/$record.json" --markdown "$tables" >/dev/null
   awk -v tables="$tables" '
     /^<!-- end of record -->$/ { skip = 0 }
     !skip { print }
-    /^<!-- record: / {
+    /^<!-- record [^:]*: / {
       skip = 1
       while ((getline line < tables) > 0) {
         if (line ~ /^## /) begun = 1
