@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static void *d_wide_work;
-
 static void needs_wide(void) {
   needs_gpu();
   if (!wide_multiprocessors()) skip();
@@ -134,10 +132,13 @@ static void check_forward_of(const char *what, Planes x, const double *x64, Shap
   const Planes y = make_planes(terms, s.rows, s.out);
   float *d_y = poisoned_floats(count);
   CUDA_OK(launch_ones(y, stream));
-  CUDA_OK(launch_wide_forward(x, planes_of(w, terms, s.out, s.in), b.d, y, d_y, relu, d_wide_work,
-                              stream));
+  CUDA_OK(launch_wide_forward(x, planes_of(w, terms, s.out, s.in), b.d, y, d_y, relu, stream));
   assert_near(what, s, d_y, expected, count, limit);
   assert_near(what, s, values_of(y), expected, count, limit);
+  float *d_alone = poisoned_floats(count); /* without planes */
+  CUDA_OK(launch_wide_forward(x, planes_of(w, terms, s.out, s.in), b.d,
+                              (Planes){.rows = s.rows, .columns = s.out}, d_alone, relu, stream));
+  assert_exact(d_alone, fetch_floats(d_y, count), count);
   const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
   for (int r = 0; r < s.rows; r++)
     assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
@@ -183,7 +184,7 @@ static void check_backward(Shape s, uint64_t seed) {
     const Planes to = make_planes(terms, s.rows, s.in);
     CUDA_OK(launch_wide_backward(planes_of(dz, terms, s.rows, s.out),
                                  planes_of(w, terms, s.out, s.in),
-                                 planes_of(a, terms, s.rows, s.in), to, d_wide_work, stream));
+                                 planes_of(a, terms, s.rows, s.in), to, stream));
     assert_near("wide backward", s, values_of(to), dx, count,
                 planes_bound(terms, s.out, GEMM_ROUNDING));
   }
@@ -259,7 +260,7 @@ static void check_update(Shape s, uint64_t seed) {
   const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
   for (int way = 0; way < 4; way++) {
     const Layer l = make_layer(&batch, s, 2 + way / 2, way % 2, seed + 2);
-    CUDA_OK(launch_wide_updates(batch.view, rule, &l.update, 1, d_wide_work, stream));
+    CUDA_OK(launch_wide_updates(batch.view, rule, &l.update, 1, stream));
     assert_layer_updated(&l, rule);
   }
 }
@@ -279,7 +280,7 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
     l.update.d_gw = poisoned_floats(weights);
     l.update.d_gb = poisoned_floats((size_t)s.out);
     l.update.d_w = l.update.d_b = l.update.d_vw = l.update.d_vb = NULL;
-    CUDA_OK(launch_wide_updates(batch.view, rules[0], &l.update, 1, d_wide_work, stream));
+    CUDA_OK(launch_wide_updates(batch.view, rules[0], &l.update, 1, stream));
     const double limit = bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS);
     assert_near("wide gradient", s, l.update.d_gw, l.dw, weights, limit);
     assert_near("wide gradient, bias", s, l.update.d_gb, l.db, (size_t)s.out, limit);
@@ -310,7 +311,7 @@ static void test_updates_of_many_layers(void **state) {
       layers[n] = make_layer(&batch, s, 3, n == 0, 100 * (uint64_t)n);
       updates[n] = layers[n].update;
     }
-    CUDA_OK(launch_wide_updates(batch.view, rules[2], updates, MAX_UPDATES, d_wide_work, stream));
+    CUDA_OK(launch_wide_updates(batch.view, rules[2], updates, MAX_UPDATES, stream));
     for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2]);
     finish();
   }
@@ -323,7 +324,7 @@ static void test_no_step_updates_nothing(void **state) {
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
   const Layer l = make_layer(&batch, s, 3, false, 9);
-  CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, d_wide_work, stream));
+  CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
   assert_untouched(l.p.w, area(s.out, s.in));
   assert_untouched(l.p.vw, area(s.out, s.in));
   assert_untouched(l.p.b, (size_t)s.out);
@@ -348,7 +349,7 @@ static void test_same_bits(void **state) {
   float *first = NULL;
   for (int run = 0; run < 20; run++) {
     float *d_y = poisoned_floats(count);
-    CUDA_OK(launch_wide_forward(px, pw, b.d, y, d_y, 0, d_wide_work, stream));
+    CUDA_OK(launch_wide_forward(px, pw, b.d, y, d_y, 0, stream));
     float *out = fetch_floats(d_y, count);
     if (!first) first = out;
     assert_memory_equal(out, first, count * sizeof *out);
@@ -362,25 +363,13 @@ static void test_refused(void **state) {
   const Planes x = make_planes(2, 8, 16), w = make_planes(2, 24, 16), y = make_planes(2, 8, 24);
   const Planes other = make_planes(3, 8, 16);
   float *d_b = poisoned_floats(24);
-  void *work = d_wide_work;
-  CUDA_REFUSED(launch_wide_forward(other, w, d_b, y, NULL, 0, work, stream));
-  CUDA_REFUSED(launch_wide_forward(x, w, d_b, x, NULL, 0, work, stream));
-  CUDA_REFUSED(launch_wide_forward(x, w, NULL, y, NULL, 0, work, stream));
-  CUDA_REFUSED(launch_wide_backward(x, w, x, x, work, stream));
+  CUDA_REFUSED(launch_wide_forward(other, w, d_b, y, NULL, 0, stream));
+  CUDA_REFUSED(launch_wide_forward(x, w, d_b, x, NULL, 0, stream));
+  CUDA_REFUSED(launch_wide_forward(x, w, NULL, y, NULL, 0, stream));
+  CUDA_REFUSED(launch_wide_forward(x, w, d_b, (Planes){.rows = 8, .columns = 24}, NULL, 0, stream));
+  CUDA_REFUSED(launch_wide_backward(x, w, x, x, stream));
   CUDA_REFUSED(launch_split(NULL, x, stream));
   finish();
-}
-
-static int wide_open(void **state) {
-  if (kernels_open(state)) return -1;
-  if (!stream || !wide_multiprocessors()) return 0;
-  return cudaMalloc(&d_wide_work, wide_work_bytes()) != cudaSuccess ||
-         cudaMemsetAsync(d_wide_work, 0, wide_work_bytes(), stream) != cudaSuccess;
-}
-
-static int wide_close(void **state) {
-  cudaFree(d_wide_work);
-  return kernels_close(state);
 }
 
 int main(void) {
@@ -397,7 +386,7 @@ int main(void) {
       KERNEL_TEST(test_same_bits),
       KERNEL_TEST(test_refused),
   };
-  return cmocka_run_group_tests(tests, wide_open, wide_close);
+  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
 }
 
 #else

@@ -1,25 +1,62 @@
 /* Instructions of compute capability 9.0 that CUDA C++ has no word for, each as one small function:
-   the copy engine of a multiprocessor (TMA), barriers that count its bytes (mbarrier), and tensor
-   cores that read shared memory by themselves (wgmma). Names and rules are those of NVIDIA's PTX
-   ISA 8.0. They need code for sm_90a.
+   clusters of blocks that reach each other's shared memory, the copy engine of a multiprocessor
+   (TMA), barriers that count its bytes (mbarrier), and tensor cores that read shared memory by
+   themselves (wgmma). Names and rules are those of NVIDIA's PTX ISA 8.0. They need code for
+   sm_90a.
 
-   How they work together. A patch is 64 x 64 bf16 values of a row-major matrix: 64 rows of 128
-   bytes. One thread asks the copy engine for patches, and for each says which mbarrier is to count
-   its bytes; the engine replaces values outside the matrix by 0. Whoever multiplies waits for that
+   How they work together. A patch is a piece of a row-major bf16 matrix, 64 x 32 or 32 x 64 values.
+   One thread asks the copy engine for patches, and for each says which mbarrier is to count its
+   bytes; the engine replaces values outside the matrix by 0. Whoever multiplies waits for that
    barrier, and tells another one when the patch may be overwritten. In a patch, the 16-byte words
-   of a row change places, by exclusive or with the row's number modulo 8 (a "128-byte swizzle"), so
-   that neither rows nor columns meet in a bank; copy engine and tensor cores both know of it. */
+   of a row change places, by exclusive or with bits of the row's number (a "swizzle"), so that
+   neither rows nor columns meet in a bank; copy engine and tensor cores both know of it. */
 #ifndef LAYER_HOPPER_CUH
 #define LAYER_HOPPER_CUH
 
 #include <cuda.h>
 #include <stdint.h>
 
-constexpr int PATCH = 64; /* rows and columns */
-constexpr int PATCH_BYTES = PATCH * PATCH * 2;
-
 __device__ inline uint32_t shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* ---- clusters ------------------------------------------------------------------------------- */
+
+/* The number of this block in its cluster. */
+__device__ inline int cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+
+/* Waits for all threads of the cluster. */
+__device__ inline void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.relaxed;\n"
+               "barrier.cluster.wait;" ::
+                   : "memory");
+}
+
+/* Likewise; what they wrote before can be seen after. */
+__device__ inline void cluster_fence() {
+  asm volatile("barrier.cluster.arrive.release;\n"
+               "barrier.cluster.wait.acquire;" ::
+                   : "memory");
+}
+
+/* Where block `rank` of the cluster has what is at `shared` in this one. */
+__device__ inline uint32_t address_in(uint32_t shared, int rank) {
+  uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+  return address;
+}
+
+__device__ inline float4 load_cluster(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
 }
 
 /* ---- mbarrier ------------------------------------------------------------------------------- */
@@ -38,6 +75,13 @@ __device__ inline void barriers_are_ready() {
 
 __device__ inline void barrier_arrive(uint64_t *barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+
+/* At the barrier of block `rank` of the cluster. */
+__device__ inline void barrier_arrive_in(uint64_t *barrier, int rank) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(
+                   address_in(shared_address(barrier), rank))
                : "memory");
 }
 
@@ -86,22 +130,36 @@ __device__ inline void copy_patch(void *shared, const CUtensorMap *map, int plan
                : "memory");
 }
 
+/* The same to both blocks of a pair, to the same place, and told to the same barrier in each. */
+__device__ inline void copy_patch_to_both(void *shared, const CUtensorMap *map, int plane, int row,
+                                          int column, uint64_t *barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(plane), "h"((uint16_t)3)
+      : "memory");
+}
+
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
 /* How an operand lies in its patches. Operands of C (m, n) = the sum over k of A(m, k) B(n, k): a
-   row of the patch is one m or n (ALONG_K), or one k (ACROSS_K). */
+   row of the patch is one m or n with 32 k (ALONG_K), or one k with 64 m or n (ACROSS_K). */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 
+constexpr int SIDE = 64, BLOCK = 32; /* m or n, and k, of a patch */
+constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
+
 /* Tells the tensor cores of an operand: the first 16 k of 64 or 128 m or n, in one patch or in two
-   that follow each other. Eight rows of a patch are 1024 bytes; for ACROSS_K the next 64 m or n are
-   a patch away. */
-__device__ inline uint64_t operand_at(uint32_t shared) {
-  constexpr uint64_t SWIZZLE_128 = 1, NEXT_PATCH = PATCH_BYTES / 16, NEXT_8_ROWS = 1024 / 16;
-  return (uint64_t)(shared >> 4) | NEXT_PATCH << 16 | NEXT_8_ROWS << 32 | SWIZZLE_128 << 62;
+   that follow each other. Addresses count 16 bytes. */
+template <Major MAJOR> __device__ inline uint64_t operand_at(uint32_t shared) {
+  constexpr uint64_t SWIZZLE = MAJOR == ALONG_K ? 2 : 1; /* 64 bytes, 128 bytes: a row */
+  constexpr uint64_t NEXT_8_ROWS = (MAJOR == ALONG_K ? 8 * 64 : 8 * 128) / 16;
+  constexpr uint32_t ADDRESSES = 1 << 18;           /* beyond it they tell the block of a cluster */
+  constexpr uint64_t NEXT_PATCH = PATCH_BYTES / 16; /* the next 64 m or n, ACROSS_K */
+  return (uint64_t)(shared % ADDRESSES >> 4) | NEXT_PATCH << 16 | NEXT_8_ROWS << 32 | SWIZZLE << 62;
 }
 
-/* From one 16 k to the next, in the units of an operand's address: 32 bytes along a row, or 16
-   rows. */
+/* From one 16 k to the next, in the same unit: half a row, or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
 /* Around a run of multiply() of a warpgroup: from start to wait the accumulators belong to the

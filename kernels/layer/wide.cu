@@ -75,7 +75,7 @@ template <int TERMS> struct Forward {
   struct Epilogue {
     const float *d_b;
     float *d_y; /* (rows, out), or NULL */
-    Terms y;
+    Terms y;    /* or d NULL */
     bool relu;
     using Prefetched = Quad;
     __device__ const Epilogue &begin(const BatchView &) const {
@@ -90,7 +90,7 @@ template <int TERMS> struct Forward {
         value.value[e] += bias.value[e];
         if (relu) value.value[e] = relu_of(value.value[e]);
       }
-      store_terms<TERMS>(y, row, column, value);
+      if (y.d) store_terms<TERMS>(y, row, column, value);
       if (d_y)
         store_quad(d_y + (size_t)row * y.columns + column, value, y.columns - column,
                    y.columns % 4 == 0);
@@ -197,13 +197,9 @@ int ask_device() {
   return can ? multiprocessors : 0;
 }
 
-constexpr int MAX_SPLITS = 16;
-constexpr int MAX_SPLIT_UNITS = 256; /* that the work space holds */
-constexpr int MIN_SPLIT_BLOCKS = 2;  /* of 64 k, that are worth a split */
-
 /* The map of planes whose rows have `columns` values that count; beyond, and beyond the rows, the
    copy engine reads zeros. */
-cudaError_t describe(const Planes &planes, int columns, CUtensorMap *map) {
+template <Major MAJOR> cudaError_t describe(const Planes &planes, int columns, CUtensorMap *map) {
   static const auto encode = [] {
     void *function = nullptr;
     cudaDriverEntryPointQueryResult result;
@@ -220,10 +216,13 @@ cudaError_t describe(const Planes &planes, int columns, CUtensorMap *map) {
                               (cuuint64_t)planes.terms};
   const cuuint64_t strides[] = {planes_pitch(planes.columns) * sizeof(uint16_t),
                                 planes.plane * sizeof(uint16_t)};
-  const cuuint32_t box[] = {PATCH, PATCH, 1}, each[] = {1, 1, 1};
+  const cuuint32_t columns_of_box = MAJOR == ALONG_K ? BLOCK : SIDE;
+  const cuuint32_t box[] = {columns_of_box, PATCH_BYTES / 2 / columns_of_box, 1};
+  const cuuint32_t each[] = {1, 1, 1};
   const CUresult status =
       encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, planes.d, sizes, strides, box, each,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_INTERLEAVE_NONE,
+             MAJOR == ALONG_K ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -234,59 +233,111 @@ Terms terms_of(const Planes &p) {
 
 bool valid(const Planes &p, int terms) {
   return p.d && p.terms == terms && p.rows > 0 && p.columns > 0 &&
-         p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 8 == 0;
+         p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 64 == 0;
 }
 
 bool valid_input(const Planes &p, int terms) {
   return valid(p, p.terms == 1 ? 1 : terms);
 }
 
-/* Counts units, and splits tiles where they are too few for every multiprocessor. */
-template <class Epilogue>
-void share_out(Products<Epilogue> &all, int multiprocessors, void *d_work) {
-  int tiles = 0;
-  for (int i = 0; i < all.count; i++)
-    tiles += ceil_div(all.product[i].m, TILE) * ceil_div(all.product[i].n, TILE);
-  unsigned *d_done = static_cast<unsigned *>(d_work);
-  float *d_partial = reinterpret_cast<float *>(d_done + MAX_SPLIT_UNITS);
-  int first_tile = 0;
+constexpr int MAX_CLUSTER = 8; /* blocks, on every GPU */
+
+/* How many clusters of 1 to MAX_CLUSTER blocks run at once. */
+struct Capacity {
+  int clusters[MAX_CLUSTER + 1];
+};
+
+/* How many blocks are to share the k of a tile. Times are compared in blocks of k. A multiprocessor
+   with several tiles finishes one beneath the next, but for the last; those of a cluster start
+   anew each time, exchange their sums and finish a tile together. */
+int choose_splits(int tiles, int k, const Capacity &capacity) {
+  constexpr int START = 6, EXCHANGE = 4, FINISH = 8;
+  const int blocks = ceil_div(k, BLOCK);
+  int best = 1, best_time = ceil_div(tiles, capacity.clusters[1]) * blocks + START + FINISH;
+  for (int splits = 2; splits <= MAX_CLUSTER && splits <= blocks; splits++) {
+    if (capacity.clusters[splits] == 0) continue;
+    const int waves = ceil_div(tiles, capacity.clusters[splits]);
+    const int time =
+        waves * (START + ceil_div(blocks, splits) + EXCHANGE + ceil_div(FINISH, 2 * splits));
+    if (time < best_time) best = splits, best_time = time;
+  }
+  return best;
+}
+
+/* How a product's tiles are paired: along the side that they divide. */
+void pair_tiles(Product &p) {
+  const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, TILE);
+  const int idle_down = down % 2 * across, idle_across = across % 2 * down;
+  p.down = idle_down <= idle_across ? 2 : 1;
+  p.across = 3 - p.down;
+}
+
+/* Divides the products among blocks. Pairs are formed unless more than a tenth of the tiles would
+   be none. */
+template <class Epilogue> void share_out(Products<Epilogue> &all, const Capacity &capacity) {
+  int tiles = 0, paired = 0, k = 0;
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
-    const int blocks = ceil_div(p.k, PATCH);
-    p.tiles_down = ceil_div(p.m, TILE);
-    int splits = multiprocessors / tiles;
-    if (splits > blocks / MIN_SPLIT_BLOCKS) splits = blocks / MIN_SPLIT_BLOCKS;
-    if (splits > MAX_SPLITS) splits = MAX_SPLITS;
-    if (splits < 1) splits = 1;
-    p.split_blocks = ceil_div(blocks, splits);
-    p.splits = ceil_div(blocks, p.split_blocks);
+    pair_tiles(p);
+    tiles += ceil_div(p.m, TILE) * ceil_div(p.n, TILE);
+    paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * TILE);
+    k = p.k > k ? p.k : k;
+  }
+  all.splits = choose_splits(tiles, k, capacity);
+  all.pair = all.splits == 1 && capacity.clusters[2] > 0 && 10 * (paired - tiles) <= tiles;
+  for (int i = 0; i < all.count; i++) {
+    Product &p = all.product[i];
+    if (!all.pair) p.down = p.across = 1;
+    p.units_down = ceil_div(p.m, p.down * TILE);
     p.first_unit = all.units;
-    p.d_done = d_done + first_tile;
-    p.d_partial = d_partial + (size_t)all.units * TILE_FLOATS;
-    const int own = p.tiles_down * ceil_div(p.n, TILE);
-    first_tile += own;
-    all.units += own * p.splits;
+    all.units += p.units_down * ceil_div(p.n, p.across * TILE);
   }
 }
 
+/* A cluster runs on the multiprocessors of one group (GPC), which are not alike in number, so the
+   device is asked. Once: the answer is that of the first device. */
+template <class Kernel>
+cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
+  cudaError_t status = cudaSuccess;
+  capacity->clusters[1] = multiprocessors;
+  for (int blocks = 2; status == cudaSuccess && blocks <= MAX_CLUSTER; blocks++) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {(unsigned)blocks, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(THREADS);
+    config.dynamicSmemBytes = shared;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    status = cudaOccupancyMaxActiveClusters(&capacity->clusters[blocks], kernel, &config);
+  }
+  return launched(status);
+}
+
 template <class Kind, int TERMS>
-cudaError_t launch(Products<typename Kind::Epilogue> &all, const BatchView &batch, void *d_work,
+cudaError_t launch(Products<typename Kind::Epilogue> &all, const BatchView &batch,
                    cudaStream_t stream) {
-  int multiprocessors = wide_multiprocessors();
+  constexpr int SHARED = WIDE_SHARED_BYTES<TERMS>;
+  const int multiprocessors = wide_multiprocessors();
   if (!multiprocessors) return cudaErrorNotSupported;
-  if (multiprocessors > MAX_SPLIT_UNITS) multiprocessors = MAX_SPLIT_UNITS;
-  share_out(all, multiprocessors, d_work);
   const auto kernel = wide_kernel<Kind, TERMS>;
-  const cudaError_t status = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, WIDE_SHARED_BYTES<TERMS>);
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
   if (status != cudaSuccess) return launched(status);
-  return launch_pdl_shared(kernel, dim3(all.units < multiprocessors ? all.units : multiprocessors),
-                           THREADS, WIDE_SHARED_BYTES<TERMS>, stream, all, batch);
+  static Capacity capacity;
+  static const cudaError_t asked = ask_capacity(kernel, SHARED, multiprocessors, &capacity);
+  if (asked != cudaSuccess) return asked;
+  share_out(all, capacity);
+  const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
+  const int clusters = all.splits > 1 || all.units < most ? all.units : most;
+  return launch_pdl_clusters(kernel, dim3(clusters * cluster), THREADS, SHARED, cluster, stream,
+                             all, batch);
 }
 
 template <int TERMS>
 cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Planes &y, float *d_y,
-                    bool relu, void *d_work, cudaStream_t stream) {
+                    bool relu, cudaStream_t stream) {
   Products<typename Forward<TERMS>::Epilogue> all = {};
   all.count = 1;
   all.epilogue[0] = {d_b, d_y, terms_of(y), relu};
@@ -294,29 +345,29 @@ cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Pl
   p.m = x.rows, p.n = w.rows, p.k = w.columns;
   p.pixels = x.terms == 1;
   p.scale = p.pixels ? PIXEL_SCALE : 1.0f;
-  cudaError_t status = describe(x, p.k, &p.a);
-  if (status == cudaSuccess) status = describe(w, p.k, &p.b);
-  return status == cudaSuccess ? launch<Forward<TERMS>, TERMS>(all, {}, d_work, stream) : status;
+  cudaError_t status = describe<ALONG_K>(x, p.k, &p.a);
+  if (status == cudaSuccess) status = describe<ALONG_K>(w, p.k, &p.b);
+  return status == cudaSuccess ? launch<Forward<TERMS>, TERMS>(all, {}, stream) : status;
 }
 
 template <int TERMS>
 cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const Planes &dx,
-                     void *d_work, cudaStream_t stream) {
+                     cudaStream_t stream) {
   Products<typename Backward<TERMS>::Epilogue> all = {};
   all.count = 1;
   all.epilogue[0] = {a.d, terms_of(dx)};
   Product &p = all.product[0];
   p.m = dz.rows, p.n = w.columns, p.k = w.rows;
   p.scale = 1.0f;
-  cudaError_t status = describe(dz, p.k, &p.a);
-  if (status == cudaSuccess) status = describe(w, p.n, &p.b);
-  return status == cudaSuccess ? launch<Backward<TERMS>, TERMS>(all, {}, d_work, stream) : status;
+  cudaError_t status = describe<ALONG_K>(dz, p.k, &p.a);
+  if (status == cudaSuccess) status = describe<ACROSS_K>(w, p.n, &p.b);
+  return status == cudaSuccess ? launch<Backward<TERMS>, TERMS>(all, {}, stream) : status;
 }
 
 /* The last layers first: pixels, which have the fewest products, fill the gaps at the end. */
 template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
-                    void *d_work, cudaStream_t stream) {
+                    cudaStream_t stream) {
   Products<typename Update<TERMS>::Epilogue> all = {};
   all.count = count;
   for (int i = 0; i < count; i++) {
@@ -334,11 +385,11 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
     p.m = l.w.rows, p.n = l.w.columns + 1, p.k = l.x.rows;
     p.pixels = l.x.terms == 1;
     p.scale = p.pixels ? PIXEL_SCALE : 1.0f;
-    cudaError_t status = describe(l.dz, p.m, &p.a);
-    if (status == cudaSuccess) status = describe(l.x, p.n, &p.b);
+    cudaError_t status = describe<ACROSS_K>(l.dz, p.m, &p.a);
+    if (status == cudaSuccess) status = describe<ACROSS_K>(l.x, p.n, &p.b);
     if (status != cudaSuccess) return status;
   }
-  return launch<Update<TERMS>, TERMS>(all, batch, d_work, stream);
+  return launch<Update<TERMS>, TERMS>(all, batch, stream);
 }
 
 } // namespace
@@ -356,31 +407,26 @@ int wide_multiprocessors(void) {
   return answer - 1;
 }
 
-size_t wide_work_bytes(void) {
-  return MAX_SPLIT_UNITS * (sizeof(unsigned) + TILE_FLOATS * sizeof(float));
-}
-
 cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, float *d_y,
-                                int relu, void *d_work, cudaStream_t stream) {
+                                int relu, cudaStream_t stream) {
   if (!valid_terms(w.terms) || !valid_input(x, w.terms) || !valid(w, w.terms) ||
-      !valid(y, w.terms) || !d_b || !d_work || x.columns != w.columns || y.columns != w.rows ||
-      y.rows != x.rows)
+      !(y.d ? valid(y, w.terms) : d_y != nullptr) || !d_b || x.columns != w.columns ||
+      y.columns != w.rows || y.rows != x.rows)
     return cudaErrorInvalidValue;
-  return (w.terms == 3 ? forward<3> : forward<2>)(x, w, d_b, y, d_y, relu != 0, d_work, stream);
+  return (w.terms == 3 ? forward<3> : forward<2>)(x, w, d_b, y, d_y, relu != 0, stream);
 }
 
-cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, void *d_work,
-                                 cudaStream_t stream) {
+cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaStream_t stream) {
   if (!valid_terms(w.terms) || !valid(dz, w.terms) || !valid(w, w.terms) || !valid(a, w.terms) ||
-      !valid(dx, w.terms) || !d_work || dz.columns != w.rows || dx.columns != w.columns ||
+      !valid(dx, w.terms) || dz.columns != w.rows || dx.columns != w.columns ||
       a.columns != w.columns || dx.rows != dz.rows || a.rows != dz.rows)
     return cudaErrorInvalidValue;
-  return (w.terms == 3 ? backward<3> : backward<2>)(dz, w, a, dx, d_work, stream);
+  return (w.terms == 3 ? backward<3> : backward<2>)(dz, w, a, dx, stream);
 }
 
 cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpdate *layers,
-                                int count, void *d_work, cudaStream_t stream) {
-  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_PRODUCTS || !d_work)
+                                int count, cudaStream_t stream) {
+  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_PRODUCTS)
     return cudaErrorInvalidValue;
   const int terms = layers[0].w.terms;
   for (int i = 0; i < count; i++) {
@@ -391,7 +437,7 @@ cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpda
         l.x.columns != l.w.columns || l.dz.columns != l.w.rows || l.x.rows != l.dz.rows)
       return cudaErrorInvalidValue;
   }
-  return (terms == 3 ? updates<3> : updates<2>)(batch, rule, layers, count, d_work, stream);
+  return (terms == 3 ? updates<3> : updates<2>)(batch, rule, layers, count, stream);
 }
 
 #else
@@ -400,21 +446,15 @@ int wide_multiprocessors(void) {
   return 0;
 }
 
-size_t wide_work_bytes(void) {
-  return 0;
-}
-
-cudaError_t launch_wide_forward(Planes, Planes, const float *, Planes, float *, int, void *,
-                                cudaStream_t) {
+cudaError_t launch_wide_forward(Planes, Planes, const float *, Planes, float *, int, cudaStream_t) {
   return cudaErrorNotSupported;
 }
 
-cudaError_t launch_wide_backward(Planes, Planes, Planes, Planes, void *, cudaStream_t) {
+cudaError_t launch_wide_backward(Planes, Planes, Planes, Planes, cudaStream_t) {
   return cudaErrorNotSupported;
 }
 
-cudaError_t launch_wide_updates(BatchView, UpdateRule, const WideUpdate *, int, void *,
-                                cudaStream_t) {
+cudaError_t launch_wide_updates(BatchView, UpdateRule, const WideUpdate *, int, cudaStream_t) {
   return cudaErrorNotSupported;
 }
 

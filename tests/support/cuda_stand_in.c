@@ -348,6 +348,13 @@ cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned 
 }
 #endif
 
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel,
+                                           const cudaLaunchConfig_t *config) {
+  (void)kernel, (void)config;
+  *clusters = 0;
+  return cudaSuccess;
+}
+
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
   MAY_FAIL();
   (void)kernel, (void)attribute, (void)value;

@@ -35,7 +35,6 @@ typedef struct {
   Planes w[NETWORK_MAX_LAYERS];  /* (size[l + 1], size[l]) */
   Planes x[NETWORK_MAX_LAYERS];  /* (forward_rows, size[l]); of layer 0 pixels */
   Planes dz[NETWORK_MAX_LAYERS]; /* (batch, size[l]), from layer 1 on */
-  void *d_work;
 } WideNetwork;
 
 /* The sums of gradients over ranks. */

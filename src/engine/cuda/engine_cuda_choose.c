@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Parameters times rows of a batch, from which the kernels for wide layers are faster. */
-static const double WIDE_FROM = 2.5e9;
+static const double WIDE_FROM = 1.2e9;
 
 /* Parameters times a rank's rows of a step, below which two ranks took longer than one: on two
    H200s 784-300-100-10 did at 512 rows each, 4.1 ms per epoch instead of 3.8, and not at 2048, 1.7

@@ -27,9 +27,7 @@ bool wide_allocate(CudaEngine *e, Error *error) {
         !allocate_planes(e, &e->wide.dz[l + 1], terms, batch, size[l + 1], error) ||
         !cuda_done(launch_ones(e->wide.x[l + 1], e->compute), "the first launch", error))
       return false;
-  return engine_cuda_array(e, &e->wide.d_work, wide_work_bytes(), 1, error) &&
-         cuda_done(cudaMemsetAsync(e->wide.d_work, 0, wide_work_bytes(), e->compute), "clearing",
-                   error);
+  return true;
 }
 
 void wide_free(CudaEngine *e) {
@@ -38,7 +36,6 @@ void wide_free(CudaEngine *e) {
     cudaFree(e->wide.x[l].d);
     cudaFree(e->wide.dz[l].d);
   }
-  cudaFree(e->wide.d_work);
 }
 
 cudaError_t wide_split_weights(CudaEngine *e, int first, int count, cudaStream_t stream) {
@@ -61,8 +58,7 @@ cudaError_t wide_forward(CudaEngine *e, BatchView batch) {
   for (int l = 0; l < hidden; l++)
     TRY(launch_wide_forward(first_rows(x[l], rows), e->wide.w[l], e->d_parameters + n->bias[l],
                             first_rows(x[l + 1], rows),
-                            l + 1 == hidden ? e->d_activation[hidden] : NULL, 1, e->wide.d_work,
-                            e->compute));
+                            l + 1 == hidden ? e->d_activation[hidden] : NULL, 1, e->compute));
   return cudaSuccess;
 }
 
@@ -70,7 +66,7 @@ cudaError_t wide_backward(CudaEngine *e, BatchView batch, int l) {
   const Planes *dz = e->wide.dz;
   if (l == hidden_layers(e)) return launch_split(e->d_delta[l], dz[l], e->compute);
   return launch_wide_backward(dz[l + 1], e->wide.w[l], first_rows(e->wide.x[l], batch.rows), dz[l],
-                              e->wide.d_work, e->compute);
+                              e->compute);
 }
 
 cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, int first,
@@ -86,5 +82,5 @@ cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layer
                               .d_vb = layers[n].d_vb,
                               .d_gw = layers[n].d_gw,
                               .d_gb = layers[n].d_gb};
-  return launch_wide_updates(batch, rule, updates, count, e->wide.d_work, e->compute);
+  return launch_wide_updates(batch, rule, updates, count, e->compute);
 }
