@@ -178,7 +178,7 @@ static void completion_has_every_option(void **state) {
     if (!strcmp(row->argument, "FILE"))
       assert_null(strstr(line, "''")); /* an ending, at least */
     else if (!row->choices)
-      assert_in(line, "_words '%s'", row->initial);
+      assert_in(line, "_words '%s'", row->initial ? row->initial : "");
     free(line);
   }
 }

@@ -277,7 +277,7 @@ static void print_completion_values(FILE *file, const OptionRow *row) {
       if (strcmp(row->name, file_endings[i].option) == 0) fputs(file_endings[i].endings, file);
   } else if (row->choices) {
     for (int i = 0; row->choices[i]; i++) fprintf(file, "%s%s", i ? " " : "", row->choices[i]);
-  } else {
+  } else if (row->initial) {
     fputs(row->initial, file);
   }
   fputc('\'', file);
