@@ -1,10 +1,12 @@
-/* What layer/hopper.cuh has no need for: a tensor core's widest product, and two blocks of a
-   cluster that copy for each other. Names and rules are those of NVIDIA's PTX ISA 8.0; code for
-   sm_90a. */
+/* What layer/hopper.cuh has no need for: patches of 64 k and a tensor core's widest product. Names
+   and rules are those of NVIDIA's PTX ISA 8.0; code for sm_90a. */
 #ifndef LAB_HOPPER_PAIR_CUH
 #define LAB_HOPPER_PAIR_CUH
 
 #include "layer/hopper.cuh"
+
+constexpr int PATCH = 64; /* m or n of a patch, and its k where they are not 32 */
+constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
 
 /* As operand_at(), of patches of 64 m or n and DEPTH k, 32 or 64, from the first on: the first of
    neighbours, if there are several. In a cluster a shared address also says which block it is in;
@@ -60,31 +62,6 @@ __device__ inline void multiply(float (&d)[128], uint64_t a, uint64_t b) {
         "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
         "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
       : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR));
-}
-
-/* As copy_patch(), to the same place of both blocks of the cluster; the barrier at that place in
-   each counts the bytes that its block gets. */
-__device__ inline void copy_patch_to_both(void *shared, const CUtensorMap *map, int plane, int row,
-                                          int column, uint64_t *barrier) {
-  constexpr uint16_t BOTH = 3; /* a bit for each block of the cluster */
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(shared)),
-      "l"(map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(plane), "h"(BOTH)
-      : "memory");
-}
-
-/* Arrives at the barrier at that place in block `block` of the cluster. It says only that this
-   thread has read: to order writes for the other block too (.release.cluster), every arrival would
-   wait for all of the thread's stores. */
-__device__ inline void barrier_arrive_in(uint64_t *barrier, int block) {
-  asm volatile("{\n"
-               ".reg .b32 there;\n"
-               "mapa.shared::cluster.u32 there, %0, %1;\n"
-               "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
-               "}" ::"r"(shared_address(barrier)),
-               "r"(block)
-               : "memory");
 }
 
 #endif

@@ -56,15 +56,15 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
 /* Slabs of 64: of A two patches, one below the other, and two of B side by side. */
 constexpr int TMA_STAGES = 3, BN = 2 * PATCH, THREADS = 2 * GROUP;
 struct Stages {
-  unsigned char a[TMA_STAGES][2][PATCH_BYTES], b[TMA_STAGES][2][PATCH_BYTES];
+  unsigned char a[TMA_STAGES][2][SQUARE_BYTES], b[TMA_STAGES][2][SQUARE_BYTES];
   uint64_t filled[TMA_STAGES];
 
   __device__ void copy(const Job &p, const Corner &corner, int slab) {
     const int s = slab % TMA_STAGES, k = slab * PATCH;
-    barrier_expect(&filled[s], 4 * PATCH_BYTES);
+    barrier_expect(&filled[s], 4 * SQUARE_BYTES);
     for (int half = 0; half < 2; half++) {
-      copy_patch(a[s][half], &p.a, 0, corner.row + half * PATCH, k, &filled[s]);
-      copy_patch(b[s][half], &p.b, 0, k, corner.column + half * PATCH, &filled[s]);
+      copy_box(a[s][half], &p.a, 0, corner.row + half * PATCH, k, &filled[s]);
+      copy_box(b[s][half], &p.b, 0, k, corner.column + half * PATCH, &filled[s]);
     }
   }
 };
@@ -246,14 +246,14 @@ template <class S> __device__ void produce(const Job &p, Ring<S> &ring) {
       barrier_wait(&ring.free[s], position / S::STAGES % 2 ^ 1);
       barrier_expect(&ring.filled[s], S::STAGE_BYTES);
       for (int i = 0; i < S::A_PATCHES; i++)
-        copy_patch(ring.a[s][i], &p.a, i / 2, part.row + i % 2 * PATCH, k, &ring.filled[s]);
+        copy_box(ring.a[s][i], &p.a, i / 2, part.row + i % 2 * PATCH, k, &ring.filled[s]);
       for (int i = 0; i < S::B_PATCHES; i++) {
         constexpr int ACROSS = S::BN / PATCH;
         const int column = part.column + i % ACROSS * PATCH;
         if (S::SHARING != SHARE_B)
-          copy_patch(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+          copy_box(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
         else if (i % 2 == rank_in_pair())
-          copy_patch_to_both(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+          copy_box_to_both(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
       }
     }
   });

@@ -5,11 +5,11 @@
    sm_90a.
 
    How they work together. A patch is a piece of a row-major bf16 matrix, 64 x 32 or 32 x 64 values.
-   One thread asks the copy engine for patches, and for each says which mbarrier is to count its
-   bytes; the engine replaces values outside the matrix by 0. Whoever multiplies waits for that
-   barrier, and tells another one when the patch may be overwritten. In a patch, the 16-byte words
-   of a row change places, by exclusive or with bits of the row's number (a "swizzle"), so that
-   neither rows nor columns meet in a bank; copy engine and tensor cores both know of it. */
+   One thread asks the copy engine for boxes of patches, and for each says which mbarrier is to
+   count its bytes; the engine replaces values outside the matrix by 0. Whoever multiplies waits for
+   that barrier, and tells another one when the patch may be overwritten. In a patch, the 16-byte
+   words of a row change places, by exclusive or with bits of the row's number (a "swizzle"), so
+   that neither rows nor columns meet in a bank; copy engine and tensor cores both know of it. */
 #ifndef LAYER_HOPPER_CUH
 #define LAYER_HOPPER_CUH
 
@@ -121,9 +121,10 @@ __device__ inline void writes_are_ready_to_copy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-/* Begins to copy the patch at (row, column) of a plane to shared memory, on 1024 bytes. */
-__device__ inline void copy_patch(void *shared, const CUtensorMap *map, int plane, int row,
-                                  int column, uint64_t *barrier) {
+/* Begins to copy the box at (row, column) from this plane on to shared memory, on 1024 bytes. The
+   map tells how large a box is; each plane's part of it follows the one before. */
+__device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane, int row,
+                                int column, uint64_t *barrier) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
                "[%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(shared)),
                "l"(map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(plane)
@@ -131,8 +132,8 @@ __device__ inline void copy_patch(void *shared, const CUtensorMap *map, int plan
 }
 
 /* The same to both blocks of a pair, to the same place, and told to the same barrier in each. */
-__device__ inline void copy_patch_to_both(void *shared, const CUtensorMap *map, int plane, int row,
-                                          int column, uint64_t *barrier) {
+__device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, int plane, int row,
+                                        int column, uint64_t *barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(shared)),
@@ -149,14 +150,15 @@ enum Major { ALONG_K = 0, ACROSS_K = 1 };
 constexpr int SIDE = 64, BLOCK = 32; /* m or n, and k, of a patch */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
-/* Tells the tensor cores of an operand: the first 16 k of 64 or 128 m or n, in one patch or in two
-   that follow each other. Addresses count 16 bytes. */
-template <Major MAJOR> __device__ inline uint64_t operand_at(uint32_t shared) {
+/* Tells the tensor cores of an operand: the first 16 k of 64 m or n, or of 128. Then ALONG_K it is
+   two patches that follow each other, and ACROSS_K two that lie NEXT_64 bytes apart. Addresses
+   count 16 bytes. */
+template <Major MAJOR, int NEXT_64> __device__ inline uint64_t operand_at(uint32_t shared) {
   constexpr uint64_t SWIZZLE = MAJOR == ALONG_K ? 2 : 1; /* 64 bytes, 128 bytes: a row */
   constexpr uint64_t NEXT_8_ROWS = (MAJOR == ALONG_K ? 8 * 64 : 8 * 128) / 16;
-  constexpr uint32_t ADDRESSES = 1 << 18;           /* beyond it they tell the block of a cluster */
-  constexpr uint64_t NEXT_PATCH = PATCH_BYTES / 16; /* the next 64 m or n, ACROSS_K */
-  return (uint64_t)(shared % ADDRESSES >> 4) | NEXT_PATCH << 16 | NEXT_8_ROWS << 32 | SWIZZLE << 62;
+  constexpr uint32_t ADDRESSES = 1 << 18; /* beyond it they tell the block of a cluster */
+  return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(NEXT_64 / 16) << 16 | NEXT_8_ROWS << 32 |
+         SWIZZLE << 62;
 }
 
 /* From one 16 k to the next, in the same unit: half a row, or 16 rows. */

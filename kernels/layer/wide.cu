@@ -16,28 +16,31 @@ namespace {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Four neighbours, of which the first `count` exist; in one load or store where they are aligned
-   (`vector`). */
-__device__ Quad load_quad(const float *p, int count, bool vector) {
-  Quad q = {};
-  if (vector && count >= 4) {
-    const float4 v = *reinterpret_cast<const float4 *>(p);
+/* The neighbours from `column` on of a row with `columns` values, in one load where rows start on
+   16 bytes. FULL: they do, and the neighbours exist; else, beyond the row they are any values of
+   it. */
+template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
+  Quad q;
+  if (FULL || columns % 4 == 0) {
+    const int at = FULL ? column : min(column, columns - 4);
+    const float4 v = *reinterpret_cast<const float4 *>(row + at);
     q = {{v.x, v.y, v.z, v.w}};
   } else {
 #pragma unroll
-    for (int e = 0; e < 4; e++)
-      if (e < count) q.value[e] = p[e];
+    for (int e = 0; e < 4; e++) q.value[e] = row[min(column + e, columns - 1)];
   }
   return q;
 }
 
-__device__ void store_quad(float *p, const Quad &q, int count, bool vector) {
-  if (vector && count >= 4) {
-    *reinterpret_cast<float4 *>(p) = {q.value[0], q.value[1], q.value[2], q.value[3]};
+/* Stores those that exist. */
+template <bool FULL>
+__device__ void store_quad(float *row, int column, int columns, const Quad &q) {
+  if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
+    *reinterpret_cast<float4 *>(row + column) = {q.value[0], q.value[1], q.value[2], q.value[3]};
   } else {
 #pragma unroll
     for (int e = 0; e < 4; e++)
-      if (e < count) p[e] = q.value[e];
+      if (column + e < columns) row[column + e] = q.value[e];
   }
 }
 
@@ -48,7 +51,7 @@ struct Terms {
   int pitch, columns;
 };
 
-template <int TERMS>
+template <int TERMS, bool FULL>
 __device__ void store_terms(const Terms &t, int row, int column, const Quad &q) {
   uint32_t near[TERMS], far[TERMS];
   split_terms(q.value[0], q.value[1], near);
@@ -56,7 +59,7 @@ __device__ void store_terms(const Terms &t, int row, int column, const Quad &q) 
   uint16_t *to = t.d + (size_t)row * t.pitch + column;
 #pragma unroll
   for (int term = 0; term < TERMS; term++, to += t.plane) {
-    if (column + 4 <= t.columns) {
+    if (FULL || column + 4 <= t.columns) {
       *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
     } else { /* what follows the columns is not ours: the one */
 #pragma unroll
@@ -78,22 +81,24 @@ template <int TERMS> struct Forward {
     Terms y;    /* or d NULL */
     bool relu;
     using Prefetched = Quad;
-    __device__ const Epilogue &begin(const BatchView &) const {
-      return *this;
+    __device__ bool is_full(int columns) const {
+      return columns <= y.columns && y.columns % 4 == 0;
     }
-    __device__ Prefetched prefetch(int, int column) const {
-      return load_quad(d_b + column, y.columns - column, true);
+    template <bool FULL>
+    __device__ void prefetch(int, int, int, int column, Prefetched (&to)[ROWS]) const {
+      const Quad bias = load_quad<FULL>(d_b, column, y.columns);
+#pragma unroll
+      for (int i = 0; i < ROWS; i++) to[i] = bias;
     }
+    template <bool FULL>
     __device__ void store(int row, int column, Quad value, const Prefetched &bias) const {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         value.value[e] += bias.value[e];
         if (relu) value.value[e] = relu_of(value.value[e]);
       }
-      if (y.d) store_terms<TERMS>(y, row, column, value);
-      if (d_y)
-        store_quad(d_y + (size_t)row * y.columns + column, value, y.columns - column,
-                   y.columns % 4 == 0);
+      if (y.d) store_terms<TERMS, FULL>(y, row, column, value);
+      if (d_y) store_quad<FULL>(d_y + (size_t)row * y.columns, column, y.columns, value);
     }
   };
 };
@@ -108,18 +113,26 @@ template <int TERMS> struct Backward {
     const uint16_t *d_a; /* its first plane */
     Terms dx;            /* of the same pitch */
     using Prefetched = uint2;
-    __device__ const Epilogue &begin(const BatchView &) const {
-      return *this;
+    __device__ bool is_full(int columns) const {
+      return columns <= dx.columns;
     }
-    __device__ Prefetched prefetch(int row, int column) const {
-      return *reinterpret_cast<const uint2 *>(d_a + (size_t)row * dx.pitch + column);
+    template <bool FULL>
+    __device__ void prefetch(int row, int step, int rows, int column,
+                             Prefetched (&to)[ROWS]) const {
+#pragma unroll
+      for (int i = 0; i < ROWS; i++) {
+        const int r = row + i * step, exists = FULL ? r : min(r, rows - 1);
+        const uint16_t *a = d_a + (size_t)exists * dx.pitch;
+        to[i] = *reinterpret_cast<const uint2 *>(a + (FULL ? column : min(column, dx.pitch - 4)));
+      }
     }
+    template <bool FULL>
     __device__ void store(int row, int column, Quad value, Prefetched a) const {
       if (first_of(a.x) <= 0.0f) value.value[0] = 0.0f;
       if (second_of(a.x) <= 0.0f) value.value[1] = 0.0f;
       if (first_of(a.y) <= 0.0f) value.value[2] = 0.0f;
       if (second_of(a.y) <= 0.0f) value.value[3] = 0.0f;
-      store_terms<TERMS>(dx, row, column, value);
+      store_terms<TERMS, FULL>(dx, row, column, value);
     }
   };
 };
@@ -136,40 +149,43 @@ template <int TERMS> struct Update {
     bool stores;
     Terms w;
     UpdateRule rule;
-    float rate; /* set on the device */
+    const StepState *d_state; /* of the learning rate */
     struct Prefetched {
       Quad w, v;
+      float rate;
     };
-    __device__ Epilogue begin(const BatchView &batch) const {
-      Epilogue e = *this;
-      e.rate = batch.d_state->learning_rate;
-      return e;
+    __device__ bool is_full(int columns) const {
+      return columns <= w.columns && w.columns % 4 == 0;
     }
-    __device__ Prefetched prefetch(int o, int i) const {
-      if (stores) return {};
-      const size_t at = (size_t)o * w.columns + i;
-      const bool vector = w.columns % 4 == 0;
-      return {load_quad(d_w + at, w.columns - i, vector),
-              load_quad(d_vw + at, w.columns - i, vector)};
+    template <bool FULL>
+    __device__ void prefetch(int o, int step, int out, int i, Prefetched (&to)[ROWS]) const {
+      if (stores) return;
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+        const int row = o + r * step;
+        const size_t at = (size_t)(FULL ? row : min(row, out - 1)) * w.columns;
+        to[r] = {load_quad<FULL>(d_w + at, i, w.columns), load_quad<FULL>(d_vw + at, i, w.columns),
+                 d_state->learning_rate};
+      }
     }
+    template <bool FULL>
     __device__ void store(int o, int i, const Quad &gradient, Prefetched p) const {
-      const size_t at = (size_t)o * w.columns + i;
-      const bool vector = w.columns % 4 == 0;
+      const size_t at = (size_t)o * w.columns;
       if (stores) {
-        store_quad(d_w + at, gradient, w.columns - i, vector);
+        store_quad<FULL>(d_w + at, i, w.columns, gradient);
       } else {
 #pragma unroll
         for (int e = 0; e < 4; e++)
-          update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, rate);
-        store_quad(d_w + at, p.w, w.columns - i, vector);
-        store_quad(d_vw + at, p.v, w.columns - i, vector);
-        store_terms<TERMS>(w, o, i, p.w);
+          update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, p.rate);
+        store_quad<FULL>(d_w + at, i, w.columns, p.w);
+        store_quad<FULL>(d_vw + at, i, w.columns, p.v);
+        store_terms<TERMS, FULL>(w, o, i, p.w);
       }
 #pragma unroll
       for (int e = 0; e < 4; e++)
-        if (i + e == w.columns) finish_bias(o, gradient.value[e]);
+        if (!FULL && i + e == w.columns) finish_bias(o, gradient.value[e], p.rate);
     }
-    __device__ void finish_bias(int o, float gradient) const {
+    __device__ void finish_bias(int o, float gradient, float rate) const {
       if (stores)
         d_b[o] = gradient;
       else
@@ -198,8 +214,9 @@ int ask_device() {
 }
 
 /* The map of planes whose rows have `columns` values that count; beyond, and beyond the rows, the
-   copy engine reads zeros. */
-template <Major MAJOR> cudaError_t describe(const Planes &planes, int columns, CUtensorMap *map) {
+   copy engine reads zeros. A box is BLOCK k of so many sides and terms. */
+cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
+                     CUtensorMap *map) {
   static const auto encode = [] {
     void *function = nullptr;
     cudaDriverEntryPointQueryResult result;
@@ -216,13 +233,13 @@ template <Major MAJOR> cudaError_t describe(const Planes &planes, int columns, C
                               (cuuint64_t)planes.terms};
   const cuuint64_t strides[] = {planes_pitch(planes.columns) * sizeof(uint16_t),
                                 planes.plane * sizeof(uint16_t)};
-  const cuuint32_t columns_of_box = MAJOR == ALONG_K ? BLOCK : SIDE;
-  const cuuint32_t box[] = {columns_of_box, PATCH_BYTES / 2 / columns_of_box, 1};
+  const cuuint32_t box[] = {(cuuint32_t)(major == ALONG_K ? BLOCK : sides),
+                            (cuuint32_t)(major == ALONG_K ? sides : BLOCK), (cuuint32_t)terms};
   const cuuint32_t each[] = {1, 1, 1};
   const CUresult status =
       encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, planes.d, sizes, strides, box, each,
              CU_TENSOR_MAP_INTERLEAVE_NONE,
-             MAJOR == ALONG_K ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+             major == ALONG_K ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -264,12 +281,13 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
   return best;
 }
 
-/* How a product's tiles are paired: along the side that they divide. */
+/* How a product's tiles are paired: along the side that they divide; if that may be either, so that
+   A is shared, which takes fewer boxes where B lies ALONG_K. */
 void pair_tiles(Product &p) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, TILE);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
-  p.down = idle_down <= idle_across ? 2 : 1;
-  p.across = 3 - p.down;
+  p.across = idle_across <= idle_down ? 2 : 1;
+  p.down = 3 - p.across;
 }
 
 /* Divides the products among blocks. Pairs are formed unless more than a tenth of the tiles would
@@ -315,9 +333,15 @@ cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacit
   return launched(status);
 }
 
+/* What a product reads: planes of A and B, and how many columns of them count. */
+struct Operands {
+  Planes a, b;
+  int a_columns, b_columns;
+};
+
 template <class Kind, int TERMS>
-cudaError_t launch(Products<typename Kind::Epilogue> &all, const BatchView &batch,
-                   cudaStream_t stream) {
+cudaError_t launch(Products<typename Kind::Epilogue> &all, const Operands *operands,
+                   const BatchView &batch, cudaStream_t stream) {
   constexpr int SHARED = WIDE_SHARED_BYTES<TERMS>;
   const int multiprocessors = wide_multiprocessors();
   if (!multiprocessors) return cudaErrorNotSupported;
@@ -329,6 +353,16 @@ cudaError_t launch(Products<typename Kind::Epilogue> &all, const BatchView &batc
   static const cudaError_t asked = ask_capacity(kernel, SHARED, multiprocessors, &capacity);
   if (asked != cudaSuccess) return asked;
   share_out(all, capacity);
+  for (int i = 0; i < all.count; i++) {
+    Product &p = all.product[i];
+    const Operands &o = operands[i];
+    const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* B */
+    cudaError_t described = describe(o.a, o.a_columns, Kind::A, SIDE, o.a.terms, &p.a);
+    if (described == cudaSuccess)
+      described = describe(o.b, o.b_columns, Kind::B, along && !shared ? TILE : SIDE,
+                           along && shared ? 1 : o.b.terms, &p.b);
+    if (described != cudaSuccess) return described;
+  }
   const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
   const int clusters = all.splits > 1 || all.units < most ? all.units : most;
   return launch_pdl_clusters(kernel, dim3(clusters * cluster), THREADS, SHARED, cluster, stream,
@@ -345,9 +379,8 @@ cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Pl
   p.m = x.rows, p.n = w.rows, p.k = w.columns;
   p.pixels = x.terms == 1;
   p.scale = p.pixels ? PIXEL_SCALE : 1.0f;
-  cudaError_t status = describe<ALONG_K>(x, p.k, &p.a);
-  if (status == cudaSuccess) status = describe<ALONG_K>(w, p.k, &p.b);
-  return status == cudaSuccess ? launch<Forward<TERMS>, TERMS>(all, {}, stream) : status;
+  const Operands operands = {x, w, p.k, p.k};
+  return launch<Forward<TERMS>, TERMS>(all, &operands, {}, stream);
 }
 
 template <int TERMS>
@@ -359,9 +392,8 @@ cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const P
   Product &p = all.product[0];
   p.m = dz.rows, p.n = w.columns, p.k = w.rows;
   p.scale = 1.0f;
-  cudaError_t status = describe<ALONG_K>(dz, p.k, &p.a);
-  if (status == cudaSuccess) status = describe<ACROSS_K>(w, p.n, &p.b);
-  return status == cudaSuccess ? launch<Backward<TERMS>, TERMS>(all, {}, stream) : status;
+  const Operands operands = {dz, w, p.k, p.n};
+  return launch<Backward<TERMS>, TERMS>(all, &operands, {}, stream);
 }
 
 /* The last layers first: pixels, which have the fewest products, fill the gaps at the end. */
@@ -369,6 +401,7 @@ template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
                     cudaStream_t stream) {
   Products<typename Update<TERMS>::Epilogue> all = {};
+  Operands operands[MAX_PRODUCTS];
   all.count = count;
   for (int i = 0; i < count; i++) {
     const WideUpdate &l = layers[count - 1 - i];
@@ -380,16 +413,14 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
                        stores,
                        terms_of(l.w),
                        rule,
-                       0.0f};
+                       batch.d_state};
     Product &p = all.product[i];
     p.m = l.w.rows, p.n = l.w.columns + 1, p.k = l.x.rows;
     p.pixels = l.x.terms == 1;
     p.scale = p.pixels ? PIXEL_SCALE : 1.0f;
-    cudaError_t status = describe<ACROSS_K>(l.dz, p.m, &p.a);
-    if (status == cudaSuccess) status = describe<ACROSS_K>(l.x, p.n, &p.b);
-    if (status != cudaSuccess) return status;
+    operands[i] = {l.dz, l.x, p.m, p.n};
   }
-  return launch<Update<TERMS>, TERMS>(all, batch, stream);
+  return launch<Update<TERMS>, TERMS>(all, operands, batch, stream);
 }
 
 } // namespace

@@ -80,12 +80,15 @@ __device__ Unit find_unit(const Products<Epilogue> &all, int unit, int rank) {
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* Stages of shared memory. Each has of A, then of B: term by term, two patches. Position p of the
-   endless sequence of blocks of k that a multiprocessor works on is stage p % STAGES. */
+/* Stages of shared memory. Position p of the endless sequence of blocks of k that a multiprocessor
+   works on is stage p % STAGES. A stage has two patches of each term of A, then of B; those of 64
+   rows (or columns, of C) follow each other (half), but the 128 columns of a B that lies ALONG_K
+   are one operand of the tensor cores, and there those of a term do. */
 template <int TERMS> struct Ring {
-  static constexpr int STAGES = TERMS == 3 ? 4 : 7;
-  static constexpr int TERM_BYTES = 2 * PATCH_BYTES, OPERAND_BYTES = TERMS * TERM_BYTES;
+  static constexpr int STAGES = TERMS == 3 ? 4 : 6;
+  static constexpr int HALF_BYTES = TERMS * PATCH_BYTES, OPERAND_BYTES = 2 * HALF_BYTES;
   unsigned char stage[STAGES][2][OPERAND_BYTES];
+  float rows[2 * GROUP / 32][8 * TILE]; /* of a tile that a consumer's warp finishes */
   uint64_t filled[STAGES], free[STAGES];
   uint64_t turn[2]; /* to multiply, of each consumer */
 
@@ -110,17 +113,26 @@ template <int TERMS> struct Ring {
 /* Copies block `block` of k of an operand's 128 rows (or columns, of C) from `first` on. both: the
    pair's other block needs the same; this one copies half `rank`. */
 template <Major MAJOR>
-__device__ void copy_operand(const CUtensorMap *map, int terms, int first, int block,
-                             unsigned char *to, uint64_t *filled, bool both, int rank) {
-  for (int term = 0; term < terms; term++)
-    for (int half = 0; half < 2; half++, to += PATCH_BYTES) {
-      const int side = first + SIDE * half, k = BLOCK * block;
-      const int row = MAJOR == ALONG_K ? side : k, column = MAJOR == ALONG_K ? k : side;
-      if (!both)
-        copy_patch(to, map, term, row, column, filled);
-      else if (half == rank)
-        copy_patch_to_both(to, map, term, row, column, filled);
-    }
+__device__ void copy_halves(const CUtensorMap *map, int half_bytes, int first, int block,
+                            unsigned char *to, uint64_t *filled, bool both, int rank) {
+  for (int half = 0; half < 2; half++, to += half_bytes) {
+    const int side = first + SIDE * half, k = BLOCK * block;
+    const int row = MAJOR == ALONG_K ? side : k, column = MAJOR == ALONG_K ? k : side;
+    if (!both)
+      copy_box(to, map, 0, row, column, filled);
+    else if (half == rank)
+      copy_box_to_both(to, map, 0, row, column, filled);
+  }
+}
+
+/* The same of a B that lies ALONG_K. Its box is all of it, or a half of one term. */
+__device__ inline void copy_columns(const CUtensorMap *map, int terms, int first, int block,
+                                    unsigned char *to, uint64_t *filled, bool both, int rank) {
+  if (!both) copy_box(to, map, 0, first, BLOCK * block, filled);
+  if (both)
+    for (int term = 0; term < terms; term++)
+      copy_box_to_both(to + (2 * term + rank) * PATCH_BYTES, map, term, first + SIDE * rank,
+                       BLOCK * block, filled);
 }
 
 /* What the producer does: the stages of all units of this block. */
@@ -136,11 +148,15 @@ __device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS
     for (int block = u.first_block; block < u.first_block + u.blocks; block++, position++) {
       const int s = ring.stage_of(position);
       barrier_wait(&ring.free[s], ring.phase_of(position) ^ 1);
-      barrier_expect(&ring.filled[s], (terms_a + terms_b) * ring.TERM_BYTES);
-      copy_operand<Kind::A>(&p.a, terms_a, u.row, block, ring.stage[s][0], &ring.filled[s],
-                            p.across == 2, rank);
-      copy_operand<Kind::B>(&p.b, terms_b, u.column, block, ring.stage[s][1], &ring.filled[s],
-                            p.down == 2, rank);
+      barrier_expect(&ring.filled[s], (terms_a + terms_b) * 2 * PATCH_BYTES);
+      copy_halves<Kind::A>(&p.a, ring.HALF_BYTES, u.row, block, ring.stage[s][0], &ring.filled[s],
+                           p.across == 2, rank);
+      if (Kind::B == ALONG_K)
+        copy_columns(&p.b, terms_b, u.column, block, ring.stage[s][1], &ring.filled[s], p.down == 2,
+                     rank);
+      else
+        copy_halves<Kind::B>(&p.b, ring.HALF_BYTES, u.column, block, ring.stage[s][1],
+                             &ring.filled[s], p.down == 2, rank);
     }
   }
 }
@@ -155,7 +171,8 @@ struct Accumulators {
 /* One stage. Of 16 k term by term, the smallest products first; pixels have one term. */
 template <class Kind, int TERMS, bool PIXELS>
 __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
-  constexpr int TERM = 2 * PATCH_BYTES / 16, HALF = PATCH_BYTES / 16;
+  constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
+  constexpr int TERM_B = (Kind::B == ALONG_K ? 2 : 1) * PATCH_BYTES / 16;
   start_multiplying();
 #pragma unroll
   for (int step = 0; step < BLOCK / 16; step++) {
@@ -165,8 +182,8 @@ __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
       for (int i = 0; i <= order; i++) {
         const int j = order - i;
         if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
-        multiply<Kind::A, Kind::B>(c.half[0], a + i * TERM, b + j * TERM);
-        multiply<Kind::A, Kind::B>(c.half[1], a + i * TERM + HALF, b + j * TERM);
+        multiply<Kind::A, Kind::B>(c.half[0], a + i * TERM_A, b + j * TERM_B);
+        multiply<Kind::A, Kind::B>(c.half[1], a + i * TERM_A + HALF_A, b + j * TERM_B);
       }
     a += NEXT_16_K<Kind::A>;
     b += NEXT_16_K<Kind::B>;
@@ -196,8 +213,10 @@ __device__ void multiply_unit(Accumulators &c, Ring<TERMS> &ring, unsigned posit
     const int s = ring.stage_of(position);
     barrier_wait(&ring.filled[s], ring.phase_of(position));
     if (block == blocks - 1 && threadIdx.x % GROUP == 0) barrier_arrive(next_turn);
-    const uint64_t a = operand_at<Kind::A>(shared_address(ring.stage[s][0]));
-    const uint64_t b = operand_at<Kind::B>(shared_address(ring.stage[s][1]));
+    const uint64_t a =
+        operand_at<Kind::A, Ring<TERMS>::HALF_BYTES>(shared_address(ring.stage[s][0]));
+    const uint64_t b =
+        operand_at<Kind::B, Ring<TERMS>::HALF_BYTES>(shared_address(ring.stage[s][1]));
     if (Kind::HAS_PIXELS && pixels)
       multiply_stage<Kind, TERMS, true>(c, a, b);
     else
@@ -220,105 +239,93 @@ struct Quad {
   float value[4];
 };
 
-/* Two lanes, 2 i and 2 i + 1, have two neighbours each in two groups of 8 columns: near0 and near1,
-   far0 and far1. Returns four neighbours: of the near group to the even lane, of the far one to the
-   odd lane. */
-__device__ inline Quad exchange(float near0, float near1, float far0, float far1) {
-  const bool odd = threadIdx.x % 2;
-  const float first = __shfl_xor_sync(FULL_WARP, odd ? near0 : far0, 1);
-  const float second = __shfl_xor_sync(FULL_WARP, odd ? near1 : far1, 1);
-  return {{odd ? first : near0, odd ? second : near1, odd ? far0 : first, odd ? far1 : second}};
+/* A warp finishes whole rows of a tile, a lane four neighbours: memory is read and written in 512
+   bytes that lie together. ROWS rows at a time: what the epilogue needs for them is in flight at
+   once, so it is asked for without a branch, and rows and columns out of bounds are moved in
+   bounds. */
+constexpr int ROWS = 8;
+
+/* Where a tile's value lies in shared memory, (rows, TILE). Columns change places, by exclusive or
+   with the row, so that the accumulators of a warp do not meet in a bank. */
+__device__ inline int tile_at(int row, int column) {
+  return row * TILE + (column ^ row % 4 * 8);
 }
 
-/* A tile is finished in PIECES pieces of 64 x 16: of each a thread has eight accumulators in a row,
-   from 8 * (piece % 8) of half piece / 8 on. They are a quad in each of two rows, 8 apart. */
-constexpr int PIECES = 16;
+/* Stores the accumulators of 8 rows of the tile, those with r of a half, as rows from `row` on. */
+__device__ inline void store_rows(const float (&half)[64], int r, float *tile, int row) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int c = 0; c < 16; c++)
+    *reinterpret_cast<float2 *>(tile + tile_at(row + lane / 4, 8 * c + lane % 4 * 2)) = {
+        half[4 * c + 2 * r], half[4 * c + 2 * r + 1]};
+}
 
-template <class Epilogue> struct Finish {
-  const Epilogue &epilogue;
-  int m, n, row, column; /* of piece 0, this thread's first quad */
-  float scale;
-  struct Prefetched {
-    typename Epilogue::Prefetched quad[2];
-  };
-  __device__ Finish(const Epilogue &epilogue, const Product &p, const Unit &u)
-      : epilogue(epilogue), m(p.m), n(p.n), scale(p.scale) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32;
-    row = u.row + 16 * warp + lane / 4;
-    column = u.column + lane % 2 * 8 + lane % 4 / 2 * 4;
-  }
-  __device__ bool exists(int piece, int r) const {
-    return row + piece / 8 * SIDE + 8 * r < m && column + piece % 8 * 16 < n;
-  }
-  __device__ void prefetch(int piece, Prefetched &to) const {
+/* Finishes a tile. FULL: nothing of it is out of bounds, so that no branch is in the way of what
+   the compiler can have in flight. first: prefetched for the first rows of this warp. Only what
+   names accumulators is there four times: a multiprocessor may run this once in a launch, and would
+   wait for its instructions. */
+template <bool FULL, class Epilogue>
+__device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
+                            const Unit &u, typename Epilogue::Prefetched (&first)[ROWS],
+                            float *rows) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, column = u.column + 4 * lane;
+#pragma unroll 1
+  for (int part = 0; part < 4; part++) {
+    const int row = u.row + part / 2 * SIDE + 16 * warp + part % 2 * 8;
+    if (part > 0) epilogue.template prefetch<FULL>(row, 1, p.m, column, first);
+    __syncwarp(); /* the rows before have been read */
 #pragma unroll
-    for (int r = 0; r < 2; r++)
-      if (exists(piece, r))
-        to.quad[r] = epilogue.prefetch(row + piece / 8 * SIDE + 8 * r, column + piece % 8 * 16);
-  }
-  /* values: the eight accumulators. Called by whole warps. */
-  __device__ void store(int piece, const float *values, const Prefetched &prefetched) const {
+    for (int own = 0; own < 4; own++)
+      if (own == part) store_rows(c.half[own / 2], own % 2, rows, 0);
+    __syncwarp();
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-      Quad quad = exchange(values[2 * r], values[2 * r + 1], values[4 + 2 * r], values[5 + 2 * r]);
-#pragma unroll
-      for (int e = 0; e < 4; e++) quad.value[e] *= scale;
-      if (exists(piece, r))
-        epilogue.store(row + piece / 8 * SIDE + 8 * r, column + piece % 8 * 16, quad,
-                       prefetched.quad[r]);
+    for (int i = 0; i < ROWS; i++) {
+      const float4 v = *reinterpret_cast<const float4 *>(rows + tile_at(i, 4 * lane));
+      if (FULL || (row + i < p.m && column < p.n))
+        epilogue.template store<FULL>(
+            row + i, column, {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}},
+            first[i]);
     }
-  }
-};
-
-constexpr int AHEAD = 3; /* pieces whose prefetched values are in flight */
-
-/* Finishes a whole tile. */
-template <class Epilogue>
-__device__ void finish_tile(const Accumulators &c, const Finish<Epilogue> &finish) {
-  typename Finish<Epilogue>::Prefetched prefetched[AHEAD];
-#pragma unroll
-  for (int i = 0; i < AHEAD; i++) finish.prefetch(i, prefetched[i]);
-#pragma unroll
-  for (int i = 0; i < PIECES; i++) {
-    finish.store(i, &c.half[i / 8][i % 8 * 8], prefetched[i % AHEAD]);
-    if (i + AHEAD < PIECES) finish.prefetch(i + AHEAD, prefetched[i % AHEAD]);
   }
 }
 
 /* ---- split-K -------------------------------------------------------------------------------- */
 
-/* Where a thread's accumulators lie in shared memory for the other blocks, 16 bytes of them. */
-__device__ inline unsigned split_at(int part) {
-  return (part * GROUP + threadIdx.x % GROUP) * sizeof(float4);
-}
-
-__device__ inline void store_split(const Accumulators &c, unsigned char *shared) {
+/* Stores the tile for the other blocks of the cluster. */
+__device__ inline void store_split(const Accumulators &c, float *tile) {
+  const int warp = threadIdx.x % GROUP / 32;
 #pragma unroll
-  for (int i = 0; i < 2 * PIECES; i++) {
-    const float *v = &c.half[i / 16][i % 16 * 4];
-    *reinterpret_cast<float4 *>(shared + split_at(i)) = {v[0], v[1], v[2], v[3]};
-  }
+  for (int part = 0; part < 4; part++)
+    store_rows(c.half[part / 2], part % 2, tile, part / 2 * SIDE + 16 * warp + part % 2 * 8);
 }
 
-/* Finishes every splits-th piece of the tile, from this block's rank on; the two consumers take
-   them in turn. The splits are added in their order. */
-template <class Epilogue>
-__device__ void finish_split(const unsigned char *shared, const Finish<Epilogue> &finish,
-                             int splits, int rank, int group) {
-#pragma unroll 1
-  for (int piece = rank + group * splits; piece < PIECES; piece += 2 * splits) {
-    typename Finish<Epilogue>::Prefetched prefetched;
-    finish.prefetch(piece, prefetched);
-    float sum[8] = {};
+/* Finishes every splits-th row of the tile from this block's rank on; they are shared out to the
+   warps of both consumers. The splits are added in their order. */
+template <bool FULL, class Epilogue>
+__device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
+                             const Unit &u, int splits, int rank) {
+  constexpr int WARPS = 2 * GROUP / 32;
+  static_assert(TILE <= 2 * WARPS * ROWS, "two splits or more");
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - GROUP / 32;
+  const int column = u.column + 4 * lane, first = rank + warp * splits, step = WARPS * splits;
+  typename Epilogue::Prefetched prefetched[ROWS];
+  epilogue.template prefetch<false>(u.row + first, step, p.m, column, prefetched);
+  cluster_fence();
+#pragma unroll
+  for (int i = 0; i < ROWS; i++) {
+    const int row = first + i * step;
+    if (row >= TILE) break;
+    const uint32_t at = shared_address(tile + tile_at(row, 4 * lane));
+    float4 sum = {};
 #pragma unroll 4
     for (int split = 0; split < splits; split++) {
-      const uint32_t from = address_in(shared_address(shared), split);
-      const float4 near = load_cluster(from + split_at(2 * piece));
-      const float4 far = load_cluster(from + split_at(2 * piece + 1));
-      sum[0] += near.x, sum[1] += near.y, sum[2] += near.z, sum[3] += near.w;
-      sum[4] += far.x, sum[5] += far.y, sum[6] += far.z, sum[7] += far.w;
+      const float4 v = load_cluster(address_in(at, split));
+      sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
     }
-    finish.store(piece, sum, prefetched);
+    if (FULL || (u.row + row < p.m && column < p.n))
+      epilogue.template store<FULL>(
+          u.row + row, column,
+          {{sum.x * p.scale, sum.y * p.scale, sum.z * p.scale, sum.w * p.scale}}, prefetched[i]);
   }
 }
 
@@ -327,21 +334,31 @@ __device__ void finish_split(const unsigned char *shared, const Finish<Epilogue>
 /* What a consumer does: every other unit of this block. */
 template <class Kind, int TERMS>
 __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS> &ring, int group,
-                        const BatchView &batch, int first_unit, int step, int rank) {
+                        int first_unit, int step, int rank) {
   unsigned position = 0;
   int turn = 0;
   for (int unit = first_unit; unit < all.units; unit += step, turn++) {
     const Unit u = find_unit(all, unit, rank);
     const Product &p = all.product[u.product];
     if (turn % 2 == group) {
+      const auto &epilogue = all.epilogue[u.product];
+      const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + TILE);
+      const int row = u.row + threadIdx.x % GROUP / 32 * 16,
+                column = u.column + threadIdx.x % 32 * 4;
+      typename Kind::Epilogue::Prefetched first[ROWS];
+      if (all.splits == 1 && full) epilogue.template prefetch<true>(row, 1, p.m, column, first);
+      if (all.splits == 1 && !full) epilogue.template prefetch<false>(row, 1, p.m, column, first);
       Accumulators c;
       barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1); /* the very first is given */
       multiply_unit<Kind>(c, ring, position, u.blocks, p.pixels, all.pair ? 2 : 1,
                           &ring.turn[1 - group]);
-      if (all.splits == 1)
-        finish_tile(c, Finish<typename Kind::Epilogue>(all.epilogue[u.product].begin(batch), p, u));
+      float *rows = ring.rows[threadIdx.x / 32 - GROUP / 32];
+      if (all.splits > 1)
+        store_split(c, reinterpret_cast<float *>(ring.stage));
+      else if (full)
+        finish_tile<true>(c, epilogue, p, u, first, rows);
       else
-        store_split(c, ring.stage[0][0]);
+        finish_tile<false>(c, epilogue, p, u, first, rows);
     }
     position += u.blocks;
   }
@@ -354,7 +371,6 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
 template <class Kind, int TERMS>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
-  using Epilogue = typename Kind::Epilogue;
   extern __shared__ unsigned char shared[];
   Ring<TERMS> &ring =
       *reinterpret_cast<Ring<TERMS> *>(shared + (1024 - shared_address(shared) % 1024) % 1024);
@@ -383,13 +399,16 @@ __global__ void __launch_bounds__(THREADS, 1)
     cluster_barrier();
   } else {
     take_registers<232>();
-    consume<Kind>(all, ring, group - 1, batch, first_unit, step, rank);
+    consume<Kind>(all, ring, group - 1, first_unit, step, rank);
     if (all.splits > 1) {
-      cluster_fence();
       const Unit u = find_unit(all, first_unit, rank);
-      const Epilogue epilogue = all.epilogue[u.product].begin(batch);
-      finish_split(ring.stage[0][0], Finish<Epilogue>(epilogue, all.product[u.product], u),
-                   all.splits, rank, group - 1);
+      const Product &p = all.product[u.product];
+      const auto &epilogue = all.epilogue[u.product];
+      const float *tile = reinterpret_cast<const float *>(ring.stage);
+      if (u.row + TILE <= p.m && epilogue.is_full(u.column + TILE))
+        finish_split<true>(tile, epilogue, p, u, all.splits, rank);
+      else
+        finish_split<false>(tile, epilogue, p, u, all.splits, rank);
     }
     cluster_barrier();
   }
