@@ -65,13 +65,14 @@ static int64_t start_of(const Trace *trace, int level, int step) {
    "update 5". */
 static void brief_of(const char *name, char *brief, size_t size) {
   const char *space = strchr(name, ' '), *equals = strstr(name, " =");
-  const char *last = strrchr(name, ' '), *after = space ? space + 1 : name;
+  *brief = '\0';
+  if (!space) return;
+  const char *last = strrchr(name, ' '), *after = space + 1;
   if (strncmp(name, "wait for ", 9) == 0) after = name + 9;
-  const bool numbered = last && last[1] >= '0' && last[1] <= '9';
+  const bool numbered = last[1] >= '0' && last[1] <= '9';
   const bool whole = !numbered && !equals;
   const size_t length = whole ? strlen(after) : (size_t)((equals ? equals : space) - name);
-  *brief = '\0';
-  if (space && length < size) snprintf(brief, size, "%.*s", (int)length, whole ? after : name);
+  if (length < size) snprintf(brief, size, "%.*s", (int)length, whole ? after : name);
 }
 
 static void add_slice(TimelineLane *lane, Step *step, int64_t start, int64_t end, const char *label,

@@ -173,9 +173,10 @@ static void cut(const double *from, int count, double most, double *to, double *
 }
 
 bool plot_rates(const RateCurve *c, const char *path, Error *error) {
-  double *loss = malloc(2 * (size_t)c->count * sizeof *loss), *smooth = loss + c->count;
+  double *loss = malloc(2 * (size_t)c->count * sizeof *loss);
   if (!loss) return error_set(error, "no memory to draw %d learning rates", c->count);
   const double most = 1.2 * c->loss[0];
+  double *smooth = loss + c->count;
   double low = INFINITY;
   cut(c->loss, c->count, most, loss, &low);
   cut(c->smooth, c->count, most, smooth, &low);
