@@ -162,7 +162,7 @@ static Numbers numbers_of(const EpochResult *r) {
  */
 static void write_number(double value, bool is_float, const char *other, FILE *file) {
   enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
-  char text[32] = "";
+  char text[48] = "";
   for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, value);
     if (is_float ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
