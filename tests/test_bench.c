@@ -29,16 +29,9 @@ static int open_folder(void **state) {
   return 0;
 }
 
-static void write_file(const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 static BenchLog read_log(const char *text) {
   BenchLog log = {0};
-  write_file(text);
+  folder_write(path, text);
   if (!bench_read(&log, path, &error)) fail_msg("%s", error.text);
   return log;
 }
@@ -125,7 +118,7 @@ static void test_bad_lines(void **state) {
     BenchLog log = {0};
     char text[256];
     snprintf(text, sizeof text, "{\"case\":\"epoch\"}\n\n%s\n", bad[i]);
-    write_file(text);
+    folder_write(path, text);
     if (bench_read(&log, path, &error)) fail_msg("'%s' was taken", bad[i]);
     assert_non_null(strstr(error.text, "lines.json, line 3"));
     bench_close(&log);
@@ -377,7 +370,7 @@ static void test_peers_absent(void **state) {
 static void test_program(void **state) {
   (void)state;
   char output[8192];
-  write_file(sample);
+  folder_write(path, sample);
   assert_int_equal(process_run(output, sizeof output,
                                "%s/mlp-bench --from '%s' --markdown '%s/a.md' --plot '%s/a.png'",
                                PROGRAM_FOLDER, path, folder, folder),

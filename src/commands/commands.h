@@ -3,6 +3,7 @@
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
+#include "base/interrupt.h"
 #include "cli/options.h"
 #include "engine/device.h"
 #include "model/checkpoint.h"
@@ -68,6 +69,12 @@ bool run_files_say_wrote(Report *report, const char *path, const char *what, Err
 
 /* Likewise the pictures of an evaluation. */
 bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error);
+
+/* A TrainerEvents.stop of one process, whatever its context: a signal ends the run. */
+static inline bool stop_on_signal(void *context) {
+  (void)context;
+  return interrupt_pending() != 0;
+}
 
 /* What the options say to an evaluation. */
 static inline EvaluateConfig evaluate_config(const Options *options) {

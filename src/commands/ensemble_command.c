@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/atomic_file.h"
-#include "base/interrupt.h"
 #include "commands/commands.h"
 #include "predict/predict.h"
 #include "train/trainer.h"
@@ -27,11 +26,6 @@ typedef struct {
   double *chances;     /* (room, classes): sums of this rank's networks' probabilities */
   uint16_t *labels;    /* (room) */
 } Ensemble;
-
-static bool on_stop(void *context) {
-  (void)context;
-  return interrupt_pending() != 0;
-}
 
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   (void)context, (void)result, (void)error;
@@ -128,7 +122,7 @@ static bool train_network(Ensemble *e, int network, Error *error) {
   name_network(e->options, o.seed, o.save, sizeof o.save);
   if (o.threads == 0) o.threads = ranks_cores(e->ranks);
   const TrainerConfig config = trainer_config(&o);
-  const TrainerEvents events = {.epoch = on_epoch, .stop = on_stop, .patience = 1};
+  const TrainerEvents events = {.epoch = on_epoch, .stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
   bool good = trainer && (network > 0 || say_start(&o, trainer, &e->device, e->report, error)) &&
               trainer_run(trainer, &events, &totals, error);

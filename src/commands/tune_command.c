@@ -3,16 +3,10 @@
 #include <string.h>
 
 #include "base/atomic_file.h"
-#include "base/interrupt.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "plot/figures.h"
 #include "train/rate_test.h"
-
-static bool on_stop(void *context) {
-  (void)context;
-  return interrupt_pending() != 0;
-}
 
 /* Appends a word to a command, as a shell takes it. */
 static void add_word(char *command, size_t size, const char *word) {
@@ -53,7 +47,7 @@ static bool say(const Options *o, const RateTest *test, Report *report, Error *e
 }
 
 static bool tune(const Options *o, Trainer *trainer, Report *report, Error *error) {
-  const TrainerEvents events = {.stop = on_stop, .patience = 1};
+  const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   RateTest test;
   if (!rate_test_run(trainer, &events, &test, error)) return false;
   if (test.count == 0) return error_set(error, "interrupted");
