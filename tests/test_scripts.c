@@ -254,9 +254,10 @@ static void test_setup_takes_another_compiler(void **state) {
 
 /* ---- run_tests.sh ------------------------------------------------------------------------ */
 
-static int run_programs(const char *programs) {
-  return process_run(output, sizeof output, "top=$PWD; cd '%s' && \"$top\"/scripts/run_tests.sh %s",
-                     folder, programs);
+static int run_programs(const char *environment, const char *programs) {
+  return process_run(output, sizeof output,
+                     "top=$PWD; cd '%s' && %s \"$top\"/scripts/run_tests.sh %s", folder,
+                     environment, programs);
 }
 
 static void assert_last_line(const char *line) {
@@ -274,7 +275,7 @@ static void test_sums_up(void **state) {
   write_script("bin/test_c",
                "echo 1..4; echo there is no GPU; echo 'ok 1 # SKIP one'; echo there is no GPU;"
                "echo 'ok 2 - two # SKIP'; echo ok 3 - three; echo ok 4 - four '#' SKIPs nothing");
-  assert_int_equal(run_programs("bin/test_a bin/test_b bin/test_c"), 0);
+  assert_int_equal(run_programs("", "bin/test_a bin/test_b bin/test_c"), 0);
   assert_string_equal(output, "test_a: 2 passed, 0 failed, 0 skipped\n"
                               "test_b: 1 passed, 0 failed, 3 skipped\n"
                               "test_c: 2 passed, 0 failed, 2 skipped\n"
@@ -289,13 +290,29 @@ static void test_sums_up_failures(void **state) {
                "echo 1..2; echo 'not ok 1 - one'; echo '# 1 != 2'; echo ok 2 - two; exit 1");
   write_script("bin/test_b", "echo 1..3; echo ok 1 - one");
   write_script("bin/test_c", "echo 1..1; echo ok 1 - one; echo leak >&2; exit 23");
-  assert_int_equal(run_programs("bin/test_a bin/test_b bin/test_c bin/nowhere"), 1);
+  assert_int_equal(run_programs("", "bin/test_a bin/test_b bin/test_c bin/nowhere"), 1);
   assert_says("test_a: 1 passed, 1 failed, 0 skipped\n");
   assert_says("  | # 1 != 2\n");
   assert_says("test_b: 1 passed, 1 failed, 0 skipped\n");
   assert_says("test_c: 1 passed, 1 failed, 0 skipped\n");
   assert_says("  | leak\n");
   assert_last_line("\n3 passed, 4 failed, 0 skipped\n");
+}
+
+/* Two that wait for each other end only if they run at the same time. */
+static void test_runs_programs_at_the_same_time(void **state) {
+  (void)state;
+  const char *format = "touch %s; for n in 1 2 3 4 5 6 7 8 9 10; do [ -e %s ] && break; sleep 0.2; "
+                       "done; echo 1..1; [ -e %s ] && echo ok 1 - met || echo not ok 1 - alone";
+  char a[512], b[512];
+  snprintf(a, sizeof a, format, "a", "b", "b");
+  snprintf(b, sizeof b, format, "b", "a", "a");
+  write_script("bin/test_a", a);
+  write_script("bin/test_b", b);
+  assert_int_equal(run_programs("JOBS=2", "bin/test_a bin/test_b"), 0);
+  assert_says("test_a: 1 passed, 0 failed, 0 skipped\n");
+  assert_says("test_b: 1 passed, 0 failed, 0 skipped\n");
+  assert_last_line("\n2 passed, 0 failed, 0 skipped\n");
 }
 
 /* ---- check_all.sh ------------------------------------------------------------------------ */
@@ -384,6 +401,7 @@ int main(void) {
       IN_PLACE(test_profile_says_why_not),
       IN_PLACE(test_sums_up),
       IN_PLACE(test_sums_up_failures),
+      IN_PLACE(test_runs_programs_at_the_same_time),
       IN_PLACE(test_checks_are_summed_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
