@@ -13,15 +13,17 @@
 # Writes docs/results/gpu-check.txt, one section per part and one line per result, PASS or FAIL first.
 # A part that is run alone replaces its own section and keeps the others, provided that they are of
 # the same GPU and the same sources; so parts that each take minutes join into one record. Where there
-# are several GPUs, each part has one of them, and all run at once. All output is in
+# are several GPUs, the parts run at once, mnist on a GPU that no other part uses. All output is in
 # build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
 #   ARCH          the GPUs to build for  [-arch=native]
+#   JOBS          programs that run at the same time  [half of the cores]
 #   SETUP=0, MNIST_SOURCE  see the Makefile and scripts/download_mnist.sh
 #
 # A check that fails does not stop the others. Exit status 1 if any of the parts that ran failed.
+# shellcheck disable=SC2317 # functions that traps call, and checks that `beside` does
 set -uo pipefail
 export LC_ALL=C # a decimal point is a point
 cd "$(dirname "$0")/.." || exit
@@ -34,27 +36,54 @@ cuda_tests=(test_kernels test_kernels_gemm test_kernels_softmax test_kernels_opt
             test_kernels_wide test_engine_cuda test_engine_cuda_interface test_training_options
             test_augment test_augment_engine test_exercise test_lab_rungs test_cuda_faults)
 nvcc=${NVCC:-nvcc}
+export JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
 export ARCH=${ARCH:--arch=native}
 
 failed=0
 part= # the one that runs
+section= # the file that its results go to
 step=$work/output.txt # of the command that ran last
 
 # record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
 record() {
   local word=PASS
   [ "$1" = 0 ] || word=FAIL
-  echo "$word  $2" >>"$work/$part"
-  tail -n 1 "$work/$part"
+  echo "$word  $2" >>"$section"
+  tail -n 1 "$section"
 }
 
-# run SECONDS COMMAND...: returns the exit status; the output goes to $step, too.
+# run SECONDS COMMAND...: returns the exit status; the output goes to $step, too. What runs beside
+# others does not ignore Ctrl-C, as the shell would have it: there are tests of that.
 run() {
   local limit=$1
   shift
   echo "gpu_check: $*"
-  timeout --foreground --kill-after=10 "$limit" "$@" 2>&1 | tee "$step"
+  timeout --foreground --kill-after=10 "$limit" env --default-signal=INT,QUIT "$@" 2>&1 | tee "$step"
   return "${PIPESTATUS[0]}"
+}
+
+# beside CHECK ARGUMENT...: starts a check beside others, at most JOBS at once.
+started=10000
+beside() {
+  while [ "$(jobs -pr | wc -l)" -ge "$JOBS" ]; do wait -n; done
+  started=$((started + 1)) # 10001 and so on, which sort by name as by number
+  section=$work/$part.$started step=$work/$part.$started.txt "$@" &
+}
+
+# gather: waits for them and takes their results, in the order of their starts.
+gather() {
+  wait
+  collect "$part"
+}
+
+# collect PART: what has been checked so far beside other checks goes to the part's section.
+collect() {
+  local file
+  for file in "$work/$1".1[0-9][0-9][0-9][0-9]; do
+    [ -f "$file" ] || continue
+    cat "$file" >>"$work/$1"
+    rm "$file"
+  done
 }
 
 # at_least VALUE LEAST: of two numbers; no value at all is less.
@@ -102,7 +131,7 @@ check_tests() {
 sanitize() {
   local tool=$1 program=$2 status=0 text
   shift 2
-  run 300 env TEST_QUICK=1 "$sanitizer" --tool "$tool" --error-exitcode 9 "$@" "build/$program" ||
+  run 600 env TEST_QUICK=1 "$sanitizer" --tool "$tool" --error-exitcode 9 "$@" "build/$program" ||
     status=$?
   text=$(awk '/ SUMMARY: / { sub(/^=* *(ERROR|RACECHECK) SUMMARY: /, ""); text = $0 }
               END { print text }' "$step")
@@ -130,23 +159,24 @@ check_memory() {
   build "${cuda_tests[@]/#/build/}"
   # The programs check every status themselves; calls of libraries that fail are not our errors.
   for name in test_kernels test_kernels_gemm test_kernels_softmax test_kernels_optimizer; do
-    sanitize memcheck "$name" --report-api-errors no
-    for tool in racecheck initcheck synccheck; do sanitize "$tool" "$name"; done
+    beside sanitize memcheck "$name" --report-api-errors no
+    for tool in racecheck initcheck synccheck; do beside sanitize "$tool" "$name"; done
   done
   # Copies by the copy engine and mbarriers are beyond racecheck and initcheck.
-  sanitize memcheck test_kernels_wide --report-api-errors no
-  sanitize synccheck test_kernels_wide
+  beside sanitize memcheck test_kernels_wide --report-api-errors no
+  beside sanitize synccheck test_kernels_wide
   # Hazards in shared memory come from the kernels, not from the loader: these tests run them all.
-  TEST_FILTER='test_same_bits' sanitize racecheck test_engine_cuda
+  TEST_FILTER='test_same_bits' beside sanitize racecheck test_engine_cuda
   for name in test_engine_cuda test_engine_cuda_interface; do
-    sanitize memcheck "$name" --report-api-errors no
-    sanitize initcheck "$name"
-    sanitize synccheck "$name"
+    beside sanitize memcheck "$name" --report-api-errors no
+    beside sanitize initcheck "$name"
+    beside sanitize synccheck "$name"
   done
   for name in test_augment test_augment_engine test_lab_rungs; do
-    sanitize memcheck "$name" --report-api-errors no
-    sanitize racecheck "$name"
+    beside sanitize memcheck "$name" --report-api-errors no
+    beside sanitize racecheck "$name"
   done
+  gather
 }
 
 # ---- MNIST -----------------------------------------------------------------------------------
@@ -207,8 +237,8 @@ whole process $process"
 # check_bits LEVEL PRECISION: five runs of two epochs save the same bytes, and so does one that is
 # saved after the first epoch and resumed.
 check_bits() {
-  local saved=build/gpu-check-saved digests different
-  mkdir -p "$saved" && rm -f "$saved"/*
+  local saved digests different
+  saved=$(mktemp -d "$work/saved.XXXXXX")
   for n in 1 2 3 4 5; do
     train "$1" "$2" --quiet --epochs 2 --save "$saved/$n.safetensors" || break
   done
@@ -245,13 +275,15 @@ $(process_time)"
 }
 
 check_mnist() {
+  # These print times, so nothing runs beside them.
   for level in none layer step epoch auto; do check_level "$level" fp32; done
   check_level step tf32
-  for level in none layer step epoch; do check_bits "$level" fp32; done
-  check_bits step tf32
-  for level in layer step epoch; do check_seeds "$level" --device cuda --fusion "$level"; done
-  check_seeds cpu --device cpu
   check_best
+  for level in none layer step epoch; do beside check_bits "$level" fp32; done
+  beside check_bits step tf32
+  for level in layer step epoch; do beside check_seeds "$level" --device cuda --fusion "$level"; done
+  beside check_seeds cpu --device cpu
+  gather
 }
 
 # ---- older GPUs ------------------------------------------------------------------------------
@@ -261,9 +293,9 @@ dotted() {
   echo "${1%?}.${1: -1}"
 }
 
-# outcomes CAPABILITY WORDS: how many rungs of the lab ended in one of the words.
+# outcomes WORDS: of the lab in $step, how many rungs ended in one of the words.
 outcomes() {
-  grep -cE "^ *[0-9]+ .* ($2)\$" "$work/lab-$1.txt"
+  grep -cE "^ *[0-9]+ .* ($1)\$" "$step"
 }
 
 # check_older CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
@@ -274,7 +306,7 @@ check_older() {
   if ! build BUILD="$place" PLACE="$place" ARCH="-gencode arch=compute_$1,code=compute_$1" \
     "${programs[@]}" "$place/mlp-train" "$place/mlp-lab"; then
     record 1 "as $name: cannot be built"
-    return 1
+    return
   fi
   run 600 env TEST_QUICK=1 scripts/run_tests.sh "${programs[@]}" || status=$?
   record "$status" "as $name: CUDA tests: $(counts '')"
@@ -288,24 +320,10 @@ check_older() {
     all+=" $level ${accuracy:-failed}"
   done
   record "$status" "as $name: mnist test-acc$all"
-  return 0
-}
-
-# check_labs CAPABILITY...: all at once, for a reference on the CPU takes most of the time.
-check_labs() {
-  local capability status
-  local -A process
-  for capability in "$@"; do
-    timeout 300 "build/older-$capability/mlp-lab" all --check >"$work/lab-$capability.txt" 2>&1 &
-    process[$capability]=$!
-  done
-  for capability in "$@"; do
-    status=0
-    wait "${process[$capability]}" || status=$?
-    cat "$work/lab-$capability.txt"
-    record "$status" "as $(dotted "$capability"): lab: $(outcomes "$capability" 'right|caught') \
-rungs right, $(outcomes "$capability" refused) refused with a reason"
-  done
+  status=0
+  run 300 "$place/mlp-lab" all --check || status=$?
+  record "$status" "as $name: lab: $(outcomes 'right|caught') rungs right, $(outcomes refused) \
+refused with a reason"
 }
 
 # check_limited KB MULTIPROCESSORS TEST...: this GPU, believed to be smaller: docs/gpus.md.
@@ -318,21 +336,21 @@ check_limited() {
 }
 
 check_all_older() {
-  local here older=() limited=(build/test_{kernels,engine_cuda,engine_cuda_interface,lab_rungs})
+  local here limited=(build/test_{kernels,engine_cuda,engine_cuda_interface,lab_rungs})
   here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   for capability in 75 80 86 89; do
     if [ "$capability" -le "${here:-0}" ]; then
-      check_older "$capability" && older+=("$capability")
+      beside check_older "$capability"
     else
-      echo "----  as $(dotted "$capability"): newer than this GPU" >>"$work/$part"
+      echo "----  as $(dotted "$capability"): newer than this GPU" >>"$section"
     fi
   done
-  check_labs "${older[@]}"
-  rm -rf build/older-*
   build "${limited[@]}"
-  check_limited 64 14 "${limited[@]}"
-  check_limited 99 28 "${limited[@]}"
-  check_limited 163 108 "${limited[@]}"
+  beside check_limited 64 14 "${limited[@]}"
+  beside check_limited 99 28 "${limited[@]}"
+  beside check_limited 163 108 "${limited[@]}"
+  gather
+  rm -rf build/older-*
 }
 
 # ---- GPUs that cannot be used ----------------------------------------------------------------
@@ -372,8 +390,8 @@ check_faults() {
 
 # check_part PART: writes its section.
 check_part() {
-  part=$1 step=$work/$1.txt
-  echo "$part, $(date -u +%F)" >"$work/$part"
+  part=$1 section=$work/$1 step=$work/$1.txt
+  echo "$part, $(date -u +%F)" >"$section"
   case $part in
   tests) check_tests ;;
   sanitizers) check_memory ;;
@@ -384,15 +402,13 @@ check_part() {
   touch "$work/$part.done"
 }
 
-# section PART: of the earlier record, if it is of this GPU and these sources.
-# shellcheck disable=SC2317 # the trap calls it, by finish and join
-section() {
+# earlier PART: its section of the earlier record, if that is of this GPU and these sources.
+earlier() {
   [ "$(head -n 4 "$results" 2>/dev/null)" = "$(cat "$work/header")" ] &&
     awk -v name="$1," '$1 == name { on = 1 } $0 == "" { on = 0 } on' "$results" | grep .
 }
 
 # Writes the record: the sections of this run and of the earlier one.
-# shellcheck disable=SC2317 # the trap calls it, by finish
 join() {
   local name
   mkdir -p "$(dirname "$results")"
@@ -403,17 +419,27 @@ join() {
       if [ -f "$work/$name.done" ]; then
         cat "$work/$name"
       else
-        section "$name" || echo "$name, not run on these sources"
+        earlier "$name" || echo "$name, not run on these sources"
       fi
     done
   } >"$work/joined" && cp "$work/joined" "$results"
 }
 
-# shellcheck disable=SC2317 # the trap calls it
+# stop: ends what runs beside.
+stop() {
+  local running
+  running=$(jobs -pr)
+  # shellcheck disable=SC2086 # several numbers
+  [ -z "$running" ] || kill $running
+}
+
 finish() {
   trap - EXIT
+  stop
   for part in "${wanted[@]}"; do
     if [ -f "$work/$part" ] && [ ! -f "$work/$part.done" ]; then
+      section=$work/$part
+      collect "$part"
       record 1 "gpu_check: interrupted, the rest of this part was not checked"
       touch "$work/$part.done"
     fi
@@ -431,7 +457,7 @@ main() {
   # What is missing after this fails in the parts that want it.
   run 600 make setup && build all
   run 120 scripts/download_mnist.sh
-  local gpus index
+  local gpus gpu index
   gpus=$(nvidia-smi -L | wc -l)
   if [ "$gpus" = 1 ]; then
     for part in "${wanted[@]}"; do
@@ -442,7 +468,12 @@ main() {
   fi
   build tests # or parts at the same time would build them
   for index in "${!wanted[@]}"; do
-    CUDA_VISIBLE_DEVICES=$((index % gpus)) check_part "${wanted[index]}" &
+    gpu=$((1 + index % (gpus - 1)))
+    [ "${wanted[index]}" != mnist ] || gpu=0
+    (
+      trap 'stop; exit 1' TERM
+      CUDA_VISIBLE_DEVICES=$gpu check_part "${wanted[index]}"
+    ) &
   done
   for index in "${!wanted[@]}"; do
     wait -n
