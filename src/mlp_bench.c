@@ -16,6 +16,7 @@
 #include "base/nearest.h"
 #include "base/same_file.h"
 #include "base/standard_output.h"
+#include "base/text.h"
 #include "bench/bench.h"
 #include "bench/trace.h"
 #include "data/dataset.h"
@@ -493,18 +494,6 @@ static bool show_steps(const Arguments *a, const char *command, Error *error) {
   return good;
 }
 
-/* The command line as one text, without the digest, which depends on the sources; what does not
-   fit is cut. */
-static void join(int count, char **words, char *text, size_t size) {
-  size_t used = 0;
-  for (int i = 0; i < count && used < size; i++) {
-    if (strcmp(words[i], "--sources") == 0)
-      i++;
-    else
-      used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", words[i]);
-  }
-}
-
 int main(int count, char **given) {
   standard_output_open();
   interrupt_catch(true);
@@ -512,7 +501,7 @@ int main(int count, char **given) {
   Arguments arguments;
   Error error;
   char command[512];
-  join(count, given, command, sizeof command);
+  text_command_line(command, sizeof command, count, given);
   if (!parse_arguments(count, given, &arguments, &error)) {
     fprintf(stderr, "mlp-bench: %s\nTry '%s --help'.\n", error.text, given[0]);
     return 2;

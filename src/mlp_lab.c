@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/same_file.h"
 #include "base/standard_output.h"
+#include "base/text.h"
 
 static const char help[] =
     "Usage: mlp-lab TOPIC [OPTION]...\n"
@@ -346,18 +347,6 @@ static bool run(const Arguments *a, const LabReplay *replay, const char *command
 
 /* ---- main ----------------------------------------------------------------------------------- */
 
-/* The command line as one text, without the digest, which depends on the sources; what does not
-   fit is cut. */
-static void join(int count, char **words, char *text, size_t size) {
-  size_t used = 0;
-  for (int i = 0; i < count && used < size; i++) {
-    if (strcmp(words[i], "--sources") == 0)
-      i++;
-    else
-      used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", words[i]);
-  }
-}
-
 static bool do_task(const Arguments *a, const LabReplay *replay, const char *command,
                     Error *error) {
   switch (a->task) {
@@ -388,7 +377,7 @@ int main(int count, char **given) {
   LabReplay replay = {.count = 0};
   Error error;
   char command[512];
-  join(count, given, command, sizeof command); /* getopt_long moves the words about */
+  text_command_line(command, sizeof command, count, given); /* getopt_long moves the words about */
   if (!parse_arguments(count, given, &arguments, &replay, &error)) {
     fprintf(stderr, "mlp-lab: %s\nTry 'mlp-lab --help'.\n", error.text);
     lab_replay_close(&replay);

@@ -383,10 +383,7 @@ static void test_program(void **state) {
 
 static void test_command_line(void **state) {
   (void)state;
-  static const struct {
-    const char *arguments, *says;
-    int code;
-  } cases[] = {
+  static const ProcessCase cases[] = {
       {"--help", "Usage: mlp-bench", 0},
       {"--nonsense", "unknown option '--nonsense'", 2},
       {"--epochs", "needs an argument", 2},
@@ -400,14 +397,7 @@ static void test_command_line(void **state) {
       {"--train /no/such/file", "/no/such/file", 1},
       {"--json /no/such/folder/x", "/no/such/folder/x", 1},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char output[8192];
-    const int code =
-        process_run(output, sizeof output, "%s/mlp-bench %s", PROGRAM_FOLDER, cases[i].arguments);
-    if (code != cases[i].code || !strstr(output, cases[i].says))
-      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
-    if (code == 0) assert_in_range(process_longest_line(output), 1, 80);
-  }
+  process_run_cases("mlp-bench", cases, sizeof cases / sizeof *cases);
 }
 
 enum { ROWS = 330, BATCH = 32, INPUTS = 50, CLASSES = 10 };

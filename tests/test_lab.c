@@ -580,10 +580,7 @@ static void test_outcomes(void **state) {
 
 static void test_program(void **state) {
   (void)state;
-  static const struct {
-    const char *arguments, *says;
-    int code;
-  } cases[] = {
+  static const ProcessCase cases[] = {
       {"--help", "Usage: mlp-lab TOPIC", 0},
       {"softmax --help", "Usage: mlp-lab TOPIC", 0},
       {"--version", "mlp-lab " MLP_TRAIN_VERSION "\n", 0},
@@ -606,14 +603,7 @@ static void test_program(void **state) {
       {"softmax --from docs/results/lab-h100.json --check", "--from shows what was recorded", 2},
       {"softmax --check --plot x.png", "--plot cannot be combined with --check", 2},
   };
-  char output[16384];
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const int code =
-        process_run(output, sizeof output, "%s/mlp-lab %s", PROGRAM_FOLDER, cases[i].arguments);
-    if (code != cases[i].code || !strstr(output, cases[i].says))
-      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
-    if (strncmp(output, "Usage", 5) == 0) assert_in_range(process_longest_line(output), 1, 80);
-  }
+  process_run_cases("mlp-lab", cases, sizeof cases / sizeof *cases);
 }
 
 static void test_program_without_gpu(void **state) {

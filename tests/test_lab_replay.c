@@ -59,10 +59,7 @@ static void one_topic_or_problem_is_shown(void **state) {
 
 static void wrong_usage_is_named(void **state) {
   (void)state;
-  static const struct {
-    const char *arguments, *says;
-    int code;
-  } cases[] = {
+  static const ProcessCase cases[] = {
       {"softmax --rung online --from " RECORD, "--from shows what was recorded", 2},
       {"softmax --check --from " RECORD, "--from shows what was recorded", 2},
       {"softmax --json x --from " RECORD, "--from shows what was recorded", 2},
@@ -77,13 +74,7 @@ static void wrong_usage_is_named(void **state) {
       {"device", "this program was built without CUDA", 1},
 #endif
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char output[4096];
-    const int code =
-        process_run(output, sizeof output, "%s/mlp-lab %s", PROGRAM_FOLDER, cases[i].arguments);
-    if (code != cases[i].code || !strstr(output, cases[i].says))
-      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
-  }
+  process_run_cases("mlp-lab", cases, sizeof cases / sizeof *cases);
 }
 
 #define MACHINE "{\"case\":\"lab-machine\",\"gpu\":\"G\",\"copy_gb_per_s\":1000}\n"

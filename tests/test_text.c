@@ -106,6 +106,15 @@ static void test_shell_words(void **state) {
   assert_string_equal(word, "'a ");
 }
 
+static void test_command_lines(void **state) {
+  (void)state;
+  char *words[] = {"./mlp-bench", "--epochs", "9", "--sources", "72229d9c", "--quick"}, text[32];
+  text_command_line(text, sizeof text, 6, words);
+  assert_string_equal(text, "./mlp-bench --epochs 9 --quick");
+  text_command_line(text, 14, 6, words);
+  assert_string_equal(text, "./mlp-bench -");
+}
+
 /* Whatever the text, JSON comes of it. */
 static void test_json(void **state) {
   (void)state;
@@ -130,9 +139,10 @@ static void test_json(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_printable), cmocka_unit_test(test_cut),
-      cmocka_unit_test(test_utf8),      cmocka_unit_test(test_errors_are_printable),
-      cmocka_unit_test(test_json),      cmocka_unit_test(test_shell_words),
+      cmocka_unit_test(test_printable),     cmocka_unit_test(test_cut),
+      cmocka_unit_test(test_utf8),          cmocka_unit_test(test_errors_are_printable),
+      cmocka_unit_test(test_json),          cmocka_unit_test(test_shell_words),
+      cmocka_unit_test(test_command_lines),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

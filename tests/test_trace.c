@@ -316,10 +316,7 @@ static void the_program_draws_a_recorded_trace(void **state) {
 
 static void the_command_line(void **state) {
   (void)state;
-  static const struct {
-    const char *arguments, *says;
-    int code;
-  } cases[] = {
+  static const ProcessCase cases[] = {
       {"--trace a --json b", "run mlp-bench twice", 2},
       {"--timeline a --plot b", "run mlp-bench twice", 2},
       {"--trace a --from b", "no use for --from", 2},
@@ -328,13 +325,7 @@ static void the_command_line(void **state) {
       {"--timeline /no/such/folder/x", "/no/such/folder/x", 1},
       {"--timeline /dev/null --from /no/such/file", "/no/such/file", 1},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char output[8192];
-    const int code =
-        process_run(output, sizeof output, "%s/mlp-bench %s", PROGRAM_FOLDER, cases[i].arguments);
-    if (code != cases[i].code || !strstr(output, cases[i].says))
-      fail_msg("%s: exit code %d, %s", cases[i].arguments, code, output);
-  }
+  process_run_cases("mlp-bench", cases, sizeof cases / sizeof *cases);
 }
 
 #endif

@@ -67,3 +67,13 @@ void text_shell_word(char *target, size_t size, const char *text) {
     used += (size_t)snprintf(target + used, size - used, *text == '\'' ? "'\\''" : "%c", *text);
   if (used < size) snprintf(target + used, size - used, "'");
 }
+
+void text_command_line(char *target, size_t size, int count, char **words) {
+  size_t used = 0;
+  for (int i = 0; i < count && used < size; i++) {
+    if (strcmp(words[i], "--sources") == 0)
+      i++;
+    else
+      used += (size_t)snprintf(target + used, size - used, "%s%s", i ? " " : "", words[i]);
+  }
+}

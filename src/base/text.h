@@ -20,4 +20,8 @@ size_t text_printable(char *target, size_t size, const char *text);
    not fit is cut. */
 void text_shell_word(char *target, size_t size, const char *text);
 
+/* The words of a command with spaces between them, for a record of measurements; but for --sources
+   and the digest after it, which change with every commit. What does not fit is cut. */
+void text_command_line(char *target, size_t size, int count, char **words);
+
 #endif
