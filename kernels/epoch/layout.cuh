@@ -36,12 +36,12 @@ enum Barrier {
 
 template <Barrier B> __device__ inline void wait(int threads) {
   __syncwarp(); /* a warp counts once, so it must arrive as a whole */
-  asm volatile("bar.sync %0, %1;" ::"n"((int)B), "r"(threads) : "memory");
+  bar_sync<(int)B>(threads);
 }
 
 template <Barrier B> __device__ inline void arrive(int threads) {
   __syncwarp();
-  asm volatile("bar.arrive %0, %1;" ::"n"((int)B), "r"(threads) : "memory");
+  bar_arrive<(int)B>(threads);
 }
 
 constexpr int ROWS = 64;             /* of a batch */

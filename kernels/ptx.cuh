@@ -1,0 +1,75 @@
+/* The instructions that level epoch uses and CUDA C++ has no function for, one function each.
+
+   They are apart from what is made of them so that the rest of level epoch is plain C++: the tests
+   compile it for the CPU, with functions of their own in place of these (tests/emulator/). */
+#ifndef PTX_CUH
+#define PTX_CUH
+
+#include <cuda_bf16.h>
+#include <stdint.h>
+
+/* Writes 16 bytes in one access, to global memory. */
+__device__ inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
+  asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
+               "mov.b64 lo, {%1, %2};\n\tmov.b64 hi, {%3, %4};\n\tmov.b128 q, {lo, hi};\n\t"
+               "st.relaxed.gpu.global.b128 [%0], q;\n\t}" ::"l"(to),
+               "f"(x), "f"(y), "f"(z), "r"(w)
+               : "memory");
+}
+
+/* Reads 16 bytes in one access, from global memory. */
+__device__ inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
+  asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
+               "ld.relaxed.gpu.global.b128 q, [%4];\n\tmov.b128 {lo, hi}, q;\n\t"
+               "mov.b64 {%0, %1}, lo;\n\tmov.b64 {%2, %3}, hi;\n\t}"
+               : "=f"(x), "=f"(y), "=f"(z), "=r"(w)
+               : "l"(at)
+               : "memory");
+}
+
+/* Arrives at a named barrier of the block, ID from 1 to 15, and waits until `threads` threads have
+   arrived. A warp arrives as a whole. */
+template <int ID> __device__ inline void bar_sync(int threads) {
+  asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+}
+
+/* Arrives without waiting. */
+template <int ID> __device__ inline void bar_arrive(int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+}
+
+/* Rounds two floats to bf16, the first into the lower half. */
+__device__ inline uint32_t pack_bf16(float first, float second) {
+  uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(second), "f"(first));
+  return packed;
+}
+
+/* d (16 x 8) += a (16 x 16) b (16 x 8), by one warp. Of d, lane 4 g + t holds rows g and g + 8,
+   columns 2 t and 2 t + 1: d[0], d[1] are row g, d[2], d[3] row g + 8. */
+__device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                    uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* Loads four 8 x 8 bf16 matrices, by one warp; lane l gives the address of row l % 8 of matrix l /
+   8. */
+__device__ inline void ldmatrix_x4(uint32_t (&out)[4], const __nv_bfloat16 *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"((uint32_t)__cvta_generic_to_shared(row))
+               : "memory");
+}
+
+/* The same, each matrix transposed. */
+__device__ inline void ldmatrix_x4_trans(uint32_t (&out)[4], const __nv_bfloat16 *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"((uint32_t)__cvta_generic_to_shared(row))
+               : "memory");
+}
+
+#endif
