@@ -19,12 +19,12 @@ struct Picture {
 /* Reads the picture and draws its map and control points. The sines of the map take longest and get
    a warp of their own. */
 __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t row, int side,
-                              int kinds, uint64_t key) {
+                              AugmentStrengths strengths, uint64_t key) {
   const int t = threadIdx.x;
   for (int v = t; v * VECTOR < side * side; v += AUGMENT_THREADS)
     reinterpret_cast<uint4 *>(picture.pixels)[v] = reinterpret_cast<const uint4 *>(d_from)[v];
-  if (t < CONTROLS) picture.control[t] = augment_control(kinds, key, row, side, t);
-  if (t == AUGMENT_THREADS - 1) picture.map = augment_map(kinds, key, row, side);
+  if (t < CONTROLS) picture.control[t] = augment_control(strengths, key, row, side, t);
+  if (t == AUGMENT_THREADS - 1) picture.map = augment_map(strengths, key, row, side);
   static_assert(CONTROLS <= AUGMENT_THREADS - 32, "no warp left for the map");
 }
 
@@ -64,11 +64,11 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
    directions, one after the other: 4 loads per pixel instead of 16. The fence is for kernels that
    start early and read pixels before they wait, as in state.cu. */
 __global__ void __launch_bounds__(AUGMENT_THREADS)
-    augment_kernel(const uint8_t *d_from, uint8_t *d_to, size_t stride, int side, int kinds,
-                   uint64_t key) {
+    augment_kernel(const uint8_t *d_from, uint8_t *d_to, size_t stride, int side,
+                   AugmentStrengths strengths, uint64_t key) {
   __shared__ Picture picture;
   const size_t start = blockIdx.x * stride;
-  begin_picture(picture, d_from + start, blockIdx.x, side, kinds, key);
+  begin_picture(picture, d_from + start, blockIdx.x, side, strengths, key);
   __syncthreads();
   blend_lines(picture, side);
   __syncthreads();
@@ -77,14 +77,23 @@ __global__ void __launch_bounds__(AUGMENT_THREADS)
   __threadfence();
 }
 
+/* No NAN either. */
+bool in_limits(AugmentStrengths strengths) {
+  bool good = true;
+  for (int k = 0; k < AUGMENT_KINDS; k++)
+    good = good && strengths.most[k] >= 0 && strengths.most[k] <= AUGMENT_GREATEST.most[k];
+  return good;
+}
+
 } // namespace
 
 cudaError_t launch_augment(const uint8_t *d_from, uint8_t *d_to, uint32_t rows, size_t stride,
-                           int side, int kinds, uint64_t key, cudaStream_t stream) {
+                           int side, AugmentStrengths strengths, uint64_t key,
+                           cudaStream_t stream) {
   if (!d_from || !d_to || d_from == d_to || rows == 0 || rows > INT32_MAX || side < 1 ||
       side > AUGMENT_MOST_SIDE || stride % VECTOR != 0 || stride < (size_t)side * side ||
-      stride > INT32_MAX || kinds < 0 || kinds > AUGMENT_ALL)
+      stride > INT32_MAX || !in_limits(strengths))
     return cudaErrorInvalidValue;
-  augment_kernel<<<rows, AUGMENT_THREADS, 0, stream>>>(d_from, d_to, stride, side, kinds, key);
+  augment_kernel<<<rows, AUGMENT_THREADS, 0, stream>>>(d_from, d_to, stride, side, strengths, key);
   return launched();
 }

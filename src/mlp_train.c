@@ -21,7 +21,7 @@ static bool check_same_epoch(const Options *saved, const Options *now, Error *er
                       : saved->batch != now->batch                      ? "batch"
                       : saved->seed != now->seed                        ? "seed"
                       : saved->resident != now->resident                ? "resident"
-                      : saved->augment != now->augment                  ? "augment"
+                      : !augment_same(saved->augment, now->augment)     ? "augment"
                                                                         : NULL;
   return !other ||
          error_set(error,

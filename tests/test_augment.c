@@ -17,6 +17,18 @@ enum { CONTROLS = AUGMENT_POINTS * AUGMENT_POINTS };
 
 static const AugmentMap no_map = {1, 0, 0, 1, {0, 0}};
 static const AugmentPoint no_control[CONTROLS];
+static const AugmentStrengths none;
+
+/* The usual strength of each of these kinds, bits of 1 << kind. */
+static AugmentStrengths usual(int kinds) {
+  AugmentStrengths strengths = {0};
+  for (int k = 0; k < AUGMENT_KINDS; k++)
+    if (kinds >> k & 1) strengths.most[k] = AUGMENT_USUAL.most[k];
+  return strengths;
+}
+
+enum { ALL_KINDS = (1 << AUGMENT_KINDS) - 1 };
+
 static const int sides[] = {1, 5, 28, 31, 64};
 enum { SIDES = sizeof sides / sizeof *sides };
 
@@ -48,7 +60,7 @@ static void test_identity(void **state) {
     fill(pixels, sides[i], 1);
     augment_picture(&no_map, no_control, pixels, copy, sides[i]);
     assert_memory_equal(copy, pixels, (size_t)(sides[i] * sides[i]));
-    augment_row(0, 5, 6, pixels, copy, sides[i]);
+    augment_row(none, 5, 6, pixels, copy, sides[i]);
     assert_memory_equal(copy, pixels, (size_t)(sides[i] * sides[i]));
   }
 }
@@ -193,24 +205,30 @@ static void assert_reaches(double most, double limit) {
   assert_true(most > 0.99 * limit);
 }
 
+static AugmentStrengths only(int kind, float strength) {
+  AugmentStrengths strengths = {0};
+  strengths.most[kind] = strength;
+  return strengths;
+}
+
 static void test_each_kind_draws_its_own(void **state) {
   (void)state;
+  const AugmentStrengths strong = {{2.5f, 30, 0.3f, 5}}, without_elastic = {{2.5f, 30, 0.3f, 0}};
   double right = 0, down = 0, angle = 0, width = 0, height = 0, elastic = 0;
   int alike = 0; /* x and y have nothing to do with each other */
   for (uint32_t row = 0; row < DRAWS; row++) {
-    const AugmentMap shift = augment_map(AUGMENT_SHIFT, 9, row, 56);
-    const AugmentMap rotate = augment_map(AUGMENT_ROTATE, 9, row, 56);
-    const AugmentMap scale = augment_map(AUGMENT_SCALE, 9, row, 56);
-    const AugmentMap all = augment_map(AUGMENT_ALL, 9, row, 56);
-    const AugmentPoint control = augment_control(AUGMENT_ELASTIC, 9, row, 56, (int)row % CONTROLS);
-    const AugmentPoint none =
-        augment_control(AUGMENT_ALL - AUGMENT_ELASTIC, 9, row, 56, (int)row % CONTROLS);
+    const AugmentMap shift = augment_map(only(AUGMENT_SHIFT, 2.5f), 9, row, 56);
+    const AugmentMap rotate = augment_map(only(AUGMENT_ROTATE, 30), 9, row, 56);
+    const AugmentMap scale = augment_map(only(AUGMENT_SCALE, 0.3f), 9, row, 56);
+    const AugmentMap all = augment_map(strong, 9, row, 56);
+    const AugmentPoint control = augment_control(strong, 9, row, 56, (int)row % CONTROLS);
+    const AugmentPoint still = augment_control(without_elastic, 9, row, 56, (int)row % CONTROLS);
     assert_true(shift.xx == 1 && shift.xy == 0 && shift.yx == 0 && shift.yy == 1);
     assert_true(rotate.shift.x == 0 && rotate.shift.y == 0);
     assert_true(fabs(hypot((double)rotate.xx, (double)rotate.xy) - 1) < 1e-6);
     assert_true(rotate.xx == rotate.yy && rotate.xy == -rotate.yx);
     assert_true(scale.shift.x == 0 && scale.shift.y == 0 && scale.xy == 0 && scale.yx == 0);
-    assert_true(none.x == 0 && none.y == 0);
+    assert_true(still.x == 0 && still.y == 0);
     /* together they are the same as alone */
     assert_true(all.shift.x == shift.shift.x && all.shift.y == shift.shift.y);
     assert_true(fabs((double)(all.xx - rotate.xx * scale.xx)) < 1e-6);
@@ -224,12 +242,12 @@ static void test_each_kind_draws_its_own(void **state) {
     elastic = widest(widest(elastic, control.x), control.y);
   }
   assert_true(alike < DRAWS / 100);
-  assert_reaches(right, 2 * (double)AUGMENT_MOST_SHIFT); /* 56 is twice 28 */
-  assert_reaches(down, 2 * (double)AUGMENT_MOST_SHIFT);
-  assert_reaches(angle, (double)AUGMENT_MOST_ANGLE);
-  assert_reaches(width, (double)AUGMENT_MOST_SCALE);
-  assert_reaches(height, (double)AUGMENT_MOST_SCALE);
-  assert_reaches(elastic, 2 * (double)AUGMENT_MOST_ELASTIC);
+  assert_reaches(right, 2 * 2.5); /* 56 is twice 28 */
+  assert_reaches(down, 2 * 2.5);
+  assert_reaches(angle, 30 * acos(-1) / 180);
+  assert_reaches(width, 0.3);
+  assert_reaches(height, 0.3);
+  assert_reaches(elastic, 2 * 5);
 }
 
 /* What augment.h says of the displacements' standard deviation. */
@@ -238,7 +256,8 @@ static void test_elastic_strength(void **state) {
   double squares = 0, count = 0;
   for (uint32_t row = 0; row < DRAWS; row++) {
     AugmentPoint line[AUGMENT_POINTS], control[CONTROLS];
-    for (int p = 0; p < CONTROLS; p++) control[p] = augment_control(AUGMENT_ELASTIC, 1, row, 28, p);
+    for (int p = 0; p < CONTROLS; p++)
+      control[p] = augment_control(only(AUGMENT_ELASTIC, 3.5f), 1, row, 28, p);
     const AugmentSpline down = augment_spline((int)row % 28, 28);
     for (int p = 0; p < AUGMENT_POINTS; p++)
       line[p] = augment_blend(&down, control + p, AUGMENT_POINTS);
@@ -248,18 +267,18 @@ static void test_elastic_strength(void **state) {
       squares += (double)(moved.x * moved.x + moved.y * moved.y) / 2;
     }
   }
-  const double expected = 0.48 * (double)AUGMENT_MOST_ELASTIC / sqrt(3);
+  const double expected = 0.48 * 3.5 / sqrt(3);
   assert_true(fabs(sqrt(squares / count) / expected - 1) < 0.03);
 }
 
 static void test_ink_is_kept(void **state) {
   (void)state;
-  for (int kinds = 1; kinds <= AUGMENT_ALL; kinds++) {
+  for (int kinds = 1; kinds <= ALL_KINDS; kinds++) {
     uint8_t pixels[784], copy[784];
     double before = 0, after = 0;
     draw_blot(pixels, 28);
     for (uint32_t row = 0; row < 400; row++) {
-      augment_row(kinds, 3, row, pixels, copy, 28);
+      augment_row(usual(kinds), 3, row, pixels, copy, 28);
       for (int i = 0; i < 784; i++) before += pixels[i], after += copy[i];
     }
     assert_true(fabs(after / before - 1) < 0.05);
@@ -270,7 +289,8 @@ static void test_key_and_row_draw(void **state) {
   (void)state;
   uint8_t pixels[784], copy[784], again[784];
   draw_blot(pixels, 28);
-  for (int kind = 1; kind < AUGMENT_ALL; kind *= 2) {
+  for (int k = 0; k < AUGMENT_KINDS; k++) {
+    const AugmentStrengths kind = usual(1 << k);
     augment_row(kind, 3, 7, pixels, copy, 28);
     assert_memory_not_equal(copy, pixels, sizeof copy);
     augment_row(kind, 3, 7, pixels, again, 28);
@@ -298,7 +318,7 @@ typedef struct {
   int side;
   uint32_t rows;
   size_t stride;
-  int kinds;
+  AugmentStrengths strengths;
 } Shape;
 
 /* d_from (rows, stride): pictures with anything but 0 between their rows. The copy, between
@@ -311,7 +331,7 @@ static uint8_t *run_kernel(Shape s, const uint8_t *pictures) {
   CUDA_OK(cudaMalloc((void **)&d_to, bytes + 2 * GUARD));
   CUDA_OK(cudaMemcpy(d_from, pictures, bytes, cudaMemcpyHostToDevice));
   CUDA_OK(cudaMemset(d_to, POISON, bytes + 2 * GUARD));
-  CUDA_OK(launch_augment(d_from, d_to + GUARD, s.rows, s.stride, s.side, s.kinds, KEY, NULL));
+  CUDA_OK(launch_augment(d_from, d_to + GUARD, s.rows, s.stride, s.side, s.strengths, KEY, NULL));
   CUDA_OK(cudaMemcpy(out, d_to, bytes + 2 * GUARD, cudaMemcpyDeviceToHost));
   CUDA_OK(cudaFree(d_from));
   CUDA_OK(cudaFree(d_to));
@@ -336,12 +356,14 @@ static void check_kernel(Shape s) {
   const size_t pixels = (size_t)(s.side * s.side);
   for (uint32_t r = 0; r < s.rows; r++) {
     uint8_t expected[MOST_PIXELS];
-    augment_row(s.kinds, KEY, r, pictures + r * s.stride, expected, s.side);
+    augment_row(s.strengths, KEY, r, pictures + r * s.stride, expected, s.side);
     for (size_t i = 0; i < s.stride; i++) {
       const int difference = copies[r * s.stride + i] - (i < pixels ? expected[i] : 0);
-      if (abs(difference) > (i < pixels && s.kinds ? 1 : 0))
-        fail_msg("side %d, kinds %d, row %u, byte %zu of %zu is off by %d", s.side, s.kinds, r, i,
-                 s.stride, difference);
+      if (abs(difference) > (i < pixels && augment_any(s.strengths) ? 1 : 0))
+        fail_msg("side %d, strengths %g %g %g %g, row %u, byte %zu of %zu is off by %d", s.side,
+                 (double)s.strengths.most[0], (double)s.strengths.most[1],
+                 (double)s.strengths.most[2], (double)s.strengths.most[3], r, i, s.stride,
+                 difference);
       tipped += difference != 0;
     }
   }
@@ -357,10 +379,11 @@ static void test_kernel(void **state) {
   static const uint32_t rows[] = {1, 3, 150};
   for (int i = 0; i < SIDES; i++)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-      for (int kinds = 0; kinds <= AUGMENT_ALL; kinds += kinds < 8 ? 1 : 7) {
+      for (int kinds = 0; kinds <= ALL_KINDS; kinds += kinds < 8 ? 1 : 7) {
         const size_t stride = ((size_t)(sides[i] * sides[i]) + 15) / 16 * 16;
-        check_kernel((Shape){sides[i], rows[r], stride + 16 * r, kinds});
+        check_kernel((Shape){sides[i], rows[r], stride + 16 * r, usual(kinds)});
       }
+  check_kernel((Shape){28, 150, 784, {{3, 45, 0.4f, 7}}});
 }
 
 static void test_kernel_refuses(void **state) {
@@ -369,16 +392,18 @@ static void test_kernel_refuses(void **state) {
   uint8_t *d = NULL;
   CUDA_OK(cudaMalloc((void **)&d, 2 * 784));
   CUDA_OK(cudaMemset(d, POISON, 2 * 784));
-  CUDA_REFUSED(launch_augment(NULL, d, 1, 784, 28, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, NULL, 1, 784, 28, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d, 1, 784, 28, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 0, 784, 28, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 783, 28, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 768, 28, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 0, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 65 * 80, 65, 1, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, 16, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, -1, 1, NULL));
+  CUDA_REFUSED(launch_augment(NULL, d, 1, 784, 28, AUGMENT_USUAL, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, NULL, 1, 784, 28, AUGMENT_USUAL, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d, 1, 784, 28, AUGMENT_USUAL, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 0, 784, 28, AUGMENT_USUAL, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 783, 28, AUGMENT_USUAL, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 768, 28, AUGMENT_USUAL, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 0, AUGMENT_USUAL, 1, NULL));
+  CUDA_REFUSED(launch_augment(d, d + 784, 1, 65 * 80, 65, AUGMENT_USUAL, 1, NULL));
+  static const float bad[] = {-1, NAN, 1e6f};
+  for (int k = 0; k < AUGMENT_KINDS; k++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+      CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, only(k, bad[i]), 1, NULL));
   uint8_t bytes[2 * 784];
   CUDA_OK(cudaMemcpy(bytes, d, sizeof bytes, cudaMemcpyDeviceToHost));
   assert_true(is_poison(bytes, sizeof bytes));

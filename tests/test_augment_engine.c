@@ -27,11 +27,12 @@ static Data make_data(uint64_t seed) {
   return data;
 }
 
-/* Row r of the window that starts at first_row becomes what (kinds, key, r) makes of it. */
-static Data by_hand(const Data *data, int kinds, uint64_t key, uint64_t first_row) {
+/* Row r of the window that starts at first_row becomes what (strengths, key, r) makes of it. */
+static Data by_hand(const Data *data, AugmentStrengths strengths, uint64_t key,
+                    uint64_t first_row) {
   Data copy = *data;
   for (uint64_t r = first_row; r < ROWS; r++)
-    augment_row(kinds, key, (uint32_t)(r - first_row), data->pixels + r * INPUTS,
+    augment_row(strengths, key, (uint32_t)(r - first_row), data->pixels + r * INPUTS,
                 copy.pixels + r * INPUTS, SIDE);
   return copy;
 }
@@ -42,6 +43,7 @@ typedef struct {
   int threads;
 } Kind;
 
+static const AugmentStrengths nothing; /* is augmented */
 static const Kind cpu = {FUSION_AUTO, 2};
 
 static EngineConfig config_of(Kind kind, int inputs, uint64_t dataset_rows) {
@@ -77,14 +79,15 @@ static Engine *open_on(Kind kind, const Data *data) {
 }
 
 /* All the steps of a window. */
-static TrainRange window(uint64_t first_row, uint64_t rows, int kinds, uint64_t key) {
+static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths strengths,
+                         uint64_t key) {
   return (TrainRange){.first_row = first_row,
                       .rows = rows,
                       .shuffled = true,
                       .key = key + 1,
                       .steps = (rows + BATCH - 1) / BATCH,
                       .learning_rate = 0.05f,
-                      .augment = kinds,
+                      .augment = strengths,
                       .augment_key = key};
 }
 
@@ -149,38 +152,33 @@ static void check_parts(Kind kind) {
   Engine *whole = open_on(kind, &data), *parts = open_on(kind, &data);
   if (!whole) return;
   for (uint64_t epoch = 0; epoch < 3; epoch++) {
-    train(whole, window(0, ROWS, AUGMENT_ALL, epoch));
-    train_in_parts(parts, window(0, ROWS, AUGMENT_ALL, epoch));
+    train(whole, window(0, ROWS, AUGMENT_USUAL, epoch));
+    train_in_parts(parts, window(0, ROWS, AUGMENT_USUAL, epoch));
   }
   assert_same_weights(whole, parts);
 }
 
-/* Windows, keys and kinds that change, and rows that are not augmented between those that are. */
+/* Windows, keys and strengths that change, and rows that are not augmented between those that are.
+ */
 static void check_rows(Kind kind) {
   const Data data = make_data(31);
-  static const struct {
+  const AugmentStrengths all = AUGMENT_USUAL;
+  const struct {
     uint64_t first_row, rows;
-    int kinds;
+    AugmentStrengths strengths;
     uint64_t key;
-  } turns[] = {{0, ROWS, AUGMENT_ALL, 1},
-               {0, ROWS, AUGMENT_ALL, 2},
-               {0, ROWS, AUGMENT_ROTATE, 2},
-               {0, ROWS, 0, 2},
-               {8, 20, AUGMENT_ALL, 2},
-               {28, 20, AUGMENT_ALL, 2},
-               {0, ROWS, 0, 1},
-               {28, 20, AUGMENT_ALL, 2},
-               {28, 25, AUGMENT_ALL, 2},
-               {0, ROWS, AUGMENT_SHIFT, 1},
-               {0, ROWS, AUGMENT_ELASTIC, 1}};
+  } turns[] = {{0, ROWS, all, 1},       {0, ROWS, all, 2},   {0, ROWS, {{0, 10}}, 2},
+               {0, ROWS, {{0, 15}}, 2}, {0, ROWS, {{0}}, 2}, {8, 20, all, 2},
+               {28, 20, all, 2},        {0, ROWS, {{0}}, 1}, {28, 20, all, 2},
+               {28, 25, all, 2},        {0, ROWS, {{1}}, 1}, {0, ROWS, {{0, 0, 0, 3.5f}}, 1}};
   Engine *engine = open_on(kind, &data), *plain = open_on(kind, &data);
   if (!engine) return;
   for (size_t t = 0; t < sizeof turns / sizeof *turns; t++) {
-    TrainRange range = window(turns[t].first_row, turns[t].rows, turns[t].kinds, turns[t].key);
+    TrainRange range = window(turns[t].first_row, turns[t].rows, turns[t].strengths, turns[t].key);
     const Data copy = by_hand(&data, range.augment, range.augment_key, range.first_row);
     train(engine, range);
     send(plain, &copy);
-    range.augment = 0;
+    range.augment = nothing;
     train(plain, range);
   }
   assert_alike(kind, engine, plain);
@@ -191,14 +189,14 @@ static void check_upload(Kind kind) {
   const Data first = make_data(32), second = make_data(33);
   Engine *engine = open_on(kind, &first), *plain = open_on(kind, &first);
   if (!engine) return;
-  const Data copies[] = {by_hand(&first, AUGMENT_ALL, KEY, 0),
-                         by_hand(&second, AUGMENT_ALL, KEY, 0)};
-  train(engine, window(0, ROWS, AUGMENT_ALL, KEY));
+  const Data copies[] = {by_hand(&first, AUGMENT_USUAL, KEY, 0),
+                         by_hand(&second, AUGMENT_USUAL, KEY, 0)};
+  train(engine, window(0, ROWS, AUGMENT_USUAL, KEY));
   send(engine, &second);
-  train(engine, window(0, ROWS, AUGMENT_ALL, KEY));
+  train(engine, window(0, ROWS, AUGMENT_USUAL, KEY));
   for (int turn = 0; turn < 2; turn++) {
     send(plain, &copies[turn]);
-    train(plain, window(0, ROWS, 0, KEY));
+    train(plain, window(0, ROWS, nothing, KEY));
   }
   assert_alike(kind, engine, plain);
 }
@@ -209,7 +207,7 @@ static void check_evaluation(Kind kind) {
   Engine *engine = open_on(kind, &data);
   if (!engine) return;
   float before[ROWS * CLASSES], after[ROWS * CLASSES];
-  TrainRange range = window(0, ROWS, AUGMENT_ALL, KEY);
+  TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY);
   range.learning_rate = 0;
   OK(engine->call->evaluate(engine, 0, ROWS, &error));
   const EngineSums original = collect(engine);
@@ -231,7 +229,8 @@ static void check_not_square(Kind kind) {
   Engine *engine =
       kind.fusion ? engine_cuda_open(&config, &error) : engine_cpu_open(&config, &error);
   if (!engine) return;
-  const TrainRange range = window(0, ROWS, AUGMENT_ALL, KEY), plain = window(0, ROWS, 0, KEY);
+  const TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY),
+                   plain = window(0, ROWS, nothing, KEY);
   StagingBuffer staging;
   OK(engine->call->staging(engine, 0, &staging, &error));
   memset(staging.pixels, 1, ROWS * staging.stride);
@@ -263,8 +262,8 @@ static void test_threads(void **state) {
   const Data data = make_data(35);
   for (int threads = 1; threads <= 5; threads += 2) {
     Engine *two = open_on(cpu, &data), *others = open_on((Kind){FUSION_AUTO, threads}, &data);
-    train(two, window(3, ROWS - 3, AUGMENT_ALL, KEY));
-    train(others, window(3, ROWS - 3, AUGMENT_ALL, KEY));
+    train(two, window(3, ROWS - 3, AUGMENT_USUAL, KEY));
+    train(others, window(3, ROWS - 3, AUGMENT_USUAL, KEY));
     assert_same_weights(two, others);
   }
 }
@@ -290,13 +289,13 @@ static void test_no_memory(void **state) {
   const rlim_t used = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
   const struct rlimit less = {used + ((rlim_t)500 << 20), before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
-  const TrainRange range = window(0, ROWS, AUGMENT_ALL, KEY);
+  const TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY);
   const bool first = engine->call->train(engine, &range, &error);
   const bool second = engine->call->train(engine, &range, &error);
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
   assert_false(first || second);
   assert_non_null(strstr(error.text, "MB of memory"));
-  train(engine, window(0, ROWS, 0, KEY));
+  train(engine, window(0, ROWS, nothing, KEY));
   engine->call->close(engine);
 }
 

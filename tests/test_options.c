@@ -96,8 +96,10 @@ static void every_option_is_stored(void **state) {
   assert_int_equal(options.lr_schedule, SCHEDULE_COSINE);
   assert_int_equal(options.warmup, 3);
   assert_int_equal(options.early_stop, 7);
-  assert_int_equal(options.augment, AUGMENT_ELASTIC | AUGMENT_SHIFT);
+  assert_true(augment_same(options.augment, (AugmentStrengths){{1, 0, 0, 3.5f}}));
   assert_int_equal(options.precision, PRECISION_TF32);
+  assert_int_equal(PARSE("--augment", "rotate=15,scale=0.2,shift=0,elastic"), OPTIONS_RUN);
+  assert_true(augment_same(options.augment, (AugmentStrengths){{0, 15, 0.2f, 3.5f}}));
   assert_int_equal(PARSE("--log", "a", "--plot", "b", "--weights", "c", "--mistakes", "d",
                          "--confusion", "e", "--save", "f", "--resume", "g", "--dry-run"),
                    OPTIONS_RUN);
@@ -294,6 +296,16 @@ static void what_does_not_go_together_is_wrong_usage(void **state) {
       {{"--pixel-max", "0"}, "--pixel-max must be auto, or a whole number from 1 to 255, not '0'"},
       {{"--std", "0"}, "--std must be a number from 1e-06 to 1e+06, not '0'"},
       {{"--label-smoothing", "1"}, "--label-smoothing must be a number from 0 to 0.9, not '1'"},
+      {{"--augment", "shift=15"},
+       "the strength of shift must be a number from 0 to 14 in 'shift=15'"},
+      {{"--augment", "scale=0.5,rotate=x"},
+       "the strength of rotate must be a number from 0 to 180"},
+      {{"--augment", "shift=1,shift=2"},
+       "each alone or with its strength, as in shift=1, not 'shift"},
+      {{"--augment", "shift=1;rotate"}, "none, or any of shift, rotate, scale, elastic, separated"},
+      {{"--augment", "shift=1,"}, "not 'shift=1,'"},
+      {{"--augment", "elastic=nan"}, "the strength of elastic must be a number from 0 to 14"},
+      {{"--augment", "none=1"}, "--augment must be none, or any of shift"},
       {{"--optimizer", "adamw", "-f", "exercise"}, "--fusion exercise has no --optimizer: use"},
       {{"--optimizer", "rmsprop"}, "must be one of sgd, nesterov, adam, adamw, not 'rmsprop'"},
       {{"--beta2", "1"}, "--beta2 must be a number from 0 to 0.99999, not '1'"},
@@ -318,8 +330,8 @@ static void the_cpu_has_one_level(void **state) {
 static void a_printed_configuration_comes_back(void **state) {
   (void)state;
   assert_int_equal(PARSE("--hidden", "none", "--lr", "0.0123456789", "--momentum", "0.1",
-                         "--augment", "shift,elastic", "--seed", "4294967295", "--plot", "a b.png",
-                         "--lr-schedule", "linear", "--fusion", "step"),
+                         "--augment", "shift,scale=0.1,elastic=1e-3", "--seed", "4294967295",
+                         "--plot", "a b.png", "--lr-schedule", "linear", "--fusion", "step"),
                    OPTIONS_RUN);
   for (int whole = 0; whole < 2; whole++) {
     char *text = NULL;

@@ -118,15 +118,16 @@ static void the_learning_rate_follows_its_schedule(void **state) {
 /* The parts of an epoch have one key, which no other epoch has, nor any other buffer. */
 static void augmentation_has_one_key_per_epoch(void **state) {
   (void)state;
+  const AugmentStrengths strengths = {{1, 0, 0.2f}}, none = {{0}};
   write_files(9000, 20); /* two buffers */
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(3, resident);
-    config.augment = AUGMENT_SHIFT | AUGMENT_SCALE;
+    config.augment = strengths;
     Run run = must_train(&config, true);
     assert_int_equal(spy.trains, resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
     for (int call = 0; call < spy.trains; call++) {
       const TrainRange *range = &spy.train[call];
-      assert_int_equal(range->augment, AUGMENT_SHIFT | AUGMENT_SCALE);
+      assert_true(augment_same(range->augment, strengths));
       assert_true(range->augment_key != range->key);
       for (int other = 0; other < call; other++) {
         const TrainRange *before = &spy.train[other];
@@ -137,9 +138,10 @@ static void augmentation_has_one_key_per_epoch(void **state) {
       }
     }
     checkpoint_free(&run.saved);
-    config.augment = 0;
+    config.augment = none;
     run = must_train(&config, false);
-    for (int call = 0; call < spy.trains; call++) assert_int_equal(spy.train[call].augment, 0);
+    for (int call = 0; call < spy.trains; call++)
+      assert_true(augment_same(spy.train[call].augment, none));
     checkpoint_free(&run.saved);
   }
 }

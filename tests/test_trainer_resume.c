@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/augment.h"
-
 /* ---- stopping and going on ---------------------------------------------------------------- */
 
 /* What later epochs say is said again, the training loss but for the rounding of its sum. */
@@ -59,8 +57,8 @@ static void a_stopped_run_goes_on_bit_for_bit(void **state) {
   (void)state;
   static const struct {
     int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
-    unsigned augment;
-  } files[] = {{8200, 2, 0}, {8202, 1, 0}, {8203, 1, AUGMENT_SHIFT | AUGMENT_ROTATE}, {150, 0, 0}};
+    AugmentStrengths augment;
+  } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     write_files(files[i].rows, 20);
     for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {

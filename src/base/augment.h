@@ -5,7 +5,7 @@
    picture's centre, and on top of it a smooth field of displacements, the elastic distortion of
    Simard, Steinkraus and Platt ("Best practices for convolutional neural networks applied to
    visual document analysis", 2003). The old picture is read between its pixels, bilinearly, and
-   is 0 outside. What a row becomes is a function of (key, row, kinds) alone.
+   is 0 outside. What a row becomes is a function of (key, row, strengths) alone.
 
    Simard et al. blur a field of uniform noise with a Gaussian of 4 pixels and multiply it by 34.
    Here the noise sits on 7 x 7 points, a quarter of the side apart, and cubic B-splines blend it.
@@ -27,23 +27,30 @@
 #define AUGMENT_FUNCTION static inline
 #endif
 
-/* Kinds of distortion, to be added up. */
+/* Kinds of distortion, and what their strengths count. Lengths are pixels of a picture of 28 x 28,
+   for others in proportion. */
 enum {
-  AUGMENT_SHIFT = 1,
-  AUGMENT_ROTATE = 2,
-  AUGMENT_SCALE = 4,
-  AUGMENT_ELASTIC = 8,
-  AUGMENT_ALL = 15,
+  AUGMENT_SHIFT,   /* pixels, in x and in y */
+  AUGMENT_ROTATE,  /* degrees */
+  AUGMENT_SCALE,   /* the part by which a side grows or shrinks, x and y apart */
+  AUGMENT_ELASTIC, /* pixels, in x and in y, of a control point */
+  AUGMENT_KINDS
 };
 
-/* The strongest that is drawn; all are uniform, and lengths are pixels of a picture of 28 x 28, for
-   others in proportion. Angle and scale: Ciresan, Meier, Gambardella, Schmidhuber, "Deep, big,
-   simple neural nets for handwritten digit recognition", 2010, who turn ones and sevens by 7.5
-   degrees, others by 15. Shift: digits that are centred already, as MNIST's are, want little. */
-#define AUGMENT_MOST_SHIFT 1.0f    /* pixels, either way in x and in y */
-#define AUGMENT_MOST_ANGLE 0.1745f /* radians, 10 degrees, either way */
-#define AUGMENT_MOST_SCALE 0.15f   /* a side grows or shrinks by this part of it, x and y apart */
-#define AUGMENT_MOST_ELASTIC 3.5f  /* pixels, either way in x and in y, of a control point */
+/* The most of each kind that is drawn, uniformly and either way; 0: none of it. */
+typedef struct {
+  float most[AUGMENT_KINDS];
+} AugmentStrengths;
+
+/* What is taken where nothing else is asked for. Angle and scale: Ciresan, Meier, Gambardella,
+   Schmidhuber, "Deep, big, simple neural nets for handwritten digit recognition", 2010, who turn
+   ones and sevens by 7.5 degrees, others by 15. Shift: digits that are centred already, as MNIST's
+   are, want little. */
+static const AugmentStrengths AUGMENT_USUAL = {{1.0f, 10.0f, 0.15f, 3.5f}};
+
+/* The strongest that make sense: half a picture, half a turn, and a side that nine tenths are left
+   out of. */
+static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 14.0f}};
 
 enum {
   AUGMENT_MOST_SIDE = 64,             /* NETWORK_MAX_INPUTS pixels */
@@ -76,6 +83,21 @@ AUGMENT_FUNCTION int augment_side(int inputs) {
   return side * side == inputs ? side : 0;
 }
 
+/* ---- strengths ---------------------------------------------------------------------------- */
+
+/* Whether anything is augmented. */
+AUGMENT_FUNCTION int augment_any(AugmentStrengths strengths) {
+  int any = 0;
+  for (int k = 0; k < AUGMENT_KINDS; k++) any |= strengths.most[k] != 0.0f;
+  return any;
+}
+
+AUGMENT_FUNCTION int augment_same(AugmentStrengths a, AugmentStrengths b) {
+  int same = 1;
+  for (int k = 0; k < AUGMENT_KINDS; k++) same &= a.most[k] == b.most[k];
+  return same;
+}
+
 /* ---- what is drawn: counters 0 and 1 for the map, 2 + point for a control point ----------- */
 
 /* Uniform in -most .. most. */
@@ -83,12 +105,13 @@ AUGMENT_FUNCTION float augment_between(float most, uint32_t word) {
   return most * (2.0f * random_unit(word) - 1.0f);
 }
 
-AUGMENT_FUNCTION AugmentMap augment_map(int kinds, uint64_t key, uint32_t row, int side) {
+AUGMENT_FUNCTION AugmentMap augment_map(AugmentStrengths strengths, uint64_t key, uint32_t row,
+                                        int side) {
   const RandomWords moved = random_words(key, row, 0), turned = random_words(key, row, 1);
-  const float shift = kinds & AUGMENT_SHIFT ? AUGMENT_MOST_SHIFT / 28.0f * (float)side : 0.0f;
-  const float scale = kinds & AUGMENT_SCALE ? AUGMENT_MOST_SCALE : 0.0f;
-  const float angle =
-      augment_between(kinds & AUGMENT_ROTATE ? AUGMENT_MOST_ANGLE : 0.0f, turned.word[0]);
+  const float radian = 3.14159265f / 180.0f; /* degrees of it */
+  const float shift = strengths.most[AUGMENT_SHIFT] / 28.0f * (float)side;
+  const float scale = strengths.most[AUGMENT_SCALE];
+  const float angle = augment_between(strengths.most[AUGMENT_ROTATE] * radian, turned.word[0]);
   const float width = 1.0f + augment_between(scale, moved.word[2]);
   const float height = 1.0f + augment_between(scale, moved.word[3]);
   const float cosine = cosf(angle), sine = sinf(angle);
@@ -102,12 +125,12 @@ AUGMENT_FUNCTION AugmentMap augment_map(int kinds, uint64_t key, uint32_t row, i
 }
 
 /* Control point `point` of AUGMENT_POINTS x AUGMENT_POINTS, row by row. */
-AUGMENT_FUNCTION AugmentPoint augment_control(int kinds, uint64_t key, uint32_t row, int side,
-                                              int point) {
+AUGMENT_FUNCTION AugmentPoint augment_control(AugmentStrengths strengths, uint64_t key,
+                                              uint32_t row, int side, int point) {
   AugmentPoint control = {0.0f, 0.0f};
-  if (kinds & AUGMENT_ELASTIC) {
+  if (strengths.most[AUGMENT_ELASTIC] != 0.0f) {
     const RandomWords w = random_words(key, row, 2 + (uint64_t)point);
-    const float most = AUGMENT_MOST_ELASTIC / 28.0f * (float)side;
+    const float most = strengths.most[AUGMENT_ELASTIC] / 28.0f * (float)side;
     control.x = augment_between(most, w.word[0]);
     control.y = augment_between(most, w.word[1]);
   }
@@ -187,12 +210,12 @@ AUGMENT_FUNCTION void augment_picture(const AugmentMap *map,
 }
 
 /* The same with what (key, row) draws. */
-AUGMENT_FUNCTION void augment_row(int kinds, uint64_t key, uint32_t row, const uint8_t *pixels,
-                                  uint8_t *copy, int side) {
+AUGMENT_FUNCTION void augment_row(AugmentStrengths strengths, uint64_t key, uint32_t row,
+                                  const uint8_t *pixels, uint8_t *copy, int side) {
   AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS];
-  const AugmentMap map = augment_map(kinds, key, row, side);
+  const AugmentMap map = augment_map(strengths, key, row, side);
   for (int p = 0; p < AUGMENT_POINTS * AUGMENT_POINTS; p++)
-    control[p] = augment_control(kinds, key, row, side, p);
+    control[p] = augment_control(strengths, key, row, side, p);
   augment_picture(&map, control, pixels, copy, side);
 }
 

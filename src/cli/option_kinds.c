@@ -152,40 +152,79 @@ static void get_choice(const OptionRow *row, const Options *options, char *text,
 
 const OptionKind option_choice = {set_choice, get_choice};
 
-/* none, or some of the choices separated by commas; choice i is bit i. */
-static bool set_list(const OptionRow *row, const char *value, Options *options, Error *error) {
-  unsigned bits = 0;
-  const char *next = strcmp(value, "none") == 0 ? NULL : value;
-  bool good = true;
-  while (good && next) {
-    const size_t length = strcspn(next, ",");
-    int i = 0;
-    while (row->choices[i] &&
-           !(strlen(row->choices[i]) == length && strncmp(row->choices[i], next, length) == 0))
-      i++;
-    good = row->choices[i] && !(bits >> i & 1);
-    bits |= 1u << i;
-    next = next[length] ? next + length + 1 : NULL;
-  }
-  if (good) {
-    *(unsigned *)field_of(row, options) = bits;
-    return true;
-  }
+/* The kind of augmentation that `text` begins with, AUGMENT_KINDS: none; *end follows it. */
+static int kind_of(const OptionRow *row, const char *text, const char **end) {
+  const size_t length = strcspn(text, ",=");
+  int k = 0;
+  while (row->choices[k] &&
+         !(strlen(row->choices[k]) == length && strncmp(row->choices[k], text, length) == 0))
+    k++;
+  *end = text + length;
+  return k;
+}
+
+/* NAME=STRENGTH: the strength of kind k at *text, which then stands behind it; NAN: none that is
+   allowed. */
+static float strength_at(const OptionRow *row, int k, const char **text) {
+  OptionRow limits = *row;
+  char *end;
+  limits.low = 0;
+  limits.high = (double)AUGMENT_GREATEST.most[k];
+  const float strength = parse_float(&limits, *text, &end);
+  *text = end;
+  return strength;
+}
+
+static bool bad_strengths(const OptionRow *row, const char *value, Error *error) {
   char choices[128];
   options_join_choices(row, ", ", choices, sizeof choices);
-  return error_set(error, "--%s must be none, or any of %s, separated by commas, not '%s'",
-                   row->name, choices, value);
+  return error_set(error,
+                   "--%s must be none, or any of %s, separated by commas, each alone or with its "
+                   "strength, as in %s=%g, not '%s'",
+                   row->name, choices, row->choices[0], (double)AUGMENT_USUAL.most[0], value);
 }
 
-static void get_list(const OptionRow *row, const Options *options, char *text, size_t size) {
-  const unsigned bits = *(const unsigned *)value_of(row, options);
-  size_t used = (size_t)snprintf(text, size, "%s", bits ? "" : "none");
-  for (int i = 0; row->choices[i] && used < size; i++)
-    if (bits >> i & 1)
-      used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", row->choices[i]);
+/* none, or some of the choices separated by commas, each at most once. */
+static bool set_strengths(const OptionRow *row, const char *value, Options *options, Error *error) {
+  AugmentStrengths strengths = {0};
+  bool seen[AUGMENT_KINDS + 1] = {[AUGMENT_KINDS] = true}, good = true;
+  const char *next = strcmp(value, "none") == 0 ? NULL : value;
+  while (good && next) {
+    const int k = kind_of(row, next, &next);
+    if (seen[k]) return bad_strengths(row, value, error);
+    seen[k] = true;
+    strengths.most[k] = AUGMENT_USUAL.most[k];
+    if (*next == '=') {
+      next++;
+      strengths.most[k] = strength_at(row, k, &next);
+      if (isnan(strengths.most[k]))
+        return error_set(error, "--%s: the strength of %s must be a number from 0 to %g in '%s'",
+                         row->name, row->choices[k], (double)AUGMENT_GREATEST.most[k], value);
+    }
+    good = !*next || *next == ',';
+    next = *next ? next + 1 : NULL;
+  }
+  if (!good) return bad_strengths(row, value, error);
+  *(AugmentStrengths *)field_of(row, options) = strengths;
+  return true;
 }
 
-const OptionKind option_list = {set_list, get_list};
+/* The usual strengths are left out. */
+static void get_strengths(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const AugmentStrengths *strengths = value_of(row, options);
+  size_t used = (size_t)snprintf(text, size, "%s", augment_any(*strengths) ? "" : "none");
+  for (int k = 0; k < AUGMENT_KINDS && used < size; k++) {
+    const float strength = strengths->most[k];
+    char number[32];
+    if (strength == 0) continue;
+    print_float(strength, number, sizeof number);
+    const bool usual = strength == AUGMENT_USUAL.most[k];
+    used += (size_t)snprintf(text + used, size - used, "%s%s%s%s", used ? "," : "", row->choices[k],
+                             usual ? "" : "=", usual ? "" : number);
+  }
+}
+
+const OptionKind option_strengths = {set_strengths, get_strengths};
 
 /* Whether a configuration file can hold the name: there blanks at the ends are dropped, and a
    semicolon behind a blank begins a comment. */

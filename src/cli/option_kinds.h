@@ -10,7 +10,7 @@ extern const OptionKind option_whole64;       /* uint64_t, likewise */
 extern const OptionKind option_number;        /* float, likewise */
 extern const OptionKind option_yes_no;        /* bool */
 extern const OptionKind option_choice;        /* int: an index of choices */
-extern const OptionKind option_list;          /* unsigned: bits of choices */
+extern const OptionKind option_strengths;     /* AugmentStrengths, its kinds named by choices */
 extern const OptionKind option_path;          /* char[OPTIONS_PATH] */
 extern const OptionKind option_paths;         /* PathList: one more each time */
 extern const OptionKind option_share_or_path; /* likewise: a number up to high, or a path */

@@ -46,10 +46,10 @@ typedef struct {
   float ema;     /* decay of the average of weights, 0: none */
   int pixel_max; /* OPTIONS_AUTO: the largest of the training rows */
   float mean, std;
-  int lr_schedule;  /* a LrScheduleKind */
-  int warmup;       /* epochs */
-  int early_stop;   /* epochs without a better accuracy, 0: never */
-  unsigned augment; /* AUGMENT_... bits of augment.h */
+  int lr_schedule;          /* a LrScheduleKind */
+  int warmup;               /* epochs */
+  int early_stop;           /* epochs without a better accuracy, 0: never */
+  AugmentStrengths augment; /* all 0: none */
   uint64_t seed;
   int ensemble; /* networks that differ in their seed, 0: one alone */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
@@ -99,8 +99,7 @@ struct OptionRow {
   const OptionKind *kind; /* NULL: --help and --version */
   size_t field;           /* offset in Options */
   double low, high;       /* limits of a number, both allowed */
-  const char *const *choices; /* values of a choice, NULL at the end; the field is an index, or for
-                                 a list a set of bits */
+  const char *const *choices; /* values of a choice, NULL at the end; the field is an index */
 };
 
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */

@@ -60,7 +60,7 @@ bool tune_command(const Options *options, Report *report, Error *error) {
   strcpy(o.test, "none");
   strcpy(o.validation, "0");
   o.early_stop = 0;
-  o.augment = 0;
+  o.augment = (AugmentStrengths){0};
   o.resident = RESIDENT_YES;
   Device device = {.choice = (DeviceChoice)o.device};
   const TrainerConfig config = trainer_config(&o);

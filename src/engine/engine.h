@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/augment.h"
 #include "base/error.h"
 #include "base/optimizer.h"
 #include "base/sizes.h"
@@ -134,7 +135,7 @@ typedef struct {
   uint64_t first_step, steps; /* within the window; the last step may be short */
   uint64_t updates;           /* of the run before first_step: adam's t - 1 */
   float learning_rate;
-  int augment; /* AUGMENT_... bits of augment.h; 0: none */
+  AugmentStrengths augment; /* all 0: none */
   uint64_t augment_key;
   uint64_t dropout_key; /* random_dropout's, by position in the window */
 } TrainRange;

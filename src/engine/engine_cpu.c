@@ -65,8 +65,8 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
   if (!side)
     return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
                      inputs);
-  if (d->first_row == range->first_row && d->rows == range->rows && d->augment == range->augment &&
-      d->augment_key == range->augment_key)
+  if (d->first_row == range->first_row && d->rows == range->rows &&
+      augment_same(d->augment, range->augment) && d->augment_key == range->augment_key)
     return true;
   if (!cpu->augmented) cpu->augmented = allocate(cpu, rows, stride);
   if (!cpu->augmented)
@@ -91,7 +91,7 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
     return error_set(error, "%llu rows have no steps %llu to %llu", (unsigned long long)range->rows,
                      (unsigned long long)range->first_step,
                      (unsigned long long)(range->first_step + range->steps));
-  if (range->augment && !augment(cpu, range, error)) return false;
+  if (augment_any(range->augment) && !augment(cpu, range, error)) return false;
   cpu->failed = false;
 #pragma omp parallel num_threads(engine->config.threads)
   {

@@ -108,7 +108,7 @@ static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size
 /* Finds and packs the rows at positions [first, first + rows) of the range's window. */
 static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t rows, Team team) {
   const size_t stride = cpu->staging[0].stride;
-  const uint8_t *pixels = range->augment ? cpu->augmented : cpu->pixels;
+  const uint8_t *pixels = augment_any(range->augment) ? cpu->augmented : cpu->pixels;
   for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL; r++) {
       uint64_t row = cpu->engine.config.dataset_rows; /* black, past the last */

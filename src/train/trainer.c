@@ -211,7 +211,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .pixels = c->pixels,
                          .fusion = c->fusion,
                          .precision = c->precision,
-                         .augment = c->augment != 0,
+                         .augment = augment_any(c->augment),
                          .device_memory = c->device_memory,
                          .threads = t->threads,
                          .dataset_rows = 2 * t->staging_rows,
@@ -328,7 +328,7 @@ static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows
                       .key = key,
                       .steps = ceil_div(rows, batch),
                       .learning_rate = e->learning_rate,
-                      .augment = (int)e->trainer->config.augment,
+                      .augment = e->trainer->config.augment,
                       .augment_key = random_order_key(key, AUGMENTATION),
                       .dropout_key = random_order_key(key, DROPOUT)};
 }

@@ -44,9 +44,9 @@ typedef struct {
   float dropout[NETWORK_MAX_LAYERS - 1];
   float ema;
   PixelScale pixels;
-  int early_stop;   /* epochs without a better accuracy of the rows to judge by, 0: never */
-  unsigned augment; /* AUGMENT_... bits of augment.h */
-  uint64_t seed;    /* of the first parameters, the order of rows and their augmentation */
+  int early_stop;           /* epochs without a better accuracy of the rows to judge by, 0: never */
+  AugmentStrengths augment; /* all 0: none */
+  uint64_t seed;            /* of the first parameters, the order of rows and their augmentation */
   Residency resident;
   Fusion fusion;
   Precision precision;

@@ -96,8 +96,8 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
 static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
   const TrainRange *a = &e->augmented;
   const size_t start = range->first_row * e->stride;
-  if (a->first_row == range->first_row && a->rows == range->rows && a->augment == range->augment &&
-      a->augment_key == range->augment_key)
+  if (a->first_row == range->first_row && a->rows == range->rows &&
+      augment_same(a->augment, range->augment) && a->augment_key == range->augment_key)
     return cudaSuccess;
   e->augmented = *range;
   return launch_augment(e->d_pixels + start, e->d_augmented + start, (uint32_t)range->rows,
@@ -110,8 +110,8 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   const uint32_t position = (uint32_t)(range->first_step * batch);
   const uint64_t end = (range->first_step + range->steps) * batch;
   const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
-  if (range->augment) TRY(augment(e, range));
-  e->d_train_on = range->augment ? e->d_augmented : e->d_pixels;
+  if (augment_any(range->augment)) TRY(augment(e, range));
+  e->d_train_on = augment_any(range->augment) ? e->d_augmented : e->d_pixels;
   TRY(order(e, range));
   const uint32_t updates = (uint32_t)(range->updates - range->first_step);
   const StepState state = {position, last, range->learning_rate, updates, range->dropout_key};
@@ -135,7 +135,7 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   if (range->rows == 0 || range->first_row + range->rows > engine->config.dataset_rows ||
       (range->first_step + range->steps - 1) * batch >= range->rows)
     return error_set(error, "training was asked for steps outside its rows");
-  if (range->augment && !can_augment((CudaEngine *)engine, error)) return false;
+  if (augment_any(range->augment) && !can_augment((CudaEngine *)engine, error)) return false;
   nvtxRangePushA("train");
   const cudaError_t status = train((CudaEngine *)engine, range);
   nvtxRangePop();
