@@ -457,7 +457,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
     run.evaluate.test = NULL;
   bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
   good = train_log_close(run.log, good ? error : NULL) && good;
-  trainer_close(run.trainer);
+  if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */
   free(run.text);
   free(run.results);
   if (!good || *signal || (!run.lacks_output && !run.unread)) return good;

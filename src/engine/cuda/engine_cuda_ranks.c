@@ -13,7 +13,8 @@
 
 #include "base/clock.h"
 
-static const double CLOSE_SECONDS = 5; /* for others, where this rank gives up */
+static const double CLOSE_SECONDS = 5;  /* for others, where this rank gives up */
+static const double NAME_SECONDS = 0.5; /* for the launcher to notice that a rank has ended */
 
 /* ---- a GPU for each rank ------------------------------------------------------------------- */
 
@@ -189,21 +190,33 @@ cudaError_t sums_join(CudaEngine *e) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* A kernel of NCCL waits for the other ranks for ever, and whoever waits for it in CUDA, too. */
+/* Where a rank has ended, the memory that it shared with others is gone, too: what fails here may
+   have failed for that, which the launcher lets see a moment later. */
+static void name_who_is_gone(Ranks *ranks, double began, Error *error) {
+  const double failed = seconds_now();
+  while (seconds_now() - failed < NAME_SECONDS && ranks_go_on(ranks, began, error)) sched_yield();
+}
+
+/* A kernel of NCCL waits for the other ranks for ever, and whoever waits for it in CUDA, too. What
+   the others are waited for in vain for is given up when the engine is closed: that takes NCCL
+   seconds, and a launcher does not leave a rank many to say why it ends. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error) {
   const double began = seconds_now();
+  Ranks *ranks = e->engine.config.ranks;
   cudaError_t status;
-  if (!e->engine.config.ranks)
+  if (!ranks)
     return cuda_done(event ? cudaEventSynchronize(event) : cudaStreamSynchronize(e->compute), what,
                      error);
   while ((status = event ? cudaEventQuery(event) : cudaStreamQuery(e->compute)) ==
          cudaErrorNotReady) {
     const bool late = e->sums.closes && seconds_now() - began > CLOSE_SECONDS;
-    if (late || !ranks_go_on(e->engine.config.ranks, began, error)) {
-      sums_break(e);
+    if (late || !ranks_go_on(ranks, began, error)) {
+      if (e->sums.closes) sums_break(e);
       return false;
     }
     sched_yield();
   }
-  return cuda_done(status, what, error);
+  if (cuda_done(status, what, error)) return true;
+  if (!e->sums.closes) name_who_is_gone(ranks, began, error);
+  return false;
 }
