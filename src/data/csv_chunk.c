@@ -54,9 +54,10 @@ bool csv_first_line(const char *name, const char *line, size_t length, size_t *f
 
 /* ---- a chunk ------------------------------------------------------------------------------- */
 
-void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns) {
+void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns, const RowSet *wanted) {
   memset(parser, 0, sizeof *parser);
   parser->columns = columns;
+  parser->wanted = wanted;
   csv_init(&parser->csv, CSV_OPTIONS);
 }
 
@@ -192,12 +193,43 @@ static void end_row(int terminator, void *context) {
   chunk->lines++;
 }
 
+static bool parse(ChunkParser *parser, const char *text, size_t length) {
+  return csv_parse(&parser->csv, text, length, take_field, end_row, parser) == length;
+}
+
+/* A row of zeros. */
+static void leave_row(ChunkParser *parser) {
+  Chunk *chunk = parser->chunk;
+  memset(parser->row, 0, parser->columns->inputs);
+  parser->row = parser->pixel = parser->row_end = parser->row + parser->columns->inputs;
+  chunk->labels[chunk->rows++] = 0;
+  chunk->lines++;
+}
+
+/* Line by line, to leave those that are not wanted. Lines behind the last row are blank. */
+static bool parse_wanted(ChunkParser *parser, const char *text, size_t length) {
+  const RowSet *wanted = parser->wanted;
+  const char *end = text + length;
+  while (text < end) {
+    const char *feed = memchr(text, CSV_LF, (size_t)(end - text));
+    const uint64_t row = parser->chunk->first + parser->chunk->rows;
+    const size_t line = feed ? (size_t)(feed - text) + 1 : (size_t)(end - text);
+    if (row < wanted->rows && !row_set_has(wanted, row))
+      leave_row(parser);
+    else if (!parse(parser, text, line))
+      return false;
+    text += line;
+  }
+  return true;
+}
+
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length) {
   parser->chunk = chunk;
   parser->row = parser->pixel = parser->row_end = chunk->pixels;
   parser->others = 0;
   parser->row_on_line = parser->carriage = false;
-  const bool parsed = csv_parse(&parser->csv, text, length, take_field, end_row, parser) == length;
+  const bool parsed =
+      parser->wanted ? parse_wanted(parser, text, length) : parse(parser, text, length);
   if (parsed && csv_fini(&parser->csv, take_field, end_row, parser) == 0) return;
   if (chunk_failed(chunk) || (fields(parser) == 0 && !begin_row(parser))) return;
   Error *fault = fault_at(parser, chunk->lines, fields(parser) + 1);

@@ -11,6 +11,7 @@
 #include <csv.h>
 
 #include "base/error.h"
+#include "data/row_set.h"
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
 
@@ -30,6 +31,7 @@ typedef struct Chunk {
   bool parsed;
   bool cut_off;    /* the source failed behind it */
   uint64_t offset; /* how far the file had been read for it */
+  uint64_t first;  /* the number of its first row in the file, where only some rows are wanted */
   size_t rows;
   uint64_t lines; /* that ended */
   uint64_t blank; /* the first of the blank lines at the end, or CSV_NONE */
@@ -43,6 +45,7 @@ typedef struct Chunk {
 /* For any number of chunks, one after the other. */
 typedef struct {
   const CsvColumns *columns; /* not owned */
+  const RowSet *wanted;      /* likewise; NULL: all rows */
   struct csv_parser csv;
   Chunk *chunk;               /* being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
@@ -60,7 +63,7 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, size_t *fields, bool *named,
                     Error *error);
 
-void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
+void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns, const RowSet *wanted);
 void chunk_parser_close(ChunkParser *parser);
 
 /* Makes it a chunk without rows, lines and faults. */
@@ -74,7 +77,8 @@ static inline bool chunk_failed(const Chunk *chunk) {
 }
 
 /* Parses text[length], whole lines, into a chunk that is clear and has room for a row per 2 *
-   columns bytes and one more. What is wrong with the text becomes the chunk's fault. */
+   columns bytes and one more. What is wrong with the text becomes the chunk's fault. Of a row that
+   is not wanted only the line feed is looked for; it becomes zeros. */
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);
 
 #endif

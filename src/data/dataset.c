@@ -25,7 +25,8 @@ typedef struct Worker {
 
 struct DatasetReader {
   CsvColumns columns;
-  size_t chunk_rows; /* a chunk's capacity */
+  const RowSet *wanted; /* NULL: all rows */
+  size_t chunk_rows;    /* a chunk's capacity */
   Worker *workers;
 
   /* Shared, under the mutex. */
@@ -43,7 +44,8 @@ struct DatasetReader {
 
   /* Of the thread whose turn it is. */
   Source source;
-  size_t tail_length; /* the beginning of a line, to be read on by the next turn */
+  uint64_t lines_read; /* of rows, where only some are wanted */
+  size_t tail_length;  /* the beginning of a line, to be read on by the next turn */
   char tail[CHUNK_BYTES];
 
   /* The consumer's: how far it is in the first chunk, and what all chunks before it held. */
@@ -58,6 +60,13 @@ struct DatasetReader {
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
+
+static uint64_t count_lines(const char *text, size_t length) {
+  uint64_t lines = 0;
+  const char *end = text + length;
+  while ((text = memchr(text, '\n', (size_t)(end - text)))) lines++, text++;
+  return lines;
+}
 
 /* Whole lines for the worker: returns their bytes, keeps the rest for the next turn. */
 static size_t take_lines(DatasetReader *reader, Worker *worker) {
@@ -77,6 +86,8 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   }
   reader->tail_length = length - cut;
   memcpy(reader->tail, text + cut, reader->tail_length);
+  worker->chunk->first = reader->lines_read;
+  if (reader->wanted) reader->lines_read += count_lines(text, cut);
   return cut;
 }
 
@@ -210,7 +221,7 @@ static bool start_workers(DatasetReader *reader, int threads, Error *error) {
     if (!worker) break;
     worker->next = reader->workers;
     worker->reader = reader;
-    chunk_parser_open(&worker->parser, &reader->columns);
+    chunk_parser_open(&worker->parser, &reader->columns, reader->wanted);
     code = pthread_create(&worker->thread, NULL, work, worker);
     if (code != 0) {
       free(worker);
@@ -251,8 +262,8 @@ static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahea
 }
 
 /* inputs: as in assign_columns. */
-static DatasetReader *open_reader(const char *path, size_t inputs, int classes, int threads,
-                                  size_t ahead, Error *error) {
+static DatasetReader *open_reader(const char *path, const RowSet *wanted, size_t inputs,
+                                  int classes, int threads, size_t ahead, Error *error) {
   const size_t path_size = strlen(path) + 1;
   DatasetReader *reader = calloc(1, sizeof *reader + path_size);
   if (!reader) {
@@ -261,6 +272,7 @@ static DatasetReader *open_reader(const char *path, size_t inputs, int classes, 
   }
   memcpy(reader->path, path, path_size);
   reader->columns.classes = classes;
+  reader->wanted = wanted;
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
   reader->source.file = -1;
@@ -276,12 +288,17 @@ static DatasetReader *open_reader(const char *path, size_t inputs, int classes, 
 
 DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
                             Error *error) {
-  return open_reader(path, 0, classes, threads, ahead, error);
+  return open_reader(path, NULL, 0, classes, threads, ahead, error);
+}
+
+DatasetReader *dataset_open_some(const char *path, const RowSet *wanted, int classes, int threads,
+                                 size_t ahead, Error *error) {
+  return open_reader(path, wanted, 0, classes, threads, ahead, error);
 }
 
 DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int threads,
                                 size_t ahead, Error *error) {
-  return open_reader(path, (size_t)inputs, classes, threads, ahead, error);
+  return open_reader(path, NULL, (size_t)inputs, classes, threads, ahead, error);
 }
 
 static void free_chunks(Chunk *chunk) {

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "data/row_set.h"
 #include "data/source.h"
 
 enum { DATASET_MAX_COLUMNS = 4097 };
@@ -30,6 +31,12 @@ typedef struct DatasetReader DatasetReader;
    failure: no such file, a directory, an empty file, a first line that is blank, binary or not of 2
    to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead, Error *error);
+
+/* Likewise of a file that was read to its end before, and of which only some rows are wanted: the
+   others are delivered as zeros, and nothing in them is checked. `wanted` must outlive the reader.
+ */
+DatasetReader *dataset_open_some(const char *path, const RowSet *wanted, int classes, int threads,
+                                 size_t ahead, Error *error);
 
 /* Likewise what a network is to be asked about: rows of `inputs` pixels (1 to
    DATASET_MAX_COLUMNS - 1) with a label before them, or without, as the number of columns says;

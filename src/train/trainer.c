@@ -12,6 +12,7 @@
 #include "data/source.h"
 #include "engine/loader.h"
 #include "model/lr_schedule.h"
+#include "train/own_rows.h"
 #include "train/train_state.h"
 
 /* Parts of an epoch that shows its progress. */
@@ -29,9 +30,10 @@ struct Trainer {
   uint64_t staging_rows;
   double opened; /* when, in seconds_now */
   JudgedBy judged_by;
-  const char *judge;                   /* the file with the rows to judge by, NULL: none */
-  DatasetReader *train, *test;         /* open from the start of a pass over the file to its end;
-                                          test: of the rows to judge by */
+  const char *judge;           /* the file with the rows to judge by, NULL: none */
+  DatasetReader *train, *test; /* open from the start of a pass over the file to its end;
+                                  test: of the rows to judge by */
+  RowSet own; /* what `train` is opened for, once the number of rows is known; bits NULL: all */
   SourceStamp train_stamp, test_stamp; /* of both files when they were first opened */
   Engine *engine;
   uint64_t train_rows, test_rows; /* known after the first epoch */
@@ -45,7 +47,9 @@ static DatasetReader *open_reader(const Trainer *t, bool judges, Error *error) {
   const TrainerConfig *c = &t->config;
   const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
   DatasetReader *reader =
-      dataset_open(judges ? t->judge : c->train, c->classes, t->threads, ahead, error);
+      !judges && t->own.bits
+          ? dataset_open_some(c->train, &t->own, c->classes, t->threads, ahead, error)
+          : dataset_open(judges ? t->judge : c->train, c->classes, t->threads, ahead, error);
   if (!reader || c->hold_out == 0 || dataset_split(reader, c->hold_out, c->seed, judges, error))
     return reader;
   dataset_close(reader);
@@ -270,6 +274,7 @@ void trainer_close(Trainer *t) {
   close_reader(&t->train);
   close_reader(&t->test);
   if (t->engine) t->engine->call->close(t->engine);
+  free(t->own.bits);
   free(t);
 }
 
@@ -443,12 +448,27 @@ static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
   return NULL;
 }
 
+/* From the second pass on a rank parses those rows of a file that it trains on, and no others: then
+   the number of rows is known, and that all of them are right. Who is held out follows from the
+   labels of all rows, so then all are parsed. */
+static bool choose_rows(Epoch *e, Error *error) {
+  Trainer *t = e->trainer;
+  const StreamedEpoch epoch = {t->train_rows, t->staging_rows, (uint64_t)t->config.batch,
+                               order_key(e)};
+  free(t->own.bits);
+  t->own.bits = NULL;
+  return !t->config.ranks || t->resident || t->train_rows == 0 || t->config.hold_out > 0 ||
+         own_rows(&epoch, ranks_number(t->config.ranks), ranks_count(t->config.ranks), &t->own,
+                  error);
+}
+
 /* Feeds all rows to train on, or to judge by, to the engine, from their reader if that is open
    already. */
 static bool feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *use, uint64_t *rows,
                  Error *error) {
   Trainer *t = e->trainer;
   DatasetReader **reader = judges ? &t->test : &t->train;
+  if (!*reader && !judges && !choose_rows(e, error)) return false;
   if (!*reader) *reader = open_again(t, judges, error);
   if (!*reader) return false;
   const LoaderPlan plan = {.first_row = first_row, .ring = !t->resident, .use = use, .context = e};
