@@ -173,6 +173,9 @@ RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+# Level epoch's sources as C++ for the CPU, and what runs them there: wherever there is a C++ compiler.
+EMULATED := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %,$(BUILD)/tests/%.o, \
+              emulator/epoch emulator/emulator support/epoch_trial))
 BENCH_TESTS := $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/test_trace_cuda
 SCORING  := $(BUILD)/test_exercise $(BUILD)/test_exercise_cheats
 ifeq ($(SANITIZE),thread)
@@ -230,9 +233,11 @@ faults: setup               ## make each call that can fail do so, leaks are loo
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/test_faults
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
-soak: setup                 ## MINUTES of random runs, each in two ways, interrupted and resumed
+soak: setup                 ## MINUTES of random runs, interrupted and resumed; of random schedules
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/soak
-	@build/sanitize/soak $(MINUTES) $(SEED)
+	@$(BUILD_ON_EVERY_CORE) build/soak_schedules
+	@build/soak_schedules $(MINUTES) $(SEED) & schedules=$$!; \
+	build/sanitize/soak $(MINUTES) $(SEED); status=$$?; wait $$schedules && exit $$status
 
 stream: setup               ## ten times MNIST's rows, streamed, as a file, a pipe and an archive
 	@$(BUILD_ON_EVERY_CORE) $(BUILD)/test_stream
@@ -308,7 +313,7 @@ uninstall:                  ## remove what install put there
 
 # ---- how things are made -----------------------------------------------------------------
 # Other compilers or flags than last time: everything is made anew.
-FLAGS := $(strip $(CC) $(C_FLAGS) $(MPI_FLAGS) $(NCCL_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
+FLAGS := $(strip $(CC) $(CXX) $(C_FLAGS) $(MPI_FLAGS) $(NCCL_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
@@ -333,12 +338,17 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 $(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 
+$(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a \
+                         $(BUILD)/libmlp.a
+	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
+
 # What each is linked of. An archive comes last: it gives what the objects before it want.
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
 $(BUILD)/test_lab_replay:                                        $(LAB)
 $(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
+$(BUILD)/test_epoch_schedules:                                   $(EMULATED)
 $(TESTS):                                                        $(BUILD)/libtests.a
 $(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
 
@@ -411,6 +421,21 @@ TEST_FLAGS = -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(
 $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call said,CC $<)$(CC) $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
+
+# Which folder's cuda_runtime_api.h is meant, and no sanitizer: fibers have stacks of their own.
+EMULATOR := -Itests/emulator
+CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(EMULATOR) \
+            -Isrc -Ikernels $(NO_FOLDER) -MMD -MP
+$(BUILD)/tests/emulator/epoch.o: CXX_FLAGS += -fno-strict-aliasing -ffp-contract=off \
+                                              -Wno-unknown-pragmas -Wno-unused-function
+$(addprefix $(BUILD)/tests/,test_epoch_schedules.o soak/schedules.o support/epoch_trial.o): \
+  C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR))
+ifneq ($(EMULATED),)
+$(BUILD)/test_epoch_schedules: LIBRARIES += -lstdc++
+endif
+$(BUILD)/tests/emulator/%.o: tests/emulator/%.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call said,CXX $<)$(CXX) $(CXX_FLAGS) -c $< -o $@
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -487,7 +512,7 @@ $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_BASE) $(wildcard src/*/*.h tests/fuzz
 C_FILES := $(wildcard $(foreach folder,src src/* src/*/* tests tests/*,$(folder)/*.[ch]))
 
 format:                     ## lay out C and CUDA files as .clang-format says
-	clang-format -i $(C_FILES) $(wildcard kernels/*.* kernels/*/*.*)
+	clang-format -i $(C_FILES) $(wildcard kernels/*.* kernels/*/*.* tests/emulator/*.cpp)
 
 # cppcheck takes every loop for one that may not run, those over layers and classes too; what it
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
@@ -495,6 +520,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # has attributes that LLVM does not know.
 WANTS_MORE := $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
+                tests/support/epoch_trial.c tests/soak/schedules.c \
                 $(wildcard src/*/cuda/*.c src/measure/*.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
@@ -506,7 +532,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	scripts/check_includes.sh $(FLOORS)
 	shellcheck scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh .ci/run
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
-	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests src tests
+	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -itests/emulator src tests
 	@mkdir -p build/lint
 	@sed 's/__malloc__ ([a-z_]*)/__malloc__/' "$$($(CC) -print-file-name=include/omp.h)" \
 	  >build/lint/omp.h

@@ -38,7 +38,7 @@
 
 namespace epoch {
 
-extern __shared__ __align__(16) unsigned char shared_bytes[];
+extern __shared__ __align__(16) unsigned char shared_memory[];
 
 /* Trains on all steps of the job. Grid: groups * tiles * splits blocks, one per multiprocessor, all
    resident at once. Block: find_layout() says which tile, split and rows. Warps: the three
@@ -46,9 +46,9 @@ extern __shared__ __align__(16) unsigned char shared_bytes[];
 __global__ void __launch_bounds__(THREADS, 1)
     epoch_kernel(EpochPlan plan, EpochJob job WITH_STAMPS(, EpochStamps stamps)) {
 #if __CUDA_ARCH__ >= 800 /* plan_epoch refuses what is older */
-  Shared &s = *reinterpret_cast<Shared *>(shared_bytes);
+  Shared &s = *reinterpret_cast<Shared *>(shared_memory);
   for (size_t i = threadIdx.x; i < sizeof(Shared) / 4; i += THREADS)
-    reinterpret_cast<uint32_t *>(shared_bytes)[i] = 0;
+    reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
   __syncthreads();
   for (int i = threadIdx.x; i < ROWS; i += THREADS) s.ones[i] = 1.0f;
   if (threadIdx.x == 0) s.layout = find_layout(plan, static_cast<Packet *>(job.d_mail));

@@ -1,0 +1,273 @@
+/* Trials of level epoch's kernel. */
+#include "support/epoch_trial.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "exercise/reference.h"
+
+/* float32 sums of some hundred products: measured was at most 3e-6 of the way that training went,
+   and 5e-7 of a row's loss. */
+static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
+
+/* What a launch writes. */
+typedef struct {
+  float *parameters, *momentum, *loss;
+  uint8_t *correct;
+} Outcome;
+
+struct EpochTrial {
+  EpochCase of;
+  EpochPlan plan;
+  EngineConfig config;
+  TrainRange range;
+  size_t stride;
+  uint8_t *pixels;
+  uint16_t *labels;
+  uint32_t *order;
+  void *mail;
+  Outcome start, first, now;
+  double *start64, *parameters64, *momentum64;
+  bool has_first;
+  char said[4096];
+};
+
+static void *allocate(size_t count, size_t size) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory) abort();
+  return memory;
+}
+
+static Outcome new_outcome(const EpochTrial *t) {
+  return (Outcome){allocate(t->config.network.floats, sizeof(float)),
+                   allocate(t->config.network.floats, sizeof(float)),
+                   allocate(t->of.rows, sizeof(float)), allocate(t->of.rows, 1)};
+}
+
+static void copy_outcome(const EpochTrial *t, const Outcome *from, Outcome *to) {
+  memcpy(to->parameters, from->parameters, t->config.network.floats * sizeof(float));
+  memcpy(to->momentum, from->momentum, t->config.network.floats * sizeof(float));
+  memcpy(to->loss, from->loss, t->of.rows * sizeof(float));
+  memcpy(to->correct, from->correct, t->of.rows);
+}
+
+static void free_outcome(Outcome *outcome) {
+  free(outcome->parameters);
+  free(outcome->momentum);
+  free(outcome->loss);
+  free(outcome->correct);
+}
+
+static uint32_t steps_of(const EpochCase *of) {
+  return (of->rows + (uint32_t)of->shape.batch - 1) / (uint32_t)of->shape.batch;
+}
+
+/* The network, its momentum, and rows of which four pixels in five are 0, as in a picture. */
+static void draw(EpochTrial *t) {
+  const Network *network = &t->config.network;
+  const EpochCase *of = &t->of;
+  network_initialise(network, of->seed, t->start.parameters);
+  double *values = allocate(network->floats, sizeof *values);
+  reference_fill(values, network->floats, -0.01, 0.01, of->seed + 1);
+  for (int l = 0; l < network->layers; l++) { /* the padding stays 0 */
+    const size_t out = (size_t)network->size[l + 1], in = (size_t)network->size[l];
+    reference_to_float(values + network->weight[l], out * in,
+                       t->start.momentum + network->weight[l]);
+    reference_to_float(values + network->bias[l], out, t->start.momentum + network->bias[l]);
+    reference_to_float(values + network->bias[l], out, t->start.parameters + network->bias[l]);
+  }
+  free(values);
+  t->pixels = allocate(of->rows * t->stride, 1);
+  t->labels = allocate(of->rows, sizeof *t->labels);
+  t->order = allocate(of->rows, sizeof *t->order);
+  reference_fill_pixels(t->pixels, of->rows * t->stride, of->seed);
+  for (size_t i = 0; i < of->rows * t->stride; i++)
+    if (random_words(of->seed, 1, i).word[0] % 5 != 0) t->pixels[i] = 0;
+  reference_fill_labels(t->labels, of->rows, of->shape.classes, of->seed);
+  for (uint32_t p = 0; p < of->rows; p++) t->order[p] = random_permute(p, of->rows, of->seed);
+}
+
+static void train_reference(EpochTrial *t) {
+  const size_t floats = t->config.network.floats;
+  EngineSums sums = {0};
+  t->start64 = allocate(floats, sizeof(double));
+  t->parameters64 = allocate(floats, sizeof(double));
+  t->momentum64 = allocate(floats, sizeof(double));
+  reference_to_double(t->start.parameters, floats, t->start64);
+  reference_to_double(t->start.parameters, floats, t->parameters64);
+  reference_to_double(t->start.momentum, floats, t->momentum64);
+  reference_train(&t->config, t->parameters64, t->momentum64, t->pixels, t->stride, t->labels,
+                  &t->range, &sums);
+}
+
+EpochTrial *epoch_trial_new(const EpochCase *of, const char **why_not) {
+  const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER};
+  const EpochShape shape = of->shape;
+  EpochTrial *t = allocate(1, sizeof *t);
+  Error error;
+  plan_epoch(shape, &limits, &t->plan, why_not);
+  if (*why_not) {
+    free(t);
+    return NULL;
+  }
+  t->of = *of;
+  t->stride = ((size_t)shape.inputs + 15) / 16 * 16;
+  t->config = (EngineConfig){.batch = shape.batch, .momentum = 0.9F, .weight_decay = 1e-3F};
+  if (!network_init(&t->config.network, shape.inputs, (int[]){shape.hidden1, shape.hidden2}, 2,
+                    shape.classes, &error))
+    abort();
+  t->range = (TrainRange){.rows = of->rows,
+                          .shuffled = true,
+                          .key = of->seed,
+                          .first_step = of->first_step,
+                          .steps = steps_of(of) - of->first_step,
+                          .learning_rate = 0.05F};
+  t->start = new_outcome(t);
+  t->first = new_outcome(t);
+  t->now = new_outcome(t);
+  if (posix_memalign(&t->mail, 128, t->plan.mail_bytes) != 0) abort();
+  draw(t);
+  train_reference(t);
+  return t;
+}
+
+void epoch_trial_free(EpochTrial *t) {
+  free_outcome(&t->start);
+  free_outcome(&t->first);
+  free_outcome(&t->now);
+  free(t->pixels);
+  free(t->labels);
+  free(t->order);
+  free(t->mail);
+  free(t->start64);
+  free(t->parameters64);
+  free(t->momentum64);
+  free(t);
+}
+
+const EpochPlan *epoch_trial_plan(const EpochTrial *t) {
+  return &t->plan;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void say(EpochTrial *t, const char *format, ...) {
+  const size_t used = strlen(t->said);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(t->said + used, sizeof t->said - used, format, arguments);
+  va_end(arguments);
+}
+
+/* Steps first to last - 1; their stamps are one more than their numbers. */
+static cudaError_t train_steps(EpochTrial *t, uint32_t first, uint32_t last) {
+  const Network *network = &t->config.network;
+  const uint32_t batch = (uint32_t)t->of.shape.batch, end = last * batch;
+  EpochJob job = {.d_pixels = t->pixels,
+                  .d_labels = t->labels,
+                  .d_order = t->order,
+                  .stride = t->stride,
+                  .position = first * batch,
+                  .end = end < t->of.rows ? end : t->of.rows,
+                  .learning_rate = t->range.learning_rate,
+                  .rule = {t->config.momentum, t->config.weight_decay},
+                  .d_parameters = t->now.parameters,
+                  .d_momentum = t->now.momentum,
+                  .results = {t->now.loss, t->now.correct},
+                  .d_mail = t->mail,
+                  .first_stamp = first + 1};
+  for (int l = 0; l < 3; l++) {
+    job.layout.weight[l] = network->weight[l];
+    job.layout.bias[l] = network->bias[l];
+  }
+  const cudaError_t status = launch_epoch(&t->plan, &job, NULL);
+  if (status == cudaErrorLaunchFailure) say(t, "%s", emulator_report());
+  if (status == cudaErrorInvalidValue) say(t, "the launcher refuses the job\n");
+  return status;
+}
+
+/* ||out - ref|| / ||ref - start|| */
+static double way_error(const float *out, const double *ref, const double *start, size_t count) {
+  double difference = 0, way = 0;
+  for (size_t i = 0; i < count; i++) {
+    difference += ((double)out[i] - ref[i]) * ((double)out[i] - ref[i]);
+    way += (ref[i] - start[i]) * (ref[i] - start[i]);
+  }
+  return isfinite(difference) ? sqrt(difference / way) : INFINITY;
+}
+
+static void judge(EpochTrial *t, const char *what, double error, double bound) {
+  if (!(error <= bound)) say(t, "%s: error %.1e, at most %.1e is right\n", what, error, bound);
+}
+
+static void judge_tensor(EpochTrial *t, const char *what, size_t at, size_t count) {
+  char name[32];
+  judge(t, what, way_error(t->now.parameters + at, t->parameters64 + at, t->start64 + at, count),
+        WAY_BOUND);
+  snprintf(name, sizeof name, "momentum of %s", what);
+  judge(t, name, reference_relative_error(t->now.momentum + at, t->momentum64 + at, count),
+        WAY_BOUND);
+}
+
+/* The loss of the first step's rows, which every parameter has a part in. */
+static void judge_loss(EpochTrial *t) {
+  const EpochShape *shape = &t->of.shape;
+  const uint32_t batch = (uint32_t)shape->batch;
+  const uint32_t first = t->of.first_step * batch, left = t->of.rows - first;
+  double *copy = allocate(t->config.network.floats, sizeof *copy);
+  double *state = allocate(t->config.network.floats, sizeof *state);
+  memcpy(copy, t->start64, t->config.network.floats * sizeof *copy);
+  TrainRange range = t->range;
+  range.steps = 1;
+  EngineSums sums = {0};
+  reference_train(&t->config, copy, state, t->pixels, t->stride, t->labels, &range, &sums);
+  double loss = 0;
+  uint64_t correct = 0;
+  for (uint32_t p = first; p < first + (left < batch ? left : batch); p++) {
+    loss += (double)t->now.loss[p];
+    correct += t->now.correct[p];
+  }
+  judge(t, "loss", fabs(loss / sums.loss - 1), LOSS_BOUND);
+  if (correct != sums.correct) say(t, "rows that are right are others\n");
+  free(copy);
+  free(state);
+}
+
+static void compare_bits(EpochTrial *t) {
+  const size_t bytes = t->config.network.floats * sizeof(float);
+  if (memcmp(t->now.parameters, t->first.parameters, bytes) != 0 ||
+      memcmp(t->now.momentum, t->first.momentum, bytes) != 0 ||
+      memcmp(t->now.loss, t->first.loss, t->of.rows * sizeof(float)) != 0 ||
+      memcmp(t->now.correct, t->first.correct, t->of.rows) != 0)
+    say(t, "other bits than under the first schedule\n");
+}
+
+const char *epoch_trial_run(EpochTrial *t, Emulator how) {
+  static const char *const names[] = {"W1", "W2", "W3", "b1", "b2", "b3"};
+  const Network *network = &t->config.network;
+  const uint32_t last = steps_of(&t->of), split = t->of.split ? t->of.split : last;
+  t->said[0] = '\0';
+  copy_outcome(t, &t->start, &t->now);
+  memset(t->mail, 0, t->plan.mail_bytes);
+  emulator = how;
+  emulator.mail = t->mail;
+  emulator.mail_bytes = t->plan.mail_bytes;
+  if (train_steps(t, t->of.first_step, split) != cudaSuccess ||
+      (split < last && train_steps(t, split, last) != cudaSuccess))
+    return t->said;
+  for (int l = 0; l < network->layers; l++) {
+    const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
+    judge_tensor(t, names[l], network->weight[l], out * in);
+    judge_tensor(t, names[3 + l], network->bias[l], out);
+  }
+  judge_loss(t);
+  if (t->has_first) compare_bits(t);
+  if (!t->has_first) copy_outcome(t, &t->now, &t->first);
+  t->has_first = true;
+  return *t->said ? t->said : NULL;
+}

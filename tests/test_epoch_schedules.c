@@ -1,0 +1,130 @@
+/* Level epoch's kernel as it is, on the CPU: random schedules, mail that comes late, networks and
+   GPUs of several sizes. Planted faults show that what could go wrong would be seen. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#ifdef HAVE_EMULATOR
+
+#include "support/epoch_trial.h"
+
+/* Shapes that fill packets and tiles and shapes that do not, in one group and in two, with a short
+   last batch; a range that begins within an epoch and is trained in two launches. */
+static const struct {
+  EpochCase of;
+  uint32_t schedules;
+} cases[] = {
+    {{{100, 60, 40, 10, 64}, 16, 227, .rows = 3 * 64 + 32, .seed = 1}, 6},
+    {{{100, 90, 40, 10, 64}, 32, 163, .rows = 2 * 64 + 1, .seed = 2}, 4},
+    {{{61, 50, 23, 7, 20}, 24, 163, .first_step = 2, .rows = 107, .split = 4, .seed = 3}, 4},
+    {{{784, 59, 119, 12, 64}, 20, 227, .rows = 96, .seed = 4}, 3},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static EpochTrial *new_trial(const EpochCase *of) {
+  const char *why_not;
+  EpochTrial *trial = epoch_trial_new(of, &why_not);
+  if (!trial) fail_msg("the case is refused: %s", why_not);
+  return trial;
+}
+
+static void test_schedules(void **state) {
+  (void)state;
+  for (size_t i = 0; i < CASES; i++) {
+    EpochTrial *trial = new_trial(&cases[i].of);
+    for (uint32_t seed = 0; seed < cases[i].schedules; seed++) {
+      const char *wrong = epoch_trial_run(trial, (Emulator){.seed = seed});
+      if (wrong) fail_msg("case %zu, schedule %u: %s", i, seed, wrong);
+    }
+    epoch_trial_free(trial);
+  }
+}
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+/* Three steps of little networks, of one group and of two. */
+static const EpochCase one_group = {{30, 60, 12, 3, 64}, 16, 227, .rows = 140, .seed = 5},
+                       two_groups = {{30, 90, 40, 3, 64}, 32, 227, .rows = 140, .seed = 6};
+
+/* Under one of so many schedules from how.seed on the fault is seen, and what is said of it holds
+   `as`. */
+static void assert_found(const char *fault, const EpochCase *of, Emulator how, uint32_t schedules,
+                         const char *as) {
+  EpochTrial *trial = new_trial(of);
+  for (uint32_t i = 0; i < schedules; i++, how.seed++) {
+    const char *wrong = epoch_trial_run(trial, how);
+    if (!wrong) continue;
+    if (!strstr(wrong, as)) fail_msg("%s: \"%s\" is not in: %s", fault, as, wrong);
+    epoch_trial_free(trial);
+    return;
+  }
+  fail_msg("%s: %u schedules did not show it", fault, schedules);
+}
+
+/* Each team's own barrier, and those that order what two teams do with shared memory. The others
+   only tell when to look for mail. */
+static void test_finds_barrier_left_out(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int barrier;
+  } needed[] = {{"MATRIX", 1},   {"ROW", 2},     {"PATCH", 3},
+                {"ALL_READ", 5}, {"H2_SENT", 7}, {"W3_READY", 11}};
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    assert_found(needed[i].name, &one_group, (Emulator){.barrier_left_out = needed[i].barrier}, 4,
+                 "error");
+}
+
+/* Z2 in one buffer instead of two in turns: a group that is a step ahead overwrites what another
+   one has not read, which then waits for ever. One schedule in ten shows it. */
+static void test_finds_buffer_too_few(void **state) {
+  (void)state;
+  const size_t groups = 2, packets = 64 * groups * 14; /* 40 values */
+  assert_found("one buffer for Z2", &two_groups, (Emulator){.seed = 8, .shared_buffer = packets},
+               10, "wait for mail, the first for packet ");
+}
+
+static void test_finds_stamp_too_low(void **state) {
+  (void)state;
+  const uint64_t next = emulator_counts().packets + 5000;
+  assert_found("a packet with the stamp before its own", &one_group,
+               (Emulator){.stamp_too_low = next}, 1, "wait for mail, the first for packet ");
+}
+
+/* Who takes a packet of the step before computes with old values. */
+static void test_finds_old_mail_read(void **state) {
+  (void)state;
+  assert_found("a packet of the step before is taken", &one_group,
+               (Emulator){.read_too_early = 1000}, 1, "W1: error");
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_schedules),
+      cmocka_unit_test(test_finds_barrier_left_out),
+      cmocka_unit_test(test_finds_buffer_too_few),
+      cmocka_unit_test(test_finds_stamp_too_low),
+      cmocka_unit_test(test_finds_old_mail_read),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+static void test_schedules(void **state) {
+  (void)state;
+  print_message("there is no C++ compiler\n");
+  skip();
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {cmocka_unit_test(test_schedules)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif
