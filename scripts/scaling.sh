@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures how training scales over ranks: strong scaling, the same batch on 1, 2, 4, ... of them,
-# and weak scaling, the same rows per rank. On the GPUs of this machine, else on its cores. Writes,
+# and weak scaling, the same rows per rank. On the GPUs of this machine, else on its cores, of which
+# every rank has as many as when there are most of them. Writes,
 # under the short name of the GPU, for example h200, or cpu:
 #
 #   docs/results/scaling-h200.json   every measurement, one JSON object per line
@@ -10,7 +11,7 @@
 #   RESULTS  another folder for them  [docs/results]
 #   RANKS    numbers of ranks  [1, 2, 4, ... up to the GPUs or cores]
 #   SECONDS_AT_MOST  start no more points after this time  [600]
-#   SECONDS_FOR_JAX  of which JAX gets what is left, at most these  [40]
+#   SECONDS_FOR_JAX  of these, for JAX beside it on GPUs  [a third]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
 # A point that fails is a line with its reason. The files are written after every point, so that a run
@@ -19,6 +20,7 @@ set -euo pipefail
 export LC_ALL=C
 
 results=${RESULTS:-docs/results} most_seconds=${SECONDS_AT_MOST:-600}
+jax_seconds=${SECONDS_FOR_JAX:-$((most_seconds / 3))}
 work=build/scaling # if this is stopped, what was measured so far is here
 lines=$work/lines.json
 mkdir -p "$work" "$results"
@@ -30,14 +32,14 @@ export PMIX_MCA_pcompress_base_silence_warning=1
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) || gpu=
 if [ -n "$gpu" ]; then
-  device=cuda
+  device=cuda epochs=12
   most=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
   driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
   machine="$most x $gpu, driver $driver"
   name=$(tr '[:upper:]' '[:lower:]' <<<"$gpu" |
     sed -E 's/nvidia|geforce|tesla|quadro//g; s/[0-9]+gb.*//; s/[^a-z0-9]//g')
 else
-  device=cpu
+  device=cpu epochs=6 jax_seconds=0
   most=$(nproc)
   machine="$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1), $most cores"
   name=cpu
@@ -46,6 +48,7 @@ default_ranks=
 for ((n = 1; n <= most; n *= 2)); do default_ranks+=" $n"; done
 read -ra ranks <<<"${RANKS:-$default_ranks}"
 
+threads=$((most / ranks[-1] > 1 ? most / ranks[-1] : 1))
 command -v mpirun >/dev/null || {
   echo "scaling: there is no mpirun: make setup MPI=1, then make" >&2
   exit 1
@@ -60,19 +63,19 @@ write_tables() {
   build/mlp-scaling "$to.json" "$to.md" "$to.png"
 }
 
-# point HIDDEN NETWORK BATCH PRECISION RANKS: a line of a run, unless it is there already. Of six
-# epochs the first two, which read the file and capture the graphs, are left out.
+# point HIDDEN NETWORK BATCH PRECISION RANKS: a line of a run, unless it is there already. The first
+# two epochs, which read the file and capture the graphs, are left out.
 point() {
   local hidden=$1 network=$2 batch=$3 precision=$4 n=$5 case
   case="\"who\":\"mlp-train\",\"network\":\"$network\",\"precision\":\"$precision\",\"batch\":$batch,\"ranks\":$n"
-  if grep -qF "$case," "$lines" || [ "$SECONDS" -ge "$most_seconds" ]; then return 0; fi
+  if grep -qF "$case," "$lines" || [ "$SECONDS" -ge $((most_seconds - jax_seconds)) ]; then return 0; fi
   local launcher=()
   [ "$n" = 1 ] || launcher=(mpirun -n "$n")
-  local level=()
-  [ "$device" = cpu ] || level=(--fusion step --precision "$precision")
+  local level=(--fusion step --precision "$precision")
+  [ "$device" = cuda ] || level=(--threads "$threads")
   rm -f "$work/log.jsonl"
   if timeout 60 "${launcher[@]}" ./mlp-train --device "$device" "${level[@]}" --hidden "$hidden" \
-    --batch "$batch" --epochs 6 --lr 0.01 --test none --quiet --log "$work/log.jsonl" \
+    --batch "$batch" --epochs $epochs --lr 0.01 --test none --quiet --log "$work/log.jsonl" \
     >"$work/out" 2>"$work/err"; then
     sed -n 's/.*"train_seconds": *\([0-9.e+-]*\).*"train_rows": *\([0-9]*\).*/\1 \2/p' "$work/log.jsonl" |
       tail -n +3 | sort -g | awk -v case="$case" '
@@ -86,21 +89,20 @@ point() {
   write_tables 2>/dev/null || true # of nothing measured there are none
 }
 
-# What is worth most comes first. Each case: hidden layers, network, precision, two batches, epochs.
+# What is worth most comes first. Each case: hidden layers, network, precision, two batches, of which
+# the first is that of a rank in weak scaling.
 small="300,100 784-300-100-10" wide="2500,2000,1500,1000,500 784-2500-2000-1500-1000-500-10"
 cases=("$wide fp32 4096 16384" "$wide tf32 4096 16384" "$small fp32 1024 4096" "$small tf32 1024 4096")
 [ "$device" = cuda ] || cases=("$small fp32 256 1024") # a wide network would take hours
 for words in "${cases[@]}"; do
   read -r hidden network precision first second <<<"$words"
-  for n in "${ranks[@]}"; do point "$hidden" "$network" "$first" "$precision" "$n"; done
   for n in "${ranks[@]}"; do point "$hidden" "$network" "$second" "$precision" "$n"; done
+  for n in "${ranks[@]}"; do point "$hidden" "$network" "$first" "$precision" "$n"; done
   for n in "${ranks[@]}"; do point "$hidden" "$network" $((first * n)) "$precision" "$n"; done
 done
 
-left=$((most_seconds - SECONDS))
-jax=$((left < ${SECONDS_FOR_JAX:-40} ? left : ${SECONDS_FOR_JAX:-40}))
-if [ "$device" = cuda ] && [ "$jax" -gt 0 ]; then
-  timeout $((jax + 15)) python3 scripts/scaling_jax.py --seconds "$jax" --ranks "${ranks[*]}" \
+if [ "$jax_seconds" -gt 0 ]; then
+  timeout $((jax_seconds + 15)) python3 scripts/scaling_jax.py --seconds "$jax_seconds" --ranks "${ranks[*]}" \
     2>"$work/jax.err" | grep '}$' | tee -a "$lines" ||
     echo "scaling: JAX ended early: $(tail -n 1 "$work/jax.err")" >&2
 fi

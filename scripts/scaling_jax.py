@@ -16,8 +16,8 @@ import compare_peers as peers
 
 SMALL = (784, 300, 100, 10)
 WIDE = (784, 2500, 2000, 1500, 1000, 500, 10)
-CASES = [(WIDE, 4096, "tf32"), (WIDE, 4096, "fp32"), (SMALL, 1024, "fp32"), (WIDE, 16384, "fp32"),
-         (WIDE, 16384, "tf32"), (SMALL, 4096, "fp32"), (SMALL, 1024, "tf32"), (SMALL, 4096, "tf32")]
+CASES = [(WIDE, 16384, "fp32"), (WIDE, 4096, "tf32"), (WIDE, 4096, "fp32"), (WIDE, 16384, "tf32"),
+         (SMALL, 1024, "fp32"), (SMALL, 4096, "fp32"), (SMALL, 1024, "tf32"), (SMALL, 4096, "tf32")]
 EPOCHS = 5
 RATE = 0.01
 

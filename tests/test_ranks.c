@@ -76,14 +76,16 @@ static void needs_mpi(void) {
   skip();
 }
 
-static void needs_two_gpus(void) {
+/* How many there are, of 2 to MOST_RANKS. */
+static int needs_gpus(void) {
   int gpus = 0;
 #ifdef HAVE_CUDA
   if (cudaGetDeviceCount(&gpus) != cudaSuccess) gpus = 0;
 #endif
-  if (gpus > 1) return;
+  if (gpus > 1) return gpus < MOST_RANKS ? gpus : MOST_RANKS;
   print_message("there are no two GPUs\n");
   skip();
+  return 0;
 }
 
 /* Starts `ranks` processes of a program under mpirun; arguments end with NULL. */
@@ -361,10 +363,10 @@ static void ranks_train_on_gpus(void **state) {
   (void)state;
   static const char *const levels[] = {"none", "layer", "step"};
   needs_mpi();
-  needs_two_gpus();
+  const int gpus = needs_gpus();
   for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
     for (int time = 0; time < 2; time++)
-      RUN_RANKS_WELL(2, DIGITS, "--device", "cuda", "--fusion", levels[l], "--epochs", "4",
+      RUN_RANKS_WELL(gpus, DIGITS, "--device", "cuda", "--fusion", levels[l], "--epochs", "4",
                      "--save", time ? "again" : "once");
     program_same_networks("once", "again");
     assert_near("once", 1e-3);
@@ -534,9 +536,10 @@ static void failed_once(int status, const char *sentence) {
 /* ---- how runs end --------------------------------------------------------------------------- */
 
 /* A run that would take hours, once it has saved its network. */
-static pid_t start_long(int ranks) {
+static pid_t start_long(int ranks, const char *device) {
   unlink("net");
-  const pid_t process = START_RANKS(ranks, DIGITS, "--epochs", "1000000", "--save", "net");
+  const pid_t process =
+      START_RANKS(ranks, DIGITS, "--device", device, "--epochs", "1000000", "--save", "net");
   if (!program_printed(process, "epoch", 2)) fail_msg("the run ended: %s", program.error);
   return process;
 }
@@ -554,12 +557,10 @@ static void assert_whole(void) {
   checkpoint_free(&saved);
 }
 
-static void a_rank_that_is_killed_ends_all(void **state) {
-  (void)state;
-  needs_mpi();
-  for (int rank = 0; rank < 3; rank++) {
+static void kill_each_rank(int ranks, const char *device) {
+  for (int rank = 0; rank < ranks; rank++) {
     char sentence[64];
-    const pid_t launcher = start_long(3), process = process_of(launcher, rank);
+    const pid_t launcher = start_long(ranks, device), process = process_of(launcher, rank);
     snprintf(sentence, sizeof sentence, "rank %d, process %d on ", rank, (int)process);
     assert_int_equal(kill(process, SIGKILL), 0);
     end_soon(launcher);
@@ -568,12 +569,24 @@ static void a_rank_that_is_killed_ends_all(void **state) {
   }
 }
 
+static void a_rank_that_is_killed_ends_all(void **state) {
+  (void)state;
+  needs_mpi();
+  kill_each_rank(3, "cpu");
+}
+
+static void a_rank_that_is_killed_ends_all_on_gpus(void **state) {
+  (void)state;
+  needs_mpi();
+  kill_each_rank(needs_gpus(), "cuda");
+}
+
 static void a_signal_to_a_rank_ends_all(void **state) {
   (void)state;
   needs_mpi();
   static const int signals[] = {SIGINT, SIGTERM};
   for (int i = 0; i < 2; i++) {
-    const pid_t launcher = start_long(2);
+    const pid_t launcher = start_long(2, "cpu");
     assert_int_equal(kill(process_of(launcher, 1), signals[i]), 0);
     end_soon(launcher);
     failed_once(128 + signals[i], "rank 1 was interrupted ");
@@ -585,7 +598,7 @@ static void a_signal_to_a_rank_ends_all(void **state) {
 static void mpirun_can_be_interrupted(void **state) {
   (void)state;
   needs_mpi();
-  const pid_t launcher = start_long(2);
+  const pid_t launcher = start_long(2, "cpu");
   assert_int_equal(kill(launcher, SIGINT), 0);
   end_soon(launcher);
   assert_true(program.status != 0);
@@ -676,6 +689,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ranks_share_out_an_ensemble),
       cmocka_unit_test(ensembles_that_are_refused),
       cmocka_unit_test(a_rank_that_is_killed_ends_all),
+      cmocka_unit_test(a_rank_that_is_killed_ends_all_on_gpus),
       cmocka_unit_test(a_signal_to_a_rank_ends_all),
       cmocka_unit_test(mpirun_can_be_interrupted),
       cmocka_unit_test(what_fails_is_said_once),
