@@ -170,7 +170,7 @@ static void check_rows(Kind kind) {
   } turns[] = {{0, ROWS, all, 1},       {0, ROWS, all, 2},   {0, ROWS, {{0, 10}}, 2},
                {0, ROWS, {{0, 15}}, 2}, {0, ROWS, {{0}}, 2}, {8, 20, all, 2},
                {28, 20, all, 2},        {0, ROWS, {{0}}, 1}, {28, 20, all, 2},
-               {28, 25, all, 2},        {0, ROWS, {{1}}, 1}, {0, ROWS, {{0, 0, 0, 3.5f}}, 1}};
+               {28, 25, all, 2},        {0, ROWS, {{1}}, 1}, {0, ROWS, {{0, 0, 0, 0, 3.5f}}, 1}};
   Engine *engine = open_on(kind, &data), *plain = open_on(kind, &data);
   if (!engine) return;
   for (size_t t = 0; t < sizeof turns / sizeof *turns; t++) {

@@ -229,11 +229,11 @@ static void completes_choices(void **state) {
 
 static void completes_lists(void **state) {
   (void)state;
-  assert_string_equal(completed("--augment \"\""), "elastic none rotate scale shift");
-  assert_string_equal(completed("--augment s"), "scale shift");
-  assert_string_equal(completed("--augment shift,s"), "shift,scale");
+  assert_string_equal(completed("--augment \"\""), "elastic none rotate scale shear shift");
+  assert_string_equal(completed("--augment s"), "scale shear shift");
+  assert_string_equal(completed("--augment shift,s"), "shift,scale shift,shear");
   assert_string_equal(completed("--augment scale,shift,"),
-                      "scale,shift,elastic scale,shift,rotate");
+                      "scale,shift,elastic scale,shift,rotate scale,shift,shear");
 }
 
 static void completes_files(void **state) {

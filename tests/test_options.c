@@ -96,10 +96,10 @@ static void every_option_is_stored(void **state) {
   assert_int_equal(options.lr_schedule, SCHEDULE_COSINE);
   assert_int_equal(options.warmup, 3);
   assert_int_equal(options.early_stop, 7);
-  assert_true(augment_same(options.augment, (AugmentStrengths){{1, 0, 0, 3.5f}}));
+  assert_true(augment_same(options.augment, (AugmentStrengths){{1, 0, 0, 0, 3.5f}}));
   assert_int_equal(options.precision, PRECISION_TF32);
   assert_int_equal(PARSE("--augment", "rotate=15,scale=0.2,shift=0,elastic"), OPTIONS_RUN);
-  assert_true(augment_same(options.augment, (AugmentStrengths){{0, 15, 0.2f, 3.5f}}));
+  assert_true(augment_same(options.augment, (AugmentStrengths){{0, 15, 0.2f, 0, 3.5f}}));
   assert_int_equal(PARSE("--log", "a", "--plot", "b", "--weights", "c", "--mistakes", "d",
                          "--confusion", "e", "--save", "f", "--resume", "g", "--dry-run"),
                    OPTIONS_RUN);
@@ -302,7 +302,8 @@ static void what_does_not_go_together_is_wrong_usage(void **state) {
        "the strength of rotate must be a number from 0 to 180"},
       {{"--augment", "shift=1,shift=2"},
        "each alone or with its strength, as in shift=1, not 'shift"},
-      {{"--augment", "shift=1;rotate"}, "none, or any of shift, rotate, scale, elastic, separated"},
+      {{"--augment", "shift=1;rotate"},
+       "none, or any of shift, rotate, scale, shear, elastic, separated"},
       {{"--augment", "shift=1,"}, "not 'shift=1,'"},
       {{"--augment", "elastic=nan"}, "the strength of elastic must be a number from 0 to 14"},
       {{"--augment", "none=1"}, "--augment must be none, or any of shift"},

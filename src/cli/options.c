@@ -20,7 +20,7 @@ const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NU
 const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in engine.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
-static const char *const augmentations[] = {"shift", "rotate", "scale", "elastic", NULL};
+static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
