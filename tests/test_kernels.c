@@ -443,7 +443,7 @@ static void test_wrong_arguments_are_refused(void **state) {
   CUDA_REFUSED(
       launch_head(view, a.d, a.d, a.d, NULL, NULL, a.d, 5, 5, (Dropout){0}, a.results, stream));
   CUDA_REFUSED(
-      launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 257, 5, (Dropout){0}, a.results, stream));
+      launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 513, 5, (Dropout){0}, a.results, stream));
   CUDA_REFUSED(
       launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 5, 17, (Dropout){0}, a.results, stream));
   CUDA_REFUSED(launch_relu(a.d, a.d, 0, stream));

@@ -358,13 +358,14 @@ static void test_head_gemms(void **state) {
   (void)state;
   needs_gpu();
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {7, 31, 16},    {65, 33, 3},
-                                 {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2}};
+                                 {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2},
+                                 {65, 257, 3},  {37, 500, 10}, {128, 512, 16}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     check_head_gemms(shapes[i], 50 + i);
     finish();
   }
-  assert_true(head_takes(256, 16) && head_takes(1, 1));
-  assert_false(head_takes(257, 10) || head_takes(100, 17) || head_takes(0, 10) ||
+  assert_true(head_takes(512, 16) && head_takes(1, 1));
+  assert_false(head_takes(513, 10) || head_takes(100, 17) || head_takes(0, 10) ||
                head_takes(10, 0));
 }
 

@@ -92,6 +92,40 @@ static void test_pixel_planes(void **state) {
   for_all_shapes(check_pixel_planes);
 }
 
+/* ---- the reference, on all threads ---------------------------------------------------------- */
+
+/* Rows of a product, for one thread at a time. */
+enum { RUN = 16 };
+
+static int run_of(int first, int rows) {
+  return rows - first < RUN ? rows - first : RUN;
+}
+
+/* reference_linear without a bias. */
+static void linear(const double *x, const double *w, int rows, int in, int out, double *z) {
+#pragma omp parallel for schedule(dynamic)
+  for (int r = 0; r < rows; r += RUN)
+    reference_linear(x + area(r, in), w, NULL, run_of(r, rows), in, out, z + area(r, out));
+}
+
+/* reference_input_gradient. */
+static void input_gradient(const double *dz, const double *w, int rows, int in, int out,
+                           double *dx) {
+#pragma omp parallel for schedule(dynamic)
+  for (int r = 0; r < rows; r += RUN)
+    reference_input_gradient(dz + area(r, out), w, run_of(r, rows), in, out, dx + area(r, in));
+}
+
+/* reference_weight_gradient: dZ^T X is what input_gradient makes of dZ^T and X. */
+static void weight_gradient(const double *dz, const double *x, int rows, int in, int out,
+                            double *dw) {
+  double *transposed = host_doubles(area(rows, out));
+  for (int r = 0; r < rows; r++)
+    for (int o = 0; o < out; o++)
+      transposed[area(o, rows) + (size_t)r] = dz[area(r, out) + (size_t)o];
+  input_gradient(transposed, x, out, in, rows, dw);
+}
+
 /* ---- shapes --------------------------------------------------------------------------------- */
 
 /* Tiles are 128 x 128 x 64: their edges, more tiles than multiprocessors, and sums long enough to
@@ -130,7 +164,7 @@ static void check_forward_of(const char *what, Planes x, const double *x64, Shap
   const Values w = random_values(area(s.out, s.in), seed + 1);
   const Values b = signed_values((size_t)s.out, seed + 2);
   double *z = host_doubles(count);
-  reference_linear(x64, w.host, NULL, s.rows, s.in, s.out, z);
+  linear(x64, w.host, s.rows, s.in, s.out, z);
   const double *expected = biased(z, b.host, s, relu);
   const double limit = planes_bound(terms, s.in, roundings);
   const Planes y = make_planes(terms, s.rows, s.out);
@@ -182,7 +216,7 @@ static void check_backward(Shape s, uint64_t seed) {
   const Values w = random_values(area(s.out, s.in), seed + 1);
   const Values a = signed_values(count, seed + 2);
   double *dx = host_doubles(count);
-  reference_input_gradient(dz.host, w.host, s.rows, s.in, s.out, dx);
+  input_gradient(dz.host, w.host, s.rows, s.in, s.out, dx);
   reference_relu_mask(a.host, count, dx);
   for (int terms = 2; terms <= 3; terms++) {
     const Planes to = make_planes(terms, s.rows, s.in);
@@ -198,6 +232,42 @@ static void test_backward(void **state) {
   (void)state;
   needs_wide();
   for_all_wide_shapes(check_backward);
+}
+
+/* ---- the last layer ------------------------------------------------------------------------- */
+
+/* The planes hold what launch_head leaves as floats; the results are the same bits. */
+static void check_head(Shape s, int terms, uint64_t seed) {
+  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in);
+  const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
+  const Values x = signed_values(xs, seed), w = random_values(area(s.out, s.in), seed + 1);
+  const Values b = signed_values((size_t)s.out, seed + 2);
+  float *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
+  const Planes dz = make_planes(terms, s.rows, s.out), dx = make_planes(terms, s.rows, s.in);
+  const RowResults floats = poisoned_results(&batch), planes = poisoned_results(&batch);
+  CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, NULL, d_dz, d_dx, s.in, s.out, (Dropout){0},
+                      floats, stream));
+  CUDA_OK(launch_wide_head(batch.view, x.d, w.d, b.d, dz, dx, planes, stream));
+  assert_memory_equal(fetch(planes.d_loss, batch.state.end * sizeof(float)),
+                      fetch(floats.d_loss, batch.state.end * sizeof(float)),
+                      batch.state.end * sizeof(float));
+  const Planes to[] = {make_planes(terms, s.rows, s.out), make_planes(terms, s.rows, s.in)};
+  CUDA_OK(launch_split(d_dz, to[0], stream));
+  CUDA_OK(launch_split(d_dx, to[1], stream));
+  assert_exact(values_of(dz), fetch_floats(values_of(to[0]), zs), zs);
+  assert_exact(values_of(dx), fetch_floats(values_of(to[1]), xs), xs);
+}
+
+static void test_head(void **state) {
+  (void)state;
+  needs_gpu();
+  static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
+                                 {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int terms = 2; terms <= 3; terms++) {
+      check_head(shapes[i], terms, 50 + i);
+      finish();
+    }
 }
 
 /* ---- updates -------------------------------------------------------------------------------- */
@@ -221,7 +291,7 @@ static Layer make_layer(const Batch *batch, Shape s, int terms, bool pixels, uin
   const Values dz = both_sides(gradient, area(s.rows, s.out));
   l.dw = host_doubles(area(s.out, s.in));
   l.db = host_doubles((size_t)s.out);
-  reference_weight_gradient(dz.host, x.host, s.rows, s.in, s.out, l.dw);
+  weight_gradient(dz.host, x.host, s.rows, s.in, s.out, l.dw);
   reference_bias_gradient(dz.host, s.rows, s.out, l.db);
   l.p = random_parameters(s, seed + 2);
   l.update =
@@ -321,6 +391,24 @@ static void test_updates_of_many_layers(void **state) {
   }
 }
 
+/* Weights that nobody multiplies have no planes. */
+static void test_update_without_planes(void **state) {
+  (void)state;
+  needs_wide();
+  const Shape s = {130, 500, 10};
+  for (int terms = 2; terms <= 3; terms++) {
+    const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
+    Layer l = make_layer(&batch, s, terms, false, 9);
+    const Planes planes = l.update.w;
+    l.update.w.d = NULL;
+    CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
+    CUDA_OK(launch_split(l.p.w.d, planes, stream)); /* what the check reads */
+    l.update.w = planes;
+    assert_layer_updated(&l, rules[2]);
+    finish();
+  }
+}
+
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
 static void test_no_step_updates_nothing(void **state) {
   (void)state;
@@ -373,6 +461,11 @@ static void test_refused(void **state) {
   CUDA_REFUSED(launch_wide_forward(x, w, d_b, (Planes){.rows = 8, .columns = 24}, NULL, 0, stream));
   CUDA_REFUSED(launch_wide_backward(x, w, x, x, stream));
   CUDA_REFUSED(launch_split(NULL, x, stream));
+  const Batch batch = make_batch(8, 16, 10, 8, true, 1);
+  const RowResults results = poisoned_results(&batch);
+  CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, d_b, other, x, results, stream));
+  CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, NULL, x, x, results, stream));
+  CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, d_b, y, x, results, stream));
   finish();
 }
 
@@ -383,7 +476,9 @@ int main(void) {
       KERNEL_TEST(test_forward),
       KERNEL_TEST(test_forward_pixels),
       KERNEL_TEST(test_backward),
+      KERNEL_TEST(test_head),
       KERNEL_TEST(test_update),
+      KERNEL_TEST(test_update_without_planes),
       KERNEL_TEST(test_stored_gradient),
       KERNEL_TEST(test_updates_of_many_layers),
       KERNEL_TEST(test_no_step_updates_nothing),

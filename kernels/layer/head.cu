@@ -8,13 +8,14 @@
    tile.
 
    It takes up to MAX_CLASSES classes and MAX_INPUTS inputs; a wider last layer is run by
-   forward.cu, softmax.cu and backward.cu. exercise: count the bytes that no longer move. */
-#include "batch.cuh"
+   forward.cu, softmax.cu and backward.cu. Gradients are written as floats, or as the planes that
+   wide.cu multiplies. exercise: count the bytes that no longer move. */
+#include "layer/planes.cuh"
 
 namespace {
 
 constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 SMs */
-constexpr int MAX_CLASSES = 16, MAX_INPUTS = 256;
+constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
 
 /* Sums partial[c] over the warp for all c at once. In each exchange a lane gives away the half of
    its sums that the opposite lane goes on with: 16 shuffles, where one sum after the other would
@@ -83,6 +84,7 @@ __device__ float target_logit(float z, float target) {
 struct Head {
   const float *d_x, *d_w, *d_b; /* (rows, in), (classes, in), (classes) */
   float *d_z, *d_dz, *d_dx;     /* (rows, classes) twice, (rows, in) */
+  Terms dz, dx;                 /* instead of the last two */
   int in, classes;
   float scale; /* of dX, what dropout scaled X by */
   Target target;
@@ -90,9 +92,9 @@ struct Head {
 
 /* Forward and backward through the layer. Block: WARPS rows. Warp: one row. Lane: inputs lane,
    lane + 32, ..., at most VALUES of them. Each row reads 4 bytes per input, each block 4 per
-   weight; each row writes 4 per class and 4 per input. Each row takes 4 * in * classes operations.
- */
-template <int VALUES>
+   weight; each row writes 4 per class and 4 per input, or 2 TERMS where TERMS is not 0. Each row
+   takes 4 * in * classes operations. */
+template <int VALUES, int TERMS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
   /* Prologue: which row this warp has; what no kernel writes is read before the wait. */
@@ -141,12 +143,16 @@ __global__ void __launch_bounds__(32 * WARPS)
     results.d_loss[position] = logf(softmax.sum) + (softmax.largest - wanted);
   if (r < rows && lane == 0 && results.d_correct)
     results.d_correct[position] = softmax.best == label;
-  if (!head.d_dx) return;
+  if (TERMS == 0 && !head.d_dx) return;
 
   /* Multiply backward: the gradient of the logits, then that of the input. */
   const float p = expf(z - softmax.largest) / softmax.sum;
   const float dz = exists && r < rows ? (p - target) / all_rows : 0.0f;
-  if (writes) head.d_dz[at] = dz;
+  if constexpr (TERMS > 0) {
+    if (writes) store_term<TERMS>(head.dz, r, mine, dz);
+  } else {
+    if (writes) head.d_dz[at] = dz;
+  }
   float dx[VALUES] = {};
 #pragma unroll
   for (int c = 0; c < MAX_CLASSES; c++) {
@@ -158,9 +164,24 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Epilogue: the ReLU mask of the layer before, and its dropout. */
 #pragma unroll
-  for (int v = 0; v < VALUES; v++)
-    if (lane + 32 * v < in)
-      head.d_dx[(size_t)r * in + input[v]] = x[v] <= 0.0f ? 0.0f : dx[v] * head.scale;
+  for (int v = 0; v < VALUES; v++) {
+    if (lane + 32 * v >= in) continue;
+    const float masked = x[v] <= 0.0f ? 0.0f : dx[v] * head.scale;
+    if constexpr (TERMS > 0)
+      store_term<TERMS>(head.dx, r, input[v], masked);
+    else
+      head.d_dx[(size_t)r * in + input[v]] = masked;
+  }
+}
+
+template <int TERMS>
+cudaError_t launch(const BatchView &batch, const Head &head, const RowResults &results,
+                   cudaStream_t stream) {
+  const auto kernel = head.in <= 128   ? head_kernel<4, TERMS>
+                      : head.in <= 256 ? head_kernel<8, TERMS>
+                                       : head_kernel<16, TERMS>;
+  return launch_pdl(kernel, dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head,
+                    results);
 }
 
 } // namespace
@@ -175,16 +196,26 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
   if (!valid_batch(batch) || !d_x || !d_w || !d_b || !d_dz != !d_dx || !head_takes(in, classes) ||
       !valid_dropout(dropped))
     return cudaErrorInvalidValue;
-  const Head head = {d_x,
-                     d_w,
-                     d_b,
-                     d_z,
-                     d_dz,
-                     d_dx,
-                     in,
-                     classes,
-                     dropout_scale(dropped),
-                     target_of(batch, classes)};
-  return launch_pdl(in <= 128 ? head_kernel<4> : head_kernel<8>,
-                    dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head, results);
+  Head head = {};
+  head.d_x = d_x, head.d_w = d_w, head.d_b = d_b;
+  head.d_z = d_z, head.d_dz = d_dz, head.d_dx = d_dx;
+  head.in = in, head.classes = classes;
+  head.scale = dropout_scale(dropped);
+  head.target = target_of(batch, classes);
+  return launch<0>(batch, head, results, stream);
+}
+
+cudaError_t launch_wide_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
+                             Planes dz, Planes dx, RowResults results, cudaStream_t stream) {
+  if (!valid_batch(batch) || !d_x || !d_w || !d_b || !valid_terms(dx.terms) ||
+      !valid_planes(dx, dx.terms) || !valid_planes(dz, dx.terms) || dx.rows != batch.rows ||
+      dz.rows != batch.rows || !head_takes(dx.columns, dz.columns))
+    return cudaErrorInvalidValue;
+  Head head = {};
+  head.d_x = d_x, head.d_w = d_w, head.d_b = d_b;
+  head.dz = terms_of(dz), head.dx = terms_of(dx);
+  head.in = dx.columns, head.classes = dz.columns;
+  head.scale = 1.0f;
+  head.target = target_of(batch, dz.columns);
+  return (dx.terms == 3 ? launch<3> : launch<2>)(batch, head, results, stream);
 }

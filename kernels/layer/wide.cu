@@ -44,13 +44,6 @@ __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   }
 }
 
-/* Planes to be written: (TERMS, rows, pitch). */
-struct Terms {
-  uint16_t *d;
-  size_t plane;
-  int pitch, columns;
-};
-
 template <int TERMS, bool FULL>
 __device__ void store_terms(const Terms &t, int row, int column, const Quad &q) {
   uint32_t near[TERMS], far[TERMS];
@@ -179,7 +172,7 @@ template <int TERMS> struct Update {
           update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, p.rate);
         store_quad<FULL>(d_w + at, i, w.columns, p.w);
         store_quad<FULL>(d_vw + at, i, w.columns, p.v);
-        store_terms<TERMS, FULL>(w, o, i, p.w);
+        if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w);
       }
 #pragma unroll
       for (int e = 0; e < 4; e++)
@@ -244,17 +237,8 @@ cudaError_t describe(const Planes &planes, int columns, Major major, int sides, 
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-Terms terms_of(const Planes &p) {
-  return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns};
-}
-
-bool valid(const Planes &p, int terms) {
-  return p.d && p.terms == terms && p.rows > 0 && p.columns > 0 &&
-         p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 64 == 0;
-}
-
 bool valid_input(const Planes &p, int terms) {
-  return valid(p, p.terms == 1 ? 1 : terms);
+  return valid_planes(p, p.terms == 1 ? 1 : terms);
 }
 
 constexpr int MAX_CLUSTER = 8; /* blocks, on every GPU */
@@ -396,6 +380,11 @@ cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const P
   return launch<Backward<TERMS>, TERMS>(all, &operands, {}, stream);
 }
 
+/* Planes of weights that nobody multiplies do not exist. */
+bool valid_weights(const Planes &w, int terms) {
+  return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
+}
+
 /* The last layers first: pixels, which have the fewest products, fill the gaps at the end. */
 template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
@@ -440,17 +429,17 @@ int wide_multiprocessors(void) {
 
 cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, float *d_y,
                                 int relu, cudaStream_t stream) {
-  if (!valid_terms(w.terms) || !valid_input(x, w.terms) || !valid(w, w.terms) ||
-      !(y.d ? valid(y, w.terms) : d_y != nullptr) || !d_b || x.columns != w.columns ||
+  if (!valid_terms(w.terms) || !valid_input(x, w.terms) || !valid_planes(w, w.terms) ||
+      !(y.d ? valid_planes(y, w.terms) : d_y != nullptr) || !d_b || x.columns != w.columns ||
       y.columns != w.rows || y.rows != x.rows)
     return cudaErrorInvalidValue;
   return (w.terms == 3 ? forward<3> : forward<2>)(x, w, d_b, y, d_y, relu != 0, stream);
 }
 
 cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaStream_t stream) {
-  if (!valid_terms(w.terms) || !valid(dz, w.terms) || !valid(w, w.terms) || !valid(a, w.terms) ||
-      !valid(dx, w.terms) || dz.columns != w.rows || dx.columns != w.columns ||
-      a.columns != w.columns || dx.rows != dz.rows || a.rows != dz.rows)
+  if (!valid_terms(w.terms) || !valid_planes(dz, w.terms) || !valid_planes(w, w.terms) ||
+      !valid_planes(a, w.terms) || !valid_planes(dx, w.terms) || dz.columns != w.rows ||
+      dx.columns != w.columns || a.columns != w.columns || dx.rows != dz.rows || a.rows != dz.rows)
     return cudaErrorInvalidValue;
   return (w.terms == 3 ? backward<3> : backward<2>)(dz, w, a, dx, stream);
 }
@@ -463,7 +452,7 @@ cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpda
   for (int i = 0; i < count; i++) {
     const WideUpdate &l = layers[i];
     const bool updates = l.d_w && l.d_b && l.d_vw && l.d_vb, stores = l.d_gw && l.d_gb;
-    if (!valid_terms(terms) || !valid(l.w, terms) || !valid(l.dz, terms) ||
+    if (!valid_terms(terms) || !valid_weights(l.w, terms) || !valid_planes(l.dz, terms) ||
         !valid_input(l.x, terms) || !l.d_gw != !l.d_gb || !(updates || stores) ||
         l.x.columns != l.w.columns || l.dz.columns != l.w.rows || l.x.rows != l.dz.rows)
       return cudaErrorInvalidValue;

@@ -27,9 +27,8 @@
 #ifndef LAYER_WIDE_CUH
 #define LAYER_WIDE_CUH
 
-#include "batch.cuh"
-#include "bf16_split.cuh"
 #include "layer/hopper.cuh"
+#include "layer/planes.cuh"
 
 constexpr int TILE = 2 * SIDE;     /* rows and columns of a tile */
 constexpr int GROUP = 128;         /* threads of a warpgroup */

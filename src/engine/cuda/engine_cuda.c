@@ -326,7 +326,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
     if (size > widest) widest = size;
-    if (e->wide.used && l < n->layers - 1) continue;
+    if (e->wide.used && l < n->layers - has_head(e)) continue;
     if (!engine_cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
         !engine_cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;

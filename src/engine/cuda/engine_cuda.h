@@ -28,13 +28,13 @@ typedef struct {
   uint64_t first_row, rows; /* where the staging buffer's rows went last */
 } Staging;
 
-/* The hidden layers of a wide network as planes of bf16 terms: the weights of layer l, its input,
-   and the gradient of that input. */
+/* The layers of a wide network as planes of bf16 terms: the weights of layer l, its input, and the
+   gradient of that input. */
 typedef struct {
   bool used;
-  Planes w[NETWORK_MAX_LAYERS];  /* (size[l + 1], size[l]) */
-  Planes x[NETWORK_MAX_LAYERS];  /* (forward_rows, size[l]); of layer 0 pixels */
-  Planes dz[NETWORK_MAX_LAYERS]; /* (batch, size[l]), from layer 1 on */
+  Planes w[NETWORK_MAX_LAYERS];      /* (size[l + 1], size[l]); d NULL: of a head */
+  Planes x[NETWORK_MAX_LAYERS];      /* (forward_rows, size[l]); of layer 0 pixels */
+  Planes dz[NETWORK_MAX_LAYERS + 1]; /* (batch, size[l]), from 1 on; of the logits too */
 } WideNetwork;
 
 /* The sums of gradients over ranks. */
@@ -78,7 +78,7 @@ typedef struct {
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (engine_rows, size[l]) */
-  WideNetwork wide; /* if used, of both only the last two layers are there */
+  WideNetwork wide; /* if used, of both only the last layer is there, and the input of a head */
 
   cudaGraphExec_t one_step, many_steps; /* level step */
   const uint8_t *d_captured;            /* the d_train_on that they read */
@@ -106,17 +106,22 @@ bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, 
 /* The bf16 terms that a float32 is split into for a gemm. */
 int bf16_terms(const CudaEngine *e);
 
-/* What the hidden layers of a wide network do of a step: see engine_cuda_wide.c. */
+/* Whether the last layer is one kernel there and back. */
+bool has_head(const CudaEngine *e);
+
+/* What the layers of a wide network do of a step: see engine_cuda_wide.c. */
 bool wide_allocate(CudaEngine *e, Error *error);
 void wide_free(CudaEngine *e);
-/* The planes of the weights become those of the parameters: of `count` hidden layers. */
+/* The planes of the weights become those of the parameters: of `count` layers. */
 cudaError_t wide_split_weights(CudaEngine *e, int first, int count, cudaStream_t stream);
-/* The activation of the last hidden layer, as floats too. */
-cudaError_t wide_forward(CudaEngine *e, BatchView batch);
+/* The first `layers` of them; logits, and what a head reads, become floats. */
+cudaError_t wide_forward(CudaEngine *e, BatchView batch, int layers);
+/* The last layer, forward and back, and the results. */
+cudaError_t wide_head(CudaEngine *e, BatchView batch);
 /* The gradient of the input of layer l, from 1 on: of the last layer's from its floats, of others
    from that of the layer above. */
 cudaError_t wide_backward(CudaEngine *e, BatchView batch, int l);
-/* layers: `count` hidden ones from the first on, as for launch_updates. */
+/* layers: `count` from the first on, as for launch_updates. */
 cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, int first,
                         int count, UpdateRule rule);
 

@@ -149,12 +149,9 @@ static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
 
 static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bool trains) {
   const Network *n = &e->engine.config.network;
-  const bool wide = e->wide.used;
-  if (wide)
-    TRY(wide_forward(e, batch));
-  else if (input_pixels(e))
-    TRY(scale_pixels(e, batch));
-  for (int l = wide ? n->layers - 1 : 0; l < layers; l++)
+  if (e->wide.used) return wide_forward(e, batch, layers);
+  if (input_pixels(e)) TRY(scale_pixels(e, batch));
+  for (int l = 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
                        n->size[l + 1], l < n->layers - 1, dropout_of(e, l + 1, trains),
@@ -162,9 +159,11 @@ static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bo
   return cudaSuccess;
 }
 
-/* Whether the last layer is one kernel there and back. */
-static bool has_head(const Network *n) {
-  return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
+bool has_head(const CudaEngine *e) {
+  enum { NARROW = 256 }; /* inputs: small batches of more are faster by three kernels */
+  const Network *n = &e->engine.config.network;
+  const int in = n->size[n->layers - 1];
+  return n->layers > 1 && head_takes(in, n->size[n->layers]) && (e->wide.used || in <= NARROW);
 }
 
 /* d_z, d_dz, d_dx: as launch_head has them. */
@@ -180,8 +179,9 @@ static cudaError_t head(CudaEngine *e, BatchView batch, float *d_z, float *d_dz,
 static cudaError_t forward_and_loss(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers;
-  if (has_head(n)) {
+  if (has_head(e)) {
     TRY(forward_layers(e, batch, last - 1, true));
+    if (e->wide.used) return wide_head(e, batch);
     return head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]);
   }
   TRY(forward_layers(e, batch, last, true));
@@ -192,12 +192,11 @@ static cudaError_t forward_and_loss(CudaEngine *e, BatchView batch) {
 /* From the gradient of the output of layer l, from 1 on, to that of its input. */
 static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
   const Network *n = &e->engine.config.network;
-  const bool last = l == n->layers - 1;
-  if (last ? !has_head(n) : !e->wide.used)
-    TRY(launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
-                        e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
-                        dropout_of(e, l, true), bf16_terms(e), e->compute));
-  return e->wide.used ? wide_backward(e, batch, l) : cudaSuccess;
+  if (l == n->layers - 1 && has_head(e)) return cudaSuccess;
+  if (e->wide.used) return wide_backward(e, batch, l);
+  return launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
+                         e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
+                         dropout_of(e, l, true), bf16_terms(e), e->compute);
 }
 
 /* The gradients of layers first to end - 1, and the update by them, unless they are stored. */
@@ -216,13 +215,9 @@ static cudaError_t update_layers(CudaEngine *e, BatchView batch, int first, int 
                                        .out = n->size[l + 1],
                                        .d_gw = d_g ? d_g + n->weight[l] : NULL,
                                        .d_gb = d_g ? d_g + n->bias[l] : NULL};
-  int wide = 0; /* of them */
-  while (e->wide.used && first + wide < end && first + wide < n->layers - 1) wide++;
-  if (wide) TRY(wide_update(e, batch, updates, first, wide, update_rule(e)));
-  return first + wide == end
-             ? cudaSuccess
-             : launch_updates(batch, update_rule(e), updates + wide, end - first - wide,
-                              bf16_terms(e), e->d_work, e->compute);
+  if (e->wide.used) return wide_update(e, batch, updates, first, end - first, update_rule(e));
+  return launch_updates(batch, update_rule(e), updates, end - first, bf16_terms(e), e->d_work,
+                        e->compute);
 }
 
 /* Backward with the sums of ranks: those of a bucket of layers begin as soon as its gradients are
@@ -255,7 +250,7 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
 static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers;
-  if (has_head(n)) {
+  if (has_head(e)) {
     TRY(forward_layers(e, batch, last - 1, false));
     return head(e, batch, e->d_activation[last], NULL, NULL);
   }

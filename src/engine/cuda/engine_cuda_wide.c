@@ -1,12 +1,8 @@
-/* The hidden layers of a wide network, by the kernels of layer/wide.cu: their memory and what of a
-   step they do. Layer 0's input is a plane of pixels; between hidden layers there are planes of
-   bf16 terms, no floats. The last layer has few classes: it stays with the kernels of level
-   `layer`, which read the last hidden activation as floats and leave its gradient as floats. */
+/* The layers of a wide network, by the kernels of layer/wide.cu: their memory and what of a step
+   they do. Layer 0's input is a plane of pixels; between layers there are planes of bf16 terms, no
+   floats. A last layer that launch_head takes is its own there and back: it reads the last hidden
+   activation as floats and leaves planes of gradients. */
 #include "engine/cuda/engine_cuda.h"
-
-static int hidden_layers(const CudaEngine *e) {
-  return e->engine.config.network.layers - 1;
-}
 
 static bool allocate_planes(CudaEngine *e, Planes *planes, int terms, size_t rows, int columns,
                             Error *error) {
@@ -18,15 +14,21 @@ static bool allocate_planes(CudaEngine *e, Planes *planes, int terms, size_t row
 }
 
 bool wide_allocate(CudaEngine *e, Error *error) {
-  const int *size = e->engine.config.network.size, terms = bf16_terms(e), hidden = hidden_layers(e);
+  const Network *n = &e->engine.config.network;
+  const int *size = n->size, terms = bf16_terms(e), multiplied = n->layers - has_head(e);
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(&e->engine.config);
   if (!allocate_planes(e, &e->wide.x[0], 1, rows, size[0], error)) return false;
-  for (int l = 0; l < hidden; l++)
-    if (!allocate_planes(e, &e->wide.w[l], terms, (size_t)size[l + 1], size[l], error) ||
-        !allocate_planes(e, &e->wide.x[l + 1], terms, rows, size[l + 1], error) ||
-        !allocate_planes(e, &e->wide.dz[l + 1], terms, batch, size[l + 1], error) ||
-        !cuda_done(launch_ones(e->wide.x[l + 1], e->compute), "the first launch", error))
+  for (int l = 1; l < n->layers; l++)
+    if (!allocate_planes(e, &e->wide.x[l], terms, rows, size[l], error) ||
+        !cuda_done(launch_ones(e->wide.x[l], e->compute), "the first launch", error))
       return false;
+  for (int l = 0; l < n->layers; l++) {
+    e->wide.w[l] = (Planes){.terms = terms, .rows = size[l + 1], .columns = size[l]};
+    if ((l < multiplied &&
+         !allocate_planes(e, &e->wide.w[l], terms, (size_t)size[l + 1], size[l], error)) ||
+        !allocate_planes(e, &e->wide.dz[l + 1], terms, batch, size[l + 1], error))
+      return false;
+  }
   return true;
 }
 
@@ -34,13 +36,14 @@ void wide_free(CudaEngine *e) {
   for (int l = 0; l < NETWORK_MAX_LAYERS; l++) {
     cudaFree(e->wide.w[l].d);
     cudaFree(e->wide.x[l].d);
-    cudaFree(e->wide.dz[l].d);
+    cudaFree(e->wide.dz[l + 1].d);
   }
 }
 
 cudaError_t wide_split_weights(CudaEngine *e, int first, int count, cudaStream_t stream) {
-  for (int l = first; l < first + count && l < hidden_layers(e); l++)
-    TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l], stream));
+  for (int l = first; l < first + count; l++)
+    if (e->wide.w[l].d)
+      TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l], stream));
   return cudaSuccess;
 }
 
@@ -50,21 +53,33 @@ static Planes first_rows(Planes planes, int rows) {
   return planes;
 }
 
-cudaError_t wide_forward(CudaEngine *e, BatchView batch) {
+cudaError_t wide_forward(CudaEngine *e, BatchView batch, int layers) {
   const Network *n = &e->engine.config.network;
-  const int hidden = hidden_layers(e), rows = batch.rows;
+  const int rows = batch.rows;
   const Planes *x = e->wide.x;
   TRY(launch_pixel_planes(batch, first_rows(x[0], rows), e->compute));
-  for (int l = 0; l < hidden; l++)
-    TRY(launch_wide_forward(first_rows(x[l], rows), e->wide.w[l], e->d_parameters + n->bias[l],
-                            first_rows(x[l + 1], rows),
-                            l + 1 == hidden ? e->d_activation[hidden] : NULL, 1, e->compute));
+  for (int l = 0; l < layers; l++) {
+    const bool last = l == n->layers - 1;
+    const Planes y =
+        last ? (Planes){.rows = rows, .columns = n->size[n->layers]} : first_rows(x[l + 1], rows);
+    TRY(launch_wide_forward(first_rows(x[l], rows), e->wide.w[l], e->d_parameters + n->bias[l], y,
+                            e->d_activation[l + 1], !last, e->compute));
+  }
   return cudaSuccess;
+}
+
+cudaError_t wide_head(CudaEngine *e, BatchView batch) {
+  const Network *n = &e->engine.config.network;
+  const int last = n->layers - 1;
+  return launch_wide_head(batch, e->d_activation[last], e->d_parameters + n->weight[last],
+                          e->d_parameters + n->bias[last], e->wide.dz[last + 1], e->wide.dz[last],
+                          e->results, e->compute);
 }
 
 cudaError_t wide_backward(CudaEngine *e, BatchView batch, int l) {
   const Planes *dz = e->wide.dz;
-  if (l == hidden_layers(e)) return launch_split(e->d_delta[l], dz[l], e->compute);
+  const int last = e->engine.config.network.layers - 1;
+  if (l == last) TRY(launch_split(e->d_delta[last + 1], dz[last + 1], e->compute));
   return launch_wide_backward(dz[l + 1], e->wide.w[l], first_rows(e->wide.x[l], batch.rows), dz[l],
                               e->compute);
 }
