@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times a training epoch of the network that mlp-bench times in PyTorch and JAX.
+"""Times a training epoch of the networks that mlp-bench times in PyTorch and JAX.
 
-Same network (784-300-100-10, ReLU, He's uniform start), same rows, same batches, same optimiser
-(SGD, momentum 0.9, mean cross-entropy), a new permutation of the rows on the device every epoch,
-every row used, a short last batch where it comes out so. The rows lie on the GPU as float32 before
-the clock starts, and nothing but the parameters is computed: no sums of losses, which mlp-train
-has. Times are wall clock from the drawing of the permutation until the GPU has finished.
+Same networks (784-300-100-10 and wide ones, ReLU, He's uniform start), same rows, same batches,
+same optimiser (SGD, momentum 0.9, mean cross-entropy), a new permutation of the rows on the device
+every epoch, every row used, a short last batch where it comes out so. The rows lie on the GPU as
+float32 before the clock starts, and nothing but the parameters is computed: no sums of losses,
+which mlp-train has. Times are wall clock from the drawing of the permutation until the GPU has finished.
 
 Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A peer
 that is not installed, fails or finds no time left is a line with its reason. Data: the IDX files,
@@ -22,13 +22,18 @@ import statistics
 import subprocess
 import sys
 import time
+import typing
 
-SIZES = (784, 300, 100, 10)
+INPUTS, CLASSES = 784, 10
+HIDDEN = (300, 100)
+WIDE = ((1000, 500), (2500, 2000, 1500, 1000, 500))
+WIDE_BATCHES = (128, 1024, 4096)
 MOMENTUM = 0.9
 BATCHES = (64, 256, 1024, 4096)
 PRECISIONS = ("fp32", "tf32")
 EPOCHS = 9
 EAGER_EPOCHS = 3
+WIDE_EPOCHS = 5
 GRACE = 45  # seconds that a framework may go on for when its time is up, to finish what it does
 
 EAGER = "PyTorch eager"
@@ -66,7 +71,7 @@ def read_set(idx_name, csv_name):
     folder = os.environ.get("MNIST_SOURCE")
     if folder:
         pixels = read_idx(folder, idx_name + "-images-idx3-ubyte", 16)
-        return pixels.reshape(-1, SIZES[0]), read_idx(folder, idx_name + "-labels-idx1-ubyte", 8)
+        return pixels.reshape(-1, INPUTS), read_idx(folder, idx_name + "-labels-idx1-ubyte", 8)
     table = np.loadtxt(os.path.join("data", csv_name), np.uint8, delimiter=",")
     return table[:, 1:], table[:, 0]
 
@@ -81,13 +86,13 @@ def read_rows():
             test.astype(np.float32) / 255, test_labels.astype(np.int32))
 
 
-def initial_parameters():
+def initial_parameters(hidden):
     """[(W (out, in), b (out)), ...]: weights uniform in ±sqrt(6 / in), biases 0."""
     import numpy as np
 
     random = np.random.default_rng(1)
     layers = []
-    for inputs, outputs in zip(SIZES, SIZES[1:]):
+    for inputs, outputs in zip((INPUTS, *hidden), (*hidden, CLASSES)):
         limit = math.sqrt(6 / inputs)
         weights = random.uniform(-limit, limit, (outputs, inputs)).astype(np.float32)
         layers.append((weights, np.zeros(outputs, np.float32)))
@@ -105,6 +110,19 @@ class Clock:
         return self.end - time.monotonic()
 
 
+class Case(typing.NamedTuple):
+    peer: str
+    batch: typing.Optional[int] = None
+    precision: typing.Optional[str] = None
+    hidden: tuple = HIDDEN
+
+    def timed(self):
+        """Epochs that are timed."""
+        if self.hidden != HIDDEN:
+            return WIDE_EPOCHS
+        return EAGER_EPOCHS if self.peer == EAGER else EPOCHS
+
+
 class Record:
     """Prints lines and knows what they all have."""
 
@@ -115,21 +133,25 @@ class Record:
         print(json.dumps({**line, **{key: value for key, value in self.common.items() if value}}),
               flush=True)
 
+    def begin(self, case):
+        """What the lines of a case begin with; its kind is mlp-bench's."""
+        if case.hidden == HIDDEN:
+            return {"case": "epoch", "peer": case.peer, "batch": case.batch,
+                    "precision": case.precision}
+        return {"case": "wide", "name": ",".join(map(str, case.hidden)), "peer": case.peer,
+                "batch": case.batch, "precision": case.precision}
+
     def epochs(self, case, rows, seconds, accuracy):
-        peer, batch, precision = case
-        steps = -(-rows // batch)
+        steps = -(-rows // case.batch)
         median = statistics.median(seconds)
-        self.write({"case": "epoch", "peer": peer, "batch": batch, "precision": precision,
-                    "epochs": len(seconds), "ms_per_epoch": 1e3 * median,
+        self.write({**self.begin(case), "epochs": len(seconds), "ms_per_epoch": 1e3 * median,
                     "min_ms": 1e3 * min(seconds), "max_ms": 1e3 * max(seconds),
                     "us_per_step": 1e6 * median / steps, "launches_per_step": None,
                     "bytes_per_step": None, "test_accuracy": accuracy})
 
     def reason(self, case, reason):
-        peer, batch, precision = case
         text = " ".join(str(reason).split())
-        self.write({"case": "epoch", "peer": peer, "batch": batch, "precision": precision,
-                    "reason": text[:300] or type(reason).__name__})
+        self.write({**self.begin(case), "reason": text[:300] or type(reason).__name__})
 
 
 def time_epochs(epoch, wait, count):
@@ -151,7 +173,7 @@ def run_cases(record, clock, cases, rows, measure):
         if clock.left() <= 0:
             record.reason(case, "no time was left for it (--seconds)")
             continue
-        print("compare_peers:", *case, file=sys.stderr, flush=True)
+        print("compare_peers:", *case[:3], *case.hidden, file=sys.stderr, flush=True)
         try:
             seconds, accuracy = measure(case)
         except Exception as failure:  # whatever it is, the other cases go on
@@ -160,10 +182,13 @@ def run_cases(record, clock, cases, rows, measure):
             record.epochs(case, rows, seconds, accuracy)
 
 
-def cases_of(peers, batches):
-    """Batch by batch, so that a run that is short of time has the first batches whole."""
-    return [(peer, batch, precision)
-            for batch in batches for peer in peers for precision in PRECISIONS]
+def cases_of(peers, fastest, batches):
+    """Batch by batch, so that a run that is short of time has the first batches whole; then wide
+    networks, by the fastest of the peers alone."""
+    return [Case(peer, batch, precision)
+            for batch in batches for peer in peers for precision in PRECISIONS
+            ] + [Case(fastest, batch, precision, hidden)
+                 for hidden in WIDE for batch in WIDE_BATCHES for precision in PRECISIONS]
 
 
 # ---- PyTorch --------------------------------------------------------------------------------
@@ -172,24 +197,25 @@ def cases_of(peers, batches):
 class TorchTrainer:
     """A model, its optimiser and the steps of an epoch over rows on the device."""
 
-    def __init__(self, data, batch, precision, device, compiled):
+    def __init__(self, data, case, device):
         import torch
 
-        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
         self.torch = torch
         self.device = device
         self.x, self.y, self.test_x, self.test_y = data
-        self.batch = batch
+        self.batch = case.batch
         layers = []
-        for weights, biases in initial_parameters():
+        for weights, biases in initial_parameters(case.hidden):
             linear = torch.nn.Linear(weights.shape[1], weights.shape[0], device=device)
             with torch.no_grad():
                 linear.weight.copy_(torch.from_numpy(weights))
                 linear.bias.copy_(torch.from_numpy(biases))
             layers += [linear, torch.nn.ReLU()]
         self.model = torch.nn.Sequential(*layers[:-1])
-        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=learning_rate(batch),
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=learning_rate(case.batch),
                                          momentum=MOMENTUM, fused=True)
+        compiled = case.peer == COMPILED
         self.loss = torch.compile(self.loss_of, dynamic=False) if compiled else self.loss_of
         self.order = torch.randperm(len(self.x), device=device)
 
@@ -251,16 +277,14 @@ def run_torch(clock, batches, sources):
     data[1], data[3] = data[1].long(), data[3].long()
 
     def measure(case):
-        peer, batch, precision = case
         torch.compiler.reset()
-        trainer = TorchTrainer(data, batch, precision, device, compiled=peer == COMPILED)
-        eager = peer == EAGER
-        epoch = trainer.eager_epoch if eager else trainer.captured_epoch()
-        seconds = time_epochs(epoch, torch.cuda.synchronize, EAGER_EPOCHS if eager else EPOCHS)
+        trainer = TorchTrainer(data, case, device)
+        epoch = trainer.eager_epoch if case.peer == EAGER else trainer.captured_epoch()
+        seconds = time_epochs(epoch, torch.cuda.synchronize, case.timed())
         return seconds, trainer.accuracy()
 
     run_cases(Record(torch.cuda.get_device_name(), sources), clock,
-              cases_of((GRAPH, EAGER, COMPILED), batches), len(data[0]), measure)
+              cases_of((GRAPH, EAGER, COMPILED), COMPILED, batches), len(data[0]), measure)
 
 
 # ---- JAX ------------------------------------------------------------------------------------
@@ -285,7 +309,7 @@ def jax_epoch(rows, batch):
 
     def loss(parameters, x, y):
         chances = jax.nn.log_softmax(jax_logits(parameters, x))
-        hot = y[:, None] == jnp.arange(SIZES[-1])[None, :]
+        hot = y[:, None] == jnp.arange(CLASSES)[None, :]
         return -jnp.where(hot, chances, 0).sum() / len(y)
 
     def epoch(state, key, x, y):
@@ -314,23 +338,22 @@ def run_jax(clock, batches, sources):
     x, y, test_x, test_y = (jax.device_put(array) for array in read_rows())
 
     def measure(case):  # JAX's default on a GPU with tensor cores is tf32
-        _, batch, precision = case
         jax.config.update("jax_default_matmul_precision",
-                          "default" if precision == "tf32" else "highest")
-        parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters()]
+                          "default" if case.precision == "tf32" else "highest")
+        parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
         state = parameters, jax.tree.map(jnp.zeros_like, parameters)
-        keys = iter(list(jax.random.split(jax.random.key(1), EPOCHS + 1)))
-        run = jax_epoch(len(x), batch)
+        keys = iter(list(jax.random.split(jax.random.key(1), case.timed() + 1)))
+        run = jax_epoch(len(x), case.batch)
 
         def epoch():
             nonlocal state
             state = run(state, next(keys), x, y)
 
-        seconds = time_epochs(epoch, lambda: jax.block_until_ready(state), EPOCHS)
+        seconds = time_epochs(epoch, lambda: jax.block_until_ready(state), case.timed())
         right = jax_logits(state[0], test_x).argmax(axis=1) == test_y
         return seconds, float(right.mean())
 
-    run_cases(Record(device.device_kind, sources), clock, cases_of((SCAN,), batches), len(x),
+    run_cases(Record(device.device_kind, sources), clock, cases_of((SCAN,), SCAN, batches), len(x),
               measure)
 
 
@@ -354,7 +377,7 @@ def run_framework(arguments):
     try:
         run(Clock(arguments.seconds), arguments.batches, arguments.sources)
     except Exception as failure:
-        Record("", arguments.sources).reason((title, None, None),
+        Record("", arguments.sources).reason(Case(title),
                                              f"{type(failure).__name__}: {failure}")
 
 
@@ -368,10 +391,10 @@ def run_child(framework, clock, arguments):
     try:
         code = subprocess.run(command, timeout=max(clock.left(), 1) + GRACE).returncode
     except subprocess.TimeoutExpired:
-        record.reason((title, None, None), "stopped: it went on long after its time was up")
+        record.reason(Case(title), "stopped: it went on long after its time was up")
     else:
         if code:
-            record.reason((title, None, None), f"its process ended with {code}")
+            record.reason(Case(title), f"its process ended with {code}")
 
 
 def run_all(arguments):
@@ -385,7 +408,7 @@ def run_all(arguments):
         if version:
             run_child(name, clock, arguments)
         else:
-            record.reason((FRAMEWORKS[name][0], None, None), "not installed")
+            record.reason(Case(FRAMEWORKS[name][0]), "not installed")
 
 
 def main():

@@ -27,8 +27,9 @@
 static const char help[] =
     "Usage: mlp-bench [OPTION]...\n"
     "Times a training epoch of 784-300-100-10 at every level of fusion and through\n"
-    "cuBLAS, the limits of this GPU, each kernel of a step, and each part of a whole\n"
-    "run of mlp-train. Defaults are in [brackets].\n"
+    "cuBLAS, and of wide networks at level step, the limits of this GPU, each\n"
+    "kernel of a step, and each part of a whole run of mlp-train. Defaults are in\n"
+    "[brackets].\n"
     "\n"
     "  --train FILE     rows to train on [data/mnist_train.csv]\n"
     "  --test FILE      rows for the test accuracy [data/mnist_test.csv]\n"
@@ -46,12 +47,29 @@ static const char help[] =
     "  --sources HEX    digest of the sources, for the record\n"
     "  --help           print this help and exit\n";
 
-enum { MAX_BATCHES = 8, MAX_BATCH = 65536, MAX_EPOCHS = 1000, CLASSES = 10, RUN_EPOCHS = 10 };
-static const int HIDDEN[2] = {300, 100};
+enum {
+  MAX_BATCHES = 8,
+  MAX_BATCH = 65536,
+  MAX_EPOCHS = 1000,
+  CLASSES = 10,
+  RUN_EPOCHS = 10,
+  WIDE_EPOCHS = 5
+};
+
+/* Networks that are timed: the one of all levels, and wide ones. */
+typedef struct {
+  const char *name; /* its hidden layers, as --hidden has them; "": the one of all levels */
+  int hidden[5], layers;
+} BenchNetwork;
+
+static const BenchNetwork usual = {"", {300, 100}, 2};
+static const BenchNetwork wide[] = {{"1000,500", {1000, 500}, 2},
+                                    {"2500,2000,1500,1000,500", {2500, 2000, 1500, 1000, 500}, 5}};
+static const int wide_batches[] = {128, 1024, 4096};
 
 typedef struct {
   const char *train, *test, *json, *markdown, *plot, *trace, *timeline, *from, *sources;
-  int epochs, run_epochs;
+  int epochs, run_epochs, wide_epochs;
   int batches[MAX_BATCHES], batch_count;
   bool help;
 } Arguments;
@@ -102,6 +120,7 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
                    .sources = "",
                    .epochs = 9,
                    .run_epochs = RUN_EPOCHS,
+                   .wide_epochs = WIDE_EPOCHS,
                    .batches = {64, 256, 1024, 4096},
                    .batch_count = 4};
   opterr = 0;
@@ -125,6 +144,7 @@ static bool parse_arguments(int count, char **given, Arguments *a, Error *error)
     case 'b': good = parse_batches(optarg, a, error); break;
     case 'q':
       a->epochs = a->run_epochs = 2;
+      a->wide_epochs = 0;
       a->batch_count = 1;
       a->batches[0] = 64;
       break;
@@ -231,14 +251,16 @@ static float learning_rate(int batch) {
   return (float)fmin(0.1, 0.05 * sqrt(batch / 64.0));
 }
 
-static bool config_of(const Rows *rows, int batch, int fusion, EngineConfig *config, Error *error) {
+static bool config_of(const Rows *rows, const BenchNetwork *network, int batch, int fusion,
+                      EngineConfig *config, Error *error) {
   *config = (EngineConfig){.batch = batch,
                            .seed = 1,
                            .momentum = 0.9f,
                            .fusion = (Fusion)fusion,
                            .dataset_rows = rows->train_rows + rows->test_rows,
                            .staging_rows = loader_staging_rows(batch)};
-  return network_init(&config->network, rows->inputs, HIDDEN, 2, CLASSES, error);
+  return network_init(&config->network, rows->inputs, network->hidden, network->layers, CLASSES,
+                      error);
 }
 
 /* Below compute capability 8.0 tf32 would be fp32, timed twice. */
@@ -248,11 +270,12 @@ static bool has_tf32(Error *error) {
          (gpu.capability >= 80 || error_set(error, "tf32 needs compute capability 8.0"));
 }
 
-static Engine *open_level(const Level *level, const Rows *rows, int batch, Error *error) {
+static Engine *open_level(const Level *level, const Rows *rows, const BenchNetwork *network,
+                          int batch, Error *error) {
   const bool tf32 = strcmp(level->precision, "tf32") == 0;
   EngineConfig config;
   if (tf32 && !has_tf32(error)) return NULL;
-  if (!config_of(rows, batch, level->level, &config, error)) return NULL;
+  if (!config_of(rows, network, batch, level->level, &config, error)) return NULL;
   if (level->level == BENCH_CUBLAS) return bench_cublas_open(&config, tf32, error);
   if (tf32) config.precision = PRECISION_TF32;
   return engine_cuda_open(&config, error);
@@ -304,14 +327,15 @@ static bool time_level(Engine *engine, const Level *level, const Rows *rows, int
   line->max_ms = 1e3 * times.high;
   line->us_per_step = 1e6 * times.median / steps;
   line->launches_per_step = launches / steps;
-  line->bytes_per_step = bench_bytes(level->level, network, batch, bench_mail(network, batch));
+  if (strcmp(line->kind, "wide") != 0) /* whose numbers are kept in planes */
+    line->bytes_per_step = bench_bytes(level->level, network, batch, bench_mail(network, batch));
   return test_accuracy(engine, rows, &line->test_accuracy, error);
 }
 
 /* The level that --fusion auto takes at this batch, FUSION_AUTO if none opens. */
 static Fusion choice_of_auto(const Rows *rows, int batch) {
   const Level any = {"auto", "fp32", FUSION_AUTO};
-  Engine *engine = open_level(&any, rows, batch, NULL);
+  Engine *engine = open_level(&any, rows, &usual, batch, NULL);
   if (!engine) return FUSION_AUTO;
   const Fusion fusion = engine->config.fusion;
   engine->call->close(engine);
@@ -319,16 +343,19 @@ static Fusion choice_of_auto(const Rows *rows, int batch) {
 }
 
 /* A level that does not run is a line with its reason. */
-static bool add_level(BenchLog *log, const Level *level, const Rows *rows, int batch, int epochs,
-                      Fusion chosen, Error *error) {
-  BenchLine line = bench_line("epoch");
+static bool add_level(BenchLog *log, const Level *level, const Rows *rows,
+                      const BenchNetwork *network, int batch, int epochs, Fusion chosen,
+                      Error *error) {
+  BenchLine line = bench_line(network == &usual ? "epoch" : "wide");
   Error reason;
+  snprintf(line.name, sizeof line.name, "%s", network->name);
   snprintf(line.fusion, sizeof line.fusion, "%s", level->name);
   snprintf(line.precision, sizeof line.precision, "%s", level->precision);
   line.batch = batch;
   if (level->level == (int)chosen) line.chosen = 1;
-  fprintf(stderr, "mlp-bench: batch %d, %s, %s\n", batch, level->name, level->precision);
-  Engine *engine = open_level(level, rows, batch, &reason);
+  fprintf(stderr, "mlp-bench: %s%sbatch %d, %s, %s\n", network->name, *network->name ? ", " : "",
+          batch, level->name, level->precision);
+  Engine *engine = open_level(level, rows, network, batch, &reason);
   if (!engine || !time_level(engine, level, rows, epochs, &line, &reason)) {
     line.ms_per_epoch = NAN;
     snprintf(line.reason, sizeof line.reason, "%s", reason.text);
@@ -365,7 +392,7 @@ static bool measure_batch(BenchLog *log, const Arguments *a, const Rows *rows, i
                           Error *error) {
   EngineConfig config;
   Error reason;
-  if (!config_of(rows, batch, FUSION_AUTO, &config, error) ||
+  if (!config_of(rows, &usual, batch, FUSION_AUTO, &config, error) ||
       !add_floors(log, &config.network, rows, batch, error))
     return false;
   if (!bench_kernels(log, &config.network, batch, &reason) &&
@@ -373,7 +400,19 @@ static bool measure_batch(BenchLog *log, const Arguments *a, const Rows *rows, i
     return false;
   const Fusion chosen = choice_of_auto(rows, batch);
   for (int i = 0; i < LEVELS; i++)
-    if (!add_level(log, &levels[i], rows, batch, a->epochs, chosen, error)) return false;
+    if (!add_level(log, &levels[i], rows, &usual, batch, a->epochs, chosen, error)) return false;
+  return true;
+}
+
+/* Wide networks, at the level that auto takes for them. */
+static bool measure_wide(BenchLog *log, const Arguments *a, const Rows *rows, Error *error) {
+  static const Level steps[] = {{"step", "fp32", FUSION_STEP}, {"step", "tf32", FUSION_STEP}};
+  for (size_t n = 0; a->wide_epochs > 0 && n < sizeof wide / sizeof *wide; n++)
+    for (size_t b = 0; b < sizeof wide_batches / sizeof *wide_batches; b++)
+      for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (!add_level(log, &steps[i], rows, &wide[n], wide_batches[b], a->wide_epochs, FUSION_STEP,
+                       error))
+          return false;
   return true;
 }
 
@@ -430,15 +469,15 @@ static bool measure_all(BenchLog *log, const Arguments *a, const char *command, 
   if (!read_rows(a, rows, error)) return false;
   const bool has_run = bench_run(a->train, a->test, a->run_epochs, &run, &run_reason);
   const char *slash = strrchr(a->train, '/');
-  snprintf(what, sizeof what, "%d-%d-%d-%d on %s", rows->inputs, HIDDEN[0], HIDDEN[1], CLASSES,
-           slash ? slash + 1 : a->train);
+  snprintf(what, sizeof what, "%d-%d-%d-%d on %s", rows->inputs, usual.hidden[0], usual.hidden[1],
+           CLASSES, slash ? slash + 1 : a->train);
   if (!bench_machine(log, what, command, error)) return false;
   if (!bench_ceilings(log, &reason) && !add_reason(log, "ceiling", &reason, error)) return false;
   if (!(has_run ? add_run(log, &run, rows, error) : add_reason(log, "run", &run_reason, error)))
     return false;
   for (int i = 0; i < a->batch_count; i++)
     if (!measure_batch(log, a, rows, a->batches[i], error)) return false;
-  return true;
+  return measure_wide(log, a, rows, error);
 }
 
 static bool measure(BenchLog *log, const Arguments *a, const char *command, Error *error) {

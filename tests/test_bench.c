@@ -243,6 +243,15 @@ static const char sample[] =
     "\"ms_per_epoch\":35}\n"
     "{\"case\":\"epoch\",\"peer\":\"JAX\",\"batch\":256,\"precision\":\"fp32\",\"epochs\":9,"
     "\"ms_per_epoch\":16}\n"
+    "{\"case\":\"wide\",\"name\":\"50,40\",\"fusion\":\"step\",\"batch\":64,\"precision\":\"tf32\","
+    "\"epochs\":5,\"ms_per_epoch\":8,\"min_ms\":7,\"max_ms\":9,\"test_accuracy\":0.5}\n"
+    "{\"case\":\"wide\",\"name\":\"50,40\",\"peer\":\"JAX\",\"batch\":64,\"precision\":\"tf32\","
+    "\"epochs\":5,\"ms_per_epoch\":12}\n"
+    "{\"case\":\"wide\",\"name\":\"50,30\",\"peer\":\"JAX\",\"batch\":64,\"precision\":\"tf32\","
+    "\"epochs\":5,\"ms_per_epoch\":11}\n"
+    "{\"case\":\"wide\",\"name\":\"50,30\",\"peer\":\"PyTorch\",\"batch\":64,\"precision\":"
+    "\"tf32\","
+    "\"reason\":\"no time\"}\n"
     "{\"case\":\"peers\",\"name\":\"JAX 0.11\",\"command\":\"scripts/compare_peers.py\"}\n";
 
 static char *print_log(const BenchLog *log, bool markdown) {
@@ -283,6 +292,10 @@ static void test_tables(void **state) {
     HAS_LINE(text, "64", "JAX", "tf32", "35.0", "17.5", "7.00");
     HAS_LINE(text, "256", "JAX", "fp32", "16.0", "-", "-"); /* nothing of ours, no floor */
     HAS_LINE(text, "fusion epoch, batch 256, fp32: it takes batches up to 64");
+    HAS_LINE(text, "50,40", "64", "fusion step", "tf32", "8.00", "7.00", "9.00", "1.00", "50.00%");
+    HAS_LINE(text, "50,40", "64", "JAX", "tf32", "12.0", "1.50", "-");
+    HAS_LINE(text, "50,30", "64", "JAX", "tf32", "11.0", "-", "-"); /* nothing of ours */
+    HAS_LINE(text, "PyTorch, hidden layers 50,30, batch 64, tf32: no time");
     HAS_LINE(text, "grid barrier", "1.12", "us");
     HAS_LINE(text, "forward", "3.00 us  75% x4.00", "9.00 us  50% x2.00");
     HAS_LINE(text, "starting", "400.0", "80.0%", "x5.00");

@@ -17,6 +17,7 @@
      machine  name: network and data; gpu, driver, cores, date, command, sources
      peers    name: the versions of the peers; command
      epoch    fusion or peer, batch, precision, and the times of an epoch; or the reason why not
+     wide     likewise of a wide network; name: its hidden layers
      ceiling  name, value, unit: what the GPU can do at most
      floor    batch, precision, value: what an epoch takes at least, ms
      kernel   name, batch, value: one kernel of a step at level layer, us; share of the step, bound

@@ -19,8 +19,8 @@ static const BenchLine *first_of(const BenchLog *log, const char *kind) {
   return NULL;
 }
 
-static bool was_measured(const BenchLine *line) {
-  return is(line, "epoch") && isfinite(line->ms_per_epoch) && line->ms_per_epoch > 0;
+static bool was_measured(const BenchLine *line, const char *kind) {
+  return is(line, kind) && isfinite(line->ms_per_epoch) && line->ms_per_epoch > 0;
 }
 
 static bool is_level(const BenchLine *line) {
@@ -33,7 +33,8 @@ static double best_for(const BenchLog *log, const BenchLine *epoch) {
   double best = NAN;
   for (int i = 0; i < log->count; i++) {
     const BenchLine *line = &log->lines[i];
-    if (was_measured(line) && is_level(line) && line->batch == epoch->batch &&
+    if (was_measured(line, epoch->kind) && is_level(line) && line->batch == epoch->batch &&
+        strcmp(line->name, epoch->name) == 0 &&
         (strcmp(line->precision, "fp32") == 0 || strcmp(line->precision, epoch->precision) == 0))
       best = fmin(best, line->ms_per_epoch); /* of a number and NAN, the number */
   }
@@ -54,19 +55,27 @@ static TableCell name_of(const BenchLine *line) {
   return table_cell("mlp-train, fusion %s%s", line->fusion, line->chosen > 0 ? " (auto)" : "");
 }
 
-/* By batch, slowest first. */
+static TableCell accuracy_of(const BenchLine *line) {
+  return isfinite(line->test_accuracy) ? table_cell("%.2f%%", 100 * line->test_accuracy)
+                                       : table_cell("-");
+}
+
+/* By network and batch, slowest first. */
 static int compare_epochs(const void *a, const void *b) {
   const BenchLine *x = *(const BenchLine *const *)a, *y = *(const BenchLine *const *)b;
+  const int networks = strcmp(x->name, y->name);
+  if (networks) return networks;
   if (x->batch != y->batch) return x->batch < y->batch ? -1 : 1;
   return (x->ms_per_epoch < y->ms_per_epoch) - (x->ms_per_epoch > y->ms_per_epoch);
 }
 
-/* The measured epochs in that order; the caller frees the list. NULL without memory. */
-static const BenchLine **sorted_epochs(const BenchLog *log, int *count) {
+/* The measured epochs of a kind, `epoch` or `wide`, in that order; the caller frees the list. NULL
+ * without memory. */
+static const BenchLine **sorted_epochs(const BenchLog *log, const char *kind, int *count) {
   const BenchLine **list = malloc(((size_t)log->count + 1) * sizeof *list);
   *count = 0;
   for (int i = 0; list && i < log->count; i++)
-    if (was_measured(&log->lines[i])) list[(*count)++] = &log->lines[i];
+    if (was_measured(&log->lines[i], kind)) list[(*count)++] = &log->lines[i];
   if (list) qsort(list, (size_t)*count, sizeof *list, compare_epochs);
   return list;
 }
@@ -94,7 +103,7 @@ static void put_epochs(const BenchLog *log, FILE *file, bool markdown) {
                                         {"x best", 6, false},   {"test acc.", 9, false}};
   const Table table = {file, markdown, columns, sizeof columns / sizeof *columns};
   int count;
-  const BenchLine **epochs = sorted_epochs(log, &count);
+  const BenchLine **epochs = sorted_epochs(log, "epoch", &count);
   table_heading(file, markdown, "An epoch");
   fputs(
       "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
@@ -116,9 +125,37 @@ static void put_epochs(const BenchLog *log, FILE *file, bool markdown) {
                                table_number(e->bytes_per_step / 1e6),
                                table_number(e->ms_per_epoch / floor_for(log, e)),
                                table_number(e->ms_per_epoch / best_for(log, e)),
-                               isfinite(e->test_accuracy)
-                                   ? table_cell("%.2f%%", 100 * e->test_accuracy)
-                                   : table_cell("-")};
+                               accuracy_of(e)};
+    if (!markdown && i && e->batch != epochs[i - 1]->batch) putc('\n', file);
+    table_row(&table, cells);
+  }
+  free(epochs);
+}
+
+static void put_wide(const BenchLog *log, FILE *file, bool markdown) {
+  static const TableColumn columns[] = {
+      {"hidden layers", 23, true}, {"batch", 5, false},    {"who", 42, true},
+      {"precision", 9, true},      {"ms/epoch", 8, false}, {"min", 6, false},
+      {"max", 6, false},           {"x best", 6, false},   {"test acc.", 9, false}};
+  const Table table = {file, markdown, columns, sizeof columns / sizeof *columns};
+  int count;
+  const BenchLine **epochs = sorted_epochs(log, "wide", &count);
+  if (epochs && count > 0) {
+    table_heading(file, markdown, "Wide networks");
+    fprintf(file, "Medians of %g epochs after a warm-up, as above.\n\n", epochs[0]->epochs);
+    table_begin(&table);
+  }
+  for (int i = 0; epochs && i < count; i++) {
+    const BenchLine *e = epochs[i];
+    const TableCell cells[] = {table_cell("%s", e->name),
+                               table_cell("%g", e->batch),
+                               name_of(e),
+                               table_cell("%s", e->precision),
+                               table_number(e->ms_per_epoch),
+                               table_number(e->min_ms),
+                               table_number(e->max_ms),
+                               table_number(e->ms_per_epoch / best_for(log, e)),
+                               accuracy_of(e)};
     if (!markdown && i && e->batch != epochs[i - 1]->batch) putc('\n', file);
     table_row(&table, cells);
   }
@@ -133,9 +170,10 @@ static void put_reasons(const BenchLog *log, FILE *file, bool markdown) {
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;
     fprintf(file, "%s%s", markdown ? "- " : "",
-            is(line, "epoch") ? name_of(line).text
-            : *line->name     ? line->name
-                              : line->kind);
+            is(line, "epoch") || is(line, "wide") ? name_of(line).text
+            : *line->name                         ? line->name
+                                                  : line->kind);
+    if (is(line, "wide")) fprintf(file, ", hidden layers %s", line->name);
     if (isfinite(line->batch)) fprintf(file, ", batch %g", line->batch);
     if (*line->precision) fprintf(file, ", %s", line->precision);
     fprintf(file, ": %s\n", line->reason);
@@ -267,6 +305,7 @@ static void put_run(const BenchLog *log, FILE *file, bool markdown) {
 void bench_print(const BenchLog *log, FILE *file, bool markdown) {
   put_machine(log, file, markdown);
   put_epochs(log, file, markdown);
+  put_wide(log, file, markdown);
   put_reasons(log, file, markdown);
   put_floors(log, file, markdown);
   put_ceilings(log, file, markdown);
@@ -334,7 +373,7 @@ static bool plot_batch(const BenchLog *log, const BenchLine *const *epochs, int 
 
 bool bench_plot(const BenchLog *log, const char *path, Error *error) {
   int count;
-  const BenchLine **epochs = sorted_epochs(log, &count);
+  const BenchLine **epochs = sorted_epochs(log, "epoch", &count);
   if (!epochs) return error_set(error, "no memory for a chart");
   const bool good =
       count > 0 ? plot_batch(log, epochs, count, path, error)
