@@ -34,18 +34,23 @@ __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
   return partial[0] + __shfl_xor_sync(FULL_WARP, partial[0], 1);
 }
 
-/* Copies `count` weights to shared memory. Each thread has eight loads in flight at once; one after
-   the other they would cost eight latencies of the L2 cache. */
+/* Copies `count` weights to shared memory, which has room for whole groups of four. Each thread has
+   five loads of 16 bytes in flight at once, two rounds for 10 classes of 500 inputs; one after the
+   other they would cost as many latencies of the L2 cache. */
 __device__ void load_weights(const float *d_w, int count, float *w) {
-  constexpr int AHEAD = 8, THREADS = 32 * WARPS;
-  for (int first = threadIdx.x; first < count; first += AHEAD * THREADS) {
-    float value[AHEAD];
+  constexpr int AHEAD = 5, THREADS = 32 * WARPS;
+  const int fours = count / 4;
+  const float4 *from = reinterpret_cast<const float4 *>(d_w);
+  float4 *to = reinterpret_cast<float4 *>(w);
+  for (int first = threadIdx.x; first < fours; first += AHEAD * THREADS) {
+    float4 value[AHEAD];
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) value[i] = d_w[min(first + i * THREADS, count - 1)];
+    for (int i = 0; i < AHEAD; i++) value[i] = from[min(first + i * THREADS, fours - 1)];
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
-      if (first + i * THREADS < count) w[first + i * THREADS] = value[i];
+      if (first + i * THREADS < fours) to[first + i * THREADS] = value[i];
   }
+  if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
 }
 
 struct RowSoftmax {
@@ -98,7 +103,7 @@ template <int VALUES, int TERMS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
   /* Prologue: which row this warp has; what no kernel writes is read before the wait. */
-  __shared__ float w[MAX_CLASSES * 32 * VALUES];
+  __shared__ alignas(16) float w[MAX_CLASSES * 32 * VALUES];
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   const int in = head.in, classes = head.classes;
   const int rows = rows_of_step(batch), all_rows = rows_of_all_ranks(batch);

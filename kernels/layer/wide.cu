@@ -69,6 +69,7 @@ template <int TERMS> struct Forward {
   static constexpr Major A = ALONG_K, B = ALONG_K;
   static constexpr bool INPUT_IS_A = true, HAS_PIXELS = true, SKIPS = false;
   struct Epilogue {
+    static constexpr bool LAST_APART = false;
     const float *d_b;
     float *d_y; /* (rows, out), or NULL */
     Terms y;    /* or d NULL */
@@ -77,11 +78,8 @@ template <int TERMS> struct Forward {
     __device__ bool is_full(int columns) const {
       return columns <= y.columns && y.columns % 4 == 0;
     }
-    template <bool FULL>
-    __device__ void prefetch(int, int, int, int column, Prefetched (&to)[ROWS]) const {
-      const Quad bias = load_quad<FULL>(d_b, column, y.columns);
-#pragma unroll
-      for (int i = 0; i < ROWS; i++) to[i] = bias;
+    template <bool FULL> __device__ Prefetched prefetch(int, int, int column) const {
+      return load_quad<FULL>(d_b, column, y.columns);
     }
     template <bool FULL>
     __device__ void store(int row, int column, Quad value, const Prefetched &bias) const {
@@ -103,21 +101,16 @@ template <int TERMS> struct Backward {
   static constexpr Major A = ALONG_K, B = ACROSS_K;
   static constexpr bool INPUT_IS_A = true, HAS_PIXELS = false, SKIPS = false;
   struct Epilogue {
+    static constexpr bool LAST_APART = false;
     const uint16_t *d_a; /* its first plane */
     Terms dx;            /* of the same pitch */
     using Prefetched = uint2;
     __device__ bool is_full(int columns) const {
       return columns <= dx.columns;
     }
-    template <bool FULL>
-    __device__ void prefetch(int row, int step, int rows, int column,
-                             Prefetched (&to)[ROWS]) const {
-#pragma unroll
-      for (int i = 0; i < ROWS; i++) {
-        const int r = row + i * step, exists = FULL ? r : min(r, rows - 1);
-        const uint16_t *a = d_a + (size_t)exists * dx.pitch;
-        to[i] = *reinterpret_cast<const uint2 *>(a + (FULL ? column : min(column, dx.pitch - 4)));
-      }
+    template <bool FULL> __device__ Prefetched prefetch(int row, int rows, int column) const {
+      const uint16_t *a = d_a + (size_t)(FULL ? row : min(row, rows - 1)) * dx.pitch;
+      return *reinterpret_cast<const uint2 *>(a + (FULL ? column : min(column, dx.pitch - 4)));
     }
     template <bool FULL>
     __device__ void store(int row, int column, Quad value, Prefetched a) const {
@@ -138,6 +131,7 @@ template <int TERMS> struct Update {
   static constexpr Major A = ACROSS_K, B = ACROSS_K;
   static constexpr bool INPUT_IS_A = false, HAS_PIXELS = true, SKIPS = true;
   struct Epilogue {
+    static constexpr bool LAST_APART = true;
     float *d_w, *d_b, *d_vw, *d_vb; /* stores: d_w and d_b are where the gradient goes */
     bool stores;
     Terms w;
@@ -150,39 +144,47 @@ template <int TERMS> struct Update {
     __device__ bool is_full(int columns) const {
       return columns <= w.columns && w.columns % 4 == 0;
     }
-    template <bool FULL>
-    __device__ void prefetch(int o, int step, int out, int i, Prefetched (&to)[ROWS]) const {
-      if (stores) return;
-#pragma unroll
-      for (int r = 0; r < ROWS; r++) {
-        const int row = o + r * step;
-        const size_t at = (size_t)(FULL ? row : min(row, out - 1)) * w.columns;
-        to[r] = {load_quad<FULL>(d_w + at, i, w.columns), load_quad<FULL>(d_vw + at, i, w.columns),
-                 d_state->learning_rate};
-      }
+    template <bool FULL> __device__ Prefetched prefetch(int o, int out, int i) const {
+      if (stores) return {};
+      const size_t at = (size_t)(FULL ? o : min(o, out - 1)) * w.columns;
+      return {load_quad<FULL>(d_w + at, i, w.columns), load_quad<FULL>(d_vw + at, i, w.columns),
+              d_state->learning_rate};
     }
     template <bool FULL>
     __device__ void store(int o, int i, const Quad &gradient, Prefetched p) const {
       const size_t at = (size_t)o * w.columns;
       if (stores) {
         store_quad<FULL>(d_w + at, i, w.columns, gradient);
-      } else {
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-          update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, p.rate);
-        store_quad<FULL>(d_w + at, i, w.columns, p.w);
-        store_quad<FULL>(d_vw + at, i, w.columns, p.v);
-        if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w);
+        return;
       }
 #pragma unroll
       for (int e = 0; e < 4; e++)
-        if (!FULL && i + e == w.columns) finish_bias(o, gradient.value[e], p.rate);
+        update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, p.rate);
+      store_quad<FULL>(d_w + at, i, w.columns, p.w);
+      store_quad<FULL>(d_vw + at, i, w.columns, p.v);
+      if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w);
     }
-    __device__ void finish_bias(int o, float gradient, float rate) const {
-      if (stores)
-        d_b[o] = gradient;
-      else
-        update_value(d_b[o], d_vb[o], gradient, {rule.momentum, 0.0f}, rate);
+    /* The biases of several rows, those of rows below `out`, at once. */
+    template <int COUNT>
+    __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT],
+                               int out) const {
+      float bias[COUNT], v[COUNT];
+#pragma unroll
+      for (int i = 0; i < COUNT && !stores; i++) {
+        bias[i] = d_b[min(o[i], out - 1)];
+        v[i] = d_vb[min(o[i], out - 1)];
+      }
+#pragma unroll
+      for (int i = 0; i < COUNT; i++) {
+        if (o[i] >= out) continue;
+        if (stores) {
+          d_b[o[i]] = gradient[i];
+        } else {
+          update_value(bias[i], v[i], gradient[i], {rule.momentum, 0.0f}, d_state->learning_rate);
+          d_b[o[i]] = bias[i];
+          d_vb[o[i]] = v[i];
+        }
+      }
     }
   };
 };
@@ -201,7 +203,7 @@ int ask_device() {
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) ==
           cudaSuccess &&
       10 * major + minor == 90 && kernels_can_run(&others) == cudaSuccess && others == 90 &&
-      cudaFuncGetAttributes(&attributes, wide_kernel<Update<3>, 3>) == cudaSuccess;
+      cudaFuncGetAttributes(&attributes, wide_kernel<Update<3>, 3, TILE>) == cudaSuccess;
   launched(); /* forgets a failure */
   return can ? multiprocessors : 0;
 }
@@ -266,34 +268,55 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
 }
 
 /* How a product's tiles are paired: along the side that they divide; if that may be either, so that
-   A is shared, which takes fewer boxes where B lies ALONG_K. */
-void pair_tiles(Product &p) {
-  const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, TILE);
+   the longer operand is shared, or A, which takes fewer boxes where B lies ALONG_K. */
+void pair_tiles(Product &p, int columns) {
+  const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
-  p.across = idle_across <= idle_down ? 2 : 1;
-  p.down = 3 - p.across;
+  const bool shares_b = columns > TILE ? idle_down <= idle_across : idle_down < idle_across;
+  p.down = shares_b ? 2 : 1;
+  p.across = 3 - p.down;
 }
 
-/* Divides the products among blocks. Pairs are formed unless more than a tenth of the tiles would
-   be none. */
-template <class Epilogue> void share_out(Products<Epilogue> &all, const Capacity &capacity) {
+/* Divides the products among blocks, in tiles of `columns`. Pairs are formed unless more than a
+   tenth of the tiles would be none. */
+template <class Epilogue>
+void share_out(Products<Epilogue> &all, int columns, const Capacity &capacity) {
   int tiles = 0, paired = 0, k = 0;
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
-    pair_tiles(p);
-    tiles += ceil_div(p.m, TILE) * ceil_div(p.n, TILE);
-    paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * TILE);
+    pair_tiles(p, columns);
+    tiles += ceil_div(p.m, TILE) * ceil_div(p.n, columns);
+    paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * columns);
     k = p.k > k ? p.k : k;
   }
-  all.splits = choose_splits(tiles, k, capacity);
+  all.splits = columns == TILE ? choose_splits(tiles, k, capacity) : 1;
   all.pair = all.splits == 1 && capacity.clusters[2] > 0 && 10 * (paired - tiles) <= tiles;
+  all.units = 0;
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
     if (!all.pair) p.down = p.across = 1;
     p.units_down = ceil_div(p.m, p.down * TILE);
     p.first_unit = all.units;
-    all.units += p.units_down * ceil_div(p.n, p.across * TILE);
+    all.units += p.units_down * ceil_div(p.n, p.across * columns);
   }
+}
+
+/* Whether the tiles of 128 x 256 are done sooner than those of 128 x 128, of which a multiprocessor
+   does two in 1 / LARGE_PACE of the time of a large one, and finishes one beneath the next. Times
+   are those of a block of k of a small tile. */
+template <class Epilogue>
+bool prefers_large_tiles(const Products<Epilogue> &all, int multiprocessors) {
+  constexpr double LARGE_PACE = 0.85, FINISH = 8;
+  int small = 0, large = 0, k = 0;
+  for (int i = 0; i < all.count; i++) {
+    const Product &p = all.product[i];
+    small += ceil_div(p.m, TILE) * ceil_div(p.n, TILE);
+    large += ceil_div(p.m, TILE) * ceil_div(p.n, 2 * TILE);
+    k = p.k > k ? p.k : k;
+  }
+  const int blocks = ceil_div(k, BLOCK);
+  return ceil_div(large, multiprocessors) * (2 * LARGE_PACE * blocks + 2 * FINISH) <
+         ceil_div(small, multiprocessors) * blocks + FINISH;
 }
 
 /* A cluster runs on the multiprocessors of one group (GPC), which are not alike in number, so the
@@ -323,34 +346,43 @@ struct Operands {
   int a_columns, b_columns;
 };
 
-template <class Kind, int TERMS>
+template <class Kind, int TERMS, int COLUMNS>
 cudaError_t launch(Products<typename Kind::Epilogue> &all, const Operands *operands,
-                   const BatchView &batch, cudaStream_t stream) {
-  constexpr int SHARED = WIDE_SHARED_BYTES<TERMS>;
-  const int multiprocessors = wide_multiprocessors();
-  if (!multiprocessors) return cudaErrorNotSupported;
-  const auto kernel = wide_kernel<Kind, TERMS>;
+                   const BatchView &batch, int multiprocessors, cudaStream_t stream) {
+  constexpr int SHARED = WIDE_SHARED_BYTES<TERMS, COLUMNS>;
+  const auto kernel = wide_kernel<Kind, TERMS, COLUMNS>;
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
   if (status != cudaSuccess) return launched(status);
   static Capacity capacity;
   static const cudaError_t asked = ask_capacity(kernel, SHARED, multiprocessors, &capacity);
   if (asked != cudaSuccess) return asked;
-  share_out(all, capacity);
+  share_out(all, COLUMNS, capacity);
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
     const Operands &o = operands[i];
     const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* B */
+    const int sides = !along ? SIDE : shared ? COLUMNS / 2 : COLUMNS;
     cudaError_t described = describe(o.a, o.a_columns, Kind::A, SIDE, o.a.terms, &p.a);
     if (described == cudaSuccess)
-      described = describe(o.b, o.b_columns, Kind::B, along && !shared ? TILE : SIDE,
-                           along && shared ? 1 : o.b.terms, &p.b);
+      described = describe(o.b, o.b_columns, Kind::B, sides, along && shared ? 1 : o.b.terms, &p.b);
     if (described != cudaSuccess) return described;
   }
   const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
   const int clusters = all.splits > 1 || all.units < most ? all.units : most;
   return launch_pdl_clusters(kernel, dim3(clusters * cluster), THREADS, SHARED, cluster, stream,
                              all, batch);
+}
+
+/* Large tiles pay where multiprocessors have several to do. */
+template <class Kind, int TERMS>
+cudaError_t launch(Products<typename Kind::Epilogue> &all, const Operands *operands,
+                   const BatchView &batch, cudaStream_t stream) {
+  const int multiprocessors = wide_multiprocessors();
+  if (!multiprocessors) return cudaErrorNotSupported;
+  return (prefers_large_tiles(all, multiprocessors)
+              ? launch<Kind, TERMS, 2 * TILE>
+              : launch<Kind, TERMS, TILE>)(all, operands, batch, multiprocessors, stream);
 }
 
 template <int TERMS>

@@ -1,20 +1,25 @@
 /* The gemm of wide layers, for compute capability 9.0: one persistent kernel whose warps have
    different parts (warp specialisation).
 
-   C (m, n) = the sum over k of A(m, k) B(n, k), in tiles of 128 x 128. Numbers are bf16 terms in
-   planes (kernels.h), split by the kernel that wrote them, so here nothing is converted: of each
-   operand all terms of 128 x 32 values are copied once and multiplied with all terms of the other
-   (three products for two terms, six for three; the products that gemm.cuh leaves out are left out
-   here, too).
+   C (m, n) = the sum over k of A(m, k) B(n, k), in tiles of 128 x COLUMNS. Numbers are bf16 terms
+   in planes (kernels.h), split by the kernel that wrote them, so here nothing is converted: of each
+   operand all terms of a side of a tile x 32 values are copied once and multiplied with all terms
+   of the other (three products for two terms, six for three; the products that gemm.cuh leaves out
+   are left out here, too).
 
                         shared memory: a ring of stages
      producer thread ──TMA──> [A terms | B terms] [A terms | B terms] ... ──wgmma──> consumer 0
                         <────────────────── free ────────────────────                consumer 1
 
    One thread, the producer, asks the copy engine for patches, as far ahead as there are free
-   stages. Two warpgroups of 128 threads, the consumers, take turns: one multiplies tile after tile
-   with all the tensor cores of the multiprocessor, while the other one finishes the tile before
-   (epilogue). What a consumer holds of its tile are 128 accumulators per thread.
+   stages. Two warpgroups of 128 threads, the consumers, multiply. Each has 128 accumulators per
+   thread, and there are two ways to use them:
+
+   - COLUMNS 128: they take turns. One multiplies tile after tile with all the tensor cores of the
+     multiprocessor, while the other one finishes the tile before (epilogue).
+   - COLUMNS 256: they share every tile, 64 rows each. Nothing hides the epilogue but the copies for
+     the next tile; in return the tensor cores read 10 KB of shared memory where the small tiles
+     make them read 12, and the copy engine writes 12 where it would write 16.
 
    Blocks, one per multiprocessor, may form clusters:
 
@@ -30,10 +35,11 @@
 #include "layer/hopper.cuh"
 #include "layer/planes.cuh"
 
-constexpr int TILE = 2 * SIDE;     /* rows and columns of a tile */
+constexpr int TILE = 2 * SIDE;     /* rows of a tile, and columns of a small one */
 constexpr int GROUP = 128;         /* threads of a warpgroup */
 constexpr int THREADS = 3 * GROUP; /* the producer's, and two of consumers */
 constexpr int MAX_PRODUCTS = MAX_UPDATES;
+constexpr int PIECE = 32; /* columns that a warp finishes at a time */
 
 /* One product of a launch. */
 struct Product {
@@ -62,7 +68,7 @@ struct Unit {
   int first_block, blocks;  /* of BLOCK k */
 };
 
-template <class Epilogue>
+template <int COLUMNS, class Epilogue>
 __device__ Unit find_unit(const Products<Epilogue> &all, int unit, int rank) {
   Unit u;
   u.product = 0;
@@ -70,7 +76,7 @@ __device__ Unit find_unit(const Products<Epilogue> &all, int unit, int rank) {
   const Product &p = all.product[u.product];
   const int at = unit - p.first_unit, blocks = ceil_div(p.k, BLOCK);
   u.row = (at % p.units_down * p.down + (p.down == 2 ? rank : 0)) * TILE;
-  u.column = (at / p.units_down * p.across + (p.across == 2 ? rank : 0)) * TILE;
+  u.column = (at / p.units_down * p.across + (p.across == 2 ? rank : 0)) * COLUMNS;
   const int split = all.splits > 1 ? rank : 0;
   u.first_block = blocks * split / all.splits;
   u.blocks = blocks * (split + 1) / all.splits - u.first_block;
@@ -80,22 +86,25 @@ __device__ Unit find_unit(const Products<Epilogue> &all, int unit, int rank) {
 /* ---- the ring ------------------------------------------------------------------------------- */
 
 /* Stages of shared memory. Position p of the endless sequence of blocks of k that a multiprocessor
-   works on is stage p % STAGES. A stage has two patches of each term of A, then of B; those of 64
-   rows (or columns, of C) follow each other (half), but the 128 columns of a B that lies ALONG_K
-   are one operand of the tensor cores, and there those of a term do. */
-template <int TERMS> struct Ring {
-  static constexpr int STAGES = TERMS == 3 ? 4 : 6;
-  static constexpr int HALF_BYTES = TERMS * PATCH_BYTES, OPERAND_BYTES = 2 * HALF_BYTES;
-  unsigned char stage[STAGES][2][OPERAND_BYTES];
-  float rows[2 * GROUP / 32][8 * TILE]; /* of a tile that a consumer's warp finishes */
+   works on is stage p % STAGES. A stage has patches of each term of A, then of B; those of 64 rows
+   (or columns, of C) follow each other, but the columns of a B that lies ALONG_K are one operand of
+   the tensor cores, and there those of a term do. */
+template <int TERMS, int COLUMNS> struct Ring {
+  static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* of 64 rows or columns */
+  static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
+  static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
+  static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4; /* 256: barriers */
+  static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
+  unsigned char stage[STAGES][A_BYTES + B_BYTES];
+  float piece[WARPS][WARP_FLOATS]; /* of a tile that a consumer's warp finishes */
   uint64_t filled[STAGES], free[STAGES];
-  uint64_t turn[2]; /* to multiply, of each consumer */
+  uint64_t turn[2]; /* to multiply, of each consumer, if they take turns */
 
-  /* readers: blocks whose consumers read what this one copies */
-  __device__ void init(int readers) {
+  /* blocks: whose consumers read what this one copies */
+  __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
-      barrier_init(&free[s], readers * GROUP / 32);
+      barrier_init(&free[s], blocks * (COLUMNS == TILE ? WARPS / 2 : WARPS));
     }
     barrier_init(&turn[0], 1);
     barrier_init(&turn[1], 1);
@@ -109,69 +118,74 @@ template <int TERMS> struct Ring {
   }
 };
 
-/* Copies block `block` of k of an operand's 128 rows (or columns, of C) from `first` on. both: the
-   pair's other block needs the same; this one copies half `rank`. */
-template <Major MAJOR>
-__device__ void copy_halves(const CUtensorMap *map, int half_bytes, int first, int block,
-                            unsigned char *to, uint64_t *filled, bool both, int rank) {
-  for (int half = 0; half < 2; half++, to += half_bytes) {
-    const int side = first + SIDE * half, k = BLOCK * block;
+/* Copies block `block` of k of an operand's WIDTH rows (or columns, of C) from `first` on, 64 at a
+   time. both: the pair's other block needs the same; this one copies half `rank`. */
+template <Major MAJOR, int WIDTH>
+__device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
+                           unsigned char *to, uint64_t *filled, bool both, int rank) {
+#pragma unroll
+  for (int at = 0; at < WIDTH; at += SIDE, to += half_bytes) {
+    const int side = first + at, k = BLOCK * block;
     const int row = MAJOR == ALONG_K ? side : k, column = MAJOR == ALONG_K ? k : side;
     if (!both)
       copy_box(to, map, 0, row, column, filled);
-    else if (half == rank)
+    else if (at / (WIDTH / 2) == rank)
       copy_box_to_both(to, map, 0, row, column, filled);
   }
 }
 
 /* The same of a B that lies ALONG_K. Its box is all of it, or a half of one term. */
-__device__ inline void copy_columns(const CUtensorMap *map, int terms, int first, int block,
-                                    unsigned char *to, uint64_t *filled, bool both, int rank) {
+template <int WIDTH>
+__device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
+                             unsigned char *to, uint64_t *filled, bool both, int rank) {
+  constexpr int HALF = WIDTH / 2, HALF_BYTES = HALF / SIDE * PATCH_BYTES;
   if (!both) copy_box(to, map, 0, first, BLOCK * block, filled);
   if (both)
     for (int term = 0; term < terms; term++)
-      copy_box_to_both(to + (2 * term + rank) * PATCH_BYTES, map, term, first + SIDE * rank,
+      copy_box_to_both(to + (2 * term + rank) * HALF_BYTES, map, term, first + HALF * rank,
                        BLOCK * block, filled);
 }
 
 /* What the producer does: the stages of all units of this block. */
-template <class Kind, int TERMS>
-__device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS> &ring,
+template <class Kind, int TERMS, int COLUMNS>
+__device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS, COLUMNS> &ring,
                         int first_unit, int step, int rank) {
   unsigned position = 0;
   for (int unit = first_unit; unit < all.units; unit += step) {
-    const Unit u = find_unit(all, unit, rank);
+    const Unit u = find_unit<COLUMNS>(all, unit, rank);
     const Product &p = all.product[u.product];
     const int terms_a = p.pixels && Kind::INPUT_IS_A ? 1 : TERMS;
     const int terms_b = p.pixels && !Kind::INPUT_IS_A ? 1 : TERMS;
     for (int block = u.first_block; block < u.first_block + u.blocks; block++, position++) {
       const int s = ring.stage_of(position);
       barrier_wait(&ring.free[s], ring.phase_of(position) ^ 1);
-      barrier_expect(&ring.filled[s], (terms_a + terms_b) * 2 * PATCH_BYTES);
-      copy_halves<Kind::A>(&p.a, ring.HALF_BYTES, u.row, block, ring.stage[s][0], &ring.filled[s],
-                           p.across == 2, rank);
+      barrier_expect(&ring.filled[s], (terms_a * TILE + terms_b * COLUMNS) / SIDE * PATCH_BYTES);
+      unsigned char *to_a = ring.stage[s], *to_b = to_a + ring.A_BYTES;
+      copy_sides<Kind::A, TILE>(&p.a, ring.HALF_BYTES, u.row, block, to_a, &ring.filled[s],
+                                p.across == 2, rank);
       if (Kind::B == ALONG_K)
-        copy_columns(&p.b, terms_b, u.column, block, ring.stage[s][1], &ring.filled[s], p.down == 2,
-                     rank);
+        copy_columns<COLUMNS>(&p.b, terms_b, u.column, block, to_b, &ring.filled[s], p.down == 2,
+                              rank);
       else
-        copy_halves<Kind::B>(&p.b, ring.HALF_BYTES, u.column, block, ring.stage[s][1],
-                             &ring.filled[s], p.down == 2, rank);
+        copy_sides<Kind::B, COLUMNS>(&p.b, ring.HALF_BYTES, u.column, block, to_b, &ring.filled[s],
+                                     p.down == 2, rank);
     }
   }
 }
 
 /* ---- multiplying ---------------------------------------------------------------------------- */
 
-/* A thread's part of a tile: of each half of 64 rows what multiply() says. */
+/* A thread's part of a tile: of each half of 64 rows, or of its 64 rows each half of the columns,
+   what multiply() says. */
 struct Accumulators {
   float half[2][64];
 };
 
 /* One stage. Of 16 k term by term, the smallest products first; pixels have one term. */
-template <class Kind, int TERMS, bool PIXELS>
+template <class Kind, int TERMS, int COLUMNS, bool PIXELS>
 __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
   constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
-  constexpr int TERM_B = (Kind::B == ALONG_K ? 2 : 1) * PATCH_BYTES / 16;
+  constexpr int TERM_B = (Kind::B == ALONG_K ? COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
   start_multiplying();
 #pragma unroll
   for (int step = 0; step < BLOCK / 16; step++) {
@@ -181,8 +195,13 @@ __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
       for (int i = 0; i <= order; i++) {
         const int j = order - i;
         if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
-        multiply<Kind::A, Kind::B>(c.half[0], a + i * TERM_A, b + j * TERM_B);
-        multiply<Kind::A, Kind::B>(c.half[1], a + i * TERM_A + HALF_A, b + j * TERM_B);
+        const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
+        if constexpr (COLUMNS == TILE) {
+          multiply<Kind::A, Kind::B>(c.half[0], term_a, term_b);
+          multiply<Kind::A, Kind::B>(c.half[1], term_a + HALF_A, term_b);
+        } else {
+          multiply<Kind::A, Kind::B>(c.half[0], c.half[1], term_a, term_b);
+        }
       }
     a += NEXT_16_K<Kind::A>;
     b += NEXT_16_K<Kind::B>;
@@ -190,7 +209,7 @@ __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
 }
 
 /* Tells the producers of all `readers` that this warp has read the stage of `position`. */
-template <int TERMS> __device__ void release(Ring<TERMS> &ring, unsigned position, int readers) {
+template <class Ring> __device__ void release(Ring &ring, unsigned position, int readers) {
   if (threadIdx.x % 32 != 0) return;
   uint64_t *free = &ring.free[ring.stage_of(position)];
   if (readers == 1)
@@ -200,26 +219,29 @@ template <int TERMS> __device__ void release(Ring<TERMS> &ring, unsigned positio
 }
 
 /* The sum of a unit: `blocks` stages from `position` on. The tensor cores have one stage in work
-   while the next one is handed to them. When the last is filled, it is the other consumer's turn:
-   not before, for a barrier tells only its last phase from the one in progress. */
-template <class Kind, int TERMS>
-__device__ void multiply_unit(Accumulators &c, Ring<TERMS> &ring, unsigned position, int blocks,
-                              bool pixels, int readers, uint64_t *next_turn) {
+   while the next one is handed to them. When the last is filled, it is the other consumer's turn,
+   if they take turns: not before, for a barrier tells only its last phase from the one in
+   progress. */
+template <class Kind, int TERMS, int COLUMNS>
+__device__ void multiply_unit(Accumulators &c, Ring<TERMS, COLUMNS> &ring, int group,
+                              unsigned position, int blocks, bool pixels, int readers) {
+  constexpr int HALF_BYTES = Ring<TERMS, COLUMNS>::HALF_BYTES;
+  constexpr bool TURNS = COLUMNS == TILE;
 #pragma unroll
   for (int e = 0; e < 64; e++) c.half[0][e] = c.half[1][e] = 0.0f;
 #pragma unroll 1
   for (int block = 0; block < blocks; block++, position++) {
     const int s = ring.stage_of(position);
     barrier_wait(&ring.filled[s], ring.phase_of(position));
-    if (block == blocks - 1 && threadIdx.x % GROUP == 0) barrier_arrive(next_turn);
-    const uint64_t a =
-        operand_at<Kind::A, Ring<TERMS>::HALF_BYTES>(shared_address(ring.stage[s][0]));
-    const uint64_t b =
-        operand_at<Kind::B, Ring<TERMS>::HALF_BYTES>(shared_address(ring.stage[s][1]));
+    if (TURNS && block == blocks - 1 && threadIdx.x % GROUP == 0)
+      barrier_arrive(&ring.turn[1 - group]);
+    const uint32_t stage = shared_address(ring.stage[s]);
+    const uint64_t a = operand_at<Kind::A, HALF_BYTES>(stage + (TURNS ? 0 : group * HALF_BYTES));
+    const uint64_t b = operand_at<Kind::B, HALF_BYTES>(stage + ring.A_BYTES);
     if (Kind::HAS_PIXELS && pixels)
-      multiply_stage<Kind, TERMS, true>(c, a, b);
+      multiply_stage<Kind, TERMS, COLUMNS, true>(c, a, b);
     else
-      multiply_stage<Kind, TERMS, false>(c, a, b);
+      multiply_stage<Kind, TERMS, COLUMNS, false>(c, a, b);
     close_group();
     wait_for_groups<1>();
     if (block > 0) release(ring, position - 1, readers);
@@ -238,52 +260,99 @@ struct Quad {
   float value[4];
 };
 
-/* A warp finishes whole rows of a tile, a lane four neighbours: memory is read and written in 512
-   bytes that lie together. ROWS rows at a time: what the epilogue needs for them is in flight at
-   once, so it is asked for without a branch, and rows and columns out of bounds are moved in
-   bounds. */
-constexpr int ROWS = 8;
-
-/* Where a tile's value lies in shared memory, (rows, TILE). Columns change places, by exclusive or
-   with the row, so that the accumulators of a warp do not meet in a bank. */
-__device__ inline int tile_at(int row, int column) {
-  return row * TILE + (column ^ row % 4 * 8);
+/* Where a value lies in shared memory, (rows, WIDTH). Columns change places, by exclusive or with
+   the row, so that the accumulators of a warp do not meet in a bank. */
+template <int WIDTH> __device__ int tile_at(int row, int column) {
+  return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Stores the accumulators of 8 rows of the tile, those with r of a half, as rows from `row` on. */
-__device__ inline void store_rows(const float (&half)[64], int r, float *tile, int row) {
+/* Stores the accumulators of 8 rows of the tile, those with r of a half, and COUNT columns from
+   `first` on, as rows from `row` on. */
+template <int COUNT>
+__device__ void store_rows(const float (&half)[64], int r, int first, float *tile, int row) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int c = 0; c < 16; c++)
-    *reinterpret_cast<float2 *>(tile + tile_at(row + lane / 4, 8 * c + lane % 4 * 2)) = {
-        half[4 * c + 2 * r], half[4 * c + 2 * r + 1]};
+  for (int c = 0; c < COUNT / 8; c++)
+    *reinterpret_cast<float2 *>(tile + tile_at<COUNT>(row + lane / 4, 8 * c + lane % 4 * 2)) = {
+        half[4 * (first / 8 + c) + 2 * r], half[4 * (first / 8 + c) + 2 * r + 1]};
 }
 
-/* Finishes a tile. FULL: nothing of it is out of bounds, so that no branch is in the way of what
-   the compiler can have in flight. first: prefetched for the first rows of this warp. Only what
-   names accumulators is there four times: a multiprocessor may run this once in a launch, and would
-   wait for its instructions. */
+/* A warp finishes 8 rows and 128 columns of a tile at a time, a part, in pieces of 32 columns:
+   eight quads per lane, whose rows are read and written in 128 bytes that lie together. What the
+   epilogue needs for them is in flight at once, so it is asked for without a branch, and rows and
+   columns out of bounds are moved in bounds. */
+constexpr int QUADS = 8, PARTS = 4;
+
+/* The first row and column of a part, in the tile. */
+template <int COLUMNS> __device__ int row_of_part(int group, int part) {
+  const int warp = threadIdx.x % GROUP / 32;
+  return (COLUMNS == TILE ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
+}
+template <int COLUMNS> __device__ int column_of_part(int part) {
+  return COLUMNS == TILE ? 0 : part / 2 * 128;
+}
+
+/* A lane's quads of a piece are 2 piece and 2 piece + 1. */
+__device__ inline int row_of_quad(int quad) {
+  return threadIdx.x % 32 / 8 + 4 * (quad % 2);
+}
+__device__ inline int column_of_quad(int quad) {
+  return PIECE * (quad / 2) + 4 * (threadIdx.x % 8);
+}
+
+/* Whether a quad has the last column of C, which LAST_APART epilogues store by themselves: it does
+   not lie with the others. */
+__device__ inline bool has_last(const Product &p, int column) {
+  return column < p.n && p.n <= column + 4;
+}
+__device__ inline float value_at(const Quad &q, int e) {
+  return e == 0 ? q.value[0] : e == 1 ? q.value[1] : e == 2 ? q.value[2] : q.value[3];
+}
+
 template <bool FULL, class Epilogue>
+__device__ void prefetch_part(const Epilogue &epilogue, int rows, int row, int column,
+                              typename Epilogue::Prefetched (&to)[QUADS]) {
+#pragma unroll
+  for (int q = 0; q < QUADS; q++)
+    to[q] =
+        epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
+}
+
+/* Finishes what this consumer has of a tile. FULL: nothing of it is out of bounds, so that no
+   branch is in the way of what the compiler can have in flight. Only what names accumulators is
+   there four times: a multiprocessor may run this once in a launch, and would wait for its
+   instructions. */
+template <bool FULL, int COLUMNS, class Epilogue>
 __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
-                            const Unit &u, typename Epilogue::Prefetched (&first)[ROWS],
-                            float *rows) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, column = u.column + 4 * lane;
+                            const Unit &u, int group, float *piece) {
 #pragma unroll 1
-  for (int part = 0; part < 4; part++) {
-    const int row = u.row + part / 2 * SIDE + 16 * warp + part % 2 * 8;
-    if (part > 0) epilogue.template prefetch<FULL>(row, 1, p.m, column, first);
-    __syncwarp(); /* the rows before have been read */
+  for (int part = 0; part < PARTS; part++) {
+    const int row = u.row + row_of_part<COLUMNS>(group, part),
+              column = u.column + column_of_part<COLUMNS>(part);
+    typename Epilogue::Prefetched prefetched[QUADS];
+    prefetch_part<FULL>(epilogue, p.m, row, column, prefetched);
 #pragma unroll
-    for (int own = 0; own < 4; own++)
-      if (own == part) store_rows(c.half[own / 2], own % 2, rows, 0);
-    __syncwarp();
+    for (int q = 0; q < QUADS; q += 2) {
+      __syncwarp(); /* the piece before has been read */
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-      const float4 v = *reinterpret_cast<const float4 *>(rows + tile_at(i, 4 * lane));
-      if (FULL || (row + i < p.m && column < p.n))
-        epilogue.template store<FULL>(
-            row + i, column, {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}},
-            first[i]);
+      for (int own = 0; own < PARTS; own++)
+        if (own == part) store_rows<PIECE>(c.half[own / 2], own % 2, PIECE * q / 2, piece, 0);
+      __syncwarp();
+      int r[2];
+      float last[2];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const float4 v = *reinterpret_cast<const float4 *>(
+            piece + tile_at<PIECE>(row_of_quad(i), column_of_quad(0)));
+        const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
+        const int n = column + column_of_quad(q);
+        r[i] = row + row_of_quad(i);
+        if (FULL || (r[i] < p.m && n < p.n))
+          epilogue.template store<FULL>(r[i], n, sum, prefetched[q + i]);
+        last[i] = value_at(sum, p.n - 1 - n);
+      }
+      if constexpr (!FULL && Epilogue::LAST_APART)
+        if (has_last(p, column + column_of_quad(q))) epilogue.store_last(r, last, p.m);
     }
   }
 }
@@ -295,7 +364,8 @@ __device__ inline void store_split(const Accumulators &c, float *tile) {
   const int warp = threadIdx.x % GROUP / 32;
 #pragma unroll
   for (int part = 0; part < 4; part++)
-    store_rows(c.half[part / 2], part % 2, tile, part / 2 * SIDE + 16 * warp + part % 2 * 8);
+    store_rows<TILE>(c.half[part / 2], part % 2, 0, tile,
+                     part / 2 * SIDE + 16 * warp + part % 2 * 8);
 }
 
 /* Finishes every splits-th row of the tile from this block's rank on; they are shared out to the
@@ -304,60 +374,64 @@ template <bool FULL, class Epilogue>
 __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
                              const Unit &u, int splits, int rank) {
   constexpr int WARPS = 2 * GROUP / 32;
-  static_assert(TILE <= 2 * WARPS * ROWS, "two splits or more");
+  static_assert(TILE <= 2 * WARPS * QUADS, "two splits or more");
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - GROUP / 32;
   const int column = u.column + 4 * lane, first = rank + warp * splits, step = WARPS * splits;
-  typename Epilogue::Prefetched prefetched[ROWS];
-  epilogue.template prefetch<false>(u.row + first, step, p.m, column, prefetched);
-  cluster_fence();
+  typename Epilogue::Prefetched prefetched[QUADS];
 #pragma unroll
-  for (int i = 0; i < ROWS; i++) {
+  for (int i = 0; i < QUADS; i++)
+    prefetched[i] = epilogue.template prefetch<false>(u.row + first + i * step, p.m, column);
+  cluster_fence();
+  int r[QUADS];
+  float last[QUADS];
+#pragma unroll
+  for (int i = 0; i < QUADS; i++) {
     const int row = first + i * step;
-    if (row >= TILE) break;
-    const uint32_t at = shared_address(tile + tile_at(row, 4 * lane));
-    float4 sum = {};
+    r[i] = row < TILE ? u.row + row : p.m;
+    last[i] = 0.0f;
+    if (row >= TILE) continue;
+    const uint32_t at = shared_address(tile + tile_at<TILE>(row, 4 * lane));
+    float4 v = {};
 #pragma unroll 4
     for (int split = 0; split < splits; split++) {
-      const float4 v = load_cluster(address_in(at, split));
-      sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+      const float4 part = load_cluster(address_in(at, split));
+      v.x += part.x, v.y += part.y, v.z += part.z, v.w += part.w;
     }
-    if (FULL || (u.row + row < p.m && column < p.n))
-      epilogue.template store<FULL>(
-          u.row + row, column,
-          {{sum.x * p.scale, sum.y * p.scale, sum.z * p.scale, sum.w * p.scale}}, prefetched[i]);
+    const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
+    if (FULL || (r[i] < p.m && column < p.n))
+      epilogue.template store<FULL>(r[i], column, sum, prefetched[i]);
+    last[i] = value_at(sum, p.n - 1 - column);
   }
+  if constexpr (!FULL && Epilogue::LAST_APART)
+    if (has_last(p, column)) epilogue.store_last(r, last, p.m);
 }
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
-/* What a consumer does: every other unit of this block. */
-template <class Kind, int TERMS>
-__device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS> &ring, int group,
-                        int first_unit, int step, int rank) {
+/* What a consumer does: its part of all units of this block, or all of every other unit. */
+template <class Kind, int TERMS, int COLUMNS>
+__device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS, COLUMNS> &ring,
+                        int group, int first_unit, int step, int rank) {
+  constexpr bool TURNS = COLUMNS == TILE;
   unsigned position = 0;
   int turn = 0;
   for (int unit = first_unit; unit < all.units; unit += step, turn++) {
-    const Unit u = find_unit(all, unit, rank);
+    const Unit u = find_unit<COLUMNS>(all, unit, rank);
     const Product &p = all.product[u.product];
-    if (turn % 2 == group) {
+    if (!TURNS || turn % 2 == group) {
       const auto &epilogue = all.epilogue[u.product];
-      const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + TILE);
-      const int row = u.row + threadIdx.x % GROUP / 32 * 16,
-                column = u.column + threadIdx.x % 32 * 4;
-      typename Kind::Epilogue::Prefetched first[ROWS];
-      if (all.splits == 1 && full) epilogue.template prefetch<true>(row, 1, p.m, column, first);
-      if (all.splits == 1 && !full) epilogue.template prefetch<false>(row, 1, p.m, column, first);
+      const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
       Accumulators c;
-      barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1); /* the very first is given */
-      multiply_unit<Kind>(c, ring, position, u.blocks, p.pixels, all.pair ? 2 : 1,
-                          &ring.turn[1 - group]);
-      float *rows = ring.rows[threadIdx.x / 32 - GROUP / 32];
-      if (all.splits > 1)
+      if (TURNS) /* the very first is given */
+        barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
+      multiply_unit<Kind>(c, ring, group, position, u.blocks, p.pixels, all.pair ? 2 : 1);
+      float *piece = ring.piece[threadIdx.x / 32 - GROUP / 32];
+      if (TURNS && all.splits > 1)
         store_split(c, reinterpret_cast<float *>(ring.stage));
       else if (full)
-        finish_tile<true>(c, epilogue, p, u, first, rows);
+        finish_tile<true, COLUMNS>(c, epilogue, p, u, group, piece);
       else
-        finish_tile<false>(c, epilogue, p, u, first, rows);
+        finish_tile<false, COLUMNS>(c, epilogue, p, u, group, piece);
     }
     position += u.blocks;
   }
@@ -367,12 +441,12 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
    layer's input is (INPUT_IS_A), whether that may be pixels (HAS_PIXELS), whether a step without
    rows does nothing (SKIPS), and what is done with the sums (Epilogue). Blocks stay until nobody
    reads or writes their shared memory any more. */
-template <class Kind, int TERMS>
+template <class Kind, int TERMS, int COLUMNS>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
   extern __shared__ unsigned char shared[];
-  Ring<TERMS> &ring =
-      *reinterpret_cast<Ring<TERMS> *>(shared + (1024 - shared_address(shared) % 1024) % 1024);
+  Ring<TERMS, COLUMNS> &ring = *reinterpret_cast<Ring<TERMS, COLUMNS> *>(
+      shared + (1024 - shared_address(shared) % 1024) % 1024);
   const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0); /* the same for a warp */
   const int blocks = all.pair ? 2 : all.splits, rank = cluster_rank();
   const int first_unit = blockIdx.x / blocks, step = gridDim.x / blocks;
@@ -399,8 +473,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   } else {
     take_registers<232>();
     consume<Kind>(all, ring, group - 1, first_unit, step, rank);
-    if (all.splits > 1) {
-      const Unit u = find_unit(all, first_unit, rank);
+    if (COLUMNS == TILE && all.splits > 1) {
+      const Unit u = find_unit<COLUMNS>(all, first_unit, rank);
       const Product &p = all.product[u.product];
       const auto &epilogue = all.epilogue[u.product];
       const float *tile = reinterpret_cast<const float *>(ring.stage);
@@ -413,6 +487,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   }
 }
 
-template <int TERMS> constexpr int WIDE_SHARED_BYTES = sizeof(Ring<TERMS>) + 1024;
+template <int TERMS, int COLUMNS>
+constexpr int WIDE_SHARED_BYTES = sizeof(Ring<TERMS, COLUMNS>) + 1024;
 
 #endif
