@@ -480,7 +480,7 @@ template <int TERMS> cudaError_t launch_terms(const LabCall *call) {
   const Operands of = {{a.d, TERMS, m, k, pitch_a, a.plane},
                        {b.d, TERMS, k, n, pitch_b, b.plane},
                        (float *)call->d_out};
-  return launch_fitting<Shape<TERMS, 256, 32, ALONE>, Shape<TERMS, 128, 32, SPLIT_K>>(call, of);
+  return launch_fitting<Shape<TERMS, 256, 32, SHARE_B>, Shape<TERMS, 128, 32, SPLIT_K>>(call, of);
 }
 
 } // namespace
