@@ -5,27 +5,82 @@
    keep a second moment would want registers there that the gemm needs, so the gradient goes through
    memory, 8 bytes per parameter more. */
 #include "batch.cuh"
+#include "bf16_split.cuh"
 
 namespace {
 
-constexpr int THREADS = 256;
+constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
 
-/* One thread per value: reads 12 bytes or, with a second moment, 16, and writes 8 or 12. */
+struct Quad {
+  float value[QUAD];
+};
+
+__device__ Quad load_quad(const float *d) {
+  const float4 v = *reinterpret_cast<const float4 *>(d);
+  return {{v.x, v.y, v.z, v.w}};
+}
+
+__device__ void store_quad(float *d, const Quad &q) {
+  *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
+}
+
+/* Renews the planes of values `first` and its neighbours of a matrix; beyond it there are none. */
+template <int TERMS> __device__ void store_terms(const Planes &p, unsigned first, const Quad &q) {
+  const unsigned columns = p.columns, pitch = (columns + 64) / 64 * 64;
+  unsigned row = first / columns, column = first % columns;
+  uint32_t near[TERMS], far[TERMS];
+  split_terms(q.value[0], q.value[1], near);
+  split_terms(q.value[2], q.value[3], far);
+  if (columns % QUAD == 0) {
+    if (row < (unsigned)p.rows)
+#pragma unroll
+      for (int t = 0; t < TERMS; t++)
+        *reinterpret_cast<uint2 *>(p.d + t * p.plane + (size_t)row * pitch + column) = {near[t],
+                                                                                        far[t]};
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < QUAD; e++) {
+    if (row < (unsigned)p.rows)
+#pragma unroll
+      for (int t = 0; t < TERMS; t++)
+        p.d[t * p.plane + (size_t)row * pitch + column] =
+            (uint16_t)((e < 2 ? near : far)[t] >> 16 * (e % 2));
+    if (++column == columns) column = 0, row++;
+  }
+}
+
+/* One thread per four values, of each of which it reads 12 bytes or, with a second moment, 16, and
+   writes 8 or 12, and 2 for each term of its planes. */
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, OptimizerRule rule, __grid_constant__ const FlatParameters p) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);
   const OptimizerStep step =
       optimizer_step(rule, batch.d_state->learning_rate, updates_before(batch));
-  bool decays = false;
+  int layer = 0;
 #pragma unroll
-  for (int l = 0; l < MAX_UPDATES; l++) decays |= l < p.layers && i >= p.weight[l] && i < p.bias[l];
+  for (int l = 1; l < MAX_UPDATES; l++)
+    if (l < p.layers && i >= p.weight[l]) layer = l;
+  const bool is_weight = i >= p.weight[layer] && i < p.bias[layer];
   pdl_wait();
   if (i >= p.count || rows_of_all_ranks(batch) == 0) return;
-  float w = p.d_w[i], m = p.d_m[i], v = p.d_v ? p.d_v[i] : 0.0f;
-  optimizer_value(rule, step, decays ? rule.weight_decay : 0.0f, p.d_g[i], &w, &m, &v);
-  p.d_w[i] = w;
-  p.d_m[i] = m;
-  if (p.d_v) p.d_v[i] = v;
+  const Quad g = load_quad(p.d_g + i);
+  Quad w = load_quad(p.d_w + i), m = load_quad(p.d_m + i), v = {};
+  if (p.d_v) v = load_quad(p.d_v + i);
+#pragma unroll
+  for (int e = 0; e < QUAD; e++)
+    optimizer_value(rule, step, is_weight ? rule.weight_decay : 0.0f, g.value[e], &w.value[e],
+                    &m.value[e], &v.value[e]);
+  store_quad(p.d_w + i, w);
+  store_quad(p.d_m + i, m);
+  if (p.d_v) store_quad(p.d_v + i, v);
+  const Planes &planes = p.planes[layer];
+  if (!is_weight || !planes.d) return;
+  const unsigned first = (unsigned)(i - p.weight[layer]);
+  if (planes.terms == 3)
+    store_terms<3>(planes, first, w);
+  else
+    store_terms<2>(planes, first, w);
 }
 
 /* One thread per value: reads 8 bytes, writes 4. */
@@ -43,11 +98,16 @@ __global__ void __launch_bounds__(THREADS)
 cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatParameters *parameters,
                              cudaStream_t stream) {
   const FlatParameters *p = parameters;
-  if (!valid_batch(batch) || !p || !p->d_w || !p->d_m || !p->d_g || p->count < 1 || p->layers < 1 ||
-      p->layers > MAX_UPDATES || (optimizer_has_second(rule.kind) && !p->d_v))
+  if (!valid_batch(batch) || !p || !p->d_w || !p->d_m || !p->d_g || p->count < 1 ||
+      p->count % QUAD != 0 || p->layers < 1 || p->layers > MAX_UPDATES ||
+      (optimizer_has_second(rule.kind) && !p->d_v))
     return cudaErrorInvalidValue;
-  return launch_pdl(optimize, dim3(blocks_for(p->count, THREADS)), THREADS, stream, batch, rule,
-                    *p);
+  for (int l = 0; l < p->layers; l++)
+    if (p->weight[l] % QUAD != 0 || p->bias[l] % QUAD != 0 ||
+        (p->planes[l].d && !valid_terms(p->planes[l].terms)))
+      return cudaErrorInvalidValue;
+  return launch_pdl(optimize, dim3(blocks_for(p->count / QUAD, THREADS)), THREADS, stream, batch,
+                    rule, *p);
 }
 
 cudaError_t launch_average(BatchView batch, float decay, float *d_average, const float *d_w,

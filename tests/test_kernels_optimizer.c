@@ -1,5 +1,6 @@
 /* The update of all parameters by another rule than the momentum rule, kernels/optimizer.cu:
    against float64, weights that decay beside biases that do not, a step without rows. */
+#include "base/sizes.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
@@ -7,8 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Two layers without padding, over several blocks, the last of which is not full. */
-enum { WEIGHT0 = 0, BIAS0 = 301, WEIGHT1 = 333, BIAS1 = 840, COUNT = 850 };
+/* Two layers over several blocks, the last of which is not full; the second one's weights, of which
+   rows do not start on 16 bytes, end before its biases begin. */
+enum { WEIGHT0 = 0, BIAS0 = 2400, WEIGHT1 = 2436, BIAS1 = 3072, COUNT = 3084 };
+static const Planes matrices[] = {{.terms = 3, .rows = 40, .columns = 60},
+                                  {.terms = 2, .rows = 33, .columns = 19}};
 
 typedef struct {
   Values w, m, v, g;
@@ -32,12 +36,31 @@ static FlatParameters flat(const Tensors *t, OptimizerRule rule) {
                           .bias = {BIAS0, BIAS1}};
 }
 
+static size_t plane_bytes(Planes p) {
+  return (size_t)p.terms * p.plane * sizeof *p.d;
+}
+
+static Planes make_planes(Planes p) {
+  p.plane = round_up((size_t)p.rows * planes_pitch(p.columns), 64);
+  p.d = poisoned(plane_bytes(p));
+  return p;
+}
+
+/* Planes that were renewed are those that launch_split makes of the new weights. */
+static void assert_split(const float *d_w, Planes p) {
+  const Planes expected = make_planes(p);
+  CUDA_OK(launch_split(d_w, expected, stream));
+  assert_memory_equal(fetch(p.d, plane_bytes(p)), fetch(expected.d, plane_bytes(p)),
+                      plane_bytes(p));
+}
+
 static void check_rule(OptimizerRule rule, uint64_t seed) {
   const Shape s = {7, 5, 3};
   Tensors t = make_tensors(seed);
   Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
   batch.view.share = (RowShare){9, 1, 2}; /* a step of 9 rows over all ranks */
-  const FlatParameters p = flat(&t, rule);
+  FlatParameters p = flat(&t, rule);
+  for (int l = 0; l < p.layers; l++) p.planes[l] = make_planes(matrices[l]);
   const uint64_t update = UPDATES + (batch.state.position + OFFSET) / 9 + 1;
   static const int ends[] = {WEIGHT0, BIAS0, WEIGHT1, BIAS1, COUNT};
   double *w = copy_of(t.w.host, COUNT), *m = copy_of(t.m.host, COUNT);
@@ -52,6 +75,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   assert_near("momentum", s, t.m.d, m, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_near("second moment", s, t.v.d, v, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_untouched(t.g, COUNT);
+  for (int l = 0; l < p.layers; l++) assert_split(t.w.d + p.weight[l], p.planes[l]);
   finish();
 }
 
@@ -117,14 +141,18 @@ static void test_wrong_arguments_are_refused(void **state) {
   BatchView no_rows = batch.view;
   no_rows.rows = 0;
   const FlatParameters p = flat(&t, adam);
-  FlatParameters bad[6] = {p, p, p, p, p, p};
+  enum { WRONG = 9 };
+  FlatParameters bad[WRONG] = {p, p, p, p, p, p, p, p, p};
   bad[0].d_w = NULL;
   bad[1].d_m = NULL;
   bad[2].d_g = NULL;
   bad[3].count = 0;
   bad[4].layers = MAX_UPDATES + 1;
   bad[5].layers = 0;
-  for (int i = 0; i < 6; i++) CUDA_REFUSED(launch_optimizer(batch.view, adam, &bad[i], stream));
+  bad[6].weight[1]++;
+  bad[7].count--;
+  bad[8].planes[0] = (Planes){.d = (uint16_t *)t.v.d, .terms = 4};
+  for (int i = 0; i < WRONG; i++) CUDA_REFUSED(launch_optimizer(batch.view, adam, &bad[i], stream));
   CUDA_REFUSED(launch_optimizer(batch.view, adam, NULL, stream));
   CUDA_REFUSED(launch_optimizer(no_rows, adam, &p, stream));
   const FlatParameters first_alone = flat(&t, nesterov);

@@ -319,6 +319,15 @@ bool prefers_large_tiles(const Products<Epilogue> &all, int multiprocessors) {
          ceil_div(small, multiprocessors) * blocks + FINISH;
 }
 
+/* As many clusters as the last wave of units needs too, of units that take as long: other streams'
+   kernels may have the multiprocessors that it would leave idle. */
+template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int most) {
+  const int busy = all.units < most ? all.units : most;
+  for (int i = 1; i < all.count; i++)
+    if (all.product[i].pixels != all.product[0].pixels) return busy;
+  return ceil_div(all.units, ceil_div(all.units, busy));
+}
+
 /* A cluster runs on the multiprocessors of one group (GPC), which are not alike in number, so the
    device is asked. Once: the answer is that of the first device. */
 template <class Kernel>
@@ -369,7 +378,7 @@ cudaError_t launch(Products<typename Kind::Epilogue> &all, const Operands *opera
     if (described != cudaSuccess) return described;
   }
   const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
-  const int clusters = all.splits > 1 || all.units < most ? all.units : most;
+  const int clusters = all.splits > 1 ? all.units : clusters_for(all, most);
   return launch_pdl_clusters(kernel, dim3(clusters * cluster), THREADS, SHARED, cluster, stream,
                              all, batch);
 }

@@ -235,9 +235,7 @@ static bool cuda_write(Engine *engine, const float *parameters, const float *sta
   const float *trained = state && e->d_average ? state + moments * floats : parameters;
   const char *what = "writing the parameters";
   return (!trained || write_array(e, e->d_parameters, trained, bytes, what, error)) &&
-         (!trained || !e->wide.used ||
-          !failed(wide_split_weights(e, 0, engine->config.network.layers, e->compute), what,
-                  error)) &&
+         (!trained || !e->wide.used || !failed(wide_split_weights(e), what, error)) &&
          (!parameters || !e->d_average ||
           write_array(e, e->d_average, parameters, bytes, what, error)) &&
          (!state ||
@@ -272,6 +270,7 @@ static void cuda_close(Engine *engine) {
   cudaFree(e->d_work);
   if (e->one_step) cudaGraphExecDestroy(e->one_step);
   if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
+  if (e->short_step) cudaGraphExecDestroy(e->short_step);
   sums_close(e);
   if (e->library.close) e->library.close(e->library.context);
   if (e->copy) cudaStreamDestroy(e->copy);
@@ -404,6 +403,7 @@ static bool choose_fusion(CudaEngine *e, Error *error) {
   if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
     return false;
   e->wide.used = engine_cuda_choose_wide(engine, &limits);
+  kernels_start_early(!engine->config.ranks || !e->wide.used); /* sums run beside large kernels */
   return true;
 }
 

@@ -39,10 +39,13 @@ typedef struct {
 
 /* The sums of gradients over ranks. */
 typedef struct {
-  struct ncclComm *comm; /* NULL: one process trains, or the others are gone */
-  cudaStream_t stream;   /* of the sums, and of the updates by them */
-  cudaEvent_t ready, done;
-  bool closes; /* the engine does: nobody is waited for long */
+  struct ncclComm *comm;        /* NULL: one process trains, or the others are gone */
+  cudaStream_t stream, updates; /* of the sums, and of the updates by them */
+  cudaEvent_t ready, summed;
+  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* of the layers of a bucket that begins there */
+  int bucket[NETWORK_MAX_LAYERS]; /* 1 more than the first layer of the layer's, whose update
+                                     e->compute does not wait for yet; 0: there is none */
+  bool closes;                    /* the engine does: nobody is waited for long */
 } RankSums;
 
 typedef struct {
@@ -80,9 +83,10 @@ typedef struct {
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (engine_rows, size[l]) */
   WideNetwork wide; /* if used, of both only the last layer is there, and the input of a head */
 
-  cudaGraphExec_t one_step, many_steps; /* level step */
-  const uint8_t *d_captured;            /* the d_train_on that they read */
-  EpochPlan plan;                       /* level epoch */
+  cudaGraphExec_t one_step, many_steps, short_step; /* level step */
+  int steps_of_many, rows_of_short;
+  const uint8_t *d_captured; /* the d_train_on that they read */
+  EpochPlan plan;            /* level epoch */
   void *d_mail;
   void *d_work; /* of the gradient updates */
   uint32_t stamp;
@@ -112,8 +116,8 @@ bool has_head(const CudaEngine *e);
 /* What the layers of a wide network do of a step: see engine_cuda_wide.c. */
 bool wide_allocate(CudaEngine *e, Error *error);
 void wide_free(CudaEngine *e);
-/* The planes of the weights become those of the parameters: of `count` layers. */
-cudaError_t wide_split_weights(CudaEngine *e, int first, int count, cudaStream_t stream);
+/* The planes of the weights become those of the parameters. */
+cudaError_t wide_split_weights(CudaEngine *e);
 /* The first `layers` of them; logits, and what a head reads, become floats. */
 cudaError_t wide_forward(CudaEngine *e, BatchView batch, int layers);
 /* The last layer, forward and back, and the results. */
@@ -128,11 +132,14 @@ cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layer
 /* The ranks' sums of gradients: see engine_cuda_ranks.c. Nothing where one process trains. */
 bool sums_open(CudaEngine *e, Error *error);
 void sums_close(CudaEngine *e);
-/* Queues on e->sums.stream: `count` values of e->d_gradient from `first` on, which is what
-   e->compute has queued so far, become their sums over all ranks. */
+/* Queues: `count` values of e->d_gradient from `first` on, which is what e->compute has queued so
+   far, become their sums over all ranks; what e->sums.updates is given from now on waits for that.
+ */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
-/* What e->compute is given from now on waits for e->sums.stream. */
-cudaError_t sums_join(CudaEngine *e);
+/* e->sums.updates was given the update of layers first to end - 1. */
+cudaError_t sums_updated(CudaEngine *e, int first, int end);
+/* What e->compute is given from now on waits for the updates of layers first to end - 1. */
+cudaError_t sums_join(CudaEngine *e, int first, int end);
 /* Waits for the event, NULL: for all that e->compute was given. False also if a rank that is waited
    for is gone; then nothing more can be summed. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);

@@ -1,9 +1,9 @@
 /* What the ranks of a run do with their GPUs: each takes one, and NCCL adds their gradients. NCCL
    is loaded when the first engine of several ranks is opened, so that one process alone needs none.
 
-   The sums have a stream of their own: they run while earlier layers' backward does, and so do the
-   updates behind them. NCCL adds in an order that follows from the ranks and the number of values
-   alone, and gives every rank the same bits. */
+   The sums have a stream of their own, and so have the updates by them: they run beside the
+   gradients of other layers and the next step's forward. NCCL adds in an order that follows from
+   the ranks and the number of values alone, and gives every rank the same bits. */
 #include "engine/cuda/engine_cuda.h"
 
 #include <sched.h>
@@ -109,6 +109,22 @@ static bool nccl_done(ncclResult_t result, const char *what, Error *error) {
   return false;
 }
 
+static bool create_stream(cudaStream_t *stream, int priority, Error *error) {
+  return cuda_done(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority),
+                   "creating a stream", error);
+}
+
+static bool create_event(cudaEvent_t *event, Error *error) {
+  return cuda_done(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event",
+                   error);
+}
+
+static bool create_events(RankSums *s, Error *error) {
+  bool good = create_event(&s->ready, error) && create_event(&s->summed, error);
+  for (int l = 0; good && l < NETWORK_MAX_LAYERS; l++) good = create_event(&s->updated[l], error);
+  return good;
+}
+
 bool sums_open(CudaEngine *e, Error *error) {
   Ranks *ranks = e->engine.config.ranks;
   RankSums *s = &e->sums;
@@ -126,20 +142,19 @@ bool sums_open(CudaEngine *e, Error *error) {
   s->comm = comm;
   return cuda_done(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities",
                    error) &&
-         cuda_done(cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, highest),
-                   "creating a stream", error) &&
-         cuda_done(cudaEventCreateWithFlags(&s->ready, cudaEventDisableTiming), "creating an event",
-                   error) &&
-         cuda_done(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "creating an event",
-                   error);
+         create_stream(&s->stream, highest, error) && create_stream(&s->updates, highest, error) &&
+         create_events(s, error);
 }
 
 void sums_close(CudaEngine *e) {
   RankSums *s = &e->sums;
   if (s->comm) nccl.comm_destroy(s->comm);
   if (s->ready) cudaEventDestroy(s->ready);
-  if (s->done) cudaEventDestroy(s->done);
+  if (s->summed) cudaEventDestroy(s->summed);
+  for (int l = 0; l < NETWORK_MAX_LAYERS; l++)
+    if (s->updated[l]) cudaEventDestroy(s->updated[l]);
   if (s->stream) cudaStreamDestroy(s->stream);
+  if (s->updates) cudaStreamDestroy(s->updates);
 }
 
 static void sums_break(CudaEngine *e) {
@@ -155,7 +170,9 @@ cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
   const ncclResult_t result =
       s->comm ? nccl.all_reduce(d, d, count, ncclFloat32, ncclSum, s->comm, s->stream)
               : ncclInvalidUsage;
-  return result == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
+  if (result != ncclSuccess) return cudaErrorUnknown;
+  TRY(cudaEventRecord(s->summed, s->stream));
+  return cudaStreamWaitEvent(s->updates, s->summed, 0);
 }
 
 #else
@@ -183,9 +200,19 @@ cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
 
 #endif
 
-cudaError_t sums_join(CudaEngine *e) {
-  TRY(cudaEventRecord(e->sums.done, e->sums.stream));
-  return cudaStreamWaitEvent(e->compute, e->sums.done, 0);
+cudaError_t sums_updated(CudaEngine *e, int first, int end) {
+  for (int l = first; l < end; l++) e->sums.bucket[l] = 1 + first;
+  return cudaEventRecord(e->sums.updated[first], e->sums.updates);
+}
+
+cudaError_t sums_join(CudaEngine *e, int first, int end) {
+  for (int l = first; l < end; l++) {
+    const int bucket = e->sums.bucket[l];
+    if (bucket) TRY(cudaStreamWaitEvent(e->compute, e->sums.updated[bucket - 1], 0));
+    for (int other = 0; bucket && other < NETWORK_MAX_LAYERS; other++)
+      if (e->sums.bucket[other] == bucket) e->sums.bucket[other] = 0;
+  }
+  return cudaSuccess;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
 
 enum {
   GRAPH_STEPS = 64, /* of the long graph: a launch of it costs as much as of one */
-  /* Values that ranks add at once, unless a step has no more: 4 MB, which takes some 30 us, so that
-     what every sum costs whatever its size, some 15 us, is the smaller part. */
+  /* Values that ranks add at once at least, unless a step has no more: 4 MB, which takes some 30
+     us, so that what every sum costs whatever its size, some 15 us, is the smaller part. */
   BUCKET = 1 << 20,
 };
 
@@ -25,7 +25,7 @@ static size_t layer_start(const Network *n, int l) {
   return l < n->layers ? n->weight[l] : n->floats;
 }
 
-/* The update by e->d_gradient of layers first to end - 1. */
+/* The update by e->d_gradient of layers first to end - 1, their planes too. */
 static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
                             cudaStream_t stream) {
   const EngineConfig *config = &e->engine.config;
@@ -40,18 +40,23 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   for (int l = first; l < end; l++) {
     p.weight[l - first] = n->weight[l] - start;
     p.bias[l - first] = n->bias[l] - start;
+    p.planes[l - first] = e->wide.w[l];
   }
   return launch_optimizer(batch, engine_rule(config), &p, stream);
 }
 
 /* The ranks add their gradients of layers first to end - 1, which e->compute was given, and update
-   by the sums, while e->compute goes on. */
+   by the sums, while e->compute goes on: who reads those layers waits by sums_join. */
 static cudaError_t sum_and_optimize(CudaEngine *e, BatchView batch, int first, int end) {
   const Network *n = &e->engine.config.network;
   const size_t start = layer_start(n, first);
   TRY(sums_add(e, start, layer_start(n, end) - start));
-  TRY(optimize(e, batch, first, end, e->sums.stream));
-  return e->wide.used ? wide_split_weights(e, first, end - first, e->sums.stream) : cudaSuccess;
+  TRY(optimize(e, batch, first, end, e->sums.updates));
+  return sums_updated(e, first, end);
+}
+
+static cudaError_t join_all_sums(CudaEngine *e) {
+  return sums_join(e, 0, e->engine.config.network.layers);
 }
 
 /* Whether the update's kernels leave the gradient in e->d_gradient, for what follows to update. */
@@ -81,6 +86,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch, bool trains) {
   const int rows = batch.rows;
   const float *d_x = e->d_x;
   TRY(scale_pixels(e, batch));
+  TRY(join_all_sums(e));
   for (int l = 0; l < n->layers; l++) {
     const int in = n->size[l], out = n->size[l + 1];
     const bool last = l == n->layers - 1;
@@ -126,9 +132,8 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
     TRY(launch_update(batch, rule, d_p + b, d_v + b, d_g + b, (size_t)out, 0, e->compute));
   }
   if (!stores_gradient(e)) return cudaSuccess;
-  if (!e->engine.config.ranks) return optimize(e, batch, 0, n->layers, e->compute);
-  TRY(sum_and_optimize(e, batch, 0, n->layers));
-  return sums_join(e);
+  return e->engine.config.ranks ? sum_and_optimize(e, batch, 0, n->layers)
+                                : optimize(e, batch, 0, n->layers, e->compute);
 }
 
 /* ---- level layer -------------------------------------------------------------------------- */
@@ -149,9 +154,12 @@ static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
 
 static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bool trains) {
   const Network *n = &e->engine.config.network;
-  if (e->wide.used) return wide_forward(e, batch, layers);
-  if (input_pixels(e)) TRY(scale_pixels(e, batch));
-  for (int l = 0; l < layers; l++)
+  if (e->wide.used)
+    TRY(wide_forward(e, batch, layers));
+  else if (input_pixels(e))
+    TRY(scale_pixels(e, batch));
+  TRY(join_all_sums(e));
+  for (int l = e->wide.used ? layers : 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
                        n->size[l + 1], l < n->layers - 1, dropout_of(e, l + 1, trains),
@@ -220,19 +228,28 @@ static cudaError_t update_layers(CudaEngine *e, BatchView batch, int first, int 
                         e->compute);
 }
 
-/* Backward with the sums of ranks: those of a bucket of layers begin as soon as its gradients are
-   there. */
+/* Where the bucket that begins with layer `first` ends. The first has half of the values, or all if
+   they are few: its sum runs beside the gradients of the second, whose sum runs beside the next
+   step's first layers, which wait for the first bucket alone. */
+static int bucket_end(const Network *n, int first) {
+  const size_t half = layer_start(n, n->layers) / 2;
+  int end = first + 1;
+  if (first > 0 || half < BUCKET) return n->layers;
+  while (layer_start(n, end) < half) end++;
+  return end;
+}
+
+/* Backward with the sums of ranks: first all gradients of activations, then those of weights,
+   bucket after bucket. */
 static cudaError_t backward_of_ranks(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
-  int end = n->layers; /* of the layers that are not summed yet */
-  for (int l = n->layers - 1; l >= 0; l--) {
-    if (l > 0) TRY(backward_layer(e, batch, l));
-    if (l > 0 && layer_start(n, end) - layer_start(n, l) < BUCKET) continue;
-    TRY(update_layers(e, batch, l, end));
-    TRY(sum_and_optimize(e, batch, l, end));
-    end = l;
+  for (int l = n->layers - 1; l > 0; l--) TRY(backward_layer(e, batch, l));
+  for (int first = 0, end; first < n->layers; first = end) {
+    end = bucket_end(n, first);
+    TRY(update_layers(e, batch, first, end));
+    TRY(sum_and_optimize(e, batch, first, end));
   }
-  return sums_join(e);
+  return cudaSuccess;
 }
 
 static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
@@ -242,8 +259,7 @@ static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
   for (int l = n->layers - 1; l > 0; l--) TRY(backward_layer(e, batch, l));
   TRY(update_layers(e, batch, 0, n->layers));
   if (!stores_gradient(e)) return cudaSuccess;
-  TRY(optimize(e, batch, 0, n->layers, e->compute));
-  return e->wide.used ? wide_split_weights(e, 0, n->layers, e->compute) : cudaSuccess;
+  return optimize(e, batch, 0, n->layers, e->compute);
 }
 
 /* The logits are kept: predict wants them. */
@@ -379,13 +395,15 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
   const EngineConfig *config = &e->engine.config;
   TRY(queue_update(e, batch));
   if (!e->d_average) return cudaSuccess;
+  TRY(join_all_sums(e));
   return launch_average(batch, config->ema, e->d_average, e->d_parameters, config->network.floats,
                         e->compute);
 }
 
-/* The steps of `count` batches, the first at d_state's position. */
-static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count) {
-  BatchView view = batch_view(e, e->d_train_on, engine_rows(&e->engine.config));
+/* The steps of `count` batches, the first at d_state's position; this process has `rows` rows of
+   each at most. */
+static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows) {
+  BatchView view = batch_view(e, e->d_train_on, rows);
   view.d_order = e->d_order;
   view.smoothing = e->engine.config.label_smoothing;
   view.share = e->share;
@@ -393,22 +411,22 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count) {
     view.offset = (uint32_t)(s * (uint64_t)e->engine.config.batch);
     TRY(queue_step(e, view));
   }
-  return cudaSuccess;
+  return join_all_sums(e);
 }
 
 /* ---- level step --------------------------------------------------------------------------- */
 
 /* What a graph is made of: `count` steps, then the state moves on, so that the same graph launched
    again trains on the next steps. */
-static cudaError_t queue_graph(CudaEngine *e, int count) {
-  TRY(steps_by_kernel(e, (uint64_t)count));
+static cudaError_t queue_graph(CudaEngine *e, int count, int rows) {
+  TRY(steps_by_kernel(e, (uint64_t)count, rows));
   return launch_advance(e->d_state, (uint32_t)(count * e->engine.config.batch), e->compute);
 }
 
-static cudaError_t capture_steps(CudaEngine *e, int count, cudaGraphExec_t *out) {
+static cudaError_t capture_steps(CudaEngine *e, int count, int rows, cudaGraphExec_t *out) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
-  const cudaError_t queued = queue_graph(e, count);
+  const cudaError_t queued = queue_graph(e, count, rows);
   const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
   cudaError_t status = queued != cudaSuccess ? queued : captured;
   if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
@@ -421,27 +439,51 @@ static void forget_graph(cudaGraphExec_t *graph) {
   *graph = NULL;
 }
 
+static void forget_graphs_of_others(CudaEngine *e) {
+  if (e->d_captured == e->d_train_on) return;
+  forget_graph(&e->one_step);
+  forget_graph(&e->many_steps);
+  forget_graph(&e->short_step);
+  e->d_captured = e->d_train_on;
+}
+
 /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
    NCCL too, may load its kernels in it, which a capture might refuse. */
 static cudaError_t warm_library_up(CudaEngine *e) {
   TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
-  TRY(steps_by_kernel(e, 1));
+  TRY(steps_by_kernel(e, 1, engine_rows(&e->engine.config)));
   return cudaStreamSynchronize(e->compute);
 }
 
-/* The steps of a range, by replaying graphs. */
-static cudaError_t steps_by_graph(CudaEngine *e, uint64_t steps) {
-  if (e->d_captured != e->d_train_on) {
-    forget_graph(&e->one_step);
-    forget_graph(&e->many_steps);
-    e->d_captured = e->d_train_on;
+/* Whole steps, by replaying graphs. The updates of ranks go on beside the next step's forward, but
+   for the last of a graph: so theirs is as long as a range, if that is shorter. */
+static cudaError_t whole_steps_by_graph(CudaEngine *e, uint64_t steps) {
+  const int rows = engine_rows(&e->engine.config);
+  const uint64_t many = e->engine.config.ranks && steps < GRAPH_STEPS ? steps : GRAPH_STEPS;
+  if (!e->one_step) TRY(capture_steps(e, 1, rows, &e->one_step));
+  if (many > 1 && steps >= many && e->steps_of_many < (int)many) forget_graph(&e->many_steps);
+  if (many > 1 && steps >= many && !e->many_steps) {
+    e->steps_of_many = (int)many;
+    TRY(capture_steps(e, e->steps_of_many, rows, &e->many_steps));
   }
-  if (!e->one_step) TRY(capture_steps(e, 1, &e->one_step));
-  if (!e->many_steps && steps >= GRAPH_STEPS) TRY(capture_steps(e, GRAPH_STEPS, &e->many_steps));
-  for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
+  for (; e->many_steps && steps >= (uint64_t)e->steps_of_many; steps -= (uint64_t)e->steps_of_many)
     TRY(cudaGraphLaunch(e->many_steps, e->compute));
   for (; steps > 0; steps--) TRY(cudaGraphLaunch(e->one_step, e->compute));
   return cudaSuccess;
+}
+
+/* The steps of a range; the last may be short. That has a graph of its own: kernels for all rows of
+   a step would take as long over a few. */
+static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
+  const uint32_t batch = (uint32_t)e->engine.config.batch, positions = state.end - state.position;
+  const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(e->engine.config.ranks));
+  forget_graphs_of_others(e);
+  TRY(whole_steps_by_graph(e, positions / batch));
+  if (rest == 0) return cudaSuccess;
+  if (e->rows_of_short != rest) forget_graph(&e->short_step);
+  e->rows_of_short = rest;
+  if (!e->short_step) TRY(capture_steps(e, 1, rest, &e->short_step));
+  return cudaGraphLaunch(e->short_step, e->compute);
 }
 
 /* ---- level epoch -------------------------------------------------------------------------- */
@@ -481,9 +523,9 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
       TRY(warm_library_up(e));
       TRY(launch_begin(e->d_state, state, e->compute));
     }
-    return steps_by_graph(e, range->steps);
+    return steps_by_graph(e, state);
   default:
-    return steps_by_kernel(e, range->steps);
+    return steps_by_kernel(e, range->steps, engine_rows(&e->engine.config));
   }
 }
 

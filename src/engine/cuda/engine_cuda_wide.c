@@ -40,10 +40,11 @@ void wide_free(CudaEngine *e) {
   }
 }
 
-cudaError_t wide_split_weights(CudaEngine *e, int first, int count, cudaStream_t stream) {
-  for (int l = first; l < first + count; l++)
+cudaError_t wide_split_weights(CudaEngine *e) {
+  for (int l = 0; l < e->engine.config.network.layers; l++)
     if (e->wide.w[l].d)
-      TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l], stream));
+      TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l],
+                       e->compute));
   return cudaSuccess;
 }
 
@@ -62,6 +63,7 @@ cudaError_t wide_forward(CudaEngine *e, BatchView batch, int layers) {
     const bool last = l == n->layers - 1;
     const Planes y =
         last ? (Planes){.rows = rows, .columns = n->size[n->layers]} : first_rows(x[l + 1], rows);
+    TRY(sums_join(e, l, l + 1));
     TRY(launch_wide_forward(first_rows(x[l], rows), e->wide.w[l], e->d_parameters + n->bias[l], y,
                             e->d_activation[l + 1], !last, e->compute));
   }
@@ -72,16 +74,17 @@ cudaError_t wide_head(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers - 1;
   return launch_wide_head(batch, e->d_activation[last], e->d_parameters + n->weight[last],
-                          e->d_parameters + n->bias[last], e->wide.dz[last + 1], e->wide.dz[last],
-                          e->results, e->compute);
+                          e->d_parameters + n->bias[last],
+                          first_rows(e->wide.dz[last + 1], batch.rows),
+                          first_rows(e->wide.dz[last], batch.rows), e->results, e->compute);
 }
 
 cudaError_t wide_backward(CudaEngine *e, BatchView batch, int l) {
-  const Planes *dz = e->wide.dz;
-  const int last = e->engine.config.network.layers - 1;
-  if (l == last) TRY(launch_split(e->d_delta[last + 1], dz[last + 1], e->compute));
-  return launch_wide_backward(dz[l + 1], e->wide.w[l], first_rows(e->wide.x[l], batch.rows), dz[l],
-                              e->compute);
+  const int last = e->engine.config.network.layers - 1, rows = batch.rows;
+  const Planes above = first_rows(e->wide.dz[l + 1], rows);
+  if (l == last) TRY(launch_split(e->d_delta[last + 1], above, e->compute));
+  return launch_wide_backward(above, e->wide.w[l], first_rows(e->wide.x[l], rows),
+                              first_rows(e->wide.dz[l], rows), e->compute);
 }
 
 cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, int first,
@@ -89,7 +92,7 @@ cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layer
   WideUpdate updates[NETWORK_MAX_LAYERS];
   for (int n = 0; n < count; n++)
     updates[n] = (WideUpdate){.x = first_rows(e->wide.x[first + n], batch.rows),
-                              .dz = e->wide.dz[first + n + 1],
+                              .dz = first_rows(e->wide.dz[first + n + 1], batch.rows),
                               .w = e->wide.w[first + n],
                               .d_w = layers[n].d_w,
                               .d_b = layers[n].d_b,
