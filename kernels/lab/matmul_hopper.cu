@@ -10,10 +10,12 @@
 
 #include <cooperative_groups.h>
 
-#include "lab/hopper_pair.cuh"
+#include "layer/hopper.cuh"
 
 namespace {
 
+constexpr int PATCH = 64; /* m or n of a patch, and its k where they are not 32 */
+constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
 constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B (k, n): a row of a patch is one k */
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
 constexpr int BM = 2 * PATCH;                          /* rows of C per block, in all rungs here */
@@ -99,12 +101,13 @@ struct FromShared {
   float sum[64] = {};
 
   __device__ void multiply_slab(const Stages &stages, int s) {
-    uint64_t a = operand_in<A_MAJOR, PATCH>(stages.a[s][threadIdx.x / GROUP]);
-    uint64_t b = operand_in<B_MAJOR, PATCH>(stages.b[s]);
+    constexpr int NEXT = SQUARE_BYTES;
+    uint64_t a = operand_at<A_MAJOR, NEXT, PATCH>(shared_address(stages.a[s][threadIdx.x / GROUP]));
+    uint64_t b = operand_at<B_MAJOR, NEXT, PATCH>(shared_address(stages.b[s]));
     start_multiplying();
 #pragma unroll
     for (int k = 0; k < PATCH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
-      multiply<A_MAJOR, B_MAJOR>(sum, a, b);
+      multiply_128<A_MAJOR, B_MAJOR>(sum, a, b);
     close_group();
     finish_multiplying(sum);
   }
@@ -264,8 +267,8 @@ template <class S> __device__ void produce(const Job &p, Ring<S> &ring) {
 template <class S>
 __device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring<S> &ring, int s, int group) {
   constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
-  uint64_t a = operand_in<A_MAJOR, S::DEPTH>(ring.a[s][group]);
-  uint64_t b = operand_in<B_MAJOR, S::DEPTH>(ring.b[s]);
+  uint64_t a = operand_at<A_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.a[s][group]));
+  uint64_t b = operand_at<B_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.b[s]));
   start_multiplying();
 #pragma unroll
   for (int k = 0; k < S::DEPTH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
@@ -273,7 +276,10 @@ __device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring<S> &ring, int 
     for (int order = S::TERMS - 1; order >= 0; order--)
 #pragma unroll
       for (int i = 0; i <= order; i++)
-        multiply<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+        if constexpr (S::BN == 256)
+          multiply_256<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+        else
+          multiply_128<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
   close_group();
 }
 
@@ -378,49 +384,18 @@ __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-/* A (m, k) and B (k, n) where they lie: planes of terms, whose rows start on 16 bytes. */
-struct Operand {
-  const void *d;
-  int terms, rows, columns;
-  size_t pitch, plane; /* numbers from a row, or a plane, to the next */
-};
+/* A (m, k) and B (k, n) where they lie. */
 struct Operands {
-  Operand a, b;
+  MatrixPlanes a, b;
   float *c;
 };
-
-/* The map of an operand, in patches of `high` rows and `wide` columns: 32, or 64. */
-cudaError_t describe(const Operand &from, int high, int wide, CUtensorMap *map) {
-  static const auto encode = [] {
-    void *function = nullptr;
-    cudaDriverEntryPointQueryResult result;
-#if CUDART_VERSION >= 12050
-    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                     &result);
-#else
-    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
-#endif
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
-  if (!encode) return cudaErrorNotSupported;
-  const cuuint64_t sizes[] = {(cuuint64_t)from.columns, (cuuint64_t)from.rows,
-                              (cuuint64_t)from.terms};
-  const cuuint64_t strides[] = {from.pitch * sizeof(uint16_t), from.plane * sizeof(uint16_t)};
-  const cuuint32_t box[] = {(cuuint32_t)wide, (cuuint32_t)high, 1}, each[] = {1, 1, 1};
-  const CUresult status =
-      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<void *>(from.d), sizes, strides,
-             box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             wide == PATCH ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
-}
 
 /* The job in slabs of `depth` k. */
 cudaError_t make_job(const Operands &of, int depth, Job *job) {
   *job = {};
   job->c = of.c, job->m = of.a.rows, job->n = of.b.columns, job->k = of.b.rows;
-  const cudaError_t status = describe(of.a, PATCH, depth, &job->a);
-  return status == cudaSuccess ? describe(of.b, depth, PATCH, &job->b) : status;
+  const cudaError_t status = describe_planes(of.a, PATCH, depth, 1, &job->a);
+  return status == cudaSuccess ? describe_planes(of.b, depth, PATCH, 1, &job->b) : status;
 }
 
 Operands bf16_operands(const LabCall *call) {

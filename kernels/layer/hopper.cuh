@@ -16,6 +16,8 @@
 #include <cuda.h>
 #include <stdint.h>
 
+#include "batch.cuh"
+
 __device__ inline uint32_t shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
 }
@@ -111,6 +113,42 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 
 /* ---- the copy engine ------------------------------------------------------------------------ */
 
+/* A row-major bf16 matrix, in one or more planes of terms. Rows start on 16 bytes. */
+struct MatrixPlanes {
+  const void *d;
+  int terms, rows, columns; /* columns that count */
+  size_t pitch, plane;      /* numbers from a row, or a plane, to the next */
+};
+
+/* Describes it to the copy engine, which reads zeros beyond its rows and columns. A box is `high`
+   rows of `wide` columns, 32 or 64, of `terms` planes. By the driver's function, found at run time:
+   nothing is linked to the driver. */
+static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
+                                          CUtensorMap *map) {
+  static const auto encode = [] {
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 12050
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                     &result);
+#else
+    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
+#endif
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  if (!encode) return launched(cudaErrorNotSupported);
+  const cuuint64_t sizes[] = {(cuuint64_t)of.columns, (cuuint64_t)of.rows, (cuuint64_t)of.terms};
+  const cuuint64_t strides[] = {of.pitch * sizeof(uint16_t), of.plane * sizeof(uint16_t)};
+  const cuuint32_t box[] = {(cuuint32_t)wide, (cuuint32_t)high, (cuuint32_t)terms};
+  const cuuint32_t each[] = {1, 1, 1};
+  const CUresult status =
+      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<void *>(of.d), sizes, strides,
+             box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             wide == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 /* Fetches the description of a matrix, which is a __grid_constant__ parameter. */
 __device__ inline void prefetch_map(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -150,12 +188,14 @@ enum Major { ALONG_K = 0, ACROSS_K = 1 };
 constexpr int SIDE = 64, BLOCK = 32; /* m or n, and k, of a patch */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
-/* Tells the tensor cores of an operand: the first 16 k of 64 m or n, or of 128. Then ALONG_K it is
-   two patches that follow each other, and ACROSS_K two that lie NEXT_64 bytes apart. Addresses
-   count 16 bytes. */
-template <Major MAJOR, int NEXT_64> __device__ inline uint64_t operand_at(uint32_t shared) {
-  constexpr uint64_t SWIZZLE = MAJOR == ALONG_K ? 2 : 1; /* 64 bytes, 128 bytes: a row */
-  constexpr uint64_t NEXT_8_ROWS = (MAJOR == ALONG_K ? 8 * 64 : 8 * 128) / 16;
+/* Tells the tensor cores of an operand in patches of DEPTH k, 32 or 64: the first 16 k of 64 m or
+   n, or of more. Then ALONG_K it is patches that follow each other, and ACROSS_K some that lie
+   NEXT_64 bytes apart. Addresses count 16 bytes. */
+template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
+__device__ inline uint64_t operand_at(uint32_t shared) {
+  static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
+  constexpr uint64_t ROW_BYTES = 2 * (MAJOR == ALONG_K ? DEPTH : SIDE);
+  constexpr uint64_t SWIZZLE = ROW_BYTES == 128 ? 1 : 2, NEXT_8_ROWS = 8 * ROW_BYTES / 16;
   constexpr uint32_t ADDRESSES = 1 << 18; /* beyond it they tell the block of a cluster */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(NEXT_64 / 16) << 16 | NEXT_8_ROWS << 32 |
          SWIZZLE << 62;
@@ -164,8 +204,8 @@ template <Major MAJOR, int NEXT_64> __device__ inline uint64_t operand_at(uint32
 /* From one 16 k to the next, in the same unit: half a row, or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* Around a run of multiply() of a warpgroup: from start to wait the accumulators belong to the
-   tensor cores. */
+/* Around a run of multiply_128() and multiply_256() of a warpgroup: from start to wait the
+   accumulators belong to the tensor cores. */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -177,10 +217,12 @@ template <int GROUPS> __device__ inline void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
 
-/* d (64, 128) += A B of 16 k, by the four warps of a warpgroup. Lane 4 g + t of warp w holds of
-   rows 16 w + g and 16 w + g + 8: d[4 c + 2 r + e] is row g + 8 r, column 8 c + 2 t + e. */
-template <Major A_MAJOR, Major B_MAJOR>
-__device__ inline void multiply(float (&d)[64], uint64_t a, uint64_t b) {
+/* d (64, 128) += A B of 16 k, by the four warps of a warpgroup; d begins at FIRST of its array.
+   Lane 4 g + t of warp w holds of rows 16 w + g and 16 w + g + 8: d[4 c + 2 r + e] is row g + 8 r,
+   column 8 c + 2 t + e. */
+template <Major A_MAJOR, Major B_MAJOR, int FIRST = 0, int COUNT>
+__device__ inline void multiply_128(float (&d)[COUNT], uint64_t a, uint64_t b) {
+  static_assert(FIRST + 64 <= COUNT, "64 of them");
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
                "%0, %1, %2, %3, %4, %5, %6, %7, "
                "%8, %9, %10, %11, %12, %13, %14, %15, "
@@ -191,24 +233,28 @@ __device__ inline void multiply(float (&d)[64], uint64_t a, uint64_t b) {
                "%48, %49, %50, %51, %52, %53, %54, %55, "
                "%56, %57, %58, %59, %60, %61, %62, %63 "
                "}, %64, %65, 1, 1, 1, %66, %67;"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-                 "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]),
-                 "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
-                 "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-                 "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
-                 "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
-                 "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
-                 "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-                 "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),
-                 "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]),
-                 "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+               : "+f"(d[FIRST + 0]), "+f"(d[FIRST + 1]), "+f"(d[FIRST + 2]), "+f"(d[FIRST + 3]),
+                 "+f"(d[FIRST + 4]), "+f"(d[FIRST + 5]), "+f"(d[FIRST + 6]), "+f"(d[FIRST + 7]),
+                 "+f"(d[FIRST + 8]), "+f"(d[FIRST + 9]), "+f"(d[FIRST + 10]), "+f"(d[FIRST + 11]),
+                 "+f"(d[FIRST + 12]), "+f"(d[FIRST + 13]), "+f"(d[FIRST + 14]), "+f"(d[FIRST + 15]),
+                 "+f"(d[FIRST + 16]), "+f"(d[FIRST + 17]), "+f"(d[FIRST + 18]), "+f"(d[FIRST + 19]),
+                 "+f"(d[FIRST + 20]), "+f"(d[FIRST + 21]), "+f"(d[FIRST + 22]), "+f"(d[FIRST + 23]),
+                 "+f"(d[FIRST + 24]), "+f"(d[FIRST + 25]), "+f"(d[FIRST + 26]), "+f"(d[FIRST + 27]),
+                 "+f"(d[FIRST + 28]), "+f"(d[FIRST + 29]), "+f"(d[FIRST + 30]), "+f"(d[FIRST + 31]),
+                 "+f"(d[FIRST + 32]), "+f"(d[FIRST + 33]), "+f"(d[FIRST + 34]), "+f"(d[FIRST + 35]),
+                 "+f"(d[FIRST + 36]), "+f"(d[FIRST + 37]), "+f"(d[FIRST + 38]), "+f"(d[FIRST + 39]),
+                 "+f"(d[FIRST + 40]), "+f"(d[FIRST + 41]), "+f"(d[FIRST + 42]), "+f"(d[FIRST + 43]),
+                 "+f"(d[FIRST + 44]), "+f"(d[FIRST + 45]), "+f"(d[FIRST + 46]), "+f"(d[FIRST + 47]),
+                 "+f"(d[FIRST + 48]), "+f"(d[FIRST + 49]), "+f"(d[FIRST + 50]), "+f"(d[FIRST + 51]),
+                 "+f"(d[FIRST + 52]), "+f"(d[FIRST + 53]), "+f"(d[FIRST + 54]), "+f"(d[FIRST + 55]),
+                 "+f"(d[FIRST + 56]), "+f"(d[FIRST + 57]), "+f"(d[FIRST + 58]), "+f"(d[FIRST + 59]),
+                 "+f"(d[FIRST + 60]), "+f"(d[FIRST + 61]), "+f"(d[FIRST + 62]), "+f"(d[FIRST + 63])
                : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR));
 }
 
-/* (left, right) (64, 256) += A B of 16 k, likewise: left has columns 0 to 127. B is four times 64
-   columns, as two above. */
+/* d (64, 256) += A B of 16 k, likewise. */
 template <Major A_MAJOR, Major B_MAJOR>
-__device__ inline void multiply(float (&left)[64], float (&right)[64], uint64_t a, uint64_t b) {
+__device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, "
@@ -228,32 +274,25 @@ __device__ inline void multiply(float (&left)[64], float (&right)[64], uint64_t 
       "%112, %113, %114, %115, %116, %117, %118, %119, "
       "%120, %121, %122, %123, %124, %125, %126, %127 "
       "}, %128, %129, 1, 1, 1, %130, %131;"
-      : "+f"(left[0]), "+f"(left[1]), "+f"(left[2]), "+f"(left[3]), "+f"(left[4]), "+f"(left[5]),
-        "+f"(left[6]), "+f"(left[7]), "+f"(left[8]), "+f"(left[9]), "+f"(left[10]), "+f"(left[11]),
-        "+f"(left[12]), "+f"(left[13]), "+f"(left[14]), "+f"(left[15]), "+f"(left[16]),
-        "+f"(left[17]), "+f"(left[18]), "+f"(left[19]), "+f"(left[20]), "+f"(left[21]),
-        "+f"(left[22]), "+f"(left[23]), "+f"(left[24]), "+f"(left[25]), "+f"(left[26]),
-        "+f"(left[27]), "+f"(left[28]), "+f"(left[29]), "+f"(left[30]), "+f"(left[31]),
-        "+f"(left[32]), "+f"(left[33]), "+f"(left[34]), "+f"(left[35]), "+f"(left[36]),
-        "+f"(left[37]), "+f"(left[38]), "+f"(left[39]), "+f"(left[40]), "+f"(left[41]),
-        "+f"(left[42]), "+f"(left[43]), "+f"(left[44]), "+f"(left[45]), "+f"(left[46]),
-        "+f"(left[47]), "+f"(left[48]), "+f"(left[49]), "+f"(left[50]), "+f"(left[51]),
-        "+f"(left[52]), "+f"(left[53]), "+f"(left[54]), "+f"(left[55]), "+f"(left[56]),
-        "+f"(left[57]), "+f"(left[58]), "+f"(left[59]), "+f"(left[60]), "+f"(left[61]),
-        "+f"(left[62]), "+f"(left[63]), "+f"(right[0]), "+f"(right[1]), "+f"(right[2]),
-        "+f"(right[3]), "+f"(right[4]), "+f"(right[5]), "+f"(right[6]), "+f"(right[7]),
-        "+f"(right[8]), "+f"(right[9]), "+f"(right[10]), "+f"(right[11]), "+f"(right[12]),
-        "+f"(right[13]), "+f"(right[14]), "+f"(right[15]), "+f"(right[16]), "+f"(right[17]),
-        "+f"(right[18]), "+f"(right[19]), "+f"(right[20]), "+f"(right[21]), "+f"(right[22]),
-        "+f"(right[23]), "+f"(right[24]), "+f"(right[25]), "+f"(right[26]), "+f"(right[27]),
-        "+f"(right[28]), "+f"(right[29]), "+f"(right[30]), "+f"(right[31]), "+f"(right[32]),
-        "+f"(right[33]), "+f"(right[34]), "+f"(right[35]), "+f"(right[36]), "+f"(right[37]),
-        "+f"(right[38]), "+f"(right[39]), "+f"(right[40]), "+f"(right[41]), "+f"(right[42]),
-        "+f"(right[43]), "+f"(right[44]), "+f"(right[45]), "+f"(right[46]), "+f"(right[47]),
-        "+f"(right[48]), "+f"(right[49]), "+f"(right[50]), "+f"(right[51]), "+f"(right[52]),
-        "+f"(right[53]), "+f"(right[54]), "+f"(right[55]), "+f"(right[56]), "+f"(right[57]),
-        "+f"(right[58]), "+f"(right[59]), "+f"(right[60]), "+f"(right[61]), "+f"(right[62]),
-        "+f"(right[63])
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]),
+        "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]),
+        "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
+        "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]),
+        "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]),
+        "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
+        "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]),
+        "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]),
+        "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
+        "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
       : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR));
 }
 

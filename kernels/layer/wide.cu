@@ -208,35 +208,13 @@ int ask_device() {
   return can ? multiprocessors : 0;
 }
 
-/* The map of planes whose rows have `columns` values that count; beyond, and beyond the rows, the
-   copy engine reads zeros. A box is BLOCK k of so many sides and terms. */
+/* The map of planes of which `columns` count. A box is BLOCK k of so many sides and terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
-  static const auto encode = [] {
-    void *function = nullptr;
-    cudaDriverEntryPointQueryResult result;
-#if CUDART_VERSION >= 12050
-    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                     &result);
-#else
-    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
-#endif
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
-  if (!encode) return launched(cudaErrorNotSupported);
-  const cuuint64_t sizes[] = {(cuuint64_t)columns, (cuuint64_t)planes.rows,
-                              (cuuint64_t)planes.terms};
-  const cuuint64_t strides[] = {planes_pitch(planes.columns) * sizeof(uint16_t),
-                                planes.plane * sizeof(uint16_t)};
-  const cuuint32_t box[] = {(cuuint32_t)(major == ALONG_K ? BLOCK : sides),
-                            (cuuint32_t)(major == ALONG_K ? sides : BLOCK), (cuuint32_t)terms};
-  const cuuint32_t each[] = {1, 1, 1};
-  const CUresult status =
-      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, planes.d, sizes, strides, box, each,
-             CU_TENSOR_MAP_INTERLEAVE_NONE,
-             major == ALONG_K ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  const MatrixPlanes of = {
+      planes.d, planes.terms, planes.rows, columns, planes_pitch(planes.columns), planes.plane};
+  return major == ALONG_K ? describe_planes(of, sides, BLOCK, terms, map)
+                          : describe_planes(of, BLOCK, sides, terms, map);
 }
 
 bool valid_input(const Planes &p, int terms) {

@@ -176,9 +176,9 @@ __device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS
 /* ---- multiplying ---------------------------------------------------------------------------- */
 
 /* A thread's part of a tile: of each half of 64 rows, or of its 64 rows each half of the columns,
-   what multiply() says. */
+   what multiply_128() says. */
 struct Accumulators {
-  float half[2][64];
+  float sum[128];
 };
 
 /* One stage. Of 16 k term by term, the smallest products first; pixels have one term. */
@@ -197,10 +197,10 @@ __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
         if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
         const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
         if constexpr (COLUMNS == TILE) {
-          multiply<Kind::A, Kind::B>(c.half[0], term_a, term_b);
-          multiply<Kind::A, Kind::B>(c.half[1], term_a + HALF_A, term_b);
+          multiply_128<Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
+          multiply_128<Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
         } else {
-          multiply<Kind::A, Kind::B>(c.half[0], c.half[1], term_a, term_b);
+          multiply_256<Kind::A, Kind::B>(c.sum, term_a, term_b);
         }
       }
     a += NEXT_16_K<Kind::A>;
@@ -228,7 +228,7 @@ __device__ void multiply_unit(Accumulators &c, Ring<TERMS, COLUMNS> &ring, int g
   constexpr int HALF_BYTES = Ring<TERMS, COLUMNS>::HALF_BYTES;
   constexpr bool TURNS = COLUMNS == TILE;
 #pragma unroll
-  for (int e = 0; e < 64; e++) c.half[0][e] = c.half[1][e] = 0.0f;
+  for (int e = 0; e < 128; e++) c.sum[e] = 0.0f;
 #pragma unroll 1
   for (int block = 0; block < blocks; block++, position++) {
     const int s = ring.stage_of(position);
@@ -249,8 +249,8 @@ __device__ void multiply_unit(Accumulators &c, Ring<TERMS, COLUMNS> &ring, int g
   wait_for_groups<0>();
   release(ring, position - 1, readers);
 #pragma unroll
-  for (int e = 0; e < 64; e++) /* no use of them moves up to before the wait */
-    asm volatile("" : "+f"(c.half[0][e]), "+f"(c.half[1][e])::"memory");
+  for (int e = 0; e < 128; e++) /* no use of them moves up to before the wait */
+    asm volatile("" : "+f"(c.sum[e])::"memory");
 }
 
 /* ---- epilogues ------------------------------------------------------------------------------ */
@@ -269,12 +269,15 @@ template <int WIDTH> __device__ int tile_at(int row, int column) {
 /* Stores the accumulators of 8 rows of the tile, those with r of a half, and COUNT columns from
    `first` on, as rows from `row` on. */
 template <int COUNT>
-__device__ void store_rows(const float (&half)[64], int r, int first, float *tile, int row) {
+__device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
+                           int row) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int c = 0; c < COUNT / 8; c++)
-    *reinterpret_cast<float2 *>(tile + tile_at<COUNT>(row + lane / 4, 8 * c + lane % 4 * 2)) = {
-        half[4 * (first / 8 + c) + 2 * r], half[4 * (first / 8 + c) + 2 * r + 1]};
+  for (int i = 0; i < COUNT / 8; i++) {
+    const int at = 64 * half + 4 * (first / 8 + i) + 2 * r;
+    *reinterpret_cast<float2 *>(tile + tile_at<COUNT>(row + lane / 4, 8 * i + lane % 4 * 2)) = {
+        c.sum[at], c.sum[at + 1]};
+  }
 }
 
 /* A warp finishes 8 rows and 128 columns of a tile at a time, a part, in pieces of 32 columns:
@@ -336,7 +339,7 @@ __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, con
       __syncwarp(); /* the piece before has been read */
 #pragma unroll
       for (int own = 0; own < PARTS; own++)
-        if (own == part) store_rows<PIECE>(c.half[own / 2], own % 2, PIECE * q / 2, piece, 0);
+        if (own == part) store_rows<PIECE>(c, own / 2, own % 2, PIECE * q / 2, piece, 0);
       __syncwarp();
       int r[2];
       float last[2];
@@ -364,8 +367,7 @@ __device__ inline void store_split(const Accumulators &c, float *tile) {
   const int warp = threadIdx.x % GROUP / 32;
 #pragma unroll
   for (int part = 0; part < 4; part++)
-    store_rows<TILE>(c.half[part / 2], part % 2, 0, tile,
-                     part / 2 * SIDE + 16 * warp + part % 2 * 8);
+    store_rows<TILE>(c, part / 2, part % 2, 0, tile, part / 2 * SIDE + 16 * warp + part % 2 * 8);
 }
 
 /* Finishes every splits-th row of the tile from this block's rank on; they are shared out to the
