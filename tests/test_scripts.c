@@ -382,6 +382,56 @@ static void test_profile_says_why_not(void **state) {
   assert_says("name a topic");
 }
 
+/* ---- sprint.sh ------------------------------------------------------------------------------ */
+
+/* A stand-in for mlp-train that prints what a run does; `accuracy` is a shell's, of $4, the seed.
+ */
+static int sprint(const char *environment, const char *accuracy, const char *configs) {
+  char text[1024], all[8192], script[512];
+  snprintf(text, sizeof text,
+           "echo \"$*\" >>log\n%s\n"
+           "echo 'device   Fake GPU, 1 GiB'\n"
+           "echo 'epoch 1/2  0.5  90.00%%     0.3    91.00%%  1.00s  5.00ms   112k'\n"
+           "echo \"epoch 2/2  0.2  92.67%%     0.2    $accuracy  35.8ms  5.00ms   112k\"\n"
+           "echo 'total    load 479ms  train 1.04s  eval 10.0ms  process 2.00s'",
+           accuracy);
+  write_script("mlp", text);
+  snprintf(all, sizeof all, "PROGRAM='%s/mlp' %s", folder, environment);
+  snprintf(script, sizeof script, "sprint.sh %s", configs);
+  return run_script(all, script);
+}
+
+/* Four seeds of mean 99.0725 and deviation 0.0457: t is 3.17 and p, of 3 degrees of freedom, 0.025,
+   as tables of it have; twelve of mean 99.11 are beyond doubt. */
+static void test_sprint_tells_the_mean_from_chance(void **state) {
+  (void)state;
+  const char *four = "case $4 in 1) a=99.10;; 2) a=99.05;; 3) a=99.12;; *) a=99.02; esac; "
+                     "accuracy=$a%";
+  assert_int_equal(sprint("SEEDS=4", four, "some/sprint-99.conf"), 1);
+  assert_says("device  Fake GPU, 1 GiB\n");
+  assert_says("sprint-99            4   99.072%  0.046   3.17  2.5e-02    1040.0    0.0 ");
+  must("head -n 2 log");
+  assert_string_equal(output, "--config some/sprint-99.conf --seed 1\n"
+                              "--config some/sprint-99.conf --seed 2\n");
+  assert_int_equal(sprint("SEEDS=12", "accuracy=99.1$(($4 % 3))%", "a/x-99.conf b/y98.5.conf"), 0);
+  assert_says("x-99                12   99.110%  0.009  44.68  ");
+  assert_says("y98.5               12   99.110%  0.009 ");
+  assert_int_equal(sprint("SEEDS=5", "accuracy=98.0$(($4 % 3))%", "a/sprint-98.01.conf"), 1);
+  assert_says(" 0.53  3.1e-01 ");
+}
+
+static void test_sprint_says_why_not(void **state) {
+  (void)state;
+  assert_int_equal(sprint("SEEDS=2", "echo away >&2; exit 1", "a/sprint-98.conf"), 1);
+  assert_says("a/sprint-98.conf --seed 1 failed");
+  assert_int_equal(sprint("SEEDS=2", "accuracy=-", "a/sprint-98.conf"), 1);
+  assert_says("--seed 1 printed no test accuracy");
+  assert_int_equal(sprint("SEEDS=1", "accuracy=99%", "a/sprint-98.conf"), 2);
+  assert_says("SEEDS must be a number of at least 2, not '1'");
+  assert_int_equal(sprint("SEEDS=2", "accuracy=99%", "a/sprint.conf"), 2);
+  assert_says("the name of a/sprint.conf does not end in the accuracy to reach");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       IN_PLACE(test_source_without_a_file),
@@ -399,6 +449,8 @@ int main(void) {
       IN_PLACE(test_setup_takes_another_compiler),
       IN_PLACE(test_profile_reads_counters),
       IN_PLACE(test_profile_says_why_not),
+      IN_PLACE(test_sprint_tells_the_mean_from_chance),
+      IN_PLACE(test_sprint_says_why_not),
       IN_PLACE(test_sums_up),
       IN_PLACE(test_sums_up_failures),
       IN_PLACE(test_runs_programs_at_the_same_time),

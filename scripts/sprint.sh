@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Measures how soon a network is as good as wanted: how long training to a mean test accuracy takes.
+#
+#   scripts/sprint.sh [CONFIG...]  [configs/sprint-98.conf configs/sprint-99.conf configs/sprint-99.5.conf]
+#
+#   SEEDS    processes of each, with seeds 1, 2, ...  [30]
+#   PROGRAM  what is run  [./mlp-train]
+#
+# The number in a file's name is the accuracy to reach, in percent. A seed is a process of its own,
+# started after the one before has ended; nothing is compiled, cached or trained outside of what is
+# timed. `train` is the sum of the run's epochs, until the device has finished; `process` is everything
+# from its start to its end: CUDA's start, reading the CSV files and evaluation too. Exit status 1 unless
+# every mean is at least the accuracy wanted, by Student's test of one sample, one-sided, at p < 0.01.
+set -euo pipefail
+export LC_ALL=C CUDA_CACHE_DISABLE=1
+
+seeds=${SEEDS:-30} program=${PROGRAM:-./mlp-train}
+[[ $seeds =~ ^[0-9]+$ && $seeds -ge 2 ]] || {
+  echo "sprint: SEEDS must be a number of at least 2, not '$seeds'" >&2
+  exit 2
+}
+[ $# -gt 0 ] || set -- configs/sprint-98.conf configs/sprint-99.conf configs/sprint-99.5.conf
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+
+# measure CONFIG: a line per seed: test accuracy in percent; milliseconds of training, of the process.
+measure() {
+  local seed start
+  for ((seed = 1; seed <= seeds; seed++)); do
+    start=$EPOCHREALTIME
+    "$program" --config "$1" --seed "$seed" >"$said" || {
+      echo "sprint: $program --config $1 --seed $seed failed" >&2
+      return 1
+    }
+    awk -v start="$start" -v end="$EPOCHREALTIME" '
+      function ms(text) { return text ~ /ms$/ ? text + 0 : 1000 * text }
+      $1 == "epoch" { # the second share of a line is of the test rows
+        shares = 0
+        accuracy = ""
+        for (i = 3; i <= NF; i++) if ($i ~ /%$/ && ++shares == 2) accuracy = $i + 0
+      }
+      $1 == "total" { for (i = 2; i < NF; i++) if ($i == "train") train = ms($(i + 1)) }
+      END {
+        if (accuracy == "" || train == "") exit 1
+        print accuracy, train, 1000 * (end - start)
+      }' "$said" || {
+      echo "sprint: $program --config $1 --seed $seed printed no test accuracy" >&2
+      return 1
+    }
+  done
+}
+
+# summarize NAME GOAL: of those lines.
+summarize() {
+  awk -v name="$1" -v goal="$2" '
+    # the probability that Student'"'"'s t of n degrees of freedom is above t: its density, by Simpson'"'"'s rule
+    function density(x, n) { return scale * (1 + x * x / n) ^ (-(n + 1) / 2) }
+    function above(t, n,    i, steps, h, sum) {
+      scale = n % 2 ? 1 / sqrt(pi) : sqrt(pi) / 2 # gamma((n + 1) / 2) / gamma(n / 2)
+      for (i = n % 2 ? 1 : 2; i < n; i += 2) scale *= (i + 1) / i
+      scale /= sqrt(n * pi)
+      if (t < 0) return 1 - above(-t, n)
+      if (t > 40) t = 40
+      steps = 4000
+      h = t / steps
+      for (i = 0; i <= steps; i++) sum += density(i * h, n) * (i % steps == 0 ? 1 : i % 2 ? 4 : 2)
+      sum = 0.5 - sum * h / 3
+      return sum > 0 ? sum : 0
+    }
+    { for (c = 1; c <= 3; c++) { value[NR, c] = $c; mean[c] += $c } }
+    END {
+      pi = atan2(0, -1)
+      for (c = 1; c <= 3; c++) {
+        mean[c] /= NR
+        for (r = 1; r <= NR; r++) squares[c] += (value[r, c] - mean[c]) ^ 2
+        deviation[c] = sqrt(squares[c] / (NR - 1))
+      }
+      if (deviation[1] > 0) {
+        t = (mean[1] - goal) / (deviation[1] / sqrt(NR))
+        p = above(t, NR - 1)
+      } else {
+        t = mean[1] >= goal ? "inf" : "-inf"
+        p = mean[1] >= goal ? 0 : 1
+      }
+      printf "%-16s %5d %8.3f%% %6.3f %6.2f %8.1e %9.1f %6.1f %10.1f %5.1f\n", name, NR, mean[1], \
+        deviation[1], t, p, mean[2], deviation[2], mean[3], deviation[3]
+      exit p < 0.01 ? 0 : 1
+    }'
+}
+
+status=0
+for config; do
+  name=$(basename "$config" .conf) goal=
+  [[ $name =~ ([0-9]+(\.[0-9]+)?)$ ]] && goal=${BASH_REMATCH[1]}
+  [ -n "$goal" ] || {
+    echo "sprint: the name of $config does not end in the accuracy to reach, as in sprint-99.conf" >&2
+    exit 2
+  }
+  lines=$(measure "$config")
+  if [ "$config" = "$1" ]; then
+    sed -n 's/^device  */device  /p' "$said"
+    echo "                 seeds  test-acc   s.d.      t        p  train ms   s.d. process ms  s.d."
+  fi
+  summarize "$name" "$goal" <<<"$lines" || status=1
+done
+exit $status
