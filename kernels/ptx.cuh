@@ -55,6 +55,16 @@ __device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint3
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* d (16 x 8) += a (16 x 32) b (32 x 8) of bytes, by one warp. Of d a lane holds what it does in
+   mma_m16n8k16. Of a lane 4 g + t holds bytes 4 t .. and 16 + 4 t .. of rows g, g + 8: a[0] and
+   a[2] are row g; of b those of column g. */
+__device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* Loads four 8 x 8 bf16 matrices, by one warp; lane l gives the address of row l % 8 of matrix l /
    8. */
 __device__ inline void ldmatrix_x4(uint32_t (&out)[4], const __nv_bfloat16 *row) {

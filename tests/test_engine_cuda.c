@@ -135,14 +135,17 @@ static void train_whole(void *engine, TrainRange range) {
   train(engine, range);
 }
 
-/* The range in three calls: 1 step, 2 steps, the rest. */
+/* The range in three calls: one step, or what ranges are to be aligned to, two of them, the rest.
+ */
 static void train_in_parts(void *engine, TrainRange range) {
-  static const uint64_t parts[] = {1, 2, UINT64_MAX};
+  Engine *e = engine;
+  const uint64_t aligned = e->aligned > 1 ? e->aligned : 1;
+  const uint64_t parts[] = {aligned, 2 * aligned, UINT64_MAX};
   const uint64_t last = range.first_step + range.steps;
   for (int p = 0; p < 3 && range.first_step < last; p++) {
     const uint64_t left = last - range.first_step;
     range.steps = parts[p] < left ? parts[p] : left;
-    train(engine, range);
+    train(e, range);
     range.first_step += range.steps;
   }
 }
@@ -178,6 +181,26 @@ static void test_same_bits(void **state) {
     for (int level = 0; level < tested_levels(); level++) check_same_bits(c, &data, level);
     free_data(&data);
   }
+}
+
+/* More steps than level epoch takes in a launch, and ranges that end in the middle of one. */
+static void test_same_bits_of_long_ranges(void **state) {
+  (void)state;
+  needs_gpu();
+  const Case c = {.name = "1500 steps",
+                  .inputs = 50,
+                  .hidden = {33, 20},
+                  .hidden_count = 2,
+                  .classes = 6,
+                  .batch = 2,
+                  .rows = 2999,
+                  .learning_rate = 0.01f,
+                  .momentum = 0.5f,
+                  .steps = 1600,
+                  .seed = 33};
+  Data data = make_data(c.inputs, c.classes, c.rows);
+  for (int level = 0; level < tested_levels(); level++) check_same_bits(&c, &data, level);
+  free_data(&data);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -352,6 +375,7 @@ int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_as_reference_and_cpu),
       cmocka_unit_test(test_same_bits),
+      cmocka_unit_test(test_same_bits_of_long_ranges),
       cmocka_unit_test(test_every_row_is_used_once_per_epoch),
       cmocka_unit_test(test_evaluation),
       cmocka_unit_test(test_prediction),

@@ -33,6 +33,57 @@ static void test_order(void **state) {
   }
 }
 
+/* ---- products of pixels --------------------------------------------------------------------- */
+
+/* Every product of a launch is exact: an integer over 255^2, rounded once. Inputs that end within
+   16 bytes, a batch below 64 rows, a short last one; what lies behind a row's end is poison. */
+static void check_gram(int inputs, int batch, uint32_t first_step, uint32_t rows) {
+  const uint32_t all = first_step * (uint32_t)batch + rows, position = all - rows;
+  const size_t stride = round_up((size_t)inputs, 16);
+  const uint32_t steps = (uint32_t)ceil_div(rows, (size_t)batch);
+  uint8_t *pixels = host(all * stride);
+  for (size_t i = 0; i < all * stride; i++)
+    pixels[i] = i % stride >= (size_t)inputs ? 0xee : (uint8_t)random_words(8, 1, i).word[0];
+  memset(pixels, 255, (size_t)inputs); /* the largest there are, of one row */
+  uint32_t *order = host(all * sizeof *order);
+  for (uint32_t p = 0; p < all; p++) order[p] = random_permute(p, all, 5);
+  const EpochPlan plan = {.shape = {inputs, 300, 100, 10, batch}};
+  const EpochJob job = {.d_pixels = to_device(pixels, all * stride),
+                        .d_order = to_device(order, all * sizeof *order),
+                        .stride = stride,
+                        .position = position,
+                        .end = all,
+                        .d_gram = poisoned(steps * EPOCH_GRAM * sizeof(float))};
+  CUDA_OK(launch_gram(&plan, &job, stream));
+  const float *gram = fetch(job.d_gram, steps * EPOCH_GRAM * sizeof *gram);
+  for (uint32_t t = 1; t < steps; t++) {
+    if ((first_step + t) % EPOCH_DIRECT == 0) continue;
+    for (uint32_t i = 0; i < EPOCH_GRAM; i++) {
+      const uint32_t s = i / 64, r = i % 64, now = position + t * (uint32_t)batch;
+      const uint8_t *x = pixels + order[now + r < all ? now + r : all - 1] * stride;
+      const uint32_t last = now - (uint32_t)batch + s;
+      const uint8_t *before = pixels + order[last < all ? last : all - 1] * stride;
+      uint32_t sum = 255 * 255;
+      for (int k = 0; k < inputs; k++) sum += (uint32_t)x[k] * before[k];
+      assert_true(gram[t * EPOCH_GRAM + i] == (float)sum / (255.0f * 255.0f));
+    }
+  }
+  finish();
+}
+
+static void test_products_of_pixels(void **state) {
+  (void)state;
+  needs_gpu();
+  GpuLimits gpu;
+  Error error;
+  OK(gpu_limits_read(&gpu, &error));
+  if (gpu.capability < 80) skip();
+  check_gram(784, 64, 0, 200);
+  check_gram(784, 64, 62, 64 * 4);
+  check_gram(1279, 32, 3, 75);
+  check_gram(5, 1, 0, 7);
+}
+
 static void test_begin_and_advance(void **state) {
   (void)state;
   needs_gpu();
@@ -362,7 +413,14 @@ static void refuse_sizes(const Arguments *a, int x, int y, int z) {
 }
 
 static void refuse_epochs(const Arguments *a) {
-  const EpochPlan plan = {.shape = {784, 300, 100, 10, 64}, .groups = 1, .tiles = 1, .splits = 1};
+  const EpochPlan plan = {.shape = {784, 300, 100, 10, 64},
+                          .groups = 1,
+                          .tiles = 2,
+                          .depth = 1,
+                          .sets = 1,
+                          .splits = 5,
+                          .row_blocks = 16,
+                          .blocks = 21};
   const BatchView view = a->batch.view;
   const EpochJob good = {.d_pixels = view.d_pixels,
                          .d_labels = view.d_labels,
@@ -372,9 +430,10 @@ static void refuse_epochs(const Arguments *a) {
                          .d_parameters = a->d,
                          .d_momentum = a->d,
                          .results = a->results,
+                         .d_gram = a->d,
                          .d_mail = a->d,
                          .first_stamp = 1};
-  enum { WAYS = 11 };
+  enum { WAYS = 12 };
   EpochJob jobs[WAYS];
   for (int i = 0; i < WAYS; i++) jobs[i] = good;
   jobs[0].d_pixels = NULL;
@@ -388,6 +447,11 @@ static void refuse_epochs(const Arguments *a) {
   jobs[8].stride = 17;
   jobs[9].position = good.end;
   jobs[10].first_stamp = 0;
+  jobs[11].d_gram = NULL;
+  CUDA_REFUSED(launch_gram(NULL, &good, stream));
+  CUDA_REFUSED(launch_gram(&plan, NULL, stream));
+  static const int of_gram[] = {0, 2, 8, 9, 11};
+  for (int i = 0; i < 5; i++) CUDA_REFUSED(launch_gram(&plan, &jobs[of_gram[i]], stream));
   CUDA_REFUSED(launch_epoch(NULL, &good, stream));
   CUDA_REFUSED(launch_epoch(&plan, NULL, stream));
   for (int i = 0; i < WAYS; i++) CUDA_REFUSED(launch_epoch(&plan, &jobs[i], stream));
@@ -405,7 +469,7 @@ static void refuse_epochs(const Arguments *a) {
     return;
   }
   vast = plan;
-  vast.splits = 1 << 20;
+  vast.blocks = 1 << 20;
   assert_int_equal(launch_epoch(&vast, &good, stream), cudaErrorCooperativeLaunchTooLarge);
   assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
 }
@@ -459,6 +523,7 @@ static void test_wrong_arguments_are_refused(void **state) {
 int main(void) {
   static const struct CMUnitTest tests[] = {
       KERNEL_TEST(test_order),
+      KERNEL_TEST(test_products_of_pixels),
       KERNEL_TEST(test_begin_and_advance),
       KERNEL_TEST(test_sum),
       KERNEL_TEST(test_scale_pixels),

@@ -93,7 +93,7 @@ static void the_file_has_the_format(void **state) {
   Trace trace = made_up();
   int arrows;
   OK(trace_save(&trace, path, &error));
-  assert_int_equal(assert_format(path, 1, &arrows), 3 + 36 + 24 + 2 + 18);
+  assert_int_equal(assert_format(path, 1, &arrows), 3 + 36 + 24 + 2 + 6 * TRACE_TEAMS);
   assert_int_equal(arrows, 24);
   trace_close(&trace);
 }
@@ -266,7 +266,7 @@ static void timelines_that_cannot_be(void **state) {
   assert_false(timeline_draw(&chart, &picture, &error));
 }
 
-/* Rows of 2, 2, 4 and 4 lanes. */
+/* Rows of 2, 2, 4 and 5 lanes. */
 static void a_trace_is_drawn(void **state) {
   (void)state;
   static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -280,7 +280,7 @@ static void a_trace_is_drawn(void **state) {
   fclose(file);
   assert_memory_equal(head, signature, sizeof signature);
   assert_int_equal(head[18] * 256 + head[19], TIMELINE_WIDTH);
-  assert_int_equal(head[22] * 256 + head[23], 140 + 12 * 32 + 3 * 22 + 62);
+  assert_int_equal(head[22] * 256 + head[23], 140 + 13 * 32 + 3 * 22 + 62);
   assert_false(trace_draw(&trace, "/no/such/folder/x.png", &error));
   for (int i = 0; i < trace.count; i++)
     if (trace.events[i].level == 1 && trace.events[i].step == TRACE_SHOWN + 1)

@@ -147,7 +147,15 @@ static void ranges_that_were_not_seen(void **state) {
 
 /* ---- stamps --------------------------------------------------------------------------------- */
 
-enum { STEPS = 6, GROUPS = 2, TILES = 4, SPLITS = 5, BLOCKS = GROUPS * TILES * SPLITS };
+/* Two groups: 2 x 16 row blocks, then 2 x 2 x 5 matrix blocks. */
+enum { STEPS = 6, GROUPS = 2, ROW_BLOCKS = 32, BLOCKS = 52, MATRIX_BLOCKS = BLOCKS - ROW_BLOCKS };
+static const EpochPlan stamped = {.groups = GROUPS,
+                                  .tiles = 4,
+                                  .depth = 1,
+                                  .sets = 2,
+                                  .splits = 5,
+                                  .row_blocks = ROW_BLOCKS,
+                                  .blocks = BLOCKS};
 
 /* Every block's clock has its own zero and runs at 2 GHz; team after team, a stamp every 100 ns,
    and the last team's blocks a little later each. */
@@ -157,11 +165,9 @@ static void stamp(uint64_t *clock, EpochAnchor *anchor) {
     anchor[b] = (EpochAnchor){{5000 + late, 105000 + late}, {zero, zero + 200000}};
     for (int step = 0; step < STEPS; step++)
       for (int s = 0; s < EPOCH_STAMPS; s++) {
-        const bool owner = b % (TILES * SPLITS) < 16, row = s >= STAMP_ROW && s < STAMP_PATCH;
+        const bool taken = (s < STAMP_ROW) == (b >= ROW_BLOCKS);
         clock[(b * STEPS + step) * EPOCH_STAMPS + s] =
-            (row && !owner) || (s == STAMP_W3_RECEIVED && !owner)
-                ? 0
-                : zero + 2 * (uint64_t)(1000 + 3000 * step + 100 * s);
+            taken ? zero + 2 * (uint64_t)(1000 + 3000 * step + 100 * s) : 0;
       }
   }
 }
@@ -170,8 +176,7 @@ static void stamps_become_stages(void **state) {
   (void)state;
   static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
   static EpochAnchor anchor[BLOCKS];
-  const EpochPlan plan = {.groups = GROUPS, .tiles = TILES, .splits = SPLITS};
-  const Stages stages = {&plan, clock, anchor, STEPS, 700};
+  const Stages stages = {&stamped, clock, anchor, STEPS, 700};
   const TraceLevel level = {"epoch", STEPS, 3, 3};
   const char *path = folder_path("stages.json");
   Trace trace = {0};
@@ -180,47 +185,49 @@ static void stamps_become_stages(void **state) {
   OK(trace_add_level(&trace, &level, &error));
   OK(stages_add(&trace, 0, &stages, 1, 3, &error));
   assert_true(fabs(stages_us(&stages, 1, 5) - 3) < 1e-9);
-  const int track = TRACE_TEAM + TRACE_TEAMS * 7;
-  const TraceEvent *first = slice_at(&trace, track, 700 + 7 + 1000 + 3000);
+  const int track = TRACE_TEAM + TRACE_TEAMS * 7 + TEAM_MATRIX;
+  const TraceEvent *first = slice_at(&trace, track, 700 + ROW_BLOCKS + 7 + 1000 + 3000);
   assert_string_equal(first->name, "Z1 = W1 X");
   assert_int_equal(first->end - first->start, 100);
   assert_int_equal(first->step, 1);
-  assert_int_equal(trace.track_count, BLOCKS * 2 + GROUPS * 16);
+  assert_int_equal(trace.track_count, MATRIX_BLOCKS + 3 * ROW_BLOCKS);
   OK(trace_save(&trace, path, &error));
-  const int row_stages = STAMP_PATCH - STAMP_ROW - 1, matrix_stages = STAMP_ROW - STAMP_MATRIX - 1,
+  const int matrix_stages = STAMP_ROW - STAMP_MATRIX - 1, row_stages = STAMP_HEAD - STAMP_ROW - 1,
+            head_stages = STAMP_PATCH - STAMP_HEAD - 1,
             patch_stages = EPOCH_STAMPS - STAMP_PATCH - 1;
   assert_int_equal(
       assert_format(path, 1, &arrows),
-      2 * (BLOCKS * (matrix_stages + patch_stages - 1) + GROUPS * 16 * (row_stages + 1)));
-  /* dZ1 is stamped before it is sent here, W2 before P is: these go back in time. */
-  assert_int_equal(arrows + trace.backwards, 2 * (3 * BLOCKS + 4 * GROUPS * 16));
-  assert_true(trace.backwards >= 2 * (BLOCKS + GROUPS * 16));
+      2 * (MATRIX_BLOCKS * matrix_stages + ROW_BLOCKS * (row_stages + head_stages + patch_stages)));
+  /* Seven kinds of mail, two of which come in the next step: in two steps once. What is stamped as
+     received before it is stamped as sent goes back in time: dZ1 here. */
+  assert_int_equal(arrows + trace.backwards, 2 * (4 * ROW_BLOCKS + MATRIX_BLOCKS) + 2 * ROW_BLOCKS);
+  assert_true(trace.backwards >= 2 * MATRIX_BLOCKS);
   trace_close(&trace);
 }
 
-/* Z1 comes from the block of the group that sent last, Z2 from the other group's. */
+/* Z1 comes from the matrix block of the group that sent last, Z2 from the other group's row
+   block. */
 static void arrows_come_from_the_last_sender(void **state) {
   (void)state;
   static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
   static EpochAnchor anchor[BLOCKS];
-  const EpochPlan plan = {.groups = GROUPS, .tiles = TILES, .splits = SPLITS};
-  const Stages stages = {&plan, clock, anchor, STEPS, 0};
+  const Stages stages = {&stamped, clock, anchor, STEPS, 0};
   Trace trace = {.levels = 1};
   int z1 = 0, z2 = 0;
   stamp(clock, anchor);
-  clock[(TILES * SPLITS + 3) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
+  clock[(ROW_BLOCKS + 13) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
   OK(stages_add(&trace, 0, &stages, 0, 1, &error));
   for (int i = 0; i + 1 < trace.count; i++) {
     const TraceEvent *tail = &trace.events[i], *head = tail + 1;
     if (tail->phase != 's') continue;
     const int from = (tail->track - TRACE_TEAM) / TRACE_TEAMS,
-              to = (head->track - TRACE_TEAM) / TRACE_TEAMS, size = TILES * SPLITS;
+              to = (head->track - TRACE_TEAM) / TRACE_TEAMS;
     if (strcmp(tail->name, "Z1") == 0) {
-      assert_int_equal(from, to < size ? size - 1 : size + 3);
+      assert_int_equal(from, to < 16 ? 9 : 13);
       z1++;
     }
     if (strcmp(tail->name, "Z2") == 0) {
-      assert_int_equal(from, (to + size) % BLOCKS);
+      assert_int_equal(from, (to + 16) % ROW_BLOCKS);
       z2++;
     }
   }

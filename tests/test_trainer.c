@@ -202,6 +202,22 @@ static void progress_changes_no_bit(void **state) {
   checkpoint_free(&shown.saved);
 }
 
+/* 51 steps in parts that begin at multiples of 8 alone: 8 to 48, and one for the last 3. */
+static void parts_are_aligned(void **state) {
+  (void)state;
+  write_files(203, 20);
+  const TrainerConfig config = tiny_run(2, RESIDENT_YES);
+  Run run = {.shows_progress = true, .aligned = 8};
+  assert_true(run_trainer(&config, &run));
+  assert_rows(&run, 203, 20);
+  assert_int_equal(spy.trains, 1 + 7);
+  for (int call = 1; call < spy.trains; call++) {
+    assert_int_equal(spy.train[call].first_step, 8 * (call - 1));
+    assert_int_equal(spy.train[call].steps, call < 7 ? 8 : 3);
+  }
+  checkpoint_free(&run.saved);
+}
+
 static void progress_of_fewer_steps_than_parts(void **state) {
   (void)state;
   write_files(9, 2); /* three steps */
@@ -325,6 +341,7 @@ int main(void) {
       cmocka_unit_test(the_first_epoch_is_the_same_streamed),
       cmocka_unit_test(it_learns),
       cmocka_unit_test(progress_changes_no_bit),
+      cmocka_unit_test(parts_are_aligned),
       cmocka_unit_test(progress_of_fewer_steps_than_parts),
       cmocka_unit_test(a_short_epoch_is_trained_in_one_call),
       cmocka_unit_test(auto_streams_when_the_dataset_does_not_fit),

@@ -2,36 +2,44 @@
    to 64.
 
    A step at batch 64 is 72 MFLOP, one microsecond of this kind of GPU; what costs is communication.
-   The layout is chosen so that blocks communicate three times per step, and by mail (mail.cuh),
-   never at a barrier of the whole grid:
+   The layout is chosen so that few things wait for each other, and these by mail (mail.cuh), never
+   at a barrier of the whole grid:
 
-     neurons    of the first hidden layer, in tiles of 15 (five packets); some tiles make a group
-     group      owns its neurons' rows of W1 and columns of W2, and works on every row; the group's
-                blocks split the inputs of W1 among them
-     block      one tile times one split: 15 neurons, some 130 inputs. Its part of W1 stays in
-                registers for the whole launch. Each of a group's first 16 blocks owns 4 rows.
+     neurons       of the first hidden layer, in tiles of 15 (five packets); some tiles make a group
+     group         owns its neurons' rows of W1 and columns of W2, and works on every row
+     matrix block  two tiles of W1 times one split of the inputs: 30 neurons, some 160 inputs, in
+                   registers for the whole launch
+     row block     four rows of the batch times a group's neurons, and some patches of W2, W3, b2
+                   and b3; 16 per group
 
-   The warps of a block form three teams that run different code at the same time (warp
-   specialisation):
+   A block has one of these roles, so its registers, its code and its shared memory serve that one
+   alone. Within a block teams of warps run different code at the same time (warp specialisation):
 
-   1. Matrix teams (matrix.cuh) multiply their part of W1 with the pixels: partial sums of Z1,
-   mailed to the owners of the rows.
+   1. Matrix blocks (matrix.cuh) multiply what is known of W1 with the pixels of the next step while
+   this one is under way, and mail that to the owners of the rows. Then they update W1 by dZ1.
 
-   2. Row teams (rows.cuh) of the owners add them, apply ReLU and multiply with the group's columns
-   of W2: partial sums of Z2, mailed to the owners of the same rows in the other groups. Then they
-   add the groups' sums and do the rest of their rows alone, forward and backward, down to dZ1. That
-   is mailed to the group's matrix teams, which update W1 in their registers.
+   2. Row teams (rows.cuh) correct it by dZ1 of the step before, which makes it Z1, apply ReLU and
+   multiply with the group's columns of W2: partial sums of Z2, mailed to the owners of the same
+   rows in the other groups. Later they go back from dZ2 to dZ1, which is mailed to the group's
+   matrix blocks and row blocks.
 
-   3. Patch teams (patch.cuh) meanwhile update W2, W3 and the biases, some patches in each block,
-   and mail them to the owners of rows.
+   3. Head teams (head.cuh) have the last layer, forward and backward, of the block's rows.
+
+   4. Patch teams (patch.cuh) meanwhile update W2, W3, b2 and b3, some patches in each row block,
+   and mail them to the row blocks.
+
+   Why Z1 can be computed before its weights are known: an update is W1(t+1) = U(t) - rate
+   dZ1(t)' X(t), where U(t) = (1 - rate decay) W1(t) - rate momentum V(t). So Z1(t+1) = X(t+1)
+   W1(t+1)' = X(t+1) U(t)' - rate K dZ1(t), where K = X(t+1) X(t)' is known before the epoch begins
+   (gram.cu). The way from dZ1 over the weights to the next Z1 is no longer what a step waits for.
 
    The bias of the first layer is the weight of one more input, a pixel that is always 255.
 
-   The three teams of a block wait for each other only at the barriers of layout.cuh. All sums have
-   a fixed order: the same bits every time. Mail is never overwritten unread: whoever sends the
-   packet of step t + 1 has received something of step t that the reader sent after reading. Only
-   Z2, where the groups run freely, takes two buffers in turn. docs/fusion.md has the proof, buffer
-   by buffer, and what each change of this design gained. */
+   All sums have a fixed order: the same bits every time. Mail is never overwritten unread: whoever
+   sends a packet has received something that the reader of the one before sent after reading. All
+   mail but P takes two buffers in turn. docs/fusion.md has the proof, buffer by buffer, and what
+   each change of this design gained. */
+#include "epoch/head.cuh"
 #include "epoch/matrix.cuh"
 #include "epoch/patch.cuh"
 #include "epoch/rows.cuh"
@@ -40,26 +48,30 @@ namespace epoch {
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
-/* Trains on all steps of the job. Grid: groups * tiles * splits blocks, one per multiprocessor, all
-   resident at once. Block: find_layout() says which tile, split and rows. Warps: the three
-   teams. */
+/* Trains on all steps of the job. Grid: plan.blocks, one per multiprocessor, all resident at once.
+   Block: find_layout() says which role it has, and of what. Warps: the teams of the role. */
+template <int DEPTH>
 __global__ void __launch_bounds__(THREADS, 1)
     epoch_kernel(EpochPlan plan, EpochJob job WITH_STAMPS(, EpochStamps stamps)) {
 #if __CUDA_ARCH__ >= 800 /* plan_epoch refuses what is older */
-  Shared &s = *reinterpret_cast<Shared *>(shared_memory);
-  for (size_t i = threadIdx.x; i < sizeof(Shared) / 4; i += THREADS)
+  using Block = Shared<DEPTH>;
+  Block &s = *reinterpret_cast<Block *>(shared_memory);
+  for (size_t i = threadIdx.x; i < sizeof(Block) / 4; i += THREADS)
     reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
   __syncthreads();
-  for (int i = threadIdx.x; i < ROWS; i += THREADS) s.ones[i] = 1.0f;
   if (threadIdx.x == 0) s.layout = find_layout(plan, static_cast<Packet *>(job.d_mail));
   WITH_STAMPS(if (threadIdx.x == 0) s.stamps = stamps, take_anchor(stamps, 0);)
   __syncthreads();
-  if (threadIdx.x < MATRIX_THREADS)
-    matrix_team(plan, job, s);
-  else if (threadIdx.x < MATRIX_THREADS + ROW_THREADS)
+  const int thread = threadIdx.x;
+  if (!s.layout.is_row_block) {
+    if (thread < MATRIX_THREADS) matrix_block<DEPTH>(plan, job, s);
+  } else if (thread < ROW_THREADS) {
     row_team(plan, job, s);
-  else
+  } else if (thread < ROW_THREADS + HEAD_THREADS) {
+    head_team(plan, job, s);
+  } else {
     patch_team(plan, job, s);
+  }
   WITH_STAMPS(if (threadIdx.x == 0) take_anchor(stamps, 1);)
 #endif
 }
@@ -72,18 +84,20 @@ static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
                          WITH_STAMPS(const EpochStamps *stamps, ) cudaStream_t stream) {
   if (!plan || !job || !job->d_pixels || !job->d_labels || !job->d_order || !job->d_parameters ||
       !job->d_momentum || !job->results.d_loss || !job->results.d_correct || !job->d_mail ||
-      job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
+      !job->d_gram || job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
     return cudaErrorInvalidValue;
-  cudaError_t status = cudaFuncSetAttribute(
-      epoch_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
+  const void *kernel =
+      plan->depth == 1 ? (const void *)epoch_kernel<1> : (const void *)epoch_kernel<2>;
+  const size_t shared = plan->depth == 1 ? sizeof(Shared<1>) : sizeof(Shared<2>);
+  cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
   if (status != cudaSuccess) return launched(status);
   EpochPlan plan_copy = *plan;
   EpochJob job_copy = *job;
   WITH_STAMPS(EpochStamps stamps_copy = *stamps; stamps_copy.first += job->first_stamp;)
   void *arguments[] = {&plan_copy, &job_copy WITH_STAMPS(, &stamps_copy)};
-  status = cudaLaunchCooperativeKernel((const void *)epoch_kernel,
-                                       dim3(plan->groups * plan->tiles * plan->splits),
-                                       dim3(THREADS), arguments, sizeof(Shared), stream);
+  status = cudaLaunchCooperativeKernel(kernel, dim3(plan->blocks), dim3(THREADS), arguments, shared,
+                                       stream);
   return launched(status);
 }
 
@@ -101,27 +115,40 @@ cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_
   return queue(plan, job, stream);
 }
 
+/* Divides the first layer among the multiprocessors that row blocks leave, by warps of `depth`
+   k-steps. False if they are too few. */
+static bool lay_out_matrix(int depth, int multiprocessors, EpochPlan *plan) {
+  plan->depth = depth;
+  plan->sets = ceil_div(plan->tiles, 2 * depth);
+  const int units = plan->groups * plan->sets, left = multiprocessors - plan->row_blocks;
+  plan->splits = left < units ? 0 : left / units < MAX_SPLITS ? left / units : MAX_SPLITS;
+  plan->blocks = plan->row_blocks + units * plan->splits;
+  return plan->splits > 0 && ceil_div(k_steps(plan->shape), plan->splits) <= MATRIX_WARPS;
+}
+
 /* Plans the shape, or says why it cannot run. */
 static const char *lay_out(EpochShape shape, const GpuLimits &limits, EpochPlan *plan) {
   const int tiles = ceil_div(shape.hidden1, TILE);
-  *plan = EpochPlan{shape, 0, tiles < MAX_TILES ? tiles : MAX_TILES, 0, 0};
-  plan->groups = ceil_div(tiles, plan->tiles);
-  plan->splits = limits.multiprocessors / (plan->groups * plan->tiles);
-  if (plan->splits > MAX_SPLITS) plan->splits = MAX_SPLITS;
-  plan->mail_bytes =
-      sizeof(Packet) * (mail_sizes(*plan).z2 + plan->groups * group_mail(mail_sizes(*plan)));
+  *plan = EpochPlan{};
+  plan->shape = shape;
+  plan->tiles = tiles < MAX_TILES ? tiles : MAX_TILES;
   if (limits.capability < 80) return "it needs compute capability 8.0";
   if (shape.batch > ROWS) return "it takes batches up to 64";
   if (shape.hidden2 > MAX_HIDDEN2) return "it takes second hidden layers up to 120";
   if (k_steps(shape) > MAX_SPLITS * MATRIX_WARPS) return "it takes up to 1279 inputs";
-  if (MAX_SPLITS * plan->tiles < OWNERS) return "it takes first hidden layers from 16 neurons on";
   if (packets_of(shape.classes) > plan->tiles) return "it takes three classes a tile, up to 12";
-  if (plan->groups > MAX_GROUPS || plan->splits * plan->tiles < OWNERS)
+  plan->groups = ceil_div(tiles, plan->tiles);
+  plan->row_blocks = plan->groups * OWNERS;
+  if (plan->groups > MAX_GROUPS || plan->row_blocks >= limits.multiprocessors)
     return "the first hidden layer needs more multiprocessors than this GPU has";
-  if (ceil_div(k_steps(shape), plan->splits) > MATRIX_WARPS ||
-      patches_of(share_of(*plan), packets_of(shape.classes)) > PATCH_THREADS / QUARTERS)
+  const bool can_1 = sizeof(Shared<1>) <= limits.shared_bytes;
+  const bool can_2 = sizeof(Shared<2>) <= limits.shared_bytes;
+  if (!can_1 && !can_2) return "it needs more shared memory than this GPU has";
+  if (!(can_1 && lay_out_matrix(1, limits.multiprocessors, plan)) &&
+      !(can_2 && lay_out_matrix(2, limits.multiprocessors, plan)))
     return "the layers need more multiprocessors than this GPU has";
-  if (sizeof(Shared) > limits.shared_bytes) return "it needs more shared memory than this GPU has";
+  const MailSizes mail = mail_sizes(*plan);
+  plan->mail_bytes = sizeof(Packet) * (mail.z2 + plan->groups * group_mail(mail));
   return nullptr;
 }
 

@@ -9,29 +9,27 @@
 
 namespace epoch {
 
-/* The block's barriers. Each team meets at its own: MATRIX, ROW, PATCH.
+/* The named barriers of a block. MATRIX, ROW and PATCH belong to one team each.
 
-   Once per launch the patch team tells the row team that it has read the parameters (PATCH_READ),
-   and the row team tells the matrix team that both have (ALL_READ). So no block sends Z1 before it
-   has read everything, no step ends without Z1 of every block, and no block writes parameters back
-   that another has not read.
+   Once per launch the patch team tells the row team that it has read the parameters (PATCH_READ).
+   So no row block sends Z2 before it has read everything, no step ends without Z2 of every row
+   block, and nobody writes parameters that another block has yet to read.
 
-   The others are signals between the teams of a block. Polling for mail long before it comes keeps
-   the port busy that shared memory uses too. So a team first waits, at no cost, until another team
-   of its own block has sent its share of the same round, and only then polls: what the other blocks
-   send comes at about the same time. */
+   The others hand a step from team to team of a row block. Some of them only say that it is time to
+   poll: polling for mail long before it comes keeps the port busy that shared memory uses too. So a
+   team first waits, at no cost, until another team of its own block has sent its share of the same
+   round: what the other blocks send comes at about the same time. */
 enum Barrier {
   MATRIX = 1,
   ROW,
   PATCH,
   PATCH_READ,
-  ALL_READ,
-  Z1_SENT,
-  H2_SENT,
-  DZ2_SENT,
-  DZ1_SENT,
-  P_SENT,
-  W3_READY
+  H1_SENT,   /* row to patch: poll for H1 */
+  H2_READY,  /* row to head: H2 of the block's rows is in shared memory */
+  DZ2_READY, /* head to row: likewise dZ2 */
+  DZ2_SENT,  /* head to patch: poll for dZ2 */
+  P_SENT,    /* patch to row: poll for W2 and b2 */
+  W3_READY   /* patch to head: W3 and b3 are in shared memory */
 };
 
 template <Barrier B> __device__ inline void wait(int threads) {
@@ -45,8 +43,8 @@ template <Barrier B> __device__ inline void arrive(int threads) {
 }
 
 constexpr int ROWS = 64;             /* of a batch */
-constexpr int OWNED = 4;             /* rows that a block owns: four floats, one load */
-constexpr int OWNERS = ROWS / OWNED; /* blocks of a group that own rows */
+constexpr int OWNED = 4;             /* rows that a row block owns: four floats, one load */
+constexpr int OWNERS = ROWS / OWNED; /* row blocks of a group */
 constexpr int TILE = 15;             /* neurons: a tensor-core tile has 16, packets carry 3 */
 constexpr int TILE_PACKETS = TILE / 3;
 constexpr int MAX_TILES = 4, MAX_GROUPS = 8, MAX_SPLITS = 8;
@@ -54,12 +52,15 @@ constexpr int MAX_NEURONS = MAX_TILES * TILE; /* of a group */
 constexpr int MAX_HIDDEN2 = 120, MAX_CLASSES = 12;
 constexpr int CLASS_PACKETS = ceil_div(MAX_CLASSES, 3);
 
-constexpr int MATRIX_WARPS = 10; /* each multiplies one k-step: 16 inputs of the block's split */
-constexpr int MATRIX_THREADS = 32 * MATRIX_WARPS;
+/* A matrix block has a team of warps for each of its tiles. */
+constexpr int MATRIX_WARPS = 10; /* times the tiles of a block, over the k-steps of a warp */
+constexpr int MATRIX_THREADS = 2 * 32 * MATRIX_WARPS;
+
 constexpr int ROW_THREADS = 320;
+constexpr int HEAD_THREADS = 32 * OWNED; /* a warp for each row */
 constexpr int PATCH_THREADS = 256;
-constexpr int THREADS = MATRIX_THREADS + ROW_THREADS + PATCH_THREADS;
-static_assert(MATRIX_THREADS == ROWS * TILE_PACKETS, "a thread sends and receives one packet");
+constexpr int THREADS = ROW_THREADS + HEAD_THREADS + PATCH_THREADS;
+static_assert(MATRIX_THREADS <= THREADS, "both kinds of blocks have as many threads");
 
 } // namespace epoch
 
@@ -67,23 +68,22 @@ static_assert(MATRIX_THREADS == ROWS * TILE_PACKETS, "a thread sends and receive
 
 namespace epoch {
 
-constexpr int X_PITCH = 16 * MATRIX_WARPS + 8;  /* bf16; 16 bytes an odd number of times: no bank
-                                                   conflicts for ldmatrix */
-constexpr int PARTIAL_PITCH = 4 * TILE_PACKETS; /* floats: a packet's three and a gap */
-constexpr int DZ_PITCH = 24;                    /* bf16, as X_PITCH */
-constexpr int W3_PITCH = 2 * 80;                /* floats; 80 lanes per row read two values each */
-constexpr int DA1_PITCH = 72;                   /* floats: four rows' eights in different banks */
-constexpr int H2_PITCH = MAX_HIDDEN2 + 16;      /* floats, likewise */
-constexpr int COLUMN_PITCH = ROWS + 4;          /* floats: columns start 4 banks apart */
-constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;  /* packets of a row of P that a block updates */
-constexpr int ROW_WARPS = ROW_THREADS / 32;
-constexpr int ROW_LANES = ROW_THREADS / OWNED;     /* threads per row, of the block's 4 */
+constexpr int X_PITCH = 16 * MATRIX_WARPS + 8; /* bf16; 16 bytes an odd number of times: no bank
+                                                  conflicts for ldmatrix */
+constexpr int PARTIAL_PITCH = ROWS + 8;        /* floats: 8 mod 32, for pairs of floats */
+constexpr int DZ_PITCH = ROWS + 8;             /* bf16, as X_PITCH */
+constexpr int COLUMN_PITCH = ROWS + 8; /* floats: four columns times eight rows of a half-warp */
+constexpr int SUM_PITCH = 36;          /* floats */
+constexpr int HEAD_PITCH = 128;        /* floats: four for each lane */
+constexpr int W2_PITCH = 140; /* floats, 12 mod 32: eight neurons times four packets of a warp */
+constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;     /* packets of a row of P that a block updates */
 constexpr int PARTS = 8;                           /* lanes that share a packet of hidden values */
 constexpr int PART = ceil_div(MAX_NEURONS, PARTS); /* neurons of each */
+constexpr int SLICES = 16;           /* lanes that share a packet of the first layer's neurons */
+constexpr int SLICE = ROWS / SLICES; /* rows of each, of dZ1 */
+constexpr int HIDDEN_SLICE = ceil_div(MAX_HIDDEN2, SLICES); /* hidden values of each */
 static_assert(ROW_THREADS / PARTS * 3 >= MAX_HIDDEN2, "a lane for every packet and part");
-
-/* A row's mail for the patch teams is a record: H1, dZ2, H2, dZ3, one after the other. */
-constexpr int RECORD_KINDS = TILE_PACKETS + 2 * MAX_SHARE + CLASS_PACKETS;
+static_assert(ROW_THREADS / SLICES * 3 >= MAX_NEURONS, "a lane for every packet and slice");
 
 /* n / d for n < 4096 and d < 256, by one multiplication with divisor_of(d). */
 __host__ __device__ constexpr int divisor_of(int d) {
@@ -95,43 +95,56 @@ __device__ inline int divide(int n, int divisor) {
 
 /* The part of the work that a block has, and the mail of its group. */
 struct BlockLayout {
-  int group, tile, split, block;                     /* block: within the group */
-  bool owner;                                        /* of four rows */
-  int first_neuron;                                  /* of the tile */
-  int neurons;                                       /* of the group: tiles * TILE */
-  int first_step, steps;                             /* the split's k-steps */
+  bool is_row_block;
+  int group, tile, split; /* tile: of a matrix block the first one; split: of a row block which
+                             share of the rows of P it updates */
+  int block;              /* of a row block, within the group: it owns rows 4 block .. + 3 */
+  int neurons;            /* of the group: tiles * TILE */
+  int first_step, steps;  /* the split's k-steps */
   int hidden_packets, class_packets, neuron_packets; /* a row of P, of classes, of H1 */
   int first_packet, share;                           /* of a row of P: what this block updates */
-  int p_rows;      /* of P, without b3's. P is what the owners of rows need of the parameters, in
-                      rows of packets: W2 transposed (the group's neurons, hidden2), b2, W3
-                      (classes, hidden2), b3 */
-  int record;      /* packets of a row's record */
-  int early, late; /* packets of a record this block needs: H1, H2; dZ2, dZ3 */
-  int by_early, by_late, by_hidden; /* divisors */
+  int p_rows; /* of P, without b3's. P is what row blocks need of the parameters, in rows of
+                 packets: W2 transposed (the group's neurons, hidden2), b2, W3 (classes,
+                 hidden2), b3 */
+  int first_dz2, first_h2, first_dz3;  /* kinds of a record, after H1 */
+  int by_hidden;                       /* divisor */
+  int z1_size, dz1_size, records_size; /* packets of one of the two buffers */
   Packet *z1, *z2, *dz1, *records, *p;
 };
 
-struct Shared {
-  BlockLayout layout; /* here and not in thirty registers of every thread */
-  WITH_STAMPS(EpochStamps stamps;)
-  /* matrix team */
-  alignas(16) __nv_bfloat16 x[2][ROWS][X_PITCH]; /* pixels of this step and of the next */
-  alignas(16) float partial[MATRIX_WARPS][ROWS][PARTIAL_PITCH]; /* Z1 of each warp's inputs */
-  alignas(16) __nv_bfloat16 dz1[3][ROWS][DZ_PITCH];             /* bf16 terms of the tile's dZ1 */
-  /* row team, owner of rows */
-  float w3[MAX_CLASSES][W3_PITCH], b3[MAX_CLASSES];
-  float4 h1[PARTS * PART]; /* (neuron) x 4 rows */
-  float h2[OWNED][H2_PITCH];
-  float logits[OWNED][MAX_CLASSES], dz3[OWNED][MAX_CLASSES];
-  float4 dz2[MAX_HIDDEN2 + 40];           /* (hidden2) x 4 rows */
-  float da1[ROW_WARPS][OWNED][DA1_PITCH]; /* each warp's part of the sum over hidden2 */
-  /* patch team: columns over the batch's rows */
-  alignas(16) float h1_column[TILE][COLUMN_PITCH];
-  float dz2_column[3 * MAX_SHARE][COLUMN_PITCH];
+struct RowShared {
+  /* row team */
+  float4 h1[PARTS * PART];           /* (neuron) x 4 rows */
+  float4 dz2[HIDDEN_SLICE * SLICES]; /* (hidden2) x 4 rows */
+  float w2[PARTS * PART][W2_PITCH];  /* (neuron, hidden2) */
+  float4 k[2][ROWS];                 /* products of pixels, (row of the step before) x 4 rows */
+  /* head team */
+  float h2[OWNED][HEAD_PITCH], w3[MAX_CLASSES][HEAD_PITCH], b3[16];
+  /* patch team: columns over the batch's rows; sums of products of them */
+  alignas(16) float h1_column[TILE + 1][COLUMN_PITCH]; /* the last one: ones */
+  float dz2_column[3 * MAX_SHARE + 2][COLUMN_PITCH];   /* + 2: whole tiles of 8 */
   float h2_column[3 * MAX_SHARE][COLUMN_PITCH];
   float dz3_column[3 * CLASS_PACKETS][COLUMN_PITCH];
-  float ones[COLUMN_PITCH];
-  short from[RECORD_KINDS], to[RECORD_KINDS]; /* packet of the record -> float of the columns */
+  float sum[2][16][SUM_PITCH];
+};
+
+/* DEPTH: k-steps of a warp. */
+template <int DEPTH> struct MatrixShared {
+  static constexpr int BUFFERS = DEPTH == 1 ? 3 : 2;
+  alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH]; /* pixels of a step, see matrix_block() */
+  /* Z1 of each warp's inputs */
+  alignas(16) float partial[2 * DEPTH][MATRIX_WARPS / DEPTH][TILE][PARTIAL_PITCH];
+  /* bf16 terms of each tile's dZ1, and a neuron of zeros */
+  alignas(16) __nv_bfloat16 dz1[2 * DEPTH][3][TILE + 1][DZ_PITCH];
+};
+
+template <int DEPTH> struct Shared {
+  BlockLayout layout; /* here and not in thirty registers of every thread */
+  WITH_STAMPS(EpochStamps stamps;)
+  union {
+    RowShared row;
+    MatrixShared<DEPTH> matrix;
+  };
 };
 
 __host__ __device__ constexpr int packets_of(int values) {
@@ -154,45 +167,60 @@ __host__ __device__ inline MailSizes mail_sizes(const EpochPlan &plan) {
           (size_t)(plan.tiles * TILE + 1 + plan.shape.classes) * hidden + classes};
 }
 
+/* Z1, dZ1 and the records have two buffers, which steps take in turn. */
 __host__ __device__ inline size_t group_mail(const MailSizes &s) {
-  return s.z1 + s.dz1 + ROWS * s.record + s.p;
+  return 2 * (s.z1 + s.dz1 + ROWS * s.record) + s.p;
 }
 
+/* Packets of a row of P that a block updates: those of a tile are shared by its row blocks. */
 __host__ __device__ inline int share_of(const EpochPlan &plan) {
-  return ceil_div(packets_of(plan.shape.hidden2), plan.splits);
+  return ceil_div(packets_of(plan.shape.hidden2), OWNERS / plan.tiles);
 }
 
-__device__ BlockLayout find_layout(const EpochPlan &plan, Packet *mail) {
-  BlockLayout layout;
-  const int blocks = plan.tiles * plan.splits, all_steps = k_steps(plan.shape);
+__device__ inline BlockLayout find_layout(const EpochPlan &plan, Packet *mail) {
+  BlockLayout layout = {};
+  const int all_steps = k_steps(plan.shape), row_blocks = plan.groups * OWNERS;
   const MailSizes s = mail_sizes(plan);
-  layout.group = blockIdx.x / blocks;
-  layout.block = blockIdx.x % blocks;
-  layout.owner = layout.block < OWNERS;
-  layout.tile = layout.block % plan.tiles;
-  layout.split = layout.block / plan.tiles;
-  layout.neurons = plan.tiles * TILE;
-  layout.first_neuron = layout.group * layout.neurons + layout.tile * TILE;
-  layout.first_step = layout.split * all_steps / plan.splits;
-  layout.steps = (layout.split + 1) * all_steps / plan.splits - layout.first_step;
+  layout.is_row_block = (int)blockIdx.x < row_blocks;
   layout.hidden_packets = packets_of(plan.shape.hidden2);
+  if (layout.is_row_block) {
+    layout.group = blockIdx.x / OWNERS;
+    layout.block = blockIdx.x % OWNERS;
+    layout.tile = layout.block % plan.tiles;
+    layout.split = layout.block / plan.tiles;
+    layout.first_packet = min(layout.split * share_of(plan), layout.hidden_packets);
+    if (layout.split < OWNERS / plan.tiles)
+      layout.share = min(share_of(plan), layout.hidden_packets - layout.first_packet);
+  } else {
+    const int block = (int)blockIdx.x - row_blocks;
+    layout.split = block % plan.splits;
+    layout.tile = 2 * plan.depth * (block / plan.splits % plan.sets);
+    layout.group = block / plan.splits / plan.sets;
+    layout.first_step = layout.split * all_steps / plan.splits;
+    layout.steps = (layout.split + 1) * all_steps / plan.splits - layout.first_step;
+  }
+  layout.neurons = plan.tiles * TILE;
   layout.class_packets = packets_of(plan.shape.classes);
   layout.neuron_packets = plan.tiles * TILE_PACKETS;
-  layout.first_packet = min(layout.split * share_of(plan), layout.hidden_packets);
-  layout.share = min(share_of(plan), layout.hidden_packets - layout.first_packet);
   layout.p_rows = layout.neurons + 1 + plan.shape.classes;
-  layout.record = (int)s.record;
-  layout.early = TILE_PACKETS + layout.share;
-  layout.late = layout.share + layout.class_packets;
-  layout.by_early = divisor_of(layout.early);
-  layout.by_late = divisor_of(layout.late);
+  layout.first_dz2 = layout.neuron_packets;
+  layout.first_h2 = layout.first_dz2 + layout.hidden_packets;
+  layout.first_dz3 = layout.first_h2 + layout.hidden_packets;
   layout.by_hidden = divisor_of(layout.hidden_packets);
+  layout.z1_size = (int)s.z1;
+  layout.dz1_size = (int)s.dz1;
+  layout.records_size = (int)(ROWS * s.record);
   layout.z2 = mail;
   layout.z1 = mail + s.z2 + layout.group * group_mail(s);
-  layout.dz1 = layout.z1 + s.z1;
-  layout.records = layout.dz1 + s.dz1;
-  layout.p = layout.records + ROWS * s.record;
+  layout.dz1 = layout.z1 + 2 * s.z1;
+  layout.records = layout.dz1 + 2 * s.dz1;
+  layout.p = layout.records + 2 * ROWS * s.record;
   return layout;
+}
+
+/* The buffer, 0 or 1, of the step with this stamp. */
+__device__ inline int turn(uint32_t stamp) {
+  return (int)(stamp % 2);
 }
 
 /* The dataset row of row r of the step that starts at `position`; beyond the end, the last one. */
@@ -200,9 +228,33 @@ __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
 }
 
-/* The record of the block's row r, of four. */
-__device__ inline Packet *record_of(const BlockLayout &layout, int r) {
-  return layout.records + (layout.block * OWNED + r) * layout.record;
+/* The number of the launch's first step within its window. */
+__device__ inline uint32_t first_step_of(const EpochPlan &plan, const EpochJob &job) {
+  return job.position / (uint32_t)plan.shape.batch;
+}
+
+/* Whether a later step of the window computes Z1 from the weights that the step before it has
+   updated, and so waits for them. */
+__device__ inline bool is_direct(uint32_t step) {
+  return step % EPOCH_DIRECT == 0;
+}
+
+/* The first term of Z1 lies as (split, packet of neurons, row), dZ1 as (packet of neurons, row). */
+__device__ inline Packet *z1_at(const BlockLayout &layout, int split, int packet, int row,
+                                uint32_t stamp) {
+  return layout.z1 + turn(stamp) * layout.z1_size +
+         (split * layout.neuron_packets + packet) * ROWS + row;
+}
+
+__device__ inline Packet *dz1_at(const BlockLayout &layout, int packet, int row, uint32_t stamp) {
+  return layout.dz1 + turn(stamp) * layout.dz1_size + packet * ROWS + row;
+}
+
+/* A row's mail for the patch teams is a record of packets: H1, dZ2, H2, dZ3. They lie as (packet,
+   row). */
+__device__ inline Packet *record_at(const BlockLayout &layout, int packet, int row,
+                                    uint32_t stamp) {
+  return layout.records + turn(stamp) * layout.records_size + packet * ROWS + row;
 }
 
 /* The offset in the flat arrays of value o of row x of P, or -1 where there is none. */

@@ -1,7 +1,16 @@
-/* The row team of the epoch kernel: 4 rows of the batch from Z1 to dZ1, in the first 16 blocks of
-   every group. 10 warps. Eight lanes share a packet of hidden values, each with one of the PARTS of
-   the neurons. W2 is held in registers, three hidden values times eight neurons per lane, because
-   shared memory would have to deliver every weight again for only four multiplications. */
+/* The row team of a row block: 4 rows of the batch, of the group's neurons of the first layer; 10
+   warps. A step begins with dZ1 of the step before, of all 64 rows, which the row blocks mail to
+   each other, and with Z1 as it would be without that gradient, from the matrix blocks:
+
+     Z1 = X U' - rate K dZ1,   K = products of the pixels of this step's rows and of the last one's
+
+   The team adds this up, applies ReLU, and multiplies with the group's columns of W2: partial sums
+   of Z2, mailed to the owners of the same rows in the other groups. From their sum it forms H2, of
+   which the head team (head.cuh) makes dZ2. Back through W2 that becomes dZ1.
+
+   W2 is held in registers, three hidden values times eight neurons per lane, because shared memory
+   would have to deliver every weight again for only four multiplications. The way back wants it
+   transposed, three neurons times eight hidden values; it is copied while Z2 is on its way. */
 #ifndef EPOCH_ROWS_CUH
 #define EPOCH_ROWS_CUH
 
@@ -10,20 +19,15 @@
 namespace epoch {
 
 __device__ inline int row_thread() {
-  return threadIdx.x - MATRIX_THREADS;
+  return threadIdx.x;
 }
 
 __device__ inline void row_sync() {
   wait<ROW>(ROW_THREADS);
 }
 
-/* A lane's part of P: neurons part, part + 8, ... of hidden values 3 packet .. 3 packet + 2. */
-struct RowWeights {
-  float w2[PART][3], b2[3];
-};
-
 /* What a thread does for the second hidden layer: its packet of hidden values and its part of the
-   neurons. */
+   neurons, part, part + 8, ... */
 struct RowLane {
   int packet, part;
   bool exists;
@@ -34,12 +38,118 @@ __device__ inline RowLane row_lane(const BlockLayout &layout) {
   return {packet, row_thread() % PARTS, packet < layout.hidden_packets};
 }
 
-/* Reads P of the first step from the parameters. */
-__device__ void load_p(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
-                       Shared &s, RowWeights &weights) {
+/* What it does for the first: its packet of neurons, and its slice, which is rows slice, slice +
+   16, ... of dZ1 of the step before, or hidden values slice, slice + 16, ... on the way back. The
+   sums over the slices end in lanes of four, one for each of the block's rows. */
+struct SliceLane {
+  int packet, slice, row, in_row;
+  bool exists;
+};
+
+__device__ inline SliceLane slice_lane(const BlockLayout &layout) {
+  const int packet = row_thread() / SLICES, slice = row_thread() % SLICES;
+  return {packet, slice, slice / OWNED, slice % OWNED, packet < layout.neuron_packets};
+}
+
+/* Adds z, three neurons by 4 rows per lane, over the 16 slices, but for the last two exchanges: in
+   each exchange a lane gives away the half of the rows that the lane opposite keeps. Row slice / 4
+   ends in z[0], in four parts. */
+__device__ inline void add_slices(float (&z)[OWNED][3], int slice) {
+#pragma unroll
+  for (int half = OWNED / 2, step = SLICES / 2; half > 0; half /= 2, step /= 2)
+#pragma unroll
+    for (int r = 0; r < half; r++)
+#pragma unroll
+      for (int e = 0; e < 3; e++) {
+        const bool upper = slice & step;
+        const float give = upper ? z[r][e] : z[r + half][e];
+        z[r][e] = (upper ? z[r + half][e] : z[r][e]) + __shfl_xor_sync(FULL_WARP, give, step);
+      }
+}
+
+/* ---- the first layer ------------------------------------------------------------------------ */
+
+/* Receives the first term of Z1, of this lane's row and splits, and puts K into shared memory.
+   `index`: of the step within the launch. */
+template <class Shared>
+__device__ inline void receive_z1(const EpochPlan &plan, const EpochJob &job, Shared &s,
+                                  uint32_t stamp, uint32_t index, float (&z)[3]) {
+  const BlockLayout &layout = s.layout;
+  const SliceLane lane = slice_lane(layout);
+  const int splits = plan.splits, pitch = OWNED * layout.neuron_packets * ROWS;
+  const Packet *from =
+      z1_at(layout, lane.in_row, lane.packet, layout.block * OWNED + lane.row, stamp);
+  float4 k = {};
+  if (row_thread() < ROWS)
+    k = __ldg(reinterpret_cast<const float4 *>(job.d_gram) +
+              ((size_t)index * ROWS + row_thread()) * OWNERS + layout.block);
+  Packet in[MAX_SPLITS / OWNED];
+  receive(
+      in, stamp, [&](int i) { return lane.exists && lane.in_row + OWNED * i < splits; },
+      [&](int i) { return from + i * pitch; });
+  z[0] = in[0].x + in[1].x, z[1] = in[0].y + in[1].y, z[2] = in[0].z + in[1].z;
+  if (row_thread() < ROWS) s.row.k[turn(stamp)][row_thread()] = k;
+}
+
+/* H1 = relu(Z1) of this lane's row and neurons. z: the lane's part of the first term; direct: that
+   is all. Mails H1 to the patch teams. */
+template <class Shared>
+__device__ inline void make_h1(const EpochJob &job, Shared &s, uint32_t stamp, bool direct,
+                               const float (&z)[3], float (&h)[3]) {
+  const BlockLayout &layout = s.layout;
+  const SliceLane lane = slice_lane(layout);
+#pragma unroll
+  for (int e = 0; e < 3; e++) h[e] = z[e];
+  if (!direct) {
+    const Packet *from = dz1_at(layout, lane.packet, lane.slice, stamp - 1);
+    Packet in[SLICE];
+    receive(
+        in, stamp - 1, [&](int) { return lane.exists; }, [&](int i) { return from + i * SLICES; });
+    float sum[OWNED][3] = {};
+#pragma unroll
+    for (int i = 0; i < SLICE; i++) {
+      const float4 k = s.row.k[turn(stamp)][lane.slice + SLICES * i];
+      const float d[3] = {in[i].x, in[i].y, in[i].z};
+#pragma unroll
+      for (int e = 0; e < 3; e++) {
+        sum[0][e] += k.x * d[e], sum[1][e] += k.y * d[e];
+        sum[2][e] += k.z * d[e], sum[3][e] += k.w * d[e];
+      }
+    }
+    add_slices(sum, lane.slice);
+#pragma unroll
+    for (int e = 0; e < 3; e++) h[e] -= job.learning_rate * sum[0][e];
+  }
+#pragma unroll
+  for (int e = 0; e < 3; e++) {
+    h[e] += __shfl_xor_sync(FULL_WARP, h[e], 2); /* a + b is b + a: all four get the same bits */
+    h[e] += __shfl_xor_sync(FULL_WARP, h[e], 1);
+    h[e] = relu_of(h[e]);
+  }
+  if (!lane.exists || lane.in_row) return;
+#pragma unroll
+  for (int e = 0; e < 3; e++)
+    reinterpret_cast<float *>(&s.row.h1[3 * lane.packet + e])[lane.row] = h[e];
+  send(record_at(layout, lane.packet, layout.block * OWNED + lane.row, stamp), h[0], h[1], h[2],
+       stamp);
+}
+
+/* ---- the second layer ----------------------------------------------------------------------- */
+
+/* A lane's part of W2 and b2: forward, neurons part, part + 8, ... of hidden values 3 packet .. 3
+   packet + 2; backward, hidden values slice, slice + 16, ... of neurons 3 packet .. 3 packet + 2.
+ */
+struct RowWeights {
+  float w2[PART][3], b2[3];
+};
+static_assert(PART == HIDDEN_SLICE, "one array for both ways");
+
+/* Reads them from the parameters. */
+__device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
+                               const BlockLayout &layout, RowWeights &weights) {
   const RowLane lane = row_lane(layout);
   const auto value = [&](int x, int o) {
-    const long long offset = p_offset(plan, job, layout, x, o);
+    const long long offset = lane.exists ? p_offset(plan, job, layout, x, o) : -1;
     return offset < 0 ? 0.0f : job.d_parameters[offset];
   };
 #pragma unroll
@@ -48,68 +158,37 @@ __device__ void load_p(const EpochPlan &plan, const EpochJob &job, const BlockLa
 #pragma unroll
     for (int k = 0; k < PART; k++) {
       const int j = lane.part + PARTS * k;
-      weights.w2[k][e] = lane.exists && j < layout.neurons ? value(j, o) : 0.0f;
+      weights.w2[k][e] = j < layout.neurons ? value(j, o) : 0.0f;
     }
-    weights.b2[e] = lane.exists ? value(layout.neurons, o) : 0.0f;
+    weights.b2[e] = value(layout.neurons, o);
   }
-  for (int i = row_thread(); i < plan.shape.classes * MAX_HIDDEN2; i += ROW_THREADS)
-    s.w3[i / MAX_HIDDEN2][i % MAX_HIDDEN2] =
-        value(layout.neurons + 1 + i / MAX_HIDDEN2, i % MAX_HIDDEN2);
-  if (row_thread() < MAX_CLASSES) s.b3[row_thread()] = value(layout.p_rows, row_thread());
 }
 
-/* Receives W2 and b2 of a later step from the patch teams. */
-__device__ void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
+/* Receives those of a later step from the patch teams. */
+__device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
+  const int neurons = layout.neurons, pitch = PARTS * layout.hidden_packets;
   const Packet *from = layout.p + lane.part * layout.hidden_packets + lane.packet;
+  const Packet *bias = layout.p + neurons * layout.hidden_packets + lane.packet;
+  if (layout.share > 0) wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
   Packet in[PART + 1];
   receive(
       in, stamp,
-      [&](int i) { return lane.exists && (i == PART || lane.part + PARTS * i < layout.neurons); },
-      [&](int i) {
-        return i < PART ? from + PARTS * i * layout.hidden_packets
-                        : layout.p + layout.neurons * layout.hidden_packets + lane.packet;
-      });
+      [&](int i) { return lane.exists && (i == PART || lane.part + PARTS * i < neurons); },
+      [&](int i) { return i < PART ? from + i * pitch : bias; });
 #pragma unroll
   for (int k = 0; k < PART; k++)
     weights.w2[k][0] = in[k].x, weights.w2[k][1] = in[k].y, weights.w2[k][2] = in[k].z;
   weights.b2[0] = in[PART].x, weights.b2[1] = in[PART].y, weights.b2[2] = in[PART].z;
 }
 
-/* H1 = relu(Z1) for the 4 rows and the group's neurons, Z1 being the sum of the splits. Thread: one
-   packet of one row; it receives one packet per split, then mails H1 to the patch teams. */
-__device__ void receive_z1(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
-                           uint32_t stamp) {
-  const int r = row_thread() % OWNED, packet = row_thread() / OWNED;
-  if (packet >= layout.neuron_packets) return;
-  const Packet *from =
-      layout.z1 + (layout.block * OWNED + r) * plan.splits * layout.neuron_packets + packet;
-  Packet in[MAX_SPLITS];
-  receive(
-      in, stamp, [&](int i) { return i < plan.splits; },
-      [&](int i) { return from + i * layout.neuron_packets; });
-  float h[3] = {};
-#pragma unroll
-  for (int i = 0; i < MAX_SPLITS; i++) h[0] += in[i].x, h[1] += in[i].y, h[2] += in[i].z;
-#pragma unroll
-  for (int e = 0; e < 3; e++) {
-    h[e] = relu_of(h[e]);
-    reinterpret_cast<float *>(&s.h1[3 * packet + e])[r] = h[e];
-  }
-  send(record_of(layout, r) + packet, h[0], h[1], h[2], stamp);
-}
-
-/* H2 = relu(Z2) of the 4 rows. Each lane multiplies its part of W2. The eight parts are added by
-   shuffles that halve what a lane carries, so that lanes 2 r and 2 r + 1 end with row r. These mail
-   it to the other groups' owners of the row and receive theirs, each lane from every other
-   group. */
-__device__ void multiply_w2(const EpochPlan &plan, const BlockLayout &layout, Shared &s,
-                            const RowWeights &weights, uint32_t stamp) {
-  const RowLane lane = row_lane(layout);
-  float z[OWNED][3] = {};
+/* The group's part of Z2. Each lane multiplies its part of W2. The eight parts are added by
+   shuffles that halve what a lane carries, so that lanes 2 r and 2 r + 1 end with row r. */
+__device__ inline void multiply_w2(const RowShared &s, const RowWeights &weights, int part,
+                                   float (&z)[OWNED][3]) {
 #pragma unroll
   for (int k = 0; k < PART; k++) {
-    const float4 h = s.h1[lane.part + PARTS * k];
+    const float4 h = s.h1[part + PARTS * k];
 #pragma unroll
     for (int e = 0; e < 3; e++) {
       const float w = weights.w2[k][e];
@@ -122,24 +201,53 @@ __device__ void multiply_w2(const EpochPlan &plan, const BlockLayout &layout, Sh
     for (int r = 0; r < half; r++)
 #pragma unroll
       for (int e = 0; e < 3; e++) {
-        const bool upper = lane.part & step;
+        const bool upper = part & step;
         const float give = upper ? z[r][e] : z[r + half][e];
         z[r][e] = (upper ? z[r + half][e] : z[r][e]) + __shfl_xor_sync(FULL_WARP, give, step);
       }
 #pragma unroll
   for (int e = 0; e < 3; e++) z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
+}
 
+/* Turns the lane's part of W2 into that of the way back, through shared memory. */
+__device__ inline void transpose_w2(const BlockLayout &layout, RowShared &s, RowWeights &weights) {
+  const RowLane lane = row_lane(layout);
+  const SliceLane back = slice_lane(layout);
+#pragma unroll
+  for (int k = 0; k < PART; k++)
+#pragma unroll
+    for (int e = 0; e < 3; e++) s.w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
+  row_sync();
+#pragma unroll
+  for (int i = 0; i < HIDDEN_SLICE; i++)
+#pragma unroll
+    for (int e = 0; e < 3; e++)
+      weights.w2[i][e] = s.w2[3 * back.packet + e][back.slice + SLICES * i];
+}
+
+/* H2 = relu(Z2) of the 4 rows: mails the group's part of Z2 to the owners of the same rows in the
+   other groups and receives theirs, in lanes 2 r and 2 r + 1 for row r; mails H2 to the patch
+   teams. */
+template <class Shared>
+__device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &weights,
+                               uint32_t stamp) {
+  const BlockLayout &layout = s.layout;
+  const RowLane lane = row_lane(layout);
   const int r = lane.part / 2, odd = lane.part % 2;
+  const int groups = plan.groups, hidden = layout.hidden_packets;
+  float z[OWNED][3] = {};
+  multiply_w2(s.row, weights, lane.part, z);
   Packet *mail =
-      layout.z2 + lane.packet +
-      (stamp % 2 * ROWS + layout.block * OWNED + r) * plan.groups * layout.hidden_packets;
-  if (lane.exists && !odd)
-    send(mail + layout.group * layout.hidden_packets, z[0][0], z[0][1], z[0][2], stamp);
+      layout.z2 + lane.packet + (turn(stamp) * ROWS + layout.block * OWNED + r) * groups * hidden;
+  if (lane.exists && !odd) send(mail + layout.group * hidden, z[0][0], z[0][1], z[0][2], stamp);
   STAMP(STAMP_Z2_SENT);
+  transpose_w2(layout, s.row, weights);
+  const Packet *from = mail + odd * hidden;
+  const int pitch = 2 * hidden;
   Packet in[MAX_GROUPS / 2];
   receive(
-      in, stamp, [&](int i) { return lane.exists && 2 * i + odd < plan.groups; },
-      [&](int i) { return mail + (2 * i + odd) * layout.hidden_packets; });
+      in, stamp, [&](int i) { return lane.exists && 2 * i + odd < groups; },
+      [&](int i) { return from + i * pitch; });
   float h[3] = {};
 #pragma unroll
   for (int i = 0; i < MAX_GROUPS / 2; i++) h[0] += in[i].x, h[1] += in[i].y, h[2] += in[i].z;
@@ -150,197 +258,75 @@ __device__ void multiply_w2(const EpochPlan &plan, const BlockLayout &layout, Sh
   }
   if (!lane.exists || odd) return;
 #pragma unroll
-  for (int e = 0; e < 3; e++) s.h2[r][3 * lane.packet + e] = h[e];
-  send(record_of(layout, r) + layout.neuron_packets + layout.hidden_packets + lane.packet, h[0],
+  for (int e = 0; e < 3; e++) s.row.h2[r][3 * lane.packet + e] = h[e];
+  send(record_at(layout, layout.first_h2 + lane.packet, layout.block * OWNED + r, stamp), h[0],
        h[1], h[2], stamp);
 }
 
-/* The logits, eight lanes per row and class. */
-__device__ void multiply_w3(const EpochPlan &plan, Shared &s) {
-  const int lane = row_thread() % 8;
-#pragma unroll 1
-  for (int d = row_thread() / 8; d < OWNED * plan.shape.classes; d += ROW_THREADS / 8) {
-    const int r = d % OWNED, c = d / OWNED; /* a warp has one class and four rows */
-    const float *w3 = &s.w3[c][lane], *h2 = &s.h2[r][lane];
-    float sum = 0.0f;
+/* dZ1 = dZ2 W2 where H1, h of this lane's row and neurons, is positive; mailed to the matrix blocks
+   and the row blocks of the group. */
+__device__ inline void make_dz1(const BlockLayout &layout, const RowShared &s,
+                                const RowWeights &weights, const float (&h)[3], uint32_t stamp) {
+  const SliceLane lane = slice_lane(layout);
+  float z[OWNED][3] = {};
 #pragma unroll
-    for (int o = 0; o < MAX_HIDDEN2; o += 8) sum += h2[o] * w3[o];
-    for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(FULL_WARP, sum, step);
-    if (lane == 0) s.logits[r][c] = sum + s.b3[c];
-  }
-}
-
-/* The result of a row, held by lane 0 until there is time to write it. */
-struct RowResult {
-  float loss;
-  bool correct;
-};
-
-/* Softmax, cross-entropy and its gradient of one row, by one warp, one lane per class. mean: 1 /
-   rows of the step, 0 in rows beyond the end. */
-__device__ RowResult softmax_row(const EpochPlan &plan, Shared &s, int label, float mean) {
-  const int r = row_thread() / 32, c = row_thread() % 32;
-  const float z = c < plan.shape.classes ? s.logits[r][c] : -INFINITY;
-  float largest = z;
+  for (int i = 0; i < HIDDEN_SLICE; i++) {
+    const float4 d = s.dz2[lane.slice + SLICES * i];
 #pragma unroll
-  for (int step = 8; step > 0; step /= 2)
-    largest = fmaxf(largest, __shfl_xor_sync(FULL_WARP, largest, step));
-  const float exponential = expf(z - largest);
-  float total = exponential;
-#pragma unroll
-  for (int step = 8; step > 0; step /= 2) total += __shfl_xor_sync(FULL_WARP, total, step);
-  if (c < MAX_CLASSES)
-    s.dz3[r][c] = exponential * __frcp_rn(total) * mean - (c == label ? mean : 0.0f);
-  const float of_label = __shfl_sync(FULL_WARP, z, label);
-  const unsigned best = __ballot_sync(FULL_WARP, z == largest); /* bit c: class c is largest */
-  return {logf(total) + (largest - of_label), __ffs(best) - 1 == label};
-}
-
-/* dZ2 = dZ3 W3 where H2 is positive: thread (r, i) has values i and i + 80 of row r. */
-__device__ void multiply_w3_back(const EpochPlan &plan, Shared &s) {
-  const int r = row_thread() / ROW_LANES, i = row_thread() % ROW_LANES;
-  float dh[2] = {};
-#pragma unroll
-  for (int c = 0; c < MAX_CLASSES; c++)
-    if (c < plan.shape.classes) {
-      const float dz3 = s.dz3[r][c];
-      dh[0] += dz3 * s.w3[c][i];
-      dh[1] += dz3 * s.w3[c][i + ROW_LANES];
+    for (int e = 0; e < 3; e++) {
+      const float w = weights.w2[i][e];
+      z[0][e] += w * d.x, z[1][e] += w * d.y, z[2][e] += w * d.z, z[3][e] += w * d.w;
     }
-#pragma unroll
-  for (int k = 0; k < 2; k++) {
-    const int o = i + ROW_LANES * k;
-    if (o < MAX_HIDDEN2)
-      reinterpret_cast<float *>(&s.dz2[o])[r] = s.h2[r][o] <= 0.0f ? 0.0f : dh[k];
   }
+  add_slices(z, lane.slice);
+#pragma unroll
+  for (int e = 0; e < 3; e++) {
+    z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 2);
+    z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
+    if (h[e] <= 0.0f) z[0][e] = 0.0f;
+  }
+  if (lane.exists && lane.in_row == 0)
+    send(dz1_at(layout, lane.packet, layout.block * OWNED + lane.row, stamp), z[0][0], z[0][1],
+         z[0][2], stamp);
 }
 
-/* Mails dZ2 and dZ3 to the patch teams. */
-__device__ void send_dz2(const BlockLayout &layout, const Shared &s, uint32_t stamp) {
-  const RowLane lane = row_lane(layout);
-  const int r = lane.part / 2, n = row_thread();
-  if (lane.exists && lane.part % 2 == 0) {
-    const float *dz2 = reinterpret_cast<const float *>(&s.dz2[3 * lane.packet]) + r;
-    send(record_of(layout, r) + layout.neuron_packets + lane.packet, dz2[0], dz2[4], dz2[8], stamp);
-  }
-  if (n < OWNED * layout.class_packets) {
-    const int of = n % OWNED, k = n / OWNED;
-    const float *dz3 = &s.dz3[of][3 * k];
-    send(record_of(layout, of) + layout.neuron_packets + 2 * layout.hidden_packets + k, dz3[0],
-         dz3[1], dz3[2], stamp);
-  }
-}
-
-/* dH1 = dZ2 W2 for the 4 rows. Each lane multiplies its part of W2. The four packets of a warp are
-   added by shuffles, lane group r ending with row r, the warps through shared memory. */
-__device__ void multiply_w2_back(const BlockLayout &layout, Shared &s, const RowWeights &weights) {
-  const int lane = row_thread() % 32, warp = row_thread() / 32, part = row_lane(layout).part;
-  const int packet = row_lane(layout).packet;
-  float4 dz[3];
-#pragma unroll
-  for (int e = 0; e < 3; e++) dz[e] = s.dz2[3 * packet + e];
-  constexpr int AT_ONCE = PART / 2; /* 16 sums in registers, not 32 */
-#pragma unroll
-  for (int k0 = 0; k0 < PART; k0 += AT_ONCE) {
-    float sum[OWNED][AT_ONCE] = {};
-#pragma unroll
-    for (int k = 0; k < AT_ONCE; k++)
-#pragma unroll
-      for (int e = 0; e < 3; e++) {
-        const float w = weights.w2[k0 + k][e];
-        sum[0][k] += w * dz[e].x, sum[1][k] += w * dz[e].y;
-        sum[2][k] += w * dz[e].z, sum[3][k] += w * dz[e].w;
-      }
-#pragma unroll
-    for (int half = OWNED / 2, step = 16; half > 0; half /= 2, step /= 2)
-#pragma unroll
-      for (int r = 0; r < half; r++)
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-          const bool upper = lane & step;
-          const float give = upper ? sum[r][k] : sum[r + half][k];
-          sum[r][k] =
-              (upper ? sum[r + half][k] : sum[r][k]) + __shfl_xor_sync(FULL_WARP, give, step);
-        }
-#pragma unroll
-    for (int k = 0; k < AT_ONCE; k++)
-      s.da1[warp][lane / PARTS][part + PARTS * (k0 + k)] = sum[0][k];
-  }
-}
-
-/* dZ1 = dH1 where H1 is positive, mailed to the group's matrix teams. Thread: one packet of one
-   row. */
-__device__ void send_dz1(const BlockLayout &layout, const Shared &s, uint32_t stamp) {
-  const int r = row_thread() % OWNED, packet = row_thread() / OWNED;
-  if (packet >= layout.neuron_packets) return;
-  float dz[3] = {};
-#pragma unroll
-  for (int warp = 0; warp < ROW_WARPS; warp++)
-#pragma unroll
-    for (int e = 0; e < 3; e++) dz[e] += s.da1[warp][r][3 * packet + e];
-#pragma unroll
-  for (int e = 0; e < 3; e++)
-    if (reinterpret_cast<const float *>(&s.h1[3 * packet + e])[r] <= 0.0f) dz[e] = 0.0f;
-  send(layout.dz1 + (layout.block * OWNED + r) * layout.neuron_packets + packet, dz[0], dz[1],
-       dz[2], stamp);
-}
-
-/* All steps of the launch, as the row team sees them. */
+/* All steps of the launch, as the row team sees them. The first term of Z1 of the next step comes
+   while the head works; that of a direct step only after dZ1 was sent. */
+template <class Shared>
 __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
   RowWeights weights;
-  if (layout.owner) load_p(plan, job, layout, s, weights);
+  float z[3], h[3];
+  load_w2(plan, job, layout, weights);
   wait<PATCH_READ>(ROW_THREADS + PATCH_THREADS);
-  arrive<ALL_READ>(ROW_THREADS + MATRIX_THREADS);
-  if (!layout.owner) return;
-  const int warp = row_thread() / 32, row = layout.block * OWNED + warp; /* of the softmax */
-  size_t next_row = row_at(job, job.position, row);
 
-  uint32_t stamp = job.first_stamp;
+  uint32_t stamp = job.first_stamp, step = first_step_of(plan, job), index = 0;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
     STAMP(STAMP_ROW);
-    const int label = job.d_labels[next_row]; /* both come while the team waits for mail */
-    next_row = row_at(job, position + plan.shape.batch, row);
-    const int rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
-    const float mean = row < rows ? 1.0f / rows : 0.0f;
-
-    wait<Z1_SENT>(ROW_THREADS + MATRIX_THREADS);
-    receive_z1(plan, layout, s, stamp);
+    const bool direct = index == 0 || is_direct(step);
+    const bool ahead = position + plan.shape.batch < job.end && !is_direct(step + 1);
+    if (direct) receive_z1(plan, job, s, stamp, index, z);
+    make_h1(job, s, stamp, direct, z, h);
+    STAMP(STAMP_H1_SENT);
+    if (index > 0) receive_w2(layout, weights, stamp - 1);
     row_sync();
-    STAMP(STAMP_Z1_RECEIVED);
-    multiply_w2(plan, layout, s, weights, stamp);
-    arrive<H2_SENT>(ROW_THREADS + PATCH_THREADS);
-    STAMP(STAMP_Z2_RECEIVED);
-    if (position != job.position)
-      wait<W3_READY>(ROW_THREADS + PATCH_THREADS);
-    else
-      row_sync();
-    STAMP(STAMP_W3_READY);
-    multiply_w3(plan, s);
-    row_sync();
-    RowResult result = {};
-    if (warp < OWNED) result = softmax_row(plan, s, label, mean);
-    row_sync();
-    STAMP(STAMP_SOFTMAX);
-    multiply_w3_back(plan, s);
-    row_sync();
-    send_dz2(layout, s, stamp);
-    arrive<DZ2_SENT>(ROW_THREADS + PATCH_THREADS);
-    STAMP(STAMP_DZ2_SENT);
-    multiply_w2_back(layout, s, weights);
-    row_sync();
-    send_dz1(layout, s, stamp);
-    arrive<DZ1_SENT>(ROW_THREADS + MATRIX_THREADS);
-    STAMP(STAMP_DZ1_SENT);
-    if (layout.group == 0 && row_thread() % 32 == 0 && warp < OWNED && row < rows) {
-      job.results.d_loss[position + row] = result.loss;
-      job.results.d_correct[position + row] = result.correct;
-    }
-    wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
-    if (position + plan.shape.batch < job.end) receive_w2(layout, weights, stamp);
+    /* not before: W2 of the block's own patches says that these have taken the last signal */
+    if (layout.share > 0) arrive<H1_SENT>(ROW_THREADS + PATCH_THREADS);
     STAMP(STAMP_W2_RECEIVED);
+    make_h2(plan, s, weights, stamp);
+    arrive<H2_READY>(ROW_THREADS + HEAD_THREADS);
+    STAMP(STAMP_Z2_RECEIVED);
+    if (ahead) receive_z1(plan, job, s, stamp + 1, index + 1, z);
+    STAMP(STAMP_Z1_RECEIVED);
+    wait<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
+    STAMP(STAMP_DZ2_READY);
+    make_dz1(layout, s.row, weights, h, stamp);
+    STAMP(STAMP_DZ1_SENT);
     stamp++;
+    step++;
+    index++;
   }
+  if (layout.share > 0) wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
 }
 
 } // namespace epoch

@@ -27,9 +27,9 @@ __device__ inline uint64_t nanoseconds() {
 
 /* stamps.first: the stamp of the first step that is wanted. */
 __device__ inline void take_stamp(const EpochStamps &stamps, EpochStamp which, uint32_t stamp) {
-  const int leader = which < STAMP_ROW     ? 0
-                     : which < STAMP_PATCH ? MATRIX_THREADS
-                                           : MATRIX_THREADS + ROW_THREADS;
+  const int leader = which < STAMP_HEAD    ? 0
+                     : which < STAMP_PATCH ? ROW_THREADS
+                                           : ROW_THREADS + HEAD_THREADS;
   if ((int)threadIdx.x == leader && stamp - stamps.first < stamps.steps)
     stamps.d_clock[((size_t)blockIdx.x * stamps.steps + (stamp - stamps.first)) * EPOCH_STAMPS +
                    which] = cycles();

@@ -20,18 +20,22 @@ typedef enum {
   STAMP_W1_UPDATED,
 
   STAMP_ROW,
-  STAMP_Z1_RECEIVED,
+  STAMP_H1_SENT,
+  STAMP_W2_RECEIVED,
   STAMP_Z2_SENT,
   STAMP_Z2_RECEIVED,
-  STAMP_W3_READY,
-  STAMP_SOFTMAX,
-  STAMP_DZ2_SENT,
+  STAMP_Z1_RECEIVED,
+  STAMP_DZ2_READY,
   STAMP_DZ1_SENT,
-  STAMP_W2_RECEIVED,
+
+  STAMP_HEAD,
+  STAMP_W3_READY,
+  STAMP_H2_READY,
+  STAMP_DZ2_SENT,
 
   STAMP_PATCH,
-  STAMP_EARLY_RECEIVED,
-  STAMP_LATE_RECEIVED,
+  STAMP_H1_RECEIVED,
+  STAMP_DZ2_RECEIVED,
   STAMP_P_SENT,
   STAMP_W3_RECEIVED,
 
@@ -39,13 +43,13 @@ typedef enum {
 } EpochStamp;
 
 /* Where the clocks of a block lie side by side in time: the GPU's clock (ns) and the
-   multiprocessor's (cycles) at once, when the block begins and when its matrix team ends. */
+   multiprocessor's (cycles) at once, when the block begins and when its first team ends. */
 typedef struct {
   uint64_t time[2], clock[2];
 } EpochAnchor;
 
 typedef struct {
-  uint64_t *d_clock;     /* (blocks, steps, EPOCH_STAMPS): cycles; 0: the team has no such stage */
+  uint64_t *d_clock;     /* (blocks, steps, EPOCH_STAMPS): cycles; 0: the block has no such stage */
   EpochAnchor *d_anchor; /* (blocks) */
   uint32_t first, steps; /* of the launch, counted from 0: which are stamped */
 } EpochStamps;

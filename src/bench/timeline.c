@@ -24,7 +24,7 @@ typedef struct {
   TableCell below[2], note;
 } Step;
 
-/* Team `team` of the epoch kernel's first block. */
+/* Team `team` of the epoch kernel's first block that has it. */
 static int team_track(TraceTeam team) {
   return TRACE_TEAM + (int)team;
 }
@@ -54,7 +54,7 @@ static int64_t start_of(const Trace *trace, int level, int step) {
   const TraceEvent *first = NULL;
   for (int i = 0; i < trace->count; i++) {
     const TraceEvent *e = &trace->events[i];
-    if (is_slice(e, level, TRACE_GPU, team_track(TEAM_MATRIX) + 1) && e->step == step &&
+    if (is_slice(e, level, TRACE_GPU, team_track(TEAM_ROW) + 1) && e->step == step &&
         (!first || e->start < first->start))
       first = e;
   }
@@ -132,9 +132,10 @@ static void add_lanes(TimelineRow *row, Step *step, int range) {
     row->lane[0].note = step->note.text;
   }
   if (has_teams(step)) {
-    add_lane(row, step, "matrix", team_track(TEAM_MATRIX));
     add_lane(row, step, "row", team_track(TEAM_ROW));
+    add_lane(row, step, "head", team_track(TEAM_HEAD));
     add_lane(row, step, "patch", team_track(TEAM_PATCH));
+    add_lane(row, step, "matrix", team_track(TEAM_MATRIX));
     return;
   }
   for (int track = TRACE_GPU; row->lanes < TIMELINE_LANES && track < TRACE_TEAM; track++) {

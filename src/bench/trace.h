@@ -13,10 +13,10 @@
 #include "base/error.h"
 
 /* Tracks of a level. Slices of one track never overlap, so kernels that do lie on TRACE_GPU and the
-   tracks after it; those of the epoch kernel's teams are TRACE_TEAM + TRACE_TEAMS * block + team.
- */
-enum { TRACE_HOST = 1, TRACE_GPU, TRACE_TEAM = 10, TRACE_TEAMS = 3 };
-typedef enum { TEAM_MATRIX, TEAM_ROW, TEAM_PATCH } TraceTeam;
+   tracks after it; those of the epoch kernel's teams are TRACE_TEAM + TRACE_TEAMS * block + team,
+   where row blocks and matrix blocks are counted from 0 each. */
+enum { TRACE_HOST = 1, TRACE_GPU, TRACE_TEAM = 10, TRACE_TEAMS = 4 };
+typedef enum { TEAM_ROW, TEAM_HEAD, TEAM_PATCH, TEAM_MATRIX } TraceTeam;
 
 typedef struct {
   char phase; /* 'X': a slice; 's', 'f': tail and head of an arrow */

@@ -178,6 +178,8 @@ typedef struct {
 struct Engine {
   const EngineOperations *call;
   bool synchronous;    /* train, evaluate and predict do the work before they return */
+  uint32_t aligned;    /* above 1: the bits do not depend on how steps are cut into ranges if every
+                          range but a window's first begins at a multiple of this; else on no cut */
   EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */

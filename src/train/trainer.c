@@ -479,6 +479,13 @@ static bool feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *use, uint
                    t->config.hold_out, t->config.train, judges ? "judge by" : "train on");
 }
 
+/* The last step up to `step` of the epoch's `steps` where a part may end without a trace in the
+   weights. */
+static uint64_t end_of_part(const Trainer *t, uint64_t step, uint64_t steps) {
+  const uint64_t aligned = t->engine->aligned > 1 ? t->engine->aligned : 1;
+  return step < steps ? step / aligned * aligned : steps;
+}
+
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
    do not depend on the parts. */
 static bool train_resident(Epoch *e, bool in_parts, Error *error) {
@@ -486,7 +493,7 @@ static bool train_resident(Epoch *e, bool in_parts, Error *error) {
   const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
   uint64_t done = e->trainer->position.step;
   for (uint64_t part = 0; part < parts; part++) {
-    const uint64_t end = steps * (part + 1) / parts;
+    const uint64_t end = end_of_part(e->trainer, steps * (part + 1) / parts, steps);
     if (end <= done) continue;
     range.first_step = done;
     range.steps = end - done;

@@ -109,8 +109,10 @@ static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
   }
   spy.cpu = engine_cpu_open(config, e);
   if (!spy.cpu) return NULL;
+  const uint32_t aligned = spy.engine.aligned;
   spy.engine = *spy.cpu;
   spy.engine.call = &operations;
+  spy.engine.aligned = aligned;
   return &spy.engine;
 }
 
@@ -157,6 +159,7 @@ TrainerConfig tiny_run(int epochs, Residency resident) {
 
 bool run_trainer(const TrainerConfig *config, Run *run) {
   spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
+  spy.engine.aligned = run->aligned;
   run->error.text[0] = '\0';
   TrainerConfig continued = *config;
   continued.from = run->from;

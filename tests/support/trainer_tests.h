@@ -54,9 +54,10 @@ typedef struct {
   /* wishes */
   bool shows_progress;
   double patience;
-  int fail;    /* the epoch whose event fails, 0: none */
-  int stop;    /* the call of the stop event that ends the run, from 1; 0: there is no event */
-  int refused; /* engines */
+  int fail;         /* the epoch whose event fails, 0: none */
+  int stop;         /* the call of the stop event that ends the run, from 1; 0: there is no event */
+  int refused;      /* engines */
+  uint32_t aligned; /* the engine's */
   int bad_train, bad_test; /* as of Spy */
   const Checkpoint *from;
   /* what happened */

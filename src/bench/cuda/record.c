@@ -44,7 +44,9 @@ static bool open_stamps(int blocks, Error *error) {
   stamps = (EpochStamps){.steps = LONG_RANGE};
   return cuda_done(cudaMalloc((void **)&stamps.d_anchor, (size_t)blocks * sizeof(EpochAnchor)),
                    "allocating", error) &&
-         cuda_done(cudaMalloc((void **)&stamps.d_clock, clock_bytes(blocks)), "allocating", error);
+         cuda_done(cudaMalloc((void **)&stamps.d_clock, clock_bytes(blocks)), "allocating",
+                   error) &&
+         cuda_done(cudaMemset(stamps.d_clock, 0, clock_bytes(blocks)), "clearing", error);
 }
 
 static void close_stamps(void) {
@@ -122,7 +124,7 @@ static bool time_steps(Engine *engine, double *us, Error *error) {
 
 /* begin: of the kernel. *us: of a step. */
 static bool add_stages(Trace *trace, int level, int64_t begin, double *us, Error *error) {
-  const int blocks = stamped_plan.groups * stamped_plan.tiles * stamped_plan.splits;
+  const int blocks = stamped_plan.blocks;
   uint64_t *clock = malloc(clock_bytes(blocks));
   EpochAnchor *anchor = malloc((size_t)blocks * sizeof *anchor);
   const Stages stages = {&stamped_plan, clock, anchor, LONG_RANGE, begin};

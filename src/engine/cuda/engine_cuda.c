@@ -266,6 +266,7 @@ static void cuda_close(Engine *engine) {
     cudaFree(e->d_delta[l]);
   }
   wide_free(e);
+  cudaFree(e->d_gram);
   cudaFree(e->d_mail);
   cudaFree(e->d_work);
   if (e->one_step) cudaGraphExecDestroy(e->one_step);
@@ -349,8 +350,12 @@ static bool allocate_network(CudaEngine *e, Error *error) {
     return false;
   if (e->wide.used && !wide_allocate(e, error)) return false;
   if (c->fusion == FUSION_EPOCH) {
+    const size_t all_steps = ceil_div(c->dataset_rows, batch);
+    const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
     e->stamp = 1;
-    if (!engine_cuda_array(e, &e->d_mail, e->plan.mail_bytes, 1, error) ||
+    e->engine.aligned = EPOCH_DIRECT;
+    if (!engine_cuda_array(e, &e->d_gram, steps * EPOCH_GRAM, sizeof(float), error) ||
+        !engine_cuda_array(e, &e->d_mail, e->plan.mail_bytes, 1, error) ||
         failed(cudaMemsetAsync(e->d_mail, 0, e->plan.mail_bytes, e->compute), "clearing", error))
       return false;
   }

@@ -87,6 +87,7 @@ typedef struct {
   int steps_of_many, rows_of_short;
   const uint8_t *d_captured; /* the d_train_on that they read */
   EpochPlan plan;            /* level epoch */
+  float *d_gram;             /* its products of pixels */
   void *d_mail;
   void *d_work; /* of the gradient updates */
   uint32_t stamp;

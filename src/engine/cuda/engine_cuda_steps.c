@@ -488,28 +488,42 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* The steps of a range in one kernel. */
+/* A launch's steps: one kernel for products of pixels, one for everything else. */
+static cudaError_t launch_steps(CudaEngine *e, EpochJob *job, uint32_t steps) {
+  job->first_stamp = e->stamp;
+  e->stamp += steps;
+  TRY(launch_gram(&e->plan, job, e->compute));
+  return launch_epoch(&e->plan, job, e->compute);
+}
+
+/* The steps of a range: a launch or, of a long one, several, which begin at multiples of
+   EPOCH_STEPS so that the bits are those of one. */
 static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
   const Network *n = &e->engine.config.network;
+  const uint64_t batch = (uint64_t)e->engine.config.batch, first = state.position / batch;
   EpochJob job = {.d_pixels = e->d_train_on,
                   .d_labels = e->d_labels,
                   .d_order = e->d_order,
                   .stride = e->stride,
-                  .position = state.position,
-                  .end = state.end,
                   .learning_rate = state.learning_rate,
                   .rule = update_rule(e),
                   .d_parameters = e->d_parameters,
                   .d_momentum = e->d_momentum,
                   .results = e->results,
-                  .d_mail = e->d_mail,
-                  .first_stamp = e->stamp};
+                  .d_gram = e->d_gram,
+                  .d_mail = e->d_mail};
   for (int l = 0; l < n->layers; l++) {
     job.layout.weight[l] = n->weight[l];
     job.layout.bias[l] = n->bias[l];
   }
-  e->stamp += (uint32_t)steps;
-  return launch_epoch(&e->plan, &job, e->compute);
+  for (uint64_t step = first, end; step < first + steps; step = end) {
+    end = (step / EPOCH_STEPS + 1) * EPOCH_STEPS;
+    if (end > first + steps) end = first + steps;
+    job.position = (uint32_t)(step * batch);
+    job.end = end * batch < state.end ? (uint32_t)(end * batch) : state.end;
+    TRY(launch_steps(e, &job, (uint32_t)(end - step)));
+  }
+  return cudaSuccess;
 }
 
 /* ---- any level ---------------------------------------------------------------------------- */
