@@ -11,18 +11,23 @@
 
 #ifdef HAVE_EMULATOR
 
+#include "emulator/epoch.h"
 #include "support/epoch_trial.h"
 
-/* Shapes that fill packets and tiles and shapes that do not, in one group and in two, with a short
-   last batch; a range that begins within an epoch and is trained in two launches. */
 static const struct {
   EpochCase of;
   uint32_t schedules;
 } cases[] = {
-    {{{100, 60, 40, 10, 64}, 16, 227, .rows = 3 * 64 + 32, .seed = 1}, 6},
-    {{{100, 90, 40, 10, 64}, 32, 163, .rows = 2 * 64 + 1, .seed = 2}, 4},
-    {{{61, 50, 23, 7, 20}, 24, 163, .first_step = 2, .rows = 107, .split = 4, .seed = 3}, 4},
-    {{{784, 59, 119, 12, 64}, 20, 227, .rows = 96, .seed = 4}, 3},
+    /* one group; a short last batch */
+    {{{100, 60, 40, 10, 64}, 20, 227, .rows = 3 * 64 + 32, .seed = 1}, 5},
+    /* two groups, of three tiles; a last batch of one row */
+    {{{100, 90, 40, 9, 64}, 40, 227, .rows = 2 * 64 + 1, .seed = 2}, 3},
+    /* matrix blocks of four tiles */
+    {{{100, 60, 40, 10, 64}, 17, 163, .rows = 96, .seed = 3}, 3},
+    /* inputs that eight splits share; all that is left over in packets and tiles */
+    {{{784, 40, 119, 7, 64}, 32, 227, .rows = 96, .seed = 4}, 3},
+    /* from a step within a window over its next direct one, in one launch and in two */
+    {{{50, 12, 5, 3, 9}, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -48,8 +53,8 @@ static void test_schedules(void **state) {
 /* ---- faults --------------------------------------------------------------------------------- */
 
 /* Three steps of little networks, of one group and of two. */
-static const EpochCase one_group = {{30, 60, 12, 3, 64}, 16, 227, .rows = 140, .seed = 5},
-                       two_groups = {{30, 90, 40, 3, 64}, 32, 227, .rows = 140, .seed = 6};
+static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .seed = 5},
+                       two_groups = {{30, 90, 40, 3, 64}, 40, 227, .rows = 140, .seed = 6};
 
 /* Under one of so many schedules from how.seed on the fault is seen, and what is said of it holds
    `as`. */
@@ -66,27 +71,25 @@ static void assert_found(const char *fault, const EpochCase *of, Emulator how, u
   fail_msg("%s: %u schedules did not show it", fault, schedules);
 }
 
-/* Each team's own barrier, and those that order what two teams do with shared memory. The others
-   only tell when to look for mail. */
 static void test_finds_barrier_left_out(void **state) {
   (void)state;
-  static const struct {
-    const char *name;
-    int barrier;
-  } needed[] = {{"MATRIX", 1},   {"ROW", 2},     {"PATCH", 3},
-                {"ALL_READ", 5}, {"H2_SENT", 7}, {"W3_READY", 11}};
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-    assert_found(needed[i].name, &one_group, (Emulator){.barrier_left_out = needed[i].barrier}, 4,
-                 "error");
+  for (int i = 0; i < EPOCH_BARRIERS; i++)
+    assert_found(epoch_barriers[i].name, &one_group,
+                 (Emulator){.barrier_left_out = epoch_barriers[i].id}, 4, "");
 }
 
-/* Z2 in one buffer instead of two in turns: a group that is a step ahead overwrites what another
-   one has not read, which then waits for ever. One schedule in ten shows it. */
+/* One buffer instead of two in turns: somebody who is a step ahead overwrites what a reader has not
+   read, who then waits for ever. */
 static void test_finds_buffer_too_few(void **state) {
   (void)state;
-  const size_t groups = 2, packets = 64 * groups * 14; /* 40 values */
-  assert_found("one buffer for Z2", &two_groups, (Emulator){.seed = 8, .shared_buffer = packets},
-               10, "wait for mail, the first for packet ");
+  EpochTrial *trial = new_trial(&two_groups);
+  EpochBuffers buffers[EPOCH_BUFFERS];
+  for (int i = 0; i < EPOCH_BUFFERS; i++) buffers[i] = epoch_buffers(epoch_trial_plan(trial), i);
+  epoch_trial_free(trial);
+  for (int i = 0; i < EPOCH_BUFFERS; i++)
+    assert_found(buffers[i].name, &two_groups,
+                 (Emulator){.buffer_at = buffers[i].first, .buffer = buffers[i].packets}, 24,
+                 "wait for mail, the first for packet ");
 }
 
 static void test_finds_stamp_too_low(void **state) {

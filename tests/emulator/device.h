@@ -69,8 +69,10 @@ struct EmulatedValue {
   alignas(16) unsigned char bytes[EMULATED_VALUE];
 };
 
-/* Waits for the other lanes; what each has brought, until this lane meets them again. */
-const EmulatedValue *emulator_meet(Meeting meeting, const void *value, size_t bytes);
+/* Waits for the other lanes; what each has brought, until this lane meets them again. `combine`,
+   unless NULL, is called once between. */
+const EmulatedValue *emulator_meet(Meeting meeting, const void *value, size_t bytes,
+                                   void (*combine)(EmulatedValue *) = nullptr);
 
 template <class T> T emulated_value(const EmulatedValue &value) {
   static_assert(sizeof(T) <= EMULATED_VALUE, "a lane brings less");
@@ -259,14 +261,22 @@ template <class... Parameters> EmulatedKernel emulated_kernel(void (*kernel)(Par
 cudaError_t emulator_launch(EmulatedKernel kernel, dim3 blocks, dim3 threads, void **arguments,
                             size_t shared);
 
-/* Of the one kernel of the file that is launched so. */
-extern const EmulatedKernel emulated_cooperative;
+/* The kernels that are launched by their addresses. */
+extern const EmulatedKernel emulated_kernels[];
+extern const int emulated_kernels_count;
+
+inline cudaError_t cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
+                                    size_t shared, cudaStream_t) {
+  for (int i = 0; i < emulated_kernels_count; i++)
+    if (kernel == emulated_kernels[i].kernel)
+      return emulator_launch(emulated_kernels[i], blocks, threads, arguments, shared);
+  return cudaErrorInvalidValue;
+}
 
 inline cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 blocks, dim3 threads,
-                                               void **arguments, size_t shared, cudaStream_t) {
-  return kernel == emulated_cooperative.kernel
-             ? emulator_launch(emulated_cooperative, blocks, threads, arguments, shared)
-             : cudaErrorInvalidValue;
+                                               void **arguments, size_t shared,
+                                               cudaStream_t stream) {
+  return cudaLaunchKernel(kernel, blocks, threads, arguments, shared, stream);
 }
 
 template <class... Parameters, class... Arguments>

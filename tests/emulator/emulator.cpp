@@ -19,10 +19,17 @@ Emulator emulator;
 EmulatedThread *emulated;
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+/* Of a function that switches stacks: no caller knows which registers it leaves alone. */
+#ifdef __clang__
+#define APART __attribute__((noinline))
+#else
+#define APART __attribute__((noipa))
+#endif
+
 namespace {
 
-/* Bytes; a page or two of them are touched. Not a multiple of pages: a cache has few places for lines
-   so far apart. */
+/* Bytes; a page or two of them are touched. Not a multiple of pages: a cache has few places for
+   lines so far apart. */
 constexpr size_t STACK = (32 << 10) + 320;
 constexpr int WARP = 32, BARRIERS = 16, LOOKS = 24;
 
@@ -80,7 +87,6 @@ struct Lane : EmulatedThread {
 
 struct Block {
   Barrier barriers[BARRIERS];
-  int threads;
 };
 
 struct Late {
@@ -92,12 +98,14 @@ struct Late {
   }
 };
 
-/* How a launch is scheduled. */
+/* How a launch is scheduled. Time is counted in runs of a warp, until it waits or has run for long;
+   a step of training is thousands of them. Who is slow waits until nobody else can go on and no
+   mail is on its way. */
 struct Schedule {
-  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* who comes last */
+  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* of all blocks, the same warps */
   uint32_t one_in;                                          /* so many is slow */
-  int period;                                               /* log2 of the runs for which it is */
-  uint32_t delay, rarely; /* a packet arrives up to so many runs late; one in `rarely`, 64 times */
+  int period;                                               /* log2 of the time for which it is */
+  uint32_t delay, rarely; /* a packet arrives up to `delay` late; one in `rarely`, 64 times that */
 };
 
 /* A launch. */
@@ -105,15 +113,16 @@ struct Launch {
   EmulatedKernel kernel;
   void **arguments;
   Schedule schedule;
-  const Warp *victim;
+  const Warp *victim; /* the one reader that is slow now */
   std::vector<Block> blocks;
   std::vector<Warp> warps;
   std::vector<Lane> lanes;
   std::vector<Cell> cells;
   std::vector<Warp *> queues[2]; /* warps that can go on; slow ones */
   std::priority_queue<Late> late;
-  uint64_t time, moves, random;
-  size_t living;
+  uint64_t time, random;
+  uint64_t moves; /* packets that arrived, rounds of barriers, threads that ended */
+  size_t living;  /* threads */
   bool failed;
 };
 
@@ -149,7 +158,6 @@ uint64_t draw_delay() {
   return draw(draw(schedule.rarely) ? schedule.delay : 64 * schedule.delay);
 }
 
-/* Whether the warp waits until no other can go on. */
 bool is_slow(const Warp &warp, bool by_mail) {
   const uint64_t when = launch->time >> launch->schedule.period;
   uint64_t who;
@@ -172,12 +180,12 @@ bool is_slow(const Warp &warp, bool by_mail) {
 
 /* ---- fibers --------------------------------------------------------------------------------- */
 
-[[noreturn]] __attribute__((noipa)) void jump(void **context) {
+[[noreturn]] APART void jump(void **context) {
   __builtin_longjmp(context, 1);
 }
 
 /* From a fiber to the scheduler, until it is entered again. */
-__attribute__((noipa)) void leave() {
+APART void leave() {
   Lane *me = static_cast<Lane *>(emulated);
   if (__builtin_setjmp(me->context) == 0) jump(scheduler);
 }
@@ -191,7 +199,7 @@ void run_fiber() {
   for (;;) leave();
 }
 
-[[noreturn]] __attribute__((noipa)) void start(Lane *lane) {
+[[noreturn]] APART void start(Lane *lane) {
   ucontext_t context;
   getcontext(&context);
   context.uc_stack.ss_sp = lane->stack;
@@ -202,7 +210,7 @@ void run_fiber() {
   abort();
 }
 
-__attribute__((noipa)) void enter(Lane *lane) {
+APART void enter(Lane *lane) {
   counts.switches++;
   emulated = lane;
   threadIdx.x = lane->thread, blockIdx.x = lane->block;
@@ -227,7 +235,12 @@ __attribute__((format(printf, 1, 2))) void add_line(const char *format, ...) {
 }
 
 /* Of a fiber: ends the launch. */
-[[noreturn]] void fail_here(const char *what) {
+[[noreturn]] __attribute__((format(printf, 1, 2))) void fail_here(const char *format, ...) {
+  char what[160];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
   add_line("block %u, thread %u: %s", blockIdx.x, threadIdx.x, what);
   for (;;) leave();
 }
@@ -324,37 +337,14 @@ void wait_in(Lane *&waiting, State state) {
   leave();
 }
 
-const EmulatedValue *meet(Meeting meeting, const void *value, size_t bytes,
-                          void (*combine)(EmulatedValue *)) {
-  Lane *me = static_cast<Lane *>(emulated);
-  Warp &warp = *me->warp;
-  EmulatedValue *brought = warp.brought[warp.phase];
-  if (warp.arrived != 0 && warp.meeting != meeting)
-    fail_here("the lanes of its warp meet at different functions");
-  warp.meeting = meeting;
-  if (bytes > 0) memcpy(brought[me->lane].bytes, value, bytes);
-  warp.arrived |= 1u << me->lane;
-  if (warp.arrived != 0xffffffffu) {
-    me->state = State::AT_MEETING;
-    leave();
-    return brought;
-  }
-  if (combine) combine(brought);
-  warp.arrived = 0;
-  warp.phase ^= 1;
-  for (int i = 0; i < WARP; i++) warp.lanes[i].state = State::READY;
-  warp.ready = 0xffffffffu & ~(1u << me->lane);
-  return brought;
-}
-
 /* ---- mail ----------------------------------------------------------------------------------- */
 
 size_t cell_at(const void *at) {
   const size_t bytes = (size_t)(static_cast<const unsigned char *>(at) -
                                 static_cast<const unsigned char *>(emulator.mail));
   if (bytes >= emulator.mail_bytes || bytes % 16 != 0) fail_here("an address that is not mail's");
-  const size_t cell = bytes / 16, buffer = emulator.shared_buffer;
-  return cell >= buffer && cell < 2 * buffer ? cell - buffer : cell;
+  const size_t cell = bytes / 16, buffer = emulator.buffer, second = emulator.buffer_at + buffer;
+  return cell >= second && cell < second + buffer ? cell - buffer : cell;
 }
 
 void deliver(const Late &mail) {
@@ -413,41 +403,27 @@ void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
 
 /* ---- meetings ------------------------------------------------------------------------------- */
 
-const EmulatedValue *emulator_meet(Meeting meeting, const void *value, size_t bytes) {
-  return meet(meeting, value, bytes, nullptr);
-}
-
-static void multiply(EmulatedValue *brought) {
-  EmulatedFragment of[WARP];
-  float a[16][16], b[16][8];
-  for (int lane = 0; lane < WARP; lane++) {
-    of[lane] = emulated_value<EmulatedFragment>(brought[lane]);
-    const int g = lane / 4, t = lane % 4;
-    for (int i = 0; i < 2; i++) {
-      const auto half = [i](uint32_t packed) { return __uint_as_float(packed >> 16 * i << 16); };
-      for (int part = 0; part < 4; part++)
-        a[g + part % 2 * 8][2 * t + i + part / 2 * 8] = half(of[lane].a[part]);
-      for (int part = 0; part < 2; part++) b[2 * t + i + part * 8][g] = half(of[lane].b[part]);
-    }
+const EmulatedValue *emulator_meet(Meeting meeting, const void *value, size_t bytes,
+                                   void (*combine)(EmulatedValue *)) {
+  Lane *me = static_cast<Lane *>(emulated);
+  Warp &warp = *me->warp;
+  EmulatedValue *brought = warp.brought[warp.phase];
+  if (warp.arrived != 0 && warp.meeting != meeting)
+    fail_here("the lanes of its warp meet at different functions");
+  warp.meeting = meeting;
+  if (bytes > 0) memcpy(brought[me->lane].bytes, value, bytes);
+  warp.arrived |= 1u << me->lane;
+  if (warp.arrived != 0xffffffffu) {
+    me->state = State::AT_MEETING;
+    leave();
+    return brought;
   }
-  for (int row = 0; row < 16; row++) {
-    double sum[8] = {};
-    for (int k = 0; k < 16; k++)
-      for (int column = 0; column < 8; column++)
-        sum[column] += (double)a[row][k] * (double)b[k][column];
-    for (int column = 0; column < 8; column++) {
-      float &d = of[row % 8 * 4 + column / 2].d[row / 8 * 2 + column % 2];
-      d = (float)((double)d + sum[column]);
-    }
-  }
-  for (int lane = 0; lane < WARP; lane++) memcpy(brought[lane].bytes, &of[lane], sizeof *of);
-}
-
-void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  EmulatedFragment mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}, {d[0], d[1], d[2], d[3]}};
-  const EmulatedValue *all = meet(Meeting::MMA, &mine, sizeof mine, multiply);
-  mine = emulated_value<EmulatedFragment>(all[emulated->lane]);
-  memcpy(d, mine.d, sizeof mine.d);
+  if (combine) combine(brought);
+  warp.arrived = 0;
+  warp.phase ^= 1;
+  for (int i = 0; i < WARP; i++) warp.lanes[i].state = State::READY;
+  warp.ready = 0xffffffffu & ~(1u << me->lane);
+  return brought;
 }
 
 void emulator_arrive(int id, int threads, bool waits) {
@@ -455,9 +431,9 @@ void emulator_arrive(int id, int threads, bool waits) {
   Lane *me = static_cast<Lane *>(emulated);
   Barrier &barrier = me->warp->block->barriers[id];
   if (barrier.arrived > 0 && barrier.threads != threads)
-    fail_here("a barrier is for another number of threads than another thread says");
+    fail_here("at barrier %d it counts %d threads, others count %d", id, threads, barrier.threads);
   if (me->rounds[id] == barrier.round + 1)
-    fail_here("it arrives at a barrier twice in the same round");
+    fail_here("it arrives at barrier %d twice in the same round", id);
   me->rounds[id] = barrier.round + 1;
   barrier.threads = threads;
   if (++barrier.arrived == threads) {
@@ -472,7 +448,7 @@ void emulator_arrive(int id, int threads, bool waits) {
 }
 
 [[noreturn]] void emulator_fail(const char *what) {
-  fail_here(what);
+  fail_here("%s", what);
 }
 
 /* ---- a launch ------------------------------------------------------------------------------- */

@@ -29,13 +29,15 @@ inline uint32_t pack_bf16(float first, float second) {
 }
 
 /* What a lane brings to a product of matrices. */
-struct EmulatedFragment {
+template <class Sum> struct EmulatedFragment {
   uint32_t a[4], b[2];
-  float d[4];
+  Sum d[4];
 };
 
 /* Products are exact; sums are rounded once. */
 void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+
+void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
 /* Value i of matrix m: rows of 8, lane 8 m + r tells where row r lies. */
 inline void emulated_ldmatrix(uint32_t (&out)[4], const __nv_bfloat16 *row, bool transposed) {

@@ -15,7 +15,8 @@ typedef struct {
   int multiprocessors, kilobytes; /* of the GPU that is planned for; KB of shared memory */
   uint32_t first_step;            /* trains from here */
   uint32_t rows;                  /* to here, of a shuffled epoch */
-  uint32_t split;                 /* the step that a second launch begins with; 0: one launch */
+  uint32_t split;                 /* of every second trial, the step that a second launch begins
+                                     with, a multiple of EPOCH_DIRECT; 0: one launch */
   uint64_t seed;                  /* of the network and the rows */
 } EpochCase;
 
