@@ -75,6 +75,9 @@ template <int TERMS> struct Forward {
     Terms y;    /* or d NULL */
     bool relu;
     using Prefetched = Quad;
+    __device__ float rate() const {
+      return 0.0f;
+    }
     __device__ bool is_full(int columns) const {
       return columns <= y.columns && y.columns % 4 == 0;
     }
@@ -82,7 +85,7 @@ template <int TERMS> struct Forward {
       return load_quad<FULL>(d_b, column, y.columns);
     }
     template <bool FULL>
-    __device__ void store(int row, int column, Quad value, const Prefetched &bias) const {
+    __device__ void store(int row, int column, Quad value, const Prefetched &bias, float) const {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         value.value[e] += bias.value[e];
@@ -105,6 +108,9 @@ template <int TERMS> struct Backward {
     const uint16_t *d_a; /* its first plane */
     Terms dx;            /* of the same pitch */
     using Prefetched = uint2;
+    __device__ float rate() const {
+      return 0.0f;
+    }
     __device__ bool is_full(int columns) const {
       return columns <= dx.columns;
     }
@@ -113,7 +119,7 @@ template <int TERMS> struct Backward {
       return *reinterpret_cast<const uint2 *>(a + (FULL ? column : min(column, dx.pitch - 4)));
     }
     template <bool FULL>
-    __device__ void store(int row, int column, Quad value, Prefetched a) const {
+    __device__ void store(int row, int column, Quad value, Prefetched a, float) const {
       if (first_of(a.x) <= 0.0f) value.value[0] = 0.0f;
       if (second_of(a.x) <= 0.0f) value.value[1] = 0.0f;
       if (first_of(a.y) <= 0.0f) value.value[2] = 0.0f;
@@ -139,19 +145,20 @@ template <int TERMS> struct Update {
     const StepState *d_state; /* of the learning rate */
     struct Prefetched {
       Quad w, v;
-      float rate;
     };
+    __device__ float rate() const {
+      return d_state->learning_rate;
+    }
     __device__ bool is_full(int columns) const {
       return columns <= w.columns && w.columns % 4 == 0;
     }
     template <bool FULL> __device__ Prefetched prefetch(int o, int out, int i) const {
       if (stores) return {};
       const size_t at = (size_t)(FULL ? o : min(o, out - 1)) * w.columns;
-      return {load_quad<FULL>(d_w + at, i, w.columns), load_quad<FULL>(d_vw + at, i, w.columns),
-              d_state->learning_rate};
+      return {load_quad<FULL>(d_w + at, i, w.columns), load_quad<FULL>(d_vw + at, i, w.columns)};
     }
     template <bool FULL>
-    __device__ void store(int o, int i, const Quad &gradient, Prefetched p) const {
+    __device__ void store(int o, int i, const Quad &gradient, Prefetched p, float rate) const {
       const size_t at = (size_t)o * w.columns;
       if (stores) {
         store_quad<FULL>(d_w + at, i, w.columns, gradient);
@@ -159,15 +166,15 @@ template <int TERMS> struct Update {
       }
 #pragma unroll
       for (int e = 0; e < 4; e++)
-        update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, p.rate);
+        update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, rate);
       store_quad<FULL>(d_w + at, i, w.columns, p.w);
       store_quad<FULL>(d_vw + at, i, w.columns, p.v);
       if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w);
     }
     /* The biases of several rows, those of rows below `out`, at once. */
     template <int COUNT>
-    __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT],
-                               int out) const {
+    __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT], int out,
+                               float rate) const {
       float bias[COUNT], v[COUNT];
 #pragma unroll
       for (int i = 0; i < COUNT && !stores; i++) {
@@ -180,7 +187,7 @@ template <int TERMS> struct Update {
         if (stores) {
           d_b[o[i]] = gradient[i];
         } else {
-          update_value(bias[i], v[i], gradient[i], {rule.momentum, 0.0f}, d_state->learning_rate);
+          update_value(bias[i], v[i], gradient[i], {rule.momentum, 0.0f}, rate);
           d_b[o[i]] = bias[i];
           d_vb[o[i]] = v[i];
         }

@@ -328,6 +328,7 @@ __device__ void prefetch_part(const Epilogue &epilogue, int rows, int row, int c
 template <bool FULL, int COLUMNS, class Epilogue>
 __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                             const Unit &u, int group, float *piece) {
+  const float rate = epilogue.rate();
 #pragma unroll 1
   for (int part = 0; part < PARTS; part++) {
     const int row = u.row + row_of_part<COLUMNS>(group, part),
@@ -351,11 +352,11 @@ __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, con
         const int n = column + column_of_quad(q);
         r[i] = row + row_of_quad(i);
         if (FULL || (r[i] < p.m && n < p.n))
-          epilogue.template store<FULL>(r[i], n, sum, prefetched[q + i]);
+          epilogue.template store<FULL>(r[i], n, sum, prefetched[q + i], rate);
         last[i] = value_at(sum, p.n - 1 - n);
       }
       if constexpr (!FULL && Epilogue::LAST_APART)
-        if (has_last(p, column + column_of_quad(q))) epilogue.store_last(r, last, p.m);
+        if (has_last(p, column + column_of_quad(q))) epilogue.store_last(r, last, p.m, rate);
     }
   }
 }
@@ -379,6 +380,7 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
   static_assert(TILE <= 2 * WARPS * QUADS, "two splits or more");
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - GROUP / 32;
   const int column = u.column + 4 * lane, first = rank + warp * splits, step = WARPS * splits;
+  const float rate = epilogue.rate();
   typename Epilogue::Prefetched prefetched[QUADS];
 #pragma unroll
   for (int i = 0; i < QUADS; i++)
@@ -401,11 +403,11 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
     }
     const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
     if (FULL || (r[i] < p.m && column < p.n))
-      epilogue.template store<FULL>(r[i], column, sum, prefetched[i]);
+      epilogue.template store<FULL>(r[i], column, sum, prefetched[i], rate);
     last[i] = value_at(sum, p.n - 1 - column);
   }
   if constexpr (!FULL && Epilogue::LAST_APART)
-    if (has_last(p, column)) epilogue.store_last(r, last, p.m);
+    if (has_last(p, column)) epilogue.store_last(r, last, p.m, rate);
 }
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
