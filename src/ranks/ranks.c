@@ -21,7 +21,8 @@ static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
 static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal */
 static const double SPEECH_SECONDS = 1;   /* for a rank that may know better */
 
-/* A rank, and where it lives: kill() tells of those on the same host in the same PID namespace. */
+/* A rank, and where it lives: kill() and /proc tell of those on the same host in the same PID
+ * namespace. */
 typedef struct {
   char host[64], pids[32];
   pid_t process;
@@ -32,7 +33,8 @@ struct Ranks {
   RanksPlace place;
   Peer *peers; /* (count) */
   double next_look, waits_since;
-  Error missing; /* who, once somebody is */
+  Error missing;     /* who, once somebody is; */
+  bool gone, speaks; /* because it ended; this is the rank that says so */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
@@ -170,25 +172,56 @@ int ranks_cores(const Ranks *ranks) {
 
 /* ---- who is gone -------------------------------------------------------------------------- */
 
-/* Whether kill() can tell of it. */
+/* Whether this process can ask for it. */
 static bool is_neighbour(const Ranks *ranks, int r) {
   const Peer *mine = &ranks->peers[ranks->place.number], *other = &ranks->peers[r];
   return other->process && strcmp(mine->host, other->host) == 0 &&
          strcmp(mine->pids, other->pids) == 0;
 }
 
-static bool is_gone(const Ranks *ranks, int r) {
+/* A process that has ended stays a zombie until its launcher asks for its status, which may be
+   after that has ended all others. The state follows the name, which is in brackets and may have
+   any bytes. */
+static bool is_zombie(pid_t process) {
+  char path[32], text[256];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+  FILE *file = fopen(path, "r");
+  const size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+  if (file) fclose(file);
+  text[size] = '\0';
+  const char *name_end = strrchr(text, ')');
+  return name_end && strncmp(name_end, ") Z", 3) == 0;
+}
+
+/* Its launcher knows that it has ended. */
+static bool is_reaped(const Ranks *ranks, int r) {
   return is_neighbour(ranks, r) && kill(ranks->peers[r].process, 0) != 0 && errno == ESRCH;
+}
+
+static bool is_gone(const Ranks *ranks, int r) {
+  return is_reaped(ranks, r) || (is_neighbour(ranks, r) && is_zombie(ranks->peers[r].process));
+}
+
+/* The first rank that is left on its host says who is gone. Where two are, that one has spoken. */
+static void look_who_is_gone(Ranks *ranks) {
+  int gone = 0, left_before = 0;
+  for (int r = 0; r < ranks->place.count; r++) {
+    if (!is_gone(ranks, r)) {
+      left_before += r < ranks->place.number && is_neighbour(ranks, r);
+    } else if (gone++ == 0) {
+      error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
+                (int)ranks->peers[r].process, ranks->peers[r].host);
+    }
+  }
+  ranks->gone = gone > 0;
+  ranks->speaks = gone == 1 && left_before == 0;
 }
 
 bool ranks_go_on(Ranks *ranks, double waited, Error *error) {
   const double now = seconds_now();
   if (!ranks || (now < ranks->next_look && !*ranks->missing.text)) return true;
   ranks->next_look = now + LOOK_SECONDS;
-  for (int r = 0; r < ranks->place.count && !*ranks->missing.text; r++)
-    if (is_gone(ranks, r))
-      error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
-                (int)ranks->peers[r].process, ranks->peers[r].host);
+  if (!*ranks->missing.text) look_who_is_gone(ranks);
   if (!*ranks->missing.text && interrupt_pending() && now - waited > PATIENCE_SECONDS)
     error_set(&ranks->missing, "interrupted, while other ranks were waited for");
   return !*ranks->missing.text || error_set(error, "%s", ranks->missing.text);
@@ -201,10 +234,11 @@ static bool wait_on(void *context) {
 }
 
 bool ranks_may_speak(const Ranks *ranks) {
+  if (ranks && ranks->gone) return ranks->speaks;
   const double began = seconds_now();
   const int signal = interrupt_pending();
   for (int r = 0; r < ranks_number(ranks); r++)
-    while (!is_gone(ranks, r)) {
+    while (!is_reaped(ranks, r)) {
       const struct timespec nap = {0, 20000000};
       if (interrupt_pending() != signal) return false;
       if (seconds_now() - began > SPEECH_SECONDS) return true;
