@@ -237,9 +237,10 @@ struct Capacity {
 
 /* How many blocks are to share the k of a tile. Times are compared in blocks of k. A multiprocessor
    with several tiles finishes one beneath the next, but for the last; those of a cluster start
-   anew each time, exchange their sums and finish a tile together. */
+   anew each time, exchange their sums and finish a tile together. For less than a MARGIN-th part it
+   is not worth it: whole tiles may leave multiprocessors to other streams' kernels. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
-  constexpr int START = 6, EXCHANGE = 4, FINISH = 8;
+  constexpr int START = 6, EXCHANGE = 4, FINISH = 8, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
   int best = 1, best_time = ceil_div(tiles, capacity.clusters[1]) * blocks + START + FINISH;
   for (int splits = 2; splits <= MAX_CLUSTER && splits <= blocks; splits++) {
@@ -247,7 +248,8 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
     const int waves = ceil_div(tiles, capacity.clusters[splits]);
     const int time =
         waves * (START + ceil_div(blocks, splits) + EXCHANGE + ceil_div(FINISH, 2 * splits));
-    if (time < best_time) best = splits, best_time = time;
+    const bool faster = best == 1 ? MARGIN * time < (MARGIN - 1) * best_time : time < best_time;
+    if (faster) best = splits, best_time = time;
   }
   return best;
 }
