@@ -233,8 +233,18 @@ static bool wait_on(void *context) {
   return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
 }
 
+/* Who ends before another rank has spoken, or has noticed that it is to, silences it. */
+static void leave_speech_to_others(void) {
+  const double began = seconds_now();
+  const struct timespec nap = {0, 20000000};
+  while (seconds_now() - began < SPEECH_SECONDS) nanosleep(&nap, NULL);
+}
+
 bool ranks_may_speak(const Ranks *ranks) {
-  if (ranks && ranks->gone) return ranks->speaks;
+  if (ranks && ranks->gone) {
+    if (!ranks->speaks) leave_speech_to_others();
+    return ranks->speaks;
+  }
   const double began = seconds_now();
   const int signal = interrupt_pending();
   for (int r = 0; r < ranks_number(ranks); r++)
