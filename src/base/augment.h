@@ -10,9 +10,10 @@
    Simard et al. blur a field of uniform noise with a Gaussian of 4 pixels and multiply it by 34.
    Here the noise sits on 6 x 6 points, a third of the side apart, and cubic B-splines blend it.
    Such a spline is almost a Gaussian of its points' distance / sqrt(3), which is 5.4 of 28 pixels:
-   the 5 to 6 of Ciresan et al. (below), and MLPs learn more from that than from 4. Simard's
-   displaces by 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels, the standard deviation; ours by a
-   point's / sqrt(3) times 0.48, the root of the sum of the squared weights: 0.97 pixels. */
+   the 5 to 6 of Ciresan et al. (below), which trained a little better than 4
+   (docs/accuracy.md). Simard's displaces by 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels, the
+   standard deviation; ours by a point's / sqrt(3) times 0.48, the root of the sum of the squared
+   weights: 0.97 pixels. */
 #ifndef AUGMENT_H
 #define AUGMENT_H
 

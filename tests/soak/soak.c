@@ -405,8 +405,8 @@ static void check_no_temporaries(void) {
 /* Options that both ways share. Returns the epochs. */
 static int draw_options(Command *c, int rows, bool square) {
   static const char *const schedules[] = {"step", "constant", "cosine", "linear"};
-  static const char *const augmentations[] = {"shift", "rotate,scale", "elastic",
-                                              "shift,rotate,scale,elastic"};
+  static const char *const augmentations[] = {"shift", "rotate=90,scale", "elastic",
+                                              "shift,rotate,scale=0.3,shear,elastic=6"};
   static const char *const optimizers[] = {"nesterov", "adam", "adamw"};
   const int epochs = 1 + draw(4), layers = draw(4);
   int batch = draw_size(1, 2 * rows);
