@@ -4,6 +4,9 @@
    themselves (wgmma). Names and rules are those of NVIDIA's PTX ISA 8.0. They need code for
    sm_90a.
 
+   CUTLASS has words for all of it, but behind layouts and templates that are a course of their own;
+   what the kernels here need is this page.
+
    How they work together. A patch is a piece of a row-major bf16 matrix, 64 x 32 or 32 x 64 values.
    One thread asks the copy engine for boxes of patches, and for each says which mbarrier is to
    count its bytes; the engine replaces values outside the matrix by 0. Whoever multiplies waits for

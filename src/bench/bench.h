@@ -31,7 +31,7 @@ typedef struct {
   char gpu[128], driver[64], date[32], command[512], sources[80];
   double batch, epochs, ms_per_epoch, min_ms, max_ms, us_per_step;
   double launches_per_step; /* by the host, counted while it ran */
-  double bytes_per_step;    /* bench_bytes */
+  double bytes_per_step;    /* bench_bytes; NAN with the kernels for wide layers */
   double test_accuracy;     /* part of 1, after the timed epochs */
   double chosen;            /* 1: the level that --fusion auto takes */
   double value, share, bound, cores;

@@ -259,7 +259,8 @@ static void put_kernels(const BenchLog *log, FILE *file, bool markdown) {
   table_heading(file, markdown, "The kernels of a step at level layer");
   fputs(
       "As nodes of a graph, one after the other: time, share of the step, and how much faster the\n"
-      "step would be if the kernel took no time at all (Amdahl's bound).\n\n",
+      "step would be if the kernel took no time at all (Amdahl's bound). Where the kernels for\n"
+      "wide layers are faster, a step has those instead.\n\n",
       file);
   table_begin(&table);
   for (int i = 0; i < log->count; i++) {
