@@ -268,6 +268,9 @@ static void test_wide_where_faster(void **state) {
                {{2500, 2000}, 4096, FUSION_LAYER, WIDE_WHERE_FASTER, true},
                {{2500, 2000}, 4096, FUSION_NONE, WIDE_WHERE_FASTER, false},
                {{2500, 2000}, 4096, FUSION_STEP, WIDE_NEVER, false},
+               {{300, 100}, 1024, FUSION_STEP, WIDE_WHERE_FASTER, true},
+               {{300, 100}, 512, FUSION_STEP, WIDE_WHERE_FASTER, false},
+               {{2500, 2000}, 64, FUSION_STEP, WIDE_WHERE_FASTER, false},
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_FASTER, false},
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, true},
                {{300, 100}, 64, FUSION_EPOCH, WIDE_WHERE_POSSIBLE, false}};

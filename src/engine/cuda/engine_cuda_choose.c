@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parameters times rows of a batch, from which the kernels for wide layers are faster: on an H200
-   784-300-100-10 took, at tf32, 2.75 ms per epoch instead of 3.49 at 1024 rows, but 5.2 instead of
-   4.9 at 512; 784-1000-500-10 the same at 256. */
+/* Parameters times rows of a batch, and rows, from which the kernels for wide layers are faster: on
+   an H200 784-300-100-10 took, at tf32, 2.8 ms per epoch instead of 3.5 at 1024 rows, but 5.3
+   instead of 4.9 at 512; 784-1000-500-10 the same at 256; 784-2500-2000-1500-1000-500-10 117
+   instead of 171 at 128, but 227 instead of 216 at 64. */
 static const double WIDE_FROM = 2.5e8;
+enum { WIDE_ROWS = 128 };
 
 /* Parameters times a rank's rows of a step, below which two ranks took longer than one: on two
    H200s 784-300-100-10 did at 512 rows each, 4.1 ms per epoch instead of 3.8, and not at 2048, 1.7
@@ -77,7 +79,8 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
 bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const EngineConfig *c = &engine->config;
   const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
-  const bool faster = (double)c->network.parameters * engine_rows(c) >= WIDE_FROM;
+  const bool faster =
+      engine_rows(c) >= WIDE_ROWS && (double)c->network.parameters * engine_rows(c) >= WIDE_FROM;
   if (limits->wide == WIDE_NEVER || !has_products || c->network.layers < 2 || engine_drops(c) ||
       c->ema > 0 || !engine_pixel_factor(c).is_default)
     return false;
