@@ -28,7 +28,6 @@ enum Barrier {
   H2_READY,  /* row to head: H2 of the block's rows is in shared memory */
   DZ2_READY, /* head to row: likewise dZ2 */
   DZ2_SENT,  /* head to patch: poll for dZ2 */
-  P_SENT,    /* patch to row: poll for W2 and b2 */
   W3_READY   /* patch to head: W3 and b3 are in shared memory */
 };
 

@@ -335,7 +335,6 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
       multiply_columns(s.row, h1);
       patch_sync();
       update_w2(job, layout, s.row, w2, stamp);
-      arrive<P_SENT>(PATCH_THREADS + ROW_THREADS);
       STAMP(STAMP_P_SENT);
       /* by now all of this is there */
       receive_columns<MAX_SHARE>(layout, s.row.h2_column, layout.first_h2 + layout.first_packet,

@@ -164,13 +164,15 @@ __device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
   }
 }
 
-/* Receives those of a later step from the patch teams. */
+/* Receives those of a later step from the patch teams: one lane per warp polls until its first
+   packet is there, then all poll for all of theirs. */
 __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
   const int neurons = layout.neurons, pitch = PARTS * layout.hidden_packets;
   const Packet *from = layout.p + lane.part * layout.hidden_packets + lane.packet;
   const Packet *bias = layout.p + neurons * layout.hidden_packets + lane.packet;
-  if (layout.share > 0) wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
+  if (row_thread() % 32 == 0 && lane.exists) poll_until(from, stamp);
+  __syncwarp();
   Packet in[PART + 1];
   receive(
       in, stamp,
@@ -326,7 +328,6 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     step++;
     index++;
   }
-  if (layout.share > 0) wait<P_SENT>(ROW_THREADS + PATCH_THREADS);
 }
 
 } // namespace epoch
