@@ -201,7 +201,7 @@ static void test_bytes(void **state) {
                        4 * (h1 + h2 + 4 * (w2 + b2)) + 4 * (h2 + z + 4 * (w3 + b3));
   assert_near(bench_bytes(FUSION_LAYER, &n, 7, 0), layer);
   assert_near(bench_bytes(FUSION_STEP, &n, 7, 0), layer);
-  assert_near(bench_bytes(FUSION_EPOCH, &n, 7, 1000), 7 * (5 + 2 + 5) + 2000);
+  assert_near(bench_bytes(FUSION_EPOCH, &n, 7, 1000), 7 * (3 * 5 + 2 + 5) + 8 * 64 * 64 + 2000);
 }
 
 static void test_floor(void **state) {

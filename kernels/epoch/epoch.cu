@@ -149,6 +149,7 @@ static const char *lay_out(EpochShape shape, const GpuLimits &limits, EpochPlan 
     return "the layers need more multiprocessors than this GPU has";
   const MailSizes mail = mail_sizes(*plan);
   plan->mail_bytes = sizeof(Packet) * (mail.z2 + plan->groups * group_mail(mail));
+  plan->step_mail = (plan->mail_bytes + sizeof(Packet) * plan->groups * mail.p) / 2;
   return nullptr;
 }
 

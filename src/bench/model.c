@@ -15,6 +15,7 @@ double bench_flops_per_row(const Network *network) {
 /* ---- bytes of a step ------------------------------------------------------------------------ */
 
 enum { FLOAT = 4, RESULTS = 5, LABEL = 2 }; /* bytes; results: a loss and a byte, by row */
+enum { PRODUCTS = 64 * 64 };                /* of pixels, of a step at level epoch */
 
 /* What levels none and cublas have in common, in floats: forward, gradients and masks. A value
    that one kernel writes and another one reads counts twice. */
@@ -62,8 +63,9 @@ double bench_bytes(int level, const Network *n, int batch, double mail) {
   case FUSION_LAYER:
   case FUSION_STEP:
     return bytes_of_layers(n, rows);
-  default: /* weights and activations stay on the multiprocessors */
-    return pixels + rows * (LABEL + RESULTS) + 2 * mail;
+  default: /* weights and activations stay on the multiprocessors; the products of pixels read the
+              rows of two steps */
+    return 3 * pixels + 2 * FLOAT * PRODUCTS + rows * (LABEL + RESULTS) + 2 * mail;
   }
 }
 

@@ -171,7 +171,7 @@ static double span_of(const TimelineRow *rows, int count) {
 
 static bool save(const Trace *trace, const TimelineRow *rows, const char *path, Error *error) {
   const TableCell subtitle =
-      table_cell("%.50s, %s. Of level epoch: one block's three teams", trace->gpu, trace->network);
+      table_cell("%.50s, %s. Of level epoch: the teams of two blocks", trace->gpu, trace->network);
   const Timeline chart = {
       .title = "One training step at each level of fusion",
       .subtitle = subtitle.text,

@@ -360,5 +360,5 @@ double bench_mail(const Network *network, int batch) {
   const EpochShape shape = {size[0], size[1], size[2], size[3], batch};
   if (network->layers != 3 || !gpu_limits_read(&limits, &ignored)) return 0;
   plan_epoch(shape, &limits, &plan, &why_not);
-  return why_not ? 0 : (double)plan.mail_bytes;
+  return why_not ? 0 : (double)plan.step_mail;
 }
