@@ -234,9 +234,8 @@ faults: setup               ## make each call that can fail do so, leaks are loo
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
 soak: setup                 ## MINUTES of random runs, interrupted and resumed; of random schedules
-	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/soak
-	@$(BUILD_ON_EVERY_CORE) build/soak_schedules
-	@build/soak_schedules $(MINUTES) $(SEED) & schedules=$$!; \
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/soak build/sanitize/soak_schedules
+	@build/sanitize/soak_schedules $(MINUTES) $(SEED) & schedules=$$!; \
 	build/sanitize/soak $(MINUTES) $(SEED); status=$$?; wait $$schedules && exit $$status
 
 stream: setup               ## ten times MNIST's rows, streamed, as a file, a pipe and an archive
