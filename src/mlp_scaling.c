@@ -217,43 +217,71 @@ static void add_curve(Curves *all, const Record *r, const Point *p, Measure *mea
   }
   if (!any) return;
   if (p)
-    snprintf(all->names[all->count], sizeof *all->names, "%.20s %d %s", p->network, p->batch,
-             p->precision);
+    snprintf(all->names[all->count], sizeof *all->names, "%d %s", p->batch, p->precision);
   else
     snprintf(all->names[all->count], sizeof *all->names, "ideal");
   all->curves[all->count] = (Curve){all->names[all->count], all->x, y, r->counts};
   all->count++;
 }
 
-/* The ideal, then ours; of others the tables tell. */
-static void make_curves(Curves *all, const Record *r, Measure *measure) {
+/* Whether it is to be drawn: ours, of one rank; of others the tables tell. */
+static bool is_drawn(const Point *p) {
+  return starts_row(p) && strcmp(p->who, "mlp-train") == 0;
+}
+
+/* The ideal, then the batches and precisions of a network. */
+static void make_curves(Curves *all, const Record *r, const char *network, Measure *measure) {
   all->count = 0;
   for (int c = 0; c < r->counts; c++) all->x[c] = r->ranks[c];
   add_curve(all, r, NULL, measure);
   for (int i = 0; i < r->count && all->count < LINE_CHART_MAX; i++) {
     const Point *p = &r->points[i];
-    if (starts_row(p) && strcmp(p->who, "mlp-train") == 0) add_curve(all, r, p, measure);
+    if (is_drawn(p) && strcmp(p->network, network) == 0) add_curve(all, r, p, measure);
   }
 }
 
+/* Whether a point before has the same network. */
+static bool seen_before(const Record *r, int point) {
+  for (int i = 0; i < point; i++)
+    if (is_drawn(&r->points[i]) && strcmp(r->points[i].network, r->points[point].network) == 0)
+      return true;
+  return false;
+}
+
+typedef struct {
+  Curves curves[LINE_CHART_PANELS];
+  char titles[LINE_CHART_PANELS][2 * WORD];
+  CurvePanel panels[LINE_CHART_PANELS];
+  int count;
+} Panels;
+
+/* Not where nothing was measured on several ranks. */
+static void add_panel(Panels *all, const Record *r, const char *network, bool strong) {
+  if (all->count == LINE_CHART_PANELS) return;
+  Curves *curves = &all->curves[all->count];
+  char *title = all->titles[all->count];
+  make_curves(curves, r, network, strong ? speedup : efficiency);
+  if (curves->count < 2) return;
+  snprintf(title, sizeof *all->titles, "%s scaling, %s", strong ? "Strong" : "Weak", network);
+  all->panels[all->count++] = (CurvePanel){
+      .title = title,
+      .x = {"ranks", false, true},
+      .y = {strong ? "times as fast as one rank" : "rows per second and rank, parts of one's",
+            false, true},
+      .curves = curves->curves,
+      .count = curves->count,
+      .mark = NAN};
+}
+
 static bool draw(const Record *r, const char *path, Error *error) {
-  static Curves strong, weak;
-  make_curves(&strong, r, speedup);
-  make_curves(&weak, r, efficiency);
-  const CurveAxis ranks = {"ranks", false, true};
-  const CurvePanel panels[] = {{.title = "Strong scaling",
-                                .x = ranks,
-                                .y = {"times as fast as one rank", false, true},
-                                .curves = strong.curves,
-                                .count = strong.count,
-                                .mark = NAN},
-                               {.title = "Weak scaling",
-                                .x = ranks,
-                                .y = {"rows per second and rank, parts of one rank's", false, true},
-                                .curves = weak.curves,
-                                .count = weak.count,
-                                .mark = NAN}};
-  const LineChart chart = {"Scaling", r->title, panels, 2};
+  static Panels all;
+  for (int i = 0; i < r->count; i++) {
+    if (!is_drawn(&r->points[i]) || seen_before(r, i)) continue;
+    add_panel(&all, r, r->points[i].network, true);
+    add_panel(&all, r, r->points[i].network, false);
+  }
+  if (all.count == 0) return error_set(error, "nothing was measured on several ranks");
+  const LineChart chart = {"Scaling", r->title, all.panels, all.count};
   Canvas picture = {0};
   const bool good = line_chart_draw(&chart, &picture, error) && canvas_save(&picture, path, error);
   canvas_close(&picture);
