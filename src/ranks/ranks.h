@@ -66,8 +66,8 @@ bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
 /* Called where this rank has failed. True if it is to say why: the ranks before it, which may have
-   failed for the same reason, were given a second to say so, and to end this process. Who is missing
-   only the first rank says that is left on a host. */
+   failed for the same reason, were given a second to say so, and to end this process. Who is
+   missing only the first rank says that is left on a host. */
 bool ranks_may_speak(const Ranks *ranks);
 
 #endif
