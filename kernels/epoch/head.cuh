@@ -129,31 +129,6 @@ __device__ inline void store_results(const EpochJob &job, uint32_t position, boo
   job.results.d_correct[position] = (__ffs(best) - 1) / 2 == label;
 }
 
-/* Receives W2 and b2 of the next step from the patch teams, for the row team: one lane per warp
-   polls until its first packet is there, then all poll, AT_ONCE packets each. */
-__device__ inline void receive_w2(const BlockLayout &layout, RowShared &s, uint32_t stamp) {
-  constexpr int AT_ONCE = 9;
-  const int hidden = layout.hidden_packets, packets = (layout.neurons + 1) * hidden;
-  const Packet *from = layout.p + head_thread();
-  if (head_thread() % 32 == 0 && head_thread() < packets) poll_until(from, stamp);
-  __syncwarp();
-#pragma unroll 1
-  for (int first = 0; first < packets; first += AT_ONCE * HEAD_THREADS) {
-    const int n0 = first + head_thread();
-    Packet in[AT_ONCE];
-    receive(
-        in, stamp, [&](int i) { return n0 + HEAD_THREADS * i < packets; },
-        [&](int i) { return from + first + HEAD_THREADS * i; });
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; i++) {
-      const int n = n0 + HEAD_THREADS * i, x = divide(n, layout.by_hidden);
-      if (n >= packets) break;
-      float *to = (x < layout.neurons ? s.w2[x] : s.b2) + 3 * (n - x * hidden);
-      to[0] = in[i].x, to[1] = in[i].y, to[2] = in[i].z;
-    }
-  }
-}
-
 /* All steps of the launch, as the head team sees them. */
 template <class Shared>
 __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
@@ -198,10 +173,6 @@ __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s)
     if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
     STAMP(STAMP_DZ2_SENT);
     if (layout.group == 0) store_results(job, position + row, row < rows, classes, z, label);
-    if (position + plan.shape.batch < job.end) {
-      receive_w2(layout, s.row, stamp);
-      arrive<W2_READY>(HEAD_THREADS + ROW_THREADS);
-    }
     stamp++;
   }
 }

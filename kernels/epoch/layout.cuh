@@ -24,7 +24,6 @@ enum Barrier {
   ROW,
   PATCH,
   PATCH_READ,
-  W2_READY,  /* head to row: W2 and b2 are in shared memory */
   H1_SENT,   /* row to patch: poll for H1 */
   H2_READY,  /* row to head: H2 of the block's rows is in shared memory */
   DZ2_READY, /* head to row: likewise dZ2 */
@@ -120,7 +119,6 @@ struct RowShared {
   float4 k[2][ROWS];                 /* products of pixels, (row of the step before) x 4 rows */
   /* head team */
   float h2[OWNED][HEAD_PITCH], w3[MAX_CLASSES][HEAD_PITCH], b3[16];
-  float b2[HEAD_PITCH];
   /* patch team: columns over the batch's rows; sums of products of them */
   alignas(16) float h1_column[TILE + 1][COLUMN_PITCH]; /* the last one: ones */
   float dz2_column[3 * MAX_SHARE + 2][COLUMN_PITCH];   /* + 2: whole tiles of 8 */

@@ -10,8 +10,7 @@
 
    W2 is held in registers, three hidden values times eight neurons per lane, because shared memory
    would have to deliver every weight again for only four multiplications. The way back wants it
-   transposed, three neurons times eight hidden values. Both come from shared memory, where the head
-   team puts W2 while dZ1 is on its way; the second while Z2 is. */
+   transposed, three neurons times eight hidden values; it is copied while Z2 is on its way. */
 #ifndef EPOCH_ROWS_CUH
 #define EPOCH_ROWS_CUH
 
@@ -165,17 +164,24 @@ __device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
   }
 }
 
-/* Takes those of a later step from shared memory, where the head team has put them. */
-__device__ inline void take_w2(const RowShared &s, const BlockLayout &layout, RowWeights &weights) {
+/* Receives those of a later step from the patch teams: one lane per warp polls until its first
+   packet is there, then all poll for all of theirs. */
+__device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
-  wait<W2_READY>(ROW_THREADS + HEAD_THREADS);
+  const int neurons = layout.neurons, pitch = PARTS * layout.hidden_packets;
+  const Packet *from = layout.p + lane.part * layout.hidden_packets + lane.packet;
+  const Packet *bias = layout.p + neurons * layout.hidden_packets + lane.packet;
+  if (row_thread() % 32 == 0 && lane.exists) poll_until(from, stamp);
+  __syncwarp();
+  Packet in[PART + 1];
+  receive(
+      in, stamp,
+      [&](int i) { return lane.exists && (i == PART || lane.part + PARTS * i < neurons); },
+      [&](int i) { return i < PART ? from + i * pitch : bias; });
 #pragma unroll
-  for (int e = 0; e < 3; e++) {
-#pragma unroll
-    for (int k = 0; k < PART; k++)
-      weights.w2[k][e] = s.w2[lane.part + PARTS * k][3 * lane.packet + e];
-    weights.b2[e] = s.b2[3 * lane.packet + e];
-  }
+  for (int k = 0; k < PART; k++)
+    weights.w2[k][0] = in[k].x, weights.w2[k][1] = in[k].y, weights.w2[k][2] = in[k].z;
+  weights.b2[0] = in[PART].x, weights.b2[1] = in[PART].y, weights.b2[2] = in[PART].z;
 }
 
 /* The group's part of Z2. Each lane multiplies its part of W2. The eight parts are added by
@@ -205,19 +211,15 @@ __device__ inline void multiply_w2(const RowShared &s, const RowWeights &weights
   for (int e = 0; e < 3; e++) z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
 }
 
-/* Puts the first step's W2 into shared memory. */
-__device__ inline void keep_w2(const BlockLayout &layout, RowShared &s, const RowWeights &weights) {
+/* Turns the lane's part of W2 into that of the way back, through shared memory. */
+__device__ inline void transpose_w2(const BlockLayout &layout, RowShared &s, RowWeights &weights) {
   const RowLane lane = row_lane(layout);
+  const SliceLane back = slice_lane(layout);
 #pragma unroll
   for (int k = 0; k < PART; k++)
 #pragma unroll
     for (int e = 0; e < 3; e++) s.w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
-}
-
-/* Takes the lane's part of W2 for the way back. */
-__device__ inline void take_w2_back(const BlockLayout &layout, const RowShared &s,
-                                    RowWeights &weights) {
-  const SliceLane back = slice_lane(layout);
+  row_sync();
 #pragma unroll
   for (int i = 0; i < HIDDEN_SLICE; i++)
 #pragma unroll
@@ -241,7 +243,7 @@ __device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &wei
       layout.z2 + lane.packet + (turn(stamp) * ROWS + layout.block * OWNED + r) * groups * hidden;
   if (lane.exists && !odd) send(mail + layout.group * hidden, z[0][0], z[0][1], z[0][2], stamp);
   STAMP(STAMP_Z2_SENT);
-  take_w2_back(layout, s.row, weights);
+  transpose_w2(layout, s.row, weights);
   const Packet *from = mail + odd * hidden;
   const int pitch = 2 * hidden;
   Packet in[MAX_GROUPS / 2];
@@ -298,7 +300,6 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
   RowWeights weights;
   float z[3], h[3];
   load_w2(plan, job, layout, weights);
-  keep_w2(layout, s.row, weights);
   wait<PATCH_READ>(ROW_THREADS + PATCH_THREADS);
 
   uint32_t stamp = job.first_stamp, step = first_step_of(plan, job), index = 0;
@@ -309,7 +310,7 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     if (direct) receive_z1(plan, job, s, stamp, index, z);
     make_h1(job, s, stamp, direct, z, h);
     STAMP(STAMP_H1_SENT);
-    if (index > 0) take_w2(s.row, layout, weights);
+    if (index > 0) receive_w2(layout, weights, stamp - 1);
     row_sync();
     /* not before: W2 of the block's own patches says that these have taken the last signal */
     if (layout.share > 0) arrive<H1_SENT>(ROW_THREADS + PATCH_THREADS);
