@@ -38,11 +38,20 @@ template <int ID> __device__ inline void bar_arrive(int threads) {
   asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
 }
 
-/* Rounds two floats to bf16, the first into the lower half. */
+/* Rounds two floats to bf16, the first into the lower half. Below compute capability 8.0, where
+   nobody multiplies bf16, by integers. */
 __device__ inline uint32_t pack_bf16(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  const auto round = [](float f) {
+    const uint32_t bits = __float_as_uint(f);
+    return f == f ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : 0x7fffu;
+  };
+  return round(first) | round(second) << 16;
+#else
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(second), "f"(first));
   return packed;
+#endif
 }
 
 /* d (16 x 8) += a (16 x 16) b (16 x 8), by one warp. Of d, lane 4 g + t holds rows g and g + 8,
