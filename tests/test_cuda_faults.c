@@ -91,12 +91,12 @@ static void test_refused_launch(void **state) {
     skip();
   }
   send(engine);
-  int *splits = &((CudaEngine *)engine)->plan.splits;
-  const int before = *splits;
-  *splits = 10000;
+  int *blocks = &((CudaEngine *)engine)->plan.blocks;
+  const int before = *blocks;
+  *blocks = 10000;
   assert_failed(train(engine), "training failed on the GPU: ");
   if (!strstr(error.text, "the launch was refused")) fail_msg("%s", error.text);
-  *splits = before;
+  *blocks = before;
   OK(train(engine));
   engine->call->close(engine);
 #endif

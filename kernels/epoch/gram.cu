@@ -37,8 +37,12 @@ __global__ void __launch_bounds__(GRAM_THREADS) gram_kernel(EpochShape shape, Ep
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int first_row = warp / TILES_ACROSS * 16, first_column = warp % TILES_ACROSS * GRAM_COLUMNS;
   const uint32_t batch = shape.batch, position = job.position + blockIdx.x * batch;
-  if (position / batch % EPOCH_DIRECT == 0 || blockIdx.x == 0)
-    return; /* a direct step needs none */
+  float *out = job.d_gram + (size_t)blockIdx.x * ROWS * ROWS;
+  if (position / batch % EPOCH_DIRECT == 0 ||
+      blockIdx.x == 0) { /* a direct step corrects nothing */
+    for (int i = threadIdx.x; i < ROWS * ROWS; i += GRAM_THREADS) out[i] = 0.0f;
+    return;
+  }
   const uint8_t *row[2], *column[4];
 #pragma unroll
   for (int i = 0; i < 2; i++)
@@ -60,7 +64,6 @@ __global__ void __launch_bounds__(GRAM_THREADS) gram_kernel(EpochShape shape, Ep
       mma_m16n8k32(sum[i], {a[0].z, a[1].z, a[0].w, a[1].w}, b[i].z, b[i].w);
     }
   }
-  float *out = job.d_gram + (size_t)blockIdx.x * ROWS * ROWS;
 #pragma unroll
   for (int i = 0; i < 4; i++)
 #pragma unroll

@@ -170,7 +170,7 @@ __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s)
     const float dz3 = classes.own * scale - (lane / 2 == label ? mean : 0.0f);
     send_dz2(layout, row, d, dz3, stamp);
     arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
-    if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
+    arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
     STAMP(STAMP_DZ2_SENT);
     if (layout.group == 0) store_results(job, position + row, row < rows, classes, z, label);
     stamp++;

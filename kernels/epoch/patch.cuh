@@ -343,6 +343,8 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
                                      layout.class_packets, stamp, at_once);
       patch_sync();
       update_patch(job, layout, patch, stamp);
+    } else {
+      dz2_sent(); /* the head has read W3 */
     }
     const bool more = position + plan.shape.batch < job.end;
     if (more) receive_w3(plan, layout, s.row, stamp);
