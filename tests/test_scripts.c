@@ -256,7 +256,7 @@ static void test_setup_takes_another_compiler(void **state) {
 
 static int run_programs(const char *environment, const char *programs) {
   return process_run(output, sizeof output,
-                     "top=$PWD; cd '%s' && %s \"$top\"/scripts/run_tests.sh %s", folder,
+                     "top=$PWD; cd '%s' && JOBS=1 %s \"$top\"/scripts/run_tests.sh %s", folder,
                      environment, programs);
 }
 
