@@ -13,8 +13,8 @@
 # Writes docs/results/gpu-check.txt, one section per part and one line per result, PASS or FAIL first.
 # A part that is run alone replaces its own section and keeps the others, provided that they are of
 # the same GPU and the same sources; so parts that each take minutes join into one record. Where there
-# are several GPUs, the parts run at once, mnist on a GPU that no other part uses. All output is in
-# build/gpu-check.log.
+# are several GPUs, the parts run at once, but for tests and mnist, which time what they run: those
+# have a GPU of their own, one after the other. All output is in build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
@@ -116,7 +116,8 @@ counts() {
 
 check_tests() {
   local status=0 text
-  run 1500 make test || status=$?
+  # Some measure times or free memory, so nothing runs beside them.
+  run 1500 env JOBS=1 make test || status=$?
   for name in "${cuda_tests[@]}"; do
     text=$(counts "$name")
     [[ $text =~ ^[1-9][0-9]*\ passed,\ 0\ failed,\ 0\ skipped$ ]]
@@ -457,7 +458,7 @@ main() {
   # What is missing after this fails in the parts that want it.
   run 600 make setup && build all
   run 120 scripts/download_mnist.sh
-  local gpus gpu index
+  local gpus index alone=() others=()
   gpus=$(nvidia-smi -L | wc -l)
   if [ "$gpus" = 1 ]; then
     for part in "${wanted[@]}"; do
@@ -467,15 +468,23 @@ main() {
     return
   fi
   build tests # or parts at the same time would build them
-  for index in "${!wanted[@]}"; do
-    gpu=$((1 + index % (gpus - 1)))
-    [ "${wanted[index]}" != mnist ] || gpu=0
+  for part in "${wanted[@]}"; do
+    case $part in
+    tests | mnist) alone+=("$part") ;;
+    *) others+=("$part") ;;
+    esac
+  done
+  (
+    trap 'stop; exit 1' TERM
+    for part in "${alone[@]}"; do CUDA_VISIBLE_DEVICES=0 check_part "$part"; done
+  ) &
+  for index in "${!others[@]}"; do
     (
       trap 'stop; exit 1' TERM
-      CUDA_VISIBLE_DEVICES=$gpu check_part "${wanted[index]}"
+      CUDA_VISIBLE_DEVICES=$((1 + index % (gpus - 1))) check_part "${others[index]}"
     ) &
   done
-  for index in "${!wanted[@]}"; do
+  while [ -n "$(jobs -pr)" ]; do
     wait -n
     join
   done
