@@ -5,7 +5,9 @@
 #   skipped 2: there is no GPU
 #   41 passed, 0 failed, 2 skipped
 #
-#   JOBS  programs that run at the same time; their lines come as they end  [1]
+#   JOBS   programs that run at the same time; their lines come as they end  [1]
+#   ALONE  names of programs that measure times or free memory, so that nothing may run beside them:
+#          one by one, after the others
 #
 # A program that crashes, or does not end within 5 minutes, is one more failure. Exit status 1 if
 # anything failed.
@@ -58,10 +60,26 @@ export -f test_program
 
 # Threads of OpenMP that wait would take the cores from the other programs.
 [ "$jobs" = 1 ] || export OMP_WAIT_POLICY=passive
-# By xargs: this shell's own background processes, and so the programs, would ignore Ctrl-C.
-# shellcheck disable=SC2016 # the inner bash expands $1
-for program; do printf '%s\0' "$program"; done |
-  xargs -0 -r -n 1 -P "$jobs" bash -euo pipefail -c 'test_program "$1"' test_program
+
+# test_programs JOBS PROGRAM...: by xargs, as this shell's own background processes, and so the
+# programs, would ignore Ctrl-C.
+test_programs() {
+  local jobs=$1
+  shift
+  [ $# -gt 0 ] || return 0
+  # shellcheck disable=SC2016 # the inner bash expands $1
+  printf '%s\0' "$@" | xargs -0 -n 1 -P "$jobs" bash -euo pipefail -c 'test_program "$1"' test_program
+}
+
+together=() alone=()
+for program; do
+  case " ${ALONE-} " in
+  *" $(basename "$program") "*) alone+=("$program") ;;
+  *) together+=("$program") ;;
+  esac
+done
+test_programs "$jobs" "${together[@]}"
+test_programs 1 "${alone[@]}"
 
 touch "$results/sums" "$results/reasons"
 sort "$results/reasons" | uniq -c | sort -rn | sed -E 's/^ *([0-9]+) /skipped \1: /'

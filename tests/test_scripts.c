@@ -256,7 +256,7 @@ static void test_setup_takes_another_compiler(void **state) {
 
 static int run_programs(const char *environment, const char *programs) {
   return process_run(output, sizeof output,
-                     "top=$PWD; cd '%s' && JOBS=1 %s \"$top\"/scripts/run_tests.sh %s", folder,
+                     "top=$PWD; cd '%s' && JOBS=1 ALONE= %s \"$top\"/scripts/run_tests.sh %s", folder,
                      environment, programs);
 }
 
@@ -313,6 +313,17 @@ static void test_runs_programs_at_the_same_time(void **state) {
   assert_says("test_a: 1 passed, 0 failed, 0 skipped\n");
   assert_says("test_b: 1 passed, 0 failed, 0 skipped\n");
   assert_last_line("\n2 passed, 0 failed, 0 skipped\n");
+}
+
+/* What is named runs after the others, when nothing else does. */
+static void test_runs_programs_alone(void **state) {
+  (void)state;
+  write_script("bin/test_a", "[ -e b ] && [ -e c ] && echo 1..1 && echo ok 1 - last");
+  write_script("bin/test_b", "echo 1..1; sleep 0.2; touch b; echo ok 1 - one");
+  write_script("bin/test_c", "echo 1..1; sleep 0.2; touch c; echo ok 1 - one");
+  assert_int_equal(
+      run_programs("JOBS=3 ALONE='test_a test_d'", "bin/test_a bin/test_b bin/test_c"), 0);
+  assert_last_line("\n3 passed, 0 failed, 0 skipped\n");
 }
 
 /* ---- check_all.sh ------------------------------------------------------------------------ */
@@ -454,6 +465,7 @@ int main(void) {
       IN_PLACE(test_sums_up),
       IN_PLACE(test_sums_up_failures),
       IN_PLACE(test_runs_programs_at_the_same_time),
+      IN_PLACE(test_runs_programs_alone),
       IN_PLACE(test_checks_are_summed_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
