@@ -165,8 +165,8 @@ EXERCISE := $(BUILD)/sealed_cpu.o $(call with_cuda,$(BUILD)/sealed_gpu.o) \
             $(filter-out %/exercise_cpu.o,$(call objects,exercise)) $(MEASURE)
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
             $(patsubst %,$(BUILD)/tests/support/%.o,checkpoint_files csv engine_cpu_tests \
-              engine_tests folder kernel_tests photographs pictures process program trace_format \
-              trainer_tests)
+              engine_tests folder kernel_tests mpirun photographs pictures process program \
+              trace_format trainer_tests)
 
 # What a run of several ranks loads; nothing is linked to MPI.
 RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
@@ -373,9 +373,9 @@ endif
 
 # Tests that run a program.
 $(addprefix $(BUILD)/test_,program validation pixels resume predict_program numbers stream \
-                           hostile_names manual ranks recipes run_files signals standard_output \
-                           notebook tune committee): | $(PLACE)/mlp-train
-$(BUILD)/test_ranks: | $(RANKS)
+                           hostile_names manual ranks ranks_end recipes run_files signals \
+                           standard_output notebook tune committee): | $(PLACE)/mlp-train
+$(BUILD)/test_ranks $(BUILD)/test_ranks_end: | $(RANKS)
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)

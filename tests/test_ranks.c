@@ -1,147 +1,24 @@
-/* Runs of several ranks on the CPU, started by mpirun: they train the network that one process
-   trains, they end together, and a process alone loads neither MPI nor NCCL. Skipped where there is
-   no mpirun, or no MPI to build with. */
+/* Runs of several ranks on the CPU, and on GPUs where there are two, started by mpirun: they train
+   the network that one process trains. Skipped where there is no mpirun, or no MPI to build with.
+ */
 #define _GNU_SOURCE
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#ifdef HAVE_CUDA
-#include <cuda_runtime_api.h>
-#endif
-
-#include "base/clock.h"
 #include "base/random.h"
 #include "exercise/reference.h"
 #include "ranks/ranks.h"
-#include "support/process.h"
-#include "support/program.h"
-
-enum { MOST_RANKS = 4, PATIENCE = 10 }; /* seconds until all ranks of a failed run have ended */
-
-static char own_path[PATH_MAX], mpirun[PATH_MAX];
-
-/* ---- mpirun --------------------------------------------------------------------------------- */
-
-/* More ranks than cores, root too, and not a word of its own: as Open MPI is told. Others do
-   without being told. */
-static void set_up_mpirun(void) {
-  static const char *const variables[][2] = {
-      {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-      {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-      {"OMPI_MCA_orte_execute_quiet", "1"},
-      {"PMIX_MCA_pcompress_base_silence_warning", "1"},
-      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}};
-  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-    setenv(variables[i][0], variables[i][1], 1);
-#ifdef __SANITIZE_ADDRESS__
-  setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* those of MPI */
-#endif
-}
-
-static bool has_library(void) {
-  char path[PATH_MAX + 32], folder[PATH_MAX];
-  snprintf(folder, sizeof folder, "%s", own_path);
-  *strrchr(folder, '/') = '\0'; /* the tests stand where the library is built */
-  snprintf(path, sizeof path, "%s/libmlp-ranks.so", folder);
-  return access(path, F_OK) == 0;
-}
-
-static void needs_mpi(void) {
-#ifdef __SANITIZE_THREAD__
-  print_message("ThreadSanitizer does not know what MPI does\n");
-  skip();
-#endif
-  if (*mpirun && has_library()) return;
-  print_message(*mpirun ? "this was built without MPI\n" : "there is no mpirun\n");
-  skip();
-}
-
-/* How many there are, of 2 to MOST_RANKS. */
-static int needs_gpus(void) {
-  int gpus = 0;
-#ifdef HAVE_CUDA
-  if (cudaGetDeviceCount(&gpus) != cudaSuccess) gpus = 0;
-#endif
-  if (gpus > 1) return gpus < MOST_RANKS ? gpus : MOST_RANKS;
-  print_message("there are no two GPUs\n");
-  skip();
-  return 0;
-}
-
-/* Starts `ranks` processes of a program under mpirun; arguments end with NULL. */
-static pid_t start_ranks(int ranks, const char *path, const char *const *arguments) {
-  enum { MOST = 60 };
-  char count[16], started[sizeof program_called], called[sizeof program_called];
-  const char *argv[MOST + 4] = {"-n", count, started};
-  snprintf(count, sizeof count, "%d", ranks);
-  snprintf(started, sizeof started, "%s", path);
-  for (size_t i = 0; arguments[i]; i++) {
-    assert_true(i < MOST);
-    argv[3 + i] = arguments[i];
-  }
-  strcpy(called, program_called);
-  strcpy(program_called, mpirun);
-  const pid_t process = program_start(PROGRAM_OUT, argv);
-  strcpy(program_called, called);
-  return process;
-}
-
-#define START_RANKS(ranks, ...)                                                                    \
-  start_ranks(ranks, program_called, (const char *const[]){__VA_ARGS__, NULL})
-#define RUN_RANKS(ranks, ...) program_end(START_RANKS(ranks, __VA_ARGS__), PROGRAM_OUT)
-#define RUN_RANKS_WELL(ranks, ...)                                                                 \
-  do {                                                                                             \
-    RUN_RANKS(ranks, __VA_ARGS__);                                                                 \
-    assert_string_equal(program.error, "");                                                        \
-    assert_int_equal(program.status, 0);                                                           \
-  } while (0)
-
-/* The process of a rank of mpirun's, once that rank is known to train. */
-static pid_t process_of(pid_t launcher, int rank) {
-  char path[64], number[40], text[16384];
-  snprintf(number, sizeof number, "OMPI_COMM_WORLD_RANK=%d", rank);
-  DIR *processes = opendir("/proc");
-  pid_t found = 0;
-  assert_non_null(processes);
-  for (const struct dirent *entry; !found && (entry = readdir(processes));) {
-    const int process = atoi(entry->d_name);
-    snprintf(path, sizeof path, "/proc/%d/environ", process);
-    const int file = process > 0 ? open(path, O_RDONLY) : -1;
-    const ssize_t size = file >= 0 ? read(file, text, sizeof text - 1) : 0;
-    if (file >= 0) close(file);
-    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1) {
-      text[size] = '\0';
-      if (strcmp(text + at, number) == 0) found = process;
-    }
-    snprintf(path, sizeof path, "/proc/%d/stat", found);
-    FILE *stat = found ? fopen(path, "r") : NULL;
-    int ancestor = 0;
-    if (stat && fscanf(stat, "%*d (%*[^)]) %*c %d", &ancestor) != 1) ancestor = 0;
-    if (stat) fclose(stat);
-    if (ancestor != launcher) found = 0;
-  }
-  closedir(processes);
-  if (!found) fail_msg("mpirun has no rank %d", rank);
-  return found;
-}
+#include "support/mpirun.h"
 
 /* ---- the rows and what float64 makes of them ------------------------------------------------ */
 
@@ -423,7 +300,8 @@ static void ranks_say_the_same(void **state) {
   (void)state;
   needs_mpi();
   for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
-    program_end(start_ranks(ranks, own_path, (const char *const[]){WORKER, NULL}), PROGRAM_OUT);
+    program_end(mpirun_start(ranks, mpirun_own_path, (const char *const[]){WORKER, NULL}),
+                PROGRAM_OUT);
     assert_string_equal(program.error, "");
     assert_int_equal(program.status, 0);
   }
@@ -443,168 +321,9 @@ static void no_ranks_say_the_same(void **state) {
   assert_true(ranks_go_on(NULL, 0, &error));
 }
 
-/* The run failed with this status, and one rank said why: mpirun may say more. */
-static void failed_once(int status, const char *sentence) {
-  static const char start[] = "mlp-train: ";
-  const char *first = strstr(program.error, start);
-  program_said(sentence);
-  if (!first || strstr(first + 1, start)) fail_msg("not said once: %s", program.error);
-  assert_int_equal(program.status, status);
-}
-
-/* ---- how runs end --------------------------------------------------------------------------- */
-
-/* A run that would take hours, once it has saved its network. */
-static pid_t start_long(int ranks, const char *device) {
-  unlink("net");
-  const pid_t process =
-      START_RANKS(ranks, DIGITS, "--device", device, "--epochs", "1000000", "--save", "net");
-  if (!program_printed(process, "epoch", 2)) fail_msg("the run ended: %s", program.error);
-  return process;
-}
-
-static void end_soon(pid_t process) {
-  const double start = seconds_now();
-  program_end(process, PROGRAM_OUT);
-  assert_true(seconds_now() - start < PATIENCE);
-}
-
-/* The network that it saved is whole: the run goes on from it. */
-static void assert_whole(void) {
-  Checkpoint saved = program_checkpoint("net");
-  assert_true(saved.epoch >= 1);
-  checkpoint_free(&saved);
-}
-
-/* Returns whether a rank said who is gone; that none said it twice is asserted. */
-static bool kill_rank(int ranks, int rank, const char *device) {
-  char sentence[64];
-  const pid_t launcher = start_long(ranks, device), process = process_of(launcher, rank);
-  snprintf(sentence, sizeof sentence, "rank %d, process %d on ", rank, (int)process);
-  assert_int_equal(kill(process, SIGKILL), 0);
-  end_soon(launcher);
-  assert_whole();
-  assert_true(program.status != 0);
-  if (!strstr(program.error, "mlp-train: ")) return false;
-  failed_once(program.status, sentence);
-  return true;
-}
-
-/* Where a machine is overloaded, Open MPI may end ranks before they have looked. */
-static void kill_each_rank(int ranks, const char *device) {
-  for (int rank = 0; rank < ranks; rank++) {
-    int tries = 0;
-    while (tries < 3 && !kill_rank(ranks, rank, device)) tries++;
-    if (tries == 3) fail_msg("nobody said that rank %d is gone", rank);
-  }
-}
-
-static void a_rank_that_is_killed_ends_all(void **state) {
-  (void)state;
-  needs_mpi();
-  kill_each_rank(3, "cpu");
-}
-
-static void a_rank_that_is_killed_ends_all_on_gpus(void **state) {
-  (void)state;
-  needs_mpi();
-  kill_each_rank(needs_gpus(), "cuda");
-}
-
-static void a_signal_to_a_rank_ends_all(void **state) {
-  (void)state;
-  needs_mpi();
-  static const int signals[] = {SIGINT, SIGTERM};
-  for (int i = 0; i < 2; i++) {
-    const pid_t launcher = start_long(2, "cpu");
-    assert_int_equal(kill(process_of(launcher, 1), signals[i]), 0);
-    end_soon(launcher);
-    failed_once(128 + signals[i], "rank 1 was interrupted ");
-    program_said("--resume net");
-    assert_whole();
-  }
-}
-
-static void mpirun_can_be_interrupted(void **state) {
-  (void)state;
-  needs_mpi();
-  const pid_t launcher = start_long(2, "cpu");
-  assert_int_equal(kill(launcher, SIGINT), 0);
-  end_soon(launcher);
-  assert_true(program.status != 0);
-  assert_whole();
-}
-
-static void what_fails_is_said_once(void **state) {
-  (void)state;
-  needs_mpi();
-  setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1); /* nobody has anything to save */
-  RUN_RANKS(3, DIGITS, "--train", "nothing.csv");
-  failed_once(1, "nothing.csv does not exist");
-  RUN_RANKS(3, DIGITS, "--batch", "2");
-  failed_once(1, "--batch 2 leaves some of 3 ranks without a row");
-  assert_int_equal(mkfifo("fifo", 0600), 0);
-  RUN_RANKS(2, DIGITS, "--train", "fifo");
-  failed_once(1, "--train is not a file, but 2 ranks read it");
-  RUN_RANKS(2, DIGITS, "--test", "fifo");
-  failed_once(1, "--test is not a file, but 2 ranks read it");
-  RUN_RANKS(2, "--load", "net", "--evaluate");
-  failed_once(2, "--load is for one process");
-  RUN_RANKS(2, DIGITS, "--tune", "rates.png");
-  failed_once(2, "--tune is for one process");
-  unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
-}
-
-/* ---- what is loaded ------------------------------------------------------------------------- */
-
-/* Whether the loader of libraries was asked for one whose name has this in it. */
-static bool was_loaded(const char *library) {
-  char *text = program_read("loaded", NULL);
-  const bool found = strstr(text, library) != NULL;
-  free(text);
-  return found;
-}
-
-static void a_process_alone_loads_no_mpi(void **state) {
-  (void)state;
-  char output[256];
-  const int status = process_run(output, sizeof output,
-                                 "LD_DEBUG=files '%s' --device cpu --train digits.csv --test none "
-                                 "--epochs 1 2>loaded >/dev/null",
-                                 program_called);
-  assert_int_equal(status, 0);
-  assert_true(was_loaded("libjansson"));
-  assert_false(was_loaded("libmlp-ranks") || was_loaded("libmpi") || was_loaded("libnccl"));
-  needs_mpi();
-  setenv("LD_DEBUG", "files", 1);
-  setenv("LD_DEBUG_OUTPUT", "debug", 1);
-  RUN_RANKS(2, "--help");
-  unsetenv("LD_DEBUG");
-  unsetenv("LD_DEBUG_OUTPUT");
-  assert_int_equal(process_run(output, sizeof output, "cat debug.* >loaded && rm debug.*"), 0);
-  assert_true(was_loaded("libmlp-ranks") && was_loaded("libmpi"));
-}
-
-/* A program that stands alone has no library to load. */
-static void a_program_without_mpi_says_so(void **state) {
-  (void)state;
-  char output[1024];
-  const int status = process_run(
-      output, sizeof output,
-      "cp '%s' program && OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 ./program", program_called);
-  assert_int_equal(status, 1);
-  assert_non_null(strstr(output, "a launcher started 4 processes, but this program was built "
-                                 "without MPI: `make setup MPI=1`"));
-}
-
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], WORKER) == 0) return work_as_rank();
-  char found[PATH_MAX];
-  if (!realpath("/proc/self/exe", own_path)) return 1;
-  FILE *command = popen("command -v mpirun", "r");
-  if (command && fgets(found, sizeof found, command)) sscanf(found, "%4095s", mpirun);
-  if (command) pclose(command);
-  set_up_mpirun();
+  if (!mpirun_find()) return 1;
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_ranks_say_the_same),
       cmocka_unit_test(ranks_say_the_same),
@@ -616,13 +335,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(an_ensemble_is_runs_of_other_seeds),
       cmocka_unit_test(ranks_share_out_an_ensemble),
       cmocka_unit_test(ensembles_that_are_refused),
-      cmocka_unit_test(a_rank_that_is_killed_ends_all),
-      cmocka_unit_test(a_rank_that_is_killed_ends_all_on_gpus),
-      cmocka_unit_test(a_signal_to_a_rank_ends_all),
-      cmocka_unit_test(mpirun_can_be_interrupted),
-      cmocka_unit_test(what_fails_is_said_once),
-      cmocka_unit_test(a_process_alone_loads_no_mpi),
-      cmocka_unit_test(a_program_without_mpi_says_so),
   };
   return cmocka_run_group_tests(tests, open_files, close_files);
 }
