@@ -1,5 +1,5 @@
-/* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays and results
-   made up here. What runs on a GPU is in test_lab_rungs.c. */
+/* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays made up
+   here. Reports are in test_lab_report.c, what runs on a GPU in test_lab_rungs.c. */
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "lab/harness.h"
-#include "support/folder.h"
 #include "support/process.h"
 
 static Error error;
@@ -387,195 +386,6 @@ static void test_limits(void **state) {
   }
 }
 
-/* ---- reports -------------------------------------------------------------------------------- */
-
-static double twice(const GpuLimits *gpu, int problem, LabSize size, int64_t point) {
-  (void)gpu;
-  (void)problem, (void)size;
-  return 2.0 * (double)point;
-}
-
-static const int64_t sweep[] = {1, 2, 4, 8};
-static const LabRung shown[] = {
-    {.name = "first", .lesson = "the first lesson"},
-    {.name = "swept",
-     .lesson = "a lesson that goes on for so long that its line must be broken somewhere, because "
-               "no line of a report is wider than a hundred columns",
-     .points = sweep,
-     .point_count = 4,
-     .predicted = twice},
-    {.name = "library", .lesson = "what others call", .kind = LAB_LIBRARY},
-    {.name = "slip", .lesson = "a slip", .kind = LAB_MISTAKE}};
-static const LabTopic shown_topic = {.name = "shown",
-                                     .title = "what is shown",
-                                     .dims = "rows x columns",
-                                     .problems = copies,
-                                     .problem_count = 2,
-                                     .rungs = shown,
-                                     .rung_count = 4,
-                                     .size = {{1000, 1000, 1}},
-                                     .count = plane,
-                                     .predicted_name = "twice the point",
-                                     .point_name = "the point",
-                                     .shows_ulp = true};
-static const LabMachine machine = {"GPU 1", "1.2", "2026-01-02", "mlp-lab shown",
-                                   "abc",   2e12,  5e10,         6e13};
-
-static LabRow row_of(int rung, int64_t point, double ms) {
-  return (LabRow){.rung = &shown[rung],
-                  .number = rung + 1,
-                  .point = point,
-                  .outcome = LAB_RIGHT,
-                  .ulp = 0.5,
-                  .seconds = {ms / 1e3, ms / 1e3, ms / 1e3},
-                  .samples = 9,
-                  .predicted = rung == 1 ? 2.0 * (double)point : NAN,
-                  .measured = NAN,
-                  .occupancy = {4, "registers", 40, 1024, 256}};
-}
-
-/* Rows of 8 MB: 4 ms are 2 GB/s. */
-static void make_shown(LabTable tables[2], LabRow rows[8]) {
-  const double NONE = (double)NAN;
-  rows[0] = row_of(0, 0, 4);
-  for (int i = 0; i < 4; i++) rows[1 + i] = row_of(1, sweep[i], 0.008 * (double)sweep[i]);
-  rows[5] = row_of(2, 0, 0.016);
-  rows[5].occupancy.blocks = 0;
-  rows[6] = row_of(3, 0, NONE);
-  rows[6].outcome = LAB_CAUGHT;
-  rows[6].samples = 0;
-  snprintf(rows[6].note, sizeof rows[6].note, "element 5 is 1, expected 2 (allowed 0)");
-  tables[0] = lab_table(&shown_topic, 0, shown_topic.size, false);
-  tables[0].rows = rows;
-  tables[0].count = 7;
-  rows[7] = row_of(1, 8, 0.5);
-  tables[1] = lab_table(&shown_topic, 0, (LabSize){{77, 99, 1}}, true);
-  tables[1].rows = &rows[7];
-  tables[1].count = 1;
-}
-
-static char text[16384];
-static const char *path;
-
-static int open_folder(void **state) {
-  folder_open(state);
-  path = folder_path("out");
-  return 0;
-}
-
-static void read_back(void) {
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  text[fread(text, 1, sizeof text - 1, file)] = '\0';
-  fclose(file);
-}
-
-static void assert_says(const char *part) {
-  if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
-}
-
-static void assert_narrow(int columns) {
-  for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
-    if ((int)strcspn(line, "\n") > columns)
-      fail_msg("more than %d columns: %.*s", columns, (int)strcspn(line, "\n"), line);
-}
-
-static void print_shown(bool markdown) {
-  LabTable tables[2];
-  LabRow rows[8];
-  make_shown(tables, rows);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  lab_print_machine(&machine, file, markdown);
-  lab_print(&machine, tables, 2, file, markdown);
-  assert_int_equal(fclose(file), 0);
-  read_back();
-}
-
-static void test_text(void **state) {
-  (void)state;
-  print_shown(false);
-  assert_narrow(110);
-  assert_says("\nshown, exact: what is shown\n");
-  assert_says("1000x1000 (rows x columns) on GPU 1");
-  assert_says("Ceiling: 2000 GB/s, measured: copy on the GPU, read + write.");
-  assert_says("Predicted: twice the point.");
-  assert_says("Point: the point.");
-  assert_says(" 4.00  2.00        0.1");
-  assert_says("0.00800  1000       50.0      500       2.00  4 registers    40       2.00");
-  assert_says("caught, slip: element 5 is 1, expected 2 (allowed 0).");
-  assert_says("\n 1  first: the first lesson.\n");
-  assert_says(" 3  library, library: what others call.\n");
-  assert_says(" 2  swept: a lesson that goes on");
-  assert_says("\n    ");
-  assert_says("77x99");
-}
-
-static void test_markdown(void **state) {
-  (void)state;
-  print_shown(true);
-  assert_says("# The kernel lab on GPU 1\n");
-  assert_says("- sources `abc`\n");
-  assert_says("## shown, exact: what is shown\n");
-  assert_says("| # | rung ");
-  assert_says("| ---: | :--- ");
-  assert_says("1. **first**: the first lesson.\n");
-}
-
-static void test_json(void **state) {
-  (void)state;
-  LabTable tables[2];
-  LabRow rows[8];
-  make_shown(tables, rows);
-  FILE *file = fopen(path, "w");
-  lab_json_machine(&machine, file);
-  lab_json(&machine, &tables[0], file);
-  const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""};
-  lab_json(&machine, &none, file);
-  assert_int_equal(fclose(file), 0);
-  read_back();
-  assert_says("{\"case\":\"lab-machine\",\"driver\":\"1.2\"");
-  assert_says("\"fma_gflop_per_s\":60000,");
-  assert_says("{\"case\":\"lab\",\"topic\":\"shown\",\"problem\":\"exact\",\"size\":\"1000x1000\","
-              "\"rung\":\"swept\",\"kind\":\"rung\",\"point\":2,\"check\":\"right\",\"ms\":0.016,");
-  assert_says("\"gb_per_s\":500,\"percent_of_ceiling\":25,\"times_first\":250,\"times_library\":1,"
-              "\"predicted\":4,\"ulp\":0.5,\"blocks_per_sm\":4,\"limit\":\"registers\"");
-  assert_says(
-      "\"check\":\"caught\",\"note\":\"element 5 is 1, expected 2 (allowed 0)\",\"ulp\":0.5,");
-  assert_says("\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n");
-}
-
-static void test_plots(void **state) {
-  (void)state;
-  LabTable tables[2];
-  LabRow rows[8];
-  make_shown(tables, rows);
-  assert_true(lab_plot(&machine, tables, 2, path, &error)); /* the sweep */
-  read_back();
-  assert_memory_equal(text, "\x89PNG", 4);
-  rows[1] = rows[5];
-  tables[0].count = 2;
-  assert_true(lab_plot(&machine, tables, 2, path, &error)); /* bars */
-  tables[0].count = 0;
-  assert_false(lab_plot(&machine, tables, 2, path, &error));
-  assert_non_null(strstr(error.text, "nothing to draw"));
-}
-
-static void test_outcomes(void **state) {
-  (void)state;
-  LabTable tables[2];
-  LabRow rows[8];
-  make_shown(tables, rows);
-  assert_true(lab_table_good(tables));
-  static const LabOutcome bad[] = {LAB_WRONG, LAB_MISSED};
-  for (int i = 0; i < 2; i++) {
-    rows[6].outcome = bad[i];
-    assert_false(lab_table_good(tables));
-  }
-  const LabTable none = {.topic = &shown_topic, .reason = "too large"};
-  assert_false(lab_table_good(&none));
-}
-
 /* ---- the program ---------------------------------------------------------------------------- */
 
 static void test_program(void **state) {
@@ -622,7 +432,6 @@ static void test_program_without_gpu(void **state) {
 }
 
 int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, folder_close)
 #define WITH_INPUT(test) cmocka_unit_test_setup_teardown(test, make_input, free_input)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rungs_on_other_gpus),
@@ -633,11 +442,6 @@ int main(void) {
       WITH_INPUT(test_wrong_elements_are_found),
       WITH_INPUT(test_bounds),
       cmocka_unit_test(test_limits),
-      IN_FOLDER(test_text),
-      IN_FOLDER(test_markdown),
-      IN_FOLDER(test_json),
-      IN_FOLDER(test_plots),
-      cmocka_unit_test(test_outcomes),
       cmocka_unit_test(test_program),
       cmocka_unit_test(test_program_without_gpu),
   };
