@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/random.h"
 #include "model/checkpoint.h"
@@ -73,13 +72,7 @@ static void of_255_auto_says_nothing(void **state) {
 /* It is read twice. */
 static void auto_takes_no_pipe(void **state) {
   (void)state;
-  assert_int_equal(mkfifo("fifo", 0600), 0);
-  const pid_t process = START(TINY, "--train", "fifo", "--pixel-max", "auto");
-  FILE *pipe = fopen("fifo", "w");
-  assert_non_null(pipe);
-  fputs("1,2,1\n0,1,2\n", pipe);
-  fclose(pipe);
-  program_end(process, PROGRAM_OUT);
+  RUN_ON_PIPE(TINY, "--train", "fifo", "--pixel-max", "auto");
   program_failed(1, "--pixel-max auto reads --train twice");
 }
 

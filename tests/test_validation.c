@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/split.h"
@@ -215,13 +214,7 @@ static void what_cannot_be_is_refused(void **state) {
   assert_int_equal(program.status, 2);
   RUN(TINY, "--validation", "0.1", "--train", "/dev/null");
   program_failed(1, "/dev/null");
-  assert_int_equal(mkfifo("fifo", 0600), 0);
-  const pid_t process = START(TINY, "--validation", "0.1", "--train", "fifo");
-  FILE *pipe = fopen("fifo", "w");
-  assert_non_null(pipe);
-  fputs("1,2,1\n0,1,2\n", pipe);
-  fclose(pipe);
-  program_end(process, PROGRAM_OUT);
+  RUN_ON_PIPE(TINY, "--validation", "0.1", "--train", "fifo");
   program_failed(1, "--validation 0.1 reads --train twice, but it can be read only once");
 }
 

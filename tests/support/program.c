@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -149,6 +150,16 @@ static int count_starts(const char *name, const char *start) {
     count += strncmp(line, start, strlen(start)) == 0;
   free(text);
   return count;
+}
+
+void program_run_on_pipe(const char *const *arguments) {
+  assert_int_equal(mkfifo("fifo", 0600), 0);
+  const pid_t process = program_start(PROGRAM_OUT, arguments);
+  FILE *pipe = fopen("fifo", "w");
+  assert_non_null(pipe);
+  fputs("1,2,1\n0,1,2\n", pipe);
+  fclose(pipe);
+  program_end(process, PROGRAM_OUT);
 }
 
 bool program_printed(pid_t process, const char *start, int count) {

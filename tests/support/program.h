@@ -50,6 +50,10 @@ void program_end(pid_t process, const char *output);
 #define START(...) program_start(PROGRAM_OUT, (const char *const[]){__VA_ARGS__, NULL})
 #define RUN(...) program_end(START(__VA_ARGS__), PROGRAM_OUT)
 
+/* RUN of a program that is to read the pipe "fifo", which is made and holds two rows. */
+#define RUN_ON_PIPE(...) program_run_on_pipe((const char *const[]){__VA_ARGS__, NULL})
+void program_run_on_pipe(const char *const *arguments);
+
 /* START's program has printed lines that begin with `start`, `count` of them or more; false if it
    ended before. Waits for either. */
 bool program_printed(pid_t process, const char *start, int count);
