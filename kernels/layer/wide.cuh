@@ -473,7 +473,6 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncwarp();
     if (all.splits > 1) cluster_fence();
-    cluster_barrier();
   } else {
     take_registers<232>();
     consume<Kind>(all, ring, group - 1, first_unit, step, rank);
@@ -487,8 +486,8 @@ __global__ void __launch_bounds__(THREADS, 1)
       else
         finish_split<false>(tile, epilogue, p, u, all.splits, rank);
     }
-    cluster_barrier();
   }
+  cluster_barrier(); /* one for both parts: synccheck wants all threads at the same place */
 }
 
 template <int TERMS, int COLUMNS>
