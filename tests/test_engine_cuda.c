@@ -175,10 +175,11 @@ static void test_same_bits(void **state) {
   (void)state;
   needs_gpu();
   for (int i = 0; i < CASES; i++) {
-    const Case *c = &cases[i];
+    Case c = cases[i];
     if (quick() && i != SHORT) continue;
-    Data data = make_data(c->inputs, c->classes, c->rows);
-    for (int level = 0; level < tested_levels(); level++) check_same_bits(c, &data, level);
+    if (quick()) c.steps = 12; /* an epoch with a short last batch, and some of the next */
+    Data data = make_data(c.inputs, c.classes, c.rows);
+    for (int level = 0; level < tested_levels(); level++) check_same_bits(&c, &data, level);
     free_data(&data);
   }
 }
@@ -382,5 +383,6 @@ int main(void) {
       cmocka_unit_test(test_wide_layers),
   };
   if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
+  if (getenv("TEST_SKIP")) cmocka_set_skip_filter(getenv("TEST_SKIP"));
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
