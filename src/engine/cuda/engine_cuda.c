@@ -271,7 +271,7 @@ static void cuda_close(Engine *engine) {
   cudaFree(e->d_work);
   if (e->one_step) cudaGraphExecDestroy(e->one_step);
   if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
-  if (e->short_step) cudaGraphExecDestroy(e->short_step);
+  if (e->last_steps) cudaGraphExecDestroy(e->last_steps);
   sums_close(e);
   if (e->library.close) e->library.close(e->library.context);
   if (e->copy) cudaStreamDestroy(e->copy);

@@ -83,11 +83,13 @@ typedef struct {
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (engine_rows, size[l]) */
   WideNetwork wide; /* if used, of both only the last layer is there, and the input of a head */
 
-  cudaGraphExec_t one_step, many_steps, short_step; /* level step */
-  int steps_of_many, rows_of_short;
-  const uint8_t *d_captured; /* the d_train_on that they read */
-  EpochPlan plan;            /* level epoch */
-  float *d_gram;             /* its products of pixels */
+  cudaGraphExec_t many_steps, one_step, last_steps; /* level step */
+  uint32_t positions_before;                        /* of the range before this one */
+  uint64_t steps_of_last;                           /* whole steps */
+  int rows_of_last;                                 /* of one more, 0: there is none */
+  const uint8_t *d_captured;                        /* the d_train_on that they read */
+  EpochPlan plan;                                   /* level epoch */
+  float *d_gram;                                    /* its products of pixels */
   void *d_mail;
   void *d_work; /* of the gradient updates */
   uint32_t stamp;

@@ -400,15 +400,16 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
                         e->compute);
 }
 
-/* The steps of `count` batches, the first at d_state's position; this process has `rows` rows of
-   each at most. */
-static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows) {
+/* The steps of `count` batches, the first at d_state's position, of each of which this process has
+   `rows` rows at most, and one more of `rest`, 0: none. */
+static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int rest) {
   BatchView view = batch_view(e, e->d_train_on, rows);
   view.d_order = e->d_order;
   view.smoothing = e->engine.config.label_smoothing;
   view.share = e->share;
-  for (uint64_t s = 0; s < count; s++) {
+  for (uint64_t s = 0; s < count + (rest > 0); s++) {
     view.offset = (uint32_t)(s * (uint64_t)e->engine.config.batch);
+    view.rows = s < count ? rows : rest;
     TRY(queue_step(e, view));
   }
   return join_all_sums(e);
@@ -416,17 +417,19 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows) {
 
 /* ---- level step --------------------------------------------------------------------------- */
 
-/* What a graph is made of: `count` steps, then the state moves on, so that the same graph launched
+/* What a graph is made of: steps as above, then the state moves on, so that the same graph launched
    again trains on the next steps. */
-static cudaError_t queue_graph(CudaEngine *e, int count, int rows) {
-  TRY(steps_by_kernel(e, (uint64_t)count, rows));
-  return launch_advance(e->d_state, (uint32_t)(count * e->engine.config.batch), e->compute);
+static cudaError_t queue_graph(CudaEngine *e, uint64_t count, int rows, int rest) {
+  TRY(steps_by_kernel(e, count, rows, rest));
+  const uint64_t positions = (count + (rest > 0)) * (uint64_t)e->engine.config.batch;
+  return launch_advance(e->d_state, (uint32_t)positions, e->compute);
 }
 
-static cudaError_t capture_steps(CudaEngine *e, int count, int rows, cudaGraphExec_t *out) {
+static cudaError_t capture_steps(CudaEngine *e, uint64_t count, int rows, int rest,
+                                 cudaGraphExec_t *out) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
-  const cudaError_t queued = queue_graph(e, count, rows);
+  const cudaError_t queued = queue_graph(e, count, rows, rest);
   const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
   cudaError_t status = queued != cudaSuccess ? queued : captured;
   if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
@@ -443,7 +446,7 @@ static void forget_graphs_of_others(CudaEngine *e) {
   if (e->d_captured == e->d_train_on) return;
   forget_graph(&e->one_step);
   forget_graph(&e->many_steps);
-  forget_graph(&e->short_step);
+  forget_graph(&e->last_steps);
   e->d_captured = e->d_train_on;
 }
 
@@ -451,39 +454,42 @@ static void forget_graphs_of_others(CudaEngine *e) {
    NCCL too, may load its kernels in it, which a capture might refuse. */
 static cudaError_t warm_library_up(CudaEngine *e) {
   TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
-  TRY(steps_by_kernel(e, 1, engine_rows(&e->engine.config)));
+  TRY(steps_by_kernel(e, 1, engine_rows(&e->engine.config), 0));
   return cudaStreamSynchronize(e->compute);
 }
 
-/* Whole steps, by replaying graphs. The updates of ranks go on beside the next step's forward, but
-   for the last of a graph: so theirs is as long as a range, if that is shorter. */
+/* Whole steps, by replaying graphs. */
 static cudaError_t whole_steps_by_graph(CudaEngine *e, uint64_t steps) {
   const int rows = engine_rows(&e->engine.config);
-  const uint64_t many = e->engine.config.ranks && steps < GRAPH_STEPS ? steps : GRAPH_STEPS;
-  if (!e->one_step) TRY(capture_steps(e, 1, rows, &e->one_step));
-  if (many > 1 && steps >= many && e->steps_of_many < (int)many) forget_graph(&e->many_steps);
-  if (many > 1 && steps >= many && !e->many_steps) {
-    e->steps_of_many = (int)many;
-    TRY(capture_steps(e, e->steps_of_many, rows, &e->many_steps));
-  }
-  for (; e->many_steps && steps >= (uint64_t)e->steps_of_many; steps -= (uint64_t)e->steps_of_many)
+  if (steps >= GRAPH_STEPS && !e->many_steps)
+    TRY(capture_steps(e, GRAPH_STEPS, rows, 0, &e->many_steps));
+  for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
     TRY(cudaGraphLaunch(e->many_steps, e->compute));
+  if (steps > 0 && !e->one_step) TRY(capture_steps(e, 1, rows, 0, &e->one_step));
   for (; steps > 0; steps--) TRY(cudaGraphLaunch(e->one_step, e->compute));
   return cudaSuccess;
 }
 
 /* The steps of a range; the last may be short. That has a graph of its own: kernels for all rows of
-   a step would take as long over a few. */
+   a step would take as long over a few. Ranks' updates go on beside the next step's forward, but
+   for the last of a graph: so when they get as long a range again, as of every epoch but the first,
+   one graph has all that the long ones leave. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
+  const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.batch, positions = state.end - state.position;
-  const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(e->engine.config.ranks));
+  const uint64_t steps = positions / batch;
+  const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(ranks));
+  const uint64_t last = ranks && positions == e->positions_before ? steps % GRAPH_STEPS : 0;
+  e->positions_before = positions;
   forget_graphs_of_others(e);
-  TRY(whole_steps_by_graph(e, positions / batch));
-  if (rest == 0) return cudaSuccess;
-  if (e->rows_of_short != rest) forget_graph(&e->short_step);
-  e->rows_of_short = rest;
-  if (!e->short_step) TRY(capture_steps(e, 1, rest, &e->short_step));
-  return cudaGraphLaunch(e->short_step, e->compute);
+  TRY(whole_steps_by_graph(e, steps - last));
+  if (last == 0 && rest == 0) return cudaSuccess;
+  if (e->steps_of_last != last || e->rows_of_last != rest) forget_graph(&e->last_steps);
+  e->steps_of_last = last;
+  e->rows_of_last = rest;
+  if (!e->last_steps)
+    TRY(capture_steps(e, last, engine_rows(&e->engine.config), rest, &e->last_steps));
+  return cudaGraphLaunch(e->last_steps, e->compute);
 }
 
 /* ---- level epoch -------------------------------------------------------------------------- */
@@ -533,13 +539,14 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
   case FUSION_EPOCH:
     return steps_by_epoch(e, state, range->steps);
   case FUSION_STEP:
-    if ((e->library.gemm || e->engine.config.ranks) && !e->one_step) {
+    if ((e->library.gemm || e->engine.config.ranks) && !e->many_steps && !e->one_step &&
+        !e->last_steps) {
       TRY(warm_library_up(e));
       TRY(launch_begin(e->d_state, state, e->compute));
     }
     return steps_by_graph(e, state);
   default:
-    return steps_by_kernel(e, range->steps, engine_rows(&e->engine.config));
+    return steps_by_kernel(e, range->steps, engine_rows(&e->engine.config), 0);
   }
 }
 
