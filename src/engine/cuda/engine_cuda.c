@@ -15,11 +15,20 @@ static bool failed(cudaError_t status, const char *what, Error *error) {
   return !cuda_done(status, what, error);
 }
 
+static cudaError_t allocate(void **pointer, size_t bytes) {
+  return cudaMalloc(pointer, bytes);
+}
+
 bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
+  return engine_cuda_array_by(e, allocate, pointer, count, size, error);
+}
+
+bool engine_cuda_array_by(CudaEngine *e, CudaAllocator *allocator, void *pointer, size_t count,
+                          size_t size, Error *error) {
   const uint64_t limit = e->engine.config.device_memory, has = e->engine.memory;
   const uint64_t most = limit && limit < has ? limit : has, bytes = (uint64_t)count * size;
   const bool fits = e->taken <= most && bytes <= most - e->taken;
-  if (fits && cudaMalloc((void **)pointer, bytes) == cudaSuccess) {
+  if (fits && allocator((void **)pointer, bytes) == cudaSuccess) {
     e->taken += bytes;
     return true;
   }
@@ -257,9 +266,9 @@ static void cuda_close(Engine *engine) {
   }
   cudaFree(e->d_augmented);
   cudaFree(e->d_average);
-  void *device[] = {e->d_pixels,       e->d_labels,          e->d_order,    e->d_state, e->d_sums,
-                    e->d_parameters,   e->d_momentum,        e->d_gradient, e->d_x,     e->d_z,
-                    e->results.d_loss, e->results.d_correct, e->d_largest,  e->d_sum};
+  void *device[] = {e->d_pixels,          e->d_labels,   e->d_order, e->d_state, e->d_sums,
+                    e->d_parameters,      e->d_momentum, e->d_x,     e->d_z,     e->results.d_loss,
+                    e->results.d_correct, e->d_largest,  e->d_sum};
   for (size_t i = 0; i < sizeof device / sizeof *device; i++) cudaFree(device[i]);
   for (int l = 0; l <= NETWORK_MAX_LAYERS; l++) {
     cudaFree(e->d_activation[l]);
@@ -333,7 +342,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
   }
   const bool unfused = c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE || e->library.gemm;
   if ((unfused || c->optimizer != OPTIMIZER_SGD || c->ranks) &&
-      (!engine_cuda_array(e, &e->d_gradient, n->floats, sizeof(float), error) ||
+      (!sums_array(e, error) ||
        failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
               error)))
     return false;

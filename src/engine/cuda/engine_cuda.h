@@ -40,6 +40,7 @@ typedef struct {
 /* The sums of gradients over ranks. */
 typedef struct {
   struct ncclComm *comm;        /* NULL: one process trains, or the others are gone */
+  bool allocates, shares;       /* NCCL has allocated d_gradient; all ranks may read and write it */
   cudaStream_t stream, updates; /* of the sums, and of the updates by them */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* of the layers of a bucket that begins there */
@@ -110,6 +111,11 @@ bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 /* Takes device memory for *pointer, of --device-memory if that is less than the GPU has. */
 bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 
+/* The same of what the allocator gives, which takes `bytes` for *pointer. */
+typedef cudaError_t CudaAllocator(void **pointer, size_t bytes);
+bool engine_cuda_array_by(CudaEngine *e, CudaAllocator *allocator, void *pointer, size_t count,
+                          size_t size, Error *error);
+
 /* The bf16 terms that a float32 is split into for a gemm. */
 int bf16_terms(const CudaEngine *e);
 
@@ -134,6 +140,9 @@ cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layer
 
 /* The ranks' sums of gradients: see engine_cuda_ranks.c. Nothing where one process trains. */
 bool sums_open(CudaEngine *e, Error *error);
+/* Takes memory for e->d_gradient, one rank's or several's. */
+bool sums_array(CudaEngine *e, Error *error);
+/* And of e->d_gradient. */
 void sums_close(CudaEngine *e);
 /* Queues: `count` values of e->d_gradient from `first` on, which is what e->compute has queued so
    far, become their sums over all ranks; what e->sums.updates is given from now on waits for that.

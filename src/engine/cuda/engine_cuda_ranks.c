@@ -69,6 +69,11 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
+  /* These are NULL, and not in its header, in releases before 2.27. */
+  ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
+  ncclResult_t (*mem_free)(void *pointer);
+  ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,
+                                       int flags);
 } nccl;
 
 /* NCCL_HOME's, the system's, the one that the program was built beside. */
@@ -82,13 +87,21 @@ static void *open_library(void) {
 }
 
 static bool load_nccl(Error *error) {
+  enum { NEEDED = 6 };
   const struct {
     const char *name;
     void *function;
   } functions[] = {
-      {"ncclGetUniqueId", &nccl.get_unique_id}, {"ncclCommInitRank", &nccl.comm_init_rank},
-      {"ncclAllReduce", &nccl.all_reduce},      {"ncclCommDestroy", &nccl.comm_destroy},
-      {"ncclCommAbort", &nccl.comm_abort},      {"ncclGetErrorString", &nccl.get_error_string}};
+      {"ncclGetUniqueId", &nccl.get_unique_id},
+      {"ncclCommInitRank", &nccl.comm_init_rank},
+      {"ncclAllReduce", &nccl.all_reduce},
+      {"ncclCommDestroy", &nccl.comm_destroy},
+      {"ncclCommAbort", &nccl.comm_abort},
+      {"ncclGetErrorString", &nccl.get_error_string},
+      {"ncclMemAlloc", &nccl.mem_alloc},
+      {"ncclMemFree", &nccl.mem_free},
+      {"ncclCommWindowRegister", &nccl.comm_window_register},
+  };
   if (nccl.all_reduce) return true;
   void *library = open_library();
   if (!library)
@@ -96,7 +109,7 @@ static bool load_nccl(Error *error) {
                             "to the folder above its lib/, or use --device cpu");
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     void *symbol = dlsym(library, functions[i].name);
-    if (!symbol) return error_set(error, "libnccl.so.2 has no %s", functions[i].name);
+    if (!symbol && i < NEEDED) return error_set(error, "libnccl.so.2 has no %s", functions[i].name);
     memcpy(functions[i].function, &symbol, sizeof symbol);
   }
   return true;
@@ -146,9 +159,37 @@ bool sums_open(CudaEngine *e, Error *error) {
          create_events(s, error);
 }
 
+static cudaError_t allocate_by_nccl(void **pointer, size_t bytes) {
+  return nccl.mem_alloc(pointer, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+/* What NCCL has allocated ranks of a host can share: see share_gradient. */
+bool sums_array(CudaEngine *e, Error *error) {
+  const size_t count = e->engine.config.network.floats;
+  e->sums.allocates = e->sums.comm && nccl.mem_alloc && nccl.mem_free && nccl.comm_window_register;
+  return e->sums.allocates ? engine_cuda_array_by(e, allocate_by_nccl, &e->d_gradient, count,
+                                                  sizeof(float), error)
+                           : engine_cuda_array(e, &e->d_gradient, count, sizeof(float), error);
+}
+
+/* Gives the ranks of a host a window to each other's gradients. NCCL then adds by kernels that read
+   and write them where they lie, on a few multiprocessors; otherwise it copies through buffers of
+   its own. All ranks are to call it, so not before all have their memory. */
+static ncclResult_t share_gradient(CudaEngine *e) {
+  enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC */
+  const size_t bytes = e->engine.config.network.floats * sizeof(float);
+  void *window; /* goes with the communicator */
+  e->sums.shares = true;
+  return nccl.comm_window_register(e->sums.comm, e->d_gradient, bytes, &window, SYMMETRIC);
+}
+
 void sums_close(CudaEngine *e) {
   RankSums *s = &e->sums;
   if (s->comm) nccl.comm_destroy(s->comm);
+  if (s->allocates)
+    nccl.mem_free(e->d_gradient);
+  else
+    cudaFree(e->d_gradient);
   if (s->ready) cudaEventDestroy(s->ready);
   if (s->summed) cudaEventDestroy(s->summed);
   for (int l = 0; l < NETWORK_MAX_LAYERS; l++)
@@ -167,9 +208,10 @@ cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
   float *d = e->d_gradient + first;
   TRY(cudaEventRecord(s->ready, e->compute));
   TRY(cudaStreamWaitEvent(s->stream, s->ready, 0));
-  const ncclResult_t result =
-      s->comm ? nccl.all_reduce(d, d, count, ncclFloat32, ncclSum, s->comm, s->stream)
-              : ncclInvalidUsage;
+  ncclResult_t result = s->comm ? ncclSuccess : ncclInvalidUsage;
+  if (result == ncclSuccess && s->allocates && !s->shares) result = share_gradient(e);
+  if (result == ncclSuccess)
+    result = nccl.all_reduce(d, d, count, ncclFloat32, ncclSum, s->comm, s->stream);
   if (result != ncclSuccess) return cudaErrorUnknown;
   TRY(cudaEventRecord(s->summed, s->stream));
   return cudaStreamWaitEvent(s->updates, s->summed, 0);
@@ -183,8 +225,13 @@ bool sums_open(CudaEngine *e, Error *error) {
                           "with NCCL_HOME=, the folder above its include/, or use --device cpu");
 }
 
+bool sums_array(CudaEngine *e, Error *error) {
+  return engine_cuda_array(e, &e->d_gradient, e->engine.config.network.floats, sizeof(float),
+                           error);
+}
+
 void sums_close(CudaEngine *e) {
-  (void)e;
+  cudaFree(e->d_gradient);
 }
 
 static void sums_break(CudaEngine *e) {
