@@ -148,6 +148,8 @@ void sums_close(CudaEngine *e);
    far, become their sums over all ranks; what e->sums.updates is given from now on waits for that.
  */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
+/* What e->sums.updates is given from now on waits for what e->compute has been given. */
+cudaError_t sums_follow(CudaEngine *e);
 /* e->sums.updates was given the update of layers first to end - 1. */
 cudaError_t sums_updated(CudaEngine *e, int first, int end);
 /* What e->compute is given from now on waits for the updates of layers first to end - 1. */

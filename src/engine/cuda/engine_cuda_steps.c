@@ -3,9 +3,10 @@
 
 enum {
   GRAPH_STEPS = 64, /* of the long graph: a launch of it costs as much as of one */
-  /* Values that ranks add at once at least, unless a step has no more: 4 MB, which takes some 30
-     us, so that what every sum costs whatever its size, some 15 us, is the smaller part. */
-  BUCKET = 1 << 20,
+  /* Values that ranks add at once, unless a step has fewer. A sum of 4 MB takes some 30 us, of
+     which what it costs whatever its size is half; one of 32 MB some 100 us. */
+  LEAST_OF_BUCKET = 1 << 20,
+  MOST_OF_BUCKET = 1 << 23,
 };
 
 static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
@@ -45,12 +46,16 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   return launch_optimizer(batch, engine_rule(config), &p, stream);
 }
 
-/* The ranks add their gradients of layers first to end - 1, which e->compute was given, and update
-   by the sums, while e->compute goes on: who reads those layers waits by sums_join. */
-static cudaError_t sum_and_optimize(CudaEngine *e, BatchView batch, int first, int end) {
+/* The ranks add their gradients of layers first to end - 1, which e->compute was given. */
+static cudaError_t add_gradients(CudaEngine *e, int first, int end) {
   const Network *n = &e->engine.config.network;
   const size_t start = layer_start(n, first);
-  TRY(sums_add(e, start, layer_start(n, end) - start));
+  return sums_add(e, start, layer_start(n, end) - start);
+}
+
+/* Updates layers first to end - 1 by their sums, while e->compute goes on: who reads those layers
+   waits by sums_join. */
+static cudaError_t update_by_sums(CudaEngine *e, BatchView batch, int first, int end) {
   TRY(optimize(e, batch, first, end, e->sums.updates));
   return sums_updated(e, first, end);
 }
@@ -132,8 +137,9 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
     TRY(launch_update(batch, rule, d_p + b, d_v + b, d_g + b, (size_t)out, 0, e->compute));
   }
   if (!stores_gradient(e)) return cudaSuccess;
-  return e->engine.config.ranks ? sum_and_optimize(e, batch, 0, n->layers)
-                                : optimize(e, batch, 0, n->layers, e->compute);
+  if (!e->engine.config.ranks) return optimize(e, batch, 0, n->layers, e->compute);
+  TRY(add_gradients(e, 0, n->layers));
+  return update_by_sums(e, batch, 0, n->layers);
 }
 
 /* ---- level layer -------------------------------------------------------------------------- */
@@ -228,26 +234,35 @@ static cudaError_t update_layers(CudaEngine *e, BatchView batch, int first, int 
                         e->compute);
 }
 
-/* Where the bucket that begins with layer `first` ends. The first has half of the values, or all if
-   they are few: its sum runs beside the gradients of the second, whose sum runs beside the next
-   step's first layers, which wait for the first bucket alone. */
-static int bucket_end(const Network *n, int first) {
-  const size_t half = layer_start(n, n->layers) / 2;
-  int end = first + 1;
-  if (first > 0 || half < BUCKET) return n->layers;
-  while (layer_start(n, end) < half) end++;
-  return end;
+/* Whether layers l to end - 1, above which all are in buckets, are one. Most networks have three:
+   the last layers, with a quarter of the values at most; the others; the first layer, whose
+   gradient is the last. The second one's sum runs beside the gradient of the first hidden
+   activation and the first layer's, and only the third one's has little to run beside. */
+static bool is_bucket(const Network *n, int l, int end) {
+  const size_t all = layer_start(n, n->layers), past = layer_start(n, end);
+  const size_t values = past - layer_start(n, l);
+  if (l == 0 || values < LEAST_OF_BUCKET) return l == 0;
+  return l == 1 || values >= MOST_OF_BUCKET ||
+         (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Backward with the sums of ranks: first all gradients of activations, then those of weights,
-   bucket after bucket. */
+/* Backward with the sums of ranks, bucket after bucket, from the last layers on. The update of a
+   bucket's first layer must not overtake the gradient of its input, which reads its weights: it
+   follows the next bucket's updates, which the next step's forward wants sooner. */
 static cudaError_t backward_of_ranks(CudaEngine *e, BatchView batch) {
   const Network *n = &e->engine.config.network;
-  for (int l = n->layers - 1; l > 0; l--) TRY(backward_layer(e, batch, l));
-  for (int first = 0, end; first < n->layers; first = end) {
-    end = bucket_end(n, first);
-    TRY(update_layers(e, batch, first, end));
-    TRY(sum_and_optimize(e, batch, first, end));
+  int late = 0; /* a layer to be updated, 0: there is none */
+  for (int l = n->layers - 1, end = n->layers; l >= 0; l--) {
+    if (is_bucket(n, l, end)) {
+      const int first = l > 0 ? l + 1 : 0;
+      TRY(update_layers(e, batch, l, end));
+      TRY(add_gradients(e, l, end));
+      if (first < end) TRY(update_by_sums(e, batch, first, end));
+      if (late > 0) TRY(sums_follow(e));
+      if (late > 0) TRY(update_by_sums(e, batch, late, late + 1));
+      late = end = l;
+    }
+    if (l > 0) TRY(backward_layer(e, batch, l));
   }
   return cudaSuccess;
 }
