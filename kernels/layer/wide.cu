@@ -255,23 +255,25 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
 }
 
 /* How a product's tiles are paired: along the side that they divide; if that may be either, so that
-   the longer operand is shared, or A, which takes fewer boxes where B lies ALONG_K. */
-void pair_tiles(Product &p, int columns) {
+   the operand of more bytes is shared: not pixels, else the longer one, or A, which takes fewer
+   boxes where B lies ALONG_K. */
+void pair_tiles(Product &p, int columns, bool input_is_a) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
-  const bool shares_b = columns > TILE ? idle_down <= idle_across : idle_down < idle_across;
+  const bool larger_b = p.pixels ? input_is_a : columns > TILE;
+  const bool shares_b = larger_b ? idle_down <= idle_across : idle_down < idle_across;
   p.down = shares_b ? 2 : 1;
   p.across = 3 - p.down;
 }
 
 /* Divides the products among blocks, in tiles of `columns`. Pairs are formed unless more than a
    tenth of the tiles would be none. */
-template <class Epilogue>
-void share_out(Products<Epilogue> &all, int columns, const Capacity &capacity) {
+template <class Kind>
+void share_out(Products<typename Kind::Epilogue> &all, int columns, const Capacity &capacity) {
   int tiles = 0, paired = 0, k = 0;
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
-    pair_tiles(p, columns);
+    pair_tiles(p, columns, Kind::INPUT_IS_A);
     tiles += ceil_div(p.m, TILE) * ceil_div(p.n, columns);
     paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * columns);
     k = p.k > k ? p.k : k;
@@ -353,7 +355,7 @@ cudaError_t launch(Products<typename Kind::Epilogue> &all, const Operands *opera
   static Capacity capacity;
   static const cudaError_t asked = ask_capacity(kernel, SHARED, multiprocessors, &capacity);
   if (asked != cudaSuccess) return asked;
-  share_out(all, COLUMNS, capacity);
+  share_out<Kind>(all, COLUMNS, capacity);
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
     const Operands &o = operands[i];
