@@ -290,22 +290,38 @@ void share_out(Products<typename Kind::Epilogue> &all, int columns, const Capaci
   }
 }
 
+/* The tiles of a launch, those of pixels apart, which take half of the time. */
+struct Tiles {
+  int whole, half;
+};
+
+/* When the last of them is done, in times of a whole one, where every multiprocessor takes the next
+   tile when it has done one. */
+double waves(const Tiles &tiles, int multiprocessors) {
+  const int halves = ceil_div(2 * tiles.whole + tiles.half, multiprocessors);
+  const int wholes = 2 * ceil_div(tiles.whole, multiprocessors);
+  return 0.5 * (halves > wholes ? halves : wholes);
+}
+
 /* Whether the tiles of 128 x 256 are done sooner than those of 128 x 128, of which a multiprocessor
    does two in 1 / LARGE_PACE of the time of a large one, and finishes one beneath the next. Times
    are those of a block of k of a small tile. */
 template <class Epilogue>
 bool prefers_large_tiles(const Products<Epilogue> &all, int multiprocessors) {
   constexpr double LARGE_PACE = 0.85, FINISH = 8;
-  int small = 0, large = 0, k = 0;
+  Tiles small = {}, large = {};
+  int k = 0;
   for (int i = 0; i < all.count; i++) {
     const Product &p = all.product[i];
-    small += ceil_div(p.m, TILE) * ceil_div(p.n, TILE);
-    large += ceil_div(p.m, TILE) * ceil_div(p.n, 2 * TILE);
+    const bool half = p.pixels && all.count > 1;
+    const int down = ceil_div(p.m, TILE);
+    (half ? small.half : small.whole) += down * ceil_div(p.n, TILE);
+    (half ? large.half : large.whole) += down * ceil_div(p.n, 2 * TILE);
     k = p.k > k ? p.k : k;
   }
   const int blocks = ceil_div(k, BLOCK);
-  return ceil_div(large, multiprocessors) * (2 * LARGE_PACE * blocks + 2 * FINISH) <
-         ceil_div(small, multiprocessors) * blocks + FINISH;
+  return waves(large, multiprocessors) * (2 * LARGE_PACE * blocks + 2 * FINISH) <
+         waves(small, multiprocessors) * blocks + FINISH;
 }
 
 /* As many clusters as the last wave of units needs too, of units that take as long: other streams'

@@ -68,6 +68,12 @@ struct Unit {
   int first_block, blocks;  /* of BLOCK k */
 };
 
+/* The unit of a cluster's turn. Every other turn goes backwards, so that a cluster with a long one
+   gets a short one, of pixels, next. */
+__device__ inline int unit_of_turn(int turn, int cluster, int clusters) {
+  return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
+}
+
 template <int COLUMNS, class Epilogue>
 __device__ Unit find_unit(const Products<Epilogue> &all, int unit, int rank) {
   Unit u;
@@ -151,7 +157,7 @@ template <class Kind, int TERMS, int COLUMNS>
 __device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS, COLUMNS> &ring,
                         int first_unit, int step, int rank) {
   unsigned position = 0;
-  for (int unit = first_unit; unit < all.units; unit += step) {
+  for (int turn = 0, unit; (unit = unit_of_turn(turn, first_unit, step)) < all.units; turn++) {
     const Unit u = find_unit<COLUMNS>(all, unit, rank);
     const Product &p = all.product[u.product];
     const int terms_a = p.pixels && Kind::INPUT_IS_A ? 1 : TERMS;
@@ -418,8 +424,7 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
                         int group, int first_unit, int step, int rank) {
   constexpr bool TURNS = COLUMNS == TILE;
   unsigned position = 0;
-  int turn = 0;
-  for (int unit = first_unit; unit < all.units; unit += step, turn++) {
+  for (int turn = 0, unit; (unit = unit_of_turn(turn, first_unit, step)) < all.units; turn++) {
     const Unit u = find_unit<COLUMNS>(all, unit, rank);
     const Product &p = all.product[u.product];
     if (!TURNS || turn % 2 == group) {
