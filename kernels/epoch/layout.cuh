@@ -104,7 +104,7 @@ struct BlockLayout {
   int first_packet, share;                           /* of a row of P: what this block updates */
   int p_rows; /* of P, without b3's. P is what row blocks need of the parameters, in rows of
                  packets: W2 transposed (the group's neurons, hidden2), b2, W3 (classes,
-                 hidden2), b3 */
+                 hidden2), b3. p_at() has their order */
   int first_dz2, first_h2, first_dz3;  /* kinds of a record, after H1 */
   int by_hidden;                       /* divisor */
   int z1_size, dz1_size, records_size; /* packets of one of the two buffers */
@@ -163,7 +163,7 @@ __host__ __device__ inline MailSizes mail_sizes(const EpochPlan &plan) {
   const size_t hidden = packets_of(plan.shape.hidden2), classes = packets_of(plan.shape.classes);
   return {ROWS * plan.splits * neurons, 2 * ROWS * plan.groups * hidden, ROWS * neurons,
           neurons + 2 * hidden + classes,
-          (size_t)(plan.tiles * TILE + 1 + plan.shape.classes) * hidden + classes};
+          (round_up(neurons * 3, (size_t)PARTS) + 1 + plan.shape.classes) * hidden + classes};
 }
 
 /* Z1, dZ1 and the records have two buffers, which steps take in turn. */
@@ -254,6 +254,14 @@ __device__ inline Packet *dz1_at(const BlockLayout &layout, int packet, int row,
 __device__ inline Packet *record_at(const BlockLayout &layout, int packet, int row,
                                     uint32_t stamp) {
   return layout.records + turn(stamp) * layout.records_size + packet * ROWS + row;
+}
+
+/* Packet `packet` of row x of P. Rows lie one after the other, but for W2's: of those, eight lie
+   side by side, so that what a warp of the row team receives at once are neighbours. */
+__device__ inline Packet *p_at(const BlockLayout &layout, int x, int packet) {
+  const int hidden = layout.hidden_packets, neurons = layout.neurons;
+  return layout.p + (x < neurons ? (x / PARTS * hidden + packet) * PARTS + x % PARTS
+                                 : (round_up(neurons, PARTS) + x - neurons) * hidden + packet);
 }
 
 /* The offset in the flat arrays of value o of row x of P, or -1 where there is none. */

@@ -64,9 +64,7 @@ __device__ inline void update_packet(const EpochJob &job, const BlockLayout &lay
   const UpdateRule rule = {job.rule.momentum, own.decays ? job.rule.weight_decay : 0.0f};
 #pragma unroll
   for (int e = 0; e < 3; e++) update_value(own.w[e], own.v[e], g[e], rule, job.learning_rate);
-  if (own.exists)
-    send(layout.p + own.x * layout.hidden_packets + own.packet, own.w[0], own.w[1], own.w[2],
-         stamp);
+  if (own.exists) send(p_at(layout, own.x, own.packet), own.w[0], own.w[1], own.w[2], stamp);
 }
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -102,13 +100,13 @@ static_assert(PATCH_THREADS == 32 * VALUE_TILES * HALVES && ROWS == HALVES * K_S
               "a warp for every tile and half");
 static_assert(16 * MAX_SHARE <= PATCH_THREADS, "a thread for every packet");
 
-/* The packet of W2, or of b2, that is the tile's 16th neuron in one tile of the group. */
+/* The packet of W2, or of b2, that is the tile's 16th neuron in one tile of the group. Neighbouring
+   lanes have neighbouring neurons, as they lie in P. */
 __device__ inline OwnPacket own_packet_of_w2(const BlockLayout &layout) {
   OwnPacket own = {};
-  if (layout.share == 0) return own;
-  const int neuron = patch_thread() / layout.share;
-  own.packet = layout.first_packet + patch_thread() % layout.share;
-  own.exists = neuron < TILE || (neuron == TILE && layout.tile == 0);
+  const int neuron = patch_thread() % (TILE + 1), n = patch_thread() / (TILE + 1);
+  own.packet = layout.first_packet + n;
+  own.exists = n < layout.share && (neuron < TILE || layout.tile == 0);
   own.decays = neuron < TILE;
   own.x = neuron < TILE ? layout.tile * TILE + neuron : layout.neurons;
   return own;
@@ -272,7 +270,7 @@ __device__ inline void receive_w3(const EpochPlan &plan, const BlockLayout &layo
   constexpr int COUNT = ceil_div(MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3, PATCH_THREADS);
   const int in_w3 = plan.shape.classes * layout.hidden_packets,
             packets = in_w3 + layout.class_packets;
-  const Packet *from = layout.p + (layout.neurons + 1) * layout.hidden_packets + patch_thread();
+  const Packet *from = p_at(layout, layout.neurons + 1, 0) + patch_thread();
   Packet in[COUNT];
   receive(
       in, stamp, [&](int i) { return patch_thread() + PATCH_THREADS * i < packets; },

@@ -169,8 +169,8 @@ __device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
 __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
   const int neurons = layout.neurons, pitch = PARTS * layout.hidden_packets;
-  const Packet *from = layout.p + lane.part * layout.hidden_packets + lane.packet;
-  const Packet *bias = layout.p + neurons * layout.hidden_packets + lane.packet;
+  const Packet *from = p_at(layout, lane.part, lane.packet);
+  const Packet *bias = p_at(layout, neurons, lane.packet);
   if (row_thread() % 32 == 0 && lane.exists) poll_until(from, stamp);
   __syncwarp();
   Packet in[PART + 1];
