@@ -4,16 +4,11 @@
    The momentum rule is part of the kernel that forms the gradient (layer/update.cu). Rules that
    keep a second moment would want registers there that the gemm needs, so the gradient goes through
    memory, 8 bytes per parameter more. */
-#include "batch.cuh"
-#include "bf16_split.cuh"
+#include "layer/planes.cuh"
 
 namespace {
 
 constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
-
-struct Quad {
-  float value[QUAD];
-};
 
 __device__ Quad load_quad(const float *d) {
   const float4 v = *reinterpret_cast<const float4 *>(d);
@@ -24,29 +19,20 @@ __device__ void store_quad(float *d, const Quad &q) {
   *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
 }
 
-/* Renews the planes of values `first` and its neighbours of a matrix; beyond it there are none. */
-template <int TERMS> __device__ void store_terms(const Planes &p, unsigned first, const Quad &q) {
-  const unsigned columns = p.columns, pitch = (columns + 64) / 64 * 64;
-  unsigned row = first / columns, column = first % columns;
-  uint32_t near[TERMS], far[TERMS];
-  split_terms(q.value[0], q.value[1], near);
-  split_terms(q.value[2], q.value[3], far);
+/* Renews the planes (rows, columns) of values `first` and its neighbours of a matrix; beyond it
+   there are none. */
+template <int TERMS>
+__device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
+  const unsigned columns = t.columns;
+  int row = first / columns, column = first % columns;
   if (columns % QUAD == 0) {
-    if (row < (unsigned)p.rows)
-#pragma unroll
-      for (int t = 0; t < TERMS; t++)
-        *reinterpret_cast<uint2 *>(p.d + t * p.plane + (size_t)row * pitch + column) = {near[t],
-                                                                                        far[t]};
+    if (row < rows) store_terms<TERMS, true>(t, row, column, q);
     return;
   }
 #pragma unroll
   for (int e = 0; e < QUAD; e++) {
-    if (row < (unsigned)p.rows)
-#pragma unroll
-      for (int t = 0; t < TERMS; t++)
-        p.d[t * p.plane + (size_t)row * pitch + column] =
-            (uint16_t)((e < 2 ? near : far)[t] >> 16 * (e % 2));
-    if (++column == columns) column = 0, row++;
+    if (row < rows) store_term<TERMS>(t, row, column, q.value[e]);
+    if (++column == t.columns) column = 0, row++;
   }
 }
 
@@ -78,9 +64,9 @@ __global__ void __launch_bounds__(THREADS)
   if (!is_weight || !planes.d) return;
   const unsigned first = (unsigned)(i - p.weight[layer]);
   if (planes.terms == 3)
-    store_terms<3>(planes, first, w);
+    renew<3>(terms_of(planes), planes.rows, first, w);
   else
-    store_terms<2>(planes, first, w);
+    renew<2>(terms_of(planes), planes.rows, first, w);
 }
 
 /* One thread per value: reads 8 bytes, writes 4. */

@@ -12,7 +12,7 @@ struct Terms {
   int pitch, columns;
 };
 
-static inline Terms terms_of(const Planes &p) {
+__host__ __device__ inline Terms terms_of(const Planes &p) {
   return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns};
 }
 
@@ -29,6 +29,30 @@ __device__ inline void store_term(const Terms &t, int row, int column, float val
 #pragma unroll
   for (int term = 0; term < TERMS; term++)
     t.d[term * t.plane + (size_t)row * t.pitch + column] = (uint16_t)terms[term];
+}
+
+/* Four neighbours of a row. */
+struct Quad {
+  float value[4];
+};
+
+/* Stores those from `column`, a multiple of 4, on. FULL: all of them are columns. */
+template <int TERMS, bool FULL>
+__device__ inline void store_terms(const Terms &t, int row, int column, const Quad &q) {
+  uint32_t near[TERMS], far[TERMS];
+  split_terms(q.value[0], q.value[1], near);
+  split_terms(q.value[2], q.value[3], far);
+  uint16_t *to = t.d + (size_t)row * t.pitch + column;
+#pragma unroll
+  for (int term = 0; term < TERMS; term++, to += t.plane) {
+    if (FULL || column + 4 <= t.columns) {
+      *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
+    } else { /* what follows the columns is not ours: the one */
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
+    }
+  }
 }
 
 #endif

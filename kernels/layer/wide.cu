@@ -44,24 +44,6 @@ __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   }
 }
 
-template <int TERMS, bool FULL>
-__device__ void store_terms(const Terms &t, int row, int column, const Quad &q) {
-  uint32_t near[TERMS], far[TERMS];
-  split_terms(q.value[0], q.value[1], near);
-  split_terms(q.value[2], q.value[3], far);
-  uint16_t *to = t.d + (size_t)row * t.pitch + column;
-#pragma unroll
-  for (int term = 0; term < TERMS; term++, to += t.plane) {
-    if (FULL || column + 4 <= t.columns) {
-      *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
-    } else { /* what follows the columns is not ours: the one */
-#pragma unroll
-      for (int e = 0; e < 4; e++)
-        if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
-    }
-  }
-}
-
 /* ---- forward -------------------------------------------------------------------------------- */
 
 /* Adds the bias, applies ReLU, stores Y. */

@@ -261,11 +261,6 @@ __device__ void multiply_unit(Accumulators &c, Ring<TERMS, COLUMNS> &ring, int g
 
 /* ---- epilogues ------------------------------------------------------------------------------ */
 
-/* Four neighbours of a row of C. */
-struct Quad {
-  float value[4];
-};
-
 /* Where a value lies in shared memory, (rows, WIDTH). Columns change places, by exclusive or with
    the row, so that the accumulators of a warp do not meet in a bank. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
