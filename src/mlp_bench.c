@@ -327,7 +327,7 @@ static bool time_level(Engine *engine, const Level *level, const Rows *rows, int
   line->max_ms = 1e3 * times.high;
   line->us_per_step = 1e6 * times.median / steps;
   line->launches_per_step = launches / steps;
-  if (!strstr(engine->reason, "wide layers")) /* which keep numbers in planes, too */
+  if (!engine->wide)
     line->bytes_per_step = bench_bytes(level->level, network, batch, bench_mail(network, batch));
   return test_accuracy(engine, rows, &line->test_accuracy, error);
 }

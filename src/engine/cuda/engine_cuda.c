@@ -244,7 +244,7 @@ static bool cuda_write(Engine *engine, const float *parameters, const float *sta
   const float *trained = state && e->d_average ? state + moments * floats : parameters;
   const char *what = "writing the parameters";
   return (!trained || write_array(e, e->d_parameters, trained, bytes, what, error)) &&
-         (!trained || !e->wide.used || !failed(wide_split_weights(e), what, error)) &&
+         (!trained || !e->engine.wide || !failed(wide_split_weights(e), what, error)) &&
          (!parameters || !e->d_average ||
           write_array(e, e->d_average, parameters, bytes, what, error)) &&
          (!state ||
@@ -335,7 +335,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
     if (size > widest) widest = size;
-    if (e->wide.used && l < n->layers - has_head(e)) continue;
+    if (e->engine.wide && l < n->layers - has_head(e)) continue;
     if (!engine_cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
         !engine_cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
@@ -357,7 +357,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
   if (!engine_cuda_array(e, &e->d_work, update_work_bytes(), 1, error) ||
       failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
     return false;
-  if (e->wide.used && !wide_allocate(e, error)) return false;
+  if (e->engine.wide && !wide_allocate(e, error)) return false;
   if (c->fusion == FUSION_EPOCH) {
     const size_t all_steps = ceil_div(c->dataset_rows, batch);
     const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
@@ -416,8 +416,8 @@ static bool choose_fusion(CudaEngine *e, Error *error) {
   GpuLimits limits;
   if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
     return false;
-  e->wide.used = engine_cuda_choose_wide(engine, &limits);
-  kernels_start_early(!engine->config.ranks || !e->wide.used); /* sums run beside large kernels */
+  engine_cuda_choose_wide(engine, &limits);
+  kernels_start_early(!engine->config.ranks || !engine->wide); /* sums run beside large kernels */
   return true;
 }
 

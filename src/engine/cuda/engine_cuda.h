@@ -31,7 +31,6 @@ typedef struct {
 /* The layers of a wide network as planes of bf16 terms: the weights of layer l, its input, and the
    gradient of that input. */
 typedef struct {
-  bool used;
   Planes w[NETWORK_MAX_LAYERS];      /* (size[l + 1], size[l]); d NULL: of a head */
   Planes x[NETWORK_MAX_LAYERS];      /* (forward_rows, size[l]); of layer 0 pixels */
   Planes dz[NETWORK_MAX_LAYERS + 1]; /* (batch, size[l]), from 1 on; of the logits too */
@@ -82,7 +81,8 @@ typedef struct {
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (engine_rows, size[l]) */
-  WideNetwork wide; /* if used, of both only the last layer is there, and the input of a head */
+  WideNetwork
+      wide; /* if engine.wide, of both only the last layer is there, and the input of a head */
 
   cudaGraphExec_t many_steps, one_step, last_steps; /* level step */
   uint32_t positions_before;                        /* of the range before this one */
@@ -104,9 +104,9 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
    why in engine->reason. Fills *plan for level epoch. Asks no device. False with one sentence where
    level epoch was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error);
-/* Whether such a GPU is faster at what engine_cuda_choose left of the config by the kernels for
-   wide layers; engine->reason then says so. Asks no device. */
-bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
+/* Sets engine->wide: whether such a GPU is faster at what engine_cuda_choose left of the config by
+   the kernels for wide layers; engine->reason then says so. Asks no device. */
+void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
 /* Takes device memory for *pointer, of --device-memory if that is less than the GPU has. */
 bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);

@@ -76,16 +76,15 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
   return true;
 }
 
-bool engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
+void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const EngineConfig *c = &engine->config;
   const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
   const bool faster =
       engine_rows(c) >= WIDE_ROWS && (double)c->network.parameters * engine_rows(c) >= WIDE_FROM;
-  if (limits->wide == WIDE_NEVER || !has_products || c->network.layers < 2 || engine_drops(c) ||
-      c->ema > 0 || !engine_pixel_factor(c).is_default)
-    return false;
-  if (limits->wide == WIDE_WHERE_FASTER && !faster) return false;
+  engine->wide = limits->wide != WIDE_NEVER && has_products && c->network.layers > 1 &&
+                 !engine_drops(c) && c->ema == 0 && engine_pixel_factor(c).is_default &&
+                 (limits->wide == WIDE_WHERE_POSSIBLE || faster);
+  if (!engine->wide) return;
   const size_t used = strlen(engine->reason);
   snprintf(engine->reason + used, sizeof engine->reason - used, ", wide layers by wgmma");
-  return true;
 }

@@ -160,12 +160,12 @@ static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
 
 static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bool trains) {
   const Network *n = &e->engine.config.network;
-  if (e->wide.used)
+  if (e->engine.wide)
     TRY(wide_forward(e, batch, layers));
   else if (input_pixels(e))
     TRY(scale_pixels(e, batch));
   TRY(join_all_sums(e));
-  for (int l = e->wide.used ? layers : 0; l < layers; l++)
+  for (int l = e->engine.wide ? layers : 0; l < layers; l++)
     TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
                        e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
                        n->size[l + 1], l < n->layers - 1, dropout_of(e, l + 1, trains),
@@ -177,7 +177,7 @@ bool has_head(const CudaEngine *e) {
   enum { NARROW = 256 }; /* inputs: small batches of more are faster by three kernels */
   const Network *n = &e->engine.config.network;
   const int in = n->size[n->layers - 1];
-  return n->layers > 1 && head_takes(in, n->size[n->layers]) && (e->wide.used || in <= NARROW);
+  return n->layers > 1 && head_takes(in, n->size[n->layers]) && (e->engine.wide || in <= NARROW);
 }
 
 /* d_z, d_dz, d_dx: as launch_head has them. */
@@ -195,7 +195,7 @@ static cudaError_t forward_and_loss(CudaEngine *e, BatchView batch) {
   const int last = n->layers;
   if (has_head(e)) {
     TRY(forward_layers(e, batch, last - 1, true));
-    if (e->wide.used) return wide_head(e, batch);
+    if (e->engine.wide) return wide_head(e, batch);
     return head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]);
   }
   TRY(forward_layers(e, batch, last, true));
@@ -207,7 +207,7 @@ static cudaError_t forward_and_loss(CudaEngine *e, BatchView batch) {
 static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
   const Network *n = &e->engine.config.network;
   if (l == n->layers - 1 && has_head(e)) return cudaSuccess;
-  if (e->wide.used) return wide_backward(e, batch, l);
+  if (e->engine.wide) return wide_backward(e, batch, l);
   return launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
                          e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
                          dropout_of(e, l, true), bf16_terms(e), e->compute);
@@ -229,7 +229,7 @@ static cudaError_t update_layers(CudaEngine *e, BatchView batch, int first, int 
                                        .out = n->size[l + 1],
                                        .d_gw = d_g ? d_g + n->weight[l] : NULL,
                                        .d_gb = d_g ? d_g + n->bias[l] : NULL};
-  if (e->wide.used) return wide_update(e, batch, updates, first, end - first, update_rule(e));
+  if (e->engine.wide) return wide_update(e, batch, updates, first, end - first, update_rule(e));
   return launch_updates(batch, update_rule(e), updates, end - first, bf16_terms(e), e->d_work,
                         e->compute);
 }
