@@ -112,16 +112,6 @@ static void test_backward(void **state) {
 
 /* ---- gradients and updates ------------------------------------------------------------------ */
 
-/* What w, v (count values) become under gradient g, and that d_w, d_v became it. */
-static void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
-                           size_t count, UpdateRule rule, double limit) {
-  double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
-  reference_update(new_w, new_v, g, count, (double)rule.momentum, (double)rule.weight_decay,
-                   (double)learning_rate);
-  assert_near(what, s, v.d, new_v, count, limit);
-  assert_near(what, s, w.d, new_w, count, limit);
-}
-
 /* Gradients of the rows a step has; the rows beyond have gradient 0, and a third are beyond. */
 static Values random_gradients(const Batch *b, int out, uint64_t seed) {
   const size_t count = area(b->view.rows, out);
@@ -238,26 +228,21 @@ static void test_gradient_and_update_of_pixels(void **state) {
   for_all_shapes(check_gradient_of_pixels);
 }
 
-/* As many layers in one launch as there may be, no two of one shape, in short and long batches. */
+static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {
+  Layer layers[MAX_UPDATES];
+  LayerUpdate updates[MAX_UPDATES];
+  for (int n = 0; n < MAX_UPDATES; n++) {
+    layers[n] = make_layer(batch, shapes[n], n == 0, 100 * (uint64_t)n);
+    updates[n] = update_of(&layers[n]);
+  }
+  CUDA_OK(launch_updates(batch->view, rules[2], updates, MAX_UPDATES, 3, d_work, stream));
+  for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2], 3, NULL);
+}
+
 static void test_updates_of_many_layers(void **state) {
   (void)state;
   needs_gpu();
-  static const int batch_rows[] = {7, 65, 449};
-  static const int widths[MAX_UPDATES + 1] = {50, 33, 68, 7, 132, 1, 2, 65, 10};
-  for (size_t b = 0; b < sizeof batch_rows / sizeof *batch_rows; b++) {
-    const int rows = batch_rows[b];
-    const Batch batch = make_batch(rows, widths[0], 10, rows, true, 40);
-    Layer layers[MAX_UPDATES];
-    LayerUpdate updates[MAX_UPDATES];
-    for (int n = 0; n < MAX_UPDATES; n++) {
-      const Shape s = {rows, widths[n], widths[n + 1]};
-      layers[n] = make_layer(&batch, s, n == 0, 100 * (uint64_t)n);
-      updates[n] = update_of(&layers[n]);
-    }
-    CUDA_OK(launch_updates(batch.view, rules[2], updates, MAX_UPDATES, 3, d_work, stream));
-    for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2], 3, NULL);
-    finish();
-  }
+  for_many_layers(check_many_layers);
 }
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */

@@ -306,15 +306,6 @@ static Layer make_layer(const Batch *batch, Shape s, int terms, bool pixels, uin
   return l;
 }
 
-static void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
-                           size_t count, UpdateRule rule, double limit) {
-  double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
-  reference_update(new_w, new_v, g, count, (double)rule.momentum, (double)rule.weight_decay,
-                   (double)learning_rate);
-  assert_near(what, s, v.d, new_v, count, limit);
-  assert_near(what, s, w.d, new_w, count, limit);
-}
-
 static void assert_layer_updated(const Layer *l, UpdateRule rule) {
   const Shape s = l->shape;
   const size_t weights = area(s.out, s.in);
@@ -369,26 +360,21 @@ static void test_stored_gradient(void **state) {
   for_wide_shapes(check_stored_gradient);
 }
 
-/* As many layers in one launch as there may be, no two of one shape. */
-static void test_updates_of_many_layers(void **state) {
+static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {
+  Layer layers[MAX_UPDATES];
+  WideUpdate updates[MAX_UPDATES];
+  for (int n = 0; n < MAX_UPDATES; n++) {
+    layers[n] = make_layer(batch, shapes[n], 3, n == 0, 100 * (uint64_t)n);
+    updates[n] = layers[n].update;
+  }
+  CUDA_OK(launch_wide_updates(batch->view, rules[2], updates, MAX_UPDATES, stream));
+  for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2]);
+}
+
+static void test_wide_updates_of_many_layers(void **state) {
   (void)state;
   needs_wide();
-  static const int batch_rows[] = {7, 130, 1500};
-  static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};
-  for (size_t b = 0; b < sizeof batch_rows / sizeof *batch_rows; b++) {
-    const int rows = batch_rows[b];
-    const Batch batch = make_batch(rows, widths[0], 10, rows, true, 40);
-    Layer layers[MAX_UPDATES];
-    WideUpdate updates[MAX_UPDATES];
-    for (int n = 0; n < MAX_UPDATES; n++) {
-      const Shape s = {rows, widths[n], widths[n + 1]};
-      layers[n] = make_layer(&batch, s, 3, n == 0, 100 * (uint64_t)n);
-      updates[n] = layers[n].update;
-    }
-    CUDA_OK(launch_wide_updates(batch.view, rules[2], updates, MAX_UPDATES, stream));
-    for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2]);
-    finish();
-  }
+  for_many_layers(check_many_layers);
 }
 
 /* Weights that nobody multiplies have no planes. */
@@ -480,7 +466,7 @@ int main(void) {
       KERNEL_TEST(test_update),
       KERNEL_TEST(test_update_without_planes),
       KERNEL_TEST(test_stored_gradient),
-      KERNEL_TEST(test_updates_of_many_layers),
+      KERNEL_TEST(test_wide_updates_of_many_layers),
       KERNEL_TEST(test_no_step_updates_nothing),
       KERNEL_TEST(test_same_bits),
       KERNEL_TEST(test_refused),

@@ -182,6 +182,15 @@ Parameters random_parameters(Shape s, uint64_t seed) {
                       random_values(weights, seed + 2), random_values(out, seed + 3)};
 }
 
+void assert_updated(const char *what, Shape s, Values w, Values v, const double *g, size_t count,
+                    UpdateRule rule, double limit) {
+  double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
+  reference_update(new_w, new_v, g, count, (double)rule.momentum, (double)rule.weight_decay,
+                   (double)learning_rate);
+  assert_near(what, s, v.d, new_v, count, limit);
+  assert_near(what, s, w.d, new_w, count, limit);
+}
+
 void assert_untouched(Values v, size_t count) {
   float *before = host(count * sizeof *before);
   reference_to_float(v.host, count, before);
@@ -236,6 +245,19 @@ void for_all_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
   const int count = list_shapes(list);
   for (int i = 0; i < count; i++) {
     check_shape(list[i], 1000 * (uint64_t)i);
+    finish();
+  }
+}
+
+void for_many_layers(void (*check)(const Batch *batch, const Shape shapes[MAX_UPDATES])) {
+  static const int batch_rows[] = {7, 65, 449, 1500};
+  static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};
+  for (size_t b = 0; b < sizeof batch_rows / sizeof *batch_rows; b++) {
+    const int rows = batch_rows[b];
+    const Batch batch = make_batch(rows, widths[0], 10, rows, true, 40);
+    Shape shapes[MAX_UPDATES];
+    for (int n = 0; n < MAX_UPDATES; n++) shapes[n] = (Shape){rows, widths[n], widths[n + 1]};
+    check(&batch, shapes);
     finish();
   }
 }

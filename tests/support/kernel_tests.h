@@ -144,6 +144,14 @@ extern const float learning_rate;
 enum { RULES = 3 };
 extern const UpdateRule rules[RULES];
 
+/* What w, v (count values) become under gradient g, and that the device's became it. */
+void assert_updated(const char *what, Shape s, Values w, Values v, const double *g, size_t count,
+                    UpdateRule rule, double limit);
+
+/* Calls `check`, then finish(), in short and long batches, with the shapes of as many layers as one
+   launch may update, no two alike. */
+void for_many_layers(void (*check)(const Batch *batch, const Shape shapes[MAX_UPDATES]));
+
 #endif
 
 #endif
