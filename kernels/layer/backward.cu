@@ -35,10 +35,10 @@ struct ReluMask {
 
 /* dX for small batches. Block: one tile of dX (rows, in); the sum runs over the layer's outputs.
    Reads out * (ROWS + COLUMNS) values and each activation once, writes each value of dX once. */
-template <class Gradient, class Weights>
-__global__ void __launch_bounds__(SmallTile::THREADS)
+template <class Shape, class Gradient, class Weights>
+__global__ void __launch_bounds__(Shape::THREADS)
     backward_small(Gradient dz, Weights w, ReluMask dx) {
-  small_tile(dz, w, dz.rows, w.columns, w.rows, dx);
+  small_tile<Shape>(dz, w, dz.rows, w.columns, w.rows, dx);
 }
 
 /* The same for large batches. */
@@ -47,6 +47,12 @@ __global__ void __launch_bounds__(LargeTile::THREADS, 2)
     backward_large(Gradient dz, Weights w, ReluMask dx) {
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<LargeTile, Gradient, Weights>];
   large_tile<LargeTile>(dz, w, dz.rows, w.columns, 0, w.rows, dx, blockIdx.y, blockIdx.x, shared);
+}
+
+template <class Shape, class Gradient, class Weights>
+cudaError_t backward_of_small(Gradient dz, Weights w, const ReluMask &dx, cudaStream_t stream) {
+  return launch_pdl(backward_small<Shape, Gradient, Weights>, tile_grid<Shape>(dz.rows, dx.in),
+                    Shape::THREADS, stream, dz, w, dx);
 }
 
 template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int TERMS>
@@ -59,8 +65,13 @@ cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, in
   if (is_large(rows, dx.in))
     return launch_pdl(backward_large<Gradient, Weights>, tile_grid<LargeTile>(rows, dx.in),
                       LargeTile::THREADS, stream, dz, w, dx);
-  return launch_pdl(backward_small<Gradient, Weights>, tile_grid<SmallTile>(rows, dx.in),
-                    SmallTile::THREADS, stream, dz, w, dx);
+  using Four = SmallShape<2, 2>;
+  using Two = SmallShape<1, 2>;
+  using One = SmallShape<1, 1>;
+  const auto run = is_enough<Four>(rows, dx.in)  ? backward_of_small<Four, Gradient, Weights>
+                   : is_enough<Two>(rows, dx.in) ? backward_of_small<Two, Gradient, Weights>
+                                                 : backward_of_small<One, Gradient, Weights>;
+  return run(dz, w, dx, stream);
 }
 
 } // namespace

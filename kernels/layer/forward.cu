@@ -56,10 +56,10 @@ struct BiasRelu {
 
 /* Y for small batches. Block: one tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes
    each value of Y once. */
-template <class Input, class Weights>
-__global__ void __launch_bounds__(SmallTile::THREADS)
+template <class Shape, class Input, class Weights>
+__global__ void __launch_bounds__(Shape::THREADS)
     forward_small(Input x, Weights w, BiasRelu y, int rows) {
-  small_tile(x, w, rows, y.out, w.columns, y);
+  small_tile<Shape>(x, w, rows, y.out, w.columns, y);
 }
 
 /* The same for large batches. */
@@ -71,12 +71,23 @@ __global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
 }
 
 template <class Shape, class Input, class Weights>
+cudaError_t forward_of_small(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
+  return launch_pdl(forward_small<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
+                    Shape::THREADS, stream, x, w, y, rows);
+}
+
+template <class Shape, class Input, class Weights>
 cudaError_t forward(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
   if (is_large(rows, y.out))
     return launch_pdl(forward_large<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
                       Shape::THREADS, stream, x, w, y, rows);
-  return launch_pdl(forward_small<Input, Weights>, tile_grid<SmallTile>(rows, y.out),
-                    SmallTile::THREADS, stream, x, w, y, rows);
+  using Four = SmallShape<2, 2>;
+  using Two = SmallShape<1, 2>;
+  using One = SmallShape<1, 1>;
+  const auto run = is_enough<Four>(rows, y.out)  ? forward_of_small<Four, Input, Weights>
+                   : is_enough<Two>(rows, y.out) ? forward_of_small<Two, Input, Weights>
+                                                 : forward_of_small<One, Input, Weights>;
+  return run(x, w, y, rows, stream);
 }
 
 template <bool VECTOR, int TERMS>

@@ -162,9 +162,9 @@ struct TensorCores {
     }
   }
 
-  template <class A, class B> struct SmallStep {
+  template <class A, class B, int DOWN> struct SmallStep {
     static constexpr int FLOATS = 0; /* of shared memory, a warp */
-    Fragment<true, A> x;
+    Fragment<true, A> x[DOWN];
     Fragment<false, B> y;
     __device__ explicit SmallStep(float *) {
     }
@@ -175,14 +175,14 @@ struct TensorCores {
       return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
     }
     /* After these the raw fragments may be fetched anew. */
-    __device__ void take_a(const RawFragment<A> &a) {
-      split(a, x);
+    __device__ void take_a(int d, const RawFragment<A> &a) {
+      split(a, x[d]);
     }
     __device__ void take_b(const RawFragment<B> &b) {
       split(b, y);
     }
-    __device__ void multiply(float (&piece)[2][4]) {
-      TensorCores::multiply(piece, x, y);
+    __device__ void multiply(int d, float (&piece)[2][4]) {
+      TensorCores::multiply(piece, x[d], y);
     }
   };
 };
@@ -267,8 +267,8 @@ struct FloatCores {
     }
   };
 
-  template <class A, class B> struct SmallStep {
-    static constexpr int SLAB = 16 * 16, FLOATS = 2 * SLAB;
+  template <class A, class B, int DOWN> struct SmallStep {
+    static constexpr int SLAB = 16 * 16, FLOATS = (DOWN + 1) * SLAB;
     float *slabs;
     __device__ explicit SmallStep(float *shared) : slabs(shared) {
     }
@@ -278,20 +278,20 @@ struct FloatCores {
     static __device__ int column(int e) {
       return FloatCores::column<B>(e);
     }
-    __device__ void take_a(const RawFragment<A> &a) {
-      WarpSlab<A>::store(a, slabs);
+    __device__ void take_a(int d, const RawFragment<A> &a) {
+      WarpSlab<A>::store(a, slabs + d * SLAB);
     }
     __device__ void take_b(const RawFragment<B> &b) {
-      WarpSlab<B>::store(b, slabs + SLAB);
+      WarpSlab<B>::store(b, slabs + DOWN * SLAB);
     }
-    __device__ void multiply(float (&piece)[2][4]) {
+    __device__ void multiply(int d, float (&piece)[2][4]) {
       __syncwarp(); /* all lanes have stored */
 #pragma unroll
       for (int k = 0; k < 16; k += STEP) {
         Fragment<true, A> x;
         Fragment<false, B> y;
-        load<WarpSlab<A>>(slabs, 0, k, x);
-        load<WarpSlab<B>>(slabs + SLAB, 0, k, y);
+        load<WarpSlab<A>>(slabs + d * SLAB, 0, k, x);
+        load<WarpSlab<B>>(slabs + DOWN * SLAB, 0, k, y);
         FloatCores::multiply(piece, x, y);
       }
       __syncwarp(); /* all lanes have loaded */

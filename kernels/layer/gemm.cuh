@@ -13,10 +13,11 @@
    segment of a row) at a time. Forward, backward and weight gradient are therefore one gemm with
    different operands and epilogues.
 
-   small_tile: each block computes 16 x 16 of C straight from the L2 cache, without a copy in shared
-   memory. A batch of 64 has few tiles and short sums: what counts is that all loads are in flight
-   at once. SLICES warps share a tile, each a part of k (split-K within the block), and add up
-   through shared memory in a fixed order.
+   small_tile: each block computes 16 x 16 of C, or a few such pieces, straight from the L2 cache,
+   without a copy in shared memory. A batch of 64 has few tiles and short sums: what counts is that
+   all loads are in flight at once. SLICES warps share a tile, each a part of k (split-K within the
+   block), and add up through shared memory in a fixed order. Every warp splits what it multiplies,
+   so that of 2 x 2 pieces each value is split for two of them.
 
    large_tile: a block copies slabs of A and B to shared memory, where every value is split into
    terms once and read by several warps. The next slab is fetched into registers while the tensor
@@ -32,73 +33,120 @@ __host__ __device__ constexpr int larger(int a, int b) {
 
 /* ---- small tiles -------------------------------------------------------------------------- */
 
-/* For a batch of 64 and 300 neurons this makes 76 blocks of 16 warps, each with a sixteenth of the
-   inputs. Kernels this short are bound by how many instructions a warp runs one after the other:
-   hence many warps with few k-steps each. */
-struct SmallTile {
-  static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES;
+/* DOWN x WIDE pieces of 16 x 16. Kernels this short are bound by how many instructions a warp runs
+   one after the other: hence many warps with few k-steps each. */
+template <int DOWN_, int WIDE_> struct SmallShape {
+  static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
+  static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES;
+  static constexpr int PITCH = COLUMNS + 1; /* floats, of a finished tile in shared memory */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* of slices that fit there */
 };
+
+/* Adds up what the slices of a tile have, in a fixed order; afterwards element (row, column) is the
+   sum over the first SUMS tiles in shared memory. Called by all threads of the block. */
+template <class Shape, class Step>
+__device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
+  constexpr int TILE = Shape::ROWS * Shape::PITCH;
+  const int slice = threadIdx.x / 32;
+  float *mine = sums + slice % Shape::SUMS * TILE;
+  for (int half = Shape::SLICES / Shape::SUMS - 1; half >= 0; half--) {
+    if (slice / Shape::SUMS == half)
+#pragma unroll
+      for (int d = 0; d < Shape::DOWN; d++)
+#pragma unroll
+        for (int c = 0; c < Shape::WIDE; c++)
+#pragma unroll
+          for (int e = 0; e < 8; e++) {
+            float &to = mine[(16 * d + Step::row(e)) * Shape::PITCH + 16 * c + Step::column(e)];
+            const float own = pieces[d][c][e / 4][e % 4];
+            to = (half + 1) * Shape::SUMS < Shape::SLICES ? to + own : own;
+          }
+    __syncthreads();
+  }
+}
 
 /* The gemm of one small tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
    all its threads. Warp: every SLICES-th k-step of 16. Lane: its part of the operands' fragments;
-   in the end threads 0 to 255 finish one element each. Reads depth * (ROWS + COLUMNS) values, each
-   once. */
-template <class A, class B, class Epilogue>
+   in the end each thread finishes every THREADS-th element. Reads depth * (ROWS + COLUMNS) values,
+   each once. */
+template <class Shape, class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
-  using Step = Arithmetic::SmallStep<A, B>;
-  constexpr int STRIDE = 16 * SmallTile::SLICES, PITCH = 17;
-  __shared__ alignas(16) float shared[SmallTile::SLICES][larger(16 * PITCH, Step::FLOATS)];
+  using Step = Arithmetic::SmallStep<A, B, Shape::DOWN>;
+  constexpr int TILE = Shape::ROWS * Shape::PITCH;
+  __shared__ alignas(16) float shared[larger(Shape::SUMS * TILE, Shape::SLICES * Step::FLOATS)];
   const int slice = threadIdx.x / 32;
-  const int i0 = blockIdx.y * SmallTile::ROWS, j0 = blockIdx.x * SmallTile::COLUMNS;
+  const int i0 = blockIdx.y * Shape::ROWS, j0 = blockIdx.x * Shape::COLUMNS;
   a.begin();
   b.begin();
-  typename RawFragment<A>::Line lines_a[RawFragment<A>::LINES];
-  typename RawFragment<B>::Line lines_b[RawFragment<B>::LINES];
-  RawFragment<A> x;
-  RawFragment<B> y;
+  typename RawFragment<A>::Line lines_a[Shape::DOWN][RawFragment<A>::LINES];
+  typename RawFragment<B>::Line lines_b[Shape::WIDE][RawFragment<B>::LINES];
+  RawFragment<A> x[Shape::DOWN];
+  RawFragment<B> y[Shape::WIDE];
   int k = 16 * slice;
 
   /* Fetch: the first step; what no kernel writes, before the wait. */
-  RawFragment<A>::seek(a, i0, k, lines_a);
-  RawFragment<B>::seek(b, j0, k, lines_b);
-  if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
-  pdl_wait();
-  if (!A::CONSTANT) x.fetch(a, i0, k, lines_a);
-  y.fetch(b, j0, k, lines_b);
+#pragma unroll
+  for (int d = 0; d < Shape::DOWN; d++) RawFragment<A>::seek(a, i0 + 16 * d, k, lines_a[d]);
+#pragma unroll
+  for (int c = 0; c < Shape::WIDE; c++) RawFragment<B>::seek(b, j0 + 16 * c, k, lines_b[c]);
+  if (!A::CONSTANT) pdl_wait();
+#pragma unroll
+  for (int d = 0; d < Shape::DOWN; d++) x[d].fetch(a, i0 + 16 * d, k, lines_a[d]);
+  if (A::CONSTANT) pdl_wait();
+#pragma unroll
+  for (int c = 0; c < Shape::WIDE; c++) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply: this warp's part of k. */
-  float piece[2][4] = {};
+  /* Split and multiply: this warp's part of k. As soon as a fragment is split, the next step's is
+     fetched, in flight while this one is multiplied. */
+  float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
-  for (; k < depth; k += STRIDE) {
-    Step step(shared[slice]);
-    x.zero_out_of_bounds(a, i0, k, lines_a);
-    step.take_a(x);
-    y.zero_out_of_bounds(b, j0, k, lines_b);
-    step.take_b(y);
-    if (k + STRIDE < depth) { /* the next step's loads, in flight while this one multiplies */
-      RawFragment<B>::seek(b, j0, k + STRIDE, lines_b);
-      x.fetch(a, i0, k + STRIDE, lines_a);
-      y.fetch(b, j0, k + STRIDE, lines_b);
+  for (; k < depth; k += Shape::STRIDE) {
+    const int next = k + Shape::STRIDE;
+    Step step(shared + slice * Step::FLOATS);
+#pragma unroll
+    for (int d = 0; d < Shape::DOWN; d++) {
+      x[d].zero_out_of_bounds(a, i0 + 16 * d, k, lines_a[d]);
+      step.take_a(d, x[d]);
+      if (next < depth) x[d].fetch(a, i0 + 16 * d, next, lines_a[d]);
     }
-    step.multiply(piece);
+#pragma unroll
+    for (int c = 0; c < Shape::WIDE; c++) {
+      y[c].zero_out_of_bounds(b, j0 + 16 * c, k, lines_b[c]);
+      step.take_b(y[c]);
+      if (next < depth) {
+        RawFragment<B>::seek(b, j0 + 16 * c, next, lines_b[c]);
+        y[c].fetch(b, j0 + 16 * c, next, lines_b[c]);
+      }
+#pragma unroll
+      for (int d = 0; d < Shape::DOWN; d++) step.multiply(d, pieces[d][c]);
+    }
   }
 
-  /* Epilogue: prefetch, add up the slices, combine and store; one element per thread. */
+  /* Epilogue: prefetch, add up the slices, combine and store. */
+  constexpr int ELEMENTS = Shape::ROWS * Shape::COLUMNS;
+  constexpr int EACH = (ELEMENTS + Shape::THREADS - 1) / Shape::THREADS;
+  typename Epilogue::Prefetched prefetched[EACH] = {};
+  int i[EACH], j[EACH];
+  bool mine[EACH];
 #pragma unroll
-  for (int e = 0; e < 8; e++)
-    shared[slice][Step::row(e) * PITCH + Step::column(e)] = piece[e / 4][e % 4];
-  const int i = i0 + threadIdx.x / 16, j = j0 + threadIdx.x % 16;
-  const bool mine = threadIdx.x < 256 && i < m && j < n;
-  const typename Epilogue::Prefetched prefetched =
-      mine ? epilogue.prefetch(i, j) : typename Epilogue::Prefetched{};
-  __syncthreads();
-  if (!mine) return;
-  float sum = 0.0f;
+  for (int e = 0; e < EACH; e++) {
+    const int element = threadIdx.x + e * Shape::THREADS;
+    i[e] = element / Shape::COLUMNS;
+    j[e] = element % Shape::COLUMNS;
+    mine[e] = element < ELEMENTS && i0 + i[e] < m && j0 + j[e] < n;
+    if (mine[e]) prefetched[e] = epilogue.prefetch(i0 + i[e], j0 + j[e]);
+  }
+  if (Step::FLOATS > 0) __syncthreads(); /* all have read what they had there */
+  share_pieces<Shape, Step>(pieces, shared);
 #pragma unroll
-  for (int s = 0; s < SmallTile::SLICES; s++)
-    sum += shared[s][threadIdx.x / 16 * PITCH + threadIdx.x % 16];
-  epilogue(i, j, sum * (A::SCALE * B::SCALE), prefetched);
+  for (int e = 0; e < EACH; e++) {
+    if (!mine[e]) continue;
+    float sum = 0.0f;
+#pragma unroll
+    for (int s = 0; s < Shape::SUMS; s++) sum += shared[s * TILE + i[e] * Shape::PITCH + j[e]];
+    epilogue(i0 + i[e], j0 + j[e], sum * (A::SCALE * B::SCALE), prefetched[e]);
+  }
 }
 
 /* ---- large tiles --------------------------------------------------------------------------- */
@@ -313,6 +361,14 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
 
 template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
+}
+
+/* Whether there are enough small tiles of a shape for most multiprocessors of a big GPU: a larger
+   tile splits less, a smaller one leaves none idle. */
+template <class Shape> bool is_enough(int m, int n) {
+  constexpr unsigned ENOUGH = 96;
+  const dim3 grid = tile_grid<Shape>(m, n);
+  return grid.x * grid.y >= ENOUGH;
 }
 
 /* Large tiles pay as soon as 64 of the largest occupy half of a big GPU. */
