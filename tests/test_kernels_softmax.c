@@ -359,7 +359,8 @@ static void test_head_gemms(void **state) {
   needs_gpu();
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {7, 31, 16},    {65, 33, 3},
                                  {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2},
-                                 {65, 257, 3},  {37, 500, 10}, {128, 512, 16}};
+                                 {65, 257, 3},  {37, 500, 10}, {128, 512, 16}, {512, 131, 10},
+                                 {513, 500, 10}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     check_head_gemms(shapes[i], 50 + i);
     finish();

@@ -1,11 +1,13 @@
 /* The last layer (the head), forward and backward in one kernel: logits, softmax, cross-entropy,
-   its gradient, and the gradient of the layer's input through the ReLU before it. One warp per row.
+   its gradient, and the gradient of the layer's input through the ReLU before it. One warp per
+   row, or one block.
 
    As kernels of their own, forward, softmax and backward of 10 classes take three times the latency
    of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays in
    registers and the weights in shared memory for both directions; between the two there are only
    shuffles. Logits are sums of float32 products, without tensor cores: 10 columns would not fill a
-   tile.
+   tile. With few rows of many inputs, a block has one row: its warps share the inputs, and the
+   weights stay in registers, too, so that nothing is read twice or waits for shared memory.
 
    It takes up to MAX_CLASSES classes and MAX_INPUTS inputs; a wider last layer is run by
    forward.cu, softmax.cu and backward.cu. Gradients are written as floats, or as the planes that
@@ -16,6 +18,7 @@ namespace {
 
 constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 SMs */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
+constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* a row has a warp up to, a block up to */
 
 /* Sums partial[c] over the warp for all c at once. In each exchange a lane gives away the half of
    its sums that the opposite lane goes on with: 16 shuffles, where one sum after the other would
@@ -51,6 +54,18 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
       if (first + i * THREADS < fours) to[first + i * THREADS] = value[i];
   }
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
+}
+
+/* Adds up what the warps of a block have of each class, in their order; sums: (WARPS, MAX_CLASSES).
+ */
+__device__ float sum_of_warps(float own, float *sums) {
+  const int mine = threadIdx.x % 32 / 2;
+  if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;
+  __syncthreads();
+  float sum = 0.0f;
+#pragma unroll
+  for (int warp = 0; warp < WARPS; warp++) sum += sums[warp * MAX_CLASSES + mine];
+  return sum;
 }
 
 struct RowSoftmax {
@@ -95,16 +110,20 @@ struct Head {
   Target target;
 };
 
-/* Forward and backward through the layer. Block: WARPS rows. Warp: one row. Lane: inputs lane,
-   lane + 32, ..., at most VALUES of them. Each row reads 4 bytes per input, each block 4 per
-   weight; each row writes 4 per class and 4 per input, or 2 TERMS where TERMS is not 0. Each row
-   takes 4 * in * classes operations. */
-template <int VALUES, int TERMS>
+/* Forward and backward through the layer. Block: WARPS / SHARERS rows. SHARERS warps: one row.
+   Lane: every 32 SHARERSth input from its own on, at most VALUES of them. Each row reads 4 bytes
+   per input, each block 4 per weight; each row writes 4 per class and 4 per input, or 2 TERMS where
+   TERMS is not 0. Each row takes 4 * in * classes operations. */
+template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
   /* Prologue: which row this warp has; what no kernel writes is read before the wait. */
-  __shared__ alignas(16) float w[MAX_CLASSES * 32 * VALUES];
-  const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
+  static_assert(SHARERS == 1 || SHARERS == WARPS, "a warp or a block per row");
+  constexpr bool ALONE = SHARERS == 1;
+  constexpr int STEP = 32 * SHARERS;
+  __shared__ alignas(16) float shared[ALONE ? MAX_CLASSES * 32 * VALUES : WARPS * MAX_CLASSES];
+  const int r = (blockIdx.x * WARPS + threadIdx.x / 32) / SHARERS, lane = threadIdx.x % 32;
+  const int first = threadIdx.x % STEP; /* input */
   const int in = head.in, classes = head.classes;
   const int rows = rows_of_step(batch), all_rows = rows_of_all_ranks(batch);
   const int label = batch.d_labels[dataset_row(batch, min(r, batch.rows - 1))];
@@ -116,26 +135,38 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
 #pragma unroll
   for (int v = 0; v < VALUES; v++) {
-    input[v] = min(lane + 32 * v, in - 1);
+    input[v] = min(first + STEP * v, in - 1);
     x[v] = row[input[v]];
   }
-  load_weights(head.d_w, classes * in, w);
+  float own[ALONE ? 1 : MAX_CLASSES][VALUES] = {};
+  if constexpr (ALONE) {
+    load_weights(head.d_w, classes * in, shared);
+  } else {
+#pragma unroll
+    for (int c = 0; c < MAX_CLASSES; c++)
+#pragma unroll
+      for (int v = 0; v < VALUES; v++)
+        if (c < classes) own[c][v] = head.d_w[c * in + input[v]];
+  }
+  const auto weight = [&](int c, int v) { return ALONE ? shared[c * in + input[v]] : own[c][v]; };
   const float bias = head.d_b[min(lane / 2, classes - 1)];
-  __syncthreads();
+  if (ALONE) __syncthreads();
 
   /* Multiply forward: the lane's part of every logit, then the logits. */
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
 #pragma unroll
   for (int v = 0; v < VALUES; v++)
-    if (lane + 32 * v >= in) x[v] = 0.0f;
+    if (first + STEP * v >= in) x[v] = 0.0f;
 #pragma unroll
   for (int c = 0; c < MAX_CLASSES; c++)
     if (c < classes)
 #pragma unroll
-      for (int v = 0; v < VALUES; v++) partial[c] += x[v] * w[c * in + input[v]];
+      for (int v = 0; v < VALUES; v++) partial[c] += x[v] * weight(c, v);
   const int mine = lane / 2;
-  const bool exists = mine < classes, writes = exists && lane % 2 == 0;
-  const float sum = sum_by_class(partial, lane), z = exists ? sum + bias : -INFINITY;
+  const bool exists = mine < classes, writes = exists && lane % 2 == 0 && first < 32;
+  float sum = sum_by_class(partial, lane);
+  if constexpr (!ALONE) sum = sum_of_warps(sum, shared);
+  const float z = exists ? sum + bias : -INFINITY;
 
   /* Softmax and cross-entropy: logits and results. */
   const RowSoftmax softmax = row_softmax(z, lane);
@@ -146,7 +177,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const uint32_t position = position_of(batch, r);
   if (r < rows && writes && mine == label && results.d_loss)
     results.d_loss[position] = logf(softmax.sum) + (softmax.largest - wanted);
-  if (r < rows && lane == 0 && results.d_correct)
+  if (r < rows && first == 0 && results.d_correct)
     results.d_correct[position] = softmax.best == label;
   if (TERMS == 0 && !head.d_dx) return;
 
@@ -164,13 +195,13 @@ __global__ void __launch_bounds__(32 * WARPS)
     if (c >= classes) continue; /* the same for all lanes */
     const float of_class = __shfl_sync(FULL_WARP, dz, 2 * c);
 #pragma unroll
-    for (int v = 0; v < VALUES; v++) dx[v] += of_class * w[c * in + input[v]];
+    for (int v = 0; v < VALUES; v++) dx[v] += of_class * weight(c, v);
   }
 
   /* Epilogue: the ReLU mask of the layer before, and its dropout. */
 #pragma unroll
   for (int v = 0; v < VALUES; v++) {
-    if (lane + 32 * v >= in) continue;
+    if (first + STEP * v >= in) continue;
     const float masked = x[v] <= 0.0f ? 0.0f : dx[v] * head.scale;
     if constexpr (TERMS > 0)
       store_term<TERMS>(head.dx, r, input[v], masked);
@@ -182,9 +213,12 @@ __global__ void __launch_bounds__(32 * WARPS)
 template <int TERMS>
 cudaError_t launch(const BatchView &batch, const Head &head, const RowResults &results,
                    cudaStream_t stream) {
-  const auto kernel = head.in <= 128   ? head_kernel<4, TERMS>
-                      : head.in <= 256 ? head_kernel<8, TERMS>
-                                       : head_kernel<16, TERMS>;
+  if (head.in > ALONE_INPUTS && batch.rows <= SHARED_ROWS)
+    return launch_pdl(head_kernel<4, TERMS, WARPS>, dim3(batch.rows), 32 * WARPS, stream, batch,
+                      head, results);
+  const auto kernel = head.in <= 128   ? head_kernel<4, TERMS, 1>
+                      : head.in <= 256 ? head_kernel<8, TERMS, 1>
+                                       : head_kernel<16, TERMS, 1>;
   return launch_pdl(kernel, dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head,
                     results);
 }

@@ -174,10 +174,8 @@ static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bo
 }
 
 bool has_head(const CudaEngine *e) {
-  enum { NARROW = 256 }; /* inputs: small batches of more are faster by three kernels */
   const Network *n = &e->engine.config.network;
-  const int in = n->size[n->layers - 1];
-  return n->layers > 1 && head_takes(in, n->size[n->layers]) && (e->engine.wide || in <= NARROW);
+  return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
 }
 
 /* d_z, d_dz, d_dx: as launch_head has them. */
