@@ -163,9 +163,8 @@ using LargeTile = LargeShape<64, 64, 2, 4, 32>;
 /* For few columns: a forward pass to 100 neurons has enough of these tiles for every
    multiprocessor. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
-/* The gradient of 300 x 784 weights is 130 of these. With slabs of 32 rows three blocks fit a
-   multiprocessor, whose 80 registers per thread are enough. */
-using GradientTile = LargeShape<32, 64, 2, 4, 32>;
+/* The gradient of 300 x 784 weights is 130 of these, and a batch of 64 is one slab. */
+using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
 /* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers (raw), then stored to
    shared memory as fragment.cuh does it: split, one plane per term. */

@@ -176,7 +176,7 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
    value of X (4 bytes, a pixel 1) ROWS. Then it reads 8 bytes per weight and writes them back, or
    writes 4. */
 template <int TERMS>
-__global__ void __launch_bounds__(Shape::THREADS, 3)
+__global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
