@@ -41,16 +41,37 @@ template <int COUNT> __device__ void finish_multiplying(float (&sum)[COUNT]) {
   for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(sum[i])::"memory");
 }
 
-/* Writes the sums of a warpgroup: 64 rows from `row` on, and 2 COUNT columns. */
+/* Writes four neighbours of C, the first of a column divisible by 4, where they exist. */
+__device__ void store_quad(const Job &p, int row, int column, float4 v) {
+  if (row >= p.m || column >= p.n) return;
+  float *to = p.c + (int64_t)row * p.n + column;
+  if (p.n % 4 == 0) { /* all four exist, on 16 bytes */
+    *reinterpret_cast<float4 *>(to) = v;
+    return;
+  }
+  const float values[] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (column + i < p.n) to[i] = values[i];
+}
+
+/* Writes the sums of a warpgroup: 64 rows from `row` on, and 2 COUNT columns. A lane has pairs, of
+   two columns in each eight. Neighbours exchange some, so that the even lane has four columns of
+   one eight, the odd lane of the next: half as many stores. */
 template <int COUNT>
 __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int column) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
 #pragma unroll
   for (int r = 0; r < 2; r++)
 #pragma unroll
-    for (int j = 0; j < COUNT / 4; j++)
-      store_pair(p.c, p.m, p.n, row + 16 * warp + 8 * r + lane / 4, column + 8 * j + lane % 4 * 2,
-                 sum[4 * j + 2 * r], sum[4 * j + 2 * r + 1]);
+    for (int j = 0; j < COUNT / 4; j += 2) {
+      const float *first = &sum[4 * j + 2 * r], *second = first + 4; /* pairs of both eights */
+      const float x = __shfl_xor_sync(0xffffffffu, odd ? first[0] : second[0], 1);
+      const float y = __shfl_xor_sync(0xffffffffu, odd ? first[1] : second[1], 1);
+      store_quad(p, row + 16 * warp + 8 * r + lane / 4, column + 8 * (j + odd) + lane % 4 / 2 * 4,
+                 odd ? make_float4(x, y, second[0], second[1])
+                     : make_float4(first[0], first[1], x, y));
+    }
 }
 
 /* ---- TMA, then wgmma ------------------------------------------------------------------------- */
