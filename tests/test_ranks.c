@@ -336,5 +336,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ranks_share_out_an_ensemble),
       cmocka_unit_test(ensembles_that_are_refused),
   };
+  if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
   return cmocka_run_group_tests(tests, open_files, close_files);
 }

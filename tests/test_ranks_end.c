@@ -227,5 +227,6 @@ int main(void) {
       cmocka_unit_test(a_process_alone_loads_no_mpi),
       cmocka_unit_test(a_program_without_mpi_says_so),
   };
+  if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
   return cmocka_run_group_tests(tests, open_files, program_close);
 }
