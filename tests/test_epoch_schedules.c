@@ -23,7 +23,12 @@ static const struct {
     /* two groups, of three tiles; a last batch of one row */
     {{{100, 90, 40, 9, 64}, 40, 227, .rows = 2 * 64 + 1, .seed = 2}, 3},
     /* matrix blocks of four tiles */
-    {{{100, 60, 40, 10, 64}, 17, 163, .rows = 96, .seed = 3}, 3},
+    {{{100, 60, 40, 10, 64}, 17, 99, .rows = 96, .seed = 3}, 3},
+    /* those of two groups, in eight splits, with warps that have no or one k-step; a last batch of
+       one row */
+    {{{100, 90, 40, 9, 64}, 60, 99, .rows = 2 * 64 + 1, .seed = 7}, 2},
+    /* as much of everything but groups as there may be */
+    {{{1279, 60, 120, 12, 64}, 24, 99, .rows = 96, .seed = 10}, 1},
     /* inputs that eight splits share; all that is left over in packets and tiles */
     {{{784, 40, 119, 7, 64}, 32, 227, .rows = 96, .seed = 4}, 3},
     /* from a step within a window over its next direct one, in one launch and in two */
@@ -52,8 +57,10 @@ static void test_schedules(void **state) {
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-/* Three steps of little networks, of one group and of two. */
+/* Three steps of little networks, of one group, with two or four tiles in a matrix block, and of
+   two groups. */
 static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .seed = 5},
+                       four_tiles = {{100, 60, 12, 3, 64}, 20, 99, .rows = 140, .seed = 5},
                        two_groups = {{30, 90, 40, 3, 64}, 40, 227, .rows = 140, .seed = 6};
 
 /* Under one of so many schedules from how.seed on the fault is seen, and what is said of it holds
@@ -73,9 +80,11 @@ static void assert_found(const char *fault, const EpochCase *of, Emulator how, u
 
 static void test_finds_barrier_left_out(void **state) {
   (void)state;
-  for (int i = 0; i < EPOCH_BARRIERS; i++)
-    assert_found(epoch_barriers[i].name, &one_group,
-                 (Emulator){.barrier_left_out = epoch_barriers[i].id}, 4, "");
+  for (int i = 0; i < EPOCH_BARRIERS; i++) {
+    const Emulator how = {.barrier_left_out = epoch_barriers[i].id};
+    assert_found(epoch_barriers[i].name, &one_group, how, 4, "");
+    assert_found(epoch_barriers[i].name, &four_tiles, how, 4, "");
+  }
 }
 
 /* One buffer instead of two in turns: somebody who is a step ahead overwrites what a reader has not

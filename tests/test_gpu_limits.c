@@ -256,6 +256,48 @@ static void test_levels_on_every_card(void **state) {
     }
 }
 
+/* What level epoch plans at its limits, and one beyond each. */
+static void test_limits_of_epoch(void **state) {
+  (void)state;
+  static const EpochShape usual = {784, 300, 100, 10, 64};
+  static const struct {
+    EpochShape shape;
+    int multiprocessors, kilobytes, depth, blocks; /* depth 0: refused */
+    const char *why_not;
+  } cases[] = {{usual, 130, 227, 1, 130, NULL},
+               {usual, 129, 227, 2, 120, NULL},
+               {usual, 170, 99, 2, 120, NULL},
+               {usual, 105, 99, 2, 105, NULL},
+               {usual, 104, 99, 0, 0, "more multiprocessors"},
+               {usual, 132, 64, 0, 0, "more shared memory"},
+               {{784, 128, 64, 10, 64}, 63, 99, 2, 63, NULL},
+               {{784, 128, 64, 10, 64}, 62, 99, 0, 0, "more multiprocessors"},
+               {{784, 60, 30, 10, 1}, 21, 99, 2, 21, NULL},
+               {{150, 480, 120, 12, 64}, 136, 99, 2, 136, NULL},
+               {{150, 481, 120, 12, 64}, 170, 227, 0, 0, "more multiprocessors"},
+               {{784, 60, 121, 12, 64}, 170, 227, 0, 0, "second hidden layers up to 120"},
+               {{784, 60, 120, 13, 64}, 170, 227, 0, 0, "up to 12"},
+               {{784, 45, 120, 10, 64}, 170, 227, 0, 0, "three classes a tile"},
+               {{1279, 300, 120, 12, 64}, 160, 227, 1, 160, NULL},
+               {{1280, 300, 120, 12, 64}, 170, 227, 0, 0, "up to 1279 inputs"},
+               {{784, 60, 120, 12, 65}, 170, 227, 0, 0, "batches up to 64"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const GpuLimits limits = {80, cases[i].multiprocessors, (size_t)cases[i].kilobytes << 10,
+                              WIDE_NEVER};
+    EpochPlan plan;
+    const char *why_not;
+    plan_epoch(cases[i].shape, &limits, &plan, &why_not);
+    if (!cases[i].depth) {
+      assert_non_null(why_not);
+      assert_non_null(strstr(why_not, cases[i].why_not));
+      continue;
+    }
+    if (why_not) fail_msg("case %zu: %s", i, why_not);
+    assert_int_equal(plan.depth, cases[i].depth);
+    assert_int_equal(plan.blocks, cases[i].blocks);
+  }
+}
+
 /* Wide layers take what has enough work for them, on 9.0 alone, and say so. */
 static void test_wide_where_faster(void **state) {
   (void)state;
@@ -327,6 +369,7 @@ int main(void) {
       cmocka_unit_test(test_table_is_sane),
       cmocka_unit_test(test_auto_on_every_card),
       cmocka_unit_test(test_levels_on_every_card),
+      cmocka_unit_test(test_limits_of_epoch),
       cmocka_unit_test(test_precision_on_every_card),
       cmocka_unit_test(test_environment_chooses_wide),
       cmocka_unit_test(test_wide_where_faster),

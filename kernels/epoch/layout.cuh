@@ -69,7 +69,6 @@ namespace epoch {
 
 constexpr int X_PITCH = 16 * MATRIX_WARPS + 8; /* bf16; 16 bytes an odd number of times: no bank
                                                   conflicts for ldmatrix */
-constexpr int PARTIAL_PITCH = ROWS + 8;        /* floats: 8 mod 32, for pairs of floats */
 constexpr int DZ_PITCH = ROWS + 8;             /* bf16, as X_PITCH */
 constexpr int COLUMN_PITCH = ROWS + 8; /* floats: four columns times eight rows of a half-warp */
 constexpr int SUM_PITCH = 36;          /* floats */
@@ -127,18 +126,29 @@ struct RowShared {
   float sum[2][16][SUM_PITCH];
 };
 
-/* DEPTH: k-steps of a warp. */
+/* DEPTH: k-steps of a warp. partial: Z1 of each warp's inputs, of the rows that are mailed at once,
+   pitch 8 mod 32 floats, for pairs of floats. dz1: bf16 terms of each tile's dZ1; whatever its 16th
+   neuron has, nobody owns what becomes of it. */
 template <int DEPTH> struct MatrixShared {
-  static constexpr int BUFFERS = DEPTH == 1 ? 3 : 2;
+  static constexpr int BUFFERS = 3, ROUND = ROWS, PITCH = ROUND + 8;
   alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH]; /* pixels of a step, see matrix_block() */
-  /* Z1 of each warp's inputs */
-  alignas(16) float partial[2 * DEPTH][MATRIX_WARPS / DEPTH][TILE][PARTIAL_PITCH];
-  /* bf16 terms of each tile's dZ1, and a neuron of zeros */
-  alignas(16) __nv_bfloat16 dz1[2 * DEPTH][3][TILE + 1][DZ_PITCH];
+  alignas(16) float partial[2][MATRIX_WARPS][TILE][PITCH];
+  alignas(16) __nv_bfloat16 dz1[2][3][TILE + 1][DZ_PITCH];
+};
+
+/* What 99 KB have room for: two buffers, half of the rows at once, and dZ1 where the sums were. */
+template <> struct MatrixShared<2> {
+  static constexpr int BUFFERS = 2, ROUND = ROWS / 2, PITCH = ROUND + 8;
+  alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH];
+  union {
+    alignas(16) float partial[4][MATRIX_WARPS / 2][TILE][PITCH];
+    alignas(16) __nv_bfloat16 dz1[4][3][TILE + 1][DZ_PITCH];
+  };
 };
 
 template <int DEPTH> struct Shared {
-  BlockLayout layout; /* here and not in thirty registers of every thread */
+  static constexpr bool IS_LATE = DEPTH > 1; /* see row_team() */
+  BlockLayout layout;                        /* here and not in thirty registers of every thread */
   WITH_STAMPS(EpochStamps stamps;)
   union {
     RowShared row;

@@ -140,65 +140,62 @@ __device__ inline void expected_weights(const EpochPlan &plan, const EpochJob &j
   }
 }
 
-/* This warp's part of the first term of Z1, transposed (neurons, rows), on the tensor cores, to
-   shared memory: 64 x 16 x 16 multiply-adds per k-step, three times (bf16 terms). */
+/* This warp's part of the first term of Z1, of a round's rows from `first` on, transposed (neurons,
+   rows), on the tensor cores, to shared memory: 64 x 16 x 16 multiply-adds per k-step of all
+   rounds, three times (bf16 terms). */
 template <int DEPTH>
 __device__ inline void
 multiply_w1(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
-            const MatrixLane<DEPTH> &lane, const Weights<DEPTH> &weights, bool direct,
-            float (*partial)[PARTIAL_PITCH], const __nv_bfloat16 (*x)[X_PITCH]) {
-  constexpr int ROWS_AT_ONCE = ROWS / DEPTH; /* as many sums as there are registers for */
+            const MatrixLane<DEPTH> &lane, const Weights<DEPTH> &weights, bool direct, int first,
+            float (*partial)[MatrixShared<DEPTH>::PITCH], const __nv_bfloat16 (*x)[X_PITCH]) {
+  constexpr int ROUND = MatrixShared<DEPTH>::ROUND;
   const int l = threadIdx.x % 32, g = l / 4, t = l % 4;
+  float z[ROUND / 8][4] = {};
 #pragma unroll
-  for (int first = 0; first < ROWS; first += ROWS_AT_ONCE) {
-    float z[ROWS_AT_ONCE / 8][4] = {};
+  for (int k = 0; k < DEPTH; k++) {
+    float u[8];
+    uint32_t a[3][4];
+    expected_weights(plan, job, layout, lane, weights, k, direct, u);
 #pragma unroll
-    for (int k = 0; k < DEPTH; k++) {
-      float u[8];
-      uint32_t a[3][4];
-      expected_weights(plan, job, layout, lane, weights, k, direct, u);
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const Bf16Split terms = split(u[2 * i], u[2 * i + 1]);
-        a[0][i] = terms.hi, a[1][i] = terms.mid, a[2][i] = terms.lo;
-      }
-#pragma unroll
-      for (int rows = 0; rows < ROWS_AT_ONCE / 16; rows++) {
-        uint32_t b[4]; /* rows 16 rows + 0..7: b[0], b[1]; the next eight: b[2], b[3] */
-        ldmatrix_x4(
-            b, &x[first + 16 * rows + l / 16 * 8 + l % 8][k_step(lane, k) * 16 + l / 8 % 2 * 8]);
-#pragma unroll
-        for (int term = 2; term >= 0; term--) {
-          mma_m16n8k16(z[2 * rows], a[term], b[0], b[1]);
-          mma_m16n8k16(z[2 * rows + 1], a[term], b[2], b[3]);
-        }
-      }
+    for (int i = 0; i < 4; i++) {
+      const Bf16Split terms = split(u[2 * i], u[2 * i + 1]);
+      a[0][i] = terms.hi, a[1][i] = terms.mid, a[2][i] = terms.lo;
     }
 #pragma unroll
-    for (int n = 0; n < ROWS_AT_ONCE / 8; n++)
+    for (int rows = 0; rows < ROUND / 16; rows++) {
+      uint32_t b[4]; /* rows 16 rows + 0..7: b[0], b[1]; the next eight: b[2], b[3] */
+      ldmatrix_x4(b,
+                  &x[first + 16 * rows + l / 16 * 8 + l % 8][k_step(lane, k) * 16 + l / 8 % 2 * 8]);
 #pragma unroll
-      for (int i = 0; i < 2; i++)
-        if (g + 8 * i < TILE)
-          *reinterpret_cast<float2 *>(&partial[g + 8 * i][first + 8 * n + 2 * t]) = {
-              z[n][2 * i], z[n][2 * i + 1]};
+      for (int term = 2; term >= 0; term--) {
+        mma_m16n8k16(z[2 * rows], a[term], b[0], b[1]);
+        mma_m16n8k16(z[2 * rows + 1], a[term], b[2], b[3]);
+      }
+    }
   }
+#pragma unroll
+  for (int n = 0; n < ROUND / 8; n++)
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      if (g + 8 * i < TILE)
+        *reinterpret_cast<float2 *>(&partial[g + 8 * i][8 * n + 2 * t]) = {z[n][2 * i],
+                                                                           z[n][2 * i + 1]};
 }
 
-/* Adds the warps' parts and mails the tile's first term of Z1 to the owners of the rows. */
+/* Adds the warps' parts and mails the tile's first term of Z1, of the rows from `first` on, to
+   their owners: a packet per thread. */
 template <int DEPTH>
 __device__ inline void send_z1(const BlockLayout &layout, const MatrixLane<DEPTH> &lane,
-                               const MatrixShared<DEPTH> &s, uint32_t stamp) {
+                               const MatrixShared<DEPTH> &s, int first, uint32_t stamp) {
+  const int row = lane.thread % s.ROUND, packet = lane.thread / s.ROUND;
+  float z[3] = {};
 #pragma unroll
-  for (int i = 0; i < DEPTH; i++) {
-    const int n = lane.thread + lane.THREADS_OF_TEAM * i, row = n % ROWS, packet = n / ROWS;
-    float z[3] = {};
-#pragma unroll
-    for (int warp = 0; warp < lane.WARPS; warp++)
+  for (int warp = 0; warp < lane.WARPS; warp++)
+    if (DEPTH == 1 || DEPTH * warp < layout.steps) /* else it has no part, or one that is still 0 */
 #pragma unroll
       for (int e = 0; e < 3; e++) z[e] += s.partial[lane.team][warp][3 * packet + e][row];
-    send(z1_at(layout, layout.split, lane.tile * TILE_PACKETS + packet, row, stamp),
-         z[0] * PIXEL_SCALE, z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);
-  }
+  send(z1_at(layout, layout.split, lane.tile * TILE_PACKETS + packet, first + row, stamp),
+       z[0] * PIXEL_SCALE, z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);
 }
 
 /* Waits until the first packet of the tile's dZ1 is there, which one thread polls for; then all
@@ -234,8 +231,9 @@ __device__ inline void receive_dz1(const BlockLayout &layout, const MatrixLane<D
   }
 }
 
-/* dW1 = dZ1^T X for this warp's inputs on the tensor cores, then the momentum rule. Each term has
-   accumulators of its own: chains of 4 dependent products instead of 12. */
+/* dW1 = dZ1^T X for this warp's inputs on the tensor cores, then the momentum rule. Where there are
+   registers for it, each term has accumulators of its own: chains of 4 dependent products instead
+   of 12. */
 template <int DEPTH>
 __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
                                  const BlockLayout &layout, const MatrixLane<DEPTH> &lane,
@@ -244,24 +242,28 @@ __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
   const int l = threadIdx.x % 32;
 #pragma unroll
   for (int k = 0; k < DEPTH; k++) {
-    float g[3][2][4] = {};
+    constexpr int SUMS = DEPTH == 1 ? 3 : 1;
+    float g[SUMS][2][4] = {};
 #pragma unroll
     for (int rows = 0; rows < ROWS; rows += 16) {
       uint32_t b[4]; /* inputs 0..7 of the k-step: b[0], b[1]; 8..15: b[2], b[3] */
       ldmatrix_x4_trans(b, &x[rows + l / 8 % 2 * 8 + l % 8][k_step(lane, k) * 16 + l / 16 * 8]);
 #pragma unroll
-      for (int term = 0; term < 3; term++) {
+      for (int i = 0; i < 3; i++) {
+        const int term = SUMS == 1 ? 2 - i : i; /* in one sum, the small ones first */
         uint32_t a[4];
         ldmatrix_x4(a, &dz1[term][l % 16][rows + l / 16 * 8]);
-        mma_m16n8k16(g[term][0], a, b[0], b[1]);
-        mma_m16n8k16(g[term][1], a, b[2], b[3]);
+        mma_m16n8k16(g[term % SUMS][0], a, b[0], b[1]);
+        mma_m16n8k16(g[term % SUMS][1], a, b[2], b[3]);
       }
     }
 #pragma unroll
     for (int e = 0; e < 8; e++) {
       const bool bias = input_of(layout, lane, k, e) == plan.shape.inputs;
       const UpdateRule rule = {job.rule.momentum, bias ? 0.0f : job.rule.weight_decay};
-      const float sum = g[2][e / 4][e % 4] + g[1][e / 4][e % 4] + g[0][e / 4][e % 4];
+      float sum = g[SUMS - 1][e / 4][e % 4];
+#pragma unroll
+      for (int i = SUMS - 2; i >= 0; i--) sum += g[i][e / 4][e % 4];
       update_value(weights.w[k][e], weights.v[k][e], sum * PIXEL_SCALE, rule, job.learning_rate);
     }
   }
@@ -269,8 +271,8 @@ __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
 
 /* All steps of the launch, as a matrix block sees them. Buffers of pixels take turns: in step t
    those of steps t and t + 1 are read. Where there is a third, the pixels of step t + 2, fetched in
-   step t
-   - 1, are stored in it meanwhile; else they take the place of those of step t at its end. */
+   step t - 1, are stored in it meanwhile; else they take the place of those of step t at its end.
+ */
 template <int DEPTH>
 __device__ void matrix_block(const EpochPlan &plan, const EpochJob &job, Shared<DEPTH> &s) {
   constexpr int BUFFERS = MatrixShared<DEPTH>::BUFFERS;
@@ -299,13 +301,16 @@ __device__ void matrix_block(const EpochPlan &plan, const EpochJob &job, Shared<
 #pragma unroll 1
     for (int direct = position == job.position || is_direct(step); direct >= 0; direct--) {
       const bool sends = direct || ahead;
-      if (works && sends)
-        multiply_w1(plan, job, layout, lane, weights, direct, m.partial[lane.team][lane.warp],
-                    m.x[direct ? now : next]);
-      matrix_sync();
-      STAMP(STAMP_W1_MULTIPLIED);
-      if (lane.has_tile && sends) send_z1(layout, lane, m, direct ? stamp : stamp + 1);
-      if (direct) matrix_sync(); /* before the partial sums change */
+#pragma unroll 1
+      for (int first = 0; first < ROWS; first += m.ROUND) {
+        if (works && sends)
+          multiply_w1(plan, job, layout, lane, weights, direct, first,
+                      m.partial[lane.team][lane.warp], m.x[direct ? now : next]);
+        matrix_sync();
+        STAMP(STAMP_W1_MULTIPLIED);
+        if (lane.has_tile && sends) send_z1(layout, lane, m, first, direct ? stamp : stamp + 1);
+        if (direct || first + m.ROUND < ROWS) matrix_sync(); /* before the partial sums change */
+      }
     }
     STAMP(STAMP_Z1_SENT);
     if (BUFFERS > 2) {

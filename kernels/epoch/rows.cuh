@@ -211,15 +211,20 @@ __device__ inline void multiply_w2(const RowShared &s, const RowWeights &weights
   for (int e = 0; e < 3; e++) z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
 }
 
-/* Turns the lane's part of W2 into that of the way back, through shared memory. */
-__device__ inline void transpose_w2(const BlockLayout &layout, RowShared &s, RowWeights &weights) {
+/* Puts the lane's part of W2 into shared memory. */
+__device__ inline void store_w2(const BlockLayout &layout, RowShared &s,
+                                const RowWeights &weights) {
   const RowLane lane = row_lane(layout);
-  const SliceLane back = slice_lane(layout);
 #pragma unroll
   for (int k = 0; k < PART; k++)
 #pragma unroll
     for (int e = 0; e < 3; e++) s.w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
-  row_sync();
+}
+
+/* The lane's part of the way back, from there. */
+__device__ inline void load_back(const BlockLayout &layout, const RowShared &s,
+                                 RowWeights &weights) {
+  const SliceLane back = slice_lane(layout);
 #pragma unroll
   for (int i = 0; i < HIDDEN_SLICE; i++)
 #pragma unroll
@@ -243,7 +248,11 @@ __device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &wei
       layout.z2 + lane.packet + (turn(stamp) * ROWS + layout.block * OWNED + r) * groups * hidden;
   if (lane.exists && !odd) send(mail + layout.group * hidden, z[0][0], z[0][1], z[0][2], stamp);
   STAMP(STAMP_Z2_SENT);
-  transpose_w2(layout, s.row, weights);
+  store_w2(layout, s.row, weights);
+  if (!Shared::IS_LATE) {
+    row_sync();
+    load_back(layout, s.row, weights);
+  }
   const Packet *from = mail + odd * hidden;
   const int pitch = 2 * hidden;
   Packet in[MAX_GROUPS / 2];
@@ -293,7 +302,8 @@ __device__ inline void make_dz1(const BlockLayout &layout, const RowShared &s,
 }
 
 /* All steps of the launch, as the row team sees them. The first term of Z1 of the next step comes
-   while the head works; that of a direct step only after dZ1 was sent. */
+   while the head works; that of a direct step only after dZ1 was sent, as does every one, late,
+   where matrix blocks have four tiles: else dZ1 would wait for them within each step. */
 template <class Shared>
 __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
@@ -307,7 +317,8 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     STAMP(STAMP_ROW);
     const bool direct = index == 0 || is_direct(step);
     const bool ahead = position + plan.shape.batch < job.end && !is_direct(step + 1);
-    if (direct) receive_z1(plan, job, s, stamp, index, z);
+    if (direct || Shared::IS_LATE) receive_z1(plan, job, s, stamp, index, z);
+    if (Shared::IS_LATE) row_sync(); /* K is there */
     make_h1(job, s, stamp, direct, z, h);
     STAMP(STAMP_H1_SENT);
     if (index > 0) receive_w2(layout, weights, stamp - 1);
@@ -318,8 +329,9 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     make_h2(plan, s, weights, stamp);
     row_sync(); /* racecheck does not know that the arrival alone publishes H2; 0.5% of an epoch */
     arrive<H2_READY>(ROW_THREADS + HEAD_THREADS);
+    if (Shared::IS_LATE) load_back(layout, s.row, weights); /* not before: registers are short */
     STAMP(STAMP_Z2_RECEIVED);
-    if (ahead) receive_z1(plan, job, s, stamp + 1, index + 1, z);
+    if (ahead && !Shared::IS_LATE) receive_z1(plan, job, s, stamp + 1, index + 1, z);
     STAMP(STAMP_Z1_RECEIVED);
     wait<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
     STAMP(STAMP_DZ2_READY);
