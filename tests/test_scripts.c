@@ -443,6 +443,54 @@ static void test_sprint_says_why_not(void **state) {
   assert_says("the name of a/sprint.conf does not end in the accuracy to reach");
 }
 
+/* ---- limited_gpu.sh ------------------------------------------------------------------------- */
+
+/* A stand-in for mlp-train whose level epoch needs 40 multiprocessors and takes, in ms, as many as
+   there are left of 140. */
+static int limited_gpu(const char *environment, const char *limits) {
+  char all[8192], script[512];
+  write_script(
+      "mlp", "echo \"$MLP_TEST_PROCESSORS $MLP_TEST_SHARED $4\" >>log\n"
+             "level=$4 ms=15 few=$((${MLP_TEST_PROCESSORS:-99} < 40))\n"
+             "case $4$few in\n"
+             "  auto0) level=epoch;; auto1) level=step;;\n"
+             "  epoch1) echo 'mlp-train: --fusion epoch cannot run this network' >&2; exit 2\n"
+             "esac\n"
+             "[ $level != epoch ] || ms=$((140 - MLP_TEST_PROCESSORS))\n"
+             "echo 'device   Fake GPU, 1 GiB'\n"
+             "echo \"fusion   $level: so\"\n"
+             "for i in 1 2 3 4 5; do\n"
+             "  echo \"epoch $i/5  0.5  90.00%  0.3  9$i.00%  $((i % 3 + ms - 1)).25ms  5.00ms\"\n"
+             "done");
+  snprintf(all, sizeof all, "PROGRAM='%s/mlp' %s", folder, environment);
+  snprintf(script, sizeof script, "limited_gpu.sh %s", limits);
+  return run_script(all, script);
+}
+
+static void test_limited_gpu_makes_a_table(void **state) {
+  (void)state;
+  assert_int_equal(limited_gpu("EPOCHS=5", "132:227 84:99 20:64"), 0);
+  assert_says("device   Fake GPU, 1 GiB\n");
+  assert_says("| 132 | 227 | 15.25 | 8.25 | `epoch` | 95.00% |\n"
+              "| 84 | 99 | 15.25 | 56.25 | `epoch` | 95.00% |\n"
+              "| 20 | 64 | 15.25 | - | `step` | 95.00% |\n");
+  must("sed -n '2p; 5p; 10p' log");
+  assert_string_equal(output, "132  step\n84 99 step\n20 64 auto\n");
+}
+
+static void test_limited_gpu_says_why_not(void **state) {
+  (void)state;
+  assert_int_equal(limited_gpu("EPOCHS=5", "132"), 2);
+  assert_says("a limit is MULTIPROCESSORS:KB, KB 64, 99, 163 or 227, not '132'");
+  assert_int_equal(limited_gpu("EPOCHS=2", ""), 2);
+  assert_says("EPOCHS must be a number of at least 3, not '2'");
+  write_script("mlp", "echo 'mlp-train: no GPU' >&2; exit 1");
+  char environment[4096];
+  snprintf(environment, sizeof environment, "PROGRAM='%s/mlp'", folder);
+  assert_int_equal(run_script(environment, "limited_gpu.sh"), 1);
+  assert_says("mlp-train: no GPU");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       IN_PLACE(test_source_without_a_file),
@@ -462,6 +510,8 @@ int main(void) {
       IN_PLACE(test_profile_says_why_not),
       IN_PLACE(test_sprint_tells_the_mean_from_chance),
       IN_PLACE(test_sprint_says_why_not),
+      IN_PLACE(test_limited_gpu_makes_a_table),
+      IN_PLACE(test_limited_gpu_says_why_not),
       IN_PLACE(test_sums_up),
       IN_PLACE(test_sums_up_failures),
       IN_PLACE(test_runs_programs_at_the_same_time),

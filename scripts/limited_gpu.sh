@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Measures the levels of fusion that a smaller GPU would be given: a table for docs/gpus.md.
+#
+#   scripts/limited_gpu.sh [MULTIPROCESSORS:KB...]  [227, 163 and 99 KB of usual GPUs]
+#
+#   EPOCHS   of each run; the time is the median of all but the first two  [10]
+#   PROGRAM  what is run  [./mlp-train]
+#
+# A line per pair, on MNIST with the default network at batch 64: milliseconds of an epoch at levels
+# step and epoch, what auto takes, its test accuracy. Only what level epoch plans with is limited:
+# it has so many blocks and so much shared memory, on the clock, the tensor cores and the L2 cache
+# of the GPU at hand. Level step uses all of that GPU, so it is as fast in every line.
+set -euo pipefail
+export LC_ALL=C
+
+epochs=${EPOCHS:-10} program=${PROGRAM:-./mlp-train}
+[[ $epochs =~ ^[0-9]+$ && $epochs -ge 3 ]] || {
+  echo "limited_gpu: EPOCHS must be a number of at least 3, not '$epochs'" >&2
+  exit 2
+}
+[ $# -gt 0 ] || set -- 132:227 114:227 108:163 128:99 84:99 68:99 46:99 28:99 20:99
+for limit; do
+  [[ $limit =~ ^[0-9]+:(64|99|163|227)$ ]] || {
+    echo "limited_gpu: a limit is MULTIPROCESSORS:KB, KB 64, 99, 163 or 227, not '$limit'" >&2
+    exit 2
+  }
+done
+
+# measure LEVEL MULTIPROCESSORS KB: the level in use, milliseconds of an epoch, test accuracy; or -
+# for all three where the level cannot run.
+measure() {
+  local said limits=(MLP_TEST_PROCESSORS="$2")
+  [ "$3" = 227 ] || limits+=(MLP_TEST_SHARED="$3")
+  said=$(env "${limits[@]}" "$program" --device cuda --fusion "$1" --epochs "$epochs" 2>&1) || {
+    if [[ $said == *"--fusion epoch cannot run"* ]]; then
+      echo '- - -'
+      return
+    fi
+    echo "$said" >&2
+    return 1
+  }
+  awk '
+    function ms(text) { return text ~ /ms$/ ? text + 0 : 1000 * text }
+    $1 == "fusion" { level = $2; sub(":", "", level) }
+    $1 == "epoch" && /%/ { # the second share of a line is of the test rows; the time comes after it
+      shares = 0
+      for (i = 2; i <= NF && shares < 2; i++) if ($i ~ /%$/) { shares++; accuracy = $i }
+      if (++count > 2) {
+        for (n = count - 3; n > 0 && times[n] > ms($i); n--) times[n + 1] = times[n]
+        times[n + 1] = ms($i)
+      }
+    }
+    END {
+      if (count < 3) exit 1
+      printf "%s %.2f %s\n", level, times[int((count - 1) / 2)], accuracy
+    }' <<<"$said"
+}
+
+said=$("$program" --device cuda --epochs 1)
+sed -n '/^device/p' <<<"$said"
+echo
+echo "| multiprocessors | KB | step, ms | epoch, ms | \`auto\` takes | test accuracy |"
+echo '| ---: | ---: | ---: | ---: | --- | ---: |'
+for limit; do
+  processors=${limit%:*} kilobytes=${limit#*:}
+  read -r _ step _ < <(measure step "$processors" "$kilobytes")
+  read -r _ epoch _ < <(measure epoch "$processors" "$kilobytes")
+  read -r level _ accuracy < <(measure auto "$processors" "$kilobytes")
+  echo "| $processors | $kilobytes | $step | $epoch | \`$level\` | $accuracy |"
+done
