@@ -35,10 +35,17 @@ struct ReluMask {
 
 /* dX for small batches. Block: one tile of dX (rows, in); the sum runs over the layer's outputs.
    Reads out * (ROWS + COLUMNS) values and each activation once, writes each value of dX once. */
+template <class Gradient, class Weights>
+__global__ void __launch_bounds__(SmallTile::THREADS)
+    backward_small(Gradient dz, Weights w, ReluMask dx) {
+  small_tile(dz, w, dz.rows, w.columns, w.rows, dx);
+}
+
+/* The same for small batches of wide layers. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS)
-    backward_small(Gradient dz, Weights w, ReluMask dx) {
-  small_tile<Shape>(dz, w, dz.rows, w.columns, w.rows, dx);
+    backward_medium(Gradient dz, Weights w, ReluMask dx) {
+  medium_tile<Shape>(dz, w, dz.rows, w.columns, w.rows, dx);
 }
 
 /* The same for large batches. */
@@ -50,8 +57,8 @@ __global__ void __launch_bounds__(LargeTile::THREADS, 2)
 }
 
 template <class Shape, class Gradient, class Weights>
-cudaError_t backward_of_small(Gradient dz, Weights w, const ReluMask &dx, cudaStream_t stream) {
-  return launch_pdl(backward_small<Shape, Gradient, Weights>, tile_grid<Shape>(dz.rows, dx.in),
+cudaError_t run_medium(Gradient dz, Weights w, const ReluMask &dx, cudaStream_t stream) {
+  return launch_pdl(backward_medium<Shape, Gradient, Weights>, tile_grid<Shape>(dz.rows, dx.in),
                     Shape::THREADS, stream, dz, w, dx);
 }
 
@@ -65,13 +72,12 @@ cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, in
   if (is_large(rows, dx.in))
     return launch_pdl(backward_large<Gradient, Weights>, tile_grid<LargeTile>(rows, dx.in),
                       LargeTile::THREADS, stream, dz, w, dx);
-  using Four = SmallShape<2, 2>;
-  using Two = SmallShape<1, 2>;
-  using One = SmallShape<1, 1>;
-  const auto run = is_enough<Four>(rows, dx.in)  ? backward_of_small<Four, Gradient, Weights>
-                   : is_enough<Two>(rows, dx.in) ? backward_of_small<Two, Gradient, Weights>
-                                                 : backward_of_small<One, Gradient, Weights>;
-  return run(dz, w, dx, stream);
+  using Two = MediumShape<1, 2>;
+  using Four = MediumShape<2, 2>;
+  if (is_medium<Four>(rows, dx.in, out)) return run_medium<Four>(dz, w, dx, stream);
+  if (is_medium<Two>(rows, dx.in, out)) return run_medium<Two>(dz, w, dx, stream);
+  return launch_pdl(backward_small<Gradient, Weights>, tile_grid<SmallTile>(rows, dx.in),
+                    SmallTile::THREADS, stream, dz, w, dx);
 }
 
 } // namespace

@@ -56,10 +56,17 @@ struct BiasRelu {
 
 /* Y for small batches. Block: one tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes
    each value of Y once. */
+template <class Input, class Weights>
+__global__ void __launch_bounds__(SmallTile::THREADS)
+    forward_small(Input x, Weights w, BiasRelu y, int rows) {
+  small_tile(x, w, rows, y.out, w.columns, y);
+}
+
+/* The same for small batches of wide layers. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS)
-    forward_small(Input x, Weights w, BiasRelu y, int rows) {
-  small_tile<Shape>(x, w, rows, y.out, w.columns, y);
+    forward_medium(Input x, Weights w, BiasRelu y, int rows) {
+  medium_tile<Shape>(x, w, rows, y.out, w.columns, y);
 }
 
 /* The same for large batches. */
@@ -71,8 +78,8 @@ __global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
 }
 
 template <class Shape, class Input, class Weights>
-cudaError_t forward_of_small(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
-  return launch_pdl(forward_small<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
+cudaError_t run_medium(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
+  return launch_pdl(forward_medium<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
                     Shape::THREADS, stream, x, w, y, rows);
 }
 
@@ -81,13 +88,13 @@ cudaError_t forward(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_
   if (is_large(rows, y.out))
     return launch_pdl(forward_large<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
                       Shape::THREADS, stream, x, w, y, rows);
-  using Four = SmallShape<2, 2>;
-  using Two = SmallShape<1, 2>;
-  using One = SmallShape<1, 1>;
-  const auto run = is_enough<Four>(rows, y.out)  ? forward_of_small<Four, Input, Weights>
-                   : is_enough<Two>(rows, y.out) ? forward_of_small<Two, Input, Weights>
-                                                 : forward_of_small<One, Input, Weights>;
-  return run(x, w, y, rows, stream);
+  using Two = MediumShape<1, 2>;
+  using Four = MediumShape<2, 2>;
+  if (is_medium<Four>(rows, y.out, w.columns)) return run_medium<Four>(x, w, y, rows, stream);
+  if constexpr (Input::TERMS > 1) /* two pieces split their rows once: for pixels that is nothing */
+    if (is_medium<Two>(rows, y.out, w.columns)) return run_medium<Two>(x, w, y, rows, stream);
+  return launch_pdl(forward_small<Input, Weights>, tile_grid<SmallTile>(rows, y.out),
+                    SmallTile::THREADS, stream, x, w, y, rows);
 }
 
 template <bool VECTOR, int TERMS>

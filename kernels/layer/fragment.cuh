@@ -23,7 +23,7 @@
      load()     a fragment, from a slab
      multiply() piece += A B
      row(), column()  where the lane's value `e`, piece[e / 4][e % 4], lies in the piece
-     SmallStep  the same for a small tile, from registers to registers
+     SmallStep  the same for a small or medium tile, from registers to registers
 
    A Slab (gemm.cuh) has ALONG_K, LINE values in a line, lines PITCH apart and planes PLANE apart.
  */

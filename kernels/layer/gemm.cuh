@@ -1,4 +1,4 @@
-/* The two gemms of the fused kernels: small tiles and large tiles. fragment.cuh says how a warp
+/* The gemms of the fused kernels: small, medium and large tiles. fragment.cuh says how a warp
    multiplies; this is about tensor cores, and below compute capability 8.0 the same tiles are
    multiplied in float32.
 
@@ -13,11 +13,14 @@
    segment of a row) at a time. Forward, backward and weight gradient are therefore one gemm with
    different operands and epilogues.
 
-   small_tile: each block computes 16 x 16 of C, or a few such pieces, straight from the L2 cache,
-   without a copy in shared memory. A batch of 64 has few tiles and short sums: what counts is that
-   all loads are in flight at once. SLICES warps share a tile, each a part of k (split-K within the
-   block), and add up through shared memory in a fixed order. Every warp splits what it multiplies,
-   so that of 2 x 2 pieces each value is split for two of them.
+   small_tile: each block computes 16 x 16 of C straight from the L2 cache, without a copy in shared
+   memory. A batch of 64 has few tiles and short sums: what counts is that all loads are in flight
+   at once. SLICES warps share a tile, each a part of k (split-K within the block), and add up
+   through shared memory in a fixed order.
+
+   medium_tile: the same with several such pieces. Every warp splits what it multiplies, so that of
+   2 x 2 pieces each value is split for two of them. It pays where such tiles are as many as
+   multiprocessors and every warp has a part of k.
 
    large_tile: a block copies slabs of A and B to shared memory, where every value is split into
    terms once and read by several warps. The next slab is fetched into registers while the tensor
@@ -33,9 +36,79 @@ __host__ __device__ constexpr int larger(int a, int b) {
 
 /* ---- small tiles -------------------------------------------------------------------------- */
 
-/* DOWN x WIDE pieces of 16 x 16. Kernels this short are bound by how many instructions a warp runs
-   one after the other: hence many warps with few k-steps each. */
-template <int DOWN_, int WIDE_> struct SmallShape {
+/* For a batch of 64 and 300 neurons this makes 76 blocks of 16 warps, each with a sixteenth of the
+   inputs. Kernels this short are bound by how many instructions a warp runs one after the other:
+   hence many warps with few k-steps each. */
+struct SmallTile {
+  static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES;
+};
+
+/* The gemm of one small tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
+   all its threads. Warp: every SLICES-th k-step of 16. Lane: its part of the operands' fragments;
+   in the end threads 0 to 255 finish one element each. Reads depth * (ROWS + COLUMNS) values, each
+   once. */
+template <class A, class B, class Epilogue>
+__device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
+  /* Prologue: where this lane stands. */
+  using Step = Arithmetic::SmallStep<A, B, 1>;
+  constexpr int STRIDE = 16 * SmallTile::SLICES, PITCH = 17;
+  __shared__ alignas(16) float shared[SmallTile::SLICES][larger(16 * PITCH, Step::FLOATS)];
+  const int slice = threadIdx.x / 32;
+  const int i0 = blockIdx.y * SmallTile::ROWS, j0 = blockIdx.x * SmallTile::COLUMNS;
+  a.begin();
+  b.begin();
+  typename RawFragment<A>::Line lines_a[RawFragment<A>::LINES];
+  typename RawFragment<B>::Line lines_b[RawFragment<B>::LINES];
+  RawFragment<A> x;
+  RawFragment<B> y;
+  int k = 16 * slice;
+
+  /* Fetch: the first step; what no kernel writes, before the wait. */
+  RawFragment<A>::seek(a, i0, k, lines_a);
+  RawFragment<B>::seek(b, j0, k, lines_b);
+  if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
+  pdl_wait();
+  if (!A::CONSTANT) x.fetch(a, i0, k, lines_a);
+  y.fetch(b, j0, k, lines_b);
+
+  /* Split and multiply: this warp's part of k. */
+  float piece[2][4] = {};
+#pragma unroll 1
+  for (; k < depth; k += STRIDE) {
+    Step step(shared[slice]);
+    x.zero_out_of_bounds(a, i0, k, lines_a);
+    step.take_a(0, x);
+    y.zero_out_of_bounds(b, j0, k, lines_b);
+    step.take_b(y);
+    if (k + STRIDE < depth) { /* the next step's loads, in flight while this one multiplies */
+      RawFragment<B>::seek(b, j0, k + STRIDE, lines_b);
+      x.fetch(a, i0, k + STRIDE, lines_a);
+      y.fetch(b, j0, k + STRIDE, lines_b);
+    }
+    step.multiply(0, piece);
+  }
+
+  /* Epilogue: prefetch, add up the slices, combine and store; one element per thread. */
+#pragma unroll
+  for (int e = 0; e < 8; e++)
+    shared[slice][Step::row(e) * PITCH + Step::column(e)] = piece[e / 4][e % 4];
+  const int i = i0 + threadIdx.x / 16, j = j0 + threadIdx.x % 16;
+  const bool mine = threadIdx.x < 256 && i < m && j < n;
+  const typename Epilogue::Prefetched prefetched =
+      mine ? epilogue.prefetch(i, j) : typename Epilogue::Prefetched{};
+  __syncthreads();
+  if (!mine) return;
+  float sum = 0.0f;
+#pragma unroll
+  for (int s = 0; s < SmallTile::SLICES; s++)
+    sum += shared[s][threadIdx.x / 16 * PITCH + threadIdx.x % 16];
+  epilogue(i, j, sum * (A::SCALE * B::SCALE), prefetched);
+}
+
+/* ---- medium tiles ------------------------------------------------------------------------- */
+
+/* DOWN x WIDE pieces of 16 x 16: what a warp has split serves several of them. */
+template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES;
   static constexpr int PITCH = COLUMNS + 1; /* floats, of a finished tile in shared memory */
@@ -65,12 +138,12 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   }
 }
 
-/* The gemm of one small tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
+/* The gemm of one medium tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
    all its threads. Warp: every SLICES-th k-step of 16. Lane: its part of the operands' fragments;
    in the end each thread finishes every THREADS-th element. Reads depth * (ROWS + COLUMNS) values,
    each once. */
 template <class Shape, class A, class B, class Epilogue>
-__device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
+__device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
   using Step = Arithmetic::SmallStep<A, B, Shape::DOWN>;
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -363,12 +436,16 @@ template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
-/* Whether there are enough small tiles of a shape for most multiprocessors of a big GPU: a larger
-   tile splits less, a smaller one leaves none idle. */
-template <class Shape> bool is_enough(int m, int n) {
-  constexpr unsigned ENOUGH = 96;
+/* Whether medium tiles of a shape are faster than small ones: if the multiprocessors of a big GPU
+   have one each, or are seldom idle while some have another, and if every warp has a k-step. On an
+   H200 (1000, 784) by 128 rows took 6.1 us instead of 7.9, and (300, 784) by 512 11.3 instead of
+   9.5, in 160 tiles; (300, 100) by 256 took 3.9 instead of 3.1. */
+template <class Shape> bool is_medium(int m, int n, int depth) {
+  constexpr unsigned MULTIPROCESSORS = 132, BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);
-  return grid.x * grid.y >= ENOUGH;
+  const unsigned tiles = grid.x * grid.y;
+  return depth >= Shape::STRIDE &&
+         100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
 /* Large tiles pay as soon as 64 of the largest occupy half of a big GPU. */
