@@ -205,10 +205,11 @@ static const int sizes[][2] = {{1, 1}, {63, 65}, {784, 300}, {785, 301}, {17, 40
 static const int batches[] = {1, 7, 63, 64, 65, 200, 1000};
 
 /* Tiles of 64 x 64 take over from 64 tiles on: both sides of that, in forward (rows, out) and in
-   backward (rows, in), with ragged edges. */
+   backward (rows, in), with ragged edges. Medium tiles of either shape, where 4 divides all. */
 static const Shape thresholds[] = {
-    {448, 37, 576},  {449, 37, 512}, {448, 576, 37}, {449, 512, 37}, {448, 570, 570},
-    {449, 505, 449}, {4032, 64, 64}, {4033, 63, 65}, {1, 33, 4033},  {65, 2000, 2017},
+    {448, 37, 576},  {449, 37, 512},   {448, 576, 37},   {449, 512, 37},
+    {448, 570, 570}, {449, 505, 449},  {4032, 64, 64},   {4033, 63, 65},
+    {1, 33, 4033},   {65, 2000, 2017}, {128, 784, 1000}, {128, 1000, 500},
 };
 
 /* Multiples of 4 are read four at a time. */
