@@ -349,6 +349,7 @@ check_all_older() {
   build "${limited[@]}"
   beside check_limited 64 14 "${limited[@]}"
   beside check_limited 99 28 "${limited[@]}"
+  beside check_limited 99 128 "${limited[@]}"
   beside check_limited 163 108 "${limited[@]}"
   gather
   rm -rf build/older-*
