@@ -259,8 +259,8 @@ static void test_levels_on_every_card(void **state) {
 /* What level epoch plans at its limits, and one beyond each. */
 static void test_limits_of_epoch(void **state) {
   (void)state;
-  static const EpochShape usual = {784, 300, 100, 10, 64};
-  static const struct {
+  const EpochShape usual = {784, 300, 100, 10, 64};
+  const struct {
     EpochShape shape;
     int multiprocessors, kilobytes, depth, blocks; /* depth 0: refused */
     const char *why_not;

@@ -13,8 +13,8 @@ static const double WIDE_FROM = 2.5e8;
 enum { WIDE_ROWS = 128 };
 
 /* Parameters times a rank's rows of a step, below which two ranks took longer than one: on two
-   H200s 784-300-100-10 did at 512 rows each, 4.1 ms per epoch instead of 3.8, and not at 2048, 1.7
-   instead of 2.2. */
+   H200s 784-300-100-10 did at 512 rows each, 4.13 ms per epoch instead of 3.43, and not at 2048,
+   1.45 instead of 1.73. */
 static const double RANKS_FROM = 3e8;
 
 /* Sets *why_not to why level epoch cannot serve this engine, or to NULL; fills *plan. */
