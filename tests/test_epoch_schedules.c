@@ -31,6 +31,8 @@ static const struct {
     {{{1279, 60, 120, 12, 64}, 24, 99, .rows = 96, .seed = 10}, 1},
     /* inputs that eight splits share; all that is left over in packets and tiles */
     {{{784, 40, 119, 7, 64}, 32, 227, .rows = 96, .seed = 4}, 3},
+    /* the five groups of the default network */
+    {{{100, 300, 100, 10, 64}, 132, 227, .rows = 2 * 64 + 32, .seed = 8}, 1},
     /* from a step within a window over its next direct one, in one launch and in two */
     {{{50, 12, 5, 3, 9}, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
 };

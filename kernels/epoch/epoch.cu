@@ -8,7 +8,7 @@
      neurons       of the first hidden layer, in tiles of 15 (five packets); some tiles make a group
      group         owns its neurons' rows of W1 and columns of W2, and works on every row
      matrix block  two tiles of W1 times one split of the inputs: 30 neurons, some 160 inputs, in
-                   registers for the whole launch
+                   registers for the whole launch; four tiles where multiprocessors are few
      row block     four rows of the batch times a group's neurons, and some patches of W2, W3, b2
                    and b3; 16 per group
 
