@@ -211,6 +211,10 @@ static void a_program_without_mpi_says_so(void **state) {
   const int status = process_run(
       output, sizeof output,
       "cp '%s' program && OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 ./program", program_called);
+  if (status == 126) {
+    print_message("nothing may run in the folder for temporary files\n");
+    skip();
+  }
   assert_int_equal(status, 1);
   assert_non_null(strstr(output, "a launcher started 4 processes, but this program was built "
                                  "without MPI: `make setup MPI=1`"));
