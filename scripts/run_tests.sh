@@ -6,8 +6,8 @@
 #   41 passed, 0 failed, 2 skipped
 #
 #   JOBS   programs that run at the same time; their lines come as they end  [1]
-#   ALONE  names of programs beside which nothing may run, because they measure free memory, say: one
-#          by one, after the others
+#   ALONE  names of programs that measure times or free memory, so that nothing may run beside them:
+#          one by one, after the others
 #
 # A program that crashes, or does not end within 5 minutes, is one more failure. Exit status 1 if
 # anything failed.

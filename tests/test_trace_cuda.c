@@ -238,36 +238,48 @@ static void arrows_come_from_the_last_sender(void **state) {
 
 /* ---- on a GPU ------------------------------------------------------------------------------ */
 
-/* Launches and kernels of each level. */
+/* Whether each level takes as long while it is recorded as ever, within its price. */
+static bool times_agree(const char *path) {
+  Trace trace = {0};
+  bool agree = true;
+  OK(trace_load(&trace, path, &error));
+  for (int i = 0; i < trace.levels; i++)
+    agree = agree && trace.level[i].recorded_us > 0.9 * trace.level[i].us &&
+            trace.level[i].recorded_us < 5 * trace.level[i].us;
+  trace_close(&trace);
+  return agree;
+}
+
+/* Launches and kernels of each level, and stages that take as long as the kernel. Other programs
+   may slow down one of the two runs that are compared, so there are three tries. */
 static void a_gpu_is_recorded(void **state) {
   (void)state;
+  enum { TRIES = 3 };
   Error why;
   char output[8192], *path = strdup(folder_path("trace.json"));
   int arrows;
+  bool agree = false;
   needs_gpu();
   if (!activity_available(&why)) {
     print_message("%s\n", why.text);
     skip();
   }
-  const int code =
-      process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
-                  PROGRAM_FOLDER, path, folder);
-  if (code == 1 &&
-      strstr(output, "CUPTI cannot")) { /* not on every machine, nor beside a profiler */
-    print_message("%s\n", output);
-    skip();
+  for (int i = 0; i < TRIES && !agree; i++) {
+    const int code =
+        process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
+                    PROGRAM_FOLDER, path, folder);
+    if (code == 1 &&
+        strstr(output, "CUPTI cannot")) { /* not on every machine, nor beside a profiler */
+      print_message("%s\n", output);
+      skip();
+    }
+    if (code != 0) fail_msg("%s", output);
+    const int steps = TRACE_END - TRACE_FIRST;
+    assert_true(assert_format(path, 37, &arrows) > steps * (28 + 5 + 5));
+    assert_true(arrows >= steps * (28 + 5));
+    agree = times_agree(path);
   }
-  if (code != 0) fail_msg("%s", output);
-  const int steps = TRACE_END - TRACE_FIRST;
-  assert_true(assert_format(path, 37, &arrows) > steps * (28 + 5 + 5));
-  assert_true(arrows >= steps * (28 + 5));
-  Trace trace = {0};
-  OK(trace_load(&trace, path, &error));
-  /* Times of two runs, which other programs may slow down: of the same unit, no more. */
-  for (int i = 0; i < trace.levels; i++)
-    assert_true(trace.level[i].recorded_us > 0.01 * trace.level[i].us &&
-                trace.level[i].recorded_us < 100 * trace.level[i].us);
-  trace_close(&trace);
+  assert_true(agree);
   free(path);
 }
 
