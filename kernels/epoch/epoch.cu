@@ -64,12 +64,12 @@ __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   const int thread = threadIdx.x;
   if (!s.layout.is_row_block) {
-    if (thread < MATRIX_THREADS) matrix_block<DEPTH>(plan, job, s);
+    matrix_block<DEPTH>(plan, job, s);
   } else if (thread < ROW_THREADS) {
     row_team(plan, job, s);
   } else if (thread < ROW_THREADS + HEAD_THREADS) {
     head_team(plan, job, s);
-  } else {
+  } else if (thread < ROW_THREADS + HEAD_THREADS + PATCH_THREADS) {
     patch_team(plan, job, s);
   }
   WITH_STAMPS(if (threadIdx.x == 0) take_anchor(stamps, 1);)

@@ -57,9 +57,13 @@ constexpr int MATRIX_THREADS = 2 * 32 * MATRIX_WARPS;
 
 constexpr int ROW_THREADS = 320;
 constexpr int HEAD_THREADS = 32 * OWNED; /* a warp for each row */
-constexpr int PATCH_THREADS = 256;
-constexpr int THREADS = ROW_THREADS + HEAD_THREADS + PATCH_THREADS;
-static_assert(MATRIX_THREADS <= THREADS, "both kinds of blocks have as many threads");
+constexpr int PATCH_WARPS = 5; /* one for each packet of a tile */
+constexpr int PATCH_THREADS = 32 * PATCH_WARPS;
+
+/* Both kinds of blocks have as many threads. With 20 warps, five for each quarter of the
+   multiprocessor, a thread has 96 registers; one warp more would leave it 80. */
+constexpr int THREADS = MATRIX_THREADS;
+static_assert(ROW_THREADS + HEAD_THREADS + PATCH_THREADS <= THREADS, "room for every team");
 
 } // namespace epoch
 
@@ -71,7 +75,6 @@ constexpr int X_PITCH = 16 * MATRIX_WARPS + 8; /* bf16; 16 bytes an odd number o
                                                   conflicts for ldmatrix */
 constexpr int DZ_PITCH = ROWS + 8;             /* bf16, as X_PITCH */
 constexpr int COLUMN_PITCH = ROWS + 8; /* floats: four columns times eight rows of a half-warp */
-constexpr int SUM_PITCH = 36;          /* floats */
 constexpr int HEAD_PITCH = 128;        /* floats: four for each lane */
 constexpr int W2_PITCH = 140; /* floats, 12 mod 32: eight neurons times four packets of a warp */
 constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;     /* packets of a row of P that a block updates */
@@ -118,12 +121,11 @@ struct RowShared {
   float4 k[2][ROWS];                 /* products of pixels, (row of the step before) x 4 rows */
   /* head team */
   float h2[OWNED][HEAD_PITCH], w3[MAX_CLASSES][HEAD_PITCH], b3[16];
-  /* patch team: columns over the batch's rows; sums of products of them */
-  alignas(16) float h1_column[TILE + 1][COLUMN_PITCH]; /* the last one: ones */
-  float dz2_column[3 * MAX_SHARE + 2][COLUMN_PITCH];   /* + 2: whole tiles of 8 */
-  float h2_column[3 * MAX_SHARE][COLUMN_PITCH];
-  float dz3_column[3 * CLASS_PACKETS][COLUMN_PITCH];
-  float sum[2][16][SUM_PITCH];
+  /* patch team: columns over the batch's rows, those of W2's gradient as bf16 terms */
+  alignas(16) __nv_bfloat16 h1_terms[3][TILE + 1][DZ_PITCH]; /* the last one: ones */
+  __nv_bfloat16 dz2_terms[PATCH_WARPS][3][6][DZ_PITCH];      /* of each warp */
+  alignas(16) float h2_column[3 * MAX_SHARE][COLUMN_PITCH];
+  float dz3_column[3 * CLASS_PACKETS][COLUMN_PITCH], ones[ROWS];
 };
 
 /* DEPTH: k-steps of a warp. partial: Z1 of each warp's inputs, of the rows that are mailed at once,

@@ -2,8 +2,9 @@
    other teams go on. A gradient is a product of columns over the batch's rows:
      W2  H1 with dZ2      W3  dZ3 with H2      b2  ones with dZ2      b3  ones with dZ3
    W2 and b2 are what the next step waits for. A tile's 15 neurons and a column of ones are the 16
-   rows of a tensor-core product, so both come of the same instructions; a warp has 8 hidden values
-   and half of the batch's rows. H1 is split into bf16 terms before dZ2 is there.
+   rows of a tensor-core product, so both come of the same instructions. A warp has six hidden
+   values, two packets, from their arrival to the packets of weights that it sends: no other warp
+   waits for it. H1 is received, and split into bf16 terms, before dZ2 is there.
 
    W3 and b3 come after that, in float32, as patches of 3 x 3 values. Four lanes share a patch: each
    adds a quarter of the rows, then owns one row of it, one packet. All weights and momenta stay in
@@ -18,6 +19,10 @@ namespace epoch {
 
 __device__ inline int patch_thread() {
   return threadIdx.x - ROW_THREADS - HEAD_THREADS;
+}
+
+__device__ inline int patch_warp() {
+  return patch_thread() / 32;
 }
 
 __device__ inline void patch_sync() {
@@ -67,44 +72,17 @@ __device__ inline void update_packet(const EpochJob &job, const BlockLayout &lay
   if (own.exists) send(p_at(layout, own.x, own.packet), own.w[0], own.w[1], own.w[2], stamp);
 }
 
-/* ---- columns -------------------------------------------------------------------------------- */
-
-/* Receives `count` packets of every row, at most MOST, from kind `first` of the records on, into
-   columns. All threads call await() once, when addresses are computed. */
-template <int MOST, class Await>
-__device__ inline void receive_columns(const BlockLayout &layout, float (*columns)[COLUMN_PITCH],
-                                       int first, int count, uint32_t stamp, const Await &await) {
-  constexpr int STRIDE = PATCH_THREADS / ROWS; /* packets of a row at once */
-  const int row = patch_thread() % ROWS, start = patch_thread() / ROWS;
-  const Packet *from = record_at(layout, first + start, row, stamp);
-  await();
-  Packet in[ceil_div(MOST, STRIDE)];
-  receive(
-      in, stamp, [&](int i) { return start + STRIDE * i < count; },
-      [&](int i) { return from + STRIDE * ROWS * i; });
-#pragma unroll
-  for (int i = 0; i < ceil_div(MOST, STRIDE); i++) {
-    if (start + STRIDE * i >= count) break;
-    float(*to)[COLUMN_PITCH] = columns + 3 * (start + STRIDE * i);
-    to[0][row] = in[i].x, to[1][row] = in[i].y, to[2][row] = in[i].z;
-  }
-}
-
 /* ---- W2 and b2 ------------------------------------------------------------------------------ */
 
-constexpr int VALUE_TILES = ceil_div(3 * MAX_SHARE, 8);  /* of 8 hidden values */
-constexpr int HALVES = PATCH_THREADS / 32 / VALUE_TILES; /* of the rows */
-constexpr int K_STEPS = ROWS / HALVES / 16;              /* of 16 rows each */
-static_assert(PATCH_THREADS == 32 * VALUE_TILES * HALVES && ROWS == HALVES * K_STEPS * 16 &&
-                  3 * MAX_SHARE <= 8 * VALUE_TILES && SUM_PITCH >= 8 * VALUE_TILES,
-              "a warp for every tile and half");
-static_assert(16 * MAX_SHARE <= PATCH_THREADS, "a thread for every packet");
+static_assert(PATCH_WARPS == TILE_PACKETS && 2 * PATCH_WARPS == MAX_SHARE,
+              "a warp receives one packet of H1 and two of dZ2, of every row");
 
-/* The packet of W2, or of b2, that is the tile's 16th neuron in one tile of the group. Neighbouring
-   lanes have neighbouring neurons, as they lie in P. */
+/* The packet of W2, or of b2, which is the tile's 16th neuron in one tile of the group. A warp has
+   two packets of each neuron, a lane one. */
 __device__ inline OwnPacket own_packet_of_w2(const BlockLayout &layout) {
   OwnPacket own = {};
-  const int neuron = patch_thread() % (TILE + 1), n = patch_thread() / (TILE + 1);
+  const int lane = threadIdx.x % 32, neuron = lane / 4 + 8 * (lane % 4 / 2);
+  const int n = 2 * patch_warp() + lane % 2;
   own.packet = layout.first_packet + n;
   own.exists = n < layout.share && (neuron < TILE || layout.tile == 0);
   own.decays = neuron < TILE;
@@ -112,81 +90,110 @@ __device__ inline OwnPacket own_packet_of_w2(const BlockLayout &layout) {
   return own;
 }
 
-/* The first of the two values of a row pair that this lane has of k-step k, in any column: lane 4 g
-   + t holds rows 2 t, 2 t + 1 and 2 t + 8, 2 t + 9 of the step. */
-__device__ inline int first_row(int k) {
-  return (patch_thread() / 32 / VALUE_TILES * K_STEPS + k) * 16 + 2 * (threadIdx.x % 4);
+/* Stores the bf16 terms of a packet of rows l and l + 32, which lane l holds: as neighbours, so a
+   sum over rows takes them in this order, 0, 32, 1, 33, ... */
+template <int VALUES>
+__device__ inline void store_terms(const Packet &first, const Packet &second,
+                                   __nv_bfloat16 (*terms)[VALUES][DZ_PITCH], int value) {
+  const float a[3] = {first.x, first.y, first.z}, b[3] = {second.x, second.y, second.z};
+#pragma unroll
+  for (int e = 0; e < 3; e++) {
+    const Bf16Split pair = split(a[e], b[e]);
+    const uint32_t term[3] = {pair.hi, pair.mid, pair.lo};
+#pragma unroll
+    for (int i = 0; i < 3; i++)
+      *reinterpret_cast<uint32_t *>(&terms[i][value + e][2 * (threadIdx.x % 32)]) = term[i];
+  }
 }
 
-__device__ inline Bf16Split split_at(const float *column) {
-  const float2 pair = *reinterpret_cast<const float2 *>(column);
-  return split(pair.x, pair.y);
+/* Receives COUNT packets of every row, a warp's own, of which `count` exist, from `first` of the
+   records on, into terms. */
+template <int COUNT, int VALUES>
+__device__ inline void receive_terms(const BlockLayout &layout, int first, int count,
+                                     __nv_bfloat16 (*terms)[VALUES][DZ_PITCH], int value,
+                                     uint32_t stamp) {
+  const Packet *from = record_at(layout, first, threadIdx.x % 32, stamp);
+  Packet in[2 * COUNT];
+  receive(
+      in, stamp, [&](int i) { return i / 2 < count; },
+      [&](int i) { return from + i / 2 * ROWS + i % 2 * (ROWS / 2); });
+#pragma unroll
+  for (int i = 0; i < COUNT; i++)
+    if (i < count) store_terms(in[2 * i], in[2 * i + 1], terms, value + 3 * i);
 }
 
-/* bf16 terms of H1 and of the ones, of this warp's rows: the A operand. */
-struct LeftTerms {
-  uint32_t term[K_STEPS][3][4];
-};
-
-__device__ inline void split_h1(const RowShared &s, LeftTerms &left) {
-  const int g = threadIdx.x % 32 / 4;
+/* The gradient of the warp's two packets, (neuron, hidden value): 16 x 6 sums over 64 rows. Six
+   products, as in fragment.cuh, in sums of their own for each size and half: short chains of
+   dependent products. Lane 4 g + t holds neurons g and g + 8, values 2 t and 2 t + 1. */
+__device__ inline void multiply_terms(const RowShared &s, float (&of)[4]) {
+  const int l = threadIdx.x % 32;
+  const int value = min(l % 8, 5); /* of 8 columns the last two are nobody's */
+  float sum[3][2][4] = {};         /* of products of 2^-16, of 2^-8, of 1 */
 #pragma unroll
-  for (int k = 0; k < K_STEPS; k++)
+  for (int rows = 0; rows < ROWS; rows += 32) {
+    uint32_t b[3][4]; /* of 16 rows: b[0], b[1]; of the next: b[2], b[3] */
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const Bf16Split terms = split_at(&s.h1_column[g + i % 2 * 8][first_row(k) + i / 2 * 8]);
-      left.term[k][0][i] = terms.hi, left.term[k][1][i] = terms.mid, left.term[k][2][i] = terms.lo;
+    for (int i = 0; i < 3; i++)
+      ldmatrix_x4(b[i], &s.dz2_terms[patch_warp()][i][value][rows + l / 8 * 8]);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      uint32_t a[3][4];
+#pragma unroll
+      for (int i = 0; i < 3; i++)
+        ldmatrix_x4(a[i], &s.h1_terms[i][l % 16][rows + 16 * half + l / 16 * 8]);
+#pragma unroll
+      for (int j = 0; j < 3; j++)
+#pragma unroll
+        for (int i = 0; i + j < 3; i++)
+          mma_m16n8k16(sum[2 - i - j][half], a[i], b[j][2 * half], b[j][2 * half + 1]);
     }
-}
-
-/* This warp's part of the gradient, (neuron, hidden value), to shared memory. Six products, as in
-   fragment.cuh, in sums of their own for each size and k-step: short chains of dependent products.
- */
-__device__ inline void multiply_columns(RowShared &s, const LeftTerms &left) {
-  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const int warp = patch_thread() / 32, first = warp % VALUE_TILES * 8;
-  float sum[3][K_STEPS][4] = {}; /* of products of 2^-16, of 2^-8, of 1 */
-#pragma unroll
-  for (int k = 0; k < K_STEPS; k++) {
-    const float *column = &s.dz2_column[first + g][first_row(k)];
-    const Bf16Split b0 = split_at(column), b1 = split_at(column + 8);
-    const uint32_t(&a)[3][4] = left.term[k];
-    mma_m16n8k16(sum[0][k], a[2], b0.hi, b1.hi);
-    mma_m16n8k16(sum[1][k], a[1], b0.hi, b1.hi);
-    mma_m16n8k16(sum[2][k], a[0], b0.hi, b1.hi);
-    mma_m16n8k16(sum[0][k], a[1], b0.mid, b1.mid);
-    mma_m16n8k16(sum[1][k], a[0], b0.mid, b1.mid);
-    mma_m16n8k16(sum[0][k], a[0], b0.lo, b1.lo);
   }
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
-    float of[2] = {};
+  for (int e = 0; e < 4; e++) {
+    of[e] = 0.0f;
 #pragma unroll
-    for (int size = 0; size < 3; size++)
-#pragma unroll
-      for (int k = 0; k < K_STEPS; k++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) of[e] += sum[size][k][2 * i + e];
-    *reinterpret_cast<float2 *>(&s.sum[warp / VALUE_TILES][g + 8 * i][first + 2 * t]) = {of[0],
-                                                                                         of[1]};
+    for (int size = 0; size < 3; size++) of[e] += sum[size][0][e] + sum[size][1][e];
   }
 }
 
-/* Adds the halves of this thread's packet and updates it. */
-__device__ inline void update_w2(const EpochJob &job, const BlockLayout &layout, const RowShared &s,
-                                 OwnPacket &own, uint32_t stamp) {
-  if (!own.exists) return;
-  const int neuron = own.decays ? own.x - layout.tile * TILE : TILE;
-  const int first = 3 * (own.packet - layout.first_packet);
-  float g[3] = {};
+/* Hands each lane the three values of its packet: lane t of four has neuron g + 8 (t / 2), packet t
+   % 2. Value v of six is with lane v / 2; each exchange asks for one value of both packets. */
+__device__ inline void gather_packet(const float (&of)[4], float (&g)[3]) {
+  const int lane = threadIdx.x % 32, t = lane % 4;
 #pragma unroll
-  for (int half = 0; half < HALVES; half++)
-#pragma unroll
-    for (int e = 0; e < 3; e++) g[e] += s.sum[half][neuron][first + e];
-  update_packet(job, layout, own, g, stamp);
+  for (int e = 0; e < 3; e++) {
+    const int from = lane - t + (3 * (t % 2) + e) / 2;
+    const bool gives_second = (t == e / 2 ? e : 3 + e) % 2;
+    const float low = __shfl_sync(FULL_WARP, gives_second ? of[1] : of[0], from);
+    const float high = __shfl_sync(FULL_WARP, gives_second ? of[3] : of[2], from);
+    g[e] = t < 2 ? low : high;
+  }
 }
 
 /* ---- W3 and b3 ------------------------------------------------------------------------------ */
+
+/* Receives this block's share of H2 and all of dZ3, of every row, into columns. */
+__device__ inline void receive_columns(const BlockLayout &layout, RowShared &s, uint32_t stamp) {
+  constexpr int COUNT = ceil_div(ROWS * (MAX_SHARE + CLASS_PACKETS), PATCH_THREADS);
+  const int packets = ROWS * (layout.share + layout.class_packets);
+  const Packet *h2 = record_at(layout, layout.first_h2 + layout.first_packet, 0, stamp);
+  const Packet *dz3 = record_at(layout, layout.first_dz3 - layout.share, 0, stamp);
+  Packet in[COUNT];
+  receive(
+      in, stamp, [&](int i) { return patch_thread() + PATCH_THREADS * i < packets; },
+      [&](int i) {
+        const int n = patch_thread() + PATCH_THREADS * i;
+        return (n < ROWS * layout.share ? h2 : dz3) + n;
+      });
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) {
+    const int n = patch_thread() + PATCH_THREADS * i, row = n % ROWS, packet = n / ROWS;
+    if (n >= packets) break;
+    float(*to)[COLUMN_PITCH] = packet < layout.share ? &s.h2_column[3 * packet]
+                                                     : &s.dz3_column[3 * (packet - layout.share)];
+    to[0][row] = in[i].x, to[1][row] = in[i].y, to[2][row] = in[i].z;
+  }
+}
 
 constexpr int QUARTERS = 4, QUARTER = ROWS / QUARTERS;
 static_assert(MAX_SHARE + CLASS_PACKETS <= PATCH_THREADS / QUARTERS, "four lanes for every patch");
@@ -206,7 +213,7 @@ __device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &lay
   Patch patch = {};
   const int n = patch_thread() / QUARTERS, quarter = patch_thread() % QUARTERS;
   const int of_b3 = n - layout.share, c = 3 * layout.tile + quarter;
-  patch.left = patch.right = s.h1_column[TILE]; /* ones */
+  patch.left = patch.right = s.ones;
   if (of_b3 < 0) {
     patch.computes = layout.tile < layout.class_packets;
     patch.own.exists = patch.computes && quarter < 3 && c < plan.shape.classes;
@@ -304,11 +311,13 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
   const int share = layout.share;
   OwnPacket w2 = own_packet_of_w2(layout);
   Patch patch = find_patch(plan, layout, s.row);
-  LeftTerms h1;
   load_packet(plan, job, layout, w2);
   load_packet(plan, job, layout, patch.own);
   load_w3_and_b3(plan, job, layout, s.row);
-  for (int i = patch_thread(); i < ROWS; i += PATCH_THREADS) s.row.h1_column[TILE][i] = 1.0f;
+  if (patch_thread() < ROWS) s.row.ones[patch_thread()] = 1.0f;
+  if (patch_thread() < ROWS / 2) /* the other terms are 0 */
+    *reinterpret_cast<uint32_t *>(&s.row.h1_terms[0][TILE][2 * patch_thread()]) =
+        pack_bf16(1.0f, 1.0f);
   patch_sync();
   arrive<PATCH_READ>(PATCH_THREADS + ROW_THREADS);
   arrive<W3_READY>(PATCH_THREADS + HEAD_THREADS);
@@ -316,33 +325,28 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
     STAMP(STAMP_PATCH);
-    const auto h1_sent = [] { wait<H1_SENT>(PATCH_THREADS + ROW_THREADS); };
-    const auto dz2_sent = [] { wait<DZ2_SENT>(PATCH_THREADS + HEAD_THREADS); };
-    const auto at_once = [] {};
     /* only a block with a share sends packets of P in return, so only such a block may read mail */
     if (share > 0) {
-      receive_columns<TILE_PACKETS>(layout, s.row.h1_column, layout.tile * TILE_PACKETS,
-                                    TILE_PACKETS, stamp, h1_sent);
+      wait<H1_SENT>(PATCH_THREADS + ROW_THREADS);
+      receive_terms<1>(layout, layout.tile * TILE_PACKETS + patch_warp(), 1, s.row.h1_terms,
+                       3 * patch_warp(), stamp);
       patch_sync();
-      split_h1(s.row, h1);
       STAMP(STAMP_H1_RECEIVED);
-      receive_columns<MAX_SHARE>(layout, s.row.dz2_column, layout.first_dz2 + layout.first_packet,
-                                 share, stamp, dz2_sent);
-      patch_sync();
+      wait<DZ2_SENT>(PATCH_THREADS + HEAD_THREADS);
+      receive_terms<2>(layout, layout.first_dz2 + layout.first_packet + 2 * patch_warp(),
+                       share - 2 * patch_warp(), s.row.dz2_terms[patch_warp()], 0, stamp);
+      __syncwarp();
       STAMP(STAMP_DZ2_RECEIVED);
-      multiply_columns(s.row, h1);
-      patch_sync();
-      update_w2(job, layout, s.row, w2, stamp);
+      float of[4], g[3];
+      multiply_terms(s.row, of);
+      gather_packet(of, g);
+      update_packet(job, layout, w2, g, stamp);
       STAMP(STAMP_P_SENT);
-      /* by now all of this is there */
-      receive_columns<MAX_SHARE>(layout, s.row.h2_column, layout.first_h2 + layout.first_packet,
-                                 share, stamp, at_once);
-      receive_columns<CLASS_PACKETS>(layout, s.row.dz3_column, layout.first_dz3,
-                                     layout.class_packets, stamp, at_once);
+      receive_columns(layout, s.row, stamp); /* by now all of this is there */
       patch_sync();
       update_patch(job, layout, patch, stamp);
     } else {
-      dz2_sent(); /* the head has read W3 */
+      wait<DZ2_SENT>(PATCH_THREADS + HEAD_THREADS); /* the head has read W3 */
     }
     const bool more = position + plan.shape.batch < job.end;
     if (more) receive_w3(plan, layout, s.row, stamp);
