@@ -23,10 +23,11 @@
    rows in the other groups. Later they go back from dZ2 to dZ1, which is mailed to the group's
    matrix blocks and row blocks.
 
-   3. Head teams (head.cuh) have the last layer, forward and backward, of the block's rows.
+   3. Head teams (head.cuh) have the last layer, forward and backward, of the block's rows, and then
+   update some patches of W3 and b3.
 
-   4. Patch teams (patch.cuh) meanwhile update W2, W3, b2 and b3, some patches in each row block,
-   and mail them to the row blocks.
+   4. Patch teams (patch.cuh) meanwhile update some patches of W2 and b2. Both mail them to the row
+   blocks.
 
    Why Z1 can be computed before its weights are known: an update is W1(t+1) = U(t) - rate
    dZ1(t)' X(t), where U(t) = (1 - rate decay) W1(t) - rate momentum V(t). So Z1(t+1) = X(t+1)
@@ -69,7 +70,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     row_team(plan, job, s);
   } else if (thread < ROW_THREADS + HEAD_THREADS) {
     head_team(plan, job, s);
-  } else if (thread < ROW_THREADS + HEAD_THREADS + PATCH_THREADS) {
+  } else if (thread < THREADS_OF_ROW_BLOCK) {
     patch_team(plan, job, s);
   }
   WITH_STAMPS(if (threadIdx.x == 0) take_anchor(stamps, 1);)

@@ -1,13 +1,19 @@
 /* The head team of a row block: the last layer of the block's 4 rows, forward and backward, one
-   warp per row. From H2 it makes the logits, softmax, the row's results, dZ3 and dZ2, which it
-   mails to the patch teams and leaves in shared memory for the row team. All sums are within a
-   warp. */
+   warp per row, and its part of W3 and b3. From H2 it makes the logits, softmax, the row's results,
+   dZ3 and dZ2, which it mails to the patch teams and leaves in shared memory for the row team. All
+   these sums are within a warp.
+
+   Then, while the other teams go back and forth, it updates W3 and b3, the gradients of which are
+   sums over the batch's rows, dZ3 with H2 and dZ3 with ones: in float32, as patches of 3 x 3
+   values. */
 #ifndef EPOCH_HEAD_CUH
 #define EPOCH_HEAD_CUH
 
-#include "epoch/layout.cuh"
+#include "epoch/weights.cuh"
 
 namespace epoch {
+
+/* ---- forward and backward ------------------------------------------------------------------- */
 
 /* A lane has four hidden values: 3 lane .. 3 lane + 2, a packet, and 96 + lane, a third of one. */
 constexpr int LANE_VALUES = 4;
@@ -16,6 +22,10 @@ static_assert(MAX_HIDDEN2 <= FIRST_THIRD + 32 && HEAD_PITCH >= FIRST_THIRD + 32,
 
 __device__ inline int head_thread() {
   return threadIdx.x - ROW_THREADS;
+}
+
+__device__ inline void head_sync() {
+  wait<HEAD>(HEAD_THREADS);
 }
 
 /* The number of value v of this lane. */
@@ -98,20 +108,26 @@ __device__ inline RowClasses find_classes(float z) {
   return row;
 }
 
-/* Mails dZ2, d of this lane's values, and dZ3, dz3 of class lane / 2, to the patch teams. */
+/* Mails dZ2, d of this lane's values, to the patch teams: the packets that a lane has whole, */
 __device__ inline void send_dz2(const BlockLayout &layout, int row, const float (&d)[LANE_VALUES],
-                                float dz3, uint32_t stamp) {
-  const int lane = threadIdx.x % 32, hidden = layout.hidden_packets;
-  if (lane < hidden)
+                                uint32_t stamp) {
+  const int lane = threadIdx.x % 32;
+  if (lane < layout.hidden_packets)
     send(record_at(layout, layout.first_dz2 + lane, row, stamp), d[0], d[1], d[2], stamp);
-  float last[3]; /* lanes 0 .. 7: the other packets of dZ2; from 8 on: those of dZ3 */
+}
+
+/* and those of thirds; and dZ3, dz3 of class lane / 2. */
+__device__ inline void send_rest(const BlockLayout &layout, int row, const float (&d)[LANE_VALUES],
+                                 float dz3, uint32_t stamp) {
+  const int lane = threadIdx.x % 32, k = lane % 8;
+  float last[3]; /* lanes 0 .. 7: packets of dZ2; from 8 on: those of dZ3 */
 #pragma unroll
   for (int e = 0; e < 3; e++) {
-    last[e] = __shfl_sync(FULL_WARP, d[3], 3 * (lane % 8) + e);
+    last[e] = __shfl_sync(FULL_WARP, d[3], 3 * k + e);
     const float of_class = __shfl_sync(FULL_WARP, dz3, 2 * (3 * (lane % 4) + e));
     if (lane >= 8) last[e] = of_class;
   }
-  const int k = lane % 8, left = hidden - FIRST_THIRD / 3;
+  const int left = layout.hidden_packets - FIRST_THIRD / 3;
   if (k < (lane < 8 ? left : lane < 16 ? layout.class_packets : 0))
     send(record_at(layout, k + (lane < 8 ? layout.first_dz2 + FIRST_THIRD / 3 : layout.first_dz3),
                    row, stamp),
@@ -129,12 +145,150 @@ __device__ inline void store_results(const EpochJob &job, uint32_t position, boo
   job.results.d_correct[position] = (__ffs(best) - 1) / 2 == label;
 }
 
+/* ---- W3 and b3 ------------------------------------------------------------------------------ */
+
+/* Receives `count` packets of every row, at most MOST, from `first` of the records on, into
+   columns. */
+template <int MOST>
+__device__ inline void receive_columns(const BlockLayout &layout, int first, int count,
+                                       float (*columns)[COLUMN_PITCH], uint32_t stamp) {
+  constexpr int COUNT = ceil_div(ROWS * MOST, HEAD_THREADS);
+  const Packet *from = record_at(layout, first, 0, stamp) + head_thread();
+  Packet in[COUNT];
+  receive(
+      in, stamp, [&](int i) { return head_thread() + HEAD_THREADS * i < ROWS * count; },
+      [&](int i) { return from + HEAD_THREADS * i; });
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) {
+    const int n = head_thread() + HEAD_THREADS * i, row = n % ROWS, packet = n / ROWS;
+    if (packet >= count) break;
+    float(*to)[COLUMN_PITCH] = columns + 3 * packet;
+    to[0][row] = in[i].x, to[1][row] = in[i].y, to[2][row] = in[i].z;
+  }
+}
+
+constexpr int PATCH_LANES = 8, PATCH_ROWS = ROWS / PATCH_LANES;
+static_assert(PATCH_LANES * (MAX_SHARE + CLASS_PACKETS) <= HEAD_THREADS, "lanes for every patch");
+
+/* A lane's part of a patch: the sums of a few rows. Then some lanes own a row of the patch each,
+   one packet. */
+struct Patch {
+  bool computes;             /* this lane adds */
+  const float *left, *right; /* columns, from this lane's rows on */
+  int left_pitch;            /* 0: the same column three times */
+  OwnPacket own;
+};
+
+/* The patches of a block: of W3 (share) in the first tiles, one for three classes each, then b3's
+   in the first block of all. */
+__device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &layout,
+                                   const RowShared &s) {
+  Patch patch = {};
+  const int n = head_thread() / PATCH_LANES, part = head_thread() % PATCH_LANES;
+  const int of_b3 = n - layout.share, c = 3 * layout.tile + part;
+  patch.left = patch.right = s.ones;
+  if (of_b3 < 0) {
+    patch.computes = layout.tile < layout.class_packets;
+    patch.own.exists = patch.computes && part < 3 && c < plan.shape.classes;
+    patch.own.decays = true;
+    patch.own.x = layout.neurons + 1 + c;
+    patch.own.packet = layout.first_packet + n;
+    patch.left = s.dz3_column[3 * min(layout.tile, layout.class_packets - 1)];
+    patch.left_pitch = COLUMN_PITCH;
+    patch.right = s.h2_column[3 * n];
+  } else if (layout.block == 0 && of_b3 < layout.class_packets) {
+    patch.computes = true;
+    patch.own.exists = part == 0;
+    patch.own.x = layout.p_rows;
+    patch.own.packet = of_b3;
+    patch.right = s.dz3_column[3 * of_b3];
+  }
+  patch.left += part * PATCH_ROWS;
+  patch.right += part * PATCH_ROWS;
+  return patch;
+}
+
+/* The patch's gradient and its update. Lane: 3 x 3 sums over 8 rows, then one packet. */
+__device__ inline void update_patch(const EpochJob &job, const BlockLayout &layout,
+                                    const Patch &patch, OwnWeights &weights, uint32_t stamp) {
+  if (!__any_sync(FULL_WARP, patch.computes)) return;
+  float g[3][3] = {};
+  if (patch.computes)
+#pragma unroll 1 /* other teams need the room for instructions */
+    for (int rows = 0; rows < PATCH_ROWS / 4; rows++) {
+      float4 right[3];
+#pragma unroll
+      for (int e = 0; e < 3; e++)
+        right[e] = reinterpret_cast<const float4 *>(patch.right + e * COLUMN_PITCH)[rows];
+#pragma unroll
+      for (int i = 0; i < 3; i++) {
+        const float4 left =
+            reinterpret_cast<const float4 *>(patch.left + i * patch.left_pitch)[rows];
+#pragma unroll
+        for (int e = 0; e < 3; e++)
+          g[i][e] +=
+              left.x * right[e].x + left.y * right[e].y + left.z * right[e].z + left.w * right[e].w;
+      }
+    }
+  const int part = head_thread() % PATCH_LANES;
+  float mine[3] = {};
+#pragma unroll
+  for (int e = 0; e < 3; e++)
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+      float sum = g[i][e];
+#pragma unroll
+      for (int step = 1; step < PATCH_LANES; step *= 2)
+        sum += __shfl_xor_sync(FULL_WARP, sum, step);
+      mine[e] = part == i ? sum : mine[e];
+    }
+  update_packet(job, layout, patch.own, weights, mine, stamp);
+}
+
+/* Receives W3 and b3 of the next step, for the head team of this block. */
+__device__ inline void receive_w3(const EpochPlan &plan, const BlockLayout &layout, RowShared &s,
+                                  uint32_t stamp) {
+  constexpr int COUNT = ceil_div(MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3, HEAD_THREADS);
+  const int in_w3 = plan.shape.classes * layout.hidden_packets,
+            packets = in_w3 + layout.class_packets;
+  const Packet *from = p_at(layout, layout.neurons + 1, 0) + head_thread();
+  Packet in[COUNT];
+  receive(
+      in, stamp, [&](int i) { return head_thread() + HEAD_THREADS * i < packets; },
+      [&](int i) { return from + HEAD_THREADS * i; });
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) {
+    const int n = head_thread() + HEAD_THREADS * i, c = divide(n, layout.by_hidden);
+    if (n >= packets) break;
+    float *to = n < in_w3 ? &s.w3[c][3 * (n - c * layout.hidden_packets)] : &s.b3[3 * (n - in_w3)];
+    to[0] = in[i].x, to[1] = in[i].y, to[2] = in[i].z;
+  }
+}
+
+/* Reads W3 and b3 of the launch's first step from the parameters. */
+__device__ inline void load_w3_and_b3(const EpochPlan &plan, const EpochJob &job,
+                                      const BlockLayout &layout, RowShared &s) {
+  const int classes = plan.shape.classes, hidden2 = plan.shape.hidden2;
+  for (int i = head_thread(); i < classes * hidden2; i += HEAD_THREADS) {
+    const int c = i / hidden2, o = i % hidden2;
+    s.w3[c][o] = job.d_parameters[p_offset(plan, job, layout, layout.neurons + 1 + c, o)];
+  }
+  if (head_thread() < classes)
+    s.b3[head_thread()] =
+        job.d_parameters[p_offset(plan, job, layout, layout.p_rows, head_thread())];
+}
+
 /* All steps of the launch, as the head team sees them. */
 template <class Shared>
 __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
   const int lane = threadIdx.x % 32, r = head_thread() / 32, row = layout.block * OWNED + r;
   HeadWeights weights;
+  OwnWeights w3 = load_packet(plan, job, layout, find_patch(plan, layout, s.row).own);
+  load_w3_and_b3(plan, job, layout, s.row);
+  if (head_thread() < ROWS) s.row.ones[head_thread()] = 1.0f;
+  head_sync();
+  arrive<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
   size_t next_row = row_at(job, job.position, row);
 
   uint32_t stamp = job.first_stamp;
@@ -144,12 +298,10 @@ __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s)
     next_row = row_at(job, position + plan.shape.batch, row);
     const int rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
     const float mean = row < rows ? __frcp_rn((float)rows) : 0.0f;
-    wait<W3_READY>(HEAD_THREADS + PATCH_THREADS);
     load_w3(plan, s.row, weights);
     float of_label[LANE_VALUES]; /* W3 of the row's label */
 #pragma unroll
     for (int v = 0; v < LANE_VALUES; v++) of_label[v] = s.row.w3[label][hidden_of(v)];
-    STAMP(STAMP_W3_READY);
     wait<H2_READY>(ROW_THREADS + HEAD_THREADS);
     STAMP(STAMP_H2_READY);
     float h[LANE_VALUES], d[LANE_VALUES] = {};
@@ -168,13 +320,30 @@ __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s)
       reinterpret_cast<float *>(&s.row.dz2[hidden_of(v)])[r] = d[v];
     }
     const float dz3 = classes.own * scale - (lane / 2 == label ? mean : 0.0f);
-    send_dz2(layout, row, d, dz3, stamp);
+    send_dz2(layout, row, d, stamp);
     arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
-    arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
+    send_rest(layout, row, d, dz3, stamp);
+    if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
     STAMP(STAMP_DZ2_SENT);
     if (layout.group == 0) store_results(job, position + row, row < rows, classes, z, label);
+    if (layout.share > 0) {
+      receive_columns<MAX_SHARE>(layout, layout.first_h2 + layout.first_packet, layout.share,
+                                 s.row.h2_column, stamp);
+      receive_columns<CLASS_PACKETS>(layout, layout.first_dz3, layout.class_packets,
+                                     s.row.dz3_column, stamp);
+    }
+    head_sync();
+    update_patch(job, layout, find_patch(plan, layout, s.row), w3, stamp);
+    STAMP(STAMP_W3_SENT);
+    if (position + plan.shape.batch < job.end) {
+      wait<Z2_SENT>(HEAD_THREADS + ROW_THREADS);
+      receive_w3(plan, layout, s.row, stamp);
+      head_sync();
+    }
+    STAMP(STAMP_W3_RECEIVED);
     stamp++;
   }
+  store_packet(plan, job, layout, find_patch(plan, layout, s.row).own, w3);
 }
 
 } // namespace epoch

@@ -9,10 +9,10 @@
 
 namespace epoch {
 
-/* The named barriers of a block. MATRIX, ROW and PATCH belong to one team each.
+/* The named barriers of a block. MATRIX, ROW and HEAD belong to one team each.
 
-   Once per launch the patch team tells the row team that it has read the parameters (PATCH_READ).
-   So no row block sends Z2 before it has read everything, no step ends without Z2 of every row
+   Once per launch head and patch team tell the row team that they have read the parameters. So no
+   row block sends Z2 before it has read everything, no step ends without Z2 of every row
    block, and nobody writes parameters that another block has yet to read.
 
    The others hand a step from team to team of a row block. Some of them only say that it is time to
@@ -22,13 +22,13 @@ namespace epoch {
 enum Barrier {
   MATRIX = 1,
   ROW,
-  PATCH,
-  PATCH_READ,
+  HEAD,
+  PARAMETERS_READ,
   H1_SENT,   /* row to patch: poll for H1 */
+  Z2_SENT,   /* row to head: poll for W3 */
   H2_READY,  /* row to head: H2 of the block's rows is in shared memory */
   DZ2_READY, /* head to row: likewise dZ2 */
-  DZ2_SENT,  /* head to patch: poll for dZ2 */
-  W3_READY   /* patch to head: W3 and b3 are in shared memory */
+  DZ2_SENT   /* head to patch: poll for dZ2 */
 };
 
 template <Barrier B> __device__ inline void wait(int threads) {
@@ -57,13 +57,14 @@ constexpr int MATRIX_THREADS = 2 * 32 * MATRIX_WARPS;
 
 constexpr int ROW_THREADS = 320;
 constexpr int HEAD_THREADS = 32 * OWNED; /* a warp for each row */
-constexpr int PATCH_WARPS = 5; /* one for each packet of a tile */
+constexpr int PATCH_WARPS = 5;           /* one for each packet of a tile */
 constexpr int PATCH_THREADS = 32 * PATCH_WARPS;
 
 /* Both kinds of blocks have as many threads. With 20 warps, five for each quarter of the
    multiprocessor, a thread has 96 registers; one warp more would leave it 80. */
 constexpr int THREADS = MATRIX_THREADS;
-static_assert(ROW_THREADS + HEAD_THREADS + PATCH_THREADS <= THREADS, "room for every team");
+constexpr int THREADS_OF_ROW_BLOCK = ROW_THREADS + HEAD_THREADS + PATCH_THREADS;
+static_assert(THREADS_OF_ROW_BLOCK <= THREADS, "room for every team");
 
 } // namespace epoch
 
@@ -119,13 +120,13 @@ struct RowShared {
   float4 dz2[HIDDEN_SLICE * SLICES]; /* (hidden2) x 4 rows */
   float w2[PARTS * PART][W2_PITCH];  /* (neuron, hidden2) */
   float4 k[2][ROWS];                 /* products of pixels, (row of the step before) x 4 rows */
-  /* head team */
+  /* head team; columns over the batch's rows, of the gradient */
   float h2[OWNED][HEAD_PITCH], w3[MAX_CLASSES][HEAD_PITCH], b3[16];
-  /* patch team: columns over the batch's rows, those of W2's gradient as bf16 terms */
-  alignas(16) __nv_bfloat16 h1_terms[3][TILE + 1][DZ_PITCH]; /* the last one: ones */
-  __nv_bfloat16 dz2_terms[PATCH_WARPS][3][6][DZ_PITCH];      /* of each warp */
   alignas(16) float h2_column[3 * MAX_SHARE][COLUMN_PITCH];
   float dz3_column[3 * CLASS_PACKETS][COLUMN_PITCH], ones[ROWS];
+  /* patch team: bf16 terms of columns */
+  alignas(16) __nv_bfloat16 h1_terms[3][TILE + 1][DZ_PITCH]; /* the last one: ones */
+  __nv_bfloat16 dz2_terms[PATCH_WARPS][3][6][DZ_PITCH];      /* of each warp */
 };
 
 /* DEPTH: k-steps of a warp. partial: Z1 of each warp's inputs, of the rows that are mailed at once,

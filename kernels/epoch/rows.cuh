@@ -164,15 +164,12 @@ __device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
   }
 }
 
-/* Receives those of a later step from the patch teams: one lane per warp polls until its first
-   packet is there, then all poll for all of theirs. */
+/* Receives those of a later step from the patch teams. */
 __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
   const int neurons = layout.neurons, pitch = PARTS * layout.hidden_packets;
   const Packet *from = p_at(layout, lane.part, lane.packet);
   const Packet *bias = p_at(layout, neurons, lane.packet);
-  if (row_thread() % 32 == 0 && lane.exists) poll_until(from, stamp);
-  __syncwarp();
   Packet in[PART + 1];
   receive(
       in, stamp,
@@ -232,29 +229,42 @@ __device__ inline void load_back(const BlockLayout &layout, const RowShared &s,
       weights.w2[i][e] = s.w2[3 * back.packet + e][back.slice + SLICES * i];
 }
 
-/* H2 = relu(Z2) of the 4 rows: mails the group's part of Z2 to the owners of the same rows in the
-   other groups and receives theirs, in lanes 2 r and 2 r + 1 for row r; mails H2 to the patch
-   teams. */
+/* Where the mail of the group's part of Z2 is, of row `r` of the block; the other groups' parts lie
+   beside it. */
+__device__ inline Packet *z2_at(const EpochPlan &plan, const BlockLayout &layout, int group, int r,
+                                uint32_t stamp) {
+  const int row = turn(stamp) * ROWS + layout.block * OWNED + r;
+  return layout.z2 + (row * plan.groups + group) * layout.hidden_packets;
+}
+
+/* Mails the group's part of Z2 to the owners of the same rows in the other groups. */
+template <class Shared>
+__device__ inline void send_z2(const EpochPlan &plan, const Shared &s, const RowWeights &weights,
+                               uint32_t stamp) {
+  const BlockLayout &layout = s.layout;
+  const RowLane lane = row_lane(layout);
+  float z[OWNED][3] = {};
+  multiply_w2(s.row, weights, lane.part, z);
+  if (lane.exists && lane.part % 2 == 0)
+    send(z2_at(plan, layout, layout.group, lane.part / 2, stamp) + lane.packet, z[0][0], z[0][1],
+         z[0][2], stamp);
+}
+
+/* H2 = relu(Z2) of the 4 rows: receives the groups' parts, in lanes 2 r and 2 r + 1 for row r;
+   mails H2 to the other teams. Meanwhile the weights are turned for the way back. */
 template <class Shared>
 __device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &weights,
                                uint32_t stamp) {
   const BlockLayout &layout = s.layout;
   const RowLane lane = row_lane(layout);
-  const int r = lane.part / 2, odd = lane.part % 2;
-  const int groups = plan.groups, hidden = layout.hidden_packets;
-  float z[OWNED][3] = {};
-  multiply_w2(s.row, weights, lane.part, z);
-  Packet *mail =
-      layout.z2 + lane.packet + (turn(stamp) * ROWS + layout.block * OWNED + r) * groups * hidden;
-  if (lane.exists && !odd) send(mail + layout.group * hidden, z[0][0], z[0][1], z[0][2], stamp);
-  STAMP(STAMP_Z2_SENT);
+  const int r = lane.part / 2, odd = lane.part % 2, groups = plan.groups;
   store_w2(layout, s.row, weights);
   if (!Shared::IS_LATE) {
     row_sync();
     load_back(layout, s.row, weights);
   }
-  const Packet *from = mail + odd * hidden;
-  const int pitch = 2 * hidden;
+  const Packet *from = z2_at(plan, layout, odd, r, stamp) + lane.packet;
+  const int pitch = 2 * layout.hidden_packets;
   Packet in[MAX_GROUPS / 2];
   receive(
       in, stamp, [&](int i) { return lane.exists && 2 * i + odd < groups; },
@@ -310,7 +320,7 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
   RowWeights weights;
   float z[3], h[3];
   load_w2(plan, job, layout, weights);
-  wait<PATCH_READ>(ROW_THREADS + PATCH_THREADS);
+  wait<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
 
   uint32_t stamp = job.first_stamp, step = first_step_of(plan, job), index = 0;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
@@ -326,6 +336,9 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     /* not before: W2 of the block's own patches says that these have taken the last signal */
     if (layout.share > 0) arrive<H1_SENT>(ROW_THREADS + PATCH_THREADS);
     STAMP(STAMP_W2_RECEIVED);
+    send_z2(plan, s, weights, stamp);
+    if (index > 0) arrive<Z2_SENT>(ROW_THREADS + HEAD_THREADS);
+    STAMP(STAMP_Z2_SENT);
     make_h2(plan, s, weights, stamp);
     row_sync(); /* racecheck does not know that the arrival alone publishes H2; 0.5% of an epoch */
     arrive<H2_READY>(ROW_THREADS + HEAD_THREADS);

@@ -13,9 +13,9 @@ const EmulatedKernel emulated_kernels[] = {emulated_kernel(epoch::epoch_kernel<1
 const int emulated_kernels_count = sizeof emulated_kernels / sizeof *emulated_kernels;
 
 const EpochBarrier epoch_barriers[] = {
-    {"MATRIX", epoch::MATRIX},       {"ROW", epoch::ROW},
-    {"PATCH", epoch::PATCH},         {"H2_READY", epoch::H2_READY},
-    {"DZ2_READY", epoch::DZ2_READY}, {"W3_READY", epoch::W3_READY}};
+    {"MATRIX", epoch::MATRIX},    {"ROW", epoch::ROW},           {"HEAD", epoch::HEAD},
+    {"H1_SENT", epoch::H1_SENT},  {"H2_READY", epoch::H2_READY}, {"DZ2_READY", epoch::DZ2_READY},
+    {"DZ2_SENT", epoch::DZ2_SENT}};
 
 EpochBuffers epoch_buffers(const EpochPlan *plan, int which) {
   const epoch::MailSizes s = epoch::mail_sizes(*plan);

@@ -17,7 +17,7 @@ typedef struct {
 
 /* Each team's own, and those that order what two teams do with shared memory. The others only tell
    when to look for mail, or that parameters have been read. */
-enum { EPOCH_BARRIERS = 6 };
+enum { EPOCH_BARRIERS = 7 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
 /* Mail of the first group, or of all, that takes two buffers in turn. */

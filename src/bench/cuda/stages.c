@@ -11,10 +11,10 @@ static const char *const stage_names[EPOCH_STAMPS] = {
     [STAMP_W2_RECEIVED] = "wait for W2",   [STAMP_Z2_SENT] = "Z2 = W2 H1",
     [STAMP_Z2_RECEIVED] = "wait for Z2",   [STAMP_Z1_RECEIVED] = "wait for Z1",
     [STAMP_DZ2_READY] = "wait for dZ2",    [STAMP_DZ1_SENT] = "dZ1",
-    [STAMP_W3_READY] = "wait for W3",      [STAMP_H2_READY] = "wait for H2",
-    [STAMP_DZ2_SENT] = "softmax, dZ2",     [STAMP_H1_RECEIVED] = "wait for H1",
-    [STAMP_DZ2_RECEIVED] = "wait for dZ2", [STAMP_P_SENT] = "update W2",
-    [STAMP_W3_RECEIVED] = "update W3",
+    [STAMP_H2_READY] = "wait for H2",      [STAMP_DZ2_SENT] = "softmax, dZ2",
+    [STAMP_W3_SENT] = "update W3",         [STAMP_W3_RECEIVED] = "wait for W3",
+    [STAMP_H1_RECEIVED] = "wait for H1",   [STAMP_DZ2_RECEIVED] = "wait for dZ2",
+    [STAMP_P_SENT] = "update W2",
 };
 
 static const struct {
