@@ -29,12 +29,21 @@ static const struct {
     {{{100, 90, 40, 9, 64}, 60, 99, .rows = 2 * 64 + 1, .seed = 7}, 2},
     /* as much of everything but groups as there may be */
     {{{1279, 60, 120, 12, 64}, 24, 99, .rows = 96, .seed = 10}, 1},
+    /* row blocks of eight rows: the same, and as many groups as there may be */
+    {{{1279, 60, 120, 12, 64}, 16, 99, .rows = 96, .seed = 11}, 1},
+    {{{100, 600, 40, 12, 64}, 90, 99, .rows = 64 + 32, .seed = 12}, 1},
+    /* three tiles, which leave two of eight blocks without patches; a last batch of one row */
+    {{{100, 45, 119, 9, 64}, 10, 99, .rows = 2 * 64 + 1, .seed = 13}, 2},
+    /* the five groups of the default network, as on 64 and 84 multiprocessors */
+    {{{100, 300, 100, 10, 64}, 64, 99, .rows = 2 * 64, .seed = 14}, 1},
+    {{{100, 300, 100, 10, 64}, 84, 99, .rows = 64 + 32, .seed = 15}, 1},
     /* inputs that eight splits share; all that is left over in packets and tiles */
     {{{784, 40, 119, 7, 64}, 32, 227, .rows = 96, .seed = 4}, 3},
     /* the five groups of the default network */
     {{{100, 300, 100, 10, 64}, 132, 227, .rows = 2 * 64 + 32, .seed = 8}, 1},
     /* from a step within a window over its next direct one, in one launch and in two */
     {{{50, 12, 5, 3, 9}, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
+    {{{50, 12, 5, 3, 9}, 10, 99, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -59,10 +68,11 @@ static void test_schedules(void **state) {
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-/* Three steps of little networks, of one group, with two or four tiles in a matrix block, and of
-   two groups. */
+/* Three steps of little networks, of one group, with two or four tiles in a matrix block, and with
+   eight rows in a row block; and of two groups. */
 static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .seed = 5},
                        four_tiles = {{100, 60, 12, 3, 64}, 20, 99, .rows = 140, .seed = 5},
+                       eight_rows = {{100, 60, 12, 3, 64}, 12, 99, .rows = 140, .seed = 5},
                        two_groups = {{30, 90, 40, 3, 64}, 40, 227, .rows = 140, .seed = 6};
 
 /* Under one of so many schedules from how.seed on the fault is seen, and what is said of it holds
@@ -86,6 +96,7 @@ static void test_finds_barrier_left_out(void **state) {
     const Emulator how = {.barrier_left_out = epoch_barriers[i].id};
     assert_found(epoch_barriers[i].name, &one_group, how, 4, "");
     assert_found(epoch_barriers[i].name, &four_tiles, how, 4, "");
+    assert_found(epoch_barriers[i].name, &eight_rows, how, 4, "");
   }
 }
 

@@ -262,25 +262,32 @@ static void test_limits_of_epoch(void **state) {
   const EpochShape usual = {784, 300, 100, 10, 64};
   const struct {
     EpochShape shape;
-    int multiprocessors, kilobytes, depth, blocks; /* depth 0: refused */
+    int multiprocessors, kilobytes, depth, row_blocks, blocks; /* depth 0: refused */
     const char *why_not;
-  } cases[] = {{usual, 130, 227, 1, 130, NULL},
-               {usual, 129, 227, 2, 120, NULL},
-               {usual, 170, 99, 2, 120, NULL},
-               {usual, 105, 99, 2, 105, NULL},
-               {usual, 104, 99, 0, 0, "more multiprocessors"},
-               {usual, 132, 64, 0, 0, "more shared memory"},
-               {{784, 128, 64, 10, 64}, 63, 99, 2, 63, NULL},
-               {{784, 128, 64, 10, 64}, 62, 99, 0, 0, "more multiprocessors"},
-               {{784, 60, 30, 10, 1}, 21, 99, 2, 21, NULL},
-               {{150, 480, 120, 12, 64}, 136, 99, 2, 136, NULL},
-               {{150, 481, 120, 12, 64}, 170, 227, 0, 0, "more multiprocessors"},
-               {{784, 60, 121, 12, 64}, 170, 227, 0, 0, "second hidden layers up to 120"},
-               {{784, 60, 120, 13, 64}, 170, 227, 0, 0, "up to 12"},
-               {{784, 45, 120, 10, 64}, 170, 227, 0, 0, "three classes a tile"},
-               {{1279, 300, 120, 12, 64}, 160, 227, 1, 160, NULL},
-               {{1280, 300, 120, 12, 64}, 170, 227, 0, 0, "up to 1279 inputs"},
-               {{784, 60, 120, 12, 65}, 170, 227, 0, 0, "batches up to 64"}};
+  } cases[] = {{usual, 130, 227, 1, 80, 130, NULL},
+               {usual, 129, 227, 2, 80, 120, NULL},
+               {usual, 170, 99, 2, 80, 120, NULL},
+               {usual, 105, 99, 2, 80, 105, NULL},
+               {usual, 104, 99, 2, 40, 80, NULL},
+               {usual, 65, 99, 2, 40, 65, NULL},
+               {usual, 64, 99, 0, 0, 0, "more multiprocessors"},
+               {usual, 132, 64, 0, 0, 0, "more shared memory"},
+               {{784, 128, 64, 10, 64}, 63, 99, 2, 48, 63, NULL},
+               {{784, 128, 64, 10, 64}, 62, 99, 2, 24, 48, NULL},
+               {{784, 128, 64, 10, 64}, 39, 99, 2, 24, 39, NULL},
+               {{784, 128, 64, 10, 64}, 38, 99, 0, 0, 0, "more multiprocessors"},
+               {{784, 60, 30, 10, 1}, 21, 99, 2, 16, 21, NULL},
+               {{784, 60, 30, 10, 1}, 13, 99, 2, 8, 13, NULL},
+               {{150, 480, 120, 12, 64}, 136, 99, 2, 128, 136, NULL},
+               {{150, 481, 120, 12, 64}, 170, 99, 2, 72, 144, NULL},
+               {{784, 600, 120, 12, 64}, 130, 99, 2, 80, 130, NULL},
+               {{784, 601, 120, 12, 64}, 170, 227, 0, 0, 0, "first hidden layers up to 600"},
+               {{784, 60, 121, 12, 64}, 170, 227, 0, 0, 0, "second hidden layers up to 120"},
+               {{784, 60, 120, 13, 64}, 170, 227, 0, 0, 0, "up to 12"},
+               {{784, 45, 120, 10, 64}, 170, 227, 0, 0, 0, "three classes a tile"},
+               {{1279, 300, 120, 12, 64}, 160, 227, 1, 80, 160, NULL},
+               {{1280, 300, 120, 12, 64}, 170, 227, 0, 0, 0, "up to 1279 inputs"},
+               {{784, 60, 120, 12, 65}, 170, 227, 0, 0, 0, "batches up to 64"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const GpuLimits limits = {80, cases[i].multiprocessors, (size_t)cases[i].kilobytes << 10,
                               WIDE_NEVER};
@@ -294,6 +301,7 @@ static void test_limits_of_epoch(void **state) {
     }
     if (why_not) fail_msg("case %zu: %s", i, why_not);
     assert_int_equal(plan.depth, cases[i].depth);
+    assert_int_equal(plan.row_blocks, cases[i].row_blocks);
     assert_int_equal(plan.blocks, cases[i].blocks);
   }
 }

@@ -455,6 +455,9 @@ static void refuse_epochs(const Arguments *a) {
   CUDA_REFUSED(launch_epoch(NULL, &good, stream));
   CUDA_REFUSED(launch_epoch(&plan, NULL, stream));
   for (int i = 0; i < WAYS; i++) CUDA_REFUSED(launch_epoch(&plan, &jobs[i], stream));
+  EpochPlan unplanned = plan;
+  unplanned.row_blocks = 12;
+  CUDA_REFUSED(launch_epoch(&unplanned, &good, stream));
 
   /* Blocks that wait for each other must all be there: a grid that cannot be is never started. */
   EpochPlan vast;

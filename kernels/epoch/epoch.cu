@@ -10,7 +10,7 @@
      matrix block  two tiles of W1 times one split of the inputs: 30 neurons, some 160 inputs, in
                    registers for the whole launch; four tiles where multiprocessors are few
      row block     four rows of the batch times a group's neurons, and some patches of W2, W3, b2
-                   and b3; 16 per group
+                   and b3; 16 per group; eight rows, 8 per group, where they are fewer
 
    A block has one of these roles, so its registers, its code and its shared memory serve that one
    alone. Within a block teams of warps run different code at the same time (warp specialisation):
@@ -51,21 +51,21 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 
 /* Trains on all steps of the job. Grid: plan.blocks, one per multiprocessor, all resident at once.
    Block: find_layout() says which role it has, and of what. Warps: the teams of the role. */
-template <int DEPTH>
+template <int QUADS, int DEPTH>
 __global__ void __launch_bounds__(THREADS, 1)
     epoch_kernel(EpochPlan plan, EpochJob job WITH_STAMPS(, EpochStamps stamps)) {
 #if __CUDA_ARCH__ >= 800 /* plan_epoch refuses what is older */
-  using Block = Shared<DEPTH>;
+  using Block = Shared<QUADS, DEPTH>;
   Block &s = *reinterpret_cast<Block *>(shared_memory);
   for (size_t i = threadIdx.x; i < sizeof(Block) / 4; i += THREADS)
     reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
   __syncthreads();
-  if (threadIdx.x == 0) s.layout = find_layout(plan, static_cast<Packet *>(job.d_mail));
+  if (threadIdx.x == 0) s.layout = find_layout<QUADS>(plan, static_cast<Packet *>(job.d_mail));
   WITH_STAMPS(if (threadIdx.x == 0) s.stamps = stamps, take_anchor(stamps, 0);)
   __syncthreads();
   const int thread = threadIdx.x;
   if (!s.layout.is_row_block) {
-    matrix_block<DEPTH>(plan, job, s);
+    matrix_block(plan, job, s);
   } else if (thread < ROW_THREADS) {
     row_team(plan, job, s);
   } else if (thread < ROW_THREADS + HEAD_THREADS) {
@@ -81,24 +81,39 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 using namespace epoch;
 
+/* A kernel, what it is for, and its blocks' shared memory. */
+struct Variant {
+  int owners, max_groups, depth;
+  const void *kernel;
+  size_t shared;
+};
+
+template <int QUADS, int DEPTH> static Variant variant() {
+  return {OWNERS<QUADS>, MAX_GROUPS<QUADS>, DEPTH, (const void *)epoch_kernel<QUADS, DEPTH>,
+          sizeof(Shared<QUADS, DEPTH>)};
+}
+
+/* The faster ones first. */
+static const Variant variants[] = {variant<1, 1>(), variant<1, 2>(), variant<2, 2>()};
+
 static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
                          WITH_STAMPS(const EpochStamps *stamps, ) cudaStream_t stream) {
   if (!plan || !job || !job->d_pixels || !job->d_labels || !job->d_order || !job->d_parameters ||
       !job->d_momentum || !job->results.d_loss || !job->results.d_correct || !job->d_mail ||
       !job->d_gram || job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
     return cudaErrorInvalidValue;
-  const void *kernel =
-      plan->depth == 1 ? (const void *)epoch_kernel<1> : (const void *)epoch_kernel<2>;
-  const size_t shared = plan->depth == 1 ? sizeof(Shared<1>) : sizeof(Shared<2>);
-  cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+  const Variant *of = variants;
+  while (of->owners * plan->groups != plan->row_blocks || of->depth != plan->depth)
+    if (++of == variants + sizeof variants / sizeof *variants) return cudaErrorInvalidValue;
+  cudaError_t status = cudaFuncSetAttribute(of->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            (int)of->shared);
   if (status != cudaSuccess) return launched(status);
   EpochPlan plan_copy = *plan;
   EpochJob job_copy = *job;
   WITH_STAMPS(EpochStamps stamps_copy = *stamps; stamps_copy.first += job->first_stamp;)
   void *arguments[] = {&plan_copy, &job_copy WITH_STAMPS(, &stamps_copy)};
-  status = cudaLaunchCooperativeKernel(kernel, dim3(plan->blocks), dim3(THREADS), arguments, shared,
-                                       stream);
+  status = cudaLaunchCooperativeKernel(of->kernel, dim3(plan->blocks), dim3(THREADS), arguments,
+                                       of->shared, stream);
   return launched(status);
 }
 
@@ -116,15 +131,21 @@ cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_
   return queue(plan, job, stream);
 }
 
-/* Divides the first layer among the multiprocessors that row blocks leave, by warps of `depth`
-   k-steps. False if they are too few. */
-static bool lay_out_matrix(int depth, int multiprocessors, EpochPlan *plan) {
-  plan->depth = depth;
-  plan->sets = ceil_div(plan->tiles, 2 * depth);
+/* Divides the first layer among the multiprocessors that row blocks leave. False if they are too
+   few. */
+static bool lay_out_blocks(const Variant &of, int multiprocessors, EpochPlan *plan) {
+  plan->depth = of.depth;
+  plan->row_blocks = plan->groups * of.owners;
+  plan->sets = ceil_div(plan->tiles, 2 * of.depth);
   const int units = plan->groups * plan->sets, left = multiprocessors - plan->row_blocks;
   plan->splits = left < units ? 0 : left / units < MAX_SPLITS ? left / units : MAX_SPLITS;
   plan->blocks = plan->row_blocks + units * plan->splits;
-  return plan->splits > 0 && ceil_div(k_steps(plan->shape), plan->splits) <= MATRIX_WARPS;
+  if (plan->splits == 0 || ceil_div(k_steps(plan->shape), plan->splits) > MATRIX_WARPS)
+    return false;
+  const MailSizes mail = mail_sizes(*plan);
+  plan->mail_bytes = sizeof(Packet) * (mail.z2 + plan->groups * group_mail(mail));
+  plan->step_mail = (plan->mail_bytes + sizeof(Packet) * plan->groups * mail.p) / 2;
+  return true;
 }
 
 /* Plans the shape, or says why it cannot run. */
@@ -133,25 +154,20 @@ static const char *lay_out(EpochShape shape, const GpuLimits &limits, EpochPlan 
   *plan = EpochPlan{};
   plan->shape = shape;
   plan->tiles = tiles < MAX_TILES ? tiles : MAX_TILES;
+  plan->groups = ceil_div(tiles, plan->tiles);
   if (limits.capability < 80) return "it needs compute capability 8.0";
   if (shape.batch > ROWS) return "it takes batches up to 64";
+  if (plan->groups > MAX_GROUPS<2>) return "it takes first hidden layers up to 600";
   if (shape.hidden2 > MAX_HIDDEN2) return "it takes second hidden layers up to 120";
   if (k_steps(shape) > MAX_SPLITS * MATRIX_WARPS) return "it takes up to 1279 inputs";
   if (packets_of(shape.classes) > plan->tiles) return "it takes three classes a tile, up to 12";
-  plan->groups = ceil_div(tiles, plan->tiles);
-  plan->row_blocks = plan->groups * OWNERS;
-  if (plan->groups > MAX_GROUPS || plan->row_blocks >= limits.multiprocessors)
-    return "the first hidden layer needs more multiprocessors than this GPU has";
-  const bool can_1 = sizeof(Shared<1>) <= limits.shared_bytes;
-  const bool can_2 = sizeof(Shared<2>) <= limits.shared_bytes;
-  if (!can_1 && !can_2) return "it needs more shared memory than this GPU has";
-  if (!(can_1 && lay_out_matrix(1, limits.multiprocessors, plan)) &&
-      !(can_2 && lay_out_matrix(2, limits.multiprocessors, plan)))
-    return "the layers need more multiprocessors than this GPU has";
-  const MailSizes mail = mail_sizes(*plan);
-  plan->mail_bytes = sizeof(Packet) * (mail.z2 + plan->groups * group_mail(mail));
-  plan->step_mail = (plan->mail_bytes + sizeof(Packet) * plan->groups * mail.p) / 2;
-  return nullptr;
+  const char *why_not = "it needs more shared memory than this GPU has";
+  for (const Variant &of : variants) {
+    if (of.shared > limits.shared_bytes || plan->groups > of.max_groups) continue;
+    if (lay_out_blocks(of, limits.multiprocessors, plan)) return nullptr;
+    why_not = "the layers need more multiprocessors than this GPU has";
+  }
+  return why_not;
 }
 
 void plan_epoch(EpochShape shape, const GpuLimits *limits, EpochPlan *plan, const char **why_not) {

@@ -1,7 +1,7 @@
-/* The head team of a row block: the last layer of the block's 4 rows, forward and backward, one
-   warp per row, and its part of W3 and b3. From H2 it makes the logits, softmax, the row's results,
-   dZ3 and dZ2, which it mails to the patch teams and leaves in shared memory for the row team. All
-   these sums are within a warp.
+/* The head team of a row block: the last layer of the block's rows, forward and backward, one
+   warp per row of a quad, and its part of W3 and b3. From H2 it makes the logits, softmax, the
+   row's results, dZ3 and dZ2, which it mails to the patch teams and leaves in shared memory for the
+   row team. All these sums are within a warp.
 
    Then, while the other teams go back and forth, it updates W3 and b3, the gradients of which are
    sums over the batch's rows, dZ3 with H2 and dZ3 with ones: in float32, as patches of 3 x 3
@@ -39,7 +39,9 @@ struct HeadWeights {
   float w3[MAX_CLASSES][LANE_VALUES], b3;
 };
 
-__device__ inline void load_w3(const EpochPlan &plan, const RowShared &s, HeadWeights &weights) {
+template <int QUADS>
+__device__ inline void load_w3(const EpochPlan &plan, const RowShared<QUADS> &s,
+                               HeadWeights &weights) {
   const int of = threadIdx.x % 32 / 2;
 #pragma unroll
   for (int c = 0; c < MAX_CLASSES; c++)
@@ -60,16 +62,25 @@ template <int HALF, int STEP> __device__ inline void add_classes(float (&sum)[16
   if constexpr (HALF > 1) add_classes<HALF / 2, STEP / 2>(sum, lane);
 }
 
-/* The logit of class lane / 2, for all classes at once. */
-__device__ inline float logit(const HeadWeights &weights, const float (&h)[LANE_VALUES]) {
-  float sum[16];
+/* The logits of class lane / 2, z of a row each, for all classes at once. */
+template <int QUADS>
+__device__ inline void make_logits(const HeadWeights &weights, const float (&h)[QUADS][LANE_VALUES],
+                                   float (&z)[QUADS]) {
+  float sum[QUADS][16];
 #pragma unroll
-  for (int c = 0; c < 16; c++) {
-    const float *w = weights.w3[c < MAX_CLASSES ? c : 0];
-    sum[c] = c < MAX_CLASSES ? (h[0] * w[0] + h[1] * w[1]) + (h[2] * w[2] + h[3] * w[3]) : 0.0f;
+  for (int c = 0; c < 16; c++)
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+      const float *w = weights.w3[c < MAX_CLASSES ? c : 0];
+      sum[q][c] = c < MAX_CLASSES
+                      ? (h[q][0] * w[0] + h[q][1] * w[1]) + (h[q][2] * w[2] + h[q][3] * w[3])
+                      : 0.0f;
+    }
+#pragma unroll
+  for (int q = 0; q < QUADS; q++) {
+    add_classes<8, 16>(sum[q], threadIdx.x % 32);
+    z[q] = sum[q][0] + __shfl_xor_sync(FULL_WARP, sum[q][0], 1) + weights.b3;
   }
-  add_classes<8, 16>(sum, threadIdx.x % 32);
-  return sum[0] + __shfl_xor_sync(FULL_WARP, sum[0], 1) + weights.b3;
 }
 
 /* As trees, whose depth is what a lane waits for. */
@@ -167,8 +178,8 @@ __device__ inline void receive_columns(const BlockLayout &layout, int first, int
   }
 }
 
-constexpr int PATCH_LANES = 8, PATCH_ROWS = ROWS / PATCH_LANES;
-static_assert(PATCH_LANES * (MAX_SHARE + CLASS_PACKETS) <= HEAD_THREADS, "lanes for every patch");
+template <int QUADS> constexpr int PATCH_LANES = 8 / QUADS;
+template <int QUADS> constexpr int PATCH_ROWS = ROWS / PATCH_LANES<QUADS>;
 
 /* A lane's part of a patch: the sums of a few rows. Then some lanes own a row of the patch each,
    one packet. */
@@ -181,10 +192,13 @@ struct Patch {
 
 /* The patches of a block: of W3 (share) in the first tiles, one for three classes each, then b3's
    in the first block of all. */
+template <int QUADS>
 __device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &layout,
-                                   const RowShared &s) {
+                                   const RowShared<QUADS> &s) {
+  static_assert(PATCH_LANES<QUADS> * (s.MAX_SHARE + CLASS_PACKETS) <= HEAD_THREADS,
+                "lanes for every patch");
   Patch patch = {};
-  const int n = head_thread() / PATCH_LANES, part = head_thread() % PATCH_LANES;
+  const int n = head_thread() / PATCH_LANES<QUADS>, part = head_thread() % PATCH_LANES<QUADS>;
   const int of_b3 = n - layout.share, c = 3 * layout.tile + part;
   patch.left = patch.right = s.ones;
   if (of_b3 < 0) {
@@ -203,19 +217,20 @@ __device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &lay
     patch.own.packet = of_b3;
     patch.right = s.dz3_column[3 * of_b3];
   }
-  patch.left += part * PATCH_ROWS;
-  patch.right += part * PATCH_ROWS;
+  patch.left += part * PATCH_ROWS<QUADS>;
+  patch.right += part * PATCH_ROWS<QUADS>;
   return patch;
 }
 
-/* The patch's gradient and its update. Lane: 3 x 3 sums over 8 rows, then one packet. */
+/* The patch's gradient and its update. Lane: 3 x 3 sums over some rows, then one packet. */
+template <int QUADS>
 __device__ inline void update_patch(const EpochJob &job, const BlockLayout &layout,
                                     const Patch &patch, OwnWeights &weights, uint32_t stamp) {
   if (!__any_sync(FULL_WARP, patch.computes)) return;
   float g[3][3] = {};
   if (patch.computes)
 #pragma unroll 1 /* other teams need the room for instructions */
-    for (int rows = 0; rows < PATCH_ROWS / 4; rows++) {
+    for (int rows = 0; rows < PATCH_ROWS<QUADS> / 4; rows++) {
       float4 right[3];
 #pragma unroll
       for (int e = 0; e < 3; e++)
@@ -230,7 +245,7 @@ __device__ inline void update_patch(const EpochJob &job, const BlockLayout &layo
               left.x * right[e].x + left.y * right[e].y + left.z * right[e].z + left.w * right[e].w;
       }
     }
-  const int part = head_thread() % PATCH_LANES;
+  const int part = head_thread() % PATCH_LANES<QUADS>;
   float mine[3] = {};
 #pragma unroll
   for (int e = 0; e < 3; e++)
@@ -238,7 +253,7 @@ __device__ inline void update_patch(const EpochJob &job, const BlockLayout &layo
     for (int i = 0; i < 3; i++) {
       float sum = g[i][e];
 #pragma unroll
-      for (int step = 1; step < PATCH_LANES; step *= 2)
+      for (int step = 1; step < PATCH_LANES<QUADS>; step *= 2)
         sum += __shfl_xor_sync(FULL_WARP, sum, step);
       mine[e] = part == i ? sum : mine[e];
     }
@@ -246,8 +261,9 @@ __device__ inline void update_patch(const EpochJob &job, const BlockLayout &layo
 }
 
 /* Receives W3 and b3 of the next step, for the head team of this block. */
-__device__ inline void receive_w3(const EpochPlan &plan, const BlockLayout &layout, RowShared &s,
-                                  uint32_t stamp) {
+template <int QUADS>
+__device__ inline void receive_w3(const EpochPlan &plan, const BlockLayout &layout,
+                                  RowShared<QUADS> &s, uint32_t stamp) {
   constexpr int COUNT = ceil_div(MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3, HEAD_THREADS);
   const int in_w3 = plan.shape.classes * layout.hidden_packets,
             packets = in_w3 + layout.class_packets;
@@ -266,8 +282,9 @@ __device__ inline void receive_w3(const EpochPlan &plan, const BlockLayout &layo
 }
 
 /* Reads W3 and b3 of the launch's first step from the parameters. */
+template <int QUADS>
 __device__ inline void load_w3_and_b3(const EpochPlan &plan, const EpochJob &job,
-                                      const BlockLayout &layout, RowShared &s) {
+                                      const BlockLayout &layout, RowShared<QUADS> &s) {
   const int classes = plan.shape.classes, hidden2 = plan.shape.hidden2;
   for (int i = head_thread(); i < classes * hidden2; i += HEAD_THREADS) {
     const int c = i / hidden2, o = i % hidden2;
@@ -282,58 +299,88 @@ __device__ inline void load_w3_and_b3(const EpochPlan &plan, const EpochJob &job
 template <class Shared>
 __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
-  const int lane = threadIdx.x % 32, r = head_thread() / 32, row = layout.block * OWNED + r;
+  constexpr int QUADS = Shared::QUADS;
+  const int lane = threadIdx.x % 32, r = head_thread() / 32;
+  const int first = layout.block * s.row.OWNED + r; /* the warp's row of the first quad */
   HeadWeights weights;
   OwnWeights w3 = load_packet(plan, job, layout, find_patch(plan, layout, s.row).own);
   load_w3_and_b3(plan, job, layout, s.row);
   if (head_thread() < ROWS) s.row.ones[head_thread()] = 1.0f;
   head_sync();
   arrive<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
-  size_t next_row = row_at(job, job.position, row);
+  size_t next_row[QUADS];
+#pragma unroll
+  for (int q = 0; q < QUADS; q++) next_row[q] = row_at(job, job.position, first + QUAD * q);
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
     STAMP(STAMP_HEAD);
-    const int label = job.d_labels[next_row]; /* both come while the team waits */
-    next_row = row_at(job, position + plan.shape.batch, row);
-    const int rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
-    const float mean = row < rows ? __frcp_rn((float)rows) : 0.0f;
-    load_w3(plan, s.row, weights);
-    float of_label[LANE_VALUES]; /* W3 of the row's label */
+    const uint32_t next = position + plan.shape.batch;
+    int label[QUADS]; /* both come while the team waits */
 #pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++) of_label[v] = s.row.w3[label][hidden_of(v)];
+    for (int q = 0; q < QUADS; q++) {
+      label[q] = job.d_labels[next_row[q]];
+      next_row[q] = row_at(job, next, first + QUAD * q);
+    }
+    const int rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
+    float mean[QUADS];
+#pragma unroll
+    for (int q = 0; q < QUADS; q++)
+      mean[q] = first + QUAD * q < rows ? __frcp_rn((float)rows) : 0.0f;
+    load_w3(plan, s.row, weights);
+    float of_label[QUADS][LANE_VALUES]; /* W3 of the rows' labels */
+#pragma unroll
+    for (int q = 0; q < QUADS; q++)
+#pragma unroll
+      for (int v = 0; v < LANE_VALUES; v++) of_label[q][v] = s.row.w3[label[q]][hidden_of(v)];
     wait<H2_READY>(ROW_THREADS + HEAD_THREADS);
     STAMP(STAMP_H2_READY);
-    float h[LANE_VALUES], d[LANE_VALUES] = {};
+    float h[QUADS][LANE_VALUES], d[QUADS][LANE_VALUES] = {}, z[QUADS];
+    RowClasses classes[QUADS];
 #pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++) h[v] = s.row.h2[r][hidden_of(v)];
-    const float z = logit(weights, h);
-    const RowClasses classes = find_classes(z);
+    for (int q = 0; q < QUADS; q++)
+#pragma unroll
+      for (int v = 0; v < LANE_VALUES; v++) h[q][v] = s.row.h2[QUAD * q + r][hidden_of(v)];
+    make_logits(weights, h, z);
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) classes[q] = find_classes(z[q]);
 #pragma unroll
     for (int c = 0; c < MAX_CLASSES; c++)
 #pragma unroll
-      for (int v = 0; v < LANE_VALUES; v++) d[v] += classes.exponential[c] * weights.w3[c][v];
-    const float scale = __frcp_rn(classes.total) * mean;
+      for (int v = 0; v < LANE_VALUES; v++)
 #pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++) {
-      d[v] = h[v] <= 0.0f ? 0.0f : d[v] * scale - mean * of_label[v];
-      reinterpret_cast<float *>(&s.row.dz2[hidden_of(v)])[r] = d[v];
+        for (int q = 0; q < QUADS; q++) d[q][v] += classes[q].exponential[c] * weights.w3[c][v];
+    float dz3[QUADS];
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+      const float scale = __frcp_rn(classes[q].total) * mean[q];
+#pragma unroll
+      for (int v = 0; v < LANE_VALUES; v++) {
+        d[q][v] = h[q][v] <= 0.0f ? 0.0f : d[q][v] * scale - mean[q] * of_label[q][v];
+        reinterpret_cast<float *>(&s.row.dz2[q][hidden_of(v)])[r] = d[q][v];
+      }
+      dz3[q] = classes[q].own * scale - (lane / 2 == label[q] ? mean[q] : 0.0f);
+      send_dz2(layout, first + QUAD * q, d[q], stamp);
     }
-    const float dz3 = classes.own * scale - (lane / 2 == label ? mean : 0.0f);
-    send_dz2(layout, row, d, stamp);
     arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
-    send_rest(layout, row, d, dz3, stamp);
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) send_rest(layout, first + QUAD * q, d[q], dz3[q], stamp);
     if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
     STAMP(STAMP_DZ2_SENT);
-    if (layout.group == 0) store_results(job, position + row, row < rows, classes, z, label);
+    if (layout.group == 0)
+#pragma unroll
+      for (int q = 0; q < QUADS; q++) {
+        const int row = first + QUAD * q;
+        store_results(job, position + row, row < rows, classes[q], z[q], label[q]);
+      }
     if (layout.share > 0) {
-      receive_columns<MAX_SHARE>(layout, layout.first_h2 + layout.first_packet, layout.share,
-                                 s.row.h2_column, stamp);
+      receive_columns<s.row.MAX_SHARE>(layout, layout.first_h2 + layout.first_packet, layout.share,
+                                       s.row.h2_column, stamp);
       receive_columns<CLASS_PACKETS>(layout, layout.first_dz3, layout.class_packets,
                                      s.row.dz3_column, stamp);
     }
     head_sync();
-    update_patch(job, layout, find_patch(plan, layout, s.row), w3, stamp);
+    update_patch<QUADS>(job, layout, find_patch(plan, layout, s.row), w3, stamp);
     STAMP(STAMP_W3_SENT);
     if (position + plan.shape.batch < job.end) {
       wait<Z2_SENT>(HEAD_THREADS + ROW_THREADS);

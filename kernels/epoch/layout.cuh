@@ -41,12 +41,13 @@ template <Barrier B> __device__ inline void arrive(int threads) {
   bar_arrive<(int)B>(threads);
 }
 
-constexpr int ROWS = 64;             /* of a batch */
-constexpr int OWNED = 4;             /* rows that a row block owns: four floats, one load */
-constexpr int OWNERS = ROWS / OWNED; /* row blocks of a group */
-constexpr int TILE = 15;             /* neurons: a tensor-core tile has 16, packets carry 3 */
+constexpr int ROWS = 64; /* of a batch */
+constexpr int QUAD = 4;  /* rows that share a load, four floats; a row block owns QUADS, 1 or 2 */
+constexpr int TILE = 15; /* neurons: a tensor-core tile has 16, packets carry 3 */
 constexpr int TILE_PACKETS = TILE / 3;
-constexpr int MAX_TILES = 4, MAX_GROUPS = 8, MAX_SPLITS = 8;
+constexpr int MAX_TILES = 4, MAX_SPLITS = 8;
+template <int QUADS> constexpr int OWNERS = ROWS / (QUAD * QUADS); /* row blocks of a group */
+template <int QUADS> constexpr int MAX_GROUPS = QUADS == 1 ? 8 : 10;
 constexpr int MAX_NEURONS = MAX_TILES * TILE; /* of a group */
 constexpr int MAX_HIDDEN2 = 120, MAX_CLASSES = 12;
 constexpr int CLASS_PACKETS = ceil_div(MAX_CLASSES, 3);
@@ -56,8 +57,8 @@ constexpr int MATRIX_WARPS = 10; /* times the tiles of a block, over the k-steps
 constexpr int MATRIX_THREADS = 2 * 32 * MATRIX_WARPS;
 
 constexpr int ROW_THREADS = 320;
-constexpr int HEAD_THREADS = 32 * OWNED; /* a warp for each row */
-constexpr int PATCH_WARPS = 5;           /* one for each packet of a tile */
+constexpr int HEAD_THREADS = 32 * QUAD; /* a warp for each row of a quad */
+constexpr int PATCH_WARPS = 5;          /* one for each packet of a tile */
 constexpr int PATCH_THREADS = 32 * PATCH_WARPS;
 
 /* Both kinds of blocks have as many threads. With 20 warps, five for each quarter of the
@@ -78,8 +79,7 @@ constexpr int DZ_PITCH = ROWS + 8;             /* bf16, as X_PITCH */
 constexpr int COLUMN_PITCH = ROWS + 8; /* floats: four columns times eight rows of a half-warp */
 constexpr int HEAD_PITCH = 128;        /* floats: four for each lane */
 constexpr int W2_PITCH = 140; /* floats, 12 mod 32: eight neurons times four packets of a warp */
-constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4;     /* packets of a row of P that a block updates */
-constexpr int PARTS = 8;                           /* lanes that share a packet of hidden values */
+constexpr int PARTS = 8;      /* lanes that share a packet of hidden values */
 constexpr int PART = ceil_div(MAX_NEURONS, PARTS); /* neurons of each */
 constexpr int SLICES = 16;           /* lanes that share a packet of the first layer's neurons */
 constexpr int SLICE = ROWS / SLICES; /* rows of each, of dZ1 */
@@ -100,7 +100,8 @@ struct BlockLayout {
   bool is_row_block;
   int group, tile, split; /* tile: of a matrix block the first one; split: of a row block which
                              share of the rows of P it updates */
-  int block;              /* of a row block, within the group: it owns rows 4 block .. + 3 */
+  int block;              /* of a row block, within the group: it owns quads of rows from QUADS
+                             times this on */
   int neurons;            /* of the group: tiles * TILE */
   int first_step, steps;  /* the split's k-steps */
   int hidden_packets, class_packets, neuron_packets; /* a row of P, of classes, of H1 */
@@ -114,12 +115,14 @@ struct BlockLayout {
   Packet *z1, *z2, *dz1, *records, *p;
 };
 
-struct RowShared {
+template <int QUADS> struct RowShared {
+  static constexpr int OWNED = QUAD * QUADS;
+  static constexpr int MAX_SHARE = MAX_HIDDEN2 / 3 / 4 * QUADS; /* packets of a row of P */
   /* row team */
-  float4 h1[PARTS * PART];           /* (neuron) x 4 rows */
-  float4 dz2[HIDDEN_SLICE * SLICES]; /* (hidden2) x 4 rows */
-  float w2[PARTS * PART][W2_PITCH];  /* (neuron, hidden2) */
-  float4 k[2][ROWS];                 /* products of pixels, (row of the step before) x 4 rows */
+  float4 h1[QUADS][PARTS * PART];           /* (neuron) x 4 rows */
+  float4 dz2[QUADS][HIDDEN_SLICE * SLICES]; /* (hidden2) x 4 rows */
+  float w2[PARTS * PART][W2_PITCH];         /* (neuron, hidden2) */
+  float4 k[2][QUADS][ROWS];                 /* products of pixels, (row of the step before) x 4 */
   /* head team; columns over the batch's rows, of the gradient */
   float h2[OWNED][HEAD_PITCH], w3[MAX_CLASSES][HEAD_PITCH], b3[16];
   alignas(16) float h2_column[3 * MAX_SHARE][COLUMN_PITCH];
@@ -149,12 +152,13 @@ template <> struct MatrixShared<2> {
   };
 };
 
-template <int DEPTH> struct Shared {
+template <int QUADS_, int DEPTH> struct Shared {
+  static constexpr int QUADS = QUADS_;
   static constexpr bool IS_LATE = DEPTH > 1; /* see row_team() */
   BlockLayout layout;                        /* here and not in thirty registers of every thread */
   WITH_STAMPS(EpochStamps stamps;)
   union {
-    RowShared row;
+    RowShared<QUADS> row;
     MatrixShared<DEPTH> matrix;
   };
 };
@@ -185,24 +189,25 @@ __host__ __device__ inline size_t group_mail(const MailSizes &s) {
 }
 
 /* Packets of a row of P that a block updates: those of a tile are shared by its row blocks. */
-__host__ __device__ inline int share_of(const EpochPlan &plan) {
-  return ceil_div(packets_of(plan.shape.hidden2), OWNERS / plan.tiles);
+template <int QUADS> __device__ inline int share_of(const EpochPlan &plan) {
+  return ceil_div(packets_of(plan.shape.hidden2), OWNERS<QUADS> / plan.tiles);
 }
 
+template <int QUADS>
 __device__ inline BlockLayout find_layout(const EpochPlan &plan, Packet *mail) {
   BlockLayout layout = {};
-  const int all_steps = k_steps(plan.shape), row_blocks = plan.groups * OWNERS;
+  const int all_steps = k_steps(plan.shape), row_blocks = plan.groups * OWNERS<QUADS>;
   const MailSizes s = mail_sizes(plan);
   layout.is_row_block = (int)blockIdx.x < row_blocks;
   layout.hidden_packets = packets_of(plan.shape.hidden2);
   if (layout.is_row_block) {
-    layout.group = blockIdx.x / OWNERS;
-    layout.block = blockIdx.x % OWNERS;
+    layout.group = blockIdx.x / OWNERS<QUADS>;
+    layout.block = blockIdx.x % OWNERS<QUADS>;
     layout.tile = layout.block % plan.tiles;
     layout.split = layout.block / plan.tiles;
-    layout.first_packet = min(layout.split * share_of(plan), layout.hidden_packets);
-    if (layout.split < OWNERS / plan.tiles)
-      layout.share = min(share_of(plan), layout.hidden_packets - layout.first_packet);
+    layout.first_packet = min(layout.split * share_of<QUADS>(plan), layout.hidden_packets);
+    if (layout.split < OWNERS<QUADS> / plan.tiles)
+      layout.share = min(share_of<QUADS>(plan), layout.hidden_packets - layout.first_packet);
   } else {
     const int block = (int)blockIdx.x - row_blocks;
     layout.split = block % plan.splits;

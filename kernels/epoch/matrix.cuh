@@ -273,8 +273,8 @@ __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
    those of steps t and t + 1 are read. Where there is a third, the pixels of step t + 2, fetched in
    step t - 1, are stored in it meanwhile; else they take the place of those of step t at its end.
  */
-template <int DEPTH>
-__device__ void matrix_block(const EpochPlan &plan, const EpochJob &job, Shared<DEPTH> &s) {
+template <int QUADS, int DEPTH>
+__device__ void matrix_block(const EpochPlan &plan, const EpochJob &job, Shared<QUADS, DEPTH> &s) {
   constexpr int BUFFERS = MatrixShared<DEPTH>::BUFFERS;
   const BlockLayout &layout = s.layout;
   MatrixShared<DEPTH> &m = s.matrix;

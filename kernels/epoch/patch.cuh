@@ -2,9 +2,9 @@
    sums over the batch's rows, H1 with dZ2 and ones with dZ2. A tile's 15 neurons and a column of
    ones are the 16 rows of a tensor-core product, so both come of the same instructions.
 
-   It is what the next step waits for. So a warp has six hidden values, two packets, from their
-   arrival to the packets of weights that it sends, and no other warp waits for it. H1 is received,
-   and split into bf16 terms, before dZ2 is there. */
+   It is what the next step waits for. So a warp has six hidden values, two packets, or two times
+   six, from their arrival to the packets of weights that it sends, and no other warp waits for it.
+   H1 is received, and split into bf16 terms, before dZ2 is there. */
 #ifndef EPOCH_PATCH_CUH
 #define EPOCH_PATCH_CUH
 
@@ -21,15 +21,20 @@ __device__ inline int patch_warp() {
   return patch_thread() / 32;
 }
 
-static_assert(PATCH_WARPS == TILE_PACKETS && 2 * PATCH_WARPS == MAX_SHARE,
-              "a warp receives one packet of H1 and two of dZ2, of every row");
+static_assert(PATCH_WARPS == TILE_PACKETS && 2 * PATCH_WARPS == RowShared<1>::MAX_SHARE,
+              "a warp receives one packet of H1 and QUADS times two of dZ2, of every row");
+
+/* The first packet of the warp's pair q, within the block's share. */
+__device__ inline int first_of_pair(int q) {
+  return 2 * (patch_warp() + PATCH_WARPS * q);
+}
 
 /* The packet of W2, or of b2, which is the tile's 16th neuron in one tile of the group. A warp has
-   two packets of each neuron, a lane one. */
-__device__ inline OwnPacket own_packet_of_w2(const BlockLayout &layout) {
+   two packets of each neuron, pair q, a lane one. */
+__device__ inline OwnPacket own_packet_of_w2(const BlockLayout &layout, int q) {
   OwnPacket own = {};
   const int lane = threadIdx.x % 32, neuron = lane / 4 + 8 * (lane % 4 / 2);
-  const int n = 2 * patch_warp() + lane % 2;
+  const int n = first_of_pair(q) + lane % 2;
   own.packet = layout.first_packet + n;
   own.exists = n < layout.share && (neuron < TILE || layout.tile == 0);
   own.decays = neuron < TILE;
@@ -72,7 +77,8 @@ __device__ inline void receive_terms(const BlockLayout &layout, int first, int c
 /* The gradient of the warp's two packets, (neuron, hidden value): 16 x 6 sums over 64 rows. Six
    products, as in fragment.cuh, in sums of their own for each size and half: short chains of
    dependent products. Lane 4 g + t holds neurons g and g + 8, values 2 t and 2 t + 1. */
-__device__ inline void multiply_terms(const RowShared &s, float (&of)[4]) {
+template <int QUADS>
+__device__ inline void multiply_terms(const RowShared<QUADS> &s, float (&of)[4]) {
   const int l = threadIdx.x % 32;
   const int value = min(l % 8, 5); /* of 8 columns the last two are nobody's */
   float sum[3][2][4] = {};         /* of products of 2^-16, of 2^-8, of 1 */
@@ -117,13 +123,31 @@ __device__ inline void gather_packet(const float (&of)[4], float (&g)[3]) {
   }
 }
 
+/* Receives dZ2 of the warp's pair q, updates its packets and mails them. */
+template <class Shared>
+__device__ inline void update_pair(const EpochJob &job, Shared &s, int q, const OwnPacket &own,
+                                   OwnWeights &weights, uint32_t stamp) {
+  const BlockLayout &layout = s.layout;
+  receive_terms<2>(layout, layout.first_dz2 + layout.first_packet + first_of_pair(q),
+                   layout.share - first_of_pair(q), s.row.dz2_terms[patch_warp()], 0, stamp);
+  __syncwarp();
+  STAMP(STAMP_DZ2_RECEIVED);
+  float of[4], g[3];
+  multiply_terms(s.row, of);
+  gather_packet(of, g);
+  update_packet(job, layout, own, weights, g, stamp);
+}
+
 /* All steps of the launch, as the patch team sees them. Only a block with a share sends packets of
    P in return, so only such a block may read mail. */
 template <class Shared>
 __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
-  const OwnPacket own = own_packet_of_w2(layout);
+  constexpr int QUADS = Shared::QUADS;
+  const OwnPacket own = own_packet_of_w2(layout, 0);
+  const OwnPacket second = own_packet_of_w2(layout, 1); /* where there are two quads */
   OwnWeights w2 = load_packet(plan, job, layout, own);
+  OwnWeights second_w2 = load_packet(plan, job, layout, second);
   if (patch_thread() < ROWS / 2) /* the other terms are 0 */
     *reinterpret_cast<uint32_t *>(&s.row.h1_terms[0][TILE][2 * patch_thread()]) =
         pack_bf16(1.0f, 1.0f);
@@ -138,18 +162,16 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
                      3 * patch_warp(), stamp);
     STAMP(STAMP_H1_RECEIVED);
     wait<DZ2_SENT>(PATCH_THREADS + HEAD_THREADS);
-    receive_terms<2>(layout, layout.first_dz2 + layout.first_packet + 2 * patch_warp(),
-                     layout.share - 2 * patch_warp(), s.row.dz2_terms[patch_warp()], 0, stamp);
-    __syncwarp();
-    STAMP(STAMP_DZ2_RECEIVED);
-    float of[4], g[3];
-    multiply_terms(s.row, of);
-    gather_packet(of, g);
-    update_packet(job, layout, own, w2, g, stamp);
+    update_pair(job, s, 0, own, w2, stamp);
+    if (QUADS > 1) {
+      __syncwarp(); /* before the terms change */
+      update_pair(job, s, 1, second, second_w2, stamp);
+    }
     STAMP(STAMP_P_SENT);
     stamp++;
   }
   store_packet(plan, job, layout, own, w2);
+  if (QUADS > 1) store_packet(plan, job, layout, second, second_w2);
 }
 
 } // namespace epoch

@@ -1,6 +1,7 @@
-/* The row team of a row block: 4 rows of the batch, of the group's neurons of the first layer; 10
-   warps. A step begins with dZ1 of the step before, of all 64 rows, which the row blocks mail to
-   each other, and with Z1 as it would be without that gradient, from the matrix blocks:
+/* The row team of a row block: a quad of rows of the batch, or two, of the group's neurons of the
+   first layer; 10 warps. A step begins with dZ1 of the step before, of all 64 rows, which the row
+   blocks mail to each other, and with Z1 as it would be without that gradient, from the matrix
+   blocks:
 
      Z1 = X U' - rate K dZ1,   K = products of the pixels of this step's rows and of the last one's
 
@@ -40,7 +41,7 @@ __device__ inline RowLane row_lane(const BlockLayout &layout) {
 
 /* What it does for the first: its packet of neurons, and its slice, which is rows slice, slice +
    16, ... of dZ1 of the step before, or hidden values slice, slice + 16, ... on the way back. The
-   sums over the slices end in lanes of four, one for each of the block's rows. */
+   sums over the slices end in lanes of four, one for each row of a quad. */
 struct SliceLane {
   int packet, slice, row, in_row;
   bool exists;
@@ -48,15 +49,15 @@ struct SliceLane {
 
 __device__ inline SliceLane slice_lane(const BlockLayout &layout) {
   const int packet = row_thread() / SLICES, slice = row_thread() % SLICES;
-  return {packet, slice, slice / OWNED, slice % OWNED, packet < layout.neuron_packets};
+  return {packet, slice, slice / QUAD, slice % QUAD, packet < layout.neuron_packets};
 }
 
 /* Adds z, three neurons by 4 rows per lane, over the 16 slices, but for the last two exchanges: in
    each exchange a lane gives away the half of the rows that the lane opposite keeps. Row slice / 4
    ends in z[0], in four parts. */
-__device__ inline void add_slices(float (&z)[OWNED][3], int slice) {
+__device__ inline void add_slices(float (&z)[QUAD][3], int slice) {
 #pragma unroll
-  for (int half = OWNED / 2, step = SLICES / 2; half > 0; half /= 2, step /= 2)
+  for (int half = QUAD / 2, step = SLICES / 2; half > 0; half /= 2, step /= 2)
 #pragma unroll
     for (int r = 0; r < half; r++)
 #pragma unroll
@@ -69,69 +70,88 @@ __device__ inline void add_slices(float (&z)[OWNED][3], int slice) {
 
 /* ---- the first layer ------------------------------------------------------------------------ */
 
-/* Receives the first term of Z1, of this lane's row and splits, and puts K into shared memory.
-   `index`: of the step within the launch. */
-template <class Shared>
+/* Receives the first term of Z1, of this lane's splits and its row of each quad, and puts K into
+   shared memory. `index`: of the step within the launch. */
+template <class Shared, int QUADS>
 __device__ inline void receive_z1(const EpochPlan &plan, const EpochJob &job, Shared &s,
-                                  uint32_t stamp, uint32_t index, float (&z)[3]) {
+                                  uint32_t stamp, uint32_t index, float (&z)[QUADS][3]) {
+  constexpr int COUNT = MAX_SPLITS / QUAD; /* a lane's splits */
   const BlockLayout &layout = s.layout;
   const SliceLane lane = slice_lane(layout);
-  const int splits = plan.splits, pitch = OWNED * layout.neuron_packets * ROWS;
+  const int splits = plan.splits, pitch = QUAD * layout.neuron_packets * ROWS;
   const Packet *from =
-      z1_at(layout, lane.in_row, lane.packet, layout.block * OWNED + lane.row, stamp);
-  float4 k = {};
-  if (row_thread() < ROWS)
-    k = __ldg(reinterpret_cast<const float4 *>(job.d_gram) +
-              ((size_t)index * ROWS + row_thread()) * OWNERS + layout.block);
-  Packet in[MAX_SPLITS / OWNED];
+      z1_at(layout, lane.in_row, lane.packet, layout.block * s.row.OWNED + lane.row, stamp);
+  float4 k[QUADS] = {};
+#pragma unroll
+  for (int q = 0; q < QUADS; q++)
+    if (row_thread() < ROWS)
+      k[q] =
+          __ldg(reinterpret_cast<const float4 *>(job.d_gram) +
+                ((size_t)index * ROWS + row_thread()) * (ROWS / QUAD) + layout.block * QUADS + q);
+  Packet in[QUADS * COUNT];
   receive(
-      in, stamp, [&](int i) { return lane.exists && lane.in_row + OWNED * i < splits; },
-      [&](int i) { return from + i * pitch; });
-  z[0] = in[0].x + in[1].x, z[1] = in[0].y + in[1].y, z[2] = in[0].z + in[1].z;
-  if (row_thread() < ROWS) s.row.k[turn(stamp)][row_thread()] = k;
+      in, stamp, [&](int i) { return lane.exists && lane.in_row + QUAD * (i % COUNT) < splits; },
+      [&](int i) { return from + i / COUNT * QUAD + i % COUNT * pitch; });
+#pragma unroll
+  for (int q = 0; q < QUADS; q++) {
+    const Packet &a = in[COUNT * q], &b = in[COUNT * q + 1];
+    z[q][0] = a.x + b.x, z[q][1] = a.y + b.y, z[q][2] = a.z + b.z;
+    if (row_thread() < ROWS) s.row.k[turn(stamp)][q][row_thread()] = k[q];
+  }
 }
 
-/* H1 = relu(Z1) of this lane's row and neurons. z: the lane's part of the first term; direct: that
+/* H1 = relu(Z1) of this lane's rows and neurons. z: the lane's part of the first term; direct: that
    is all. Mails H1 to the patch teams. */
-template <class Shared>
+template <class Shared, int QUADS>
 __device__ inline void make_h1(const EpochJob &job, Shared &s, uint32_t stamp, bool direct,
-                               const float (&z)[3], float (&h)[3]) {
+                               const float (&z)[QUADS][3], float (&h)[QUADS][3]) {
   const BlockLayout &layout = s.layout;
   const SliceLane lane = slice_lane(layout);
 #pragma unroll
-  for (int e = 0; e < 3; e++) h[e] = z[e];
+  for (int q = 0; q < QUADS; q++)
+#pragma unroll
+    for (int e = 0; e < 3; e++) h[q][e] = z[q][e];
   if (!direct) {
     const Packet *from = dz1_at(layout, lane.packet, lane.slice, stamp - 1);
     Packet in[SLICE];
     receive(
         in, stamp - 1, [&](int) { return lane.exists; }, [&](int i) { return from + i * SLICES; });
-    float sum[OWNED][3] = {};
 #pragma unroll
-    for (int i = 0; i < SLICE; i++) {
-      const float4 k = s.row.k[turn(stamp)][lane.slice + SLICES * i];
-      const float d[3] = {in[i].x, in[i].y, in[i].z};
+    for (int q = 0; q < QUADS; q++) {
+      float sum[QUAD][3] = {};
 #pragma unroll
-      for (int e = 0; e < 3; e++) {
-        sum[0][e] += k.x * d[e], sum[1][e] += k.y * d[e];
-        sum[2][e] += k.z * d[e], sum[3][e] += k.w * d[e];
+      for (int i = 0; i < SLICE; i++) {
+        const float4 k = s.row.k[turn(stamp)][q][lane.slice + SLICES * i];
+        const float d[3] = {in[i].x, in[i].y, in[i].z};
+#pragma unroll
+        for (int e = 0; e < 3; e++) {
+          sum[0][e] += k.x * d[e], sum[1][e] += k.y * d[e];
+          sum[2][e] += k.z * d[e], sum[3][e] += k.w * d[e];
+        }
       }
+      add_slices(sum, lane.slice);
+#pragma unroll
+      for (int e = 0; e < 3; e++) h[q][e] -= job.learning_rate * sum[0][e];
     }
-    add_slices(sum, lane.slice);
-#pragma unroll
-    for (int e = 0; e < 3; e++) h[e] -= job.learning_rate * sum[0][e];
   }
+  /* a + b is b + a: all four get the same bits */
 #pragma unroll
-  for (int e = 0; e < 3; e++) {
-    h[e] += __shfl_xor_sync(FULL_WARP, h[e], 2); /* a + b is b + a: all four get the same bits */
-    h[e] += __shfl_xor_sync(FULL_WARP, h[e], 1);
-    h[e] = relu_of(h[e]);
-  }
+  for (int q = 0; q < QUADS; q++)
+#pragma unroll
+    for (int e = 0; e < 3; e++) {
+      h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 2);
+      h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1);
+      h[q][e] = relu_of(h[q][e]);
+    }
   if (!lane.exists || lane.in_row) return;
 #pragma unroll
-  for (int e = 0; e < 3; e++)
-    reinterpret_cast<float *>(&s.row.h1[3 * lane.packet + e])[lane.row] = h[e];
-  send(record_at(layout, lane.packet, layout.block * OWNED + lane.row, stamp), h[0], h[1], h[2],
-       stamp);
+  for (int q = 0; q < QUADS; q++) {
+#pragma unroll
+    for (int e = 0; e < 3; e++)
+      reinterpret_cast<float *>(&s.row.h1[q][3 * lane.packet + e])[lane.row] = h[q][e];
+    send(record_at(layout, lane.packet, layout.block * s.row.OWNED + QUAD * q + lane.row, stamp),
+         h[q][0], h[q][1], h[q][2], stamp);
+  }
 }
 
 /* ---- the second layer ----------------------------------------------------------------------- */
@@ -181,13 +201,13 @@ __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights
   weights.b2[0] = in[PART].x, weights.b2[1] = in[PART].y, weights.b2[2] = in[PART].z;
 }
 
-/* The group's part of Z2. Each lane multiplies its part of W2. The eight parts are added by
-   shuffles that halve what a lane carries, so that lanes 2 r and 2 r + 1 end with row r. */
-__device__ inline void multiply_w2(const RowShared &s, const RowWeights &weights, int part,
-                                   float (&z)[OWNED][3]) {
+/* The group's part of Z2 of a quad. Each lane multiplies its part of W2. The eight parts are added
+   by shuffles that halve what a lane carries, so that lanes 2 r and 2 r + 1 end with row r. */
+__device__ inline void multiply_w2(const float4 *h1, const RowWeights &weights, int part,
+                                   float (&z)[QUAD][3]) {
 #pragma unroll
   for (int k = 0; k < PART; k++) {
-    const float4 h = s.h1[part + PARTS * k];
+    const float4 h = h1[part + PARTS * k];
 #pragma unroll
     for (int e = 0; e < 3; e++) {
       const float w = weights.w2[k][e];
@@ -195,7 +215,7 @@ __device__ inline void multiply_w2(const RowShared &s, const RowWeights &weights
     }
   }
 #pragma unroll
-  for (int half = OWNED / 2, step = PARTS / 2; half > 0; half /= 2, step /= 2)
+  for (int half = QUAD / 2, step = PARTS / 2; half > 0; half /= 2, step /= 2)
 #pragma unroll
     for (int r = 0; r < half; r++)
 #pragma unroll
@@ -209,31 +229,31 @@ __device__ inline void multiply_w2(const RowShared &s, const RowWeights &weights
 }
 
 /* Puts the lane's part of W2 into shared memory. */
-__device__ inline void store_w2(const BlockLayout &layout, RowShared &s,
+__device__ inline void store_w2(const BlockLayout &layout, float (*w2)[W2_PITCH],
                                 const RowWeights &weights) {
   const RowLane lane = row_lane(layout);
 #pragma unroll
   for (int k = 0; k < PART; k++)
 #pragma unroll
-    for (int e = 0; e < 3; e++) s.w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
+    for (int e = 0; e < 3; e++) w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
 }
 
 /* The lane's part of the way back, from there. */
-__device__ inline void load_back(const BlockLayout &layout, const RowShared &s,
+__device__ inline void load_back(const BlockLayout &layout, const float (*w2)[W2_PITCH],
                                  RowWeights &weights) {
   const SliceLane back = slice_lane(layout);
 #pragma unroll
   for (int i = 0; i < HIDDEN_SLICE; i++)
 #pragma unroll
-    for (int e = 0; e < 3; e++)
-      weights.w2[i][e] = s.w2[3 * back.packet + e][back.slice + SLICES * i];
+    for (int e = 0; e < 3; e++) weights.w2[i][e] = w2[3 * back.packet + e][back.slice + SLICES * i];
 }
 
 /* Where the mail of the group's part of Z2 is, of row `r` of the block; the other groups' parts lie
    beside it. */
+template <int QUADS>
 __device__ inline Packet *z2_at(const EpochPlan &plan, const BlockLayout &layout, int group, int r,
                                 uint32_t stamp) {
-  const int row = turn(stamp) * ROWS + layout.block * OWNED + r;
+  const int row = turn(stamp) * ROWS + layout.block * RowShared<QUADS>::OWNED + r;
   return layout.z2 + (row * plan.groups + group) * layout.hidden_packets;
 }
 
@@ -241,74 +261,92 @@ __device__ inline Packet *z2_at(const EpochPlan &plan, const BlockLayout &layout
 template <class Shared>
 __device__ inline void send_z2(const EpochPlan &plan, const Shared &s, const RowWeights &weights,
                                uint32_t stamp) {
+  constexpr int QUADS = Shared::QUADS;
   const BlockLayout &layout = s.layout;
   const RowLane lane = row_lane(layout);
-  float z[OWNED][3] = {};
-  multiply_w2(s.row, weights, lane.part, z);
-  if (lane.exists && lane.part % 2 == 0)
-    send(z2_at(plan, layout, layout.group, lane.part / 2, stamp) + lane.packet, z[0][0], z[0][1],
-         z[0][2], stamp);
+#pragma unroll
+  for (int q = 0; q < QUADS; q++) {
+    float z[QUAD][3] = {};
+    multiply_w2(s.row.h1[q], weights, lane.part, z);
+    if (lane.exists && lane.part % 2 == 0)
+      send(z2_at<QUADS>(plan, layout, layout.group, QUAD * q + lane.part / 2, stamp) + lane.packet,
+           z[0][0], z[0][1], z[0][2], stamp);
+  }
 }
 
-/* H2 = relu(Z2) of the 4 rows: receives the groups' parts, in lanes 2 r and 2 r + 1 for row r;
-   mails H2 to the other teams. Meanwhile the weights are turned for the way back. */
+/* H2 = relu(Z2) of the block's rows: receives the groups' parts, in lanes 2 r and 2 r + 1 for row r
+   of a quad; mails H2 to the other teams. Meanwhile the weights are turned for the way back. */
 template <class Shared>
 __device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &weights,
                                uint32_t stamp) {
+  constexpr int QUADS = Shared::QUADS, COUNT = MAX_GROUPS<QUADS> / 2; /* a lane's groups */
   const BlockLayout &layout = s.layout;
   const RowLane lane = row_lane(layout);
   const int r = lane.part / 2, odd = lane.part % 2, groups = plan.groups;
-  store_w2(layout, s.row, weights);
+  store_w2(layout, s.row.w2, weights);
   if (!Shared::IS_LATE) {
     row_sync();
-    load_back(layout, s.row, weights);
+    load_back(layout, s.row.w2, weights);
   }
-  const Packet *from = z2_at(plan, layout, odd, r, stamp) + lane.packet;
-  const int pitch = 2 * layout.hidden_packets;
-  Packet in[MAX_GROUPS / 2];
+  const Packet *from = z2_at<QUADS>(plan, layout, odd, r, stamp) + lane.packet;
+  const int pitch = 2 * layout.hidden_packets, of_quad = QUAD * groups * layout.hidden_packets;
+  Packet in[QUADS * COUNT];
   receive(
-      in, stamp, [&](int i) { return lane.exists && 2 * i + odd < groups; },
-      [&](int i) { return from + i * pitch; });
-  float h[3] = {};
+      in, stamp, [&](int i) { return lane.exists && 2 * (i % COUNT) + odd < groups; },
+      [&](int i) { return from + i / COUNT * of_quad + i % COUNT * pitch; });
+  float h[QUADS][3] = {};
 #pragma unroll
-  for (int i = 0; i < MAX_GROUPS / 2; i++) h[0] += in[i].x, h[1] += in[i].y, h[2] += in[i].z;
+  for (int q = 0; q < QUADS; q++) {
 #pragma unroll
-  for (int e = 0; e < 3; e++) {
-    h[e] += __shfl_xor_sync(FULL_WARP, h[e], 1); /* a + b is b + a: both get the same bits */
-    h[e] = relu_of(h[e] + weights.b2[e]);
+    for (int i = COUNT * q; i < COUNT * (q + 1); i++)
+      h[q][0] += in[i].x, h[q][1] += in[i].y, h[q][2] += in[i].z;
+#pragma unroll
+    for (int e = 0; e < 3; e++) {
+      h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1); /* as above: both get the same bits */
+      h[q][e] = relu_of(h[q][e] + weights.b2[e]);
+    }
   }
   if (!lane.exists || odd) return;
 #pragma unroll
-  for (int e = 0; e < 3; e++) s.row.h2[r][3 * lane.packet + e] = h[e];
-  send(record_at(layout, layout.first_h2 + lane.packet, layout.block * OWNED + r, stamp), h[0],
-       h[1], h[2], stamp);
+  for (int q = 0; q < QUADS; q++) {
+#pragma unroll
+    for (int e = 0; e < 3; e++) s.row.h2[QUAD * q + r][3 * lane.packet + e] = h[q][e];
+    send(record_at(layout, layout.first_h2 + lane.packet, layout.block * s.row.OWNED + QUAD * q + r,
+                   stamp),
+         h[q][0], h[q][1], h[q][2], stamp);
+  }
 }
 
-/* dZ1 = dZ2 W2 where H1, h of this lane's row and neurons, is positive; mailed to the matrix blocks
-   and the row blocks of the group. */
-__device__ inline void make_dz1(const BlockLayout &layout, const RowShared &s,
-                                const RowWeights &weights, const float (&h)[3], uint32_t stamp) {
+/* dZ1 = dZ2 W2 where H1, h of this lane's rows and neurons, is positive; mailed to the matrix
+   blocks and the row blocks of the group. */
+template <int QUADS>
+__device__ inline void make_dz1(const BlockLayout &layout, const RowShared<QUADS> &s,
+                                const RowWeights &weights, const float (&h)[QUADS][3],
+                                uint32_t stamp) {
   const SliceLane lane = slice_lane(layout);
-  float z[OWNED][3] = {};
 #pragma unroll
-  for (int i = 0; i < HIDDEN_SLICE; i++) {
-    const float4 d = s.dz2[lane.slice + SLICES * i];
+  for (int q = 0; q < QUADS; q++) {
+    float z[QUAD][3] = {};
+#pragma unroll
+    for (int i = 0; i < HIDDEN_SLICE; i++) {
+      const float4 d = s.dz2[q][lane.slice + SLICES * i];
+#pragma unroll
+      for (int e = 0; e < 3; e++) {
+        const float w = weights.w2[i][e];
+        z[0][e] += w * d.x, z[1][e] += w * d.y, z[2][e] += w * d.z, z[3][e] += w * d.w;
+      }
+    }
+    add_slices(z, lane.slice);
 #pragma unroll
     for (int e = 0; e < 3; e++) {
-      const float w = weights.w2[i][e];
-      z[0][e] += w * d.x, z[1][e] += w * d.y, z[2][e] += w * d.z, z[3][e] += w * d.w;
+      z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 2);
+      z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
+      if (h[q][e] <= 0.0f) z[0][e] = 0.0f;
     }
+    if (lane.exists && lane.in_row == 0)
+      send(dz1_at(layout, lane.packet, layout.block * s.OWNED + QUAD * q + lane.row, stamp),
+           z[0][0], z[0][1], z[0][2], stamp);
   }
-  add_slices(z, lane.slice);
-#pragma unroll
-  for (int e = 0; e < 3; e++) {
-    z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 2);
-    z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
-    if (h[e] <= 0.0f) z[0][e] = 0.0f;
-  }
-  if (lane.exists && lane.in_row == 0)
-    send(dz1_at(layout, lane.packet, layout.block * OWNED + lane.row, stamp), z[0][0], z[0][1],
-         z[0][2], stamp);
 }
 
 /* All steps of the launch, as the row team sees them. The first term of Z1 of the next step comes
@@ -318,7 +356,7 @@ template <class Shared>
 __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
   RowWeights weights;
-  float z[3], h[3];
+  float z[Shared::QUADS][3], h[Shared::QUADS][3];
   load_w2(plan, job, layout, weights);
   wait<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
 
@@ -342,7 +380,7 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
     make_h2(plan, s, weights, stamp);
     row_sync(); /* racecheck does not know that the arrival alone publishes H2; 0.5% of an epoch */
     arrive<H2_READY>(ROW_THREADS + HEAD_THREADS);
-    if (Shared::IS_LATE) load_back(layout, s.row, weights); /* not before: registers are short */
+    if (Shared::IS_LATE) load_back(layout, s.row.w2, weights); /* not before: registers are short */
     STAMP(STAMP_Z2_RECEIVED);
     if (ahead && !Shared::IS_LATE) receive_z1(plan, job, s, stamp + 1, index + 1, z);
     STAMP(STAMP_Z1_RECEIVED);

@@ -7,9 +7,9 @@
 
 #include "epoch.h"
 
-const EmulatedKernel emulated_kernels[] = {emulated_kernel(epoch::epoch_kernel<1>),
-                                           emulated_kernel(epoch::epoch_kernel<2>),
-                                           emulated_kernel(epoch::gram_kernel)};
+const EmulatedKernel emulated_kernels[] = {
+    emulated_kernel(epoch::epoch_kernel<1, 1>), emulated_kernel(epoch::epoch_kernel<1, 2>),
+    emulated_kernel(epoch::epoch_kernel<2, 2>), emulated_kernel(epoch::gram_kernel)};
 const int emulated_kernels_count = sizeof emulated_kernels / sizeof *emulated_kernels;
 
 const EpochBarrier epoch_barriers[] = {
