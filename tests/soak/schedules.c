@@ -24,9 +24,9 @@ static EpochCase draw_case(void) {
   static const int kilobytes[] = {99, 163, 227};
   EpochCase of = {.seed = seed};
   counter = 0;
-  of.shape = (EpochShape){draw(1, draw(0, 3) ? 200 : 1300), draw(1, draw(0, 7) ? 90 : 512),
+  of.shape = (EpochShape){draw(1, draw(0, 3) ? 200 : 1300), draw(1, draw(0, 7) ? 90 : 600),
                           draw(1, 128), draw(2, 12), draw(0, 1) ? 64 : draw(1, 64)};
-  of.multiprocessors = draw(0, 7) ? draw(17, 44) : draw(17, 170);
+  of.multiprocessors = draw(0, 7) ? draw(9, 44) : draw(9, 170);
   of.kilobytes = kilobytes[draw(0, 2)];
   const int batch = of.shape.batch, steps = draw(1, 6), first = draw(0, 1) ? 64 - draw(1, 3) : 0;
   of.first_step = (uint32_t)first;
