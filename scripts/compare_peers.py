@@ -7,11 +7,14 @@ every epoch, every row used, a short last batch where it comes out so. The rows 
 float32 before the clock starts, and nothing but the parameters is computed: no sums of losses,
 which mlp-train has. Times are wall clock from the drawing of the permutation until the GPU has finished.
 
+Where there are two GPUs, the frameworks run at the same time, each on its own.
+
 Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A peer
 that is not installed, fails or finds no time left is a line with its reason. Data: the IDX files,
 plain or .gz, in the folder MNIST_SOURCE, or data/mnist_train.csv and data/mnist_test.csv.
 """
 import argparse
+import concurrent.futures
 import gzip
 import importlib.metadata
 import importlib.util
@@ -381,15 +384,30 @@ def run_framework(arguments):
                                              f"{type(failure).__name__}: {failure}")
 
 
-def run_child(framework, clock, arguments):
-    """A framework in a process of its own: they share no memory pool, no library, no crash."""
+def visible_gpus():
+    """The names by which CUDA_VISIBLE_DEVICES tells GPUs apart."""
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if names:
+        return names.split(",")
+    try:
+        lines = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return [str(number) for number in range(lines.count("UUID: GPU"))]
+
+
+def run_child(framework, clock, arguments, gpu):
+    """A framework in a process of its own: they share no memory pool, no library, no crash. It sees
+    this GPU, or with None all of them."""
     record = Record("", arguments.sources)
     command = [sys.executable, os.path.abspath(__file__), "--framework", framework,
                "--seconds", str(max(clock.left(), 1)), "--sources", arguments.sources,
                "--batches", ",".join(map(str, arguments.batches))]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu} if gpu else None
     title = FRAMEWORKS[framework][0]
     try:
-        code = subprocess.run(command, timeout=max(clock.left(), 1) + GRACE).returncode
+        code = subprocess.run(command, timeout=max(clock.left(), 1) + GRACE,
+                              env=environment).returncode
     except subprocess.TimeoutExpired:
         record.reason(Case(title), "stopped: it went on long after its time was up")
     else:
@@ -405,10 +423,15 @@ def run_all(arguments):
     record.write({"case": "peers", "name": ", ".join(names) or "none",
                   "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
     for name, version in installed.items():
-        if version:
-            run_child(name, clock, arguments)
-        else:
+        if not version:
             record.reason(Case(FRAMEWORKS[name][0]), "not installed")
+    present = [name for name, version in installed.items() if version]
+    gpus = visible_gpus()
+    apart = len(gpus) >= len(present) > 1
+    with concurrent.futures.ThreadPoolExecutor(len(present) if apart else 1) as pool:
+        for child in [pool.submit(run_child, name, clock, arguments, gpus[i] if apart else None)
+                      for i, name in enumerate(present)]:
+            child.result()
 
 
 def main():
