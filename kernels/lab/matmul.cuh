@@ -5,6 +5,7 @@
 #ifndef LAB_MATMUL_CUH
 #define LAB_MATMUL_CUH
 
+#include "copies.cuh"
 #include "lab/lab.cuh"
 
 struct Matrices {
@@ -92,23 +93,11 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   if constexpr (WIDTH == 4)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
-                 "r"(in_bounds ? 16 : 0)
-                 : "memory");
+    copy_16_bytes(at, from, in_bounds ? 16 : 0);
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
                  "r"(in_bounds ? 4 : 0)
                  : "memory");
-}
-
-/* Makes a group of this thread's copies since the last one. */
-__device__ inline void close_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/* Waits until at most GROUPS of this thread's groups are in flight. */
-template <int GROUPS> __device__ void await_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }
 
 /* ---- the pipelined gemm ---------------------------------------------------------------------- */
