@@ -4,12 +4,17 @@
 
 #include <stddef.h>
 
+/* The instruction by which the kernels for wide layers multiply on a GPU: wgmma on compute
+   capability 9.0, mma.sync on every other one from 8.0 on. */
+typedef enum { WIDE_BY_NOTHING, WIDE_BY_MMA, WIDE_BY_WGMMA } WideBy;
+
 /* What a plan depends on of a GPU. */
 typedef struct {
   int capability; /* compute capability that its kernels were compiled for: 75 for 7.5 */
   int multiprocessors;
   size_t shared_bytes; /* of shared memory that one block may ask for */
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide; /* the kernels of wide.cu */
+  WideBy wide_by;
 } GpuLimits;
 
 #endif

@@ -74,7 +74,9 @@ static void assert_at_most(const char *what, const char *who, const char *name, 
    Only a ReLU can make more of a rounding: where its input is nearer to 0 than the roundings, one
    side lets a row's gradient through and the other does not, a flip of that neuron's gradient of
    that row. Where they cannot be ruled out - a million inputs of ReLUs in 50 steps of 64 rows
-   through 400 neurons - one in twelve runs had a flip, and the worst of 48 was off by 6e-4. */
+   through 400 neurons - one in twelve runs had a flip, and the worst of 48 was off by 6e-4. What is
+   left of it in the last gradient, which is the momentum of plain SGD, is more: flips forced upon
+   the reference itself, of inputs 1e-6 and 4e-7 from 0, at steps 1 and 22, made 0.038 and 0.013. */
 static void assert_near(int level, const Case *c, const Outcome *o, const double *parameters,
                         const double *momentum, const double *start, EngineSums sums) {
   const char *who = levels[level].name;
@@ -84,7 +86,8 @@ static void assert_near(int level, const Case *c, const Outcome *o, const double
   assert_at_most("parameters", who, c->name, way_error(o->parameters, parameters, start, o->floats),
                  limit);
   assert_at_most("momentum", who, c->name,
-                 reference_relative_error(o->momentum, momentum, o->floats), 2 * limit);
+                 reference_relative_error(o->momentum, momentum, o->floats),
+                 c->flips ? 5e-2 : 2 * limit);
   assert_at_most("loss", who, c->name, fabs(o->sums.loss - sums.loss) / sums.loss, limit / 10);
   assert_at_most("correct count", who, c->name, rows_off,
                  c->flips ? 0.01 * (double)sums.rows
@@ -358,7 +361,7 @@ static void test_prediction(void **state) {
 static void test_wide_layers(void **state) {
   needs_gpu();
 #ifdef HAVE_CUDA
-  if (!wide_multiprocessors()) skip();
+  if (!wide_by()) skip();
 #endif
   assert_int_equal(setenv("MLP_TEST_WIDE", "always", 1), 0);
   Engine *engine = open_level(&cases[MNIST], 2, cases[MNIST].rows, cases[MNIST].rows);

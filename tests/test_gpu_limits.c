@@ -28,8 +28,8 @@ static bool lower(GpuLimits *limits, const char *shared, const char *processors)
   return good;
 }
 
-static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER},
-                       t4 = {75, 40, 64 << 10, WIDE_NEVER};
+static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA},
+                       t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
 
 static void test_environment_lowers(void **state) {
   (void)state;
@@ -290,7 +290,7 @@ static void test_limits_of_epoch(void **state) {
                {{784, 60, 120, 12, 65}, 170, 227, 0, 0, 0, "batches up to 64"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const GpuLimits limits = {80, cases[i].multiprocessors, (size_t)cases[i].kilobytes << 10,
-                              WIDE_NEVER};
+                              WIDE_NEVER, WIDE_BY_NOTHING};
     EpochPlan plan;
     const char *why_not;
     plan_epoch(cases[i].shape, &limits, &plan, &why_not);
@@ -306,32 +306,44 @@ static void test_limits_of_epoch(void **state) {
   }
 }
 
-/* Wide layers take what has enough work for them, on 9.0 alone, and say so. */
+/* Wide layers take what has enough work for them, by either instruction, and say so. */
 static void test_wide_where_faster(void **state) {
   (void)state;
   const struct {
     int hidden[2], batch;
     Fusion fusion;
     int wide;
+    WideBy by;
     bool used;
-  } cases[] = {{{2500, 2000}, 4096, FUSION_STEP, WIDE_WHERE_FASTER, true},
-               {{2500, 2000}, 4096, FUSION_LAYER, WIDE_WHERE_FASTER, true},
-               {{2500, 2000}, 4096, FUSION_NONE, WIDE_WHERE_FASTER, false},
-               {{2500, 2000}, 4096, FUSION_STEP, WIDE_NEVER, false},
-               {{300, 100}, 1024, FUSION_STEP, WIDE_WHERE_FASTER, true},
-               {{300, 100}, 512, FUSION_STEP, WIDE_WHERE_FASTER, false},
-               {{2500, 2000}, 64, FUSION_STEP, WIDE_WHERE_FASTER, false},
-               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_FASTER, false},
-               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, true},
-               {{300, 100}, 64, FUSION_EPOCH, WIDE_WHERE_POSSIBLE, false}};
+  } cases[] = {{{2500, 2000}, 4096, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, true},
+               {{2500, 2000}, 4096, FUSION_LAYER, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, true},
+               {{2500, 2000}, 4096, FUSION_NONE, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
+               {{2500, 2000}, 4096, FUSION_STEP, WIDE_NEVER, WIDE_BY_NOTHING, false},
+               {{300, 100}, 1024, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, true},
+               {{300, 100}, 512, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
+               {{2500, 2000}, 64, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
+               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
+               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, WIDE_BY_WGMMA, true},
+               {{300, 100}, 64, FUSION_EPOCH, WIDE_WHERE_POSSIBLE, WIDE_BY_WGMMA, false},
+               {{2500, 2000}, 256, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
+               {{2500, 2000}, 255, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
+               {{1000, 500}, 512, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
+               {{1000, 500}, 256, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
+               {{300, 100}, 4096, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
+               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA, true}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     GpuLimits limits = h100;
     limits.wide = cases[i].wide;
+    limits.wide_by = cases[i].by;
     Engine engine = {.config = {.batch = cases[i].batch, .fusion = cases[i].fusion}};
     OK(network_init(&engine.config.network, 784, cases[i].hidden, 2, 10, &error));
     engine_cuda_choose_wide(&engine, &limits);
     assert_int_equal(engine.wide, cases[i].used);
-    assert_int_equal(strstr(engine.reason, "wide layers") != NULL, cases[i].used);
+    const char *by = strstr(engine.reason, "wide layers by ");
+    assert_int_equal(by != NULL, cases[i].used);
+    if (by)
+      assert_string_equal(by + strlen("wide layers by "),
+                          cases[i].by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
   }
 }
 

@@ -1,6 +1,5 @@
 /* The products of wide layers (layer/wide.cu) against the float64 reference, on shapes that divide
-   nothing; and the planes of bf16 terms that they read and write. Only compute capability 9.0 has
-   them. */
+   nothing; and the planes of bf16 terms that they read and write. */
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
@@ -10,7 +9,20 @@
 
 static void needs_wide(void) {
   needs_gpu();
-  if (!wide_multiprocessors()) skip();
+  if (!wide_by()) skip();
+}
+
+/* How to multiply: as a run would, and by mma.sync in tiles of each size. */
+enum { WAYS = 3 };
+
+/* Of a shape. Most of a large one's time is the host's, to compare. */
+static int ways_of(Shape s) {
+  return area(s.rows, s.out) + area(s.rows, s.in) + area(s.out, s.in) < 1000000 ? WAYS : 1;
+}
+
+static void choose_way(int way) {
+  static const int sides[WAYS] = {0, 64, 128};
+  wide_test_mma(sides[way]);
 }
 
 /* ---- planes --------------------------------------------------------------------------------- */
@@ -167,19 +179,23 @@ static void check_forward_of(const char *what, Planes x, const double *x64, Shap
   linear(x64, w.host, s.rows, s.in, s.out, z);
   const double *expected = biased(z, b.host, s, relu);
   const double limit = planes_bound(terms, s.in, roundings);
-  const Planes y = make_planes(terms, s.rows, s.out);
-  float *d_y = poisoned_floats(count);
-  CUDA_OK(launch_ones(y, stream));
-  CUDA_OK(launch_wide_forward(x, planes_of(w, terms, s.out, s.in), b.d, y, d_y, relu, stream));
-  assert_near(what, s, d_y, expected, count, limit);
-  assert_near(what, s, values_of(y), expected, count, limit);
-  float *d_alone = poisoned_floats(count); /* without planes */
-  CUDA_OK(launch_wide_forward(x, planes_of(w, terms, s.out, s.in), b.d,
-                              (Planes){.rows = s.rows, .columns = s.out}, d_alone, relu, stream));
-  assert_exact(d_alone, fetch_floats(d_y, count), count);
-  const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
-  for (int r = 0; r < s.rows; r++)
-    assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
+  const Planes weights = planes_of(w, terms, s.out, s.in);
+  for (int way = 0; way < ways_of(s); way++) {
+    choose_way(way);
+    const Planes y = make_planes(terms, s.rows, s.out);
+    float *d_y = poisoned_floats(count);
+    CUDA_OK(launch_ones(y, stream));
+    CUDA_OK(launch_wide_forward(x, weights, b.d, y, d_y, relu, stream));
+    assert_near(what, s, d_y, expected, count, limit);
+    assert_near(what, s, values_of(y), expected, count, limit);
+    float *d_alone = poisoned_floats(count); /* without planes */
+    CUDA_OK(launch_wide_forward(x, weights, b.d, (Planes){.rows = s.rows, .columns = s.out},
+                                d_alone, relu, stream));
+    assert_exact(d_alone, fetch_floats(d_y, count), count);
+    const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
+    for (int r = 0; r < s.rows; r++)
+      assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
+  }
 }
 
 static void check_forward(Shape s, uint64_t seed) {
@@ -219,12 +235,16 @@ static void check_backward(Shape s, uint64_t seed) {
   input_gradient(dz.host, w.host, s.rows, s.in, s.out, dx);
   reference_relu_mask(a.host, count, dx);
   for (int terms = 2; terms <= 3; terms++) {
-    const Planes to = make_planes(terms, s.rows, s.in);
-    CUDA_OK(launch_wide_backward(planes_of(dz, terms, s.rows, s.out),
-                                 planes_of(w, terms, s.out, s.in),
-                                 planes_of(a, terms, s.rows, s.in), to, stream));
-    assert_near("wide backward", s, values_of(to), dx, count,
-                planes_bound(terms, s.out, GEMM_ROUNDING));
+    const Planes above = planes_of(dz, terms, s.rows, s.out);
+    const Planes weights = planes_of(w, terms, s.out, s.in);
+    const Planes masks = planes_of(a, terms, s.rows, s.in);
+    for (int way = 0; way < ways_of(s); way++) {
+      choose_way(way);
+      const Planes to = make_planes(terms, s.rows, s.in);
+      CUDA_OK(launch_wide_backward(above, weights, masks, to, stream));
+      assert_near("wide backward", s, values_of(to), dx, count,
+                  planes_bound(terms, s.out, GEMM_ROUNDING));
+    }
   }
 }
 
@@ -281,6 +301,16 @@ typedef struct {
   WideUpdate update;
 } Layer;
 
+/* Parameters to update; those of the same seed are the same. */
+static void give_parameters(Layer *l, uint64_t seed) {
+  l->p = random_parameters(l->shape, seed);
+  l->update.w = make_planes(l->terms, l->shape.out, l->shape.in);
+  l->update.d_w = l->p.w.d;
+  l->update.d_b = l->p.b.d;
+  l->update.d_vw = l->p.vw.d;
+  l->update.d_vb = l->p.vb.d;
+}
+
 static Layer make_layer(const Batch *batch, Shape s, int terms, bool pixels, uint64_t seed) {
   Layer l = {.shape = s, .terms = terms, .pixels = pixels};
   const Values x = pixels ? both_sides(batch_input(batch, s.in), area(s.rows, s.in))
@@ -293,15 +323,9 @@ static Layer make_layer(const Batch *batch, Shape s, int terms, bool pixels, uin
   l.db = host_doubles((size_t)s.out);
   weight_gradient(dz.host, x.host, s.rows, s.in, s.out, l.dw);
   reference_bias_gradient(dz.host, s.rows, s.out, l.db);
-  l.p = random_parameters(s, seed + 2);
-  l.update =
-      (WideUpdate){.x = pixels ? make_planes(1, s.rows, s.in) : planes_of(x, terms, s.rows, s.in),
-                   .dz = planes_of(dz, terms, s.rows, s.out),
-                   .w = make_planes(terms, s.out, s.in),
-                   .d_w = l.p.w.d,
-                   .d_b = l.p.b.d,
-                   .d_vw = l.p.vw.d,
-                   .d_vb = l.p.vb.d};
+  l.update.x = pixels ? make_planes(1, s.rows, s.in) : planes_of(x, terms, s.rows, s.in);
+  l.update.dz = planes_of(dz, terms, s.rows, s.out);
+  give_parameters(&l, seed + 2);
   if (pixels) CUDA_OK(launch_pixel_planes(batch->view, l.update.x, stream));
   return l;
 }
@@ -324,9 +348,13 @@ static void check_update(Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
   for (int terms = 2; terms <= 3; terms++) {
-    const Layer l = make_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
-    CUDA_OK(launch_wide_updates(batch.view, rule, &l.update, 1, stream));
-    assert_layer_updated(&l, rule);
+    Layer l = make_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
+    for (int way = 0; way < ways_of(s); way++) {
+      choose_way(way);
+      give_parameters(&l, seed + 3);
+      CUDA_OK(launch_wide_updates(batch.view, rule, &l.update, 1, stream));
+      assert_layer_updated(&l, rule);
+    }
   }
 }
 
@@ -342,13 +370,16 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
   for (int terms = 2; terms <= 3; terms++) {
     Layer l = make_layer(&batch, s, terms, terms == 2, seed + 2);
     const size_t weights = area(s.out, s.in);
-    l.update.d_gw = poisoned_floats(weights);
-    l.update.d_gb = poisoned_floats((size_t)s.out);
     l.update.d_w = l.update.d_b = l.update.d_vw = l.update.d_vb = NULL;
-    CUDA_OK(launch_wide_updates(batch.view, rules[0], &l.update, 1, stream));
-    const double limit = bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS);
-    assert_near("wide gradient", s, l.update.d_gw, l.dw, weights, limit);
-    assert_near("wide gradient, bias", s, l.update.d_gb, l.db, (size_t)s.out, limit);
+    for (int way = 0; way < ways_of(s); way++) {
+      choose_way(way);
+      l.update.d_gw = poisoned_floats(weights);
+      l.update.d_gb = poisoned_floats((size_t)s.out);
+      CUDA_OK(launch_wide_updates(batch.view, rules[0], &l.update, 1, stream));
+      const double limit = bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS);
+      assert_near("wide gradient", s, l.update.d_gw, l.dw, weights, limit);
+      assert_near("wide gradient, bias", s, l.update.d_gb, l.db, (size_t)s.out, limit);
+    }
     const size_t bytes = (size_t)terms * l.update.w.plane * sizeof(uint16_t);
     assert_true(is_poison(fetch(l.update.w.d, bytes), bytes));
   }
@@ -363,12 +394,17 @@ static void test_stored_gradient(void **state) {
 static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {
   Layer layers[MAX_UPDATES];
   WideUpdate updates[MAX_UPDATES];
-  for (int n = 0; n < MAX_UPDATES; n++) {
+  for (int n = 0; n < MAX_UPDATES; n++)
     layers[n] = make_layer(batch, shapes[n], 3, n == 0, 100 * (uint64_t)n);
-    updates[n] = layers[n].update;
+  for (int way = 0; way < WAYS; way++) {
+    choose_way(way);
+    for (int n = 0; n < MAX_UPDATES; n++) {
+      give_parameters(&layers[n], 100 * (uint64_t)n + 1);
+      updates[n] = layers[n].update;
+    }
+    CUDA_OK(launch_wide_updates(batch->view, rules[2], updates, MAX_UPDATES, stream));
+    for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2]);
   }
-  CUDA_OK(launch_wide_updates(batch->view, rules[2], updates, MAX_UPDATES, stream));
-  for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2]);
 }
 
 static void test_wide_updates_of_many_layers(void **state) {
@@ -382,7 +418,9 @@ static void test_update_without_planes(void **state) {
   (void)state;
   needs_wide();
   const Shape s = {130, 500, 10};
-  for (int terms = 2; terms <= 3; terms++) {
+  for (int n = 0; n < 2 * WAYS; n++) {
+    const int terms = 2 + n % 2;
+    choose_way(n / 2);
     const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
     Layer l = make_layer(&batch, s, terms, false, 9);
     const Planes planes = l.update.w;
@@ -402,7 +440,10 @@ static void test_no_step_updates_nothing(void **state) {
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
   const Layer l = make_layer(&batch, s, 3, false, 9);
-  CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
+  for (int way = 0; way < WAYS; way++) {
+    choose_way(way);
+    CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
+  }
   assert_untouched(l.p.w, area(s.out, s.in));
   assert_untouched(l.p.vw, area(s.out, s.in));
   assert_untouched(l.p.b, (size_t)s.out);
@@ -424,13 +465,16 @@ static void test_same_bits(void **state) {
   const Values w = random_values(area(s.out, s.in), 2), b = signed_values((size_t)s.out, 3);
   const Planes px = planes_of(x, 3, s.rows, s.in), pw = planes_of(w, 3, s.out, s.in);
   const Planes y = make_planes(3, s.rows, s.out);
-  float *first = NULL;
-  for (int run = 0; run < 20; run++) {
-    float *d_y = poisoned_floats(count);
-    CUDA_OK(launch_wide_forward(px, pw, b.d, y, d_y, 0, stream));
-    float *out = fetch_floats(d_y, count);
-    if (!first) first = out;
-    assert_memory_equal(out, first, count * sizeof *out);
+  for (int way = 0; way < WAYS; way++) {
+    choose_way(way);
+    float *first = NULL;
+    for (int run = 0; run < 20; run++) {
+      float *d_y = poisoned_floats(count);
+      CUDA_OK(launch_wide_forward(px, pw, b.d, y, d_y, 0, stream));
+      float *out = fetch_floats(d_y, count);
+      if (!first) first = out;
+      assert_memory_equal(out, first, count * sizeof *out);
+    }
   }
   finish();
 }

@@ -321,21 +321,21 @@ static void test_rungs_on_other_gpus(void **state) {
     const char *refused[8];
     bool hopper; /* what takes instructions of compute capability 9.0 is refused, too */
   } cases[] = {
-      {{75, 40, 64 << 10, WIDE_NEVER},
+      {{75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING},
        {"sorted-ranges", "asynchronous", "async-copies", "tensor-cores", "stages", "cublas-bf16",
         "cublas-tf32"},
        true},
-      {{75, 132, 227 << 10, WIDE_NEVER}, /* code for 7.5 on an H100 */
+      {{75, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, /* code for 7.5 on an H100 */
        {"asynchronous", "async-copies", "tensor-cores", "stages", "cublas-bf16", "cublas-tf32"},
        true},
-      {{86, 28, 99 << 10, WIDE_NEVER}, {NULL}, true},
-      {{80, 108, 163 << 10, WIDE_NEVER}, {NULL}, true},
-      {{90, 132, 227 << 10, WIDE_NEVER}, {NULL}, false},
-      {{120, 170, 99 << 10, WIDE_NEVER}, {NULL}, true},
+      {{86, 28, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, true},
+      {{80, 108, 163 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, true},
+      {{90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, false},
+      {{120, 170, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, true},
   };
   static const char *const hopper[9] = {"tma",       "wgmma",       "specialised", "clusters",
                                         "two-terms", "three-terms", "no-wait",     "no-swizzle"};
-  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER};
+  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
     for (const LabTopic *const *t = lab_topics; *t; t++)
       for (int r = 0; r < (*t)->rung_count; r++) {
@@ -358,14 +358,18 @@ static void test_refused_for_shared_memory(void **state) {
   for (int r = 0; r < lab_histogram.rung_count; r++)
     if (strcmp(rungs[r].name, "wide-loads") == 0) wide = &rungs[r];
   assert_non_null(wide);
-  assert_string_equal(lab_refusal(wide, &(GpuLimits){90, 132, 227 << 10, WIDE_NEVER}, 0, many).text,
-                      "");
-  assert_non_null(
-      strstr(lab_refusal(wide, &(GpuLimits){89, 128, 99 << 10, WIDE_NEVER}, 0, many).text,
-             "do not fit into shared memory"));
+  assert_string_equal(
+      lab_refusal(wide, &(GpuLimits){90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, 0, many)
+          .text,
+      "");
+  assert_non_null(strstr(
+      lab_refusal(wide, &(GpuLimits){89, 128, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, 0, many).text,
+      "do not fit into shared memory"));
   const LabRung newer = {.name = "newer", .capability = 90};
-  assert_string_equal(lab_refusal(&newer, &(GpuLimits){86, 28, 99 << 10, WIDE_NEVER}, 0, many).text,
-                      "it needs compute capability 9.0, this GPU or the code for it has 8.6");
+  assert_string_equal(
+      lab_refusal(&newer, &(GpuLimits){86, 28, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, 0, many)
+          .text,
+      "it needs compute capability 9.0, this GPU or the code for it has 8.6");
 }
 
 /* The figures of the occupancy calculator for compute capability 9.0. */

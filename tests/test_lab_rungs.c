@@ -244,7 +244,7 @@ typedef struct {
 /* A rung may refuse everything only if that is the fault of the GPU, or of the code for it: an H100
    would be served. A library may be missing. */
 static void check_refused(const LabTopic *topic, const LabRung *rung) {
-  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER};
+  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
   const LabNote here = lab_refusal(rung, &gpu, 0, topic->tested);

@@ -19,7 +19,7 @@
 #include <cuda.h>
 #include <stdint.h>
 
-#include "batch.cuh"
+#include "layer/planes.cuh"
 
 __device__ inline uint32_t shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
@@ -184,10 +184,7 @@ __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, in
 
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
-/* How an operand lies in its patches. Operands of C (m, n) = the sum over k of A(m, k) B(n, k): a
-   row of the patch is one m or n with 32 k (ALONG_K), or one k with 64 m or n (ACROSS_K). */
-enum Major { ALONG_K = 0, ACROSS_K = 1 };
-
+/* A row of a patch is one m or n with 32 k (ALONG_K), or one k with 64 m or n (ACROSS_K). */
 constexpr int SIDE = 64, BLOCK = 32; /* m or n, and k, of a patch */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 

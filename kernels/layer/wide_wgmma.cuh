@@ -29,17 +29,18 @@
    - Where tiles are too few for all multiprocessors, each block of a cluster sums a part of the k
      of one tile (split-K). Then each adds a part of the tile from the shared memory of all, in
      their order, and finishes it. */
-#ifndef LAYER_WIDE_CUH
-#define LAYER_WIDE_CUH
+#ifndef LAYER_WIDE_WGMMA_CUH
+#define LAYER_WIDE_WGMMA_CUH
 
 #include "layer/hopper.cuh"
-#include "layer/planes.cuh"
+#include "layer/wide_products.cuh"
+
+namespace wide::wgmma {
 
 constexpr int TILE = 2 * SIDE;     /* rows of a tile, and columns of a small one */
 constexpr int GROUP = 128;         /* threads of a warpgroup */
 constexpr int THREADS = 3 * GROUP; /* the producer's, and two of consumers */
-constexpr int MAX_PRODUCTS = MAX_UPDATES;
-constexpr int PIECE = 32; /* columns that a warp finishes at a time */
+constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
 
 /* One product of a launch. */
 struct Product {
@@ -261,12 +262,6 @@ __device__ void multiply_unit(Accumulators &c, Ring<TERMS, COLUMNS> &ring, int g
 
 /* ---- epilogues ------------------------------------------------------------------------------ */
 
-/* Where a value lies in shared memory, (rows, WIDTH). Columns change places, by exclusive or with
-   the row, so that the accumulators of a warp do not meet in a bank. */
-template <int WIDTH> __device__ int tile_at(int row, int column) {
-  return row * WIDTH + (column ^ row % 4 * 8);
-}
-
 /* Stores the accumulators of 8 rows of the tile, those with r of a half, and COUNT columns from
    `first` on, as rows from `row` on. */
 template <int COUNT>
@@ -302,15 +297,6 @@ __device__ inline int row_of_quad(int quad) {
 }
 __device__ inline int column_of_quad(int quad) {
   return PIECE * (quad / 2) + 4 * (threadIdx.x % 8);
-}
-
-/* Whether a quad has the last column of C, which LAST_APART epilogues store by themselves: it does
-   not lie with the others. */
-__device__ inline bool has_last(const Product &p, int column) {
-  return column < p.n && p.n <= column + 4;
-}
-__device__ inline float value_at(const Quad &q, int e) {
-  return e == 0 ? q.value[0] : e == 1 ? q.value[1] : e == 2 ? q.value[2] : q.value[3];
 }
 
 template <bool FULL, class Epilogue>
@@ -492,5 +478,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 template <int TERMS, int COLUMNS>
 constexpr int WIDE_SHARED_BYTES = sizeof(Ring<TERMS, COLUMNS>) + 1024;
+
+} // namespace wide::wgmma
 
 #endif

@@ -107,7 +107,8 @@ static void train_reference(EpochTrial *t) {
 }
 
 EpochTrial *epoch_trial_new(const EpochCase *of, const char **why_not) {
-  const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER};
+  const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER,
+                            WIDE_BY_NOTHING};
   const EpochShape shape = of->shape;
   EpochTrial *t = allocate(1, sizeof *t);
   Error error;

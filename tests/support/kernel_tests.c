@@ -16,7 +16,7 @@ static cublasHandle_t cublas;
 
 /* ---- guarded memory ------------------------------------------------------------------------- */
 
-enum { MAX_GUARD = 1024, MAX_BLOCKS = 256 };
+enum { MAX_GUARD = 1024, MAX_BLOCKS = 1024 };
 
 static size_t guard = MAX_GUARD;
 

@@ -5,12 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parameters times rows of a batch, and rows, from which the kernels for wide layers are faster: on
-   an H200 784-300-100-10 took, at tf32, 2.8 ms per epoch instead of 3.5 at 1024 rows, but 5.3
-   instead of 4.9 at 512; 784-1000-500-10 the same at 256; 784-2500-2000-1500-1000-500-10 117
-   instead of 171 at 128, but 227 instead of 216 at 64. */
-static const double WIDE_FROM = 2.5e8;
-enum { WIDE_ROWS = 128 };
+/* From what on the kernels for wide layers are faster. By wgmma, on an H200, 784-300-100-10 took,
+   at tf32, 2.8 ms per epoch instead of 3.5 at 1024 rows, but 5.3 instead of 4.9 at 512;
+   784-1000-500-10 the same at 256; 784-2500-2000-1500-1000-500-10 117 instead of 171 at 128, but
+   227 instead of 216 at 64. By mma.sync, there, too, as compute capability 8.0:
+   784-1000-500-10 10.6 instead of 12.1 at 512 rows and fp32, but 18.4 instead of 16.3 at 256;
+   784-300-100-10 2.6 instead of 2.2 even at 4096; the largest 130 instead of 138 at 256 rows, but
+   239 instead of 167 at 128. */
+static const struct {
+  double parameters, rows, both; /* of the network; of a batch; one times the other */
+} WIDE_FROM[] = {[WIDE_BY_MMA] = {1e6, 256, 6e8}, [WIDE_BY_WGMMA] = {0, 128, 2.5e8}};
 
 /* Parameters times a rank's rows of a step, below which two ranks took longer than one: on two
    H200s 784-300-100-10 did at 512 rows each, 4.13 ms per epoch instead of 3.43, and not at 2048,
@@ -79,12 +83,15 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const EngineConfig *c = &engine->config;
   const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
-  const bool faster =
-      engine_rows(c) >= WIDE_ROWS && (double)c->network.parameters * engine_rows(c) >= WIDE_FROM;
+  const double parameters = (double)c->network.parameters, rows = engine_rows(c);
+  const bool faster = parameters >= WIDE_FROM[limits->wide_by].parameters &&
+                      rows >= WIDE_FROM[limits->wide_by].rows &&
+                      parameters * rows >= WIDE_FROM[limits->wide_by].both;
   engine->wide = limits->wide != WIDE_NEVER && has_products && c->network.layers > 1 &&
                  !engine_drops(c) && c->ema == 0 && engine_pixel_factor(c).is_default &&
                  (limits->wide == WIDE_WHERE_POSSIBLE || faster);
   if (!engine->wide) return;
   const size_t used = strlen(engine->reason);
-  snprintf(engine->reason + used, sizeof engine->reason - used, ", wide layers by wgmma");
+  snprintf(engine->reason + used, sizeof engine->reason - used, ", wide layers by %s",
+           limits->wide_by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
 }

@@ -59,7 +59,8 @@ static cudaError_t ask_device(GpuLimits *limits) {
   limits->capability = 10 * major + minor;
   if (compiled_for < limits->capability) limits->capability = compiled_for;
   limits->shared_bytes = (size_t)shared;
-  limits->wide = wide_multiprocessors() > 0 ? WIDE_WHERE_FASTER : WIDE_NEVER;
+  limits->wide_by = wide_by();
+  limits->wide = limits->wide_by == WIDE_BY_NOTHING ? WIDE_NEVER : WIDE_WHERE_FASTER;
   return cudaSuccess;
 }
 

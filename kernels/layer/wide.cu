@@ -1,0 +1,135 @@
+/* Forward, backward and update of wide layers: what they multiply (wide_products.cuh), and which
+   kernel does it. */
+#include "layer/wide_products.cuh"
+
+using namespace wide;
+
+namespace {
+
+/* Pixels, or planes of so many terms. */
+bool valid_input(const Planes &p, int terms) {
+  return valid_planes(p, p.terms == 1 ? 1 : terms);
+}
+
+/* Planes of weights that nobody multiplies do not exist. */
+bool valid_weights(const Planes &w, int terms) {
+  return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
+}
+
+float scale_of(const Planes &input) {
+  return input.terms == 1 ? PIXEL_SCALE : 1.0f;
+}
+
+template <class Kind, int TERMS>
+cudaError_t multiply(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
+  switch (wide_by()) {
+  case WIDE_BY_WGMMA:
+    return multiply_by_wgmma<Kind, TERMS>(work, batch, stream);
+  case WIDE_BY_MMA:
+    return multiply_by_mma<Kind, TERMS>(work, batch, stream);
+  default:
+    return cudaErrorNotSupported;
+  }
+}
+
+template <int TERMS>
+cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Planes &y, float *d_y,
+                    bool relu, cudaStream_t stream) {
+  Work<Forward<TERMS>> work = {};
+  work.count = 1;
+  work.product[0] = {x, w, x.rows, w.rows, w.columns, scale_of(x), x.terms == 1};
+  work.epilogue[0] = {d_b, d_y, terms_of(y), relu};
+  return multiply<Forward<TERMS>, TERMS>(work, {}, stream);
+}
+
+template <int TERMS>
+cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const Planes &dx,
+                     cudaStream_t stream) {
+  Work<Backward<TERMS>> work = {};
+  work.count = 1;
+  work.product[0] = {dz, w, dz.rows, w.columns, w.rows, 1.0f, false};
+  work.epilogue[0] = {a.d, terms_of(dx)};
+  return multiply<Backward<TERMS>, TERMS>(work, {}, stream);
+}
+
+/* The last layers first: pixels, which have the fewest products, fill the gaps at the end. */
+template <int TERMS>
+cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
+                    cudaStream_t stream) {
+  Work<Update<TERMS>> work = {};
+  work.count = count;
+  for (int i = 0; i < count; i++) {
+    const WideUpdate &l = layers[count - 1 - i];
+    const bool stores = l.d_gw;
+    work.product[i] = {l.dz,     l.x,           l.w.rows,      l.w.columns + 1,
+                       l.x.rows, scale_of(l.x), l.x.terms == 1};
+    work.epilogue[i] = {stores ? l.d_gw : l.d_w,
+                        stores ? l.d_gb : l.d_b,
+                        l.d_vw,
+                        l.d_vb,
+                        stores,
+                        terms_of(l.w),
+                        rule,
+                        batch.d_state};
+  }
+  return multiply<Update<TERMS>, TERMS>(work, batch, stream);
+}
+
+WideBy ask_device() {
+  int capability;
+  if (has_wgmma()) return WIDE_BY_WGMMA;
+  const bool has_mma = kernels_can_run(&capability) == cudaSuccess && capability >= 80;
+  return has_mma ? WIDE_BY_MMA : WIDE_BY_NOTHING;
+}
+
+} // namespace
+
+WideBy wide_by(void) {
+  enum { DEVICES = 64 };
+  static std::atomic<int> answers[DEVICES]; /* 1 more than it; 0: not asked yet */
+  int device;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= DEVICES) return WIDE_BY_NOTHING;
+  int answer = answers[device].load(std::memory_order_relaxed);
+  if (answer == 0) {
+    answer = 1 + ask_device();
+    answers[device].store(answer, std::memory_order_relaxed);
+  }
+  return answer - 1 == WIDE_BY_WGMMA && mma_side ? WIDE_BY_MMA : (WideBy)(answer - 1);
+}
+
+void wide_test_mma(int side) {
+  mma_side = side;
+}
+
+cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, float *d_y,
+                                int relu, cudaStream_t stream) {
+  if (!valid_terms(w.terms) || !valid_input(x, w.terms) || !valid_planes(w, w.terms) ||
+      !(y.d ? valid_planes(y, w.terms) : d_y != nullptr) || !d_b || x.columns != w.columns ||
+      y.columns != w.rows || y.rows != x.rows)
+    return cudaErrorInvalidValue;
+  return (w.terms == 3 ? forward<3> : forward<2>)(x, w, d_b, y, d_y, relu != 0, stream);
+}
+
+cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaStream_t stream) {
+  if (!valid_terms(w.terms) || !valid_planes(dz, w.terms) || !valid_planes(w, w.terms) ||
+      !valid_planes(a, w.terms) || !valid_planes(dx, w.terms) || dz.columns != w.rows ||
+      dx.columns != w.columns || a.columns != w.columns || dx.rows != dz.rows || a.rows != dz.rows)
+    return cudaErrorInvalidValue;
+  return (w.terms == 3 ? backward<3> : backward<2>)(dz, w, a, dx, stream);
+}
+
+cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpdate *layers,
+                                int count, cudaStream_t stream) {
+  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_PRODUCTS)
+    return cudaErrorInvalidValue;
+  const int terms = layers[0].w.terms;
+  for (int i = 0; i < count; i++) {
+    const WideUpdate &l = layers[i];
+    const bool updates = l.d_w && l.d_b && l.d_vw && l.d_vb, stores = l.d_gw && l.d_gb;
+    if (!valid_terms(terms) || !valid_weights(l.w, terms) || !valid_planes(l.dz, terms) ||
+        !valid_input(l.x, terms) || !l.d_gw != !l.d_gb || !(updates || stores) ||
+        l.x.columns != l.w.columns || l.dz.columns != l.w.rows || l.x.rows != l.dz.rows)
+      return cudaErrorInvalidValue;
+  }
+  return (terms == 3 ? updates<3> : updates<2>)(batch, rule, layers, count, stream);
+}

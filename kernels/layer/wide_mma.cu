@@ -1,0 +1,84 @@
+/* Products of wide layers by mma.sync: how the kernel of wide_mma.cuh is launched. */
+#include "layer/wide_mma.cuh"
+
+namespace wide {
+using namespace mma;
+
+namespace {
+
+/* As many stages as fit where the multiprocessor has all BLOCKS of a tile's shape, each of which
+   takes 1 KB besides; fewer blocks where that would be less than two stages. */
+template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
+  int stages = 0;
+  for (int blocks = Tile::BLOCKS; stages < LEAST_STAGES && blocks > 0; blocks--)
+    stages = (gpu.shared_bytes / blocks - 1024) / STAGE_BYTES<TERMS, Tile>;
+  return stages < MOST_STAGES ? stages : MOST_STAGES;
+}
+
+template <class Kind, int TERMS, class Tile>
+cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gpu,
+                   cudaStream_t stream) {
+  const auto kernel = mma_kernel<Kind, TERMS, Tile>;
+  Products<typename Kind::Epilogue> all = {};
+  int tiles = 0;
+  all.count = work.count;
+  all.stages = choose_stages<TERMS, Tile>(gpu);
+  for (int i = 0; i < work.count; i++) {
+    const Factors &f = work.product[i];
+    const auto operand = [](const Planes &p) {
+      return Operand{p.d, p.plane, (int)planes_pitch(p.columns)};
+    };
+    const int down = ceil_div(f.m, Tile::SIDE);
+    all.product[i] = {operand(f.a), operand(f.b), f.m, f.n, f.k, f.scale, f.pixels, tiles, down};
+    all.epilogue[i] = work.epilogue[i];
+    tiles += down * ceil_div(f.n, Tile::SIDE);
+  }
+  const int shared = all.stages * STAGE_BYTES<TERMS, Tile>;
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  if (status != cudaSuccess) return launched(status);
+  return launch_pdl_clusters(kernel, dim3(tiles), THREADS, shared, 1, stream, all, batch);
+}
+
+template <class Tile, class Kind> int count_tiles(const Work<Kind> &work) {
+  int tiles = 0;
+  for (int i = 0; i < work.count; i++)
+    tiles += ceil_div(work.product[i].m, Tile::SIDE) * ceil_div(work.product[i].n, Tile::SIDE);
+  return tiles;
+}
+
+/* Whether large tiles are done sooner. Times are in stages of a large tile on a multiprocessor that
+   has two of them at work: one alone, which waits for its own loads, takes ALONE more. Small tiles
+   share multiprocessors out more evenly, but read twice as much for a product (PACE), and finish
+   beneath each other, where a large one takes FINISH. Fitted to 216 launches on an H200, for the
+   networks of docs/fusion-log.md at 128 to 4096 rows: all together take 0.02% longer than if each
+   had the better tiles, and 5% less than all with small ones. */
+template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
+  constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
+  if (mma_side) return mma_side == LargeTile::SIDE;
+  int k = 0;
+  for (int i = 0; i < work.count; i++) k = work.product[i].k > k ? work.product[i].k : k;
+  const int stages = ceil_div(k, DEPTH);
+  const int large = ceil_div(count_tiles<LargeTile>(work), gpu.multiprocessors);
+  const int small = ceil_div(count_tiles<SmallTile>(work), gpu.multiprocessors);
+  return (large + large % 2 * ALONE) * (stages + FINISH) <= small * PACE / 4 * stages;
+}
+
+} // namespace
+
+template <class Kind, int TERMS>
+cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
+  Gpu gpu;
+  const cudaError_t status = ask_gpu(&gpu);
+  if (status != cudaSuccess) return status;
+  return (prefers_large_tiles(work, gpu)
+              ? launch<Kind, TERMS, LargeTile>
+              : launch<Kind, TERMS, SmallTile>)(work, batch, gpu, stream);
+}
+
+#define BY_MMA(KIND, TERMS)                                                                        \
+  template cudaError_t multiply_by_mma<KIND<TERMS>, TERMS>(const Work<KIND<TERMS>> &,              \
+                                                           const BatchView &, cudaStream_t);
+FOR_EACH_WIDE_KIND(BY_MMA)
+
+} // namespace wide

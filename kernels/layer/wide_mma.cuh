@@ -1,0 +1,317 @@
+/* The gemm of wide layers by mma.sync, for compute capability 8.0 and later.
+
+   C (m, n) = the sum over k of A(m, k) B(n, k), in square tiles, one per block. A block is four
+   warps, each with a quarter of the tile. Several blocks share a multiprocessor: while one starts
+   or finishes its tile, the others multiply.
+
+     global ──cp.async──> [A terms | B terms] [A terms | B terms] ... ──ldmatrix──> registers
+                           a ring of stages in shared memory             ──mma.sync──> sums
+
+   A stage has 32 k of the tile's rows of A and columns of B, all terms of them, copied 16 bytes at
+   a time with zeros beyond the edges. A term is multiplied with several of the other operand, so
+   more terms ask less of shared memory: for 16 k of 64 x 64 a warp reads 8 KB for the 96
+   instructions of two terms, 12 KB for the 192 of three.
+
+   A line of shared memory is a piece of a line of the planes, 32 k of one row (ALONG_K) or the
+   tile's side of one k (ACROSS_K); ldmatrix transposes the latter. The words of 16 bytes of a line
+   change places, by exclusive or with bits of the line's number (a "swizzle"), so that the eight
+   lines that ldmatrix reads at a time lie in different banks. */
+#ifndef LAYER_WIDE_MMA_CUH
+#define LAYER_WIDE_MMA_CUH
+
+#include "copies.cuh"
+#include "layer/wide_products.cuh"
+
+namespace wide::mma {
+
+constexpr int WARPS = 4, THREADS = 32 * WARPS;
+constexpr int DEPTH = 32;                        /* k of a stage */
+constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another is multiplied */
+
+/* A tile of SIDE x SIDE, of which each of 2 x 2 warps has a quarter. */
+template <int SIDE_, int BLOCKS_> struct Tile {
+  static constexpr int SIDE = SIDE_, WARP_SIDE = SIDE / 2;
+  static constexpr int BLOCKS = BLOCKS_;              /* at once on a multiprocessor */
+  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* of an operand, in a stage */
+};
+using LargeTile = Tile<128, 2>;
+using SmallTile = Tile<64, 4>;
+
+template <int TERMS, class Tile> constexpr int STAGE_BYTES = 2 * TERMS *Tile::TERM_BYTES;
+
+/* An operand's planes, (sides, k) or (k, sides). */
+struct Operand {
+  const uint16_t *d;
+  size_t plane;
+  int pitch;
+};
+
+/* One product of a launch. */
+struct Product {
+  Operand a, b;
+  int m, n, k;
+  float scale;                /* of the finished sum */
+  bool pixels;                /* the layer's input has one plane */
+  int first_tile, tiles_down; /* its tiles are numbered along the columns of C */
+};
+
+template <class Epilogue> struct Products {
+  Product product[MAX_PRODUCTS];
+  Epilogue epilogue[MAX_PRODUCTS];
+  int count, stages;
+};
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+/* An operand's part of a stage: LINES of WORDS of 16 bytes, each term. */
+template <Major MAJOR, int SIDE> struct Slab {
+  static constexpr int BYTES = 2 * SIDE * DEPTH;
+  static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
+  static constexpr int WORDS = (MAJOR == ALONG_K ? DEPTH : SIDE) / 8, LINE_BYTES = 16 * WORDS;
+
+  /* Where word `word` of a line lies. Eight lines with the same `word` are in different banks. */
+  static __device__ int place(int line, int word) {
+    const int turn = WORDS >= 8 ? line % 8 : line / (8 / WORDS) % WORDS;
+    return line * LINE_BYTES + 16 * (word ^ turn);
+  }
+};
+
+/* A thread's copies of an operand: word `word` of every APART-th line. */
+template <Major MAJOR, int SIDE> struct Copies {
+  using S = Slab<MAJOR, SIDE>;
+  static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
+  static_assert(COUNT * THREADS == S::LINES * S::WORDS && APART % 8 == 0, "all threads alike");
+  const uint16_t *from;
+  int line, column; /* in the planes */
+  int place;
+
+  /* first: the tile's first row of A or column of B. */
+  __device__ Copies(const Operand &o, int first) {
+    const int at = threadIdx.x / S::WORDS, word = threadIdx.x % S::WORDS;
+    line = at + (MAJOR == ALONG_K ? first : 0);
+    column = 8 * word + (MAJOR == ALONG_K ? 0 : first);
+    place = S::place(at, word);
+    from = o.d + (size_t)line * o.pitch + column;
+  }
+
+  /* Begins to copy the next DEPTH k to shared memory, zeros beyond `sides` and `k`. */
+  __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
+    const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
+    const int bytes = min(16, max(0, 2 * (columns - column)));
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+      const bool some = line + i * APART < lines && bytes > 0;
+      const uint16_t *at = some ? from + (size_t)(i * APART) * o.pitch : o.d;
+#pragma unroll
+      for (int term = 0; term < 3; term++)
+        if (term < terms)
+          copy_16_bytes(to + place + term * S::BYTES + i * APART * S::LINE_BYTES,
+                        at + term * o.plane, some ? bytes : 0);
+    }
+    if (MAJOR == ALONG_K)
+      column += DEPTH, from += DEPTH;
+    else
+      line += DEPTH, from += (size_t)DEPTH * o.pitch;
+  }
+};
+
+/* Where a lane finds its part of the fragments of 16 sides and 16 k that begin at `side` of the
+   slab. As tensor cores count: of A the halves of sides come first, of B the halves of k. */
+template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
+  using S = Slab<MAJOR, SIDE>;
+  uint32_t at;
+
+  __device__ Fragments(uint32_t slab, int side) {
+    const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, far = lane / 16 * 8;
+    const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
+    at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
+  }
+  /* Those 16 i sides and 16 step k further. Exclusive or moves a word as it moved its line. */
+  __device__ void load(int i, int step, int term, uint32_t (&out)[4]) const {
+    if constexpr (MAJOR == ALONG_K)
+      ldmatrix_x4(out, (at ^ 32 * step) + i * 16 * S::LINE_BYTES + term * S::BYTES);
+    else
+      ldmatrix_x4_trans(out, (at ^ 32 * i) + step * 16 * S::LINE_BYTES + term * S::BYTES);
+  }
+};
+
+/* ---- multiplying ----------------------------------------------------------------------------- */
+
+/* A lane's part of its warp's quarter, pieces of 16 x 8: what mma_m16n8k16() says. */
+template <class Tile> struct Accumulators {
+  static constexpr int DOWN = Tile::WARP_SIDE / 16, ACROSS = Tile::WARP_SIDE / 8;
+  float sum[DOWN][ACROSS][4];
+};
+
+/* The first row and column of a warp's quarter, in the tile. */
+template <class Tile> __device__ int warp_row() {
+  return threadIdx.x / 64 * Tile::WARP_SIDE;
+}
+template <class Tile> __device__ int warp_column() {
+  return threadIdx.x / 32 % 2 * Tile::WARP_SIDE;
+}
+
+/* One stage. Of 16 k term by term, the smallest products first. */
+template <class Kind, int TERMS, class Tile, int TERMS_A, int TERMS_B>
+__device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
+  constexpr int DOWN = Accumulators<Tile>::DOWN, ACROSS = Accumulators<Tile>::ACROSS;
+  const Fragments<Kind::A, true, Tile::SIDE> from_a(stage, warp_row<Tile>());
+  const Fragments<Kind::B, false, Tile::SIDE> from_b(stage + TERMS * Tile::TERM_BYTES,
+                                                     warp_column<Tile>());
+#pragma unroll
+  for (int step = 0; step < DEPTH / 16; step++) {
+    uint32_t a[TERMS_A][DOWN][4];
+#pragma unroll
+    for (int term = 0; term < TERMS_A; term++)
+#pragma unroll
+      for (int i = 0; i < DOWN; i++) from_a.load(i, step, term, a[term][i]);
+#pragma unroll
+    for (int j = 0; j < ACROSS / 2; j++) {
+      uint32_t b[TERMS_B][4];
+#pragma unroll
+      for (int term = 0; term < TERMS_B; term++) from_b.load(j, step, term, b[term]);
+#pragma unroll
+      for (int order = TERMS - 1; order >= 0; order--)
+#pragma unroll
+        for (int p = 0; p <= order; p++) {
+          const int q = order - p;
+          if (p >= TERMS_A || q >= TERMS_B) continue;
+#pragma unroll
+          for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int i = 0; i < DOWN; i++)
+              mma_m16n8k16(c.sum[i][2 * j + half], a[p][i], b[q][2 * half], b[q][2 * half + 1]);
+        }
+    }
+  }
+}
+
+/* Waits for the oldest of the `stages` - 1 groups in flight. */
+__device__ inline void await_oldest(int stages) {
+  if (stages == 2)
+    await_groups<0>();
+  else if (stages == 3)
+    await_groups<1>();
+  else
+    await_groups<MOST_STAGES - 2>();
+}
+
+/* The sums of a tile. */
+template <class Kind, int TERMS, class Tile, int TERMS_A, int TERMS_B>
+__device__ void multiply_tile(Accumulators<Tile> &c, const Product &p, int row, int column,
+                              int stages, uint32_t ring) {
+  constexpr int BYTES = STAGE_BYTES<TERMS, Tile>;
+  Copies<Kind::A, Tile::SIDE> copies_a(p.a, row);
+  Copies<Kind::B, Tile::SIDE> copies_b(p.b, column);
+  const int blocks = ceil_div(p.k, DEPTH);
+  const uint32_t end = ring + stages * BYTES;
+  const auto copy = [&](int block, uint32_t to) {
+    if (block < blocks) {
+      copies_a.start(p.a, TERMS_A, p.m, p.k, to);
+      copies_b.start(p.b, TERMS_B, p.n, p.k, to + TERMS * Tile::TERM_BYTES);
+    }
+    close_copies();
+  };
+  uint32_t filled = ring, free = ring;
+  for (int block = 0; block < stages - 1; block++, free += BYTES) copy(block, free);
+#pragma unroll 1
+  for (int block = 0; block < blocks; block++) {
+    await_oldest(stages); /* this thread's part of the stage is here */
+    __syncthreads();      /* everyone's; and nobody reads the stage before it any more */
+    copy(block + stages - 1, free);
+    multiply_stage<Kind, TERMS, Tile, TERMS_A, TERMS_B>(c, filled);
+    free = filled;
+    filled = filled + BYTES == end ? ring : filled + BYTES;
+  }
+  await_groups<0>();
+  __syncthreads(); /* the ring may be used for something else */
+}
+
+/* ---- epilogues ------------------------------------------------------------------------------- */
+
+/* Finishes a warp's quarter, 16 rows at a time, through shared memory, so that a row is read and
+   written in bytes that lie together. A lane has QUADS of them, all in one column; what the
+   epilogue needs for them is in flight at once. FULL: nothing of the tile is out of bounds. Only
+   what names accumulators is there several times. */
+template <bool FULL, class Tile, class Epilogue>
+__device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogue, const Product &p,
+                            int row, int column, float *piece) {
+  constexpr int WIDTH = Tile::WARP_SIDE, LANES = WIDTH / 4; /* of a row */
+  constexpr int QUADS = 16 * LANES / 32, DOWN = Accumulators<Tile>::DOWN;
+  const int lane = threadIdx.x % 32, at = lane % LANES * 4;
+  const float rate = epilogue.rate();
+  column += at;
+#pragma unroll 1
+  for (int part = 0; part < DOWN; part++) {
+    int r[QUADS];
+    float last[QUADS];
+    typename Epilogue::Prefetched prefetched[QUADS];
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+      r[q] = row + 16 * part + lane / LANES + q * (32 / LANES);
+      prefetched[q] = epilogue.template prefetch<FULL>(r[q], p.m, column);
+    }
+    __syncwarp(); /* the part before has been read */
+#pragma unroll
+    for (int own = 0; own < DOWN; own++)
+      if (own == part)
+#pragma unroll
+        for (int j = 0; j < Accumulators<Tile>::ACROSS; j++)
+#pragma unroll
+          for (int half = 0; half < 2; half++)
+            *reinterpret_cast<float2 *>(
+                piece + tile_at<WIDTH>(lane / 4 + 8 * half, 8 * j + lane % 4 * 2)) = {
+                c.sum[own][j][2 * half], c.sum[own][j][2 * half + 1]};
+    __syncwarp();
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+      const float4 v = *reinterpret_cast<const float4 *>(
+          piece + tile_at<WIDTH>(lane / LANES + q * (32 / LANES), at));
+      const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
+      if (FULL || (r[q] < p.m && column < p.n))
+        epilogue.template store<FULL>(r[q], column, sum, prefetched[q], rate);
+      last[q] = value_at(sum, p.n - 1 - column);
+    }
+    if constexpr (!FULL && Epilogue::LAST_APART)
+      if (has_last(p, column)) epilogue.store_last(r, last, p.m, rate);
+  }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* The products of a launch. Block: one tile of one product; neighbours of a column of tiles follow
+   each other, so that those that run at once share a few columns of B. Reads k (SIDE + SIDE)
+   numbers of the planes, each once; most come from the L2 cache. */
+template <class Kind, int TERMS, class Tile>
+__global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
+    mma_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ __align__(128) unsigned char shared[];
+  const int tile = blockIdx.x, warp = threadIdx.x / 32;
+  int product = 0;
+  while (product + 1 < all.count && tile >= all.product[product + 1].first_tile) product++;
+  const Product &p = all.product[product];
+  const auto &epilogue = all.epilogue[product];
+  const int at = tile - p.first_tile;
+  const int row = at % p.tiles_down * Tile::SIDE, column = at / p.tiles_down * Tile::SIDE;
+  pdl_wait();
+  if (Kind::SKIPS && rows_of_all_ranks(batch) == 0) return;
+  Accumulators<Tile> c = {};
+  const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared);
+  if (Kind::HAS_PIXELS && p.pixels)
+    multiply_tile<Kind, TERMS, Tile, Kind::INPUT_IS_A ? 1 : TERMS, Kind::INPUT_IS_A ? TERMS : 1>(
+        c, p, row, column, all.stages, ring);
+  else
+    multiply_tile<Kind, TERMS, Tile, TERMS, TERMS>(c, p, row, column, all.stages, ring);
+  float *piece = reinterpret_cast<float *>(shared) + warp * 16 * Tile::WARP_SIDE;
+  const int own_row = row + warp_row<Tile>(), own_column = column + warp_column<Tile>();
+  if (row + Tile::SIDE <= p.m && epilogue.is_full(column + Tile::SIDE))
+    finish_tile<true>(c, epilogue, p, own_row, own_column, piece);
+  else
+    finish_tile<false>(c, epilogue, p, own_row, own_column, piece);
+#endif
+}
+
+} // namespace wide::mma
+
+#endif

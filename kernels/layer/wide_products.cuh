@@ -1,0 +1,262 @@
+/* The products of wide layers, as both of their kernels take them: wide_wgmma.cuh on compute
+   capability 9.0, wide_mma.cuh on every other one from 8.0 on.
+
+   C (m, n) = the sum over k of A(m, k) B(n, k). Numbers are bf16 terms in planes (kernels.h), split
+   by the kernel that wrote them, so that neither kernel converts anything: all terms of A are
+   multiplied with all terms of B, but for products smaller than the last term of either (three
+   products for two terms, six for three; the ones that gemm.cuh takes, too).
+
+   A kind of product says how A and B lie in their planes (A, B), which of them is a layer's input
+   (INPUT_IS_A), whether that may be pixels, which have one term (HAS_PIXELS), whether a step
+   without rows does nothing (SKIPS), and what is done with the sums (Epilogue). An epilogue is that
+   of forward.cu, backward.cu or update.cu, and splits what it has made into terms, once, for every
+   tile that will read it: activations, gradients, and weights beside their float32 masters. It gets
+   four neighbours of a row of C at a time, a Quad:
+
+     rate()        what a tile asks for once
+     is_full()     whether rows of Quads up to a column start on 16 bytes and exist
+     prefetch()    loads what store() will need of the layer. FULL: is_full() and the row exists;
+                   else it may be called out of bounds, and loads any values
+     store()       finishes and stores them, in bounds
+     store_last()  the last column of C, where LAST_APART: it does not lie with the others */
+#ifndef LAYER_WIDE_PRODUCTS_CUH
+#define LAYER_WIDE_PRODUCTS_CUH
+
+#include "layer/planes.cuh"
+
+constexpr int MAX_PRODUCTS = MAX_UPDATES;
+
+namespace wide {
+
+/* ---- what epilogues load and store ---------------------------------------------------------- */
+
+/* The neighbours from `column` on of a row with `columns` values, in one load where rows start on
+   16 bytes. FULL: they do, and the neighbours exist; else, beyond the row they are any values of
+   it. */
+template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
+  Quad q;
+  if (FULL || columns % 4 == 0) {
+    const int at = FULL ? column : min(column, columns - 4);
+    const float4 v = *reinterpret_cast<const float4 *>(row + at);
+    q = {{v.x, v.y, v.z, v.w}};
+  } else {
+#pragma unroll
+    for (int e = 0; e < 4; e++) q.value[e] = row[min(column + e, columns - 1)];
+  }
+  return q;
+}
+
+/* Stores those that exist. */
+template <bool FULL>
+__device__ void store_quad(float *row, int column, int columns, const Quad &q) {
+  if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
+    *reinterpret_cast<float4 *>(row + column) = {q.value[0], q.value[1], q.value[2], q.value[3]};
+  } else {
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+      if (column + e < columns) row[column + e] = q.value[e];
+  }
+}
+
+/* ---- forward -------------------------------------------------------------------------------- */
+
+/* Adds the bias, applies ReLU, stores Y. */
+template <int TERMS> struct Forward {
+  static constexpr Major A = ALONG_K, B = ALONG_K;
+  static constexpr bool INPUT_IS_A = true, HAS_PIXELS = true, SKIPS = false;
+  struct Epilogue {
+    static constexpr bool LAST_APART = false;
+    const float *d_b;
+    float *d_y; /* (rows, out), or NULL */
+    Terms y;    /* or d NULL */
+    bool relu;
+    using Prefetched = Quad;
+    __device__ float rate() const {
+      return 0.0f;
+    }
+    __device__ bool is_full(int columns) const {
+      return columns <= y.columns && y.columns % 4 == 0;
+    }
+    template <bool FULL> __device__ Prefetched prefetch(int, int, int column) const {
+      return load_quad<FULL>(d_b, column, y.columns);
+    }
+    template <bool FULL>
+    __device__ void store(int row, int column, Quad value, const Prefetched &bias, float) const {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        value.value[e] += bias.value[e];
+        if (relu) value.value[e] = relu_of(value.value[e]);
+      }
+      if (y.d) store_terms<TERMS, FULL>(y, row, column, value);
+      if (d_y) store_quad<FULL>(d_y + (size_t)row * y.columns, column, y.columns, value);
+    }
+  };
+};
+
+/* ---- backward ------------------------------------------------------------------------------- */
+
+/* Masks the gradient by the activation, of which the first term says enough, and stores dX. */
+template <int TERMS> struct Backward {
+  static constexpr Major A = ALONG_K, B = ACROSS_K;
+  static constexpr bool INPUT_IS_A = true, HAS_PIXELS = false, SKIPS = false;
+  struct Epilogue {
+    static constexpr bool LAST_APART = false;
+    const uint16_t *d_a; /* its first plane */
+    Terms dx;            /* of the same pitch */
+    using Prefetched = uint2;
+    __device__ float rate() const {
+      return 0.0f;
+    }
+    __device__ bool is_full(int columns) const {
+      return columns <= dx.columns;
+    }
+    template <bool FULL> __device__ Prefetched prefetch(int row, int rows, int column) const {
+      const uint16_t *a = d_a + (size_t)(FULL ? row : min(row, rows - 1)) * dx.pitch;
+      return *reinterpret_cast<const uint2 *>(a + (FULL ? column : min(column, dx.pitch - 4)));
+    }
+    template <bool FULL>
+    __device__ void store(int row, int column, Quad value, Prefetched a, float) const {
+      if (first_of(a.x) <= 0.0f) value.value[0] = 0.0f;
+      if (second_of(a.x) <= 0.0f) value.value[1] = 0.0f;
+      if (first_of(a.y) <= 0.0f) value.value[2] = 0.0f;
+      if (second_of(a.y) <= 0.0f) value.value[3] = 0.0f;
+      store_terms<TERMS, FULL>(dx, row, column, value);
+    }
+  };
+};
+
+/* ---- update --------------------------------------------------------------------------------- */
+
+/* Applies the momentum rule to W and b, or stores their gradient; the bias is the weight of column
+   `in`. */
+template <int TERMS> struct Update {
+  static constexpr Major A = ACROSS_K, B = ACROSS_K;
+  static constexpr bool INPUT_IS_A = false, HAS_PIXELS = true, SKIPS = true;
+  struct Epilogue {
+    static constexpr bool LAST_APART = true;
+    float *d_w, *d_b, *d_vw, *d_vb; /* stores: d_w and d_b are where the gradient goes */
+    bool stores;
+    Terms w;
+    UpdateRule rule;
+    const StepState *d_state; /* of the learning rate */
+    struct Prefetched {
+      Quad w, v;
+    };
+    __device__ float rate() const {
+      return d_state->learning_rate;
+    }
+    __device__ bool is_full(int columns) const {
+      return columns <= w.columns && w.columns % 4 == 0;
+    }
+    template <bool FULL> __device__ Prefetched prefetch(int o, int out, int i) const {
+      if (stores) return {};
+      const size_t at = (size_t)(FULL ? o : min(o, out - 1)) * w.columns;
+      return {load_quad<FULL>(d_w + at, i, w.columns), load_quad<FULL>(d_vw + at, i, w.columns)};
+    }
+    template <bool FULL>
+    __device__ void store(int o, int i, const Quad &gradient, Prefetched p, float rate) const {
+      const size_t at = (size_t)o * w.columns;
+      if (stores) {
+        store_quad<FULL>(d_w + at, i, w.columns, gradient);
+        return;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, rate);
+      store_quad<FULL>(d_w + at, i, w.columns, p.w);
+      store_quad<FULL>(d_vw + at, i, w.columns, p.v);
+      if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w);
+    }
+    /* The biases of several rows, those of rows below `out`, at once. */
+    template <int COUNT>
+    __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT], int out,
+                               float rate) const {
+      float bias[COUNT], v[COUNT];
+#pragma unroll
+      for (int i = 0; i < COUNT && !stores; i++) {
+        bias[i] = d_b[min(o[i], out - 1)];
+        v[i] = d_vb[min(o[i], out - 1)];
+      }
+#pragma unroll
+      for (int i = 0; i < COUNT; i++) {
+        if (o[i] >= out) continue;
+        if (stores) {
+          d_b[o[i]] = gradient[i];
+        } else {
+          update_value(bias[i], v[i], gradient[i], {rule.momentum, 0.0f}, rate);
+          d_b[o[i]] = bias[i];
+          d_vb[o[i]] = v[i];
+        }
+      }
+    }
+  };
+};
+
+/* ---- tiles of C ------------------------------------------------------------------------------ */
+
+/* Where a value lies in shared memory, (rows, WIDTH). Columns change places, by exclusive or with
+   the row, so that the accumulators of a warp do not meet in a bank. */
+template <int WIDTH> __device__ int tile_at(int row, int column) {
+  return row * WIDTH + (column ^ row % 4 * 8);
+}
+
+/* Whether the quad from `column` on has the last column of C (p.n of them), which LAST_APART
+   epilogues store by themselves. */
+template <class Product> __device__ bool has_last(const Product &p, int column) {
+  return column < p.n && p.n <= column + 4;
+}
+__device__ inline float value_at(const Quad &q, int e) {
+  return e == 0 ? q.value[0] : e == 1 ? q.value[1] : e == 2 ? q.value[2] : q.value[3];
+}
+
+/* ---- a launch ------------------------------------------------------------------------------- */
+
+/* One product. m, n and k count rows and columns of the planes: all, or one more, the one. */
+struct Factors {
+  Planes a, b;
+  int m, n, k;
+  float scale; /* of the finished sum */
+  bool pixels; /* the layer's input has one plane */
+};
+
+/* What a launch multiplies: `count` products of a kind. */
+template <class Kind> struct Work {
+  Factors product[MAX_PRODUCTS];
+  typename Kind::Epilogue epilogue[MAX_PRODUCTS];
+  int count;
+};
+
+/* The two ways to do it; cudaErrorNotSupported where the current device cannot. */
+template <class Kind, int TERMS>
+cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
+template <class Kind, int TERMS>
+cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
+
+#define FOR_EACH_WIDE_KIND(DO)                                                                     \
+  DO(Forward, 2) DO(Forward, 3) DO(Backward, 2) DO(Backward, 3) DO(Update, 2) DO(Update, 3)
+
+/* Set by wide_test_mma(). */
+inline std::atomic<int> mma_side{0};
+
+/* Whether code of this program for wgmma runs on the current device. */
+bool has_wgmma();
+
+/* What a launch depends on of the current device. */
+struct Gpu {
+  int multiprocessors, shared_bytes; /* of a multiprocessor */
+};
+
+static inline cudaError_t ask_gpu(Gpu *gpu) {
+  int device;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess)
+    status = cudaDeviceGetAttribute(&gpu->multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (status == cudaSuccess)
+    status = cudaDeviceGetAttribute(&gpu->shared_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+                                    device);
+  return launched(status);
+}
+
+} // namespace wide
+
+#endif
