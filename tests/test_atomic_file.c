@@ -1,14 +1,6 @@
 /* atomic_file.c: what it replaces, what it writes in place, and that it leaves nothing behind. */
 #define _XOPEN_SOURCE 700 /* S_ISVTX */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 enum { NOBODY = 65534 };
@@ -90,8 +83,9 @@ static void assert_refused(const char *path, const char *reason) {
 
 /* ---- replacing ----------------------------------------------------------------------------- */
 
-static void old_or_new(void **state) {
-  (void)state;
+#define IN_FOLDER(name) TEST_WITH(name, enter_folder, leave_folder)
+
+IN_FOLDER(old_or_new) {
   AtomicFile output;
   folder_write("a", "old");
   assert_true(atomic_file_open(&output, "a", &error));
@@ -108,8 +102,7 @@ static void old_or_new(void **state) {
 }
 
 /* Of two at a time both are whole, whatever their process ids are. */
-static void two_at_a_time(void **state) {
-  (void)state;
+IN_FOLDER(two_at_a_time) {
   AtomicFile first, second;
   assert_true(atomic_file_open(&first, "a", &error));
   assert_true(atomic_file_open(&second, "a", &error));
@@ -123,8 +116,7 @@ static void two_at_a_time(void **state) {
 }
 
 /* A link that waits where the temporary file's name could be guessed, or a file of a dead run. */
-static void planted_and_stale(void **state) {
-  (void)state;
+IN_FOLDER(planted_and_stale) {
   char guessed[64];
   folder_write("victim", "precious");
   snprintf(guessed, sizeof guessed, "a.tmp.%ld", (long)getpid());
@@ -140,8 +132,7 @@ static void planted_and_stale(void **state) {
   assert_int_equal(files_here(), 3);
 }
 
-static void links_are_followed(void **state) {
-  (void)state;
+IN_FOLDER(links_are_followed) {
   folder_write("old", "old");
   assert_int_equal(mkdir("sub", 0700), 0);
   assert_int_equal(symlink("old", "link"), 0);
@@ -164,8 +155,7 @@ static void links_are_followed(void **state) {
 }
 
 /* Whoever has the old one open goes on reading it, and so does its other name. */
-static void hard_links_keep_the_old(void **state) {
-  (void)state;
+IN_FOLDER(hard_links_keep_the_old) {
   folder_write("a", "old");
   assert_int_equal(link("a", "b"), 0);
   must_save("a", "new");
@@ -173,8 +163,7 @@ static void hard_links_keep_the_old(void **state) {
   assert_has("b", "old");
 }
 
-static void long_names(void **state) {
-  (void)state;
+IN_FOLDER(long_names) {
   char name[256];
   for (size_t length = 240; length <= 255; length += 15) {
     memset(name, 'n', length);
@@ -188,8 +177,7 @@ static void long_names(void **state) {
 
 /* ---- modes and owners ---------------------------------------------------------------------- */
 
-static void mode_is_kept(void **state) {
-  (void)state;
+IN_FOLDER(mode_is_kept) {
   static const mode_t modes[] = {0600, 0640, 0755, 0666};
   folder_write("a", "old");
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -204,8 +192,7 @@ static void mode_is_kept(void **state) {
 }
 
 /* While it is written, nobody else reads what they may not read of the old one. */
-static void temporary_is_as_private(void **state) {
-  (void)state;
+IN_FOLDER(temporary_is_as_private) {
   AtomicFile output;
   struct stat status;
   folder_write("a", "old");
@@ -222,8 +209,7 @@ static void need_root(void) {
   skip();
 }
 
-static void owner_is_kept(void **state) {
-  (void)state;
+IN_FOLDER(owner_is_kept) {
   need_root();
   folder_write("a", "old");
   assert_int_equal(chown("a", 1234, 4321), 0);
@@ -233,8 +219,7 @@ static void owner_is_kept(void **state) {
 }
 
 /* The new owner gets the owner's permissions, and nobody gets more than before. */
-static void owner_that_cannot_be_kept(void **state) {
-  (void)state;
+IN_FOLDER(owner_that_cannot_be_kept) {
   need_root();
   folder_write("a", "old");
   assert_int_equal(chmod("a", 0662), 0);
@@ -265,8 +250,7 @@ static void refuse(const char *path, const char *reason) {
   if (user == 0) assert_int_equal(seteuid(user), 0);
 }
 
-static void read_only(void **state) {
-  (void)state;
+IN_FOLDER(read_only) {
   folder_write("a", "old");
   if (geteuid() == 0) assert_int_equal(chown("a", NOBODY, NOBODY), 0);
   assert_int_equal(chmod("a", 0444), 0);
@@ -283,8 +267,7 @@ static void read_only(void **state) {
 }
 
 /* In a folder like /tmp nobody replaces the files of others: said before the run, not after it. */
-static void sticky_folder(void **state) {
-  (void)state;
+IN_FOLDER(sticky_folder) {
   need_root();
   folder_write("a", "old");
   assert_int_equal(chmod("a", 0666), 0);
@@ -293,8 +276,7 @@ static void sticky_folder(void **state) {
   assert_has("a", "old");
 }
 
-static void no_place(void **state) {
-  (void)state;
+IN_FOLDER(no_place) {
   char name[300];
   folder_write("a", "old");
   assert_int_equal(symlink("none/new", "link"), 0);
@@ -313,8 +295,7 @@ static void no_place(void **state) {
 }
 
 /* Writing that fails, at the latest when the file is closed, leaves the old file and no other. */
-static void failed_writes(void **state) {
-  (void)state;
+IN_FOLDER(failed_writes) {
   struct rlimit old, small;
   char text[2000];
   memset(text, 't', sizeof text);
@@ -334,8 +315,7 @@ static void failed_writes(void **state) {
 }
 
 /* However many are open, and whatever became of them, their places are free again. */
-static void many_at_a_time(void **state) {
-  (void)state;
+IN_FOLDER(many_at_a_time) {
   enum { MANY = 100 };
   static AtomicFile outputs[MANY];
   for (int round = 0; round < 3; round++) {
@@ -350,8 +330,7 @@ static void many_at_a_time(void **state) {
   }
 }
 
-static void a_probe_leaves_no_trace(void **state) {
-  (void)state;
+IN_FOLDER(a_probe_leaves_no_trace) {
   assert_true(atomic_file_probe("a", &error));
   assert_int_equal(files_here(), 0);
   folder_write("a", "old");
@@ -366,8 +345,7 @@ static void a_probe_leaves_no_trace(void **state) {
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
-static void pipes_and_devices(void **state) {
-  (void)state;
+IN_FOLDER(pipes_and_devices) {
   char got[16] = "";
   assert_int_equal(mkfifo("pipe", 0600), 0);
   assert_int_equal(symlink("pipe", "link"), 0);
@@ -389,8 +367,7 @@ static void pipes_and_devices(void **state) {
 
 /* A link as /dev/stdout is one, to a descriptor that the shell sent to a file: written through, at
    its offset. */
-static void descriptors(void **state) {
-  (void)state;
+IN_FOLDER(descriptors) {
   static const char *const forms[] = {"/dev/fd/%d", "/proc/self/fd/%d"};
   char path[64];
   const int file = open("a", O_WRONLY | O_CREAT, 0600);
@@ -418,8 +395,7 @@ static void descriptors(void **state) {
 }
 
 /* What was printed before stands before it. */
-static void standard_output(void **state) {
-  (void)state;
+IN_FOLDER(standard_output) {
   fflush(NULL);
   const pid_t child = fork();
   assert_true(child >= 0);
@@ -446,8 +422,7 @@ static void on_signal(int number) {
   raise(number);
 }
 
-static void signals(void **state) {
-  (void)state;
+IN_FOLDER(signals) {
   folder_write("a", "old");
   for (int round = 0; round < 2; round++) {
     const pid_t child = fork();
@@ -468,32 +443,4 @@ static void signals(void **state) {
     assert_has("a", round ? "new" : "old");
     assert_int_equal(files_here(), 1);
   }
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(old_or_new),
-      IN_FOLDER(two_at_a_time),
-      IN_FOLDER(planted_and_stale),
-      IN_FOLDER(links_are_followed),
-      IN_FOLDER(hard_links_keep_the_old),
-      IN_FOLDER(long_names),
-      IN_FOLDER(mode_is_kept),
-      IN_FOLDER(temporary_is_as_private),
-      IN_FOLDER(owner_is_kept),
-      IN_FOLDER(owner_that_cannot_be_kept),
-      IN_FOLDER(read_only),
-      IN_FOLDER(sticky_folder),
-      IN_FOLDER(no_place),
-      IN_FOLDER(failed_writes),
-      IN_FOLDER(many_at_a_time),
-      IN_FOLDER(a_probe_leaves_no_trace),
-      IN_FOLDER(pipes_and_devices),
-      IN_FOLDER(descriptors),
-      IN_FOLDER(standard_output),
-      IN_FOLDER(signals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "base/augment.h"
 #include "exercise/reference.h"
+#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
@@ -53,8 +54,7 @@ static int at(const uint8_t *pixels, int side, int x, int y) {
 
 /* ---- maps that are given --------------------------------------------------------------------- */
 
-static void test_identity(void **state) {
-  (void)state;
+TEST(test_identity) {
   for (int i = 0; i < SIDES; i++) {
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
     fill(pixels, sides[i], 1);
@@ -75,8 +75,7 @@ static void assert_shifted(const uint8_t *pixels, int side, int right, int down)
       assert_int_equal(copy[y * side + x], at(pixels, side, x - right, y - down));
 }
 
-static void test_whole_pixels(void **state) {
-  (void)state;
+TEST(test_whole_pixels) {
   for (int i = 0; i < SIDES; i++) {
     uint8_t pixels[MOST_PIXELS];
     fill(pixels, sides[i], 2);
@@ -86,8 +85,7 @@ static void test_whole_pixels(void **state) {
   }
 }
 
-static void test_between_pixels(void **state) {
-  (void)state;
+TEST(test_between_pixels) {
   enum { SIDE = 9 };
   uint8_t pixels[SIDE * SIDE], copy[SIDE * SIDE];
   fill(pixels, SIDE, 3);
@@ -104,8 +102,7 @@ static void test_between_pixels(void **state) {
     }
 }
 
-static void test_quarter_turn(void **state) {
-  (void)state;
+TEST(test_quarter_turn) {
   for (int i = 0; i < SIDES; i++) {
     const int side = sides[i];
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
@@ -119,8 +116,7 @@ static void test_quarter_turn(void **state) {
 }
 
 /* Half the size: nothing is left at the border, all is there in the middle. */
-static void test_outside_is_zero(void **state) {
-  (void)state;
+TEST(test_outside_is_zero) {
   enum { SIDE = 28 };
   uint8_t pixels[SIDE * SIDE], copy[SIDE * SIDE];
   memset(pixels, 255, sizeof pixels);
@@ -140,8 +136,7 @@ static double b_spline(double distance) {
   return d < 1 ? 2.0 / 3 - d * d + d * d * d / 2 : (2 - d) * (2 - d) * (2 - d) / 6;
 }
 
-static void test_splines(void **state) {
-  (void)state;
+TEST(test_splines) {
   for (int i = 0; i < SIDES; i++)
     for (int pixel = 0; pixel < sides[i]; pixel++) {
       const AugmentSpline spline = augment_spline(pixel, sides[i]);
@@ -154,8 +149,7 @@ static void test_splines(void **state) {
 }
 
 /* Each control point moves its own neighbourhood, its own way. */
-static void test_displacements(void **state) {
-  (void)state;
+TEST(test_displacements) {
   enum { SIDE = 28 };
   AugmentPoint control[CONTROLS];
   for (int p = 0; p < CONTROLS; p++) {
@@ -182,8 +176,7 @@ static void test_displacements(void **state) {
       assert_true(abs(copy[y * SIDE + x] - at(pixels, SIDE, x + 3, y - 2)) <= 1);
 }
 
-static void test_side(void **state) {
-  (void)state;
+TEST(test_side) {
   assert_int_equal(augment_side(1), 1);
   assert_int_equal(augment_side(784), 28);
   assert_int_equal(augment_side(4096), 64);
@@ -211,8 +204,7 @@ static AugmentStrengths only(int kind, float strength) {
   return strengths;
 }
 
-static void test_each_kind_draws_its_own(void **state) {
-  (void)state;
+TEST(test_each_kind_draws_its_own) {
   const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}},
                          without_elastic = {{2.5f, 30, 0.3f, 0.4f, 0}};
   double right = 0, down = 0, angle = 0, width = 0, height = 0, lean = 0, elastic = 0;
@@ -258,8 +250,7 @@ static void test_each_kind_draws_its_own(void **state) {
 }
 
 /* What augment.h says of the displacements' standard deviation. */
-static void test_elastic_strength(void **state) {
-  (void)state;
+TEST(test_elastic_strength) {
   double squares = 0, count = 0;
   for (uint32_t row = 0; row < DRAWS; row++) {
     AugmentPoint line[AUGMENT_POINTS], control[CONTROLS];
@@ -278,8 +269,7 @@ static void test_elastic_strength(void **state) {
   assert_true(fabs(sqrt(squares / count) / expected - 1) < 0.03);
 }
 
-static void test_ink_is_kept(void **state) {
-  (void)state;
+TEST(test_ink_is_kept) {
   for (int kinds = 1; kinds <= ALL_KINDS; kinds++) {
     uint8_t pixels[784], copy[784];
     double before = 0, after = 0;
@@ -292,8 +282,7 @@ static void test_ink_is_kept(void **state) {
   }
 }
 
-static void test_key_and_row_draw(void **state) {
-  (void)state;
+TEST(test_key_and_row_draw) {
   uint8_t pixels[784], copy[784], again[784];
   draw_blot(pixels, 28);
   for (int k = 0; k < AUGMENT_KINDS; k++) {
@@ -380,8 +369,7 @@ static void check_kernel(Shape s) {
   free(again);
 }
 
-static void test_kernel(void **state) {
-  (void)state;
+TEST(test_kernel) {
   needs_gpu();
   static const uint32_t rows[] = {1, 3, 150};
   static const int kinds[] = {0, 1, 2, 4, 8, 16, 13, ALL_KINDS};
@@ -394,8 +382,7 @@ static void test_kernel(void **state) {
   check_kernel((Shape){28, 150, 784, {{3, 45, 0.4f, 0.5f, 7}}});
 }
 
-static void test_kernel_refuses(void **state) {
-  (void)state;
+TEST(test_kernel_refuses) {
   needs_gpu();
   uint8_t *d = NULL;
   CUDA_OK(cudaMalloc((void **)&d, 2 * 784));
@@ -420,25 +407,3 @@ static void test_kernel_refuses(void **state) {
 }
 
 #endif
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_identity),
-      cmocka_unit_test(test_whole_pixels),
-      cmocka_unit_test(test_between_pixels),
-      cmocka_unit_test(test_quarter_turn),
-      cmocka_unit_test(test_outside_is_zero),
-      cmocka_unit_test(test_splines),
-      cmocka_unit_test(test_displacements),
-      cmocka_unit_test(test_side),
-      cmocka_unit_test(test_each_kind_draws_its_own),
-      cmocka_unit_test(test_elastic_strength),
-      cmocka_unit_test(test_ink_is_kept),
-      cmocka_unit_test(test_key_and_row_draw),
-#ifdef HAVE_CUDA
-      cmocka_unit_test(test_kernel),
-      cmocka_unit_test(test_kernel_refuses),
-#endif
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}

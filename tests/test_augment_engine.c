@@ -9,6 +9,7 @@
 
 #include "base/augment.h"
 #include "exercise/reference.h"
+#include "support/test.h"
 #include "support/cuda.h"
 
 static Error error;
@@ -261,13 +262,11 @@ static void check_engine(Kind kind) {
   check_not_square(kind);
 }
 
-static void test_cpu_engine(void **state) {
-  (void)state;
+TEST(test_cpu_engine) {
   check_engine(cpu);
 }
 
-static void test_threads(void **state) {
-  (void)state;
+TEST(test_threads) {
   const Data data = make_data(35);
   for (int threads = 1; threads <= 5; threads += 2) {
     Engine *two = open_on(cpu, &data), *others = open_on((Kind){FUSION_AUTO, threads}, &data);
@@ -278,8 +277,7 @@ static void test_threads(void **state) {
 }
 
 /* A dataset that can be had once and not twice. */
-static void test_no_memory(void **state) {
-  (void)state;
+TEST(test_no_memory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   print_message("a sanitizer takes address space as it likes\n");
   skip();
@@ -308,8 +306,7 @@ static void test_no_memory(void **state) {
   engine->call->close(engine);
 }
 
-static void test_cuda_engine(void **state) {
-  (void)state;
+TEST(test_cuda_engine) {
   needs_gpu();
   static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EPOCH};
   for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) check_engine((Kind){levels[l], 1});
@@ -317,8 +314,7 @@ static void test_cuda_engine(void **state) {
 
 /* The same augmented rows at level epoch and at level step: what rounding makes of them, unless an
    input of a ReLU is near 0, which none is. */
-static void test_levels_alike(void **state) {
-  (void)state;
+TEST(test_levels_alike) {
   needs_gpu();
   const Data data = make_data(36);
   Engine *epoch = open_on((Kind){FUSION_EPOCH, 1}, &data);
@@ -335,13 +331,4 @@ static void test_levels_alike(void **state) {
   train(epoch, window(8, 20, AUGMENT_USUAL, 3));
   train(step, window(8, 20, AUGMENT_USUAL, 3));
   assert_near(epoch, step, 2e-5);
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu_engine),   cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_cuda_engine),
-      cmocka_unit_test(test_levels_alike),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* mlp-bench's parts: its lines, what it counts from shapes, its reports; with CUDA also the program
    and, on a GPU, the cuBLAS level against the CPU engine. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
+#include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
 #include "support/process.h"
@@ -43,8 +38,9 @@ static void assert_near(double value, double expected) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static void test_lines_come_back(void **state) {
-  (void)state;
+#define IN_FOLDER(name) TEST_WITH(name, open_folder, folder_close)
+
+IN_FOLDER(test_lines_come_back) {
   BenchLog log = {.json = fopen(path, "w"), .gpu = "GPU 1", .sources = "abc"};
   assert_non_null(log.json);
   BenchLine line = bench_line("epoch");
@@ -80,8 +76,7 @@ static void test_lines_come_back(void **state) {
 }
 
 /* As Python's json writes: spaces, null, escapes, keys that are not ours. */
-static void test_other_writers(void **state) {
-  (void)state;
+IN_FOLDER(test_other_writers) {
   BenchLog log =
       read_log("\n{\"case\": \"epoch\", \"peer\": \"JAX \\u00b5 \\u0041\\/\", \"batch\": 64, "
                "\"launches_per_step\": null, \"precision\": null, \"other\": \"x\", "
@@ -97,8 +92,7 @@ static void test_other_writers(void **state) {
   bench_close(&log);
 }
 
-static void test_bad_lines(void **state) {
-  (void)state;
+IN_FOLDER(test_bad_lines) {
   static const char *const bad[] = {
       "case",
       "{\"case\": \"epoch\"",
@@ -128,8 +122,7 @@ static void test_bad_lines(void **state) {
   assert_non_null(strstr(error.text, "/no/such/file"));
 }
 
-static void test_text_is_cut(void **state) {
-  (void)state;
+IN_FOLDER(test_text_is_cut) {
   char text[1024];
   snprintf(text, sizeof text, "{\"case\":\"epoch\",\"fusion\":\"%0100d\",\"peer\":\"a\"}\n", 0);
   BenchLog log = read_log(text);
@@ -138,8 +131,7 @@ static void test_text_is_cut(void **state) {
   bench_close(&log);
 }
 
-static void test_full_disk(void **state) {
-  (void)state;
+TEST(test_full_disk) {
   BenchLog log = {.json = fopen("/dev/full", "w")};
   if (!log.json) {
     print_message("there is no /dev/full\n");
@@ -154,8 +146,7 @@ static void test_full_disk(void **state) {
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-static void test_times(void **state) {
-  (void)state;
+TEST(test_times) {
   double odd[] = {5, 1, 3}, even[] = {4, 1, 2, 9}, one[] = {7};
   const Stats a = stats_of(odd, 3), b = stats_of(even, 4), c = stats_of(one, 1);
   assert_true(a.median == 3 && a.low == 1 && a.high == 5);
@@ -172,8 +163,7 @@ static Network network_of(int inputs, int hidden1, int hidden2, int classes) {
 
 /* A step of 64 rows of MNIST's network is 72 MFLOP: 2 P B forward, 2 P B for the gradients of the
    weights, 2 (P - 784 300) B for those of the hidden values. */
-static void test_flops(void **state) {
-  (void)state;
+TEST(test_flops) {
   const Network network = network_of(784, 300, 100, 10);
   const double p = 784 * 300 + 300 * 100 + 100 * 10;
   assert_near(bench_flops_per_row(&network), 4 * p + 2 * (p - 784 * 300));
@@ -181,8 +171,7 @@ static void test_flops(void **state) {
 }
 
 /* 5-4-3-2 at batch 7, counted by hand, kernel by kernel: floats read and written. */
-static void test_bytes(void **state) {
-  (void)state;
+TEST(test_bytes) {
   const Network n = network_of(5, 4, 3, 2);
   const double x = 35, h1 = 28, h2 = 21, z = 14; /* values of 7 rows */
   const double w1 = 20, w2 = 12, w3 = 6, b1 = 4, b2 = 3, b3 = 2, values = 47;
@@ -204,8 +193,7 @@ static void test_bytes(void **state) {
   assert_near(bench_bytes(FUSION_EPOCH, &n, 7, 1000), 7 * (3 * 5 + 2 + 5) + 8 * 64 * 64 + 2000);
 }
 
-static void test_floor(void **state) {
-  (void)state;
+TEST(test_floor) {
   const Network network = network_of(784, 300, 100, 10);
   const BenchRates fast_memory = {1e12, 1e30, 1e-6}, fast_arithmetic = {1e30, 1e9, 1e-6};
   const double steps = 938; /* of 64 rows, the last one short */
@@ -279,8 +267,7 @@ static void assert_line(const char *text, const char *const *words) {
 }
 #define HAS_LINE(text, ...) assert_line(text, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_tables(void **state) {
-  (void)state;
+IN_FOLDER(test_tables) {
   BenchLog log = read_log(sample);
   for (int markdown = 0; markdown < 2; markdown++) {
     const char *text = print_log(&log, markdown != 0);
@@ -309,8 +296,7 @@ static void test_tables(void **state) {
 
 /* Slowest first within a batch; a tf32 epoch is compared with ours at tf32 and at fp32, an fp32
    epoch with ours at fp32 alone. */
-static void test_order_and_precision(void **state) {
-  (void)state;
+IN_FOLDER(test_order_and_precision) {
   char text[sizeof sample + 256];
   snprintf(text, sizeof text, "%s%s", sample,
            "{\"case\":\"epoch\",\"fusion\":\"epoch\",\"batch\":64,\"precision\":\"tf32\","
@@ -325,16 +311,14 @@ static void test_order_and_precision(void **state) {
   bench_close(&log);
 }
 
-static void test_nothing_measured(void **state) {
-  (void)state;
+IN_FOLDER(test_nothing_measured) {
   BenchLog log = {0};
   assert_non_null(print_log(&log, false));
   assert_false(bench_plot(&log, path, &error));
   assert_non_null(strstr(error.text, "no epoch was measured"));
 }
 
-static void test_plot(void **state) {
-  (void)state;
+IN_FOLDER(test_plot) {
   static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   BenchLog log = read_log(sample);
   assert_true(bench_plot(&log, path, &error));
@@ -352,8 +336,7 @@ static void test_plot(void **state) {
 /* ---- the peers' script -------------------------------------------------------------------- */
 
 /* Without site-packages there is nothing to compare with, and each line says so. */
-static void test_peers_absent(void **state) {
-  (void)state;
+IN_FOLDER(test_peers_absent) {
   char output[4096];
   if (process_run(output, sizeof output, "python3 -S -c 'import json, gzip'") != 0) {
     print_message("there is no Python\n");
@@ -380,8 +363,7 @@ static void test_peers_absent(void **state) {
 
 #ifdef HAVE_CUDA
 
-static void test_program(void **state) {
-  (void)state;
+IN_FOLDER(test_program) {
   char output[8192];
   folder_write(path, sample);
   assert_int_equal(process_run(output, sizeof output,
@@ -394,8 +376,7 @@ static void test_program(void **state) {
   assert_int_equal(process_run(output, sizeof output, "test -s '%s/a.png'", folder), 0);
 }
 
-static void test_command_line(void **state) {
-  (void)state;
+TEST(test_command_line) {
   static const ProcessCase cases[] = {
       {"--help", "Usage: mlp-bench", 0},
       {"--nonsense", "unknown option '--nonsense'", 2},
@@ -447,8 +428,7 @@ static EngineSums train(Engine *engine) {
   return sums;
 }
 
-static void test_cublas_level(void **state) {
-  (void)state;
+TEST(test_cublas_level) {
   needs_gpu();
   const EngineConfig config = {.network = network_of(INPUTS, 33, 20, CLASSES),
                                .batch = BATCH,
@@ -490,29 +470,3 @@ static void test_cublas_level(void **state) {
 }
 
 #endif
-
-int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, folder_close)
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(test_lines_come_back),
-      IN_FOLDER(test_other_writers),
-      IN_FOLDER(test_bad_lines),
-      IN_FOLDER(test_text_is_cut),
-      cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_times),
-      cmocka_unit_test(test_flops),
-      cmocka_unit_test(test_bytes),
-      cmocka_unit_test(test_floor),
-      IN_FOLDER(test_tables),
-      IN_FOLDER(test_order_and_precision),
-      IN_FOLDER(test_nothing_measured),
-      IN_FOLDER(test_plot),
-      IN_FOLDER(test_peers_absent),
-#ifdef HAVE_CUDA
-      IN_FOLDER(test_program),
-      cmocka_unit_test(test_command_line),
-      cmocka_unit_test(test_cublas_level),
-#endif
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -1,10 +1,4 @@
 /* The canvas, its text, its files, and the bar chart drawn on it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +6,7 @@
 
 #include "plot/dot_chart.h"
 #include "plot/canvas.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/stb_png.h"
 
@@ -48,8 +43,7 @@ static void assert_no_coverage(const Canvas *p) {
   for (int i = 0; i < p->width * p->height; i++) assert_int_equal(p->coverage[i], 0);
 }
 
-static void test_sizes(void **state) {
-  (void)state;
+TEST(test_sizes) {
   static const int bad[][2] = {{0, 5}, {5, 0}, {-1, 5}, {CANVAS_MAX_SIDE + 1, 1}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     Canvas picture;
@@ -63,8 +57,7 @@ static void test_sizes(void **state) {
   assert_null(picture.pixels);
 }
 
-static void test_rectangles(void **state) {
-  (void)state;
+TEST(test_rectangles) {
   Canvas p = open_picture(10, 8);
   canvas_rectangle(&p, 2, 3, 4, 2, BLUE);
   assert_int_equal(count_drawn(&p), 8);
@@ -82,8 +75,7 @@ static void test_rectangles(void **state) {
   canvas_close(&p);
 }
 
-static void test_greys(void **state) {
-  (void)state;
+TEST(test_greys) {
   static const uint8_t greys[] = {0, 50, 100, 150, 200, 250}; /* 2 rows of 3 */
   Canvas p = open_picture(12, 9);
   canvas_greys(&p, 2, 1, greys, 3, 2, 3);
@@ -105,8 +97,7 @@ static void test_greys(void **state) {
   canvas_close(&p);
 }
 
-static void test_lines(void **state) {
-  (void)state;
+TEST(test_lines) {
   Canvas p = open_picture(20, 12);
   canvas_line(&p, 4, 5, 14, 5, 2, BLACK); /* covers rows 4 and 5 */
   for (int x = 4; x < 14; x++) {
@@ -144,8 +135,7 @@ static Canvas draw_letter(char letter) {
   return p;
 }
 
-static void test_letters_differ(void **state) {
-  (void)state;
+TEST(test_letters_differ) {
   Canvas all[95];
   for (int i = 0; i < 95; i++) all[i] = draw_letter((char)(' ' + i));
   assert_int_equal(count_drawn(&all[0]), 0);
@@ -158,8 +148,7 @@ static void test_letters_differ(void **state) {
 
 /* Rows of pixels of each letter's top and bottom: a letter in the wrong place of the table shows.
  */
-static void test_letters_stand_on_their_lines(void **state) {
-  (void)state;
+TEST(test_letters_stand_on_their_lines) {
   static const struct {
     const char *letters;
     int top, bottom; /* units of a fourteenth of a capital */
@@ -186,8 +175,7 @@ static void test_letters_stand_on_their_lines(void **state) {
     }
 }
 
-static void test_widths(void **state) {
-  (void)state;
+TEST(test_widths) {
   Canvas p = open_picture(300, 40);
   const double end = canvas_text(&p, 10, 30, 14, "MNIST 64", BLACK);
   const double width = canvas_text_width(14, "MNIST 64");
@@ -202,8 +190,7 @@ static void test_widths(void **state) {
   canvas_close(&p);
 }
 
-static void test_strange_text(void **state) {
-  (void)state;
+TEST(test_strange_text) {
   Canvas mark = draw_letter('?'), high = draw_letter('\xb5'), low = draw_letter('\n');
   const size_t bytes = (size_t)3 * LETTER_WIDTH * LETTER_HEIGHT;
   assert_memory_equal(mark.pixels, high.pixels, bytes);
@@ -218,8 +205,7 @@ static void test_strange_text(void **state) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static void test_saving(void **state) {
-  (void)state;
+TEST_WITH(test_saving, folder_open, folder_close) {
   const char *path = folder_path("picture.png");
   Canvas p = open_picture(61, 17);
   canvas_rectangle(&p, 5, 5, 20, 6, BLUE);
@@ -243,8 +229,7 @@ static void test_saving(void **state) {
   canvas_close(&p);
 }
 
-static void test_full_disk(void **state) {
-  (void)state;
+TEST(test_full_disk) {
   FILE *full = fopen("/dev/full", "w");
   if (!full) {
     print_message("there is no /dev/full\n");
@@ -285,8 +270,7 @@ static int dot_at(const Canvas *p, int rows, int i, Colour colour) {
   return (first + last) / 2;
 }
 
-static void test_places_are_logarithms(void **state) {
-  (void)state;
+TEST(test_places_are_logarithms) {
   const DotChart chart = chart_of(powers, 3);
   Canvas p;
   assert_true(dot_chart_draw(&chart, &p, &error));
@@ -298,8 +282,7 @@ static void test_places_are_logarithms(void **state) {
   canvas_close(&p);
 }
 
-static void test_mark(void **state) {
-  (void)state;
+TEST(test_mark) {
   DotChart chart = chart_of(powers, 3);
   chart.mark = 10;
   chart.mark_label = "ten";
@@ -315,8 +298,7 @@ static void test_mark(void **state) {
 }
 
 /* Nothing is drawn in the margin on the right. */
-static void test_long_titles_fit(void **state) {
-  (void)state;
+TEST(test_long_titles_fit) {
   DotChart chart = chart_of(powers, 3);
   chart.title = chart.subtitle = "A title of so many letters that it would not fit the picture at "
                                  "the height that a title has otherwise, nor at half of it";
@@ -327,8 +309,7 @@ static void test_long_titles_fit(void **state) {
   canvas_close(&p);
 }
 
-static void test_bad_charts(void **state) {
-  (void)state;
+TEST(test_bad_charts) {
   static const double bad[] = {0, -1, (double)NAN, (double)INFINITY};
   Canvas p;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -345,24 +326,4 @@ static void test_bad_charts(void **state) {
   assert_true(dot_chart_draw(&equal, &p, &error));
   assert_true(dot_at(&p, 1, 0, BLUE) > 10);
   canvas_close(&p);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_rectangles),
-      cmocka_unit_test(test_greys),
-      cmocka_unit_test(test_lines),
-      cmocka_unit_test(test_letters_differ),
-      cmocka_unit_test(test_letters_stand_on_their_lines),
-      cmocka_unit_test(test_widths),
-      cmocka_unit_test(test_strange_text),
-      cmocka_unit_test_setup_teardown(test_saving, folder_open, folder_close),
-      cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_places_are_logarithms),
-      cmocka_unit_test(test_mark),
-      cmocka_unit_test(test_long_titles_fit),
-      cmocka_unit_test(test_bad_charts),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,8 +76,7 @@ static void round_trip(const Checkpoint *checkpoint, const char *path) {
   checkpoint_free(&loaded);
 }
 
-static void every_field_comes_back(void **state) {
-  (void)state;
+IN_FOLDER(every_field_comes_back) {
   Checkpoint checkpoint = make_checkpoint();
   round_trip(&checkpoint, model);
   checkpoint.parameters[0] = -0.0f;
@@ -100,8 +99,7 @@ static void every_field_comes_back(void **state) {
   assert_int_equal(files_in_folder(), 1);
 }
 
-static void networks_of_one_and_of_many_layers_come_back(void **state) {
-  (void)state;
+IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
   const int hidden[] = {33, 1, 300, 64, 2, 31, 65};
   for (int count = 0; count <= 7; count += 7) {
     Checkpoint checkpoint = {.options = strdup("")};
@@ -118,8 +116,7 @@ static void networks_of_one_and_of_many_layers_come_back(void **state) {
 }
 
 /* What is loaded is saved as the same bytes, and twice the same. */
-static void same_checkpoint_same_bytes(void **state) {
-  (void)state;
+IN_FOLDER(same_checkpoint_same_bytes) {
   Checkpoint checkpoint = make_checkpoint();
   must_save(&checkpoint, model);
   Content first = read_content(model);
@@ -151,8 +148,7 @@ static void assert_tensor(const char *header, const uint8_t *data, const char *n
   *next += 4 * count;
 }
 
-static void file_is_as_the_format_says(void **state) {
-  (void)state;
+IN_FOLDER(file_is_as_the_format_says) {
   Checkpoint checkpoint = make_checkpoint();
   must_save(&checkpoint, model);
   Content content = read_content(model);
@@ -187,8 +183,7 @@ static void file_is_as_the_format_says(void **state) {
   checkpoint_free(&checkpoint);
 }
 
-static void without_momentum_there_is_none_in_the_file(void **state) {
-  (void)state;
+IN_FOLDER(without_momentum_there_is_none_in_the_file) {
   Checkpoint checkpoint = make_checkpoint();
   free(checkpoint.momentum);
   checkpoint.momentum = NULL;
@@ -207,8 +202,7 @@ static void without_momentum_there_is_none_in_the_file(void **state) {
 
 /* Names, order, metadata and white space as PyTorch's users have them. All are the network
    3 - 2 - 2 with these tensors, wherever they lie in the file. */
-static void files_of_others(void **state) {
-  (void)state;
+IN_FOLDER(files_of_others) {
   /* clang-format off */
   static const struct {
     const char *header;
@@ -276,8 +270,7 @@ static void assert_no_place(const Checkpoint *checkpoint, const char *path, cons
 }
 
 /* Saving that fails half way, because a file may not grow so large, leaves the folder as it was. */
-static void failed_write_leaves_the_old_file(void **state) {
-  (void)state;
+IN_FOLDER(failed_write_leaves_the_old_file) {
   Checkpoint checkpoint = make_checkpoint();
   must_save(&checkpoint, model);
   Content content = read_content(model);
@@ -305,8 +298,7 @@ static void failed_write_leaves_the_old_file(void **state) {
 }
 
 /* The file is on the disk before it takes its place, and then the folder is. */
-static void save_reaches_the_disk(void **state) {
-  (void)state;
+IN_FOLDER(save_reaches_the_disk) {
   Checkpoint checkpoint = make_checkpoint();
   memset(&disk, 0, sizeof disk);
   disk.path = model;
@@ -334,8 +326,7 @@ static void save_reaches_the_disk(void **state) {
   checkpoint_free(&checkpoint);
 }
 
-static void read_only_folder(void **state) {
-  (void)state;
+IN_FOLDER(read_only_folder) {
   Checkpoint checkpoint = make_checkpoint();
   must_save(&checkpoint, model);
   Content content = read_content(model);
@@ -355,8 +346,7 @@ static void read_only_folder(void **state) {
   checkpoint_free(&checkpoint);
 }
 
-static void places_where_nothing_can_be_saved(void **state) {
-  (void)state;
+IN_FOLDER(places_where_nothing_can_be_saved) {
   Checkpoint checkpoint = make_checkpoint();
   assert_no_place(&checkpoint, folder, "it is not a regular file");
   assert_no_place(&checkpoint, folder_path("none/model.safetensors"), "its folder does not exist");
@@ -374,8 +364,7 @@ static void places_where_nothing_can_be_saved(void **state) {
 }
 
 /* A probe needs what saving needs, and leaves everything as it was. */
-static void a_probe_leaves_no_trace(void **state) {
-  (void)state;
+IN_FOLDER(a_probe_leaves_no_trace) {
   Error error = {.text = ""};
   assert_true(checkpoint_probe(model, &error));
   assert_int_equal(files_in_folder(), 0);
@@ -394,8 +383,7 @@ static void a_probe_leaves_no_trace(void **state) {
   assert_non_null(strstr(error.text, ": Permission denied"));
 }
 
-static void options_that_cannot_be_saved(void **state) {
-  (void)state;
+IN_FOLDER(options_that_cannot_be_saved) {
   Checkpoint checkpoint = make_checkpoint();
   strcpy(checkpoint.options, "train = \xe4.csv");
   assert_refuses_to_save(&checkpoint, model, "the names of files in its options must be UTF-8");
@@ -407,8 +395,7 @@ static void options_that_cannot_be_saved(void **state) {
   checkpoint_free(&checkpoint);
 }
 
-static void permissions_are_as_the_umask_says(void **state) {
-  (void)state;
+IN_FOLDER(permissions_are_as_the_umask_says) {
   static const mode_t masks[] = {022, 027, 0};
   Checkpoint checkpoint = make_checkpoint();
   for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
@@ -424,8 +411,7 @@ static void permissions_are_as_the_umask_says(void **state) {
 }
 
 /* The old file is not written to: whoever has it open goes on reading it. */
-static void old_file_is_replaced_not_overwritten(void **state) {
-  (void)state;
+IN_FOLDER(old_file_is_replaced_not_overwritten) {
   write_content(model, "old", 3);
   FILE *old = fopen(model, "rb");
   assert_non_null(old);
@@ -439,8 +425,7 @@ static void old_file_is_replaced_not_overwritten(void **state) {
 }
 
 /* A link stays one; a temporary file left behind by a process that died is stepped over. */
-static void links_and_leftovers(void **state) {
-  (void)state;
+IN_FOLDER(links_and_leftovers) {
   char leftover[4200];
   const char *link = folder_path("latest");
   snprintf(leftover, sizeof leftover, "%s.tmp.%ld", model, (long)getpid());
@@ -461,8 +446,7 @@ static void links_and_leftovers(void **state) {
 }
 
 /* A bare name lies in the working folder. */
-static void name_without_a_folder(void **state) {
-  (void)state;
+IN_FOLDER(name_without_a_folder) {
   char before[4096];
   assert_non_null(getcwd(before, sizeof before));
   assert_int_equal(chdir(folder), 0);
@@ -470,26 +454,4 @@ static void name_without_a_folder(void **state) {
   round_trip(&checkpoint, "bare.safetensors");
   assert_int_equal(chdir(before), 0);
   checkpoint_free(&checkpoint);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(every_field_comes_back),
-      IN_FOLDER(networks_of_one_and_of_many_layers_come_back),
-      IN_FOLDER(same_checkpoint_same_bytes),
-      IN_FOLDER(file_is_as_the_format_says),
-      IN_FOLDER(without_momentum_there_is_none_in_the_file),
-      IN_FOLDER(files_of_others),
-      IN_FOLDER(failed_write_leaves_the_old_file),
-      IN_FOLDER(save_reaches_the_disk),
-      IN_FOLDER(read_only_folder),
-      IN_FOLDER(places_where_nothing_can_be_saved),
-      IN_FOLDER(a_probe_leaves_no_trace),
-      IN_FOLDER(options_that_cannot_be_saved),
-      IN_FOLDER(permissions_are_as_the_umask_says),
-      IN_FOLDER(old_file_is_replaced_not_overwritten),
-      IN_FOLDER(links_and_leftovers),
-      IN_FOLDER(name_without_a_folder),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

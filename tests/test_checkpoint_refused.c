@@ -13,8 +13,7 @@
 #define WEIGHT F32("0.weight", "2,3", "0", "24")
 #define BIAS F32("0.bias", "2", "24", "32")
 
-static void bad_tensors_are_refused(void **state) {
-  (void)state;
+IN_FOLDER(bad_tensors_are_refused) {
   static const struct {
     const char *header;
     size_t data;
@@ -128,8 +127,7 @@ static void bad_tensors_are_refused(void **state) {
   }
 }
 
-static void too_many_layers_are_refused(void **state) {
-  (void)state;
+IN_FOLDER(too_many_layers_are_refused) {
   char header[4096] = "{";
   for (int l = 0; l < 9; l++) {
     const size_t used = strlen(header);
@@ -143,8 +141,7 @@ static void too_many_layers_are_refused(void **state) {
   assert_refuses_to_load(model, "it has more than 8 layers");
 }
 
-static void bad_files_are_refused(void **state) {
-  (void)state;
+IN_FOLDER(bad_files_are_refused) {
   assert_refuses_to_load(model, "No such file or directory");
   assert_refuses_to_load(folder, "it is a folder");
   const char *pipe = folder_path("pipe");
@@ -165,8 +162,7 @@ static void bad_files_are_refused(void **state) {
 }
 
 /* A header of exactly the bound is read; a byte more is not, though the file has it. */
-static void header_has_a_bound(void **state) {
-  (void)state;
+IN_FOLDER(header_has_a_bound) {
   const size_t bound = 1 << 20;
   char *header = calloc(bound + 2, 1);
   const char start[] = "{" WEIGHT "," BIAS "}";
@@ -181,8 +177,7 @@ static void header_has_a_bound(void **state) {
   free(header);
 }
 
-static void values_that_are_not_finite_are_refused(void **state) {
-  (void)state;
+IN_FOLDER(values_that_are_not_finite_are_refused) {
   static const struct {
     float value;
     size_t at; /* in floats of the data */
@@ -215,8 +210,7 @@ static void values_that_are_not_finite_are_refused(void **state) {
 }
 
 /* Our own metadata is believed only as a whole. Each change keeps the file's length. */
-static void bad_metadata_is_refused(void **state) {
-  (void)state;
+IN_FOLDER(bad_metadata_is_refused) {
   static const struct {
     const char *from, *to, *message;
   } cases[] = {
@@ -255,8 +249,7 @@ static void bad_metadata_is_refused(void **state) {
 }
 
 /* However much of a file is missing, what is left is refused. */
-static void truncated_files_are_refused(void **state) {
-  (void)state;
+IN_FOLDER(truncated_files_are_refused) {
   Checkpoint checkpoint = make_checkpoint();
   must_save(&checkpoint, model);
   Content content = read_content(model);
@@ -269,8 +262,7 @@ static void truncated_files_are_refused(void **state) {
 }
 
 /* A damaged header is refused or read, and what is read can be saved: the sanitizers watch. */
-static void damaged_headers_do_no_harm(void **state) {
-  (void)state;
+IN_FOLDER(damaged_headers_do_no_harm) {
   static const uint8_t changes[] = {0x01, 0x02, 0x10, 0x80};
   Checkpoint checkpoint = make_checkpoint();
   must_save(&checkpoint, model);
@@ -295,18 +287,4 @@ static void damaged_headers_do_no_harm(void **state) {
   close(file);
   free(content.bytes);
   checkpoint_free(&checkpoint);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(bad_tensors_are_refused),
-      IN_FOLDER(too_many_layers_are_refused),
-      IN_FOLDER(bad_files_are_refused),
-      IN_FOLDER(header_has_a_bound),
-      IN_FOLDER(values_that_are_not_finite_are_refused),
-      IN_FOLDER(bad_metadata_is_refused),
-      IN_FOLDER(truncated_files_are_refused),
-      IN_FOLDER(damaged_headers_do_no_harm),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

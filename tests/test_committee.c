@@ -1,16 +1,10 @@
 /* Several networks that predict together: --load given more than once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/program.h"
 
@@ -54,8 +48,9 @@ static Answers read_answers(const char *path) {
 
 #define PREDICT "--device", "cpu", "--predict", "test.csv", "--probabilities", "--output"
 
-static void probabilities_are_averaged(void **state) {
-  (void)state;
+TESTS_WITH(train_members, program_close);
+
+TEST(probabilities_are_averaged) {
   Answers each[MEMBERS];
   for (int m = 0; m < MEMBERS; m++) {
     RUN_WELL("--load", names[m], PREDICT, "one.csv");
@@ -76,8 +71,7 @@ static void probabilities_are_averaged(void **state) {
   assert_true(others > 0);
 }
 
-static void it_is_evaluated(void **state) {
-  (void)state;
+TEST(it_is_evaluated) {
   RUN_WELL("--load", "a.st", "--load", "b.st", "--load", "c.st", PREDICT, "all.csv");
   const Answers all = read_answers("all.csv");
   int right = 0;
@@ -96,8 +90,7 @@ static void it_is_evaluated(void **state) {
   assert_non_null(strstr(program.out, expected));
 }
 
-static void twice_the_same_is_once(void **state) {
-  (void)state;
+TEST(twice_the_same_is_once) {
   RUN_WELL("--load", "a.st", PREDICT, "once.csv");
   RUN_WELL("--load", "a.st", "--load", "a.st", PREDICT, "twice.csv");
   const Answers once = read_answers("once.csv"), twice = read_answers("twice.csv");
@@ -106,8 +99,7 @@ static void twice_the_same_is_once(void **state) {
     assert_float_equal(once.probability[r][0], twice.probability[r][0], 2e-6);
 }
 
-static void what_does_not_fit_is_refused(void **state) {
-  (void)state;
+TEST(what_does_not_fit_is_refused) {
   folder_write("three.csv", "0,1,2,3\n1,200,3,4\n2,5,6,7\n");
   RUN_WELL(TINY, "--train", "three.csv", "--test", "none", "--classes", "3", "--epochs", "1",
            "--save", "three.st");
@@ -130,8 +122,7 @@ static void what_does_not_fit_is_refused(void **state) {
 }
 
 /* The weights of the second one are too large: the error is about its layer. */
-static void a_member_that_overflows_is_an_error(void **state) {
-  (void)state;
+TEST(a_member_that_overflows_is_an_error) {
   Checkpoint saved = program_checkpoint("c.st");
   const Network *n = &saved.network;
   const size_t first = n->weight[1];
@@ -142,15 +133,4 @@ static void a_member_that_overflows_is_an_error(void **state) {
   checkpoint_free(&saved);
   RUN("--load", "a.st", "--load", "vast.st", "--device", "cpu", "--predict", "test.csv");
   program_failed(1, "the output of layers.1 is not a finite number");
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(probabilities_are_averaged),
-      cmocka_unit_test(it_is_evaluated),
-      cmocka_unit_test(twice_the_same_is_once),
-      cmocka_unit_test(what_does_not_fit_is_refused),
-      cmocka_unit_test(a_member_that_overflows_is_an_error),
-  };
-  return cmocka_run_group_tests(tests, train_members, program_close);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
@@ -54,8 +55,7 @@ static void assert_failed(bool done, const char *said) {
 #endif
 
 /* A limit is met to the byte, and is not too tight for what was measured without one. */
-static void test_device_memory(void **state) {
-  (void)state;
+TEST(test_device_memory) {
   needs_gpu();
 #ifdef HAVE_CUDA
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
@@ -80,8 +80,7 @@ static void test_device_memory(void **state) {
 }
 
 /* More blocks than fit the GPU at a time; the engine can be used after it. */
-static void test_refused_launch(void **state) {
-  (void)state;
+TEST(test_refused_launch) {
   needs_gpu();
 #ifdef HAVE_CUDA
   const EngineConfig config = config_of(FUSION_EPOCH);
@@ -103,8 +102,7 @@ static void test_refused_launch(void **state) {
 }
 
 /* Every call reports the failure from then on; the CPU still works. */
-static void test_failure_that_sticks(void **state) {
-  (void)state;
+TEST(test_failure_that_sticks) {
   needs_gpu();
 #ifdef HAVE_CUDA
   const EngineConfig config = config_of(FUSION_LAYER);
@@ -133,13 +131,4 @@ static void test_failure_that_sticks(void **state) {
   OK(train(engine));
   engine->call->close(engine);
 #endif
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_device_memory),
-      cmocka_unit_test(test_refused_launch),
-      cmocka_unit_test(test_failure_that_sticks),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

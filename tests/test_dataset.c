@@ -1,4 +1,5 @@
 /* The CSV reader: what it accepts, what it refuses and how it says so, line by line. */
+#include "support/test.h"
 #include "support/csv.h"
 
 #include <stdio.h>
@@ -7,8 +8,9 @@
 
 /* ---- accepted ---------------------------------------------------------------------------- */
 
-static void test_accepted(void **state) {
-  (void)state;
+TESTS_WITH(csv_open, folder_close);
+
+TEST(test_accepted) {
   static const struct {
     const char *text, *rows;
   } cases[] = {
@@ -43,8 +45,7 @@ static void test_accepted(void **state) {
   }
 }
 
-static void test_labels_up_to_the_classes(void **state) {
-  (void)state;
+TEST(test_labels_up_to_the_classes) {
   const char text[] = "1023,0\n1024,0\n";
   write_file(text, sizeof text - 1);
   Table table = read_table(1024, 1, 0, 8);
@@ -56,8 +57,7 @@ static void test_labels_up_to_the_classes(void **state) {
 }
 
 /* With and without a label, as the columns say; rows that have none are printed with a 0. */
-static void test_for_a_network(void **state) {
-  (void)state;
+TEST(test_for_a_network) {
   static const struct {
     int inputs;
     const char *text, *rows, *message;
@@ -90,8 +90,7 @@ static void test_for_a_network(void **state) {
   network_inputs = 0;
 }
 
-static void test_widest_row(void **state) {
-  (void)state;
+TEST(test_widest_row) {
   enum { COLUMNS = DATASET_MAX_COLUMNS + 1 };
   char *text = malloc(COLUMNS * 6 + 2);
   assert_non_null(text);
@@ -118,8 +117,7 @@ static void test_widest_row(void **state) {
 
 /* ---- refused ----------------------------------------------------------------------------- */
 
-static void test_refused(void **state) {
-  (void)state;
+TEST(test_refused) {
 #define TEXT(text) (text), sizeof(text) - 1
   static const struct {
     const char *text;
@@ -213,8 +211,7 @@ static void expect_not_opened(const char *file, const char *format) {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static void test_not_a_file(void **state) {
-  (void)state;
+TEST(test_not_a_file) {
   char name[320];
   snprintf(name, sizeof name, "%s/absent.csv", folder);
   expect_not_opened(name, "%s: no such file");
@@ -229,8 +226,7 @@ static void test_not_a_file(void **state) {
 /* ---- long lines ------------------------------------------------------------------------------ */
 
 /* Blank lines that fill whole chunks are fine at the end, and an error once a line follows. */
-static void test_many_blank_lines(void **state) {
-  (void)state;
+TEST(test_many_blank_lines) {
   enum { BLANK = 1000000 };
   char *text = malloc(BLANK + 8);
   assert_non_null(text);
@@ -245,8 +241,7 @@ static void test_many_blank_lines(void **state) {
 }
 
 /* The longest line is the same wherever it stands; nothing longer is kept in memory. */
-static void test_long_lines(void **state) {
-  (void)state;
+TEST(test_long_lines) {
   enum { LONGEST = 262143, BEFORE = 70001 };
   char *text = malloc(4 * BEFORE + LONGEST + 8);
   assert_non_null(text);
@@ -280,8 +275,7 @@ static void test_long_lines(void **state) {
 }
 
 /* A quote that is never closed reaches over the end of a chunk. */
-static void test_open_quote_over_chunks(void **state) {
-  (void)state;
+TEST(test_open_quote_over_chunks) {
   const size_t rows = 200000;
   char *text = malloc(4 * rows);
   assert_non_null(text);
@@ -293,8 +287,7 @@ static void test_open_quote_over_chunks(void **state) {
 }
 
 /* Cut off or damaged anywhere, an archive of one chunk gives no row. */
-static void test_bad_archives(void **state) {
-  (void)state;
+TEST(test_bad_archives) {
   static const char rows[] = "1,2\n3,4\n5,6\n";
   Text archive = {0};
   append_member(&archive, rows, sizeof rows - 1);
@@ -310,20 +303,4 @@ static void test_bad_archives(void **state) {
   archive.text[archive.length] = 'x'; /* deflateBound leaves room */
   expect(archive.text, archive.length + 1, "", "@ is cut off: its gzip archive does not end");
   free(archive.text);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_accepted),
-      cmocka_unit_test(test_labels_up_to_the_classes),
-      cmocka_unit_test(test_for_a_network),
-      cmocka_unit_test(test_widest_row),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_not_a_file),
-      cmocka_unit_test(test_many_blank_lines),
-      cmocka_unit_test(test_long_lines),
-      cmocka_unit_test(test_open_quote_over_chunks),
-      cmocka_unit_test(test_bad_archives),
-  };
-  return cmocka_run_group_tests_name("dataset", tests, csv_open, folder_close);
 }

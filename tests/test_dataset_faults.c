@@ -1,7 +1,7 @@
 /* The CSV reader when the system fails: reads that come in pieces or not at all, no memory, no
    threads, files that change while they are read. */
 #define _GNU_SOURCE /* pthread_setattr_default_np, which makes threads fail to start */
-
+#include "support/test.h"
 #include "support/csv.h"
 
 #include <errno.h>
@@ -75,8 +75,9 @@ void *calloc(size_t count, size_t size) {
 
 /* ---- when the system fails --------------------------------------------------------------- */
 
-static void test_reads_in_pieces(void **state) {
-  (void)state;
+TESTS_WITH(csv_open, folder_close);
+
+TEST(test_reads_in_pieces) {
   Table wanted;
   random_state = 5;
   Text text = draw_file(10000, 60, &wanted);
@@ -91,8 +92,7 @@ static void test_reads_in_pieces(void **state) {
   free(text.text);
 }
 
-static void test_read_error(void **state) {
-  (void)state;
+TEST(test_read_error) {
   Table wanted;
   char message[400];
   random_state = 6;
@@ -118,8 +118,7 @@ static void test_read_error(void **state) {
   free(text.text);
 }
 
-static void test_no_threads(void **state) {
-  (void)state;
+TEST(test_no_threads) {
 #if OWN_ALLOCATOR
   pthread_attr_t before, none;
   char wanted[400];
@@ -143,8 +142,7 @@ static void test_no_threads(void **state) {
 }
 
 /* Fewer workers and no look-ahead will do: with one of each, every row arrives. */
-static void test_short_memory(void **state) {
-  (void)state;
+TEST(test_short_memory) {
 #if OWN_ALLOCATOR
   enum { READER_CHUNK_WORKER = 3, ENOUGH = 100 };
   Table wanted;
@@ -185,8 +183,7 @@ static void test_short_memory(void **state) {
 }
 
 /* Whatever the name, the members, the threads and the pieces. */
-static void test_archives(void **state) {
-  (void)state;
+TEST(test_archives) {
   Table wanted;
   random_state = 11;
   Text text = draw_file(10000, 60, &wanted), archive = {0};
@@ -231,8 +228,7 @@ static void change_file(Change change, size_t length) {
 }
 
 /* Rows that were read before are delivered; then comes one sentence. */
-static void test_changed_files(void **state) {
-  (void)state;
+TEST(test_changed_files) {
   static const char *const messages[] = {"%s changed while it was being read",
                                          "%s was replaced while it was being read"};
   Table wanted;
@@ -270,13 +266,4 @@ static void test_changed_files(void **state) {
   free(labels);
   free_table(&wanted);
   free(text.text);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reads_in_pieces), cmocka_unit_test(test_read_error),
-      cmocka_unit_test(test_no_threads),      cmocka_unit_test(test_short_memory),
-      cmocka_unit_test(test_archives),        cmocka_unit_test(test_changed_files),
-  };
-  return cmocka_run_group_tests_name("dataset_faults", tests, csv_open, folder_close);
 }

@@ -1,13 +1,6 @@
 /* A small archive of rows without end: what is parsed ahead of its reader leaves memory for others.
  */
 #define _DEFAULT_SOURCE /* wait4 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +10,7 @@
 #include <zlib.h>
 
 #include "data/dataset.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
@@ -45,10 +39,11 @@ static int make_archive(void **state) {
   return 0;
 }
 
+TESTS_WITH(make_archive, folder_close);
+
 /* Where 128 MB are to be had, 64 MB of rows wait, and no more: then it is known that there are more
    than those, and all that wait can be read. */
-static void test_half_of_the_memory(void **state) {
-  (void)state;
+TEST(test_half_of_the_memory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   print_message("a sanitizer's shadow is larger than any limit of memory\n");
   skip();
@@ -74,19 +69,10 @@ static void test_half_of_the_memory(void **state) {
 }
 
 /* All of what waits is the rows' pixels and labels. */
-static void test_row_bytes(void **state) {
-  (void)state;
+TEST(test_row_bytes) {
   Error error;
   DatasetReader *reader = dataset_open(path, 10, 1, 1, &error);
   assert_non_null(reader);
   assert_int_equal(dataset_row_bytes(reader), 3);
   dataset_close(reader);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_half_of_the_memory),
-      cmocka_unit_test(test_row_bytes),
-  };
-  return cmocka_run_group_tests(tests, make_archive, folder_close);
 }

@@ -1,4 +1,5 @@
 /* The CSV reader on random and damaged files, against a parser that is too simple to be wrong. */
+#include "support/test.h"
 #include "support/csv.h"
 
 #include <stdio.h>
@@ -171,8 +172,9 @@ static void compare_with_reference(const char *text, size_t length, int threads)
   free_table(&wanted.table);
 }
 
-static void test_random_characters(void **state) {
-  (void)state;
+TESTS_WITH(csv_open, folder_close);
+
+TEST(test_random_characters) {
   static const char alphabet[] = "0123456789123,,,,,,,,,,\"\"\n\n\n\n\r \tax-.\0";
   random_state = 8;
   for (int i = 0; i < 3000; i++) {
@@ -184,8 +186,7 @@ static void test_random_characters(void **state) {
 }
 
 /* Small valid files with up to two characters changed, inserted or removed. */
-static void test_random_damage(void **state) {
-  (void)state;
+TEST(test_random_damage) {
   static const char alphabet[] = "0159,,\"\"\n\n\r\r x\0";
   random_state = 9;
   for (int i = 0; i < 3000; i++) {
@@ -216,8 +217,7 @@ static void test_random_damage(void **state) {
 }
 
 /* Files of several chunks, damaged in one place, read by several threads. */
-static void test_random_damage_in_long_files(void **state) {
-  (void)state;
+TEST(test_random_damage_in_long_files) {
   static const char alphabet[] = "0159,\"\n\r x";
   random_state = 10;
   Table table;
@@ -231,13 +231,4 @@ static void test_random_damage_in_long_files(void **state) {
   }
   free_table(&table);
   free(text.text);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_characters),
-      cmocka_unit_test(test_random_damage),
-      cmocka_unit_test(test_random_damage_in_long_files),
-  };
-  return cmocka_run_group_tests_name("dataset_random", tests, csv_open, folder_close);
 }

@@ -1,5 +1,6 @@
 /* The CSV reader's threads on long files: the same rows, order and errors whatever their number,
    how far they read ahead, progress, closing; pipes, whose length nobody knows. */
+#include "support/test.h"
 #include "support/csv.h"
 
 #include <fcntl.h>
@@ -13,9 +14,10 @@
 
 /* ---- the same rows --------------------------------------------------------------------------- */
 
+TESTS_WITH(csv_open, folder_close);
+
 /* Some 20 chunks: the file order, bit for bit, whatever the threads and the look-ahead. */
-static void test_threads_agree(void **state) {
-  (void)state;
+TEST(test_threads_agree) {
   static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
   Table wanted;
   random_state = 1;
@@ -35,8 +37,7 @@ static void test_threads_agree(void **state) {
 }
 
 /* The same of rows without a label: every column is a pixel. */
-static void test_many_rows_for_a_network(void **state) {
-  (void)state;
+TEST(test_many_rows_for_a_network) {
   enum { INPUTS = 60, ROWS = 8000 };
   Table wanted;
   random_state = 2;
@@ -59,8 +60,7 @@ static void test_many_rows_for_a_network(void **state) {
 
 /* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
    before it, and again by the next call. */
-static void test_late_error(void **state) {
-  (void)state;
+TEST(test_late_error) {
   enum { GOOD = 200000, WORSE = 2000 };
   const size_t length = 4 * (GOOD + WORSE) + 8;
   char *text = malloc(length + 1);
@@ -133,8 +133,7 @@ static long settled_position(long least) {
   return position;
 }
 
-static void test_look_ahead(void **state) {
-  (void)state;
+TEST(test_look_ahead) {
   Table wanted;
   random_state = 2;
   Text text = draw_file(40000, 60, &wanted);
@@ -178,8 +177,7 @@ static void test_look_ahead(void **state) {
   free(text.text);
 }
 
-static void test_progress_and_bound(void **state) {
-  (void)state;
+TEST(test_progress_and_bound) {
   char text[2000 * 4];
   for (size_t r = 0; r < 2000; r++) memcpy(text + 4 * r, "1,2\n", 4);
   for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact for the shortest rows */
@@ -213,8 +211,7 @@ static void test_progress_and_bound(void **state) {
   free(drawn.text);
 }
 
-static void test_close_early(void **state) {
-  (void)state;
+TEST(test_close_early) {
   Table wanted;
   random_state = 4;
   Text text = draw_file(20000, 60, &wanted);
@@ -254,8 +251,7 @@ static pthread_t start_writing(Text *text) {
   return thread;
 }
 
-static void test_pipes(void **state) {
-  (void)state;
+TEST(test_pipes) {
   Table wanted;
   random_state = 12;
   Text text = draw_file(10000, 60, &wanted), archive = {0};
@@ -275,8 +271,7 @@ static void test_pipes(void **state) {
 
 /* What has no known length is counted: all of it, or until there are too many rows, or as far as
    may be parsed ahead. */
-static void test_counted_rows(void **state) {
-  (void)state;
+TEST(test_counted_rows) {
   Table wanted;
   random_state = 13;
   Text text = draw_file(40000, 60, &wanted), archive = {0};
@@ -303,8 +298,7 @@ static void test_counted_rows(void **state) {
 }
 
 /* A reader of a pipe is closed although its writer neither writes nor goes. */
-static void test_close_a_silent_pipe(void **state) {
-  (void)state;
+TEST(test_close_a_silent_pipe) {
   enum { LENGTH_OF_A_CHUNK = 1 << 18 };
   remove(path);
   assert_int_equal(mkfifo(path, 0600), 0);
@@ -325,19 +319,4 @@ static void test_close_a_silent_pipe(void **state) {
   dataset_close(reader);
   close(both);
   free(text);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads_agree),
-      cmocka_unit_test(test_many_rows_for_a_network),
-      cmocka_unit_test(test_late_error),
-      cmocka_unit_test(test_look_ahead),
-      cmocka_unit_test(test_progress_and_bound),
-      cmocka_unit_test(test_close_early),
-      cmocka_unit_test(test_pipes),
-      cmocka_unit_test(test_counted_rows),
-      cmocka_unit_test(test_close_a_silent_pipe),
-  };
-  return cmocka_run_group_tests_name("dataset_threads", tests, csv_open, folder_close);
 }

@@ -1,10 +1,4 @@
 /* Drawn digits, and mlp-digits as a process. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +6,7 @@
 
 #include "data/dataset.h"
 #include "data/digits.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 #include "base/random.h"
@@ -33,8 +28,7 @@ static bool same_pixels(const Digit *a, const Digit *b) {
   return memcmp(a->pixels, b->pixels, DIGITS_PIXELS) == 0;
 }
 
-static void test_arguments_decide_the_picture(void **state) {
-  (void)state;
+TEST(test_arguments_decide_the_picture) {
   const Digit digit = draw(1, DIGITS_TRAIN, 7), again = draw(1, DIGITS_TRAIN, 7);
   assert_int_equal(digit.label, again.label);
   assert_true(same_pixels(&digit, &again));
@@ -47,8 +41,7 @@ static void test_arguments_decide_the_picture(void **state) {
 /* FNV-1a (Fowler, Noll, Vo) over labels and pixels: other compilers, other machines and other
    optimisation give the same. Drawing differently is a change for users: then, and only then,
    write the new value here. */
-static void test_same_bytes_on_every_machine(void **state) {
-  (void)state;
+TEST(test_same_bytes_on_every_machine) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (uint64_t row = 0; row < 2000; row++) {
     const Digit digit = draw(1, row % 2 ? DIGITS_TEST : DIGITS_TRAIN, row);
@@ -58,8 +51,7 @@ static void test_same_bytes_on_every_machine(void **state) {
   assert_int_equal(hash, 0x4569e5d96b6f4850);
 }
 
-static void test_labels_are_equally_likely(void **state) {
-  (void)state;
+TEST(test_labels_are_equally_likely) {
   enum { ROWS = 10000 };
   int count[10] = {0};
   for (uint64_t row = 0; row < ROWS; row++) {
@@ -72,8 +64,7 @@ static void test_labels_are_equally_likely(void **state) {
 }
 
 /* As MNIST: ink within 20 x 20, its centre of mass in pixel 14. */
-static void test_size_and_place(void **state) {
-  (void)state;
+TEST(test_size_and_place) {
   for (uint64_t row = 0; row < 3000; row++) {
     const Digit digit = draw(4, DIGITS_TRAIN, row);
     int left = DIGITS_SIDE, right = -1, top = DIGITS_SIDE, bottom = -1, darkest = 0;
@@ -119,8 +110,7 @@ static int nearest_mean(const double mean[10][DIGITS_PIXELS], const uint8_t *pix
 
 /* The mean picture of each class tells most test digits apart, as it does with MNIST (82%), and
    not all of them: the drawings vary. */
-static void test_task_is_honest(void **state) {
-  (void)state;
+TEST(test_task_is_honest) {
   enum { TRAIN = 4000, TEST = 1000 };
   static double mean[10][DIGITS_PIXELS];
   int count[10] = {0}, right = 0;
@@ -178,8 +168,9 @@ static void check_file(const char *name, uint64_t seed, DigitsSeries series, siz
   dataset_close(reader);
 }
 
-static void test_files_hold_the_digits(void **state) {
-  (void)state;
+#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+
+IN_FOLDER(test_files_hold_the_digits) {
   assert_int_equal(run_digits("--train-rows 700 --test-rows 1 --seed 9"), 0);
   check_file("digits_train.csv", 9, DIGITS_TRAIN, 700);
   check_file("digits_test.csv", 9, DIGITS_TEST, 1);
@@ -189,7 +180,7 @@ static void test_files_hold_the_digits(void **state) {
   assert_int_equal(entries(), 2);
 }
 
-static void test_wrong_usage(void **state) {
+IN_FOLDER(test_wrong_usage) {
   static const struct {
     const char *options, *message;
   } cases[] = {
@@ -214,8 +205,7 @@ static void test_wrong_usage(void **state) {
   assert_int_equal(entries(), 0);
 }
 
-static void test_help(void **state) {
-  (void)state;
+IN_FOLDER(test_help) {
   assert_int_equal(run_digits("--help"), 0);
   assert_non_null(strstr(output, "--train-rows N"));
   assert_in_range(process_longest_line(output), 1, 80);
@@ -224,16 +214,14 @@ static void test_help(void **state) {
   assert_non_null(strstr(output, "No space left"));
 }
 
-static void test_no_such_folder(void **state) {
-  (void)state;
+IN_FOLDER(test_no_such_folder) {
   assert_int_equal(run_digits("--output-dir /nowhere/at-all"), 1);
   assert_non_null(strstr(output, "cannot write /nowhere/at-all/"));
   assert_non_null(strstr(output, "its folder does not exist"));
 }
 
 /* One file leads to the other: only the digits of one would be left. */
-static void test_files_that_are_one(void **state) {
-  (void)state;
+IN_FOLDER(test_files_that_are_one) {
   assert_int_equal(symlink("digits_train.csv", folder_path("digits_test.csv")), 0);
   assert_int_equal(run_digits("--train-rows 3 --test-rows 2"), 2);
   assert_non_null(strstr(output, "are the same file"));
@@ -241,8 +229,7 @@ static void test_files_that_are_one(void **state) {
 }
 
 /* A file that cannot grow stands for a full disk. What was there stays. */
-static void test_full_disk(void **state) {
-  (void)state;
+IN_FOLDER(test_full_disk) {
   assert_int_equal(run_digits("--train-rows 2 --test-rows 2"), 0);
   const int status = process_run(
       output, sizeof output,
@@ -253,8 +240,7 @@ static void test_full_disk(void **state) {
   check_file("digits_train.csv", 1, DIGITS_TRAIN, 2);
 }
 
-static void test_signal_leaves_nothing(void **state) {
-  (void)state;
+IN_FOLDER(test_signal_leaves_nothing) {
   const int status = process_run(output, sizeof output,
                                  MLP_DIGITS " --output-dir '%s' --train-rows 100000000 & "
                                             "until ls -A '%s' | grep -q .; do sleep 0.01; done; "
@@ -262,24 +248,4 @@ static void test_signal_leaves_nothing(void **state) {
                                  folder, folder);
   assert_int_equal(status, 128 + 15);
   assert_int_equal(entries(), 0);
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_arguments_decide_the_picture),
-      cmocka_unit_test(test_same_bytes_on_every_machine),
-      cmocka_unit_test(test_labels_are_equally_likely),
-      cmocka_unit_test(test_size_and_place),
-      cmocka_unit_test(test_task_is_honest),
-      IN_FOLDER(test_files_hold_the_digits),
-      IN_FOLDER(test_wrong_usage),
-      IN_FOLDER(test_help),
-      IN_FOLDER(test_no_such_folder),
-      IN_FOLDER(test_files_that_are_one),
-      IN_FOLDER(test_full_disk),
-      IN_FOLDER(test_signal_leaves_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,12 @@
    each row once per epoch, losses and predictions. What else engine.h promises is in
    test_engine_cpu_interface.c. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "exercise/reference.h"
+#include "support/test.h"
 #include "support/engine_cpu_tests.h"
 
 /* After 50 steps. A sum of n float32 products errs by some sqrt(n) roundings of 6e-8, for n of
@@ -72,16 +68,14 @@ static void compare(const Rows *data, const EngineConfig *config, uint64_t steps
 }
 
 /* The default network on rows as black as MNIST's, the last batch short. */
-static void fifty_steps(void **state) {
-  (void)state;
+TEST(fifty_steps) {
   Rows data = make_rows(784, 10, 75, 0.19);
   const EngineConfig config = make_config(&data, (const int[]){300, 100}, 2, 16);
   compare(&data, &config, 50);
   free_rows(&data);
 }
 
-static void shapes_that_divide_nothing(void **state) {
-  (void)state;
+TEST(shapes_that_divide_nothing) {
   static const struct {
     int inputs, hidden[3], count, classes, batch;
     uint64_t rows;
@@ -103,8 +97,7 @@ static void shapes_that_divide_nothing(void **state) {
 }
 
 /* Rows that are all black, which the kernels leave out, change nothing about the bounds. */
-static void black_rows(void **state) {
-  (void)state;
+TEST(black_rows) {
   Rows data = make_rows(50, 3, 40, 0.3);
   memset(data.pixels + 50 * 8, 0, 50 * 20);
   const EngineConfig config = make_config(&data, (const int[]){20}, 1, 8);
@@ -112,8 +105,7 @@ static void black_rows(void **state) {
   free_rows(&data);
 }
 
-static void learns(void **state) {
-  (void)state;
+TEST(learns) {
   Rows data = make_rows(64, 10, 2000, 0.1);
   EngineConfig config = make_config(&data, (const int[]){32}, 1, 64);
   config.weight_decay = 0;
@@ -130,11 +122,11 @@ static void learns(void **state) {
 /* ---- the same bits ----------------------------------------------------------------------- */
 
 /* *state: of adam, not of sgd. */
-static void threads_and_runs_do_not_matter(void **state) {
+static void check_threads_and_runs(Optimizer optimizer) {
   static const int threads[] = {1, 1, 2, 3, 7, 40};
   Rows data = make_rows(200, 10, 330, 0.3);
   EngineConfig config = make_config(&data, (const int[]){90, 33}, 2, 64);
-  config.optimizer = *state ? OPTIMIZER_ADAM : OPTIMIZER_SGD;
+  config.optimizer = optimizer;
   config.beta1 = 0.9f, config.beta2 = 0.999f, config.epsilon = 1e-8f;
   const size_t bytes = (1 + engine_states(&config)) * config.network.floats * sizeof(float);
   float *first = NULL;
@@ -156,9 +148,16 @@ static void threads_and_runs_do_not_matter(void **state) {
   free_rows(&data);
 }
 
+TEST(threads_and_runs_do_not_matter) {
+  check_threads_and_runs(OPTIMIZER_SGD);
+}
+
+TEST(threads_and_runs_do_not_matter_to_adam) {
+  check_threads_and_runs(OPTIMIZER_ADAM);
+}
+
 /* The seed decides, and nothing else. */
-static void seeds_matter(void **state) {
-  (void)state;
+TEST(seeds_matter) {
   Rows data = make_rows(20, 3, 10, 0.5);
   EngineConfig config = make_config(&data, (const int[]){5}, 1, 4);
   float *a = run(&config, &data, 0, NULL), *expected = malloc(config.network.floats * sizeof *a);
@@ -177,8 +176,7 @@ static void seeds_matter(void **state) {
 
 /* Whatever the order, every row is trained on once: with a learning rate of 0 the weights stay,
    so the sums of a training epoch are those of an evaluation, whichever row is marked. */
-static void every_row_is_used_once(void **state) {
-  (void)state;
+TEST(every_row_is_used_once) {
   enum { ROWS = 37 };
   Rows data = make_rows(16, 4, ROWS, 0.5);
   const EngineConfig config = make_config(&data, (const int[]){8}, 1, 5);
@@ -208,8 +206,7 @@ static void every_row_is_used_once(void **state) {
   free_rows(&data);
 }
 
-static void shuffled_is_permuted(void **state) {
-  (void)state;
+TEST(shuffled_is_permuted) {
   Rows data = make_rows(70, 6, 101, 0.4), permuted = make_rows(70, 6, 101, 0.4);
   const EngineConfig config = make_config(&data, (const int[]){30}, 1, 8);
   const size_t bytes = 2 * config.network.floats * sizeof(float);
@@ -236,8 +233,7 @@ static void shuffled_is_permuted(void **state) {
   free_rows(&data), free_rows(&permuted);
 }
 
-static void two_calls_are_one(void **state) {
-  (void)state;
+TEST(two_calls_are_one) {
   Rows data = make_rows(70, 6, 101, 0.4);
   const EngineConfig config = make_config(&data, (const int[]){30}, 1, 8);
   TrainRange range = {.rows = 101, .shuffled = true, .key = 5, .steps = 13, .learning_rate = 0.1f};
@@ -284,8 +280,7 @@ static EngineSums loss_of(const float *logits, int classes, uint16_t label, floa
   return sums;
 }
 
-static void extreme_logits(void **state) {
-  (void)state;
+TEST(extreme_logits) {
   float w[3];
   const double tail = log(1 + exp(-1) + exp(-2));
   EngineSums sums = loss_of((const float[]){1e4f, -1e4f, 0}, 3, 1, w);
@@ -302,8 +297,7 @@ static void extreme_logits(void **state) {
   assert_true(fabs(sums.loss - 2 - tail) < 1e-6 && sums.correct == 0);
 }
 
-static void the_first_of_equals_is_predicted(void **state) {
-  (void)state;
+TEST(the_first_of_equals_is_predicted) {
   assert_int_equal(loss_of((const float[]){1, 3, 3}, 3, 1, NULL).correct, 1);
   assert_int_equal(loss_of((const float[]){1, 3, 3}, 3, 2, NULL).correct, 0);
   assert_int_equal(loss_of((const float[]){-2, -2}, 2, 0, NULL).correct, 1);
@@ -330,8 +324,7 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
 
 /* The logits are bit for bit those that evaluate uses, in more blocks than one, whichever row is
    the first; the sums know nothing of it. */
-static void predicts_what_it_evaluates(void **state) {
-  (void)state;
+TEST(predicts_what_it_evaluates) {
   enum { ROWS = 700, CLASSES = 11, FIRST = 13 };
   Rows data = make_rows(70, CLASSES, ROWS, 0.4);
   EngineConfig config = make_config(&data, (const int[]){30, 21}, 2, 8);
@@ -356,23 +349,4 @@ static void predicts_what_it_evaluates(void **state) {
   assert_int_equal(collect(engine).rows, 0);
   engine->call->close(engine);
   free_rows(&data);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fifty_steps),
-      cmocka_unit_test(shapes_that_divide_nothing),
-      cmocka_unit_test(black_rows),
-      cmocka_unit_test(learns),
-      cmocka_unit_test(threads_and_runs_do_not_matter),
-      cmocka_unit_test_prestate(threads_and_runs_do_not_matter, (void *)"adam"),
-      cmocka_unit_test(seeds_matter),
-      cmocka_unit_test(every_row_is_used_once),
-      cmocka_unit_test(shuffled_is_permuted),
-      cmocka_unit_test(two_calls_are_one),
-      cmocka_unit_test(extreme_logits),
-      cmocka_unit_test(the_first_of_equals_is_predicted),
-      cmocka_unit_test(predicts_what_it_evaluates),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* What engine.h promises, of the CPU engine: two staging buffers, sums, weights that are read and
    written, what is refused. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "support/engine_cpu_tests.h"
 
 /* ---- buffers, sums, weights ---------------------------------------------------------------- */
 
 /* Three rounds through two buffers into a dataset of two buffers' rows: each batch is seen once. */
-static void ring(void **state) {
-  (void)state;
+TEST(ring) {
   Rows data = make_rows(33, 4, 48, 0.5);
   EngineConfig config = make_config(&data, (const int[]){12}, 1, 4);
   float *expected, *weights;
@@ -42,8 +37,7 @@ static void ring(void **state) {
   free_rows(&data);
 }
 
-static void collect_resets(void **state) {
-  (void)state;
+TEST(collect_resets) {
   Rows data = make_rows(10, 2, 9, 0.5);
   const EngineConfig config = make_config(&data, NULL, 0, 4);
   Engine *engine = open_engine(&config, &data);
@@ -58,8 +52,7 @@ static void collect_resets(void **state) {
 }
 
 /* What was written is read again, bit for bit, and training goes on from there. */
-static void weights_round_trip(void **state) {
-  (void)state;
+TEST(weights_round_trip) {
   Rows data = make_rows(35, 7, 50, 0.5);
   const EngineConfig config = make_config(&data, (const int[]){18, 21}, 2, 8);
   const size_t floats = config.network.floats;
@@ -91,8 +84,7 @@ static void weights_round_trip(void **state) {
 }
 
 /* Numbers below 1e-38 are flushed in the engine's threads, and nowhere else. */
-static void denormals_are_the_callers_own(void **state) {
-  (void)state;
+TEST(denormals_are_the_callers_own) {
   Rows data = make_rows(10, 2, 9, 0.5);
   const EngineConfig config = make_config(&data, NULL, 0, 4);
   free(run(&config, &data, 1, NULL));
@@ -103,8 +95,7 @@ static void denormals_are_the_callers_own(void **state) {
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-static void misuse(void **state) {
-  (void)state;
+TEST(misuse) {
   Rows data = make_rows(10, 2, 9, 0.5);
   EngineConfig config = make_config(&data, NULL, 0, 4);
   config.staging_rows = 9;
@@ -140,8 +131,7 @@ static void misuse(void **state) {
   free_rows(&data);
 }
 
-static void opening_fails_cleanly(void **state) {
-  (void)state;
+TEST(opening_fails_cleanly) {
   Rows data = make_rows(10, 2, 9, 0.5);
   const EngineConfig good = make_config(&data, (const int[]){5}, 1, 4);
   EngineConfig bad[6];
@@ -156,8 +146,7 @@ static void opening_fails_cleanly(void **state) {
   free_rows(&data);
 }
 
-static void describes_itself(void **state) {
-  (void)state;
+TEST(describes_itself) {
   Rows data = make_rows(10, 2, 9, 0.5);
   const EngineConfig config = make_config(&data, NULL, 0, 4);
   Engine *engine = open_engine(&config, &data);
@@ -166,17 +155,4 @@ static void describes_itself(void **state) {
   assert_true(strlen(engine->reason) > 0 && engine->memory > 1 << 24);
   engine->call->close(engine);
   free_rows(&data);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ring),
-      cmocka_unit_test(collect_resets),
-      cmocka_unit_test(weights_round_trip),
-      cmocka_unit_test(denormals_are_the_callers_own),
-      cmocka_unit_test(misuse),
-      cmocka_unit_test(opening_fails_cleanly),
-      cmocka_unit_test(describes_itself),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* What the CUDA engine computes, at every level of fusion: against the float64 reference and the
    CPU engine, the same bits each time, each row once per epoch. What else engine.h promises is in
    test_engine_cuda_interface.c. */
+#include "support/test.h"
 #include "support/engine_tests.h"
 
 #include <math.h>
@@ -113,8 +114,7 @@ static void compare_levels(const Case *c, const Data *data, const Reference *r,
   free(cpu_momentum);
 }
 
-static void test_same_as_reference_and_cpu(void **state) {
-  (void)state;
+TEST(test_same_as_reference_and_cpu) {
   needs_gpu();
   for (int i = 0; i < CASES; i++) {
     const Case *c = &cases[i];
@@ -174,8 +174,7 @@ static void check_same_bits(const Case *c, const Data *data, int level) {
   for (int w = 0; w < 3; w++) free_outcome(&o[w]);
 }
 
-static void test_same_bits(void **state) {
-  (void)state;
+TEST(test_same_bits) {
   needs_gpu();
   for (int i = 0; i < CASES; i++) {
     Case c = cases[i];
@@ -188,8 +187,7 @@ static void test_same_bits(void **state) {
 }
 
 /* More steps than level epoch takes in a launch, and ranges that end in the middle of one. */
-static void test_same_bits_of_long_ranges(void **state) {
-  (void)state;
+TEST(test_same_bits_of_long_ranges) {
   needs_gpu();
   const Case c = {.name = "1500 steps",
                   .inputs = 50,
@@ -212,8 +210,7 @@ static void test_same_bits_of_long_ranges(void **state) {
 /* Row r has one pixel, number r: only its step changes column r of the weights. Its label's
    weight grows by learning rate / rows of the step * (1 - p) once a time that the row is used,
    where p, at the start, is near 1/10. */
-static void test_every_row_is_used_once_per_epoch(void **state) {
-  (void)state;
+TEST(test_every_row_is_used_once_per_epoch) {
   needs_gpu();
   enum { ROWS = 300, BATCH = 64, LAST = ROWS % BATCH };
   const Case c = {.name = "a pixel a row",
@@ -252,8 +249,7 @@ static void test_every_row_is_used_once_per_epoch(void **state) {
 /* Rows 20 to the end of the dataset, in more than one piece for an engine that takes some thousand
    rows at once. The two largest logits of a row are never nearer than 1e-4 here, so that even the
    correct count is exact; the loss is a mean of values exact to some 2^-24. */
-static void test_evaluation(void **state) {
-  (void)state;
+TEST(test_evaluation) {
   needs_gpu();
   enum { FIRST = 20 };
   const Case c = {.name = "evaluation",
@@ -311,8 +307,7 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
 
 /* Logits are those that evaluate uses, in more than one piece; prediction waits for what is
    queued before it, and the sums know nothing of it. */
-static void test_prediction(void **state) {
-  (void)state;
+TEST(test_prediction) {
   needs_gpu();
   enum { FIRST = 20, CLASSES = 10 };
   const Case c = {.name = "prediction",
@@ -358,7 +353,7 @@ static void test_prediction(void **state) {
 
 /* All of it once more with the kernels for wide layers, which take these small networks only when
    told to. */
-static void test_wide_layers(void **state) {
+TEST(test_wide_layers) {
   needs_gpu();
 #ifdef HAVE_CUDA
   if (!wide_by()) skip();
@@ -373,19 +368,4 @@ static void test_wide_layers(void **state) {
   test_evaluation(state);
   test_prediction(state);
   unsetenv("MLP_TEST_WIDE");
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_same_as_reference_and_cpu),
-      cmocka_unit_test(test_same_bits),
-      cmocka_unit_test(test_same_bits_of_long_ranges),
-      cmocka_unit_test(test_every_row_is_used_once_per_epoch),
-      cmocka_unit_test(test_evaluation),
-      cmocka_unit_test(test_prediction),
-      cmocka_unit_test(test_wide_layers),
-  };
-  if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
-  if (getenv("TEST_SKIP")) cmocka_set_skip_filter(getenv("TEST_SKIP"));
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* What engine.h promises, of the CUDA engine at every level of fusion: two staging buffers while
    the device works, sums, parameters that are read and written, refusals. What the engine computes
    is in test_engine_cuda.c. */
+#include "support/test.h"
 #include "support/engine_tests.h"
 
 #include <math.h>
@@ -61,8 +62,7 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
   return o;
 }
 
-static void test_streaming(void **state) {
-  (void)state;
+TEST(test_streaming) {
   needs_gpu();
   const Case *c = busy_case();
   const uint64_t window = 2 * (uint64_t)c->batch;
@@ -115,8 +115,7 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
   return o;
 }
 
-static void test_upload_over_rows_in_use_waits(void **state) {
-  (void)state;
+TEST(test_upload_over_rows_in_use_waits) {
   needs_gpu();
   const Case *c = busy_case();
   Data data = make_data(c->inputs, c->classes, c->rows);
@@ -137,8 +136,7 @@ static void test_upload_over_rows_in_use_waits(void **state) {
 
 /* ---- sums, weights, refusals ---------------------------------------------------------------- */
 
-static void test_collect_starts_anew(void **state) {
-  (void)state;
+TEST(test_collect_starts_anew) {
   needs_gpu();
   const Case *c = &cases[SHORT];
   Data data = make_data(c->inputs, c->classes, c->rows);
@@ -169,8 +167,7 @@ static void test_collect_starts_anew(void **state) {
 }
 
 /* What is read can be written, and training goes on from there as if nothing had happened. */
-static void test_read_and_write(void **state) {
-  (void)state;
+TEST(test_read_and_write) {
   needs_gpu();
   const Case *c = busy_case();
   Data data = make_data(c->inputs, c->classes, c->rows);
@@ -200,8 +197,7 @@ static void test_read_and_write(void **state) {
 }
 
 /* The order of rows is that of the range at hand, though first row and key are as before. */
-static void test_order_of_other_rows(void **state) {
-  (void)state;
+TEST(test_order_of_other_rows) {
   needs_gpu();
   const Case *c = &cases[SHORT];
   Data data = make_data(c->inputs, c->classes, c->rows);
@@ -229,8 +225,7 @@ static void test_order_of_other_rows(void **state) {
 }
 
 /* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
-static void test_learning_rate_0(void **state) {
-  (void)state;
+TEST(test_learning_rate_0) {
   needs_gpu();
   const Case *c = busy_case();
   Data data = make_data(c->inputs, c->classes, c->rows);
@@ -264,8 +259,7 @@ static void refused(bool done, const char *call, int line) {
 #define REFUSED(call) refused(call, #call, __LINE__)
 
 /* Nothing outside the dataset is accepted, and the engine goes on working. */
-static void test_refusals(void **state) {
-  (void)state;
+TEST(test_refusals) {
   needs_gpu();
   const Case *c = &cases[SHORT];
   const uint64_t batch = (uint64_t)c->batch, staging_rows = 4 * batch;
@@ -295,8 +289,7 @@ static void test_refusals(void **state) {
   free_data(&data);
 }
 
-static void test_auto_says_which_and_why(void **state) {
-  (void)state;
+TEST(test_auto_says_which_and_why) {
   needs_gpu();
   for (int i = 0; i < CASES; i++) {
     const EngineConfig config =
@@ -313,8 +306,7 @@ static void test_auto_says_which_and_why(void **state) {
 
 /* tf32 is a permission: what cannot use it runs at fp32 and says so. test_gpu_limits.c has this
    for every GPU. */
-static void test_precision_in_use(void **state) {
-  (void)state;
+TEST(test_precision_in_use) {
   needs_gpu();
 #ifdef HAVE_CUDA
   GpuLimits gpu;
@@ -356,8 +348,7 @@ static size_t free_memory(void) {
 
 /* Activations of 1.8 TB. What was had before memory ran out is given back, and the failure is
    told once: the next engine knows nothing of it. */
-static void test_a_network_too_big_leaks_nothing(void **state) {
-  (void)state;
+TEST(test_a_network_too_big_leaks_nothing) {
   needs_gpu();
   if (quick()) {
     print_message("under a sanitizer a failed allocation counts as a fault\n");
@@ -386,20 +377,4 @@ static void test_a_network_too_big_leaks_nothing(void **state) {
     free_outcome(&o);
   }
   free_data(&data);
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_streaming),
-      cmocka_unit_test(test_upload_over_rows_in_use_waits),
-      cmocka_unit_test(test_collect_starts_anew),
-      cmocka_unit_test(test_read_and_write),
-      cmocka_unit_test(test_order_of_other_rows),
-      cmocka_unit_test(test_learning_rate_0),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_auto_says_which_and_why),
-      cmocka_unit_test(test_precision_in_use),
-      cmocka_unit_test(test_a_network_too_big_leaks_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

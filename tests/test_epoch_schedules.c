@@ -1,13 +1,8 @@
 /* Level epoch's kernel as it is, on the CPU: random schedules, mail that comes late, networks and
    GPUs of several sizes. Planted faults show that what could go wrong would be seen. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #ifdef HAVE_EMULATOR
 
@@ -54,8 +49,7 @@ static EpochTrial *new_trial(const EpochCase *of) {
   return trial;
 }
 
-static void test_schedules(void **state) {
-  (void)state;
+TEST(test_schedules) {
   for (size_t i = 0; i < CASES; i++) {
     EpochTrial *trial = new_trial(&cases[i].of);
     for (uint32_t seed = 0; seed < cases[i].schedules; seed++) {
@@ -90,8 +84,7 @@ static void assert_found(const char *fault, const EpochCase *of, Emulator how, u
   fail_msg("%s: %u schedules did not show it", fault, schedules);
 }
 
-static void test_finds_barrier_left_out(void **state) {
-  (void)state;
+TEST(test_finds_barrier_left_out) {
   for (int i = 0; i < EPOCH_BARRIERS; i++) {
     const Emulator how = {.barrier_left_out = epoch_barriers[i].id};
     assert_found(epoch_barriers[i].name, &one_group, how, 4, "");
@@ -102,8 +95,7 @@ static void test_finds_barrier_left_out(void **state) {
 
 /* One buffer instead of two in turns: somebody who is a step ahead overwrites what a reader has not
    read, who then waits for ever. */
-static void test_finds_buffer_too_few(void **state) {
-  (void)state;
+TEST(test_finds_buffer_too_few) {
   EpochTrial *trial = new_trial(&two_groups);
   EpochBuffers buffers[EPOCH_BUFFERS];
   for (int i = 0; i < EPOCH_BUFFERS; i++) buffers[i] = epoch_buffers(epoch_trial_plan(trial), i);
@@ -114,42 +106,22 @@ static void test_finds_buffer_too_few(void **state) {
                  "wait for mail, the first for packet ");
 }
 
-static void test_finds_stamp_too_low(void **state) {
-  (void)state;
+TEST(test_finds_stamp_too_low) {
   const uint64_t next = emulator_counts().packets + 5000;
   assert_found("a packet with the stamp before its own", &one_group,
                (Emulator){.stamp_too_low = next}, 1, "wait for mail, the first for packet ");
 }
 
 /* Who takes a packet of the step before computes with old values. */
-static void test_finds_old_mail_read(void **state) {
-  (void)state;
+TEST(test_finds_old_mail_read) {
   assert_found("a packet of the step before is taken", &one_group,
                (Emulator){.read_too_early = 1000}, 1, "W1: error");
 }
 
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_schedules),
-      cmocka_unit_test(test_finds_barrier_left_out),
-      cmocka_unit_test(test_finds_buffer_too_few),
-      cmocka_unit_test(test_finds_stamp_too_low),
-      cmocka_unit_test(test_finds_old_mail_read),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #else
 
-static void test_schedules(void **state) {
-  (void)state;
+TEST(test_schedules) {
   print_message("there is no C++ compiler\n");
   skip();
 }
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {cmocka_unit_test(test_schedules)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #endif

@@ -1,18 +1,12 @@
 /* What checks the exercise: that it passes what is right and finds what is wrong. The functions are
    checked as they stand in src/exercise/exercise_cpu.c and, where there is a GPU, in
    kernels/exercise.cu. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exercise/exercise.h"
+#include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
 
@@ -34,14 +28,12 @@ static void assert_right(const ExerciseBackend *backend, uint64_t seed) {
   }
 }
 
-static void functions_on_the_host_are_right(void **state) {
-  (void)state;
+TEST(functions_on_the_host_are_right) {
   const ExerciseBackend backend = quick_host(&exercise_functions);
   for (uint64_t seed = 1; seed <= 2; seed++) assert_right(&backend, seed);
 }
 
-static void functions_on_a_gpu_are_right(void **state) {
-  (void)state;
+TEST(functions_on_a_gpu_are_right) {
   ExerciseBackend backend;
   Error error;
   needs_gpu();
@@ -51,8 +43,7 @@ static void functions_on_a_gpu_are_right(void **state) {
   exercise_gpu_close(&backend);
 }
 
-static void shapes_are_small_and_large(void **state) {
-  (void)state;
+TEST(shapes_are_small_and_large) {
   for (uint64_t seed = 0; seed < 50; seed++) {
     int most_rows = 0, most_out = 0, none_left = 0, fewer_left = 0;
     for (int i = 0; i < EXERCISE_SHAPES; i++) {
@@ -177,8 +168,7 @@ static void assert_wrong(const ExerciseFunctions *functions, ExerciseTask task, 
   if (score.right || !strstr(score.wrong, text)) fail_msg("'%s' is not in '%s'", text, score.wrong);
 }
 
-static void wrong_functions_are_found(void **state) {
-  (void)state;
+TEST(wrong_functions_are_found) {
   ExerciseFunctions f = exercise_functions;
   f.forward = one_element_off;
   assert_wrong(&f, TASK_FORWARD, "y (row 1, column 2): expected ");
@@ -223,8 +213,7 @@ static char *printed(const ExerciseBackend *backend, const ExerciseScore scores[
 }
 
 /* As the hand-out is: what it moves is what docs/exercise.md has students count. */
-static void unfused_functions_move_what_is_counted(void **state) {
-  (void)state;
+TEST(unfused_functions_move_what_is_counted) {
   const ExerciseBackend backend = quick_host(&exercise_functions);
   ExerciseScore scores[TASKS];
   exercise_score(&backend, 1, 1, scores);
@@ -240,8 +229,7 @@ static void unfused_functions_move_what_is_counted(void **state) {
   }
 }
 
-static void our_functions_are_right_and_move_the_least(void **state) {
-  (void)state;
+TEST(our_functions_are_right_and_move_the_least) {
   const ExerciseBackend backend = quick_host(&exercise_fused);
   for (uint64_t seed = 1; seed <= 2; seed++) {
     ExerciseScore scores[TASKS];
@@ -263,8 +251,7 @@ static void our_functions_are_right_and_move_the_least(void **state) {
 }
 
 /* The same bytes each time, whatever else the machine does. */
-static void bytes_are_the_same_each_time(void **state) {
-  (void)state;
+TEST(bytes_are_the_same_each_time) {
   const ExerciseBackend backend = quick_host(&exercise_functions);
   for (int task = 0; task < TASKS; task++) {
     ExerciseScore first, again;
@@ -274,8 +261,7 @@ static void bytes_are_the_same_each_time(void **state) {
   }
 }
 
-static void what_is_wrong_has_no_points(void **state) {
-  (void)state;
+TEST(what_is_wrong_has_no_points) {
   ExerciseFunctions f = exercise_fused;
   f.softmax = maximum_from_0;
   const ExerciseBackend backend = quick_host(&f);
@@ -295,8 +281,7 @@ static void what_is_wrong_has_no_points(void **state) {
 }
 
 /* Rows 2, in 3, out 5, by hand. */
-static void bytes_are_counted_by_operand(void **state) {
-  (void)state;
+TEST(bytes_are_counted_by_operand) {
   const ExerciseShape s = {.rows = 2, .in = 3, .out = 5, .relu = true, .end = 2};
   static const double least[TASKS] = {4 * (6 + 15 + 5 + 10), 4 * (10 + 10), 4 * (10 + 10) + 2 * 7,
                                       4 * (6 + 10 + 4 * (15 + 5))};
@@ -313,8 +298,7 @@ static void bytes_are_counted_by_operand(void **state) {
 }
 
 /* What Nsight Compute writes: kernels have commas in their names, thousands have them, too. */
-static void counters_are_joined(void **state) {
-  (void)state;
+TEST_WITH(counters_are_joined, folder_open, folder_close) {
   static const char head[] = "==PROF== Connected\n"
                              "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric "
                              "Unit\",\"Metric Value\"\n";
@@ -348,20 +332,4 @@ static void counters_are_joined(void **state) {
   assert_true(scores[0].dram_bytes == 1234570 && scores[0].cache_bytes == 11);
   assert_true(scores[1].dram_bytes == 7 && scores[2].dram_bytes == 8);
   assert_true(scores[3].dram_bytes == 0 && scores[3].cache_bytes == 9);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(functions_on_the_host_are_right),
-      cmocka_unit_test(functions_on_a_gpu_are_right),
-      cmocka_unit_test(shapes_are_small_and_large),
-      cmocka_unit_test(wrong_functions_are_found),
-      cmocka_unit_test(unfused_functions_move_what_is_counted),
-      cmocka_unit_test(our_functions_are_right_and_move_the_least),
-      cmocka_unit_test(bytes_are_the_same_each_time),
-      cmocka_unit_test(what_is_wrong_has_no_points),
-      cmocka_unit_test(bytes_are_counted_by_operand),
-      cmocka_unit_test_setup_teardown(counters_are_joined, folder_open, folder_close),
-  };
-  return cmocka_run_group_tests_name("exercise", tests, NULL, NULL);
 }

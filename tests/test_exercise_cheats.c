@@ -1,12 +1,5 @@
 /* What a grader of the exercise meets: functions that pretend, and functions that crash. None of
    them may get points that it has not earned, or take another function's score with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,6 +7,8 @@
 #include <unistd.h>
 
 #include "exercise/exercise.h"
+#include "support/test.h"
+
 #ifdef HAVE_CUDA
 #include "kernels.h"
 #include "support/cuda.h"
@@ -54,8 +49,7 @@ static void one_declaration(const float *x, const float *w, const float *b, floa
   exercise_functions.forward(x, w, b, z, y, rows, in, out, relu);
 }
 
-static void a_declaration_counts_nothing(void **state) {
-  (void)state;
+TEST(a_declaration_counts_nothing) {
   ExerciseFunctions f = exercise_functions;
   f.forward = one_declaration;
   assert_not_fused(&f, TASK_FORWARD);
@@ -77,8 +71,7 @@ static void from_memory(const float *x, const float *w, const float *b, float *z
   }
 }
 
-static void a_cached_answer_is_wrong(void **state) {
-  (void)state;
+TEST(a_cached_answer_is_wrong) {
   ExerciseFunctions f = exercise_functions;
   f.forward = from_memory;
   kept_rows = 0;
@@ -103,8 +96,7 @@ static void answers_of_seed_1(const float *z, float *largest, float *sum, float 
   }
 }
 
-static void a_known_seed_helps_with_no_other(void **state) {
-  (void)state;
+TEST(a_known_seed_helps_with_no_other) {
   ExerciseFunctions f = exercise_functions;
   f.softmax = answers_of_seed_1;
   for (int i = 0; i < EXERCISE_SHAPES; i++)
@@ -140,8 +132,7 @@ static void loops_row_by_row(const float *z, float *largest, float *sum, float *
   }
 }
 
-static void loops_in_one_function_are_passes(void **state) {
-  (void)state;
+TEST(loops_in_one_function_are_passes) {
   ExerciseFunctions f = exercise_functions;
   f.softmax = loops_in_one_function;
   assert_not_fused(&f, TASK_SOFTMAX);
@@ -156,8 +147,7 @@ static void small_ones_only(const float *x, const float *w, const float *b, floa
   if (rows <= 700) exercise_functions.forward(x, w, b, z, y, rows, in, out, relu);
 }
 
-static void skipped_work_is_found(void **state) {
-  (void)state;
+TEST(skipped_work_is_found) {
   ExerciseFunctions f = exercise_functions;
   f.forward = small_ones_only;
   assert_wrong(&f, TASK_FORWARD, 1, "1048576 of 1048576 are wrong: all, never written; rows 4096");
@@ -174,8 +164,7 @@ static void begin_and_end(const ExerciseLayer *layer, ExerciseRule rule, float *
   free(w);
 }
 
-static void every_element_is_checked(void **state) {
-  (void)state;
+TEST(every_element_is_checked) {
   ExerciseFunctions f = exercise_functions;
   f.update = begin_and_end;
   assert_wrong(&f, TASK_UPDATE, 1, "; 1 of ");
@@ -211,8 +200,7 @@ cudaError_t __wrap_launch_exercise_update(BatchView batch, UpdateRule rule, Laye
   return status;
 }
 
-static void weights_that_stay_are_found(void **state) {
-  (void)state;
+TEST(weights_that_stay_are_found) {
   static const char *const says[] = {[WEIGHTS] = "w (row", [BIASES] = "b (row"};
   ExerciseBackend backend;
   ExerciseScore score;
@@ -247,8 +235,7 @@ static void leaves_a_process(const float *z, float *largest, float *sum, float *
   exercise_functions.softmax(z, largest, sum, p, rows, classes);
 }
 
-static void nothing_is_left_running(void **state) {
-  (void)state;
+TEST(nothing_is_left_running) {
   ExerciseFunctions f = exercise_functions;
   char byte;
   f.softmax = leaves_a_process;
@@ -271,8 +258,7 @@ static void nothing(const float *z, float *largest, float *sum, float *p, int ro
   (void)z, (void)largest, (void)sum, (void)p, (void)rows, (void)classes;
 }
 
-static void nan_is_never_right(void **state) {
-  (void)state;
+TEST(nan_is_never_right) {
   ExerciseFunctions f = exercise_functions;
   f.softmax = only_nan;
   assert_wrong(&f, TASK_SOFTMAX, 1, "got nan; 1 of 1 is wrong; rows 1");
@@ -289,8 +275,7 @@ static void copy_on_the_stack(const float *z, float *largest, float *sum, float 
   exercise_functions.softmax(copy, largest, sum, p, rows, classes);
 }
 
-static void a_copy_on_the_stack_has_no_room(void **state) {
-  (void)state;
+TEST(a_copy_on_the_stack_has_no_room) {
   ExerciseFunctions f = exercise_functions;
   f.softmax = copy_on_the_stack;
   assert_wrong(&f, TASK_SOFTMAX, 1, "it used more than 128 KiB of stack");
@@ -324,8 +309,7 @@ static void turns_for_ever(const float *z, float *largest, float *sum, float *p,
   for (;;) turns = 0;
 }
 
-static void an_endless_loop_is_ended(void **state) {
-  (void)state;
+TEST(an_endless_loop_is_ended) {
   ExerciseFunctions f = exercise_functions;
   f.softmax = turns_for_ever;
   ExerciseBackend backend = exercise_host(&f);
@@ -335,8 +319,7 @@ static void an_endless_loop_is_ended(void **state) {
   assert_non_null(strstr(score.wrong, "it had not returned after 1 s; rows 1"));
 }
 
-static void others_are_still_scored(void **state) {
-  (void)state;
+TEST(others_are_still_scored) {
   const ExerciseFunctions f = {crashes, exits, hangs, exercise_functions.update};
   ExerciseBackend backend = exercise_host(&f);
   ExerciseScore scores[TASKS];
@@ -379,8 +362,7 @@ static void writes_far_away(const ExerciseLayer *layer, ExerciseRule rule, float
   *far_away = 0;
 }
 
-static void array_and_index_are_named(void **state) {
-  (void)state;
+TEST(array_and_index_are_named) {
   const ExerciseFunctions f = {reads_behind_x, writes_before_p, writes_to_labels, writes_far_away};
   ExerciseScore score = score_of(&f, TASK_FORWARD, 1);
   const char *said = strstr(score.wrong, "SIGSEGV (Segmentation fault): it read x[");
@@ -411,8 +393,7 @@ static bool run_crashes(const ExerciseBackend *backend, ExerciseProblem *problem
   return error_set(error, "the device is gone");
 }
 
-static void a_process_for_each_function(void **state) {
-  (void)state;
+TEST(a_process_for_each_function) {
   const ExerciseBackend backend = {.open = opens, .limit = 0.5, .run = run_crashes};
   ExerciseScore scores[TASKS];
   exercise_score(&backend, 1, 1, scores);
@@ -468,8 +449,7 @@ static void leave_the_last_row(float *y) {
   exercise_poison((uint8_t *)(y + 120), 0, 160);
 }
 
-static void patterns_are_named(void **state) {
-  (void)state;
+TEST(patterns_are_named) {
   assert_pattern(spoil_all, "; 160 of 160 are wrong: all");
   assert_pattern(spoil_row, "; 40 of 160 are wrong: row 2");
   assert_pattern(spoil_last_rows, "; 80 of 160 are wrong: rows 2 to 3");
@@ -518,8 +498,7 @@ static const char *wrong_of_loss(ExerciseFunctions f, ExerciseScore scores[TASKS
   return scores[TASK_LOSS].wrong;
 }
 
-static void a_mistake_of_another_function_is_said_to_be_that(void **state) {
-  (void)state;
+TEST(a_mistake_of_another_function_is_said_to_be_that) {
   static const char blames[] = "it is right for the p that function 2 gives it";
   ExerciseScore scores[TASKS];
   ExerciseFunctions f = exercise_functions;
@@ -533,28 +512,4 @@ static void a_mistake_of_another_function_is_said_to_be_that(void **state) {
   f.loss = loss_of_wrong_softmax;
   assert_null(strstr(wrong_of_loss(f, scores), blames));
   assert_false(scores[TASK_LOSS].right);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_declaration_counts_nothing),
-      cmocka_unit_test(a_cached_answer_is_wrong),
-      cmocka_unit_test(a_known_seed_helps_with_no_other),
-      cmocka_unit_test(loops_in_one_function_are_passes),
-      cmocka_unit_test(skipped_work_is_found),
-      cmocka_unit_test(every_element_is_checked),
-#ifdef HAVE_CUDA
-      cmocka_unit_test(weights_that_stay_are_found),
-#endif
-      cmocka_unit_test(nothing_is_left_running),
-      cmocka_unit_test(nan_is_never_right),
-      cmocka_unit_test(a_copy_on_the_stack_has_no_room),
-      cmocka_unit_test(an_endless_loop_is_ended),
-      cmocka_unit_test(others_are_still_scored),
-      cmocka_unit_test(array_and_index_are_named),
-      cmocka_unit_test(a_process_for_each_function),
-      cmocka_unit_test(patterns_are_named),
-      cmocka_unit_test(a_mistake_of_another_function_is_said_to_be_that),
-  };
-  return cmocka_run_group_tests_name("cheats in the exercise", tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* What a class gets of the exercise, as programs: the object file of a student is sealed, points
    are written for autograders, and the kit for students builds, scores, and has no answers in it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -36,8 +30,7 @@ static int seal(const char *text, char *output, size_t size) {
   "rows, int in, int out, bool relu) {\n"
 
 /* Cheat 7: whatever else the file defines, nobody else calls it. */
-static void symbols_of_the_harness_stay_its_own(void **state) {
-  (void)state;
+TEST_WITH(symbols_of_the_harness_stay_its_own, folder_open, folder_close) {
   char output[4096];
   const int code = seal("int mprotect(void *at, unsigned long bytes, int how) { return 0; }\n"
                         "int exercise_judge(void) { return 1; }\n"
@@ -52,8 +45,7 @@ static void symbols_of_the_harness_stay_its_own(void **state) {
   assert_string_equal(strchr(output, '\n'), "\n"); /* and no other */
 }
 
-static void what_the_exercise_does_not_allow_is_refused(void **state) {
-  (void)state;
+TEST_WITH(what_the_exercise_does_not_allow_is_refused, folder_open, folder_close) {
   static const struct {
     const char *text, *says;
   } cases[] = {
@@ -81,8 +73,7 @@ static void what_the_exercise_does_not_allow_is_refused(void **state) {
   }
 }
 
-static void what_the_exercise_allows_is_sealed(void **state) {
-  (void)state;
+TEST_WITH(what_the_exercise_allows_is_sealed, folder_open, folder_close) {
   char output[4096];
   const int code = seal("#include <assert.h>\n#include <math.h>\n#include <stdio.h>\n"
                         "#include <string.h>\n" FORWARD "  static int calls;\n  assert(rows > 0);\n"
@@ -95,8 +86,7 @@ static void what_the_exercise_allows_is_sealed(void **state) {
 /* ---- the program ---------------------------------------------------------------------------- */
 
 /* The whole way of a class without GPUs; what stands in exercise_cpu.c is a student's. */
-static void make_exercise_cpu_prints_a_scorecard(void **state) {
-  (void)state;
+TEST(make_exercise_cpu_prints_a_scorecard) {
   char output[8192];
   process_run(output, sizeof output, MAKE "SETUP=0 BUILD=build/graded SEED=3 exercise-cpu");
   if (!strstr(output, "\n4 of 4 right, ")) fail_msg("%s", output);
@@ -136,8 +126,7 @@ static int passed_of(const char *path) {
   return passed;
 }
 
-static void points_are_written_for_autograders(void **state) {
-  (void)state;
+TEST_WITH(points_are_written_for_autograders, folder_open, folder_close) {
   char output[8192], *grade = folder_path("results.json"), *plain = folder_path("plain.json");
   char first[64] = "", second[64] = "";
   int code = process_run(output, sizeof output,
@@ -172,8 +161,7 @@ static void points_are_written_for_autograders(void **state) {
 }
 
 /* Of the program that a test above has built. */
-static void wrong_usage_is_named(void **state) {
-  (void)state;
+TEST(wrong_usage_is_named) {
   static const struct {
     const char *arguments, *says;
     int code;
@@ -209,8 +197,7 @@ static int score_kit(char *output, size_t size) {
                           "2>&1");
 }
 
-static void the_kit_has_no_answers(void **state) {
-  (void)state;
+TEST_WITH(the_kit_has_no_answers, folder_open, folder_close) {
   char output[8192];
   assert_int_equal(process_run(output, sizeof output, "scripts/student_kit.sh " KIT), 0);
   process_run(output, sizeof output, "cd " KIT " && ls student-kit/kernels | paste -sd' '");
@@ -230,8 +217,7 @@ static void the_kit_has_no_answers(void **state) {
 }
 
 /* As it is handed out, with an attempt at the grader's functions; then with the answers. */
-static void the_kit_builds_scores_and_is_solved(void **state) {
-  (void)state;
+TEST_WITH(the_kit_builds_scores_and_is_solved, folder_open, folder_close) {
   if (getenv("TEST_QUICK")) {
     print_message("TEST_QUICK leaves out building the kit\n");
     skip();
@@ -262,23 +248,4 @@ static void the_kit_builds_scores_and_is_solved(void **state) {
   if (code != 0 || !strstr(output, "\n4 of 4 right, 4 of 4 fused\n"))
     fail_msg("exit code %d, %s", code, output);
   assert_int_equal(passed_of(results), 4);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(symbols_of_the_harness_stay_its_own, folder_open,
-                                      folder_close),
-      cmocka_unit_test_setup_teardown(what_the_exercise_does_not_allow_is_refused, folder_open,
-                                      folder_close),
-      cmocka_unit_test_setup_teardown(what_the_exercise_allows_is_sealed, folder_open,
-                                      folder_close),
-      cmocka_unit_test(make_exercise_cpu_prints_a_scorecard),
-      cmocka_unit_test_setup_teardown(points_are_written_for_autograders, folder_open,
-                                      folder_close),
-      cmocka_unit_test(wrong_usage_is_named),
-      cmocka_unit_test_setup_teardown(the_kit_has_no_answers, folder_open, folder_close),
-      cmocka_unit_test_setup_teardown(the_kit_builds_scores_and_is_solved, folder_open,
-                                      folder_close),
-  };
-  return cmocka_run_group_tests_name("kit of the exercise", tests, NULL, NULL);
 }

@@ -5,15 +5,7 @@
    leaks; `make faults` does that, for every failure; else it is one in STRIDE, fewer with
    TEST_QUICK, or in $FAULTS_STRIDE. */
 #define _XOPEN_SOURCE 700 /* realpath */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
@@ -25,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/program.h"
 
@@ -410,8 +403,7 @@ static void fill_end_folders(const Run *r) {
 
 enum { STRIDE = 29 };
 
-static void every_failure(void **state) {
-  (void)state;
+TEST(every_failure) {
   const char *given = getenv("FAULTS_STRIDE");
   const unsigned long usual = getenv("TEST_QUICK") ? 4 * STRIDE : STRIDE;
   const unsigned long stride = given ? strtoul(given, NULL, 10) : usual;
@@ -436,8 +428,7 @@ static void every_failure(void **state) {
 
 #ifdef HAVE_STAND_IN
 /* A sentence and exit code 1; --device auto takes the CPU, and says why. */
-static void useless_gpus(void **state) {
-  (void)state;
+TEST(useless_gpus) {
   static const struct {
     const char *gpu, *said;
   } cases[] = {
@@ -514,15 +505,11 @@ static int close_folders(void **state) {
   return folder_close(state);
 }
 
+TESTS_WITH(open_folders, close_folders);
+
 int main(int argc, char **argv) {
   char self[PATH_MAX];
   if (argc < 1 || !realpath(argv[0], self)) return 1;
   snprintf(program_path, sizeof program_path, "%.4000s/mlp-train-faults", dirname(self));
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_failure),
-#ifdef HAVE_STAND_IN
-      cmocka_unit_test(useless_gpus),
-#endif
-  };
-  return cmocka_run_group_tests_name("faults", tests, open_folders, close_folders);
+  return tests_run();
 }

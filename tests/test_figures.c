@@ -1,11 +1,4 @@
 /* The pictures of a run: each file is decoded again and searched for what it must show. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +7,7 @@
 #include "base/random.h"
 #include "plot/figures.h"
 #include "plot/line_chart.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/stb_png.h"
 
@@ -174,8 +168,9 @@ static void assert_curves(const Image *image, const LineChart *chart, int count)
     }
 }
 
-static void test_curves(void **state) {
-  (void)state;
+TESTS_WITH(open_folder, folder_close);
+
+TEST(test_curves) {
   static const int counts[] = {1, 2, 10, MOST};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     make_results(counts[i]);
@@ -187,8 +182,7 @@ static void test_curves(void **state) {
   }
 }
 
-static void test_steep_loss(void **state) {
-  (void)state;
+TEST(test_steep_loss) {
   make_results(40);
   for (int i = 0; i < 40; i++) results[i].train_loss = pow(10, -i / 10.0);
   Image image = read_picture(plot_curves(results, 40, path, &error));
@@ -200,8 +194,7 @@ static void test_steep_loss(void **state) {
   close_image(&image);
 }
 
-static void test_gaps(void **state) {
-  (void)state;
+TEST(test_gaps) {
   make_results(10);
   for (int i = 3; i < 7; i++) results[i].train_loss = results[i].test_loss = i % 2 ? NAN : INFINITY;
   Image image = read_picture(plot_curves(results, 10, path, &error));
@@ -220,8 +213,7 @@ static void test_gaps(void **state) {
   close_image(&image);
 }
 
-static void test_nothing_to_draw(void **state) {
-  (void)state;
+TEST(test_nothing_to_draw) {
   make_results(3);
   for (int i = 0; i < 3; i++) results[i].train_loss = results[i].test_loss = NAN;
   Image image = read_picture(plot_curves(results, 3, path, &error)); /* the accuracy alone */
@@ -244,8 +236,7 @@ static int pixels_of(const Image *image, Colour colour) {
 }
 
 /* Without rows to judge by there is one curve, and one name in the legend. */
-static void test_judges(void **state) {
-  (void)state;
+TEST(test_judges) {
   make_results(9);
   for (int i = 0; i < 9; i++) results[i].judged_by = JUDGED_BY_VALIDATION;
   Image image = read_picture(plot_curves(results, 9, path, &error));
@@ -284,8 +275,7 @@ static int grey_of(const Image *image, const PlotGrid *g, int width, int filter,
   return c.red;
 }
 
-static void test_weights(void **state) {
-  (void)state;
+TEST(test_weights) {
   enum { WIDTH = 3, INPUTS = 12, FILTERS = 7 };
   const Network network = make_network(INPUTS, FILTERS);
   float *parameters = calloc(network.floats, sizeof *parameters);
@@ -311,8 +301,7 @@ static void test_weights(void **state) {
   free(parameters);
 }
 
-static void test_scale(void **state) {
-  (void)state;
+TEST(test_scale) {
   const Network network = make_network(784, 10);
   float *parameters = calloc(network.floats, sizeof *parameters);
   assert_non_null(parameters);
@@ -345,8 +334,7 @@ static void test_scale(void **state) {
   free(parameters);
 }
 
-static void test_filter_shapes(void **state) {
-  (void)state;
+TEST(test_filter_shapes) {
   static const struct {
     int inputs, width;
   } shapes[] = {{1, 1}, {2, 1}, {12, 3}, {13, 1}, {15, 3}, {784, 28}, {4093, 1}, {4096, 64}};
@@ -364,8 +352,7 @@ static void test_filter_shapes(void **state) {
     }
 }
 
-static void test_many_filters(void **state) {
-  (void)state;
+TEST(test_many_filters) {
   const Network network = make_network(9, FIGURES_MAX_FILTERS + 1);
   float *parameters = calloc(network.floats, sizeof *parameters);
   assert_non_null(parameters);
@@ -404,8 +391,7 @@ static void assert_mistakes(const Mistake *mistakes, int count) {
   close_image(&image);
 }
 
-static void test_mistakes(void **state) {
-  (void)state;
+TEST(test_mistakes) {
   uint8_t pixels[MISTAKES][SIDE * SIDE];
   Mistake mistakes[MISTAKES];
   for (int m = 0; m < MISTAKES; m++) {
@@ -422,15 +408,13 @@ static void test_mistakes(void **state) {
   assert_mistakes(mistakes, MISTAKES);
 }
 
-static void test_no_mistakes(void **state) {
-  (void)state;
+TEST(test_no_mistakes) {
   Image image = read_picture(plot_mistakes(NULL, 0, SIDE, path, &error));
   assert_true(image.width > 200 && image.height > 80);
   close_image(&image);
 }
 
-static void test_sides(void **state) {
-  (void)state;
+TEST(test_sides) {
   uint8_t pixels[64 * 64] = {0};
   const Mistake mistake = {pixels, 1, 2, 0.5, 3};
   for (int side = 1; side <= 64; side = 8 * side) {
@@ -485,8 +469,7 @@ static char kind_of(Colour c) {
   return is_blue(c) ? 'b' : 'r';
 }
 
-static void test_confusion(void **state) {
-  (void)state;
+TEST(test_confusion) {
   Metrics metrics = make_scores(4);
   count(&metrics, 0, 0, 1000);
   count(&metrics, 1, 1, 5);
@@ -515,8 +498,7 @@ static void test_confusion(void **state) {
 }
 
 /* All numbers stay in their cells: between them is the line's colour. */
-static void test_large_counts(void **state) {
-  (void)state;
+TEST(test_large_counts) {
   for (int classes = 2; classes <= FIGURES_MAX_NUMBERS; classes += FIGURES_MAX_NUMBERS - 2) {
     Metrics metrics = make_scores(classes);
     for (int c = 0; c < classes; c++) count(&metrics, c, c, c % 2 ? 88888888888 : 1);
@@ -535,8 +517,7 @@ static void test_large_counts(void **state) {
   }
 }
 
-static void test_many_classes(void **state) {
-  (void)state;
+TEST(test_many_classes) {
   static const int sizes[] = {FIGURES_MAX_NUMBERS + 1, 100, NETWORK_MAX_CLASSES};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     const int classes = sizes[s];
@@ -564,8 +545,7 @@ static void test_many_classes(void **state) {
   }
 }
 
-static void test_no_rows(void **state) {
-  (void)state;
+TEST(test_no_rows) {
   Metrics metrics = make_scores(10);
   Image image = read_picture(plot_confusion(&metrics, path, &error));
   const PlotGrid g = plot_confusion_grid(&metrics);
@@ -576,8 +556,7 @@ static void test_no_rows(void **state) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static void test_unwritable(void **state) {
-  (void)state;
+TEST(test_unwritable) {
   char bad[4200];
   snprintf(bad, sizeof bad, "%s/no-such-folder/plot.png", folder);
   make_results(2);
@@ -595,19 +574,4 @@ static void test_unwritable(void **state) {
   }
   metrics_close(&metrics);
   free(parameters);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_curves),       cmocka_unit_test(test_steep_loss),
-      cmocka_unit_test(test_gaps),         cmocka_unit_test(test_nothing_to_draw),
-      cmocka_unit_test(test_judges),       cmocka_unit_test(test_weights),
-      cmocka_unit_test(test_scale),        cmocka_unit_test(test_filter_shapes),
-      cmocka_unit_test(test_many_filters), cmocka_unit_test(test_mistakes),
-      cmocka_unit_test(test_no_mistakes),  cmocka_unit_test(test_sides),
-      cmocka_unit_test(test_confusion),    cmocka_unit_test(test_large_counts),
-      cmocka_unit_test(test_many_classes), cmocka_unit_test(test_no_rows),
-      cmocka_unit_test(test_unwritable),
-  };
-  return cmocka_run_group_tests(tests, open_folder, folder_close);
 }

@@ -1,15 +1,12 @@
 /* The tiles of the CPU engine, in every instruction set that this machine has. */
 #include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "engine/gemm_cpu.h"
 #include "exercise/reference.h"
+
+#include "support/test.h"
 
 enum {
   P = GEMM_PANEL,
@@ -147,24 +144,20 @@ static void every_shape(Check *check) {
   free(o);
 }
 
-static void forward_against_reference(void **state) {
-  (void)state;
+TEST(forward_against_reference) {
   every_shape(forward);
 }
 
-static void backward_against_reference(void **state) {
-  (void)state;
+TEST(backward_against_reference) {
   every_shape(backward);
 }
 
-static void update_against_reference(void **state) {
-  (void)state;
+TEST(update_against_reference) {
   every_shape(update);
 }
 
 /* The same bits from one wide tile as from narrow ones beside each other. */
-static void width_does_not_matter(void **state) {
-  (void)state;
+TEST(width_does_not_matter) {
   Operands *o = aligned_alloc(64, sizeof *o);
   assert_non_null(o);
   const GemmKernels *kernels;
@@ -183,8 +176,7 @@ static void width_does_not_matter(void **state) {
 }
 
 /* A diverged network shows: a NaN passes the ReLU. */
-static void nan_is_not_hidden(void **state) {
-  (void)state;
+TEST(nan_is_not_hidden) {
   Operands *o = aligned_alloc(64, sizeof *o);
   assert_non_null(o);
   const GemmKernels *kernels;
@@ -195,13 +187,4 @@ static void nan_is_not_hidden(void **state) {
     assert_true(isnan(o->out[0]) && !isnan(o->out[ROW]));
   }
   free(o);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(forward_against_reference), cmocka_unit_test(backward_against_reference),
-      cmocka_unit_test(update_against_reference),  cmocka_unit_test(width_does_not_matter),
-      cmocka_unit_test(nan_is_not_hidden),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* What is planned for GPUs that are not here: the limits of a GPU are values, so every card of the
    table in docs/gpus.md can be planned for without any. Needs CUDA's headers, but no GPU. */
+#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
@@ -31,8 +32,7 @@ static bool lower(GpuLimits *limits, const char *shared, const char *processors)
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
 
-static void test_environment_lowers(void **state) {
-  (void)state;
+TEST(test_environment_lowers) {
   const struct {
     GpuLimits from;
     const char *shared, *processors;
@@ -50,8 +50,7 @@ static void test_environment_lowers(void **state) {
   }
 }
 
-static void test_environment_is_checked(void **state) {
-  (void)state;
+TEST(test_environment_is_checked) {
   static const char *const shared[] = {"", "0", "48", "65", "-64", "64 KB", "64x", "x", "227"};
   static const char *const processors[] = {"", "0", "-1", "many", "4.5", "8 "};
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
@@ -68,8 +67,7 @@ static void test_environment_is_checked(void **state) {
 }
 
 /* Never where they cannot run; else as the environment says. */
-static void test_environment_chooses_wide(void **state) {
-  (void)state;
+TEST(test_environment_chooses_wide) {
   const struct {
     const char *value;
     int from, to;
@@ -145,8 +143,7 @@ static int kilobytes_of(int capability) {
   }
 }
 
-static void test_table_is_sane(void **state) {
-  (void)state;
+TEST(test_table_is_sane) {
   Card cards[MOST_CARDS];
   const int count = read_cards(cards);
   bool has[256] = {false};
@@ -224,8 +221,7 @@ static void check_card(const Card *card) {
   }
 }
 
-static void test_auto_on_every_card(void **state) {
-  (void)state;
+TEST(test_auto_on_every_card) {
   Card cards[MOST_CARDS];
   const int count = read_cards(cards);
   for (int i = 0; i < count; i++) check_card(&cards[i]);
@@ -233,8 +229,7 @@ static void test_auto_on_every_card(void **state) {
 
 /* Where auto does not take it, --fusion epoch is refused with auto's reason; every other level is
    never refused. */
-static void test_levels_on_every_card(void **state) {
-  (void)state;
+TEST(test_levels_on_every_card) {
   static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EXERCISE};
   Card cards[MOST_CARDS];
   const int count = read_cards(cards);
@@ -257,8 +252,7 @@ static void test_levels_on_every_card(void **state) {
 }
 
 /* What level epoch plans at its limits, and one beyond each. */
-static void test_limits_of_epoch(void **state) {
-  (void)state;
+TEST(test_limits_of_epoch) {
   const EpochShape usual = {784, 300, 100, 10, 64};
   const struct {
     EpochShape shape;
@@ -307,8 +301,7 @@ static void test_limits_of_epoch(void **state) {
 }
 
 /* Wide layers take what has enough work for them, by either instruction, and say so. */
-static void test_wide_where_faster(void **state) {
-  (void)state;
+TEST(test_wide_where_faster) {
   const struct {
     int hidden[2], batch;
     Fusion fusion;
@@ -348,8 +341,7 @@ static void test_wide_where_faster(void **state) {
 }
 
 /* tf32 is a permission: what cannot use it runs at fp32 and says so in the same line. */
-static void test_precision_on_every_card(void **state) {
-  (void)state;
+TEST(test_precision_on_every_card) {
   Card cards[MOST_CARDS];
   const int count = read_cards(cards);
   for (int i = 0; i < count; i++) {
@@ -383,21 +375,10 @@ static void test_precision_on_every_card(void **state) {
 }
 
 int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_environment_lowers),
-      cmocka_unit_test(test_environment_is_checked),
-      cmocka_unit_test(test_table_is_sane),
-      cmocka_unit_test(test_auto_on_every_card),
-      cmocka_unit_test(test_levels_on_every_card),
-      cmocka_unit_test(test_limits_of_epoch),
-      cmocka_unit_test(test_precision_on_every_card),
-      cmocka_unit_test(test_environment_chooses_wide),
-      cmocka_unit_test(test_wide_where_faster),
-  };
   unsetenv("MLP_TEST_SHARED");
   unsetenv("MLP_TEST_PROCESSORS");
   unsetenv("MLP_TEST_WIDE");
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return tests_run();
 }
 
 #else

@@ -1,12 +1,5 @@
 /* Small pictures that would take long or much memory to read, and how little of it they get. */
 #define _DEFAULT_SOURCE /* wait4 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/pictures.h"
 
@@ -189,9 +183,10 @@ static void write_zeros(int width, int height, int colour, int bits) {
 
 static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
+TESTS_WITH(make_folder, folder_close);
+
 /* 346 KB, and an hour for who reads all of it. */
-static void test_scans(void **state) {
-  (void)state;
+TEST(test_scans) {
   write_progressive(8000, 8000, 31400);
   expect("is a JPEG of 31400 scans of 8000 x 8000 pixels: up to 1000000000 pixels in all scans "
          "together can be read",
@@ -208,8 +203,7 @@ static void test_scans(void **state) {
 
 /* Marks of scans in a segment that is skipped, such as a camera's small picture, and behind the
    picture; not those behind a segment, which stb finds as well. */
-static void test_scans_that_are_none(void **state) {
-  (void)state;
+TEST(test_scans_that_are_none) {
   for (int kind = 0; kind < 2; kind++) {
     FILE *file = begin_jpeg(BASELINE, 1000, 1000);
     fwrite("\xff\xe1\xff\xf0", 1, 4, file); /* 65520 bytes with the length */
@@ -223,8 +217,7 @@ static void test_scans_that_are_none(void **state) {
 }
 
 /* 498 KB, and 1 GB for who unpacks all of it. */
-static void test_memory(void **state) {
-  (void)state;
+TEST(test_memory) {
   static const char too_much[] = "takes more than 400 MB of memory to read: too much for a picture";
   write_zeros(8000, 8000, 6, 16);
   expect(too_much, 32);
@@ -236,8 +229,7 @@ static void test_memory(void **state) {
 
 /* What takes longest to find digits in: a million dots, lines in both directions, nested rings,
    noise. Each ends within the seconds of expect(). */
-static void test_many_things(void **state) {
-  (void)state;
+TEST(test_many_things) {
   enum { WIDE = 1280 };
   for (int kind = 0; kind < 4; kind++) {
     FILE *file = create();
@@ -257,14 +249,4 @@ static void test_many_things(void **state) {
     assert_int_equal(fclose(file), 0);
     expect(kind == 0 ? "shows too much: up to 100 digits" : "", 128);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scans),
-      cmocka_unit_test(test_scans_that_are_none),
-      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_many_things),
-  };
-  return cmocka_run_group_tests(tests, make_folder, folder_close);
 }

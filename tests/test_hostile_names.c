@@ -1,18 +1,12 @@
 /* Names and files that hold commands for a terminal, or what is not UTF-8: mlp-train as a process
    prints none of it as it is, and writes JSON all the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "support/test.h"
 #include "support/program.h"
 
 /* Sets the title and clears the screen; then in the eight bits of U+009B, CSI, that no option
@@ -42,8 +36,9 @@ static void assert_refused(const char *expected) {
   assert_printable(program.error);
 }
 
-static void test_names(void **state) {
-  (void)state;
+TESTS_WITH(program_open, program_close);
+
+TEST(test_names) {
   static const char *const options[] = {"--train", "--config", "--resume", "--load"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     RUN(options[i], csv_name, "--evaluate");
@@ -59,8 +54,7 @@ static void test_names(void **state) {
   assert_refused(NAME_PRINTED);
 }
 
-static void test_values(void **state) {
-  (void)state;
+TEST(test_values) {
   static const char *const options[] = {"--epochs", "--device", "--hidden", "--lr", "--fusion"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     RUN(options[i], all);
@@ -77,8 +71,7 @@ static void write_text(const char *name, const char *text, size_t length) {
   assert_int_equal(fclose(file), 0);
 }
 
-static void test_files(void **state) {
-  (void)state;
+TEST(test_files) {
   static const char csv[] = "1,2,3\n1,\"" COMMANDS "\",3\n";
   write_text("hostile.csv", csv, sizeof csv - 1);
   RUN(TINY, "--train", "hostile.csv");
@@ -105,8 +98,7 @@ static void test_files(void **state) {
 }
 
 /* A log of any names can be read. */
-static void test_log(void **state) {
-  (void)state;
+TEST(test_log) {
   program_write_csv(csv_name, 300, 0);
   RUN(TINY, "--epochs", "1", "--train", csv_name, "--log", "log.jsonl");
   assert_int_equal(program.status, 0);
@@ -119,14 +111,4 @@ static void test_log(void **state) {
                       "\xc2\23331m\xef\xbf\xbd\xef\xbf\xbd.csv");
   json_decref(run);
   fclose(file);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_values),
-      cmocka_unit_test(test_files),
-      cmocka_unit_test(test_log),
-  };
-  return cmocka_run_group_tests(tests, program_open, program_close);
 }

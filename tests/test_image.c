@@ -1,19 +1,14 @@
 /* Pictures read as MNIST's rows: what is ink, and where it goes. Formats, and what is refused, are
    in test_image_formats.c, photographs in test_photographs.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <stb/stb_image_write.h>
 
 #include "base/random.h"
 #include "data/photograph.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/pictures.h"
 
@@ -21,10 +16,11 @@ static Error error;
 
 /* ---- where the ink goes ------------------------------------------------------------------- */
 
+TESTS_WITH(pictures_open, folder_close);
+
 /* A bar of 4 x 20 is as MNIST would have it: nothing is changed but its place. 14 lies nearest to
    the middle of 20 rows that begin at 5, and of 4 columns that begin at 13. */
-static void test_place(void **state) {
-  (void)state;
+TEST(test_place) {
   static const struct {
     int scale, left, top, width, height;
   } cases[] = {{1, 0, 0, 4, 20}, {1, 5, 3, 30, 40}, {3, 20, 1, 100, 70}, {7, 0, 300, 900, 500}};
@@ -41,8 +37,7 @@ static void test_place(void **state) {
 
 /* The longer extent is 20, in whichever direction, and the aspect stays; the centre of mass of an
    L lies far from the centre of its box. */
-static void test_scale(void **state) {
-  (void)state;
+TEST(test_scale) {
   uint8_t pixels[PIXELS];
   Grey g = new_grey(200, 150, 255);
   for (int y = 20; y < 120; y++) memset(pixel_at(&g, 30, y), 0, y < 100 ? 10 : 50);
@@ -65,8 +60,7 @@ static void test_scale(void **state) {
 }
 
 /* A centre of mass far from the middle of its box draws the box to the edge, and not beyond. */
-static void test_edges(void **state) {
-  (void)state;
+TEST(test_edges) {
   for (int turn = 0; turn < 4; turn++) {
     uint8_t pixels[PIXELS];
     Grey g = new_grey(40, 40, 0);
@@ -91,8 +85,7 @@ static void test_edges(void **state) {
 }
 
 /* Of a digit that fills its box there is one reading, wherever it stands and however large. */
-static void test_place_and_size_do_not_matter(void **state) {
-  (void)state;
+TEST(test_place_and_size_do_not_matter) {
   for (uint64_t row = 0; row < 20; row++) {
     uint8_t expected[PIXELS], pixels[PIXELS];
     Grey g = digit(row, 1, false);
@@ -106,8 +99,7 @@ static void test_place_and_size_do_not_matter(void **state) {
 
 /* What is as MNIST would have it comes back as it was, enlarged or not, but for a rounding and for
    the few strongest pixels, which decide what full ink is. */
-static void test_comes_back(void **state) {
-  (void)state;
+TEST(test_comes_back) {
   for (uint64_t row = 0; row < 50; row++) {
     uint8_t expected[PIXELS], pixels[PIXELS];
     Grey g = digit(row, 3, true);
@@ -124,8 +116,7 @@ static void test_comes_back(void **state) {
   }
 }
 
-static void test_other_sides(void **state) {
-  (void)state;
+TEST(test_other_sides) {
   static const int sides[] = {2, 3, 20, 29, 64};
   Grey g = digit(3, 3, true);
   write_png(&g);
@@ -162,8 +153,7 @@ static void write_coloured(const Grey *g, Colours c) {
 }
 
 /* Dark on light, light on dark, strong or pale: the same to a rounding. */
-static void test_colours_do_not_matter(void **state) {
-  (void)state;
+TEST(test_colours_do_not_matter) {
   static const Colours cases[] = {
       {{255, 255, 255}, {0, 0, 0}},    {{250, 240, 200}, {20, 30, 120}},
       {{10, 10, 80}, {250, 240, 60}},  {{255, 255, 255}, {255, 0, 0}},
@@ -182,8 +172,7 @@ static void test_colours_do_not_matter(void **state) {
 }
 
 /* A broad pen in a picture that has nothing else: a frame, a fourth of its width thick. */
-static void test_thick_digit(void **state) {
-  (void)state;
+TEST(test_thick_digit) {
   uint8_t dark[PIXELS], light[PIXELS];
   Grey g = new_grey(60, 60, 255);
   for (int y = 6; y < 54; y++)
@@ -200,8 +189,7 @@ static void test_thick_digit(void **state) {
 }
 
 /* A speck beside the digit's upper end, and a little above it. */
-static void test_dust(void **state) {
-  (void)state;
+TEST(test_dust) {
   uint8_t expected[PIXELS], pixels[PIXELS];
   Grey g = new_grey(200, 200, 0);
   for (int y = 30; y < 170; y++) memset(pixel_at(&g, 90, y), 255, 28);
@@ -241,8 +229,7 @@ static Grey photograph(uint64_t row) {
   return g;
 }
 
-static void test_photograph(void **state) {
-  (void)state;
+TEST(test_photograph) {
   enum { DIGITS = 10 };
   double sum = 0;
   for (uint64_t row = 0; row < DIGITS; row++) {
@@ -254,20 +241,4 @@ static void test_photograph(void **state) {
     sum += difference_when_moved(pixels, expected);
   }
   if (!(sum / DIGITS < 8)) fail_msg("mean difference %g", sum / DIGITS);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_place),
-      cmocka_unit_test(test_scale),
-      cmocka_unit_test(test_edges),
-      cmocka_unit_test(test_place_and_size_do_not_matter),
-      cmocka_unit_test(test_comes_back),
-      cmocka_unit_test(test_other_sides),
-      cmocka_unit_test(test_colours_do_not_matter),
-      cmocka_unit_test(test_thick_digit),
-      cmocka_unit_test(test_dust),
-      cmocka_unit_test(test_photograph),
-  };
-  return cmocka_run_group_tests_name("image", tests, pictures_open, folder_close);
 }

@@ -1,21 +1,16 @@
 /* The formats of pictures, each written here by hand or by stb, and the files that are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <stb/stb_image_write.h>
 #include <zlib.h>
 
 #include "data/exif.h"
 #include "data/image.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/pictures.h"
 
@@ -131,8 +126,9 @@ static void write_transparent_png(const Grey *g) {
   free(rgba);
 }
 
-static void test_formats(void **state) {
-  (void)state;
+TESTS_WITH(pictures_open, folder_close);
+
+TEST(test_formats) {
   for (uint64_t row = 0; row < 10; row++) {
     uint8_t expected[PIXELS], pixels[PIXELS];
     Grey g = digit(row, 3, true);
@@ -164,8 +160,7 @@ static void test_formats(void **state) {
 }
 
 /* The same picture, stored in each of the eight ways, is read upright. */
-static void test_orientations(void **state) {
-  (void)state;
+TEST(test_orientations) {
   enum { W = 12, H = 20 };
   Grey g = new_grey(W, H, 0);
   for (int i = 0; i < W * H; i++) g.level[i] = (uint8_t)(i * 37 % 251);
@@ -195,8 +190,7 @@ static void test_orientations(void **state) {
 }
 
 /* In both orders of bytes; cut anywhere it is upright, or what it says. */
-static void test_exif(void **state) {
-  (void)state;
+TEST(test_exif) {
   static const char little[] = "\xff\xd8\xff\xe0\0\4ab\xff\xe1\0\56Exif\0\0II*\0\10\0\0\0\2\0"
                                "\17\1\2\0\1\0\0\0a\0\0\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
   enum { LENGTH = sizeof little - 1 };
@@ -218,8 +212,7 @@ static void test_exif(void **state) {
 }
 
 /* As from a shell's <(...). */
-static void test_a_pipe_is_read(void **state) {
-  (void)state;
+TEST(test_a_pipe_is_read) {
   uint8_t expected[PIXELS], pixels[PIXELS], bytes[1 << 14];
   Grey g = digit(1, 1, true);
   through_png(&g, expected);
@@ -248,8 +241,7 @@ static void assert_refused(const char *file, const char *expected) {
     fail_msg("\"%s\" does not say \"%s\" of %s", error.text, expected, file);
 }
 
-static void test_no_pictures(void **state) {
-  (void)state;
+TEST(test_no_pictures) {
   Grey g = digit(1, 3, true);
   write_png(&g);
   free(g.level);
@@ -266,8 +258,7 @@ static void test_no_pictures(void **state) {
   assert_refused(folder, "cannot read");
 }
 
-static void test_formats_that_are_not_read(void **state) {
-  (void)state;
+TEST(test_formats_that_are_not_read) {
   static const struct {
     const char *bytes;
     size_t length;
@@ -294,8 +285,7 @@ static void test_formats_that_are_not_read(void **state) {
 }
 
 /* Refused by what the header says, before anything is allocated for it. */
-static void test_too_large(void **state) {
-  (void)state;
+TEST(test_too_large) {
   static const char *const heads[] = {"P5\n16385 1\n255\n", "P5\n1 16385\n255\n",
                                       "P5\n8001 8000\n255\n", "P5\n2000000 2000000\n255\n"};
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
@@ -311,8 +301,7 @@ static void test_too_large(void **state) {
 }
 
 /* We say it, or stb does: versions after 2.27 see it themselves. */
-static void test_no_pixels(void **state) {
-  (void)state;
+TEST(test_no_pixels) {
   static const char *const heads[] = {"P5\n4 0\n255\n    ", "P5\n0 4\n255\n    ",
                                       "P6\n4 -1\n255\n    ",
                                       "P5\n4 4294967296\n255\n    "}; /* 0, by overflow */
@@ -323,8 +312,7 @@ static void test_no_pixels(void **state) {
 }
 
 /* What stb, version 2.27, would read or write behind its arrays for. */
-static void test_what_stb_does_not_check(void **state) {
-  (void)state;
+TEST(test_what_stb_does_not_check) {
   char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes a pixel */
   write_bytes(bytes, sizeof bytes);
   assert_refused(picture, "its levels go above 255");
@@ -374,8 +362,7 @@ static void write_unpacking_png(int size) {
   free(bytes);
 }
 
-static void test_a_bomb_is_not_unpacked(void **state) {
-  (void)state;
+TEST(test_a_bomb_is_not_unpacked) {
   uint8_t pixels[PIXELS];
   write_unpacking_png(8 * 9);
   read_digit(pixels);
@@ -386,8 +373,7 @@ static void test_a_bomb_is_not_unpacked(void **state) {
   assert_refused(picture, "takes more than 1 MB of memory to read: too much for a picture");
 }
 
-static void test_nothing_there(void **state) {
-  (void)state;
+TEST(test_nothing_there) {
   static const int sizes[][2] = {{1, 1}, {1, 7}, {9, 1}, {60, 60}};
   for (size_t i = 0; i < 4; i++)
     for (int level = 0; level < 256; level += 51) {
@@ -408,21 +394,4 @@ static void test_nothing_there(void **state) {
   write_png(&g); /* paper, photographed */
   assert_refused(picture, "shows no digit");
   free(g.level);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_formats),
-      cmocka_unit_test(test_orientations),
-      cmocka_unit_test(test_exif),
-      cmocka_unit_test(test_a_pipe_is_read),
-      cmocka_unit_test(test_no_pictures),
-      cmocka_unit_test(test_formats_that_are_not_read),
-      cmocka_unit_test(test_too_large),
-      cmocka_unit_test(test_no_pixels),
-      cmocka_unit_test(test_what_stb_does_not_check),
-      cmocka_unit_test(test_a_bomb_is_not_unpacked),
-      cmocka_unit_test(test_nothing_there),
-  };
-  return cmocka_run_group_tests_name("image_formats", tests, pictures_open, folder_close);
 }

@@ -1,6 +1,7 @@
 /* The launchers of kernels.h that compute no gemm and no softmax, against the float64 reference or
    exactly; and what is true of all launchers: the same bits twice, no wrong arguments. The others
    have test_kernels_gemm.c and test_kernels_softmax.c. */
+#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
@@ -12,8 +13,9 @@
 
 /* ---- bookkeeping ---------------------------------------------------------------------------- */
 
-static void test_order(void **state) {
-  (void)state;
+TESTS_WITH(kernels_open, kernels_close);
+
+KERNEL_TEST(test_order) {
   needs_gpu();
   static const uint32_t counts[] = {1, 7, 256, 1000, 60001};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -71,8 +73,7 @@ static void check_gram(int inputs, int batch, uint32_t first_step, uint32_t rows
   finish();
 }
 
-static void test_products_of_pixels(void **state) {
-  (void)state;
+KERNEL_TEST(test_products_of_pixels) {
   needs_gpu();
   GpuLimits gpu;
   Error error;
@@ -84,8 +85,7 @@ static void test_products_of_pixels(void **state) {
   check_gram(5, 1, 0, 7);
 }
 
-static void test_begin_and_advance(void **state) {
-  (void)state;
+KERNEL_TEST(test_begin_and_advance) {
   needs_gpu();
   StepState *d_state = poisoned(sizeof *d_state);
   CUDA_OK(launch_begin(d_state, (StepState){12, 60000, 0.25f, 7, 9}, stream));
@@ -107,8 +107,7 @@ static void test_begin_and_advance(void **state) {
 /* Sums are float64: for n values the error is at most n 2^-53 of the sum of positive terms. */
 static const RowShare one = {0}; /* of one rank: all rows */
 
-static void test_sum(void **state) {
-  (void)state;
+KERNEL_TEST(test_sum) {
   needs_gpu();
   static const uint32_t ranges[][2] = {{0, 1},    {3, 3},       {3, 2055},
                                        {0, 1024}, {1023, 1025}, {0, 5000}};
@@ -155,8 +154,7 @@ static void test_sum(void **state) {
 
 static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
 
-static void test_scale_pixels(void **state) {
-  (void)state;
+KERNEL_TEST(test_scale_pixels) {
   needs_gpu();
   static const Shape shapes[] = {{1, 1, 0}, {7, 50, 0}, {65, 784, 0}, {64, 785, 0}, {13, 4096, 0}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -175,8 +173,7 @@ static void test_scale_pixels(void **state) {
   }
 }
 
-static void test_add_bias(void **state) {
-  (void)state;
+KERNEL_TEST(test_add_bias) {
   needs_gpu();
   static const Shape shapes[] = {{1, 0, 1}, {7, 0, 10}, {65, 0, 301}, {3, 0, 4096}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -192,8 +189,7 @@ static void test_add_bias(void **state) {
   }
 }
 
-static void test_relu_and_mask(void **state) {
-  (void)state;
+KERNEL_TEST(test_relu_and_mask) {
   needs_gpu();
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     const size_t count = counts[i];
@@ -270,8 +266,7 @@ static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS])
   memcpy(out, outputs, sizeof outputs);
 }
 
-static void test_same_bits_twice(void **state) {
-  (void)state;
+KERNEL_TEST(test_same_bits_twice) {
   needs_gpu();
   static const Shape shapes[] = {{7, 63, 10}, {449, 50, 505}, {200, 785, 301}, {1000, 784, 300}};
   for (size_t i = 0; i < (quick() ? 2 : sizeof shapes / sizeof *shapes); i++) {
@@ -477,8 +472,7 @@ static void refuse_epochs(const Arguments *a) {
   assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-static void test_wrong_arguments_are_refused(void **state) {
-  (void)state;
+KERNEL_TEST(test_wrong_arguments_are_refused) {
   needs_gpu();
   enum { COUNT = 1000 };
   Arguments a = {.batch = make_batch(7, 5, 2, 7, false, 30), .d = poisoned_floats(COUNT)};
@@ -521,21 +515,6 @@ static void test_wrong_arguments_are_refused(void **state) {
                         a.batch.state.end * sizeof(float)));
   assert_int_equal(cudaGetLastError(), cudaSuccess);
   finish();
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      KERNEL_TEST(test_order),
-      KERNEL_TEST(test_products_of_pixels),
-      KERNEL_TEST(test_begin_and_advance),
-      KERNEL_TEST(test_sum),
-      KERNEL_TEST(test_scale_pixels),
-      KERNEL_TEST(test_add_bias),
-      KERNEL_TEST(test_relu_and_mask),
-      KERNEL_TEST(test_same_bits_twice),
-      KERNEL_TEST(test_wrong_arguments_are_refused),
-  };
-  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
 }
 
 #else

@@ -1,5 +1,6 @@
 /* The gemms of kernels.h, unfused and with what levels layer and step fuse to them, against the
    float64 reference and cuBLAS, on shapes that divide nothing; and the updates of weights. */
+#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
@@ -42,8 +43,9 @@ static void check_forward(Shape s, uint64_t seed) {
   }
 }
 
-static void test_gemm_and_forward(void **state) {
-  (void)state;
+TESTS_WITH(kernels_open, kernels_close);
+
+KERNEL_TEST(test_gemm_and_forward) {
   needs_gpu();
   for_all_shapes(check_forward);
 }
@@ -71,8 +73,7 @@ static void check_forward_pixels(Shape s, uint64_t seed) {
   }
 }
 
-static void test_forward_pixels(void **state) {
-  (void)state;
+KERNEL_TEST(test_forward_pixels) {
   needs_gpu();
   for_all_shapes(check_forward_pixels);
 }
@@ -104,8 +105,7 @@ static void check_backward(Shape s, uint64_t seed) {
   }
 }
 
-static void test_backward(void **state) {
-  (void)state;
+KERNEL_TEST(test_backward) {
   needs_gpu();
   for_all_shapes(check_backward);
 }
@@ -216,14 +216,12 @@ static void check_gradient_of_pixels(Shape s, uint64_t seed) {
   check_gradient(s, true, seed);
 }
 
-static void test_gradient_and_update(void **state) {
-  (void)state;
+KERNEL_TEST(test_gradient_and_update) {
   needs_gpu();
   for_all_shapes(check_gradient_of_activations);
 }
 
-static void test_gradient_and_update_of_pixels(void **state) {
-  (void)state;
+KERNEL_TEST(test_gradient_and_update_of_pixels) {
   needs_gpu();
   for_all_shapes(check_gradient_of_pixels);
 }
@@ -239,15 +237,13 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
   for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2], 3, NULL);
 }
 
-static void test_updates_of_many_layers(void **state) {
-  (void)state;
+KERNEL_TEST(test_updates_of_many_layers) {
   needs_gpu();
   for_many_layers(check_many_layers);
 }
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
-static void test_no_step_updates_nothing(void **state) {
-  (void)state;
+KERNEL_TEST(test_no_step_updates_nothing) {
   needs_gpu();
   static const int lefts[] = {0, -1, -100};
   const Shape s = {64, 50, 33};
@@ -276,8 +272,7 @@ static Values part_of(Values v, size_t first) {
   return (Values){v.host + first, v.d + first};
 }
 
-static void test_update(void **state) {
-  (void)state;
+KERNEL_TEST(test_update) {
   needs_gpu();
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     for (size_t r = 0; r < RULES; r++) {
@@ -295,20 +290,6 @@ static void test_update(void **state) {
       finish();
     }
   }
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      KERNEL_TEST(test_gemm_and_forward),
-      KERNEL_TEST(test_forward_pixels),
-      KERNEL_TEST(test_backward),
-      KERNEL_TEST(test_gradient_and_update),
-      KERNEL_TEST(test_gradient_and_update_of_pixels),
-      KERNEL_TEST(test_updates_of_many_layers),
-      KERNEL_TEST(test_no_step_updates_nothing),
-      KERNEL_TEST(test_update),
-  };
-  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
 }
 
 #else

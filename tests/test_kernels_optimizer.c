@@ -1,6 +1,7 @@
 /* The update of all parameters by another rule than the momentum rule, kernels/optimizer.cu:
    against float64, weights that decay beside biases that do not, a step without rows. */
 #include "base/sizes.h"
+#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
@@ -79,8 +80,9 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   finish();
 }
 
-static void test_rules(void **state) {
-  (void)state;
+TESTS_WITH(kernels_open, kernels_close);
+
+KERNEL_TEST(test_rules) {
   needs_gpu();
   for (int kind = OPTIMIZER_SGD; kind <= OPTIMIZER_ADAMW; kind++) {
     check_rule((OptimizerRule){(Optimizer)kind, 0.9f, 0.05f, 0.9f, 0.999f, 1e-8f}, 1);
@@ -89,8 +91,7 @@ static void test_rules(void **state) {
 }
 
 /* Past the end of the range nothing changes. */
-static void test_a_step_without_rows(void **state) {
-  (void)state;
+KERNEL_TEST(test_a_step_without_rows) {
   needs_gpu();
   const OptimizerRule rule = {OPTIMIZER_ADAMW, 0, 0.1f, 0.9f, 0.999f, 1e-8f};
   const Tensors t = make_tensors(1);
@@ -104,8 +105,7 @@ static void test_a_step_without_rows(void **state) {
 }
 
 /* Early on the average keeps less than its decay. */
-static void test_average(void **state) {
-  (void)state;
+KERNEL_TEST(test_average) {
   needs_gpu();
   const Shape s = {7, 5, 3};
   static const float decays[] = {0.99f, 0.01f};
@@ -132,8 +132,7 @@ static void test_average(void **state) {
   }
 }
 
-static void test_wrong_arguments_are_refused(void **state) {
-  (void)state;
+KERNEL_TEST(test_wrong_arguments_are_refused) {
   needs_gpu();
   const OptimizerRule adam = {.kind = OPTIMIZER_ADAM}, nesterov = {.kind = OPTIMIZER_NESTEROV};
   const Tensors t = make_tensors(1);
@@ -159,16 +158,6 @@ static void test_wrong_arguments_are_refused(void **state) {
   CUDA_REFUSED(launch_optimizer(batch.view, adam, &first_alone, stream));
   assert_untouched(t.w, COUNT);
   finish();
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      KERNEL_TEST(test_rules),
-      KERNEL_TEST(test_a_step_without_rows),
-      KERNEL_TEST(test_average),
-      KERNEL_TEST(test_wrong_arguments_are_refused),
-  };
-  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
 }
 
 #else

@@ -1,5 +1,6 @@
 /* Softmax, cross-entropy and their gradient, unfused, fused and in the last layer's kernel, against
    the float64 reference: for logits that overflow, vanish and tie. */
+#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
@@ -259,20 +260,19 @@ static void for_all_softmax_cases(void (*check_case)(const SoftmaxCase *s)) {
       }
 }
 
-static void test_softmax_unfused(void **state) {
-  (void)state;
+TESTS_WITH(kernels_open, kernels_close);
+
+KERNEL_TEST(test_softmax_unfused) {
   needs_gpu();
   for_all_softmax_cases(check_softmax_unfused);
 }
 
-static void test_softmax_fused(void **state) {
-  (void)state;
+KERNEL_TEST(test_softmax_fused) {
   needs_gpu();
   for_all_softmax_cases(check_softmax_fused);
 }
 
-static void test_softmax_in_head(void **state) {
-  (void)state;
+KERNEL_TEST(test_softmax_in_head) {
   needs_gpu();
   for_all_softmax_cases(check_softmax_in_head);
 }
@@ -328,8 +328,7 @@ static void check_ranks(int left) {
   finish();
 }
 
-static void test_ranks_share_a_step(void **state) {
-  (void)state;
+KERNEL_TEST(test_ranks_share_a_step) {
   needs_gpu();
   static const int lefts[] = {95, 65, 60, 43, 30, 1, 0}; /* of ranks, some have no row */
   for (size_t i = 0; i < sizeof lefts / sizeof *lefts; i++) check_ranks(lefts[i]);
@@ -354,8 +353,7 @@ static void check_head_gemms(Shape s, uint64_t seed) {
   assert_near("head, input's gradient", s, d_dx, dx, xs, bound(s.out, GEMM_ROUNDING));
 }
 
-static void test_head_gemms(void **state) {
-  (void)state;
+KERNEL_TEST(test_head_gemms) {
   needs_gpu();
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {7, 31, 16},    {65, 33, 3},
                                  {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2},
@@ -368,15 +366,6 @@ static void test_head_gemms(void **state) {
   assert_true(head_takes(512, 16) && head_takes(1, 1));
   assert_false(head_takes(513, 10) || head_takes(100, 17) || head_takes(0, 10) ||
                head_takes(10, 0));
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      KERNEL_TEST(test_softmax_unfused), KERNEL_TEST(test_softmax_fused),
-      KERNEL_TEST(test_softmax_in_head), KERNEL_TEST(test_ranks_share_a_step),
-      KERNEL_TEST(test_head_gemms),
-  };
-  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
 }
 
 #else

@@ -1,5 +1,6 @@
 /* The products of wide layers (layer/wide.cu) against the float64 reference, on shapes that divide
    nothing; and the planes of bf16 terms that they read and write. */
+#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
@@ -78,8 +79,9 @@ static void check_split(Shape s, uint64_t seed) {
     assert_true(fabsf(rounded[i] - expected[i]) <= 0x1p-17f * fabsf(expected[i]));
 }
 
-static void test_split(void **state) {
-  (void)state;
+TESTS_WITH(kernels_open, kernels_close);
+
+KERNEL_TEST(test_split) {
   needs_gpu();
   for_all_shapes(check_split);
 }
@@ -98,8 +100,7 @@ static void check_pixel_planes(Shape s, uint64_t seed) {
   }
 }
 
-static void test_pixel_planes(void **state) {
-  (void)state;
+KERNEL_TEST(test_pixel_planes) {
   needs_gpu();
   for_all_shapes(check_pixel_planes);
 }
@@ -205,8 +206,7 @@ static void check_forward(Shape s, uint64_t seed) {
                      (int)(seed / 1000 % 2), GEMM_ROUNDING + BIAS_ROUNDING, seed);
 }
 
-static void test_forward(void **state) {
-  (void)state;
+KERNEL_TEST(test_forward) {
   needs_wide();
   for_all_wide_shapes(check_forward);
 }
@@ -220,8 +220,7 @@ static void check_forward_pixels(Shape s, uint64_t seed) {
                      (int)(seed / 1000 % 2), GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS, seed);
 }
 
-static void test_forward_pixels(void **state) {
-  (void)state;
+KERNEL_TEST(test_forward_pixels) {
   needs_wide();
   for_all_wide_shapes(check_forward_pixels);
 }
@@ -248,8 +247,7 @@ static void check_backward(Shape s, uint64_t seed) {
   }
 }
 
-static void test_backward(void **state) {
-  (void)state;
+KERNEL_TEST(test_backward) {
   needs_wide();
   for_all_wide_shapes(check_backward);
 }
@@ -278,8 +276,7 @@ static void check_head(Shape s, int terms, uint64_t seed) {
   assert_exact(values_of(dx), fetch_floats(values_of(to[1]), xs), xs);
 }
 
-static void test_head(void **state) {
-  (void)state;
+KERNEL_TEST(test_head) {
   needs_gpu();
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
@@ -358,8 +355,7 @@ static void check_update(Shape s, uint64_t seed) {
   }
 }
 
-static void test_update(void **state) {
-  (void)state;
+KERNEL_TEST(test_update) {
   needs_wide();
   for_all_wide_shapes(check_update);
 }
@@ -385,8 +381,7 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
   }
 }
 
-static void test_stored_gradient(void **state) {
-  (void)state;
+KERNEL_TEST(test_stored_gradient) {
   needs_wide();
   for_wide_shapes(check_stored_gradient);
 }
@@ -407,15 +402,13 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
   }
 }
 
-static void test_wide_updates_of_many_layers(void **state) {
-  (void)state;
+KERNEL_TEST(test_wide_updates_of_many_layers) {
   needs_wide();
   for_many_layers(check_many_layers);
 }
 
 /* Weights that nobody multiplies have no planes. */
-static void test_update_without_planes(void **state) {
-  (void)state;
+KERNEL_TEST(test_update_without_planes) {
   needs_wide();
   const Shape s = {130, 500, 10};
   for (int n = 0; n < 2 * WAYS; n++) {
@@ -434,8 +427,7 @@ static void test_update_without_planes(void **state) {
 }
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
-static void test_no_step_updates_nothing(void **state) {
-  (void)state;
+KERNEL_TEST(test_no_step_updates_nothing) {
   needs_wide();
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
@@ -456,8 +448,7 @@ static void test_no_step_updates_nothing(void **state) {
 /* ---- the same bits, and refusals ------------------------------------------------------------ */
 
 /* A split sum is added in one order, whichever split is ready last. */
-static void test_same_bits(void **state) {
-  (void)state;
+KERNEL_TEST(test_same_bits) {
   needs_wide();
   const Shape s = {100, 4096, 70};
   const size_t count = area(s.rows, s.out);
@@ -479,8 +470,7 @@ static void test_same_bits(void **state) {
   finish();
 }
 
-static void test_refused(void **state) {
-  (void)state;
+KERNEL_TEST(test_refused) {
   needs_wide();
   const Planes x = make_planes(2, 8, 16), w = make_planes(2, 24, 16), y = make_planes(2, 8, 24);
   const Planes other = make_planes(3, 8, 16);
@@ -497,25 +487,6 @@ static void test_refused(void **state) {
   CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, NULL, x, x, results, stream));
   CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, d_b, y, x, results, stream));
   finish();
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      KERNEL_TEST(test_split),
-      KERNEL_TEST(test_pixel_planes),
-      KERNEL_TEST(test_forward),
-      KERNEL_TEST(test_forward_pixels),
-      KERNEL_TEST(test_backward),
-      KERNEL_TEST(test_head),
-      KERNEL_TEST(test_update),
-      KERNEL_TEST(test_update_without_planes),
-      KERNEL_TEST(test_stored_gradient),
-      KERNEL_TEST(test_wide_updates_of_many_layers),
-      KERNEL_TEST(test_no_step_updates_nothing),
-      KERNEL_TEST(test_same_bits),
-      KERNEL_TEST(test_refused),
-  };
-  return cmocka_run_group_tests(tests, kernels_open, kernels_close);
 }
 
 #else

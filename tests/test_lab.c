@@ -1,5 +1,6 @@
 /* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays made up
    here. Reports are in test_lab_report.c, what runs on a GPU in test_lab_rungs.c. */
+#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
@@ -81,8 +82,9 @@ static void check_topic(const LabTopic *t) {
   for (int i = 0; i < t->rung_count; i++) check_rung(t, &t->rungs[i]);
 }
 
-static void test_tables(void **state) {
-  (void)state;
+#define WITH_INPUT(name) TEST_WITH(name, make_input, free_input)
+
+TEST(test_tables) {
   int count = 0;
   for (const LabTopic *const *t = lab_topics; *t; t++, count++) check_topic(*t);
   assert_int_equal(count, 12);
@@ -91,8 +93,7 @@ static void test_tables(void **state) {
 
 /* ---- inputs and sizes ----------------------------------------------------------------------- */
 
-static void test_fill(void **state) {
-  (void)state;
+TEST(test_fill) {
   enum { COUNT = 100003 };
   float *values = malloc(sizeof(float) * COUNT), *again = malloc(sizeof(float) * COUNT);
   double sum = 0, squares = 0, largest = 0;
@@ -176,8 +177,7 @@ static const LabTopic copy_topic = {.name = "copies",
                                     .tested = {{1, 1, 1}},
                                     .count = plane};
 
-static void test_sizes(void **state) {
-  (void)state;
+TEST(test_sizes) {
   LabSize size;
   assert_int_equal(lab_dims(&copy_topic), 2);
   assert_true(lab_parse_size(&copy_topic, "4096x37", &size, &error));
@@ -245,8 +245,7 @@ static LabVerdict verdict_on(const LabReference *reference, const LabRung *rung,
   return verdict;
 }
 
-static void test_wrong_elements_are_found(void **state) {
-  (void)state;
+WITH_INPUT(test_wrong_elements_are_found) {
   LabReference whole = open_reference(0, SIZE), sampled = open_reference(1, SIZE);
   assert_true(whole.ranges > 1); /* or only one thread would look */
   assert_true(verdict_on(&whole, plain, 0, 0, 0).right);
@@ -277,8 +276,7 @@ static void allow_two(int problem, LabSize size, const void *const h_in[LAB_INPU
   for (int64_t i = 0; i < count; i++) allowed[i] = 2;
 }
 
-static void test_bounds(void **state) {
-  (void)state;
+WITH_INPUT(test_bounds) {
   const LabRung loose = {.name = "loose", .allowed = allow_two};
   LabReference reference = open_reference(0, SIZE);
   const int64_t last = COUNT - 1;
@@ -314,8 +312,7 @@ static bool is_in(const char *name, const char *const *names) {
 
 /* At the size of its ladder a rung that serves an H100 is refused, with the reason, on a GPU that
    lacks what it needs, and on no other. */
-static void test_rungs_on_other_gpus(void **state) {
-  (void)state;
+TEST(test_rungs_on_other_gpus) {
   static const struct {
     GpuLimits gpu;
     const char *refused[8];
@@ -351,8 +348,7 @@ static void test_rungs_on_other_gpus(void **state) {
 }
 
 /* 65536 bins of 4 bytes, or of 2, need more shared memory than small GPUs have. */
-static void test_refused_for_shared_memory(void **state) {
-  (void)state;
+TEST(test_refused_for_shared_memory) {
   const LabSize many = {{1 << 20, 65536, 1}};
   const LabRung *rungs = lab_histogram.rungs, *wide = NULL;
   for (int r = 0; r < lab_histogram.rung_count; r++)
@@ -373,8 +369,7 @@ static void test_refused_for_shared_memory(void **state) {
 }
 
 /* The figures of the occupancy calculator for compute capability 9.0. */
-static void test_limits(void **state) {
-  (void)state;
+TEST(test_limits) {
   const LabLimits hopper = {2048, 32, 65536, 233472, 1024};
   const struct {
     int threads, registers;
@@ -392,8 +387,7 @@ static void test_limits(void **state) {
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static void test_program(void **state) {
-  (void)state;
+TEST(test_program) {
   static const ProcessCase cases[] = {
       {"--help", "Usage: mlp-lab TOPIC", 0},
       {"softmax --help", "Usage: mlp-lab TOPIC", 0},
@@ -420,8 +414,7 @@ static void test_program(void **state) {
   process_run_cases("mlp-lab", cases, sizeof cases / sizeof *cases);
 }
 
-static void test_program_without_gpu(void **state) {
-  (void)state;
+TEST(test_program_without_gpu) {
   static const char *const commands[] = {"softmax", "softmax --check", "all", "device"};
   char output[4096];
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -433,23 +426,6 @@ static void test_program_without_gpu(void **state) {
         !strstr(output, "GPU") || strchr(output, '\n') != output + strlen(output) - 1)
       fail_msg("%s: exit code %d, %s", commands[i], code, output);
   }
-}
-
-int main(void) {
-#define WITH_INPUT(test) cmocka_unit_test_setup_teardown(test, make_input, free_input)
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rungs_on_other_gpus),
-      cmocka_unit_test(test_refused_for_shared_memory),
-      cmocka_unit_test(test_tables),
-      cmocka_unit_test(test_fill),
-      cmocka_unit_test(test_sizes),
-      WITH_INPUT(test_wrong_elements_are_found),
-      WITH_INPUT(test_bounds),
-      cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_program),
-      cmocka_unit_test(test_program_without_gpu),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

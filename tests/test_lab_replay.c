@@ -1,25 +1,18 @@
 /* mlp-lab --from: a record on a machine that may have no GPU and no CUDA Toolkit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lab/harness.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
 #define RECORD "docs/results/lab-h100.json"
 
 /* The record's tables, made again from its JSON, are those that its run has printed. */
-static void the_record_shows_what_was_measured(void **state) {
-  (void)state;
+TEST_WITH(the_record_shows_what_was_measured, folder_open, folder_close) {
   static const struct {
     const char *record, *topics, *pictures; /* pictures: how many there are then */
   } cases[] = {{"lab-h100", "all", "12\n"}, {"lab-h200-matmul", "matmul", "13\n"}};
@@ -39,8 +32,7 @@ static void the_record_shows_what_was_measured(void **state) {
   }
 }
 
-static void one_topic_or_problem_is_shown(void **state) {
-  (void)state;
+TEST(one_topic_or_problem_is_shown) {
   char output[65536];
   assert_int_equal(
       process_run(output, sizeof output, "%s/mlp-lab softmax --from %s", PROGRAM_FOLDER, RECORD),
@@ -57,8 +49,7 @@ static void one_topic_or_problem_is_shown(void **state) {
   assert_non_null(strstr(output, "\ntransfers "));
 }
 
-static void wrong_usage_is_named(void **state) {
-  (void)state;
+TEST(wrong_usage_is_named) {
   static const ProcessCase cases[] = {
       {"softmax --rung online --from " RECORD, "--from shows what was recorded", 2},
       {"softmax --check --from " RECORD, "--from shows what was recorded", 2},
@@ -91,8 +82,7 @@ static void wrong_usage_is_named(void **state) {
   "{\"case\":\"lab\",\"topic\":\"t\",\"problem\":\"p\",\"size\":\"2x3\",\"rung\":\"r\","           \
   "\"check\":\"right\",\"point\":" point ",\"ms\":2,\"predicted\":7}\n"
 
-static void a_record_is_read(void **state) {
-  (void)state;
+TEST_WITH(a_record_is_read, folder_open, folder_close) {
   LabReplay r;
   Error error;
   const char *path = folder_path("r.json");
@@ -109,8 +99,7 @@ static void a_record_is_read(void **state) {
   lab_replay_close(&r);
 }
 
-static void what_is_no_record_is_refused(void **state) {
-  (void)state;
+TEST_WITH(what_is_no_record_is_refused, folder_open, folder_close) {
   static const struct {
     const char *text, *says;
   } cases[] = {
@@ -139,8 +128,7 @@ static void what_is_no_record_is_refused(void **state) {
 }
 
 /* Tables are the record's, and what is read aloud stands in the topic's files. */
-static void pages_say_what_the_record_and_the_kernels_say(void **state) {
-  (void)state;
+TEST_WITH(pages_say_what_the_record_and_the_kernels_say, folder_open, folder_close) {
   char output[8192];
   int code = process_run(output, sizeof output,
                          "cp -r docs/lab %s/lab && scripts/lab_pages.sh %s/mlp-lab %s/lab && "
@@ -155,18 +143,4 @@ static void pages_say_what_the_record_and_the_kernels_say(void **state) {
                   "while IFS= read -r line; do grep -qxF -- \"$line\" kernels/lab/$topic*.cu* || "
                   "echo \"$topic: $line\"; done; done");
   if (code != 0 || *output) fail_msg("not in the kernels: %s", output);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_record_shows_what_was_measured, folder_open,
-                                      folder_close),
-      cmocka_unit_test(one_topic_or_problem_is_shown),
-      cmocka_unit_test_setup_teardown(pages_say_what_the_record_and_the_kernels_say, folder_open,
-                                      folder_close),
-      cmocka_unit_test(wrong_usage_is_named),
-      cmocka_unit_test_setup_teardown(a_record_is_read, folder_open, folder_close),
-      cmocka_unit_test_setup_teardown(what_is_no_record_is_refused, folder_open, folder_close),
-  };
-  return cmocka_run_group_tests_name("replay of the lab", tests, NULL, NULL);
 }

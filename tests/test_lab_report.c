@@ -1,17 +1,11 @@
 /* What mlp-lab says of its results, as text, Markdown, JSON and pictures, of results made up here.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lab/harness.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 static Error error;
@@ -132,8 +126,9 @@ static void print_shown(bool markdown) {
   read_back();
 }
 
-static void test_text(void **state) {
-  (void)state;
+#define IN_FOLDER(name) TEST_WITH(name, open_folder, folder_close)
+
+IN_FOLDER(test_text) {
   print_shown(false);
   assert_narrow(110);
   assert_says("\nshown, exact: what is shown\n");
@@ -151,8 +146,7 @@ static void test_text(void **state) {
   assert_says("77x99");
 }
 
-static void test_markdown(void **state) {
-  (void)state;
+IN_FOLDER(test_markdown) {
   print_shown(true);
   assert_says("# The kernel lab on GPU 1\n");
   assert_says("- sources `abc`\n");
@@ -162,8 +156,7 @@ static void test_markdown(void **state) {
   assert_says("1. **first**: the first lesson.\n");
 }
 
-static void test_json(void **state) {
-  (void)state;
+IN_FOLDER(test_json) {
   LabTable tables[2];
   LabRow rows[8];
   make_shown(tables, rows);
@@ -185,8 +178,7 @@ static void test_json(void **state) {
   assert_says("\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n");
 }
 
-static void test_plots(void **state) {
-  (void)state;
+IN_FOLDER(test_plots) {
   LabTable tables[2];
   LabRow rows[8];
   make_shown(tables, rows);
@@ -201,8 +193,7 @@ static void test_plots(void **state) {
   assert_non_null(strstr(error.text, "nothing to draw"));
 }
 
-static void test_outcomes(void **state) {
-  (void)state;
+TEST(test_outcomes) {
   LabTable tables[2];
   LabRow rows[8];
   make_shown(tables, rows);
@@ -214,13 +205,4 @@ static void test_outcomes(void **state) {
   }
   const LabTable none = {.topic = &shown_topic, .reason = "too large"};
   assert_false(lab_table_good(&none));
-}
-
-int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, folder_close)
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(test_text),  IN_FOLDER(test_markdown),        IN_FOLDER(test_json),
-      IN_FOLDER(test_plots), cmocka_unit_test(test_outcomes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
    TEST_QUICK in the environment is for compute-sanitizer: fewer and smaller sizes, and no guard
    zones, for memcheck finds the first byte outside an allocation. */
+#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
@@ -133,8 +134,7 @@ static const struct {
                {LAB_RIGHT, ""},
                {LAB_WRONG, "it changed an input"}};
 
-static void test_harness_catches(void **state) {
-  (void)state;
+TEST(test_harness_catches) {
   needs_gpu();
   const LabTopic topic = {.name = "tricks",
                           .title = "copies gone wrong",
@@ -237,10 +237,6 @@ static LabTopic without_mistakes(const LabTopic *topic, LabRung *rungs) {
   return rest;
 }
 
-typedef struct {
-  const LabTopic *topic;
-} Case;
-
 /* A rung may refuse everything only if that is the fault of the GPU, or of the code for it: an H100
    would be served. A library may be missing. */
 static void check_refused(const LabTopic *topic, const LabRung *rung) {
@@ -255,8 +251,7 @@ static void check_refused(const LabTopic *topic, const LabRung *rung) {
   print_message("%s: %s is left out: %s\n", topic->name, rung->name, here.text);
 }
 
-static void test_every_rung(void **state) {
-  const LabTopic *topic = ((const Case *)*state)->topic;
+static void check_topic(const LabTopic *topic) {
   LabRung rungs[64];
   int right[64] = {0};
   needs_gpu();
@@ -270,6 +265,23 @@ static void test_every_rung(void **state) {
     if (right[i] == 0) check_refused(topic, &rungs[i]);
 }
 
+#define EVERY_RUNG(topic)                                                                          \
+  TEST(test_every_rung_of_##topic) {                                                               \
+    check_topic(&lab_##topic);                                                                     \
+  }
+EVERY_RUNG(vector)
+EVERY_RUNG(reduce)
+EVERY_RUNG(softmax)
+EVERY_RUNG(matmul)
+EVERY_RUNG(transpose)
+EVERY_RUNG(histogram)
+EVERY_RUNG(pairwise)
+EVERY_RUNG(copy_patterns)
+EVERY_RUNG(divergence)
+EVERY_RUNG(math)
+EVERY_RUNG(constant)
+EVERY_RUNG(transfers)
+
 /* The problem that a rung belongs to, the first of several. */
 static int problem_of(const LabRung *rung) {
   int problem = 0;
@@ -279,8 +291,7 @@ static int problem_of(const LabRung *rung) {
 
 /* Kernels whose blocks stay for more than one tile: more tiles than any GPU has multiprocessors, at
    the edges of C tiles that hang over. */
-static void test_matmul_of_many_tiles(void **state) {
-  (void)state;
+TEST(test_matmul_of_many_tiles) {
   LabRung rungs[64];
   int right[64] = {0};
   needs_gpu();
@@ -306,8 +317,7 @@ static double largest_error(const char *rung, int problem) {
 /* Six products of bf16 terms have some 5 times the error of float32's own arithmetic, as tensor
    cores cut off where it rounds; three products of two terms have 20 times (an H200). A bound for
    every order of additions tells less. */
-static void test_three_terms_are_float32(void **state) {
-  (void)state;
+TEST(test_three_terms_are_float32) {
   needs_gpu();
   const double plain = largest_error("warp-tiles", 0);
   const double three = largest_error("three-terms", 0), two = largest_error("two-terms", 2);
@@ -316,8 +326,7 @@ static void test_three_terms_are_float32(void **state) {
     fail_msg("%g ulp, by three terms %g, by two terms %g", plain, three, two);
 }
 
-static void test_mistakes(void **state) {
-  (void)state;
+TEST(test_mistakes) {
   needs_gpu();
   for (const LabTopic *const *t = lab_topics; *t && !quick(); t++)
     for (int r = 0; r < (*t)->rung_count; r++) {
@@ -332,34 +341,6 @@ static void test_mistakes(void **state) {
         fail_msg("%s: %s: %s", (*t)->name, how.rung, table.rows[0].note);
       lab_table_close(&table);
     }
-}
-
-int main(void) {
-#define EVERY_RUNG(topic)                                                                          \
-  {                                                                                                \
-    "test_every_rung_of_" #topic, test_every_rung, NULL, NULL, &(Case) {                           \
-      &lab_##topic                                                                                 \
-    }                                                                                              \
-  }
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_harness_catches),
-      EVERY_RUNG(vector),
-      EVERY_RUNG(reduce),
-      EVERY_RUNG(softmax),
-      EVERY_RUNG(matmul),
-      EVERY_RUNG(transpose),
-      EVERY_RUNG(histogram),
-      EVERY_RUNG(pairwise),
-      EVERY_RUNG(copy_patterns),
-      EVERY_RUNG(divergence),
-      EVERY_RUNG(math),
-      EVERY_RUNG(constant),
-      EVERY_RUNG(transfers),
-      cmocka_unit_test(test_matmul_of_many_tiles),
-      cmocka_unit_test(test_three_terms_are_float32),
-      cmocka_unit_test(test_mistakes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

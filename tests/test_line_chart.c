@@ -1,17 +1,11 @@
 /* Line charts: where their points, numbers and marks are drawn, on the canvas and in the file. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plot/line_chart.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/stb_png.h"
 
@@ -77,8 +71,7 @@ static void assert_near(int got, int expected) {
   if (abs(got - expected) > 4) fail_msg("pixel %d is not near %d", got, expected); /* half a dot */
 }
 
-static void test_extremes(void **state) {
-  (void)state;
+TEST(test_extremes) {
   const Curve curves[] = {{"rising", one_to_five, rising, 5}, {"dipping", one_to_five, dipping, 5}};
   const CurvePanel panel = panel_of(curves, 2);
   const LineChart chart = chart_of(&panel, 1);
@@ -101,8 +94,7 @@ static void test_extremes(void **state) {
   canvas_close(&p);
 }
 
-static void test_axes_from_zero(void **state) {
-  (void)state;
+TEST(test_axes_from_zero) {
   const Curve curve = {"rising", one_to_five, rising, 5};
   CurvePanel panel = panel_of(&curve, 1);
   panel.y.from_zero = true;
@@ -127,8 +119,7 @@ static void test_axes_from_zero(void **state) {
   }
 }
 
-static void test_logarithms(void **state) {
-  (void)state;
+TEST(test_logarithms) {
   static const double powers[] = {1, 10, 100, 1000}, x[] = {1, 2, 4, 8};
   const Curve curve = {"powers", x, powers, 4};
   CurvePanel panel = panel_of(&curve, 1);
@@ -142,8 +133,7 @@ static void test_logarithms(void **state) {
   canvas_close(&p);
 }
 
-static void test_gaps(void **state) {
-  (void)state;
+TEST(test_gaps) {
   const double y[] = {10, 20, NAN, 40, INFINITY};
   const Curve curve = {"gaps", one_to_five, y, 5};
   const CurvePanel panel = panel_of(&curve, 1);
@@ -161,8 +151,7 @@ static void test_gaps(void **state) {
   canvas_close(&p);
 }
 
-static void test_mark(void **state) {
-  (void)state;
+TEST(test_mark) {
   static const Colour RED = {209, 36, 47};
   const Curve curve = {"rising", one_to_five, rising, 5};
   CurvePanel panel = panel_of(&curve, 1);
@@ -176,8 +165,7 @@ static void test_mark(void **state) {
   canvas_close(&p);
 }
 
-static void test_panels(void **state) {
-  (void)state;
+TEST(test_panels) {
   const Curve first = {"rising", one_to_five, rising, 5}, second = {"dip", one_to_five, dipping, 5};
   const CurvePanel panels[] = {panel_of(&first, 1), panel_of(&second, 1)};
   const LineChart chart = chart_of(panels, 2);
@@ -191,8 +179,7 @@ static void test_panels(void **state) {
   canvas_close(&p);
 }
 
-static void test_file(void **state) {
-  (void)state;
+TEST_WITH(test_file, folder_open, folder_close) {
   const char *path = folder_path("curves.png");
   const Curve curve = {"rising", one_to_five, rising, 5};
   const CurvePanel panel = panel_of(&curve, 1);
@@ -212,8 +199,7 @@ static void test_file(void **state) {
   canvas_close(&p);
 }
 
-static void test_bad_charts(void **state) {
-  (void)state;
+TEST(test_bad_charts) {
   static const double negative[] = {-1, -2, 0, -4, -5};
   const Curve none = {"none", one_to_five, rising, 0}, below = {"below", one_to_five, negative, 5};
   CurvePanel panel = panel_of(&none, 1);
@@ -231,18 +217,4 @@ static void test_bad_charts(void **state) {
   chart.count = 0;
   assert_false(line_chart_draw(&chart, &p, &error));
   assert_non_null(strstr(error.text, "0 panels"));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_axes_from_zero),
-      cmocka_unit_test(test_logarithms),
-      cmocka_unit_test(test_gaps),
-      cmocka_unit_test(test_mark),
-      cmocka_unit_test(test_panels),
-      cmocka_unit_test_setup_teardown(test_file, folder_open, folder_close),
-      cmocka_unit_test(test_bad_charts),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* The loader between a real reader and a pretended device: a thread that copies buffers late, and
    notices when one is written to before it was copied. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "engine/loader.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, DATASET_ROWS = 400, POISON = 0xa5 };
@@ -299,21 +294,20 @@ static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
   close_device(device);
 }
 
-static void test_every_row_arrives(void **state) {
-  (void)state;
+TESTS_WITH(open_folder, folder_close);
+
+TEST(test_every_row_arrives) {
   for (int i = 0; i < ROW_COUNTS; i++) {
     feed_all(row_counts[i], 0, false, false);
     feed_all(row_counts[i], 0, false, true);
   }
 }
 
-static void test_slow_device(void **state) {
-  (void)state;
+TEST(test_slow_device) {
   for (int i = 0; i < ROW_COUNTS; i++) feed_all(row_counts[i], 2000, false, false);
 }
 
-static void test_slow_parser(void **state) {
-  (void)state;
+TEST(test_slow_parser) {
   atomic_store(&slow_file, true);
   padding = 4000;
   for (int i = 0; i < ROW_COUNTS; i++) feed_all(row_counts[i], 0, false, true);
@@ -322,16 +316,14 @@ static void test_slow_parser(void **state) {
 }
 
 /* The device does not copy a buffer before the next one is uploaded. */
-static void test_fills_one_buffer_while_the_other_is_copied(void **state) {
-  (void)state;
+TEST(test_fills_one_buffer_while_the_other_is_copied) {
   for (int i = 0; i < ROW_COUNTS; i++) {
     feed_all(row_counts[i], 0, true, false);
     feed_all(row_counts[i], 0, true, true);
   }
 }
 
-static void test_ring(void **state) {
-  (void)state;
+TEST(test_ring) {
   enum { FIRST = 5 };
   for (int i = 0; i < ROW_COUNTS; i++) {
     const uint64_t rows = row_counts[i], buffers = (rows + STAGING_ROWS - 1) / STAGING_ROWS;
@@ -350,8 +342,7 @@ static void test_ring(void **state) {
   }
 }
 
-static void test_order_of_calls(void **state) {
-  (void)state;
+TEST(test_order_of_calls) {
   DatasetReader *reader = open_rows(3 * STAGING_ROWS + 1, "");
   Device *device = open_device(DATASET_ROWS);
   const LoaderPlan plan = {.use = use_rows, .context = device};
@@ -363,8 +354,7 @@ static void test_order_of_calls(void **state) {
   close_device(device);
 }
 
-static void test_feeds_what_remains(void **state) {
-  (void)state;
+TEST(test_feeds_what_remains) {
   DatasetReader *reader = open_rows(STAGING_ROWS + 5, "");
   uint8_t pixels[5 * INPUTS];
   uint16_t labels[5];
@@ -397,8 +387,7 @@ static void expect_failure(Device *device, DatasetReader *reader, const LoaderPl
   close_device(device);
 }
 
-static void test_dataset_too_small(void **state) {
-  (void)state;
+TEST(test_dataset_too_small) {
   const LoaderPlan plan = {.first_row = 3}, ring = {.first_row = 3, .ring = true};
   Device *device = open_device(2 + 2 * STAGING_ROWS);
   expect_failure(device, open_rows(2 * STAGING_ROWS, ""), &plan, STAGING_ROWS,
@@ -411,16 +400,14 @@ static void test_dataset_too_small(void **state) {
                  "the dataset of 1 rows is too small for the file", "0");
 }
 
-static void test_widths_differ(void **state) {
-  (void)state;
+TEST(test_widths_differ) {
   Device *device = open_device(DATASET_ROWS);
   device->engine.config.network.size[0] = INPUTS + 1;
   expect_failure(device, open_rows(1, ""), &(LoaderPlan){0}, 0,
                  "the file has 5 pixels a row, but the network takes 6 inputs", "");
 }
 
-static void test_reader_fails(void **state) {
-  (void)state;
+TEST(test_reader_fails) {
   const char *message = "@, line 22, column 2: 'x' is not an integer from 0 to 255";
   Device *device = open_device(DATASET_ROWS);
   const LoaderPlan plan = {.use = use_rows, .context = device};
@@ -430,8 +417,7 @@ static void test_reader_fails(void **state) {
                  message, "0");
 }
 
-static void test_engine_fails(void **state) {
-  (void)state;
+TEST(test_engine_fails) {
   static const struct {
     Call call;
     unsigned good_calls;
@@ -450,21 +436,4 @@ static void test_engine_fails(void **state) {
     expect_failure(device, open_rows(40, ""), &plan, cases[i].rows, cases[i].message,
                    cases[i].calls);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_row_arrives),
-      cmocka_unit_test(test_slow_device),
-      cmocka_unit_test(test_slow_parser),
-      cmocka_unit_test(test_fills_one_buffer_while_the_other_is_copied),
-      cmocka_unit_test(test_ring),
-      cmocka_unit_test(test_order_of_calls),
-      cmocka_unit_test(test_feeds_what_remains),
-      cmocka_unit_test(test_dataset_too_small),
-      cmocka_unit_test(test_widths_differ),
-      cmocka_unit_test(test_reader_fails),
-      cmocka_unit_test(test_engine_fails),
-  };
-  return cmocka_run_group_tests_name("loader", tests, open_folder, folder_close);
 }

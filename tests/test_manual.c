@@ -1,14 +1,11 @@
 /* The man page and the bash completion against the table of options, and what make install does
    with them. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cli/options.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -80,8 +77,9 @@ static void assert_in(const char *entry, const char *format, const char *word) {
   if (!strstr(entry, expected)) fail_msg("'%s' is not in: %s", expected, entry);
 }
 
-static void page_has_every_option(void **state) {
-  (void)state;
+TESTS_WITH(print_all, remove_all);
+
+TEST(page_has_every_option) {
   for (size_t i = 0; i < row_count; i++) {
     const OptionRow *row = &rows[i];
     char *entry = entry_of(row);
@@ -95,13 +93,11 @@ static void page_has_every_option(void **state) {
   }
 }
 
-static void page_has_every_group(void **state) {
-  (void)state;
+TEST(page_has_every_group) {
   for (size_t i = 0; i < row_count; i++) assert_in(page, "\n.SS %s\n.TP\n", rows[i].group);
 }
 
-static void page_tells_keys_from_other_options(void **state) {
-  (void)state;
+TEST(page_tells_keys_from_other_options) {
   char list[512];
   const char *start = strstr(page, "only for the command line:\n"), *end = strstr(page, ".SH EXIT");
   assert_true(start && end && end > start);
@@ -122,8 +118,7 @@ static int split(char *command, char **argv) {
   return argc;
 }
 
-static void examples_are_command_lines(void **state) {
-  (void)state;
+TEST(examples_are_command_lines) {
   int examples = 0;
   for (const char *at = strstr(page, ".SH EXAMPLES"); (at = strstr(at, ".nf\n")); at++) {
     char command[256], *argv[32];
@@ -142,8 +137,7 @@ static void examples_are_command_lines(void **state) {
   assert_int_equal(examples, 6);
 }
 
-static void page_has_no_warnings(void **state) {
-  (void)state;
+TEST(page_has_no_warnings) {
   char output[4096];
   if (process_run(output, sizeof output, "command -v groff") != 0) {
     puts("there is no groff");
@@ -157,8 +151,7 @@ static void page_has_no_warnings(void **state) {
 
 /* ---- bash completion ---------------------------------------------------------------------- */
 
-static void completion_has_every_option(void **state) {
-  (void)state;
+TEST(completion_has_every_option) {
   const char *names = strstr(completion, "_mlp_train_words '--");
   assert_non_null(names);
   for (size_t i = 0; i < row_count; i++) {
@@ -209,16 +202,14 @@ static int make_files(void **state) {
                      folder, folder);
 }
 
-static void completes_options(void **state) {
-  (void)state;
+TEST_WITH(completes_options, make_files, NULL) {
   assert_string_equal(completed("--pre"), "--precision --predict");
   assert_string_equal(completed("--quiet --lr"), "--lr --lr-decay --lr-schedule");
   assert_string_equal(completed("-q nonsense"), "");
   assert_non_null(strstr(completed("\"\""), "--hidden"));
 }
 
-static void completes_choices(void **state) {
-  (void)state;
+TEST(completes_choices) {
   assert_string_equal(completed("--lr-schedule \"\""), "constant cosine linear step");
   assert_string_equal(completed("--lr-schedule co"), "constant cosine");
   assert_string_equal(completed("-d c"), "cpu cuda");
@@ -227,8 +218,7 @@ static void completes_choices(void **state) {
   assert_string_equal(completed("--epochs \"\""), "10");
 }
 
-static void completes_lists(void **state) {
-  (void)state;
+TEST(completes_lists) {
   assert_string_equal(completed("--augment \"\""), "elastic none rotate scale shear shift");
   assert_string_equal(completed("--augment s"), "scale shear shift");
   assert_string_equal(completed("--augment shift,s"), "shift,scale shift,shear");
@@ -236,8 +226,7 @@ static void completes_lists(void **state) {
                       "scale,shift,elastic scale,shift,rotate scale,shift,shear");
 }
 
-static void completes_files(void **state) {
-  (void)state;
+TEST(completes_files) {
   assert_string_equal(completed("--train \"\""), "a.csv sub");
   assert_string_equal(completed("--test sub/"), "sub/g.csv");
   assert_string_equal(completed("--predict = a"), "a.csv");
@@ -246,8 +235,7 @@ static void completes_files(void **state) {
   assert_string_equal(completed("--plot \"\""), "d.png sub");
 }
 
-static void completes_pictures(void **state) {
-  (void)state;
+TEST(completes_pictures) {
   assert_string_equal(completed("--load b --classify \"\""), "d.png e f.JPG sub");
   assert_string_equal(completed("--classify d.png e"), "e f.JPG");
   assert_string_equal(completed("--classify d.png --lo"), "--load --log");
@@ -272,8 +260,7 @@ static void make_target(const char *target) {
     fail_msg("%s", output);
 }
 
-static void installs_and_uninstalls(void **state) {
-  (void)state;
+TEST(installs_and_uninstalls) {
   char output[4096];
   make_target("install");
   assert_int_equal(
@@ -312,8 +299,7 @@ static void installs_and_uninstalls(void **state) {
 }
 
 /* Every link leads to a file that is installed; those to the sources have become text. */
-static void installed_links_resolve(void **state) {
-  (void)state;
+TEST(installed_links_resolve) {
   char output[4096];
   make_target("install");
   assert_int_equal(
@@ -331,8 +317,7 @@ static void installed_links_resolve(void **state) {
 }
 
 /* From a folder that has nothing: presets by name, MNIST from the user's cache. */
-static void an_installed_copy_works_anywhere(void **state) {
-  (void)state;
+TEST(an_installed_copy_works_anywhere) {
   char output[8192];
   make_target("install");
   if (process_run(output, sizeof output, "'%s/a root/usr/bin/mlp-train' --version", folder) ==
@@ -377,8 +362,7 @@ static void an_installed_copy_works_anywhere(void **state) {
 }
 
 /* What is made of the help of a program without a table. */
-static void help_is_a_manual(void **state) {
-  (void)state;
+TEST(help_is_a_manual) {
   char output[8192];
   static const char help[] = "Usage: mlp-x [OPTION]...\n       mlp-x list\nDoes what it does and "
                              "no more. Well.\n\n  --a-b N  a .number [1]\n.5 of it\n";
@@ -393,25 +377,4 @@ static void help_is_a_manual(void **state) {
                                "scripts/help_manual.sh completion mlp-x 1.2 <'%s/help'", folder),
                    0);
   assert_non_null(strstr(output, "complete -o default -W '--a-b' mlp-x\n"));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(page_has_every_option),
-      cmocka_unit_test(page_has_every_group),
-      cmocka_unit_test(page_tells_keys_from_other_options),
-      cmocka_unit_test(examples_are_command_lines),
-      cmocka_unit_test(page_has_no_warnings),
-      cmocka_unit_test(completion_has_every_option),
-      cmocka_unit_test_setup(completes_options, make_files),
-      cmocka_unit_test(completes_choices),
-      cmocka_unit_test(completes_lists),
-      cmocka_unit_test(completes_files),
-      cmocka_unit_test(completes_pictures),
-      cmocka_unit_test(installs_and_uninstalls),
-      cmocka_unit_test(installed_links_resolve),
-      cmocka_unit_test(an_installed_copy_works_anywhere),
-      cmocka_unit_test(help_is_a_manual),
-  };
-  return cmocka_run_group_tests(tests, print_all, remove_all);
 }

@@ -1,11 +1,4 @@
 /* How much memory there is to be had, of files like those of /proc and /sys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -40,23 +34,22 @@ static void assert_available(uint64_t megabytes) {
   if (bytes != megabytes * MB) fail_msg("%" PRIu64 ".%06" PRIu64 " MB", bytes / MB, bytes % MB);
 }
 
-static void test_nothing_is_known(void **state) {
-  (void)state;
+#define WITH_ROOT(name) TEST_WITH(name, folder_open, folder_close)
+
+WITH_ROOT(test_nothing_is_known) {
   assert_true(memory_available_at(folder) == UINT64_MAX);
   put("proc/meminfo", "MemTotal: 2097152 kB\\n");
   put("proc/self/cgroup", "0::/nowhere\\n:\\nnonsense\\n\\n1:memory\\n");
   assert_true(memory_available_at(folder) == UINT64_MAX);
 }
 
-static void test_machine(void **state) {
-  (void)state;
+WITH_ROOT(test_machine) {
   put_machine("0::/\\n");
   assert_available(1024);
 }
 
 /* The tightest group counts, wherever it is on the way up. */
-static void test_version_2(void **state) {
-  (void)state;
+WITH_ROOT(test_version_2) {
   put_machine("0::/user.slice/run\\n");
   put("sys/fs/cgroup/user.slice/run/memory.max", "max\\n");
   put("sys/fs/cgroup/user.slice/run/memory.current", "104857600\\n");
@@ -74,16 +67,14 @@ static void test_version_2(void **state) {
 }
 
 /* In a container: the group's path is one of the machine outside. */
-static void test_path_of_the_outside(void **state) {
-  (void)state;
+WITH_ROOT(test_path_of_the_outside) {
   put_machine("0::/../../docker/0123\\n");
   put("sys/fs/cgroup/memory.max", "209715200\\n");
   put("sys/fs/cgroup/memory.current", "52428800\\n");
   assert_available(150);
 }
 
-static void test_version_1(void **state) {
-  (void)state;
+WITH_ROOT(test_version_1) {
   put_machine("12:pids:/tight\\n5:cpu,memory:/job\\n1:name=memory:/tight\\n0::/\\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\\n"); /* none */
   put("sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576000\\n");
@@ -96,16 +87,14 @@ static void test_version_1(void **state) {
   assert_available(200);
 }
 
-static void test_this_machine(void **state) {
-  (void)state;
+TEST(test_this_machine) {
   const uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   assert_true(memory_available() > 0);
   assert_true(memory_available() <= physical);
 }
 
 /* Of RLIMIT_AS what the process does not have yet. */
-static void test_limit(void **state) {
-  (void)state;
+TEST(test_limit) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   print_message("a sanitizer's shadow is larger than any limit of memory\n");
   skip();
@@ -122,16 +111,4 @@ static void test_limit(void **state) {
   }
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
-}
-
-#define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      WITH_ROOT(test_nothing_is_known), WITH_ROOT(test_machine),
-      WITH_ROOT(test_version_2),        WITH_ROOT(test_path_of_the_outside),
-      WITH_ROOT(test_version_1),        cmocka_unit_test(test_this_machine),
-      cmocka_unit_test(test_limit),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /* Metrics: the answers and losses that they count, and what they print, to the letter. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exercise/reference.h"
 #include "model/metrics.h"
+
+#include "support/test.h"
 
 static Metrics open_scores(int classes) {
   Metrics scores;
@@ -31,8 +27,7 @@ static void add(Metrics *scores, int truth, int answer, int times) {
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-static void test_same_as_reference(void **state) {
-  (void)state;
+TEST(test_same_as_reference) {
   enum { ROWS = 500, CLASSES = 7 };
   static double logits[ROWS][CLASSES], loss[ROWS], expected[ROWS][CLASSES];
   static float rounded[ROWS][CLASSES];
@@ -61,8 +56,7 @@ static void test_same_as_reference(void **state) {
 }
 
 /* A count is truth, then answer; of equal logits the first is the answer. */
-static void test_where_rows_are_counted(void **state) {
-  (void)state;
+TEST(test_where_rows_are_counted) {
   Metrics scores = open_scores(3);
   assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);
   assert_int_equal(metrics_add(&scores, (const float[]){1, 3, 3}, 1), 1);
@@ -75,8 +69,7 @@ static void test_where_rows_are_counted(void **state) {
 }
 
 /* No logits overflow; a loss as large as they come is not infinite. */
-static void test_extreme_logits(void **state) {
-  (void)state;
+TEST(test_extreme_logits) {
   const float logits[] = {1e30f, -1e30f, 1e30f};
   double probabilities[3];
   softmax(logits, 3, probabilities);
@@ -102,8 +95,7 @@ static void assert_prints(const Metrics *scores, const char *expected) {
 
 /* The columns of the matrix are as wide as its largest count asks for; class 2 is never the answer
    and class 3 has no rows. */
-static void test_matrix(void **state) {
-  (void)state;
+TEST(test_matrix) {
   Metrics scores = open_scores(4);
   add(&scores, 0, 0, 30);
   add(&scores, 0, 1, 10);
@@ -133,8 +125,7 @@ static void test_matrix(void **state) {
   metrics_close(&scores);
 }
 
-static void test_confusions_of_many_classes(void **state) {
-  (void)state;
+TEST(test_confusions_of_many_classes) {
   Metrics scores = open_scores(17);
   for (int c = 0; c < 17; c++) add(&scores, c, c, 2);
   for (int c = 0; c < 12; c++) add(&scores, c, 16, 1 + c % 3);
@@ -176,8 +167,7 @@ static void test_confusions_of_many_classes(void **state) {
 }
 
 /* The most classes there can be, and none of them confused. */
-static void test_1024_classes(void **state) {
-  (void)state;
+TEST(test_1024_classes) {
   char *text = NULL;
   size_t length;
   Metrics scores = open_scores(1024);
@@ -190,16 +180,4 @@ static void test_1024_classes(void **state) {
   assert_null(strstr(text, "confusions"));
   free(text);
   metrics_close(&scores);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_same_as_reference),
-      cmocka_unit_test(test_where_rows_are_counted),
-      cmocka_unit_test(test_extreme_logits),
-      cmocka_unit_test(test_matrix),
-      cmocka_unit_test(test_confusions_of_many_classes),
-      cmocka_unit_test(test_1024_classes),
-  };
-  return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* Did you mean: which known word is near, and which is not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/nearest.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 static const char *const known[] = {"epochs", "epoch", "batch", "none", "step", "lr", NULL};
@@ -25,8 +19,7 @@ static const char *sentence(const char *given) {
   return error.text;
 }
 
-static void test_words(void **state) {
-  (void)state;
+TEST(test_words) {
   const char *const cases[][2] = {
       {"epohcs", "unknown: did you mean '--epochs'?"}, /* a swap is one edit */
       {"epochss", "unknown: did you mean '--epochs'?"},
@@ -48,8 +41,7 @@ static void test_words(void **state) {
   assert_string_equal(sentence(longest), "unknown");
 }
 
-static void test_files(void **state) {
-  (void)state;
+TEST_WITH(test_files, folder_open, folder_close) {
   char expected[512];
   FILE *file = fopen(folder_path("train.csv"), "w");
   assert_non_null(file);
@@ -64,8 +56,7 @@ static void test_files(void **state) {
   assert_string_equal(error.text, expected);
 }
 
-static void test_options(void **state) {
-  (void)state;
+TEST(test_options) {
   static const struct option accepted[] = {{"seed", required_argument, NULL, 's'},
                                            {"train-rows", required_argument, NULL, 'r'},
                                            {NULL, 0, NULL, 0}};
@@ -81,13 +72,4 @@ static void test_options(void **state) {
     assert_false(nearest_append_option(cases[i][0], accepted, &error));
     assert_string_equal(error.text, cases[i][1]);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_words),
-      cmocka_unit_test(test_options),
-      cmocka_unit_test_setup_teardown(test_files, folder_open, folder_close),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

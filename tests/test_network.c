@@ -1,20 +1,16 @@
 /* network.c and random.h. */
 #include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "model/network.h"
 #include "base/random.h"
 
+#include "support/test.h"
+
 /* ---- network --------------------------------------------------------------------------- */
 
-static void layout_by_hand(void **state) {
-  (void)state;
+TEST(layout_by_hand) {
   Network network;
   Error error;
   assert_true(network_init(&network, 784, (const int[]){300, 100}, 2, 10, &error));
@@ -31,8 +27,7 @@ static void layout_by_hand(void **state) {
   assert_int_equal(network.floats, 266688 + 32);
 }
 
-static void tensors_are_aligned_and_apart(void **state) {
-  (void)state;
+TEST(tensors_are_aligned_and_apart) {
   Network network;
   Error error;
   const int hidden[] = {1, 63, 33, 7, 16384, 2, 5};
@@ -54,8 +49,7 @@ static void tensors_are_aligned_and_apart(void **state) {
   assert_int_equal(network.parameters, parameters);
 }
 
-static void limits(void **state) {
-  (void)state;
+TEST(limits) {
   static const struct {
     int inputs, hidden, count, classes;
     const char *message; /* NULL: accepted */
@@ -96,8 +90,7 @@ static float *initialise(const Network *network, uint64_t seed) {
 }
 
 /* Weights fill ±sqrt(6 / in) with the moments of a uniform; all else is exactly 0. */
-static void initial_parameters(void **state) {
-  (void)state;
+TEST(initial_parameters) {
   Network network;
   Error error;
   assert_true(network_init(&network, 99, (const int[]){77}, 1, 11, &error));
@@ -123,8 +116,7 @@ static void initial_parameters(void **state) {
   free(parameters);
 }
 
-static void initial_parameters_are_a_function_of_the_seed(void **state) {
-  (void)state;
+TEST(initial_parameters_are_a_function_of_the_seed) {
   Network network;
   Error error;
   assert_true(network_init(&network, 10, (const int[]){10}, 1, 10, &error));
@@ -138,8 +130,7 @@ static void initial_parameters_are_a_function_of_the_seed(void **state) {
 /* ---- random ---------------------------------------------------------------------------- */
 
 /* Known answers for philox4x32 at 10 rounds, from the test vectors its authors publish. */
-static void philox_known_answers(void **state) {
-  (void)state;
+TEST(philox_known_answers) {
   static const struct {
     uint64_t seed, stream, counter;
     uint32_t word[4];
@@ -157,15 +148,13 @@ static void philox_known_answers(void **state) {
   }
 }
 
-static void unit_is_below_one(void **state) {
-  (void)state;
+TEST(unit_is_below_one) {
   assert_true(random_unit(0) == 0);
   assert_true(random_unit(0x80000000) == 0.5f);
   assert_true(random_unit(UINT32_MAX) == 1 - 0x1p-24f);
 }
 
-static void permute_is_a_permutation(void **state) {
-  (void)state;
+TEST(permute_is_a_permutation) {
   static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 17, 64, 65, 1000, 60000, 65536, 65537};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     const uint32_t n = sizes[s];
@@ -184,8 +173,7 @@ static void permute_is_a_permutation(void **state) {
 }
 
 /* The edge of 32 bits: distinct inputs stay distinct and in range where n is not a power of 2. */
-static void permute_huge(void **state) {
-  (void)state;
+TEST(permute_huge) {
   const uint32_t n = UINT32_MAX, count = 1000;
   uint32_t seen[1000];
   for (uint32_t i = 0; i < count; i++) {
@@ -197,8 +185,7 @@ static void permute_huge(void **state) {
 
 /* Two keys agree in about one position, as two random orders do, and neither is the identity;
    neighbours end up a third of the range apart on average. */
-static void permute_depends_on_the_key(void **state) {
-  (void)state;
+TEST(permute_depends_on_the_key) {
   const uint32_t n = 60000;
   const uint64_t a = random_order_key(1, 0);
   const uint64_t others[] = {random_order_key(1, 1), random_order_key(2, 0), a ^ 1, a ^ 1ull << 63};
@@ -218,8 +205,7 @@ static void permute_depends_on_the_key(void **state) {
 }
 
 /* Every place is as likely as any: over many keys, a position goes to each equally often. */
-static void permute_is_unbiased(void **state) {
-  (void)state;
+TEST(permute_is_unbiased) {
   const uint32_t n = 100;
   const uint64_t keys = 20000;
   const double expected = 200; /* keys / n */
@@ -231,21 +217,4 @@ static void permute_is_unbiased(void **state) {
       chi2 += (count[p] - expected) * (count[p] - expected) / expected;
     assert_true(chi2 < 99 + 5 * 14.1); /* 99 degrees of freedom, deviation sqrt(2 x 99) */
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(layout_by_hand),
-      cmocka_unit_test(tensors_are_aligned_and_apart),
-      cmocka_unit_test(limits),
-      cmocka_unit_test(initial_parameters),
-      cmocka_unit_test(initial_parameters_are_a_function_of_the_seed),
-      cmocka_unit_test(philox_known_answers),
-      cmocka_unit_test(unit_is_below_one),
-      cmocka_unit_test(permute_is_a_permutation),
-      cmocka_unit_test(permute_huge),
-      cmocka_unit_test(permute_depends_on_the_key),
-      cmocka_unit_test(permute_is_unbiased),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

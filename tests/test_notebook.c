@@ -1,12 +1,5 @@
 /* docs/colab.ipynb, cell by cell, in a copy of this checkout that is already built. Cells that need
    a GPU run where there is one, and say so elsewhere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -25,8 +19,7 @@ static bool has(const char *command) {
   return process_run(output, sizeof output, "%s >/dev/null", command) == 0;
 }
 
-static void test_cells_are_short(void **state) {
-  (void)state;
+TEST(test_cells_are_short) {
   json_error_t problem;
   json_t *notebook = json_load_file(NOTEBOOK, 0, &problem), *cell;
   assert_non_null(notebook);
@@ -45,8 +38,7 @@ static void test_cells_are_short(void **state) {
 
 /* The copy has the objects and programs of this build, and FLAGS tells make that its flags are
    theirs: the flags name the folder. */
-static void test_every_cell_runs(void **state) {
-  (void)state;
+TEST_WITH(test_every_cell_runs, folder_open, folder_close) {
   if (!has("command -v python3")) {
     print_message("python3 is not installed\n");
     skip();
@@ -83,12 +75,4 @@ static void test_every_cell_runs(void **state) {
     for (const char *at = output; (at = strstr(at, "This cell needs a GPU.")); at++) refused++;
     assert_int_equal(refused, 4);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cells_are_short),
-      cmocka_unit_test_setup_teardown(test_every_cell_runs, folder_open, folder_close),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

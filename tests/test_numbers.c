@@ -1,13 +1,6 @@
 /* Numbers at their limits, in the CPU engine and in the whole program: learning rates that are 0,
    huge or no number, steps of one row and of more than there are, one class only, black pictures,
    any number of threads. Each ends as expected, or with one sentence. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +10,7 @@
 
 #include "model/checkpoint.h"
 #include "engine/engine.h"
+#include "support/test.h"
 #include "support/program.h"
 #include "base/random.h"
 
@@ -79,8 +73,9 @@ static float *parameters_of(Engine *engine) {
   return values;
 }
 
-static void a_rate_of_0_changes_no_weight(void **state) {
-  (void)state;
+TESTS_WITH(program_open, program_close);
+
+TEST(a_rate_of_0_changes_no_weight) {
   Engine *engine = open_engine(MIXED, 4);
   float *before = parameters_of(engine);
   const double first = train(engine, 1, 0), last = train(engine, 3, 0);
@@ -93,8 +88,7 @@ static void a_rate_of_0_changes_no_weight(void **state) {
 }
 
 /* The loss shows it: sums that look well would hide it. */
-static void rates_beyond_all_numbers_show_in_the_loss(void **state) {
-  (void)state;
+TEST(rates_beyond_all_numbers_show_in_the_loss) {
   static const float rates[] = {1e30f, FLT_MAX, INFINITY, NAN};
   for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
     for (int batch = 1; batch <= 8; batch += 7) {
@@ -104,8 +98,7 @@ static void rates_beyond_all_numbers_show_in_the_loss(void **state) {
     }
 }
 
-static void steps_of_one_row_learn(void **state) {
-  (void)state;
+TEST(steps_of_one_row_learn) {
   Engine *engine = open_engine(MIXED, 1);
   const double first = train(engine, 1, 0.01f), last = train(engine, 200, 0.01f);
   assert_true(last < 0.7 * first);
@@ -113,8 +106,7 @@ static void steps_of_one_row_learn(void **state) {
 }
 
 /* A step of more rows than there are is one of all of them. */
-static void steps_of_more_rows_than_there_are(void **state) {
-  (void)state;
+TEST(steps_of_more_rows_than_there_are) {
   Engine *all = open_engine(MIXED, ROWS), *more = open_engine(MIXED, 1000);
   const double a = train(all, 5, 0.1f), b = train(more, 5, 0.1f);
   float *expected = parameters_of(all), *got = parameters_of(more);
@@ -126,8 +118,7 @@ static void steps_of_more_rows_than_there_are(void **state) {
   more->call->close(more);
 }
 
-static void one_class_is_learnt_and_no_more(void **state) {
-  (void)state;
+TEST(one_class_is_learnt_and_no_more) {
   Engine *engine = open_engine(ONE_CLASS, 4);
   const double last = train(engine, 500, 0.5f);
   assert_true(last >= 0 && last < 1e-3);
@@ -136,8 +127,7 @@ static void one_class_is_learnt_and_no_more(void **state) {
 
 /* Black pictures tell nothing: what is learnt is how often each class comes, here as often as any,
    and the first layer's weights stay as they were. */
-static void black_pictures_teach_the_biases_alone(void **state) {
-  (void)state;
+TEST(black_pictures_teach_the_biases_alone) {
   Engine *engine = open_engine(BLACK, ROWS);
   const size_t weights = INPUTS * FIRST, at = engine->config.network.weight[0];
   float *before = parameters_of(engine);
@@ -152,8 +142,7 @@ static void black_pictures_teach_the_biases_alone(void **state) {
 
 /* ---- the program -------------------------------------------------------------------------- */
 
-static void rates_that_are_none_are_refused(void **state) {
-  (void)state;
+TEST(rates_that_are_none_are_refused) {
   static const char *const rates[] = {"1e30", "nan", "-nan", "inf", "-1", "100.001", "1e999"};
   for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
     char expected[128], key[64];
@@ -173,8 +162,7 @@ static void rates_that_are_none_are_refused(void **state) {
   }
 }
 
-static void a_rate_of_0_trains_nothing(void **state) {
-  (void)state;
+TEST(a_rate_of_0_trains_nothing) {
   RUN_WELL(TINY, "--lr", "0", "--momentum", "0", "--epochs", "1", "--save", "one.safetensors");
   RUN_WELL(TINY, "--lr", "0", "--momentum", "0", "--epochs", "4", "--save", "four.safetensors");
   Checkpoint one = program_checkpoint("one.safetensors"),
@@ -190,8 +178,7 @@ static void a_rate_of_0_trains_nothing(void **state) {
 #define DIVERGES                                                                                   \
   "--batch", "300", "--lr", "100", "--lr-decay", "1", "--weight-decay", "1", "--momentum", "0"
 
-static void a_loss_that_is_no_number_leaves_the_last_good_network(void **state) {
-  (void)state;
+TEST(a_loss_that_is_no_number_leaves_the_last_good_network) {
   for (int resident = 0; resident < 2; resident++) {
     const char *how = resident ? "yes" : "no";
     RUN(TINY, DIVERGES, "--epochs", "1000", "--resident", how, "--save", "saved.safetensors");
@@ -216,8 +203,7 @@ static void a_loss_that_is_no_number_leaves_the_last_good_network(void **state) 
 }
 
 /* The file that a run goes on from is what is left of it, unless it was to be kept elsewhere. */
-static void a_resumed_run_that_diverges_names_its_file(void **state) {
-  (void)state;
+TEST(a_resumed_run_that_diverges_names_its_file) {
   RUN_WELL(TINY, "--epochs", "2", "--save", "two.safetensors");
   RUN("--resume", "two.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1");
   program_failed(1, "--lr; two.safetensors holds the network of epoch 2\n");
@@ -228,8 +214,7 @@ static void a_resumed_run_that_diverges_names_its_file(void **state) {
   assert_int_equal(access("elsewhere.safetensors", F_OK), -1);
 }
 
-static void any_batch_uses_every_row(void **state) {
-  (void)state;
+TEST(any_batch_uses_every_row) {
   static const char *const batches[] = {"1", "299", "300", "301", "65536"};
   for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
     RUN_WELL(TINY, "--epochs", "1", "--batch", batches[i], "--save", "resident.safetensors");
@@ -258,8 +243,7 @@ static void write_equals(const char *path, int rows, int label, int pixel) {
   assert_int_equal(fclose(file), 0);
 }
 
-static void equal_rows_are_learnt(void **state) {
-  (void)state;
+TEST(equal_rows_are_learnt) {
   for (int pixel = 0; pixel <= 255; pixel += 255) {
     write_equals("equal.csv", 100, 1, pixel);
     RUN_WELL(TINY, "--train", "equal.csv", "--test", "equal.csv", "--epochs", "30", "--confusion",
@@ -269,8 +253,7 @@ static void equal_rows_are_learnt(void **state) {
   }
 }
 
-static void threads_change_no_bit(void **state) {
-  (void)state;
+TEST(threads_change_no_bit) {
   static const char *const threads[] = {"2", "3", "7"}, *const variants[][5] = {
                                                             {"--augment",
                                                              "shift,rotate,scale,elastic"},
@@ -288,23 +271,4 @@ static void threads_change_no_bit(void **state) {
       program_same_networks("one.safetensors", "many.safetensors");
     }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_rate_of_0_changes_no_weight),
-      cmocka_unit_test(rates_beyond_all_numbers_show_in_the_loss),
-      cmocka_unit_test(steps_of_one_row_learn),
-      cmocka_unit_test(steps_of_more_rows_than_there_are),
-      cmocka_unit_test(one_class_is_learnt_and_no_more),
-      cmocka_unit_test(black_pictures_teach_the_biases_alone),
-      cmocka_unit_test(rates_that_are_none_are_refused),
-      cmocka_unit_test(a_rate_of_0_trains_nothing),
-      cmocka_unit_test(a_loss_that_is_no_number_leaves_the_last_good_network),
-      cmocka_unit_test(a_resumed_run_that_diverges_names_its_file),
-      cmocka_unit_test(any_batch_uses_every_row),
-      cmocka_unit_test(equal_rows_are_learnt),
-      cmocka_unit_test(threads_change_no_bit),
-  };
-  return cmocka_run_group_tests_name("numbers", tests, program_open, program_close);
 }

@@ -1,23 +1,19 @@
 /* The table of options: that help, defaults and configs/ agree with it. Runs from the top of the
    checkout, where configs/ is. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cli/options.h"
 #include "engine/engine.h"
 #include "model/lr_schedule.h"
+#include "support/test.h"
 #include "support/process.h"
 
 static Error error;
 
-static void mnist_conf_is_the_defaults(void **state) {
-  (void)state;
+TEST(mnist_conf_is_the_defaults) {
   Options built_in, from_file;
   options_default(&built_in);
   memset(&from_file, 0, sizeof from_file);
@@ -28,8 +24,7 @@ static void mnist_conf_is_the_defaults(void **state) {
   assert_int_equal(built_in.batch, 64);
 }
 
-static void literature_conf_is_plain_descent(void **state) {
-  (void)state;
+TEST(literature_conf_is_plain_descent) {
   Options options;
   options_default(&options);
   if (!options_read_file(&options, "configs/literature.conf", &error)) fail_msg("%s", error.text);
@@ -57,8 +52,7 @@ static int count_keys(const char *path, bool seen[], const OptionRow *rows, size
   return keys;
 }
 
-static void configs_explain_each_key(void **state) {
-  (void)state;
+TEST(configs_explain_each_key) {
   size_t count;
   const OptionRow *rows = options_table(&count);
   bool *seen = calloc(count, sizeof *seen);
@@ -101,8 +95,7 @@ static const char *entry_of(const char *help, const OptionRow *row) {
   return entry;
 }
 
-static void help_lists_every_row(void **state) {
-  (void)state;
+TEST(help_lists_every_row) {
   size_t count;
   const OptionRow *rows = options_table(&count);
   const char *help = printed_help();
@@ -122,13 +115,11 @@ static void help_lists_every_row(void **state) {
   }
 }
 
-static void help_fits_80_columns(void **state) {
-  (void)state;
+TEST(help_fits_80_columns) {
   assert_in_range(process_longest_line(printed_help()), 60, 80);
 }
 
-static void rates_follow_the_schedule(void **state) {
-  (void)state;
+TEST(rates_follow_the_schedule) {
   const LrSchedule step = {SCHEDULE_STEP, 0.5, 0.8, 10, 0},
                    flat = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 0},
                    cosine = {SCHEDULE_COSINE, 0.5, 0.8, 10, 0},
@@ -144,8 +135,7 @@ static void rates_follow_the_schedule(void **state) {
     assert_true(fabs(lr_schedule_rate(&warm, epoch) - 0.125 * fmin(epoch + 1, 4)) < 1e-15);
 }
 
-static void names_are_in_the_engine_s_order(void **state) {
-  (void)state;
+TEST(names_are_in_the_engine_s_order) {
   assert_string_equal(options_fusions[FUSION_AUTO], "auto");
   assert_string_equal(options_fusions[FUSION_NONE], "none");
   assert_string_equal(options_fusions[FUSION_LAYER], "layer");
@@ -158,17 +148,4 @@ static void names_are_in_the_engine_s_order(void **state) {
   assert_string_equal(options_optimizers[OPTIMIZER_ADAM], "adam");
   assert_string_equal(options_optimizers[OPTIMIZER_ADAMW], "adamw");
   assert_null(options_optimizers[OPTIMIZER_ADAMW + 1]);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mnist_conf_is_the_defaults),
-      cmocka_unit_test(literature_conf_is_plain_descent),
-      cmocka_unit_test(configs_explain_each_key),
-      cmocka_unit_test(help_lists_every_row),
-      cmocka_unit_test(help_fits_80_columns),
-      cmocka_unit_test(rates_follow_the_schedule),
-      cmocka_unit_test(names_are_in_the_engine_s_order),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

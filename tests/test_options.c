@@ -1,15 +1,12 @@
 /* Options: every option good and bad, on the command line and in the configuration file. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/augment.h"
 #include "engine/engine.h"
 #include "cli/options.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 static const char *config_path;
@@ -58,8 +55,9 @@ static void assert_says(const char *expected) {
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static void every_option_is_stored(void **state) {
-  (void)state;
+TESTS_WITH(open_folder, folder_close);
+
+TEST(every_option_is_stored) {
   assert_int_equal(PARSE("--hidden", "7,16384,1", "--classes", "1024", "--epochs", "3", "--batch",
                          "65536", "--lr", "0.5"),
                    OPTIONS_RUN);
@@ -130,8 +128,7 @@ static void every_option_is_stored(void **state) {
   assert_int_equal(options.hidden.count, NETWORK_MAX_LAYERS - 1);
 }
 
-static void short_names_are_the_long_ones(void **state) {
-  (void)state;
+TEST(short_names_are_the_long_ones) {
   assert_int_equal(
       PARSE("-e", "2", "-b32", "-l", "1", "-s", "9", "-d", "cuda", "-f", "none", "-qt", "3"),
       OPTIONS_RUN);
@@ -147,15 +144,13 @@ static void short_names_are_the_long_ones(void **state) {
   assert_int_equal(PARSE("-c", "/nowhere.conf"), OPTIONS_FAILURE);
 }
 
-static void help_and_version_are_told_apart(void **state) {
-  (void)state;
+TEST(help_and_version_are_told_apart) {
   assert_int_equal(PARSE("--help"), OPTIONS_HELP);
   assert_int_equal(PARSE("--version"), OPTIONS_VERSION);
   assert_int_equal(PARSE("--epochs", "3", "--help", "--batch", "0"), OPTIONS_HELP);
 }
 
-static void a_bad_value_is_named_with_what_is_allowed(void **state) {
-  (void)state;
+TEST(a_bad_value_is_named_with_what_is_allowed) {
   static const struct {
     const char *name, *value, *allowed;
   } bad[] = {
@@ -217,8 +212,7 @@ static void a_bad_value_is_named_with_what_is_allowed(void **state) {
   }
 }
 
-static void a_name_too_long_for_a_file_is_refused(void **state) {
-  (void)state;
+TEST(a_name_too_long_for_a_file_is_refused) {
   char name[OPTIONS_PATH + 1];
   memset(name, 'a', sizeof name);
   name[OPTIONS_PATH] = '\0';
@@ -229,8 +223,7 @@ static void a_name_too_long_for_a_file_is_refused(void **state) {
   assert_string_equal(options.train, name);
 }
 
-static void wrong_usage_is_named(void **state) {
-  (void)state;
+TEST(wrong_usage_is_named) {
   assert_int_equal(PARSE("--bogus"), OPTIONS_USAGE);
   assert_says("unknown option '--bogus'");
   assert_int_equal(PARSE("--bogus=3"), OPTIONS_USAGE);
@@ -251,8 +244,7 @@ static void wrong_usage_is_named(void **state) {
   assert_says("unexpected argument 'stray'");
 }
 
-static void what_does_not_go_together_is_wrong_usage(void **state) {
-  (void)state;
+TEST(what_does_not_go_together_is_wrong_usage) {
   static const struct {
     const char *words[8], *says;
   } bad[] = {
@@ -317,8 +309,7 @@ static void what_does_not_go_together_is_wrong_usage(void **state) {
 }
 
 /* What the CPU has, and what --device auto may find a GPU for. */
-static void the_cpu_has_one_level(void **state) {
-  (void)state;
+TEST(the_cpu_has_one_level) {
   assert_int_equal(PARSE("--device", "cpu", "--fusion", "auto"), OPTIONS_RUN);
   assert_int_equal(PARSE("--device", "cpu", "--fusion", "layer"), OPTIONS_RUN);
   assert_int_equal(PARSE("--fusion", "epoch"), OPTIONS_RUN);
@@ -326,8 +317,7 @@ static void the_cpu_has_one_level(void **state) {
 }
 
 /* Every option of a run, written as a file, read again. */
-static void a_printed_configuration_comes_back(void **state) {
-  (void)state;
+TEST(a_printed_configuration_comes_back) {
   assert_int_equal(PARSE("--hidden", "none", "--lr", "0.0123456789", "--momentum", "0.1",
                          "--augment", "shift,scale=0.1,elastic=1e-3", "--seed", "4294967295",
                          "--plot", "a b.png", "--lr-schedule", "linear", "--fusion", "step"),
@@ -365,8 +355,7 @@ static void a_printed_configuration_comes_back(void **state) {
 }
 
 /* What a run that is resumed would read as another name. */
-static void a_name_that_no_file_can_hold_is_refused(void **state) {
-  (void)state;
+TEST(a_name_that_no_file_can_hold_is_refused) {
   static const char *const bad[] = {"a ", " a", "a\nb", "a\r", "a\t;b", "a ;b", ";a", "\x7f"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     if (PARSE("--train", bad[i]) != OPTIONS_USAGE) fail_msg("accepted: '%s'", bad[i]);
@@ -378,8 +367,7 @@ static void a_name_that_no_file_can_hold_is_refused(void **state) {
 
 /* ---- the configuration file --------------------------------------------------------------- */
 
-static void the_command_line_wins_wherever_config_stands(void **state) {
-  (void)state;
+TEST(the_command_line_wins_wherever_config_stands) {
   write_config("[training]\nbatch = 7\nepochs = 3\n[output]\nquiet = yes\n");
   assert_int_equal(PARSE("--batch", "5", "--config", config_path), OPTIONS_RUN);
   assert_int_equal(options.batch, 5);
@@ -391,8 +379,7 @@ static void the_command_line_wins_wherever_config_stands(void **state) {
   assert_true(options.lr == 0.05f);
 }
 
-static void a_file_may_be_written_freely(void **state) {
-  (void)state;
+TEST(a_file_may_be_written_freely) {
   write_config("\xEF\xBB\xBF; a comment\r\n\r\n[training]\r\n# another\r\nbatch=7 ; here too\r\n"
                "   epochs : 3\r\n\t lr = 0.5\n[data]\ntrain = a b.csv");
   assert_int_equal(PARSE("--config", config_path), OPTIONS_RUN);
@@ -403,8 +390,7 @@ static void a_file_may_be_written_freely(void **state) {
 }
 
 /* The smallest numbers, too, which strtof calls out of range. */
-static void every_number_reads_back(void **state) {
-  (void)state;
+TEST(every_number_reads_back) {
   static const char *const numbers[] = {"0x1p-149",      "1e-45", "1e-38",   "0x1.fffffep-127",
                                         "1.1754944e-38", "0.1",   "99.99999"};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -424,8 +410,7 @@ static void every_number_reads_back(void **state) {
   }
 }
 
-static void a_bad_file_is_named_with_its_line(void **state) {
-  (void)state;
+TEST(a_bad_file_is_named_with_its_line) {
   static const struct {
     const char *text;
     int line;
@@ -459,8 +444,7 @@ static void a_bad_file_is_named_with_its_line(void **state) {
   }
 }
 
-static void a_line_too_long_is_refused(void **state) {
-  (void)state;
+TEST(a_line_too_long_is_refused) {
   char text[1100] = "[data]\ntrain = ";
   memset(text + strlen(text), 'a', 1000);
   strcat(text, "\n");
@@ -469,33 +453,10 @@ static void a_line_too_long_is_refused(void **state) {
   assert_says("a.conf:2: the line is too long");
 }
 
-static void a_file_that_cannot_be_read_is_named(void **state) {
-  (void)state;
+TEST(a_file_that_cannot_be_read_is_named) {
   assert_int_equal(PARSE("--config", "/nowhere/a.conf"), OPTIONS_FAILURE);
   assert_says("cannot open /nowhere/a.conf: No such file");
   assert_int_equal(PARSE("--config", folder), OPTIONS_FAILURE);
   assert_says("cannot read");
   assert_says(folder);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_option_is_stored),
-      cmocka_unit_test(short_names_are_the_long_ones),
-      cmocka_unit_test(help_and_version_are_told_apart),
-      cmocka_unit_test(a_bad_value_is_named_with_what_is_allowed),
-      cmocka_unit_test(a_name_too_long_for_a_file_is_refused),
-      cmocka_unit_test(wrong_usage_is_named),
-      cmocka_unit_test(a_name_that_no_file_can_hold_is_refused),
-      cmocka_unit_test(the_command_line_wins_wherever_config_stands),
-      cmocka_unit_test(a_file_may_be_written_freely),
-      cmocka_unit_test(every_number_reads_back),
-      cmocka_unit_test(a_bad_file_is_named_with_its_line),
-      cmocka_unit_test(a_line_too_long_is_refused),
-      cmocka_unit_test(a_file_that_cannot_be_read_is_named),
-      cmocka_unit_test(what_does_not_go_together_is_wrong_usage),
-      cmocka_unit_test(the_cpu_has_one_level),
-      cmocka_unit_test(a_printed_configuration_comes_back),
-  };
-  return cmocka_run_group_tests_name("options", tests, open_folder, folder_close);
 }

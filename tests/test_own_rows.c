@@ -1,25 +1,20 @@
 /* Which rows of a streamed file a rank trains on, and that its reader parses no others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "train/own_rows.h"
 
 enum { RANKS = 4 };
 
+TESTS_WITH(folder_open, folder_close);
+
 /* Every row is one rank's, that of its position in the order of its window. */
-static void ranks_have_rows_of_their_own(void **state) {
-  (void)state;
+TEST(ranks_have_rows_of_their_own) {
   static const StreamedEpoch epochs[] = {{100, 40, 8, 7}, {80, 40, 8, 8}, {3, 64, 64, 9}};
   Error error;
   for (size_t e = 0; e < sizeof epochs / sizeof *epochs; e++)
@@ -70,8 +65,7 @@ static bool read_some(const RowSet *wanted, int threads, uint64_t *rows, Error *
   return good;
 }
 
-static void rows_of_others_are_not_parsed(void **state) {
-  (void)state;
+TEST(rows_of_others_are_not_parsed) {
   enum { MANY = 200000, WRONG = 150001 }; /* some chunks of text */
   uint64_t rows;
   Error error;
@@ -94,12 +88,4 @@ static void rows_of_others_are_not_parsed(void **state) {
   assert_false(read_some(&wanted, 2, &rows, &error));
   assert_non_null(strstr(error.text, "some.csv, line 150003"));
   free(wanted.bits);
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ranks_have_rows_of_their_own),
-      cmocka_unit_test(rows_of_others_are_not_parsed),
-  };
-  return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

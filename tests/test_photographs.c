@@ -2,13 +2,6 @@
    trained here on drawn digits. With NETWORK=FILE and DIGITS=FILE, a saved network and a CSV file
    of labelled rows, it answers PICTURES=N pictures of each ground made of those instead, and prints
    how many digits were right. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +12,7 @@
 #include "engine/engine_cpu.h"
 #include "model/checkpoint.h"
 #include "model/metrics.h"
+#include "support/test.h"
 #include "support/photographs.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
@@ -176,19 +170,18 @@ static int pictures_wanted(int otherwise) {
   return rows && pictures ? atoi(pictures) : otherwise;
 }
 
-static void one_digit_on_every_ground(void **state) {
-  (void)state;
+TESTS_WITH(prepare, clean_up);
+
+TEST(one_digit_on_every_ground) {
   answer_pictures(pictures_wanted(10), 1, 90);
 }
 
-static void several_digits_on_every_ground(void **state) {
-  (void)state;
+TEST(several_digits_on_every_ground) {
   answer_pictures(pictures_wanted(12) / 6, 6, 90);
 }
 
 /* Boxes hold the ink of the plain picture and little else. */
-static void boxes_are_around_the_ink(void **state) {
-  (void)state;
+TEST(boxes_are_around_the_ink) {
   if (rows) skip();
   for (uint64_t number = 0; number < 4; number++) {
     const Scene scene = draw(GROUND_PLAIN, number, 1);
@@ -240,8 +233,7 @@ static void assert_boxes(const Bar *bars, const char *expected) {
   assert_string_equal(text, expected);
 }
 
-static void pieces_become_digits(void **state) {
-  (void)state;
+TEST(pieces_become_digits) {
   static const struct {
     Bar bars[BARS];
     const char *boxes;
@@ -266,14 +258,4 @@ static void pieces_become_digits(void **state) {
   if (rows) skip();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_boxes(cases[i].bars, cases[i].boxes);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_digit_on_every_ground),
-      cmocka_unit_test(several_digits_on_every_ground),
-      cmocka_unit_test(boxes_are_around_the_ink),
-      cmocka_unit_test(pieces_become_digits),
-  };
-  return cmocka_run_group_tests_name("photographs", tests, prepare, clean_up);
 }

@@ -1,18 +1,12 @@
 /* --pixel-max, --mean and --std as a user meets them: what auto finds, and that a saved network is
    asked with the scale that it was trained with. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "model/checkpoint.h"
+#include "support/test.h"
 #include "support/program.h"
 
 /* Rows of two pixels of 0 to `largest`, labelled 1 where the first is the brighter. */
@@ -43,8 +37,9 @@ static double accuracy_of(const char *path) {
   return accuracy;
 }
 
-static void auto_is_the_largest_pixel(void **state) {
-  (void)state;
+TESTS_WITH(open_folder, program_close);
+
+TEST(auto_is_the_largest_pixel) {
   RUN_WELL(DIM, "--pixel-max", "auto", "--save", "auto.st");
   assert_int_equal(program_lines("^pixels   0 to 16: --pixel-max 16$"), 1);
   RUN_WELL(DIM, "--pixel-max", "16", "--save", "16.st");
@@ -56,8 +51,7 @@ static void auto_is_the_largest_pixel(void **state) {
 }
 
 /* Nor of rows that are all black. */
-static void of_255_auto_says_nothing(void **state) {
-  (void)state;
+TEST(of_255_auto_says_nothing) {
   write_rows("bright.csv", 255, 50, 3);
   write_rows("black.csv", 0, 50, 4);
   static const char *const files[] = {"bright.csv", "black.csv"};
@@ -70,15 +64,13 @@ static void of_255_auto_says_nothing(void **state) {
 }
 
 /* It is read twice. */
-static void auto_takes_no_pipe(void **state) {
-  (void)state;
+TEST(auto_takes_no_pipe) {
   RUN_ON_PIPE(TINY, "--train", "fifo", "--pixel-max", "auto");
   program_failed(1, "--pixel-max auto reads --train twice");
 }
 
 /* Every use of the saved network takes the scale from its file, whatever the command line says. */
-static void a_network_keeps_its_scale(void **state) {
-  (void)state;
+TEST(a_network_keeps_its_scale) {
   char expected[64];
   RUN_WELL(DIM, "--pixel-max", "16", "--mean", "0.5", "--std", "0.25", "--lr", "0.01", "--save",
            "kept.st");
@@ -105,8 +97,7 @@ static void a_network_keeps_its_scale(void **state) {
 }
 
 /* A resumed run has the number, not another look at the rows. */
-static void auto_may_be_resumed(void **state) {
-  (void)state;
+TEST(auto_may_be_resumed) {
   RUN_WELL(DIM, "--epochs", "3", "--pixel-max", "auto", "--save", "whole.st");
   RUN_WELL(DIM, "--epochs", "1", "--pixel-max", "auto", "--save", "part.st");
   RUN_WELL("--resume", "part.st", "--epochs", "3", "--pixel-max", "auto");
@@ -114,13 +105,4 @@ static void auto_may_be_resumed(void **state) {
   program_same_files("part.st", "whole.st");
   RUN("--resume", "part.st", "--epochs", "4", "--pixel-max", "255");
   program_failed(1, "part.st was trained with another --pixel-max: continue with that");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(auto_is_the_largest_pixel), cmocka_unit_test(of_255_auto_says_nothing),
-      cmocka_unit_test(auto_takes_no_pipe),        cmocka_unit_test(a_network_keeps_its_scale),
-      cmocka_unit_test(auto_may_be_resumed),
-  };
-  return cmocka_run_group_tests_name("pixels", tests, open_folder, program_close);
 }

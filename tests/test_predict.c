@@ -1,17 +1,11 @@
 /* A trained network: evaluation, predictions and pictures, on the CPU. */
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
@@ -20,6 +14,7 @@
 #include "predict/pictures.h"
 #include "predict/predict.h"
 #include "data/digits.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/pictures.h"
 #include "support/process.h"
@@ -161,8 +156,9 @@ static bool see(void *context, uint64_t row, const uint8_t *row_pixels, int labe
   return row < seen->last || error_set(why, "seen enough");
 }
 
-static void test_same_as_the_engine(void **state) {
-  (void)state;
+TESTS_WITH(prepare, clean_up);
+
+TEST(test_same_as_the_engine) {
   static const uint64_t buffers[][2] = {{2 * SLOT, SLOT}, {ROWS, 4096}, {2, 1}};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
     Engine *engine = open_trained(buffers[i][0], buffers[i][1]);
@@ -184,8 +180,7 @@ static void test_same_as_the_engine(void **state) {
   }
 }
 
-static void test_evaluation_may_be_stopped(void **state) {
-  (void)state;
+TEST(test_evaluation_may_be_stopped) {
   Engine *engine = open_trained(2 * SLOT, SLOT);
   DatasetReader *reader = open_reader(engine, labelled);
   Metrics scores;
@@ -236,8 +231,7 @@ static int count_files(void) {
   return atoi(text);
 }
 
-static void test_answers(void **state) {
-  (void)state;
+TEST(test_answers) {
   OK(predict(labelled, output, false));
   assert_answers(output);
   OK(predict(unlabelled, output, false)); /* replaces it */
@@ -251,8 +245,7 @@ static void test_answers(void **state) {
 }
 
 /* Half of float32's range in each weight of layers.1: whatever the row, its sums overflow. */
-static void test_logits_that_overflow(void **state) {
-  (void)state;
+TEST(test_logits_that_overflow) {
   float *copy = malloc(network.floats * sizeof *copy);
   assert_non_null(copy);
   memcpy(copy, trained, network.floats * sizeof *copy);
@@ -265,8 +258,7 @@ static void test_logits_that_overflow(void **state) {
   free(copy);
 }
 
-static void test_probabilities(void **state) {
-  (void)state;
+TEST(test_probabilities) {
   OK(predict(labelled, output, true));
   FILE *file = fopen(output, "r");
   assert_non_null(file);
@@ -290,8 +282,7 @@ static void test_probabilities(void **state) {
   fclose(file);
 }
 
-static void test_standard_output(void **state) {
-  (void)state;
+TEST(test_standard_output) {
   fflush(stdout);
   const int before = dup(STDOUT_FILENO);
   assert_non_null(freopen(output, "w", stdout));
@@ -304,8 +295,7 @@ static void test_standard_output(void **state) {
 }
 
 /* What goes wrong leaves the file that was there, and no other. */
-static void test_failures_leave_no_trace(void **state) {
-  (void)state;
+TEST(test_failures_leave_no_trace) {
   char missing[4300], text[64];
   FILE *file = fopen(output, "w");
   assert_non_null(file);
@@ -325,8 +315,7 @@ static void test_failures_leave_no_trace(void **state) {
 
 /* What is not a file is written to, and not replaced. By links of our own: a test that fails must
    not replace the machine's devices. */
-static void test_devices(void **state) {
-  (void)state;
+TEST(test_devices) {
   struct stat status;
   char name[4300], text[ROWS * 16];
   snprintf(name, sizeof name, "%s/full", folder);
@@ -351,8 +340,7 @@ static void test_devices(void **state) {
   remove(name);
 }
 
-static void test_other_widths(void **state) {
-  (void)state;
+TEST(test_other_widths) {
   Engine *engine = open_trained(2 * SLOT, SLOT);
   FILE *file = fopen(output, "w");
   assert_non_null(file);
@@ -421,8 +409,7 @@ static bool ask(Engine *engine, char *const *paths, int count, FILE *file) {
 }
 
 /* Pictures of rows get the rows' answers, 97 of 100 or more. */
-static void test_pictures_are_answered_as_rows(void **state) {
-  (void)state;
+TEST(test_pictures_are_answered_as_rows) {
   static char names[PICTURES][4300], text[PICTURES * 4400];
   char *paths[PICTURES];
   int expected[PICTURES], same = 0, right = 0;
@@ -474,8 +461,7 @@ static void assert_classified(Engine *engine, char *const *paths, int count, con
   free(text);
 }
 
-static void test_lines(void **state) {
-  (void)state;
+TEST(test_lines) {
   char here[4096];
   char first[] = "a.png", second[] = "longer.png", *paths[] = {first, second};
   assert_non_null(getcwd(here, sizeof here));
@@ -498,8 +484,7 @@ static void test_lines(void **state) {
   assert_int_equal(chdir(here), 0);
 }
 
-static void test_refused_pictures(void **state) {
-  (void)state;
+TEST(test_refused_pictures) {
   const float biases[2] = {0};
   char name[4300], *paths[] = {labelled, name, unlabelled, name};
   snprintf(name, sizeof name, "%s/a.png", folder);
@@ -526,22 +511,4 @@ static void test_refused_pictures(void **state) {
   assert_string_equal(error.text, "the network takes 8 pixels, which do not make a square picture");
   engine->call->close(engine);
   remove(name);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_same_as_the_engine),
-      cmocka_unit_test(test_evaluation_may_be_stopped),
-      cmocka_unit_test(test_answers),
-      cmocka_unit_test(test_logits_that_overflow),
-      cmocka_unit_test(test_probabilities),
-      cmocka_unit_test(test_standard_output),
-      cmocka_unit_test(test_failures_leave_no_trace),
-      cmocka_unit_test(test_devices),
-      cmocka_unit_test(test_other_widths),
-      cmocka_unit_test(test_pictures_are_answered_as_rows),
-      cmocka_unit_test(test_lines),
-      cmocka_unit_test(test_refused_pictures),
-  };
-  return cmocka_run_group_tests_name("predict", tests, prepare, clean_up);
 }

@@ -1,11 +1,4 @@
 /* Asking a network that was saved, and the pictures of a run: mlp-train as a process on the CPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +13,7 @@
 #include "model/checkpoint.h"
 #include "plot/figures.h"
 #include "predict/predict.h"
+#include "support/test.h"
 #include "support/pictures.h"
 #include "support/program.h"
 #include "support/stb_png.h"
@@ -81,8 +75,9 @@ static void read_answers(const char *path, const char *head, int *answers) {
   free(text);
 }
 
-static void evaluation_says_what_training_did(void **state) {
-  (void)state;
+TESTS_WITH(open_folder, program_close);
+
+TEST(evaluation_says_what_training_did) {
   char expected[128];
   const double accuracy = logged_accuracy();
   RUN_WELL(ASK, "--evaluate", "--test", "digits_test.csv");
@@ -92,8 +87,7 @@ static void evaluation_says_what_training_did(void **state) {
   assert_int_equal(program_lines("^ +[0-9] .*%$"), CLASSES);
 }
 
-static void predictions_are_evaluations(void **state) {
-  (void)state;
+TEST(predictions_are_evaluations) {
   int labels[TEST_ROWS], answers[TEST_ROWS], right = 0;
   draw_labels(labels);
   RUN_WELL(ASK, "--predict", "digits_test.csv", "--output", "answers.csv", "--quiet");
@@ -103,8 +97,7 @@ static void predictions_are_evaluations(void **state) {
   assert_true((double)right / TEST_ROWS == logged_accuracy());
 }
 
-static void predictions_are_the_same_anywhere(void **state) {
-  (void)state;
+TEST(predictions_are_the_same_anywhere) {
   RUN_WELL(ASK, "--predict", "digits_test.csv", "--output", "answers.csv");
   RUN_WELL(ASK, "--predict", "unlabelled.csv", "--output", "others.csv");
   program_same_files("others.csv", "answers.csv");
@@ -116,8 +109,7 @@ static void predictions_are_the_same_anywhere(void **state) {
   program_same_files(PROGRAM_OUT, "answers.csv");
 }
 
-static void probabilities_add_up_to_one(void **state) {
-  (void)state;
+TEST(probabilities_add_up_to_one) {
   static const char head[] = "ImageId,Label,P0,P1,P2,P3,P4,P5,P6,P7,P8,P9\n";
   int answers[TEST_ROWS];
   RUN_WELL(ASK, "--predict", "unlabelled.csv", "--output", "answers.csv", "--probabilities");
@@ -141,8 +133,7 @@ static void probabilities_add_up_to_one(void **state) {
   free(text);
 }
 
-static void what_cannot_be_asked(void **state) {
-  (void)state;
+TEST(what_cannot_be_asked) {
   RUN(ASK, "--predict", "train.csv"); /* two pixels */
   program_failed(1, "train.csv, line 1: 3 fields, but the network takes 784 pixels a row");
   RUN(ASK, "--predict", "train.csv", "--output", "never.csv");
@@ -235,8 +226,7 @@ static void classify(const Style *style, int *answers) {
   assert_string_equal(line, "");
 }
 
-static void pictures_are_answered_as_rows(void **state) {
-  (void)state;
+TEST(pictures_are_answered_as_rows) {
   static const Style styles[] = {
       {"grey", 1, {0, 0, 0}, {255, 255, 255}},
       {"inverted", 1, {255, 255, 255}, {0, 0, 0}},
@@ -272,8 +262,7 @@ static void write_page(const char *path) {
   assert_true(stbi_write_png(path, PAGE, PAGE, 1, level, PAGE));
 }
 
-static void digits_of_a_page_are_answered_one_by_one(void **state) {
-  (void)state;
+TEST(digits_of_a_page_are_answered_one_by_one) {
   write_page("page.png");
   RUN_WELL(ASK, "--classify", "page.png");
   assert_int_equal(program_lines("^page.png  [0-9]+x[0-9]+[+][0-9]+[+][0-9]+ +[0-9] .*%"), 2);
@@ -283,8 +272,7 @@ static void digits_of_a_page_are_answered_one_by_one(void **state) {
   assert_int_equal(program_lines("unsure"), 0);
 }
 
-static void json_says_what_lines_say(void **state) {
-  (void)state;
+TEST(json_says_what_lines_say) {
   write_page("page.png");
   RUN(ASK, "--classify", "--json", "none.png", "page.png");
   program_failed(1, "cannot open none.png");
@@ -313,8 +301,7 @@ static void json_says_what_lines_say(void **state) {
 }
 
 /* A line of standard error for each, in order. */
-static void bad_pictures_stop_no_others(void **state) {
-  (void)state;
+TEST(bad_pictures_stop_no_others) {
   write_page("page.png");
   RUN(ASK, "--classify", "none.png", "page.png", "train.csv");
   assert_int_equal(program.status, 1);
@@ -324,8 +311,7 @@ static void bad_pictures_stop_no_others(void **state) {
   assert_non_null(strstr(first, "\nmlp-train: train.csv cannot be read as"));
 }
 
-static void what_the_network_saw_is_shown(void **state) {
-  (void)state;
+TEST(what_the_network_saw_is_shown) {
   int width, height, channels;
   write_page("page.png");
   RUN_WELL(ASK, "--show", "seen.png", "--classify", "page.png");
@@ -347,8 +333,7 @@ static void what_the_network_saw_is_shown(void **state) {
 
 /* ---- pictures of the run ------------------------------------------------------------------ */
 
-static void pictures_show_something(void **state) {
-  (void)state;
+TEST(pictures_show_something) {
   static const char *const names[] = {"curves.png", "weights.png", "mistakes.png", "confusion.png"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     int width, height, channels;
@@ -368,8 +353,7 @@ static void pictures_show_something(void **state) {
 }
 
 /* Training draws what evaluation draws of the network that was saved. */
-static void pictures_can_be_drawn_later(void **state) {
-  (void)state;
+TEST(pictures_can_be_drawn_later) {
   RUN_WELL(ASK, "--evaluate", "--test", "digits_test.csv", "--weights", "w.png", "--mistakes",
            "m.png", "--confusion", "c.png");
   program_same_files("w.png", "weights.png");
@@ -430,8 +414,7 @@ static void find_mistakes(Mistakes *mistakes) {
   qsort(mistakes->list, (size_t)mistakes->count, sizeof *mistakes->list, more_confident);
 }
 
-static void the_most_confident_mistakes_are_shown(void **state) {
-  (void)state;
+TEST(the_most_confident_mistakes_are_shown) {
   enum { SHOWN = 64 };
   static Mistakes mistakes;
   Error error;
@@ -441,31 +424,10 @@ static void the_most_confident_mistakes_are_shown(void **state) {
   program_same_files("mistakes.png", "expected.png");
 }
 
-static void pictures_that_cannot_be_drawn(void **state) {
-  (void)state;
+TEST(pictures_that_cannot_be_drawn) {
   RUN(ASK, "--evaluate", "--test", "digits_test.csv", "--confusion", "none/c.png");
   program_failed(1, "none/c.png");
   RUN(TINY, "--epochs", "1", "--mistakes", "m.png");
   program_failed(1, "--mistakes draws square pictures, but a row has 2 pixels");
   assert_string_equal(program.out, ""); /* and that is said before training */
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(evaluation_says_what_training_did),
-      cmocka_unit_test(predictions_are_evaluations),
-      cmocka_unit_test(predictions_are_the_same_anywhere),
-      cmocka_unit_test(probabilities_add_up_to_one),
-      cmocka_unit_test(what_cannot_be_asked),
-      cmocka_unit_test(pictures_are_answered_as_rows),
-      cmocka_unit_test(digits_of_a_page_are_answered_one_by_one),
-      cmocka_unit_test(json_says_what_lines_say),
-      cmocka_unit_test(bad_pictures_stop_no_others),
-      cmocka_unit_test(what_the_network_saw_is_shown),
-      cmocka_unit_test(pictures_show_something),
-      cmocka_unit_test(pictures_can_be_drawn_later),
-      cmocka_unit_test(the_most_confident_mistakes_are_shown),
-      cmocka_unit_test(pictures_that_cannot_be_drawn),
-  };
-  return cmocka_run_group_tests_name("asking", tests, open_folder, program_close);
 }

@@ -1,12 +1,5 @@
 /* mlp-train as a process: exit codes, messages, and output that scripts can read. Only the CPU
    is used. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +9,7 @@
 
 #include "model/checkpoint.h"
 #include "cli/options.h"
+#include "support/test.h"
 #include "support/program.h"
 
 static void run_to(const char *output, const char *const *arguments) {
@@ -30,8 +24,9 @@ static void run_to(const char *output, const char *const *arguments) {
 
 /* ---- tests -------------------------------------------------------------------------------- */
 
-static void a_run_prints_what_scripts_can_read(void **state) {
-  (void)state;
+TESTS_WITH(program_open, program_close);
+
+TEST(a_run_prints_what_scripts_can_read) {
   RUN(TINY, "--epochs", "12");
   assert_string_equal(program.error, "");
   assert_int_equal(program.status, 0);
@@ -50,8 +45,7 @@ static void a_run_prints_what_scripts_can_read(void **state) {
   assert_null(strpbrk(program.out, "\r\033")); /* no progress bar in a file */
 }
 
-static void epoch_lines_are_aligned(void **state) {
-  (void)state;
+TEST(epoch_lines_are_aligned) {
   RUN(TINY, "--epochs", "10");
   size_t length = 0;
   int lines = 0;
@@ -63,8 +57,7 @@ static void epoch_lines_are_aligned(void **state) {
   assert_int_equal(lines, 11); /* with the heading */
 }
 
-static void quiet_prints_the_last_epoch_alone(void **state) {
-  (void)state;
+TEST(quiet_prints_the_last_epoch_alone) {
   RUN(TINY, "--epochs", "3", "--quiet");
   assert_int_equal(program.status, 0);
   assert_int_equal(program_lines(""), 2);
@@ -72,16 +65,14 @@ static void quiet_prints_the_last_epoch_alone(void **state) {
   assert_int_equal(program_lines(EPOCH("3/3")), 1);
 }
 
-static void streaming_runs_too(void **state) {
-  (void)state;
+TEST(streaming_runs_too) {
   RUN(TINY, "--epochs", "2", "--resident", "no", "--threads", "0");
   assert_int_equal(program.status, 0);
   assert_int_equal(program_lines("^data .*, streamed every epoch$"), 1);
   assert_int_equal(program_lines(EPOCH("[12]/2")), 2);
 }
 
-static void help_and_version_succeed(void **state) {
-  (void)state;
+TEST(help_and_version_succeed) {
   RUN("--version");
   assert_int_equal(program.status, 0);
   assert_int_equal(program_lines("^mlp-train [0-9]+\\.[0-9]+\\.[0-9]+$"), 1);
@@ -92,8 +83,7 @@ static void help_and_version_succeed(void **state) {
   assert_string_equal(program.error, "");
 }
 
-static void wrong_usage_exits_2(void **state) {
-  (void)state;
+TEST(wrong_usage_exits_2) {
   static const struct {
     const char *arguments[3], *says;
   } wrong[] = {
@@ -114,8 +104,7 @@ static void wrong_usage_exits_2(void **state) {
   }
 }
 
-static void a_missing_file_is_named_with_ways_to_get_one(void **state) {
-  (void)state;
+TEST(a_missing_file_is_named_with_ways_to_get_one) {
   RUN("--device", "cpu"); /* the folder has no data/ */
   program_failed(1, "data/mnist_train.csv");
   program_said("`make data`");
@@ -127,8 +116,7 @@ static void a_missing_file_is_named_with_ways_to_get_one(void **state) {
   assert_string_equal(program.out, "");
 }
 
-static void bad_files_exit_1(void **state) {
-  (void)state;
+TEST(bad_files_exit_1) {
   program_write_csv("train.csv", 300, 123);
   RUN(TINY);
   program_failed(1, "train.csv, line 123, column 1: ");
@@ -141,8 +129,7 @@ static void bad_files_exit_1(void **state) {
   program_failed(1, "cannot open none.conf: No such file");
 }
 
-static void output_that_cannot_be_written_exits_1(void **state) {
-  (void)state;
+TEST(output_that_cannot_be_written_exits_1) {
   const char *const tiny[] = {TINY, NULL}, *const help[] = {"--help", NULL};
   run_to("/dev/full", tiny);
   program_failed(1, "cannot write to standard output: No space left");
@@ -151,8 +138,7 @@ static void output_that_cannot_be_written_exits_1(void **state) {
 }
 
 /* As `| head` leaves it: no message, and the status that a shell has for who dies of SIGPIPE. */
-static void a_closed_pipe_is_no_message(void **state) {
-  (void)state;
+TEST(a_closed_pipe_is_no_message) {
   const char *const runs[][24] = {
       {TINY, "--epochs", "3"},
       {"--help"},
@@ -168,8 +154,7 @@ static void a_closed_pipe_is_no_message(void **state) {
   program_same_files("piped.st", "twin.st"); /* it was trained and saved all the same */
 }
 
-static void outputs_are_confirmed(void **state) {
-  (void)state;
+TEST(outputs_are_confirmed) {
   RUN_WELL(TINY, "--epochs", "2", "--save", "a.st", "--log", "a.csv", "--plot", "a b.png",
            "--weights", "w.png", "--confusion", "c.png");
   static const char *const names[] = {"a.st", "a.csv", "a b.png", "w.png", "c.png"};
@@ -189,8 +174,7 @@ static void outputs_are_confirmed(void **state) {
 }
 
 /* Before training, by the ending alone. */
-static void a_name_that_promises_another_format_is_refused(void **state) {
-  (void)state;
+TEST(a_name_that_promises_another_format_is_refused) {
   static const struct {
     const char *option, *name, *says;
   } wrong[] = {
@@ -221,8 +205,7 @@ static void a_name_that_promises_another_format_is_refused(void **state) {
 
 /* ---- what a run leaves -------------------------------------------------------------------- */
 
-static void early_stop_ends_with_its_line(void **state) {
-  (void)state;
+TEST(early_stop_ends_with_its_line) {
   RUN_WELL(TINY, "--epochs", "1000", "--early-stop", "3", "--save", "early.safetensors");
   Checkpoint saved;
   Error error;
@@ -261,8 +244,7 @@ static double number_of(const json_t *object, const char *name) {
   return json_number_value(json_object_get(object, name));
 }
 
-static void log_has_every_option_and_epoch(void **state) {
-  (void)state;
+TEST(log_has_every_option_and_epoch) {
   RUN_WELL(TINY, "--epochs", "3", "--lr", "0.25", "--lr-schedule", "linear", "--log", "run.jsonl");
   size_t count;
   const OptionRow *rows = options_table(&count);
@@ -302,8 +284,7 @@ static void log_has_every_option_and_epoch(void **state) {
   free(text);
 }
 
-static void a_log_may_be_csv(void **state) {
-  (void)state;
+TEST(a_log_may_be_csv) {
   RUN_WELL(TINY, "--epochs", "2", "--log", "run.csv");
   char *text = program_read("run.csv", NULL);
   assert_memory_equal(text, "epoch,epochs,train_loss,", 24); /* as every reader of CSV wants it */
@@ -314,8 +295,7 @@ static void a_log_may_be_csv(void **state) {
   free(text);
 }
 
-static void dry_run_comes_back(void **state) {
-  (void)state;
+TEST(dry_run_comes_back) {
   static const char *const all[] = {"--hidden",
                                     "7,5",
                                     "--classes",
@@ -412,35 +392,11 @@ static void dry_run_comes_back(void **state) {
   free(text);
 }
 
-static void a_config_is_its_options(void **state) {
-  (void)state;
+TEST(a_config_is_its_options) {
   run_to("tiny.conf", (const char *const[]){TINY, "--epochs", "2", "--lr-schedule", "cosine",
                                             "--dry-run", NULL});
   assert_int_equal(program.status, 0);
   RUN_WELL("--config", "tiny.conf", "--save", "by_config.safetensors");
   RUN_WELL(TINY, "--epochs", "2", "--lr-schedule", "cosine", "--save", "by_words.safetensors");
   program_same_files("by_config.safetensors", "by_words.safetensors");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_run_prints_what_scripts_can_read),
-      cmocka_unit_test(epoch_lines_are_aligned),
-      cmocka_unit_test(quiet_prints_the_last_epoch_alone),
-      cmocka_unit_test(streaming_runs_too),
-      cmocka_unit_test(help_and_version_succeed),
-      cmocka_unit_test(wrong_usage_exits_2),
-      cmocka_unit_test(a_missing_file_is_named_with_ways_to_get_one),
-      cmocka_unit_test(bad_files_exit_1),
-      cmocka_unit_test(output_that_cannot_be_written_exits_1),
-      cmocka_unit_test(a_closed_pipe_is_no_message),
-      cmocka_unit_test(outputs_are_confirmed),
-      cmocka_unit_test(a_name_that_promises_another_format_is_refused),
-      cmocka_unit_test(early_stop_ends_with_its_line),
-      cmocka_unit_test(log_has_every_option_and_epoch),
-      cmocka_unit_test(a_log_may_be_csv),
-      cmocka_unit_test(dry_run_comes_back),
-      cmocka_unit_test(a_config_is_its_options),
-  };
-  return cmocka_run_group_tests_name("program", tests, program_open, program_close);
 }

@@ -2,12 +2,6 @@
    the network that one process trains. Skipped where there is no mpirun, or no MPI to build with.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +12,7 @@
 #include "base/random.h"
 #include "exercise/reference.h"
 #include "ranks/ranks.h"
+#include "support/test.h"
 #include "support/mpirun.h"
 
 /* ---- the rows and what float64 makes of them ------------------------------------------------ */
@@ -105,8 +100,9 @@ static void assert_losses(const char *path) {
 
 /* ---- the same network ----------------------------------------------------------------------- */
 
-static void ranks_train_what_one_process_trains(void **state) {
-  (void)state;
+TESTS_WITH(open_files, close_files);
+
+TEST(ranks_train_what_one_process_trains) {
   needs_mpi();
   RUN_WELL(DIGITS, "--epochs", "4", "--save", "alone", "--log", "alone.jsonl");
   assert_expected("alone");
@@ -126,8 +122,7 @@ static void ranks_train_what_one_process_trains(void **state) {
   }
 }
 
-static void same_ranks_same_bits(void **state) {
-  (void)state;
+TEST(same_ranks_same_bits) {
   needs_mpi();
   for (int time = 0; time < 2; time++)
     RUN_RANKS_WELL(3, DIGITS, "--epochs", "4", "--threads", time ? "2" : "1", "--save",
@@ -135,8 +130,7 @@ static void same_ranks_same_bits(void **state) {
   program_same_networks("once", "again");
 }
 
-static void ranks_stream(void **state) {
-  (void)state;
+TEST(ranks_stream) {
   needs_mpi();
   RUN_WELL(DIGITS, "--epochs", "3", "--resident", "no", "--save", "alone");
   Checkpoint alone = program_checkpoint("alone");
@@ -155,8 +149,7 @@ static void ranks_stream(void **state) {
 
 /* A GPU each, at every level that takes ranks. Roundings differ from the CPU's, and may open a ReLU
    on one side only: test_engine_cuda.c says what that does. */
-static void ranks_train_on_gpus(void **state) {
-  (void)state;
+TEST(ranks_train_on_gpus) {
   static const char *const levels[] = {"none", "layer", "step"};
   needs_mpi();
   const int gpus = needs_gpus();
@@ -174,8 +167,7 @@ static void ranks_train_on_gpus(void **state) {
 }
 
 /* Two epochs by two ranks, and the rest by others. */
-static void any_number_of_ranks_resumes(void **state) {
-  (void)state;
+TEST(any_number_of_ranks_resumes) {
   needs_mpi();
   RUN_RANKS_WELL(2, DIGITS, "--epochs", "4", "--save", "whole");
   RUN_RANKS_WELL(2, DIGITS, "--epochs", "2", "--save", "half");
@@ -196,8 +188,7 @@ static void last_line(char *line, size_t size) {
   snprintf(line, size, "%.*s", (int)strcspn(found, "\n"), found);
 }
 
-static void an_ensemble_is_runs_of_other_seeds(void **state) {
-  (void)state;
+TEST(an_ensemble_is_runs_of_other_seeds) {
   static const char *const seeds[] = {"5", "6", "7"};
   static const char *const files[] = {"e-5.safetensors", "e-6.safetensors", "e-7.safetensors"};
   char line[160], committee[32];
@@ -218,8 +209,7 @@ static void an_ensemble_is_runs_of_other_seeds(void **state) {
   if (!strstr(program.out, committee)) fail_msg("%s: %s", line, program.out);
 }
 
-static void ranks_share_out_an_ensemble(void **state) {
-  (void)state;
+TEST(ranks_share_out_an_ensemble) {
   needs_mpi();
   char line[160], other[160];
   RUN_WELL(DIGITS, "--epochs", "2", "--ensemble", "3", "--save", "e.safetensors");
@@ -235,8 +225,7 @@ static void ranks_share_out_an_ensemble(void **state) {
   }
 }
 
-static void ensembles_that_are_refused(void **state) {
-  (void)state;
+TEST(ensembles_that_are_refused) {
   RUN(DIGITS, "--ensemble", "2", "--test", "none");
   program_failed(1, "--ensemble judges its networks by --test: name a file");
   RUN(DIGITS, "--ensemble", "2", "--log", "log.jsonl");
@@ -296,8 +285,7 @@ static int work_as_rank(void) {
   return 0;
 }
 
-static void ranks_say_the_same(void **state) {
-  (void)state;
+TEST(ranks_say_the_same) {
   needs_mpi();
   for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
     program_end(mpirun_start(ranks, mpirun_own_path, (const char *const[]){WORKER, NULL}),
@@ -307,8 +295,7 @@ static void ranks_say_the_same(void **state) {
   }
 }
 
-static void no_ranks_say_the_same(void **state) {
-  (void)state;
+TEST(no_ranks_say_the_same) {
   Error error;
   double sum = 3;
   int largest = 4, copy = 0;
@@ -324,18 +311,5 @@ static void no_ranks_say_the_same(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], WORKER) == 0) return work_as_rank();
   if (!mpirun_find()) return 1;
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_ranks_say_the_same),
-      cmocka_unit_test(ranks_say_the_same),
-      cmocka_unit_test(ranks_train_what_one_process_trains),
-      cmocka_unit_test(same_ranks_same_bits),
-      cmocka_unit_test(ranks_stream),
-      cmocka_unit_test(ranks_train_on_gpus),
-      cmocka_unit_test(any_number_of_ranks_resumes),
-      cmocka_unit_test(an_ensemble_is_runs_of_other_seeds),
-      cmocka_unit_test(ranks_share_out_an_ensemble),
-      cmocka_unit_test(ensembles_that_are_refused),
-  };
-  if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
-  return cmocka_run_group_tests(tests, open_files, close_files);
+  return tests_run();
 }

@@ -2,13 +2,7 @@
    what was saved is whole. And what a process alone loads. Skipped where there is no mpirun, or no
    MPI to build with. */
 #define _GNU_SOURCE
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "support/test.h"
 #include "support/mpirun.h"
 #include "support/process.h"
 
@@ -118,20 +113,19 @@ static void kill_each_rank(int ranks, const char *device) {
   }
 }
 
-static void a_rank_that_is_killed_ends_all(void **state) {
-  (void)state;
+TESTS_WITH(open_files, program_close);
+
+TEST(a_rank_that_is_killed_ends_all) {
   needs_mpi();
   kill_each_rank(3, "cpu");
 }
 
-static void a_rank_that_is_killed_ends_all_on_gpus(void **state) {
-  (void)state;
+TEST(a_rank_that_is_killed_ends_all_on_gpus) {
   needs_mpi();
   kill_each_rank(needs_gpus(), "cuda");
 }
 
-static void a_signal_to_a_rank_ends_all(void **state) {
-  (void)state;
+TEST(a_signal_to_a_rank_ends_all) {
   needs_mpi();
   static const int signals[] = {SIGINT, SIGTERM};
   for (int i = 0; i < 2; i++) {
@@ -144,8 +138,7 @@ static void a_signal_to_a_rank_ends_all(void **state) {
   }
 }
 
-static void mpirun_can_be_interrupted(void **state) {
-  (void)state;
+TEST(mpirun_can_be_interrupted) {
   needs_mpi();
   const pid_t launcher = start_long(2, "cpu");
   assert_int_equal(kill(launcher, SIGINT), 0);
@@ -154,8 +147,7 @@ static void mpirun_can_be_interrupted(void **state) {
   assert_whole();
 }
 
-static void what_fails_is_said_once(void **state) {
-  (void)state;
+TEST(what_fails_is_said_once) {
   needs_mpi();
   setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1); /* nobody has anything to save */
   RUN_RANKS(3, DIGITS, "--train", "nothing.csv");
@@ -184,8 +176,7 @@ static bool was_loaded(const char *library) {
   return found;
 }
 
-static void a_process_alone_loads_no_mpi(void **state) {
-  (void)state;
+TEST(a_process_alone_loads_no_mpi) {
   char output[256];
   const int status = process_run(output, sizeof output,
                                  "LD_DEBUG=files '%s' --device cpu --train digits.csv --test none "
@@ -205,8 +196,7 @@ static void a_process_alone_loads_no_mpi(void **state) {
 }
 
 /* A program that stands alone has no library to load. */
-static void a_program_without_mpi_says_so(void **state) {
-  (void)state;
+TEST(a_program_without_mpi_says_so) {
   char output[1024];
   const int status = process_run(
       output, sizeof output,
@@ -222,15 +212,5 @@ static void a_program_without_mpi_says_so(void **state) {
 
 int main(void) {
   if (!mpirun_find()) return 1;
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_rank_that_is_killed_ends_all),
-      cmocka_unit_test(a_rank_that_is_killed_ends_all_on_gpus),
-      cmocka_unit_test(a_signal_to_a_rank_ends_all),
-      cmocka_unit_test(mpirun_can_be_interrupted),
-      cmocka_unit_test(what_fails_is_said_once),
-      cmocka_unit_test(a_process_alone_loads_no_mpi),
-      cmocka_unit_test(a_program_without_mpi_says_so),
-  };
-  if (getenv("TEST_FILTER")) cmocka_set_test_filter(getenv("TEST_FILTER"));
-  return cmocka_run_group_tests(tests, open_files, program_close);
+  return tests_run();
 }

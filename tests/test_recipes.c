@@ -1,16 +1,10 @@
 /* What docs/recipes.md tells of other data sets: IDX files, plain and packed, become CSV, and
    networks of as many classes as EMNIST has train on it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -71,8 +65,9 @@ static void assert_csv(int count, int classes, bool transposed) {
   fclose(file);
 }
 
-static void idx_becomes_csv(void **state) {
-  (void)state;
+#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+
+IN_FOLDER(idx_becomes_csv) {
   write_idx(100, 47);
   if (convert("", "images", "labels") != 0) fail_msg("%s", output);
   assert_csv(100, 47, false);
@@ -84,8 +79,7 @@ static void idx_becomes_csv(void **state) {
   assert_csv(100, 47, false);
 }
 
-static void wrong_idx_files_are_named(void **state) {
-  (void)state;
+IN_FOLDER(wrong_idx_files_are_named) {
   static const struct {
     const char *images, *labels;
     int status;
@@ -113,8 +107,7 @@ static void wrong_idx_files_are_named(void **state) {
 }
 
 /* As EMNIST has: balanced, and by class. */
-static void many_classes_train(void **state) {
-  (void)state;
+IN_FOLDER(many_classes_train) {
   static const int classes[] = {47, 62};
   for (int i = 0; i < 2; i++) {
     write_idx(2000, classes[i]);
@@ -130,15 +123,4 @@ static void many_classes_train(void **state) {
     assert_int_equal(sscanf(line, "epoch 30/30 %*s %*s %*s %lf%%", &accuracy), 1);
     if (accuracy < 95) fail_msg("%d classes: %g%%", classes[i], accuracy);
   }
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(idx_becomes_csv),
-      IN_FOLDER(wrong_idx_files_are_named),
-      IN_FOLDER(many_classes_train),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

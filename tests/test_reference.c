@@ -1,15 +1,12 @@
 /* The specification itself: small cases by hand, the gradient against finite differences. */
 #include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "exercise/reference.h"
+
+#include "support/test.h"
 
 static void near(const double *out, const double *expected, size_t count) {
   for (size_t i = 0; i < count; i++)
@@ -24,8 +21,7 @@ static const double x23[] = {1, 2, 3, -1, 0, 5};
 static const double w23[] = {1, 0, -1, 2, 1, 0.5};
 static const double dy22[] = {1, -2, 0.5, 4};
 
-static void linear(void **state) {
-  (void)state;
+TEST(linear) {
   double y[4];
   reference_linear(x23, w23, (const double[]){10, 20}, 2, 3, 2, y);
   near(y, (const double[]){8, 25.5, 4, 20.5}, 4);
@@ -33,8 +29,7 @@ static void linear(void **state) {
   near(y, (const double[]){-2, 5.5, -6, 0.5}, 4);
 }
 
-static void gradients(void **state) {
-  (void)state;
+TEST(gradients) {
   double dx[6], dw[6], db[2];
   reference_input_gradient(dy22, w23, 2, 3, 2, dx);
   near(dx, (const double[]){-3, -2, -2, 8.5, 4, 1.5}, 6);
@@ -44,8 +39,7 @@ static void gradients(void **state) {
   near(db, (const double[]){1.5, 2}, 2);
 }
 
-static void relu(void **state) {
-  (void)state;
+TEST(relu) {
   double y[] = {-1, 0, 2, -1e-300, 3}, gradient[] = {5, 6, 7, 8, 9};
   reference_relu(y, 5);
   near(y, (const double[]){0, 0, 2, 0, 3}, 5);
@@ -53,16 +47,14 @@ static void relu(void **state) {
   near(gradient, (const double[]){0, 0, 7, 0, 9}, 5);
 }
 
-static void scale(void **state) {
-  (void)state;
+TEST(scale) {
   const uint8_t pixels[] = {0, 255, 9, 51, 102, 9};
   double x[4];
   reference_scale(pixels, 3, 2, 2, x);
   near(x, (const double[]){0, 1, 0.2, 0.4}, 4);
 }
 
-static void update(void **state) {
-  (void)state;
+TEST(update) {
   double w[] = {1, -2}, v[] = {0.5, 4};
   reference_update(w, v, (const double[]){3, -1}, 2, 0.9, 0.1, 0.5);
   near(v, (const double[]){0.45 + 3 + 0.1, 3.6 - 1 - 0.2}, 2);
@@ -73,8 +65,7 @@ static void update(void **state) {
 
 /* Two updates of a weight of 1 by gradients 0.5 and -0.25 at a rate of 0.1. Adam's first step is
    the rate whatever the gradient; in its second m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
-static void optimizers_by_hand(void **state) {
-  (void)state;
+TEST(optimizers_by_hand) {
   static const struct {
     Optimizer kind;
     double decay, first, second;
@@ -95,8 +86,7 @@ static void optimizers_by_hand(void **state) {
   }
 }
 
-static void loss_by_hand(void **state) {
-  (void)state;
+TEST(loss_by_hand) {
   const double logits[] = {0, 0, 0, 0, log(1), log(2), log(3), log(4)};
   const uint16_t labels[] = {2, 1};
   double loss[2], gradient[8], p[8];
@@ -109,8 +99,7 @@ static void loss_by_hand(void **state) {
 }
 
 /* Neither overflow nor a saturated loss, whatever the logits. */
-static void loss_of_extreme_logits(void **state) {
-  (void)state;
+TEST(loss_of_extreme_logits) {
   const double logits[] = {1e4, -1e4, 0, -1e4, -1e4 - 1, -1e4 - 2, -900, -901, -902};
   const uint16_t labels[] = {1, 0, 2};
   double loss[3], gradient[9];
@@ -124,8 +113,7 @@ static void loss_of_extreme_logits(void **state) {
          (const double[]){0}, 1);
 }
 
-static void correct_is_the_first_of_equals(void **state) {
-  (void)state;
+TEST(correct_is_the_first_of_equals) {
   const double logits[] = {1, 3, 3, -5, -5, -7, -9, -8, -8};
   assert_int_equal(reference_correct(logits, (const uint16_t[]){1, 0, 1}, 3, 3), 3);
   assert_int_equal(reference_correct(logits, (const uint16_t[]){2, 1, 2}, 3, 3), 0);
@@ -142,8 +130,7 @@ static double mean_loss(const Network *network, const double *parameters, const 
 
 /* Central differences err by about h^2 times a third derivative plus 1e-16 / h: with h = 1e-5
    some 1e-10. Every parameter is tried, in networks of one to three layers. */
-static void gradient_against_finite_differences(void **state) {
-  (void)state;
+TEST(gradient_against_finite_differences) {
   enum { ROWS = 6 };
   for (int count = 0; count <= 2; count++) {
     Network network;
@@ -201,8 +188,7 @@ static Training start(void) {
 }
 
 /* Two steps of a shuffled window, the second short, put together by hand from the parts. */
-static void training_by_hand(void **state) {
-  (void)state;
+TEST(training_by_hand) {
   Training t = start(), by_hand = t;
   const Network *network = &t.config.network;
   const TrainRange range = {.first_row = 3,
@@ -246,8 +232,7 @@ static void training_by_hand(void **state) {
   assert_int_equal(sums.rows, 7);
 }
 
-static void evaluation(void **state) {
-  (void)state;
+TEST(evaluation) {
   const Training t = start();
   double x[5 * INPUTS];
   EngineSums sums = {.loss = 1, .correct = 2, .rows = 3}, expected = sums;
@@ -261,8 +246,7 @@ static void evaluation(void **state) {
 
 /* ---- what tests share -------------------------------------------------------------------- */
 
-static void fills(void **state) {
-  (void)state;
+TEST(fills) {
   enum { COUNT = 10000 };
   static double a[COUNT], b[COUNT];
   static uint8_t pixels[COUNT];
@@ -288,8 +272,7 @@ static void fills(void **state) {
   assert_true(memcmp(a, b, sizeof a) != 0);
 }
 
-static void errors_are_measured(void **state) {
-  (void)state;
+TEST(errors_are_measured) {
   const double ref[] = {3, 4, 0}, zero[] = {0, 0, 0};
   const float out[] = {3, 4, 1}, nan[] = {3, NAN, 0}, inf[] = {3, 4, INFINITY};
   near((const double[]){reference_relative_error(out, ref, 3)}, (const double[]){0.2}, 1);
@@ -301,24 +284,4 @@ static void errors_are_measured(void **state) {
   assert_true(reference_max_error(inf, ref, 3) == INFINITY);
   assert_true(reference_relative_error(out, zero, 3) == INFINITY);
   assert_true(reference_relative_error((const float[]){0, 0, 0}, zero, 3) == 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(linear),
-      cmocka_unit_test(gradients),
-      cmocka_unit_test(relu),
-      cmocka_unit_test(scale),
-      cmocka_unit_test(update),
-      cmocka_unit_test(optimizers_by_hand),
-      cmocka_unit_test(loss_by_hand),
-      cmocka_unit_test(loss_of_extreme_logits),
-      cmocka_unit_test(correct_is_the_first_of_equals),
-      cmocka_unit_test(gradient_against_finite_differences),
-      cmocka_unit_test(training_by_hand),
-      cmocka_unit_test(evaluation),
-      cmocka_unit_test(fills),
-      cmocka_unit_test(errors_are_measured),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* What a run prints: every line and every progress bar fits a terminal of 80 columns. */
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "support/process.h"
 #include "train/report.h"
 
@@ -58,8 +55,7 @@ static void print_epochs(Report *report, const EpochResult *results, int count) 
   assert_true(good);
 }
 
-static void epochs_are_a_table(void **state) {
-  (void)state;
+TEST(epochs_are_a_table) {
   const EpochResult results[] = {result_of(3, 10), result_of(4, 10)};
   Report report = {.percent = -1};
   print_epochs(&report, results, 2);
@@ -69,8 +65,7 @@ static void epochs_are_a_table(void **state) {
                       "epoch  4/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M\n");
 }
 
-static void columns_hold_large_and_small_numbers(void **state) {
-  (void)state;
+TEST(columns_hold_large_and_small_numbers) {
   EpochResult results[] = {result_of(1, 999999), result_of(999999, 999999)};
   results[0].train_loss = 99.9989;
   results[0].train_accuracy = results[0].test_accuracy = 1;
@@ -91,8 +86,7 @@ static void columns_hold_large_and_small_numbers(void **state) {
   assert_in_range(process_longest_line(printed), 70, 80);
 }
 
-static void quiet_is_the_last_epoch(void **state) {
-  (void)state;
+TEST(quiet_is_the_last_epoch) {
   const EpochResult results[] = {result_of(1, 2), result_of(2, 2)};
   Report report = {.quiet = true, .percent = -1};
   print_epochs(&report, results, 2);
@@ -108,8 +102,7 @@ static void show_bars(Report *report, int epoch, int epochs, const double (*bars
   release(before);
 }
 
-static void a_bar_says_how_far_it_is(void **state) {
-  (void)state;
+TEST(a_bar_says_how_far_it_is) {
   static const double bars[][2] = {{0.25, NAN}, {0.251, 0.5}, {0.5, 0.5}, {1, 0.25}};
   Report report = {.has_bar = true, .percent = -1};
   show_bars(&report, 3, 10, bars, 4);
@@ -120,8 +113,7 @@ static void a_bar_says_how_far_it_is(void **state) {
                                "\033[K");
 }
 
-static void time_left_follows_the_pace(void **state) {
-  (void)state;
+TEST(time_left_follows_the_pace) {
   static const double half[][2] = {{0.5, NAN}}, more[][2] = {{0.75, NAN}};
   Report report = {.has_bar = true, .percent = -1};
   show_bars(&report, 1, 2, half, 1);
@@ -135,8 +127,7 @@ static void time_left_follows_the_pace(void **state) {
   assert_non_null(strstr(printed, " 75%\033"));
 }
 
-static void a_bar_fits_a_terminal(void **state) {
-  (void)state;
+TEST(a_bar_fits_a_terminal) {
   static const double bars[][2] = {{0, 12.345}, {1e-9, 12.345}, {1, 12.345}};
   Report report = {.has_bar = true, .percent = -1};
   show_bars(&report, 1000000, 1000000, bars, 1);
@@ -147,16 +138,14 @@ static void a_bar_fits_a_terminal(void **state) {
   assert_in_range(strcspn(printed, "\033") - 1, 60, 79); /* a cursor stands behind it */
 }
 
-static void no_bar_without_a_terminal(void **state) {
-  (void)state;
+TEST(no_bar_without_a_terminal) {
   static const double bars[][2] = {{0.25, 1}, {0.5, 1}};
   Report report = {.percent = -1};
   show_bars(&report, 1, 1, bars, 2);
   assert_string_equal(printed, "");
 }
 
-static void a_line_replaces_the_bar(void **state) {
-  (void)state;
+TEST(a_line_replaces_the_bar) {
   static const double bars[][2] = {{0.5, NAN}};
   Report report = {.has_bar = true, .percent = -1};
   Error error;
@@ -166,18 +155,4 @@ static void a_line_replaces_the_bar(void **state) {
   release(before);
   assert_true(good);
   assert_string_equal(printed, "\r\033[Ka note\nb\n");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(epochs_are_a_table),
-      cmocka_unit_test(columns_hold_large_and_small_numbers),
-      cmocka_unit_test(quiet_is_the_last_epoch),
-      cmocka_unit_test(a_bar_says_how_far_it_is),
-      cmocka_unit_test(time_left_follows_the_pace),
-      cmocka_unit_test(a_bar_fits_a_terminal),
-      cmocka_unit_test(no_bar_without_a_terminal),
-      cmocka_unit_test(a_line_replaces_the_bar),
-  };
-  return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Keeping a network, going on with its training, and what signals do to a run: mlp-train as a
    process on the CPU. test_trainer.c stops runs at every step. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +14,7 @@
 #include <jansson.h>
 
 #include "model/checkpoint.h"
+#include "support/test.h"
 #include "support/program.h"
 
 enum { STAGINGS_ROWS = 20001 }; /* of long.csv: three buffers, the last step is short */
@@ -68,8 +62,9 @@ static void run_variant(const char *const *options, const char *const *more) {
 #define RUN_VARIANT(options, ...) run_variant(options, (const char *const[]){__VA_ARGS__, NULL})
 #define DIGITS "--train", "digits.csv", "--test", "digits.csv", "--classes", "10"
 
-static void two_and_three_epochs_are_five(void **state) {
-  (void)state;
+TESTS_WITH(open_folder, program_close);
+
+TEST(two_and_three_epochs_are_five) {
   static const char *const variants[][MOST_OPTIONS] = {
       {"--momentum", "0.5", "--weight-decay", "0.01"},
       {"--momentum", "0", "--resident", "no"},
@@ -102,8 +97,7 @@ static void two_and_three_epochs_are_five(void **state) {
   }
 }
 
-static void a_resumed_run_may_be_saved_elsewhere(void **state) {
-  (void)state;
+TEST(a_resumed_run_may_be_saved_elsewhere) {
   RUN_WELL(TINY, "--epochs", "5", "--save", "whole.safetensors");
   RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
   RUN_WELL(TINY, "--epochs", "2", "--save", "twin.safetensors");
@@ -113,8 +107,7 @@ static void a_resumed_run_may_be_saved_elsewhere(void **state) {
 }
 
 /* The command line comes before the configuration file, that before the options that were saved. */
-static void options_win_over_those_of_the_checkpoint(void **state) {
-  (void)state;
+TEST(options_win_over_those_of_the_checkpoint) {
   FILE *file = fopen("more.conf", "w");
   assert_non_null(file);
   fputs("[training]\nepochs = 3\nlr = 0.125\n", file);
@@ -128,8 +121,7 @@ static void options_win_over_those_of_the_checkpoint(void **state) {
 }
 
 /* The average is beside the training, which it leaves as it is. */
-static void an_average_may_begin_and_end(void **state) {
-  (void)state;
+TEST(an_average_may_begin_and_end) {
   RUN_WELL(TINY, "--epochs", "4", "--save", "whole.safetensors");
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
   RUN_WELL("--resume", "part.safetensors", "--epochs", "3", "--ema", "0.9");
@@ -141,8 +133,7 @@ static void an_average_may_begin_and_end(void **state) {
   program_same_files("part.safetensors", "whole.safetensors");
 }
 
-static void another_training_is_refused(void **state) {
-  (void)state;
+TEST(another_training_is_refused) {
   RUN_WELL(TINY, "--epochs", "1", "--optimizer", "adam", "--lr", "0.01", "--save",
            "part.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "2", "--optimizer", "sgd");
@@ -152,8 +143,7 @@ static void another_training_is_refused(void **state) {
 }
 
 /* A checkpoint has a line for each option, of 198 characters at most. */
-static void names_that_cannot_be_saved_are_refused(void **state) {
-  (void)state;
+TEST(names_that_cannot_be_saved_are_refused) {
   enum { ROOM = 190 };
   static const char name[] = "//train.csv";
   char path[ROOM + 2] = ".";
@@ -171,8 +161,7 @@ static void names_that_cannot_be_saved_are_refused(void **state) {
 }
 
 /* A stranger's file must not have a file of ours written. */
-static void saved_options_that_name_outputs_are_refused(void **state) {
-  (void)state;
+TEST(saved_options_that_name_outputs_are_refused) {
   Checkpoint saved;
   Error error;
   RUN_WELL(TINY, "--epochs", "1", "--save", "mine.safetensors");
@@ -193,8 +182,7 @@ static void saved_options_that_name_outputs_are_refused(void **state) {
   checkpoint_free(&saved);
 }
 
-static void runs_that_cannot_go_on_are_refused(void **state) {
-  (void)state;
+TEST(runs_that_cannot_go_on_are_refused) {
   RUN_WELL(TINY, "--epochs", "2", "--save", "part.safetensors");
   RUN_WELL(TINY, "--epochs", "2", "--save", "twin.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "5", "--hidden", "5");
@@ -229,8 +217,7 @@ static void save_in_an_epoch(uint64_t step, uint64_t rows) {
 }
 
 /* The rest of an epoch is of the same rows in the same order. */
-static void the_rest_of_an_epoch_has_the_options_it_began_with(void **state) {
-  (void)state;
+TEST(the_rest_of_an_epoch_has_the_options_it_began_with) {
   static const char *const other[][2] = {{"--train", "test.csv"},
                                          {"--batch", "1"},
                                          {"--seed", "7"},
@@ -248,8 +235,7 @@ static void the_rest_of_an_epoch_has_the_options_it_began_with(void **state) {
   }
 }
 
-static void a_step_beyond_the_data_is_refused(void **state) {
-  (void)state;
+TEST(a_step_beyond_the_data_is_refused) {
   RUN_WELL(TINY, "--epochs", "2", "--batch", "2", "--save", "part.safetensors");
   save_in_an_epoch(1000000, 2000000);
   RUN("--resume", "middle.safetensors", "--epochs", "3");
@@ -257,8 +243,7 @@ static void a_step_beyond_the_data_is_refused(void **state) {
 }
 
 /* Sizes are compared before memory is taken for them: 16,384 x 16,384 weights would be 1 GB. */
-static void a_small_file_takes_no_large_memory(void **state) {
-  (void)state;
+TEST(a_small_file_takes_no_large_memory) {
   Error error;
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
   Checkpoint saved = program_checkpoint("part.safetensors");
@@ -276,8 +261,7 @@ static void a_small_file_takes_no_large_memory(void **state) {
 }
 
 /* A network of another program is read and not written over. */
-static void another_programs_file_is_not_written_over(void **state) {
-  (void)state;
+TEST(another_programs_file_is_not_written_over) {
   Error error;
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
   Checkpoint saved = program_checkpoint("part.safetensors");
@@ -296,8 +280,7 @@ static void another_programs_file_is_not_written_over(void **state) {
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
-static void what_cannot_be_saved_is_not_trained(void **state) {
-  (void)state;
+TEST(what_cannot_be_saved_is_not_trained) {
   RUN_WELL(TINY, "--epochs", "1", "--save", "part.safetensors");
   RUN(TINY, "--save", "none/model.safetensors", "--log", "run.jsonl");
   program_failed(1, "cannot write none/model.safetensors: its folder does not exist");
@@ -328,8 +311,7 @@ static int read_accuracies(const char *path, double *accuracies, int most) {
 }
 
 /* A run that is killed has saved its best epoch so far, whole, and no later one. */
-static void what_improves_is_saved_at_once(void **state) {
-  (void)state;
+TEST(what_improves_is_saved_at_once) {
   enum { MOST = 100000 };
   static double accuracies[MOST];
   for (int lines = 2; lines <= 30; lines += 7) {
@@ -355,8 +337,7 @@ static void what_improves_is_saved_at_once(void **state) {
   }
 }
 
-static void a_run_that_fails_leaves_its_checkpoint(void **state) {
-  (void)state;
+TEST(a_run_that_fails_leaves_its_checkpoint) {
   RUN_WELL(TINY, "--epochs", "3", "--save", "part.safetensors");
   RUN_WELL(TINY, "--epochs", "3", "--save", "twin.safetensors");
   RUN("--resume", "part.safetensors", "--epochs", "9", "--lr", "100", "--weight-decay", "1",
@@ -411,8 +392,7 @@ static void assert_as_if_never_stopped(const char *resident, int begun) {
   program_same_files("stopped.safetensors", "whole.safetensors");
 }
 
-static void an_interrupted_run_goes_on_as_if_never_stopped(void **state) {
-  (void)state;
+TEST(an_interrupted_run_goes_on_as_if_never_stopped) {
   static const struct {
     const char *resident, *start;
     int lines, signal;
@@ -430,8 +410,7 @@ static void an_interrupted_run_goes_on_as_if_never_stopped(void **state) {
 }
 
 /* A run that goes on does not know how long its epochs take, and looks for signals in the first. */
-static void a_resumed_run_may_be_interrupted_again(void **state) {
-  (void)state;
+TEST(a_resumed_run_may_be_interrupted_again) {
   RUN_WELL(TINY, "--hidden", "64", FOREVER, "--epochs", "1", "--save", "stopped.safetensors");
   interrupt(START("--resume", "stopped.safetensors", "--epochs", "1000000"), SIGTERM, "data ", 1);
   program_said("mlp-train: interrupted ");
@@ -442,8 +421,7 @@ static void a_resumed_run_may_be_interrupted_again(void **state) {
   assert_as_if_never_stopped("auto", begun);
 }
 
-static void nothing_is_saved_unless_asked_for(void **state) {
-  (void)state;
+TEST(nothing_is_saved_unless_asked_for) {
   interrupt(START(TINY, FOREVER), SIGINT, "epoch ", 1);
   assert_int_equal(program.status, 128 + SIGINT);
   char *rest;
@@ -454,8 +432,7 @@ static void nothing_is_saved_unless_asked_for(void **state) {
 
 /* The first epoch's first buffer takes seconds: a signal has to wait for it, a second one has not.
  */
-static void a_second_signal_kills(void **state) {
-  (void)state;
+TEST(a_second_signal_kills) {
   static const int signals[][2] = {{SIGINT, SIGINT}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};
   const struct timespec pause = {.tv_nsec = 20000000};
   for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
@@ -473,29 +450,4 @@ static void a_second_signal_kills(void **state) {
     assert_int_equal(program.status, -signals[i][1]);
     assert_int_equal(access("slow.safetensors", F_OK), -1);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(two_and_three_epochs_are_five),
-      cmocka_unit_test(a_resumed_run_may_be_saved_elsewhere),
-      cmocka_unit_test(an_average_may_begin_and_end),
-      cmocka_unit_test(another_training_is_refused),
-      cmocka_unit_test(options_win_over_those_of_the_checkpoint),
-      cmocka_unit_test(names_that_cannot_be_saved_are_refused),
-      cmocka_unit_test(saved_options_that_name_outputs_are_refused),
-      cmocka_unit_test(runs_that_cannot_go_on_are_refused),
-      cmocka_unit_test(the_rest_of_an_epoch_has_the_options_it_began_with),
-      cmocka_unit_test(a_step_beyond_the_data_is_refused),
-      cmocka_unit_test(a_small_file_takes_no_large_memory),
-      cmocka_unit_test(another_programs_file_is_not_written_over),
-      cmocka_unit_test(what_cannot_be_saved_is_not_trained),
-      cmocka_unit_test(what_improves_is_saved_at_once),
-      cmocka_unit_test(a_run_that_fails_leaves_its_checkpoint),
-      cmocka_unit_test(an_interrupted_run_goes_on_as_if_never_stopped),
-      cmocka_unit_test(a_resumed_run_may_be_interrupted_again),
-      cmocka_unit_test(nothing_is_saved_unless_asked_for),
-      cmocka_unit_test(a_second_signal_kills),
-  };
-  return cmocka_run_group_tests_name("resume", tests, open_folder, program_close);
 }

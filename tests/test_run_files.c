@@ -1,17 +1,10 @@
 /* The files that a run names: no output destroys an input, and none costs an epoch. */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "support/program.h"
 
 static int open_folder(void **state) {
@@ -23,9 +16,10 @@ static int open_folder(void **state) {
   return 0;
 }
 
+TESTS_WITH(open_folder, program_close);
+
 /* Each of them, once, would have ended with a file gone. */
-static void no_output_destroys_an_input(void **state) {
-  (void)state;
+TEST(no_output_destroys_an_input) {
   static const char *const runs[][8] = {
       {"--log", "train.csv"},
       {"--save", "train.csv"},
@@ -66,8 +60,7 @@ static void no_output_destroys_an_input(void **state) {
 }
 
 /* They are said once, and what was trained is saved. */
-static void what_cannot_be_written_costs_no_epoch(void **state) {
-  (void)state;
+TEST(what_cannot_be_written_costs_no_epoch) {
   assert_int_equal(symlink("/dev/full", "full.jsonl"), 0);
   assert_int_equal(symlink("/dev/full", "full.png"), 0);
   RUN(TINY, "--epochs", "3", "--log", "full.jsonl", "--save", "whole.st");
@@ -82,8 +75,7 @@ static void what_cannot_be_written_costs_no_epoch(void **state) {
   program_same_files("drawn.st", "twin.st");
 }
 
-static void a_closed_output_does_not_cost_the_network(void **state) {
-  (void)state;
+TEST(a_closed_output_does_not_cost_the_network) {
   RUN_WELL(TINY, "--epochs", "3", "--save", "twin.st");
   program_end(program_start("/dev/full", (const char *const[]){TINY, "--epochs", "3", "--save",
                                                                "muted.st", NULL}),
@@ -95,8 +87,7 @@ static void a_closed_output_does_not_cost_the_network(void **state) {
   program_failed(1, "cannot write to standard output");
 }
 
-static void places_are_tried_before_training(void **state) {
-  (void)state;
+TEST(places_are_tried_before_training) {
   static const char *const options[] = {"--save", "--plot", "--weights", "--mistakes",
                                         "--confusion"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
@@ -112,8 +103,7 @@ static void places_are_tried_before_training(void **state) {
   assert_string_equal(program.out, "");
 }
 
-static void an_old_log_outlives_a_run_that_fails(void **state) {
-  (void)state;
+TEST(an_old_log_outlives_a_run_that_fails) {
   RUN_WELL(TINY, "--epochs", "1", "--log", "run.jsonl");
   char *before = program_read("run.jsonl", NULL);
   program_write_csv("bad.csv", 300, 7);
@@ -134,20 +124,7 @@ static void an_old_log_outlives_a_run_that_fails(void **state) {
 }
 
 /* Whether it is the last one, or the one after which the run stops early. */
-static void quiet_prints_the_last_epoch(void **state) {
-  (void)state;
+TEST(quiet_prints_the_last_epoch) {
   RUN_WELL(TINY, "--quiet", "--epochs", "1000", "--early-stop", "2");
   assert_int_equal(program_lines("^epoch "), 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_output_destroys_an_input),
-      cmocka_unit_test(what_cannot_be_written_costs_no_epoch),
-      cmocka_unit_test(a_closed_output_does_not_cost_the_network),
-      cmocka_unit_test(places_are_tried_before_training),
-      cmocka_unit_test(an_old_log_outlives_a_run_that_fails),
-      cmocka_unit_test(quiet_prints_the_last_epoch),
-  };
-  return cmocka_run_group_tests_name("run files", tests, open_folder, program_close);
 }

@@ -1,11 +1,4 @@
 /* same_file.c: which paths are the same file, those that are not there yet among them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/same_file.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 static Error error;
@@ -61,8 +55,9 @@ static bool same(const char *a, bool a_written, const char *b, bool b_written) {
   return is_same;
 }
 
-static void existing_files(void **state) {
-  (void)state;
+TESTS_WITH(open_files, close_files);
+
+TEST(existing_files) {
   static const char *const names[] = {"a.csv",    "./a.csv",    "sub/../a.csv", "hard.csv",
                                       "soft.csv", "softer.csv", "sub/up.csv",   "sub//up.csv"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -75,8 +70,7 @@ static void existing_files(void **state) {
   assert_true(same("a.csv", true, folder_path("a.csv"), false));
 }
 
-static void files_yet_to_come(void **state) {
-  (void)state;
+TEST(files_yet_to_come) {
   static const char *const names[] = {"sub/new",        "./sub/new", "other-sub/new",
                                       "sub/../sub/new", "to-new",    "to-to-new"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -90,8 +84,7 @@ static void files_yet_to_come(void **state) {
   assert_int_not_equal(access("sub/new", F_OK), 0);
 }
 
-static void devices_and_pipes(void **state) {
-  (void)state;
+TEST(devices_and_pipes) {
   assert_false(same("/dev/null", false, "/dev/null", true));
   assert_false(same("/dev/null", true, "nothing", true));
   assert_true(same("pipe", false, "pipe", true));
@@ -107,8 +100,7 @@ static void devices_and_pipes(void **state) {
 }
 
 /* Standard input and output, which may be any file. */
-static void streams(void **state) {
-  (void)state;
+TEST(streams) {
   const int input = dup(STDIN_FILENO), output = dup(STDOUT_FILENO);
   const int file = open("a.csv", O_RDWR | O_APPEND);
   assert_true(input >= 0 && output >= 0 && file >= 0);
@@ -133,15 +125,13 @@ static void streams(void **state) {
 }
 
 /* Whoever opens these says what is wrong with them. */
-static void paths_that_lead_nowhere(void **state) {
-  (void)state;
+TEST(paths_that_lead_nowhere) {
   static const char *const names[] = {"circle", "a.csv/new", "none/new", "/dev/fd/9999", "", NULL};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     assert_false(same(names[i], true, names[i], true));
 }
 
-static void the_sentence(void **state) {
-  (void)state;
+TEST(the_sentence) {
   const NamedFile files[] = {{"--config", "b.csv", false}, {"--train", "a.csv", false},
                              {"--test", "a.csv", false},   {"--save", "", true},
                              {"--log", "run", true},       {"--plot", "sub/up.csv", true}};
@@ -149,13 +139,4 @@ static void the_sentence(void **state) {
   assert_false(same_file_check(files, 6, &error));
   assert_string_equal(error.text, "--train a.csv and --plot sub/up.csv are the same file: give one "
                                   "of them another name");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(existing_files),    cmocka_unit_test(files_yet_to_come),
-      cmocka_unit_test(devices_and_pipes), cmocka_unit_test(streams),
-      cmocka_unit_test(the_sentence),      cmocka_unit_test(paths_that_lead_nowhere),
-  };
-  return cmocka_run_group_tests(tests, open_files, close_files);
 }

@@ -1,11 +1,5 @@
 /* The scripts as processes. What they would call on the network or to install is a fake program,
    first in PATH: no test downloads or installs anything. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -83,16 +78,16 @@ static void assert_data_unchanged(void) {
   assert_string_equal(output, "old\n");
 }
 
-static void test_source_without_a_file(void **state) {
-  (void)state;
+#define IN_PLACE(name) TEST_WITH(name, open_place, folder_close)
+
+IN_PLACE(test_source_without_a_file) {
   must("echo old > data/mnist_test.csv");
   assert_int_equal(download_from_source(), 1);
   assert_says("there is no train-images-idx3-ubyte and no train-images-idx3-ubyte.gz in");
   assert_data_unchanged();
 }
 
-static void test_source_with_other_content(void **state) {
-  (void)state;
+IN_PLACE(test_source_with_other_content) {
   must("echo old > data/mnist_test.csv; echo no images > source/train-images-idx3-ubyte");
   assert_int_equal(download_from_source(), 1);
   assert_says("/source/train-images-idx3-ubyte is not the file of MNIST: its content has "
@@ -105,8 +100,7 @@ static void test_source_with_other_content(void **state) {
   assert_data_unchanged();
 }
 
-static void test_source_with_half_an_archive(void **state) {
-  (void)state;
+IN_PLACE(test_source_with_half_an_archive) {
   must("echo old > data/mnist_test.csv; seq 1000 | gzip | head -c 1000 "
        "> source/train-images-idx3-ubyte.gz");
   assert_int_equal(download_from_source(), 1);
@@ -115,8 +109,7 @@ static void test_source_with_half_an_archive(void **state) {
 }
 
 /* It stops a byte behind the content that is expected, long before the disk is full. */
-static void test_source_with_a_vast_archive(void **state) {
-  (void)state;
+IN_PLACE(test_source_with_a_vast_archive) {
   must("echo old > data/mnist_test.csv; head -c 50000000 /dev/zero | gzip -1 "
        "> source/train-images-idx3-ubyte.gz");
   assert_int_equal(download_from_source(), 1);
@@ -125,8 +118,7 @@ static void test_source_with_a_vast_archive(void **state) {
   assert_data_unchanged();
 }
 
-static void test_data_cannot_be_written(void **state) {
-  (void)state;
+IN_PLACE(test_data_cannot_be_written) {
   must("rmdir data && touch data");
   assert_int_equal(download_from_source(), 1);
   assert_says("cannot write to the folder");
@@ -135,8 +127,7 @@ static void test_data_cannot_be_written(void **state) {
 
 /* One mirror does not answer, the other sends something else: each is tried once, and the last
    words say what to do. */
-static void test_mirrors_fail(void **state) {
-  (void)state;
+IN_PLACE(test_mirrors_fail) {
   must("echo old > data/mnist_test.csv");
   write_script("bin/curl", "for address; do :; done # the last argument\n"
                            "echo \"$address\" >>log\n"
@@ -156,8 +147,7 @@ static void test_mirrors_fail(void **state) {
              "train-images-idx3-ubyte.gz\n");
 }
 
-static void test_signal_ends_the_download(void **state) {
-  (void)state;
+IN_PLACE(test_signal_ends_the_download) {
   must("echo old > data/mnist_test.csv");
   write_script("bin/curl", "echo called >>log; kill $PPID; exit 7");
   assert_int_equal(run_script("MNIST_SOURCE=", "download_mnist.sh"), 1);
@@ -166,8 +156,7 @@ static void test_signal_ends_the_download(void **state) {
 }
 
 /* What is fetched comes through https, redirected or not. */
-static void test_only_https(void **state) {
-  (void)state;
+IN_PLACE(test_only_https) {
   write_script("bin/curl", "echo \"$*\" >>log; exit 7");
   assert_int_equal(run_script("MNIST_SOURCE=", "download_mnist.sh"), 1);
   must("grep -c -e '--proto =https --proto-redir =https' log; rm log bin/curl");
@@ -197,16 +186,14 @@ static void fake_installer(int status) {
 static const char gcc_without_openmp[] = "[ \"$1\" != -fopenmp ]";
 static const char gcc_without_headers[] = "[ \"$1\" = -fopenmp ]";
 
-static void test_setup_finds_everything(void **state) {
-  (void)state;
+IN_PLACE(test_setup_finds_everything) {
   fake_installer(1);
   assert_int_equal(run_script("NVCC=", "setup.sh"), 0);
   assert_string_equal(output, "setup: everything is there but nvcc, so the build is CPU-only\n");
   assert_log("");
 }
 
-static void test_setup_names_nvcc(void **state) {
-  (void)state;
+IN_PLACE(test_setup_names_nvcc) {
   fake_installer(1);
   write_script("bin/nvcc", "");
   write_script("bin/g++", "");
@@ -220,8 +207,7 @@ static void test_setup_names_nvcc(void **state) {
   assert_string_equal(output, expected);
 }
 
-static void test_setup_installs_what_is_missing(void **state) {
-  (void)state;
+IN_PLACE(test_setup_installs_what_is_missing) {
   fake_installer(0);
   write_script("bin/gcc", gcc_without_headers);
   write_script("bin/curl", "");
@@ -233,8 +219,7 @@ static void test_setup_installs_what_is_missing(void **state) {
              "libcmocka-dev -qq\n");
 }
 
-static void test_setup_cannot_install(void **state) {
-  (void)state;
+IN_PLACE(test_setup_cannot_install) {
   fake_installer(100);
   write_script("bin/gcc", gcc_without_openmp);
   write_script("bin/curl", "");
@@ -243,8 +228,7 @@ static void test_setup_cannot_install(void **state) {
               "  sudo apt-get install -y --no-install-recommends gcc libc6-dev\n");
 }
 
-static void test_setup_takes_another_compiler(void **state) {
-  (void)state;
+IN_PLACE(test_setup_takes_another_compiler) {
   fake_installer(0);
   write_script("bin/clang-19", gcc_without_openmp);
   write_script("bin/curl", "");
@@ -256,8 +240,8 @@ static void test_setup_takes_another_compiler(void **state) {
 
 static int run_programs(const char *environment, const char *programs) {
   return process_run(output, sizeof output,
-                     "top=$PWD; cd '%s' && JOBS=1 ALONE= %s \"$top\"/scripts/run_tests.sh %s", folder,
-                     environment, programs);
+                     "top=$PWD; cd '%s' && JOBS=1 ALONE= %s \"$top\"/scripts/run_tests.sh %s",
+                     folder, environment, programs);
 }
 
 static void assert_last_line(const char *line) {
@@ -266,8 +250,7 @@ static void assert_last_line(const char *line) {
     fail_msg("'%s' is not the end of: %s", line, output);
 }
 
-static void test_sums_up(void **state) {
-  (void)state;
+IN_PLACE(test_sums_up) {
   write_script("bin/test_a", "echo 1..2; echo ok 1 - one; echo ok 2 - two");
   write_script("bin/test_b", "echo 1..4; echo noise; echo ok 1 - one; echo 'not ok 2 # SKIP two';"
                              "echo there is no GPU; echo 'not ok 3 # SKIP three';"
@@ -284,8 +267,7 @@ static void test_sums_up(void **state) {
                               "5 passed, 0 failed, 5 skipped\n");
 }
 
-static void test_sums_up_failures(void **state) {
-  (void)state;
+IN_PLACE(test_sums_up_failures) {
   write_script("bin/test_a",
                "echo 1..2; echo 'not ok 1 - one'; echo '# 1 != 2'; echo ok 2 - two; exit 1");
   write_script("bin/test_b", "echo 1..3; echo ok 1 - one");
@@ -300,8 +282,7 @@ static void test_sums_up_failures(void **state) {
 }
 
 /* Two that wait for each other end only if they run at the same time. */
-static void test_runs_programs_at_the_same_time(void **state) {
-  (void)state;
+IN_PLACE(test_runs_programs_at_the_same_time) {
   const char *format = "touch %s; for n in 1 2 3 4 5 6 7 8 9 10; do [ -e %s ] && break; sleep 0.2; "
                        "done; echo 1..1; [ -e %s ] && echo ok 1 - met || echo not ok 1 - alone";
   char a[512], b[512];
@@ -316,20 +297,18 @@ static void test_runs_programs_at_the_same_time(void **state) {
 }
 
 /* What is named runs after the others, when nothing else does. */
-static void test_runs_programs_alone(void **state) {
-  (void)state;
+IN_PLACE(test_runs_programs_alone) {
   write_script("bin/test_a", "[ -e b ] && [ -e c ] && echo 1..1 && echo ok 1 - last");
   write_script("bin/test_b", "echo 1..1; sleep 0.2; touch b; echo ok 1 - one");
   write_script("bin/test_c", "echo 1..1; sleep 0.2; touch c; echo ok 1 - one");
-  assert_int_equal(
-      run_programs("JOBS=3 ALONE='test_a test_d'", "bin/test_a bin/test_b bin/test_c"), 0);
+  assert_int_equal(run_programs("JOBS=3 ALONE='test_a test_d'", "bin/test_a bin/test_b bin/test_c"),
+                   0);
   assert_last_line("\n3 passed, 0 failed, 0 skipped\n");
 }
 
 /* ---- check_all.sh ------------------------------------------------------------------------ */
 
-static void test_checks_are_summed_up(void **state) {
-  (void)state;
+IN_PLACE(test_checks_are_summed_up) {
   write_script("bin/make",
                "echo \"$*\" >>log; echo working; echo \"came of $*\"; [ \"$1\" != lint ]");
   assert_int_equal(run_script("", "check_all.sh test 'test SANITIZE=1'"), 0);
@@ -342,8 +321,6 @@ static void test_checks_are_summed_up(void **state) {
   must("cat log");
   assert_string_equal(output, "test\ntest SANITIZE=1\nlint\ntest\n");
 }
-
-#define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, open_place, folder_close)
 
 /* ---- profile.sh ----------------------------------------------------------------------------- */
 
@@ -359,8 +336,7 @@ static int profile(const char *ncu) {
   return run_script(environment, "profile.sh copies");
 }
 
-static void test_profile_reads_counters(void **state) {
-  (void)state;
+IN_PLACE(test_profile_reads_counters) {
   assert_int_equal(
       profile(
           "echo \"$*\" >>log\necho '==PROF== Profiling \"one\"'\n"
@@ -381,8 +357,7 @@ static void test_profile_reads_counters(void **state) {
   assert_says("copies --rung shifted --profile\n");
 }
 
-static void test_profile_says_why_not(void **state) {
-  (void)state;
+IN_PLACE(test_profile_says_why_not) {
   assert_int_equal(profile("echo '==ERROR== ERR_NVGPUCTRPERM: no permission'; exit 1"), 1);
   assert_says("profile: shifted: this user may not read the counters of the GPU");
   assert_int_equal(profile("echo '==WARNING== No kernels were profiled.'"), 0);
@@ -414,8 +389,7 @@ static int sprint(const char *environment, const char *accuracy, const char *con
 
 /* Four seeds of mean 99.0725 and deviation 0.0457: t is 3.17 and p, of 3 degrees of freedom, 0.025,
    as tables of it have; twelve of mean 99.11 are beyond doubt. */
-static void test_sprint_tells_the_mean_from_chance(void **state) {
-  (void)state;
+IN_PLACE(test_sprint_tells_the_mean_from_chance) {
   const char *four = "case $4 in 1) a=99.10;; 2) a=99.05;; 3) a=99.12;; *) a=99.02; esac; "
                      "accuracy=$a%";
   assert_int_equal(sprint("SEEDS=4", four, "some/sprint-99.conf"), 1);
@@ -431,8 +405,7 @@ static void test_sprint_tells_the_mean_from_chance(void **state) {
   assert_says(" 0.53  3.1e-01 ");
 }
 
-static void test_sprint_says_why_not(void **state) {
-  (void)state;
+IN_PLACE(test_sprint_says_why_not) {
   assert_int_equal(sprint("SEEDS=2", "echo away >&2; exit 1", "a/sprint-98.conf"), 1);
   assert_says("a/sprint-98.conf --seed 1 failed");
   assert_int_equal(sprint("SEEDS=2", "accuracy=-", "a/sprint-98.conf"), 1);
@@ -467,8 +440,7 @@ static int limited_gpu(const char *environment, const char *limits) {
   return run_script(all, script);
 }
 
-static void test_limited_gpu_makes_a_table(void **state) {
-  (void)state;
+IN_PLACE(test_limited_gpu_makes_a_table) {
   assert_int_equal(limited_gpu("EPOCHS=5", "132:227 84:99 20:64"), 0);
   assert_says("device   Fake GPU, 1 GiB\n");
   assert_says("| 132 | 227 | 15.25 | 8.25 | `epoch` | 95.00% |\n"
@@ -478,8 +450,7 @@ static void test_limited_gpu_makes_a_table(void **state) {
   assert_string_equal(output, "132  step\n84 99 step\n20 64 auto\n");
 }
 
-static void test_limited_gpu_says_why_not(void **state) {
-  (void)state;
+IN_PLACE(test_limited_gpu_says_why_not) {
   assert_int_equal(limited_gpu("EPOCHS=5", "132"), 2);
   assert_says("a limit is MULTIPROCESSORS:KB, KB 64, 99, 163 or 227, not '132'");
   assert_int_equal(limited_gpu("EPOCHS=2", ""), 2);
@@ -489,34 +460,4 @@ static void test_limited_gpu_says_why_not(void **state) {
   snprintf(environment, sizeof environment, "PROGRAM='%s/mlp'", folder);
   assert_int_equal(run_script(environment, "limited_gpu.sh"), 1);
   assert_says("mlp-train: no GPU");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_PLACE(test_source_without_a_file),
-      IN_PLACE(test_source_with_other_content),
-      IN_PLACE(test_source_with_half_an_archive),
-      IN_PLACE(test_source_with_a_vast_archive),
-      IN_PLACE(test_data_cannot_be_written),
-      IN_PLACE(test_mirrors_fail),
-      IN_PLACE(test_signal_ends_the_download),
-      IN_PLACE(test_only_https),
-      IN_PLACE(test_setup_finds_everything),
-      IN_PLACE(test_setup_names_nvcc),
-      IN_PLACE(test_setup_installs_what_is_missing),
-      IN_PLACE(test_setup_cannot_install),
-      IN_PLACE(test_setup_takes_another_compiler),
-      IN_PLACE(test_profile_reads_counters),
-      IN_PLACE(test_profile_says_why_not),
-      IN_PLACE(test_sprint_tells_the_mean_from_chance),
-      IN_PLACE(test_sprint_says_why_not),
-      IN_PLACE(test_limited_gpu_makes_a_table),
-      IN_PLACE(test_limited_gpu_says_why_not),
-      IN_PLACE(test_sums_up),
-      IN_PLACE(test_sums_up_failures),
-      IN_PLACE(test_runs_programs_at_the_same_time),
-      IN_PLACE(test_runs_programs_alone),
-      IN_PLACE(test_checks_are_summed_up),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,7 @@
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +16,7 @@
 
 #include "base/clock.h"
 #include "model/checkpoint.h"
+#include "support/test.h"
 #include "support/program.h"
 
 /* From the signal to the end: 2 seconds are promised, on a machine that does nothing else. */
@@ -91,9 +86,10 @@ static void wait_for_handler(pid_t process, int number) {
   }
 }
 
+TESTS_WITH(open_folder, program_close);
+
 /* Nobody ever writes to it. */
-static void a_pipe_that_sends_nothing(void **state) {
-  (void)state;
+TEST(a_pipe_that_sends_nothing) {
   for (int i = 0; i < NUMBERS; i++) {
     const pid_t runs[] = {START(TINY, "--train", "fifo"), START(TINY, "--test", "fifo"),
                           START("--load", "net", "--device", "cpu", "--predict", "fifo")};
@@ -105,8 +101,7 @@ static void a_pipe_that_sends_nothing(void **state) {
 }
 
 /* The network is trained and saved: there is nothing to resume, only to test. */
-static void the_test_after_the_last_epoch(void **state) {
-  (void)state;
+TEST(the_test_after_the_last_epoch) {
   const pid_t saved =
       START(TINY, "--validation", "0.2", "--test", "fifo", "--epochs", "1", "--save", "trained.st");
   wait_for_open(saved, "/fifo");
@@ -118,8 +113,7 @@ static void the_test_after_the_last_epoch(void **state) {
 }
 
 /* Somebody writes more than a staging buffer of it, and no more. */
-static void a_pipe_that_stops_in_the_middle(void **state) {
-  (void)state;
+TEST(a_pipe_that_stops_in_the_middle) {
   const pid_t process =
       START(TINY, "--train", "fifo", "--resident", "no", "--epochs", "1", "--save", "half.st");
   const int writer = open("fifo", O_WRONLY);
@@ -132,8 +126,7 @@ static void a_pipe_that_stops_in_the_middle(void **state) {
 }
 
 /* An epoch of it takes minutes. */
-static void a_wide_network_in_the_middle_of_an_epoch(void **state) {
-  (void)state;
+TEST(a_wide_network_in_the_middle_of_an_epoch) {
   for (int i = 0; i < NUMBERS; i++) {
     const pid_t process =
         START(TINY, "--hidden", "2000,2000", "--train", "long.csv", "--save", "wide.st");
@@ -150,8 +143,7 @@ static void a_wide_network_in_the_middle_of_an_epoch(void **state) {
 }
 
 /* Standard output is a pipe that is open and never read: it fills up. */
-static void a_reader_that_has_stopped(void **state) {
-  (void)state;
+TEST(a_reader_that_has_stopped) {
   enum { CAPACITY = 8192 };
   const int reader = open("fifo", O_RDWR);
   assert_int_equal(fcntl(reader, F_SETPIPE_SZ, CAPACITY), CAPACITY);
@@ -173,8 +165,7 @@ static void a_reader_that_has_stopped(void **state) {
 }
 
 /* Outputs that are pipes which nobody opens. */
-static void a_reader_that_never_comes(void **state) {
-  (void)state;
+TEST(a_reader_that_never_comes) {
   assert_int_equal(mkfifo("log.jsonl", 0600), 0);
   const pid_t runs[] = {
       START(TINY, "--log", "log.jsonl"),
@@ -184,8 +175,7 @@ static void a_reader_that_never_comes(void **state) {
   for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) interrupt(runs[r], SIGINT, "interrupted");
 }
 
-static void an_evaluation(void **state) {
-  (void)state;
+TEST(an_evaluation) {
   RUN_WELL(TINY, "--hidden", "2000,2000", "--epochs", "1", "--train", "test.csv", "--save",
            "slow.st");
   const pid_t process = START("--load", "slow.st", "--device", "cpu", "--threads", "1", "--predict",
@@ -206,8 +196,7 @@ static bool is_there(const char *part) {
 }
 
 /* Both come before it has answered the first. */
-static void a_second_signal_ends_at_once(void **state) {
-  (void)state;
+TEST(a_second_signal_ends_at_once) {
   const pid_t process = START("--load", "slow.st", "--device", "cpu", "--threads", "1", "--predict",
                               "long.csv", "--output", "predictions.csv");
   wait_for_open(process, "/predictions.csv.tmp.");
@@ -220,8 +209,7 @@ static void a_second_signal_ends_at_once(void **state) {
 }
 
 /* nohup has it ignored. */
-static void an_ignored_signal_stays_ignored(void **state) {
-  (void)state;
+TEST(an_ignored_signal_stays_ignored) {
   signal(SIGHUP, SIG_IGN);
   const pid_t process = START(TINY, "--train", "fifo");
   signal(SIGHUP, SIG_DFL);
@@ -230,19 +218,4 @@ static void an_ignored_signal_stays_ignored(void **state) {
   wait_a_moment(50);
   assert_int_equal(waitpid(process, NULL, WNOHANG), 0);
   interrupt(process, SIGINT, "interrupted");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_pipe_that_sends_nothing),
-      cmocka_unit_test(the_test_after_the_last_epoch),
-      cmocka_unit_test(a_pipe_that_stops_in_the_middle),
-      cmocka_unit_test(a_wide_network_in_the_middle_of_an_epoch),
-      cmocka_unit_test(a_reader_that_has_stopped),
-      cmocka_unit_test(a_reader_that_never_comes),
-      cmocka_unit_test(an_evaluation),
-      cmocka_unit_test(a_second_signal_ends_at_once),
-      cmocka_unit_test(an_ignored_signal_stays_ignored),
-  };
-  return cmocka_run_group_tests_name("signals", tests, open_folder, program_close);
 }

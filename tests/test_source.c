@@ -1,17 +1,11 @@
 /* What stands behind a gzip archive's last member. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "data/source.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -71,16 +65,16 @@ static void expect(int members, size_t zeros, const char *last, const char *erro
   source_close(&source);
 }
 
+TESTS_WITH(make_folder, folder_close);
+
 /* A tape's last block, a disk's, and more of them than are read at once. */
-static void test_zeros_behind_an_archive(void **state) {
-  (void)state;
+TEST(test_zeros_behind_an_archive) {
   static const size_t zeros[] = {0, 1, 17, 512, 10240, SOURCE_INPUT - 40, SOURCE_INPUT, 1 << 20};
   for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
     for (int members = 1; members <= 3; members++) expect(members, zeros[i], "", NULL);
 }
 
-static void test_garbage_behind_an_archive(void **state) {
-  (void)state;
+TEST(test_garbage_behind_an_archive) {
   static const char behind[] = "is a damaged gzip archive: more follows the zeros behind it";
   expect(1, 0, "garbage", "is a damaged gzip archive: incorrect header check");
   expect(2, 1, "x", behind);
@@ -90,8 +84,7 @@ static void test_garbage_behind_an_archive(void **state) {
 }
 
 /* As dd makes it, through a pipe. */
-static void test_from_a_pipe(void **state) {
-  (void)state;
+TEST(test_from_a_pipe) {
   char fifo[5000], text[64];
   static Source source;
   Error none;
@@ -108,13 +101,4 @@ static void test_from_a_pipe(void **state) {
   assert_string_equal(source.error.text, "");
   assert_string_equal(text, rows);
   source_close(&source);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_zeros_behind_an_archive),
-      cmocka_unit_test(test_garbage_behind_an_archive),
-      cmocka_unit_test(test_from_a_pipe),
-  };
-  return cmocka_run_group_tests(tests, make_folder, folder_close);
 }

@@ -1,5 +1,6 @@
 /* Rows that are held out: as many of each class as the share says, the others all trained on, and
    the same ones however the file is read. */
+#include "support/test.h"
 #include "support/csv.h"
 
 #include <stdlib.h>
@@ -27,8 +28,7 @@ static void choose(double share, uint64_t seed, bool held_out, bool taken[ROWS])
   split_close(&split);
 }
 
-static void every_class_gives_its_share(void **state) {
-  (void)state;
+TEST(every_class_gives_its_share) {
   static const double shares[] = {1e-3, 0.1, 0.2, 0.25, 0.3, 0.37, 0.5, 0.7, 0.9};
   draw_labels(MOST_CLASSES);
   for (size_t i = 0; i < LENGTH(shares); i++)
@@ -57,8 +57,7 @@ static void every_class_gives_its_share(void **state) {
 }
 
 /* Nothing of the file's order is left: neighbours and ends are as likely as others. */
-static void a_seed_is_a_choice(void **state) {
-  (void)state;
+TEST(a_seed_is_a_choice) {
   enum { SEEDS = 200 };
   static bool one[ROWS], other[ROWS];
   static int times[ROWS];
@@ -75,8 +74,7 @@ static void a_seed_is_a_choice(void **state) {
 }
 
 /* Of the file as it is opened, both parts, whatever the threads and the blocks. */
-static void the_reader_delivers_both_parts(void **state) {
-  (void)state;
+TEST_WITH(the_reader_delivers_both_parts, csv_open, folder_close) {
   enum { FILE_ROWS = 3000, INPUTS = 30, BLOCK = 77 };
   Table all;
   random_state = 3;
@@ -109,13 +107,4 @@ static void the_reader_delivers_both_parts(void **state) {
     }
   free(text.text);
   free_table(&all);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_class_gives_its_share),
-      cmocka_unit_test(a_seed_is_a_choice),
-      cmocka_unit_test_setup_teardown(the_reader_delivers_both_parts, csv_open, folder_close),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Standard output and error into a pipe that is full: nothing is lost. */
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/standard_output.h"
+#include "support/test.h"
 #include "support/process.h"
 
 enum { LINES = 20000, LINE = 32 }; /* ten times what a pipe takes */
@@ -111,24 +105,20 @@ static void check(Work *work) {
   assert_int_equal(status_of(child), 0);
 }
 
-static void test_flushed(void **state) {
-  (void)state;
+TEST(test_flushed) {
   check(print_and_flush);
 }
 
-static void test_left_to_exit(void **state) {
-  (void)state;
+TEST(test_left_to_exit) {
   check(print_and_exit);
 }
 
-static void test_standard_error(void **state) {
-  (void)state;
+TEST(test_standard_error) {
   check(complain);
 }
 
 /* Into a pipe that is full: every byte of --help, as from a file. */
-static void test_program(void **state) {
-  (void)state;
+TEST(test_program) {
   enum { CAPACITY = 4096, SIZE = 1 << 16 };
   static char expected[SIZE], got[SIZE], before[CAPACITY];
   assert_int_equal(process_run(expected, SIZE, PROGRAM_FOLDER "/mlp-train --help"), 0);
@@ -156,19 +146,9 @@ static void test_program(void **state) {
   assert_string_equal(got, expected);
 }
 
-static void test_failure(void **state) {
-  (void)state;
+TEST(test_failure) {
   int file;
   const pid_t child = start(print_for_nobody, &file);
   assert_int_equal(status_of(child), 0);
   close(file);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_flushed),        cmocka_unit_test(test_left_to_exit),
-      cmocka_unit_test(test_standard_error), cmocka_unit_test(test_program),
-      cmocka_unit_test(test_failure),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,6 @@
    the same rows. $STREAM_ROWS rows and $STREAM_TIMES as many; `make stream` takes as many as MNIST
    has, and ten times that. */
 #define _DEFAULT_SOURCE /* wait4 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 
 /* More rows than are ever read ahead. */
@@ -76,8 +70,9 @@ static char *result(void) {
   return copy;
 }
 
-static void test_stream(void **state) {
-  (void)state;
+TESTS_WITH(folder_open, folder_close);
+
+TEST(test_stream) {
   const unsigned long rows = number("STREAM_ROWS", ROWS), times = number("STREAM_TIMES", TIMES);
   draw("one", rows);
   draw("many", rows * times);
@@ -98,9 +93,4 @@ static void test_stream(void **state) {
   free(file);
   free(pipe);
   free(archive);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_stream)};
-  return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -1,11 +1,4 @@
 /* What others wrote on its way to a terminal or into JSON. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +7,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+
+#include "support/test.h"
 
 static const struct {
   const char *text, *printable;
@@ -39,8 +34,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static void test_printable(void **state) {
-  (void)state;
+TEST(test_printable) {
   char target[256];
   for (int i = 0; i < CASES; i++) {
     const size_t length = text_printable(target, sizeof target, cases[i].text);
@@ -51,8 +45,7 @@ static void test_printable(void **state) {
 }
 
 /* Characters and escapes are left out whole, and nothing follows what was left out. */
-static void test_cut(void **state) {
-  (void)state;
+TEST(test_cut) {
   const char *const whole = "ab\\x1b\xe2\x82\xac.";
   const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};
   for (size_t size = 1; size <= sizeof ends / sizeof *ends; size++) {
@@ -66,8 +59,7 @@ static void test_cut(void **state) {
 }
 
 /* As jansson has it. */
-static void test_utf8(void **state) {
-  (void)state;
+TEST(test_utf8) {
   for (int i = 0; i < CASES; i++) {
     json_t *text = json_string(cases[i].text);
     assert_int_equal(text_is_utf8(cases[i].text), text != NULL);
@@ -75,8 +67,7 @@ static void test_utf8(void **state) {
   }
 }
 
-static void test_errors_are_printable(void **state) {
-  (void)state;
+TEST(test_errors_are_printable) {
   Error error;
   assert_false(error_set(&error, "%s: no such file", "\x1b[31mred\n\xff"));
   assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file");
@@ -90,8 +81,7 @@ static void test_errors_are_printable(void **state) {
   assert_string_equal(strrchr(error.text, '\\'), "\\x1b");
 }
 
-static void test_shell_words(void **state) {
-  (void)state;
+TEST(test_shell_words) {
   static const char *const words[][2] = {{"./a-b_1.st", "./a-b_1.st"},
                                          {"a b", "'a b'"},
                                          {"", "''"},
@@ -106,8 +96,7 @@ static void test_shell_words(void **state) {
   assert_string_equal(word, "'a ");
 }
 
-static void test_command_lines(void **state) {
-  (void)state;
+TEST(test_command_lines) {
   char *words[] = {"./mlp-bench", "--epochs", "9", "--sources", "72229d9c", "--quick"}, text[32];
   text_command_line(text, sizeof text, 6, words);
   assert_string_equal(text, "./mlp-bench --epochs 9 --quick");
@@ -116,8 +105,7 @@ static void test_command_lines(void **state) {
 }
 
 /* Whatever the text, JSON comes of it. */
-static void test_json(void **state) {
-  (void)state;
+TEST(test_json) {
   for (int i = 0; i < CASES; i++) {
     char *json = NULL;
     size_t size;
@@ -135,14 +123,4 @@ static void test_json(void **state) {
     json_decref(value);
     free(json);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_printable),     cmocka_unit_test(test_cut),
-      cmocka_unit_test(test_utf8),          cmocka_unit_test(test_errors_are_printable),
-      cmocka_unit_test(test_json),          cmocka_unit_test(test_shell_words),
-      cmocka_unit_test(test_command_lines),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,4 @@
 /* Threads that cannot be had: a sentence, and no end of the process by OpenMP. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +8,8 @@
 
 #include "base/threads.h"
 #include "engine/engine.h"
+
+#include "support/test.h"
 
 enum { USER = 54321 }; /* an ordinary one, who has no process but the child: root has no limit */
 
@@ -70,21 +65,8 @@ static int start(Start *team, int count, rlim_t limit, char *text, size_t size) 
   return WEXITSTATUS(status);
 }
 
-static void test_enough(void **state) {
-  (void)state;
-  Error error = {.text = ""};
-  for (int count = 1; count < 9; count++) {
-    int running = 0;
-    if (!threads_start(count, &error)) fail_msg("%s", error.text);
-#pragma omp parallel num_threads(count) reduction(+ : running)
-    running++;
-    assert_int_equal(running, count);
-  }
-}
-
 /* Just enough, and one too few, many times: threads that end must not count any more. */
-static void test_limit(void **state) {
-  (void)state;
+TEST(test_limit) {
   char text[sizeof(Error)];
   if (getuid() != 0) {
     print_message("there is no telling how many processes this user has\n");
@@ -99,8 +81,7 @@ static void test_limit(void **state) {
                             "try --threads 4");
 }
 
-static void test_no_thread_at_all(void **state) {
-  (void)state;
+TEST(test_no_thread_at_all) {
   char text[sizeof(Error)];
   assert_int_equal(start(start_team, 1, 1, text, sizeof text), 0);
   assert_int_equal(start(start_team, 2, 1, text, sizeof text), 1);
@@ -109,8 +90,7 @@ static void test_no_thread_at_all(void **state) {
 }
 
 /* The sentence is the engine's, not one of OpenMP's, which would end the process. */
-static void test_engine(void **state) {
-  (void)state;
+TEST(test_engine) {
   char text[sizeof(Error)];
   assert_int_equal(start(open_engine, 1, 1, text, sizeof text), 0);
   assert_int_equal(start(open_engine, 4, 1, text, sizeof text), 1);
@@ -118,12 +98,13 @@ static void test_engine(void **state) {
                             "try --threads 1");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_limit), /* before there are threads: a fork would not have them */
-      cmocka_unit_test(test_no_thread_at_all),
-      cmocka_unit_test(test_engine),
-      cmocka_unit_test(test_enough),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+TEST(test_enough) {
+  Error error = {.text = ""};
+  for (int count = 1; count < 9; count++) {
+    int running = 0;
+    if (!threads_start(count, &error)) fail_msg("%s", error.text);
+#pragma omp parallel num_threads(count) reduction(+ : running)
+    running++;
+    assert_int_equal(running, count);
+  }
 }

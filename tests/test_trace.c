@@ -1,12 +1,5 @@
 /* Traces and timelines: the file against Chrome's Trace Event Format, and the picture. What is
    recorded on a GPU: test_trace_cuda.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +7,7 @@
 
 #include "bench/trace.h"
 #include "plot/timeline.h"
+#include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
 #include "support/process.h"
@@ -87,8 +81,9 @@ static char *file_of(const char *path) {
   return text;
 }
 
-static void the_file_has_the_format(void **state) {
-  (void)state;
+#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+
+IN_FOLDER(the_file_has_the_format) {
   const char *path = folder_path("trace.json");
   Trace trace = made_up();
   int arrows;
@@ -99,8 +94,7 @@ static void the_file_has_the_format(void **state) {
 }
 
 /* What is read is what was written: it is written the same again. */
-static void a_trace_comes_back(void **state) {
-  (void)state;
+IN_FOLDER(a_trace_comes_back) {
   char first[1 << 17], output[256], *path = strdup(folder_path("trace.json"));
   Trace trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
@@ -120,8 +114,7 @@ static void a_trace_comes_back(void **state) {
   free(path);
 }
 
-static void files_that_are_no_trace(void **state) {
-  (void)state;
+IN_FOLDER(files_that_are_no_trace) {
   static const char level[] =
       "{\"otherData\":{\"levels\":[{\"name\":\"none\",\"range\":64,\"us_per_step\":1,"
       "\"recorded_us_per_step\":1}]},\"traceEvents\":[";
@@ -162,8 +155,7 @@ static void files_that_are_no_trace(void **state) {
   free(path);
 }
 
-static void kernels_have_short_names(void **state) {
-  (void)state;
+TEST(kernels_have_short_names) {
   static const char *const names[][2] = {
       {"(anonymous namespace)::scale_pixels(BatchView, float*, int)", "scale pixels"},
       {"void (anonymous namespace)::forward_small<(anonymous namespace)::Pixels<0>, "
@@ -181,8 +173,7 @@ static void kernels_have_short_names(void **state) {
   }
 }
 
-static void costs_are_printed(void **state) {
-  (void)state;
+IN_FOLDER(costs_are_printed) {
   Trace trace = made_up();
   char *path = strdup(folder_path("table"));
   FILE *file = fopen(path, "w");
@@ -220,8 +211,7 @@ static bool has_colour(const Canvas *picture, int top, int bottom, Colour colour
 }
 
 /* A row of 10 on an axis of 20, and one of 100, whose slices lie at its start and its end. */
-static void slices_lie_where_they_belong(void **state) {
-  (void)state;
+TEST(slices_lie_where_they_belong) {
   static const Colour red = {200, 0, 0}, blue = {0, 0, 200};
   const TimelineSlice whole = {0, 10, "whole", "", red};
   const TimelineSlice ends[] = {
@@ -249,8 +239,7 @@ static void slices_lie_where_they_belong(void **state) {
   canvas_close(&picture);
 }
 
-static void timelines_that_cannot_be(void **state) {
-  (void)state;
+TEST(timelines_that_cannot_be) {
   const TimelineRow rows[] = {{.name = "a", .length = 0, .lanes = 1},
                               {.name = "b", .length = 1, .lanes = 0}};
   Timeline chart = {.title = "", .subtitle = "", .unit = "", .span = 1, .row = rows};
@@ -267,8 +256,7 @@ static void timelines_that_cannot_be(void **state) {
 }
 
 /* Rows of 2, 2, 4 and 5 lanes. */
-static void a_trace_is_drawn(void **state) {
-  (void)state;
+IN_FOLDER(a_trace_is_drawn) {
   static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   uint8_t head[24];
   char *path = strdup(folder_path("timeline.png"));
@@ -296,8 +284,7 @@ static void a_trace_is_drawn(void **state) {
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-static void the_program_draws_a_recorded_trace(void **state) {
-  (void)state;
+IN_FOLDER(the_program_draws_a_recorded_trace) {
   char output[8192], *path = strdup(folder_path("trace.json"));
   Trace trace = made_up();
   OK(trace_save(&trace, path, &error));
@@ -314,8 +301,7 @@ static void the_program_draws_a_recorded_trace(void **state) {
   free(path);
 }
 
-static void the_command_line(void **state) {
-  (void)state;
+TEST(the_command_line) {
   static const ProcessCase cases[] = {
       {"--trace a --json b", "run mlp-bench twice", 2},
       {"--timeline a --plot b", "run mlp-bench twice", 2},
@@ -329,22 +315,3 @@ static void the_command_line(void **state) {
 }
 
 #endif
-
-int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(the_file_has_the_format),
-      IN_FOLDER(a_trace_comes_back),
-      IN_FOLDER(files_that_are_no_trace),
-      cmocka_unit_test(kernels_have_short_names),
-      IN_FOLDER(costs_are_printed),
-      cmocka_unit_test(slices_lie_where_they_belong),
-      cmocka_unit_test(timelines_that_cannot_be),
-      IN_FOLDER(a_trace_is_drawn),
-#ifdef HAVE_CUDA
-      IN_FOLDER(the_program_draws_a_recorded_trace),
-      cmocka_unit_test(the_command_line),
-#endif
-  };
-  return cmocka_run_group_tests_name("traces", tests, NULL, NULL);
-}

@@ -1,17 +1,11 @@
 /* Traces: what becomes of launches, kernels and stamps that are made up and, on a GPU, of those
    that mlp-bench records. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test.h"
 #include "support/cuda.h"
 
 #ifndef HAVE_CUDA
@@ -74,8 +68,7 @@ static const TraceEvent *slice_at(const Trace *trace, int track, int64_t start) 
 }
 
 /* The range's own launch and kernel and three steps of three, from TRACE_FIRST on. */
-static void kernels_find_their_steps(void **state) {
-  (void)state;
+TEST(kernels_find_their_steps) {
   for (int overlap = 0; overlap < 2; overlap++) {
     Recorded r = recorded_range(overlap);
     const Activities list = {r.of, r.count, r.count};
@@ -104,8 +97,7 @@ static void kernels_find_their_steps(void **state) {
 
 /* A graph's kernels have one launch, which belongs to no step and has one arrow; an epoch's only
    kernel belongs to none either. */
-static void one_launch_of_many_steps(void **state) {
-  (void)state;
+TEST(one_launch_of_many_steps) {
   for (int one_kernel = 0; one_kernel < 2; one_kernel++) {
     Recorded r = {.count = 0};
     add(&r, true, 1, 10, 20, "cudaLaunchKernel");
@@ -128,8 +120,7 @@ static void one_launch_of_many_steps(void **state) {
   }
 }
 
-static void ranges_that_were_not_seen(void **state) {
-  (void)state;
+TEST(ranges_that_were_not_seen) {
   Recorded r = {.count = 0};
   Activities list = {r.of, 0, 0};
   Trace trace = {.levels = 1};
@@ -172,8 +163,7 @@ static void stamp(uint64_t *clock, EpochAnchor *anchor) {
   }
 }
 
-static void stamps_become_stages(void **state) {
-  (void)state;
+TEST_WITH(stamps_become_stages, folder_open, folder_close) {
   static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
   static EpochAnchor anchor[BLOCKS];
   const Stages stages = {&stamped, clock, anchor, STEPS, 700};
@@ -207,8 +197,7 @@ static void stamps_become_stages(void **state) {
 
 /* Z1 comes from the matrix block of the group that sent last, Z2 from the other group's row
    block. */
-static void arrows_come_from_the_last_sender(void **state) {
-  (void)state;
+TEST(arrows_come_from_the_last_sender) {
   static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
   static EpochAnchor anchor[BLOCKS];
   const Stages stages = {&stamped, clock, anchor, STEPS, 0};
@@ -252,8 +241,7 @@ static bool times_agree(const char *path) {
 
 /* Launches and kernels of each level, and stages that take as long as the kernel. Other programs
    may slow down one of the two runs that are compared, so there are three tries. */
-static void a_gpu_is_recorded(void **state) {
-  (void)state;
+TEST_WITH(a_gpu_is_recorded, folder_open, folder_close) {
   enum { TRIES = 3 };
   Error why;
   char output[8192], *path = strdup(folder_path("trace.json"));
@@ -281,18 +269,6 @@ static void a_gpu_is_recorded(void **state) {
   }
   assert_true(agree);
   free(path);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_find_their_steps),
-      cmocka_unit_test(one_launch_of_many_steps),
-      cmocka_unit_test(ranges_that_were_not_seen),
-      cmocka_unit_test_setup_teardown(stamps_become_stages, folder_open, folder_close),
-      cmocka_unit_test(arrows_come_from_the_last_sender),
-      cmocka_unit_test_setup_teardown(a_gpu_is_recorded, folder_open, folder_close),
-  };
-  return cmocka_run_group_tests_name("recorded traces", tests, NULL, NULL);
 }
 
 #endif

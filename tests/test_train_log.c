@@ -1,11 +1,4 @@
 /* The run log: every file is read again, JSON by jansson, CSV by sscanf. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "support/test.h"
 #include "support/folder.h"
 #include "train/train_log.h"
 
@@ -130,8 +124,9 @@ static void assert_text(const json_t *object, const char *name, const char *want
   assert_string_equal(text, wanted);
 }
 
-static void test_json(void **state) {
-  (void)state;
+#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+
+IN_FOLDER(test_json) {
   assert_int_equal(write_log("run.jsonl", 1), 3);
   json_t *run = parse(lines[0]);
   assert_int_equal(json_object_size(run), FIELDS + 1);
@@ -160,8 +155,7 @@ static void test_json(void **state) {
 
 /* ---- CSV ---------------------------------------------------------------------------------- */
 
-static void test_csv(void **state) {
-  (void)state;
+IN_FOLDER(test_csv) {
   assert_int_equal(write_log("run.csv", 1), 3);
   const char *head = lines[0];
   for (int i = 0; i < COLUMNS; i++) {
@@ -188,8 +182,7 @@ static void test_csv(void **state) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static void test_short_numbers(void **state) {
-  (void)state;
+IN_FOLDER(test_short_numbers) {
   TrainLog *log = open_log("short.csv", false);
   const EpochResult result = {.epoch = 100,
                               .epochs = 100,
@@ -209,8 +202,7 @@ static void log_epochs(TrainLog *log, int count) {
 }
 
 /* The old log stands until there is an epoch to log: whatever ends the run before that. */
-static void test_replaces(void **state) {
-  (void)state;
+IN_FOLDER(test_replaces) {
   log_epochs(open_log("again.jsonl", false), 5);
   for (int append = 0; append < 2; append++) {
     TrainLog *log = open_log("again.jsonl", append);
@@ -235,8 +227,7 @@ static void test_replaces(void **state) {
 }
 
 /* A new log is not there before its header is. */
-static void test_creates_late(void **state) {
-  (void)state;
+IN_FOLDER(test_creates_late) {
   TrainLog *log = open_log("late.jsonl", false);
   assert_int_not_equal(access(path, F_OK), 0);
   assert_true(train_log_header(log, NULL, 0, &error));
@@ -249,8 +240,7 @@ static void write_text(const char *name, const char *text) {
   folder_write(path, text);
 }
 
-static void test_appends_json(void **state) {
-  (void)state;
+IN_FOLDER(test_appends_json) {
   static const struct {
     const char *name, *old;
     int lines;
@@ -269,8 +259,7 @@ static void test_appends_json(void **state) {
   }
 }
 
-static void test_appends_csv(void **state) {
-  (void)state;
+IN_FOLDER(test_appends_csv) {
   static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,test_accuracy,"
                                 "learning_rate,train_seconds,test_seconds,train_rows,test_rows,"
                                 "val_loss,val_accuracy,val_seconds,val_rows";
@@ -299,8 +288,7 @@ static void test_appends_csv(void **state) {
 }
 
 /* A header is held whole, whatever is in it. */
-static void test_long_header(void **state) {
-  (void)state;
+IN_FOLDER(test_long_header) {
   enum { LENGTH = 600 };
   static char text[LENGTH + 1];
   memset(text, '\1', LENGTH);
@@ -316,8 +304,7 @@ static void test_long_header(void **state) {
 }
 
 /* Names as the columns are written, numbers as numbers. */
-static void test_values(void **state) {
-  (void)state;
+IN_FOLDER(test_values) {
   static const TrainLogField values[] = {
       {"lr-decay", "0.8", true}, {"quiet", "false", true}, {"hidden", "300,100", false}};
   TrainLog *log = open_log("values.jsonl", false);
@@ -330,8 +317,7 @@ static void test_values(void **state) {
 
 /* What validation rows say goes to columns of its own, what the test rows say at the end to a line
    of its own. */
-static void test_validation(void **state) {
-  (void)state;
+IN_FOLDER(test_validation) {
   const EpochResult judged = {.epoch = 3,
                               .epochs = 4,
                               .train_loss = 0.5,
@@ -366,8 +352,7 @@ static void test_validation(void **state) {
 }
 
 /* A link stays one, and so does a pipe. */
-static void test_links(void **state) {
-  (void)state;
+IN_FOLDER(test_links) {
   static const char *const links[] = {"to-new.jsonl", "to-old.jsonl"};
   write_text("old", "old\n");
   for (int i = 0; i < 2; i++) {
@@ -393,8 +378,7 @@ static void test_links(void **state) {
 }
 
 /* What could not be written later is refused at once. */
-static void test_refused(void **state) {
-  (void)state;
+IN_FOLDER(test_refused) {
   enum { NOBODY = 65534 };
   write_text("locked.jsonl", "old\n");
   assert_int_equal(chmod(path, 0444), 0);
@@ -412,8 +396,7 @@ static void test_refused(void **state) {
   assert_non_null(strstr(error.text, "Is a directory"));
 }
 
-static void test_endings(void **state) {
-  (void)state;
+IN_FOLDER(test_endings) {
   static const char *const bad[] = {"run", "run.json",   "run.txt",
                                     "csv", "run.csv.gz", "run.jsonl/"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -434,8 +417,7 @@ static void test_endings(void **state) {
   assert_non_null(strstr(error.text, "its folder does not exist"));
 }
 
-static void test_full_disk(void **state) {
-  (void)state;
+IN_FOLDER(test_full_disk) {
   if (access("/dev/full", W_OK) != 0) {
     print_message("there is no /dev/full\n");
     skip();
@@ -455,17 +437,4 @@ static void test_full_disk(void **state) {
       train_log_close(log, NULL);
     }
   }
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_open, folder_close)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(test_json),        IN_FOLDER(test_csv),          IN_FOLDER(test_short_numbers),
-      IN_FOLDER(test_replaces),    IN_FOLDER(test_creates_late), IN_FOLDER(test_appends_json),
-      IN_FOLDER(test_appends_csv), IN_FOLDER(test_long_header),  IN_FOLDER(test_links),
-      IN_FOLDER(test_values),      IN_FOLDER(test_validation),   IN_FOLDER(test_endings),
-      IN_FOLDER(test_refused),     IN_FOLDER(test_full_disk),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The trainer on tiny files: what it asks of an engine, which rows it uses, that neither reading
    nor progress changes the weights, and how it fails. */
+#include "support/test.h"
 #include "support/trainer_tests.h"
 
 #include <math.h>
@@ -18,8 +19,9 @@ static void assert_range(const TrainRange *range, uint64_t first_row, uint64_t r
 
 /* ---- epochs ------------------------------------------------------------------------------- */
 
-static void every_row_counts_however_few(void **state) {
-  (void)state;
+TESTS_WITH(trainer_files_open, folder_close);
+
+TEST(every_row_counts_however_few) {
   static const int sizes[][2] = {{1, 1}, {3, 2}, {BATCH, 1}, {BATCH + 1, 7}, {23, 9}};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     for (int resident = RESIDENT_AUTO; resident <= RESIDENT_NO; resident++) {
@@ -32,8 +34,7 @@ static void every_row_counts_however_few(void **state) {
     }
 }
 
-static void resident_rows_take_one_shuffled_call_per_epoch(void **state) {
-  (void)state;
+TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
   config.batch = 3000; /* buffers of 6000 */
@@ -59,8 +60,7 @@ static void resident_rows_take_one_shuffled_call_per_epoch(void **state) {
   checkpoint_free(&run.saved);
 }
 
-static void streaming_shuffles_each_buffer_by_its_own_key(void **state) {
-  (void)state;
+TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
   config.batch = 3000;
@@ -83,8 +83,7 @@ static void streaming_shuffles_each_buffer_by_its_own_key(void **state) {
 }
 
 /* Factors worked out by hand: a schedule over four epochs and a warm-up of two. */
-static void the_learning_rate_follows_its_schedule(void **state) {
-  (void)state;
+TEST(the_learning_rate_follows_its_schedule) {
   enum { EPOCHS = 4, WARMUP = 2 };
   static const double warm[EPOCHS] = {1.0 / 3, 2.0 / 3, 1, 1};
   static const struct {
@@ -116,8 +115,7 @@ static void the_learning_rate_follows_its_schedule(void **state) {
 }
 
 /* The parts of an epoch have one key, which no other epoch has, nor any other buffer. */
-static void augmentation_has_one_key_per_epoch(void **state) {
-  (void)state;
+TEST(augmentation_has_one_key_per_epoch) {
   const AugmentStrengths strengths = {{1, 0, 0.2f}}, none = {{0}};
   write_files(9000, 20); /* two buffers */
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
@@ -146,8 +144,7 @@ static void augmentation_has_one_key_per_epoch(void **state) {
   }
 }
 
-static void two_runs_agree_bit_for_bit(void **state) {
-  (void)state;
+TEST(two_runs_agree_bit_for_bit) {
   write_files(203, 20);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(4, resident);
@@ -164,8 +161,7 @@ static void two_runs_agree_bit_for_bit(void **state) {
   }
 }
 
-static void the_first_epoch_is_the_same_streamed(void **state) {
-  (void)state;
+TEST(the_first_epoch_is_the_same_streamed) {
   write_files(9000, 20); /* two buffers */
   const TrainerConfig resident = tiny_run(1, RESIDENT_YES), streamed = tiny_run(1, RESIDENT_NO);
   Run a = must_train(&resident, false), b = must_train(&streamed, false);
@@ -175,8 +171,7 @@ static void the_first_epoch_is_the_same_streamed(void **state) {
   checkpoint_free(&b.saved);
 }
 
-static void it_learns(void **state) {
-  (void)state;
+TEST(it_learns) {
   write_files(3000, 1000);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     const TrainerConfig config = tiny_run(8, resident);
@@ -187,8 +182,7 @@ static void it_learns(void **state) {
   }
 }
 
-static void progress_changes_no_bit(void **state) {
-  (void)state;
+TEST(progress_changes_no_bit) {
   write_files(203, 20); /* 51 steps: 20 parts of 2 or 3 */
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
   Run plain = must_train(&config, false), shown = must_train(&config, true);
@@ -203,8 +197,7 @@ static void progress_changes_no_bit(void **state) {
 }
 
 /* 51 steps in parts that begin at multiples of 8 alone: 8 to 48, and one for the last 3. */
-static void parts_are_aligned(void **state) {
-  (void)state;
+TEST(parts_are_aligned) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
   Run run = {.shows_progress = true, .aligned = 8};
@@ -218,8 +211,7 @@ static void parts_are_aligned(void **state) {
   checkpoint_free(&run.saved);
 }
 
-static void progress_of_fewer_steps_than_parts(void **state) {
-  (void)state;
+TEST(progress_of_fewer_steps_than_parts) {
   write_files(9, 2); /* three steps */
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
   Run run = must_train(&config, true);
@@ -228,8 +220,7 @@ static void progress_of_fewer_steps_than_parts(void **state) {
   checkpoint_free(&run.saved);
 }
 
-static void a_short_epoch_is_trained_in_one_call(void **state) {
-  (void)state;
+TEST(a_short_epoch_is_trained_in_one_call) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
   Run run = {.shows_progress = true, .patience = 1000};
@@ -241,8 +232,7 @@ static void a_short_epoch_is_trained_in_one_call(void **state) {
 
 /* ---- failures ----------------------------------------------------------------------------- */
 
-static void auto_streams_when_the_dataset_does_not_fit(void **state) {
-  (void)state;
+TEST(auto_streams_when_the_dataset_does_not_fit) {
   write_files(50, 20);
   TrainerConfig config = tiny_run(2, RESIDENT_AUTO);
   Run run = {.refused = 1};
@@ -256,8 +246,7 @@ static void auto_streams_when_the_dataset_does_not_fit(void **state) {
   assert_int_equal(spy.opened, 1);
 }
 
-static void failures_stop_the_run(void **state) {
-  (void)state;
+TEST(failures_stop_the_run) {
   write_files(50, 20);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
   must_fail(&config, (Run){.fail = 2}, "failed by the test");
@@ -272,8 +261,7 @@ static void failures_stop_the_run(void **state) {
 }
 
 /* Whoever is patient waits for the end of the file, others for that of a buffer. */
-static void a_loss_that_is_not_finite_is_soon_seen(void **state) {
-  (void)state;
+TEST(a_loss_that_is_not_finite_is_soon_seen) {
   write_files(8200, 20);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(2, resident);
@@ -288,8 +276,7 @@ static void a_loss_that_is_not_finite_is_soon_seen(void **state) {
 }
 
 /* The run ends behind the part of the epoch in which it happened, and names it. */
-static void a_loss_that_is_not_a_number_stops_the_run_at_once(void **state) {
-  (void)state;
+TEST(a_loss_that_is_not_a_number_stops_the_run_at_once) {
   write_files(50, 20); /* 13 steps */
   TrainerConfig config = tiny_run(4, RESIDENT_YES);
   must_fail(
@@ -310,8 +297,7 @@ static void a_loss_that_is_not_a_number_stops_the_run_at_once(void **state) {
   assert_int_equal(spy.trains, 2);
 }
 
-static void bad_files_are_named(void **state) {
-  (void)state;
+TEST(bad_files_are_named) {
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     const TrainerConfig config = tiny_run(2, resident);
     write_files(9000, 20);
@@ -328,27 +314,4 @@ static void bad_files_are_named(void **state) {
     must_fail(&config, (Run){0}, "test.csv");
     assert_int_equal(spy.opened, 0); /* before an engine was opened */
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_row_counts_however_few),
-      cmocka_unit_test(resident_rows_take_one_shuffled_call_per_epoch),
-      cmocka_unit_test(streaming_shuffles_each_buffer_by_its_own_key),
-      cmocka_unit_test(the_learning_rate_follows_its_schedule),
-      cmocka_unit_test(augmentation_has_one_key_per_epoch),
-      cmocka_unit_test(two_runs_agree_bit_for_bit),
-      cmocka_unit_test(the_first_epoch_is_the_same_streamed),
-      cmocka_unit_test(it_learns),
-      cmocka_unit_test(progress_changes_no_bit),
-      cmocka_unit_test(parts_are_aligned),
-      cmocka_unit_test(progress_of_fewer_steps_than_parts),
-      cmocka_unit_test(a_short_epoch_is_trained_in_one_call),
-      cmocka_unit_test(auto_streams_when_the_dataset_does_not_fit),
-      cmocka_unit_test(failures_stop_the_run),
-      cmocka_unit_test(a_loss_that_is_not_finite_is_soon_seen),
-      cmocka_unit_test(a_loss_that_is_not_a_number_stops_the_run_at_once),
-      cmocka_unit_test(bad_files_are_named),
-  };
-  return cmocka_run_group_tests_name("trainer", tests, trainer_files_open, folder_close);
 }

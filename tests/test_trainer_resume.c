@@ -1,4 +1,5 @@
 /* The trainer when a run stops and goes on: bit for bit what one run does, wherever it stopped. */
+#include "support/test.h"
 #include "support/trainer_tests.h"
 
 #include <math.h>
@@ -53,8 +54,9 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
   }
 }
 
-static void a_stopped_run_goes_on_bit_for_bit(void **state) {
-  (void)state;
+TESTS_WITH(trainer_files_open, folder_close);
+
+TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {
     int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
     AugmentStrengths augment;
@@ -76,8 +78,7 @@ static void a_stopped_run_goes_on_bit_for_bit(void **state) {
 }
 
 /* Then its rows come in another order: all of them are trained all the same. */
-static void a_stopped_run_may_go_on_with_other_residency(void **state) {
-  (void)state;
+TEST(a_stopped_run_may_go_on_with_other_residency) {
   static const struct {
     int rows, stop, resident; /* until the stop */
   } runs[] = {
@@ -105,8 +106,7 @@ static void a_stopped_run_may_go_on_with_other_residency(void **state) {
 }
 
 /* Nobody knows how long the epochs of a run that goes on take: its first is trained in parts. */
-static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
-  (void)state;
+TEST(a_run_that_goes_on_is_patient_once_it_knows) {
   write_files(203, 20);
   const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
   Run part = must_train(&short_run, false);
@@ -118,8 +118,7 @@ static void a_run_that_goes_on_is_patient_once_it_knows(void **state) {
   checkpoint_free(&part.saved);
 }
 
-static void a_run_of_another_kind_is_refused(void **state) {
-  (void)state;
+TEST(a_run_of_another_kind_is_refused) {
   write_files(8200, 20);
   TrainerConfig config = tiny_run(2, RESIDENT_YES);
   Run part = {.stop = 1};
@@ -136,8 +135,7 @@ static void a_run_of_another_kind_is_refused(void **state) {
 }
 
 /* The best epoch may be one of before the run went on. */
-static void it_stops_early_also_when_it_goes_on(void **state) {
-  (void)state;
+TEST(it_stops_early_also_when_it_goes_on) {
   write_files(50, 20);
   TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
   config.schedule.rate = 0; /* the first epoch is the best, as are all */
@@ -155,15 +153,4 @@ static void it_stops_early_also_when_it_goes_on(void **state) {
   assert_int_equal(rest.saved.epoch, 4);
   checkpoint_free(&rest.saved);
   checkpoint_free(&run.saved);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_stopped_run_goes_on_bit_for_bit),
-      cmocka_unit_test(a_stopped_run_may_go_on_with_other_residency),
-      cmocka_unit_test(a_run_that_goes_on_is_patient_once_it_knows),
-      cmocka_unit_test(a_run_of_another_kind_is_refused),
-      cmocka_unit_test(it_stops_early_also_when_it_goes_on),
-  };
-  return cmocka_run_group_tests_name("trainer_resume", tests, trainer_files_open, folder_close);
 }

@@ -1,5 +1,6 @@
 /* What options of training make of a step, on the CPU and at every level of fusion that has them:
    against the float64 reference, and the same bits however the steps are divided among calls. */
+#include "support/test.h"
 #include "support/engine_tests.h"
 
 #include <math.h>
@@ -200,21 +201,18 @@ static void for_each(int fusion) {
     }
 }
 
-static void test_on_the_cpu(void **state) {
-  (void)state;
+TEST(test_on_the_cpu) {
   for_each(ON_CPU);
 }
 
-static void test_on_a_gpu(void **state) {
-  (void)state;
+TEST(test_on_a_gpu) {
   static const Fusion fusions[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP};
   needs_gpu();
   for (int f = quick() ? 1 : 0; f < (quick() ? 2 : 3); f++) for_each((int)fusions[f]);
 }
 
 /* Level epoch declines them: auto takes another. */
-static void test_level_epoch_declines(void **state) {
-  (void)state;
+TEST(test_level_epoch_declines) {
   needs_gpu();
   network = networks[0];
   for (int i = 0; i < VARIANTS; i++) {
@@ -228,13 +226,4 @@ static void test_level_epoch_declines(void **state) {
     assert_null(engine_cuda_open(&config, &error));
     assert_non_null(strstr(error.text, "level epoch takes "));
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_on_the_cpu),
-      cmocka_unit_test(test_on_a_gpu),
-      cmocka_unit_test(test_level_epoch_declines),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

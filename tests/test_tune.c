@@ -1,11 +1,4 @@
 /* --tune: the learning-rate range test as a user meets it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/program.h"
 
@@ -30,9 +24,10 @@ static void printed_rate(char rate[32]) {
   assert_int_equal(sscanf(last, "--lr %31s", rate), 1);
 }
 
+TESTS_WITH(program_open, program_close);
+
 /* Where the loss was lowest the network learns, much better than at the lowest rate. */
-static void a_rate_is_found(void **state) {
-  (void)state;
+TEST(a_rate_is_found) {
   char rate[32], again[32];
   program_write_csv("many.csv", 6000, 0);
   RUN_WELL(MANY_ROWS, "--tune", "tune.png");
@@ -57,8 +52,7 @@ static void a_rate_is_found(void **state) {
   checkpoint_free(&low);
 }
 
-static void the_command_is_repeated(void **state) {
-  (void)state;
+TEST(the_command_is_repeated) {
   char expected[4700], rate[32], called[sizeof program_called + 2];
   RUN_WELL(SMALL_STEPS, "--tune", "a picture.png", "-l", "3", "--lr=5", "--seed", "2", "--lr", "4");
   printed_rate(rate);
@@ -73,8 +67,7 @@ static void the_command_is_repeated(void **state) {
 }
 
 /* Labels that the pixels do not tell: no rate helps, and large ones make it much worse. */
-static void a_loss_that_diverges_ends_it(void **state) {
-  (void)state;
+TEST(a_loss_that_diverges_ends_it) {
   FILE *file = fopen("noise.csv", "w");
   assert_non_null(file);
   for (int row = 0; row < 1000; row++) fprintf(file, "%d,255,%d\n", row * 7919 % 13 < 6, row % 256);
@@ -83,8 +76,7 @@ static void a_loss_that_diverges_ends_it(void **state) {
   assert_int_equal(program_lines("^tune .*, where the loss diverged$"), 1);
 }
 
-static void what_it_cannot_do_is_refused(void **state) {
-  (void)state;
+TEST(what_it_cannot_do_is_refused) {
   static const char *const outputs[][2] = {{"--save", "x.st"},      {"--log", "x.csv"},
                                            {"--plot", "x.png"},     {"--weights", "x.png"},
                                            {"--mistakes", "x.png"}, {"--confusion", "x.png"},
@@ -114,8 +106,7 @@ static void what_it_cannot_do_is_refused(void **state) {
   free(text);
 }
 
-static void a_signal_ends_it(void **state) {
-  (void)state;
+TEST(a_signal_ends_it) {
   assert_int_equal(mkfifo("fifo", 0600), 0);
   const pid_t process = START(SMALL_STEPS, "--train", "fifo", "--tune", "never.png");
   nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
@@ -123,15 +114,4 @@ static void a_signal_ends_it(void **state) {
   program_end(process, PROGRAM_OUT);
   program_failed(128 + SIGINT, "interrupted");
   assert_int_not_equal(access("never.png", F_OK), 0);
-}
-
-int main(void) {
-  static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_rate_is_found),
-      cmocka_unit_test(the_command_is_repeated),
-      cmocka_unit_test(a_loss_that_diverges_ends_it),
-      cmocka_unit_test(what_it_cannot_do_is_refused),
-      cmocka_unit_test(a_signal_ends_it),
-  };
-  return cmocka_run_group_tests(tests, program_open, program_close);
 }

@@ -1,12 +1,5 @@
 /* --validation as a user meets it: which rows train, which judge, what is printed, saved and
    resumed, and how files that lack something are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -16,6 +9,7 @@
 
 #include "data/split.h"
 #include "model/checkpoint.h"
+#include "support/test.h"
 #include "support/folder.h"
 #include "support/program.h"
 
@@ -39,9 +33,10 @@ static void write_parts(void) {
   assert_int_equal(fclose(rest), 0);
 }
 
+TESTS_WITH(program_open, program_close);
+
 /* A share is the two files that it stands for, to the bit: no row that judges has trained. */
-static void a_share_is_two_files(void **state) {
-  (void)state;
+TEST(a_share_is_two_files) {
   static const char *const residencies[] = {"yes", "no"};
   write_parts();
   for (int i = 0; i < 2; i++) {
@@ -56,8 +51,7 @@ static void a_share_is_two_files(void **state) {
   }
 }
 
-static void none_is_what_it_was(void **state) {
-  (void)state;
+TEST(none_is_what_it_was) {
   RUN_WELL(TINY, "--epochs", "3", "--save", "a.st");
   RUN_WELL(TINY, "--epochs", "3", "--validation", "0", "--save", "b.st");
   program_same_files("a.st", "b.st");
@@ -79,8 +73,7 @@ static double last_number(const char *kind, const char *name) {
 }
 
 /* The epochs say val-acc, the last line test accuracy: that of the saved network. */
-static void test_rows_speak_once(void **state) {
-  (void)state;
+TEST(test_rows_speak_once) {
   RUN_WELL(TINY, "--epochs", "3", "--validation", "0.2", "--log", "run.jsonl", "--save", "v.st",
            "--plot", "v.png", "--quiet");
   assert_int_equal(program_lines("^epoch "), 1);
@@ -99,8 +92,7 @@ static void test_rows_speak_once(void **state) {
   if (!strstr(program.out, told == 1 ? "100" : line)) fail_msg("not %s: %s", line, program.out);
 }
 
-static void resumed_as_if_never_stopped(void **state) {
-  (void)state;
+TEST(resumed_as_if_never_stopped) {
   static const char *const judges[] = {"0.2", "test.csv"}, *const residencies[] = {"yes", "no"};
   for (int i = 0; i < 4; i++) {
     RUN_WELL(TINY, "--validation", judges[i / 2], "--resident", residencies[i % 2], "--epochs", "5",
@@ -113,8 +105,7 @@ static void resumed_as_if_never_stopped(void **state) {
 }
 
 /* Rows that were trained on would judge. */
-static void other_rows_are_not_held_out(void **state) {
-  (void)state;
+TEST(other_rows_are_not_held_out) {
   RUN_WELL(TINY, "--validation", "0.2", "--epochs", "1", "--save", "part.st");
   RUN("--resume", "part.st", "--epochs", "2", "--validation", "0.3");
   program_failed(1, "--validation 0.3 would hold out rows that part.st was trained on: continue "
@@ -129,8 +120,7 @@ static void other_rows_are_not_held_out(void **state) {
 }
 
 /* The last network to resume, the best to use. */
-static void early_stopping_keeps_the_best(void **state) {
-  (void)state;
+TEST(early_stopping_keeps_the_best) {
   RUN_WELL(TINY, "--validation", "0.2", "--epochs", "1000", "--early-stop", "3", "--save", "e.st");
   Checkpoint last = program_checkpoint("e.st"), best = program_checkpoint("e.st.best");
   char line[128], epochs[16];
@@ -155,8 +145,7 @@ static void early_stopping_keeps_the_best(void **state) {
   program_said("are the same file");
 }
 
-static void without_a_test_file(void **state) {
-  (void)state;
+TEST(without_a_test_file) {
   RUN_WELL(TINY_TRAIN, "--test", "none", "--epochs", "2", "--save", "n.st", "--plot", "n.png",
            "--weights", "w.png", "--log", "run.jsonl");
   assert_int_equal(program_lines("^epoch [12]/2 .*%          -         - "), 2);
@@ -179,8 +168,7 @@ static void without_a_test_file(void **state) {
 }
 
 /* Kaggle's files: a header, and test rows without labels. */
-static void a_competition_s_files(void **state) {
-  (void)state;
+TEST(a_competition_s_files) {
   folder_write("unlabelled.csv", "pixel0,pixel1\n1,2\n200,100\n");
   RUN(TINY_TRAIN, "--test", "unlabelled.csv");
   program_failed(1, "unlabelled.csv has no label column");
@@ -198,8 +186,7 @@ static void a_competition_s_files(void **state) {
   program_failed(1, "unlabelled.csv has no label column");
 }
 
-static void what_cannot_be_is_refused(void **state) {
-  (void)state;
+TEST(what_cannot_be_is_refused) {
   RUN(TINY, "--validation", "none.csv");
   program_failed(1, "none.csv does not exist");
   RUN(TINY, "--validation", "0.91");
@@ -216,19 +203,4 @@ static void what_cannot_be_is_refused(void **state) {
   program_failed(1, "/dev/null");
   RUN_ON_PIPE(TINY, "--validation", "0.1", "--train", "fifo");
   program_failed(1, "--validation 0.1 reads --train twice, but it can be read only once");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_share_is_two_files),
-      cmocka_unit_test(none_is_what_it_was),
-      cmocka_unit_test(test_rows_speak_once),
-      cmocka_unit_test(resumed_as_if_never_stopped),
-      cmocka_unit_test(other_rows_are_not_held_out),
-      cmocka_unit_test(early_stopping_keeps_the_best),
-      cmocka_unit_test(without_a_test_file),
-      cmocka_unit_test(a_competition_s_files),
-      cmocka_unit_test(what_cannot_be_is_refused),
-  };
-  return cmocka_run_group_tests(tests, program_open, program_close);
 }

@@ -3,21 +3,15 @@
 #ifndef CHECKPOINT_FILES_H
 #define CHECKPOINT_FILES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "model/checkpoint.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 /* The path of a file in the folder, which is not there at first; and the fixture of each test that
    sets it. */
 extern const char *model;
 int checkpoint_files_open(void **state);
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, checkpoint_files_open, folder_close)
+#define IN_FOLDER(name) TEST_WITH(name, checkpoint_files_open, folder_close)
 
 /* ---- files by hand -------------------------------------------------------------------------- */
 

@@ -3,14 +3,8 @@
 #ifndef TESTS_CSV_H
 #define TESTS_CSV_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "data/dataset.h"
+#include "support/test.h"
 #include "support/folder.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))

@@ -3,16 +3,11 @@
 #ifndef TESTS_CUDA_H
 #define TESTS_CUDA_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "engine/engine.h"
+#include "support/test.h"
 
 /* A test's first line. */
 static inline void needs_gpu(void) {
@@ -37,6 +32,8 @@ static inline void check_done(bool done, const char *call, const Error *error, i
 #ifdef HAVE_CUDA
 #include <cuda_runtime_api.h>
 
+#include "support/test.h"
+
 /* The call returns cudaSuccess. */
 #define CUDA_OK(call) check_cuda((call), cudaSuccess, #call, __LINE__)
 
@@ -51,14 +48,8 @@ static inline void check_cuda(cudaError_t got, cudaError_t expected, const char 
 #else
 /* The whole of a program whose tests a build without CUDA does not have. */
 #define SKIPPED_WITHOUT_CUDA(name)                                                                 \
-  static void name(void **state) {                                                                 \
-    (void)state;                                                                                   \
+  TEST(name) {                                                                                     \
     needs_gpu();                                                                                   \
-  }                                                                                                \
-                                                                                                   \
-  int main(void) {                                                                                 \
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(name)};                             \
-    return cmocka_run_group_tests(tests, NULL, NULL);                                              \
   }
 #endif
 

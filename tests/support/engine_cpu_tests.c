@@ -1,11 +1,8 @@
+#include "support/test.h"
 #include "support/engine_cpu_tests.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "base/sizes.h"

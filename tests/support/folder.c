@@ -1,10 +1,5 @@
+#include "support/test.h"
 #include "support/folder.h"
-
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,7 +28,7 @@ extern void *d_work; /* of all the updates, one after the other, as in an engine
 int kernels_open(void **state);
 int kernels_close(void **state);
 int kernels_release(void **state);
-#define KERNEL_TEST(function) cmocka_unit_test_teardown(function, kernels_release)
+#define KERNEL_TEST(name) TEST_WITH(name, NULL, kernels_release)
 
 /* ---- guarded memory ------------------------------------------------------------------------- */
 

@@ -1,9 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +9,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include "support/test.h"
 #include "support/mpirun.h"
 
 char mpirun_own_path[PATH_MAX];

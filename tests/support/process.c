@@ -1,9 +1,5 @@
+#include "support/test.h"
 #include "support/process.h"
-
-#include <stdarg.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>

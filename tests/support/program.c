@@ -1,11 +1,10 @@
+#include "support/test.h"
 #include "support/program.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <regex.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "support/folder.h"
 #include "base/random.h"

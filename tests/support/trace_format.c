@@ -1,12 +1,7 @@
+#include "support/test.h"
 #include "support/trace_format.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <jansson.h>
 #include <math.h>

@@ -3,13 +3,7 @@
 #ifndef TRAINER_TESTS_H
 #define TRAINER_TESTS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "support/folder.h"
 #include "train/trainer.h"
 

@@ -1,0 +1,43 @@
+/* Test programs. A test registers itself, so that a program has no list of its tests:
+
+     TEST(empty_lines_are_skipped) { ... assert_int_equal(rows, 3); }
+
+   The tests of a program run in the order of its file. Its main is the library's, unless it has one
+   of its own, which ends in `return tests_run();`. */
+#ifndef TEST_H
+#define TEST_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+/* The same between two fixtures of its own; either may be NULL. */
+#define TEST_WITH(name, setup, teardown)                                                           \
+  static void name(void **state);                                                                  \
+  __attribute__((constructor)) static void register_##name(void) {                                 \
+    test_register(&(struct CMUnitTest){#name, name, setup, teardown, NULL});                       \
+  }                                                                                                \
+  static void name(__attribute__((unused)) void **state)
+
+/* The fixtures around all tests of the program. */
+#define TESTS_WITH(setup, teardown)                                                                \
+  __attribute__((constructor)) static void register_fixtures(void) {                               \
+    tests_register_fixtures(setup, teardown);                                                      \
+  }                                                                                                \
+  _Static_assert(1, "") /* takes the semicolon */
+
+/* Copies *test; its name and state must outlive the program. */
+void test_register(const struct CMUnitTest *test);
+void tests_register_fixtures(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* Runs the registered tests, or those that match TEST_FILTER and not TEST_SKIP of the environment
+   (* and ? stand for any text and character). Returns how many failed. */
+int tests_run(void);
+
+#endif

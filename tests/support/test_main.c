@@ -1,0 +1,5 @@
+#include "support/test.h"
+
+int main(void) {
+  return tests_run();
+}
