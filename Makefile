@@ -172,6 +172,7 @@ RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+SCENARIOS := $(wildcard tests/scenarios/*.sh)
 # Level epoch's sources as C++ for the CPU, and what runs them there: wherever there is a C++ compiler.
 EMULATED := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %,$(BUILD)/tests/%.o, \
               emulator/epoch emulator/emulator emulator/ptx support/epoch_trial))
@@ -213,7 +214,7 @@ run: setup                  ## set up, build, get MNIST (or draw digits), train
 
 test: setup                 ## set up, build, run every test that this machine can run
 	@$(BUILD_ON_EVERY_CORE) all tests
-	@$(if $(filter 0,$(SANITIZE)),,STREAM_ROWS=2000) scripts/run_tests.sh $(TESTS)
+	@$(if $(filter 0,$(SANITIZE)),,STREAM_ROWS=2000) PROGRAMS=$(PLACE) scripts/run_tests.sh $(TESTS) $(SCENARIOS)
 
 fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
 	@scripts/fresh.sh $(RELEASES)
@@ -372,7 +373,7 @@ endif
 
 # Tests that run a program.
 $(addprefix $(BUILD)/test_,program validation pixels resume predict_program numbers stream \
-                           hostile_names manual ranks ranks_end recipes run_files signals \
+                           hostile_names manual ranks ranks_end recipes signals \
                            standard_output notebook tune committee): | $(PLACE)/mlp-train
 $(BUILD)/test_ranks $(BUILD)/test_ranks_end: | $(RANKS)
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
@@ -528,7 +529,8 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	scripts/check_includes.sh $(FLOORS)
-	shellcheck scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh .ci/run
+	shellcheck scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/scenario.sh .ci/run
+	shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) # words and variables of scenario.sh
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -itests/emulator src tests
 	@mkdir -p build/lint

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run_tests.sh PROGRAM...: runs cmocka programs. Prints one line per program, all the output of a
+# run_tests.sh TEST...: runs cmocka programs and scenarios (tests/support/scenario.sh). Prints one line per program, all the output of a
 # program that failed, then why tests were skipped and how many, and last the sum:
 #
 #   skipped 2: there is no GPU
@@ -42,7 +42,9 @@ trap 'rm -rf "$results"' EXIT
 # test_program PROGRAM: prints its line, and appends the sums and the reasons to files in $results.
 test_program() {
   local status=0 output p f s skips
-  output=$(CMOCKA_MESSAGE_OUTPUT=tap timeout 300 "$1" 2>&1 </dev/null) || status=$?
+  local command=("$1")
+  [[ $1 != *.sh ]] || command=(tests/support/scenario.sh "$1")
+  output=$(CMOCKA_MESSAGE_OUTPUT=tap timeout 300 "${command[@]}" 2>&1 </dev/null) || status=$?
   { read -r p f s; skips=$(cat); } < <(awk -v status="$status" "$summary" <<<"$output")
   {
     flock 9 # what several programs print does not mix

@@ -1,0 +1,74 @@
+# The files that a run names: no output destroys an input, and none costs an epoch.
+ok $T --epochs 1 --save net
+ln train.csv hard.csv
+ln -s train.csv soft.csv
+ln -s new.st dangling
+
+case_ 'no output destroys an input'
+sha256sum train.csv test.csv net >before
+while read -r options; do
+  refuses 2 ' are the same file: give one of them another name' $T $options
+  sha256sum --quiet -c before
+  absent new new.st
+done <<'END'
+--log train.csv
+--save train.csv
+--plot test.csv
+--mistakes ./train.csv
+--confusion hard.csv
+--weights soft.csv
+--save new --plot new
+--save new.st --confusion dangling
+--log new.csv --resume net --epochs 2 --save ./new.csv
+--resume net --epochs 2 --plot net
+--load net --predict test.csv --output net
+--load net --predict test.csv --output ./test.csv
+--load net --evaluate --mistakes test.csv
+END
+
+case_ 'what cannot be written costs no epoch'
+ln -s /dev/full full.jsonl
+ln -s /dev/full full.png
+fails 1 'cannot write the log full.jsonl: No space left on device' $T --epochs 3 --log full.jsonl \
+  --save whole.st
+printed 3 '^epoch '
+printed 1 '^total '
+ok $T --epochs 3 --save twin.st
+same whole.st twin.st
+fails 1 full.png $T --epochs 3 --plot full.png --save drawn.st
+printed 1 '^total '
+same drawn.st twin.st
+
+case_ 'a closed output does not cost the network'
+status=0
+"$MLP" $T --epochs 3 --save muted.st >/dev/full 2>err || status=$?
+[ $status = 1 ]
+said 'cannot write to standard output: No space left on device'
+same muted.st twin.st
+status=0 # nobody would get anything of a million epochs
+"$MLP" $T --epochs 1000000 >/dev/full 2>err || status=$?
+[ $status = 1 ]
+said 'cannot write to standard output'
+
+case_ 'places are tried before training'
+for file in '--save none/x.st' '--plot none/x.png' '--weights none/x.png' '--mistakes none/x.png' \
+  '--confusion none/x.png' '--log none/x.jsonl'; do
+  refuses 1 ': its folder does not exist' $T $file
+done
+refuses 2 '--save cannot write to standard output: give it the name of a file' $T --save -
+
+case_ 'an old log outlives a run that fails'
+ok $T --epochs 1 --log run.jsonl
+cp run.jsonl before.jsonl
+rows 300 7 >bad.csv
+fails 1 bad.csv $T --train bad.csv --log run.jsonl
+same run.jsonl before.jsonl
+ok $T --epochs 1 --save part.st --log run.jsonl
+cp run.jsonl first.jsonl
+ok --resume part.st --epochs 2 --log run.jsonl
+head -c "$(stat -c %s first.jsonl)" run.jsonl | cmp - first.jsonl
+[ "$(stat -c %s run.jsonl)" -gt "$(stat -c %s first.jsonl)" ]
+
+case_ 'quiet prints the last epoch'
+ok $T --quiet --epochs 1000 --early-stop 2
+printed 1 '^epoch '

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# scenario.sh FILE: runs a scenario, a shell script in which nothing but commands, files and exit
+# codes is looked at. Prints TAP.
+#
+# A scenario runs in an empty folder that has train.csv (300 rows of two pixels) and test.csv (50).
+# Each of its cases begins with `case_ 'what is true'` and ends where the next one begins. The first
+# case that fails ends the scenario and says why. These words are for it:
+#
+#   run ARGUMENT...            runs mlp-train; $status, and the files out and err, are what it left
+#   ok ARGUMENT...             run, which succeeds and complains of nothing
+#   fails STATUS TEXT ARG...   run, which ends so; all that it said is one line that has TEXT in it,
+#                              and where to look for help after wrong usage, which is STATUS 2
+#   refuses STATUS TEXT ARG... fails, and nothing was printed before
+#   said TEXT                  the last run said TEXT on standard error
+#   printed COUNT REGEX        the last run printed so many lines that match
+#   same FILE FILE             both are the same, byte for byte
+#   absent FILE...             none of them exists
+#   rows COUNT [BAD]           prints CSV rows of two pixels, line BAD with a label that is too large
+#   skip_ REASON               the case cannot run here: what follows up to the next case_ must not
+#                              be run, so use it as `if ...; then skip_ 'no GPU'; else ...; fi`
+#   die TEXT                   the case fails
+#
+# $T holds the options of a run on those files that takes a millisecond; $TOP is the checkout's top
+# folder and $MLP the program.
+set -Eeuo pipefail
+export LC_ALL=C
+
+TOP=$(cd "$(dirname "$0")/../.." && pwd)
+scenario=$(realpath "$1")
+PROGRAMS=$(cd "${PROGRAMS:-$TOP}" && pwd)
+MLP=$PROGRAMS/mlp-train
+T='--device cpu --threads 1 --classes 2 --hidden 4 --batch 8 --train train.csv --test test.csv'
+number=0 name='' status=0
+export TOP PROGRAMS MLP T
+
+case_() {
+  [ -z "$name" ] || echo "ok $number - $name"
+  name=$1 number=$((number + 1))
+}
+skip_() {
+  echo "$1"
+  echo "ok $number # SKIP $name"
+  name=''
+}
+die() {
+  echo "$*"
+  exit 1
+}
+run() {
+  status=0
+  "$MLP" "$@" >out 2>err </dev/null || status=$?
+}
+ok() {
+  run "$@"
+  if [ "$status" != 0 ] || [ -s err ]; then die "$*: exit code $status, $(cat err)"; fi
+}
+said() { grep -qF -e "$1" err || die "'$(cat err)' does not say '$1'"; }
+fails() {
+  local code=$1 text=$2
+  shift 2
+  run "$@"
+  [ "$status" = "$code" ] || die "$*: exit code $status, not $code: $(cat err)"
+  said "$text"
+  [ "$(head -c 11 err)" = 'mlp-train: ' ] || die "$*: $(cat err)"
+  [ "$(grep -vc "^Try '.*--help'\.$" err)" = 1 ] || die "$*: $(cat err)"
+}
+refuses() {
+  fails "$@"
+  [ ! -s out ] || die "$*: it printed $(cat out)"
+}
+printed() {
+  local count
+  count=$(grep -cE -e "$2" out) || true
+  [ "$count" = "$1" ] || die "$count lines match $2, not $1: $(cat out)"
+}
+same() { cmp "$1" "$2" || die "$1 is not $2"; }
+absent() {
+  local file
+  for file; do [ ! -e "$file" ] || die "$file exists"; done
+}
+rows() {
+  awk -v count="$1" -v bad="${2:-0}" 'BEGIN {
+    for (seed = row = 1; row <= count; row++) {
+      seed = (seed * 16807) % 2147483647
+      a = seed % 256
+      print (row == bad ? 99 : a >= 128) "," a "," (a >= 128 ? a - 100 : a + 100)
+    }
+  }'
+}
+
+folder=$(mktemp -d)
+ended() {
+  local code=$?
+  if [ -n "$name" ] && [ $code = 0 ]; then echo "ok $number - $name"; fi
+  [ $code = 0 ] || echo "not ok $number - ${name:-before the first case}"
+  [ $code != 0 ] || echo "1..$number"
+  cd /
+  rm -rf "$folder"
+}
+trap ended EXIT
+trap 'echo "line $LINENO of ${BASH_SOURCE[0]}: $BASH_COMMAND"' ERR
+cd "$folder"
+rows 300 >train.csv
+rows 50 >test.csv
+# shellcheck source=/dev/null
+. "$scenario"
