@@ -379,9 +379,8 @@ $(BUILD)/test_ranks $(BUILD)/test_ranks_end: | $(RANKS)
 $(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 ifneq ($(NVCC),)
-$(BENCH_TESTS): | $(PLACE)/mlp-bench
+$(BUILD)/test_trace_cuda: | $(PLACE)/mlp-bench
 endif
-$(BUILD)/test_lab $(BUILD)/test_lab_replay: | $(PLACE)/mlp-lab
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
 ifneq ($(KERNELS_NVCC),)

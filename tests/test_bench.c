@@ -1,5 +1,5 @@
-/* mlp-bench's parts: its lines, what it counts from shapes, its reports; with CUDA also the program
-   and, on a GPU, the cuBLAS level against the CPU engine. */
+/* mlp-bench's parts: its lines, what it counts from shapes, its reports; on a GPU, the cuBLAS level
+   against the CPU engine. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
-#include "support/process.h"
 #include "base/random.h"
 #include "exercise/reference.h"
 #include "base/stats.h"
@@ -333,66 +332,9 @@ IN_FOLDER(test_plot) {
   bench_close(&log);
 }
 
-/* ---- the peers' script -------------------------------------------------------------------- */
-
-/* Without site-packages there is nothing to compare with, and each line says so. */
-IN_FOLDER(test_peers_absent) {
-  char output[4096];
-  if (process_run(output, sizeof output, "python3 -S -c 'import json, gzip'") != 0) {
-    print_message("there is no Python\n");
-    skip();
-  }
-  if (process_run(output, sizeof output, "python3 -S -c 'import numpy'") == 0) {
-    print_message("Python has numpy without site-packages, too\n");
-    skip();
-  }
-  assert_int_equal(
-      process_run(output, sizeof output, "python3 -S scripts/compare_peers.py --sources abc"), 0);
-  BenchLog log = read_log(output);
-  assert_int_equal(log.count, 3);
-  assert_string_equal(log.lines[0].kind, "peers");
-  for (int i = 1; i < 3; i++) {
-    assert_string_equal(log.lines[i].reason, "not installed");
-    assert_string_equal(log.lines[i].sources, "abc");
-  }
-  HAS_LINE(print_log(&log, false), "JAX: not installed");
-  bench_close(&log);
-}
-
-/* ---- the program and the cuBLAS level ------------------------------------------------------- */
+/* ---- the cuBLAS level ----------------------------------------------------------------------- */
 
 #ifdef HAVE_CUDA
-
-IN_FOLDER(test_program) {
-  char output[8192];
-  folder_write(path, sample);
-  assert_int_equal(process_run(output, sizeof output,
-                               "%s/mlp-bench --from '%s' --markdown '%s/a.md' --plot '%s/a.png'",
-                               PROGRAM_FOLDER, path, folder, folder),
-                   0);
-  HAS_LINE(output, "64", "fusion step", "20.0");
-  assert_int_equal(process_run(output, sizeof output, "cat '%s/a.md'", folder), 0);
-  HAS_LINE(output, "| ", "fusion step", "20.0");
-  assert_int_equal(process_run(output, sizeof output, "test -s '%s/a.png'", folder), 0);
-}
-
-TEST(test_command_line) {
-  static const ProcessCase cases[] = {
-      {"--help", "Usage: mlp-bench", 0},
-      {"--nonsense", "unknown option '--nonsense'", 2},
-      {"--epochs", "needs an argument", 2},
-      {"--epochs 0", "--epochs", 2},
-      {"--epochs 9x", "--epochs", 2},
-      {"--batches 64,", "--batches", 2},
-      {"--batches 64:5", "--batches", 2},
-      {"--batches 1,2,3,4,5,6,7,8,9", "at most 8", 2},
-      {"extra", "unexpected argument 'extra'", 2},
-      {"--from /no/such/file", "/no/such/file", 1},
-      {"--train /no/such/file", "/no/such/file", 1},
-      {"--json /no/such/folder/x", "/no/such/folder/x", 1},
-  };
-  process_run_cases("mlp-bench", cases, sizeof cases / sizeof *cases);
-}
 
 enum { ROWS = 330, BATCH = 32, INPUTS = 50, CLASSES = 10 };
 

@@ -180,40 +180,6 @@ IN_FOLDER(test_files_hold_the_digits) {
   assert_int_equal(entries(), 2);
 }
 
-IN_FOLDER(test_wrong_usage) {
-  static const struct {
-    const char *options, *message;
-  } cases[] = {
-      {"--train-rows 0", "--train-rows must be a whole number from 1 to 1000000000, not '0'"},
-      {"--train-rows 1000000001", "not '1000000001'"},
-      {"--test-rows -1", "--test-rows must be a whole number from 1 to 1000000000, not '-1'"},
-      {"--test-rows 10x", "not '10x'"},
-      {"--seed ''", "--seed must be a whole number from 0 to 18446744073709551615, not ''"},
-      {"--seed 18446744073709551616", "not '18446744073709551616'"},
-      {"--seed", "--seed needs an argument"},
-      {"--rows 5", "unknown option '--rows'"},
-      {"-xy", "unknown option '-xy'"},
-      {"--help=me", "unknown option '--help=me'"},
-      {"more", "unexpected argument 'more'"},
-  };
-  (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    assert_int_equal(run_digits(cases[i].options), 2);
-    if (!strstr(output, cases[i].message)) fail_msg("%s: %s", cases[i].options, output);
-    assert_non_null(strstr(output, "--help"));
-  }
-  assert_int_equal(entries(), 0);
-}
-
-IN_FOLDER(test_help) {
-  assert_int_equal(run_digits("--help"), 0);
-  assert_non_null(strstr(output, "--train-rows N"));
-  assert_in_range(process_longest_line(output), 1, 80);
-  assert_int_equal(entries(), 0);
-  assert_int_equal(run_digits("--help >/dev/full"), 1);
-  assert_non_null(strstr(output, "No space left"));
-}
-
 IN_FOLDER(test_no_such_folder) {
   assert_int_equal(run_digits("--output-dir /nowhere/at-all"), 1);
   assert_non_null(strstr(output, "cannot write /nowhere/at-all/"));

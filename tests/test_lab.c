@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "lab/harness.h"
-#include "support/process.h"
 
 static Error error;
 
@@ -382,49 +381,6 @@ TEST(test_limits) {
     const LabOccupancy kernel = {
         .threads = cases[i].threads, .registers = cases[i].registers, .shared = cases[i].shared};
     assert_string_equal(lab_limit(&hopper, &kernel), cases[i].limit);
-  }
-}
-
-/* ---- the program ---------------------------------------------------------------------------- */
-
-TEST(test_program) {
-  static const ProcessCase cases[] = {
-      {"--help", "Usage: mlp-lab TOPIC", 0},
-      {"softmax --help", "Usage: mlp-lab TOPIC", 0},
-      {"--version", "mlp-lab " MLP_TRAIN_VERSION "\n", 0},
-      {"list", "\nsoftmax ", 0},
-      {"list reduce", "topic reduce: ", 0},
-      {"", "name a topic", 2},
-      {"nonsense", "unknown topic 'nonsense'", 2},
-      {"list nonsense", "unknown topic 'nonsense'", 2},
-      {"list reduce all", "unexpected argument 'all'", 2},
-      {"softmax reduce", "unexpected argument 'reduce'", 2},
-      {"--nonsense softmax", "unknown option '--nonsense'", 2},
-      {"softmax --size", "--size needs an argument", 2},
-      {"softmax --size 5", "--size of softmax must be 'rows x width'", 2},
-      {"softmax --rung nonsense", "no rung 'nonsense'", 2},
-      {"matmul --problem bf16 --rung cublas", "'cublas' is not of the problem 'bf16'", 2},
-      {"reduce --problem nonsense", "no problem 'nonsense'; it has ", 2},
-      {"all --rung online", "--rung needs one topic", 2},
-      {"all --size 5x5", "--size needs one topic", 2},
-      {"device --check", "'device' does not take options", 2},
-      {"softmax --from docs/results/lab-h100.json --check", "--from shows what was recorded", 2},
-      {"softmax --check --plot x.png", "--plot cannot be combined with --check", 2},
-  };
-  process_run_cases("mlp-lab", cases, sizeof cases / sizeof *cases);
-}
-
-TEST(test_program_without_gpu) {
-  static const char *const commands[] = {"softmax", "softmax --check", "all", "device"};
-  char output[4096];
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-    const int code = process_run(output, sizeof output, "CUDA_VISIBLE_DEVICES= %s/mlp-lab %s",
-                                 PROGRAM_FOLDER, commands[i]);
-    const bool points = strcmp(commands[i], "device") == 0 ||
-                        (strstr(output, "; mlp-lab ") && strstr(output, " --from docs/results/"));
-    if (code != 1 || strncmp(output, "mlp-lab: no ", 12) != 0 || !points ||
-        !strstr(output, "GPU") || strchr(output, '\n') != output + strlen(output) - 1)
-      fail_msg("%s: exit code %d, %s", commands[i], code, output);
   }
 }
 

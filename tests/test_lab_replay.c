@@ -1,4 +1,4 @@
-/* mlp-lab --from: a record on a machine that may have no GPU and no CUDA Toolkit. */
+/* Records of mlp-lab are read without a GPU and without the CUDA Toolkit. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,66 +7,6 @@
 #include "lab/harness.h"
 #include "support/test.h"
 #include "support/folder.h"
-#include "support/process.h"
-
-#define RECORD "docs/results/lab-h100.json"
-
-/* The record's tables, made again from its JSON, are those that its run has printed. */
-TEST_WITH(the_record_shows_what_was_measured, folder_open, folder_close) {
-  static const struct {
-    const char *record, *topics, *pictures; /* pictures: how many there are then */
-  } cases[] = {{"lab-h100", "all", "12\n"}, {"lab-h200-matmul", "matmul", "13\n"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char output[4096];
-    int code = process_run(output, sizeof output,
-                           "%s/mlp-lab %s --from docs/results/%s.json --markdown %s/tables.md "
-                           "--plot %s/%s.png >/dev/null",
-                           PROGRAM_FOLDER, cases[i].topics, cases[i].record, folder, folder,
-                           cases[i].record);
-    if (code != 0) fail_msg("exit code %d, %s", code, output);
-    code = process_run(output, sizeof output, "diff %s/tables.md docs/results/%s.md", folder,
-                       cases[i].record);
-    if (code != 0) fail_msg("%s", output);
-    code = process_run(output, sizeof output, "cd %s && ls lab-*.png | wc -l", folder);
-    assert_string_equal(output, cases[i].pictures);
-  }
-}
-
-TEST(one_topic_or_problem_is_shown) {
-  char output[65536];
-  assert_int_equal(
-      process_run(output, sizeof output, "%s/mlp-lab softmax --from %s", PROGRAM_FOLDER, RECORD),
-      0);
-  assert_non_null(strstr(output, "softmax: "));
-  assert_null(strstr(output, "reduce, "));
-  assert_int_equal(process_run(output, sizeof output, "%s/mlp-lab reduce --problem int32 --from %s",
-                               PROGRAM_FOLDER, RECORD),
-                   0);
-  assert_non_null(strstr(output, "reduce, int32: "));
-  assert_null(strstr(output, "reduce, float32: "));
-  assert_int_equal(
-      process_run(output, sizeof output, "%s/mlp-lab list --from %s", PROGRAM_FOLDER, RECORD), 0);
-  assert_non_null(strstr(output, "\ntransfers "));
-}
-
-TEST(wrong_usage_is_named) {
-  static const ProcessCase cases[] = {
-      {"softmax --rung online --from " RECORD, "--from shows what was recorded", 2},
-      {"softmax --check --from " RECORD, "--from shows what was recorded", 2},
-      {"softmax --json x --from " RECORD, "--from shows what was recorded", 2},
-      {"nonsense --from " RECORD, "unknown topic 'nonsense'", 2},
-      {"softmax --from no/such/file", "cannot open no/such/file: ", 2},
-      {"softmax --from README.md", "README.md is no record of mlp-lab", 2},
-      {"softmax --from docs/results/fusion-h100.json", "it has no results", 2},
-      {"all --markdown " RECORD " --from " RECORD, "same file", 2},
-#ifndef HAVE_CUDA
-      {"softmax", "built without CUDA: --from docs/results/lab-h100.json shows a recorded run", 2},
-      {"list", "", 0},
-      {"device", "this program was built without CUDA", 1},
-#endif
-  };
-  process_run_cases("mlp-lab", cases, sizeof cases / sizeof *cases);
-}
 
 #define MACHINE "{\"case\":\"lab-machine\",\"gpu\":\"G\",\"copy_gb_per_s\":1000}\n"
 #define TOPIC                                                                                      \
@@ -127,20 +67,3 @@ TEST_WITH(what_is_no_record_is_refused, folder_open, folder_close) {
   }
 }
 
-/* Tables are the record's, and what is read aloud stands in the topic's files. */
-TEST_WITH(pages_say_what_the_record_and_the_kernels_say, folder_open, folder_close) {
-  char output[8192];
-  int code = process_run(output, sizeof output,
-                         "cp -r docs/lab %s/lab && scripts/lab_pages.sh %s/mlp-lab %s/lab && "
-                         "diff -r docs/lab %s/lab",
-                         folder, PROGRAM_FOLDER, folder, folder);
-  if (code != 0) fail_msg("scripts/lab_pages.sh would change them:\n%s", output);
-  code =
-      process_run(output, sizeof output,
-                  "for page in docs/lab/*.md; do topic=$(basename $page .md); "
-                  "[ $topic = README ] || awk '/^```/ { drawn = !drawn } !drawn' $page | "
-                  "sed -n 's/^    //p' | "
-                  "while IFS= read -r line; do grep -qxF -- \"$line\" kernels/lab/$topic*.cu* || "
-                  "echo \"$topic: $line\"; done; done");
-  if (code != 0 || *output) fail_msg("not in the kernels: %s", output);
-}

@@ -280,38 +280,3 @@ IN_FOLDER(a_trace_is_drawn) {
   free(path);
 }
 
-#ifdef HAVE_CUDA
-
-/* ---- the program ---------------------------------------------------------------------------- */
-
-IN_FOLDER(the_program_draws_a_recorded_trace) {
-  char output[8192], *path = strdup(folder_path("trace.json"));
-  Trace trace = made_up();
-  OK(trace_save(&trace, path, &error));
-  trace_close(&trace);
-  assert_int_equal(
-      process_run(output, sizeof output,
-                  "%s/mlp-bench --from '%s' --timeline '%s/t.png' && test -s '%s/t.png'",
-                  PROGRAM_FOLDER, path, folder, folder),
-      0);
-  assert_non_null(strstr(output, "none            14.0"));
-  assert_int_equal(process_run(output, sizeof output, "%s/mlp-bench --from '%s' --timeline '%s'",
-                               PROGRAM_FOLDER, path, path),
-                   2); /* the picture would replace the trace */
-  free(path);
-}
-
-TEST(the_command_line) {
-  static const ProcessCase cases[] = {
-      {"--trace a --json b", "run mlp-bench twice", 2},
-      {"--timeline a --plot b", "run mlp-bench twice", 2},
-      {"--trace a --from b", "no use for --from", 2},
-      {"--trace /tmp/a --timeline /tmp/a", "--timeline", 2},
-      {"--trace /no/such/folder/x", "/no/such/folder/x", 1},
-      {"--timeline /no/such/folder/x", "/no/such/folder/x", 1},
-      {"--timeline /dev/null --from /no/such/file", "/no/such/file", 1},
-  };
-  process_run_cases("mlp-bench", cases, sizeof cases / sizeof *cases);
-}
-
-#endif

@@ -34,14 +34,3 @@ size_t process_longest_line(const char *text) {
   }
   return longest;
 }
-
-void process_run_cases(const char *program, const ProcessCase *cases, size_t count) {
-  char output[16384];
-  for (size_t i = 0; i < count; i++) {
-    const int code =
-        process_run(output, sizeof output, "%s/%s %s", PROGRAM_FOLDER, program, cases[i].arguments);
-    if (code != cases[i].code || !strstr(output, cases[i].says))
-      fail_msg("%s %s: exit code %d, %s", program, cases[i].arguments, code, output);
-    if (strncmp(output, "Usage", 5) == 0) assert_in_range(process_longest_line(output), 1, 80);
-  }
-}

@@ -11,15 +11,6 @@
 __attribute__((format(printf, 3, 4))) int process_run(char *output, size_t size, const char *format,
                                                       ...);
 
-typedef struct {
-  const char *arguments, *says; /* a shell's words, and what stands in the output */
-  int code;                     /* exit code */
-} ProcessCase;
-
-/* Runs a program of PROGRAM_FOLDER with the arguments of each case. No line of a help text is
-   longer than 80 characters. */
-void process_run_cases(const char *program, const ProcessCase *cases, size_t count);
-
 /* Characters of the longest line of a text. */
 size_t process_longest_line(const char *text);
 #endif

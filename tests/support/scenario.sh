@@ -21,7 +21,8 @@
 #   die TEXT                   the case fails
 #
 # $T holds the options of a run on those files that takes a millisecond; $TOP is the checkout's top
-# folder and $MLP the program.
+# folder, $PROGRAMS that of the programs and $MLP the program that these words are about, which a
+# scenario may set to another one.
 set -Eeuo pipefail
 export LC_ALL=C
 
@@ -61,8 +62,9 @@ fails() {
   run "$@"
   [ "$status" = "$code" ] || die "$*: exit code $status, not $code: $(cat err)"
   said "$text"
-  [ "$(head -c 11 err)" = 'mlp-train: ' ] || die "$*: $(cat err)"
+  [[ $(<err) = "${MLP##*/}: "* ]] || die "$*: $(cat err)"
   [ "$(grep -vc "^Try '.*--help'\.$" err)" = 1 ] || die "$*: $(cat err)"
+  [ "$code" != 2 ] || [ "$(wc -l <err)" = 2 ] || die "$*: $(cat err)"
 }
 refuses() {
   fails "$@"
@@ -89,6 +91,12 @@ rows() {
 }
 
 folder=$(mktemp -d)
+touch "$folder/stand_in" && chmod +x "$folder/stand_in"
+[ -x "$folder/stand_in" ] || { # where nothing may run in /tmp
+  rm -r "$folder"
+  folder=$(mktemp -d -p "$TOP/build")
+}
+rm -f "$folder/stand_in"
 ended() {
   local code=$?
   if [ -n "$name" ] && [ $code = 0 ]; then echo "ok $number - $name"; fi

@@ -1,0 +1,43 @@
+# mlp-bench on a machine without a GPU: recorded runs are shown, and files that cannot be are named.
+MLP=$PROGRAMS/mlp-bench
+results=$TOP/docs/results
+
+is_png() { [ "$(head -c 4 "$1" | tail -c 3)" = PNG ]; }
+
+case_ 'peers that are not installed'
+if ! python3 -S -c 'import json, gzip' 2>err; then
+  skip_ 'there is no Python'
+elif python3 -S -c 'import numpy' 2>err; then
+  skip_ 'Python has numpy without site-packages, too'
+else
+  python3 -S "$TOP/scripts/compare_peers.py" --sources abc >peers.json
+  grep '"sources": "abc"' peers.json >out
+  printed 3 ''
+  printed 1 '^{"case": "peers", '
+  printed 2 '^{"case": "epoch", .*"reason": "not installed"'
+  [ ! -x "$MLP" ] || ok --from peers.json
+  [ ! -x "$MLP" ] || printed 1 'JAX: not installed'
+fi
+
+case_ 'a record shows what was measured'
+[ -x "$MLP" ] || {
+  skip_ 'mlp-bench is not built'
+  exit
+}
+ok --from "$results/fusion-h200.json" --markdown tables.md --plot it.png
+printed 4 '^ .* fusion step .* fp32 '
+same tables.md "$results/fusion-h200.md"
+is_png it.png
+
+case_ 'a recorded trace is drawn'
+ok --from "$results/trace-h200.json.gz" --timeline it.png
+printed 1 '^none +169 '
+is_png it.png
+cp "$results/trace-h200.json.gz" trace
+refuses 2 'are the same file' --from trace --timeline trace
+
+case_ 'files that cannot be are named'
+for file in '--from no/file' '--train no/file' '--json no/file' '--trace no/file' \
+  '--timeline no/file' '--timeline it.png --from no/file'; do
+  refuses 1 no/file $file
+done

@@ -1,0 +1,65 @@
+# mlp-lab on a machine without a GPU: recorded runs are shown, and the pages quote them.
+MLP=$PROGRAMS/mlp-lab
+results=$TOP/docs/results
+record=$results/lab-h100.json
+
+case_ 'a record shows what was measured'
+while read -r topics run pictures; do
+  ok $topics --from "$results/$run.json" --markdown tables.md --plot "$run.png"
+  same tables.md "$results/$run.md"
+  set -- "$run"*.png
+  [ $# = "$pictures" ] || die "there are $# pictures"
+  [ "$(head -c 4 "$1" | tail -c 3)" = PNG ]
+done <<'END'
+all lab-h100 12
+matmul lab-h200-matmul 1
+END
+
+case_ 'one topic or problem is shown'
+ok softmax --from "$record"
+printed 1 '^softmax: '
+printed 0 '^reduce, '
+ok reduce --problem int32 --from "$record"
+printed 1 '^reduce, int32: '
+printed 0 '^reduce, float32: '
+ok list --from "$record"
+printed 1 '^transfers '
+
+case_ 'topics are listed'
+run list
+if [ ! -s out ]; then
+  ok list
+  fails 2 "built without CUDA: --from docs/results/lab-h100.json shows a recorded run" softmax
+  fails 1 'this program was built without CUDA' device
+else
+  printed 1 '^softmax '
+  ok list reduce
+  printed 1 '^topic reduce: '
+fi
+
+case_ 'what needs a GPU says so'
+run list
+if [ ! -s out ]; then
+  skip_ 'mlp-lab was built without CUDA'
+else
+  export CUDA_VISIBLE_DEVICES=
+  for topic in softmax 'softmax --check' all; do
+    refuses 1 "; mlp-lab ${topic% *} --from docs/results/lab-h100.json shows" $topic
+    grep -q '^mlp-lab: no .*GPU' err
+  done
+  refuses 1 'mlp-lab: no ' device
+  grep -q 'GPU' err
+fi
+
+case_ 'pages have the tables of the record'
+cp -r "$TOP/docs/lab" pages
+"$TOP/scripts/lab_pages.sh" "$MLP" "$PWD/pages"
+diff -r "$TOP/docs/lab" pages
+
+case_ 'what a page reads aloud stands in the kernels'
+for page in pages/[!R]*.md; do
+  topic=$(basename "$page" .md)
+  awk '/^```/ { drawn = !drawn } !drawn' "$page" | sed -n 's/^    //p' | while IFS= read -r line; do
+    grep -qxF -e "$line" "$TOP/kernels/lab/$topic"*.cu* || die "not in the kernels: $topic: $line"
+  done
+done

@@ -1,0 +1,136 @@
+# Every program names what is wrong with its command line, prints its help, and says when it cannot.
+
+# has NAME: the words are about this program now; skips the case if it is not built.
+has() {
+  MLP=$PROGRAMS/$1
+  [ -x "$MLP" ] || {
+    skip_ "$1 is not built"
+    return 1
+  }
+}
+
+# shows_help: of a width that any terminal has.
+shows_help() {
+  ok --help
+  printed 1 "^Usage: ${MLP##*/} "
+  printed 0 '^.{81}'
+  status=0
+  "$MLP" --help >/dev/full 2>err || status=$?
+  [ $status = 1 ]
+  said 'No space left'
+}
+
+shows_version() {
+  ok --version
+  printed 1 "^${MLP##*/} [0-9]+\.[0-9]+\.[0-9]+$"
+  printed 1 ''
+}
+
+# is_wrong: each line of standard input has what is said, "|", and the arguments.
+is_wrong() {
+  local text words
+  while IFS='|' read -r text words; do refuses 2 "$text" $words; done
+}
+
+cp "$TOP"/docs/results/{lab,fusion}-h100.json .
+touch before out err
+echo * >before
+
+case_ 'mlp-train'
+if has mlp-train; then
+  shows_help
+  shows_version
+  is_wrong <<'END'
+unknown option '--bogus'|--bogus
+--epochs needs an argument|--epochs
+--epochs must be a whole number from 1 to 1000000, not '0'|--epochs 0
+unexpected argument 'stray'|stray
+END
+  said "Try '$MLP --help'."
+fi
+
+case_ 'mlp-digits'
+if has mlp-digits; then
+  shows_help
+  printed 1 '^  --train-rows N '
+  is_wrong <<'END'
+--train-rows must be a whole number from 1 to 1000000000, not '0'|--train-rows 0
+not '1000000001'|--train-rows 1000000001
+--test-rows must be a whole number from 1 to 1000000000, not '-1'|--test-rows -1
+not '10x'|--test-rows 10x
+not '18446744073709551616'|--seed 18446744073709551616
+--seed needs an argument|--seed
+unknown option '--rows'|--rows 5
+unknown option '-xy'|-xy
+unknown option '--help=me'|--help=me
+unexpected argument 'more'|more
+END
+  refuses 2 "--seed must be a whole number from 0 to 18446744073709551615, not ''" --seed ''
+fi
+
+case_ 'mlp-lab'
+if has mlp-lab; then
+  shows_help
+  ok softmax --help
+  printed 1 '^Usage: mlp-lab TOPIC'
+  shows_version
+  is_wrong <<'END'
+name a topic|
+unexpected argument 'all'|list reduce all
+unexpected argument 'reduce'|softmax reduce
+unknown option '--nonsense'|--nonsense softmax
+--size needs an argument|softmax --size
+--rung needs one topic|all --rung online
+--size needs one topic|all --size 5x5
+'device' does not take options|device --check
+unknown topic 'nonsense'|nonsense --from lab-h100.json
+unknown topic 'nonsense'|list nonsense --from lab-h100.json
+no rung 'nonsense'|softmax --rung nonsense --from lab-h100.json
+no problem 'nonsense'; it has |reduce --problem nonsense --from lab-h100.json
+--plot cannot be combined with --check|softmax --check --plot x.png --from lab-h100.json
+--from shows what was recorded|softmax --check --from lab-h100.json
+--from shows what was recorded|softmax --rung online --from lab-h100.json
+--from shows what was recorded|softmax --json x --from lab-h100.json
+cannot open no/such/file: |softmax --from no/such/file
+train.csv is no record of mlp-lab|softmax --from train.csv
+it has no results|softmax --from fusion-h100.json
+same file|all --markdown lab-h100.json --from lab-h100.json
+END
+fi
+
+case_ 'mlp-lab, built with CUDA'
+if has mlp-lab; then
+  run list
+  if [ ! -s out ]; then
+    skip_ 'mlp-lab was built without CUDA'
+  else
+    is_wrong <<'END'
+unknown topic 'nonsense'|nonsense
+unknown topic 'nonsense'|list nonsense
+--size of softmax must be 'rows x width'|softmax --size 5
+'cublas' is not of the problem 'bf16'|matmul --problem bf16 --rung cublas
+END
+  fi
+fi
+
+case_ 'mlp-bench'
+if has mlp-bench; then
+  shows_help
+  is_wrong <<'END'
+unknown option '--nonsense'|--nonsense
+--epochs needs an argument|--epochs
+--epochs must be whole numbers from 1 to 1000, not '0'|--epochs 0
+--epochs must be a whole number, not '9x'|--epochs 9x
+--batches must be whole numbers from 1 to 65536, not ''|--batches 64,
+--batches must be numbers separated by commas, not '64:5'|--batches 64:5
+--batches takes at most 8 numbers|--batches 1,2,3,4,5,6,7,8,9
+unexpected argument 'extra'|extra
+run mlp-bench twice|--trace a --json b
+run mlp-bench twice|--timeline a --plot b
+no use for --from|--trace a --from b
+are the same file|--trace a --timeline ./a
+END
+fi
+
+case_ 'no file was made'
+echo * | diff before -
