@@ -501,7 +501,7 @@ $(FUZZ)/fuzz_image: $(addprefix src/data/,exif.c grid.c image.c ink.c photograph
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
                                    -DSTBI_MAX_DIMENSIONS=1024
-FUZZ_BASE := $(filter-out %/threads.c %/standard_output.c,$(wildcard src/base/*.c))
+FUZZ_BASE := $(filter-out %/threads.c,$(wildcard src/base/*.c))
 $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_BASE) $(wildcard src/*/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)
 	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)

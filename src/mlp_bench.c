@@ -8,14 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/output.h"
 #include "base/random.h"
 #include "base/stats.h"
 #include "base/interrupt.h"
 #include "base/nearest.h"
-#include "base/same_file.h"
-#include "base/standard_output.h"
 #include "base/text.h"
 #include "bench/bench.h"
 #include "bench/trace.h"

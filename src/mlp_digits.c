@@ -9,11 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomic_file.h"
 #include "base/interrupt.h"
 #include "base/nearest.h"
-#include "base/same_file.h"
-#include "base/standard_output.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "data/digits.h"
 

@@ -9,8 +9,7 @@
 
 #include "lab/harness.h"
 #include "base/interrupt.h"
-#include "base/same_file.h"
-#include "base/standard_output.h"
+#include "base/output.h"
 #include "base/text.h"
 
 static const char help[] =

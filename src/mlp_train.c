@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "base/standard_output.h"
+#include "base/output.h"
 #include "commands/commands.h"
 #include "ranks/ranks.h"
 

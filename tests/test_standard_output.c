@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/standard_output.h"
+#include "base/output.h"
 #include "support/test.h"
 #include "support/process.h"
 

@@ -3,9 +3,8 @@
 #include <signal.h>
 #include <stddef.h>
 
-#include "base/atomic_file.h"
-
 static volatile sig_atomic_t caught, ends_at_once;
+static void (*_Atomic clean_up)(void);
 
 /* Only calls that are allowed in a handler (POSIX.1-2008, 2.4.3). */
 static void on_signal(int number) {
@@ -13,7 +12,8 @@ static void on_signal(int number) {
     caught = number;
     return;
   }
-  atomic_file_remove_temporaries();
+  void (*const clean)(void) = clean_up;
+  if (clean) clean();
   signal(number, SIG_DFL);
   raise(number); /* comes as soon as the handler has returned */
 }
@@ -33,4 +33,8 @@ void interrupt_catch(bool at_once) {
 
 int interrupt_pending(void) {
   return caught;
+}
+
+void interrupt_clean_by(void (*clean)(void)) {
+  clean_up = clean;
 }

@@ -1,18 +1,21 @@
-/* Ending when a signal asks for it: SIGINT (Ctrl-C), SIGTERM (kill) and SIGHUP (a closed terminal).
+/* Ends a program when a signal asks for it: SIGINT (Ctrl-C), SIGTERM (kill) or SIGHUP (a closed
+   terminal).
 
-   The first signal only makes interrupt_pending() true: whoever waits or works for longer than a
-   moment looks there, and unwinds like after a failure. A second signal ends the process at once.
-   A signal that was ignored when the program started (nohup) stays ignored. */
+   The first signal only makes interrupt_pending() true. Code that waits or works for longer than a
+   moment looks there, and unwinds as after a failure. A second signal ends the process at once. A
+   signal that was ignored when the program started (nohup) stays ignored. */
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 
 #include <stdbool.h>
 
-/* at_once: already the first signal ends the process. Either way temporary files of atomic_file.h
-   are removed before it ends. */
+/* at_once: the first signal ends the process already. */
 void interrupt_catch(bool at_once);
 
-/* The number of the signal that came, 0: none. For any thread. */
+/* Makes a signal call `clean` before it ends the process; `clean` must be safe in a handler. */
+void interrupt_clean_by(void (*clean)(void));
+
+/* The number of the signal that came, or 0. May be called by any thread. */
 int interrupt_pending(void);
 
 #endif

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/output.h"
 #include "base/table.h"
 
 /* ---- adding --------------------------------------------------------------------------------- */

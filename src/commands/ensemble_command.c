@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
+#include "base/output.h"
 #include "commands/commands.h"
 #include "predict/predict.h"
 #include "train/trainer.h"

@@ -3,8 +3,7 @@
 
 #include <omp.h>
 
-#include "base/atomic_file.h"
-#include "base/standard_output.h"
+#include "base/output.h"
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"

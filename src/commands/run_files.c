@@ -4,8 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/atomic_file.h"
-#include "base/same_file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "model/checkpoint.h"

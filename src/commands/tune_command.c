@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "plot/figures.h"

@@ -37,7 +37,7 @@ typedef struct {
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
 } Checkpoint;
 
-/* Replaces the file as base/atomic_file.h says: whatever fails, the old one stays whole. The same
+/* Replaces the file as base/output.h says: whatever fails, the old one stays whole. The same
    checkpoint gives the same bytes. Refuses values that are not finite, and all but regular files.
  */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);

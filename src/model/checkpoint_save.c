@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "base/atomic_file.h"
+#include "base/output.h"
 #include "model/checkpoint_format.h"
 
 /* ---- numbers in __metadata__ --------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
+#include "base/output.h"
 
 /* ---- memory for stb ----------------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
 #include "base/interrupt.h"
+#include "base/output.h"
 #include "engine/loader.h"
 
 static int classes_of(const Engine *engine) {

@@ -1,7 +1,7 @@
 /* The lines and the progress bar of a training run. */
 #include "train/report.h"
 
-#include "base/standard_output.h"
+#include "base/output.h"
 #include "base/text.h"
 
 #include <errno.h>

@@ -5,12 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/atomic_file.h"
-#include "base/file_target.h"
 #include "base/json.h"
-#include "base/output_stream.h"
+#include "base/output.h"
 
 struct TrainLog {
   FILE *file; /* NULL: not opened yet */
@@ -86,20 +83,14 @@ static bool open_regular(TrainLog *log, Error *error) {
   return log->file || open_file(log, fopen(log->path, log->append ? "a" : "w"), error);
 }
 
-static bool open_in_place(TrainLog *log, const FileTarget *target, Error *error) {
-  const int file = file_target_open_in_place(target);
-  if (open_file(log, file < 0 ? NULL : output_stream_open(file, _IOFBF), error)) return true;
-  if (file >= 0) close(file);
-  return false;
-}
-
 /* Opens what can be opened now, and sees to it that the rest can be later. */
 static bool find_file(TrainLog *log, Error *error) {
   FileTarget target;
   if (!file_target_find(&target, log->path) || !file_target_may_write(&target))
     return fail(log, error);
   if (target.kind == TARGET_NEW) return atomic_file_probe(log->path, error);
-  if (target.kind != TARGET_REGULAR) return open_in_place(log, &target, error);
+  if (target.kind != TARGET_REGULAR)
+    return open_file(log, file_target_open_in_place(&target), error);
   log->old = target.status.st_size > 0;
   return !log->old || !log->append || read_old(log, error);
 }

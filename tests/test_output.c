@@ -1,0 +1,556 @@
+/* output.c: what a file replaces, what is written in place, that nothing is left behind, and which
+   paths are the same file. */
+#define _XOPEN_SOURCE 700 /* S_ISVTX */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/interrupt.h"
+#include "base/output.h"
+#include "support/test.h"
+#include "support/folder.h"
+
+enum { NOBODY = 65534 };
+#define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof *(array); i++)
+
+static Error error;
+
+/* Each test has the working folder for itself. */
+static int enter_folder(void **state) {
+  folder_open(state);
+  assert_int_equal(chdir(folder), 0);
+  return 0;
+}
+
+static int leave_folder(void **state) {
+  assert_int_equal(chdir("/"), 0);
+  return folder_close(state);
+}
+
+#define IN_FOLDER(name) TEST_WITH(name, enter_folder, leave_folder)
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static void assert_has(const char *path, const char *text) {
+  char got[256] = "";
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  assert_true(fread(got, 1, sizeof got - 1, file) < sizeof got - 1);
+  fclose(file);
+  assert_string_equal(got, text);
+}
+
+static void assert_files(int expected) {
+  int count = -2; /* . and .. */
+  DIR *directory = opendir(".");
+  assert_non_null(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  assert_int_equal(count, expected);
+}
+
+static struct stat status_of(const char *path) {
+  struct stat status;
+  assert_int_equal(lstat(path, &status), 0);
+  return status;
+}
+
+static void assert_mode(const char *path, mode_t mode) {
+  assert_int_equal(status_of(path).st_mode & 07777, mode);
+}
+
+static void link_to(const char *target, const char *name) {
+  assert_int_equal(symlink(target, name), 0);
+}
+
+static void set_mode(const char *path, mode_t mode) {
+  assert_int_equal(chmod(path, mode), 0);
+}
+
+static void start(AtomicFile *output, const char *path, const char *text) {
+  if (!atomic_file_open(output, path, &error)) fail_msg("%s", error.text);
+  fputs(text, output->file);
+  fflush(output->file);
+}
+
+static bool save(const char *path, const char *text) {
+  AtomicFile output;
+  if (!atomic_file_open(&output, path, &error)) return false;
+  fputs(text, output.file);
+  return atomic_file_close(&output, true, &error);
+}
+
+static void must_save(const char *path, const char *text, const char *read_from) {
+  if (!atomic_file_probe(path, &error) || !save(path, text)) fail_msg("%s", error.text);
+  if (read_from) assert_has(read_from, text);
+}
+
+/* Saves as a user for whom the permissions count. */
+static bool save_as_nobody(const char *path) {
+  assert_int_equal(seteuid(NOBODY), 0);
+  const bool saved = save(path, "new");
+  assert_int_equal(seteuid(0), 0);
+  return saved;
+}
+
+/* The path is neither written nor promised to be, and nothing is touched. */
+static void assert_refused(const char *path, const char *reason) {
+  char expected[8192];
+  snprintf(expected, sizeof expected, "cannot write %s: %s", path, reason);
+  for (int probe = 0; probe < 2; probe++) {
+    error.text[0] = '\0';
+    if (probe ? atomic_file_probe(path, &error) : save(path, "new")) fail_msg("%s", path);
+    assert_string_equal(error.text, expected);
+  }
+}
+
+/* The same for a user who is not root, who may write everywhere. */
+static void refuse(const char *path, const char *reason) {
+  const uid_t user = geteuid();
+  if (user == 0) assert_int_equal(seteuid(NOBODY), 0);
+  assert_refused(path, reason);
+  if (user == 0) assert_int_equal(seteuid(user), 0);
+}
+
+static void need_root(void) {
+  if (geteuid() == 0) return;
+  print_message("only root can give files away\n");
+  skip();
+}
+
+/* ---- replacing ----------------------------------------------------------------------------- */
+
+IN_FOLDER(old_or_new) {
+  AtomicFile output;
+  folder_write("a", "old");
+  start(&output, "a", "new");
+  assert_has("a", "old");
+  assert_true(atomic_file_close(&output, true, &error));
+  assert_has("a", "new");
+  start(&output, "a", "newer");
+  assert_false(atomic_file_close(&output, false, &error));
+  assert_has("a", "new");
+  assert_files(1);
+}
+
+/* Two files at a time are both whole. */
+IN_FOLDER(two_at_a_time) {
+  AtomicFile first, second;
+  start(&first, "a", "the first");
+  start(&second, "a", "second");
+  assert_true(atomic_file_close(&first, true, &error));
+  assert_has("a", "the first");
+  assert_true(atomic_file_close(&second, true, &error));
+  assert_has("a", "second");
+  assert_files(1);
+}
+
+/* A link waits where the temporary file's name could be guessed, or a file of a dead run. */
+IN_FOLDER(planted_and_stale) {
+  char guessed[64];
+  folder_write("victim", "precious");
+  snprintf(guessed, sizeof guessed, "a.tmp.%ld", (long)getpid());
+  link_to("victim", guessed);
+  must_save("a", "new", "a");
+  assert_has("victim", "precious");
+  assert_int_equal(unlink(guessed), 0);
+  folder_write(guessed, "stale");
+  set_mode(guessed, 0);
+  must_save("a", "newer", "a");
+  assert_files(3);
+}
+
+IN_FOLDER(links_are_followed) {
+  static const char *const links[][2] = {{"old", "link"},
+                                         {"link", "sub/wrong"}, /* names sub/link, leads to old */
+                                         {"../link", "sub/link"},
+                                         {"sub/new", "to-new"}};
+  folder_write("old", "old");
+  assert_int_equal(mkdir("sub", 0700), 0);
+  for
+    EACH(i, links) link_to(links[i][0], links[i][1]);
+  must_save("sub/link", "new", "old");
+  must_save("to-new", "first", "sub/new");
+  must_save("to-new", "second", "sub/new");
+  must_save("sub/wrong", "there", "old");
+  for
+    EACH(i, links) assert_true(S_ISLNK(status_of(links[i][1]).st_mode));
+  assert_files(4);
+  link_to("circle", "circle");
+  assert_refused("circle", strerror(ELOOP));
+  assert_files(5);
+}
+
+/* A hard link keeps the old content, as does whoever has the file open. */
+IN_FOLDER(hard_links_keep_the_old) {
+  folder_write("a", "old");
+  assert_int_equal(link("a", "b"), 0);
+  must_save("a", "new", "a");
+  assert_has("b", "old");
+}
+
+IN_FOLDER(long_names) {
+  char name[256];
+  for (size_t length = 240; length <= 255; length += 15) {
+    memset(name, 'n', length);
+    name[length] = '\0';
+    must_save(name, "new", name);
+  }
+  assert_files(2);
+}
+
+/* ---- modes and owners ---------------------------------------------------------------------- */
+
+/* The mode is kept; while it is written, nobody else reads what they may not read of the old one.
+ */
+IN_FOLDER(mode_is_kept) {
+  static const mode_t modes[] = {0600, 0640, 0755, 0666};
+  AtomicFile output;
+  struct stat status;
+  folder_write("a", "old");
+  for
+    EACH(i, modes) {
+      set_mode("a", modes[i]);
+      start(&output, "a", "new");
+      assert_int_equal(fstat(fileno(output.file), &status), 0);
+      assert_int_equal(status.st_mode & 0777 & ~modes[i], 0);
+      assert_true(atomic_file_close(&output, true, &error));
+      assert_mode("a", modes[i]);
+    }
+  const mode_t old = umask(027);
+  must_save("b", "new", "b");
+  umask(old);
+  assert_mode("b", 0640);
+}
+
+/* A new owner gets the owner's permissions, and nobody gets more than before. */
+IN_FOLDER(owners) {
+  need_root();
+  static const char *const names[] = {"kept", "ours", "of another group"};
+  for
+    EACH(i, names) {
+      folder_write(names[i], "old");
+      set_mode(names[i], 0662);
+    }
+  set_mode(folder, 0777);
+  assert_int_equal(chown("kept", 1234, 4321), 0);
+  assert_int_equal(chown("of another group", 0, 4321), 0);
+  must_save("kept", "new", "kept");
+  assert_int_equal(status_of("kept").st_uid, 1234);
+  assert_int_equal(status_of("kept").st_gid, 4321);
+  for (int i = 1; i < 3; i++) {
+    assert_true(save_as_nobody(names[i]));
+    assert_int_equal(status_of(names[i]).st_uid, NOBODY);
+    assert_int_not_equal(status_of(names[i]).st_gid, 4321);
+    assert_mode(names[i], i == 1 ? 0662 : 0622); /* ours keeps its group */
+  }
+}
+
+/* ---- what cannot be written ---------------------------------------------------------------- */
+
+IN_FOLDER(read_only) {
+  folder_write("a", "old");
+  if (geteuid() == 0) assert_int_equal(chown("a", NOBODY, NOBODY), 0);
+  set_mode("a", 0444);
+  link_to("a", "link");
+  set_mode(folder, 0777);
+  refuse("a", strerror(EACCES));
+  refuse("link", strerror(EACCES));
+  assert_has("a", "old");
+  set_mode("a", 0666);
+  set_mode(folder, 0555);
+  refuse("a", strerror(EACCES));
+  refuse("new", strerror(EACCES));
+  set_mode(folder, 0755);
+  assert_files(2);
+}
+
+/* In a folder like /tmp nobody replaces the files of others: said before the run, not after it. */
+IN_FOLDER(sticky_folder) {
+  need_root();
+  folder_write("a", "old");
+  set_mode("a", 0666);
+  set_mode(folder, 0777 | S_ISVTX);
+  refuse("a", strerror(EPERM));
+  assert_has("a", "old");
+  assert_files(1);
+}
+
+IN_FOLDER(no_place) {
+  char name[300] = "";
+  static const char none[] = "its folder does not exist";
+  const struct {
+    const char *path, *reason;
+  } places[] = {{"none/new", none},
+                {"link", none},
+                {"new/", none},
+                {"", none},
+                {"a/new", strerror(ENOTDIR)},
+                {"a/", strerror(ENOTDIR)},
+                {".", strerror(EISDIR)},
+                {folder, strerror(EISDIR)},
+                {name, strerror(ENAMETOOLONG)},
+                {"/dev/fd/9999", strerror(EBADF)}};
+  memset(name, 'n', sizeof name - 1);
+  folder_write("a", "old");
+  link_to("none/new", "link");
+  for
+    EACH(i, places) {
+      char reason[64]; /* strerror may write its answers to one place */
+      snprintf(reason, sizeof reason, "%s", places[i].reason);
+      assert_refused(places[i].path, reason);
+    }
+  assert_files(2);
+}
+
+/* A write that fails, at the latest when the file is closed, leaves the old file and no other. */
+IN_FOLDER(failed_writes) {
+  struct rlimit old;
+  char text[2000] = "";
+  memset(text, 't', sizeof text - 1);
+  folder_write("a", "old");
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+  void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000, old.rlim_max}), 0);
+  const bool saved = save("a", text);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+  signal(SIGXFSZ, handler);
+  assert_false(saved);
+  assert_non_null(strstr(error.text, strerror(EFBIG)));
+  assert_has("a", "old");
+  assert_files(1);
+}
+
+/* However many are open, and whatever became of them, their places are free again. */
+IN_FOLDER(many_at_a_time) {
+  enum { MANY = 100 };
+  static AtomicFile outputs[MANY];
+  for (int round = 0; round < 3; round++) {
+    int count = 0;
+    while (count < MANY && atomic_file_open(&outputs[count], "a", &error)) count++;
+    assert_in_range(count, 6, MANY - 1);
+    assert_non_null(strstr(error.text, strerror(EMFILE)));
+    assert_files(count + (round > 0));
+    for (int i = 0; i < count; i++)
+      assert_int_equal(atomic_file_close(&outputs[i], i % 2, &error), i % 2);
+    assert_files(1);
+  }
+}
+
+IN_FOLDER(a_probe_leaves_no_trace) {
+  assert_true(atomic_file_probe("a", &error));
+  assert_files(0);
+  folder_write("a", "old");
+  const struct stat before = status_of("a");
+  link_to("new", "link");
+  assert_true(atomic_file_probe("a", &error) && atomic_file_probe("link", &error));
+  assert_true(before.st_ino == status_of("a").st_ino);
+  assert_has("a", "old");
+  assert_files(2);
+}
+
+/* ---- in place ------------------------------------------------------------------------------ */
+
+IN_FOLDER(pipes_and_devices) {
+  char got[16] = "";
+  assert_int_equal(mkfifo("pipe", 0600), 0);
+  link_to("pipe", "link");
+  link_to("/dev/null", "null");
+  assert_true(atomic_file_probe("link", &error)); /* without a reader */
+  const int reader = open("pipe", O_RDONLY | O_NONBLOCK);
+  assert_true(reader >= 0);
+  must_save("link", "new", NULL);
+  assert_int_equal(read(reader, got, sizeof got - 1), 3);
+  assert_string_equal(got, "new");
+  close(reader);
+  must_save("null", "new", NULL);
+  assert_true(S_ISFIFO(status_of("pipe").st_mode) && S_ISCHR(status_of("/dev/null").st_mode));
+  assert_true(S_ISLNK(status_of("link").st_mode) && S_ISLNK(status_of("null").st_mode));
+  assert_files(3);
+}
+
+/* A link as /dev/stdout is one, to a descriptor that the shell sent to a file: written through, at
+   its offset. */
+IN_FOLDER(descriptors) {
+  static const char *const forms[] = {"/dev/fd/%d", "/proc/self/fd/%d"};
+  char path[64];
+  const int file = open("a", O_WRONLY | O_CREAT, 0600);
+  assert_int_equal(write(file, "1 ", 2), 2);
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, forms[i], file);
+    if (i == 1 && access("/proc/self/fd", F_OK) != 0) continue;
+    unlink("link");
+    link_to(path, "link");
+    must_save(path, "2 ", NULL);
+    must_save("link", "3 ", NULL);
+    assert_true(S_ISLNK(status_of("link").st_mode));
+  }
+  assert_int_equal(write(file, "4", 1), 1);
+  close(file);
+  assert_has("a", access("/proc/self/fd", F_OK) == 0 ? "1 2 3 2 3 4" : "1 2 3 4");
+  const int reader = open("a", O_RDONLY);
+  snprintf(path, sizeof path, "/dev/fd/%d", reader);
+  assert_refused(path, strerror(EBADF));
+  close(reader);
+  assert_files(2);
+}
+
+/* Returns the wait status of a child that does that. */
+static int status_of_child(void (*work)(void)) {
+  int status;
+  fflush(NULL);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    work();
+    _exit(2);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
+}
+
+static void print_around(void) {
+  const int file = open("a", O_WRONLY | O_CREAT, 0600);
+  if (dup2(file, STDOUT_FILENO) < 0) return;
+  printf("before ");
+  const bool saved = save("/dev/fd/1", "rows ");
+  printf("after");
+  fflush(stdout);
+  _exit(!saved);
+}
+
+/* What was printed before stands before it. */
+IN_FOLDER(standard_output) {
+  assert_int_equal(status_of_child(print_around), 0);
+  assert_has("a", "before rows after");
+}
+
+/* ---- ends of the process ------------------------------------------------------------------- */
+
+static void die(void) {
+  AtomicFile first, second;
+  interrupt_catch(true);
+  start(&first, "a", "newer");
+  start(&second, "b", "newer");
+  raise(SIGTERM);
+}
+
+static void save_and_die(void) {
+  if (save("a", "new")) die(); /* what is done is not removed */
+}
+
+IN_FOLDER(signals) {
+  folder_write("a", "old");
+  for (int round = 0; round < 2; round++) {
+    const int status = status_of_child(round ? save_and_die : die);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_has("a", round ? "new" : "old");
+    assert_files(1);
+  }
+}
+
+/* ---- the same file ------------------------------------------------------------------------- */
+
+/* Makes a.csv under other names, links to a file yet to come, and what is not a file. */
+static void make_names(void) {
+  static const char *const links[][2] = {{"a.csv", "soft.csv"},      {"soft.csv", "softer.csv"},
+                                         {"../a.csv", "sub/up.csv"}, {"sub", "other-sub"},
+                                         {"sub/new", "to-new"},      {"to-new", "to-to-new"},
+                                         {"/dev/null", "null"},      {"circle", "circle"}};
+  folder_write("a.csv", "");
+  folder_write("b.csv", "");
+  assert_int_equal(link("a.csv", "hard.csv"), 0);
+  assert_int_equal(mkdir("sub", 0700), 0);
+  for
+    EACH(i, links) link_to(links[i][0], links[i][1]);
+  assert_int_equal(mkfifo("pipe", 0600), 0);
+}
+
+/* Compares the two one after the other and the other way round; "w" of `modes`: it is written. */
+static bool same(const char *a, const char *b, const char *modes) {
+  const NamedFile files[] = {{"--first", a, modes[0] == 'w'}, {"--second", b, modes[1] == 'w'}};
+  const NamedFile swapped[] = {files[1], files[0]};
+  const bool is_same = !same_file_check(files, 2, &error);
+  assert_int_equal(!same_file_check(swapped, 2, NULL), is_same);
+  return is_same;
+}
+
+/* All names are `one` in turn, if one of the two is written, and none of `others`. */
+static void assert_names(const char *one, const char *const *names, const char *const *others) {
+  for (; *names; names++) {
+    if (!same(one, *names, "rw")) fail_msg("%s is not %s", *names, one);
+    assert_true(same(*names, one, "ww"));
+    assert_false(same(one, *names, "rr"));
+    for (const char *const *other = others; *other; other++)
+      assert_false(same(*other, *names, "rw") || same(*other, *names, "ww"));
+  }
+}
+
+IN_FOLDER(names_of_a_file) {
+  make_names();
+  assert_names("a.csv",
+               (const char *const[]){"a.csv", "./a.csv", "sub/../a.csv", "hard.csv", "soft.csv",
+                                     "softer.csv", "sub/up.csv", "sub//up.csv",
+                                     folder_path("a.csv"), NULL},
+               (const char *const[]){"b.csv", NULL});
+  assert_names("sub/new", /* which is yet to come */
+               (const char *const[]){"sub/new", "./sub/new", "other-sub/new", "sub/../sub/new",
+                                     "to-new", "to-to-new", NULL},
+               (const char *const[]){"new", "sub/newer", "a.csv", NULL});
+  assert_int_not_equal(access("sub/new", F_OK), 0);
+  /* whoever opens these says what is wrong with them */
+  static const char *const nowhere[] = {"circle",       "a.csv/new", "none/new",
+                                        "/dev/fd/9999", "",          NULL};
+  for
+    EACH(i, nowhere) assert_false(same(nowhere[i], nowhere[i], "ww"));
+}
+
+IN_FOLDER(devices_and_pipes) {
+  make_names();
+  assert_false(same("/dev/null", "/dev/null", "rw") || same("/dev/null", "null", "ww"));
+  assert_true(same("pipe", "pipe", "rw") && same("pipe", "./pipe", "ww"));
+  int ends[2];
+  char in[32], out[32];
+  assert_int_equal(pipe(ends), 0);
+  snprintf(in, sizeof in, "/dev/fd/%d", ends[0]);
+  snprintf(out, sizeof out, "/dev/fd/%d", ends[1]);
+  assert_true(same(in, out, "rw")); /* the process would wait for itself */
+  close(ends[0]);
+  close(ends[1]);
+}
+
+static void compare_streams(void) {
+  const int file = open("a.csv", O_RDWR | O_APPEND), null = open("/dev/null", O_RDWR);
+  dup2(file, STDIN_FILENO);
+  dup2(file, STDOUT_FILENO);
+  const bool all = same("-", "hard.csv", "rw") && same("a.csv", "-", "rw") &&
+                   same("/dev/stdin", "a.csv", "rw") && same("a.csv", "/dev/stdout", "rw") &&
+                   same("-", "/dev/fd/1", "rw") && same("-", "/dev/stdout", "ww");
+  const bool none = same("-", "b.csv", "rw") || same("-", "b.csv", "wr");
+  dup2(null, STDIN_FILENO);
+  dup2(null, STDOUT_FILENO);
+  _exit(!all || none || same("-", "-", "rw") || same("-", "/dev/stdout", "ww"));
+}
+
+/* Standard input and output may be any file. */
+IN_FOLDER(streams) {
+  make_names();
+  assert_int_equal(status_of_child(compare_streams), 0);
+}
+
+IN_FOLDER(the_sentence) {
+  make_names();
+  const NamedFile files[] = {{"--config", "b.csv", false}, {"--train", "a.csv", false},
+                             {"--test", "a.csv", false},   {"--save", "", true},
+                             {"--log", "run", true},       {"--plot", "sub/up.csv", true}};
+  assert_true(same_file_check(files, 5, &error));
+  assert_false(same_file_check(files, 6, &error));
+  assert_string_equal(error.text, "--train a.csv and --plot sub/up.csv are the same file: give one "
+                                  "of them another name");
+}
