@@ -251,12 +251,10 @@ static float learning_rate(int batch) {
 
 static bool config_of(const Rows *rows, const BenchNetwork *network, int batch, int fusion,
                       EngineConfig *config, Error *error) {
-  *config = (EngineConfig){.batch = batch,
-                           .seed = 1,
-                           .momentum = 0.9f,
-                           .fusion = (Fusion)fusion,
-                           .dataset_rows = rows->train_rows + rows->test_rows,
-                           .staging_rows = loader_staging_rows(batch)};
+  *config = (EngineConfig){
+      .training = {.batch = batch, .seed = 1, .rule.momentum = 0.9f, .fusion = (Fusion)fusion},
+      .dataset_rows = rows->train_rows + rows->test_rows,
+      .staging_rows = loader_staging_rows(batch)};
   return network_init(&config->network, rows->inputs, network->hidden, network->layers, CLASSES,
                       error);
 }
@@ -275,19 +273,19 @@ static Engine *open_level(const Level *level, const Rows *rows, const BenchNetwo
   if (tf32 && !has_tf32(error)) return NULL;
   if (!config_of(rows, network, batch, level->level, &config, error)) return NULL;
   if (level->level == BENCH_CUBLAS) return bench_cublas_open(&config, tf32, error);
-  if (tf32) config.precision = PRECISION_TF32;
+  if (tf32) config.training.precision = PRECISION_TF32;
   return engine_cuda_open(&config, error);
 }
 
 /* One epoch, shuffled by its own key; sets its seconds and the launches that it took. */
 static bool time_epoch(Engine *engine, const Rows *rows, uint64_t epoch, double *seconds,
                        double *launches, Error *error) {
-  const uint64_t batch = (uint64_t)engine->config.batch;
+  const uint64_t batch = (uint64_t)engine->config.training.batch;
   const TrainRange range = {.rows = rows->train_rows,
                             .shuffled = true,
                             .key = random_order_key(1, epoch),
                             .steps = ceil_div(rows->train_rows, batch),
-                            .learning_rate = learning_rate(engine->config.batch)};
+                            .learning_rate = learning_rate(engine->config.training.batch)};
   EngineSums sums;
   const uint64_t before = launch_count();
   const double start = seconds_now();
@@ -310,7 +308,7 @@ static bool test_accuracy(Engine *engine, const Rows *rows, double *accuracy, Er
 static bool time_level(Engine *engine, const Level *level, const Rows *rows, int epochs,
                        BenchLine *line, Error *error) {
   double seconds[MAX_EPOCHS], launches = 0, warm_up;
-  const int batch = engine->config.batch;
+  const int batch = engine->config.training.batch;
   const double steps = ceil((double)rows->train_rows / batch);
   if (!fill_dataset(engine, rows, error) ||
       !time_epoch(engine, rows, 0, &warm_up, &launches, error))
@@ -335,7 +333,7 @@ static Fusion choice_of_auto(const Rows *rows, int batch) {
   const Level any = {"auto", "fp32", FUSION_AUTO};
   Engine *engine = open_level(&any, rows, &usual, batch, NULL);
   if (!engine) return FUSION_AUTO;
-  const Fusion fusion = engine->config.fusion;
+  const Fusion fusion = engine->config.training.fusion;
   engine->call->close(engine);
   return fusion;
 }

@@ -16,13 +16,13 @@
 /* In the middle of an epoch only the rest of that epoch can follow: the same rows in the same
    order. Names the first option that differs. */
 static bool check_same_epoch(const Options *saved, const Options *now, Error *error) {
-  const char *other = strcmp(saved->train, now->train) != 0             ? "train"
-                      : strcmp(saved->validation, now->validation) != 0 ? "validation"
-                      : saved->batch != now->batch                      ? "batch"
-                      : saved->seed != now->seed                        ? "seed"
-                      : saved->resident != now->resident                ? "resident"
-                      : !augment_same(saved->augment, now->augment)     ? "augment"
-                                                                        : NULL;
+  const char *other = strcmp(saved->train, now->train) != 0                           ? "train"
+                      : strcmp(saved->validation, now->validation) != 0               ? "validation"
+                      : saved->training.batch != now->training.batch                  ? "batch"
+                      : saved->training.seed != now->training.seed                    ? "seed"
+                      : saved->resident != now->resident                              ? "resident"
+                      : !augment_same(saved->training.augment, now->training.augment) ? "augment"
+                                                                                      : NULL;
   return !other ||
          error_set(error,
                    "%s was interrupted in the middle of an epoch: continue with its --%s, "
@@ -36,10 +36,10 @@ static bool check_same_epoch(const Options *saved, const Options *now, Error *er
 static bool check_held_out(const Options *saved, const Options *now, Checkpoint *from,
                            Error *error) {
   const bool same = strcmp(saved->validation, now->validation) == 0;
-  const char *other = !same                                   ? "validation"
-                      : saved->seed != now->seed              ? "seed"
-                      : strcmp(saved->train, now->train) != 0 ? "train"
-                                                              : NULL;
+  const char *other = !same                                        ? "validation"
+                      : saved->training.seed != now->training.seed ? "seed"
+                      : strcmp(saved->train, now->train) != 0      ? "train"
+                                                                   : NULL;
   if (other && options_hold_out(now) > 0)
     return error_set(
         error,
@@ -55,12 +55,13 @@ static bool check_held_out(const Options *saved, const Options *now, Checkpoint 
 /* The state of one optimizer means nothing to another, nor the weights to pixels of another scale.
  */
 static bool check_same_training(const Options *saved, Options *now, Error *error) {
-  if (now->pixel_max == OPTIONS_AUTO) now->pixel_max = saved->pixel_max;
-  const char *other = saved->optimizer != now->optimizer   ? "optimizer"
-                      : saved->pixel_max != now->pixel_max ? "pixel-max"
-                      : saved->mean != now->mean           ? "mean"
-                      : saved->std != now->std             ? "std"
-                                                           : NULL;
+  if (now->training.pixels.max == OPTIONS_AUTO)
+    now->training.pixels.max = saved->training.pixels.max;
+  const char *other = saved->training.rule.kind != now->training.rule.kind       ? "optimizer"
+                      : saved->training.pixels.max != now->training.pixels.max   ? "pixel-max"
+                      : saved->training.pixels.mean != now->training.pixels.mean ? "mean"
+                      : saved->training.pixels.std != now->training.pixels.std   ? "std"
+                                                                                 : NULL;
   return !other || error_set(error, "%s was trained with another --%s: continue with that",
                              now->resume, other);
 }

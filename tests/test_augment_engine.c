@@ -48,12 +48,12 @@ static const AugmentStrengths nothing; /* is augmented */
 static const Kind cpu = {FUSION_AUTO, 2};
 
 static EngineConfig config_of(Kind kind, int inputs, uint64_t dataset_rows) {
-  EngineConfig config = {.batch = BATCH,
-                         .seed = 4,
-                         .momentum = 0.9f,
-                         .fusion = kind.fusion,
-                         .augment = true,
-                         .threads = kind.threads,
+  EngineConfig config = {.training = {.batch = BATCH,
+                                      .seed = 4,
+                                      .rule.momentum = 0.9f,
+                                      .fusion = kind.fusion,
+                                      .augment = AUGMENT_USUAL,
+                                      .threads = kind.threads},
                          .dataset_rows = dataset_rows,
                          .staging_rows = ROWS + BATCH};
   /* level epoch takes ten classes from 46 neurons on */

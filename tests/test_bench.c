@@ -372,13 +372,11 @@ static EngineSums train(Engine *engine) {
 
 TEST(test_cublas_level) {
   needs_gpu();
-  const EngineConfig config = {.network = network_of(INPUTS, 33, 20, CLASSES),
-                               .batch = BATCH,
-                               .seed = 3,
-                               .momentum = 0.9f,
-                               .threads = 2,
-                               .dataset_rows = ROWS,
-                               .staging_rows = 6 * BATCH};
+  const EngineConfig config = {
+      .network = network_of(INPUTS, 33, 20, CLASSES),
+      .training = {.batch = BATCH, .seed = 3, .rule.momentum = 0.9f, .threads = 2},
+      .dataset_rows = ROWS,
+      .staging_rows = 6 * BATCH};
   Engine *engine[2] = {engine_cpu_open(&config, &error), bench_cublas_open(&config, false, &error)};
   assert_non_null(engine[0]);
   if (!engine[1]) fail_msg("%s", error.text);

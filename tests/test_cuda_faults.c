@@ -16,12 +16,10 @@ static Error error;
 enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
 
 static EngineConfig config_of(Fusion fusion) {
-  EngineConfig config = {.batch = BATCH,
-                         .momentum = 0.9f,
-                         .fusion = fusion,
-                         .threads = 1,
-                         .dataset_rows = ROWS,
-                         .staging_rows = ROWS};
+  EngineConfig config = {
+      .training = {.batch = BATCH, .rule.momentum = 0.9f, .fusion = fusion, .threads = 1},
+      .dataset_rows = ROWS,
+      .staging_rows = ROWS};
   OK(network_init(&config.network, INPUTS, (const int[]){61, 7}, 2, 10, &error));
   return config;
 }
@@ -66,10 +64,10 @@ TEST(test_device_memory) {
     const uint64_t taken = ((CudaEngine *)engine)->taken;
     engine->call->close(engine);
     assert_true(taken > ROWS * INPUTS);
-    config.device_memory = taken - 1;
+    config.training.device_memory = taken - 1;
     engine = engine_cuda_open(&config, &error);
     assert_failed(engine != NULL, "MB of GPU memory to be had within --device-memory");
-    config.device_memory = taken;
+    config.training.device_memory = taken;
     engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
     send(engine);

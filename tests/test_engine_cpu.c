@@ -48,7 +48,7 @@ static void compare(const Rows *data, const EngineConfig *config, uint64_t steps
   const double loss = fabs(trained.loss / sums.loss - 1);
   if (!(parameters < weights_bound && momentum < momentum_bound && loss < loss_bound))
     fail_msg("%d inputs, %d classes, batch %d: parameters %g, momentum %g, loss %g", data->inputs,
-             data->classes, config->batch, parameters, momentum, loss);
+             data->classes, config->training.batch, parameters, momentum, loss);
   assert_int_equal(trained.rows, sums.rows);
   assert_true(llabs((long long)trained.correct - (long long)sums.correct) <= 1);
 
@@ -108,7 +108,7 @@ TEST(black_rows) {
 TEST(learns) {
   Rows data = make_rows(64, 10, 2000, 0.1);
   EngineConfig config = make_config(&data, (const int[]){32}, 1, 64);
-  config.weight_decay = 0;
+  config.training.rule.weight_decay = 0;
   EngineSums sums;
   free(run(&config, &data, 1, &sums));
   const double first = sums.loss / (double)sums.rows;
@@ -126,14 +126,16 @@ static void check_threads_and_runs(Optimizer optimizer) {
   static const int threads[] = {1, 1, 2, 3, 7, 40};
   Rows data = make_rows(200, 10, 330, 0.3);
   EngineConfig config = make_config(&data, (const int[]){90, 33}, 2, 64);
-  config.optimizer = optimizer;
-  config.beta1 = 0.9f, config.beta2 = 0.999f, config.epsilon = 1e-8f;
-  const size_t bytes = (1 + engine_states(&config)) * config.network.floats * sizeof(float);
+  config.training.rule.kind = optimizer;
+  config.training.rule.beta1 = 0.9f, config.training.rule.beta2 = 0.999f,
+  config.training.rule.epsilon = 1e-8f;
+  const size_t bytes =
+      (1 + training_states(&config.training)) * config.network.floats * sizeof(float);
   float *first = NULL;
   EngineSums first_sums;
   for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
     EngineSums sums;
-    config.threads = threads[t];
+    config.training.threads = threads[t];
     float *weights = run(&config, &data, 3, &sums);
     if (first) {
       assert_memory_equal(weights, first, bytes);
@@ -162,10 +164,10 @@ TEST(seeds_matter) {
   EngineConfig config = make_config(&data, (const int[]){5}, 1, 4);
   float *a = run(&config, &data, 0, NULL), *expected = malloc(config.network.floats * sizeof *a);
   assert_non_null(expected);
-  network_initialise(&config.network, config.seed, expected);
+  network_initialise(&config.network, config.training.seed, expected);
   assert_memory_equal(a, expected, config.network.floats * sizeof *a);
   for (size_t i = 0; i < config.network.floats; i++) assert_true(a[config.network.floats + i] == 0);
-  config.seed++;
+  config.training.seed++;
   float *b = run(&config, &data, 0, NULL);
   assert_memory_not_equal(a, b, config.network.floats * sizeof *a);
   free(a), free(b), free(expected);
@@ -328,7 +330,7 @@ TEST(predicts_what_it_evaluates) {
   enum { ROWS = 700, CLASSES = 11, FIRST = 13 };
   Rows data = make_rows(70, CLASSES, ROWS, 0.4);
   EngineConfig config = make_config(&data, (const int[]){30, 21}, 2, 8);
-  config.threads = 3;
+  config.training.threads = 3;
   Engine *engine = open_engine(&config, &data);
   train_steps(engine, &(TrainRange){.rows = ROWS, .steps = 88, .learning_rate = 0.05f});
   collect(engine);

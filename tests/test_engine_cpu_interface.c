@@ -136,7 +136,8 @@ TEST(opening_fails_cleanly) {
   const EngineConfig good = make_config(&data, (const int[]){5}, 1, 4);
   EngineConfig bad[6];
   for (int i = 0; i < 6; i++) bad[i] = good;
-  bad[0].batch = 0, bad[1].threads = 0, bad[2].dataset_rows = 0, bad[3].staging_rows = 0;
+  bad[0].training.batch = 0, bad[1].training.threads = 0, bad[2].dataset_rows = 0,
+  bad[3].staging_rows = 0;
   bad[4].dataset_rows = UINT64_MAX, bad[5].staging_rows = UINT64_MAX / 2;
   for (int i = 0; i < 6; i++) {
     Error error = {.text = ""};
@@ -150,7 +151,7 @@ TEST(describes_itself) {
   Rows data = make_rows(10, 2, 9, 0.5);
   const EngineConfig config = make_config(&data, NULL, 0, 4);
   Engine *engine = open_engine(&config, &data);
-  assert_int_equal(engine->config.fusion, FUSION_LAYER);
+  assert_int_equal(engine->config.training.fusion, FUSION_LAYER);
   assert_memory_equal(engine->device, "CPU, 2 threads", 14);
   assert_true(strlen(engine->reason) > 0 && engine->memory > 1 << 24);
   engine->call->close(engine);

@@ -37,7 +37,7 @@ static Reference run_reference(const Case *c, const Data *d) {
   r.start = allocate(floats, sizeof(double));
   r.parameters = allocate(floats, sizeof(double));
   r.momentum = allocate(floats, sizeof(double));
-  network_initialise(&r.config.network, r.config.seed, initial);
+  network_initialise(&r.config.network, r.config.training.seed, initial);
   reference_to_double(initial, floats, r.start);
   reference_to_double(initial, floats, r.parameters);
   free(initial);

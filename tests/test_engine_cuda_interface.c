@@ -296,7 +296,7 @@ TEST(test_auto_says_which_and_why) {
         config_of(&cases[i], FUSION_AUTO, cases[i].rows, (uint64_t)cases[i].batch);
     Engine *engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
-    assert_int_not_equal(engine->config.fusion, FUSION_AUTO);
+    assert_int_not_equal(engine->config.training.fusion, FUSION_AUTO);
     assert_true(strlen(engine->reason) > 0);
     assert_true(strlen(engine->device) > 0);
     assert_true(engine->memory > 0);
@@ -325,10 +325,10 @@ TEST(test_precision_in_use) {
   const Case *c = &cases[SHORT];
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     EngineConfig config = config_of(c, ways[i].fusion, c->rows, (uint64_t)c->batch);
-    config.precision = ways[i].requested;
+    config.training.precision = ways[i].requested;
     Engine *engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
-    assert_int_equal(engine->config.precision, ways[i].used);
+    assert_int_equal(engine->config.training.precision, ways[i].used);
     const char *comma = strchr(engine->reason, ',');
     assert_string_equal(comma ? comma : "", ways[i].reason);
     engine->call->close(engine);
@@ -361,7 +361,7 @@ TEST(test_a_network_too_big_leaks_nothing) {
   for (int level = 0; level < tested_levels(); level++) {
     EngineConfig config = config_of(small, levels[level].fusion, BATCH, BATCH);
     OK(network_init(&config.network, 1, hidden, 7, 10, &error));
-    config.batch = BATCH;
+    config.training.batch = BATCH;
     size_t before = 0;
     for (int time = 0; time <= TIMES; time++) {
       error.text[0] = '\0';

@@ -182,7 +182,8 @@ enum { WISHES = sizeof wishes / sizeof *wishes };
 
 static Engine engine_for(const Wish *wish, Fusion fusion, Precision precision) {
   Engine engine = {
-      .config = {.batch = wish->batch, .fusion = fusion, .precision = precision, .threads = 1}};
+      .config.training = {
+          .batch = wish->batch, .fusion = fusion, .precision = precision, .threads = 1}};
   OK(network_init(&engine.config.network, wish->sizes[0], wish->sizes + 1, wish->layers - 1,
                   wish->sizes[wish->layers], &error));
   return engine;
@@ -195,11 +196,11 @@ static void check_card(const Card *card) {
     EpochPlan plan;
     Engine engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
     OK(engine_cuda_choose(&engine, &card->limits, &plan, &error));
-    const bool epoch = engine.config.fusion == FUSION_EPOCH;
+    const bool epoch = engine.config.training.fusion == FUSION_EPOCH;
     print_message("%-26s %-30s %-6s %s\n", card->name, wishes[w].name, epoch ? "epoch" : "step",
                   engine.reason);
     if (!epoch) {
-      assert_int_equal(engine.config.fusion, FUSION_STEP);
+      assert_int_equal(engine.config.training.fusion, FUSION_STEP);
       assert_memory_equal(engine.reason, "not epoch: ", 11);
       assert_true(strlen(engine.reason) > 20);
     } else {
@@ -209,12 +210,12 @@ static void check_card(const Card *card) {
       less.shared_bytes = 48 << 10;
       engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
       OK(engine_cuda_choose(&engine, &less, &plan, &error));
-      assert_int_equal(engine.config.fusion, FUSION_STEP);
+      assert_int_equal(engine.config.training.fusion, FUSION_STEP);
       less = card->limits;
       less.multiprocessors = 1;
       engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
       OK(engine_cuda_choose(&engine, &less, &plan, &error));
-      assert_int_equal(engine.config.fusion, FUSION_STEP);
+      assert_int_equal(engine.config.training.fusion, FUSION_STEP);
     }
     if (w == 0 && strcmp(card->takes, epoch ? "epoch" : "step") != 0)
       fail_msg("docs/gpus.md: on %s auto takes `%s`", card->name, epoch ? "epoch" : "step");
@@ -240,12 +241,12 @@ TEST(test_levels_on_every_card) {
       OK(engine_cuda_choose(&chosen, &cards[i].limits, &plan, &error));
       Engine asked = engine_for(&wishes[w], FUSION_EPOCH, PRECISION_FP32);
       const bool can = engine_cuda_choose(&asked, &cards[i].limits, &plan, &error);
-      assert_int_equal(can, chosen.config.fusion == FUSION_EPOCH);
+      assert_int_equal(can, chosen.config.training.fusion == FUSION_EPOCH);
       if (!can) assert_non_null(strstr(error.text, chosen.reason + strlen("not epoch: ")));
       for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
         Engine level = engine_for(&wishes[w], levels[l], PRECISION_FP32);
         OK(engine_cuda_choose(&level, &cards[i].limits, &plan, &error));
-        assert_int_equal(level.config.fusion, levels[l]);
+        assert_int_equal(level.config.training.fusion, levels[l]);
         assert_string_equal(level.reason, "as asked");
       }
     }
@@ -328,7 +329,7 @@ TEST(test_wide_where_faster) {
     GpuLimits limits = h100;
     limits.wide = cases[i].wide;
     limits.wide_by = cases[i].by;
-    Engine engine = {.config = {.batch = cases[i].batch, .fusion = cases[i].fusion}};
+    Engine engine = {.config.training = {.batch = cases[i].batch, .fusion = cases[i].fusion}};
     OK(network_init(&engine.config.network, 784, cases[i].hidden, 2, 10, &error));
     engine_cuda_choose_wide(&engine, &limits);
     assert_int_equal(engine.wide, cases[i].used);
@@ -361,7 +362,7 @@ TEST(test_precision_on_every_card) {
       EpochPlan plan;
       Engine engine = engine_for(&wishes[0], ways[w].fusion, PRECISION_TF32);
       OK(engine_cuda_choose(&engine, &cards[i].limits, &plan, &error));
-      assert_int_equal(engine.config.precision, ways[w].used);
+      assert_int_equal(engine.config.training.precision, ways[w].used);
       assert_string_equal(engine.reason, ways[w].reason);
     }
     /* The longest line that there is must fit. */

@@ -166,7 +166,7 @@ static Device *open_device(uint64_t dataset_rows) {
   device->engine.call = &operations;
   device->engine.config = (EngineConfig){
       .network = {.layers = 1, .size = {INPUTS, 10}},
-      .batch = STAGING_ROWS / 2,
+      .training.batch = STAGING_ROWS / 2,
       .dataset_rows = dataset_rows,
       .staging_rows = STAGING_ROWS,
   };

@@ -24,12 +24,10 @@ typedef enum { MIXED, ONE_CLASS, BLACK } Rows;
 static Engine *open_engine(Rows kind, int batch) {
   Error error;
   StagingBuffer staging;
-  EngineConfig config = {.batch = batch,
-                         .seed = 1,
-                         .momentum = 0.9f,
-                         .threads = 2,
-                         .dataset_rows = ROWS,
-                         .staging_rows = (uint64_t)(batch > ROWS ? batch : ROWS)};
+  EngineConfig config = {
+      .training = {.batch = batch, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
+      .dataset_rows = ROWS,
+      .staging_rows = (uint64_t)(batch > ROWS ? batch : ROWS)};
   assert_true(network_init(&config.network, INPUTS, (const int[]){FIRST, 4}, 2, CLASSES, &error));
   Engine *engine = engine_cpu_open(&config, &error);
   if (!engine) fail_msg("%s", error.text);
@@ -47,7 +45,7 @@ static Engine *open_engine(Rows kind, int batch) {
 
 /* The mean loss of the last of some epochs. */
 static double train(Engine *engine, int epochs, float learning_rate) {
-  const uint64_t batch = (uint64_t)engine->config.batch;
+  const uint64_t batch = (uint64_t)engine->config.training.batch;
   Error error;
   EngineSums sums = {0};
   for (int epoch = 0; epoch < epochs; epoch++) {

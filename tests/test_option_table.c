@@ -21,7 +21,7 @@ TEST(mnist_conf_is_the_defaults) {
   assert_memory_equal(&built_in, &from_file, sizeof built_in);
   assert_int_equal(built_in.hidden.count, 2);
   assert_int_equal(built_in.hidden.size[0], 300);
-  assert_int_equal(built_in.batch, 64);
+  assert_int_equal(built_in.training.batch, 64);
 }
 
 TEST(literature_conf_is_plain_descent) {
@@ -29,7 +29,8 @@ TEST(literature_conf_is_plain_descent) {
   options_default(&options);
   if (!options_read_file(&options, "configs/literature.conf", &error)) fail_msg("%s", error.text);
   assert_true(options.lr == 0.03f);
-  assert_true(options.momentum == 0 && options.weight_decay == 0 && options.lr_decay == 1);
+  assert_true(options.training.rule.momentum == 0 && options.training.rule.weight_decay == 0 &&
+              options.lr_decay == 1);
 }
 
 /* A key's line follows a comment's. Counts the keys, and those of every option. */

@@ -67,16 +67,16 @@ TEST(every_option_is_stored) {
   assert_int_equal(options.hidden.size[2], 1);
   assert_int_equal(options.classes, 1024);
   assert_int_equal(options.epochs, 3);
-  assert_int_equal(options.batch, 65536);
+  assert_int_equal(options.training.batch, 65536);
   assert_true(options.lr == 0.5f);
   assert_int_equal(PARSE("--momentum", "0.25", "--weight-decay", "1e-4", "--lr-decay", "1",
                          "--seed", "4294967295", "--threads", "1024"),
                    OPTIONS_RUN);
-  assert_true(options.momentum == 0.25f);
-  assert_true(options.weight_decay == 1e-4f);
+  assert_true(options.training.rule.momentum == 0.25f);
+  assert_true(options.training.rule.weight_decay == 1e-4f);
   assert_true(options.lr_decay == 1.0f);
-  assert_true(options.seed == UINT32_MAX);
-  assert_int_equal(options.threads, 1024);
+  assert_true(options.training.seed == UINT32_MAX);
+  assert_int_equal(options.training.threads, 1024);
   assert_int_equal(PARSE("--train", "a.csv", "--test=b.csv", "--resident", "no", "--device", "cpu",
                          "--fusion", "layer", "--quiet"),
                    OPTIONS_RUN);
@@ -84,7 +84,7 @@ TEST(every_option_is_stored) {
   assert_string_equal(options.test, "b.csv");
   assert_int_equal(options.resident, RESIDENT_NO);
   assert_int_equal(options.device, DEVICE_CPU);
-  assert_int_equal(options.fusion, FUSION_LAYER);
+  assert_int_equal(options.training.fusion, FUSION_LAYER);
   assert_true(options.quiet);
   assert_int_equal(PARSE("--lr-schedule", "cosine", "--warmup", "3", "--early-stop", "7",
                          "--augment", "elastic,shift", "--precision", "tf32"),
@@ -92,10 +92,10 @@ TEST(every_option_is_stored) {
   assert_int_equal(options.lr_schedule, SCHEDULE_COSINE);
   assert_int_equal(options.warmup, 3);
   assert_int_equal(options.early_stop, 7);
-  assert_true(augment_same(options.augment, (AugmentStrengths){{1, 0, 0, 0, 3.5f}}));
-  assert_int_equal(options.precision, PRECISION_TF32);
+  assert_true(augment_same(options.training.augment, (AugmentStrengths){{1, 0, 0, 0, 3.5f}}));
+  assert_int_equal(options.training.precision, PRECISION_TF32);
   assert_int_equal(PARSE("--augment", "rotate=15,scale=0.2,shift=0,elastic"), OPTIONS_RUN);
-  assert_true(augment_same(options.augment, (AugmentStrengths){{0, 15, 0.2f, 0, 3.5f}}));
+  assert_true(augment_same(options.training.augment, (AugmentStrengths){{0, 15, 0.2f, 0, 3.5f}}));
   assert_int_equal(PARSE("--log", "a", "--plot", "b", "--weights", "c", "--mistakes", "d",
                          "--confusion", "e", "--save", "f", "--resume", "g", "--dry-run"),
                    OPTIONS_RUN);
@@ -133,13 +133,13 @@ TEST(short_names_are_the_long_ones) {
       PARSE("-e", "2", "-b32", "-l", "1", "-s", "9", "-d", "cuda", "-f", "none", "-qt", "3"),
       OPTIONS_RUN);
   assert_int_equal(options.epochs, 2);
-  assert_int_equal(options.batch, 32);
+  assert_int_equal(options.training.batch, 32);
   assert_true(options.lr == 1.0f);
-  assert_true(options.seed == 9);
+  assert_true(options.training.seed == 9);
   assert_int_equal(options.device, DEVICE_CUDA);
-  assert_int_equal(options.fusion, FUSION_NONE);
+  assert_int_equal(options.training.fusion, FUSION_NONE);
   assert_true(options.quiet);
-  assert_int_equal(options.threads, 3);
+  assert_int_equal(options.training.threads, 3);
   assert_int_equal(PARSE("-h"), OPTIONS_HELP);
   assert_int_equal(PARSE("-c", "/nowhere.conf"), OPTIONS_FAILURE);
 }
@@ -370,11 +370,11 @@ TEST(a_name_that_no_file_can_hold_is_refused) {
 TEST(the_command_line_wins_wherever_config_stands) {
   write_config("[training]\nbatch = 7\nepochs = 3\n[output]\nquiet = yes\n");
   assert_int_equal(PARSE("--batch", "5", "--config", config_path), OPTIONS_RUN);
-  assert_int_equal(options.batch, 5);
+  assert_int_equal(options.training.batch, 5);
   assert_int_equal(options.epochs, 3);
   assert_true(options.quiet);
   assert_int_equal(PARSE("--config", config_path, "--batch", "5"), OPTIONS_RUN);
-  assert_int_equal(options.batch, 5);
+  assert_int_equal(options.training.batch, 5);
   assert_int_equal(options.epochs, 3);
   assert_true(options.lr == 0.05f);
 }
@@ -383,7 +383,7 @@ TEST(a_file_may_be_written_freely) {
   write_config("\xEF\xBB\xBF; a comment\r\n\r\n[training]\r\n# another\r\nbatch=7 ; here too\r\n"
                "   epochs : 3\r\n\t lr = 0.5\n[data]\ntrain = a b.csv");
   assert_int_equal(PARSE("--config", config_path), OPTIONS_RUN);
-  assert_int_equal(options.batch, 7);
+  assert_int_equal(options.training.batch, 7);
   assert_int_equal(options.epochs, 3);
   assert_true(options.lr == 0.5f);
   assert_string_equal(options.train, "a b.csv");

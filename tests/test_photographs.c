@@ -32,13 +32,11 @@ static void check(bool done, int line) {
 enum { TRAINED = 12000, EPOCHS = 6, BATCH = 32 };
 
 static void open_engine(const Network *network) {
-  const EngineConfig config = {.network = *network,
-                               .batch = BATCH,
-                               .seed = 1,
-                               .momentum = 0.9f,
-                               .threads = 2,
-                               .dataset_rows = TRAINED,
-                               .staging_rows = TRAINED};
+  const EngineConfig config = {
+      .network = *network,
+      .training = {.batch = BATCH, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
+      .dataset_rows = TRAINED,
+      .staging_rows = TRAINED};
   engine = engine_cpu_open(&config, &error);
   OK(engine != NULL);
 }

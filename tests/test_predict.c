@@ -42,13 +42,11 @@ static void check(bool done, int line) {
 /* ---- the network -------------------------------------------------------------------------- */
 
 static Engine *open_engine(uint64_t dataset_rows, uint64_t staging_rows) {
-  const EngineConfig config = {.network = network,
-                               .batch = 32,
-                               .seed = 1,
-                               .momentum = 0.9f,
-                               .threads = 2,
-                               .dataset_rows = dataset_rows,
-                               .staging_rows = staging_rows};
+  const EngineConfig config = {
+      .network = network,
+      .training = {.batch = 32, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
+      .dataset_rows = dataset_rows,
+      .staging_rows = staging_rows};
   Engine *engine = engine_cpu_open(&config, &error);
   OK(engine != NULL);
   return engine;
@@ -438,7 +436,8 @@ TEST(test_pictures_are_answered_as_rows) {
 
 /* A network whose logits are its biases: what it says of any picture is known. */
 static Engine *open_biased(int inputs, int classes, const float *biases) {
-  EngineConfig config = {.batch = 1, .threads = 1, .dataset_rows = 2, .staging_rows = 1};
+  EngineConfig config = {
+      .training = {.batch = 1, .threads = 1}, .dataset_rows = 2, .staging_rows = 1};
   OK(network_init(&config.network, inputs, NULL, 0, classes, &error));
   Engine *engine = engine_cpu_open(&config, &error);
   OK(engine != NULL);

@@ -396,8 +396,7 @@ static void find_mistakes(Mistakes *mistakes) {
   Metrics scores;
   assert_true(checkpoint_load(&saved, "model.safetensors", &error));
   const EngineConfig config = {.network = saved.network,
-                               .batch = 1,
-                               .threads = 1,
+                               .training = {.batch = 1, .threads = 1},
                                .dataset_rows = 2000,
                                .staging_rows = 1000};
   Engine *engine = engine_cpu_open(&config, &error);

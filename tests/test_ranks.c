@@ -43,9 +43,9 @@ static void train_reference(void) {
   reference_to_double(first, network.floats, expected);
   free(first);
   const EngineConfig config = {.network = network,
-                               .batch = BATCH,
-                               .momentum = (float)momentum,
-                               .weight_decay = (float)decay};
+                               .training = {.batch = BATCH,
+                                            .rule.momentum = (float)momentum,
+                                            .rule.weight_decay = (float)decay}};
   for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
     const TrainRange range = {.rows = ROWS,
                               .shuffled = epoch > 0,

@@ -173,10 +173,11 @@ typedef struct {
   uint8_t pixels[STORE_ROWS * STRIDE];
   uint16_t labels[STORE_ROWS];
   double parameters[512], momentum[512];
-} Training;
+} TinyRun;
 
-static Training start(void) {
-  Training t = {.config = {.batch = 4, .momentum = 0.5f, .weight_decay = 0.125f}};
+static TinyRun start(void) {
+  TinyRun t = {
+      .config = {.training = {.batch = 4, .rule.momentum = 0.5f, .rule.weight_decay = 0.125f}}};
   Error error;
   assert_true(network_init(&t.config.network, INPUTS, (const int[]){6}, 1, CLASSES, &error));
   assert_true(t.config.network.floats <= 512);
@@ -189,7 +190,7 @@ static Training start(void) {
 
 /* Two steps of a shuffled window, the second short, put together by hand from the parts. */
 TEST(training_by_hand) {
-  Training t = start(), by_hand = t;
+  TinyRun t = start(), by_hand = t;
   const Network *network = &t.config.network;
   const TrainRange range = {.first_row = 3,
                             .rows = 11,
@@ -233,7 +234,7 @@ TEST(training_by_hand) {
 }
 
 TEST(evaluation) {
-  const Training t = start();
+  const TinyRun t = start();
   double x[5 * INPUTS];
   EngineSums sums = {.loss = 1, .correct = 2, .rows = 3}, expected = sums;
   reference_scale(t.pixels + 2 * STRIDE, STRIDE, 5, INPUTS, x);

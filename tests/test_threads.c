@@ -26,7 +26,8 @@ static bool start_team(int count, Error *error) {
 
 static bool open_engine(int count, Error *error) {
   const int hidden[] = {4};
-  EngineConfig config = {.batch = 8, .threads = count, .dataset_rows = 16, .staging_rows = 8};
+  EngineConfig config = {
+      .training = {.batch = 8, .threads = count}, .dataset_rows = 16, .staging_rows = 8};
   if (!network_init(&config.network, 2, hidden, 1, 2, error)) return false;
   Engine *engine = engine_cpu_open(&config, error);
   if (!engine) return false;

@@ -37,7 +37,7 @@ TEST(every_row_counts_however_few) {
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  config.batch = 3000; /* buffers of 6000 */
+  config.training.batch = 3000; /* buffers of 6000 */
   Run run = must_train(&config, false);
   assert_rows(&run, 20000, 100);
   assert_int_equal(spy.trains, 6);
@@ -50,7 +50,7 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
     const TrainRange *range = &spy.train[3 + epoch];
     assert_range(range, 0, 20000, 0, 7);
     assert_true(range->shuffled);
-    assert_true(range->key == random_order_key(config.seed, (uint64_t)epoch));
+    assert_true(range->key == random_order_key(config.training.seed, (uint64_t)epoch));
   }
   assert_int_equal(spy.evaluations, 3);
   for (int epoch = 0; epoch < 3; epoch++) {
@@ -63,7 +63,7 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
 TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
-  config.batch = 3000;
+  config.training.batch = 3000;
   Run run = must_train(&config, false);
   assert_rows(&run, 20000, 7000);
   assert_int_equal(spy.engine.config.dataset_rows, 12000);
@@ -120,7 +120,7 @@ TEST(augmentation_has_one_key_per_epoch) {
   write_files(9000, 20); /* two buffers */
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(3, resident);
-    config.augment = strengths;
+    config.training.augment = strengths;
     Run run = must_train(&config, true);
     assert_int_equal(spy.trains, resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
     for (int call = 0; call < spy.trains; call++) {
@@ -136,7 +136,7 @@ TEST(augmentation_has_one_key_per_epoch) {
       }
     }
     checkpoint_free(&run.saved);
-    config.augment = none;
+    config.training.augment = none;
     run = must_train(&config, false);
     for (int call = 0; call < spy.trains; call++)
       assert_true(augment_same(spy.train[call].augment, none));
@@ -151,7 +151,7 @@ TEST(two_runs_agree_bit_for_bit) {
     Run first = must_train(&config, false), second = must_train(&config, false);
     assert_same_weights(&first, &second);
     assert_true(first.epoch[3].test_loss == second.epoch[3].test_loss);
-    config.seed = 2;
+    config.training.seed = 2;
     Run other = must_train(&config, false);
     assert_memory_not_equal(first.saved.parameters, other.saved.parameters,
                             first.saved.network.floats * sizeof(float));
@@ -252,7 +252,7 @@ TEST(failures_stop_the_run) {
   must_fail(&config, (Run){.fail = 2}, "failed by the test");
   assert_int_equal(spy.evaluations, 2);
   config.schedule.rate = 100;
-  config.weight_decay = 1; /* a step multiplies a weight by -99 */
+  config.training.rule.weight_decay = 1; /* a step multiplies a weight by -99 */
   config.epochs = MOST_EPOCHS;
   must_fail(&config, (Run){0}, "the training loss is not a finite number");
   config = tiny_run(1, RESIDENT_YES);
@@ -266,7 +266,7 @@ TEST(a_loss_that_is_not_finite_is_soon_seen) {
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(2, resident);
     config.schedule.rate = 100;
-    config.weight_decay = 1;
+    config.training.rule.weight_decay = 1;
     must_fail(&config, (Run){.patience = -1}, "in steps 1 to 2048 of epoch 1");
     assert_int_equal(spy.trains, 1);
     must_fail(&config, (Run){.patience = 1000}, "in steps 1 to 2050 of epoch 1");

@@ -67,8 +67,8 @@ TEST(a_stopped_run_goes_on_bit_for_bit) {
       TrainerConfig config = tiny_run(3, resident);
       config.schedule.kind = SCHEDULE_COSINE;
       config.schedule.warmup = 1;
-      config.weight_decay = 0.001f;
-      config.augment = files[i].augment;
+      config.training.rule.weight_decay = 0.001f;
+      config.training.augment = files[i].augment;
       int first;
       const int within = stop_everywhere(&config, &first), stops = files[i].stops;
       assert_int_equal(first, stops);
@@ -123,10 +123,10 @@ TEST(a_run_of_another_kind_is_refused) {
   TrainerConfig config = tiny_run(2, RESIDENT_YES);
   Run part = {.stop = 1};
   assert_true(run_trainer(&config, &part));
-  config.batch = 2 * BATCH;
+  config.training.batch = 2 * BATCH;
   must_fail(&config, (Run){.from = &part.saved},
             "old.safetensors was interrupted in the middle of an epoch: continue with its --batch");
-  config.batch = BATCH;
+  config.training.batch = BATCH;
   config.hidden.size[0]++;
   must_fail(&config, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
   config.hidden = (HiddenSizes){2, {5, 5}};

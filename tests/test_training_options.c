@@ -69,14 +69,15 @@ static Case network; /* the one that is tested now */
 static EngineConfig config_for(const Variant *v, Fusion fusion) {
   EngineConfig config =
       config_of(&network, fusion, network.rows, whole_batches(&network, network.rows));
-  config.optimizer = v->optimizer;
-  config.beta1 = v->beta1;
-  config.beta2 = v->beta2;
-  config.epsilon = v->epsilon;
-  config.label_smoothing = v->smoothing;
-  config.ema = v->ema;
-  config.pixels = v->pixels;
-  for (int l = 0; l < network.hidden_count; l++) config.dropout[l] = v->dropout[l];
+  config.training.rule.kind = v->optimizer;
+  config.training.rule.beta1 = v->beta1;
+  config.training.rule.beta2 = v->beta2;
+  config.training.rule.epsilon = v->epsilon;
+  config.training.label_smoothing = v->smoothing;
+  config.training.ema = v->ema;
+  config.training.pixels = v->pixels;
+  config.training.dropout.count = network.hidden_count;
+  for (int l = 0; l < network.hidden_count; l++) config.training.dropout.share[l] = v->dropout[l];
   return config;
 }
 
@@ -146,16 +147,16 @@ static const double limit = 1e-3;
 
 static void near_the_reference_on(int fusion, const Variant *v) {
   const EngineConfig config = config_for(v, FUSION_LAYER);
-  const size_t floats = config.network.floats, states = engine_states(&config);
+  const size_t floats = config.network.floats, states = training_states(&config.training);
   Data data = make_data(network.inputs, network.classes, network.rows);
   EngineSums sums = {0}, evaluated, evaluation = {0};
   Outcome o = train_variant(fusion, v, &data, UINT64_MAX, &evaluated);
   float *start = allocate(floats, sizeof *start);
   double *expected = allocate(floats, sizeof *expected);
   double *state = allocate(states * floats, sizeof *state);
-  network_initialise(&config.network, config.seed, start);
+  network_initialise(&config.network, config.training.seed, start);
   reference_to_double(start, floats, expected);
-  if (config.ema > 0) reference_to_double(start, floats, state + (states - 1) * floats);
+  if (config.training.ema > 0) reference_to_double(start, floats, state + (states - 1) * floats);
   for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
     const TrainRange range = range_of(v, epoch, done);
     reference_train(&config, expected, state, data.pixels, data.inputs, data.labels, &range, &sums);
@@ -219,10 +220,10 @@ TEST(test_level_epoch_declines) {
     EngineConfig config = config_for(&variants[i], FUSION_AUTO);
     Engine *engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
-    assert_int_equal(engine->config.fusion, FUSION_STEP);
+    assert_int_equal(engine->config.training.fusion, FUSION_STEP);
     assert_non_null(strstr(engine->reason, "not epoch: level epoch takes "));
     engine->call->close(engine);
-    config.fusion = FUSION_EPOCH;
+    config.training.fusion = FUSION_EPOCH;
     assert_null(engine_cuda_open(&config, &error));
     assert_non_null(strstr(error.text, "level epoch takes "));
   }

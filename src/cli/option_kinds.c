@@ -37,30 +37,25 @@ static void get_int(const OptionRow *row, const Options *options, char *text, si
   snprintf(text, size, "%d", *(const int *)value_of(row, options));
 }
 
-const OptionKind option_whole = {set_int, get_int};
+const OptionKind option_whole = {set_int, get_int, true};
 
-static bool set_int_or_auto(const OptionRow *row, const char *value, Options *options,
-                            Error *error) {
-  if (strcmp(value, "auto") == 0) {
-    *(int *)field_of(row, options) = OPTIONS_AUTO;
-    return true;
-  }
-  uint64_t whole;
-  if (!parse_whole(row, value, &whole, NULL))
+static bool set_whole_or_auto(const OptionRow *row, const char *value, Options *options,
+                              Error *error) {
+  uint64_t whole = OPTIONS_AUTO;
+  if (strcmp(value, "auto") != 0 && !parse_whole(row, value, &whole, NULL))
     return error_set(error, "--%s must be auto, or a whole number from %.0f to %.0f, not '%s'",
                      row->name, row->low, row->high, value);
-  *(int *)field_of(row, options) = (int)whole;
+  *(float *)field_of(row, options) = (float)whole;
   return true;
 }
 
-static void get_int_or_auto(const OptionRow *row, const Options *options, char *text, size_t size) {
-  if (*(const int *)value_of(row, options) == OPTIONS_AUTO)
-    snprintf(text, size, "auto");
-  else
-    get_int(row, options, text, size);
+static void get_whole_or_auto(const OptionRow *row, const Options *options, char *text,
+                              size_t size) {
+  const float number = *(const float *)value_of(row, options);
+  snprintf(text, size, number == OPTIONS_AUTO ? "auto" : "%.0f", (double)number);
 }
 
-const OptionKind option_whole_or_auto = {set_int_or_auto, get_int_or_auto};
+const OptionKind option_whole_or_auto = {set_whole_or_auto, get_whole_or_auto, false};
 
 static bool set_whole64(const OptionRow *row, const char *value, Options *options, Error *error) {
   uint64_t whole;
@@ -73,7 +68,23 @@ static void get_whole64(const OptionRow *row, const Options *options, char *text
   snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)value_of(row, options));
 }
 
-const OptionKind option_whole64 = {set_whole64, get_whole64};
+const OptionKind option_whole64 = {set_whole64, get_whole64, true};
+
+enum { MEGABYTE = 1000000 };
+
+static bool set_megabytes(const OptionRow *row, const char *value, Options *options, Error *error) {
+  uint64_t whole;
+  if (!parse_whole(row, value, &whole, error)) return false;
+  *(uint64_t *)field_of(row, options) = whole * MEGABYTE;
+  return true;
+}
+
+static void get_megabytes(const OptionRow *row, const Options *options, char *text, size_t size) {
+  const uint64_t *bytes = value_of(row, options);
+  snprintf(text, size, "%llu", (unsigned long long)(*bytes / MEGABYTE));
+}
+
+const OptionKind option_megabytes = {set_megabytes, get_megabytes, true};
 
 /* The number that the text begins with, NAN where that is none the row may have; *end follows it.
  */
@@ -109,7 +120,7 @@ static void get_float(const OptionRow *row, const Options *options, char *text, 
   print_float(*(const float *)value_of(row, options), text, size);
 }
 
-const OptionKind option_number = {set_float, get_float};
+const OptionKind option_number = {set_float, get_float, true};
 
 static bool set_yes_no(const OptionRow *row, const char *value, Options *options, Error *error) {
   const bool yes = strcmp(value, "yes") == 0;
@@ -123,7 +134,7 @@ static void get_yes_no(const OptionRow *row, const Options *options, char *text,
   snprintf(text, size, "%s", *(const bool *)value_of(row, options) ? "yes" : "no");
 }
 
-const OptionKind option_yes_no = {set_yes_no, get_yes_no};
+const OptionKind option_yes_no = {set_yes_no, get_yes_no, false};
 
 void options_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
   size_t used = 0;
@@ -150,7 +161,7 @@ static void get_choice(const OptionRow *row, const Options *options, char *text,
   snprintf(text, size, "%s", row->choices[*(const int *)value_of(row, options)]);
 }
 
-const OptionKind option_choice = {set_choice, get_choice};
+const OptionKind option_choice = {set_choice, get_choice, false};
 
 /* The kind of augmentation that `text` begins with, AUGMENT_KINDS: none; *end follows it. */
 static int kind_of(const OptionRow *row, const char *text, const char **end) {
@@ -224,7 +235,7 @@ static void get_strengths(const OptionRow *row, const Options *options, char *te
   }
 }
 
-const OptionKind option_strengths = {set_strengths, get_strengths};
+const OptionKind option_strengths = {set_strengths, get_strengths, false};
 
 /* Whether a configuration file can hold the name: there blanks at the ends are dropped, and a
    semicolon behind a blank begins a comment. */
@@ -268,8 +279,8 @@ static void get_path(const OptionRow *row, const Options *options, char *text, s
   snprintf(text, size, "%s", (const char *)value_of(row, options));
 }
 
-const OptionKind option_path = {set_path, get_path};
-const OptionKind option_paths = {set_paths, get_paths};
+const OptionKind option_path = {set_path, get_path, false};
+const OptionKind option_paths = {set_paths, get_paths, false};
 
 /* The share that the text is, NAN: it is no number. */
 static double share_of(const char *text) {
@@ -287,7 +298,7 @@ static bool set_share_or_path(const OptionRow *row, const char *value, Options *
   return set_path(row, value, options, error);
 }
 
-const OptionKind option_share_or_path = {set_share_or_path, get_path};
+const OptionKind option_share_or_path = {set_share_or_path, get_path, false};
 
 double options_hold_out(const Options *options) {
   const double share = share_of(options->validation);
@@ -330,10 +341,10 @@ static void get_sizes(const OptionRow *row, const Options *options, char *text, 
     used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", sizes->size[i]);
 }
 
-const OptionKind option_sizes = {set_sizes, get_sizes};
+const OptionKind option_sizes = {set_sizes, get_sizes, false};
 
 static bool set_shares(const OptionRow *row, const char *value, Options *options, Error *error) {
-  OptionShares shares = {0};
+  DropoutShares shares = {0};
   const char *next = value;
   bool good = true;
   while (good && next) {
@@ -348,12 +359,12 @@ static bool set_shares(const OptionRow *row, const char *value, Options *options
                      "--%s must be one number from %g to %g, or one for each hidden layer, "
                      "separated by commas, not '%s'",
                      row->name, row->low, row->high, value);
-  *(OptionShares *)field_of(row, options) = shares;
+  *(DropoutShares *)field_of(row, options) = shares;
   return true;
 }
 
 static void get_shares(const OptionRow *row, const Options *options, char *text, size_t size) {
-  const OptionShares *shares = value_of(row, options);
+  const DropoutShares *shares = value_of(row, options);
   size_t used = 0;
   for (int i = 0; i < shares->count && used + 1 < size; i++) {
     if (i) text[used++] = ',';
@@ -362,4 +373,4 @@ static void get_shares(const OptionRow *row, const Options *options, char *text,
   }
 }
 
-const OptionKind option_shares = {set_shares, get_shares};
+const OptionKind option_shares = {set_shares, get_shares, false};

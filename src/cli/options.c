@@ -40,38 +40,38 @@ static const OptionRow table[] = {
    .kind = &option_whole, .field = FIELD(epochs), .low = 1, .high = 1000000},
   {.group = "training", .name = "batch", .letter = 'b', .argument = "ROWS", .initial = "64",
    .help = "rows per training step",
-   .kind = &option_whole, .field = FIELD(batch), .low = 1, .high = 65536},
+   .kind = &option_whole, .field = FIELD(training.batch), .low = 1, .high = 65536},
   {.group = "training", .name = "lr", .letter = 'l', .argument = "RATE", .initial = "0.05",
    .help = "initial learning rate; adam and adamw want about 0.001",
    .kind = &option_number, .field = FIELD(lr), .low = 0, .high = 100},
   {.group = "training", .name = "optimizer", .argument = "KIND", .initial = "sgd",
    .help = "rule that updates the weights",
-   .kind = &option_choice, .field = FIELD(optimizer), .choices = options_optimizers},
+   .kind = &option_choice, .field = FIELD(training.rule.kind), .choices = options_optimizers},
   {.group = "training", .name = "momentum", .argument = "M", .initial = "0.9",
    .help = "sgd, nesterov: fraction of the last update that is added again",
-   .kind = &option_number, .field = FIELD(momentum), .low = 0, .high = 1},
+   .kind = &option_number, .field = FIELD(training.rule.momentum), .low = 0, .high = 1},
   {.group = "training", .name = "beta1", .argument = "B", .initial = "0.9",
    .help = "adam and adamw: how much of its mean the gradient's mean keeps",
-   .kind = &option_number, .field = FIELD(beta1), .low = 0, .high = 0.99999},
+   .kind = &option_number, .field = FIELD(training.rule.beta1), .low = 0, .high = 0.99999},
   {.group = "training", .name = "beta2", .argument = "B", .initial = "0.999",
    .help = "adam and adamw: likewise of the mean of its squares",
-   .kind = &option_number, .field = FIELD(beta2), .low = 0, .high = 0.99999},
+   .kind = &option_number, .field = FIELD(training.rule.beta2), .low = 0, .high = 0.99999},
   {.group = "training", .name = "epsilon", .argument = "E", .initial = "1e-8",
    .help = "adam and adamw: added to the root of that mean, which it divides by",
-   .kind = &option_number, .field = FIELD(epsilon), .low = 1e-16, .high = 1},
+   .kind = &option_number, .field = FIELD(training.rule.epsilon), .low = 1e-16, .high = 1},
   {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
    .help = "pull of the weights, not the biases, towards 0",
-   .kind = &option_number, .field = FIELD(weight_decay), .low = 0, .high = 1},
+   .kind = &option_number, .field = FIELD(training.rule.weight_decay), .low = 0, .high = 1},
   {.group = "training", .name = "label-smoothing", .argument = "E", .initial = "0",
    .help = "share of a training row's target that all classes have equally",
-   .kind = &option_number, .field = FIELD(label_smoothing), .low = 0, .high = 0.9},
+   .kind = &option_number, .field = FIELD(training.label_smoothing), .low = 0, .high = 0.9},
   {.group = "training", .name = "dropout", .argument = "P", .initial = "0",
    .help = "share of a hidden layer's activations that a training step drops; or a share for each "
            "of these layers",
-   .kind = &option_shares, .field = FIELD(dropout), .low = 0, .high = 0.95},
+   .kind = &option_shares, .field = FIELD(training.dropout), .low = 0, .high = 0.95},
   {.group = "training", .name = "ema", .argument = "D", .initial = "0",
    .help = "use an average of the weights, which keeps D of itself in each step",
-   .kind = &option_number, .field = FIELD(ema), .low = 0, .high = 0.99999},
+   .kind = &option_number, .field = FIELD(training.ema), .low = 0, .high = 0.99999},
   {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
    .help = "multiplies the learning rate after each epoch",
    .kind = &option_number, .field = FIELD(lr_decay), .low = 0, .high = 1},
@@ -86,10 +86,10 @@ static const OptionRow table[] = {
    .kind = &option_whole, .field = FIELD(early_stop), .low = 0, .high = 1000000},
   {.group = "training", .name = "augment", .argument = "LIST", .initial = "none",
    .help = "augment the training rows, differently in every epoch; NAME=S: up to strength S",
-   .kind = &option_strengths, .field = FIELD(augment), .choices = augmentations},
+   .kind = &option_strengths, .field = FIELD(training.augment), .choices = augmentations},
   {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
    .help = "sets the initial weights and the order of rows",
-   .kind = &option_whole64, .field = FIELD(seed), .low = 0, .high = UINT32_MAX},
+   .kind = &option_whole64, .field = FIELD(training.seed), .low = 0, .high = UINT32_MAX},
   {.group = "training", .name = "ensemble", .argument = "N",
    .help = "train N networks, of this seed and those after it, and judge their committee",
    .kind = &option_whole, .field = FIELD(ensemble), .low = 1, .high = 1000},
@@ -106,13 +106,13 @@ static const OptionRow table[] = {
    .kind = &option_share_or_path, .field = FIELD(validation), .low = 0, .high = 0.9},
   {.group = "data", .name = "pixel-max", .argument = "V", .initial = "255",
    .help = "pixel that is 1 to the network; or auto: the largest of the training rows",
-   .kind = &option_whole_or_auto, .field = FIELD(pixel_max), .low = 1, .high = 255},
+   .kind = &option_whole_or_auto, .field = FIELD(training.pixels.max), .low = 1, .high = 255},
   {.group = "data", .name = "mean", .argument = "M", .initial = "0",
    .help = "taken from each pixel after that",
-   .kind = &option_number, .field = FIELD(mean), .low = -100, .high = 100},
+   .kind = &option_number, .field = FIELD(training.pixels.mean), .low = -100, .high = 100},
   {.group = "data", .name = "std", .argument = "S", .initial = "1",
    .help = "what is left of a pixel is divided by S",
-   .kind = &option_number, .field = FIELD(std), .low = 1e-6, .high = 1e6},
+   .kind = &option_number, .field = FIELD(training.pixels.std), .low = 1e-6, .high = 1e6},
   {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
    .help = "whether all rows stay on the device; else they are streamed every epoch",
    .kind = &option_choice, .field = FIELD(resident), .choices = residencies},
@@ -122,16 +122,16 @@ static const OptionRow table[] = {
    .kind = &option_choice, .field = FIELD(device), .choices = devices},
   {.group = "device", .name = "device-memory", .argument = "MB", .initial = "0",
    .help = "GPU memory to use at most; 0: no limit",
-   .kind = &option_whole64, .field = FIELD(device_memory), .low = 0, .high = 1000000000},
+   .kind = &option_megabytes, .field = FIELD(training.device_memory), .low = 0, .high = 1000000000},
   {.group = "device", .name = "fusion", .letter = 'f', .argument = "LEVEL", .initial = "auto",
    .help = "level of kernel fusion on a GPU; auto: the fastest",
-   .kind = &option_choice, .field = FIELD(fusion), .choices = options_fusions},
+   .kind = &option_choice, .field = FIELD(training.fusion), .choices = options_fusions},
   {.group = "device", .name = "precision", .argument = "P", .initial = "fp32",
    .help = "precision of matrix products at fusion levels layer and step",
-   .kind = &option_choice, .field = FIELD(precision), .choices = precisions},
+   .kind = &option_choice, .field = FIELD(training.precision), .choices = precisions},
   {.group = "device", .name = "threads", .letter = 't', .argument = "N", .initial = "0",
    .help = "CPU threads; 0: one per core",
-   .kind = &option_whole, .field = FIELD(threads), .low = 0, .high = 1024},
+   .kind = &option_whole, .field = FIELD(training.threads), .low = 0, .high = 1024},
 
   {.group = "output", .name = "quiet", .letter = 'q', .initial = "no",
    .help = "print only the last epoch",
@@ -436,13 +436,13 @@ static bool check_tune(const Options *o, Error *error) {
 }
 
 static bool drops(const Options *o) {
-  for (int i = 0; i < o->dropout.count; i++)
-    if (o->dropout.share[i] > 0) return true;
+  for (int i = 0; i < o->training.dropout.count; i++)
+    if (o->training.dropout.share[i] > 0) return true;
   return false;
 }
 
 static bool check_dropout(const Options *o, Error *error) {
-  const int shares = o->dropout.count, layers = o->hidden.count;
+  const int shares = o->training.dropout.count, layers = o->hidden.count;
   if (!drops(o) || shares == layers || (shares == 1 && layers > 0)) return true;
   return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
                    shares == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
@@ -450,18 +450,19 @@ static bool check_dropout(const Options *o, Error *error) {
 
 /* Levels epoch and exercise have the plain step alone. */
 static bool check_level(const Options *o, Error *error) {
-  const bool scales = o->pixel_max < 255 && o->pixel_max != OPTIONS_AUTO;
-  const char *other = o->fusion == FUSION_EPOCH && scales         ? "pixel-max"
-                      : o->fusion == FUSION_EPOCH && o->mean != 0 ? "mean"
-                      : o->fusion == FUSION_EPOCH && o->std != 1  ? "std"
-                      : o->optimizer != OPTIMIZER_SGD             ? "optimizer"
-                      : o->label_smoothing > 0                    ? "label-smoothing"
-                      : drops(o)                                  ? "dropout"
-                      : o->ema > 0                                ? "ema"
-                                                                  : NULL;
-  if (!other || (o->fusion != FUSION_EPOCH && o->fusion != FUSION_EXERCISE)) return true;
-  return error_set(error, "--fusion %s has no --%s: use --fusion step", options_fusions[o->fusion],
-                   other);
+  const bool scales = o->training.pixels.max < 255 && o->training.pixels.max != OPTIONS_AUTO;
+  const char *other = o->training.fusion == FUSION_EPOCH && scales ? "pixel-max"
+                      : o->training.fusion == FUSION_EPOCH && o->training.pixels.mean != 0 ? "mean"
+                      : o->training.fusion == FUSION_EPOCH && o->training.pixels.std != 1  ? "std"
+                      : o->training.rule.kind != OPTIMIZER_SGD ? "optimizer"
+                      : o->training.label_smoothing > 0        ? "label-smoothing"
+                      : drops(o)                               ? "dropout"
+                      : o->training.ema > 0                    ? "ema"
+                                                               : NULL;
+  if (!other || (o->training.fusion != FUSION_EPOCH && o->training.fusion != FUSION_EXERCISE))
+    return true;
+  return error_set(error, "--fusion %s has no --%s: use --fusion step",
+                   options_fusions[o->training.fusion], other);
 }
 
 /* Options that need each other, or exclude each other. */
@@ -486,9 +487,10 @@ static OptionsResult check_usage(const Options *o, Error *error) {
                             "--load uses a trained network");
   else if (!o->predict[0] && (o->output[0] || o->probabilities))
     good = error_set(error, "--%s needs --predict FILE", o->output[0] ? "output" : "probabilities");
-  else if (o->device == DEVICE_CPU && o->fusion != FUSION_AUTO && o->fusion != FUSION_LAYER)
+  else if (o->device == DEVICE_CPU && o->training.fusion != FUSION_AUTO &&
+           o->training.fusion != FUSION_LAYER)
     good = error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
-                     options_fusions[o->fusion]);
+                     options_fusions[o->training.fusion]);
   else if (!check_dropout(o, error) || !check_level(o, error))
     good = false;
   else if (!o->classify && (o->json || o->show[0]))

@@ -19,12 +19,6 @@ enum { OPTIONS_LINE = 198 };  /* characters of a configuration file's line, at m
 enum { OPTIONS_AUTO = 0 };    /* of a number that may be auto */
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
 
-/* One share for all hidden layers, or one for each. */
-typedef struct {
-  int count;
-  float share[NETWORK_MAX_LAYERS - 1];
-} OptionShares;
-
 enum { OPTIONS_LOADS = 32 };
 
 /* The files of an option that may be given more than once, in their order. */
@@ -37,29 +31,17 @@ typedef struct {
 typedef struct {
   HiddenSizes hidden;
   int classes;
-  int epochs, batch;
-  int optimizer; /* an Optimizer of optimizer.h */
-  float lr, momentum, weight_decay, lr_decay;
-  float beta1, beta2, epsilon; /* of adam and adamw */
-  float label_smoothing;
-  OptionShares dropout;
-  float ema;     /* decay of the average of weights, 0: none */
-  int pixel_max; /* OPTIONS_AUTO: the largest of the training rows */
-  float mean, std;
-  int lr_schedule;          /* a LrScheduleKind */
-  int warmup;               /* epochs */
-  int early_stop;           /* epochs without a better accuracy, 0: never */
-  AugmentStrengths augment; /* all 0: none */
-  uint64_t seed;
-  int ensemble; /* networks that differ in their seed, 0: one alone */
+  Training training;
+  int epochs;
+  float lr, lr_decay;
+  LrScheduleKind lr_schedule;
+  int warmup;     /* epochs */
+  int early_stop; /* epochs without a better accuracy, 0: never */
+  int ensemble;   /* networks that differ in their seed, 0: one alone */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char validation[OPTIONS_PATH]; /* a share or a file, see options_hold_out */
-  int resident;                  /* a Residency of trainer.h */
-  int device;                    /* a DeviceChoice of device.h */
-  int fusion;                    /* a Fusion of engine.h */
-  int precision;                 /* a Precision of engine.h */
-  uint64_t device_memory;        /* MB, 0: any */
-  int threads;                   /* 0: one per core */
+  Residency resident;
+  DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
       confusion[OPTIONS_PATH];
@@ -86,6 +68,7 @@ typedef struct OptionRow OptionRow;
 typedef struct {
   bool (*set)(const OptionRow *row, const char *value, Options *options, Error *error);
   void (*get)(const OptionRow *row, const Options *options, char *text, size_t size);
+  bool is_number; /* get writes what JSON reads as one */
 } OptionKind;
 
 struct OptionRow {
@@ -103,7 +86,7 @@ struct OptionRow {
 };
 
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
-extern const char *const options_fusions[];    /* names in the order of engine.h's Fusion */
+extern const char *const options_fusions[];    /* names in the order of training.h's Fusion */
 
 /* Whether a saved run holds the option: those of all groups but output and model, which say what
    one run prints, draws and writes. */
@@ -115,11 +98,6 @@ double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* --test, NULL: none. option_kinds.c */
 const char *options_test_file(const Options *options);
-
-/* --pixel-max, --mean and --std. */
-static inline PixelScale options_pixels(const Options *options) {
-  return (PixelScale){(float)options->pixel_max, options->mean, options->std};
-}
 
 /* The table: *count rows, those of one group side by side. */
 const OptionRow *options_table(size_t *count);

@@ -82,7 +82,7 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                           .weights = options->weights,
                           .mistakes = options->mistakes,
                           .confusion = options->confusion,
-                          .threads = options->threads};
+                          .threads = options->training.threads};
 }
 
 #endif

@@ -42,7 +42,7 @@ static void name_network(const Options *o, uint64_t seed, char *path, size_t siz
 }
 
 static uint64_t seed_of(const Ensemble *e, int network) {
-  return e->options->seed + (uint64_t)network;
+  return e->options->training.seed + (uint64_t)network;
 }
 
 /* ---- one network -------------------------------------------------------------------------- */
@@ -78,8 +78,8 @@ static bool add_row(void *context, uint64_t row, const uint8_t *pixels, int labe
 static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
   const size_t ahead = 2 * (size_t)engine->config.staging_rows;
   Metrics metrics = {0};
-  DatasetReader *reader =
-      dataset_open(options_test_file(e->options), e->classes, engine->config.threads, ahead, error);
+  DatasetReader *reader = dataset_open(options_test_file(e->options), e->classes,
+                                       engine->config.training.threads, ahead, error);
   const bool good = reader && metrics_open(&metrics, e->classes, error) &&
                     predict_evaluate(engine, reader, &metrics, add_row, e, error);
   if (good) {
@@ -117,10 +117,10 @@ static bool say_network(const Ensemble *e, int network, Error *error) {
 static bool train_network(Ensemble *e, int network, Error *error) {
   Options o = *e->options;
   RunTotals totals;
-  o.seed = seed_of(e, network);
+  o.training.seed = seed_of(e, network);
   o.ensemble = 0;
-  name_network(e->options, o.seed, o.save, sizeof o.save);
-  if (o.threads == 0) o.threads = ranks_cores(e->ranks);
+  name_network(e->options, o.training.seed, o.save, sizeof o.save);
+  if (o.training.threads == 0) o.training.threads = ranks_cores(e->ranks);
   const TrainerConfig config = trainer_config(&o);
   const TrainerEvents events = {.epoch = on_epoch, .stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
@@ -190,7 +190,7 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
   Ensemble e = {.options = options,
                 .ranks = ranks,
                 .report = report,
-                .device = {.choice = (DeviceChoice)options->device},
+                .device = {.choice = options->device},
                 .count = options->ensemble,
                 .classes = options->classes};
   char path[OPTIONS_PATH];

@@ -24,7 +24,7 @@ static bool find_largest(DatasetReader *reader, uint8_t *pixels, uint16_t *label
 }
 
 static bool read_largest(const Options *o, int *largest, Error *error) {
-  const int threads = o->threads ? o->threads : omp_get_num_procs();
+  const int threads = o->training.threads ? o->training.threads : omp_get_num_procs();
   DatasetReader *reader = dataset_open(o->train, o->classes, threads, (size_t)2 * ROWS, error);
   if (!reader) return false;
   if (dataset_is_once(reader)) {
@@ -45,10 +45,11 @@ static bool read_largest(const Options *o, int *largest, Error *error) {
 bool pixel_range_find(Options *options, Report *report, Error *error) {
   int largest = 0;
   char line[64];
-  if (options->pixel_max != OPTIONS_AUTO) return true;
+  if (options->training.pixels.max != OPTIONS_AUTO) return true;
   if (!read_largest(options, &largest, error)) return false;
-  options->pixel_max = largest > 0 ? largest : MOST;
-  if (options->pixel_max == MOST) return true;
+  if (largest == 0) largest = MOST;
+  options->training.pixels.max = (float)largest;
+  if (largest == MOST) return true;
   snprintf(line, sizeof line, "pixels   0 to %d: --pixel-max %d", largest, largest);
   return report_note(report, line, error);
 }

@@ -21,11 +21,11 @@ enum { BATCH = 64 }; /* as training has it by default */
 static bool find_scale(const Options *o, const Checkpoint *saved, const char *path,
                        PixelScale *pixels, Error *error) {
   Options trained;
-  *pixels = options_pixels(o);
+  *pixels = o->training.pixels;
   if (!*saved->options) return true;
   options_default(&trained);
   if (!options_read_text(&trained, saved->options, path, error)) return false;
-  *pixels = options_pixels(&trained);
+  *pixels = trained.training.pixels;
   return true;
 }
 
@@ -33,15 +33,16 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, const char
                            Device *device, Error *error) {
   PixelScale pixels;
   if (!find_scale(o, saved, path, &pixels, error)) return NULL;
-  const EngineConfig config = {.network = saved->network,
-                               .pixels = pixels,
-                               .batch = BATCH,
-                               .fusion = (Fusion)o->fusion,
-                               .precision = (Precision)o->precision,
-                               .device_memory = o->device_memory * 1000000,
-                               .threads = o->threads ? o->threads : omp_get_num_procs(),
-                               .dataset_rows = 2 * LOADER_ROWS,
-                               .staging_rows = LOADER_ROWS};
+  const EngineConfig config = {
+      .network = saved->network,
+      .training = {.pixels = pixels,
+                   .batch = BATCH,
+                   .fusion = o->training.fusion,
+                   .precision = o->training.precision,
+                   .device_memory = o->training.device_memory,
+                   .threads = o->training.threads ? o->training.threads : omp_get_num_procs()},
+      .dataset_rows = 2 * LOADER_ROWS,
+      .staging_rows = LOADER_ROWS};
   Engine *engine = device_open(device, &config, error);
   if (!engine || engine->call->write(engine, saved->parameters, NULL, error)) return engine;
   engine->call->close(engine);
@@ -96,7 +97,7 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
 }
 
 static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
-  const int threads = engine->config.threads;
+  const int threads = engine->config.training.threads;
   DatasetReader *reader = predict_open(engine, o->predict, threads, error);
   if (!reader) return false;
   const bool good =
@@ -142,7 +143,7 @@ static bool can_repeat(const Options *o) {
 }
 
 bool predict_command(const Options *o, Report *report, Error *error) {
-  Device device = {.choice = (DeviceChoice)o->device};
+  Device device = {.choice = o->device};
   return run(o, &device, report, error) ||
          (device_fall_back(&device, can_repeat(o), error) && run(o, &device, report, error));
 }

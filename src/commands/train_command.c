@@ -151,8 +151,7 @@ static TrainLogField field_of(const OptionRow *row, const char *value) {
   const OptionKind *kind = row->kind;
   if (kind == &option_yes_no)
     return (TrainLogField){row->name, strcmp(value, "yes") == 0 ? "true" : "false", true};
-  const bool is_number = kind == &option_whole || kind == &option_whole64 || kind == &option_number;
-  return (TrainLogField){row->name, value, is_number};
+  return (TrainLogField){row->name, value, kind->is_number};
 }
 
 static bool write_header(Run *run, Error *error) {
@@ -167,7 +166,7 @@ static bool write_header(Run *run, Error *error) {
     fields[used++] = (TrainLogField){"version", MLP_TRAIN_VERSION, false};
     fields[used++] = (TrainLogField){"device-in-use", engine->device, false};
     fields[used++] =
-        (TrainLogField){"fusion-in-use", options_fusions[engine->config.fusion], false};
+        (TrainLogField){"fusion-in-use", options_fusions[engine->config.training.fusion], false};
     fields[used++] = (TrainLogField){"fusion-reason", engine->reason, false};
     for (size_t i = 0; i < count; i++) {
       if (!rows[i].initial) continue;
@@ -189,7 +188,7 @@ bool say_start(const Options *o, Trainer *trainer, const Device *device, Report 
                              .device_reason = device->reason.text,
                              .memory = engine->memory,
                              .network = &engine->config.network,
-                             .fusion = options_fusions[engine->config.fusion],
+                             .fusion = options_fusions[engine->config.training.fusion],
                              .fusion_reason = engine->reason,
                              .train = o->train,
                              .test = options_test_file(o),
@@ -400,40 +399,22 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
 }
 
 TrainerConfig trainer_config(const Options *o) {
-  TrainerConfig config = {.train = o->train,
-                          .test = options_test_file(o),
-                          .validation = options_validation_file(o),
-                          .hold_out = options_hold_out(o),
-                          .rereads_test = *o->mistakes    ? "mistakes"
-                                          : *o->confusion ? "confusion"
-                                          : *o->weights   ? "weights"
-                                                          : NULL,
-                          .hidden = o->hidden,
-                          .classes = o->classes,
-                          .epochs = o->epochs,
-                          .batch = o->batch,
-                          .schedule = {(LrScheduleKind)o->lr_schedule, (double)o->lr,
-                                       (double)o->lr_decay, o->epochs, o->warmup},
-                          .optimizer = (Optimizer)o->optimizer,
-                          .momentum = o->momentum,
-                          .weight_decay = o->weight_decay,
-                          .beta1 = o->beta1,
-                          .beta2 = o->beta2,
-                          .epsilon = o->epsilon,
-                          .label_smoothing = o->label_smoothing,
-                          .ema = o->ema,
-                          .pixels = options_pixels(o),
-                          .early_stop = o->early_stop,
-                          .augment = o->augment,
-                          .seed = o->seed,
-                          .resident = (Residency)o->resident,
-                          .fusion = (Fusion)o->fusion,
-                          .precision = (Precision)o->precision,
-                          .device_memory = o->device_memory * 1000000,
-                          .threads = o->threads};
-  for (int l = 0; l < o->hidden.count; l++)
-    config.dropout[l] = o->dropout.share[o->dropout.count > 1 ? l : 0];
-  return config;
+  return (TrainerConfig){
+      .train = o->train,
+      .test = options_test_file(o),
+      .validation = options_validation_file(o),
+      .hold_out = options_hold_out(o),
+      .rereads_test = *o->mistakes    ? "mistakes"
+                      : *o->confusion ? "confusion"
+                      : *o->weights   ? "weights"
+                                      : NULL,
+      .training = o->training,
+      .hidden = o->hidden,
+      .classes = o->classes,
+      .epochs = o->epochs,
+      .schedule = {o->lr_schedule, (double)o->lr, (double)o->lr_decay, o->epochs, o->warmup},
+      .early_stop = o->early_stop,
+      .resident = o->resident};
 }
 
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
@@ -444,7 +425,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
              .report = report,
              .config = trainer_config(options),
              .evaluate = evaluate_config(options),
-             .device = {.choice = (DeviceChoice)options->device},
+             .device = {.choice = options->device},
              .save = !is_first        ? ""
                      : *options->save ? options->save
                                       : options->resume,

@@ -60,9 +60,9 @@ bool tune_command(const Options *options, Report *report, Error *error) {
   strcpy(o.test, "none");
   strcpy(o.validation, "0");
   o.early_stop = 0;
-  o.augment = (AugmentStrengths){0};
+  o.training.augment = (AugmentStrengths){0};
   o.resident = RESIDENT_YES;
-  Device device = {.choice = (DeviceChoice)o.device};
+  Device device = {.choice = o.device};
   const TrainerConfig config = trainer_config(&o);
   if (!atomic_file_probe(o.tune, error)) return false;
   Trainer *trainer = trainer_open(&config, device_open, &device, error);

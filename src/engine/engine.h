@@ -13,100 +13,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/augment.h"
 #include "base/error.h"
-#include "base/optimizer.h"
 #include "base/sizes.h"
-#include "model/network.h"
+#include "engine/training.h"
 #include "ranks/ranks.h"
 
-typedef enum {
-  FUSION_AUTO,     /* the fastest that supports network, batch and device */
-  FUSION_NONE,     /* one kernel per operation */
-  FUSION_LAYER,    /* one kernel per layer and direction */
-  FUSION_STEP,     /* the kernels of a step in one graph */
-  FUSION_EPOCH,    /* all steps of an epoch in one kernel */
-  FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
-} Fusion;
-
-typedef enum {
-  PRECISION_FP32, /* products as accurate as float32 arithmetic */
-  PRECISION_TF32, /* at least as accurate as tf32, where that is faster */
-} Precision;
-
-/* What a pixel p is to the network: (p / max - mean) / std. All zeros are the defaults: 255, 0 and
-   1. */
 typedef struct {
-  float max, mean, std;
-} PixelScale;
-
-typedef struct {
+  Training training;
   Network network;
-  PixelScale pixels;
-  int batch;                   /* rows of a step, of all ranks together, from 1 */
-  Ranks *ranks;                /* that train this network together, NULL: one process does */
-  uint64_t seed;               /* of the initial parameters */
-  Optimizer optimizer;         /* optimizer.h has the rules */
-  float momentum;              /* of sgd and nesterov */
-  float weight_decay;          /* applied to weights, not to biases */
-  float beta1, beta2, epsilon; /* of adam and adamw */
-  float label_smoothing; /* of a training step's target: the share that all classes have in equal
-                            parts, from 0, below 1 */
-  float dropout[NETWORK_MAX_LAYERS - 1]; /* of each hidden layer: the share of its activations that
-                                            a training step drops, from 0, below 1 */
-  float ema; /* decay of an exponential moving average of the parameters, which then is the network;
-                0: the parameters that are trained are */
-  Fusion fusion;          /* ignored by the CPU engine */
-  Precision precision;    /* likewise */
-  bool augment;           /* ranges may be augmented; ignored by the CPU engine */
-  uint64_t device_memory; /* most bytes of it that a GPU's engine takes, 0: any; likewise */
-  int threads;            /* of the CPU engine */
-  uint64_t dataset_rows;  /* capacity of the dataset, in rows */
-  uint64_t staging_rows;  /* rows a staging buffer holds: a multiple of batch */
+  Ranks *ranks;          /* that train this network together, NULL: one process does */
+  uint64_t dataset_rows; /* capacity of the dataset, in rows */
+  uint64_t staging_rows; /* rows a staging buffer holds: a multiple of the batch */
 } EngineConfig;
-
-static inline OptimizerRule engine_rule(const EngineConfig *config) {
-  return (OptimizerRule){config->optimizer, config->momentum, config->weight_decay,
-                         config->beta1,     config->beta2,    config->epsilon};
-}
-
-/* Arrays of network.floats values that an engine keeps of its optimizer, zeros at first: the
-   momentum or first moment, then for adam and adamw the second moment. */
-static inline size_t engine_moments(const EngineConfig *config) {
-  return optimizer_has_second(config->optimizer) ? 2 : 1;
-}
-
-/* Arrays beside the network's parameters: the moments and, if these are an average, the parameters
-   that are trained. */
-static inline size_t engine_states(const EngineConfig *config) {
-  return engine_moments(config) + (config->ema > 0);
-}
-
-/* Whether training drops any activation. */
-static inline bool engine_drops(const EngineConfig *config) {
-  for (int l = 0; l < NETWORK_MAX_LAYERS - 1; l++)
-    if (config->dropout[l] > 0) return true;
-  return false;
-}
-
-/* Likewise as p factor - offset. Of the defaults it is 1 / 255 and 0, which the fast paths have as
-   constants. */
-typedef struct {
-  float factor, offset;
-  bool is_default;
-} PixelFactor;
-
-static inline PixelFactor engine_pixel_factor(const EngineConfig *config) {
-  const PixelScale *p = &config->pixels;
-  const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
-  const bool is_default = max == 255 && std == 1 && p->mean == 0;
-  return (PixelFactor){(float)(1 / (max * std)), (float)((double)p->mean / std), is_default};
-}
 
 /* Most rows of a step that a rank has: it takes part `rank` of `ranks` equal ones (part_start) of
    the step's rows, of a short last step too. */
 static inline int engine_rows(const EngineConfig *config) {
-  return (int)ceil_div((size_t)config->batch, (size_t)ranks_count(config->ranks));
+  return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */
@@ -168,8 +91,8 @@ typedef struct {
   /* Waits for all queued work; the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
   /* Waits, then copies the network's parameters, network.floats values, and the state of training,
-     (engine_states, network.floats) values; either pointer may be NULL. Parameters that are written
-     without a state are those that are trained, too. */
+     (training_states, network.floats) values; either pointer may be NULL. Parameters that are
+     written without a state are those that are trained, too. */
   bool (*read)(Engine *engine, float *parameters, float *state, Error *error);
   bool (*write)(Engine *engine, const float *parameters, const float *state, Error *error);
   void (*close)(Engine *engine);
@@ -196,7 +119,7 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
   return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
 }
 
-/* Parameters are initialised from config->seed. NULL on failure.
+/* Parameters are initialised from config->training.seed. NULL on failure.
 
    With ranks, every rank opens an engine, uploads all rows and makes the same calls of train in the
    same order. The engine trains on its share of the rows of each step; between gradient and update

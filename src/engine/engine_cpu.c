@@ -72,7 +72,7 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
   if (!cpu->augmented)
     return error_set(error, "no %.1f MB of memory for augmented rows: try --resident no",
                      (double)(rows * stride) / 1e6);
-#pragma omp parallel for num_threads(cpu->engine.config.threads)
+#pragma omp parallel for num_threads(cpu->engine.config.training.threads)
   for (uint64_t r = 0; r < range->rows; r++) {
     const size_t at = (range->first_row + r) * stride;
     augment_row(range->augment, range->augment_key, (uint32_t)r, cpu->pixels + at,
@@ -84,7 +84,7 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
 
 static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
-  const uint64_t batch = (uint64_t)engine->config.batch;
+  const uint64_t batch = (uint64_t)engine->config.training.batch;
   const uint64_t all = ceil_div(range->rows, batch);
   if (!in_bounds(engine, range->first_row, range->rows, error)) return false;
   if (range->steps > all || range->first_step > all - range->steps)
@@ -93,7 +93,7 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
                      (unsigned long long)(range->first_step + range->steps));
   if (augment_any(range->augment) && !augment(cpu, range, error)) return false;
   cpu->failed = false;
-#pragma omp parallel num_threads(engine->config.threads)
+#pragma omp parallel num_threads(engine->config.training.threads)
   {
     const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
     const unsigned before = cpu_flush_denormals();
@@ -122,7 +122,7 @@ static bool forward(Engine *engine, uint64_t first_row, uint64_t rows, float *lo
   CpuEngine *cpu = (CpuEngine *)engine;
   if (!in_bounds(engine, first_row, rows, error)) return false;
   const TrainRange range = {.first_row = first_row, .rows = rows};
-#pragma omp parallel num_threads(engine->config.threads)
+#pragma omp parallel num_threads(engine->config.training.threads)
   {
     const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
     const unsigned before = cpu_flush_denormals();
@@ -156,7 +156,7 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return true;
 }
 
-/* Arrays of a layer: those of engine_states, from 0, or the network's parameters. */
+/* Arrays of a layer: those of training_states, from 0, or the network's parameters. */
 enum { NETWORK = -1 };
 
 typedef struct {
@@ -164,9 +164,9 @@ typedef struct {
 } Arrays;
 
 static Arrays arrays_of(const CpuEngine *cpu, const Layer *layer, int state) {
-  if (state == NETWORK && cpu->engine.config.ema > 0)
+  if (state == NETWORK && cpu->engine.config.training.ema > 0)
     return (Arrays){layer->weight_average, layer->bias_average};
-  if (state == NETWORK || (size_t)state == engine_moments(&cpu->engine.config))
+  if (state == NETWORK || (size_t)state == training_moments(&cpu->engine.config.training))
     return (Arrays){layer->weight, layer->bias};
   return (Arrays){layer->weight_moment[state], layer->bias_moment[state]};
 }
@@ -207,7 +207,7 @@ static bool cpu_read(Engine *engine, float *parameters, float *state, Error *err
   (void)error;
   const size_t floats = engine->config.network.floats;
   if (parameters) read_flat((CpuEngine *)engine, NETWORK, parameters);
-  for (size_t s = 0; state && s < engine_states(&engine->config); s++)
+  for (size_t s = 0; state && s < training_states(&engine->config.training); s++)
     read_flat((CpuEngine *)engine, (int)s, state + s * floats);
   return true;
 }
@@ -216,9 +216,9 @@ static bool cpu_write(Engine *engine, const float *parameters, const float *stat
   (void)error;
   const size_t floats = engine->config.network.floats;
   if (parameters) write_flat((CpuEngine *)engine, NETWORK, parameters);
-  if (parameters && engine->config.ema > 0)
-    write_flat((CpuEngine *)engine, (int)engine_moments(&engine->config), parameters);
-  for (size_t s = 0; state && s < engine_states(&engine->config); s++)
+  if (parameters && engine->config.training.ema > 0)
+    write_flat((CpuEngine *)engine, (int)training_moments(&engine->config.training), parameters);
+  for (size_t s = 0; state && s < training_states(&engine->config.training); s++)
     write_flat((CpuEngine *)engine, (int)s, state + s * floats);
   return true;
 }
@@ -259,11 +259,11 @@ static bool allocate_all(CpuEngine *cpu) {
     if (layer->out > longest) longest = layer->out;
     layer->weight = allocate(cpu, layer->in * layer->out, sizeof(float));
     layer->bias = allocate(cpu, layer->out, sizeof(float));
-    for (size_t m = 0; m < engine_moments(config); m++) {
+    for (size_t m = 0; m < training_moments(&config->training); m++) {
       layer->weight_moment[m] = allocate(cpu, layer->in * layer->out, sizeof(float));
       layer->bias_moment[m] = allocate(cpu, layer->out, sizeof(float));
     }
-    if (config->ema > 0) {
+    if (config->training.ema > 0) {
       layer->weight_average = allocate(cpu, layer->in * layer->out, sizeof(float));
       layer->bias_average = allocate(cpu, layer->out, sizeof(float));
     }
@@ -315,13 +315,13 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;
   engine->config = *config;
-  engine->config.fusion = FUSION_LAYER;
-  engine->config.precision = PRECISION_FP32;
+  engine->config.training.fusion = FUSION_LAYER;
+  engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;
   engine->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   cpu->kernels = gemm_kernels(0);
-  snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s, %s", config->threads,
-           config->threads == 1 ? "" : "s", cpu->kernels->name);
+  snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s, %s", config->training.threads,
+           config->training.threads == 1 ? "" : "s", cpu->kernels->name);
   snprintf(engine->reason, sizeof engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);
@@ -332,17 +332,18 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
 }
 
 Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
-  if (config->batch < 1 || config->threads < 1 || !config->dataset_rows || !config->staging_rows) {
+  if (config->training.batch < 1 || config->training.threads < 1 || !config->dataset_rows ||
+      !config->staging_rows) {
     error_set(error,
               "the batch, threads, dataset and staging buffers of an engine must be at least 1");
     return NULL;
   }
-  if (!threads_start(config->threads, error)) return NULL;
+  if (!threads_start(config->training.threads, error)) return NULL;
   CpuEngine *cpu = calloc(1, sizeof *cpu);
   float *parameters = malloc(config->network.floats * sizeof *parameters);
   const bool ready = cpu && prepare(cpu, config) && parameters;
   if (ready) {
-    network_initialise(&config->network, config->seed, parameters);
+    network_initialise(&config->network, config->training.seed, parameters);
     cpu_write(&cpu->engine, parameters, NULL, error);
   } else {
     error_set(error, "out of memory for a CPU engine of %llu rows and %zu parameters",

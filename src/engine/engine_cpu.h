@@ -10,7 +10,7 @@
 #include "engine/gemm_cpu.h"
 
 enum {
-  ENGINE_CPU_MOMENTS = 2, /* as engine_moments has at most */
+  ENGINE_CPU_MOMENTS = 2, /* as training_moments has at most */
   ENGINE_CPU_MAX_BLOCKS = 12 * NETWORK_MAX_LAYERS + 17,
 };
 

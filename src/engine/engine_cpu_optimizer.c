@@ -44,7 +44,7 @@ static float *second_of(float *const moment[ENGINE_CPU_MOMENTS]) {
 void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, size_t columns,
                           const GemmTerms *terms, OptimizerStep step) {
   const Layer *layer = &cpu->layer[l];
-  const OptimizerRule rule = engine_rule(&cpu->engine.config);
+  const OptimizerRule rule = cpu->engine.config.training.rule;
   float tile[GEMM_PANEL * TILE_COLUMNS] __attribute__((aligned(64)));
   cpu->kernels->forward(terms, columns, zeros, false, tile, TILE_COLUMNS);
   for (size_t r = 0; r < GEMM_PANEL; r++) {
@@ -61,7 +61,7 @@ void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEM
                        OptimizerStep step) {
   const Layer *layer = &cpu->layer[l];
   float *const *moment = layer->bias_moment;
-  optimize(engine_rule(&cpu->engine.config), step, 0, GEMM_ALIGN, sum, layer->bias + column,
+  optimize(cpu->engine.config.training.rule, step, 0, GEMM_ALIGN, sum, layer->bias + column,
            moment[0] + column, second_of(moment) + column);
 }
 

@@ -56,7 +56,7 @@ static void wait_for_all(Barrier *barrier, Team team) {
 /* Both list the terms that are lit first: a black one's place is taken by the next, where black is
    0. */
 static void pack_rows(CpuEngine *cpu, size_t panel) {
-  const PixelFactor by = engine_pixel_factor(&cpu->engine.config);
+  const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
   const bool all = by.offset != 0;
   const uint8_t *const *row = cpu->row + panel * GEMM_PANEL;
   const size_t inputs = (size_t)cpu->engine.config.network.size[0];
@@ -75,7 +75,7 @@ static void pack_rows(CpuEngine *cpu, size_t panel) {
 
 static void pack_columns(CpuEngine *cpu, size_t panel, size_t rows) {
   const uint8_t *const *row = cpu->row;
-  const PixelFactor by = engine_pixel_factor(&cpu->engine.config);
+  const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
   const bool all = by.offset != 0;
   const size_t first = panel * GEMM_PANEL;
   float *values = cpu->columns.values + panel * cpu->columns.length * GEMM_PANEL;
@@ -155,7 +155,7 @@ static void forward(CpuEngine *cpu, int l, const float *weights, const float *bi
 static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first, size_t rows,
                  Team team) {
   const Layer *layer = &cpu->layer[l];
-  const float share = cpu->engine.config.dropout[l], scale = 1 / (1 - share);
+  const float share = training_dropout(&cpu->engine.config.training, l), scale = 1 / (1 - share);
   const size_t size = (size_t)cpu->engine.config.network.size[l + 1];
   for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
     for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++) {
@@ -221,7 +221,8 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
                              below->dy + at, layer->in);
     }
   }
-  const float share = cpu->engine.config.dropout[l - 1], scale = 1 / (1 - share);
+  const float share = training_dropout(&cpu->engine.config.training, l - 1),
+              scale = 1 / (1 - share);
   for (size_t p = team.thread; share > 0 && p * GEMM_PANEL < rows; p += team.threads)
     for (size_t i = 0; i < GEMM_PANEL * layer->in; i++)
       below->dy[p * GEMM_PANEL * layer->in + i] *= scale;
@@ -276,7 +277,8 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
                            Team team) {
   static const float zeros[MOST_COLUMNS] __attribute__((aligned(64)));
   const EngineConfig *config = &cpu->engine.config;
-  const GemmUpdate by = {config->momentum, config->weight_decay, step.rate};
+  const GemmUpdate by = {config->training.rule.momentum, config->training.rule.weight_decay,
+                         step.rate};
   const Layer *layer = &cpu->layer[l];
   const size_t width = cpu->kernels->width;
   const size_t end = first_panel(layer, team.thread + 1, team.threads);
@@ -292,7 +294,7 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
         continue;
       }
       float *copy = l > 0 ? layer->weight_copy + column * layer->in + p * GEMM_PANEL : NULL;
-      if (config->optimizer == OPTIMIZER_SGD)
+      if (config->training.rule.kind == OPTIMIZER_SGD)
         cpu->kernels->update(&terms, columns, &by, layer->weight + at, layer->weight_moment[0] + at,
                              layer->out, copy, layer->in);
       else
@@ -341,12 +343,12 @@ static void add_sums(CpuEngine *cpu, size_t rows) {
 static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uint32_t updates,
                        Use use, Team team) {
   const EngineConfig *config = &cpu->engine.config;
-  const OptimizerStep by = optimizer_step(engine_rule(config), range->learning_rate, updates);
+  const OptimizerStep by = optimizer_step(config->training.rule, range->learning_rate, updates);
   for (int l = config->network.layers - 1; l >= 0; l--) {
     update_weights(cpu, l, rows, by, use, team);
     update_bias(cpu, l, rows, by, use, team);
-    if (config->ema > 0 && use != STORE)
-      average(cpu, l, optimizer_average_keeps(config->ema, updates), team);
+    if (config->training.ema > 0 && use != STORE)
+      average(cpu, l, optimizer_average_keeps(config->training.ema, updates), team);
   }
   wait_for_all(&cpu->barrier, team);
 }
@@ -362,7 +364,7 @@ static bool sum_gradients(CpuEngine *cpu, Team team) {
 
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
   const EngineConfig *config = &cpu->engine.config;
-  const size_t batch = (size_t)config->batch, rank = (size_t)ranks_number(config->ranks),
+  const size_t batch = (size_t)config->training.batch, rank = (size_t)ranks_number(config->ranks),
                ranks = (size_t)ranks_count(config->ranks);
   const uint64_t begin = step * batch;
   const size_t all_rows = range->rows - begin < batch ? (size_t)(range->rows - begin) : batch;
@@ -374,9 +376,10 @@ bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) {
     forward(cpu, l, cpu->layer[l].weight, cpu->layer[l].bias, rows, team);
-    if (l + 1 < layers && config->dropout[l] > 0) drop(cpu, range, l, first, rows, team);
+    if (l + 1 < layers && training_dropout(&config->training, l) > 0)
+      drop(cpu, range, l, first, rows, team);
   }
-  loss(cpu, rows, all_rows, config->label_smoothing, team);
+  loss(cpu, rows, all_rows, config->training.label_smoothing, team);
   for (int l = layers - 1; l > 0; l--) backward(cpu, l, rows, team);
   wait_for_all(&cpu->barrier, team);
   if (team.thread == 0) add_sums(cpu, rows);

@@ -27,8 +27,9 @@ typedef struct {
 } LoaderPlan;
 
 /* Feeds every remaining row of `reader` to `engine`; *rows is how many. Every staging buffer but
-   the last is full, so steps of config.batch rows never straddle two staging buffers. Fails when
-   the reader or the engine does, when the dataset is too small, or when the widths differ. */
+   the last is full, so steps of config.training.batch rows never straddle two staging buffers.
+   Fails when the reader or the engine does, when the dataset is too small, or when the widths
+   differ. */
 bool loader_feed(Engine *engine, DatasetReader *reader, const LoaderPlan *plan, uint64_t *rows,
                  Error *error);
 

@@ -75,7 +75,7 @@ void reference_gradient(const Network *network, const double *parameters, const 
 /* Trains in place on a range of steps, as engine.h defines it, over a dataset of rows at
    pixels + row * stride. Of config only network, batch and what makes a step's loss and update are
    read.
-   parameters has network.floats values, state (engine_states, network.floats). Adds to *sums. */
+   parameters has network.floats values, state (training_states, network.floats). Adds to *sums. */
 void reference_train(const EngineConfig *config, double *parameters, double *state,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums);

@@ -16,19 +16,18 @@ static double *allocate(size_t count) {
 
 /* What makes a training step another function than the plain network. */
 typedef struct {
-  double smoothing;     /* of the target */
-  const float *dropout; /* of each hidden layer; NULL: none */
-  uint64_t key;         /* of dropout */
-  uint32_t first;       /* position of the first row */
-} Training;
+  Training training; /* of it label_smoothing and dropout */
+  uint64_t key;      /* of dropout */
+  uint32_t first;    /* position of the first row */
+} Step;
 
 /* Dropout of hidden layer l, from 1, or of its gradient: values (rows, size). */
-static void drop(const Training *training, int l, int rows, int size, double *values) {
-  const float share = training->dropout ? training->dropout[l - 1] : 0;
+static void drop(const Step *step, int l, int rows, int size, double *values) {
+  const float share = training_dropout(&step->training, l - 1);
   for (int r = 0; share > 0 && r < rows; r++)
     for (int n = 0; n < size; n++) {
-      const RandomWords words = random_dropout(training->key, (uint32_t)l,
-                                               training->first + (uint32_t)r, (uint32_t)(n / 4));
+      const RandomWords words =
+          random_dropout(step->key, (uint32_t)l, step->first + (uint32_t)r, (uint32_t)(n / 4));
       values[(size_t)r * (size_t)size + (size_t)n] *=
           random_drops(words.word[n % 4], share) ? 0 : 1 / (1 - (double)share);
     }
@@ -54,7 +53,7 @@ static void smooth_gradient(const uint16_t *labels, int rows, int classes, doubl
           scale * smoothing * ((c == labels[r] ? 1.0 : 0.0) - 1.0 / classes);
 }
 
-static void gradient_of(const Network *network, const Training *training, const double *parameters,
+static void gradient_of(const Network *network, const Step *step, const double *parameters,
                         const double *x, const uint16_t *labels, int rows, double *gradient,
                         EngineSums *sums) {
   const int layers = network->layers;
@@ -68,13 +67,13 @@ static void gradient_of(const Network *network, const Training *training, const 
                      size[l], size[l + 1], y[l + 1]);
     if (l + 1 == layers) break;
     reference_relu(y[l + 1], (size_t)rows * (size_t)size[l + 1]);
-    drop(training, l + 1, rows, size[l + 1], y[l + 1]);
+    drop(step, l + 1, rows, size[l + 1], y[l + 1]);
   }
 
   const int classes = size[layers];
   double *loss = allocate((size_t)rows);
   reference_cross_entropy(y[layers], labels, rows, classes, loss);
-  smooth_loss(y[layers], labels, rows, classes, training->smoothing, loss);
+  smooth_loss(y[layers], labels, rows, classes, (double)step->training.label_smoothing, loss);
   for (int r = 0; r < rows; r++) sums->loss += loss[r];
   sums->correct += reference_correct(y[layers], labels, rows, classes);
   sums->rows += (uint64_t)rows;
@@ -84,7 +83,7 @@ static void gradient_of(const Network *network, const Training *training, const 
     memset(gradient, 0, network->floats * sizeof *gradient);
     double *dy = allocate((size_t)rows * (size_t)classes);
     reference_cross_entropy_gradient(y[layers], labels, rows, classes, 1.0 / rows, dy);
-    smooth_gradient(labels, rows, classes, training->smoothing, 1.0 / rows, dy);
+    smooth_gradient(labels, rows, classes, (double)step->training.label_smoothing, 1.0 / rows, dy);
     for (int l = layers - 1; l >= 0; l--) {
       reference_weight_gradient(dy, y[l], rows, size[l], size[l + 1],
                                 gradient + network->weight[l]);
@@ -92,7 +91,7 @@ static void gradient_of(const Network *network, const Training *training, const 
       if (l == 0) break; /* nobody asks for the gradient of the pixels */
       double *dx = allocate((size_t)rows * (size_t)size[l]);
       reference_input_gradient(dy, parameters + network->weight[l], rows, size[l], size[l + 1], dx);
-      drop(training, l, rows, size[l], dx);
+      drop(step, l, rows, size[l], dx);
       reference_relu_mask(y[l], (size_t)rows * (size_t)size[l], dx);
       free(dy);
       dy = dx;
@@ -104,7 +103,7 @@ static void gradient_of(const Network *network, const Training *training, const 
 
 void reference_gradient(const Network *network, const double *parameters, const double *x,
                         const uint16_t *labels, int rows, double *gradient, EngineSums *sums) {
-  gradient_of(network, &(Training){0}, parameters, x, labels, rows, gradient, sums);
+  gradient_of(network, &(Step){0}, parameters, x, labels, rows, gradient, sums);
 }
 
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
@@ -133,7 +132,7 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
 
 /* x (in) = the pixels of a row, as config scales them. */
 static void scale_row(const EngineConfig *config, const uint8_t *pixels, double *x) {
-  const PixelScale *p = &config->pixels;
+  const PixelScale *p = &config->training.pixels;
   const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
   for (int i = 0; i < config->network.size[0]; i++)
     x[i] = (pixels[i] / max - (double)p->mean) / std;
@@ -148,8 +147,8 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
   const Network *network = &config->network;
   const size_t in = (size_t)network->size[0];
   double *average =
-      config->ema > 0 ? parameters : NULL; /* the network is that of the trained ones */
-  if (average) parameters = state + engine_moments(config) * network->floats;
+      config->training.ema > 0 ? parameters : NULL; /* the network is that of the trained ones */
+  if (average) parameters = state + training_moments(&config->training) * network->floats;
   double *x = allocate((size_t)rows * in), *gradient = allocate(network->floats);
   uint16_t *label = malloc((size_t)rows * sizeof *label);
   if (!label) abort();
@@ -161,14 +160,11 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
     scale_row(config, pixels + row * stride, x + (size_t)r * in);
     label[r] = labels[row];
   }
-  const Training training = {.smoothing = (double)config->label_smoothing,
-                             .dropout = config->dropout,
-                             .key = range->dropout_key,
-                             .first = (uint32_t)first};
-  gradient_of(network, &training, parameters, x, label, rows, gradient, sums);
-  const OptimizerRule rule = engine_rule(config);
+  const Step step = {config->training, range->dropout_key, (uint32_t)first};
+  gradient_of(network, &step, parameters, x, label, rows, gradient, sums);
+  const OptimizerRule rule = config->training.rule;
   const double rate = (double)range->learning_rate, decay = (double)rule.weight_decay;
-  double *v = engine_moments(config) > 1 ? state + network->floats : state;
+  double *v = training_moments(&config->training) > 1 ? state + network->floats : state;
   for (int l = 0; l < network->layers; l++) {
     const size_t w = network->weight[l], b = network->bias[l];
     const size_t out = (size_t)network->size[l + 1];
@@ -176,7 +172,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
                        out * (size_t)network->size[l], decay, rate, update);
     reference_optimize(rule, parameters + b, state + b, v + b, gradient + b, out, 0, rate, update);
   }
-  const double t = (double)update, keeps = fmin((double)config->ema, (1 + t) / (10 + t));
+  const double t = (double)update, keeps = fmin((double)config->training.ema, (1 + t) / (10 + t));
   for (size_t n = 0; average && n < network->floats; n++)
     average[n] = keeps * average[n] + (1 - keeps) * parameters[n];
   free(label);
@@ -187,7 +183,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
 void reference_train(const EngineConfig *config, double *parameters, double *state,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums) {
-  const uint64_t batch = (uint64_t)config->batch;
+  const uint64_t batch = (uint64_t)config->training.batch;
   for (uint64_t s = range->first_step; s < range->first_step + range->steps; s++) {
     const uint64_t first = s * batch;
     const uint64_t rows = range->rows - first < batch ? range->rows - first : batch;

@@ -125,7 +125,8 @@ static bool predict_digit(Answers *a, const char *path, const uint8_t *pixels,
   Engine *engine = a->engine;
   StagingBuffer staging;
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
-  const float white = engine->config.pixels.max > 0 ? engine->config.pixels.max : 255;
+  const float white =
+      engine->config.training.pixels.max > 0 ? engine->config.training.pixels.max : 255;
   for (int i = 0; i < a->side * a->side; i++) /* as bright as the rows it was trained on */
     staging.pixels[i] = (uint8_t)lroundf((float)pixels[i] * white / 255);
   staging.labels[0] = 0;

@@ -46,7 +46,7 @@ static void forward_layer(const Network *n, int l, const float *parameters, cons
 static int layer_that_overflows(const EngineConfig *config, const float *parameters,
                                 const uint8_t *pixels, float *x, float *y) {
   const Network *n = &config->network;
-  const PixelFactor by = engine_pixel_factor(config);
+  const PixelFactor by = training_pixel_factor(&config->training);
   for (int i = 0; i < n->size[0]; i++) x[i] = (float)pixels[i] * by.factor - by.offset;
   for (int l = 0; l < n->layers; l++) {
     forward_layer(n, l, parameters, x, y);

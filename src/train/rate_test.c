@@ -49,15 +49,16 @@ bool rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test
   if (!trainer_load(trainer, events, &rows, error)) return false;
   if (trainer_position(trainer)->interrupted) return true;
   const EngineConfig *config = &engine->config;
-  const uint64_t steps = ceil_div(rows, (uint64_t)config->batch);
+  const uint64_t steps = ceil_div(rows, (uint64_t)config->training.batch);
   const int rates = steps < RATE_TEST_RATES ? (int)steps : RATE_TEST_RATES;
   if (rates < FEWEST)
     return error_set(error,
                      "--tune wants at least %d steps, but %llu rows in batches of %d are %llu: "
                      "try a smaller --batch",
-                     FEWEST, (unsigned long long)rows, config->batch, (unsigned long long)steps);
+                     FEWEST, (unsigned long long)rows, config->training.batch,
+                     (unsigned long long)steps);
   const TrainRange range = {
-      .rows = rows, .shuffled = true, .key = random_order_key(config->seed, 1)};
+      .rows = rows, .shuffled = true, .key = random_order_key(config->training.seed, 1)};
   double lowest = INFINITY;
   for (int i = 0; i < rates && !test->diverged; i++) {
     double loss;

@@ -7,13 +7,13 @@
 
 enum { MOST_STATES = 3 };
 
-/* Sets the pointer to each array of engine_states, in its order; returns their number. */
+/* Sets the pointer to each array of training_states, in its order; returns their number. */
 static size_t list_states(const EngineConfig *config, Checkpoint *checkpoint,
                           float **states[MOST_STATES]) {
   size_t count = 0;
   states[count++] = &checkpoint->momentum;
-  if (engine_moments(config) > 1) states[count++] = &checkpoint->second_moment;
-  if (config->ema > 0) states[count++] = &checkpoint->raw;
+  if (training_moments(&config->training) > 1) states[count++] = &checkpoint->second_moment;
+  if (config->training.ema > 0) states[count++] = &checkpoint->raw;
   return count;
 }
 
@@ -41,7 +41,7 @@ bool train_state_read(Engine *engine, Checkpoint *checkpoint, Error *error) {
 }
 
 bool train_state_write(Engine *engine, const Checkpoint *checkpoint, Error *error) {
-  const bool averages = engine->config.ema > 0;
+  const bool averages = engine->config.training.ema > 0;
   Checkpoint from = *checkpoint; /* its arrays are the other's */
   if (!from.raw) from.raw = from.parameters;
   float **states[MOST_STATES];

@@ -18,9 +18,11 @@ DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) 
   const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
   DatasetReader *reader =
       !judges && t->own.bits
-          ? dataset_open_some(c->train, &t->own, c->classes, t->threads, ahead, error)
-          : dataset_open(judges ? t->judge : c->train, c->classes, t->threads, ahead, error);
-  if (!reader || c->hold_out == 0 || dataset_split(reader, c->hold_out, c->seed, judges, error))
+          ? dataset_open_some(c->train, &t->own, c->classes, c->training.threads, ahead, error)
+          : dataset_open(judges ? t->judge : c->train, c->classes, c->training.threads, ahead,
+                         error);
+  if (!reader || c->hold_out == 0 ||
+      dataset_split(reader, c->hold_out, c->training.seed, judges, error))
     return reader;
   dataset_close(reader);
   return NULL;
@@ -124,7 +126,7 @@ static bool same_sizes(const Network *a, const Network *b) {
  */
 static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const Checkpoint *from = t->config.from;
-  const uint64_t batch = (uint64_t)t->config.batch;
+  const uint64_t batch = (uint64_t)t->config.training.batch;
   if (!from) return true;
   if (!same_sizes(&from->network, network)) {
     char saved[NETWORK_TEXT], asked[NETWORK_TEXT];
@@ -171,26 +173,10 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   const TrainerConfig *c = &t->config;
   t->resident = resident;
   if (!open_readers(t, error)) return false;
-  EngineConfig config = {.batch = c->batch,
+  EngineConfig config = {.training = c->training,
                          .ranks = c->ranks,
-                         .seed = c->seed,
-                         .optimizer = c->optimizer,
-                         .momentum = c->momentum,
-                         .weight_decay = c->weight_decay,
-                         .beta1 = c->beta1,
-                         .beta2 = c->beta2,
-                         .epsilon = c->epsilon,
-                         .label_smoothing = c->label_smoothing,
-                         .ema = c->ema,
-                         .pixels = c->pixels,
-                         .fusion = c->fusion,
-                         .precision = c->precision,
-                         .augment = augment_any(c->augment),
-                         .device_memory = c->device_memory,
-                         .threads = t->threads,
                          .dataset_rows = 2 * t->staging_rows,
                          .staging_rows = t->staging_rows};
-  memcpy(config.dropout, c->dropout, sizeof config.dropout);
   if (!network_init(&config.network, dataset_inputs(t->train), c->hidden.size, c->hidden.count,
                     c->classes, error))
     return false;
@@ -210,9 +196,9 @@ static bool can_stream(const Trainer *t, const Error *error) {
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error) {
-  if (config->batch < ranks_count(config->ranks)) {
+  if (config->training.batch < ranks_count(config->ranks)) {
     error_set(error, "--batch %d leaves some of %d ranks without a row: choose a larger one",
-              config->batch, ranks_count(config->ranks));
+              config->training.batch, ranks_count(config->ranks));
     return NULL;
   }
   Trainer *t = calloc(1, sizeof *t);
@@ -227,8 +213,8 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->judge = config->validation     ? config->validation
              : config->hold_out > 0 ? config->train
                                     : config->test;
-  t->threads = config->threads ? config->threads : ranks_cores(config->ranks);
-  t->staging_rows = loader_staging_rows(config->batch);
+  if (config->training.threads == 0) t->config.training.threads = ranks_cores(config->ranks);
+  t->staging_rows = loader_staging_rows(config->training.batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
   const bool streams = config->resident == RESIDENT_NO;

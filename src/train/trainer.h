@@ -33,25 +33,13 @@ typedef struct {
   double hold_out;          /* likewise the share of the training file, 0: none */
   const char
       *rereads_test; /* the option that wants the test file again after training, NULL: none */
+  Training training;
   HiddenSizes hidden;
   int classes;
-  int epochs, batch;
+  int epochs;
   LrSchedule schedule;
-  Optimizer optimizer;
-  float momentum, weight_decay;
-  float beta1, beta2, epsilon; /* of adam and adamw */
-  float label_smoothing;
-  float dropout[NETWORK_MAX_LAYERS - 1];
-  float ema;
-  PixelScale pixels;
-  int early_stop;           /* epochs without a better accuracy of the rows to judge by, 0: never */
-  AugmentStrengths augment; /* all 0: none */
-  uint64_t seed;            /* of the first parameters, the order of rows and their augmentation */
+  int early_stop; /* epochs without a better accuracy of the rows to judge by, 0: never */
   Residency resident;
-  Fusion fusion;
-  Precision precision;
-  uint64_t device_memory; /* most bytes of a GPU's memory to take, 0: any */
-  int threads;            /* 0: one per core; ranks share those of their host */
   const Checkpoint *from; /* the run to continue, NULL: a new one; the caller's until it is open */
   const char *from_name;  /* its file, for messages */
   Ranks *ranks; /* that run this trainer together, each its own, NULL: one process does. They make

@@ -10,7 +10,6 @@
 struct Trainer {
   TrainerConfig config;
   bool resident;
-  int threads;
   uint64_t staging_rows;
   double opened; /* when, in seconds_now */
   JudgedBy judged_by;

@@ -38,14 +38,14 @@ static void show_progress(const Epoch *e, double done) {
 }
 
 static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
-  const uint64_t batch = (uint64_t)e->trainer->config.batch;
+  const uint64_t batch = (uint64_t)e->trainer->config.training.batch;
   return (TrainRange){.first_row = first_row,
                       .rows = rows,
                       .shuffled = e->epoch > 0,
                       .key = key,
                       .steps = ceil_div(rows, batch),
                       .learning_rate = e->learning_rate,
-                      .augment = e->trainer->config.augment,
+                      .augment = e->trainer->config.training.augment,
                       .augment_key = random_order_key(key, AUGMENTATION),
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
@@ -98,7 +98,7 @@ static bool as_first(const Trainer *t, bool *decision, Error *error) {
 
 /* The key of this epoch's order. */
 static uint64_t order_key(const Epoch *e) {
-  return random_order_key(e->trainer->config.seed, (uint64_t)e->epoch);
+  return random_order_key(e->trainer->config.training.seed, (uint64_t)e->epoch);
 }
 
 /* Trains on the steps of a range in pieces, so short that a signal is noticed between them; step 0
@@ -111,7 +111,7 @@ static bool train_steps(Epoch *e, const TrainRange *range, uint64_t before, Erro
   for (uint64_t step = first; step < end; step += piece.steps) {
     if (step > first && is_stopped(e, before + step)) return false;
     piece.first_step = step;
-    piece.steps = engine_piece(engine, end - step, (uint64_t)engine->config.batch);
+    piece.steps = engine_piece(engine, end - step, (uint64_t)engine->config.training.batch);
     piece.updates = *updates;
     *updates += piece.steps;
     if (!engine->call->train(engine, &piece, error)) return false;
@@ -130,7 +130,8 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
   show_progress(e, dataset_progress(e->trainer->train));
   bool look = seconds_now() - e->collected_at > e->events->patience;
   if (!as_first(e->trainer, &look, error) || (look && !collect(e, e->steps, error))) return false;
-  const bool is_last = rows % (uint64_t)e->trainer->config.batch != 0; /* the step was short */
+  const bool is_last =
+      rows % (uint64_t)e->trainer->config.training.batch != 0; /* the step was short */
   return is_last || !is_stopped(e, e->steps);
 }
 
@@ -165,7 +166,7 @@ static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
    labels of all rows, so then all are parsed. */
 static bool choose_rows(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  const StreamedEpoch epoch = {t->train_rows, t->staging_rows, (uint64_t)t->config.batch,
+  const StreamedEpoch epoch = {t->train_rows, t->staging_rows, (uint64_t)t->config.training.batch,
                                order_key(e)};
   free(t->own.bits);
   t->own.bits = NULL;
@@ -255,7 +256,7 @@ static bool check_position(const Trainer *t, uint64_t all_steps, Error *error) {
 
 static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
   Trainer *t = e->trainer;
-  const uint64_t batch = (uint64_t)t->config.batch;
+  const uint64_t batch = (uint64_t)t->config.training.batch;
   e->collected = t->position.step;
   e->collected_at = seconds_now();
   if (!t->resident || e->epoch == 0) {

@@ -32,11 +32,11 @@ void free_rows(Rows *data) {
 }
 
 EngineConfig make_config(const Rows *data, const int *hidden, int count, int batch) {
-  EngineConfig config = {.batch = batch,
-                         .seed = 3,
-                         .momentum = 0.9f,
-                         .weight_decay = 1e-3f,
-                         .threads = 2,
+  EngineConfig config = {.training = {.batch = batch,
+                                      .seed = 3,
+                                      .rule.momentum = 0.9f,
+                                      .rule.weight_decay = 1e-3f,
+                                      .threads = 2},
                          .dataset_rows = data->rows};
   Error error;
   assert_true(network_init(&config.network, data->inputs, hidden, count, data->classes, &error));
@@ -82,7 +82,7 @@ EngineSums collect(Engine *engine) {
 
 float *weights_of(Engine *engine) {
   const size_t floats = engine->config.network.floats;
-  const size_t count = (1 + engine_states(&engine->config)) * floats;
+  const size_t count = (1 + training_states(&engine->config.training)) * floats;
   float *values = malloc(count * sizeof *values);
   Error error;
   assert_non_null(values);
@@ -92,7 +92,7 @@ float *weights_of(Engine *engine) {
 }
 
 uint64_t steps_of(const EngineConfig *config, uint64_t rows) {
-  return ceil_div(rows, (size_t)config->batch);
+  return ceil_div(rows, (size_t)config->training.batch);
 }
 
 float *run(const EngineConfig *config, const Rows *data, uint64_t epochs, EngineSums *sums) {

@@ -33,7 +33,7 @@ void upload(Engine *engine, const Rows *data, int buffer, uint64_t from, uint64_
 void train_steps(Engine *engine, const TrainRange *range);
 EngineSums collect(Engine *engine);
 
-/* Parameters, then the optimizer's state: (1 + engine_states) * floats values, malloc'ed. */
+/* Parameters, then the optimizer's state: (1 + training_states) * floats values, malloc'ed. */
 float *weights_of(Engine *engine);
 
 uint64_t steps_of(const EngineConfig *config, uint64_t rows);

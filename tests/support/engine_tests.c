@@ -101,19 +101,19 @@ void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void
 
 EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows, uint64_t staging_rows) {
   return (EngineConfig){.network = network_of(c),
-                        .batch = c->batch,
-                        .seed = c->seed,
-                        .momentum = c->momentum,
-                        .weight_decay = c->weight_decay,
-                        .fusion = fusion,
-                        .threads = 2,
+                        .training = {.batch = c->batch,
+                                     .seed = c->seed,
+                                     .rule.momentum = c->momentum,
+                                     .rule.weight_decay = c->weight_decay,
+                                     .fusion = fusion,
+                                     .threads = 2},
                         .dataset_rows = dataset_rows,
                         .staging_rows = staging_rows};
 }
 
 Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows) {
   EngineConfig config = config_of(c, levels[level].fusion, dataset_rows, staging_rows);
-  config.precision = levels[level].precision;
+  config.training.precision = levels[level].precision;
   error.text[0] = '\0';
   Engine *engine = engine_cuda_open(&config, &error);
   if (!engine && !levels[level].selective)
@@ -147,7 +147,8 @@ void train(Engine *engine, TrainRange range) {
 }
 
 Outcome outcome_of(Engine *engine) {
-  Outcome o = {.floats = engine->config.network.floats, .states = engine_states(&engine->config)};
+  Outcome o = {.floats = engine->config.network.floats,
+               .states = training_states(&engine->config.training)};
   o.parameters = allocate(o.floats, sizeof(float));
   o.momentum = allocate(o.states * o.floats, sizeof(float));
   OK(engine->call->collect(engine, &o.sums, &error));

@@ -85,7 +85,7 @@ void train(Engine *engine, TrainRange range);
 /* What training left behind. */
 typedef struct {
   float *parameters, *momentum; /* and behind it what else the optimizer keeps */
-  size_t floats, states;        /* engine_states */
+  size_t floats, states;        /* training_states */
   EngineSums sums;
 } Outcome;
 

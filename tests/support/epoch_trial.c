@@ -119,7 +119,8 @@ EpochTrial *epoch_trial_new(const EpochCase *of, const char **why_not) {
   }
   t->of = *of;
   t->stride = ((size_t)shape.inputs + 15) / 16 * 16;
-  t->config = (EngineConfig){.batch = shape.batch, .momentum = 0.9F, .weight_decay = 1e-3F};
+  t->config = (EngineConfig){
+      .training = {.batch = shape.batch, .rule.momentum = 0.9F, .rule.weight_decay = 1e-3F}};
   if (!network_init(&t->config.network, shape.inputs, (int[]){shape.hidden1, shape.hidden2}, 2,
                     shape.classes, &error))
     abort();
@@ -202,7 +203,7 @@ static cudaError_t train_steps(EpochTrial *t, uint32_t first, uint32_t last) {
                   .position = first * batch,
                   .end = end < t->of.rows ? end : t->of.rows,
                   .learning_rate = t->range.learning_rate,
-                  .rule = {t->config.momentum, t->config.weight_decay},
+                  .rule = {t->config.training.rule.momentum, t->config.training.rule.weight_decay},
                   .d_parameters = t->now.parameters,
                   .d_momentum = t->now.momentum,
                   .results = {t->now.loss, t->now.correct},

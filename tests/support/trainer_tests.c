@@ -145,15 +145,13 @@ TrainerConfig tiny_run(int epochs, Residency resident) {
   return (TrainerConfig){
       .train = train_path,
       .test = test_path,
+      /* more threads would wait for each other longer than they work */
+      .training = {.batch = BATCH, .rule.momentum = 0.9f, .seed = 1, .threads = 1},
       .hidden = {1, {5}},
       .classes = CLASSES,
       .epochs = epochs,
-      .batch = BATCH,
       .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, epochs, 0},
-      .momentum = 0.9f,
-      .seed = 1,
       .resident = resident,
-      .threads = 1, /* more would wait for each other longer than they work */
   };
 }
 

@@ -79,12 +79,10 @@ static bool fill(Engine *engine, Error *error) {
 
 static Engine *open_level(int level, Error *error) {
   static const int hidden[] = {300, 100};
-  EngineConfig config = {.batch = BATCH,
-                         .seed = 1,
-                         .momentum = 0.9f,
-                         .fusion = fusions[level],
-                         .dataset_rows = (uint64_t)LONG_RANGE * BATCH,
-                         .staging_rows = loader_staging_rows(BATCH)};
+  EngineConfig config = {
+      .training = {.batch = BATCH, .seed = 1, .rule.momentum = 0.9f, .fusion = fusions[level]},
+      .dataset_rows = (uint64_t)LONG_RANGE * BATCH,
+      .staging_rows = loader_staging_rows(BATCH)};
   if (!network_init(&config.network, 784, hidden, 2, 10, error)) return NULL;
   Engine *engine = engine_cuda_open(&config, error);
   if (!engine || fill(engine, error)) return engine;

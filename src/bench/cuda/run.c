@@ -74,13 +74,11 @@ static void run_trainer(const Plan *plan, Answer *answer) {
   RunTotals totals;
   const TrainerConfig config = {.train = plan->train,
                                 .test = plan->test,
+                                .training = {.batch = 64, .seed = 1, .rule.momentum = 0.9f},
                                 .hidden = {2, {300, 100}},
                                 .classes = 10,
                                 .epochs = plan->epochs,
-                                .batch = 64,
-                                .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, plan->epochs, 0},
-                                .momentum = 0.9f,
-                                .seed = 1};
+                                .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, plan->epochs, 0}};
   const double start = seconds_now();
   Trainer *trainer = trainer_open(&config, open_engine, NULL, &answer->error);
   const double opened = seconds_now();

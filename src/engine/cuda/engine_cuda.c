@@ -25,7 +25,7 @@ bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, 
 
 bool engine_cuda_array_by(CudaEngine *e, CudaAllocator *allocator, void *pointer, size_t count,
                           size_t size, Error *error) {
-  const uint64_t limit = e->engine.config.device_memory, has = e->engine.memory;
+  const uint64_t limit = e->engine.config.training.device_memory, has = e->engine.memory;
   const uint64_t most = limit && limit < has ? limit : has, bytes = (uint64_t)count * size;
   const bool fits = e->taken <= most && bytes <= most - e->taken;
   if (fits && allocator((void **)pointer, bytes) == cudaSuccess) {
@@ -115,7 +115,7 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
 }
 
 static cudaError_t train(CudaEngine *e, const TrainRange *range) {
-  const uint64_t batch = (uint64_t)e->engine.config.batch;
+  const uint64_t batch = (uint64_t)e->engine.config.training.batch;
   const uint32_t position = (uint32_t)(range->first_step * batch);
   const uint64_t end = (range->first_step + range->steps) * batch;
   const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
@@ -139,7 +139,7 @@ static bool can_augment(const CudaEngine *e, Error *error) {
 }
 
 static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
-  const uint64_t batch = (uint64_t)engine->config.batch;
+  const uint64_t batch = (uint64_t)engine->config.training.batch;
   if (range->steps == 0) return true;
   if (range->rows == 0 || range->first_row + range->rows > engine->config.dataset_rows ||
       (range->first_step + range->steps - 1) * batch >= range->rows)
@@ -225,7 +225,7 @@ static bool write_array(const CudaEngine *e, float *d_to, const float *from, siz
 static bool cuda_read(Engine *engine, float *parameters, float *state, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
-  const size_t moments = engine_moments(&engine->config);
+  const size_t moments = training_moments(&engine->config.training);
   const float *d_network = e->d_average ? e->d_average : e->d_parameters;
   if (!sums_wait(e, NULL, "training or evaluating", error)) return false;
   return (!parameters ||
@@ -240,7 +240,7 @@ static bool cuda_read(Engine *engine, float *parameters, float *state, Error *er
 static bool cuda_write(Engine *engine, const float *parameters, const float *state, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
-  const size_t moments = engine_moments(&engine->config);
+  const size_t moments = training_moments(&engine->config.training);
   const float *trained = state && e->d_average ? state + moments * floats : parameters;
   const char *what = "writing the parameters";
   return (!trained || write_array(e, e->d_parameters, trained, bytes, what, error)) &&
@@ -317,7 +317,7 @@ static bool allocate_dataset(CudaEngine *e, Error *error) {
   const size_t rows =
       c->dataset_rows > (uint64_t)e->forward_rows ? c->dataset_rows : (size_t)e->forward_rows;
   return engine_cuda_array(e, &e->d_pixels, c->dataset_rows, e->stride, error) &&
-         (!c->augment ||
+         (!augment_any(c->training.augment) ||
           engine_cuda_array(e, &e->d_augmented, c->dataset_rows, e->stride, error)) &&
          engine_cuda_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
          engine_cuda_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
@@ -340,17 +340,18 @@ static bool allocate_network(CudaEngine *e, Error *error) {
         !engine_cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
-  const bool unfused = c->fusion == FUSION_NONE || c->fusion == FUSION_EXERCISE || e->library.gemm;
-  if ((unfused || c->optimizer != OPTIMIZER_SGD || c->ranks) &&
+  const bool unfused =
+      c->training.fusion == FUSION_NONE || c->training.fusion == FUSION_EXERCISE || e->library.gemm;
+  if ((unfused || c->training.rule.kind != OPTIMIZER_SGD || c->ranks) &&
       (!sums_array(e, error) ||
        failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
               error)))
     return false;
-  if ((unfused || !engine_pixel_factor(c).is_default) &&
+  if ((unfused || !training_pixel_factor(&c->training).is_default) &&
       !engine_cuda_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error))
     return false;
   if (unfused && !engine_cuda_array(e, &e->d_z, rows * widest, sizeof(float), error)) return false;
-  if (c->fusion == FUSION_EXERCISE &&
+  if (c->training.fusion == FUSION_EXERCISE &&
       (!engine_cuda_array(e, &e->d_largest, rows, sizeof(float), error) ||
        !engine_cuda_array(e, &e->d_sum, rows, sizeof(float), error)))
     return false;
@@ -358,7 +359,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
       failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
     return false;
   if (e->engine.wide && !wide_allocate(e, error)) return false;
-  if (c->fusion == FUSION_EPOCH) {
+  if (c->training.fusion == FUSION_EPOCH) {
     const size_t all_steps = ceil_div(c->dataset_rows, batch);
     const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
     e->stamp = 1;
@@ -369,9 +370,10 @@ static bool allocate_network(CudaEngine *e, Error *error) {
       return false;
   }
   return engine_cuda_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
-         engine_cuda_array(e, &e->d_momentum, engine_moments(c) * n->floats, sizeof(float),
-                           error) &&
-         (c->ema == 0 || engine_cuda_array(e, &e->d_average, n->floats, sizeof(float), error));
+         engine_cuda_array(e, &e->d_momentum, training_moments(&c->training) * n->floats,
+                           sizeof(float), error) &&
+         (c->training.ema == 0 ||
+          engine_cuda_array(e, &e->d_average, n->floats, sizeof(float), error));
 }
 
 /* What does not work at all fails here, before anything was read. */
@@ -384,12 +386,13 @@ static bool initialise(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
-  network_initialise(n, e->engine.config.seed, parameters);
+  network_initialise(n, e->engine.config.training.seed, parameters);
   const bool written = cuda_write(&e->engine, parameters, NULL, error);
   free(parameters);
   return written &&
          !failed(cudaMemsetAsync(e->d_momentum, 0,
-                                 engine_moments(&e->engine.config) * n->floats * sizeof(float),
+                                 training_moments(&e->engine.config.training) * n->floats *
+                                     sizeof(float),
                                  e->compute),
                  "clearing", error) &&
          !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing",
@@ -409,8 +412,8 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
 static bool choose_fusion(CudaEngine *e, Error *error) {
   Engine *engine = &e->engine;
   if (e->library.gemm) {
-    engine->config.fusion = FUSION_STEP;
-    return engine->config.weight_decay == 0 ||
+    engine->config.training.fusion = FUSION_STEP;
+    return engine->config.training.rule.weight_decay == 0 ||
            error_set(error, "with products from a library weight decay must be 0");
   }
   GpuLimits limits;
@@ -453,7 +456,7 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
-  e->share = (RowShare){(uint32_t)config->batch, (uint32_t)ranks_number(config->ranks),
+  e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
                         config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
   if (engine_cuda_available(error) && describe(&e->engine, error) && choose_fusion(e, error) &&
       !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",

@@ -25,25 +25,27 @@ static const double RANKS_FROM = 3e8;
 static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPlan *plan,
                         const char **why_not) {
   const int *size = c->network.size;
-  *why_not = c->optimizer != OPTIMIZER_SGD        ? "level epoch takes the optimizer sgd"
-             : c->label_smoothing > 0             ? "level epoch takes no label smoothing"
-             : engine_drops(c)                    ? "level epoch takes no dropout"
-             : c->ema > 0                         ? "level epoch takes no average of weights"
-             : !engine_pixel_factor(c).is_default ? "level epoch takes pixels over 255 alone"
-             : c->ranks                           ? "level epoch takes one rank"
-             : c->network.layers != 3             ? "level epoch takes two hidden layers"
-                                                  : NULL;
+  *why_not = c->training.rule.kind != OPTIMIZER_SGD ? "level epoch takes the optimizer sgd"
+             : c->training.label_smoothing > 0      ? "level epoch takes no label smoothing"
+             : training_drops(&c->training)         ? "level epoch takes no dropout"
+             : c->training.ema > 0                  ? "level epoch takes no average of weights"
+             : !training_pixel_factor(&c->training).is_default
+                 ? "level epoch takes pixels over 255 alone"
+             : c->ranks               ? "level epoch takes one rank"
+             : c->network.layers != 3 ? "level epoch takes two hidden layers"
+                                      : NULL;
   if (*why_not) return;
-  plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->batch}, limits, plan, why_not);
+  plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->training.batch}, limits, plan,
+             why_not);
 }
 
 /* The products of the other levels have no cheaper form, nor has float32 without bf16. */
 static void choose_precision(Engine *engine, const GpuLimits *limits) {
-  const Fusion fusion = engine->config.fusion;
-  if (engine->config.precision == PRECISION_FP32) return;
+  const Fusion fusion = engine->config.training.fusion;
+  if (engine->config.training.precision == PRECISION_FP32) return;
   const bool has_terms = fusion == FUSION_LAYER || fusion == FUSION_STEP;
   const bool has_bf16 = limits->capability >= 80;
-  if (!has_terms || !has_bf16) engine->config.precision = PRECISION_FP32;
+  if (!has_terms || !has_bf16) engine->config.training.precision = PRECISION_FP32;
   const size_t used = strlen(engine->reason);
   snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s",
            !has_terms  ? "fp32"
@@ -52,7 +54,7 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
 }
 
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error) {
-  const Fusion asked = engine->config.fusion;
+  const Fusion asked = engine->config.training.fusion;
   const char *why_not = NULL;
   if (asked == FUSION_AUTO || asked == FUSION_EPOCH)
     plan_engine(&engine->config, limits, plan, &why_not);
@@ -60,17 +62,18 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
     return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
                      why_not);
   if (asked == FUSION_EXERCISE &&
-      (engine->config.optimizer != OPTIMIZER_SGD || engine->config.label_smoothing > 0 ||
-       engine_drops(&engine->config) || engine->config.ema > 0 || engine->config.ranks))
+      (engine->config.training.rule.kind != OPTIMIZER_SGD ||
+       engine->config.training.label_smoothing > 0 || training_drops(&engine->config.training) ||
+       engine->config.training.ema > 0 || engine->config.ranks))
     return error_set(error, "level exercise takes one rank, the optimizer sgd, no label smoothing, "
                             "no dropout and no average of weights");
   if (asked != FUSION_AUTO) {
     snprintf(engine->reason, sizeof engine->reason, "as asked");
   } else if (!why_not) {
-    engine->config.fusion = FUSION_EPOCH;
+    engine->config.training.fusion = FUSION_EPOCH;
     snprintf(engine->reason, sizeof engine->reason, "the fastest level");
   } else {
-    engine->config.fusion = FUSION_STEP;
+    engine->config.training.fusion = FUSION_STEP;
     const EngineConfig *c = &engine->config;
     const bool waits = c->ranks && (double)c->network.parameters * engine_rows(c) < RANKS_FROM;
     snprintf(engine->reason, sizeof engine->reason, "not epoch: %s%s", why_not,
@@ -82,13 +85,14 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
 
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const EngineConfig *c = &engine->config;
-  const bool has_products = c->fusion == FUSION_LAYER || c->fusion == FUSION_STEP;
+  const bool has_products = c->training.fusion == FUSION_LAYER || c->training.fusion == FUSION_STEP;
   const double parameters = (double)c->network.parameters, rows = engine_rows(c);
   const bool faster = parameters >= WIDE_FROM[limits->wide_by].parameters &&
                       rows >= WIDE_FROM[limits->wide_by].rows &&
                       parameters * rows >= WIDE_FROM[limits->wide_by].both;
   engine->wide = limits->wide != WIDE_NEVER && has_products && c->network.layers > 1 &&
-                 !engine_drops(c) && c->ema == 0 && engine_pixel_factor(c).is_default &&
+                 !training_drops(&c->training) && c->training.ema == 0 &&
+                 training_pixel_factor(&c->training).is_default &&
                  (limits->wide == WIDE_WHERE_POSSIBLE || faster);
   if (!engine->wide) return;
   const size_t used = strlen(engine->reason);

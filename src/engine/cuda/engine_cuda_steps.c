@@ -18,7 +18,8 @@ static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int ro
 }
 
 static UpdateRule update_rule(const CudaEngine *e) {
-  return (UpdateRule){e->engine.config.momentum, e->engine.config.weight_decay};
+  return (UpdateRule){e->engine.config.training.rule.momentum,
+                      e->engine.config.training.rule.weight_decay};
 }
 
 /* Where layer l's parameters begin, with their padding: of the last but one, where they end. */
@@ -32,18 +33,19 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   const EngineConfig *config = &e->engine.config;
   const Network *n = &config->network;
   const size_t start = layer_start(n, first);
-  FlatParameters p = {.d_w = e->d_parameters + start,
-                      .d_m = e->d_momentum + start,
-                      .d_v = engine_moments(config) > 1 ? e->d_momentum + n->floats + start : NULL,
-                      .d_g = e->d_gradient + start,
-                      .count = layer_start(n, end) - start,
-                      .layers = end - first};
+  FlatParameters p = {
+      .d_w = e->d_parameters + start,
+      .d_m = e->d_momentum + start,
+      .d_v = training_moments(&config->training) > 1 ? e->d_momentum + n->floats + start : NULL,
+      .d_g = e->d_gradient + start,
+      .count = layer_start(n, end) - start,
+      .layers = end - first};
   for (int l = first; l < end; l++) {
     p.weight[l - first] = n->weight[l] - start;
     p.bias[l - first] = n->bias[l] - start;
     p.planes[l - first] = e->wide.w[l];
   }
-  return launch_optimizer(batch, engine_rule(config), &p, stream);
+  return launch_optimizer(batch, config->training.rule, &p, stream);
 }
 
 /* The ranks add their gradients of layers first to end - 1, which e->compute was given. */
@@ -66,12 +68,12 @@ static cudaError_t join_all_sums(CudaEngine *e) {
 
 /* Whether the update's kernels leave the gradient in e->d_gradient, for what follows to update. */
 static bool stores_gradient(const CudaEngine *e) {
-  return e->engine.config.optimizer != OPTIMIZER_SGD || e->engine.config.ranks;
+  return e->engine.config.training.rule.kind != OPTIMIZER_SGD || e->engine.config.ranks;
 }
 
 /* The batch's pixels to e->d_x. */
 static cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
-  const PixelFactor by = engine_pixel_factor(&e->engine.config);
+  const PixelFactor by = training_pixel_factor(&e->engine.config.training);
   return launch_scale_pixels(batch, e->d_x, e->engine.config.network.size[0], by.factor, by.offset,
                              e->compute);
 }
@@ -79,7 +81,7 @@ static cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
 /* Of hidden layer l, from 1. trains: evaluation drops nothing. */
 static Dropout dropout_of(const CudaEngine *e, int l, bool trains) {
   return (Dropout){trains && l > 0 && l < e->engine.config.network.layers
-                       ? e->engine.config.dropout[l - 1]
+                       ? training_dropout(&e->engine.config.training, l - 1)
                        : 0.0f,
                    l};
 }
@@ -147,11 +149,11 @@ static cudaError_t step_none(CudaEngine *e, BatchView batch) {
 /* The first layer reads pixels as bytes, if they are scaled as its kernels do; NULL stands for
    that. Else they lie scaled in e->d_x. */
 static const float *input_pixels(const CudaEngine *e) {
-  return engine_pixel_factor(&e->engine.config).is_default ? NULL : e->d_x;
+  return training_pixel_factor(&e->engine.config.training).is_default ? NULL : e->d_x;
 }
 
 int bf16_terms(const CudaEngine *e) {
-  return e->engine.config.precision == PRECISION_TF32 ? 2 : 3;
+  return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
 
 static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
@@ -394,7 +396,7 @@ static cudaError_t evaluate_exercise(CudaEngine *e, BatchView batch) {
 
 static cudaError_t queue_update(CudaEngine *e, BatchView batch) {
   if (e->library.gemm) return step_library(e, batch);
-  switch (e->engine.config.fusion) {
+  switch (e->engine.config.training.fusion) {
   case FUSION_NONE:
     return step_none(e, batch);
   case FUSION_EXERCISE:
@@ -409,8 +411,8 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
   TRY(queue_update(e, batch));
   if (!e->d_average) return cudaSuccess;
   TRY(join_all_sums(e));
-  return launch_average(batch, config->ema, e->d_average, e->d_parameters, config->network.floats,
-                        e->compute);
+  return launch_average(batch, config->training.ema, e->d_average, e->d_parameters,
+                        config->network.floats, e->compute);
 }
 
 /* The steps of `count` batches, the first at d_state's position, of each of which this process has
@@ -418,10 +420,10 @@ static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int rest) {
   BatchView view = batch_view(e, e->d_train_on, rows);
   view.d_order = e->d_order;
-  view.smoothing = e->engine.config.label_smoothing;
+  view.smoothing = e->engine.config.training.label_smoothing;
   view.share = e->share;
   for (uint64_t s = 0; s < count + (rest > 0); s++) {
-    view.offset = (uint32_t)(s * (uint64_t)e->engine.config.batch);
+    view.offset = (uint32_t)(s * (uint64_t)e->engine.config.training.batch);
     view.rows = s < count ? rows : rest;
     TRY(queue_step(e, view));
   }
@@ -434,7 +436,7 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int 
    again trains on the next steps. */
 static cudaError_t queue_graph(CudaEngine *e, uint64_t count, int rows, int rest) {
   TRY(steps_by_kernel(e, count, rows, rest));
-  const uint64_t positions = (count + (rest > 0)) * (uint64_t)e->engine.config.batch;
+  const uint64_t positions = (count + (rest > 0)) * (uint64_t)e->engine.config.training.batch;
   return launch_advance(e->d_state, (uint32_t)positions, e->compute);
 }
 
@@ -489,7 +491,8 @@ static cudaError_t whole_steps_by_graph(CudaEngine *e, uint64_t steps) {
    one graph has all that the long ones leave. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
-  const uint32_t batch = (uint32_t)e->engine.config.batch, positions = state.end - state.position;
+  const uint32_t batch = (uint32_t)e->engine.config.training.batch,
+                 positions = state.end - state.position;
   const uint64_t steps = positions / batch;
   const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(ranks));
   const uint64_t last = ranks && positions == e->positions_before ? steps % GRAPH_STEPS : 0;
@@ -519,7 +522,7 @@ static cudaError_t launch_steps(CudaEngine *e, EpochJob *job, uint32_t steps) {
    EPOCH_STEPS so that the bits are those of one. */
 static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
   const Network *n = &e->engine.config.network;
-  const uint64_t batch = (uint64_t)e->engine.config.batch, first = state.position / batch;
+  const uint64_t batch = (uint64_t)e->engine.config.training.batch, first = state.position / batch;
   EpochJob job = {.d_pixels = e->d_train_on,
                   .d_labels = e->d_labels,
                   .d_order = e->d_order,
@@ -548,7 +551,7 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
 /* ---- any level ---------------------------------------------------------------------------- */
 
 cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range) {
-  switch (e->engine.config.fusion) {
+  switch (e->engine.config.training.fusion) {
   case FUSION_EPOCH:
     return steps_by_epoch(e, state, range->steps);
   case FUSION_STEP:
@@ -565,7 +568,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
 
 static cudaError_t queue_evaluation(CudaEngine *e, BatchView view) {
   if (e->library.gemm) return evaluate_library(e, view);
-  switch (e->engine.config.fusion) {
+  switch (e->engine.config.training.fusion) {
   case FUSION_NONE:
     return forward_none(e, view, false);
   case FUSION_EXERCISE:

@@ -1,0 +1,94 @@
+/* The settings of training: one struct from the option to the kernel. An option of cli/options.c
+   writes its value straight into a field here, in the type and the unit that an engine takes. */
+#ifndef TRAINING_H
+#define TRAINING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/augment.h"
+#include "base/optimizer.h"
+#include "model/network.h"
+
+typedef enum {
+  FUSION_AUTO,     /* the fastest that supports network, batch and device */
+  FUSION_NONE,     /* one kernel per operation */
+  FUSION_LAYER,    /* one kernel per layer and direction */
+  FUSION_STEP,     /* the kernels of a step in one graph */
+  FUSION_EPOCH,    /* all steps of an epoch in one kernel */
+  FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
+} Fusion;
+
+typedef enum {
+  PRECISION_FP32, /* products as accurate as float32 arithmetic */
+  PRECISION_TF32, /* at least as accurate as tf32, where that is faster */
+} Precision;
+
+/* The network reads a pixel p as (p / max - mean) / std. All zeros are the defaults: 255, 0 and
+   1. */
+typedef struct {
+  float max, mean, std;
+} PixelScale;
+
+/* The share of each hidden layer's activations that a training step drops, from 0, below 1: one
+   share for all of these layers if count is at most 1, else one for each. */
+typedef struct {
+  int count;
+  float share[NETWORK_MAX_LAYERS - 1];
+} DropoutShares;
+
+typedef struct {
+  int batch;             /* rows of a step, of all ranks together, from 1 */
+  uint64_t seed;         /* of the first parameters, the order of rows and their augmentation */
+  OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
+  float label_smoothing; /* of a training step's target: the share that all classes have in equal
+                            parts, from 0, below 1 */
+  DropoutShares dropout;
+  float ema; /* decay of an exponential moving average of the parameters, which then is the network;
+                0: the parameters that are trained are */
+  PixelScale pixels;
+  AugmentStrengths augment; /* of training rows; all 0: none */
+  Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
+  Precision precision;
+  uint64_t device_memory; /* most bytes of a GPU's memory to take, 0: any */
+  int threads; /* of readers and the CPU engine; 0: one per core, an engine takes from 1 */
+} Training;
+
+/* Arrays of network.floats values that an engine keeps of its optimizer, zeros at first: the
+   momentum or first moment, then for adam and adamw the second moment. */
+static inline size_t training_moments(const Training *training) {
+  return optimizer_has_second(training->rule.kind) ? 2 : 1;
+}
+
+/* Arrays beside the network's parameters: the moments and, if these are an average, the parameters
+   that are trained. */
+static inline size_t training_states(const Training *training) {
+  return training_moments(training) + (training->ema > 0);
+}
+
+/* The share that training drops of hidden layer l's activations, l from 0. */
+static inline float training_dropout(const Training *training, int l) {
+  return training->dropout.share[training->dropout.count > 1 ? l : 0];
+}
+
+static inline bool training_drops(const Training *training) {
+  for (int l = 0; l < NETWORK_MAX_LAYERS - 1; l++)
+    if (training->dropout.share[l] > 0) return true;
+  return false;
+}
+
+/* A PixelScale as p factor - offset. The defaults give 1 / 255 and 0, which the fast paths have as
+   constants. */
+typedef struct {
+  float factor, offset;
+  bool is_default;
+} PixelFactor;
+
+static inline PixelFactor training_pixel_factor(const Training *training) {
+  const PixelScale *p = &training->pixels;
+  const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
+  const bool is_default = max == 255 && std == 1 && p->mean == 0;
+  return (PixelFactor){(float)(1 / (max * std)), (float)((double)p->mean / std), is_default};
+}
+
+#endif
