@@ -3,16 +3,17 @@
 # ---- what can be set ---------------------------------------------------------------------
 SETUP    ?= 1                 # 0: install nothing, look for nothing
 SANITIZE ?= 0                 # 1: AddressSanitizer and UBSan, CPU only; thread: ThreadSanitizer
-CUDA     ?= auto              # 0: build without CUDA even where nvcc is found
+CUDA     ?= auto              # 1: build the kernels even where there is no GPU; 0: even there not
 MPI      ?= auto              # 0: build without MPI even where it is found; 1: make setup installs it
 ARCH     ?= auto              # all: for every GPU since Turing; or options of nvcc
 PART     ?= all               # of make gpu-check: tests sanitizers mnist older faults
 EPOCHS   ?= 10                # of make run
 BATCH    ?= 64                # of make run
-SEED     ?= 1                 # of the shapes of make exercise (random if it grades), of make soak
+SEED     ?= 1                 # of the shapes of make exercise (random if it grades), of make soak, of make mutants
 GRADE    ?=                   # of make exercise: points go to this file; docs/teaching
 TOPIC    ?= softmax           # of make profile
 SECONDS  ?= 60                # of make fuzz: for each harness
+COUNT    ?= 100               # of make mutants: changes to be tried
 MINUTES  ?= 10                # of make soak
 RELEASES ?= bookworm trixie   # of make fresh: of Debian or Ubuntu, as debootstrap names them
 PREFIX   ?= /usr/local        # of make install: where programs and manual are to be found
@@ -20,27 +21,16 @@ DESTDIR  ?=                   # of make install: a folder to put that tree in
 WERROR   ?= 0                 # 1: a compiler's warning ends the build, for those who change it
 V        ?= 0                 # 1: show the commands
 
-SETUP := $(strip $(SETUP))
-SANITIZE := $(strip $(SANITIZE))
-CUDA := $(strip $(CUDA))
-MPI := $(strip $(MPI))
-ARCH := $(strip $(ARCH))
-PART := $(strip $(PART))
-EPOCHS := $(strip $(EPOCHS))
-BATCH := $(strip $(BATCH))
 SEED_GIVEN := $(filter command environment,$(origin SEED))
-SEED := $(strip $(SEED))
-GRADE := $(strip $(GRADE))
-TOPIC := $(strip $(TOPIC))
-SECONDS := $(strip $(SECONDS))
-MINUTES := $(strip $(MINUTES))
-RELEASES := $(strip $(RELEASES))
-PREFIX := $(strip $(PREFIX))
-DESTDIR := $(strip $(DESTDIR))
-WERROR := $(strip $(WERROR))
-V := $(strip $(V))
+# The spaces before a comment belong to no value.
+$(foreach name,$(shell sed -n 's/^\([A-Z]*\) *?=.*\# .*/\1/p' Makefile),$(eval $(name) := $(strip $($(name)))))
 
 # ---- compilers ---------------------------------------------------------------------------
+# Kernels take minutes to compile: without a GPU they are built only if CUDA, ARCH or NVCC ask for them.
+GPUS := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+ifeq ($(CUDA),auto)
+CUDA := $(if $(GPUS)$(filter-out auto,$(ARCH))$(filter-out undefined,$(origin NVCC)),1,0)
+endif
 ifeq ($(CUDA),0)
 override NVCC :=
 else ifeq ($(origin NVCC),undefined)
@@ -116,7 +106,7 @@ override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%
 else ifeq ($(ARCH),auto)
 ifeq ($(NVCC),)
 override ARCH := -gencode arch=compute_80,code=compute_80
-else ifneq ($(shell nvidia-smi -L 2>/dev/null),)
+else ifneq ($(GPUS),)
 override ARCH := -arch=native
 else
 override ARCH := $(call code_for,80 90)
@@ -184,9 +174,7 @@ LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
 
-.PHONY: all tests run test fresh check-all reproducible faults soak stream gpu-check gpu-bench scaling profile \
-        exercise exercise-cpu student-kit data setup install uninstall format lint clean print-sources \
-        help
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -219,7 +207,7 @@ test: setup                 ## set up, build, run every test that this machine c
 fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
 	@scripts/fresh.sh $(RELEASES)
 
-CHECKS = test 'test SANITIZE=1' 'test SANITIZE=thread' lint reproducible \
+CHECKS = 'test CUDA=1' 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'reproducible CUDA=1' \
          'reproducible CC=clang CUDA=0' 'fuzz SECONDS=10'
 
 check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
@@ -230,7 +218,7 @@ reproducible: setup         ## build twice: the same programs, byte for byte
 	+@scripts/reproducible.sh
 
 faults: setup               ## make each call that can fail do so, leaks are looked for
-	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/test_faults
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 CUDA=1 build/sanitize/test_faults
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
 soak: setup                 ## MINUTES of random runs, interrupted and resumed; of random schedules
@@ -286,7 +274,7 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 
 setup:                      ## look for what is needed, install what is missing
 ifneq ($(SETUP),0)
-	@NVCC='$(NVCC)' MPI='$(MPI)' scripts/setup.sh
+	@NVCC='$(NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' scripts/setup.sh
 endif
 
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
@@ -335,10 +323,8 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
 
 $(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
-	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
-
-$(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a \
-                         $(BUILD)/libmlp.a
+$(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a $(BUILD)/libmlp.a
+$(BUILD)/soak $(BUILD)/soak_schedules:
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
 
 # What each is linked of. An archive comes last: it gives what the objects before it want.
@@ -371,16 +357,9 @@ $(PLACE)/mlp-bench $(BENCH_TESTS): CUDA_LIBRARIES += $(CUPTI)
 $(BUILD)/test_exercise_cheats: LDFLAGS += -Wl,--wrap=launch_exercise_update
 endif
 
-# Tests that run a program.
-$(addprefix $(BUILD)/test_,program validation pixels resume predict_program numbers stream \
-                           hostile_names manual ranks ranks_end recipes signals \
-                           standard_output notebook tune committee): | $(PLACE)/mlp-train
-$(BUILD)/test_ranks $(BUILD)/test_ranks_end: | $(RANKS)
-$(addprefix $(BUILD)/test_,digits stream notebook): | $(PLACE)/mlp-digits
+# Tests run programs.
+$(TESTS): | $(PROGRAMS:%=$(PLACE)/%) $(RANKS)
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
-ifneq ($(NVCC),)
-$(BUILD)/test_trace_cuda: | $(PLACE)/mlp-bench
-endif
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
 ifneq ($(KERNELS_NVCC),)
@@ -470,6 +449,7 @@ $(BUILD)/sealed_gpu.o: $(BUILD)/kernels/exercise.o scripts/seal_exercise.sh
 
 # A student's warnings stop nobody: a fused function leaves arguments and functions unused.
 $(BUILD)/src/exercise/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter
+$(BUILD)/src/exercise/exercise_cpu.o: override CFLAGS := $(filter-out --coverage,$(CFLAGS)) # sealed: it counts nothing
 $(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(NVCC_FLAGS)) \
                                            -Xcompiler -Wno-unused-parameter
 
@@ -506,6 +486,19 @@ $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_BASE) $(wildcard src/*/*.h tests/fuzz
 	@mkdir -p $(@D)
 	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)
 
+# ---- what the tests miss -------------------------------------------------------------------
+COVERED := BUILD=build/coverage PLACE=build/coverage CUDA=0 CFLAGS='-O0 -g --coverage'
+
+coverage: setup             ## with lcov: the share of each file's lines that the tests run, without a GPU
+	@$(BUILD_ON_EVERY_CORE) $(COVERED) all tests
+	@find build/coverage -name '*.gcda' -delete
+	@PROGRAMS=build/coverage scripts/run_tests.sh $(TESTS:$(BUILD)/%=build/coverage/%) $(SCENARIOS)
+	@lcov -q -c -d build/coverage/src -b . --no-external -o build/coverage/lines.info 2>/dev/null
+	@lcov -l build/coverage/lines.info
+
+mutants: setup              ## draw COUNT single-token changes by SEED: which ones no test finds
+	@scripts/mutants.py $(COUNT) $(SEED) $(notdir $(TESTS)) $(SCENARIOS)
+
 # ---- for those who change it ---------------------------------------------------------------
 C_FILES := $(wildcard $(foreach folder,src src/* src/*/* tests tests/*,$(folder)/*.[ch]))
 
@@ -528,7 +521,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	scripts/check_includes.sh $(FLOORS)
-	shellcheck scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/scenario.sh .ci/run
+	shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/scenario.sh .ci/run
 	shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) # words and variables of scenario.sh
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -itests/emulator src tests

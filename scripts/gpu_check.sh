@@ -27,19 +27,19 @@
 set -uo pipefail
 export LC_ALL=C # a decimal point is a point
 cd "$(dirname "$0")/.." || exit
+. scripts/run_words.sh
 
 results=docs/results/gpu-check.txt
 parts=(tests sanitizers mnist older faults)
 work=build/gpu-check # the sections of this run, one file per part
 log=build/gpu-check.log
-cuda_tests=(test_kernels test_kernels_gemm test_kernels_softmax test_kernels_optimizer
-            test_kernels_wide test_engine_cuda test_engine_cuda_interface test_training_options
-            test_augment test_augment_engine test_exercise test_lab_rungs test_cuda_faults)
+# The programs that run kernels: their tests ask for a GPU. Some of their other tests are skipped for other reasons.
+mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
+  sed -nE '/bench|trace|cheats/d; s#tests/(.*)\.c#\1#p')
 nvcc=${NVCC:-nvcc}
 export JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
 export ARCH=${ARCH:--arch=native}
 
-failed=0
 part= # the one that runs
 section= # the file that its results go to
 step=$work/output.txt # of the command that ran last
@@ -70,37 +70,28 @@ beside() {
   section=$work/$part.$started step=$work/$part.$started.txt "$@" &
 }
 
-# gather: waits for them and takes their results, in the order of their starts.
+# collect PART: the results of checks beside others go to the part's section, in the order of their starts.
+collect() {
+  local file
+  for file in "$work/$1".1[0-9][0-9][0-9][0-9]; do
+    if [ -f "$file" ]; then cat "$file" >>"$work/$1" && rm "$file"; fi
+  done
+}
+
 gather() {
   wait
   collect "$part"
 }
 
-# collect PART: what has been checked so far beside other checks goes to the part's section.
-collect() {
-  local file
-  for file in "$work/$1".1[0-9][0-9][0-9][0-9]; do
-    [ -f "$file" ] || continue
-    cat "$file" >>"$work/$1"
-    rm "$file"
-  done
-}
-
 # at_least VALUE LEAST: of two numbers; no value at all is less.
-at_least() {
-  awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'
-}
+at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
 
 # build TARGET...
-build() {
-  run 1200 make -j"$(nproc)" SETUP=0 "$@"
-}
+build() { run 1200 make -j"$(nproc)" SETUP=0 CUDA=1 "$@"; }
 
 header() {
-  local gpu driver
-  IFS=, read -r gpu driver < <(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)
-  echo "gpu      $gpu"
-  echo "driver   ${driver# }"
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1 |
+    sed 's/^/gpu      /; s/, /\ndriver   /'
   echo "cuda     $("$nvcc" --version | awk -F'release |,' '/release/ { print $3 }')"
   echo "sources  $(make -s print-sources)"
 }
@@ -109,14 +100,15 @@ header() {
 
 # counts NAME: what the line "NAME: 3 passed, 0 failed, 0 skipped" says; without NAME, the sum.
 counts() {
-  awk -v name="$1" '
-    name != "" && $1 == name ":" || name == "" && /^[0-9]+ passed, / { line = $0 }
-    END { sub(/^[^:]*: /, "", line); print line == "" ? "did not run" : line }' "$step"
+  local line
+  line=$(grep -E "^${1:+$1: }[0-9]+ passed, " "$step" | tail -n 1)
+  line=${line#*: }
+  echo "${line:-did not run}"
 }
 
 check_tests() {
-  local status=0 text
-  run 1500 env ALONE='test_trace_cuda test_engine_cuda_interface' make test || status=$?
+  local status=0 name text
+  run 1500 env ALONE='test_trace_cuda test_engine_cuda_interface' make CUDA=1 test || status=$?
   for name in "${cuda_tests[@]}"; do
     text=$(counts "$name")
     [[ $text =~ ^[1-9][0-9]*\ passed,\ 0\ failed,\ 0\ skipped$ ]]
@@ -127,127 +119,83 @@ check_tests() {
 
 # ---- compute-sanitizer -----------------------------------------------------------------------
 
-# sanitize TOOL PROGRAM [OPTION...]: checks that there is no error, no hazard and no failed test.
+# Copies by the copy engine and mbarriers are beyond racecheck and initcheck. Hazards in shared memory
+# come from the kernels, not from the loader: a program that runs all kernels is enough for those.
+sanitized='
+  test_kernels memcheck racecheck initcheck synccheck
+  test_kernels_gemm memcheck racecheck initcheck synccheck
+  test_kernels_softmax memcheck racecheck initcheck synccheck
+  test_kernels_optimizer memcheck racecheck initcheck synccheck
+  test_kernels_wide memcheck synccheck
+  test_engine_cuda memcheck racecheck initcheck synccheck
+  test_engine_cuda_interface memcheck initcheck synccheck
+  test_augment memcheck racecheck
+  test_augment_engine memcheck racecheck
+  test_lab_rungs memcheck racecheck'
+
+# sanitize TOOL PROGRAM: there is no error, no hazard and no failed test.
 sanitize() {
-  local tool=$1 program=$2 status=0 text
-  shift 2
+  local status=0 text options=() filter='*'
+  # The programs check every status themselves; calls of libraries that fail are not our errors.
+  [ "$1" != memcheck ] || options=(--report-api-errors no)
+  [ "$*" != 'racecheck test_engine_cuda' ] || filter=test_same_bits
   # Of 1600 steps the first few run all that there is to check; every step takes long here.
-  run 120 env TEST_QUICK=1 TEST_SKIP='*long_ranges' "$sanitizer" --tool "$tool" --error-exitcode 9 \
-    "$@" "build/$program" || status=$?
-  text=$(awk '/ SUMMARY: / { sub(/^=* *(ERROR|RACECHECK) SUMMARY: /, ""); text = $0 }
-              END { print text }' "$step")
+  run 120 env TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges' "$sanitizer" --tool "$1" \
+    --error-exitcode 9 "${options[@]}" "build/$2" || status=$?
+  text=$(sed -nE 's/^=* *(ERROR|RACECHECK) SUMMARY: //p' "$step" | tail -n 1)
   case $text in
   '0 errors' | '0 hazards displayed (0 errors, 0 warnings)') ;;
   *) [ "$status" != 0 ] || status=1 ;;
   esac
   [ "$status" = 0 ] || text="${text:-no summary}, exit code $status"
-  record "$status" "$tool $program: $text"
+  record "$status" "$1 $2: $text"
 }
 
-check_memory() {
-  sanitizer=
-  for candidate in compute-sanitizer "$(dirname "$nvcc")/compute-sanitizer" \
-                   /usr/local/cuda/bin/compute-sanitizer; do
-    if command -v "$candidate" >/dev/null; then
-      sanitizer=$candidate
-      break
-    fi
-  done
+check_sanitizers() {
+  local name tools tool
+  sanitizer=$(command -v compute-sanitizer "$(dirname "$nvcc")/compute-sanitizer" \
+    /usr/local/cuda/bin/compute-sanitizer | head -n 1)
   if [ -z "$sanitizer" ]; then
     record 1 'compute-sanitizer: not found; it comes with the CUDA Toolkit'
     return
   fi
   build "${cuda_tests[@]/#/build/}"
-  # The programs check every status themselves; calls of libraries that fail are not our errors.
-  for name in test_kernels test_kernels_gemm test_kernels_softmax test_kernels_optimizer; do
-    beside sanitize memcheck "$name" --report-api-errors no
-    for tool in racecheck initcheck synccheck; do beside sanitize "$tool" "$name"; done
-  done
-  # Copies by the copy engine and mbarriers are beyond racecheck and initcheck.
-  beside sanitize memcheck test_kernels_wide --report-api-errors no
-  beside sanitize synccheck test_kernels_wide
-  # Hazards in shared memory come from the kernels, not from the loader: these tests run them all.
-  TEST_FILTER='test_same_bits' beside sanitize racecheck test_engine_cuda
-  for name in test_engine_cuda test_engine_cuda_interface; do
-    beside sanitize memcheck "$name" --report-api-errors no
-    beside sanitize initcheck "$name"
-    beside sanitize synccheck "$name"
-  done
-  for name in test_augment test_augment_engine test_lab_rungs; do
-    beside sanitize memcheck "$name" --report-api-errors no
-    beside sanitize racecheck "$name"
-  done
+  while read -r name tools; do
+    for tool in $tools; do beside sanitize "$tool" "$name"; done
+  done <<<"$sanitized"
   gather
 }
 
 # ---- MNIST -----------------------------------------------------------------------------------
 
-# train LEVEL PRECISION OPTION...
-train() {
-  local level=$1 precision=$2
-  shift 2
-  run 300 "${program:-./mlp-train}" --device cuda --fusion "$level" --precision "$precision" --batch 64 \
-    --train data/mnist_train.csv --test data/mnist_test.csv "$@"
-}
+# train OPTION...: on MNIST, on the GPU.
+train() { run 300 "${program:-./mlp-train}" --device cuda --batch 64 "$@"; }
 
-# column NAME: of the run in $step, the epochs' numbers in that column, one per line.
-column() {
-  awk -v name="$1" '
-    $1 == "loss" { for (i = 1; i <= NF; i++) if ($i == name) column = i + 2 }
-    $1 == "epoch" && column { print $column }' "$step"
-}
-
-# last_accuracy: of the run in $step, the last test accuracy in percent.
-last_accuracy() {
-  local text
-  text=$(column test-acc | tail -n 1)
-  echo "${text%\%}"
-}
-
-# process_time: of the run in $step, the time of the whole process.
-process_time() {
-  awk '$1 == "total" { for (i = 1; i < NF; i++) if ($i == "process") print $(i + 1) }' "$step"
-}
-
-# measure: of the run in $step, the level in use, the last test accuracy in percent, the median of
-# the ten epochs' times in ms, and the time of the whole process.
-measure() {
-  local level median process
-  level=$(awk '$1 == "fusion" { sub(/:$/, "", $2); print $2 }' "$step")
-  median=$(column train | awk '{ print /ms$/ ? $0 + 0 : 1000 * $0 }' | sort -g |
-    awk '{ time[NR] = $0 } END { if (NR == 10) printf "%.2f", (time[5] + time[6]) / 2 }')
-  process=$(process_time)
-  [ -n "$level" ] && [ -n "$median" ] && [ -n "$process" ] &&
-    echo "$level $(last_accuracy) $median $process"
-}
+last_accuracy() { column test-acc <"$step" | tail -n 1; }
 
 # check_level LEVEL PRECISION
 check_level() {
-  local asked=$1 precision=$2 level accuracy time process name
-  if ! train "$asked" "$precision" --epochs 10 ||
-    ! read -r level accuracy time process < <(measure); then
-    record 1 "mnist $asked, $precision: did not train for ten epochs"
-    return
-  fi
-  name=$asked$([ "$asked" != auto ] || echo " ($level)")
-  at_least "$accuracy" 98.0
-  record $? "mnist $name, $precision: test-acc $accuracy%, train $time ms an epoch (median), \
-whole process $process"
+  local accuracy level name=$1
+  train --fusion "$1" --precision "$2" --epochs 10
+  accuracy=$(last_accuracy) level=$(word fusion fusion <"$step")
+  [ "$1" != auto ] || name="auto ($level)"
+  [ "$(column train <"$step" | wc -l)" = 10 ] && at_least "$accuracy" 98.0
+  record $? "mnist $name, $2: test-acc ${accuracy:-none}%, train $(column train <"$step" | median) ms an epoch \
+(median), whole process $(word total process <"$step")"
 }
 
 # check_bits LEVEL PRECISION: five runs of two epochs save the same bytes, and so does one that is
 # saved after the first epoch and resumed.
 check_bits() {
-  local saved digests different
+  local saved different options=(--fusion "$1" --precision "$2" --quiet)
   saved=$(mktemp -d "$work/saved.XXXXXX")
   for n in 1 2 3 4 5; do
-    train "$1" "$2" --quiet --epochs 2 --save "$saved/$n.safetensors" || break
+    train "${options[@]}" --epochs 2 --save "$saved/$n.st" || break
   done
-  train "$1" "$2" --quiet --epochs 1 --save "$saved/resumed.safetensors" &&
-    train "$1" "$2" --quiet --epochs 2 --resume "$saved/resumed.safetensors"
-  digests=$(cd "$saved" && sha256sum ./*.safetensors | cut -d' ' -f1)
-  different=$(sort -u <<<"$digests" | wc -l)
-  [ "$(wc -l <<<"$digests")" = 6 ] && [ "$different" = 1 ]
+  train "${options[@]}" --epochs 1 --save "$saved/resumed.st" &&
+    train "${options[@]}" --epochs 2 --resume "$saved/resumed.st"
+  different=$(sha256sum "$saved"/*.st | cut -d' ' -f1 | sort -u | wc -l)
+  [ "$(find "$saved" -name '*.st' | wc -l)" = 6 ] && [ "$different" = 1 ]
   record $? "mnist $1, $2: two epochs five times, and resumed after one: $different saved network"
   rm -rf "$saved"
 }
@@ -267,15 +215,14 @@ check_seeds() {
 
 # The best that we know: docs/accuracy.md.
 check_record() {
-  local accuracy
   run 300 ./mlp-train --device cuda --config configs/record.conf
-  accuracy=$(last_accuracy)
-  at_least "$accuracy" 99.45
-  record $? "mnist configs/record.conf: test-acc $accuracy% after the last epoch, whole process \
-$(process_time)"
+  at_least "$(last_accuracy)" 99.45
+  record $? "mnist configs/record.conf: test-acc $(last_accuracy)% after the last epoch, whole process \
+$(word total process <"$step")"
 }
 
 check_mnist() {
+  local level
   # These print times, so nothing runs beside them.
   for level in none layer step epoch auto; do check_level "$level" fp32; done
   check_level step tf32
@@ -289,20 +236,12 @@ check_mnist() {
 
 # ---- older GPUs ------------------------------------------------------------------------------
 
-# dotted CAPABILITY: 7.5 for 75.
-dotted() {
-  echo "${1%?}.${1: -1}"
-}
-
 # outcomes WORDS: of the lab in $step, how many rungs ended in one of the words.
-outcomes() {
-  grep -cE "^ *[0-9]+ .* ($1)\$" "$step"
-}
+outcomes() { grep -cE "^ *[0-9]+ .* ($1)\$" "$step"; }
 
 # check_older CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
 check_older() {
-  local name place=build/older-$1 level accuracy all='' status=0 programs
-  name=$(dotted "$1")
+  local name=${1%?}.${1: -1} place=build/older-$1 level accuracy all='' status=0 programs
   programs=("${cuda_tests[@]/#/$place/}")
   if ! build BUILD="$place" PLACE="$place" ARCH="-gencode arch=compute_$1,code=compute_$1" \
     "${programs[@]}" "$place/mlp-train" "$place/mlp-lab"; then
@@ -315,7 +254,7 @@ check_older() {
   for level in none layer step epoch; do
     # Level epoch starts with Ampere.
     [ "$1$level" != 75epoch ] || continue
-    program=$place/mlp-train train "$level" fp32 --quiet --epochs 10 || status=1
+    program=$place/mlp-train train --fusion "$level" --quiet --epochs 10 || status=1
     accuracy=$(last_accuracy)
     at_least "$accuracy" 98.0 || status=1
     all+=" $level ${accuracy:-failed}"
@@ -337,20 +276,20 @@ check_limited() {
 }
 
 check_all_older() {
-  local here limited=(build/test_{kernels,engine_cuda,engine_cuda_interface,lab_rungs})
+  local here capability size limited=(build/test_{kernels,engine_cuda,engine_cuda_interface,lab_rungs})
   here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   for capability in 75 80 86 89; do
     if [ "$capability" -le "${here:-0}" ]; then
       beside check_older "$capability"
     else
-      echo "----  as $(dotted "$capability"): newer than this GPU" >>"$section"
+      echo "----  as ${capability%?}.${capability: -1}: newer than this GPU" >>"$section"
     fi
   done
   build "${limited[@]}"
-  beside check_limited 64 14 "${limited[@]}"
-  beside check_limited 99 28 "${limited[@]}"
-  beside check_limited 99 128 "${limited[@]}"
-  beside check_limited 163 108 "${limited[@]}"
+  for size in '64 14' '99 28' '99 128' '163 108'; do
+    # shellcheck disable=SC2086 # two numbers
+    beside check_limited $size "${limited[@]}"
+  done
   gather
   rm -rf build/older-*
 }
@@ -395,11 +334,8 @@ check_part() {
   part=$1 section=$work/$1 step=$work/$1.txt
   echo "$part, $(date -u +%F)" >"$section"
   case $part in
-  tests) check_tests ;;
-  sanitizers) check_memory ;;
-  mnist) check_mnist ;;
   older) check_all_older ;;
-  faults) check_faults ;;
+  *) "check_$part" ;;
   esac
   touch "$work/$part.done"
 }
@@ -413,7 +349,6 @@ earlier() {
 # Writes the record: the sections of this run and of the earlier one.
 join() {
   local name
-  mkdir -p "$(dirname "$results")"
   {
     cat "$work/header"
     for name in "${parts[@]}"; do
@@ -428,24 +363,20 @@ join() {
 }
 
 # stop: ends what runs beside.
-stop() {
-  local running
-  running=$(jobs -pr)
-  # shellcheck disable=SC2086 # several numbers
-  [ -z "$running" ] || kill $running
-}
+stop() { jobs -pr | xargs -r kill; }
 
 finish() {
+  local failed=0 name
   trap - EXIT
   stop
-  for part in "${wanted[@]}"; do
-    if [ -f "$work/$part" ] && [ ! -f "$work/$part.done" ]; then
-      section=$work/$part
-      collect "$part"
+  for name in "${wanted[@]}"; do
+    if [ -f "$work/$name" ] && [ ! -f "$work/$name.done" ]; then
+      section=$work/$name
+      collect "$name"
       record 1 "gpu_check: interrupted, the rest of this part was not checked"
-      touch "$work/$part.done"
+      touch "$work/$name.done"
     fi
-    ! grep -qs ^FAIL "$work/$part" || failed=1
+    ! grep -qs ^FAIL "$work/$name" || failed=1
   done
   join
   echo "gpu_check: $([ "$failed" = 0 ] && echo 'all passed' || echo 'something failed'): $results"
@@ -453,42 +384,33 @@ finish() {
 }
 
 main() {
+  local gpus others=0 name gpu parts_of=()
+  mkdir -p "$(dirname "$results")"
   header >"$work/header"
   trap finish EXIT
   trap 'exit 1' INT TERM HUP
   # What is missing after this fails in the parts that want it.
-  run 600 make setup && build all
+  run 600 make setup && build all tests
   run 120 scripts/download_mnist.sh
-  local gpus index alone=() others=()
+  # The parts of each GPU, one after the other.
   gpus=$(nvidia-smi -L | wc -l)
-  if [ "$gpus" = 1 ]; then
-    for part in "${wanted[@]}"; do
-      check_part "$part"
-      join # what is cut off later costs this part nothing
-    done
-    return
-  fi
-  build tests # or parts at the same time would build them
-  for part in "${wanted[@]}"; do
-    case $part in
-    tests | mnist) alone+=("$part") ;;
-    *) others+=("$part") ;;
+  for name in "${wanted[@]}"; do
+    case $name in
+    tests | mnist) gpu=0 ;;
+    *) gpu=$((gpus == 1 ? 0 : 1 + others++ % (gpus - 1))) ;;
     esac
+    parts_of[gpu]+="$name "
   done
-  (
-    trap 'stop; exit 1' TERM
-    for part in "${alone[@]}"; do CUDA_VISIBLE_DEVICES=0 check_part "$part"; done
-  ) &
-  for index in "${!others[@]}"; do
+  for gpu in "${!parts_of[@]}"; do
     (
       trap 'stop; exit 1' TERM
-      CUDA_VISIBLE_DEVICES=$((1 + index % (gpus - 1))) check_part "${others[index]}"
+      for name in ${parts_of[gpu]}; do
+        CUDA_VISIBLE_DEVICES=$gpu check_part "$name"
+        (flock 9 && join) 9>"$work/lock" # what is cut off later costs this part nothing
+      done
     ) &
   done
-  while [ -n "$(jobs -pr)" ]; do
-    wait -n
-    join
-  done
+  wait
 }
 
 read -ra wanted <<<"${PART:-all}"

@@ -12,6 +12,8 @@
 # of the GPU at hand. Level step uses all of that GPU, so it is as fast in every line.
 set -euo pipefail
 export LC_ALL=C
+# shellcheck source=scripts/run_words.sh
+. "$(dirname "$0")/run_words.sh"
 
 epochs=${EPOCHS:-10} program=${PROGRAM:-./mlp-train}
 [[ $epochs =~ ^[0-9]+$ && $epochs -ge 3 ]] || {
@@ -39,21 +41,8 @@ measure() {
     echo "$said" >&2
     return 1
   }
-  awk '
-    function ms(text) { return text ~ /ms$/ ? text + 0 : 1000 * text }
-    $1 == "fusion" { level = $2; sub(":", "", level) }
-    $1 == "epoch" && /%/ { # the second share of a line is of the test rows; the time comes after it
-      shares = 0
-      for (i = 2; i <= NF && shares < 2; i++) if ($i ~ /%$/) { shares++; accuracy = $i }
-      if (++count > 2) {
-        for (n = count - 3; n > 0 && times[n] > ms($i); n--) times[n + 1] = times[n]
-        times[n + 1] = ms($i)
-      }
-    }
-    END {
-      if (count < 3) exit 1
-      printf "%s %.2f %s\n", level, times[int((count - 1) / 2)], accuracy
-    }' <<<"$said"
+  echo "$(word fusion fusion <<<"$said") $(column train <<<"$said" | tail -n +3 | median)" \
+    "$(column test-acc <<<"$said" | tail -n 1)%"
 }
 
 said=$("$program" --device cuda --epochs 1)

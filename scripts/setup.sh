@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh          NVCC in the environment is believed, empty for a build without CUDA;
 #                             CC is the compiler to be used  [gcc]; MPI=1: for runs of several
-#                             ranks, too
+#                             ranks, too; CUDA=0: say how kernels are built, if there is an nvcc
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
 set -euo pipefail
 
@@ -85,6 +85,9 @@ fi
 
 if [ -n "$nvcc" ]; then
   echo "setup: everything is there, CUDA through $nvcc"
+elif [ "${CUDA-}" = 0 ] && [ -n "$(find_nvcc)" ]; then
+  echo "setup: everything is there, but no GPU: the build is CPU-only. \`make CUDA=1\` also builds the" \
+    "kernels, which takes some minutes"
 else
   echo "setup: everything is there but nvcc, so the build is CPU-only"
 fi

@@ -13,6 +13,8 @@
 # every mean is at least the accuracy wanted, by Student's test of one sample, one-sided, at p < 0.01.
 set -euo pipefail
 export LC_ALL=C CUDA_CACHE_DISABLE=1
+# shellcheck source=scripts/run_words.sh
+. "$(dirname "$0")/run_words.sh"
 
 seeds=${SEEDS:-30} program=${PROGRAM:-./mlp-train}
 [[ $seeds =~ ^[0-9]+$ && $seeds -ge 2 ]] || {
@@ -25,28 +27,21 @@ trap 'rm -f "$said"' EXIT
 
 # measure CONFIG: a line per seed: test accuracy in percent; milliseconds of training, of the process.
 measure() {
-  local seed start
+  local seed start end accuracy
   for ((seed = 1; seed <= seeds; seed++)); do
     start=$EPOCHREALTIME
     "$program" --config "$1" --seed "$seed" >"$said" || {
       echo "sprint: $program --config $1 --seed $seed failed" >&2
       return 1
     }
-    awk -v start="$start" -v end="$EPOCHREALTIME" '
-      function ms(text) { return text ~ /ms$/ ? text + 0 : 1000 * text }
-      $1 == "epoch" { # the second share of a line is of the test rows
-        shares = 0
-        accuracy = ""
-        for (i = 3; i <= NF; i++) if ($i ~ /%$/ && ++shares == 2) accuracy = $i + 0
-      }
-      $1 == "total" { for (i = 2; i < NF; i++) if ($i == "train") train = ms($(i + 1)) }
-      END {
-        if (accuracy == "" || train == "") exit 1
-        print accuracy, train, 1000 * (end - start)
-      }' "$said" || {
+    end=$EPOCHREALTIME
+    accuracy=$(column test-acc <"$said" | tail -n 1)
+    [ -n "$accuracy" ] || {
       echo "sprint: $program --config $1 --seed $seed printed no test accuracy" >&2
       return 1
     }
+    echo "$accuracy $(word total train <"$said" | sed 's/ms$//; s/s$/e3/')" \
+      "$(awk -v start="$start" -v end="$end" 'BEGIN { print 1000 * (end - start) }')"
   done
 }
 

@@ -377,6 +377,7 @@ static int sprint(const char *environment, const char *accuracy, const char *con
   snprintf(text, sizeof text,
            "echo \"$*\" >>log\n%s\n"
            "echo 'device   Fake GPU, 1 GiB'\n"
+           "echo '           loss     acc  test-loss  test-acc  train   eval  img/s'\n"
            "echo 'epoch 1/2  0.5  90.00%%     0.3    91.00%%  1.00s  5.00ms   112k'\n"
            "echo \"epoch 2/2  0.2  92.67%%     0.2    $accuracy  35.8ms  5.00ms   112k\"\n"
            "echo 'total    load 479ms  train 1.04s  eval 10.0ms  process 2.00s'",
@@ -432,6 +433,7 @@ static int limited_gpu(const char *environment, const char *limits) {
              "[ $level != epoch ] || ms=$((140 - MLP_TEST_PROCESSORS))\n"
              "echo 'device   Fake GPU, 1 GiB'\n"
              "echo \"fusion   $level: so\"\n"
+             "echo '         loss    acc test-loss test-acc  train   eval'\n"
              "for i in 1 2 3 4 5; do\n"
              "  echo \"epoch $i/5  0.5  90.00%  0.3  9$i.00%  $((i % 3 + ms - 1)).25ms  5.00ms\"\n"
              "done");

@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# Words for scripts that read what a run of mlp-train printed. Sourced, not run.
+
+# column NAME: the values of that column of the table on standard input, one per line and epoch: times
+# in milliseconds, shares without their signs, nothing for a value that was not measured.
+column() {
+  awk -v name="$1" '
+    $1 == "loss" { for (i = 1; i <= NF; i++) if ($i == name) column = i + 2 }
+    $1 == "epoch" && column {
+      value = $column
+      if (value ~ /[0-9]s$/) value *= 1000
+      sub(/(ms|%|-)$/, "", value)
+      print value
+    }'
+}
+
+# median: of the numbers on standard input, in two digits after the point.
+median() {
+  sort -g | awk '{ value[NR] = $0 }
+    END { if (NR) printf "%.2f", (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2 }'
+}
+
+# word LINE NAME: of the line that begins with LINE, the word after NAME, without its colon.
+word() {
+  awk -v line="$1" -v name="$2" '
+    $1 == line { for (i = 1; i < NF; i++) if ($i == name) { sub(/:$/, "", $(i + 1)); print $(i + 1) } }'
+}
