@@ -26,12 +26,6 @@ shows_version() {
   printed 1 ''
 }
 
-# is_wrong: each line of standard input has what is said, "|", and the arguments.
-is_wrong() {
-  local text words
-  while IFS='|' read -r text words; do refuses 2 "$text" $words; done
-}
-
 cp "$TOP"/docs/results/{lab,fusion}-h100.json .
 touch before out err
 echo * >before
@@ -40,7 +34,7 @@ case_ 'mlp-train'
 if has mlp-train; then
   shows_help
   shows_version
-  is_wrong <<'END'
+  refusals 2 <<'END'
 unknown option '--bogus'|--bogus
 --epochs needs an argument|--epochs
 --epochs must be a whole number from 1 to 1000000, not '0'|--epochs 0
@@ -53,7 +47,7 @@ case_ 'mlp-digits'
 if has mlp-digits; then
   shows_help
   printed 1 '^  --train-rows N '
-  is_wrong <<'END'
+  refusals 2 <<'END'
 --train-rows must be a whole number from 1 to 1000000000, not '0'|--train-rows 0
 not '1000000001'|--train-rows 1000000001
 --test-rows must be a whole number from 1 to 1000000000, not '-1'|--test-rows -1
@@ -74,7 +68,7 @@ if has mlp-lab; then
   ok softmax --help
   printed 1 '^Usage: mlp-lab TOPIC'
   shows_version
-  is_wrong <<'END'
+  refusals 2 <<'END'
 name a topic|
 unexpected argument 'all'|list reduce all
 unexpected argument 'reduce'|softmax reduce
@@ -104,7 +98,7 @@ if has mlp-lab; then
   if [ ! -s out ]; then
     skip_ 'mlp-lab was built without CUDA'
   else
-    is_wrong <<'END'
+    refusals 2 <<'END'
 unknown topic 'nonsense'|nonsense
 unknown topic 'nonsense'|list nonsense
 --size of softmax must be 'rows x width'|softmax --size 5
@@ -116,7 +110,7 @@ fi
 case_ 'mlp-bench'
 if has mlp-bench; then
   shows_help
-  is_wrong <<'END'
+  refusals 2 <<'END'
 unknown option '--nonsense'|--nonsense
 --epochs needs an argument|--epochs
 --epochs must be whole numbers from 1 to 1000, not '0'|--epochs 0

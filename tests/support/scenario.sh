@@ -11,10 +11,22 @@
 #   fails STATUS TEXT ARG...   run, which ends so; all that it said is one line that has TEXT in it,
 #                              and where to look for help after wrong usage, which is STATUS 2
 #   refuses STATUS TEXT ARG... fails, and nothing was printed before
+#   refusals STATUS ARG...     refuses, for each line TEXT|ARGUMENTS of standard input; those of the
+#                              line follow the others
+#   start ARGUMENT...          run that goes on in the background, as $pid
+#   printing COUNT REGEX       waits until it has printed so many lines that match
+#   finish                     waits for its end
+#   interrupt SIGNAL TEXT      ends it by the signal: it says TEXT in one line
 #   said TEXT                  the last run said TEXT on standard error
 #   printed COUNT REGEX        the last run printed so many lines that match
 #   same FILE FILE             both are the same, byte for byte
 #   absent FILE...             none of them exists
+#   digits TRAIN TEST          writes digits_train.csv and digits_test.csv with so many rows
+#   value KEY FILE             prints what stands behind KEY in a checkpoint or log, a line each time
+#   network FILE               prints the tensors and accuracies of a checkpoint
+#   same_network FILE FILE     both have the same of these, bit for bit
+#   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
+#   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
 #   rows COUNT [BAD]           prints CSV rows of two pixels, line BAD with a label that is too large
 #   skip_ REASON               the case cannot run here: what follows up to the next case_ must not
 #                              be run, so use it as `if ...; then skip_ 'no GPU'; else ...; fi`
@@ -22,7 +34,8 @@
 #
 # $T holds the options of a run on those files that takes a millisecond; $TOP is the checkout's top
 # folder, $PROGRAMS that of the programs and $MLP the program that these words are about, which a
-# scenario may set to another one.
+# scenario may set to another one. RANKS=N before run, or a word that runs it, has mpirun start N
+# processes of it.
 set -Eeuo pipefail
 export LC_ALL=C
 
@@ -49,26 +62,54 @@ die() {
 }
 run() {
   status=0
-  "$MLP" "$@" >out 2>err </dev/null || status=$?
+  ${RANKS:+mpirun -n $RANKS} "$MLP" "$@" >out 2>err </dev/null || status=$?
 }
 ok() {
   run "$@"
   if [ "$status" != 0 ] || [ -s err ]; then die "$*: exit code $status, $(cat err)"; fi
 }
 said() { grep -qF -e "$1" err || die "'$(cat err)' does not say '$1'"; }
+failed() { # STATUS TEXT: what fails and interrupt say of the last run
+  [ "$status" = "$1" ] || die "exit code $status, not $1: $(cat err)"
+  said "$2"
+  [[ $(<err) = "${MLP##*/}: "* ]] || die "$(cat err)"
+  [ "$(grep -vc "^Try '.*--help'\.$" err)" = 1 ] || die "$(cat err)"
+  [ "$1" != 2 ] || [ "$(wc -l <err)" = 2 ] || die "$(cat err)"
+}
 fails() {
-  local code=$1 text=$2
-  shift 2
-  run "$@"
-  [ "$status" = "$code" ] || die "$*: exit code $status, not $code: $(cat err)"
-  said "$text"
-  [[ $(<err) = "${MLP##*/}: "* ]] || die "$*: $(cat err)"
-  [ "$(grep -vc "^Try '.*--help'\.$" err)" = 1 ] || die "$*: $(cat err)"
-  [ "$code" != 2 ] || [ "$(wc -l <err)" = 2 ] || die "$*: $(cat err)"
+  run "${@:3}"
+  (failed "$1" "$2") || die "${*:3}"
 }
 refuses() {
   fails "$@"
   [ ! -s out ] || die "$*: it printed $(cat out)"
+}
+refusals() {
+  local text words
+  while IFS='|' read -r text words; do
+    read -ra words <<<"$words"
+    refuses "$1" "$text" "${@:2}" "${words[@]}"
+  done
+}
+start() {
+  : >out
+  env --default-signal=INT,TERM,HUP ${RANKS:+mpirun -n $RANKS} "$MLP" "$@" >out 2>err </dev/null &
+  pid=$!
+}
+printing() {
+  until [ "$(grep -cE -e "$2" out)" -ge "$1" ]; do
+    kill -0 "$pid" || die "it ended: $(cat err)"
+    sleep 0.01
+  done
+}
+finish() {
+  status=0
+  wait "$pid" || status=$?
+}
+interrupt() {
+  kill -"$1" "$pid"
+  finish
+  failed $((128 + $(kill -l "$1"))) "$2"
 }
 printed() {
   local count
@@ -80,6 +121,28 @@ absent() {
   local file
   for file; do [ ! -e "$file" ] || die "$file exists"; done
 }
+digits() {
+  "$PROGRAMS/mlp-digits" --train-rows "$1" --test-rows "$2" --output-dir . >out
+}
+header_size() { od -An -tu8 -N8 "$1"; }
+header() { head -c $((8 + $(header_size "$1"))) "$1" | tail -c +9; }
+value() { grep -aoE "\"$1\": *[^,}]*" "$2" | sed -E 's/^[^:]*: *"?//; s/"$//'; }
+network() {
+  grep -oE '"(test_accuracy|best_accuracy|best_epoch)":"[^"]*"' < <(header "$1")
+  tail -c +$((9 + $(header_size "$1"))) "$1"
+}
+same_network() { cmp <(network "$1") <(network "$2") || die "$1 is not the network of $2"; }
+edit() {
+  local text
+  text=$(header "$2" | sed "$1")
+  printf -v text '%-*s' $(((${#text} + 7) / 8 * 8)) "$text" # tensors begin at a multiple of 8
+  {
+    printf '%b\0\0\0\0\0\0' "$(printf '\\x%02x' $((${#text} % 256)) $((${#text} / 256)))"
+    printf %s "$text"
+    tail -c +$((9 + $(header_size "$2"))) "$2"
+  } >"$3"
+}
+sanitized() { grep -qE "__${1:-[at]san}_init" "$MLP"; }
 rows() {
   awk -v count="$1" -v bad="${2:-0}" 'BEGIN {
     for (seed = row = 1; row <= count; row++) {
@@ -99,6 +162,7 @@ touch "$folder/stand_in" && chmod +x "$folder/stand_in"
 rm -f "$folder/stand_in"
 ended() {
   local code=$?
+  jobs -p | xargs -r kill -KILL
   if [ -n "$name" ] && [ $code = 0 ]; then echo "ok $number - $name"; fi
   [ $code = 0 ] || echo "not ok $number - ${name:-before the first case}"
   [ $code != 0 ] || echo "1..$number"
