@@ -1,14 +1,9 @@
-/* Drawn digits, and mlp-digits as a process. */
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* Digits that are drawn instead of downloaded; tests/scenarios/digits.sh has the program. */
+#include <stdbool.h>
 #include <string.h>
 
-#include "data/dataset.h"
 #include "data/digits.h"
 #include "support/test.h"
-#include "support/folder.h"
-#include "support/process.h"
 #include "base/random.h"
 
 /* ---- pictures ---------------------------------------------------------------------------- */
@@ -126,92 +121,4 @@ TEST(test_task_is_honest) {
     right += nearest_mean(mean, digit.pixels) == digit.label;
   }
   assert_in_range(right, TEST * 70 / 100, TEST * 92 / 100);
-}
-
-/* ---- the program ------------------------------------------------------------------------- */
-
-#define MLP_DIGITS PROGRAM_FOLDER "/mlp-digits"
-
-static char output[4096];
-
-static int entries(void) {
-  DIR *directory = opendir(folder);
-  assert_non_null(directory);
-  int count = 0;
-  for (const struct dirent *entry; (entry = readdir(directory));)
-    count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-  closedir(directory);
-  return count;
-}
-
-static int run_digits(const char *options) {
-  return process_run(output, sizeof output, MLP_DIGITS " --output-dir '%s' %s", folder, options);
-}
-
-static void check_file(const char *name, uint64_t seed, DigitsSeries series, size_t rows) {
-  Error error;
-  DatasetReader *reader = dataset_open(folder_path(name), 10, 2, 0, &error);
-  assert_non_null(reader);
-  assert_int_equal(dataset_inputs(reader), DIGITS_PIXELS);
-  uint8_t *pixels = malloc((rows + 1) * DIGITS_PIXELS);
-  uint16_t *labels = malloc((rows + 1) * sizeof *labels);
-  size_t filled;
-  assert_true(dataset_read(reader, pixels, DIGITS_PIXELS, labels, rows + 1, &filled, &error));
-  assert_int_equal(filled, rows);
-  for (size_t row = 0; row < rows; row++) {
-    const Digit digit = draw(seed, series, row);
-    assert_int_equal(labels[row], digit.label);
-    assert_memory_equal(pixels + row * DIGITS_PIXELS, digit.pixels, DIGITS_PIXELS);
-  }
-  free(pixels);
-  free(labels);
-  dataset_close(reader);
-}
-
-#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
-
-IN_FOLDER(test_files_hold_the_digits) {
-  assert_int_equal(run_digits("--train-rows 700 --test-rows 1 --seed 9"), 0);
-  check_file("digits_train.csv", 9, DIGITS_TRAIN, 700);
-  check_file("digits_test.csv", 9, DIGITS_TEST, 1);
-  assert_non_null(strstr(output, "digits_train.csv: 700 drawn digits\n"));
-  assert_int_equal(run_digits("--train-rows 3 --test-rows 2"), 0); /* replaces them */
-  check_file("digits_train.csv", 1, DIGITS_TRAIN, 3);
-  assert_int_equal(entries(), 2);
-}
-
-IN_FOLDER(test_no_such_folder) {
-  assert_int_equal(run_digits("--output-dir /nowhere/at-all"), 1);
-  assert_non_null(strstr(output, "cannot write /nowhere/at-all/"));
-  assert_non_null(strstr(output, "its folder does not exist"));
-}
-
-/* One file leads to the other: only the digits of one would be left. */
-IN_FOLDER(test_files_that_are_one) {
-  assert_int_equal(symlink("digits_train.csv", folder_path("digits_test.csv")), 0);
-  assert_int_equal(run_digits("--train-rows 3 --test-rows 2"), 2);
-  assert_non_null(strstr(output, "are the same file"));
-  assert_int_equal(entries(), 1);
-}
-
-/* A file that cannot grow stands for a full disk. What was there stays. */
-IN_FOLDER(test_full_disk) {
-  assert_int_equal(run_digits("--train-rows 2 --test-rows 2"), 0);
-  const int status = process_run(
-      output, sizeof output,
-      "trap '' XFSZ; ulimit -f 100; " MLP_DIGITS " --output-dir '%s' --train-rows 1000", folder);
-  assert_int_equal(status, 1);
-  assert_non_null(strstr(output, "digits_train.csv: File too large"));
-  assert_int_equal(entries(), 2);
-  check_file("digits_train.csv", 1, DIGITS_TRAIN, 2);
-}
-
-IN_FOLDER(test_signal_leaves_nothing) {
-  const int status = process_run(output, sizeof output,
-                                 MLP_DIGITS " --output-dir '%s' --train-rows 100000000 & "
-                                            "until ls -A '%s' | grep -q .; do sleep 0.01; done; "
-                                            "kill $!; wait $!",
-                                 folder, folder);
-  assert_int_equal(status, 128 + 15);
-  assert_int_equal(entries(), 0);
 }

@@ -27,6 +27,7 @@
 #   same_network FILE FILE     both have the same of these, bit for bit
 #   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
+#   holds FOLDER NAME...       the folder has these entries, in order, and no others
 #   rows COUNT [BAD]           prints CSV rows of two pixels, line BAD with a label that is too large
 #   skip_ REASON               the case cannot run here: what follows up to the next case_ must not
 #                              be run, so use it as `if ...; then skip_ 'no GPU'; else ...; fi`
@@ -143,6 +144,11 @@ edit() {
   } >"$3"
 }
 sanitized() { grep -qE "__${1:-[at]san}_init" "$MLP"; }
+holds() {
+  local there
+  there=$(find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | paste -sd ' ')
+  [ "$1${there:+ $there}" = "$*" ] || die "$1 holds '$there'"
+}
 rows() {
   awk -v count="$1" -v bad="${2:-0}" 'BEGIN {
     for (seed = row = 1; row <= count; row++) {
