@@ -1,98 +1,52 @@
 /* mlp-digits: writes two CSV files of drawn digits, in MNIST's format and of MNIST's size. */
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/interrupt.h"
-#include "base/nearest.h"
 #include "base/output.h"
 #include "base/text.h"
+#include "cli/option_kinds.h"
 #include "data/digits.h"
 
-static const char help[] =
-    "Usage: mlp-digits [OPTION]...\n"
-    "Draws digits that look handwritten and writes them as CSV in MNIST's format: one\n"
-    "row per line, the label first, then 784 pixels from 0 to 255. The same options\n"
-    "give the same bytes. Defaults are in [brackets].\n"
-    "\n"
-    "  --output-dir DIR  folder for digits_train.csv and digits_test.csv [data]\n"
-    "  --train-rows N    rows of digits_train.csv, at least 1 [60000]\n"
-    "  --test-rows N     rows of digits_test.csv, at least 1 [10000]\n"
-    "  --seed N          another seed draws other digits [1]\n"
-    "  --help            print this help and exit\n";
-
 typedef struct {
-  const char *folder;
+  char folder[OPTIONS_PATH];
   uint64_t rows[2], seed; /* rows: DIGITS_TRAIN, DIGITS_TEST */
 } Options;
 
 enum { MAX_ROWS = 1000000000 };
 
-static bool parse_number(const char *option, const char *text, uint64_t low, uint64_t high,
-                         uint64_t *value, Error *error) {
-  char *end;
-  errno = 0;
-  *value = strtoull(text, &end, 10);
-  if (*text >= '0' && *text <= '9' && !*end && !errno && *value >= low && *value <= high)
-    return true;
-  return error_set(error, "--%s must be a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'",
-                   option, low, high, text);
-}
+/* clang-format off */
+static const OptionRow rows[] = {
+  {.name = "output-dir", .argument = "DIR", .initial = "data",
+   .help = "folder for digits_train.csv and digits_test.csv",
+   .kind = &option_path, .field = offsetof(Options, folder)},
+  {.name = "train-rows", .argument = "N", .initial = "60000",
+   .help = "rows of digits_train.csv",
+   .kind = &option_whole64, .field = offsetof(Options, rows[DIGITS_TRAIN]),
+   .low = 1, .high = MAX_ROWS},
+  {.name = "test-rows", .argument = "N", .initial = "10000",
+   .help = "rows of digits_test.csv",
+   .kind = &option_whole64, .field = offsetof(Options, rows[DIGITS_TEST]),
+   .low = 1, .high = MAX_ROWS},
+  {.name = "seed", .argument = "N", .initial = "1",
+   .help = "another seed draws other digits",
+   .kind = &option_whole64, .field = offsetof(Options, seed), .high = 0x1p64},
+  OPTION_HELP(NULL), OPTION_VERSION(NULL)
+};
+/* clang-format on */
 
-/* *help_wanted: --help was given. */
-static bool parse_options(int count, char **arguments, Options *options, bool *help_wanted,
-                          Error *error) {
-  static const struct option known[] = {
-      {"output-dir", required_argument, NULL, 'o'},
-      {"train-rows", required_argument, NULL, 'r'},
-      {"test-rows", required_argument, NULL, 't'},
-      {"seed", required_argument, NULL, 's'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
-  };
-  *options = (Options){"data", {60000, 10000}, 1};
-  *help_wanted = false;
-  opterr = 0;
-  for (;;) {
-    const char *given = arguments[optind];
-    const int option = getopt_long(count, arguments, "+:", known, NULL);
-    if (option == -1) break;
-    bool good = true;
-    switch (option) {
-    case 'o':
-      options->folder = optarg;
-      break;
-    case 'r':
-      good = parse_number("train-rows", optarg, 1, MAX_ROWS, &options->rows[DIGITS_TRAIN], error);
-      break;
-    case 't':
-      good = parse_number("test-rows", optarg, 1, MAX_ROWS, &options->rows[DIGITS_TEST], error);
-      break;
-    case 's':
-      good = parse_number("seed", optarg, 0, UINT64_MAX, &options->seed, error);
-      break;
-    case 'h':
-      *help_wanted = true;
-      break;
-    case ':':
-      good = error_set(error, "%s needs an argument", given);
-      break;
-    default:
-      error_set(error, "unknown option '%s'", given);
-      good = nearest_append_option(given, known, error);
-      break;
-    }
-    if (!good) return false;
-  }
-  if (optind < count) return error_set(error, "unexpected argument '%s'", arguments[optind]);
-  return true;
-}
+static const OptionTable table = {
+    .program = "mlp-digits",
+    .usage = "Usage: mlp-digits [OPTION]...\n"
+             "Draws digits that look handwritten and writes them as CSV in MNIST's format: one\n"
+             "row per line, the label first, then 784 pixels from 0 to 255. The same options\n"
+             "give the same bytes. Defaults are in [brackets].\n",
+    .notes = "",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows};
 
 /* ---- files ------------------------------------------------------------------------------- */
 
@@ -154,24 +108,21 @@ static bool write_files(const Options *options, char path[2][PATH_MAX], Error *e
   return good;
 }
 
-int main(int count, char **arguments) {
+int main(int argc, char **argv) {
   standard_output_open();
   Options options;
   Error error;
-  bool help_wanted;
   char path[2][PATH_MAX];
-  if (!parse_options(count, arguments, &options, &help_wanted, &error) ||
-      (!help_wanted && !name_files(&options, path, &error))) {
-    fprintf(stderr, "mlp-digits: %s\nTry '%s --help'.\n", error.text, arguments[0]);
-    return 2;
+  int first = 0;
+  option_table_default(&table, &options);
+  OptionsResult result = option_table_parse(&table, argc, argv, &options, &first, &error);
+  if (result == OPTIONS_RUN && first < argc) {
+    error_set(&error, "unexpected argument '%s'", argv[first]);
+    result = OPTIONS_USAGE;
   }
+  if (result == OPTIONS_RUN && !name_files(&options, path, &error)) result = OPTIONS_USAGE;
+  if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
   interrupt_catch(true);
-  bool good = true;
-  if (help_wanted)
-    fputs(help, stdout);
-  else
-    good = write_files(&options, path, &error);
-  if (good && standard_output_flush(&error)) return 0;
-  fprintf(stderr, "mlp-digits: %s\n", error.text);
-  return 1;
+  if (!write_files(&options, path, &error)) result = OPTIONS_FAILURE;
+  return option_table_end(&table, result, argv[0], &error);
 }

@@ -99,7 +99,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
 /* Prints what --help, --version or --dry-run asks for. */
 static bool show(OptionsResult asked, const Options *options, Error *error) {
   if (asked == OPTIONS_HELP)
-    options_print_help(stdout);
+    option_table_help(&options_table, stdout);
   else if (asked == OPTIONS_VERSION)
     puts("mlp-train " MLP_TRAIN_VERSION);
   else

@@ -31,7 +31,8 @@ static void write_file(const char *name, const char *text) {
 
 static int print_all(void **state) {
   folder_open(state);
-  rows = options_table(&row_count);
+  rows = options_table.rows;
+  row_count = options_table.count;
   page = printed(options_print_man);
   completion = printed(options_print_completion);
   write_file("page.1", page);

@@ -54,8 +54,8 @@ static int count_keys(const char *path, bool seen[], const OptionRow *rows, size
 }
 
 TEST(configs_explain_each_key) {
-  size_t count;
-  const OptionRow *rows = options_table(&count);
+  const OptionRow *rows = options_table.rows;
+  const size_t count = options_table.count;
   bool *seen = calloc(count, sizeof *seen);
   assert_true(count_keys("configs/literature.conf", seen, rows, count) >= 4);
   memset(seen, 0, count * sizeof *seen);
@@ -69,7 +69,7 @@ static const char *printed_help(void) {
   static char text[16384];
   FILE *memory = fmemopen(text, sizeof text, "w");
   assert_non_null(memory);
-  options_print_help(memory);
+  option_table_help(&options_table, memory);
   assert_int_equal(fclose(memory), 0);
   return text;
 }
@@ -97,8 +97,8 @@ static const char *entry_of(const char *help, const OptionRow *row) {
 }
 
 TEST(help_lists_every_row) {
-  size_t count;
-  const OptionRow *rows = options_table(&count);
+  const OptionRow *rows = options_table.rows;
+  const size_t count = options_table.count;
   const char *help = printed_help();
   for (size_t i = 0; i < count; i++) {
     const OptionRow *row = &rows[i];

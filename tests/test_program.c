@@ -246,8 +246,8 @@ static double number_of(const json_t *object, const char *name) {
 
 TEST(log_has_every_option_and_epoch) {
   RUN_WELL(TINY, "--epochs", "3", "--lr", "0.25", "--lr-schedule", "linear", "--log", "run.jsonl");
-  size_t count;
-  const OptionRow *rows = options_table(&count);
+  const OptionRow *rows = options_table.rows;
+  const size_t count = options_table.count;
   char *text = program_read("run.jsonl", NULL), *line = text;
   json_t *header = next_object(&line);
   for (size_t i = 0; i < count; i++)

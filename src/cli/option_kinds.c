@@ -2,46 +2,51 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/augment.h"
 #include "base/nearest.h"
+#include "engine/training.h"
 
-static void *field_of(const OptionRow *row, Options *options) {
+static void *field_of(const OptionRow *row, void *options) {
   return (char *)options + row->field;
 }
 
-static const void *value_of(const OptionRow *row, const Options *options) {
+static const void *value_of(const OptionRow *row, const void *options) {
   return (const char *)options + row->field;
 }
 
 static bool parse_whole(const OptionRow *row, const char *value, uint64_t *whole, Error *error) {
   char *end = NULL;
-  *whole = strtoull(value, &end, 10); /* too great is ULLONG_MAX: above every limit */
-  if (isdigit((unsigned char)value[0]) && !*end && (double)*whole >= row->low &&
+  errno = 0;
+  *whole = strtoull(value, &end, 10);
+  if (isdigit((unsigned char)value[0]) && !*end && !errno && (double)*whole >= row->low &&
       (double)*whole <= row->high)
     return true;
-  return error_set(error, "--%s must be a whole number from %.0f to %.0f, not '%s'", row->name,
-                   row->low, row->high, value);
+  const uint64_t high = row->high < 0x1p64 ? (uint64_t)row->high : UINT64_MAX;
+  return error_set(error, "--%s must be a whole number from %.0f to %" PRIu64 ", not '%s'",
+                   row->name, row->low, high, value);
 }
 
-static bool set_int(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_int(const OptionRow *row, const char *value, void *options, Error *error) {
   uint64_t whole;
   if (!parse_whole(row, value, &whole, error)) return false;
   *(int *)field_of(row, options) = (int)whole;
   return true;
 }
 
-static void get_int(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_int(const OptionRow *row, const void *options, char *text, size_t size) {
   snprintf(text, size, "%d", *(const int *)value_of(row, options));
 }
 
-const OptionKind option_whole = {set_int, get_int, true};
+const OptionKind option_whole = {set_int, get_int, NULL, true};
 
-static bool set_whole_or_auto(const OptionRow *row, const char *value, Options *options,
+static bool set_whole_or_auto(const OptionRow *row, const char *value, void *options,
                               Error *error) {
-  uint64_t whole = OPTIONS_AUTO;
+  uint64_t whole = 0;
   if (strcmp(value, "auto") != 0 && !parse_whole(row, value, &whole, NULL))
     return error_set(error, "--%s must be auto, or a whole number from %.0f to %.0f, not '%s'",
                      row->name, row->low, row->high, value);
@@ -49,42 +54,41 @@ static bool set_whole_or_auto(const OptionRow *row, const char *value, Options *
   return true;
 }
 
-static void get_whole_or_auto(const OptionRow *row, const Options *options, char *text,
-                              size_t size) {
+static void get_whole_or_auto(const OptionRow *row, const void *options, char *text, size_t size) {
   const float number = *(const float *)value_of(row, options);
-  snprintf(text, size, number == OPTIONS_AUTO ? "auto" : "%.0f", (double)number);
+  snprintf(text, size, number == 0 ? "auto" : "%.0f", (double)number);
 }
 
-const OptionKind option_whole_or_auto = {set_whole_or_auto, get_whole_or_auto, false};
+const OptionKind option_whole_or_auto = {set_whole_or_auto, get_whole_or_auto, NULL, false};
 
-static bool set_whole64(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_whole64(const OptionRow *row, const char *value, void *options, Error *error) {
   uint64_t whole;
   if (!parse_whole(row, value, &whole, error)) return false;
   *(uint64_t *)field_of(row, options) = whole;
   return true;
 }
 
-static void get_whole64(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_whole64(const OptionRow *row, const void *options, char *text, size_t size) {
   snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)value_of(row, options));
 }
 
-const OptionKind option_whole64 = {set_whole64, get_whole64, true};
+const OptionKind option_whole64 = {set_whole64, get_whole64, NULL, true};
 
 enum { MEGABYTE = 1000000 };
 
-static bool set_megabytes(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_megabytes(const OptionRow *row, const char *value, void *options, Error *error) {
   uint64_t whole;
   if (!parse_whole(row, value, &whole, error)) return false;
   *(uint64_t *)field_of(row, options) = whole * MEGABYTE;
   return true;
 }
 
-static void get_megabytes(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_megabytes(const OptionRow *row, const void *options, char *text, size_t size) {
   const uint64_t *bytes = value_of(row, options);
   snprintf(text, size, "%llu", (unsigned long long)(*bytes / MEGABYTE));
 }
 
-const OptionKind option_megabytes = {set_megabytes, get_megabytes, true};
+const OptionKind option_megabytes = {set_megabytes, get_megabytes, NULL, true};
 
 /* The number that the text begins with, NAN where that is none the row may have; *end follows it.
  */
@@ -97,7 +101,7 @@ static float parse_float(const OptionRow *row, const char *text, char **end) {
   return good ? number : NAN;
 }
 
-static bool set_float(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_float(const OptionRow *row, const char *value, void *options, Error *error) {
   char *end;
   const float number = parse_float(row, value, &end);
   if (isfinite(number) && !*end) {
@@ -116,13 +120,13 @@ static void print_float(float number, char *text, size_t size) {
   }
 }
 
-static void get_float(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_float(const OptionRow *row, const void *options, char *text, size_t size) {
   print_float(*(const float *)value_of(row, options), text, size);
 }
 
-const OptionKind option_number = {set_float, get_float, true};
+const OptionKind option_number = {set_float, get_float, NULL, true};
 
-static bool set_yes_no(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_yes_no(const OptionRow *row, const char *value, void *options, Error *error) {
   const bool yes = strcmp(value, "yes") == 0;
   if (!yes && strcmp(value, "no") != 0)
     return error_set(error, "--%s must be yes or no, not '%s'", row->name, value);
@@ -130,26 +134,20 @@ static bool set_yes_no(const OptionRow *row, const char *value, Options *options
   return true;
 }
 
-static void get_yes_no(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_yes_no(const OptionRow *row, const void *options, char *text, size_t size) {
   snprintf(text, size, "%s", *(const bool *)value_of(row, options) ? "yes" : "no");
 }
 
-const OptionKind option_yes_no = {set_yes_no, get_yes_no, false};
+const OptionKind option_yes_no = {set_yes_no, get_yes_no, NULL, false};
 
-void options_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
-  size_t used = 0;
-  for (int i = 0; row->choices[i] && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
-}
-
-static bool set_choice(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_choice(const OptionRow *row, const char *value, void *options, Error *error) {
   for (int i = 0; row->choices[i]; i++)
     if (strcmp(value, row->choices[i]) == 0) {
       *(int *)field_of(row, options) = i;
       return true;
     }
   char choices[128];
-  options_join_choices(row, ", ", choices, sizeof choices);
+  option_join_choices(row, ", ", choices, sizeof choices);
   error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
   Nearest nearest;
   nearest_start(&nearest, value);
@@ -157,11 +155,11 @@ static bool set_choice(const OptionRow *row, const char *value, Options *options
   return nearest_append(&nearest, "", error);
 }
 
-static void get_choice(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_choice(const OptionRow *row, const void *options, char *text, size_t size) {
   snprintf(text, size, "%s", row->choices[*(const int *)value_of(row, options)]);
 }
 
-const OptionKind option_choice = {set_choice, get_choice, false};
+const OptionKind option_choice = {set_choice, get_choice, NULL, false};
 
 /* The kind of augmentation that `text` begins with, AUGMENT_KINDS: none; *end follows it. */
 static int kind_of(const OptionRow *row, const char *text, const char **end) {
@@ -188,7 +186,7 @@ static float strength_at(const OptionRow *row, int k, const char **text) {
 
 static bool bad_strengths(const OptionRow *row, const char *value, Error *error) {
   char choices[128];
-  options_join_choices(row, ", ", choices, sizeof choices);
+  option_join_choices(row, ", ", choices, sizeof choices);
   return error_set(error,
                    "--%s must be none, or any of %s, separated by commas, each alone or with its "
                    "strength, as in %s=%g, not '%s'",
@@ -196,7 +194,7 @@ static bool bad_strengths(const OptionRow *row, const char *value, Error *error)
 }
 
 /* none, or some of the choices separated by commas, each at most once. */
-static bool set_strengths(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_strengths(const OptionRow *row, const char *value, void *options, Error *error) {
   AugmentStrengths strengths = {0};
   bool seen[AUGMENT_KINDS + 1] = {[AUGMENT_KINDS] = true}, good = true;
   const char *next = strcmp(value, "none") == 0 ? NULL : value;
@@ -221,7 +219,7 @@ static bool set_strengths(const OptionRow *row, const char *value, Options *opti
 }
 
 /* The usual strengths are left out. */
-static void get_strengths(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_strengths(const OptionRow *row, const void *options, char *text, size_t size) {
   const AugmentStrengths *strengths = value_of(row, options);
   size_t used = (size_t)snprintf(text, size, "%s", augment_any(*strengths) ? "" : "none");
   for (int k = 0; k < AUGMENT_KINDS && used < size; k++) {
@@ -235,7 +233,9 @@ static void get_strengths(const OptionRow *row, const Options *options, char *te
   }
 }
 
-const OptionKind option_strengths = {set_strengths, get_strengths, false};
+const OptionKind option_strengths = {set_strengths, get_strengths, NULL, false};
+
+/* ---- files -------------------------------------------------------------------------------- */
 
 /* Whether a configuration file can hold the name: there blanks at the ends are dropped, and a
    semicolon behind a blank begins a comment. */
@@ -245,7 +245,7 @@ static bool fits_in_a_line(const char *name) {
   return name[0] != ' ' && name[strlen(name) - 1] != ' ';
 }
 
-static bool set_path(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_path(const OptionRow *row, const char *value, void *options, Error *error) {
   if (!value[0]) return error_set(error, "--%s must be the name of a file, not ''", row->name);
   if (row->initial && !fits_in_a_line(value))
     return error_set(error,
@@ -259,7 +259,7 @@ static bool set_path(const OptionRow *row, const char *value, Options *options, 
   return true;
 }
 
-static bool set_paths(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_paths(const OptionRow *row, const char *value, void *options, Error *error) {
   PathList *list = field_of(row, options);
   if (list->count == OPTIONS_LOADS)
     return error_set(error, "--%s can be given %d times at most", row->name, OPTIONS_LOADS);
@@ -270,50 +270,79 @@ static bool set_paths(const OptionRow *row, const char *value, Options *options,
   return true;
 }
 
-static void get_paths(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_paths(const OptionRow *row, const void *options, char *text, size_t size) {
   const PathList *list = value_of(row, options);
   snprintf(text, size, "%s", list->count > 0 ? list->path[0] : "");
 }
 
-static void get_path(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_path(const OptionRow *row, const void *options, char *text, size_t size) {
   snprintf(text, size, "%s", (const char *)value_of(row, options));
 }
 
-const OptionKind option_path = {set_path, get_path, false};
-const OptionKind option_paths = {set_paths, get_paths, false};
+static const char *path_at(const OptionRow *row, const void *options, int index) {
+  const char *path = value_of(row, options);
+  return index == 0 && *path ? path : NULL;
+}
 
-/* The share that the text is, NAN: it is no number. */
-static double share_of(const char *text) {
+static const char *paths_at(const OptionRow *row, const void *options, int index) {
+  const PathList *list = value_of(row, options);
+  return index < list->count ? list->path[index] : NULL;
+}
+
+static const char *path_unless_none(const OptionRow *row, const void *options, int index) {
+  const char *path = path_at(row, options, index);
+  return path && strcmp(path, "none") != 0 ? path : NULL;
+}
+
+const OptionKind option_path = {set_path, get_path, path_at, false};
+const OptionKind option_path_or_none = {set_path, get_path, path_unless_none, false};
+const OptionKind option_paths = {set_paths, get_paths, paths_at, false};
+
+double option_share(const char *text) {
   char *end;
   const double share = strtod(text, &end);
   return isdigit((unsigned char)*text) && !*end ? share : NAN;
 }
 
-static bool set_share_or_path(const OptionRow *row, const char *value, Options *options,
+static const char *path_unless_share(const OptionRow *row, const void *options, int index) {
+  const char *path = path_at(row, options, index);
+  return path && isnan(option_share(path)) ? path : NULL;
+}
+
+static bool set_share_or_path(const OptionRow *row, const char *value, void *options,
                               Error *error) {
-  const double share = share_of(value);
+  const double share = option_share(value);
   if (share < 0 || share > row->high)
     return error_set(error, "--%s must be a share from 0 to %g, or the name of a file, not '%s'",
                      row->name, row->high, value);
   return set_path(row, value, options, error);
 }
 
-const OptionKind option_share_or_path = {set_share_or_path, get_path, false};
+const OptionKind option_share_or_path = {set_share_or_path, get_path, path_unless_share, false};
 
-double options_hold_out(const Options *options) {
-  const double share = share_of(options->validation);
-  return share > 0 ? share : 0;
+/* ---- words -------------------------------------------------------------------------------- */
+
+static bool set_word(const OptionRow *row, const char *value, void *options, Error *error) {
+  (void)error;
+  *(const char **)field_of(row, options) = value;
+  return true;
 }
 
-const char *options_validation_file(const Options *options) {
-  return isnan(share_of(options->validation)) ? options->validation : NULL;
+static void get_word(const OptionRow *row, const void *options, char *text, size_t size) {
+  const char *const *word = value_of(row, options);
+  snprintf(text, size, "%s", *word ? *word : "");
 }
 
-const char *options_test_file(const Options *options) {
-  return strcmp(options->test, "none") == 0 ? NULL : options->test;
+static const char *word_at(const OptionRow *row, const void *options, int index) {
+  const char *const *word = value_of(row, options);
+  return index == 0 ? *word : NULL;
 }
 
-static bool set_sizes(const OptionRow *row, const char *value, Options *options, Error *error) {
+const OptionKind option_word = {set_word, get_word, word_at, false};
+
+/* ---- lists of numbers --------------------------------------------------------------------- */
+
+static bool set_sizes(const OptionRow *row, const char *value, void *options, Error *error) {
   HiddenSizes sizes = {0};
   bool good = true;
   const char *next = strcmp(value, "none") == 0 ? NULL : value;
@@ -334,16 +363,16 @@ static bool set_sizes(const OptionRow *row, const char *value, Options *options,
   return true;
 }
 
-static void get_sizes(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_sizes(const OptionRow *row, const void *options, char *text, size_t size) {
   const HiddenSizes *sizes = value_of(row, options);
   size_t used = (size_t)snprintf(text, size, "%s", sizes->count ? "" : "none");
   for (int i = 0; i < sizes->count && used < size; i++)
     used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", sizes->size[i]);
 }
 
-const OptionKind option_sizes = {set_sizes, get_sizes, false};
+const OptionKind option_sizes = {set_sizes, get_sizes, NULL, false};
 
-static bool set_shares(const OptionRow *row, const char *value, Options *options, Error *error) {
+static bool set_shares(const OptionRow *row, const char *value, void *options, Error *error) {
   DropoutShares shares = {0};
   const char *next = value;
   bool good = true;
@@ -363,7 +392,7 @@ static bool set_shares(const OptionRow *row, const char *value, Options *options
   return true;
 }
 
-static void get_shares(const OptionRow *row, const Options *options, char *text, size_t size) {
+static void get_shares(const OptionRow *row, const void *options, char *text, size_t size) {
   const DropoutShares *shares = value_of(row, options);
   size_t used = 0;
   for (int i = 0; i < shares->count && used + 1 < size; i++) {
@@ -373,4 +402,4 @@ static void get_shares(const OptionRow *row, const Options *options, char *text,
   }
 }
 
-const OptionKind option_shares = {set_shares, get_shares, false};
+const OptionKind option_shares = {set_shares, get_shares, NULL, false};

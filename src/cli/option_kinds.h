@@ -2,21 +2,35 @@
 #ifndef OPTION_KINDS_H
 #define OPTION_KINDS_H
 
-#include "cli/options.h"
+#include "cli/option_table.h"
 
-extern const OptionKind option_whole; /* int, from low to high */
+extern const OptionKind option_whole;         /* int, from low to high */
+extern const OptionKind option_whole_or_auto; /* float: a whole number, or auto, which is 0 */
+extern const OptionKind option_whole64;       /* uint64_t, from low to high */
+extern const OptionKind option_megabytes;     /* uint64_t in bytes; low and high are megabytes */
+extern const OptionKind option_number;        /* float, from low to high */
+extern const OptionKind option_yes_no;        /* bool; an option without argument is yes */
+extern const OptionKind option_choice;        /* int or enum: an index of choices */
+extern const OptionKind option_strengths;     /* AugmentStrengths, its kinds named by choices */
+extern const OptionKind option_word;          /* const char *: the caller's word, any text */
+extern const OptionKind option_path;          /* char[OPTIONS_PATH] */
+extern const OptionKind option_path_or_none;  /* char[OPTIONS_PATH]; none names no file */
+extern const OptionKind option_paths;         /* PathList: one more each time */
 extern const OptionKind
-    option_whole_or_auto;                 /* float, likewise, or auto: OPTIONS_AUTO, below low */
-extern const OptionKind option_whole64;   /* uint64_t, likewise */
-extern const OptionKind option_megabytes; /* uint64_t, in bytes */
-extern const OptionKind option_number;    /* float, likewise */
-extern const OptionKind option_yes_no;    /* bool */
-extern const OptionKind option_choice;    /* int: an index of choices */
-extern const OptionKind option_strengths; /* AugmentStrengths, its kinds named by choices */
-extern const OptionKind option_path;      /* char[OPTIONS_PATH] */
-extern const OptionKind option_paths;     /* PathList: one more each time */
-extern const OptionKind option_share_or_path; /* likewise: a number up to high, or a path */
-extern const OptionKind option_sizes;         /* HiddenSizes */
-extern const OptionKind option_shares;        /* DropoutShares, each from low to high */
+    option_share_or_path;              /* char[OPTIONS_PATH]: a share up to high, or a path */
+extern const OptionKind option_sizes;  /* HiddenSizes */
+extern const OptionKind option_shares; /* DropoutShares, each from low to high */
+
+enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
+enum { OPTIONS_LOADS = 32 };
+
+/* The files of an option that may be given more than once, in their order. */
+typedef struct {
+  int count;
+  char path[OPTIONS_LOADS][OPTIONS_PATH];
+} PathList;
+
+/* The share that an option_share_or_path is, NAN if it is the name of a file. */
+double option_share(const char *text);
 
 #endif

@@ -3,8 +3,8 @@
 #include "cli/options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <ini.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,28 +195,51 @@ static const OptionRow table[] = {
   {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
    .help = "read options from FILE, or a preset like mnist.conf; the command line wins",
    .kind = &option_path, .field = FIELD(config)},
-  {.group = "other", .name = "help", .letter = 'h',
-   .help = "print this help and exit"},
-  {.group = "other", .name = "version", .help = "print the version and exit"},
+  OPTION_HELP("other"), OPTION_VERSION("other")
 };
 /* clang-format on */
 
 enum { ROWS = sizeof table / sizeof table[0] };
 
-const OptionRow *options_table(size_t *count) {
-  *count = ROWS;
-  return table;
-}
+const OptionTable options_table = {
+    .program = "mlp-train",
+    .usage = "Usage: mlp-train [OPTION]...\n"
+             "       mlp-train --load FILE --evaluate\n"
+             "       mlp-train --load FILE --predict FILE [--output FILE]\n"
+             "       mlp-train --load FILE --classify PICTURE...\n"
+             "Trains a multilayer perceptron on rows of pixels in a CSV file, or evaluates a\n"
+             "saved one and predicts with it. Defaults are in [brackets].\n",
+    .notes = "A file for --config has the groups above as [sections] and the long names of\n"
+             "the options as keys; configs/mnist.conf holds the defaults.\n"
+             "Level epoch of --fusion needs two hidden layers, the second of at most 120, and\n"
+             "batches of at most 64; auto takes the fastest level that is possible.\n"
+             "A run that is interrupted is saved in the file of --save, and --resume continues\n"
+             "it as if it had never stopped.\n"
+             "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
+             "interrupted.\n",
+    .rows = table,
+    .count = ROWS};
 
 bool options_is_saved(const OptionRow *row) {
   return strcmp(row->group, "output") != 0 && strcmp(row->group, "model") != 0;
 }
 
+double options_hold_out(const Options *options) {
+  const double share = option_share(options->validation);
+  return share > 0 ? share : 0;
+}
+
+const char *options_validation_file(const Options *options) {
+  return isnan(option_share(options->validation)) ? options->validation : NULL;
+}
+
+const char *options_test_file(const Options *options) {
+  return strcmp(options->test, "none") == 0 ? NULL : options->test;
+}
+
 void options_default(Options *options) {
   memset(options, 0, sizeof *options);
-  for (size_t i = 0; i < ROWS; i++)
-    if (table[i].initial && *table[i].initial)
-      table[i].kind->set(&table[i], table[i].initial, options, NULL);
+  option_table_default(&options_table, options);
 }
 
 /* ---- the configuration file --------------------------------------------------------------- */
@@ -341,64 +364,47 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
   return read_config(options, file, name, true, error);
 }
 
+void options_print_config(FILE *file, const Options *options, bool whole) {
+  const char *group = "";
+  for (size_t i = 0; i < ROWS; i++) {
+    const OptionRow *row = &table[i];
+    char value[OPTIONS_PATH];
+    if (!row->initial || !(whole || options_is_saved(row))) continue;
+    row->kind->get(row, options, value, sizeof value);
+    if (strcmp(row->group, group) != 0) fprintf(file, "%s[%s]\n", *group ? "\n" : "", row->group);
+    group = row->group;
+    fprintf(file, "%s =%s%s\n", row->name, *value ? " " : "", value);
+  }
+}
+
+bool options_can_be_saved(const Options *options, Error *error) {
+  for (size_t i = 0; i < ROWS; i++) {
+    const OptionRow *row = &table[i];
+    char value[OPTIONS_PATH];
+    if (!row->initial || !options_is_saved(row)) continue;
+    row->kind->get(row, options, value, sizeof value);
+    const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
+    if (strlen(value) > room)
+      return error_set(error,
+                       "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
+                       "link or another folder",
+                       row->name, strlen(value), room);
+  }
+  return true;
+}
+
 /* ---- the command line --------------------------------------------------------------------- */
 
-/* What getopt_long returns for a row. */
-static int code_of(const OptionRow *row) {
-  return row->letter ? row->letter : 256 + (int)(row - table);
-}
-
-static const OptionRow *row_of(int code) {
-  for (size_t i = 0; i < ROWS; i++)
-    if (code_of(&table[i]) == code) return &table[i];
-  return NULL;
-}
-
-/* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
-   0 for an unknown long name. */
-static OptionsResult wrong_usage(bool missing, char *const *argv, const struct option *names,
-                                 Error *error) {
-  const OptionRow *row = row_of(optopt);
-  if (row && missing)
-    error_set(error, "--%s needs an argument", row->name);
-  else if (row)
-    error_set(error, "--%s does not take an argument", row->name);
-  else if (optopt)
-    error_set(error, "unknown option '-%c'", optopt);
-  else {
-    const char *given = argv[optind - 1];
-    error_set(error, "unknown option '%s'", given);
-    nearest_append_option(given, names, error);
-  }
-  return OPTIONS_USAGE;
-}
-
 static OptionsResult parse_command_line(int argc, char **argv, Options *options, Error *error) {
-  struct option names[ROWS + 1] = {{0}};
-  char letters[2 * ROWS + 2] = ":"; /* a missing argument is ':', not '?' */
-  size_t used = 1;
-  for (size_t i = 0; i < ROWS; i++) {
-    const bool argument = table[i].argument != NULL;
-    names[i] = (struct option){.name = table[i].name,
-                               .has_arg = argument ? required_argument : no_argument,
-                               .val = code_of(&table[i])};
-    if (table[i].letter) letters[used++] = table[i].letter;
-    if (table[i].letter && argument) letters[used++] = ':';
-  }
-  opterr = 0;
-  optind = 0; /* start anew */
-  for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
-    if (code == '?' || code == ':') return wrong_usage(code == ':', argv, names, error);
-    const OptionRow *row = row_of(code);
-    if (!row->kind) return strcmp(row->name, "help") == 0 ? OPTIONS_HELP : OPTIONS_VERSION;
-    if (!row->kind->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
-  }
+  int first = argc;
+  const OptionsResult result =
+      option_table_parse(&options_table, argc, argv, options, &first, error);
   options->command = argv[0];
   options->words = argv;
   options->word_count = argc;
-  options->pictures = argv + optind;
-  options->picture_count = argc - optind;
-  return OPTIONS_RUN;
+  options->pictures = argv + first;
+  options->picture_count = argc - first;
+  return result;
 }
 
 /* --ensemble trains new networks, and writes these alone. */

@@ -12,21 +12,12 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "cli/option_kinds.h"
 #include "engine/device.h"
 #include "train/trainer.h"
 
-enum { OPTIONS_LINE = 198 };  /* characters of a configuration file's line, at most: inih's limit */
-enum { OPTIONS_AUTO = 0 };    /* of a number that may be auto */
-enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
-
-enum { OPTIONS_LOADS = 32 };
-
-/* The files of an option that may be given more than once, in their order. */
-typedef struct {
-  int count;
-  char path[OPTIONS_LOADS][OPTIONS_PATH];
-} PathList;
-
+enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
+enum { OPTIONS_AUTO = 0 };   /* of a number that may be auto */
 /* A file's name is "" where none is given. */
 typedef struct {
   HiddenSizes hidden;
@@ -60,31 +51,6 @@ typedef struct {
   int picture_count;
 } Options;
 
-/* A row of the table. */
-typedef struct OptionRow OptionRow;
-
-/* What a row's value may be. set checks `value` in full and stores it in the row's field; its error
-   names the option, the value and what is allowed. get writes the field as set would read it. */
-typedef struct {
-  bool (*set)(const OptionRow *row, const char *value, Options *options, Error *error);
-  void (*get)(const OptionRow *row, const Options *options, char *text, size_t size);
-  bool is_number; /* get writes what JSON reads as one */
-} OptionKind;
-
-struct OptionRow {
-  const char *group;      /* heading of the help, section of a configuration file */
-  const char *name;       /* long name, key of a configuration file */
-  char letter;            /* short name, 0: none */
-  const char *argument;   /* what the help calls it; NULL: it takes none */
-  const char *initial;    /* the default, as a user would write it; "": no value, NULL: no key of a
-                             configuration file either */
-  const char *help;       /* one line of plain English without a full stop */
-  const OptionKind *kind; /* NULL: --help and --version */
-  size_t field;           /* offset in Options */
-  double low, high;       /* limits of a number, both allowed */
-  const char *const *choices; /* values of a choice, NULL at the end; the field is an index */
-};
-
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
 extern const char *const options_fusions[];    /* names in the order of training.h's Fusion */
 
@@ -93,14 +59,13 @@ extern const char *const options_fusions[];    /* names in the order of training
 bool options_is_saved(const OptionRow *row);
 
 /* --validation: the share of the training rows that is held out to judge by, 0: none; and the file
-   to judge by, NULL: none. option_kinds.c */
+   to judge by, NULL: none. */
 double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
-/* --test, NULL: none. option_kinds.c */
+/* --test, NULL: none. */
 const char *options_test_file(const Options *options);
 
-/* The table: *count rows, those of one group side by side. */
-const OptionRow *options_table(size_t *count);
+extern const OptionTable options_table;
 
 /* The built-in defaults. */
 void options_default(Options *options);
@@ -114,27 +79,14 @@ bool options_read_file(Options *options, const char *path, Error *error);
    error. Keys that name a file to be written are refused, whoever wrote them. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
 
-typedef enum {
-  OPTIONS_RUN,
-  OPTIONS_HELP,    /* --help was given */
-  OPTIONS_VERSION, /* --version was given */
-  OPTIONS_USAGE,   /* *error says what is wrong with the command line */
-  OPTIONS_FAILURE, /* *error says what is wrong with the configuration file */
-} OptionsResult;
-
 /* Sets what argv says: first the file of --config is read if there is one, then the command line
    wins; what neither names keeps the value that it has in *options. May reorder argv as getopt_long
    does; the command and the pictures of --classify point into argv. Options that contradict each
    other are wrong usage. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
 
-/* The values of a choice or a list with `between` between them. */
-void options_join_choices(const OptionRow *row, const char *between, char *text, size_t size);
-
 /* ---- text made from the table -------------------------------------------------------------- */
 
-/* At most 80 columns. options_help.c */
-void options_print_help(FILE *file);
 /* A configuration file with the same options; whole: even those that a saved run does not hold.
    options_help.c */
 void options_print_config(FILE *file, const Options *options, bool whole);

@@ -168,8 +168,8 @@ static void print_man_row(FILE *file, const OptionRow *row) {
 }
 
 void options_print_man(FILE *file) {
-  size_t count;
-  const OptionRow *rows = options_table(&count);
+  const OptionRow *rows = options_table.rows;
+  const size_t count = options_table.count;
   fputs(man_start, file);
   for (size_t i = 0; i < count; i++) {
     if (i == 0 || strcmp(rows[i].group, rows[i - 1].group) != 0)
@@ -284,8 +284,8 @@ static void print_completion_values(FILE *file, const OptionRow *row) {
 }
 
 void options_print_completion(FILE *file) {
-  size_t count;
-  const OptionRow *rows = options_table(&count);
+  const OptionRow *rows = options_table.rows;
+  const size_t count = options_table.count;
   fputs(completion_start, file);
   for (size_t i = 0; i < count; i++) {
     if (!rows[i].argument) continue;

@@ -18,9 +18,9 @@ void run_files_best(const Options *o, char *path) {
 }
 
 char *run_files_text(const Options *o, Error *error) {
-  size_t size;
-  options_table(&size);
-  size *= OPTIONS_PATH + 64; /* open_memstream would not tell that its text ends early */
+  const size_t size =
+      options_table.count *
+      (OPTIONS_PATH + 64); /* open_memstream would not tell that its text ends early */
   char *text = calloc(size, 1);
   FILE *file = text ? fmemopen(text, size, "w") : NULL;
   if (file) {

@@ -10,7 +10,6 @@
 #include "base/interrupt.h"
 #include "base/nearest.h"
 #include "base/text.h"
-#include "cli/option_kinds.h"
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"
@@ -156,8 +155,9 @@ static TrainLogField field_of(const OptionRow *row, const char *value) {
 
 static bool write_header(Run *run, Error *error) {
   enum { MORE = 4 };
-  size_t count, used = 0;
-  const OptionRow *rows = options_table(&count);
+  size_t used = 0;
+  const OptionRow *rows = options_table.rows;
+  const size_t count = options_table.count;
   const Engine *engine = trainer_engine(run->trainer);
   TrainLogField *fields = malloc((count + MORE) * sizeof *fields);
   char(*values)[OPTIONS_PATH] = malloc(count * sizeof *values);

@@ -46,7 +46,7 @@ fi
 case_ 'mlp-digits'
 if has mlp-digits; then
   shows_help
-  printed 1 '^  --train-rows N '
+  printed 1 '^ *--train-rows N '
   refusals 2 <<'END'
 --train-rows must be a whole number from 1 to 1000000000, not '0'|--train-rows 0
 not '1000000001'|--train-rows 1000000001
@@ -55,7 +55,7 @@ not '10x'|--test-rows 10x
 not '18446744073709551616'|--seed 18446744073709551616
 --seed needs an argument|--seed
 unknown option '--rows'|--rows 5
-unknown option '-xy'|-xy
+unknown option '-x'|-xy
 unknown option '--help=me'|--help=me
 unexpected argument 'more'|more
 END

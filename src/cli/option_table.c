@@ -1,0 +1,169 @@
+/* The command line, the help and the files of a table of options. */
+#include "cli/option_table.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/nearest.h"
+
+void option_table_default(const OptionTable *table, void *options) {
+  for (size_t i = 0; i < table->count; i++) {
+    const OptionRow *row = &table->rows[i];
+    if (row->initial && *row->initial) row->kind->set(row, row->initial, options, NULL);
+  }
+}
+
+bool option_differs(const OptionRow *row, const void *options, const void *others) {
+  enum { LONGEST = 1100 };
+  char text[LONGEST], other[LONGEST];
+  row->kind->get(row, options, text, sizeof text);
+  row->kind->get(row, others, other, sizeof other);
+  return strcmp(text, other) != 0;
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+enum { MOST_ROWS = 96 };
+
+/* What getopt_long returns for a row. */
+static int code_of(const OptionTable *table, size_t row) {
+  return table->rows[row].letter ? table->rows[row].letter : 256 + (int)row;
+}
+
+static const OptionRow *row_of(const OptionTable *table, int code) {
+  for (size_t i = 0; i < table->count; i++)
+    if (code_of(table, i) == code) return &table->rows[i];
+  return NULL;
+}
+
+/* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
+   0 for an unknown long name. */
+static OptionsResult wrong_usage(const OptionRow *row, bool missing, const char *given,
+                                 const struct option *names, Error *error) {
+  if (row && missing)
+    error_set(error, "--%s needs an argument", row->name);
+  else if (row)
+    error_set(error, "--%s does not take an argument", row->name);
+  else if (optopt)
+    error_set(error, "unknown option '-%c'", optopt);
+  else {
+    error_set(error, "unknown option '%s'", given);
+    nearest_append_option(given, names, error);
+  }
+  return OPTIONS_USAGE;
+}
+
+OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
+                                 int *first, Error *error) {
+  struct option names[MOST_ROWS + 1] = {{0}};
+  char letters[2 * MOST_ROWS + 2] = ":"; /* a missing argument is ':', not '?' */
+  size_t used = 1;
+  for (size_t i = 0; i < table->count; i++) {
+    const OptionRow *row = &table->rows[i];
+    names[i] = (struct option){.name = row->name,
+                               .has_arg = row->argument ? required_argument : no_argument,
+                               .val = code_of(table, i)};
+    if (row->letter) letters[used++] = row->letter;
+    if (row->letter && row->argument) letters[used++] = ':';
+  }
+  opterr = 0;
+  optind = 0; /* start anew */
+  for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
+    if (code == '?' || code == ':')
+      return wrong_usage(row_of(table, optopt), code == ':', argv[optind - 1], names, error);
+    const OptionRow *row = row_of(table, code);
+    if (!row->kind) return strcmp(row->name, "help") == 0 ? OPTIONS_HELP : OPTIONS_VERSION;
+    if (!row->kind->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
+  }
+  *first = optind;
+  return OPTIONS_RUN;
+}
+
+int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
+                     Error *error) {
+  if (result == OPTIONS_HELP) option_table_help(table, stdout);
+  if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
+  const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
+  if (!failed && standard_output_flush(error)) return 0;
+  fprintf(stderr, "%s: %s\n", table->program, error->text);
+  if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
+  return result == OPTIONS_USAGE ? 2 : 1;
+}
+
+/* ---- help --------------------------------------------------------------------------------- */
+
+enum { COLUMNS = 80, HELP_COLUMN = 26 };
+
+/* Prints text from `column` on, and breaks it at blanks into lines that start at `indent`. */
+static void print_wrapped(FILE *file, const char *text, int column, int indent) {
+  for (bool first = true; *text; first = false) {
+    const int length = (int)strcspn(text, " ");
+    if (!first && column + 1 + length > COLUMNS) {
+      fprintf(file, "\n%*s", indent, "");
+      column = indent;
+    } else if (!first) {
+      fputc(' ', file);
+      column++;
+    }
+    fwrite(text, 1, (size_t)length, file);
+    column += length;
+    text += length;
+    text += strspn(text, " ");
+  }
+  fputc('\n', file);
+}
+
+void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
+  size_t used = 0;
+  for (int i = 0; row->choices[i] && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
+}
+
+static void print_row(FILE *file, const OptionRow *row) {
+  char left[64], choices[128] = "", text[512];
+  snprintf(left, sizeof left, "%c%c%c --%s %s", row->letter ? '-' : ' ',
+           row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
+           row->argument ? row->argument : "");
+  const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
+  if (row->choices) option_join_choices(row, between, choices, sizeof choices);
+  const bool has_default = row->argument && row->initial && *row->initial;
+  snprintf(text, sizeof text, "%s%s%s%s%s%s", choices, row->choices ? ": " : "", row->help,
+           has_default ? " [" : "", has_default ? row->initial : "", has_default ? "]" : "");
+  print_wrapped(file, text, fprintf(file, "  %-23s ", left), HELP_COLUMN);
+}
+
+void option_table_help(const OptionTable *table, FILE *file) {
+  const char *group = "";
+  fputs(table->usage, file);
+  for (size_t i = 0; i < table->count; i++) {
+    const OptionRow *row = &table->rows[i];
+    if (i == 0 || (row->group && strcmp(row->group, group) != 0)) fputc('\n', file);
+    if (row->group && strcmp(row->group, group) != 0) fprintf(file, "%s:\n", row->group);
+    if (row->group) group = row->group;
+    print_row(file, row);
+  }
+  fprintf(file, "%s%s", *table->notes ? "\n" : "", table->notes);
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+void option_table_files(const OptionTable *table, const void *options, OptionFiles *files) {
+  files->count = 0;
+  for (size_t i = 0; i < table->count; i++) {
+    const OptionRow *row = &table->rows[i];
+    const char *path;
+    if (row->file == FILE_NONE) continue;
+    for (int f = 0; files->count < OPTION_FILES && (path = row->kind->file(row, options, f)); f++) {
+      char *name = files->names[files->count];
+      snprintf(name, sizeof *files->names, "--%s", row->name);
+      files->list[files->count++] = (NamedFile){name, path, row->file == FILE_OUTPUT};
+    }
+  }
+}
+
+bool option_table_check_files(const OptionTable *table, const void *options, Error *error) {
+  OptionFiles files;
+  option_table_files(table, options, &files);
+  return same_file_check(files.list, files.count, error);
+}

@@ -1,0 +1,126 @@
+/* The options of a program as the rows of a table. A row has everything that is known of an option,
+   and the command line (getopt_long), the defaults, --help and the comparison of files read it, so
+   they cannot disagree.
+
+   A program has a plain struct for its options, a table and a few lines in main:
+
+     typedef struct { uint64_t seed; const char *json; bool check; } Arguments;
+     static const OptionRow rows[] = {
+       {.name = "seed", .argument = "N", .initial = "1", .help = "draw other values",
+        .kind = &option_whole64, .field = offsetof(Arguments, seed), .high = 0x1p64},
+       {.name = "json", .argument = "FILE", .help = "write the results as JSON",
+        .kind = &option_word, .field = offsetof(Arguments, json), .file = FILE_OUTPUT},
+       {.name = "check", .help = "check, but do not time",
+        .kind = &option_yes_no, .field = offsetof(Arguments, check)},
+       OPTION_HELP(NULL), OPTION_VERSION(NULL)};
+     static const OptionTable table = {"mlp-lab", usage, "", rows, sizeof rows / sizeof *rows};
+
+     option_table_default(&table, &arguments);
+     result = option_table_parse(&table, argc, argv, &arguments, &first, &error);
+     if (result == OPTIONS_RUN) ... what argv[first] and the words behind it mean, what does not go
+       together, option_table_check_files; result = OPTIONS_USAGE where *error says what is wrong
+     if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
+
+   option_kinds.h has the kinds; a program may have one of its own. */
+#ifndef OPTION_TABLE_H
+#define OPTION_TABLE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/output.h"
+
+typedef struct OptionRow OptionRow;
+
+/* The type of a row's value. `options` is the program's struct. set checks `value` in full and
+   stores it in the row's field; its error names the option, the value and what is allowed. get
+   writes the field as set would read it. */
+typedef struct {
+  bool (*set)(const OptionRow *row, const char *value, void *options, Error *error);
+  void (*get)(const OptionRow *row, const void *options, char *text, size_t size);
+  /* The index-th file that the field names, from 0; NULL behind the last. NULL: names none. */
+  const char *(*file)(const OptionRow *row, const void *options, int index);
+  bool is_number; /* get writes what JSON reads as one */
+} OptionKind;
+
+typedef enum { FILE_NONE, FILE_INPUT, FILE_OUTPUT } FileRole;
+
+struct OptionRow {
+  const char *group;      /* heading of the help, section of a configuration file; NULL: none */
+  const char *name;       /* long name, key of a configuration file */
+  char letter;            /* short name, 0: none */
+  const char *argument;   /* what the help calls it; NULL: it takes none */
+  const char *initial;    /* the default, as a user would write it; "": no value, NULL: no key of a
+                             configuration file either */
+  const char *help;       /* one line of plain English without a full stop */
+  const OptionKind *kind; /* NULL: --help and --version */
+  size_t field;           /* offset in the program's struct */
+  double low, high;       /* limits of a number, both allowed */
+  const char *const *choices; /* values of a choice, NULL at the end; the field is an index */
+  FileRole file;              /* whether the file that the option names is read or written */
+  const char *endings;        /* what its name ends in, in words: "jsonl csv"; NULL: anything */
+  unsigned commands;          /* of mlp-train: bits of options.h, never 0 */
+  int resume;                 /* of mlp-train: a ResumeRule of options.h, never 0 */
+};
+
+/* The last two rows of a table; heading: their group. */
+#define OPTION_HELP(heading)                                                                       \
+  { .group = (heading), .name = "help", .letter = 'h', .help = "print this help and exit" }
+#define OPTION_VERSION(heading)                                                                    \
+  { .group = (heading), .name = "version", .help = "print the version and exit" }
+
+typedef struct {
+  const char *program;
+  const char *usage;     /* lines of the help above the options, from "Usage: " on */
+  const char *notes;     /* lines below them, after an empty one; "": none */
+  const OptionRow *rows; /* those of one group side by side */
+  size_t count;
+} OptionTable;
+
+typedef enum {
+  OPTIONS_RUN,
+  OPTIONS_HELP,    /* --help was given */
+  OPTIONS_VERSION, /* --version was given */
+  OPTIONS_USAGE,   /* *error says what is wrong with the command line */
+  OPTIONS_FAILURE, /* *error says what is wrong with a file that the command line names */
+} OptionsResult;
+
+/* Sets the fields whose rows have a default, and leaves the others as they are: zeros. */
+void option_table_default(const OptionTable *table, void *options);
+
+/* Sets what argv says; what it does not name keeps its value in *options. May reorder argv as
+   getopt_long does: *first is the index of the first word that is no option. */
+OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
+                                 int *first, Error *error);
+
+/* True if the option has another value in one struct than in the other. */
+bool option_differs(const OptionRow *row, const void *options, const void *others);
+
+/* Prints what --help, --version or an error asks for, and returns the program's exit status: 0, 1
+   if that could not be printed or *error is OPTIONS_FAILURE's, 2 for wrong usage. command: the
+   program as it was called. */
+int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
+                     Error *error);
+
+/* --help, in at most 80 columns. */
+void option_table_help(const OptionTable *table, FILE *file);
+
+/* The values of a choice or a list with `between` between them. */
+void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size);
+
+enum { OPTION_FILES = 64 };
+
+/* The files that options name, for same_file_check. */
+typedef struct {
+  NamedFile list[OPTION_FILES];
+  char names[OPTION_FILES][32]; /* of their options: "--train" */
+  int count;
+} OptionFiles;
+
+void option_table_files(const OptionTable *table, const void *options, OptionFiles *files);
+
+/* Refuses options by which one file would be written and read, or written twice. */
+bool option_table_check_files(const OptionTable *table, const void *options, Error *error);
+
+#endif
