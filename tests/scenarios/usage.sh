@@ -56,7 +56,7 @@ not '18446744073709551616'|--seed 18446744073709551616
 --seed needs an argument|--seed
 unknown option '--rows'|--rows 5
 unknown option '-x'|-xy
-unknown option '--help=me'|--help=me
+--help does not take an argument|--help=me
 unexpected argument 'more'|more
 END
   refuses 2 "--seed must be a whole number from 0 to 18446744073709551615, not ''" --seed ''
