@@ -1,0 +1,208 @@
+# A network that was saved is asked about rows and pictures, and draws what it is wrong about.
+digits 600 400
+cut -d, -f2- digits_test.csv >unlabelled.csv
+A='--device cpu --load model.st'
+# It is right about four digits of five: there are more mistakes than a picture shows.
+ok --device cpu --train digits_train.csv --test digits_test.csv --hidden 64 --epochs 8 \
+  --save model.st --log run.jsonl --plot curves.png --weights weights.png \
+  --mistakes mistakes.png --confusion confusion.png
+accuracy=$(value test_accuracy run.jsonl | tail -n 1)
+right=$(awk "BEGIN { print 400 * $accuracy }")
+
+case_ 'evaluation says what training did'
+[ "$right" -gt 240 ] && [ "$right" -lt 336 ] # 64 mistakes are shown
+ok $A --evaluate --test digits_test.csv
+percent=$(awk "BEGIN { printf \"%.2f\", 100 * $accuracy }")
+printed 1 "^loss [0-9.]+  accuracy +$percent%  wrong $((400 - right)) of 400 rows$"
+printed 10 '^ +[0-9] .*%$'
+
+case_ 'predictions are the same anywhere'
+ok $A --predict digits_test.csv --output answers.csv --quiet
+[ ! -s out ]
+ok $A --predict unlabelled.csv --output others.csv
+same others.csv answers.csv
+for how in 'unlabelled.csv --output -' digits_test.csv 'digits_test.csv --threads 1'; do
+  ok $A --predict $how
+  same out answers.csv
+done
+
+case_ 'predictions are evaluations'
+[ "$(head -n 1 answers.csv)" = ImageId,Label ]
+tail -n +2 answers.csv | paste -d , - digits_test.csv | awk -F, -v right="$right" '
+  $1 != NR { exit 1 }
+  $2 == $3 { found++ }
+  END { exit !(NR == 400 && found == right) }'
+
+case_ 'probabilities add up to one'
+ok $A --predict unlabelled.csv --output shares.csv --probabilities
+[ "$(head -n 1 shares.csv)" = ImageId,Label,P0,P1,P2,P3,P4,P5,P6,P7,P8,P9 ]
+cut -d, -f1,2 shares.csv | tail -n +2 | cmp - <(tail -n +2 answers.csv)
+awk -F, 'NR > 1 {
+  sum = 0
+  for (i = 3; i <= NF; i++) {
+    sum += $i
+    if ($i < 0 || $i > $($2 + 3)) exit 1
+  }
+  if (NF != 12 || sum < 1 - 1e-5 || sum > 1 + 1e-5) exit 1
+}' shares.csv
+
+case_ 'what cannot be asked'
+refusals 1 $A <<'END'
+train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict train.csv
+train.csv, line 1: 3 fields|--predict train.csv --output never.csv
+train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv
+unlabelled.csv|--evaluate --test unlabelled.csv
+none.csv: no such file|--evaluate --test none.csv
+none.png|--classify none.png
+END
+refusals 1 --evaluate --load <<'END'
+cannot load none.st: No such file|none.st
+cannot load digits_test.csv: it is not a safetensors file|digits_test.csv
+cannot load .: it is a folder|.
+END
+refuses 2 '--evaluate needs a network: add --load FILE' --evaluate
+absent never.csv
+
+# ---- pictures of digits --------------------------------------------------------------------
+
+# classify NAME ZOOM PAPER INK: what is answered to the first 100 digits as pictures of those
+# colours, each pixel ZOOM squared.
+classify() {
+  awk -F, -v name="$1" -v zoom="$2" -v paper="$3" -v ink="$4" '
+    BEGIN {
+      split(paper, from, " ")
+      split(ink, to, " ")
+      for (level = 0; level < 256; level++)
+        for (i = 0; i < 3 * zoom; i++) {
+          c = i % 3 + 1
+          dots[level] = dots[level] sprintf("%c", from[c] + int((to[c] - from[c]) * level / 255))
+        }
+    }
+    NR <= 100 {
+      file = sprintf("%s-%03d.ppm", name, NR)
+      printf "P6 %d %d 255\n", 28 * zoom, 28 * zoom >file
+      for (y = 0; y < 28; y++) {
+        line = ""
+        for (x = 0; x < 28; x++) line = line dots[$(2 + 28 * y + x)]
+        for (i = 0; i < zoom; i++) printf "%s", line >file
+      }
+      close(file)
+    }' digits_test.csv
+  ok $A --classify "$1"-*.ppm
+  printed 100 "^$1-[0-9]{3}.ppm +[0-9] +[0-9.]+%  [0-9] +[0-9.]+%"
+  awk '$3 + 0 < $5 + 0 || $3 + $5 >= 100.02 { exit 1 } { print $2 }' out >"$1"
+}
+
+# agree COUNT FILE FILE: so many lines or more are the same.
+agree() {
+  local count
+  count=$(paste "$2" "$3" | awk '$1 == $2' | wc -l)
+  [ "$count" -ge "$1" ] || die "$count answers of $2 are those of $3"
+}
+
+# Digits are sized and centred when a picture is read, which those of the rows are but nearly.
+case_ 'pictures are answered as rows'
+classify grey 1 '1 1 1' '255 255 255'
+cut -d, -f2 answers.csv | sed -n 2,101p >rows
+agree 90 grey rows
+classify inverted 1 '255 255 255' '1 1 1'
+classify large 3 '1 1 1' '255 255 255'
+classify colour 3 '250 244 210' '20 30 140'
+for style in inverted large colour; do agree 97 $style grey; done
+
+# Two digits on a page, the first one pale and the page dark at one side.
+awk -F, '
+  NR <= 2 { for (i = 0; i < 784; i++) ink[NR - 1, i] = $(i + 2) }
+  END {
+    printf "P5 400 400 255\n"
+    for (y = 0; y < 400; y++)
+      for (x = 0; x < 400; x++) {
+        level = 250 - int(x / 4)
+        digit = int((x - 20) / 190)
+        column = int((x - 20 - 190 * digit) / 6)
+        row = int((y - 100) / 6)
+        if (x >= 20 && y >= 100 && digit < 2 && column < 28 && row < 28)
+          level *= 1 - ink[digit, row * 28 + column] * (digit ? 0.8 : 0.6) / 255
+        printf "%c", level
+      }
+  }' digits_test.csv >page.pgm
+
+case_ 'digits of a page are answered one by one'
+ok $A --classify page.pgm
+printed 2 '^page.pgm  [0-9]+x[0-9]+[+][0-9]+[+][0-9]+ +[0-9] .*%'
+ok $A --classify page.pgm --confidence 1
+printed 2 '%  unsure$'
+ok $A --classify page.pgm --confidence 0
+printed 0 unsure
+
+case_ 'JSON says what lines say'
+fails 1 'cannot open none.png' $A --classify --json none.png page.pgm
+printed 1 '^\{"picture": "none.png", "error": "cannot open none.png: .*"\}$'
+printed 1 '^\{"picture": "page.pgm", "width": 400, "height": 400, "digits": \[.*\]\}$'
+grep -o '{"box[^}]*}' out | tr -s '][{}",:' ' ' >found
+awk '
+  $1 != "box" || $6 != "answer" || $8 != "sure" || $10 != "probabilities" || NF != 20 { exit 1 }
+  {
+    for (i = 11; i <= NF; i++) sum += $i
+    if (sum < NR - 1e-4 || sum > NR + 1e-4 || $9 != ($($7 + 11) >= 0.5 ? "true" : "false")) exit 1
+    left = $2 - 190 * (NR - 1)
+    if (left < 20 || left > 100 || $5 < 102 || $5 > 120) exit 1
+  }
+  END { if (NR != 2) exit 1 }' found || die "$(cat found)"
+
+case_ 'bad pictures stop no others'
+run $A --classify none.png page.pgm train.csv
+[ $status = 1 ]
+printed 2 '^page.pgm  '
+[ "$(sed 's/: [^:]*$//' err)" = "mlp-train: cannot open none.png
+mlp-train: train.csv cannot be read as a PNG, JPEG, BMP, GIF or PGM" ]
+
+# ---- pictures of the run -------------------------------------------------------------------
+
+# is_png FILE LEAST MOST LEAST MOST: so many pixels wide and high.
+is_png() {
+  [ "$(head -c 4 "$1" | tail -c 3)" = PNG ]
+  local width height
+  read -r width height < <(od -An -tu1 -j16 -N8 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }')
+  [ "$width" -ge "$2" ] && [ "$width" -le "$3" ]
+  [ "$height" -ge "$4" ] && [ "$height" -le "$5" ]
+}
+
+case_ 'what the network saw is shown'
+ok $A --show seen.png --classify page.pgm
+is_png seen.png 600 1200 500 900
+fails 1 none/seen.png $A --show none/seen.png --classify page.pgm
+fails 2 'are the same file' $A --show page.pgm --classify page.pgm
+
+case_ 'pictures can be drawn later'
+for picture in curves weights mistakes confusion; do is_png $picture.png 300 4000 300 4000; done
+ok $A --evaluate --test digits_test.csv --weights w.png --mistakes m.png --confusion c.png
+same w.png weights.png
+same m.png mistakes.png
+same c.png confusion.png
+
+# dots FILE: the bytes that a PNG has packed, which gzip unpacks but for the sum at their end.
+dots() { { printf '\x1f\x8b\b\0\0\0\0\0\0\0' && tail -c +44 "$1"; } | gzip -dc 2>/dev/null || true; }
+
+# leave COUNT: draws COUNT.png of the most confident of all mistakes; the others become right.
+leave() {
+  paste -d , digits_test.csv <(tail -n +2 shares.csv) |
+    awk -F, '$1 != $787 { print $($787 + 788), $786, $787 }' | sort -k 1,1gr -k 2,2n |
+    awk -v count="$1" 'NR > count { print $2, $3 }' >wrong
+  awk 'NR == FNR { label[$1] = $2; next } FNR in label { sub(/^./, label[FNR]) } { print }' \
+    wrong digits_test.csv >left.csv
+  ok $A --evaluate --test left.csv --mistakes "$1.png"
+  printed 1 "  wrong $1 of 400 rows$"
+}
+
+case_ 'the most confident mistakes are shown, from the first'
+leave 64
+same 64.png mistakes.png
+leave 63
+eighth=$(($(dots 64.png | wc -c) / 8)) # the title, in the first one, says how many they are
+other=$(cmp -i $eighth <(dots 64.png) <(dots 63.png) | sed 's/.* \([0-9]*\), line .*/\1/') || true
+[ "$other" -gt $((5 * eighth)) ] || die "they differ from $other on"
+
+case_ 'pictures that cannot be drawn'
+fails 1 none/c.png $A --evaluate --test digits_test.csv --confusion none/c.png
+refuses 1 '--mistakes draws square pictures, but a row has 2 pixels' $T --epochs 1 --mistakes m.png
