@@ -302,23 +302,25 @@ def jax_logits(parameters, x):
     return x @ weights.T + biases
 
 
-def jax_epoch(rows, batch):
-    """epoch(state, key, x, y) -> state, compiled; state: (parameters, momenta)."""
+def jax_epoch(rows, batch, rate, mesh=None):
+    """epoch(state, key, x, y) -> state, compiled; state: (parameters, momenta). With a mesh every GPU
+    of it has all rows, takes its part of each step's, and the gradients are summed."""
     import jax
     import jax.numpy as jnp
 
-    rate = learning_rate(batch)
     whole = rows // batch * batch
 
-    def loss(parameters, x, y):
+    def loss(parameters, x, y, all_rows):
         chances = jax.nn.log_softmax(jax_logits(parameters, x))
         hot = y[:, None] == jnp.arange(CLASSES)[None, :]
-        return -jnp.where(hot, chances, 0).sum() / len(y)
+        return -jnp.where(hot, chances, 0).sum() / all_rows
 
     def epoch(state, key, x, y):
         def step(state, batch_rows):
             parameters, momenta = state
-            gradients = jax.grad(loss)(parameters, x[batch_rows], y[batch_rows])
+            part = batch_rows.reshape(mesh.size, -1)[jax.lax.axis_index("gpu")] if mesh else batch_rows
+            gradients = jax.grad(loss)(parameters, x[part], y[part], len(batch_rows))
+            gradients = jax.lax.psum(gradients, "gpu") if mesh else gradients
             momenta = jax.tree.map(lambda v, g: MOMENTUM * v + g, momenta, gradients)
             parameters = jax.tree.map(lambda p, v: p - rate * v, parameters, momenta)
             return (parameters, momenta), None
@@ -327,33 +329,48 @@ def jax_epoch(rows, batch):
         state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, batch))
         return state if whole == rows else step(state, order[whole:])[0]
 
+    if mesh:
+        nothing = jax.sharding.PartitionSpec()
+        epoch = jax.shard_map(epoch, mesh=mesh, in_specs=(nothing,) * 4, out_specs=nothing,
+                              check_vma=False)
     return jax.jit(epoch, donate_argnums=0)
+
+
+def measure_jax(x, y, hidden, batch, precision, rate, count, mesh=None):
+    """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_default_matmul_precision",
+                      "default" if precision == "tf32" else "highest")
+    parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(hidden)]
+    state = parameters, jax.tree.map(jnp.zeros_like, parameters)
+    keys = jax.random.split(jax.random.key(1), count + 1)
+    if mesh:
+        state, keys = jax.device_put((state, keys), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
+    keys = iter(list(keys))
+    run = jax_epoch(len(x), batch, rate, mesh)
+
+    def epoch():
+        nonlocal state
+        state = run(state, next(keys), x, y)
+
+    return time_epochs(epoch, lambda: jax.block_until_ready(state), count), state[0]
 
 
 def run_jax(clock, batches, sources):
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
-    import jax.numpy as jnp
 
     device = jax.devices()[0]
     if device.platform != "gpu":
         raise RuntimeError("JAX finds no GPU")
     x, y, test_x, test_y = (jax.device_put(array) for array in read_rows())
 
-    def measure(case):  # JAX's default on a GPU with tensor cores is tf32
-        jax.config.update("jax_default_matmul_precision",
-                          "default" if case.precision == "tf32" else "highest")
-        parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
-        state = parameters, jax.tree.map(jnp.zeros_like, parameters)
-        keys = iter(list(jax.random.split(jax.random.key(1), case.timed() + 1)))
-        run = jax_epoch(len(x), case.batch)
-
-        def epoch():
-            nonlocal state
-            state = run(state, next(keys), x, y)
-
-        seconds = time_epochs(epoch, lambda: jax.block_until_ready(state), case.timed())
-        right = jax_logits(state[0], test_x).argmax(axis=1) == test_y
+    def measure(case):
+        seconds, parameters = measure_jax(x, y, case.hidden, case.batch, case.precision,
+                                          learning_rate(case.batch), case.timed())
+        right = jax_logits(parameters, test_x).argmax(axis=1) == test_y
         return seconds, float(right.mean())
 
     run_cases(Record(device.device_kind, sources), clock, cases_of((SCAN,), SCAN, batches), len(x),
