@@ -7,7 +7,7 @@ on each until one fails.
 A change is drawn from every token of src/ and kernels/ that stands on a line that the CPU build can
 execute: a comparison, an operator, a constant. Only tests that execute the line can fail by it, so a
 build for coverage says first which these are (gcov); a line that no test executes is not found.
-Changes that do not compile are drawn again. Prints one line per change and the share that was found;
+Changes that do not compile are not counted. Prints one line per change and the share that was found;
 works on copies of the checkout in build/mutants, one per core.
 """
 import json
@@ -21,119 +21,109 @@ import sys
 import time
 
 WORK = os.path.abspath("build/mutants")
+FIRST = f"{WORK}/first"  # the tree that is built, and copied
 PLACE = "build/coverage"
-MAKE = ["make", "-s", "SETUP=0", "CUDA=0", "CC=" + os.environ.get("CC", "gcc"), f"BUILD={PLACE}", f"PLACE={PLACE}",
-        "CFLAGS=-O0 -g --coverage"]
-SWAPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&", "+": "-",
-         "-": "+", "*": "/", "/": "*", "+=": "-=", "-=": "+=", "++": "--", "--": "++", "true": "false",
-         "false": "true", "!": ""}
-# What is not to be changed comes first: comments, text, includes, pointers and arrows.
-TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->|<<=?|>>=?"
-                   r"|[-+*/%&|^]=|[=!<>]=|&&|\|\||\+\+|--|[A-Za-z_]\w*|(?:0x)?[\d.]\w*(?:[-+]\d+f?)?|\S", re.S | re.M)
+MAKE = ["make", "-s", "SETUP=0", "CUDA=0", "CC=" + os.environ.get("CC", "gcc"), f"BUILD={PLACE}",
+        f"PLACE={PLACE}", "CFLAGS=-O0 -g --coverage"]
+SWAPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&",
+         "+": "-", "-": "+", "*": "/", "/": "*", "+=": "-=", "-=": "+=", "++": "--", "--": "++",
+         "true": "false", "false": "true", "!": ""}
+# What is not to be changed comes first: comments, text, includes, arrows.
+TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->"
+                   r"|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|<<|>>|[A-Za-z_]\w*|\d[\w.]*|\S", re.S | re.M)
 
 
-def replacement(tokens, i):
-    """What the token becomes, None where it stays."""
-    token, before = tokens[i].group(), tokens[i - 1].group() if i else ""
-    if re.fullmatch(r"\d+", token):
+def changed(token, before):
+    """What a token becomes behind the one before it, None where it stays."""
+    if token.isdigit():
         return str(int(token) + 1)
-    if token in "*-+" and not re.fullmatch(r"[\w)\]]+", before):
-        return None  # unary, or a pointer
-    if token == "*" and (before in ("const", "void", "char", "float", "int", "double") or before[0].isupper()):
+    # A sign or star is an operator behind a value; behind a type the star is a pointer's.
+    if token in "*-+" and (not re.fullmatch(r"[\w)\]]+", before) or before[0].isupper() or
+                           before in ("const", "void", "char", "float", "int", "double", "return")):
         return None
     return SWAPS.get(token)
 
 
 def run(tree, test, limit):
-    """Exit status of a test, of which anything but 0 is a failure."""
+    """Whether a test passes in a tree; its counts of lines go there."""
     command = ["tests/support/scenario.sh", test] if test.endswith(".sh") else [f"{PLACE}/{test}"]
-    environment = dict(os.environ, TEST_QUICK="1", PROGRAMS=PLACE, OMP_WAIT_POLICY="passive")
-    with subprocess.Popen(command, cwd=tree, env=environment, start_new_session=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    environment = dict(os.environ, TEST_QUICK="1", PROGRAMS=PLACE, OMP_WAIT_POLICY="passive",
+                       GCOV_PREFIX=tree, GCOV_PREFIX_STRIP=str(FIRST.count("/")))
+    with subprocess.Popen(command, cwd=tree, env=environment, start_new_session=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
         try:
-            return process.wait(limit)
+            return process.wait(limit) == 0
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
-            return -9
+            return False
 
 
 def build(tree, targets):
-    return subprocess.run(MAKE + ["-j2"] + targets, cwd=tree, stdout=subprocess.DEVNULL,
+    return subprocess.run([*MAKE, "-j2", *targets], cwd=tree, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def files_ending(tree, ending):
+def own_tree():
+    """This process's copy of the first tree."""
+    tree = f"{WORK}/{multiprocessing.current_process().name}"
+    if not os.path.isdir(tree):
+        shutil.copytree(FIRST, tree, symlinks=True)
+    return tree
+
+
+def survey(test):
+    """Runs a test: (test, its seconds, {(file, line): whether it ran})."""
+    tree, lines, data = own_tree(), {}, []
     for folder, _, names in os.walk(f"{tree}/{PLACE}"):
-        yield from (os.path.join(folder, name) for name in names if name.endswith(ending))
+        for name in names:
+            if name.endswith(".gcda"):
+                os.remove(f"{folder}/{name}")
+            elif name.endswith(".gcno") and "/tests" not in folder:
+                data.append(f"{folder}/{name}")
+    start = time.monotonic()
+    if not run(tree, test, 600):
+        raise RuntimeError(f"{test} fails without any change")
+    seconds = time.monotonic() - start
+    said = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree, capture_output=True,
+                          text=True, check=False).stdout
+    for file in (file for text in said.splitlines() if text for file in json.loads(text)["files"]):
+        if re.match(r"(src|kernels)/", file["file"]):
+            for line in file["lines"]:
+                key = file["file"], line["line_number"]
+                lines[key] = lines.get(key, False) or line["count"] > 0
+    return test, seconds, lines
 
 
-def executed(tree):
-    """{(file, line): whether it ran} since the counts were last removed."""
-    lines = {}
-    data = sorted(set(files_ending(tree, ".gcda")) | {f[:-4] + "gcda" for f in files_ending(tree, ".gcno")
-                                                       if "/src/" in f or "emulator" in f})
-    said = subprocess.run(["gcov", "--json-format", "--stdout"] + data, cwd=tree, capture_output=True, text=True, check=False)
-    for text in filter(None, said.stdout.split("\n")):
-        for file in json.loads(text)["files"]:
-            name = os.path.relpath(os.path.join(tree, file["file"]), tree)
-            if re.match(r"(src|kernels)/", name):
-                for line in file["lines"]:
-                    key = (name, line["line_number"])
-                    lines[key] = lines.get(key, False) or line["count"] > 0
-    return lines
-
-
-def survey(tree, tests):
-    """Lines that can run, the tests that run each, and the seconds that each test takes."""
-    runs, seconds = {}, {}
-    for test in tests:
-        for counts in list(files_ending(tree, ".gcda")):
-            os.remove(counts)
-        start = time.monotonic()
-        if run(tree, test, 600) != 0:
-            sys.exit(f"mutants: {test} fails without any change")
-        seconds[test] = time.monotonic() - start
-        for line, ran in executed(tree).items():
-            runs.setdefault(line, [])
-            if ran:
-                runs[line].append(test)
-    return runs, seconds
-
-
-def draw(tree, lines, seed):
-    """Every change on these lines, in a random order: file, line, first and last byte, new token."""
-    changes = []
+def every_change(lines):
+    """(file, line, first and last character, new token) of each token on these lines."""
     for name in sorted({name for name, _ in lines}):
-        with open(f"{tree}/{name}", encoding="utf-8") as file:
+        with open(name, encoding="utf-8") as file:
             text = file.read()
-        tokens = list(TOKEN.finditer(text))
-        for i, token in enumerate(tokens):
-            line, new = text.count("\n", 0, token.start()) + 1, replacement(tokens, i)
+        before = ""
+        for token in TOKEN.finditer(text):
+            new = changed(token.group(), before)
+            line = text.count("\n", 0, token.start()) + 1
             if new is not None and (name, line) in lines:
-                changes.append((name, line, token.start(), token.end(), new))
-    random.Random(seed).shuffle(changes)
-    return changes
+                yield name, line, token.start(), token.end(), new
+            before = token.group()
 
 
 def judge(job):
-    """Makes one change in a tree of this process, and says which test found it; None: it does not compile."""
-    (name, line, start, end, new), tests, seconds = job
-    tree = f"{WORK}/{multiprocessing.current_process().name.rsplit('-', 1)[-1]}"
-    if not os.path.isdir(tree):
-        shutil.copytree(f"{WORK}/tree", tree, symlinks=True, copy_function=shutil.copy2)
+    """Makes one change in this process's tree and says what finds it, None if it does not compile."""
+    (name, line, start, end, new), tests = job
+    tree = own_tree()
     path = f"{tree}/{name}"
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    said = f"{name}:{line}: {text[start:end]} to {new or 'nothing'}: "
     with open(path, "w", encoding="utf-8") as file:
         file.write(text[:start] + new + text[end:])
     try:
-        tests = sorted(tests, key=seconds.get)
-        programs = [f"{PLACE}/{test}" for test in tests if not test.endswith(".sh")]
-        if not build(tree, ["all"] + programs):
+        if not build(tree, ["all", *(f"{PLACE}/{test}" for _, test in tests if test[-3:] != ".sh")]):
             return None
-        found = next((test for test in tests if run(tree, test, 30 + 5 * seconds[test]) != 0), None)
-        return said + (f"found by {os.path.basename(found)}" if found else "NOT FOUND" + ("" if tests else ": no test runs it"))
+        found = next((test for seconds, test in tests if not run(tree, test, 30 + 5 * seconds)), None)
+        verdict = f"found by {os.path.basename(found)}" if found else "NOT FOUND"
+        return f"{name}:{line}: {text[start:end]} to {new or 'nothing'}: {verdict}"
     finally:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -141,27 +131,24 @@ def judge(job):
 
 def main():
     count, seed, tests = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    tree = f"{WORK}/tree"
     shutil.rmtree(WORK, ignore_errors=True)
-    os.makedirs(tree)
-    names = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True).stdout
-    subprocess.run(["xargs", "-0", "cp", "--parents", "-t", tree], input=names, check=True)
-    if not build(tree, ["all", "tests"]):
+    shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", "*.csv", "mlp-*"))
+    if not build(FIRST, ["all", "tests"]):
         sys.exit("mutants: the sources do not build")
-    runs, seconds = survey(tree, tests)
-    changes = iter(draw(tree, set(runs), seed))
-    judged = found = 0
-    with multiprocessing.Pool(os.cpu_count()) as pool:
-        jobs = ((change, runs[change[:2]], seconds) for change in changes)
-        for said in pool.imap(judge, (job for job, _ in zip(jobs, range(2 * count)))):
-            if said is None or judged == count:
-                continue
-            judged, found = judged + 1, found + ("found by" in said)
-            print(said, flush=True)
-            if judged == count:
-                pool.terminate()
-                break
-    print(f"{found} of {judged} changes were found")
+    said, runs = [], {}
+    with multiprocessing.Pool() as pool:
+        for test, seconds, lines in pool.imap_unordered(survey, tests, 1):
+            for line, ran in lines.items():
+                runs.setdefault(line, []).extend([(seconds, test)] if ran else [])
+        changes = list(every_change(runs))
+        random.Random(seed).shuffle(changes)
+        # Some more than are wanted, for those that do not compile.
+        jobs = [(change, sorted(runs[change[:2]])) for change in changes[:count + count // 4]]
+        for verdict in pool.imap(judge, jobs):
+            if verdict and len(said) < count:
+                said.append(verdict)
+                print(verdict, flush=True)
+    print(f"{sum('NOT FOUND' not in verdict for verdict in said)} of {len(said)} changes were found")
 
 
 if __name__ == "__main__":
