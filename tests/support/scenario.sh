@@ -45,17 +45,17 @@ scenario=$(realpath "$1")
 PROGRAMS=$(cd "${PROGRAMS:-$TOP}" && pwd)
 MLP=$PROGRAMS/mlp-train
 T='--device cpu --threads 1 --classes 2 --hidden 4 --batch 8 --train train.csv --test test.csv'
-number=0 name='' status=0
+number=0 case_now='' status=0
 export TOP PROGRAMS MLP T
 
 case_() {
-  [ -z "$name" ] || echo "ok $number - $name"
-  name=$1 number=$((number + 1))
+  [ -z "$case_now" ] || echo "ok $number - $case_now"
+  case_now=$1 number=$((number + 1))
 }
 skip_() {
   echo "$1"
-  echo "ok $number # SKIP $name"
-  name=''
+  echo "ok $number # SKIP $case_now"
+  case_now=''
 }
 die() {
   echo "$*"
@@ -169,8 +169,8 @@ rm -f "$folder/stand_in"
 ended() {
   local code=$?
   jobs -p | xargs -r kill -KILL
-  if [ -n "$name" ] && [ $code = 0 ]; then echo "ok $number - $name"; fi
-  [ $code = 0 ] || echo "not ok $number - ${name:-before the first case}"
+  if [ -n "$case_now" ] && [ $code = 0 ]; then echo "ok $number - $case_now"; fi
+  [ $code = 0 ] || echo "not ok $number - ${case_now:-before the first case}"
   [ $code != 0 ] || echo "1..$number"
   cd /
   rm -rf "$folder"

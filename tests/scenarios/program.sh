@@ -1,0 +1,175 @@
+# What a run of mlp-train prints and leaves: lines and files that scripts can read.
+loss=' +[0-9]+\.[0-9]{3,4}'
+part=' +([0-9]{1,2}\.[0-9]{2}|100\.0)%'
+time=' +[0-9]+(\.[0-9]{1,2})?m?s'
+heading='^ +loss +acc +test-loss +test-acc +train +eval +img/s$'
+epoch_line() { echo "^epoch $1$loss$part$loss$part$time$time +[0-9]+(\.[0-9])?[kMG]?$"; }
+
+case_ 'a run prints what scripts can read'
+ok $T --epochs 12
+printed 12 "$(epoch_line '[ 1][0-9]/12')"
+printed 1 '^epoch  1/12 '
+printed 1 '^epoch 12/12 .* 100\.0% .* 100\.0% '
+printed 1 "$heading"
+printed 0 '^.{81}' # a terminal's width
+printed 1 '^device   CPU.* GiB$'
+printed 1 '^network  2-4-2, 22 parameters$'
+printed 1 '^fusion   [a-z]+: .+$'
+printed 1 '^data     .*train\.csv and .*test\.csv, resident$'
+printed 1 "^total    load$time  train$time  eval$time  process$time$"
+printed 18 ''
+printed 0 $'\r|\033' # no progress bar in a file
+
+case_ 'epoch lines are aligned'
+ok $T --epochs 10
+grep -E '^epoch| loss ' out >table
+[ "$(wc -l <table)" = 11 ]
+[ "$(awk '{ print length }' table | sort -u | wc -l)" = 1 ]
+
+case_ 'quiet prints the last epoch alone'
+ok $T --epochs 3 --quiet
+printed 2 ''
+printed 1 "$heading"
+printed 1 "$(epoch_line 3/3)"
+
+case_ 'streaming runs too'
+ok $T --epochs 2 --resident no --threads 0
+printed 1 '^data .*, streamed every epoch$'
+printed 2 "$(epoch_line '[12]/2')"
+
+case_ 'a missing file is named with ways to get one'
+refuses 1 data/mnist_train.csv --device cpu # the folder has no data/
+for way in 'make data' scripts/download_mnist.sh mlp-train-fetch mlp-digits; do said "$way"; done
+refuses 1 'none.csv does not exist' $T --test none.csv
+
+case_ 'bad files exit 1'
+rows 300 123 >bad.csv
+fails 1 'bad.csv, line 123, column 1: ' $T --train bad.csv
+refusals 1 $T <<'END'
+is a directory|--train .
+train.csv:1: the line is not a [section]|--config train.csv
+cannot open none.conf: No such file|--config none.conf
+END
+
+case_ 'a closed pipe is no message' # as `| head` leaves it
+mkfifo pipe
+exec 8<>pipe 9>pipe 8<&-
+while read -r words; do
+  for signal in default ignore; do # it exits with the status that a shell has for who dies of it
+    status=0
+    env --$signal-signal=PIPE "$MLP" $words >&9 2>err || status=$?
+    [ $status = 141 ] || die "$words: exit code $status"
+    [ ! -s err ] || die "$words: $(cat err)"
+  done
+done <<END
+$T --epochs 3
+--help
+$T --epochs 3 --save piped.st
+--load piped.st --device cpu --predict test.csv
+--load piped.st --device cpu --evaluate --test test.csv
+END
+ok $T --epochs 3 --save twin.st
+same piped.st twin.st # it was trained and saved all the same
+
+case_ 'outputs are confirmed'
+ok $T --epochs 2 --save a.st --log a.csv --plot 'a b.png' --weights w.png --confusion c.png
+for name in a.st a.csv 'a b.png' w.png c.png; do printed 1 "^wrote    $name$"; done
+printed 5 '^wrote '
+predict='--load a.st --device cpu --predict test.csv --output p.csv'
+ok $predict
+[ "$(<out)" = 'wrote    p.csv' ]
+ok $predict --quiet
+[ ! -s out ]
+ok $T --epochs 2 --plot /dev/null
+printed 0 '^wrote '
+
+case_ 'a name that promises another format is refused before training'
+refusals 2 $T <<'END'
+.safetensors or .st, not 'a.pt'; docs/formats.md has the lines|--save a.pt
+docs/formats.md|--save a.pth
+.safetensors or .st, not 'a.onnx'|--save a.onnx
+.png, not 'a.pdf'; ImageMagick converts it|--plot a.pdf
+.png, not 'curves'|--plot curves
+.png, not 'a.jpg'; ImageMagick converts it|--weights a.jpg
+.png, not 'a.png/b'|--mistakes a.png/b
+.png, not '.png'|--confusion .png
+.jsonl or .csv, not 'run.txt'|--log run.txt
+.jsonl or .csv, not 'run'|--log run
+END
+refuses 2 "--output writes a file that ends in .csv, not 'a.json'" --load a.st --predict test.csv \
+  --output a.json
+ok $T --epochs 1 --save dir.name.st
+ok $T --epochs 1 --save .hidden
+
+case_ 'early stop ends with its line'
+ok $T --epochs 1000 --early-stop 3 --save early.st
+last=$(value epoch early.st) best=$(value best_epoch early.st)
+[ $((best + 3)) = "$last" ]
+[ "$last" -lt 1000 ]
+printed "$last" '^epoch '
+printed 1 "^stopped  epoch $best is still the best, 3 epochs later$"
+printed 1 '^total '
+ok $T --epochs 3 --early-stop 3
+printed 0 '^stopped'
+
+case_ 'the log has every option and epoch'
+ok $T --epochs 3 --lr 0.25 --lr-schedule linear --log run.jsonl
+mv out printed
+head -n 1 run.jsonl >header
+ok --dry-run
+for key in $(sed -n 's/ =.*//p' out | tr - _); do
+  [ "$(grep -o "\"$key\":" header | wc -l)" = 1 ] || die "the log has no $key"
+done
+ok --version
+while IFS='=' read -r key expected; do
+  [ "$(value "$key" header)" = "$expected" ] || die "$key is not $expected: $(<header)"
+done <<END
+version=$(sed 's/mlp-train //' out)
+hidden=4
+lr=0.25
+batch=8
+quiet=false
+lr_schedule=linear
+train=train.csv
+log=run.jsonl
+END
+grep -q '"device_in_use": "CPU, 1 thread' header
+tail -n +2 run.jsonl >epochs
+[ "$(value epoch epochs | xargs)" = '1 2 3' ]
+[ "$(value learning_rate epochs | xargs printf '%.6f ')" = '0.250000 0.166667 0.083333 ' ]
+[ "$(value train_rows epochs | xargs)" = '300 300 300' ]
+[ "$(value test_rows epochs | xargs)" = '50 50 50' ]
+paste <(value epoch epochs) <(value train_loss epochs) <(value test_loss epochs) |
+  while read -r epoch train test; do # the log says what the program printed
+    grep -qE "$(printf '^epoch %d/3  %6.4f  [0-9. ]+%%  +%6.4f ' "$epoch" "$train" "$test")" printed
+  done
+
+case_ 'a log may be CSV'
+ok $T --epochs 2 --log run.csv
+[ "$(wc -l <run.csv)" = 3 ]
+[[ $(<run.csv) = epoch,epochs,train_loss,* ]] # as every reader of CSV wants it
+[[ $(tail -n 1 run.csv) = 2,2,* ]]
+
+case_ 'a dry run comes back'
+ok --hidden 7,5 --classes 3 --epochs 12 --batch 33 --lr 0.012 --momentum 0.5 --optimizer adamw \
+  --beta1 0.8 --beta2 0.99 --epsilon 1e-6 --dropout 0.1,0.25 --ema 0.99 --label-smoothing 0.25 \
+  --lr-decay 0.9 --weight-decay 1e-4 --warmup 2 --early-stop 9 --lr-schedule cosine \
+  --augment rotate,elastic --seed 77 --train 'a b' --test c=d.csv --pixel-max auto --mean 0.25 \
+  --std 0.5 --validation 0.25 --resident no --device cpu --device-memory 5 --fusion layer \
+  --precision tf32 --threads 2 --quiet --log l.jsonl --plot p.png --weights w.png \
+  --mistakes m.png --confusion c.png --save s.safetensors --confidence 0.25 --dry-run
+mv out first.conf
+ok --dry-run --config first.conf
+same out first.conf
+ok --dry-run # no key has its default in the file: none can have been left out
+grep -v '^\[' first.conf | awk NF >keys
+[ "$(wc -l <keys)" -gt 30 ]
+if grep -Fxf keys out; then die 'these are the defaults'; fi
+
+case_ 'a config is its options'
+options="$T --epochs 2 --lr-schedule cosine"
+ok $options --dry-run
+mv out tiny.conf
+ok --config tiny.conf --save by_config.st
+ok $options --save by_words.st
+same by_config.st by_words.st
