@@ -53,7 +53,8 @@ END
 
 case_ 'a closed pipe is no message' # as `| head` leaves it
 mkfifo pipe
-exec 8<>pipe 9>pipe 8<&-
+exec 8<>pipe
+exec 9>pipe 8<&-
 while read -r words; do
   for signal in default ignore; do # it exits with the status that a shell has for who dies of it
     status=0

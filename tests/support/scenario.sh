@@ -14,9 +14,10 @@
 #   refusals STATUS ARG...     refuses, for each line TEXT|ARGUMENTS of standard input; those of the
 #                              line follow the others
 #   start ARGUMENT...          run that goes on in the background, as $pid
+#   until_ COMMAND...          waits until the command succeeds; fails if the run ends before
 #   printing COUNT REGEX       waits until it has printed so many lines that match
 #   finish                     waits for its end
-#   interrupt SIGNAL TEXT      ends it by the signal: it says TEXT in one line
+#   interrupt SIGNAL TEXT      ends it by the signal, soon: it says TEXT in one line
 #   said TEXT                  the last run said TEXT on standard error
 #   printed COUNT REGEX        the last run printed so many lines that match
 #   same FILE FILE             both are the same, byte for byte
@@ -97,19 +98,23 @@ start() {
   env --default-signal=INT,TERM,HUP ${RANKS:+mpirun -n $RANKS} "$MLP" "$@" >out 2>err </dev/null &
   pid=$!
 }
-printing() {
-  until [ "$(grep -cE -e "$2" out)" -ge "$1" ]; do
-    kill -0 "$pid" || die "it ended: $(cat err)"
+until_() {
+  until "$@"; do
+    kill -0 "$pid" 2>/dev/null || die "it ended: $(cat err)"
     sleep 0.01
   done
 }
+has_printed() { [ "$(grep -cE -e "$2" out)" -ge "$1" ]; }
+printing() { until_ has_printed "$@"; }
 finish() {
   status=0
-  wait "$pid" || status=$?
+  wait "$pid" 2>/dev/null || status=$? # where bash would say that it was killed
 }
 interrupt() {
+  local since=$SECONDS
   kill -"$1" "$pid"
   finish
+  [ $((SECONDS - since)) -le 20 ] || die "it took $((SECONDS - since)) seconds to end"
   failed $((128 + $(kill -l "$1"))) "$2"
 }
 printed() {
@@ -168,7 +173,7 @@ touch "$folder/stand_in" && chmod +x "$folder/stand_in"
 rm -f "$folder/stand_in"
 ended() {
   local code=$?
-  jobs -p | xargs -r kill -KILL
+  jobs -p | xargs -r kill -KILL 2>/dev/null || true
   if [ -n "$case_now" ] && [ $code = 0 ]; then echo "ok $number - $case_now"; fi
   [ $code = 0 ] || echo "not ok $number - ${case_now:-before the first case}"
   [ $code != 0 ] || echo "1..$number"

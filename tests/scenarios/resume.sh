@@ -1,0 +1,214 @@
+# Keeping a network and going on with its training. tests/test_trainer_resume.c stops runs at every
+# step.
+rows 20001 >long.csv # three staging buffers, and the last step is short
+digits 200 1
+D='--train digits_train.csv --test digits_train.csv --classes 10'
+L="$T --hidden 64 --train long.csv --lr-decay 1"
+ok $T --epochs 2 --save two.st
+
+case_ 'two and three epochs are five'
+while read -r options; do
+  ok $T $options --epochs 5 --save whole.st
+  ok $T $options --epochs 2 --save part.st
+  [ "$(value epoch part.st) $(value step part.st)" = '2 0' ]
+  ok --resume part.st --epochs 5
+  printed 1 '^resumed  after epoch 2$'
+  printed 3 '^epoch [345]/5 '
+  printed 3 '^epoch '
+  same part.st whole.st
+  absent part.st.tmp.*
+done <<END
+--momentum 0.5 --weight-decay 0.01
+--momentum 0 --resident no
+--optimizer nesterov --weight-decay 0.01
+--dropout 0.3 --label-smoothing 0.1 --resident no
+--dropout 0.3
+--ema 0.9
+--mean 0.1 --std 0.3 --pixel-max 200
+--ema 0.99 --optimizer adam --lr 0.01 --resident no
+--optimizer adam --lr 0.01 --beta1 0.8 --resident no
+--optimizer adamw --lr 0.01 --weight-decay 0.1 --epsilon 1e-3
+--train long.csv --resident no --threads 2
+--lr-schedule constant --warmup 4 --batch 7
+$D --augment shift,rotate
+$D --augment scale,elastic --resident no
+END
+
+case_ 'a resumed run may be saved elsewhere'
+ok $T --epochs 5 --save whole.st
+cp two.st part.st
+ok --resume part.st --epochs 5 --save other.st
+same part.st two.st
+same other.st whole.st
+
+case_ 'the command line comes before --config, and that before what was saved'
+printf '[training]\nepochs = 3\nlr = 0.125\n' >more.conf
+ok $T --epochs 2 --momentum 0.25 --save part.st
+ok --resume part.st --config more.conf --epochs 4 --dry-run
+for line in 'epochs = 4' 'lr = 0.125' 'momentum = 0.25' 'batch = 8'; do printed 1 "^$line$"; done
+
+case_ 'an average may begin and end' # it is beside the training, which it leaves as it is
+ok $T --epochs 4 --save whole.st
+ok $T --epochs 1 --save part.st
+ok --resume part.st --epochs 3 --ema 0.9
+edit 's/"layers\./"was./g; s/"raw\./"layers./g; s/"was\./"raw./g' part.st raw.st
+ok --load part.st --device cpu --evaluate --test test.csv
+mv out average
+ok --load raw.st --device cpu --evaluate --test test.csv
+if cmp -s average out; then die 'the average is what was trained'; fi
+ok --resume part.st --epochs 4 --ema 0
+same part.st whole.st
+
+case_ 'runs that cannot go on are refused'
+cp two.st part.st
+ok $T --epochs 1 --optimizer adam --lr 0.01 --save adam.st
+refusals 1 --epochs 5 <<END
+holds a network of 2-4-2, but train.csv, --hidden and --classes ask for one of 2-5-2|--resume part.st --hidden 5
+ ask for one of 2-4-3|--resume part.st --classes 3
+ ask for one of 784-4-10|--resume part.st $D
+part.st is already trained for 2 epochs: give a higher|--resume part.st --epochs 2
+part.st is already trained for 2 epochs: give a higher|--resume part.st --epochs 1
+cannot load none.st: No such file|--resume none.st
+cannot load train.csv: it is not a safetensors file|--resume train.csv
+adam.st was trained with another --optimizer: continue with that|--resume adam.st --optimizer sgd
+adam.st was trained with another --std: continue with that|--resume adam.st --std 2
+END
+refuses 1 'part.st is already trained for 2 epochs: give a higher' --resume part.st
+same part.st two.st
+
+case_ 'names that cannot be saved are refused'
+path=$(printf './%.0s' {1..90})/train.csv # 190 bytes
+ok $T --epochs 1 --train $path --save long.st
+ok --resume long.st --epochs 2
+ok $T --epochs 1 --train .//${path#./}
+refuses 1 '--train is a name of 191 bytes, but a saved run can hold only 190' $T --epochs 1 \
+  --train .//${path#./} --save long.st
+
+case_ "a stranger's file must not have a file of ours written"
+for more in '[output]\\nlog = theirs.jsonl' '[model]\\nsave = theirs.st'; do
+  edit "s/\\\\n\"}/\\\\n$more&/" two.st theirs
+  refuses 1 'is not an option of a saved run' --resume theirs --epochs 3
+  absent theirs.jsonl theirs.st
+done
+
+case_ 'the rest of an epoch has the rows and the order it began with'
+in_epoch() { echo "s/\"step\":\"0\"/\"step\":\"$1\"/; s/\"rows\":\"0\"/\"rows\":\"$2\"/"; }
+edit "$(in_epoch 1 1)" two.st middle.st
+refusals 1 --resume middle.st --epochs 3 <<'END'
+in the middle of an epoch: continue with its --train,|--train test.csv
+in the middle of an epoch: continue with its --batch,|--batch 1
+in the middle of an epoch: continue with its --seed,|--seed 7
+in the middle of an epoch: continue with its --resident,|--resident no
+in the middle of an epoch: continue with its --augment,|--augment shift
+END
+ok $T --epochs 2 --batch 2 --save steps.st
+edit "$(in_epoch 1000000 2000000)" steps.st beyond.st
+fails 1 'the saved run stands at step 1000000 of an epoch, but train.csv has only ' \
+  --resume beyond.st --epochs 3
+
+case_ 'a small file takes no large memory' # sizes are compared before 2 GB are taken for them
+edit 's/hidden = 4/hidden = 16384,16384,16384/' two.st large.st
+(
+  sanitized || ulimit -v 2000000
+  refuses 1 'large.st holds a network of 2-4-2, but train.csv, --hidden and ' --resume large.st \
+    --epochs 9
+)
+
+case_ "another program's file is read and not written over"
+edit 's/"options":"[^"]*"/"options":""/; s/"epoch":"2"/"epoch":"0"/' two.st foreign.st
+cp foreign.st twin.st
+refuses 1 'foreign.st was written by another program: name a file' --resume foreign.st $T
+ok --resume foreign.st $T --epochs 2 --save ours.st
+same foreign.st twin.st
+
+case_ 'what cannot be saved is not trained'
+refusals 1 --log run.jsonl --epochs 3 <<END
+cannot write none/model.st: its folder does not exist|$T --save none/model.st
+cannot write .: it is not a regular file|$T --save .
+cannot write none/model.st: its folder does not exist|--resume two.st --save none/model.st
+END
+absent run.jsonl two.st.tmp.*
+
+case_ 'what improves is saved at once' # a run that is killed has saved its best epoch, whole
+for lines in 2 9 16 23 30; do
+  rm -f killed.st
+  start $T --hidden 64,64 --epochs 1000000 --save killed.st --log killed.jsonl
+  printing $lines '^epoch '
+  kill -KILL $pid
+  finish
+  [ $status = 137 ]
+  logged=$(($(wc -l <killed.jsonl) - 1)) epoch=$(value epoch killed.st)
+  [ $logged -ge $((lines - 1)) ] # an epoch is printed before it is logged
+  [ "$(value best_epoch killed.st)" = $epoch ]
+  [ "$(value best_accuracy killed.st)" = "$(value test_accuracy killed.st)" ]
+  # The last epoch may not have been saved yet.
+  tail -n +2 killed.jsonl | head -n $logged >log
+  value test_accuracy log | awk -v epoch=$epoch -v saved="$(value test_accuracy killed.st)" '
+    { accuracy[NR] = $1 }
+    END {
+      for (i = best = 1; i < NR; i++) if (accuracy[i] > accuracy[best]) best = i
+      exit !((epoch == NR || epoch == best) && accuracy[epoch] == saved)
+    }'
+  ok --resume killed.st --epochs $((epoch + 1))
+done
+
+case_ 'a run that diverges leaves the last good network'
+ok $T --epochs 3 --save part.st
+cp part.st twin.st
+wild='--lr 100 --weight-decay 1 --lr-decay 1'
+fails 1 'the training loss is not a finite number' --resume part.st --epochs 9 $wild
+said ' of epoch 4: try a lower --lr; part.st holds the network of epoch 3'
+same part.st twin.st
+fails 1 ': try a lower --lr' --resume part.st --epochs 9 $wild --save elsewhere.st
+grep -q -- '--lr$' err # no promise of what a run before it saved there
+absent elsewhere.st
+fails 1 ': try a lower --lr' $T $wild
+grep -q -- '--lr$' err
+
+# stopped SIGNAL: the run in the background is interrupted, and has saved where it is. Sets $begun
+# to the epochs that it began.
+stopped() {
+  interrupt "$1" ' --resume stopped.st'
+  local where=after
+  begun=$(value epoch stopped.st)
+  [ "$(value step stopped.st)" = 0 ] || where=in begun=$((begun + 1))
+  [[ $(<err) = "mlp-train: interrupted $where epoch $begun: continue with "*' --resume stopped.st' ]]
+  printed 0 '^total '
+  absent stopped.st.tmp.*
+}
+# continues ARGUMENT...: to the end of the next epoch, as a run of these arguments that was never
+# interrupted.
+continues() {
+  ok --resume stopped.st --epochs $((begun + 1))
+  ok $L --epochs $((begun + 1)) --save whole.st "$@"
+  same stopped.st whole.st
+}
+
+case_ 'an interrupted run goes on as if never stopped'
+while read -r resident signal lines start; do
+  start $L --epochs 1000000 --resident $resident --save stopped.st
+  printing $lines "^$start "
+  stopped $signal
+  printed "$(value epoch stopped.st)" '^epoch '
+  continues --resident $resident
+done <<'END'
+yes INT 1 data
+no TERM 1 data
+yes TERM 1 epoch
+no INT 1 epoch
+yes INT 4 epoch
+no TERM 3 epoch
+END
+
+case_ 'a resumed run may be interrupted again' # it does not know how long its epochs take
+ok $L --epochs 1 --save stopped.st
+start --resume stopped.st --epochs 1000000
+printing 1 '^data '
+stopped TERM
+continues
+
+case_ 'nothing is saved unless asked for'
+start $L --epochs 1000000
+printing 1 '^epoch '
+interrupt INT 'mlp-train: interrupted '
+grep -qE ' epoch [1-9][0-9]*: the network is lost, --save FILE would have saved it$' err

@@ -1,0 +1,84 @@
+# One signal ends mlp-train in any state, and what was trained is saved. tests/test_signals.c has
+# what needs a full pipe or two signals.
+rows 20000 >long.csv
+mkfifo fifo
+ok $T --epochs 1 --save net
+
+# opened NAME: waits until the run in the background has opened a file of this name.
+opened() {
+  until_ has_open "$1"
+  sleep 0.02
+}
+has_open() { find /proc/$pid/fd -printf '%l\n' 2>/dev/null | grep -F "/$1" >names; }
+catches_int() { ((0x$(sed -n 's/^SigCgt:\t//p' /proc/$pid/status) & 2)); }
+
+case_ 'a pipe that sends nothing' # nobody ever writes to it
+for signal in INT TERM HUP; do
+  while read -r options; do
+    start $options
+    opened fifo
+    interrupt $signal interrupted
+  done <<END
+$T --train fifo
+$T --test fifo
+--load net --device cpu --predict fifo
+END
+done
+
+case_ 'the test after the last epoch' # there is nothing to resume, only to test
+options="$T --validation 0.2 --test fifo --epochs 1"
+start $options --save trained.st
+opened fifo
+interrupt INT ' --load trained.st --evaluate --test fifo tests it'
+ok --load trained.st --device cpu --evaluate --test test.csv
+start $options
+opened fifo
+interrupt INT 'interrupted after the last epoch: the network is lost'
+
+case_ 'a pipe that stops in the middle' # after more than a staging buffer
+start $T --train fifo --resident no --epochs 1 --save half.st
+exec 9>fifo
+awk 'BEGIN { for (i = 0; i < 200000; i++) print "1,200,100" }' >&9
+interrupt INT ' --resume half.st'
+exec 9>&-
+[ -f half.st ]
+
+case_ 'a wide network in the middle of an epoch' # which takes minutes
+for signal in INT TERM HUP; do
+  start $T --hidden 2000,2000 --train long.csv --save wide.st
+  printing 1 '^data '
+  sleep 0.05
+  interrupt $signal ' --resume wide.st'
+  [ "$(value epoch wide.st)" = 0 ]
+  step=$(value step wide.st)
+  [ $step -ge 1 ]
+  [ $step -le 2500 ]
+done
+
+case_ 'a reader that never comes' # outputs are pipes that nobody opens
+mkfifo log.jsonl
+while read -r options; do
+  start $options
+  until_ catches_int
+  sleep 0.3 # by now it waits
+  interrupt INT interrupted
+done <<END
+$T --log log.jsonl
+--load net --device cpu --predict test.csv --output fifo
+END
+
+case_ 'a prediction'
+ok $T --hidden 2000,2000 --epochs 1 --train test.csv --save slow.st
+start --load slow.st --device cpu --threads 1 --predict long.csv --output predictions.csv
+opened predictions.csv.tmp.
+interrupt TERM interrupted
+absent predictions.csv predictions.csv.tmp.*
+
+case_ 'an ignored signal stays ignored' # as nohup has it
+env --ignore-signal=HUP --default-signal=INT "$MLP" $T --train fifo >out 2>err &
+pid=$!
+opened fifo
+kill -HUP $pid
+sleep 0.05
+kill -0 $pid
+interrupt INT interrupted
