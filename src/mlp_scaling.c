@@ -282,10 +282,7 @@ static bool draw(const Record *r, const char *path, Error *error) {
   }
   if (all.count == 0) return error_set(error, "nothing was measured on several ranks");
   const LineChart chart = {"Scaling", r->title, all.panels, all.count};
-  Canvas picture = {0};
-  const bool good = line_chart_draw(&chart, &picture, error) && canvas_save(&picture, path, error);
-  canvas_close(&picture);
-  return good;
+  return line_chart_draw(&chart, path, error);
 }
 
 int main(int argc, char **argv) {

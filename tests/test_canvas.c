@@ -1,10 +1,9 @@
-/* The canvas, its text, its files, and the bar chart drawn on it. */
+/* The canvas: what it paints, its text, its files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot/dot_chart.h"
 #include "plot/canvas.h"
 #include "support/test.h"
 #include "support/folder.h"
@@ -244,86 +243,4 @@ TEST(test_full_disk) {
     assert_non_null(strstr(error.text, "No space"));
     canvas_close(&p);
   }
-}
-
-/* ---- the chart ---------------------------------------------------------------------------- */
-
-static const DotChartRow powers[] = {
-    {"hundred", 100, {9, 105, 218}}, {"ten", 10, {9, 105, 218}}, {"one", 1, {9, 105, 218}}};
-
-static DotChart chart_of(const DotChartRow *rows, int count) {
-  return (DotChart){
-      .title = "title", .subtitle = "subtitle", .unit = "ms", .rows = rows, .count = count};
-}
-
-/* Where the dot of row i is: the middle of its pixels; -1: there is none. */
-static int dot_at(const Canvas *p, int rows, int i, Colour colour) {
-  const int top = 112, pitch = 36; /* as in dot_chart.c */
-  int first = -1, last = -1;
-  assert_int_equal(p->height, top + rows * pitch + 74);
-  for (int x = 0; x < p->width; x++) {
-    if (!has_colour(p, x, top + i * pitch + pitch / 2, colour)) continue;
-    if (first < 0) first = x;
-    last = x;
-  }
-  assert_in_range(last - first, 8, 20); /* a dot, and no bar */
-  return (first + last) / 2;
-}
-
-TEST(test_places_are_logarithms) {
-  const DotChart chart = chart_of(powers, 3);
-  Canvas p;
-  assert_true(dot_chart_draw(&chart, &p, &error));
-  assert_int_equal(p.width, DOT_CHART_WIDTH);
-  const int hundred = dot_at(&p, 3, 0, BLUE), ten = dot_at(&p, 3, 1, BLUE),
-            one = dot_at(&p, 3, 2, BLUE);
-  assert_true(ten - one > 100);
-  assert_in_range(hundred - ten, ten - one - 1, ten - one + 1);
-  canvas_close(&p);
-}
-
-TEST(test_mark) {
-  DotChart chart = chart_of(powers, 3);
-  chart.mark = 10;
-  chart.mark_label = "ten";
-  Canvas p;
-  assert_true(dot_chart_draw(&chart, &p, &error));
-  /* a red line where the dot of ten is, and the dot on it */
-  int red = -1;
-  for (int x = 0; x < p.width; x++)
-    if (pixel(&p, x, 120)[0] > 200 && pixel(&p, x, 120)[1] < 60) red = x;
-  const int ten = dot_at(&p, 3, 1, BLUE);
-  assert_in_range(red, ten - 2, ten + 2);
-  canvas_close(&p);
-}
-
-/* Nothing is drawn in the margin on the right. */
-TEST(test_long_titles_fit) {
-  DotChart chart = chart_of(powers, 3);
-  chart.title = chart.subtitle = "A title of so many letters that it would not fit the picture at "
-                                 "the height that a title has otherwise, nor at half of it";
-  Canvas p;
-  assert_true(dot_chart_draw(&chart, &p, &error));
-  for (int y = 0; y < 100; y++)
-    for (int x = p.width - 20; x < p.width; x++) assert_int_equal(pixel(&p, x, y)[0], 255);
-  canvas_close(&p);
-}
-
-TEST(test_bad_charts) {
-  static const double bad[] = {0, -1, (double)NAN, (double)INFINITY};
-  Canvas p;
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    const DotChartRow row = {"a row", bad[i], {0, 0, 0}};
-    const DotChart chart = chart_of(&row, 1);
-    assert_false(dot_chart_draw(&chart, &p, &error));
-    assert_non_null(strstr(error.text, "'a row'"));
-  }
-  const DotChart none = chart_of(powers, 0), many = chart_of(powers, DOT_CHART_MAX + 1);
-  assert_false(dot_chart_draw(&none, &p, &error));
-  assert_false(dot_chart_draw(&many, &p, &error));
-  assert_non_null(strstr(error.text, "101"));
-  const DotChart equal = chart_of(powers, 1); /* one value: the axis still has a length */
-  assert_true(dot_chart_draw(&equal, &p, &error));
-  assert_true(dot_at(&p, 1, 0, BLUE) > 10);
-  canvas_close(&p);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "bench/trace.h"
-#include "plot/timeline.h"
 #include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
@@ -194,67 +193,6 @@ IN_FOLDER(costs_are_printed) {
 
 /* ---- the picture ---------------------------------------------------------------------------- */
 
-static void assert_colour(const Canvas *picture, int x, int y, Colour colour) {
-  const uint8_t *pixel = picture->pixels + 3 * (y * picture->width + x);
-  if (pixel[0] != colour.red || pixel[1] != colour.green || pixel[2] != colour.blue)
-    fail_msg("pixel (%d, %d) is %d, %d, %d", x, y, pixel[0], pixel[1], pixel[2]);
-}
-
-static bool has_colour(const Canvas *picture, int top, int bottom, Colour colour) {
-  for (int y = top; y < bottom; y++)
-    for (int x = 0; x < picture->width; x++) {
-      const uint8_t *pixel = picture->pixels + 3 * (y * picture->width + x);
-      if (pixel[0] == colour.red && pixel[1] == colour.green && pixel[2] == colour.blue)
-        return true;
-    }
-  return false;
-}
-
-/* A row of 10 on an axis of 20, and one of 100, whose slices lie at its start and its end. */
-TEST(slices_lie_where_they_belong) {
-  static const Colour red = {200, 0, 0}, blue = {0, 0, 200};
-  const TimelineSlice whole = {0, 10, "whole", "", red};
-  const TimelineSlice ends[] = {
-      {-5, 1, "", "", blue}, {50, 52, "middle", "", red}, {99, 200, "", "", blue}};
-  const TimelineRow rows[] = {
-      {.name = "a",
-       .below = {"b", "c"},
-       .length = 10,
-       .lane = {{"d", NULL, &whole, 1}},
-       .lanes = 1},
-      {.name = "e", .length = 100, .lane = {{"f", NULL, ends, 3}}, .lanes = 1}};
-  const Timeline chart = {
-      .title = "t", .subtitle = "s", .unit = "us", .span = 20, .row = rows, .rows = 2};
-  Canvas picture;
-  OK(timeline_draw(&chart, &picture, &error));
-  assert_int_equal(picture.width, TIMELINE_WIDTH);
-  const int left = 262, right = TIMELINE_WIDTH - 28 - 64, first = 140 + 5, second = 194 + 5;
-  assert_colour(&picture, left, first, red);
-  assert_colour(&picture, (left + right) / 2 - 3, first, red);
-  assert_true(!has_colour(&picture, 140, 172, blue));
-  assert_colour(&picture, left, second, blue);
-  assert_colour(&picture, left + (right - left) / 20 - 3, second, blue);
-  assert_colour(&picture, right - 4, second, blue);
-  assert_true(!has_colour(&picture, 194, 226, red)); /* the middle is left out */
-  canvas_close(&picture);
-}
-
-TEST(timelines_that_cannot_be) {
-  const TimelineRow rows[] = {{.name = "a", .length = 0, .lanes = 1},
-                              {.name = "b", .length = 1, .lanes = 0}};
-  Timeline chart = {.title = "", .subtitle = "", .unit = "", .span = 1, .row = rows};
-  Canvas picture;
-  assert_false(timeline_draw(&chart, &picture, &error));
-  chart.rows = 1;
-  assert_false(timeline_draw(&chart, &picture, &error));
-  assert_non_null(strstr(error.text, "'a'"));
-  chart.row = rows + 1;
-  assert_false(timeline_draw(&chart, &picture, &error));
-  assert_non_null(strstr(error.text, "'b'"));
-  chart.span = INFINITY;
-  assert_false(timeline_draw(&chart, &picture, &error));
-}
-
 /* Rows of 2, 2, 4 and 5 lanes. */
 IN_FOLDER(a_trace_is_drawn) {
   static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -267,7 +205,7 @@ IN_FOLDER(a_trace_is_drawn) {
   assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
   fclose(file);
   assert_memory_equal(head, signature, sizeof signature);
-  assert_int_equal(head[18] * 256 + head[19], TIMELINE_WIDTH);
+  assert_int_equal(head[18] * 256 + head[19], 1200);
   assert_int_equal(head[22] * 256 + head[23], 140 + 13 * 32 + 3 * 22 + 62);
   assert_false(trace_draw(&trace, "/no/such/folder/x.png", &error));
   for (int i = 0; i < trace.count; i++)

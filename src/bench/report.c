@@ -353,11 +353,7 @@ static bool draw(const BenchLog *log, const Dots *dots, const BenchLine *line, c
                           .count = dots->count,
                           .mark = isfinite(floor_ms) ? floor_ms : 0,
                           .mark_label = mark.text};
-  Canvas picture;
-  if (!dot_chart_draw(&chart, &picture, error)) return false;
-  const bool saved = canvas_save(&picture, path, error);
-  canvas_close(&picture);
-  return saved;
+  return dot_chart_draw(&chart, path, error);
 }
 
 /* The first `count` epochs that are of the same batch. */

@@ -186,11 +186,7 @@ static bool save(const Trace *trace, const TimelineRow *rows, const char *path, 
               {WAIT, "it waits for mail"}},
       .keys = 5,
   };
-  Canvas picture;
-  if (!timeline_draw(&chart, &picture, error)) return false;
-  const bool saved = canvas_save(&picture, path, error);
-  canvas_close(&picture);
-  return saved;
+  return timeline_draw(&chart, path, error);
 }
 
 bool trace_draw(const Trace *trace, const char *path, Error *error) {

@@ -10,12 +10,6 @@
 
 static const Colour OURS = {9, 105, 218}, LIBRARY = {130, 80, 223}, PART = {175, 184, 193};
 
-static bool save(Canvas *picture, const char *path, Error *error) {
-  const bool saved = canvas_save(picture, path, error);
-  canvas_close(picture);
-  return saved;
-}
-
 /* The ladders among the tables: not the extra sizes, nothing without rows. */
 static bool is_ladder(const LabTable *table) {
   return !table->extra && table->count > 0;
@@ -126,8 +120,7 @@ static bool plot_sweeps(const LabMachine *machine, const LabTable *table, const 
                      .mark_label = mark.text};
   const TableCell below = subtitle(machine, table);
   const LineChart chart = {table->topic->title, below.text, all->panels, all->count};
-  Canvas picture;
-  const bool good = line_chart_draw(&chart, &picture, error) && save(&picture, path, error);
+  const bool good = line_chart_draw(&chart, path, error);
   free(all);
   return good;
 }
@@ -198,8 +191,7 @@ static bool plot_dots(const LabMachine *machine, const LabTable *tables, int cou
                           .count = dots.count,
                           .mark = least,
                           .mark_label = mark.text};
-  Canvas picture;
-  return dot_chart_draw(&chart, &picture, error) && save(&picture, path, error);
+  return dot_chart_draw(&chart, path, error);
 }
 
 bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,

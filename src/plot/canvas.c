@@ -1,58 +1,45 @@
 #include "plot/canvas.h"
 
 #include <math.h>
-#include <setjmp.h>
+#include <stdalign.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/output.h"
+#include "base/sizes.h"
 
 /* ---- memory for stb ----------------------------------------------------------------------- */
 
-/* stb goes on writing when it gets no memory, and leaks some. What it has is in this ring, to be
-   freed as a whole, and where there is no more it does not get on. */
-typedef union Block {
-  struct {
-    union Block *next, *before;
-  } link;
-  max_align_t start; /* of what follows is aligned as this */
-} Block;
+/* stb goes on writing when it gets no memory. So it gets all it can need at once, and its pieces
+   are cut from that and freed with it. */
+static _Thread_local struct {
+  uint8_t *next;
+  size_t left;
+} arena;
 
-typedef struct {
-  Block ring;
-  jmp_buf out_of_memory;
-} Memory;
-
-static _Thread_local Memory *memory; /* of the picture that is being encoded */
-
-static void join(Block *block, Block *next) {
-  block->link.next = next;
-  next->link.before = block;
+static void *take(const void *old, size_t old_size, size_t size) {
+  size = round_up(size, alignof(max_align_t));
+  if (size > arena.left) abort(); /* arena_size is wrong */
+  void *bytes = arena.next;
+  arena.next += size;
+  arena.left -= size;
+  if (old) memcpy(bytes, old, old_size);
+  return bytes;
 }
 
-static void give_back(void *bytes) {
-  if (!bytes) return;
-  Block *block = (Block *)bytes - 1;
-  join(block->link.before, block->link.next);
-  free(block);
+/* For `bytes` bytes of filtered pixels: those; what deflate makes of them, at most 4/3 as much (31
+   bits for three bytes), in a buffer that doubles, so that all it ever had is four times that; the
+   file; the heads of 16384 chains, and the chains, which grow to 2, 5, 11 and 23 pointers. */
+static size_t arena_size(size_t bytes) {
+  enum { CHAINS = 16384, CHAIN = 1 + 2 + 5 + 11 + 23, BLOCKS = 4, EXTRA = 1 << 16 };
+  return 8 * bytes + CHAINS * (CHAIN * sizeof(void *) + BLOCKS * (size_t)32) + EXTRA;
 }
 
-static void *take(void *bytes, size_t size) {
-  Block *old = bytes ? (Block *)bytes - 1 : NULL;
-  if (old) join(old->link.before, old->link.next);
-  Block *block = realloc(old, sizeof *block + size);
-  if (!block) free(old);
-  if (!block) longjmp(memory->out_of_memory, 1);
-  join(block, memory->ring.link.next);
-  join(&memory->ring, block);
-  return block + 1;
-}
-
-#define STBIW_MALLOC(size) take(NULL, size)
-#define STBIW_REALLOC(bytes, size) take(bytes, size)
-#define STBIW_FREE(bytes) give_back(bytes)
+#define STBIW_MALLOC(size) take(NULL, 0, size)
+#define STBIW_REALLOC_SIZED(old, old_size, size) take(old, old_size, size)
+#define STBIW_FREE(bytes) ((void)(bytes))
 #ifndef __clang_analyzer__ /* which would judge stb's code, too */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
@@ -279,13 +266,6 @@ double canvas_text_width(double height, const char *text) {
   return height / CAPITAL * units;
 }
 
-void canvas_text_within(Canvas *picture, double x, double baseline, double height, double width,
-                        const char *text, Colour colour) {
-  const double wanted = canvas_text_width(height, text);
-  canvas_text(picture, x, baseline, wanted > width ? height * width / wanted : height, text,
-              colour);
-}
-
 /* ---- files -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -300,24 +280,15 @@ static void write_bytes(void *context, void *data, int size) {
     sink->good = atomic_file_failed(sink->output, sink->error);
 }
 
-/* Not a part of encode(): stb's variables must not live where setjmp is called. */
-__attribute__((noinline)) static bool encode_all(const Canvas *picture, Sink *sink) {
-  return stbi_write_png_to_func(write_bytes, sink, picture->width, picture->height, 3,
-                                picture->pixels, 3 * picture->width) != 0;
-}
-
-/* False when there is no memory. */
+/* False if there is no memory. */
 static bool encode(const Canvas *picture, Sink *sink) {
-  Memory own;
-  volatile bool good = false;
-  join(&own.ring, &own.ring);
-  memory = &own;
-  if (setjmp(own.out_of_memory) == 0) good = encode_all(picture, sink);
-  memory = NULL;
-  for (Block *block = own.ring.link.next, *next; block != &own.ring; block = next) {
-    next = block->link.next;
-    free(block);
-  }
+  const size_t row = 3 * (size_t)picture->width;
+  arena.left = arena_size((row + 1) * (size_t)picture->height + row);
+  uint8_t *memory = malloc(arena.left);
+  arena.next = memory;
+  const bool good = memory && stbi_write_png_to_func(write_bytes, sink, picture->width,
+                                                     picture->height, 3, picture->pixels, (int)row);
+  free(memory);
   return good;
 }
 

@@ -42,9 +42,6 @@ void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, do
 double canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
                    Colour colour);
 double canvas_text_width(double height, const char *text);
-/* The same in letters as much smaller as makes the text no wider than `width`. */
-void canvas_text_within(Canvas *picture, double x, double baseline, double height, double width,
-                        const char *text, Colour colour);
 
 /* Replaces the file `path` by a PNG. */
 bool canvas_save(const Canvas *picture, const char *path, Error *error);

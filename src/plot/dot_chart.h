@@ -1,5 +1,5 @@
-/* A chart of values as dots over a logarithmic axis, a row for each, drawn on a picture. Not bars:
-   an axis of logarithms has no zero for them to begin at, so their lengths would say nothing. */
+/* A chart of values as dots over a logarithmic axis, a row for each. Bars would say nothing: an
+   axis of logarithms has no zero for them to begin at. */
 #ifndef DOT_CHART_H
 #define DOT_CHART_H
 
@@ -20,9 +20,10 @@ typedef struct {
   const char *mark_label;
 } DotChart;
 
-enum { DOT_CHART_MAX = 100, DOT_CHART_WIDTH = 1200 };
+enum { DOT_CHART_MAX = 100 };
 
-/* Opens `picture`, DOT_CHART_WIDTH pixels wide and as high as the rows need. */
-bool dot_chart_draw(const DotChart *chart, Canvas *picture, Error *error);
+/* Replaces the file `path` by the chart as a PNG. Fails on a value that is not above 0, without
+   memory, or if the file cannot be written. */
+bool dot_chart_draw(const DotChart *chart, const char *path, Error *error);
 
 #endif

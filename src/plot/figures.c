@@ -7,45 +7,9 @@
 
 #include "base/sizes.h"
 #include "plot/line_chart.h"
+#include "plot/page.h"
 
-static const Colour PAPER = {255, 255, 255}, INK = {31, 35, 40}, PALE = {110, 119, 129},
-                    FAINT = {190, 196, 203}, GRID = {225, 228, 232};
-static const Colour RIGHT = {0, 114, 178}, WRONG = {213, 94, 0};
-
-enum { MARGIN = 28, HEAD = 104, GAP = 8 };
-enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals */
-enum { WORDS = 160 };                       /* bytes of a line of text */
-
-static int text_width(double height, const char *text) {
-  return (int)ceil(canvas_text_width(height, text));
-}
-
-static void text_left_of(Canvas *p, double x, double baseline, double height, const char *text,
-                         Colour colour) {
-  canvas_text(p, x - canvas_text_width(height, text), baseline, height, text, colour);
-}
-
-static void text_around(Canvas *p, double x, double baseline, double height, const char *text,
-                        Colour colour) {
-  canvas_text(p, x - canvas_text_width(height, text) / 2, baseline, height, text, colour);
-}
-
-/* Opens a picture with room for `width` x `height` pixels from (MARGIN, HEAD) on. */
-static bool open_page(Canvas *p, const char *title, const char *subtitle, int width, int height,
-                      Error *error) {
-  const int text = max_int(text_width(TITLE, title), text_width(TEXT, subtitle));
-  if (!canvas_open(p, 2 * MARGIN + max_int(width, text), HEAD + height + MARGIN, PAPER, error))
-    return false;
-  canvas_text(p, MARGIN, 44, TITLE, title, INK);
-  canvas_text(p, MARGIN, 74, TEXT, subtitle, PALE);
-  return true;
-}
-
-static bool save(Canvas *p, const char *path, Error *error) {
-  const bool saved = canvas_save(p, path, error);
-  canvas_close(p);
-  return saved;
-}
+enum { GAP = 8 };
 
 /* ---- curves ------------------------------------------------------------------------------- */
 
@@ -57,7 +21,7 @@ typedef struct {
   double *epochs, *y[MEASURES][KINDS];
 } Series;
 
-/* All in one array, which is series->epochs. */
+/* All arrays are one, which is series->epochs. */
 static bool series_open(Series *series, const EpochResult *results, int count) {
   double *next = malloc((1 + MEASURES * KINDS) * (size_t)count * sizeof *next);
   series->epochs = next;
@@ -80,13 +44,12 @@ typedef struct {
 
 static Range range_of(const Series *series, int measure, int count) {
   Range range = {INFINITY, -INFINITY};
-  for (int k = 0; k < KINDS; k++)
-    for (int i = 0; i < count; i++) {
-      const double value = series->y[measure][k][i];
-      if (!isfinite(value)) continue;
-      range.low = fmin(range.low, value);
-      range.high = fmax(range.high, value);
-    }
+  const double *values = series->y[measure][TRAINING]; /* the other kind follows */
+  for (int i = 0; i < KINDS * count; i++) {
+    if (!isfinite(values[i])) continue;
+    range.low = fmin(range.low, values[i]);
+    range.high = fmax(range.high, values[i]);
+  }
   return range;
 }
 
@@ -149,8 +112,7 @@ static bool draw_curves(const Series *series, const EpochResult *results, int co
     snprintf(subtitle + used, sizeof subtitle - (size_t)used,
              "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
   const LineChart chart = {.title = title, .subtitle = subtitle, .panels = panels, .count = drawn};
-  Canvas picture;
-  return line_chart_draw(&chart, &picture, error) && save(&picture, path, error);
+  return line_chart_draw(&chart, path, error);
 }
 
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error) {
@@ -164,7 +126,7 @@ bool plot_curves(const EpochResult *results, int count, const char *path, Error 
   return good;
 }
 
-/* Copies what is not above `most`; *low: the lowest. */
+/* Copies what is not above `most` and lowers *low to the lowest value. */
 static void cut(const double *from, int count, double most, double *to, double *low) {
   for (int i = 0; i < count; i++) {
     to[i] = from[i] <= most ? from[i] : NAN;
@@ -196,8 +158,7 @@ bool plot_rates(const RateCurve *c, const char *path, Error *error) {
                            .subtitle = "The rate grows from step to step within one epoch",
                            .panels = &panel,
                            .count = 1};
-  Canvas picture;
-  const bool good = line_chart_draw(&chart, &picture, error) && save(&picture, path, error);
+  const bool good = line_chart_draw(&chart, path, error);
   free(loss);
   return good;
 }
@@ -209,7 +170,7 @@ static const double FILTERS_AREA = 1.4e6;                 /* pixels of all the f
 static const double ASPECT = 1.5;   /* width of the grid over its height, about */
 static const double INSIDE = 0.995; /* part of the weights that the scale tells apart */
 
-/* The divisor nearest to the square root. */
+/* Returns the divisor that is nearest to the square root. */
 static int filter_width(int inputs) {
   const double side = sqrt(inputs);
   int best = 1;
@@ -218,15 +179,11 @@ static int filter_width(int inputs) {
   return best;
 }
 
-static int filter_count(const Network *network) {
-  return network->size[1] < FIGURES_MAX_FILTERS ? network->size[1] : FIGURES_MAX_FILTERS;
-}
-
 static int rows_of(int count, int columns) {
   return (count + columns - 1) / columns;
 }
 
-/* Near `ideal`, such that few places of the last row stay empty. */
+/* Returns a number near `ideal` that leaves few places of the last row empty. */
 static int even_columns(int count, int ideal) {
   int best = ideal;
   for (int columns = ideal - ideal / 4; columns <= ideal + ideal / 3; columns++)
@@ -234,17 +191,27 @@ static int even_columns(int count, int ideal) {
   return best < count ? best : count;
 }
 
-PlotGrid plot_weights_grid(const Network *network) {
-  const int inputs = network->size[0], width = filter_width(inputs), count = filter_count(network);
-  const int height = inputs / width, fitting = (int)sqrt(FILTERS_AREA / count / inputs),
-            largest = FILTER_SIDE / max_int(width, height);
-  PlotGrid grid = {.left = MARGIN,
-                   .top = HEAD,
-                   .zoom = max_int(MIN_ZOOM, fitting < largest ? fitting : largest)};
-  grid.width = width * grid.zoom + FILTER_GAP;
-  grid.height = height * grid.zoom + FILTER_GAP;
-  grid.columns = even_columns(count, (int)ceil(sqrt(ASPECT * count * grid.height / grid.width)));
-  return grid;
+/* How the filters of a first layer are laid out. */
+typedef struct {
+  Grid grid;
+  int count;              /* of filters that are drawn */
+  int inputs, wide, high; /* of a filter, in weights */
+  int zoom;
+} Filters;
+
+static Filters layout_filters(const Network *network) {
+  Filters f = {.inputs = network->size[0],
+               .count = min_int(network->size[1], FIGURES_MAX_FILTERS),
+               .grid = {.left = MARGIN, .top = HEAD}};
+  f.wide = filter_width(f.inputs);
+  f.high = f.inputs / f.wide;
+  const int fitting = (int)sqrt(FILTERS_AREA / f.count / f.inputs);
+  f.zoom = max_int(MIN_ZOOM, min_int(fitting, FILTER_SIDE / max_int(f.wide, f.high)));
+  f.grid.width = f.wide * f.zoom + FILTER_GAP;
+  f.grid.height = f.high * f.zoom + FILTER_GAP;
+  f.grid.columns =
+      even_columns(f.count, (int)ceil(sqrt(ASPECT * f.count * f.grid.height / f.grid.width)));
+  return f;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -252,8 +219,8 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The size of a weight that is drawn white, or negative, black: few are beyond. 0: all weights are
-   0. Returns false when there is no memory. */
+/* Sets *scale to the size of a weight that is drawn white, or black if it is negative; few are
+   larger. 0: all weights are 0. Returns false if there is no memory. */
 static bool weights_scale(const float *weights, size_t count, double *scale) {
   float *sizes = malloc(count * sizeof *sizes);
   if (!sizes) return false;
@@ -272,48 +239,36 @@ static uint8_t grey_of(float weight, double scale) {
   return (uint8_t)lround(128 + 127 * fmin(fmax(part, -1), 1));
 }
 
-static void draw_filter(Canvas *p, const Network *network, const float *weights, int index,
+static void draw_filter(Canvas *p, const Filters *f, const float *weights, int index,
                         double scale) {
-  const PlotGrid grid = plot_weights_grid(network);
-  const int inputs = network->size[0], width = filter_width(inputs);
   uint8_t greys[NETWORK_MAX_INPUTS];
-  for (int i = 0; i < inputs; i++)
-    greys[i] = grey_of(weights[(size_t)index * (size_t)inputs + (size_t)i], scale);
-  canvas_greys(p, grid.left + index % grid.columns * grid.width,
-               grid.top + index / grid.columns * grid.height, greys, width, inputs / width,
-               grid.zoom);
-}
-
-static void title_weights(const Network *network, double scale, char *title, char *subtitle) {
-  const int inputs = network->size[0], width = filter_width(inputs), count = filter_count(network);
-  char of[32] = "";
-  if (count < network->size[1]) snprintf(of, sizeof of, "the first %d of ", count);
-  snprintf(title, WORDS, "First layer: %s%d filter%s of %d x %d weights", of, network->size[1],
-           network->size[1] == 1 ? "" : "s", width, inputs / width);
-  if (scale > 0)
-    snprintf(subtitle, WORDS,
-             "black: -%.3g or less, grey: 0, white: %.3g or more (%g%% of them "
-             "are between)",
-             scale, scale, 100 * INSIDE);
-  else
-    snprintf(subtitle, WORDS, "grey: 0, as all weights are");
+  for (int i = 0; i < f->inputs; i++)
+    greys[i] = grey_of(weights[(size_t)index * (size_t)f->inputs + (size_t)i], scale);
+  canvas_greys(p, cell_x(&f->grid, index), cell_y(&f->grid, index), greys, f->wide, f->high,
+               f->zoom);
 }
 
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error) {
   const float *weights = parameters + network->weight[0];
-  const int count = filter_count(network);
+  const Filters f = layout_filters(network);
+  const int all = network->size[1];
   double scale;
-  if (!weights_scale(weights, (size_t)count * (size_t)network->size[0], &scale))
-    return error_set(error, "no memory to draw the weights of %d filters", count);
-  char title[WORDS], subtitle[WORDS];
-  title_weights(network, scale, title, subtitle);
-  const PlotGrid grid = plot_weights_grid(network);
-  Canvas p;
-  if (!open_page(&p, title, subtitle, grid.columns * grid.width - FILTER_GAP,
-                 rows_of(count, grid.columns) * grid.height - FILTER_GAP, error))
-    return false;
-  for (int i = 0; i < count; i++) draw_filter(&p, network, weights, i, scale);
-  return save(&p, path, error);
+  if (!weights_scale(weights, (size_t)f.count * (size_t)f.inputs, &scale))
+    return error_set(error, "no memory to draw the weights of %d filters", f.count);
+  char title[WORDS], subtitle[WORDS] = "grey: 0, as all weights are", of[32] = "";
+  if (f.count < all) snprintf(of, sizeof of, "the first %d of ", f.count);
+  snprintf(title, sizeof title, "First layer: %s%d filter%s of %d x %d weights", of, all,
+           all == 1 ? "" : "s", f.wide, f.high);
+  if (scale > 0)
+    snprintf(subtitle, sizeof subtitle,
+             "black: -%.3g or less, grey: 0, white: %.3g or more (%g%% of them are between)", scale,
+             scale, 100 * INSIDE);
+  Canvas page;
+  const int width = page_width(f.grid.columns * f.grid.width - FILTER_GAP, title, subtitle);
+  const int bottom = HEAD + rows_of(f.count, f.grid.columns) * f.grid.height - FILTER_GAP;
+  if (!page_open(&page, title, subtitle, width, bottom + MARGIN, error)) return false;
+  for (int i = 0; i < f.count; i++) draw_filter(&page, &f, weights, i, scale);
+  return page_save(&page, path, error);
 }
 
 /* ---- mistakes ----------------------------------------------------------------------------- */
@@ -339,48 +294,48 @@ static Caption caption_of(const Mistake *mistake) {
   return caption;
 }
 
-PlotGrid plot_mistakes_grid(const Mistake *mistakes, int count, int side) {
-  const int zoom = max_int(1, MISTAKE_SIDE / side);
-  int width = side * zoom;
+static int mistake_zoom(int side) {
+  return max_int(1, MISTAKE_SIDE / side);
+}
+
+static Grid layout_mistakes(const Mistake *mistakes, int count, int side) {
+  const int shown = side * mistake_zoom(side);
+  int width = shown;
   for (int i = 0; i < count; i++) {
     const Caption caption = caption_of(&mistakes[i]);
     for (int l = 0; l < MISTAKE_LINES; l++)
-      width = max_int(width, text_width(SMALL, caption.text[l]));
+      width = max_int(width, page_text_width(SMALL, caption.text[l]));
   }
-  return (PlotGrid){.left = MARGIN,
-                    .top = HEAD,
-                    .width = width + 3 * GAP,
-                    .height = side * zoom + MISTAKE_LINES * LINE_HEIGHT + 3 * GAP,
-                    .columns = count < MISTAKE_COLUMNS ? max_int(count, 1) : MISTAKE_COLUMNS,
-                    .zoom = zoom};
+  return (Grid){.left = MARGIN,
+                .top = HEAD,
+                .width = width + 3 * GAP,
+                .height = shown + MISTAKE_LINES * LINE_HEIGHT + 3 * GAP,
+                .columns = max_int(min_int(count, MISTAKE_COLUMNS), 1)};
 }
 
-static void draw_mistake(Canvas *p, const Mistake *mistake, int side, const PlotGrid *grid,
-                         int index) {
-  static const Colour *const colours[MISTAKE_LINES] = {&INK, &WRONG, &PALE};
-  const int x = grid->left + index % grid->columns * grid->width;
-  const int y = grid->top + index / grid->columns * grid->height;
-  canvas_greys(p, x, y, mistake->pixels, side, side, grid->zoom);
+static void draw_mistake(Canvas *p, const Mistake *mistake, int side, int x, int y) {
+  const Colour colours[MISTAKE_LINES] = {INK, page_series[1], PALE};
   const Caption caption = caption_of(mistake);
+  canvas_greys(p, x, y, mistake->pixels, side, side, mistake_zoom(side));
   for (int l = 0; l < MISTAKE_LINES; l++)
-    canvas_text(p, x, y + side * grid->zoom + (l + 1) * LINE_HEIGHT, SMALL, caption.text[l],
-                *colours[l]);
+    page_text(p, STARTS, x, y + side * mistake_zoom(side) + (l + 1) * LINE_HEIGHT, SMALL,
+              colours[l], caption.text[l]);
 }
 
 bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *path, Error *error) {
-  const PlotGrid grid = plot_mistakes_grid(mistakes, count, side);
-  char title[WORDS];
-  snprintf(title, sizeof title,
-           count == 1 ? "The most confident mistake" : "The %d most confident mistakes", count);
-  Canvas p;
-  if (!open_page(&p, count ? title : "No mistakes",
-                 count ? "with the prediction's probability, and the row of the file from 1"
-                       : "every prediction was right",
-                 count ? grid.columns * grid.width - 3 * GAP : 0,
-                 rows_of(count, grid.columns) * grid.height, error))
-    return false;
-  for (int i = 0; i < count; i++) draw_mistake(&p, &mistakes[i], side, &grid, i);
-  return save(&p, path, error);
+  const Grid grid = layout_mistakes(mistakes, count, side);
+  char title[WORDS] = "No mistakes";
+  const char *subtitle = count ? "with the prediction's probability, and the row of the file from 1"
+                               : "every prediction was right";
+  if (count == 1) snprintf(title, sizeof title, "The most confident mistake");
+  if (count > 1) snprintf(title, sizeof title, "The %d most confident mistakes", count);
+  const int width = page_width(count ? grid.columns * grid.width - 3 * GAP : 0, title, subtitle);
+  const int bottom = HEAD + rows_of(count, grid.columns) * grid.height;
+  Canvas page;
+  if (!page_open(&page, title, subtitle, width, bottom + MARGIN, error)) return false;
+  for (int i = 0; i < count; i++)
+    draw_mistake(&page, &mistakes[i], side, cell_x(&grid, i), cell_y(&grid, i));
+  return page_save(&page, path, error);
 }
 
 /* ---- confusion ---------------------------------------------------------------------------- */
@@ -392,19 +347,10 @@ static bool has_numbers(const Metrics *metrics) {
   return metrics->classes <= FIGURES_MAX_NUMBERS;
 }
 
-/* Pixels between cells. */
-static int cell_line(const Metrics *metrics) {
-  return has_numbers(metrics) ? 1 : 0;
-}
-
-static uint64_t count_of(const Metrics *metrics, int truth, int prediction) {
-  return metrics->counts[(size_t)truth * (size_t)metrics->classes + (size_t)prediction];
-}
-
 static int widest_label(const Metrics *metrics) {
   char text[16];
   snprintf(text, sizeof text, "%d", metrics->classes - 1);
-  return text_width(SMALL, text);
+  return page_text_width(SMALL, text);
 }
 
 static int cell_side(const Metrics *metrics) {
@@ -413,19 +359,18 @@ static int cell_side(const Metrics *metrics) {
   for (int i = 0; i < metrics->classes * metrics->classes; i++) {
     char text[32];
     snprintf(text, sizeof text, "%" PRIu64, metrics->counts[i]);
-    side = max_int(side, text_width(SMALL, text) + 2 * GAP);
+    side = max_int(side, page_text_width(SMALL, text) + 2 * GAP);
   }
   return side;
 }
 
-PlotGrid plot_confusion_grid(const Metrics *metrics) {
+static Grid layout_confusion(const Metrics *metrics) {
   const int side = cell_side(metrics);
-  return (PlotGrid){.left = MARGIN + text_width(TEXT, "truth") + 3 * GAP + widest_label(metrics),
-                    .top = HEAD + TEXT + SMALL + 3 * GAP,
-                    .width = side,
-                    .height = side,
-                    .columns = metrics->classes,
-                    .zoom = 1};
+  return (Grid){.left = MARGIN + page_text_width(TEXT, "truth") + 3 * GAP + widest_label(metrics),
+                .top = HEAD + TEXT + SMALL + 3 * GAP,
+                .width = side,
+                .height = side,
+                .columns = metrics->classes};
 }
 
 /* The cube root lets a confusion of a row in a thousand show. */
@@ -443,91 +388,91 @@ static bool is_dark(Colour c) {
 static void draw_count(Canvas *p, int x, int y, int side, uint64_t count, Colour cell) {
   char text[32];
   snprintf(text, sizeof text, "%" PRIu64, count);
-  text_around(p, x + side / 2.0, y + (side + SMALL) / 2.0, SMALL, text,
-              count == 0      ? FAINT
-              : is_dark(cell) ? PAPER
-                              : INK);
+  page_text(p, CENTRED, x + side / 2.0, y + (side + SMALL) / 2.0, SMALL,
+            count == 0      ? FAINT
+            : is_dark(cell) ? PAPER
+                            : INK,
+            text);
 }
 
-static void draw_matrix_row(Canvas *p, const Metrics *metrics, const PlotGrid *grid, int truth) {
+static void draw_matrix_row(Canvas *p, const Metrics *metrics, const Grid *grid, int truth) {
+  const int classes = metrics->classes, first = truth * classes;
+  const int side = grid->width - has_numbers(metrics); /* a line between cells with numbers */
   uint64_t rows = 0;
-  for (int prediction = 0; prediction < metrics->classes; prediction++)
-    rows += count_of(metrics, truth, prediction);
-  const int line = cell_line(metrics);
-  const int y = grid->top + truth * grid->height;
-  for (int prediction = 0; prediction < metrics->classes; prediction++) {
-    const uint64_t count = count_of(metrics, truth, prediction);
-    const Colour cell =
-        shade(truth == prediction ? RIGHT : WRONG, count ? (double)count / (double)rows : 0);
-    const int x = grid->left + prediction * grid->width;
-    canvas_rectangle(p, x, y, grid->width - line, grid->height - line, cell);
-    if (has_numbers(metrics)) draw_count(p, x, y, grid->width - line, count, cell);
+  for (int c = 0; c < classes; c++) rows += metrics->counts[first + c];
+  for (int c = 0; c < classes; c++) {
+    const uint64_t count = metrics->counts[first + c];
+    const double share = count ? (double)count / (double)rows : 0;
+    const Colour cell = shade(truth == c ? page_series[0] : page_series[1], share);
+    const int x = cell_x(grid, first + c), y = cell_y(grid, first + c);
+    canvas_rectangle(p, x, y, side, side, cell);
+    if (has_numbers(metrics)) draw_count(p, x, y, side, count, cell);
   }
 }
 
-/* From one class with a label to the next. */
-static int label_step(const Metrics *metrics, const PlotGrid *grid) {
+/* Returns the classes from one label to the next. */
+static int label_step(const Metrics *metrics, const Grid *grid) {
   static const int steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500};
   size_t i = 0;
   while (steps[i] * grid->width < widest_label(metrics) + 2 * GAP && steps[i] < 500) i++;
   return steps[i];
 }
 
-static void draw_labels(Canvas *p, const Metrics *metrics, const PlotGrid *grid) {
+static void draw_labels(Canvas *p, const Metrics *metrics, const Grid *grid) {
   const int step = label_step(metrics, grid), side = metrics->classes * grid->width;
   for (int c = 0; c < metrics->classes; c += step) {
     char text[16];
     snprintf(text, sizeof text, "%d", c);
     const double middle = (c + 0.5) * grid->width;
-    text_around(p, grid->left + middle, grid->top - GAP, SMALL, text, PALE);
-    text_left_of(p, grid->left - GAP, grid->top + middle + SMALL / 2.0, SMALL, text, PALE);
+    page_text(p, CENTRED, grid->left + middle, grid->top - GAP, SMALL, PALE, text);
+    page_text(p, ENDS, grid->left - GAP, grid->top + middle + SMALL / 2.0, SMALL, PALE, text);
   }
-  text_around(p, grid->left + side / 2.0, grid->top - 3 * GAP - SMALL, TEXT, "prediction", INK);
-  canvas_text(p, MARGIN, grid->top + (side + TEXT) / 2.0, TEXT, "truth", INK);
+  page_text(p, CENTRED, grid->left + side / 2.0, grid->top - 3 * GAP - SMALL, TEXT, INK,
+            "prediction");
+  page_text(p, STARTS, MARGIN, grid->top + (side + TEXT) / 2.0, TEXT, INK, "truth");
 }
 
-/* What the colours mean, below the matrix. */
-static void draw_legend(Canvas *p, const Metrics *metrics, const PlotGrid *grid) {
+/* Draws what the colours mean, below the matrix. */
+static void draw_legend(Canvas *p, const Metrics *metrics, const Grid *grid) {
   static const struct {
     double share;
     const char *text;
   } steps[] = {{0.001, "0.1%"}, {0.01, "1%"}, {0.1, "10%"}, {0.5, "50%"}, {1, "100%"}};
   enum { STEPS = sizeof steps / sizeof *steps };
+  const char *const names[] = {"right", "wrong"};
   const int top = grid->top + metrics->classes * grid->height + 3 * GAP;
-  const int left = grid->left + text_width(SMALL, "wrong") + GAP;
-  canvas_text(p, grid->left, top + (SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "right", PALE);
-  canvas_text(p, grid->left, top + (3 * SWATCH_HEIGHT + SMALL) / 2.0, SMALL, "wrong", PALE);
-  for (int i = 0; i < STEPS; i++) {
-    const int x = left + i * SWATCH;
-    canvas_rectangle(p, x, top, SWATCH - 1, SWATCH_HEIGHT - 1, shade(RIGHT, steps[i].share));
-    canvas_rectangle(p, x, top + SWATCH_HEIGHT, SWATCH - 1, SWATCH_HEIGHT - 1,
-                     shade(WRONG, steps[i].share));
-    text_around(p, x + SWATCH / 2.0, top + 2 * SWATCH_HEIGHT + SMALL + GAP, SMALL, steps[i].text,
-                PALE);
+  const int left = grid->left + page_text_width(SMALL, "wrong") + GAP;
+  const int baseline = top + 2 * SWATCH_HEIGHT + SMALL + GAP;
+  for (int kind = 0; kind < 2; kind++) {
+    const int y = top + kind * SWATCH_HEIGHT;
+    page_text(p, STARTS, grid->left, y + (SWATCH_HEIGHT + SMALL) / 2.0, SMALL, PALE, names[kind]);
+    for (int i = 0; i < STEPS; i++)
+      canvas_rectangle(p, left + i * SWATCH, y, SWATCH - 1, SWATCH_HEIGHT - 1,
+                       shade(page_series[kind], steps[i].share));
   }
-  canvas_text(p, left + STEPS * SWATCH + GAP, top + 2 * SWATCH_HEIGHT + SMALL + GAP, SMALL,
-              "of the truth's rows", PALE);
+  for (int i = 0; i < STEPS; i++)
+    page_text(p, CENTRED, left + (i + 0.5) * SWATCH, baseline, SMALL, PALE, steps[i].text);
+  page_text(p, STARTS, left + STEPS * SWATCH + GAP, baseline, SMALL, PALE, "of the truth's rows");
 }
 
 bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
-  const PlotGrid grid = plot_confusion_grid(metrics);
-  const int side = metrics->classes * grid.width;
-  char title[WORDS], subtitle[WORDS];
+  const Grid grid = layout_confusion(metrics);
+  const int side = metrics->classes * grid.width, frame = side + 2 - has_numbers(metrics);
+  char title[WORDS] = "Confusion matrix of no rows", subtitle[WORDS];
   if (metrics->rows)
     snprintf(title, sizeof title, "Confusion matrix, accuracy %.2f%%",
              100 * (double)metrics->correct / (double)metrics->rows);
-  else
-    snprintf(title, sizeof title, "Confusion matrix of no rows");
   snprintf(subtitle, sizeof subtitle, "%" PRIu64 " of %" PRIu64 " rows right", metrics->correct,
            metrics->rows);
-  Canvas p;
-  if (!open_page(&p, title, subtitle, grid.left + max_int(side, LEGEND_WIDTH) - MARGIN,
-                 grid.top + side + LEGEND_HEIGHT - HEAD, error))
+  const int content = grid.left + max_int(side, LEGEND_WIDTH) - MARGIN;
+  Canvas page;
+  if (!page_open(&page, title, subtitle, page_width(content, title, subtitle),
+                 grid.top + side + LEGEND_HEIGHT + MARGIN, error))
     return false;
-  const int frame = side + 2 - cell_line(metrics);
-  canvas_rectangle(&p, grid.left - 1, grid.top - 1, frame, frame, GRID);
-  for (int truth = 0; truth < metrics->classes; truth++) draw_matrix_row(&p, metrics, &grid, truth);
-  draw_labels(&p, metrics, &grid);
-  draw_legend(&p, metrics, &grid);
-  return save(&p, path, error);
+  canvas_rectangle(&page, grid.left - 1, grid.top - 1, frame, frame, GRID);
+  for (int truth = 0; truth < metrics->classes; truth++)
+    draw_matrix_row(&page, metrics, &grid, truth);
+  draw_labels(&page, metrics, &grid);
+  draw_legend(&page, metrics, &grid);
+  return page_save(&page, path, error);
 }

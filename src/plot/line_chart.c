@@ -1,29 +1,24 @@
 #include "plot/line_chart.h"
 
 #include <math.h>
-#include <stdio.h>
 
-static const Colour PAPER = {255, 255, 255}, INK = {31, 35, 40}, PALE = {110, 119, 129},
-                    GRID = {232, 235, 239}, AXIS = {140, 149, 159}, MARK = {209, 36, 47};
+#include "plot/page.h"
 
-/* Distinct also for those who see no red or no green: after Okabe and Ito (2008). */
-static const Colour PALETTE[LINE_CHART_MAX] = {{0, 114, 178},   {213, 94, 0},   {0, 158, 115},
-                                               {204, 121, 167}, {86, 180, 233}, {230, 159, 0},
-                                               {90, 90, 90},    {140, 86, 75}};
+static const Colour PALE_GRID = {232, 235, 239}, AXIS = {140, 149, 159};
 
-enum { MARGIN = 28, HEAD = 92, LEFT = 110, RIGHT = 40 };
-enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals */
-enum { PANEL_HEAD = 66, PANEL_FOOT = 70 };
+enum { TOP = 92, LEFT = 110, RIGHT = CHART_WIDTH - 40 };
+enum {
+  PANEL = 480,
+  PANEL_HEAD = 66,
+  PANEL_FOOT = 70
+};                                      /* heights; a panel's title is in its head */
 enum { X_NUMBERS = 12, Y_NUMBERS = 8 }; /* at an axis, about */
 enum { MANY_POINTS = 64 };              /* more are drawn without dots */
 static const double LINE = 2.6, DOT = 7;
 
-Colour line_chart_colour(int index) {
-  return PALETTE[index % LINE_CHART_MAX];
-}
-
 /* ---- the frame ------------------------------------------------------------------------------ */
 
+/* Low above high: there is nothing. */
 typedef struct {
   double low, high;
 } Span;
@@ -40,236 +35,157 @@ static bool is_drawn(const CurvePanel *panel, const Curve *curve, int i) {
   return has_x(panel, curve, i) && isfinite(on_axis(&panel->y, curve->y[i]));
 }
 
-/* Of the points that are drawn, low above high if there is none. The x axis reaches over gaps. */
+static bool has_mark(const CurvePanel *panel) {
+  return isfinite(on_axis(&panel->y, panel->mark));
+}
+
+static void include(Span *span, double number) {
+  span->low = fmin(span->low, number);
+  span->high = fmax(span->high, number);
+}
+
+/* Returns the span of the points that are drawn. The x axis reaches over gaps. */
 static Span span_of(const CurvePanel *panel, bool of_x) {
   Span span = {INFINITY, -INFINITY};
-  for (int c = 0; c < panel->count; c++)
-    for (int i = 0; i < panel->curves[c].count; i++) {
-      const Curve *curve = &panel->curves[c];
-      if (of_x ? !has_x(panel, curve, i) : !is_drawn(panel, curve, i)) continue;
-      const double at = of_x ? on_axis(&panel->x, curve->x[i]) : on_axis(&panel->y, curve->y[i]);
-      span.low = fmin(span.low, at);
-      span.high = fmax(span.high, at);
+  for (const Curve *c = panel->curves; c < panel->curves + panel->count; c++)
+    for (int i = 0; i < c->count; i++) {
+      if (of_x && has_x(panel, c, i)) include(&span, on_axis(&panel->x, c->x[i]));
+      if (!of_x && is_drawn(panel, c, i)) include(&span, on_axis(&panel->y, c->y[i]));
     }
   return span;
 }
 
-/* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
-static double round_step(double least) {
-  const double power = pow(10, floor(log10(least)));
-  for (int i = 0; i < 3; i++) {
-    const double step = power * (double[]){1, 2, 5}[i];
-    if (step >= least * (1 - 1e-9)) return step;
-  }
-  return 10 * power;
-}
-
-/* Some air around the curves; no axis is shorter than its numbers can tell apart. */
-static Span widen(Span span, const CurveAxis *axis, bool of_x) {
-  if (axis->from_zero && !axis->logarithmic) {
-    span.low = fmin(span.low, 0);
-    span.high = fmax(span.high, 0);
-  }
+/* Leaves some air around the curves; no axis is shorter than its numbers can tell apart. */
+static Span widen(Span span, const CurveAxis *axis, double air) {
+  const bool from_zero = axis->from_zero && !axis->logarithmic;
+  if (from_zero) include(&span, 0);
   if (span.high - span.low < 1e-9 * fmax(fabs(span.low), fabs(span.high)) ||
       span.high == span.low) {
     const double half = axis->logarithmic ? 0.15 : span.low != 0 ? 0.1 * fabs(span.low) : 1;
-    return (Span){axis->from_zero && !axis->logarithmic && span.low >= 0 ? 0 : span.low - half,
-                  span.high + half};
+    return (Span){from_zero && span.low >= 0 ? 0 : span.low - half, span.high + half};
   }
-  const double air = (of_x ? 0.015 : 0.05) * (span.high - span.low);
-  if (!(axis->from_zero && span.low == 0)) span.low -= air;
-  if (!(axis->from_zero && span.high == 0)) span.high += air;
+  const double wider = air * (span.high - span.low);
+  if (!(axis->from_zero && span.low == 0)) span.low -= wider;
+  if (!(axis->from_zero && span.high == 0)) span.high += wider;
   return span;
 }
 
-CurveFrame line_chart_frame(const LineChart *curves, int panel) {
-  const CurvePanel *p = &curves->panels[panel];
-  const int top = HEAD + panel * LINE_CHART_PANEL;
-  Span y = span_of(p, false);
-  if (isfinite(p->mark) && isfinite(on_axis(&p->y, p->mark))) {
-    y.low = fmin(y.low, on_axis(&p->y, p->mark));
-    y.high = fmax(y.high, on_axis(&p->y, p->mark));
-  }
-  const Span x = widen(span_of(p, true), &p->x, true);
-  y = widen(y, &p->y, false);
-  return (CurveFrame){LEFT,
-                      LINE_CHART_WIDTH - RIGHT,
-                      top + PANEL_HEAD,
-                      top + LINE_CHART_PANEL - PANEL_FOOT,
-                      x.low,
-                      x.high,
-                      y.low,
-                      y.high};
-}
+typedef struct {
+  Canvas *page;
+  const CurvePanel *panel;
+  Axis x, y;
+} Frame;
 
-static double x_of(const CurveFrame *f, double at) {
-  return f->left + (at - f->x_low) / (f->x_high - f->x_low) * (f->right - f->left);
-}
-
-static double y_of(const CurveFrame *f, double at) {
-  return f->bottom - (at - f->y_low) / (f->y_high - f->y_low) * (f->bottom - f->top);
+static Frame frame_of(Canvas *page, const CurvePanel *panel, int top) {
+  Span y = span_of(panel, false);
+  if (has_mark(panel)) include(&y, on_axis(&panel->y, panel->mark));
+  const Span x = widen(span_of(panel, true), &panel->x, 0.015);
+  y = widen(y, &panel->y, 0.05);
+  return (Frame){page,
+                 panel,
+                 {LEFT, RIGHT, x.low, x.high, panel->x.logarithmic},
+                 {top + PANEL - PANEL_FOOT, top + PANEL_HEAD, y.low, y.high, panel->y.logarithmic}};
 }
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-static void draw_x_number(Canvas *p, const CurveFrame *f, double at, const char *text) {
-  if (at < f->x_low || at > f->x_high) return;
-  const double x = x_of(f, at);
-  canvas_rectangle(p, (int)lround(x), f->top, 1, f->bottom - f->top + 6, GRID);
-  canvas_text(p, x - canvas_text_width(SMALL, text) / 2, f->bottom + 24, SMALL, text, PALE);
-}
-
-static void draw_y_number(Canvas *p, const CurveFrame *f, double at, const char *text) {
-  if (at < f->y_low || at > f->y_high) return;
-  const double y = y_of(f, at);
-  canvas_rectangle(p, f->left - 6, (int)lround(y), f->right - f->left + 6, 1, GRID);
-  canvas_text(p, f->left - 14 - canvas_text_width(SMALL, text), y + SMALL / 2.0, SMALL, text, PALE);
-}
-
-typedef void DrawNumber(Canvas *p, const CurveFrame *f, double at, const char *text);
-
-/* Between powers of ten go 2 and 5 where there is room. */
-static void draw_decades(Canvas *p, const CurveFrame *f, Span span, int numbers, DrawNumber *draw) {
-  const double decades = span.high - span.low;
-  const int step = (int)fmax(1, ceil(decades / numbers));
-  for (int power = (int)floor(span.low); power <= (int)ceil(span.high); power++)
-    for (int digit = 1; digit <= 9; digit++) {
-      const bool wanted = digit == 1   ? power % step == 0
-                          : digit == 2 ? decades < 4
-                          : digit == 5 ? decades < 4
-                                       : decades < 0.7;
-      char text[32];
-      const double value = digit * pow(10, power);
-      snprintf(text, sizeof text, "%g", value);
-      if (wanted) draw(p, f, log10(value), text);
-    }
-}
-
-/* As many decimals as tell one step from the next. */
-static void draw_steps(Canvas *p, const CurveFrame *f, Span span, int numbers, bool whole,
-                       DrawNumber *draw) {
-  double step = round_step((span.high - span.low) / numbers);
-  if (whole) step = fmax(step, 1);
-  const int decimals = (int)fmax(0, -floor(log10(step) + 1e-9));
-  for (double n = ceil(span.low / step); n * step <= span.high; n++) {
-    char text[32];
-    snprintf(text, sizeof text, "%.*f", decimals, n == 0 ? 0 : n * step);
-    draw(p, f, n * step, text);
-  }
-}
-
-/* All x of the panel are whole numbers; or powers of two. */
-static bool all_x(const CurvePanel *panel, bool powers_of_two) {
-  for (int c = 0; c < panel->count; c++)
-    for (int i = 0; i < panel->curves[c].count; i++) {
-      const double x = panel->curves[c].x[i];
+static AxisNumbers x_numbers(const CurvePanel *panel) {
+  bool whole = true, powers = true;
+  for (const Curve *c = panel->curves; c < panel->curves + panel->count; c++)
+    for (int i = 0; i < c->count; i++) {
       int exponent;
-      if (isfinite(x) && (powers_of_two ? frexp(x, &exponent) != 0.5 : x != floor(x))) return false;
+      if (!isfinite(c->x[i])) continue;
+      whole &= c->x[i] == floor(c->x[i]);
+      powers &= frexp(c->x[i], &exponent) == 0.5;
     }
-  return true;
+  if (panel->x.logarithmic) return powers ? POWERS_OF_TWO : ANY_NUMBERS;
+  return whole ? WHOLE_NUMBERS : ANY_NUMBERS;
 }
 
-static void draw_powers_of_two(Canvas *p, const CurveFrame *f) {
-  const int first = (int)ceil(f->x_low / log10(2)), last = (int)floor(f->x_high / log10(2));
-  const int step = 1 + (last - first) / 16;
-  for (int power = first; power <= last; power += step) {
-    char text[32];
-    snprintf(text, sizeof text, "%.10g", ldexp(1, power));
-    draw_x_number(p, f, power * log10(2), text);
+static void draw_axes(const Frame *f) {
+  const int top = f->y.to, bottom = f->y.from, width = RIGHT - LEFT, height = bottom - top;
+  Tick ticks[AXIS_TICKS];
+  int count = axis_ticks(&f->x, X_NUMBERS, x_numbers(f->panel), ticks);
+  for (const Tick *t = ticks; t < ticks + count; t++) {
+    canvas_rectangle(f->page, (int)lround(t->at), top, 1, height + 6, PALE_GRID);
+    page_text(f->page, CENTRED, t->at, bottom + 24, SMALL, PALE, t->text);
   }
-}
-
-static void draw_axes(Canvas *p, const CurvePanel *panel, const CurveFrame *f) {
-  const Span x = {f->x_low, f->x_high}, y = {f->y_low, f->y_high};
-  if (panel->x.logarithmic && all_x(panel, true))
-    draw_powers_of_two(p, f);
-  else if (panel->x.logarithmic)
-    draw_decades(p, f, x, X_NUMBERS, draw_x_number);
-  else
-    draw_steps(p, f, x, X_NUMBERS, all_x(panel, false), draw_x_number);
-  if (panel->y.logarithmic)
-    draw_decades(p, f, y, Y_NUMBERS, draw_y_number);
-  else
-    draw_steps(p, f, y, Y_NUMBERS, false, draw_y_number);
-  canvas_rectangle(p, f->left, f->bottom, f->right - f->left, 1, AXIS);
-  canvas_rectangle(p, f->left, f->top, 1, f->bottom - f->top, AXIS);
-  canvas_text(p, f->right - canvas_text_width(SMALL, panel->x.label), f->bottom + 50, SMALL,
-              panel->x.label, PALE);
-  canvas_text(p, MARGIN, f->top - 18, SMALL, panel->y.label, PALE);
+  count = axis_ticks(&f->y, Y_NUMBERS, ANY_NUMBERS, ticks);
+  for (const Tick *t = ticks; t < ticks + count; t++) {
+    canvas_rectangle(f->page, LEFT - 6, (int)lround(t->at), width + 6, 1, PALE_GRID);
+    page_text(f->page, ENDS, LEFT - 14, t->at + SMALL / 2.0, SMALL, PALE, t->text);
+  }
+  canvas_rectangle(f->page, LEFT, bottom, width, 1, AXIS);
+  canvas_rectangle(f->page, LEFT, top, 1, height, AXIS);
+  page_text(f->page, ENDS, RIGHT, bottom + 50, SMALL, PALE, f->panel->x.label);
+  page_text(f->page, STARTS, MARGIN, top - 18, SMALL, PALE, f->panel->y.label);
 }
 
 /* ---- curves --------------------------------------------------------------------------------- */
 
-static void draw_curve(Canvas *p, const CurvePanel *panel, const CurveFrame *f, int index) {
-  const Curve *curve = &panel->curves[index];
-  const Colour colour = line_chart_colour(index);
+static void draw_curve(const Frame *f, const Curve *curve, Colour colour) {
   double last_x = NAN, last_y = NAN;
   for (int i = 0; i < curve->count; i++) {
-    const bool drawn = is_drawn(panel, curve, i);
-    const double x = drawn ? x_of(f, on_axis(&panel->x, curve->x[i])) : (double)NAN;
-    const double y = drawn ? y_of(f, on_axis(&panel->y, curve->y[i])) : (double)NAN;
-    if (drawn && isfinite(last_x)) canvas_line(p, last_x, last_y, x, y, LINE, colour);
+    const bool drawn = is_drawn(f->panel, curve, i);
+    const double x = drawn ? axis_place(&f->x, curve->x[i]) : (double)NAN;
+    const double y = drawn ? axis_place(&f->y, curve->y[i]) : (double)NAN;
+    if (drawn && isfinite(last_x)) canvas_line(f->page, last_x, last_y, x, y, LINE, colour);
     if (drawn && (curve->count <= MANY_POINTS || !isfinite(last_x)))
-      canvas_line(p, x, y, x, y, DOT, colour);
+      canvas_line(f->page, x, y, x, y, DOT, colour);
     last_x = x;
     last_y = y;
   }
 }
 
-/* In a row that ends at the panel's right side, above its axes. */
-static void draw_legend(Canvas *p, const CurvePanel *panel, const CurveFrame *f) {
+/* Draws a row that ends at the panel's right side, above its axes. */
+static void draw_legend(const Frame *f) {
   enum { SWATCH = 26, GAP = 8, APART = 26 };
-  double x = f->right;
-  for (int c = panel->count - 1; c >= 0; c--) {
-    const double baseline = f->top - 18;
-    x -= canvas_text_width(TEXT, panel->curves[c].name);
-    canvas_text(p, x, baseline, TEXT, panel->curves[c].name, INK);
-    x -= GAP;
-    canvas_line(p, x - SWATCH, baseline - TEXT / 2.0, x, baseline - TEXT / 2.0, LINE + 1,
-                line_chart_colour(c));
+  const double baseline = f->y.to - 18, middle = baseline - TEXT / 2.0;
+  double x = RIGHT;
+  for (int c = f->panel->count - 1; c >= 0; c--) {
+    page_text(f->page, ENDS, x, baseline, TEXT, INK, f->panel->curves[c].name);
+    x -= canvas_text_width(TEXT, f->panel->curves[c].name) + GAP;
+    canvas_line(f->page, x - SWATCH, middle, x, middle, LINE + 1, page_series[c]);
     x -= SWATCH + APART;
   }
 }
 
-static void draw_mark(Canvas *p, const CurvePanel *panel, const CurveFrame *f) {
-  const double at = on_axis(&panel->y, panel->mark);
-  if (!isfinite(panel->mark) || !isfinite(at)) return;
-  const int y = (int)lround(y_of(f, at));
-  canvas_rectangle(p, f->left, y - 1, f->right - f->left, 2, MARK);
-  canvas_text(p, f->right - 8 - canvas_text_width(SMALL, panel->mark_label), y - 8, SMALL,
-              panel->mark_label, MARK);
+static void draw_mark(const Frame *f) {
+  const int y = (int)lround(axis_place(&f->y, f->panel->mark));
+  canvas_rectangle(f->page, LEFT, y - 1, RIGHT - LEFT, 2, MARK);
+  page_text(f->page, ENDS, RIGHT - 8, y - 8, SMALL, MARK, f->panel->mark_label);
 }
 
-static void draw_panel(Canvas *p, const LineChart *curves, int index) {
-  const CurvePanel *panel = &curves->panels[index];
-  const CurveFrame frame = line_chart_frame(curves, index);
+static void draw_panel(Canvas *page, const CurvePanel *panel, int top) {
+  const Frame f = frame_of(page, panel, top);
   if (panel->title && *panel->title)
-    canvas_text(p, MARGIN, frame.top - 44, TEXT + 1, panel->title, INK);
-  draw_axes(p, panel, &frame);
-  draw_mark(p, panel, &frame);
-  for (int c = 0; c < panel->count; c++) draw_curve(p, panel, &frame, c);
-  draw_legend(p, panel, &frame);
+    page_text(page, STARTS, MARGIN, f.y.to - 44, TEXT + 1, INK, panel->title);
+  draw_axes(&f);
+  if (has_mark(panel)) draw_mark(&f);
+  for (int c = 0; c < panel->count; c++) draw_curve(&f, &panel->curves[c], page_series[c]);
+  draw_legend(&f);
 }
 
-bool line_chart_draw(const LineChart *curves, Canvas *picture, Error *error) {
-  if (curves->count < 1 || curves->count > LINE_CHART_PANELS)
-    return error_set(error, "a chart of %d panels: there must be 1 to %d", curves->count,
+static bool check(const LineChart *chart, Error *error) {
+  if (chart->count < 1 || chart->count > LINE_CHART_PANELS)
+    return error_set(error, "a chart of %d panels: there must be 1 to %d", chart->count,
                      LINE_CHART_PANELS);
-  for (int i = 0; i < curves->count; i++) {
-    const CurvePanel *panel = &curves->panels[i];
+  for (const CurvePanel *panel = chart->panels; panel < chart->panels + chart->count; panel++) {
     if (panel->count < 1 || panel->count > LINE_CHART_MAX)
       return error_set(error, "a chart of %d curves: there must be 1 to %d", panel->count,
                        LINE_CHART_MAX);
     const Span y = span_of(panel, false);
     if (y.low > y.high)
-      return error_set(error, "the chart '%s' has no point to draw", curves->title);
+      return error_set(error, "the chart '%s' has no point to draw", chart->title);
   }
-  if (!canvas_open(picture, LINE_CHART_WIDTH, HEAD + curves->count * LINE_CHART_PANEL, PAPER,
-                   error))
-    return false;
-  canvas_text_within(picture, MARGIN, 44, TITLE, LINE_CHART_WIDTH - 2 * MARGIN, curves->title, INK);
-  canvas_text_within(picture, MARGIN, 74, TEXT, LINE_CHART_WIDTH - 2 * MARGIN, curves->subtitle,
-                     PALE);
-  for (int i = 0; i < curves->count; i++) draw_panel(picture, curves, i);
   return true;
+}
+
+bool line_chart_draw(const LineChart *chart, const char *path, Error *error) {
+  Canvas page;
+  if (!check(chart, error) || !page_open(&page, chart->title, chart->subtitle, CHART_WIDTH,
+                                         TOP + chart->count * PANEL, error))
+    return false;
+  for (int i = 0; i < chart->count; i++) draw_panel(&page, &chart->panels[i], TOP + i * PANEL);
+  return page_save(&page, path, error);
 }

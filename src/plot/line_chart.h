@@ -1,15 +1,11 @@
 /* Line charts: panels one below the other, each with a few curves over axes of its own, linear or
-   logarithmic, drawn on a picture. */
+   logarithmic. */
 #ifndef LINE_CHART_H
 #define LINE_CHART_H
 
-#include "plot/canvas.h"
+#include "base/error.h"
 
 enum { LINE_CHART_MAX = 8, LINE_CHART_PANELS = 8 };
-enum {
-  LINE_CHART_WIDTH = 1200,
-  LINE_CHART_PANEL = 480
-}; /* pixels; a panel's height, its title included */
 
 typedef struct {
   const char *name; /* in the legend */
@@ -38,20 +34,8 @@ typedef struct {
   int count; /* 1 to LINE_CHART_PANELS */
 } LineChart;
 
-/* Where a panel's numbers go: pixels of the four sides of its axes, and the numbers there;
-   logarithms to base 10 where the axis is logarithmic. */
-typedef struct {
-  int left, right, top, bottom;
-  double x_low, x_high, y_low, y_high;
-} CurveFrame;
-
-/* The frame of panel `panel`; the chart must be one that line_chart_draw draws. */
-CurveFrame line_chart_frame(const LineChart *curves, int panel);
-
-/* The colour of curve `index`. */
-Colour line_chart_colour(int index);
-
-/* Opens `picture`, LINE_CHART_WIDTH pixels wide. Fails on a panel without a single point. */
-bool line_chart_draw(const LineChart *curves, Canvas *picture, Error *error);
+/* Replaces the file `path` by the chart as a PNG. Fails on a panel without a single point, without
+   memory, or if the file cannot be written. */
+bool line_chart_draw(const LineChart *chart, const char *path, Error *error);
 
 #endif

@@ -1,23 +1,18 @@
 #include "plot/seen.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"
 #include "base/text.h"
-#include "plot/canvas.h"
+#include "plot/page.h"
 
-static const Colour PAPER = {255, 255, 255}, INK = {31, 35, 40}, PALE = {110, 119, 129},
-                    SURE = {0, 114, 178}, UNSURE = {213, 94, 0};
-
-enum { MARGIN = 28, HEAD = 104, GAP = 12 };
-enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals */
-enum { VIEW = 420 };                        /* pixels of a picture's longer side, at most */
-enum { DIGIT = 84, COLUMNS = 6 };           /* pixels of a digit, at least; digits in a row */
-enum { CAPTION = 44 };                      /* height of what is written below */
-enum { NAME = 64 };                         /* bytes of a name, the end included */
+enum { GAP = 12 };
+enum { VIEW = 420 };              /* pixels of a picture's longer side, at most */
+enum { DIGIT = 84, COLUMNS = 6 }; /* pixels of a digit, at least; digits in a row */
+enum { CAPTION = 44 };            /* height of what is written below */
+enum { NAME = 64 };               /* bytes of a name, the end included */
 
 typedef struct {
   char name[NAME];
@@ -70,13 +65,12 @@ bool seen_add(Seen *seen, const SeenPicture *p, Error *error) {
     return true;
   }
   const double step =
-      (double)max_int(p->width, p->height) / VIEW; /* levels to a pixel of the view */
+      (double)max_int(p->width, p->height) / VIEW; /* levels per pixel of the view */
   Row row = {.width = max_int(1, (int)(p->width / step)),
              .height = max_int(1, (int)(p->height / step)),
              .count = p->count};
-  const size_t view = (size_t)row.width * (size_t)row.height;
   const size_t size = (size_t)seen->side * (size_t)seen->side;
-  row.view = malloc(view + (size_t)p->count * size);
+  row.view = malloc((size_t)row.width * (size_t)row.height + (size_t)p->count * size);
   row.digits = malloc(((size_t)p->count + 1) * sizeof *row.digits);
   if (!row.view || !row.digits) {
     free(row.view);
@@ -84,19 +78,20 @@ bool seen_add(Seen *seen, const SeenPicture *p, Error *error) {
     return error_set(error, "no memory to show %s", p->name);
   }
   text_printable(row.name, sizeof row.name, p->name);
+  uint8_t *next = row.view;
   for (int y = 0; y < row.height; y++)
-    for (int x = 0; x < row.width; x++)
-      row.view[(size_t)y * (size_t)row.width + (size_t)x] = view_level(p, step, x, y);
+    for (int x = 0; x < row.width; x++) *next++ = view_level(p, step, x, y);
   for (int i = 0; i < p->count; i++) {
     const SeenDigit *d = &p->digits[i];
-    uint8_t *pixels = row.view + view + (size_t)i * size;
-    memcpy(pixels, d->pixels, size);
-    row.digits[i] = *d;
-    row.digits[i].pixels = pixels;
-    row.digits[i].left = (int)(d->left / step);
-    row.digits[i].top = (int)(d->top / step);
-    row.digits[i].width = (int)(d->width / step);
-    row.digits[i].height = (int)(d->height / step);
+    row.digits[i] = (SeenDigit){.pixels = memcpy(next, d->pixels, size),
+                                .left = (int)(d->left / step),
+                                .top = (int)(d->top / step),
+                                .width = (int)(d->width / step),
+                                .height = (int)(d->height / step),
+                                .answer = d->answer,
+                                .probability = d->probability,
+                                .sure = d->sure};
+    next += size;
   }
   seen->rows[seen->count++] = row;
   return true;
@@ -104,52 +99,55 @@ bool seen_add(Seen *seen, const SeenPicture *p, Error *error) {
 
 /* ---- drawing ------------------------------------------------------------------------------ */
 
-static int cell_of(const Seen *seen) {
-  return max_int(seen->side * seen->zoom, (int)ceil(canvas_text_width(SMALL, "100.0% unsure"))) +
-         GAP;
+static Grid grid_of(const Seen *seen, int top) {
+  const int side = seen->side * seen->zoom;
+  return (Grid){.left = MARGIN + VIEW + 2 * GAP,
+                .top = top,
+                .width = max_int(side, page_text_width(SMALL, "100.0% unsure")) + GAP,
+                .height = side + CAPTION,
+                .columns = COLUMNS};
 }
 
 static int row_height(const Seen *seen, const Row *row) {
   const int lines = (row->count + COLUMNS - 1) / COLUMNS;
-  const int digits = lines * (seen->side * seen->zoom + CAPTION);
-  return max_int(row->height + CAPTION, digits) + GAP;
+  return max_int(row->height + CAPTION, lines * grid_of(seen, 0).height) + GAP;
 }
 
-static void draw_box(Canvas *p, int x, int y, const SeenDigit *d, int number, int count) {
-  const Colour colour = d->sure ? SURE : UNSURE;
+static Colour colour_of(const SeenDigit *d) {
+  return page_series[d->sure ? 0 : 1];
+}
+
+/* `number`: of the digit in the picture, "" if it is alone. */
+static void draw_box(Canvas *p, int x, int y, const SeenDigit *d, const char *number) {
   const double left = x + d->left - 2, top = y + d->top - 2;
   const double right = x + d->left + d->width + 2, bottom = y + d->top + d->height + 2;
-  char text[16];
-  canvas_line(p, left, top, right, top, 2, colour);
-  canvas_line(p, right, top, right, bottom, 2, colour);
-  canvas_line(p, right, bottom, left, bottom, 2, colour);
-  canvas_line(p, left, bottom, left, top, 2, colour);
-  snprintf(text, sizeof text, "%d", number);
-  if (count > 1) canvas_text(p, left, top - 5, SMALL, text, colour);
+  const double corner[][2] = {
+      {left, top}, {right, top}, {right, bottom}, {left, bottom}, {left, top}};
+  for (int i = 0; i < 4; i++)
+    canvas_line(p, corner[i][0], corner[i][1], corner[i + 1][0], corner[i + 1][1], 2, colour_of(d));
+  page_text(p, STARTS, left, top - 5, SMALL, colour_of(d), number);
 }
 
-static void draw_digit(Canvas *p, const Seen *seen, int x, int y, const SeenDigit *d, int number,
-                       int count) {
-  const int side = seen->side * seen->zoom;
+static void draw_digit(Canvas *p, const Seen *seen, int x, int y, const SeenDigit *d,
+                       const char *number) {
+  const int below = y + seen->side * seen->zoom;
   char text[48];
   canvas_greys(p, x, y, d->pixels, seen->side, seen->side, seen->zoom);
-  if (count > 1)
-    snprintf(text, sizeof text, "%d: %d", number, d->answer);
-  else
-    snprintf(text, sizeof text, "%d", d->answer);
-  canvas_text(p, x, y + side + SMALL + 5, SMALL, text, INK);
+  snprintf(text, sizeof text, "%s%s%d", number, *number ? ": " : "", d->answer);
+  page_text(p, STARTS, x, below + SMALL + 5, SMALL, INK, text);
   snprintf(text, sizeof text, "%.1f%%%s", 100 * d->probability, d->sure ? "" : " unsure");
-  canvas_text(p, x, y + side + 2 * SMALL + 12, SMALL, text, d->sure ? SURE : UNSURE);
+  page_text(p, STARTS, x, below + 2 * SMALL + 12, SMALL, colour_of(d), text);
 }
 
 static void draw_row(Canvas *p, const Seen *seen, const Row *row, int y) {
-  const int digits = MARGIN + VIEW + 2 * GAP, side = seen->side * seen->zoom;
+  const Grid grid = grid_of(seen, y);
   canvas_greys(p, MARGIN, y, row->view, row->width, row->height, 1);
-  canvas_text_within(p, MARGIN, y + row->height + SMALL + 5, SMALL, VIEW + GAP, row->name, PALE);
+  page_text_within(p, MARGIN, y + row->height + SMALL + 5, SMALL, VIEW + GAP, PALE, row->name);
   for (int i = 0; i < row->count; i++) {
-    draw_box(p, MARGIN, y, &row->digits[i], i + 1, row->count);
-    draw_digit(p, seen, digits + i % COLUMNS * cell_of(seen), y + i / COLUMNS * (side + CAPTION),
-               &row->digits[i], i + 1, row->count);
+    char number[16] = "";
+    if (row->count > 1) snprintf(number, sizeof number, "%d", i + 1);
+    draw_box(p, MARGIN, y, &row->digits[i], number);
+    draw_digit(p, seen, cell_x(&grid, i), cell_y(&grid, i), &row->digits[i], number);
   }
 }
 
@@ -160,20 +158,17 @@ bool seen_save(const Seen *seen, const char *path, Error *error) {
     height += row_height(seen, &seen->rows[i]);
     columns = max_int(columns, min_int(seen->rows[i].count, COLUMNS));
   }
-  static const char title[] = "What the network saw";
-  char subtitle[96];
+  char subtitle[WORDS];
   if (shown < seen->count)
     snprintf(subtitle, sizeof subtitle, "the first %d of %d pictures", shown, seen->count);
   else
     snprintf(subtitle, sizeof subtitle, "%d picture%s with digits", shown, shown == 1 ? "" : "s");
-  Canvas p;
-  const int width = 2 * MARGIN + VIEW + 2 * GAP + columns * cell_of(seen);
-  if (!canvas_open(&p, width, min_int(height, CANVAS_MAX_SIDE), PAPER, error)) return false;
-  canvas_text(&p, MARGIN, 44, TITLE, title, INK);
-  canvas_text(&p, MARGIN, 74, TEXT, subtitle, PALE);
+  const Grid grid = grid_of(seen, HEAD);
+  Canvas page;
+  if (!page_open(&page, "What the network saw", subtitle, grid.left + columns * grid.width + MARGIN,
+                 min_int(height, CANVAS_MAX_SIDE), error))
+    return false;
   for (int i = 0, y = HEAD; i < shown; y += row_height(seen, &seen->rows[i]), i++)
-    draw_row(&p, seen, &seen->rows[i], y);
-  const bool saved = canvas_save(&p, path, error);
-  canvas_close(&p);
-  return saved;
+    draw_row(&page, seen, &seen->rows[i], y);
+  return page_save(&page, path, error);
 }

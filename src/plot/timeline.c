@@ -3,38 +3,35 @@
 #include <math.h>
 #include <stdio.h>
 
-static const Colour PAPER = {255, 255, 255}, INK = {31, 35, 40}, PALE = {89, 99, 110},
-                    GRID = {225, 228, 232}, BAND = {246, 248, 250}, END = {209, 36, 47};
+#include "base/sizes.h"
+#include "plot/page.h"
 
-enum { MARGIN = 28, LEFT = 262, LANE_NAMES = 186, HEAD = 140, FOOT = 62 };
+static const Colour BAND = {246, 248, 250};
+
+enum { LEFT = 262, RIGHT = CHART_WIDTH - MARGIN - 64, LANE_NAMES = 186, TOP = 140, FOOT = 62 };
 enum { LANE = 32, SLICE = 26, ROW_GAP = 22 };
 enum {
   BREAK = 270,
-  HEAD_PART = 4 /* what precedes a break is so much shorter than what follows */
-};
-enum { TITLE = 20, NAME = 16, TEXT = 13, SMALL = 12, LABEL = 10, LEAST_LABEL = 7 };
-
-enum { RIGHT = TIMELINE_WIDTH - MARGIN - 64 };
+  TAIL = 4
+}; /* pixels; what follows a break is so much longer than what precedes */
+enum { NAME = 16, LABEL = 10, LEAST_LABEL = 7, NUMBERS = 8 };
 
 static double pixels_of(const Timeline *chart, double value) {
   return value / chart->span * (RIGHT - LEFT);
 }
 
-static bool is_broken(const Timeline *chart, const TimelineRow *row) {
-  return row->length > chart->span;
-}
-
-/* A stretch of a row: it shows from `start` on at pixel `left` what fits before pixel `right`. */
+/* A stretch of a row: what begins at `start`, from pixel `left` to pixel `right`. */
 typedef struct {
   double start;
   int left, right;
 } Part;
 
-/* The whole row, or what stands before a break; then the second part is what stands after it. */
+/* Sets the parts before and after a break, or the one part that is the whole row; returns how many.
+ */
 static int parts_of(const Timeline *chart, const TimelineRow *row, Part part[2]) {
   part[0] = (Part){0, LEFT, LEFT + (int)lround(pixels_of(chart, row->length))};
-  if (!is_broken(chart, row)) return 1;
-  const int room = RIGHT - LEFT - BREAK, head = room / (1 + HEAD_PART), tail = room - head;
+  if (row->length <= chart->span) return 1;
+  const int room = RIGHT - LEFT - BREAK, head = room / (1 + TAIL), tail = room - head;
   part[0].right = LEFT + head;
   part[1] = (Part){row->length - tail * chart->span / (RIGHT - LEFT), RIGHT - tail, RIGHT};
   return 2;
@@ -44,36 +41,30 @@ static int height_of(const TimelineRow *row) {
   return row->lanes * LANE;
 }
 
-/* 1, 2 or 5 times a power of ten: some ten of them in the span. */
-static double tick_of(double span) {
-  const double power = pow(10, floor(log10(span / 8))), times = span / 8 / power;
-  return power * (times > 5 ? 10 : times > 2 ? 5 : times > 1 ? 2 : 1);
-}
-
 static void draw_axis(Canvas *p, const Timeline *chart, int bottom) {
-  const double tick = tick_of(chart->span);
-  char text[64];
-  for (int i = 0; i * tick <= chart->span; i++) {
-    const int x = LEFT + (int)lround(pixels_of(chart, i * tick));
-    canvas_rectangle(p, x, HEAD - 10, 1, bottom - HEAD + 16, GRID);
-    snprintf(text, sizeof text, "%g", i * tick);
-    canvas_text(p, x - canvas_text_width(SMALL, text) / 2, bottom + 26, SMALL, text, PALE);
+  const Axis axis = {.from = LEFT, .to = RIGHT, .high = chart->span};
+  Tick ticks[AXIS_TICKS];
+  const int count = axis_ticks(&axis, NUMBERS, ANY_NUMBERS, ticks);
+  for (int i = 0; i < count; i++) {
+    const int x = (int)lround(ticks[i].at);
+    canvas_rectangle(p, x, TOP - 10, 1, bottom - TOP + 16, GRID);
+    page_text(p, CENTRED, x, bottom + 26, SMALL, PALE, ticks[i].text);
   }
-  canvas_text(p, RIGHT + 16, bottom + 26, SMALL, chart->unit, PALE);
+  page_text(p, STARTS, RIGHT + 16, bottom + 26, SMALL, PALE, chart->unit);
 }
 
-/* Dark letters on pale colours, white ones on dark. */
+/* Letters are dark on pale colours and white on dark ones. */
 static Colour ink_on(Colour c) {
   return 3 * c.red + 6 * c.green + c.blue > 1500 ? INK : PAPER;
 }
 
-/* In letters of LABEL to LEAST_LABEL pixels; false: it fits in none. */
+/* Writes a label in letters of LABEL to LEAST_LABEL pixels; false if it fits in none. */
 static bool draw_label(Canvas *p, const char *label, Colour on, int x, int width, int middle) {
   double height = LABEL;
   while (height >= LEAST_LABEL && canvas_text_width(height, label) > width - 4) height -= 1;
   if (height < LEAST_LABEL) return false;
-  canvas_text(p, x + (width - canvas_text_width(height, label)) / 2, middle + height / 2, height,
-              label, ink_on(on));
+  page_text(p, STARTS, x + (width - canvas_text_width(height, label)) / 2, middle + height / 2,
+            height, ink_on(on), label);
   return true;
 }
 
@@ -83,9 +74,8 @@ static void draw_slice(Canvas *p, const Timeline *chart, const TimelineSlice *sl
   const double from = fmax(part->left + pixels_of(chart, slice->start - part->start), part->left);
   const double to = fmin(part->left + pixels_of(chart, slice->end - part->start), part->right);
   const int x = (int)lround(from), middle = top + LANE / 2;
-  int width = (int)lround(to) - x - 1;
+  const int width = max_int((int)lround(to) - x - 1, 1);
   if (to <= from) return;
-  if (width < 1) width = 1;
   canvas_rectangle(p, x, top + (LANE - SLICE) / 2, width, SLICE, slice->colour);
   if (!draw_label(p, slice->label, slice->colour, x, width, middle))
     draw_label(p, slice->brief, slice->colour, x, width, middle);
@@ -102,7 +92,7 @@ static void draw_part(Canvas *p, const Timeline *chart, const TimelineRow *row, 
 static void draw_zigzag(Canvas *p, int x, int top, int bottom) {
   enum { TOOTH = 8 };
   for (int y = top, side = 0; y < bottom; y += TOOTH, side = 1 - side)
-    canvas_line(p, x + side * TOOTH, y, x + (1 - side) * TOOTH, fmin(y + TOOTH, bottom), 2, END);
+    canvas_line(p, x + side * TOOTH, y, x + (1 - side) * TOOTH, fmin(y + TOOTH, bottom), 2, MARK);
 }
 
 /* What is left out between two parts. */
@@ -114,31 +104,30 @@ static void draw_break(Canvas *p, const Timeline *chart, const TimelineRow *row,
   draw_zigzag(p, left + 4, top, bottom);
   draw_zigzag(p, part[1].left - 12, top, bottom);
   snprintf(text, sizeof text, "break: %.0f %s are left out,", out, chart->unit);
-  canvas_text_within(p, left + 22, middle - 4, SMALL, BREAK - 44, text, END);
+  page_text_within(p, left + 22, middle - 4, SMALL, BREAK - 44, MARK, text);
   snprintf(text, sizeof text, "%.1f times this axis", out / chart->span);
-  canvas_text_within(p, left + 22, middle + 18, SMALL, BREAK - 44, text, END);
+  page_text_within(p, left + 22, middle + 18, SMALL, BREAK - 44, MARK, text);
 }
 
 static void draw_row(Canvas *p, const Timeline *chart, const TimelineRow *row, int top) {
   Part part[2];
   const int parts = parts_of(chart, row, part), end = part[parts - 1].right;
   char text[64];
-  canvas_text(p, MARGIN, top + 18, NAME, row->name, INK);
+  page_text(p, STARTS, MARGIN, top + 18, NAME, INK, row->name);
   for (int i = 0; i < 2 && row->below[i]; i++)
-    canvas_text_within(p, MARGIN, top + 38 + 19 * i, SMALL, LANE_NAMES - MARGIN, row->below[i],
-                       PALE);
+    page_text_within(p, MARGIN, top + 38 + 19 * i, SMALL, LANE_NAMES - MARGIN, PALE, row->below[i]);
   for (int i = 0; i < parts; i++) draw_part(p, chart, row, &part[i], top);
   if (parts > 1) draw_break(p, chart, row, part, top);
-  canvas_rectangle(p, end, top, 2, height_of(row), END);
+  canvas_rectangle(p, end, top, 2, height_of(row), MARK);
   snprintf(text, sizeof text, "%.3g %s", row->length, chart->unit);
-  canvas_text(p, end + 9, top + height_of(row) / 2.0 + TEXT / 2.0, TEXT, text, END);
+  page_text(p, STARTS, end + 9, top + height_of(row) / 2.0 + TEXT / 2.0, TEXT, MARK, text);
   for (int i = 0; i < row->lanes; i++) {
     const TimelineLane *lane = &row->lane[i];
-    const double width = canvas_text_width(SMALL, lane->name), middle = top + i * LANE + LANE / 2.0;
-    canvas_text(p, LEFT - 12 - width, middle + SMALL / 2.0, SMALL, lane->name, PALE);
+    const double middle = top + i * LANE + LANE / 2.0;
+    page_text(p, ENDS, LEFT - 12, middle + SMALL / 2.0, SMALL, PALE, lane->name);
     if (lane->note)
-      canvas_text_within(p, LEFT + 8, middle + LABEL / 2.0, LABEL, part[0].right - LEFT - 16,
-                         lane->note, PALE);
+      page_text_within(p, LEFT + 8, middle + LABEL / 2.0, LABEL, part[0].right - LEFT - 16, PALE,
+                       lane->note);
   }
 }
 
@@ -164,18 +153,18 @@ static bool check(const Timeline *chart, Error *error) {
   return true;
 }
 
-bool timeline_draw(const Timeline *chart, Canvas *picture, Error *error) {
+bool timeline_draw(const Timeline *chart, const char *path, Error *error) {
+  Canvas page;
   if (!check(chart, error)) return false;
-  int bottom = HEAD;
+  int bottom = TOP - ROW_GAP;
   for (int i = 0; i < chart->rows; i++) bottom += height_of(&chart->row[i]) + ROW_GAP;
-  if (!canvas_open(picture, TIMELINE_WIDTH, bottom + FOOT - ROW_GAP, PAPER, error)) return false;
-  canvas_text_within(picture, MARGIN, 44, TITLE, TIMELINE_WIDTH - 2 * MARGIN, chart->title, INK);
-  canvas_text_within(picture, MARGIN, 74, TEXT, TIMELINE_WIDTH - 2 * MARGIN, chart->subtitle, PALE);
-  draw_keys(picture, chart);
-  draw_axis(picture, chart, bottom - ROW_GAP);
-  for (int i = 0, top = HEAD; i < chart->rows; i++) {
-    draw_row(picture, chart, &chart->row[i], top);
+  if (!page_open(&page, chart->title, chart->subtitle, CHART_WIDTH, bottom + FOOT, error))
+    return false;
+  draw_keys(&page, chart);
+  draw_axis(&page, chart, bottom);
+  for (int i = 0, top = TOP; i < chart->rows; i++) {
+    draw_row(&page, chart, &chart->row[i], top);
     top += height_of(&chart->row[i]) + ROW_GAP;
   }
-  return true;
+  return page_save(&page, path, error);
 }

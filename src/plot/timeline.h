@@ -1,6 +1,6 @@
 /* A chart of what ran when: rows, one above the other, on one axis of time. A row has lanes, a lane
-   slices. A row too long for the axis has a break, which says so, between its first part and its
-   last. */
+   has slices. A row too long for the axis is drawn as its first part and its last, with a break
+   between them that says so. */
 #ifndef TIMELINE_H
 #define TIMELINE_H
 
@@ -19,7 +19,7 @@ typedef struct {
   int count;
 } TimelineLane;
 
-enum { TIMELINE_LANES = 6, TIMELINE_ROWS = 8, TIMELINE_KEYS = 6, TIMELINE_WIDTH = 1200 };
+enum { TIMELINE_LANES = 6, TIMELINE_ROWS = 8, TIMELINE_KEYS = 6 };
 
 typedef struct {
   const char *name, *below[2]; /* in larger letters; under it */
@@ -43,7 +43,8 @@ typedef struct {
   int keys;
 } Timeline;
 
-/* Opens `picture`, TIMELINE_WIDTH pixels wide and as high as the rows need. */
-bool timeline_draw(const Timeline *chart, Canvas *picture, Error *error);
+/* Replaces the file `path` by the chart as a PNG. Fails on a row without lanes or length, without
+   memory, or if the file cannot be written. */
+bool timeline_draw(const Timeline *chart, const char *path, Error *error);
 
 #endif
