@@ -53,28 +53,23 @@ def learning_rate(batch):
 # ---- rows -----------------------------------------------------------------------------------
 
 
-def read_idx(folder, name, header):
-    """The bytes of an IDX file behind its header."""
+def read_idx(name, header):
+    """The bytes of an IDX file of MNIST_SOURCE behind its header."""
     import numpy as np
 
-    path = os.path.join(folder, name)
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            content = file.read()
-    else:
-        with gzip.open(path + ".gz", "rb") as file:
-            content = file.read()
-    return np.frombuffer(content, np.uint8, offset=header)
+    path = os.path.join(os.environ["MNIST_SOURCE"], name)
+    plain = os.path.exists(path)
+    with open(path, "rb") if plain else gzip.open(path + ".gz", "rb") as file:
+        return np.frombuffer(file.read(), np.uint8, offset=header)
 
 
 def read_set(idx_name, csv_name):
     """Pixels (rows, 784) from 0 to 255 and labels (rows), as bytes."""
     import numpy as np
 
-    folder = os.environ.get("MNIST_SOURCE")
-    if folder:
-        pixels = read_idx(folder, idx_name + "-images-idx3-ubyte", 16)
-        return pixels.reshape(-1, INPUTS), read_idx(folder, idx_name + "-labels-idx1-ubyte", 8)
+    if os.environ.get("MNIST_SOURCE"):
+        pixels = read_idx(idx_name + "-images-idx3-ubyte", 16)
+        return pixels.reshape(-1, INPUTS), read_idx(idx_name + "-labels-idx1-ubyte", 8)
     table = np.loadtxt(os.path.join("data", csv_name), np.uint8, delimiter=",")
     return table[:, 1:], table[:, 0]
 
@@ -105,14 +100,6 @@ def initial_parameters(hidden):
 # ---- lines ----------------------------------------------------------------------------------
 
 
-class Clock:
-    def __init__(self, seconds):
-        self.end = time.monotonic() + seconds
-
-    def left(self):
-        return self.end - time.monotonic()
-
-
 class Case(typing.NamedTuple):
     peer: str
     batch: typing.Optional[int] = None
@@ -138,11 +125,9 @@ class Record:
 
     def begin(self, case):
         """What the lines of a case begin with; its kind is mlp-bench's."""
-        if case.hidden == HIDDEN:
-            return {"case": "epoch", "peer": case.peer, "batch": case.batch,
-                    "precision": case.precision}
-        return {"case": "wide", "name": ",".join(map(str, case.hidden)), "peer": case.peer,
-                "batch": case.batch, "precision": case.precision}
+        kind = {"case": "epoch"} if case.hidden == HIDDEN else {
+            "case": "wide", "name": ",".join(map(str, case.hidden))}
+        return {**kind, "peer": case.peer, "batch": case.batch, "precision": case.precision}
 
     def epochs(self, case, rows, seconds, accuracy):
         steps = -(-rows // case.batch)
@@ -170,10 +155,10 @@ def time_epochs(epoch, wait, count):
     return seconds
 
 
-def run_cases(record, clock, cases, rows, measure):
+def run_cases(record, deadline, cases, rows, measure):
     """measure(case) -> (seconds of each epoch, test accuracy). A failing case loses no other."""
     for case in cases:
-        if clock.left() <= 0:
+        if time.monotonic() > deadline:
             record.reason(case, "no time was left for it (--seconds)")
             continue
         print("compare_peers:", *case[:3], *case.hidden, file=sys.stderr, flush=True)
@@ -270,7 +255,7 @@ class TorchTrainer:
             return (found == self.test_y).float().mean().item()
 
 
-def run_torch(clock, batches, sources):
+def run_torch(deadline, batches, sources):
     import torch
 
     if not torch.cuda.is_available():
@@ -286,7 +271,7 @@ def run_torch(clock, batches, sources):
         seconds = time_epochs(epoch, torch.cuda.synchronize, case.timed())
         return seconds, trainer.accuracy()
 
-    run_cases(Record(torch.cuda.get_device_name(), sources), clock,
+    run_cases(Record(torch.cuda.get_device_name(), sources), deadline,
               cases_of((GRAPH, EAGER, COMPILED), COMPILED, batches), len(data[0]), measure)
 
 
@@ -358,7 +343,7 @@ def measure_jax(x, y, hidden, batch, precision, rate, count, mesh=None):
     return time_epochs(epoch, lambda: jax.block_until_ready(state), count), state[0]
 
 
-def run_jax(clock, batches, sources):
+def run_jax(deadline, batches, sources):
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
@@ -373,7 +358,7 @@ def run_jax(clock, batches, sources):
         right = jax_logits(parameters, test_x).argmax(axis=1) == test_y
         return seconds, float(right.mean())
 
-    run_cases(Record(device.device_kind, sources), clock, cases_of((SCAN,), SCAN, batches), len(x),
+    run_cases(Record(device.device_kind, sources), deadline, cases_of((SCAN,), SCAN, batches), len(x),
               measure)
 
 
@@ -395,7 +380,7 @@ def version_of(module):
 def run_framework(arguments):
     title, run = FRAMEWORKS[arguments.framework]
     try:
-        run(Clock(arguments.seconds), arguments.batches, arguments.sources)
+        run(time.monotonic() + arguments.seconds, arguments.batches, arguments.sources)
     except Exception as failure:
         Record("", arguments.sources).reason(Case(title),
                                              f"{type(failure).__name__}: {failure}")
@@ -413,40 +398,37 @@ def visible_gpus():
     return [str(number) for number in range(lines.count("UUID: GPU"))]
 
 
-def run_child(framework, clock, arguments, gpu):
+def run_child(framework, deadline, arguments, gpu):
     """A framework in a process of its own: they share no memory pool, no library, no crash. It sees
     this GPU, or with None all of them."""
-    record = Record("", arguments.sources)
+    seconds = max(deadline - time.monotonic(), 1)
     command = [sys.executable, os.path.abspath(__file__), "--framework", framework,
-               "--seconds", str(max(clock.left(), 1)), "--sources", arguments.sources,
+               "--seconds", str(seconds), "--sources", arguments.sources,
                "--batches", ",".join(map(str, arguments.batches))]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu} if gpu else None
-    title = FRAMEWORKS[framework][0]
     try:
-        code = subprocess.run(command, timeout=max(clock.left(), 1) + GRACE,
-                              env=environment).returncode
+        code = subprocess.run(command, timeout=seconds + GRACE, env=environment).returncode
+        reason = f"its process ended with {code}" if code else None
     except subprocess.TimeoutExpired:
-        record.reason(Case(title), "stopped: it went on long after its time was up")
-    else:
-        if code:
-            record.reason(Case(title), f"its process ended with {code}")
+        reason = "stopped: it went on long after its time was up"
+    if reason:
+        Record("", arguments.sources).reason(Case(FRAMEWORKS[framework][0]), reason)
 
 
 def run_all(arguments):
-    clock = Clock(arguments.seconds)
+    deadline = time.monotonic() + arguments.seconds
     record = Record("", arguments.sources)
     installed = {name: version_of(name) for name in FRAMEWORKS}
-    names = [f"{FRAMEWORKS[name][0]} {version}" for name, version in installed.items() if version]
-    record.write({"case": "peers", "name": ", ".join(names) or "none",
-                  "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
-    for name, version in installed.items():
-        if not version:
-            record.reason(Case(FRAMEWORKS[name][0]), "not installed")
     present = [name for name, version in installed.items() if version]
+    record.write({"case": "peers",
+                  "name": ", ".join(f"{FRAMEWORKS[name][0]} {installed[name]}" for name in present) or "none",
+                  "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
+    for name in (name for name in FRAMEWORKS if name not in present):
+        record.reason(Case(FRAMEWORKS[name][0]), "not installed")
     gpus = visible_gpus()
     apart = len(gpus) >= len(present) > 1
     with concurrent.futures.ThreadPoolExecutor(len(present) if apart else 1) as pool:
-        for child in [pool.submit(run_child, name, clock, arguments, gpus[i] if apart else None)
+        for child in [pool.submit(run_child, name, deadline, arguments, gpus[i] if apart else None)
                       for i, name in enumerate(present)]:
             child.result()
 

@@ -19,12 +19,8 @@ set -euo pipefail
 results=${RESULTS:-docs/results}
 work=build/gpu-bench # if this is stopped, what was measured so far is here
 
-# short_name FILE: the GPU of the first line without maker, memory and spaces: h100 for
-# "NVIDIA H100 80GB HBM3".
-short_name() {
-  sed -n '1s/.*"gpu": *"\([^"]*\)".*/\1/p' "$1" | tr '[:upper:]' '[:lower:]' |
-    sed -E 's/nvidia|geforce|tesla|quadro//g; s/[0-9]+gb.*//; s/[^a-z0-9]//g'
-}
+# shellcheck source=scripts/run_words.sh
+. "$(dirname "$0")/run_words.sh"
 
 if [ ! -x ./mlp-bench ]; then
   echo "gpu_bench: ./mlp-bench is not built: that needs the CUDA Toolkit's nvcc" >&2
@@ -39,7 +35,7 @@ if ! python3 scripts/compare_peers.py --seconds "${SECONDS_FOR_PEERS:-200}" --so
   echo "gpu_bench: the comparison with the peers ended early (the reason is above)" >&2
 fi
 
-name=$(short_name "$work/mlp-bench.json")
+name=$(sed -n '1s/.*"gpu": *"\([^"]*\)".*/\1/p' "$work/mlp-bench.json" | short_name)
 to=$results/fusion-$name
 # A peer that is killed while it writes leaves an unfinished line.
 grep -h '}$' "$work/mlp-bench.json" "$work/peers.json" >"$to.json"

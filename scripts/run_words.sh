@@ -25,3 +25,9 @@ word() {
   awk -v line="$1" -v name="$2" '
     $1 == line { for (i = 1; i < NF; i++) if ($i == name) { sub(/:$/, "", $(i + 1)); print $(i + 1) } }'
 }
+
+# short_name: of the GPU's name on standard input, without maker, memory and spaces: h100 for
+# "NVIDIA H100 80GB HBM3".
+short_name() {
+  tr '[:upper:]' '[:lower:]' | sed -E 's/nvidia|geforce|tesla|quadro//g; s/[0-9]+gb.*//; s/[^a-z0-9]//g'
+}

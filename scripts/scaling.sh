@@ -18,6 +18,8 @@
 # that is stopped leaves what it measured. Exit status 1 if no point of ours was measured.
 set -euo pipefail
 export LC_ALL=C
+# shellcheck source=scripts/run_words.sh
+. "$(dirname "$0")/run_words.sh"
 
 results=${RESULTS:-docs/results} most_seconds=${SECONDS_AT_MOST:-600}
 jax_seconds=${SECONDS_FOR_JAX:-$((most_seconds / 3))}
@@ -36,8 +38,7 @@ if [ -n "$gpu" ]; then
   most=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
   driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
   machine="$most x $gpu, driver $driver"
-  name=$(tr '[:upper:]' '[:lower:]' <<<"$gpu" |
-    sed -E 's/nvidia|geforce|tesla|quadro//g; s/[0-9]+gb.*//; s/[^a-z0-9]//g')
+  name=$(short_name <<<"$gpu")
 else
   device=cpu epochs=6 jax_seconds=0
   most=$(nproc)
