@@ -13,55 +13,32 @@
 #include "commands/commands.h"
 #include "ranks/ranks.h"
 
-/* In the middle of an epoch only the rest of that epoch can follow: the same rows in the same
-   order. Names the first option that differs. */
-static bool check_same_epoch(const Options *saved, const Options *now, Error *error) {
-  const char *other = strcmp(saved->train, now->train) != 0                           ? "train"
-                      : strcmp(saved->validation, now->validation) != 0               ? "validation"
-                      : saved->training.batch != now->training.batch                  ? "batch"
-                      : saved->training.seed != now->training.seed                    ? "seed"
-                      : saved->resident != now->resident                              ? "resident"
-                      : !augment_same(saved->training.augment, now->training.augment) ? "augment"
-                                                                                      : NULL;
-  return !other ||
-         error_set(error,
-                   "%s was interrupted in the middle of an epoch: continue with its --%s, "
-                   "and change that after the epoch",
-                   now->resume, other);
-}
-
-/* Rows that were trained on must not be held out now. Another judge than before knows no best
- * epoch.
- */
-static bool check_held_out(const Options *saved, const Options *now, Checkpoint *from,
-                           Error *error) {
-  const bool same = strcmp(saved->validation, now->validation) == 0;
-  const char *other = !same                                        ? "validation"
-                      : saved->training.seed != now->training.seed ? "seed"
-                      : strcmp(saved->train, now->train) != 0      ? "train"
-                                                                   : NULL;
+/* Refuses an option that a saved run cannot go on with. In the middle of an epoch only the rest of
+   that epoch can follow: the same rows in the same order. Rows that were trained on must not be
+   held out now, and another judge than before knows no best epoch. */
+static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, Error *error) {
+  const bool same_judge = strcmp(saved->validation, now->validation) == 0;
+  const char *other = options_changed(now, saved, RESUME_EPOCH, RESUME_ROWS);
+  if (from->step > 0 && other)
+    return error_set(error,
+                     "%s was interrupted in the middle of an epoch: continue with its --%s, "
+                     "and change that after the epoch",
+                     now->resume, other);
+  if (!*from->options) return true;
+  other = same_judge ? options_changed(now, saved, RESUME_ROWS, RESUME_ROWS) : "validation";
   if (other && options_hold_out(now) > 0)
     return error_set(
         error,
         "--validation %s would hold out rows that %s was trained on: continue with its "
         "--%s, or with a file for --validation",
         now->validation, now->resume, other);
-  if (same) return true;
-  from->best_accuracy = NAN;
-  from->best_epoch = 0;
-  return true;
-}
-
-/* The state of one optimizer means nothing to another, nor the weights to pixels of another scale.
- */
-static bool check_same_training(const Options *saved, Options *now, Error *error) {
+  if (!same_judge) {
+    from->best_accuracy = NAN;
+    from->best_epoch = 0;
+  }
   if (now->training.pixels.max == OPTIONS_AUTO)
     now->training.pixels.max = saved->training.pixels.max;
-  const char *other = saved->training.rule.kind != now->training.rule.kind       ? "optimizer"
-                      : saved->training.pixels.max != now->training.pixels.max   ? "pixel-max"
-                      : saved->training.pixels.mean != now->training.pixels.mean ? "mean"
-                      : saved->training.pixels.std != now->training.pixels.std   ? "std"
-                                                                                 : NULL;
+  other = options_changed(now, saved, RESUME_SAME, RESUME_SAME);
   return !other || error_set(error, "%s was trained with another --%s: continue with that",
                              now->resume, other);
 }
@@ -90,9 +67,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
               name);
     return OPTIONS_FAILURE;
   }
-  if (from->step > 0 && !check_same_epoch(&saved, options, error)) return OPTIONS_FAILURE;
-  if (*from->options && !check_held_out(&saved, options, from, error)) return OPTIONS_FAILURE;
-  if (*from->options && !check_same_training(&saved, options, error)) return OPTIONS_FAILURE;
+  if (!check_resumed(&saved, options, from, error)) return OPTIONS_FAILURE;
   return result;
 }
 

@@ -24,6 +24,22 @@ TEST(mnist_conf_is_the_defaults) {
   assert_int_equal(built_in.training.batch, 64);
 }
 
+/* The columns that say what an option means to commands, files and saved runs. */
+TEST(every_option_is_classified) {
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    if (!row->kind) continue; /* --help, --version */
+    const bool names_file = row->argument && strcmp(row->argument, "FILE") == 0;
+    if (row->takers == 0 || row->resume < ONE_RUN || row->resume > RESUME_SAME)
+      fail_msg("--%s: who takes it, and what does --resume make of it?", row->name);
+    if ((row->file != FILE_NONE) != names_file || !row->endings == names_file ||
+        !row->kind->file == names_file)
+      fail_msg("--%s: is its file read or written, and how does its name end?", row->name);
+    if (row->file == FILE_OUTPUT && options_is_saved(row))
+      fail_msg("--%s: a saved run names a file to be written", row->name);
+  }
+}
+
 TEST(literature_conf_is_plain_descent) {
   Options options;
   options_default(&options);

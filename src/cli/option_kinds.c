@@ -388,6 +388,9 @@ static bool set_shares(const OptionRow *row, const char *value, void *options, E
                      "--%s must be one number from %g to %g, or one for each hidden layer, "
                      "separated by commas, not '%s'",
                      row->name, row->low, row->high, value);
+  bool drops = false;
+  for (int i = 0; i < shares.count; i++) drops |= shares.share[i] > 0;
+  if (!drops) shares.count = 1; /* nothing is dropped, of however many layers */
   *(DropoutShares *)field_of(row, options) = shares;
   return true;
 }

@@ -24,8 +24,6 @@ bool option_differs(const OptionRow *row, const void *options, const void *other
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-enum { MOST_ROWS = 96 };
-
 /* What getopt_long returns for a row. */
 static int code_of(const OptionTable *table, size_t row) {
   return table->rows[row].letter ? table->rows[row].letter : 256 + (int)row;
@@ -56,8 +54,8 @@ static OptionsResult wrong_usage(const OptionRow *row, bool missing, const char 
 
 OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
                                  int *first, Error *error) {
-  struct option names[MOST_ROWS + 1] = {{0}};
-  char letters[2 * MOST_ROWS + 2] = ":"; /* a missing argument is ':', not '?' */
+  struct option names[OPTION_ROWS + 1] = {{0}};
+  char letters[2 * OPTION_ROWS + 2] = ":"; /* a missing argument is ':', not '?' */
   size_t used = 1;
   for (size_t i = 0; i < table->count; i++) {
     const OptionRow *row = &table->rows[i];
@@ -154,7 +152,8 @@ void option_table_files(const OptionTable *table, const void *options, OptionFil
     const OptionRow *row = &table->rows[i];
     const char *path;
     if (row->file == FILE_NONE) continue;
-    for (int f = 0; files->count < OPTION_FILES && (path = row->kind->file(row, options, f)); f++) {
+    for (int f = 0; files->count < OPTION_FILES - 1 && (path = row->kind->file(row, options, f));
+         f++) {
       char *name = files->names[files->count];
       snprintf(name, sizeof *files->names, "--%s", row->name);
       files->list[files->count++] = (NamedFile){name, path, row->file == FILE_OUTPUT};

@@ -59,9 +59,10 @@ struct OptionRow {
   double low, high;       /* limits of a number, both allowed */
   const char *const *choices; /* values of a choice, NULL at the end; the field is an index */
   FileRole file;              /* whether the file that the option names is read or written */
-  const char *endings;        /* what its name ends in, in words: "jsonl csv"; NULL: anything */
-  unsigned commands;          /* of mlp-train: bits of options.h, never 0 */
-  int resume;                 /* of mlp-train: a ResumeRule of options.h, never 0 */
+  const char *endings;  /* its name ends in one of these words: "jsonl csv"; NULL: in anything */
+  bool may_lack_ending; /* or has no ending */
+  unsigned takers;      /* the program's bits of the commands that take the option */
+  int resume;           /* the program's rule for a run that is continued */
 };
 
 /* The last two rows of a table; heading: their group. */
@@ -69,6 +70,8 @@ struct OptionRow {
   { .group = (heading), .name = "help", .letter = 'h', .help = "print this help and exit" }
 #define OPTION_VERSION(heading)                                                                    \
   { .group = (heading), .name = "version", .help = "print the version and exit" }
+
+enum { OPTION_ROWS = 96 }; /* of a table, at most */
 
 typedef struct {
   const char *program;
@@ -109,7 +112,7 @@ void option_table_help(const OptionTable *table, FILE *file);
 /* The values of a choice or a list with `between` between them. */
 void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size);
 
-enum { OPTION_FILES = 64 };
+enum { OPTION_FILES = 64 }; /* one more than a table can name: the program may add it */
 
 /* The files that options name, for same_file_check. */
 typedef struct {

@@ -1,200 +1,224 @@
-/* The table of options of mlp-train, and what reads the command line and configuration files by
-   it. */
+/* The table of options of mlp-train, and the rules for options that do not go together. */
 #include "cli/options.h"
 
-#include <errno.h>
-#include <ini.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-#include "base/nearest.h"
-#include "cli/option_kinds.h"
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
 const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
-static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in engine.h's order */
+static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
-#define FIELD(name) offsetof(Options, name)
+/* A row of the table, each of whose columns has to be filled in: group, long name, letter,
+   argument, default, kind, field; what its value may be, who takes it, what --resume makes of it;
+   the help. */
+#define ROW(GROUP, NAME, LETTER, ARGUMENT, INITIAL, KIND, FIELD, VALUES, TAKERS, RESUME, HELP)     \
+  {                                                                                                \
+    .group = (GROUP), .name = (NAME), .letter = (LETTER), .argument = (ARGUMENT),                  \
+    .initial = (INITIAL), .help = (HELP), .kind = &(KIND), .field = offsetof(Options, FIELD),      \
+    .takers = (TAKERS), .resume = (RESUME), VALUES                                                 \
+  }
+
+/* VALUES; for a file they say what it is for, too, and how its name ends. */
+#define NO_LIMITS .low = 0
+#define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
+#define CHOICES(NAMES) .choices = (NAMES)
+#define READS(ENDINGS) .file = FILE_INPUT, .endings = (ENDINGS)
+#define READS_OR_SHARE(ENDINGS, HIGH) READS(ENDINGS), .high = (HIGH)
+#define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
+#define WRITES_EVEN_BARE(ENDINGS) WRITES(ENDINGS), .may_lack_ending = true
+
+/* TAKERS: one command, several, or all; a level of fusion that is left out has not the option. */
+enum {
+  FOR_TRAIN = 1,
+  FOR_TUNE = 2,
+  FOR_ENSEMBLE = 4,
+  FOR_EVALUATE = 8,
+  FOR_PREDICT = 16,
+  FOR_CLASSIFY = 32,
+  AT_EPOCH = 64,
+  AT_EXERCISE = 128,
+  ALL = 255,
+  ONE_NETWORK = ALL & ~FOR_TUNE & ~FOR_ENSEMBLE, /* of --save, --resume or --load */
+  NO_PLAIN_STEP = ALL & ~AT_EPOCH & ~AT_EXERCISE,
+};
 
 /* clang-format off */
 static const OptionRow table[] = {
-  {.group = "network", .name = "hidden", .argument = "SIZES", .initial = "300,100",
-   .help = "sizes of the hidden layers, or none",
-   .kind = &option_sizes, .field = FIELD(hidden)},
-  {.group = "network", .name = "classes", .argument = "N", .initial = "10",
-   .help = "number of classes; labels are 0 to N - 1",
-   .kind = &option_whole, .field = FIELD(classes), .low = 2, .high = NETWORK_MAX_CLASSES},
+  ROW("network", "hidden", 0, "SIZES", "300,100", option_sizes, hidden,
+      NO_LIMITS, ALL, RESUME_FREE,
+      "sizes of the hidden layers, or none"),
+  ROW("network", "classes", 0, "N", "10", option_whole, classes,
+      RANGE(2, NETWORK_MAX_CLASSES), ALL, RESUME_FREE,
+      "number of classes; labels are 0 to N - 1"),
 
-  {.group = "training", .name = "epochs", .letter = 'e', .argument = "N", .initial = "10",
-   .help = "passes over the training file",
-   .kind = &option_whole, .field = FIELD(epochs), .low = 1, .high = 1000000},
-  {.group = "training", .name = "batch", .letter = 'b', .argument = "ROWS", .initial = "64",
-   .help = "rows per training step",
-   .kind = &option_whole, .field = FIELD(training.batch), .low = 1, .high = 65536},
-  {.group = "training", .name = "lr", .letter = 'l', .argument = "RATE", .initial = "0.05",
-   .help = "initial learning rate; adam and adamw want about 0.001",
-   .kind = &option_number, .field = FIELD(lr), .low = 0, .high = 100},
-  {.group = "training", .name = "optimizer", .argument = "KIND", .initial = "sgd",
-   .help = "rule that updates the weights",
-   .kind = &option_choice, .field = FIELD(training.rule.kind), .choices = options_optimizers},
-  {.group = "training", .name = "momentum", .argument = "M", .initial = "0.9",
-   .help = "sgd, nesterov: fraction of the last update that is added again",
-   .kind = &option_number, .field = FIELD(training.rule.momentum), .low = 0, .high = 1},
-  {.group = "training", .name = "beta1", .argument = "B", .initial = "0.9",
-   .help = "adam and adamw: how much of its mean the gradient's mean keeps",
-   .kind = &option_number, .field = FIELD(training.rule.beta1), .low = 0, .high = 0.99999},
-  {.group = "training", .name = "beta2", .argument = "B", .initial = "0.999",
-   .help = "adam and adamw: likewise of the mean of its squares",
-   .kind = &option_number, .field = FIELD(training.rule.beta2), .low = 0, .high = 0.99999},
-  {.group = "training", .name = "epsilon", .argument = "E", .initial = "1e-8",
-   .help = "adam and adamw: added to the root of that mean, which it divides by",
-   .kind = &option_number, .field = FIELD(training.rule.epsilon), .low = 1e-16, .high = 1},
-  {.group = "training", .name = "weight-decay", .argument = "D", .initial = "0",
-   .help = "pull of the weights, not the biases, towards 0",
-   .kind = &option_number, .field = FIELD(training.rule.weight_decay), .low = 0, .high = 1},
-  {.group = "training", .name = "label-smoothing", .argument = "E", .initial = "0",
-   .help = "share of a training row's target that all classes have equally",
-   .kind = &option_number, .field = FIELD(training.label_smoothing), .low = 0, .high = 0.9},
-  {.group = "training", .name = "dropout", .argument = "P", .initial = "0",
-   .help = "share of a hidden layer's activations that a training step drops; or a share for each "
-           "of these layers",
-   .kind = &option_shares, .field = FIELD(training.dropout), .low = 0, .high = 0.95},
-  {.group = "training", .name = "ema", .argument = "D", .initial = "0",
-   .help = "use an average of the weights, which keeps D of itself in each step",
-   .kind = &option_number, .field = FIELD(training.ema), .low = 0, .high = 0.99999},
-  {.group = "training", .name = "lr-decay", .argument = "FACTOR", .initial = "0.8",
-   .help = "multiplies the learning rate after each epoch",
-   .kind = &option_number, .field = FIELD(lr_decay), .low = 0, .high = 1},
-  {.group = "training", .name = "lr-schedule", .argument = "KIND", .initial = "step",
-   .help = "how the learning rate falls; step uses --lr-decay",
-   .kind = &option_choice, .field = FIELD(lr_schedule), .choices = schedules},
-  {.group = "training", .name = "warmup", .argument = "EPOCHS", .initial = "0",
-   .help = "first epochs, in which the learning rate rises",
-   .kind = &option_whole, .field = FIELD(warmup), .low = 0, .high = 1000000},
-  {.group = "training", .name = "early-stop", .argument = "N", .initial = "0",
-   .help = "epochs to wait for a better test-acc or val-acc; 0: forever",
-   .kind = &option_whole, .field = FIELD(early_stop), .low = 0, .high = 1000000},
-  {.group = "training", .name = "augment", .argument = "LIST", .initial = "none",
-   .help = "augment the training rows, differently in every epoch; NAME=S: up to strength S",
-   .kind = &option_strengths, .field = FIELD(training.augment), .choices = augmentations},
-  {.group = "training", .name = "seed", .letter = 's', .argument = "N", .initial = "1",
-   .help = "sets the initial weights and the order of rows",
-   .kind = &option_whole64, .field = FIELD(training.seed), .low = 0, .high = UINT32_MAX},
-  {.group = "training", .name = "ensemble", .argument = "N",
-   .help = "train N networks, of this seed and those after it, and judge their committee",
-   .kind = &option_whole, .field = FIELD(ensemble), .low = 1, .high = 1000},
+  ROW("training", "epochs", 'e', "N", "10", option_whole, epochs,
+      RANGE(1, 1000000), ALL, RESUME_FREE,
+      "passes over the training file"),
+  ROW("training", "batch", 'b', "ROWS", "64", option_whole, training.batch,
+      RANGE(1, 65536), ALL, RESUME_EPOCH,
+      "rows per training step"),
+  ROW("training", "lr", 'l', "RATE", "0.05", option_number, lr,
+      RANGE(0, 100), ALL, RESUME_FREE,
+      "initial learning rate; adam and adamw want about 0.001"),
+  ROW("training", "optimizer", 0, "KIND", "sgd", option_choice, training.rule.kind,
+      CHOICES(options_optimizers), NO_PLAIN_STEP, RESUME_SAME,
+      "rule that updates the weights"),
+  ROW("training", "momentum", 0, "M", "0.9", option_number, training.rule.momentum,
+      RANGE(0, 1), ALL, RESUME_FREE,
+      "sgd, nesterov: fraction of the last update that is added again"),
+  ROW("training", "beta1", 0, "B", "0.9", option_number, training.rule.beta1,
+      RANGE(0, 0.99999), ALL, RESUME_FREE,
+      "adam, adamw: decay of the first-moment estimate"),
+  ROW("training", "beta2", 0, "B", "0.999", option_number, training.rule.beta2,
+      RANGE(0, 0.99999), ALL, RESUME_FREE,
+      "adam, adamw: decay of the second-moment estimate"),
+  ROW("training", "epsilon", 0, "E", "1e-8", option_number, training.rule.epsilon,
+      RANGE(1e-16, 1), ALL, RESUME_FREE,
+      "adam, adamw: added to the root of the second moment before dividing by it"),
+  ROW("training", "weight-decay", 0, "D", "0", option_number, training.rule.weight_decay,
+      RANGE(0, 1), ALL, RESUME_FREE,
+      "pull of the weights, not the biases, towards 0"),
+  ROW("training", "label-smoothing", 0, "E", "0", option_number, training.label_smoothing,
+      RANGE(0, 0.9), NO_PLAIN_STEP, RESUME_FREE,
+      "share of a training row's target that all classes have equally"),
+  ROW("training", "dropout", 0, "P", "0", option_shares, training.dropout,
+      RANGE(0, 0.95), NO_PLAIN_STEP, RESUME_FREE,
+      "share of a hidden layer's activations that a training step drops; or a share for each of "
+      "these layers"),
+  ROW("training", "ema", 0, "D", "0", option_number, training.ema,
+      RANGE(0, 0.99999), NO_PLAIN_STEP, RESUME_FREE,
+      "use an average of the weights, which keeps D of itself in each step"),
+  ROW("training", "lr-decay", 0, "FACTOR", "0.8", option_number, lr_decay,
+      RANGE(0, 1), ALL, RESUME_FREE,
+      "multiplies the learning rate after each epoch"),
+  ROW("training", "lr-schedule", 0, "KIND", "step", option_choice, lr_schedule,
+      CHOICES(schedules), ALL, RESUME_FREE,
+      "how the learning rate falls; step uses --lr-decay"),
+  ROW("training", "warmup", 0, "EPOCHS", "0", option_whole, warmup,
+      RANGE(0, 1000000), ALL, RESUME_FREE,
+      "first epochs, in which the learning rate rises"),
+  ROW("training", "early-stop", 0, "N", "0", option_whole, early_stop,
+      RANGE(0, 1000000), ALL & ~FOR_ENSEMBLE, RESUME_FREE,
+      "epochs to wait for a better test-acc or val-acc; 0: forever"),
+  ROW("training", "augment", 0, "LIST", "none", option_strengths, training.augment,
+      CHOICES(augmentations), ALL, RESUME_EPOCH,
+      "augment the training rows, differently in every epoch; NAME=S: up to strength S"),
+  ROW("training", "seed", 's', "N", "1", option_whole64, training.seed,
+      RANGE(0, UINT32_MAX), ALL, RESUME_ROWS,
+      "sets the initial weights and the order of rows"),
+  ROW("training", "ensemble", 0, "N", NULL, option_whole, ensemble,
+      RANGE(1, 1000), ALL, ONE_RUN,
+      "train N networks, of this seed and those after it, and judge their committee"),
 
-  {.group = "data", .name = "train", .argument = "FILE", .initial = "data/mnist_train.csv",
-   .help = "CSV to train on, label first",
-   .kind = &option_path, .field = FIELD(train)},
-  {.group = "data", .name = "test", .argument = "FILE", .initial = "data/mnist_test.csv",
-   .help = "CSV to test on after each epoch, or at the end with --validation; or none",
-   .kind = &option_path, .field = FIELD(test)},
-  {.group = "data", .name = "validation", .argument = "FILE", .initial = "0",
-   .help = "CSV to judge by after each epoch instead of --test, or a share of the training rows to "
-           "hold out for that",
-   .kind = &option_share_or_path, .field = FIELD(validation), .low = 0, .high = 0.9},
-  {.group = "data", .name = "pixel-max", .argument = "V", .initial = "255",
-   .help = "pixel that is 1 to the network; or auto: the largest of the training rows",
-   .kind = &option_whole_or_auto, .field = FIELD(training.pixels.max), .low = 1, .high = 255},
-  {.group = "data", .name = "mean", .argument = "M", .initial = "0",
-   .help = "taken from each pixel after that",
-   .kind = &option_number, .field = FIELD(training.pixels.mean), .low = -100, .high = 100},
-  {.group = "data", .name = "std", .argument = "S", .initial = "1",
-   .help = "what is left of a pixel is divided by S",
-   .kind = &option_number, .field = FIELD(training.pixels.std), .low = 1e-6, .high = 1e6},
-  {.group = "data", .name = "resident", .argument = "WHEN", .initial = "auto",
-   .help = "whether all rows stay on the device; else they are streamed every epoch",
-   .kind = &option_choice, .field = FIELD(resident), .choices = residencies},
+  ROW("data", "train", 0, "FILE", "data/mnist_train.csv", option_path, train,
+      READS("csv"), ALL, RESUME_ROWS,
+      "CSV to train on, label first"),
+  ROW("data", "test", 0, "FILE", "data/mnist_test.csv", option_path_or_none, test,
+      READS("csv"), ALL, RESUME_FREE,
+      "CSV to test on after each epoch, or at the end with --validation; or none"),
+  ROW("data", "validation", 0, "FILE", "0", option_share_or_path, validation,
+      READS_OR_SHARE("csv", 0.9), ALL, RESUME_ROWS,
+      "CSV to judge by after each epoch instead of --test, or a share of the training rows to "
+      "hold out for that"),
+  ROW("data", "pixel-max", 0, "V", "255", option_whole_or_auto, training.pixels.max,
+      RANGE(1, 255), ALL & ~AT_EPOCH, RESUME_SAME,
+      "pixel that is 1 to the network; or auto: the largest of the training rows"),
+  ROW("data", "mean", 0, "M", "0", option_number, training.pixels.mean,
+      RANGE(-100, 100), ALL & ~AT_EPOCH, RESUME_SAME,
+      "taken from each pixel after that"),
+  ROW("data", "std", 0, "S", "1", option_number, training.pixels.std,
+      RANGE(1e-6, 1e6), ALL & ~AT_EPOCH, RESUME_SAME,
+      "divisor of each pixel after that"),
+  ROW("data", "resident", 0, "WHEN", "auto", option_choice, resident,
+      CHOICES(residencies), ALL, RESUME_EPOCH,
+      "whether all rows stay on the device; else they are streamed every epoch"),
 
-  {.group = "device", .name = "device", .letter = 'd', .argument = "NAME", .initial = "auto",
-   .help = "where to train; auto: a CUDA GPU if one works, else the CPU",
-   .kind = &option_choice, .field = FIELD(device), .choices = devices},
-  {.group = "device", .name = "device-memory", .argument = "MB", .initial = "0",
-   .help = "GPU memory to use at most; 0: no limit",
-   .kind = &option_megabytes, .field = FIELD(training.device_memory), .low = 0, .high = 1000000000},
-  {.group = "device", .name = "fusion", .letter = 'f', .argument = "LEVEL", .initial = "auto",
-   .help = "level of kernel fusion on a GPU; auto: the fastest",
-   .kind = &option_choice, .field = FIELD(training.fusion), .choices = options_fusions},
-  {.group = "device", .name = "precision", .argument = "P", .initial = "fp32",
-   .help = "precision of matrix products at fusion levels layer and step",
-   .kind = &option_choice, .field = FIELD(training.precision), .choices = precisions},
-  {.group = "device", .name = "threads", .letter = 't', .argument = "N", .initial = "0",
-   .help = "CPU threads; 0: one per core",
-   .kind = &option_whole, .field = FIELD(training.threads), .low = 0, .high = 1024},
+  ROW("device", "device", 'd', "NAME", "auto", option_choice, device,
+      CHOICES(devices), ALL, RESUME_FREE,
+      "where to train; auto: a CUDA GPU if one works, else the CPU"),
+  ROW("device", "device-memory", 0, "MB", "0", option_megabytes, training.device_memory,
+      RANGE(0, 1000000000), ALL, RESUME_FREE,
+      "GPU memory to use at most; 0: no limit"),
+  ROW("device", "fusion", 'f', "LEVEL", "auto", option_choice, training.fusion,
+      CHOICES(options_fusions), ALL, RESUME_FREE,
+      "level of kernel fusion on a GPU; auto: the fastest"),
+  ROW("device", "precision", 0, "P", "fp32", option_choice, training.precision,
+      CHOICES(precisions), ALL, RESUME_FREE,
+      "precision of matrix products at fusion levels layer and step"),
+  ROW("device", "threads", 't', "N", "0", option_whole, training.threads,
+      RANGE(0, 1024), ALL, RESUME_FREE,
+      "CPU threads; 0: one per core"),
 
-  {.group = "output", .name = "quiet", .letter = 'q', .initial = "no",
-   .help = "print only the last epoch",
-   .kind = &option_yes_no, .field = FIELD(quiet)},
-  {.group = "output", .name = "log", .argument = "FILE", .initial = "",
-   .help = "write one line per epoch to FILE, .jsonl or .csv",
-   .kind = &option_path, .field = FIELD(log)},
-  {.group = "output", .name = "plot", .argument = "FILE", .initial = "",
-   .help = "draw loss and accuracy over the epochs as a PNG",
-   .kind = &option_path, .field = FIELD(plot)},
-  {.group = "output", .name = "weights", .argument = "FILE", .initial = "",
-   .help = "draw the filters of the first layer as a PNG",
-   .kind = &option_path, .field = FIELD(weights)},
-  {.group = "output", .name = "mistakes", .argument = "FILE", .initial = "",
-   .help = "draw the most confidently wrong test rows as a PNG",
-   .kind = &option_path, .field = FIELD(mistakes)},
-  {.group = "output", .name = "confusion", .argument = "FILE", .initial = "",
-   .help = "draw the confusion matrix of the test rows as a PNG",
-   .kind = &option_path, .field = FIELD(confusion)},
+  ROW("output", "quiet", 'q', NULL, "no", option_yes_no, quiet,
+      NO_LIMITS, ALL, ONE_RUN,
+      "print only the last epoch"),
+  ROW("output", "log", 0, "FILE", "", option_path, log,
+      WRITES("jsonl csv"), ONE_NETWORK, ONE_RUN,
+      "write one line per epoch to FILE, .jsonl or .csv"),
+  ROW("output", "plot", 0, "FILE", "", option_path, plot,
+      WRITES("png"), ONE_NETWORK, ONE_RUN,
+      "draw loss and accuracy over the epochs as a PNG"),
+  ROW("output", "weights", 0, "FILE", "", option_path, weights,
+      WRITES("png"), ONE_NETWORK, ONE_RUN,
+      "draw the filters of the first layer as a PNG"),
+  ROW("output", "mistakes", 0, "FILE", "", option_path, mistakes,
+      WRITES("png"), ONE_NETWORK, ONE_RUN,
+      "draw the most confidently wrong test rows as a PNG"),
+  ROW("output", "confusion", 0, "FILE", "", option_path, confusion,
+      WRITES("png"), ONE_NETWORK, ONE_RUN,
+      "draw the confusion matrix of the test rows as a PNG"),
 
-  {.group = "model", .name = "save", .argument = "FILE", .initial = "",
-   .help = "save the network in FILE, in safetensors format",
-   .kind = &option_path, .field = FIELD(save)},
-  {.group = "model", .name = "resume", .argument = "FILE",
-   .help = "continue the run saved in FILE, and save it there",
-   .kind = &option_path, .field = FIELD(resume)},
-  {.group = "model", .name = "load", .argument = "FILE",
-   .help = "load the network in FILE, for one of the following; given more than once: average what "
-           "several networks predict",
-   .kind = &option_paths, .field = FIELD(load)},
-  {.group = "model", .name = "evaluate",
-   .help = "evaluate the loaded network on --test",
-   .kind = &option_yes_no, .field = FIELD(evaluate)},
-  {.group = "model", .name = "predict", .argument = "FILE",
-   .help = "predict the class of each row of a CSV file, with or without labels",
-   .kind = &option_path, .field = FIELD(predict)},
-  {.group = "model", .name = "output", .argument = "FILE",
-   .help = "write the predictions to FILE [standard output]",
-   .kind = &option_path, .field = FIELD(output)},
-  {.group = "model", .name = "probabilities",
-   .help = "with --predict: add the probability of every class",
-   .kind = &option_yes_no, .field = FIELD(probabilities)},
-  {.group = "model", .name = "classify",
-   .help = "predict the digits in each picture named at the end",
-   .kind = &option_yes_no, .field = FIELD(classify)},
-  {.group = "model", .name = "confidence", .argument = "P", .initial = "0.5",
-   .help = "with --classify: an answer less likely than P is unsure",
-   .kind = &option_number, .field = FIELD(confidence), .low = 0, .high = 1},
-  {.group = "model", .name = "json",
-   .help = "with --classify: print a line of JSON per picture",
-   .kind = &option_yes_no, .field = FIELD(json)},
-  {.group = "model", .name = "show", .argument = "FILE",
-   .help = "with --classify: draw the pictures and what the network saw of them as a PNG",
-   .kind = &option_path, .field = FIELD(show)},
+  ROW("model", "save", 0, "FILE", "", option_path, save,
+      WRITES_EVEN_BARE("safetensors st"), ALL & ~FOR_TUNE, ONE_RUN,
+      "save the network in FILE, in safetensors format"),
+  ROW("model", "resume", 0, "FILE", NULL, option_path, resume,
+      READS("safetensors"), ONE_NETWORK, ONE_RUN,
+      "continue the run saved in FILE, and save it there"),
+  ROW("model", "load", 0, "FILE", NULL, option_paths, load,
+      READS("safetensors"), ALL & ~FOR_TUNE, ONE_RUN,
+      "load the network in FILE, for one of the following; given more than once: average what "
+      "several networks predict"),
+  ROW("model", "evaluate", 0, NULL, NULL, option_yes_no, evaluate,
+      NO_LIMITS, ALL, ONE_RUN,
+      "evaluate the loaded network on --test"),
+  ROW("model", "predict", 0, "FILE", NULL, option_path, predict,
+      READS("csv"), ALL, ONE_RUN,
+      "predict the class of each row of a CSV file, with or without labels"),
+  ROW("model", "output", 0, "FILE", NULL, option_path, output,
+      WRITES_EVEN_BARE("csv"), FOR_PREDICT, ONE_RUN,
+      "write the predictions to FILE [standard output]"),
+  ROW("model", "probabilities", 0, NULL, NULL, option_yes_no, probabilities,
+      NO_LIMITS, FOR_PREDICT, ONE_RUN,
+      "with --predict: add the probability of every class"),
+  ROW("model", "classify", 0, NULL, NULL, option_yes_no, classify,
+      NO_LIMITS, ALL, ONE_RUN,
+      "predict the digits in each picture named at the end"),
+  ROW("model", "confidence", 0, "P", "0.5", option_number, confidence,
+      RANGE(0, 1), ALL, ONE_RUN,
+      "with --classify: an answer less likely than P is unsure"),
+  ROW("model", "json", 0, NULL, NULL, option_yes_no, json,
+      NO_LIMITS, FOR_CLASSIFY, ONE_RUN,
+      "with --classify: print a line of JSON per picture"),
+  ROW("model", "show", 0, "FILE", NULL, option_path, show,
+      WRITES("png"), FOR_CLASSIFY, ONE_RUN,
+      "with --classify: draw the pictures and what the network saw of them as a PNG"),
 
-  {.group = "other", .name = "tune", .argument = "FILE",
-   .help = "only look for a learning rate: draw the loss as the rate grows over an epoch as a PNG",
-   .kind = &option_path, .field = FIELD(tune)},
-  {.group = "other", .name = "dry-run", .help = "print the options as a configuration file and exit",
-   .kind = &option_yes_no, .field = FIELD(dry_run)},
-  {.group = "other", .name = "config", .letter = 'c', .argument = "FILE",
-   .help = "read options from FILE, or a preset like mnist.conf; the command line wins",
-   .kind = &option_path, .field = FIELD(config)},
+  ROW("other", "tune", 0, "FILE", NULL, option_path, tune,
+      WRITES("png"), ALL & ~FOR_ENSEMBLE, ONE_RUN,
+      "only look for a learning rate: draw the loss as the rate grows over an epoch as a PNG"),
+  ROW("other", "dry-run", 0, NULL, NULL, option_yes_no, dry_run,
+      NO_LIMITS, ALL, ONE_RUN,
+      "print the options as a configuration file and exit"),
+  ROW("other", "config", 'c', "FILE", NULL, option_path, config,
+      READS("conf"), ALL, ONE_RUN,
+      "read options from FILE, or a preset like mnist.conf; the command line wins"),
+
   OPTION_HELP("other"), OPTION_VERSION("other")
 };
 /* clang-format on */
@@ -221,7 +245,7 @@ const OptionTable options_table = {
     .count = ROWS};
 
 bool options_is_saved(const OptionRow *row) {
-  return strcmp(row->group, "output") != 0 && strcmp(row->group, "model") != 0;
+  return row->initial && row->resume != ONE_RUN;
 }
 
 double options_hold_out(const Options *options) {
@@ -242,155 +266,104 @@ void options_default(Options *options) {
   option_table_default(&options_table, options);
 }
 
-/* ---- the configuration file --------------------------------------------------------------- */
-
-typedef struct {
-  const char *path;
-  FILE *file;
-  int line;     /* last read, from 1 */
-  int bad_line; /* of the first error that we found, 0: none */
-  bool seen[ROWS];
-  bool is_saved; /* the options of a saved run, in memory */
-  Options *options;
-  Error *error;
-} ConfigFile;
-
-static bool config_error(ConfigFile *config, int line, const char *sentence) {
-  config->bad_line = line;
-  return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
-}
-
-/* inih's reader. It trims what a line starts with: to inih an indented line continues the value
-   above, to us it is a line like any other. */
-static char *read_line(char *line, int size, void *context) {
-  ConfigFile *config = context;
-  if (config->bad_line || !fgets(line, size, config->file)) return NULL;
-  config->line++;
-  if (!strchr(line, '\n') && !feof(config->file)) {
-    config_error(config, config->line, "the line is too long");
-    return NULL;
-  }
-  const char *start = line + strspn(line, " \t"), *carriage = strchr(line, '\r');
-  if (carriage && carriage[1] && carriage[1] != '\n') {
-    config_error(config, config->line,
-                 "lines must end with a line feed, not with a carriage return");
-    return NULL;
-  }
-  const char *end = *start == '[' ? strchr(start, ']') : NULL;
-  if (end && !strchr("\r\n;#", end[1 + strspn(end + 1, " \t")])) {
-    config_error(config, config->line,
-                 "a key belongs on a line of its own, after that of its section");
-    return NULL;
-  }
-  memmove(line, start, strlen(start) + 1);
-  return line;
-}
-
-/* Says which key the name may have meant. */
-static bool suggest_key(const char *name, Error *error) {
-  Nearest nearest;
-  nearest_start(&nearest, name);
+const char *options_changed(const Options *options, const Options *others, ResumeRule first,
+                            ResumeRule last) {
   for (size_t i = 0; i < ROWS; i++)
-    if (table[i].initial) nearest_try(&nearest, table[i].name);
-  return nearest_append(&nearest, "", error);
+    if (table[i].resume >= (int)first && table[i].resume <= (int)last &&
+        option_differs(&table[i], options, others))
+      return table[i].name;
+  return NULL;
 }
 
-/* inih's handler of `key = value`; 0 is failure. */
-static int set_key(void *context, const char *section, const char *key, const char *value) {
-  ConfigFile *config = context;
-  Error error;
-  size_t row = 0;
-  while (row < ROWS && !(table[row].initial && strcmp(table[row].name, key) == 0)) row++;
-  if (row == ROWS) {
-    error_set(&error, "unknown key '%s'", key);
-    suggest_key(key, &error);
-  } else if (strcmp(table[row].group, section) != 0)
-    error_set(&error, "'%s' belongs in section [%s], not [%s]", key, table[row].group, section);
-  else if (config->is_saved && !options_is_saved(&table[row]))
-    error_set(&error, "'%s' is not an option of a saved run", key);
-  else if (config->seen[row])
-    error_set(&error, "'%s' is given twice", key);
-  else if ((!*value && !*table[row].initial) || /* no value, as the default */
-           table[row].kind->set(&table[row], value, config->options, &error))
-    return config->seen[row] = true;
-  return config_error(config, config->line, error.text);
+/* ---- what does not go together ------------------------------------------------------------- */
+
+/* The command that the options ask for; 0: none, with --load alone. */
+static unsigned command_of(const Options *o) {
+  if (o->ensemble && o->load.count == 0) return FOR_ENSEMBLE;
+  return o->tune[0]           ? FOR_TUNE
+         : o->evaluate        ? FOR_EVALUATE
+         : o->predict[0]      ? FOR_PREDICT
+         : o->classify        ? FOR_CLASSIFY
+         : o->load.count == 0 ? FOR_TRAIN
+                              : 0;
 }
 
-/* Closes the file. */
-static bool read_config(Options *options, FILE *file, const char *name, bool is_saved,
-                        Error *error) {
-  ConfigFile config = {
-      .path = name, .file = file, .is_saved = is_saved, .options = options, .error = error};
-  errno = 0;
-  const int bad_line = ini_parse_stream(read_line, &config, set_key, &config);
-  const int reading = ferror(file) ? errno : 0;
-  fclose(file);
-  if (reading) return error_set(error, "cannot read %s: %s", name, strerror(reading));
-  if (bad_line && bad_line != config.bad_line)
-    return config_error(&config, bad_line, "the line is not a [section], key = value or # comment");
-  return !config.bad_line;
-}
-
-/* A name without a folder that is not in the working folder is one of the presets: beside the
-   program in a checkout, under its prefix where it is installed. */
-static FILE *open_config(const char *path) {
-  static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
-  char program[OPTIONS_PATH], preset[3 * OPTIONS_PATH];
-  FILE *file = fopen(path, "r");
-  if (file || errno != ENOENT || strchr(path, '/')) return file;
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  program[length > 0 ? length : 0] = '\0';
-  char *slash = strrchr(program, '/');
-  for (size_t i = 0; slash && !file && i < sizeof folders / sizeof *folders; i++) {
-    snprintf(preset, sizeof preset, "%.*s/%s/%s", (int)(slash - program), program, folders[i],
-             path);
-    file = fopen(preset, "r");
-  }
-  if (!file) errno = ENOENT;
-  return file;
-}
-
-bool options_read_file(Options *options, const char *path, Error *error) {
-  FILE *file = open_config(path);
-  if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
-  return read_config(options, file, path, false, error);
-}
-
-bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
-  if (!*text) return true; /* fmemopen takes no empty text */
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
-  if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
-  return read_config(options, file, name, true, error);
-}
-
-void options_print_config(FILE *file, const Options *options, bool whole) {
-  const char *group = "";
+/* The first option with another value than the default that `taker` does not take. owned: of those
+   that only --predict or only --classify takes; else of the others. NULL: none. */
+static const OptionRow *misplaced(const Options *o, unsigned taker, bool owned) {
+  Options initial;
+  options_default(&initial);
+  if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
   for (size_t i = 0; i < ROWS; i++) {
-    const OptionRow *row = &table[i];
-    char value[OPTIONS_PATH];
-    if (!row->initial || !(whole || options_is_saved(row))) continue;
-    row->kind->get(row, options, value, sizeof value);
-    if (strcmp(row->group, group) != 0) fprintf(file, "%s[%s]\n", *group ? "\n" : "", row->group);
-    group = row->group;
-    fprintf(file, "%s =%s%s\n", row->name, *value ? " " : "", value);
+    const unsigned takers = table[i].takers;
+    if (table[i].kind && !(takers & taker) &&
+        (takers == FOR_PREDICT || takers == FOR_CLASSIFY) == owned &&
+        option_differs(&table[i], o, &initial))
+      return &table[i];
   }
+  return NULL;
 }
 
-bool options_can_be_saved(const Options *options, Error *error) {
-  for (size_t i = 0; i < ROWS; i++) {
-    const OptionRow *row = &table[i];
-    char value[OPTIONS_PATH];
-    if (!row->initial || !options_is_saved(row)) continue;
-    row->kind->get(row, options, value, sizeof value);
-    const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
-    if (strlen(value) > room)
-      return error_set(error,
-                       "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
-                       "link or another folder",
-                       row->name, strlen(value), room);
-  }
-  return true;
+/* --tune saves and writes nothing but its picture. --ensemble trains new networks, and writes these
+   alone. */
+static bool check_command(const Options *o, unsigned command, Error *error) {
+  if (command != FOR_TUNE && command != FOR_ENSEMBLE) return true;
+  const OptionRow *other = misplaced(o, command, false);
+  if (other)
+    return error_set(error,
+                     command == FOR_TUNE
+                         ? "--tune only looks for a learning rate: leave out --%s"
+                         : "--ensemble trains and saves several new networks: leave out --%s",
+                     other->name);
+  return command != FOR_TUNE || o->resident != RESIDENT_NO ||
+         error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
+}
+
+static bool check_dropout(const Options *o, Error *error) {
+  const int shares = o->training.dropout.count, layers = o->hidden.count;
+  if (!training_drops(&o->training) || shares == layers || (shares == 1 && layers > 0)) return true;
+  return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
+                   shares == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
+}
+
+static bool check_level(const Options *o, Error *error) {
+  const Fusion level = o->training.fusion;
+  if (o->device == DEVICE_CPU && level != FUSION_AUTO && level != FUSION_LAYER)
+    return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
+                     options_fusions[level]);
+  const unsigned taker = level == FUSION_EPOCH      ? AT_EPOCH
+                         : level == FUSION_EXERCISE ? AT_EXERCISE
+                                                    : ALL;
+  const OptionRow *other = misplaced(o, taker, false);
+  return !other || error_set(error, "--fusion %s has no --%s: use --fusion step",
+                             options_fusions[level], other->name);
+}
+
+static bool check_uses(const Options *o, unsigned command, Error *error) {
+  const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
+  const OptionRow *other;
+  if (uses > 1)
+    return error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
+  if (uses && o->load.count == 0)
+    return error_set(error, "--%s needs a network: add --load FILE",
+                     o->evaluate   ? "evaluate"
+                     : o->classify ? "classify"
+                                   : "predict");
+  if (!uses && o->load.count > 0)
+    return error_set(error, "--load needs --evaluate, --predict or --classify; to continue "
+                            "training use --resume");
+  if (o->load.count > 1 && o->weights[0])
+    return error_set(error, "--weights draws one network: give it one --load");
+  if (o->resume[0] && o->load.count > 0)
+    return error_set(error, "--resume and --load cannot be combined: --resume continues training, "
+                            "--load uses a trained network");
+  if ((other = misplaced(o, command, true)))
+    return error_set(error, "--%s needs %s", other->name,
+                     other->takers == FOR_PREDICT ? "--predict FILE" : "--classify PICTURE...");
+  if (o->classify && o->picture_count == 0)
+    return error_set(error, "--classify needs the names of pictures at the end of the command");
+  return o->classify || o->picture_count == 0 ||
+         error_set(error, "unexpected argument '%s'", o->pictures[0]);
 }
 
 /* ---- the command line --------------------------------------------------------------------- */
@@ -407,107 +380,6 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
   return result;
 }
 
-/* --ensemble trains new networks, and writes these alone. */
-static bool check_ensemble(const Options *o, Error *error) {
-  const char *other = o->resume[0]      ? "resume"
-                      : o->tune[0]      ? "tune"
-                      : o->early_stop   ? "early-stop"
-                      : o->log[0]       ? "log"
-                      : o->plot[0]      ? "plot"
-                      : o->weights[0]   ? "weights"
-                      : o->mistakes[0]  ? "mistakes"
-                      : o->confusion[0] ? "confusion"
-                                        : NULL;
-  return !o->ensemble || o->load.count > 0 || !other ||
-         error_set(error, "--ensemble trains and saves several new networks: leave out --%s",
-                   other);
-}
-
-/* --tune saves and writes nothing but its picture. */
-static bool check_tune(const Options *o, Error *error) {
-  const char *other = o->load.count > 0 ? "load"
-                      : o->resume[0]    ? "resume"
-                      : o->save[0]      ? "save"
-                      : o->log[0]       ? "log"
-                      : o->plot[0]      ? "plot"
-                      : o->weights[0]   ? "weights"
-                      : o->mistakes[0]  ? "mistakes"
-                      : o->confusion[0] ? "confusion"
-                                        : NULL;
-  if (!o->tune[0]) return true;
-  if (other)
-    return error_set(error, "--tune only looks for a learning rate: leave out --%s", other);
-  return o->resident != RESIDENT_NO ||
-         error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
-}
-
-static bool drops(const Options *o) {
-  for (int i = 0; i < o->training.dropout.count; i++)
-    if (o->training.dropout.share[i] > 0) return true;
-  return false;
-}
-
-static bool check_dropout(const Options *o, Error *error) {
-  const int shares = o->training.dropout.count, layers = o->hidden.count;
-  if (!drops(o) || shares == layers || (shares == 1 && layers > 0)) return true;
-  return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
-                   shares == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
-}
-
-/* Levels epoch and exercise have the plain step alone. */
-static bool check_level(const Options *o, Error *error) {
-  const bool scales = o->training.pixels.max < 255 && o->training.pixels.max != OPTIONS_AUTO;
-  const char *other = o->training.fusion == FUSION_EPOCH && scales ? "pixel-max"
-                      : o->training.fusion == FUSION_EPOCH && o->training.pixels.mean != 0 ? "mean"
-                      : o->training.fusion == FUSION_EPOCH && o->training.pixels.std != 1  ? "std"
-                      : o->training.rule.kind != OPTIMIZER_SGD ? "optimizer"
-                      : o->training.label_smoothing > 0        ? "label-smoothing"
-                      : drops(o)                               ? "dropout"
-                      : o->training.ema > 0                    ? "ema"
-                                                               : NULL;
-  if (!other || (o->training.fusion != FUSION_EPOCH && o->training.fusion != FUSION_EXERCISE))
-    return true;
-  return error_set(error, "--fusion %s has no --%s: use --fusion step",
-                   options_fusions[o->training.fusion], other);
-}
-
-/* Options that need each other, or exclude each other. */
-static OptionsResult check_usage(const Options *o, Error *error) {
-  const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
-  bool good = check_tune(o, error) && check_ensemble(o, error);
-  if (!good) return OPTIONS_USAGE;
-  if (uses > 1)
-    good = error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
-  else if (uses && o->load.count == 0)
-    good = error_set(error, "--%s needs a network: add --load FILE",
-                     o->evaluate   ? "evaluate"
-                     : o->classify ? "classify"
-                                   : "predict");
-  else if (!uses && o->load.count > 0)
-    good = error_set(error, "--load needs --evaluate, --predict or --classify; to continue "
-                            "training use --resume");
-  else if (o->load.count > 1 && o->weights[0])
-    good = error_set(error, "--weights draws one network: give it one --load");
-  else if (o->resume[0] && o->load.count > 0)
-    good = error_set(error, "--resume and --load cannot be combined: --resume continues training, "
-                            "--load uses a trained network");
-  else if (!o->predict[0] && (o->output[0] || o->probabilities))
-    good = error_set(error, "--%s needs --predict FILE", o->output[0] ? "output" : "probabilities");
-  else if (o->device == DEVICE_CPU && o->training.fusion != FUSION_AUTO &&
-           o->training.fusion != FUSION_LAYER)
-    good = error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
-                     options_fusions[o->training.fusion]);
-  else if (!check_dropout(o, error) || !check_level(o, error))
-    good = false;
-  else if (!o->classify && (o->json || o->show[0]))
-    good = error_set(error, "--%s needs --classify PICTURE...", o->json ? "json" : "show");
-  else if (o->classify && o->picture_count == 0)
-    good = error_set(error, "--classify needs the names of pictures at the end of the command");
-  else if (!o->classify && o->picture_count > 0)
-    good = error_set(error, "unexpected argument '%s'", o->pictures[0]);
-  return good ? OPTIONS_RUN : OPTIONS_USAGE;
-}
-
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error) {
   const Options before = *options;
   OptionsResult result = parse_command_line(argc, argv, options, error);
@@ -518,5 +390,9 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
     if (!options_read_file(options, path, error)) return OPTIONS_FAILURE;
     result = parse_command_line(argc, argv, options, error);
   }
-  return result == OPTIONS_RUN ? check_usage(options, error) : result;
+  if (result != OPTIONS_RUN) return result;
+  const unsigned command = command_of(options);
+  const bool good = check_command(options, command, error) && check_uses(options, command, error) &&
+                    check_dropout(options, error) && check_level(options, error);
+  return good ? OPTIONS_RUN : OPTIONS_USAGE;
 }

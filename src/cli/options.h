@@ -54,9 +54,21 @@ typedef struct {
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
 extern const char *const options_fusions[];    /* names in the order of training.h's Fusion */
 
-/* Whether a saved run holds the option: those of all groups but output and model, which say what
-   one run prints, draws and writes. */
+/* What --resume makes of an option. */
+typedef enum {
+  ONE_RUN = 1,  /* not saved: it says what one run prints, draws, writes or loads */
+  RESUME_FREE,  /* saved, and may change */
+  RESUME_EPOCH, /* may not change in the middle of an epoch */
+  RESUME_ROWS,  /* nor, if rows are held out, at all: which rows were trained on depends on it */
+  RESUME_SAME,  /* may not change: what is saved means nothing with another value */
+} ResumeRule;
+
+/* True if a saved run holds the option. */
 bool options_is_saved(const OptionRow *row);
+
+/* The name of the first option of rules `first` to `last` that differs; NULL: none does. */
+const char *options_changed(const Options *options, const Options *others, ResumeRule first,
+                            ResumeRule last);
 
 /* --validation: the share of the training rows that is held out to judge by, 0: none; and the file
    to judge by, NULL: none. */
@@ -71,12 +83,11 @@ extern const OptionTable options_table;
 void options_default(Options *options);
 
 /* Sets what a configuration file, or the installed preset of that name, says and leaves the rest as
-   it is. Returns false with an error
-   that names file and line: an unknown section or key, a key given twice, a bad value, a bad line.
- */
+   it is. Returns false with an error that names file and line: an unknown section or key, a key
+   given twice, a bad value, a bad line. options_file.c */
 bool options_read_file(Options *options, const char *path, Error *error);
-/* Likewise from the text in memory that options_print_config wrote for a saved run; name: for the
-   error. Keys that name a file to be written are refused, whoever wrote them. */
+/* Reads the text that options_print_config wrote for a saved run; name: for the error. Refuses the
+   keys of options that a saved run does not hold, whoever wrote them. options_file.c */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
 
 /* Sets what argv says: first the file of --config is read if there is one, then the command line
@@ -88,10 +99,10 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 /* ---- text made from the table -------------------------------------------------------------- */
 
 /* A configuration file with the same options; whole: even those that a saved run does not hold.
-   options_help.c */
+   options_file.c */
 void options_print_config(FILE *file, const Options *options, bool whole);
-/* Whether that file, when not whole, can be read again: its lines are not too long.
-   options_help.c */
+/* True if that file, when not whole, can be read again: its lines are not too long.
+   options_file.c */
 bool options_can_be_saved(const Options *options, Error *error);
 /* The man page, in roff with the macros of man(7). options_manual.c */
 void options_print_man(FILE *file);

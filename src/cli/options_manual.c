@@ -198,16 +198,6 @@ void options_print_man(FILE *file) {
 
 /* ---- bash completion ---------------------------------------------------------------------- */
 
-/* What the names of an option's files end in. */
-static const struct {
-  const char *option, *endings;
-} file_endings[] = {
-    {"train", "csv"},        {"test", "csv"},           {"validation", "csv"},   {"predict", "csv"},
-    {"output", "csv"},       {"log", "jsonl csv"},      {"plot", "png"},         {"weights", "png"},
-    {"mistakes", "png"},     {"confusion", "png"},      {"show", "png"},         {"tune", "png"},
-    {"save", "safetensors"}, {"resume", "safetensors"}, {"load", "safetensors"}, {"config", "conf"},
-};
-
 static const char completion_start[] =
     "# bash completion for mlp-train " MLP_TRAIN_VERSION ", made from its table of options.\n"
     "# $cur is the word to complete, and what it may become goes to COMPREPLY.\n"
@@ -273,8 +263,7 @@ static void print_completion_values(FILE *file, const OptionRow *row) {
           : wants(row, "LIST") ? "list"
                                : "words");
   if (wants(row, "FILE")) {
-    for (size_t i = 0; i < sizeof file_endings / sizeof file_endings[0]; i++)
-      if (strcmp(row->name, file_endings[i].option) == 0) fputs(file_endings[i].endings, file);
+    fputs(row->endings, file);
   } else if (row->choices) {
     for (int i = 0; row->choices[i]; i++) fprintf(file, "%s%s", i ? " " : "", row->choices[i]);
   } else if (row->initial) {

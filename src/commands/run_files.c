@@ -9,8 +9,6 @@
 #include "commands/commands.h"
 #include "model/checkpoint.h"
 
-enum { NAMES = 15 };
-
 void run_files_best(const Options *o, char *path) {
   const char *save = *o->save ? o->save : o->resume;
   *path = '\0';
@@ -36,42 +34,14 @@ char *run_files_text(const Options *o, Error *error) {
 void run_files_leave(Options *o, const Ranks *ranks) {
   if (ranks_number(ranks) == 0) return;
   o->quiet = true;
-  if (!o->ensemble) *o->save = '\0';
-  *o->log = *o->plot = *o->weights = *o->mistakes = *o->confusion = '\0';
-}
-
-static int list_files(const Options *o, const char *best, NamedFile *files) {
-  const bool saves_there = *o->resume && !*o->save; /* the file that is resumed takes the network */
-  const NamedFile all[NAMES] = {{"--train", o->load.count > 0 ? "" : o->train, false},
-                                {"--test", options_test_file(o), false},
-                                {"--validation", options_validation_file(o), false},
-                                {"--config", o->config, false},
-                                {"--predict", o->predict, false},
-                                {"--resume", o->resume, saves_there},
-                                {"--save", o->save, true},
-                                {"--save", best, true},
-                                {"--log", o->log, true},
-                                {"--plot", o->plot, true},
-                                {"--weights", o->weights, true},
-                                {"--mistakes", o->mistakes, true},
-                                {"--confusion", o->confusion, true},
-                                {"--show", o->show, true},
-                                {"--tune", o->tune, true}};
-  memcpy(files, all, sizeof all);
-  int count = NAMES;
-  for (int i = 0; i < o->load.count; i++)
-    files[count++] = (NamedFile){"--load", o->load.path[i], false};
-  return count;
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    char *path = (char *)o + row->field;
+    if (row->file == FILE_OUTPUT && !(path == o->save && o->ensemble)) *path = '\0';
+  }
 }
 
 /* ---- formats ------------------------------------------------------------------------------ */
-
-/* What the name of an output may end in. */
-typedef struct {
-  const char *option, *path;
-  const char *endings[3]; /* NULL behind the last */
-  bool may_have_none;
-} Format;
 
 /* What follows the last point of a file's name; NULL: it has none. */
 static const char *ending_of(const char *path) {
@@ -95,29 +65,35 @@ static const char *advice_for(const char *ending) {
   return "";
 }
 
-static bool has_format(const Format *format, Error *error) {
-  const char *ending = ending_of(format->path), *const *allowed = format->endings;
-  if (!*format->path || strncmp(format->path, "/dev/", 5) == 0) return true;
-  if (!ending && format->may_have_none) return true;
-  for (int i = 0; ending && allowed[i]; i++)
-    if (strcmp(ending, allowed[i]) == 0) return true;
-  return error_set(error, "--%s writes a file that ends in .%s%s%s, not '%s'%s", format->option,
-                   allowed[0], allowed[1] ? " or ." : "", allowed[1] ? allowed[1] : "",
-                   format->path, ending ? advice_for(ending) : "");
+/* True if the word is one of those that blanks separate. */
+static bool is_among(const char *word, const char *words) {
+  const size_t length = strlen(word);
+  for (size_t size; *words; words += size + strspn(words + size, " ")) {
+    size = strcspn(words, " ");
+    if (size == length && strncmp(word, words, size) == 0) return true;
+  }
+  return false;
+}
+
+/* Refuses the name of an output that promises another format. */
+static bool has_format(const OptionRow *row, const char *path, Error *error) {
+  const char *ending = ending_of(path);
+  const int first = (int)strcspn(row->endings, " ");
+  const char *second = row->endings + first + strspn(row->endings + first, " ");
+  if (strncmp(path, "/dev/", 5) == 0 ||
+      (ending ? is_among(ending, row->endings) : row->may_lack_ending))
+    return true;
+  return error_set(error, "--%s writes a file that ends in .%.*s%s%s, not '%s'%s", row->name, first,
+                   row->endings, *second ? " or ." : "", second, path,
+                   ending ? advice_for(ending) : "");
 }
 
 static bool formats_are_right(const Options *o, Error *error) {
-  const Format formats[] = {{"save", o->save, {"safetensors", "st"}, true},
-                            {"output", o->output, {"csv"}, true},
-                            {"log", o->log, {"jsonl", "csv"}, false},
-                            {"plot", o->plot, {"png"}, false},
-                            {"weights", o->weights, {"png"}, false},
-                            {"mistakes", o->mistakes, {"png"}, false},
-                            {"confusion", o->confusion, {"png"}, false},
-                            {"show", o->show, {"png"}, false},
-                            {"tune", o->tune, {"png"}, false}};
-  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-    if (!has_format(&formats[i], error)) return false;
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    const char *path = row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
+    if (path && !has_format(row, path, error)) return false;
+  }
   return true;
 }
 
@@ -173,29 +149,42 @@ static bool shows_elsewhere(const Options *o, Error *error) {
   return true;
 }
 
-bool run_files_are_right(const Options *o, Error *error) {
-  NamedFile files[NAMES + OPTIONS_LOADS + 1];
+/* Tells same_file_check what the table does not know: --train is not read with --load, --resume is
+   written without --save, and a run that may stop early writes a second network. */
+static bool no_file_is_lost(const Options *o, Error *error) {
+  OptionFiles files;
   char best[BEST_PATH];
-  run_files_best(o, best);
-  int count = list_files(o, best, files);
-  if (*o->output) files[count++] = (NamedFile){"--output", o->output, true};
-  for (int i = 0; i < count; i++)
-    if (files[i].written && files[i].path != o->output && strcmp(files[i].path, "-") == 0)
+  option_table_files(&options_table, o, &files);
+  for (int i = 0; i < files.count; i++) {
+    NamedFile *file = &files.list[i];
+    if (file->path == o->train && o->load.count > 0) file->path = NULL;
+    if (file->path == o->resume) file->written = !*o->save;
+    if (file->written && file->path != o->output && strcmp(file->path, "-") == 0)
       return error_set(error, "%s cannot write to standard output: give it the name of a file",
-                       files[i].option);
-  return same_file_check(files, count, error) && shows_elsewhere(o, error) &&
-         formats_are_right(o, error) && rows_are_there(o, error);
+                       file->option);
+  }
+  run_files_best(o, best);
+  files.list[files.count++] = (NamedFile){"--save", best, true};
+  return same_file_check(files.list, files.count, error);
+}
+
+bool run_files_are_right(const Options *o, Error *error) {
+  return no_file_is_lost(o, error) && shows_elsewhere(o, error) && formats_are_right(o, error) &&
+         rows_are_there(o, error);
 }
 
 bool run_files_can_be_written(const Options *o, Error *error) {
   const char *save = *o->save ? o->save : o->resume;
-  const char *pictures[] = {o->plot, o->weights, o->mistakes, o->confusion};
   char best[BEST_PATH];
   run_files_best(o, best);
   if (*save && (!options_can_be_saved(o, error) || !checkpoint_probe(save, error))) return false;
   if (*best && !checkpoint_probe(best, error)) return false;
-  for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++)
-    if (*pictures[i] && !atomic_file_probe(pictures[i], error)) return false;
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    const char *path = row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
+    const bool is_picture = path && strcmp(row->endings, "png") == 0;
+    if (is_picture && !atomic_file_probe(path, error)) return false;
+  }
   return true;
 }
 
