@@ -98,16 +98,16 @@ static const Variant variants[] = {variant<1, 1>(), variant<1, 2>(), variant<2, 
 
 static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
                          WITH_STAMPS(const EpochStamps *stamps, ) cudaStream_t stream) {
-  if (!plan || !job || !job->d_pixels || !job->d_labels || !job->d_order || !job->d_parameters ||
-      !job->d_momentum || !job->results.d_loss || !job->results.d_correct || !job->d_mail ||
-      !job->d_gram || job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
+  if (!given(plan, job) ||
+      !given(job->d_pixels, job->d_labels, job->d_order, job->d_parameters, job->d_momentum,
+             job->results.d_loss, job->results.d_correct, job->d_mail, job->d_gram) ||
+      job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
     return cudaErrorInvalidValue;
   const Variant *of = variants;
   while (of->owners * plan->groups != plan->row_blocks || of->depth != plan->depth)
     if (++of == variants + sizeof variants / sizeof *variants) return cudaErrorInvalidValue;
-  cudaError_t status = cudaFuncSetAttribute(of->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            (int)of->shared);
-  if (status != cudaSuccess) return launched(status);
+  cudaError_t status = allow_shared(of->kernel, of->shared);
+  if (status != cudaSuccess) return status;
   EpochPlan plan_copy = *plan;
   EpochJob job_copy = *job;
   WITH_STAMPS(EpochStamps stamps_copy = *stamps; stamps_copy.first += job->first_stamp;)

@@ -6,12 +6,12 @@ using namespace wide;
 
 namespace {
 
-/* Pixels, or planes of so many terms. */
+/* Returns true of pixels, or planes of so many terms. */
 bool valid_input(const Planes &p, int terms) {
   return valid_planes(p, p.terms == 1 ? 1 : terms);
 }
 
-/* Planes of weights that nobody multiplies do not exist. */
+/* Returns true of planes of weights, or of none: nobody may multiply them. */
 bool valid_weights(const Planes &w, int terms) {
   return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
 }
@@ -75,26 +75,19 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
   return multiply<Update<TERMS>, TERMS>(work, batch, stream);
 }
 
-WideBy ask_device() {
-  int capability;
-  if (has_wgmma()) return WIDE_BY_WGMMA;
-  const bool has_mma = kernels_can_run(&capability) == cudaSuccess && capability >= 80;
-  return has_mma ? WIDE_BY_MMA : WIDE_BY_NOTHING;
-}
-
 } // namespace
 
 WideBy wide_by(void) {
-  enum { DEVICES = 64 };
-  static std::atomic<int> answers[DEVICES]; /* 1 more than it; 0: not asked yet */
-  int device;
-  if (cudaGetDevice(&device) != cudaSuccess || device >= DEVICES) return WIDE_BY_NOTHING;
-  int answer = answers[device].load(std::memory_order_relaxed);
-  if (answer == 0) {
-    answer = 1 + ask_device();
-    answers[device].store(answer, std::memory_order_relaxed);
-  }
-  return answer - 1 == WIDE_BY_WGMMA && mma_side ? WIDE_BY_MMA : (WideBy)(answer - 1);
+  const int answer =
+      ask_once([] { /* 1 more than it */
+                    int capability;
+                    if (has_wgmma()) return 1 + WIDE_BY_WGMMA;
+                    const bool has_mma =
+                        kernels_can_run(&capability) == cudaSuccess && capability >= 80;
+                    return 1 + (has_mma ? WIDE_BY_MMA : WIDE_BY_NOTHING);
+      });
+  const WideBy by = answer ? (WideBy)(answer - 1) : WIDE_BY_NOTHING;
+  return by == WIDE_BY_WGMMA && mma_side ? WIDE_BY_MMA : by;
 }
 
 void wide_test_mma(int side) {

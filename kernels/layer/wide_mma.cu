@@ -34,9 +34,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
     tiles += down * ceil_div(f.n, Tile::SIDE);
   }
   const int shared = all.stages * STAGE_BYTES<TERMS, Tile>;
-  const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-  if (status != cudaSuccess) return launched(status);
+  const cudaError_t status = allow_shared(kernel, shared);
+  if (status != cudaSuccess) return status;
   return launch_pdl_clusters(kernel, dim3(tiles), THREADS, shared, 1, stream, all, batch);
 }
 

@@ -60,19 +60,20 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the products among blocks, in tiles of `columns`. Pairs are formed unless more than a
+/* Divides the products among blocks, in tiles of the schedule. Pairs are formed unless more than a
    tenth of the tiles would be none. */
-template <class Kind>
-void share_out(Products<typename Kind::Epilogue> &all, int columns, const Capacity &capacity) {
+template <class Kind, class Schedule>
+void share_out(Products<typename Kind::Epilogue> &all, const Capacity &capacity) {
+  constexpr int COLUMNS = Schedule::COLUMNS;
   int tiles = 0, paired = 0, k = 0;
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
-    pair_tiles(p, columns, Kind::INPUT_IS_A);
-    tiles += ceil_div(p.m, TILE) * ceil_div(p.n, columns);
-    paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * columns);
+    pair_tiles(p, COLUMNS, Kind::INPUT_IS_A);
+    tiles += ceil_div(p.m, TILE) * ceil_div(p.n, COLUMNS);
+    paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * COLUMNS);
     k = p.k > k ? p.k : k;
   }
-  all.splits = columns == TILE ? choose_splits(tiles, k, capacity) : 1;
+  all.splits = Schedule::TURNS ? choose_splits(tiles, k, capacity) : 1;
   all.pair = all.splits == 1 && capacity.clusters[2] > 0 && 10 * (paired - tiles) <= tiles;
   all.units = 0;
   for (int i = 0; i < all.count; i++) {
@@ -80,7 +81,7 @@ void share_out(Products<typename Kind::Epilogue> &all, int columns, const Capaci
     if (!all.pair) p.down = p.across = 1;
     p.units_down = ceil_div(p.m, p.down * TILE);
     p.first_unit = all.units;
-    all.units += p.units_down * ceil_div(p.n, p.across * columns);
+    all.units += p.units_down * ceil_div(p.n, p.across * COLUMNS);
   }
 }
 
@@ -148,18 +149,17 @@ cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacit
   return launched(status);
 }
 
-template <class Kind, int TERMS, int COLUMNS>
+template <class Kind, int TERMS, class Schedule>
 cudaError_t launch(Products<typename Kind::Epilogue> &all, const Work<Kind> &work,
                    const BatchView &batch, int multiprocessors, cudaStream_t stream) {
-  constexpr int SHARED = WIDE_SHARED_BYTES<TERMS, COLUMNS>;
-  const auto kernel = wide_kernel<Kind, TERMS, COLUMNS>;
-  const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
-  if (status != cudaSuccess) return launched(status);
+  constexpr int COLUMNS = Schedule::COLUMNS, SHARED = WIDE_SHARED_BYTES<TERMS, Schedule>;
+  const auto kernel = wide_kernel<Kind, TERMS, Schedule>;
+  const cudaError_t status = allow_shared(kernel, SHARED);
+  if (status != cudaSuccess) return status;
   static Capacity capacity;
   static const cudaError_t asked = ask_capacity(kernel, SHARED, multiprocessors, &capacity);
   if (asked != cudaSuccess) return asked;
-  share_out<Kind>(all, COLUMNS, capacity);
+  share_out<Kind, Schedule>(all, capacity);
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
     const Factors &f = work.product[i];
@@ -189,7 +189,7 @@ bool has_wgmma() {
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
       10 * major + minor == 90 && kernels_can_run(&others) == cudaSuccess && others == 90 &&
-      cudaFuncGetAttributes(&attributes, wide_kernel<Update<3>, 3, TILE>) == cudaSuccess;
+      cudaFuncGetAttributes(&attributes, wide_kernel<Update<3>, 3, PingPong>) == cudaSuccess;
   launched(); /* forgets a failure */
   return has;
 }
@@ -210,8 +210,8 @@ cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cu
     all.epilogue[i] = work.epilogue[i];
   }
   return (prefers_large_tiles(all, gpu.multiprocessors)
-              ? launch<Kind, TERMS, 2 * TILE>
-              : launch<Kind, TERMS, TILE>)(all, work, batch, gpu.multiprocessors, stream);
+              ? launch<Kind, TERMS, Cooperative>
+              : launch<Kind, TERMS, PingPong>)(all, work, batch, gpu.multiprocessors, stream);
 }
 
 #else
