@@ -13,13 +13,14 @@
 
    One thread, the producer, asks the copy engine for patches, as far ahead as there are free
    stages. Two warpgroups of 128 threads, the consumers, multiply. Each has 128 accumulators per
-   thread, and there are two ways to use them:
+   thread, and there are two schedules to use them, by the names that CUTLASS gives them:
 
-   - COLUMNS 128: they take turns. One multiplies tile after tile with all the tensor cores of the
-     multiprocessor, while the other one finishes the tile before (epilogue).
-   - COLUMNS 256: they share every tile, 64 rows each. Nothing hides the epilogue but the copies for
-     the next tile; in return the tensor cores read 10 KB of shared memory where the small tiles
-     make them read 12, and the copy engine writes 12 where it would write 16.
+   - PingPong, tiles of 128 columns: they take turns. One multiplies a tile with all the tensor
+   cores of the multiprocessor, while the other one finishes the tile before (epilogue).
+   - Cooperative, tiles of 256 columns: they share every tile, 64 rows each. Nothing hides the
+     epilogue but the copies for the next tile; in return the tensor cores read 10 KB of shared
+     memory where the small tiles make them read 12, and the copy engine writes 12 where it would
+     write 16.
 
    Blocks, one per multiprocessor, may form clusters:
 
@@ -41,6 +42,16 @@ constexpr int TILE = 2 * SIDE;     /* rows of a tile, and columns of a small one
 constexpr int GROUP = 128;         /* threads of a warpgroup */
 constexpr int THREADS = 3 * GROUP; /* the producer's, and two of consumers */
 constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
+
+/* The schedules of the two consumers. */
+struct PingPong {
+  static constexpr bool TURNS = true; /* each has every other tile to itself, or else its half */
+  static constexpr int COLUMNS = TILE;
+};
+struct Cooperative {
+  static constexpr bool TURNS = false;
+  static constexpr int COLUMNS = 2 * TILE;
+};
 
 /* One product of a launch. */
 struct Product {
@@ -96,7 +107,8 @@ __device__ Unit find_unit(const Products<Epilogue> &all, int unit, int rank) {
    works on is stage p % STAGES. A stage has patches of each term of A, then of B; those of 64 rows
    (or columns, of C) follow each other, but the columns of a B that lies ALONG_K are one operand of
    the tensor cores, and there those of a term do. */
-template <int TERMS, int COLUMNS> struct Ring {
+template <int TERMS, class Schedule> struct Ring {
+  static constexpr int COLUMNS = Schedule::COLUMNS;
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
@@ -111,7 +123,7 @@ template <int TERMS, int COLUMNS> struct Ring {
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
-      barrier_init(&free[s], blocks * (COLUMNS == TILE ? WARPS / 2 : WARPS));
+      barrier_init(&free[s], blocks * (Schedule::TURNS ? WARPS / 2 : WARPS));
     }
     barrier_init(&turn[0], 1);
     barrier_init(&turn[1], 1);
@@ -154,9 +166,10 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 }
 
 /* What the producer does: the stages of all units of this block. */
-template <class Kind, int TERMS, int COLUMNS>
-__device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS, COLUMNS> &ring,
+template <class Kind, int TERMS, class Schedule>
+__device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS, Schedule> &ring,
                         int first_unit, int step, int rank) {
+  constexpr int COLUMNS = Schedule::COLUMNS;
   unsigned position = 0;
   for (int turn = 0, unit; (unit = unit_of_turn(turn, first_unit, step)) < all.units; turn++) {
     const Unit u = find_unit<COLUMNS>(all, unit, rank);
@@ -189,10 +202,10 @@ struct Accumulators {
 };
 
 /* One stage. Of 16 k term by term, the smallest products first; pixels have one term. */
-template <class Kind, int TERMS, int COLUMNS, bool PIXELS>
+template <class Kind, int TERMS, class Schedule, bool PIXELS>
 __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
   constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
-  constexpr int TERM_B = (Kind::B == ALONG_K ? COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
+  constexpr int TERM_B = (Kind::B == ALONG_K ? Schedule::COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
   start_multiplying();
 #pragma unroll
   for (int step = 0; step < BLOCK / 16; step++) {
@@ -203,7 +216,7 @@ __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
         const int j = order - i;
         if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
         const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
-        if constexpr (COLUMNS == TILE) {
+        if constexpr (Schedule::TURNS) {
           multiply_128<Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
           multiply_128<Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
         } else {
@@ -229,26 +242,26 @@ template <class Ring> __device__ void release(Ring &ring, unsigned position, int
    while the next one is handed to them. When the last is filled, it is the other consumer's turn,
    if they take turns: not before, for a barrier tells only its last phase from the one in
    progress. */
-template <class Kind, int TERMS, int COLUMNS>
-__device__ void multiply_unit(Accumulators &c, Ring<TERMS, COLUMNS> &ring, int group,
+template <class Kind, int TERMS, class Schedule>
+__device__ void multiply_unit(Accumulators &c, Ring<TERMS, Schedule> &ring, int group,
                               unsigned position, int blocks, bool pixels, int readers) {
-  constexpr int HALF_BYTES = Ring<TERMS, COLUMNS>::HALF_BYTES;
-  constexpr bool TURNS = COLUMNS == TILE;
+  constexpr int HALF_BYTES = Ring<TERMS, Schedule>::HALF_BYTES;
 #pragma unroll
   for (int e = 0; e < 128; e++) c.sum[e] = 0.0f;
 #pragma unroll 1
   for (int block = 0; block < blocks; block++, position++) {
     const int s = ring.stage_of(position);
     barrier_wait(&ring.filled[s], ring.phase_of(position));
-    if (TURNS && block == blocks - 1 && threadIdx.x % GROUP == 0)
+    if (Schedule::TURNS && block == blocks - 1 && threadIdx.x % GROUP == 0)
       barrier_arrive(&ring.turn[1 - group]);
     const uint32_t stage = shared_address(ring.stage[s]);
-    const uint64_t a = operand_at<Kind::A, HALF_BYTES>(stage + (TURNS ? 0 : group * HALF_BYTES));
+    const uint64_t a =
+        operand_at<Kind::A, HALF_BYTES>(stage + (Schedule::TURNS ? 0 : group * HALF_BYTES));
     const uint64_t b = operand_at<Kind::B, HALF_BYTES>(stage + ring.A_BYTES);
     if (Kind::HAS_PIXELS && pixels)
-      multiply_stage<Kind, TERMS, COLUMNS, true>(c, a, b);
+      multiply_stage<Kind, TERMS, Schedule, true>(c, a, b);
     else
-      multiply_stage<Kind, TERMS, COLUMNS, false>(c, a, b);
+      multiply_stage<Kind, TERMS, Schedule, false>(c, a, b);
     close_group();
     wait_for_groups<1>();
     if (block > 0) release(ring, position - 1, readers);
@@ -283,12 +296,12 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
 constexpr int QUADS = 8, PARTS = 4;
 
 /* The first row and column of a part, in the tile. */
-template <int COLUMNS> __device__ int row_of_part(int group, int part) {
+template <class Schedule> __device__ int row_of_part(int group, int part) {
   const int warp = threadIdx.x % GROUP / 32;
-  return (COLUMNS == TILE ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
+  return (Schedule::TURNS ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
 }
-template <int COLUMNS> __device__ int column_of_part(int part) {
-  return COLUMNS == TILE ? 0 : part / 2 * 128;
+template <class Schedule> __device__ int column_of_part(int part) {
+  return Schedule::TURNS ? 0 : part / 2 * 128;
 }
 
 /* A lane's quads of a piece are 2 piece and 2 piece + 1. */
@@ -312,14 +325,14 @@ __device__ void prefetch_part(const Epilogue &epilogue, int rows, int row, int c
    branch is in the way of what the compiler can have in flight. Only what names accumulators is
    there four times: a multiprocessor may run this once in a launch, and would wait for its
    instructions. */
-template <bool FULL, int COLUMNS, class Epilogue>
+template <bool FULL, class Schedule, class Epilogue>
 __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                             const Unit &u, int group, float *piece) {
   const float rate = epilogue.rate();
 #pragma unroll 1
   for (int part = 0; part < PARTS; part++) {
-    const int row = u.row + row_of_part<COLUMNS>(group, part),
-              column = u.column + column_of_part<COLUMNS>(part);
+    const int row = u.row + row_of_part<Schedule>(group, part);
+    const int column = u.column + column_of_part<Schedule>(part);
     typename Epilogue::Prefetched prefetched[QUADS];
     prefetch_part<FULL>(epilogue, p.m, row, column, prefetched);
 #pragma unroll
@@ -400,10 +413,11 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
 /* What a consumer does: its part of all units of this block, or all of every other unit. */
-template <class Kind, int TERMS, int COLUMNS>
-__device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS, COLUMNS> &ring,
+template <class Kind, int TERMS, class Schedule>
+__device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS, Schedule> &ring,
                         int group, int first_unit, int step, int rank) {
-  constexpr bool TURNS = COLUMNS == TILE;
+  constexpr bool TURNS = Schedule::TURNS;
+  constexpr int COLUMNS = Schedule::COLUMNS;
   unsigned position = 0;
   for (int turn = 0, unit; (unit = unit_of_turn(turn, first_unit, step)) < all.units; turn++) {
     const Unit u = find_unit<COLUMNS>(all, unit, rank);
@@ -419,23 +433,26 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
       if (TURNS && all.splits > 1)
         store_split(c, reinterpret_cast<float *>(ring.stage));
       else if (full)
-        finish_tile<true, COLUMNS>(c, epilogue, p, u, group, piece);
+        finish_tile<true, Schedule>(c, epilogue, p, u, group, piece);
       else
-        finish_tile<false, COLUMNS>(c, epilogue, p, u, group, piece);
+        finish_tile<false, Schedule>(c, epilogue, p, u, group, piece);
     }
     position += u.blocks;
   }
 }
 
-/* The products of a launch. Kind says how A and B lie in their planes (A, B), which of them a
-   layer's input is (INPUT_IS_A), whether that may be pixels (HAS_PIXELS), whether a step without
-   rows does nothing (SKIPS), and what is done with the sums (Epilogue). Blocks stay until nobody
-   reads or writes their shared memory any more. */
-template <class Kind, int TERMS, int COLUMNS>
+/* Multiplies the products of a launch, whose Kind wide_products.cuh describes.
+
+   Grid: clusters of blocks that share units, one block per multiprocessor. Block: a producer thread
+   and two consumers of 128 threads, each with 128 sums per thread. Reads per tile k * (TILE +
+   COLUMNS) numbers of every term, half of one operand from the neighbour where blocks are paired;
+   2 k operations for each product of terms. Blocks stay until nobody reads or writes their shared
+   memory any more. */
+template <class Kind, int TERMS, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
   extern __shared__ unsigned char shared[];
-  Ring<TERMS, COLUMNS> &ring = *reinterpret_cast<Ring<TERMS, COLUMNS> *>(
+  Ring<TERMS, Schedule> &ring = *reinterpret_cast<Ring<TERMS, Schedule> *>(
       shared + (1024 - shared_address(shared) % 1024) % 1024);
   const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0); /* the same for a warp */
   const int blocks = all.pair ? 2 : all.splits, rank = cluster_rank();
@@ -462,8 +479,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   } else {
     take_registers<232>();
     consume<Kind>(all, ring, group - 1, first_unit, step, rank);
-    if (COLUMNS == TILE && all.splits > 1) {
-      const Unit u = find_unit<COLUMNS>(all, first_unit, rank);
+    if (Schedule::TURNS && all.splits > 1) {
+      const Unit u = find_unit<Schedule::COLUMNS>(all, first_unit, rank);
       const Product &p = all.product[u.product];
       const auto &epilogue = all.epilogue[u.product];
       const float *tile = reinterpret_cast<const float *>(ring.stage);
@@ -476,8 +493,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   cluster_barrier(); /* one for both parts: synccheck wants all threads at the same place */
 }
 
-template <int TERMS, int COLUMNS>
-constexpr int WIDE_SHARED_BYTES = sizeof(Ring<TERMS, COLUMNS>) + 1024;
+template <int TERMS, class Schedule>
+constexpr int WIDE_SHARED_BYTES = sizeof(Ring<TERMS, Schedule>) + 1024;
 
 } // namespace wide::wgmma
 
