@@ -33,33 +33,13 @@ struct ReluMask {
   }
 };
 
-/* dX for small batches. Block: one tile of dX (rows, in); the sum runs over the layer's outputs.
-   Reads out * (ROWS + COLUMNS) values and each activation once, writes each value of dX once. */
-template <class Gradient, class Weights>
-__global__ void __launch_bounds__(SmallTile::THREADS)
-    backward_small(Gradient dz, Weights w, ReluMask dx) {
-  small_tile(dz, w, dz.rows, w.columns, w.rows, dx);
-}
-
-/* The same for small batches of wide layers. */
+/* dX = dZ W, masked; the sum runs over the layer's outputs. Block: one tile of dX (rows, in), as
+   tile_of_block() divides it among warps and lanes. Reads out * (ROWS + COLUMNS) values and each
+   activation once, writes each value of dX once; 2 out operations for each. */
 template <class Shape, class Gradient, class Weights>
-__global__ void __launch_bounds__(Shape::THREADS)
-    backward_medium(Gradient dz, Weights w, ReluMask dx) {
-  medium_tile<Shape>(dz, w, dz.rows, w.columns, w.rows, dx);
-}
-
-/* The same for large batches. */
-template <class Gradient, class Weights>
-__global__ void __launch_bounds__(LargeTile::THREADS, 2)
-    backward_large(Gradient dz, Weights w, ReluMask dx) {
-  __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<LargeTile, Gradient, Weights>];
-  large_tile<LargeTile>(dz, w, dz.rows, w.columns, 0, w.rows, dx, blockIdx.y, blockIdx.x, shared);
-}
-
-template <class Shape, class Gradient, class Weights>
-cudaError_t run_medium(Gradient dz, Weights w, const ReluMask &dx, cudaStream_t stream) {
-  return launch_pdl(backward_medium<Shape, Gradient, Weights>, tile_grid<Shape>(dz.rows, dx.in),
-                    Shape::THREADS, stream, dz, w, dx);
+__global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
+    backward_kernel(Gradient dz, Weights w, ReluMask dx) {
+  tile_of_block<Shape>(dz, w, dz.rows, w.columns, w.rows, dx);
 }
 
 template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int TERMS>
@@ -69,15 +49,11 @@ cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, in
   using Weights = Matrix<ACROSS, ACROSS_VECTOR, TERMS>;
   const Gradient dz = {d_dz, rows, out, false};
   const Weights w = {d_w, out, dx.in, false};
-  if (is_large(rows, dx.in))
-    return launch_pdl(backward_large<Gradient, Weights>, tile_grid<LargeTile>(rows, dx.in),
-                      LargeTile::THREADS, stream, dz, w, dx);
-  using Two = MediumShape<1, 2>;
-  using Four = MediumShape<2, 2>;
-  if (is_medium<Four>(rows, dx.in, out)) return run_medium<Four>(dz, w, dx, stream);
-  if (is_medium<Two>(rows, dx.in, out)) return run_medium<Two>(dz, w, dx, stream);
-  return launch_pdl(backward_small<Gradient, Weights>, tile_grid<SmallTile>(rows, dx.in),
-                    SmallTile::THREADS, stream, dz, w, dx);
+  return with_best_tile<LargeTile, true>(rows, dx.in, out, [&](auto shape) {
+    using Shape = decltype(shape);
+    return launch_pdl(backward_kernel<Shape, Gradient, Weights>, tile_grid<Shape>(rows, dx.in),
+                      Shape::THREADS, stream, dz, w, dx);
+  });
 }
 
 } // namespace

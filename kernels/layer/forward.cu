@@ -54,47 +54,25 @@ struct BiasRelu {
   }
 };
 
-/* Y for small batches. Block: one tile of Y (rows, out). Reads in * (ROWS + COLUMNS) values, writes
-   each value of Y once. */
-template <class Input, class Weights>
-__global__ void __launch_bounds__(SmallTile::THREADS)
-    forward_small(Input x, Weights w, BiasRelu y, int rows) {
-  small_tile(x, w, rows, y.out, w.columns, y);
+/* Y = relu(X W^T + b). Block: one tile of Y (rows, out), as tile_of_block() divides it among warps
+   and lanes. Reads in * (ROWS + COLUMNS) values, writes each value of Y once; 2 in operations for
+   each. */
+template <class Shape, class Input, class Weights>
+__global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
+    forward_kernel(Input x, Weights w, BiasRelu y, int rows) {
+  tile_of_block<Shape>(x, w, rows, y.out, w.columns, y);
 }
 
-/* The same for small batches of wide layers. */
-template <class Shape, class Input, class Weights>
-__global__ void __launch_bounds__(Shape::THREADS)
-    forward_medium(Input x, Weights w, BiasRelu y, int rows) {
-  medium_tile<Shape>(x, w, rows, y.out, w.columns, y);
-}
-
-/* The same for large batches. */
-template <class Shape, class Input, class Weights>
-__global__ void __launch_bounds__(Shape::THREADS, 512 / Shape::THREADS)
-    forward_large(Input x, Weights w, BiasRelu y, int rows) {
-  __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Input, Weights>];
-  large_tile<Shape>(x, w, rows, y.out, 0, w.columns, y, blockIdx.y, blockIdx.x, shared);
-}
-
-template <class Shape, class Input, class Weights>
-cudaError_t run_medium(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
-  return launch_pdl(forward_medium<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
-                    Shape::THREADS, stream, x, w, y, rows);
-}
-
-template <class Shape, class Input, class Weights>
+/* Large: the tile for large batches. Pairs share what is split of their rows, which for pixels is
+   nothing. */
+template <class Large, class Input, class Weights>
 cudaError_t forward(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
-  if (is_large(rows, y.out))
-    return launch_pdl(forward_large<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
+  constexpr bool PAIRS = Input::TERMS > 1;
+  return with_best_tile<Large, PAIRS>(rows, y.out, w.columns, [&](auto shape) {
+    using Shape = decltype(shape);
+    return launch_pdl(forward_kernel<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
                       Shape::THREADS, stream, x, w, y, rows);
-  using Two = MediumShape<1, 2>;
-  using Four = MediumShape<2, 2>;
-  if (is_medium<Four>(rows, y.out, w.columns)) return run_medium<Four>(x, w, y, rows, stream);
-  if constexpr (Input::TERMS > 1) /* two pieces split their rows once: for pixels that is nothing */
-    if (is_medium<Two>(rows, y.out, w.columns)) return run_medium<Two>(x, w, y, rows, stream);
-  return launch_pdl(forward_small<Input, Weights>, tile_grid<SmallTile>(rows, y.out),
-                    SmallTile::THREADS, stream, x, w, y, rows);
+  });
 }
 
 template <bool VECTOR, int TERMS>

@@ -30,6 +30,8 @@
 
 #include "layer/fragment.cuh"
 
+enum Tile { SMALL, MEDIUM, LARGE };
+
 __host__ __device__ constexpr int larger(int a, int b) {
   return a > b ? a : b;
 }
@@ -40,7 +42,8 @@ __host__ __device__ constexpr int larger(int a, int b) {
    inputs. Kernels this short are bound by how many instructions a warp runs one after the other:
    hence many warps with few k-steps each. */
 struct SmallTile {
-  static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES;
+  static constexpr Tile TILE = SMALL;
+  static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
 /* The gemm of one small tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
@@ -109,11 +112,14 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 
 /* DOWN x WIDE pieces of 16 x 16: what a warp has split serves several of them. */
 template <int DOWN_, int WIDE_> struct MediumShape {
+  static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
-  static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES;
+  static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
   static constexpr int PITCH = COLUMNS + 1; /* floats, of a finished tile in shared memory */
   static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* of slices that fit there */
 };
+using PairTile = MediumShape<1, 2>;
+using QuadTile = MediumShape<2, 2>;
 
 /* Adds up what the slices of a tile have, in a fixed order; afterwards element (row, column) is the
    sum over the first SUMS tiles in shared memory. Called by all threads of the block. */
@@ -225,9 +231,10 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
 /* ---- large tiles --------------------------------------------------------------------------- */
 
 template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> struct LargeShape {
+  static constexpr Tile TILE = LARGE;
   static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_;
   static constexpr int WARPS_DOWN = WARPS_DOWN_, WARPS_ACROSS = WARPS_WIDE;
-  static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
+  static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS, BLOCKS = 512 / THREADS;
 };
 
 /* DEPTH: as much as fits 48 KB of shared memory with the terms of both slabs. */
@@ -430,16 +437,29 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   }
 }
 
-/* ---- grids --------------------------------------------------------------------------------- */
+/* ---- which tile ---------------------------------------------------------------------------- */
+
+/* The gemm of this block's tile, blockIdx.y down and blockIdx.x across, of any shape. */
+template <class Shape, class A, class B, class Epilogue>
+__device__ void tile_of_block(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
+  if constexpr (Shape::TILE == LARGE) {
+    __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, A, B>];
+    large_tile<Shape>(a, b, m, n, 0, depth, epilogue, blockIdx.y, blockIdx.x, shared);
+  } else if constexpr (Shape::TILE == MEDIUM) {
+    medium_tile<Shape>(a, b, m, n, depth, epilogue);
+  } else {
+    small_tile(a, b, m, n, depth, epilogue);
+  }
+}
 
 template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
-/* Whether medium tiles of a shape are faster than small ones: if the multiprocessors of a big GPU
-   have one each, or are seldom idle while some have another, and if every warp has a k-step. On an
-   H200 (1000, 784) by 128 rows took 6.1 us instead of 7.9, and (300, 784) by 512 11.3 instead of
-   9.5, in 160 tiles; (300, 100) by 256 took 3.9 instead of 3.1. */
+/* Returns true if medium tiles of a shape are faster than small ones: if the multiprocessors of a
+   big GPU have one each, or are seldom idle while some have another, and if every warp has a
+   k-step. On an H200 (1000, 784) by 128 rows took 6.1 us instead of 7.9, and (300, 784) by 512 11.3
+   instead of 9.5, in 160 tiles; (300, 100) by 256 took 3.9 instead of 3.1. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned MULTIPROCESSORS = 132, BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);
@@ -448,9 +468,15 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Large tiles pay as soon as 64 of the largest occupy half of a big GPU. */
-static inline bool is_large(int m, int n) {
-  return (long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS;
+/* Returns launch(shape) for the shape of tile that is fastest for C (m, n). Large tiles pay as soon
+   as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it. */
+template <class Large, bool PAIRS, class Launch>
+cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
+  if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});
+  if (is_medium<QuadTile>(m, n, depth)) return launch(QuadTile{});
+  if constexpr (PAIRS)
+    if (is_medium<PairTile>(m, n, depth)) return launch(PairTile{});
+  return launch(SmallTile{});
 }
 
 /* blockIdx.y counts tiles of rows, at most 65535 of them. */
