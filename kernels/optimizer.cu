@@ -10,15 +10,6 @@ namespace {
 
 constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
 
-__device__ Quad load_quad(const float *d) {
-  const float4 v = *reinterpret_cast<const float4 *>(d);
-  return {{v.x, v.y, v.z, v.w}};
-}
-
-__device__ void store_quad(float *d, const Quad &q) {
-  *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
-}
-
 /* Renews the planes (rows, columns) of values `first` and its neighbours of a matrix; beyond it
    there are none. */
 template <int TERMS>

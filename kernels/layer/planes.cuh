@@ -40,7 +40,16 @@ struct Quad {
   float value[4];
 };
 
-/* Stores those from `column`, a multiple of 4, on. FULL: all of them are columns. */
+/* Loads and stores them as one word of 16 bytes, on which they lie. */
+__device__ inline Quad load_quad(const float *d) {
+  const float4 v = *reinterpret_cast<const float4 *>(d);
+  return {{v.x, v.y, v.z, v.w}};
+}
+__device__ inline void store_quad(float *d, const Quad &q) {
+  *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
+}
+
+/* Stores the terms of those from `column`, a multiple of 4, on. FULL: all of them are columns. */
 template <int TERMS, bool FULL>
 __device__ inline void store_terms(const Terms &t, int row, int column, const Quad &q) {
   uint32_t near[TERMS], far[TERMS];

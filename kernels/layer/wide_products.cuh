@@ -36,9 +36,7 @@ namespace wide {
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
-    const int at = FULL ? column : min(column, columns - 4);
-    const float4 v = *reinterpret_cast<const float4 *>(row + at);
-    q = {{v.x, v.y, v.z, v.w}};
+    q = ::load_quad(row + (FULL ? column : min(column, columns - 4)));
   } else {
 #pragma unroll
     for (int e = 0; e < 4; e++) q.value[e] = row[min(column + e, columns - 1)];
@@ -50,7 +48,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
 template <bool FULL>
 __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
-    *reinterpret_cast<float4 *>(row + column) = {q.value[0], q.value[1], q.value[2], q.value[3]};
+    ::store_quad(row + column, q);
   } else {
 #pragma unroll
     for (int e = 0; e < 4; e++)
