@@ -52,20 +52,27 @@ __device__ inline SliceLane slice_lane(const BlockLayout &layout) {
   return {packet, slice, slice / QUAD, slice % QUAD, packet < layout.neuron_packets};
 }
 
-/* Adds z, three neurons by 4 rows per lane, over the 16 slices, but for the last two exchanges: in
-   each exchange a lane gives away the half of the rows that the lane opposite keeps. Row slice / 4
-   ends in z[0], in four parts. */
-__device__ inline void add_slices(float (&z)[QUAD][3], int slice) {
+/* Adds z, three values by 4 rows per lane, over LANES neighbouring lanes, of which this is number
+   `lane`, but for the last exchanges: in each exchange a lane gives away the half of the rows that
+   the lane opposite keeps. Row lane / (LANES / 4) ends in z[0], in LANES / 4 parts. */
+template <int LANES> __device__ inline void add_lanes(float (&z)[QUAD][3], int lane) {
 #pragma unroll
-  for (int half = QUAD / 2, step = SLICES / 2; half > 0; half /= 2, step /= 2)
+  for (int half = QUAD / 2, step = LANES / 2; half > 0; half /= 2, step /= 2)
 #pragma unroll
     for (int r = 0; r < half; r++)
 #pragma unroll
       for (int e = 0; e < 3; e++) {
-        const bool upper = slice & step;
+        const bool upper = lane & step;
         const float give = upper ? z[r][e] : z[r + half][e];
         z[r][e] = (upper ? z[r + half][e] : z[r][e]) + __shfl_xor_sync(FULL_WARP, give, step);
       }
+}
+
+/* z += w times x of four rows, for three values. */
+__device__ inline void add_product(float (&z)[QUAD][3], const float (&w)[3], const float4 &x) {
+#pragma unroll
+  for (int e = 0; e < 3; e++)
+    z[0][e] += w[e] * x.x, z[1][e] += w[e] * x.y, z[2][e] += w[e] * x.z, z[3][e] += w[e] * x.w;
 }
 
 /* ---- the first layer ------------------------------------------------------------------------ */
@@ -122,14 +129,9 @@ __device__ inline void make_h1(const EpochJob &job, Shared &s, uint32_t stamp, b
 #pragma unroll
       for (int i = 0; i < SLICE; i++) {
         const float4 k = s.row.k[turn(stamp)][q][lane.slice + SLICES * i];
-        const float d[3] = {in[i].x, in[i].y, in[i].z};
-#pragma unroll
-        for (int e = 0; e < 3; e++) {
-          sum[0][e] += k.x * d[e], sum[1][e] += k.y * d[e];
-          sum[2][e] += k.z * d[e], sum[3][e] += k.w * d[e];
-        }
+        add_product(sum, {in[i].x, in[i].y, in[i].z}, k);
       }
-      add_slices(sum, lane.slice);
+      add_lanes<SLICES>(sum, lane.slice);
 #pragma unroll
       for (int e = 0; e < 3; e++) h[q][e] -= job.learning_rate * sum[0][e];
     }
@@ -208,22 +210,9 @@ __device__ inline void multiply_w2(const float4 *h1, const RowWeights &weights, 
 #pragma unroll
   for (int k = 0; k < PART; k++) {
     const float4 h = h1[part + PARTS * k];
-#pragma unroll
-    for (int e = 0; e < 3; e++) {
-      const float w = weights.w2[k][e];
-      z[0][e] += w * h.x, z[1][e] += w * h.y, z[2][e] += w * h.z, z[3][e] += w * h.w;
-    }
+    add_product(z, weights.w2[k], h);
   }
-#pragma unroll
-  for (int half = QUAD / 2, step = PARTS / 2; half > 0; half /= 2, step /= 2)
-#pragma unroll
-    for (int r = 0; r < half; r++)
-#pragma unroll
-      for (int e = 0; e < 3; e++) {
-        const bool upper = part & step;
-        const float give = upper ? z[r][e] : z[r + half][e];
-        z[r][e] = (upper ? z[r + half][e] : z[r][e]) + __shfl_xor_sync(FULL_WARP, give, step);
-      }
+  add_lanes<PARTS>(z, part);
 #pragma unroll
   for (int e = 0; e < 3; e++) z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
 }
@@ -330,13 +319,9 @@ __device__ inline void make_dz1(const BlockLayout &layout, const RowShared<QUADS
 #pragma unroll
     for (int i = 0; i < HIDDEN_SLICE; i++) {
       const float4 d = s.dz2[q][lane.slice + SLICES * i];
-#pragma unroll
-      for (int e = 0; e < 3; e++) {
-        const float w = weights.w2[i][e];
-        z[0][e] += w * d.x, z[1][e] += w * d.y, z[2][e] += w * d.z, z[3][e] += w * d.w;
-      }
+      add_product(z, weights.w2[i], d);
     }
-    add_slices(z, lane.slice);
+    add_lanes<SLICES>(z, lane.slice);
 #pragma unroll
     for (int e = 0; e < 3; e++) {
       z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 2);
