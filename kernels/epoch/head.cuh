@@ -295,92 +295,142 @@ __device__ inline void load_w3_and_b3(const EpochPlan &plan, const EpochJob &job
         job.d_parameters[p_offset(plan, job, layout, layout.p_rows, head_thread())];
 }
 
+/* ---- a step, stage by stage ----------------------------------------------------------------- */
+
+/* What a warp knows of its rows, one of each quad, before H2 is there. */
+template <int QUADS> struct HeadRows {
+  int first;                          /* the warp's row of the first quad */
+  size_t next_row[QUADS];             /* of the dataset, of the next step */
+  int label[QUADS], rows;             /* rows: of the step */
+  float mean[QUADS];                  /* one over that; 0 for a row beyond the end */
+  float of_label[QUADS][LANE_VALUES]; /* W3 of the rows' labels */
+};
+
+/* Reads labels, W3 and b3 for the step at `position`, and finds the rows of the one after; labels
+   and rows come while the team waits. */
+template <int QUADS>
+__device__ inline void prepare_step(const EpochPlan &plan, const EpochJob &job,
+                                    const RowShared<QUADS> &s, uint32_t position,
+                                    HeadRows<QUADS> &of, HeadWeights &weights) {
+  const uint32_t next = position + plan.shape.batch;
+#pragma unroll
+  for (int q = 0; q < QUADS; q++) {
+    of.label[q] = job.d_labels[of.next_row[q]];
+    of.next_row[q] = row_at(job, next, of.first + QUAD * q);
+  }
+  of.rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
+#pragma unroll
+  for (int q = 0; q < QUADS; q++)
+    of.mean[q] = of.first + QUAD * q < of.rows ? __frcp_rn((float)of.rows) : 0.0f;
+  load_w3(plan, s, weights);
+#pragma unroll
+  for (int q = 0; q < QUADS; q++)
+#pragma unroll
+    for (int v = 0; v < LANE_VALUES; v++) of.of_label[q][v] = s.w3[of.label[q]][hidden_of(v)];
+}
+
+/* What becomes of a warp's rows: H2 and dZ2 of this lane's values, z and dZ3 of class lane / 2. */
+template <int QUADS> struct HeadValues {
+  float h[QUADS][LANE_VALUES], d[QUADS][LANE_VALUES] = {};
+  float z[QUADS], dz3[QUADS];
+  RowClasses classes[QUADS];
+};
+
+/* Forward: from H2 to the classes. */
+template <int QUADS>
+__device__ inline void make_classes(const RowShared<QUADS> &s, const HeadWeights &weights,
+                                    HeadValues<QUADS> &values) {
+  const int r = head_thread() / 32;
+#pragma unroll
+  for (int q = 0; q < QUADS; q++)
+#pragma unroll
+    for (int v = 0; v < LANE_VALUES; v++) values.h[q][v] = s.h2[QUAD * q + r][hidden_of(v)];
+  make_logits(weights, values.h, values.z);
+#pragma unroll
+  for (int q = 0; q < QUADS; q++) values.classes[q] = find_classes(values.z[q]);
+}
+
+/* Backward: from the classes to dZ3 and dZ2, which goes to the row team and the patch teams. */
+template <int QUADS>
+__device__ inline void make_dz2(const BlockLayout &layout, RowShared<QUADS> &s,
+                                const HeadWeights &weights, const HeadRows<QUADS> &of,
+                                HeadValues<QUADS> &values, uint32_t stamp) {
+  const int lane = threadIdx.x % 32, r = head_thread() / 32;
+#pragma unroll
+  for (int c = 0; c < MAX_CLASSES; c++)
+#pragma unroll
+    for (int v = 0; v < LANE_VALUES; v++)
+#pragma unroll
+      for (int q = 0; q < QUADS; q++)
+        values.d[q][v] += values.classes[q].exponential[c] * weights.w3[c][v];
+#pragma unroll
+  for (int q = 0; q < QUADS; q++) {
+    const float mean = of.mean[q], scale = __frcp_rn(values.classes[q].total) * mean;
+    float(&d)[LANE_VALUES] = values.d[q];
+#pragma unroll
+    for (int v = 0; v < LANE_VALUES; v++) {
+      d[v] = values.h[q][v] <= 0.0f ? 0.0f : d[v] * scale - mean * of.of_label[q][v];
+      reinterpret_cast<float *>(&s.dz2[q][hidden_of(v)])[r] = d[v];
+    }
+    values.dz3[q] = values.classes[q].own * scale - (lane / 2 == of.label[q] ? mean : 0.0f);
+    send_dz2(layout, of.first + QUAD * q, d, stamp);
+  }
+}
+
+/* Receives what W3 and b3 of this block's patches need of all rows, and updates them. */
+template <int QUADS>
+__device__ inline void update_w3(const EpochPlan &plan, const EpochJob &job,
+                                 const BlockLayout &layout, RowShared<QUADS> &s, OwnWeights &w3,
+                                 uint32_t stamp) {
+  if (layout.share > 0) {
+    receive_columns<s.MAX_SHARE>(layout, layout.first_h2 + layout.first_packet, layout.share,
+                                 s.h2_column, stamp);
+    receive_columns<CLASS_PACKETS>(layout, layout.first_dz3, layout.class_packets, s.dz3_column,
+                                   stamp);
+  }
+  head_sync();
+  update_patch<QUADS>(job, layout, find_patch(plan, layout, s), w3, stamp);
+}
+
 /* All steps of the launch, as the head team sees them. */
 template <class Shared>
 __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;
   constexpr int QUADS = Shared::QUADS;
-  const int lane = threadIdx.x % 32, r = head_thread() / 32;
-  const int first = layout.block * s.row.OWNED + r; /* the warp's row of the first quad */
+  HeadRows<QUADS> of;
+  of.first = layout.block * s.row.OWNED + head_thread() / 32;
   HeadWeights weights;
   OwnWeights w3 = load_packet(plan, job, layout, find_patch(plan, layout, s.row).own);
   load_w3_and_b3(plan, job, layout, s.row);
   if (head_thread() < ROWS) s.row.ones[head_thread()] = 1.0f;
   head_sync();
   arrive<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
-  size_t next_row[QUADS];
 #pragma unroll
-  for (int q = 0; q < QUADS; q++) next_row[q] = row_at(job, job.position, first + QUAD * q);
+  for (int q = 0; q < QUADS; q++) of.next_row[q] = row_at(job, job.position, of.first + QUAD * q);
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
     STAMP(STAMP_HEAD);
-    const uint32_t next = position + plan.shape.batch;
-    int label[QUADS]; /* both come while the team waits */
-#pragma unroll
-    for (int q = 0; q < QUADS; q++) {
-      label[q] = job.d_labels[next_row[q]];
-      next_row[q] = row_at(job, next, first + QUAD * q);
-    }
-    const int rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
-    float mean[QUADS];
-#pragma unroll
-    for (int q = 0; q < QUADS; q++)
-      mean[q] = first + QUAD * q < rows ? __frcp_rn((float)rows) : 0.0f;
-    load_w3(plan, s.row, weights);
-    float of_label[QUADS][LANE_VALUES]; /* W3 of the rows' labels */
-#pragma unroll
-    for (int q = 0; q < QUADS; q++)
-#pragma unroll
-      for (int v = 0; v < LANE_VALUES; v++) of_label[q][v] = s.row.w3[label[q]][hidden_of(v)];
+    prepare_step(plan, job, s.row, position, of, weights);
     wait<H2_READY>(ROW_THREADS + HEAD_THREADS);
     STAMP(STAMP_H2_READY);
-    float h[QUADS][LANE_VALUES], d[QUADS][LANE_VALUES] = {}, z[QUADS];
-    RowClasses classes[QUADS];
-#pragma unroll
-    for (int q = 0; q < QUADS; q++)
-#pragma unroll
-      for (int v = 0; v < LANE_VALUES; v++) h[q][v] = s.row.h2[QUAD * q + r][hidden_of(v)];
-    make_logits(weights, h, z);
-#pragma unroll
-    for (int q = 0; q < QUADS; q++) classes[q] = find_classes(z[q]);
-#pragma unroll
-    for (int c = 0; c < MAX_CLASSES; c++)
-#pragma unroll
-      for (int v = 0; v < LANE_VALUES; v++)
-#pragma unroll
-        for (int q = 0; q < QUADS; q++) d[q][v] += classes[q].exponential[c] * weights.w3[c][v];
-    float dz3[QUADS];
-#pragma unroll
-    for (int q = 0; q < QUADS; q++) {
-      const float scale = __frcp_rn(classes[q].total) * mean[q];
-#pragma unroll
-      for (int v = 0; v < LANE_VALUES; v++) {
-        d[q][v] = h[q][v] <= 0.0f ? 0.0f : d[q][v] * scale - mean[q] * of_label[q][v];
-        reinterpret_cast<float *>(&s.row.dz2[q][hidden_of(v)])[r] = d[q][v];
-      }
-      dz3[q] = classes[q].own * scale - (lane / 2 == label[q] ? mean[q] : 0.0f);
-      send_dz2(layout, first + QUAD * q, d[q], stamp);
-    }
+    HeadValues<QUADS> values;
+    make_classes(s.row, weights, values);
+    make_dz2(layout, s.row, weights, of, values, stamp);
     arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
 #pragma unroll
-    for (int q = 0; q < QUADS; q++) send_rest(layout, first + QUAD * q, d[q], dz3[q], stamp);
+    for (int q = 0; q < QUADS; q++)
+      send_rest(layout, of.first + QUAD * q, values.d[q], values.dz3[q], stamp);
     if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
     STAMP(STAMP_DZ2_SENT);
     if (layout.group == 0)
 #pragma unroll
       for (int q = 0; q < QUADS; q++) {
-        const int row = first + QUAD * q;
-        store_results(job, position + row, row < rows, classes[q], z[q], label[q]);
+        const int row = of.first + QUAD * q;
+        store_results(job, position + row, row < of.rows, values.classes[q], values.z[q],
+                      of.label[q]);
       }
-    if (layout.share > 0) {
-      receive_columns<s.row.MAX_SHARE>(layout, layout.first_h2 + layout.first_packet, layout.share,
-                                       s.row.h2_column, stamp);
-      receive_columns<CLASS_PACKETS>(layout, layout.first_dz3, layout.class_packets,
-                                     s.row.dz3_column, stamp);
-    }
-    head_sync();
-    update_patch<QUADS>(job, layout, find_patch(plan, layout, s.row), w3, stamp);
+    update_w3(plan, job, layout, s.row, w3, stamp);
     STAMP(STAMP_W3_SENT);
     if (position + plan.shape.batch < job.end) {
       wait<Z2_SENT>(HEAD_THREADS + ROW_THREADS);
