@@ -1,4 +1,4 @@
-/* What checks the exercise: that it passes what is right and finds what is wrong. The functions are
+/* The grader of the exercise passes right functions and finds wrong ones. The functions are
    checked as they stand in src/exercise/exercise_cpu.c and, where there is a GPU, in
    kernels/exercise.cu. */
 #include <math.h>
@@ -120,7 +120,7 @@ static void log_sum_exp_in_one_number(const float *z, float *largest, float *sum
   }
 }
 
-/* Of equal logits, the last one counts. */
+/* Takes the last one of equal logits. */
 static void last_of_equals(const float *z, const uint16_t *labels, float *largest, float *sum,
                            float *p, float *dz, float *loss, uint8_t *correct, int rows,
                            int classes) {
@@ -200,7 +200,7 @@ TEST(wrong_functions_are_found) {
 
 /* ---- the score ------------------------------------------------------------------------------ */
 
-/* What exercise_print writes, to be freed. */
+/* Returns what exercise_print writes, to be freed. */
 static char *printed(const ExerciseBackend *backend, const ExerciseScore scores[TASKS],
                      const char *counters, ExerciseSum *sum) {
   char *text = NULL;
@@ -297,7 +297,7 @@ TEST(bytes_are_counted_by_operand) {
   }
 }
 
-/* What Nsight Compute writes: kernels have commas in their names, thousands have them, too. */
+/* Nsight Compute's output has commas in the names of kernels and in thousands. */
 TEST_WITH(counters_are_joined, folder_open, folder_close) {
   static const char head[] = "==PROF== Connected\n"
                              "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric "

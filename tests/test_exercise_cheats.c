@@ -1,4 +1,4 @@
-/* What a grader of the exercise meets: functions that pretend, and functions that crash. None of
+/* Functions that pretend and functions that crash, as a grader meets them. None of
    them may get points that it has not earned, or take another function's score with it. */
 #include <math.h>
 #include <signal.h>
@@ -466,7 +466,7 @@ static void wrong_softmax(const float *z, float *largest, float *sum, float *p, 
   for (size_t i = 0; i < (size_t)rows * (size_t)classes; i++) p[i] -= 0.5f;
 }
 
-/* What 3 is made of but its softmax, which is 2. */
+/* Function 3 of another softmax, which is function 2. */
 static void loss_of_wrong_softmax(const float *z, const uint16_t *labels, float *largest,
                                   float *sum, float *p, float *dz, float *loss, uint8_t *correct,
                                   int rows, int classes) {

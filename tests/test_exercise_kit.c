@@ -1,4 +1,4 @@
-/* What a class gets of the exercise, as programs: the object file of a student is sealed, points
+/* The exercise as a class gets it, as programs: the object file of a student is sealed, points
    are written for autograders, and the kit for students builds, scores, and has no answers in it.
  */
 #include <jansson.h>
@@ -105,7 +105,7 @@ static double number_of(const json_t *object, const char *key) {
   return json_number_value(value);
 }
 
-/* Of Gradescope's file: that its format holds; how many of the four tests have passed. */
+/* Checks the format of Gradescope's file. Returns how many of the four tests have passed. */
 static int passed_of(const char *path) {
   json_t *all = read_json(path), *test;
   size_t i;
@@ -160,7 +160,7 @@ TEST_WITH(points_are_written_for_autograders, folder_open, folder_close) {
   assert_non_null(strstr(output, "mlp-exercise: cannot write "));
 }
 
-/* Of the program that a test above has built. */
+/* The program is the one that a test above has built. */
 TEST(wrong_usage_is_named) {
   static const struct {
     const char *arguments, *says;

@@ -113,7 +113,7 @@ static const Run runs[] = {
 #endif
 };
 
-/* Of whole runs: of the GPU, of the CPU, and of both, an epoch each. */
+/* Folders of whole runs, an epoch each: of the GPU, of the CPU, and of both. */
 static const char *const end_folders[] = {"../after", "../after-cpu", "../after-both"};
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -251,7 +251,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* What a sentence must have for a failure of this function: fault.c has what errno was. */
+/* Returns what the sentence about a failure of this function must contain; fault.c sets errno. */
 static const char *reason_of(const char *function) {
   static const struct {
     const char *functions;
@@ -386,7 +386,7 @@ static void run_whole(const Run *r, int end, const char *gpu) {
   assert_int_equal(run(r, 0, false, gpu), 0);
 }
 
-/* What whole runs leave. */
+/* Makes the folders that whole runs leave. */
 static void fill_end_folders(const Run *r) {
   run_whole(r, 0, "");
   if (r->ends >= 2) run_whole(r, 1, "none");

@@ -98,8 +98,8 @@ int resident(const GpuLimits *gpu) {
   return lab_resident(gpu->capability, THREADS, 2);
 }
 
-/* What a block may use if as many blocks as have threads are to share a multiprocessor. That has
-   RESERVED more than one block can ask for. */
+/* Returns the shared memory that a block may use if the multiprocessor is to hold as many blocks as
+   it has threads for. It has RESERVED bytes more than one block can ask for. */
 int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }

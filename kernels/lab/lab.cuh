@@ -1,4 +1,4 @@
-/* What every topic of the lab needs on the device's side, on top of lab.h. */
+/* The device's side of every topic of the lab, on top of lab.h. */
 #ifndef LAB_CUH
 #define LAB_CUH
 
@@ -40,8 +40,8 @@ static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
 }
 
-/* Of `wanted` blocks of so many threads, how many a multiprocessor of that compute capability holds
-   at once: it has room for 1024 threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA
+/* Returns how many of `wanted` blocks a multiprocessor of that compute capability holds at once. It
+   has room for 1024 threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA
    C++ Programming Guide says. */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
@@ -49,7 +49,8 @@ __host__ __device__ constexpr int lab_resident(int capability, int threads, int 
   return wanted < most ? wanted : most;
 }
 
-/* What is compiled for, as GpuLimits has it; the host's half does not depend on it. */
+/* The compute capability that is compiled for, as GpuLimits has it. The host's half does not depend
+   on it. */
 #ifdef __CUDA_ARCH__
 constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 #else

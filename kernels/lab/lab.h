@@ -63,14 +63,14 @@ void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
 /* ---- a rung -------------------------------------------------------------------------------- */
 
-/* What lab_launch (lab.cuh) records of the first kernel of a call that is not a helper. */
+/* The first kernel of a call that is not a helper, as lab_launch (lab.cuh) records it. */
 typedef struct {
   const void *kernel; /* NULL: none yet */
   unsigned block[3];
   size_t shared; /* dynamic, bytes per block */
 } LabRecord;
 
-/* What a launcher gets. Arrays start on 256 bytes. */
+/* The arguments of a launcher. Arrays start on 256 bytes. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
@@ -113,7 +113,7 @@ typedef struct {
   /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */
   const int64_t *points;
   int point_count;
-  /* What the lesson's column should show according to the topic's model. NULL: nothing. */
+  /* The value of the lesson's column by the topic's model. NULL: none. */
   double (*predicted)(const GpuLimits *gpu, int problem, LabSize size, int64_t point);
   /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
   void (*allowed)(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
@@ -148,11 +148,11 @@ typedef struct {
      where a row was not timed). `row` counts rungs with their points, of one problem and size. */
   const char *predicted_name, *measured_name;
   double (*measured)(const double *seconds, int rows, int row);
-  /* What the points of a sweep are: "offset, bytes". Of sweeps that end at different points, in
-     their order: "offset, bytes; stride, words". */
+  /* The meaning of a sweep's points: "offset, bytes". Sweeps that end at different points are named
+     in their order: "offset, bytes; stride, words". */
   const char *point_name;
   bool shows_ulp; /* a column with the largest error in units in the last place */
-  /* What `make profile` reads from the hardware: an Nsight Compute metric, and what it means. */
+  /* The Nsight Compute metric that `make profile` reads, and its meaning. */
   const char *metric, *metric_name;
 } LabTopic;
 

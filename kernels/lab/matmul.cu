@@ -132,7 +132,7 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
     allowed[i] = BOUND(depth) * ldexp(allowed[i], -24) + depth * ldexp(1.0, -126);
 }
 
-/* Of three-terms, in place of float32's: LabRung.allowed. */
+/* The bound of three-terms, in place of float32's: LabRung.allowed. */
 void terms_allowed(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
                    int64_t total, const double *, double *allowed) {
   std::vector<double> expected(total);

@@ -1,4 +1,4 @@
-/* What the rungs of matmul.cu share, and the last of them.
+/* The parts that the rungs of matmul.cu share, and the last rung.
 
    C (m, n) = A (m, k) B (k, n), all row-major. A block computes a tile of C, BM x BN, from slabs of
    A (BM x BK) and of B (BK x BN) that it copies to shared memory one after the other. */

@@ -179,12 +179,13 @@ __global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__
 
 /* ---- warp specialisation --------------------------------------------------------------------- */
 
-/* What blocks do for each other. ALONE: nothing. SHARE_B: two blocks, one below the other, copy
-   half of B's patches each, to both. SPLIT_K: two blocks have the same tile and half of k each. */
+/* The ways in which blocks help each other. ALONE: not at all. SHARE_B: two blocks, one below the
+   other, copy half of B's patches each, to both. SPLIT_K: two blocks have the same tile and half of
+   k each. */
 enum Sharing { ALONE, SHARE_B, SPLIT_K };
 
-/* What can be tuned: terms per number, columns of a tile, k of a slab, and the above. As many
-   stages as shared memory has room for. */
+/* The tuned sizes: terms per number, columns of a tile, k of a slab, and the sharing above. There
+   are as many stages as shared memory has room for. */
 template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_> struct Shape {
   static constexpr int TERMS = TERMS_, BN = BN_, DEPTH = DEPTH_;
   static constexpr Sharing SHARING = SHARING_;
@@ -232,7 +233,7 @@ __device__ int rank_in_pair() {
   return blockIdx.x % 2;
 }
 
-/* What a block has to do of a unit. */
+/* A block's part of a unit of work. */
 struct Part {
   int row, column, first, slabs;
 };
@@ -260,8 +261,8 @@ template <class S, class Work> __device__ void each_part(const Job &p, const Wor
     work(part_of<S>(p, unit));
 }
 
-/* What the producer, one thread, does: it copies ahead as far as there are free stages, over the
-   ends of tiles. */
+/* The producer is one thread. It copies ahead as far as there are free stages, over the ends of
+   tiles. */
 template <class S> __device__ void produce(const Job &p, Ring<S> &ring) {
   unsigned position = 0;
   each_part<S>(p, [&](const Part &part) {
@@ -344,7 +345,7 @@ template <class S> __device__ void add_halves(float (&sum)[S::BN / 2], Ring<S> &
     }
 }
 
-/* What a consumer does: its 64 rows of every tile of this block. */
+/* A consumer multiplies its 64 rows of every tile of this block. */
 template <class S> __device__ void consume(const Job &p, Ring<S> &ring, int group) {
   unsigned position = 0;
   each_part<S>(p, [&](const Part &part) {

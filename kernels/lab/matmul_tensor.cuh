@@ -1,5 +1,5 @@
-/* What the rungs of matmul.cu that use tensor cores share. Those that any GPU since Ampere runs are
-   in matmul_mma.cu, those that take instructions of compute capability 9.0 in matmul_hopper.cu.
+/* The parts that the tensor-core rungs of matmul.cu share. Rungs for any GPU since Ampere are in
+   matmul_mma.cu. Rungs with instructions of compute capability 9.0 are in matmul_hopper.cu.
 
    C (m, n) = A (m, k) B (k, n), row-major; A and B are bf16, C is float32. A tensor core multiplies
    bf16 numbers exactly and adds in float32, a tile at a time: mma.sync has a warp multiply 16 x 16
@@ -101,7 +101,7 @@ cudaError_t launch_matmul_clusters(const LabCall *call);
    without the swizzle. */
 cudaError_t launch_matmul_no_wait(const LabCall *call);
 cudaError_t launch_matmul_no_swizzle(const LabCall *call);
-/* Of float32 matrices, as two or three bf16 terms per number. */
+/* Products of float32 matrices, as two or three bf16 terms per number. */
 size_t matmul_terms_bytes(int terms, LabSize size); /* of d_work */
 cudaError_t launch_matmul_two_terms(const LabCall *call);
 cudaError_t launch_matmul_three_terms(const LabCall *call);

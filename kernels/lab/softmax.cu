@@ -90,8 +90,9 @@ void library_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, 
         2 * 0x1p-126);
 }
 
-/* Of every eight rows, one has huge values, ties and -INFINITY, one is all equal and far below 0,
-   and one has a single value above -INFINITY, at its end, so that whole warps find nothing. */
+/* Three of every eight rows are hard. One has huge values, ties and -INFINITY. One is all equal and
+   far below 0. One has a single value above -INFINITY, at its end, so that whole warps find
+   nothing. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = static_cast<float *>(h_values);

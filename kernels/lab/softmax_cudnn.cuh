@@ -1,5 +1,5 @@
-/* What the ladder of softmax.cu is compared with: cuDNN, where it is installed. It is looked for
-   when the program runs, so that building does not need it. */
+/* cuDNN's softmax, with which the ladder of softmax.cu is compared. The library is looked for when
+   the program runs, so that building does not need it. */
 #ifndef LAB_SOFTMAX_CUDNN_CUH
 #define LAB_SOFTMAX_CUDNN_CUH
 

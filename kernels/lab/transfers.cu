@@ -293,7 +293,7 @@ double bytes(LabSize size) { /* each way */
   return 4.0 * (double)size.dim[0];
 }
 
-/* What f needs at least; the other steps change nothing. */
+/* The least operations that f needs; the other steps change nothing. */
 double operations(LabSize size) {
   return 2.0 * SETTLED * (double)size.dim[0];
 }

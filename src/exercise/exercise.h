@@ -74,8 +74,8 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
                                  bool judged);
 void exercise_free(ExerciseProblem *problem);
 
-/* What is expected of a problem of TASK_FORWARD or TASK_UPDATE by a product that somebody else
-   has made, x w^T (rows, out) or dz^T x (out, in), in float32, too. */
+/* Sets the expectations of a TASK_FORWARD or TASK_UPDATE problem from a float32 product that
+   somebody else has made: x w^T (rows, out) or dz^T x (out, in). */
 void exercise_expect(ExerciseProblem *problem, const float *product);
 
 size_t exercise_bytes(const ExerciseArray *array);
@@ -101,7 +101,7 @@ void exercise_unwrap(ExerciseProblem *problem, int name, uint8_t *block);
    of the function as it was before it was fused. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 double exercise_unfused_bytes(ExerciseTask task, ExerciseShape shape);
-/* What a function on the CPU may move and is still fused; and how far it is counted at all. */
+/* The most bytes that a fused function on the CPU moves; and the most that are counted at all. */
 double exercise_fused_bytes(ExerciseTask task, ExerciseShape shape);
 double exercise_counted_bytes(ExerciseTask task, ExerciseShape shape);
 
@@ -112,8 +112,9 @@ double exercise_counted_bytes(ExerciseTask task, ExerciseShape shape);
    expected, "float64" or "cuBLAS". */
 bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *text, size_t size);
 
-/* Of a problem of TASK_LOSS that was run: loss, correct and dz are what its log-probabilities p
-   make them, as far as float32 can say, so that whoever made p is to blame for what is wrong. */
+/* Returns true if loss, correct and dz of a TASK_LOSS problem that was run follow from its
+   log-probabilities p, within float32. Then a mistake in them is that of the function that made p.
+ */
 bool exercise_follows_p(const ExerciseProblem *problem);
 
 /* ---- backends (gpu.c, host.c) ------------------------------------------------------- */
@@ -130,7 +131,7 @@ typedef struct {
 
 enum { RIVALS = 2 };
 
-/* What is known of a function. */
+/* The findings about a function. */
 typedef struct {
   bool right, fused;
   char wrong[768];                /* why not right */
@@ -160,8 +161,8 @@ typedef struct ExerciseBackend {
   /* product, as exercise_expect wants it, by cuBLAS; NULL: there is none. */
   bool (*library)(const struct ExerciseBackend *backend, const ExerciseProblem *problem,
                   float *product, Error *error);
-  /* What a right function launches, moves and takes, judged again; may find it wrong. timed false:
-     it runs once and nothing else does. */
+  /* Counts what a right function launches, moves and takes, and judges it again; may find it wrong.
+     timed false: it runs once and nothing else does. */
   bool (*measure)(const struct ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
                   bool timed, ExerciseScore *score, Error *error);
 } ExerciseBackend;

@@ -58,7 +58,7 @@ bool fence_find_write(const Fence *fence, ptrdiff_t *offset) {
 
 enum { UNTOUCHED, READABLE, WRITABLE };
 
-/* What nobody may touch below the stack: a large array on it is touched far from its end. */
+/* Bytes below the stack that nobody may touch: a large array on it is touched far from its end. */
 enum { BELOW_STACK = 64 << 20 };
 
 typedef struct {
@@ -66,7 +66,7 @@ typedef struct {
   size_t page;
 } Place;
 
-/* Of the process that calls the function. */
+/* The state of the process that calls the function. */
 static struct {
   Fence *fences;
   int count;

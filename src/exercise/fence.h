@@ -29,15 +29,15 @@ typedef struct {
   size_t page_bytes; /* of them */
 } Fence;
 
-/* What a process tells the one that waits for it, in shared memory. */
+/* The report of a process to the one that waits for it, in shared memory. */
 typedef struct {
-  /* What ended the function, if it was an access to memory. */
+  /* The access to memory that ended the function, if one did. */
   int signal;       /* SIGSEGV or SIGBUS, 0: none */
   int array;        /* which of the arrays it was near, -1: none */
   int written;      /* 1: it wrote, 0: it read, -1: not known */
   ptrdiff_t offset; /* bytes from the array's start */
   bool stack, elsewhere;
-  /* What it did. */
+  /* The function's time and bytes. */
   double seconds;
   double moved; /* bytes, if `counted` */
   bool counted;

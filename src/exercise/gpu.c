@@ -296,8 +296,8 @@ static void compare(const ExerciseArray *got, const ExerciseArray *like, int nam
   }
 }
 
-/* That the function has not only been timed on this shape but does its work there, too, and with
-   other values than it was timed on. While the clock runs the learning rate is 0 and keeps weights
+/* Checks that the function also does its work on the shape that it was timed on, with other values
+   than those. While the clock runs the learning rate is 0 and keeps weights
    and biases as they are; here they change. */
 static bool check_timed(ExerciseTask task, ExerciseShape shape, uint64_t seed, ExerciseScore *score,
                         Error *error) {
@@ -415,7 +415,7 @@ void exercise_gpu_close(ExerciseBackend *backend) {
   cublasDestroy((cublasHandle_t)backend->context);
 }
 
-/* What a process that has looked leaves to the one that sent it. */
+/* The answer of a process that looked for a GPU to the one that sent it. */
 typedef struct {
   ExerciseBackend backend;
   Error error;

@@ -179,7 +179,7 @@ static void describe_element(const ExerciseProblem *p, int name, const char *ver
              element, element / a->columns, element % a->columns);
 }
 
-/* What is known of the access that ended the function, after a colon; "" if nothing is. */
+/* Writes what is known of the access that ended the function, after a colon; "" if nothing is. */
 static void describe_access(const ExerciseProblem *p, const FenceReport *r, char *text,
                             size_t size) {
   const char *verb = r->written > 0 ? "wrote" : r->written == 0 ? "read" : "touched";

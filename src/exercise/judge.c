@@ -123,7 +123,7 @@ bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *tex
 
 /* ---- whose fault ---------------------------------------------------------------------------- */
 
-/* What float32 makes of a difference between two ways to the same number. */
+/* Returns true if two ways to the same number differ by no more than float32 makes them. */
 static bool is_near(double a, double b) {
   return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-4 * (1 + fabs(b));
 }

@@ -279,8 +279,9 @@ void exercise_expect(ExerciseProblem *problem, const float *product) {
   free(exact);
 }
 
-/* Of z - max - log(sum(exp(z - max))) for a logit `below` the maximum: the difference and what exp
-   makes of its rounding, and a sum of exponentials that may have been rescaled at every term. */
+/* Bounds the error of z - max - log(sum(exp(z - max))) for a logit `below` the maximum: the
+   difference and what exp makes of its rounding, and a sum of exponentials that may have been
+   rescaled at every term. */
 static double log_allowed(double below, int classes) {
   return ROUNDING * (4 * below + 4 * (classes + 4));
 }

@@ -83,7 +83,7 @@ static int argmax(const double *values, int count) {
   return best;
 }
 
-/* Of each row: log-sum-exp(logits), to be freed. */
+/* Returns log-sum-exp(logits) of each row, to be freed. */
 static double *log_sum_exps(const double *logits, int rows, int classes) {
   double *largest = allocate((size_t)rows), *sum = allocate((size_t)rows);
   for (int r = 0; r < rows; r++) {

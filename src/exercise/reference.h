@@ -43,7 +43,7 @@ void reference_bias_gradient(const double *dy, int rows, int out, double *dbias)
 /* p (rows, classes) = softmax of each row of logits; may be done in place. */
 void reference_softmax(const double *logits, int rows, int classes, double *p);
 
-/* Of each row: loss (rows) = log-sum-exp(logits) - logits[label], natural logarithm. */
+/* loss (rows) = log-sum-exp(logits) - logits[label] of each row, natural logarithm. */
 void reference_cross_entropy(const double *logits, const uint16_t *labels, int rows, int classes,
                              double *loss);
 

@@ -14,7 +14,7 @@ static double *allocate(size_t count) {
   return values;
 }
 
-/* What makes a training step another function than the plain network. */
+/* The settings that make a training step another function than the plain network. */
 typedef struct {
   Training training; /* of it label_smoothing and dropout */
   uint64_t key;      /* of dropout */
@@ -44,7 +44,7 @@ static void smooth_loss(const double *logits, const uint16_t *labels, int rows, 
   }
 }
 
-/* Likewise for the gradient of the logits, `scale` times that of a row's loss. */
+/* Adds the smoothed part to the gradient of the logits, `scale` times that of a row's loss. */
 static void smooth_gradient(const uint16_t *labels, int rows, int classes, double smoothing,
                             double scale, double *dlogits) {
   for (int r = 0; r < rows; r++)

@@ -57,7 +57,7 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
   }
 }
 
-/* What is to be done about a function that is right and not fused. */
+/* Prints what to do about a function that is right but not fused. */
 static void print_unfused(FILE *file, const ExerciseBackend *b, ExerciseTask task,
                           const ExerciseScore *s) {
   const ExerciseShape shape = exercise_counted_shape(b, task);

@@ -18,8 +18,8 @@ ExerciseShape exercise_timed_shape(const ExerciseBackend *backend, ExerciseTask 
                          .end = rows};
 }
 
-/* What is large goes through the window of fence.h more than three times, what a step reads over
-   and over (the weights in 1, the batch in 4) stays in it. */
+/* Large arrays go through the window of fence.h more than three times. Arrays that a step reads
+   over and over (the weights in 1, the batch in 4) stay in it. */
 ExerciseShape exercise_counted_shape(const ExerciseBackend *backend, ExerciseTask task) {
   static const ExerciseShape shapes[TASKS] = {{.rows = 4096, .in = 16, .out = 256},
                                               {.rows = 1024, .in = 1, .out = CLASSES},
@@ -87,7 +87,7 @@ static bool check_task(const ExerciseBackend *backend, ExerciseTask task, uint64
   return true;
 }
 
-/* What has no process of its own yet. */
+/* Scores a function in this process. */
 static bool score_task(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed, int shapes,
                        ExerciseScore *score) {
   Error error;

@@ -43,7 +43,7 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 
-/* Of the thread that runs. */
+/* The indices of the thread that runs. */
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 struct EmulatedThread {

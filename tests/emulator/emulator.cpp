@@ -19,7 +19,7 @@ Emulator emulator;
 EmulatedThread *emulated;
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* Of a function that switches stacks: no caller knows which registers it leaves alone. */
+/* Marks a function that switches stacks: no caller knows which registers it leaves alone. */
 #ifdef __clang__
 #define APART __attribute__((noinline))
 #else
@@ -48,7 +48,7 @@ struct Cell {
   Lane *waiting;
 };
 
-/* What a lane saw when it last looked into a cell. */
+/* The value that a lane saw when it last looked into a cell. */
 struct Look {
   Cell *cell;
   uint32_t version;
@@ -234,7 +234,7 @@ __attribute__((format(printf, 1, 2))) void add_line(const char *format, ...) {
   launch->failed = true;
 }
 
-/* Of a fiber: ends the launch. */
+/* Ends the launch from a fiber. */
 [[noreturn]] __attribute__((format(printf, 1, 2))) void fail_here(const char *format, ...) {
   char what[160];
   va_list arguments;

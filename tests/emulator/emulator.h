@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* What the next launches are to do; all zero but `mail` is a kernel as it is. */
+/* Instructions for the next launches. All zero but `mail` is a kernel as it is. */
 typedef struct {
   uint32_t seed; /* of the schedule */
   void *mail;    /* packets of 16 bytes, the stamp in the last 4 */
@@ -33,11 +33,11 @@ typedef struct {
 
 extern Emulator emulator;
 
-/* What went wrong in the last launch, which then returned cudaErrorLaunchFailure, in lines; "" if
-   nothing. Of a deadlock it says which threads wait for what. */
+/* Returns in lines what went wrong in the last launch, which then returned cudaErrorLaunchFailure;
+   "" if nothing did. For a deadlock it says which threads wait for what. */
 const char *emulator_report(void);
 
-/* Of all launches. */
+/* Sums over all launches. */
 typedef struct {
   uint64_t launches, switches, packets, vain_looks;
 } EmulatorCounts;

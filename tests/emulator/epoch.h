@@ -1,4 +1,4 @@
-/* What of level epoch a test plants faults in: its barriers and its mail. */
+/* The parts of level epoch that a test plants faults in: its barriers and its mail. */
 #ifndef EMULATOR_EPOCH_H
 #define EMULATOR_EPOCH_H
 

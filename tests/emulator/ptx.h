@@ -28,7 +28,7 @@ inline uint32_t pack_bf16(float first, float second) {
   return emulated_bf16(first) | emulated_bf16(second) << 16;
 }
 
-/* What a lane brings to a product of matrices. */
+/* A lane's part of the operands of a matrix product. */
 template <class Sum> struct EmulatedFragment {
   uint32_t a[4], b[2];
   Sum d[4];

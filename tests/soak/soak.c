@@ -230,7 +230,7 @@ static bool ended_within(pid_t process, double seconds, int *status) {
   }
 }
 
-/* What it said on standard error. */
+/* Returns what the last run said on standard error. */
 static const char *said(void) {
   static char text[8192];
   FILE *file = fopen("err", "r");
@@ -257,8 +257,8 @@ static int run(const Command *c, const Rows *train, const Rows *test, const char
   return 0;
 }
 
-/* Likewise, but with a signal after so many seconds. True if that ended it; *trained: in the test
-   of the network that it had trained. */
+/* Runs the command and sends a signal after so many seconds. True if that ended it; *trained: in
+   the test of the network that it had trained. */
 static bool run_interrupted(const Command *c, const Rows *train, const Rows *test, double seconds,
                             bool *trained, int *status) {
   static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};

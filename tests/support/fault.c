@@ -58,7 +58,7 @@ static bool is_openmp(const void *caller) {
 
 enum { PLACES = 4096, FEW = 150, MANY = 211 };
 
-/* Whether this call, one of many from its place, is passed over. */
+/* Returns true if this call, one of many from its place, is passed over. */
 static bool passed_over(const void *caller) {
   static struct {
     const void *caller;
@@ -164,7 +164,7 @@ ssize_t pread(int file, void *bytes, size_t size, off_t offset) {
   return FAILS(READ, "pread") ? -1 : REAL(pread)(file, bytes, size, offset);
 }
 
-/* What is said of a failure gets through. */
+/* Standard error never fails: the sentence about a failure gets through. */
 ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
 }

@@ -1,4 +1,4 @@
-/* What the stand-in of the CUDA runtime asks of fault.c. */
+/* The question that the stand-in of the CUDA runtime asks of fault.c. */
 #ifndef FAULT_H
 #define FAULT_H
 
@@ -8,7 +8,7 @@
 /* malloc that does not fail. */
 void *fault_malloc(size_t size);
 
-/* Whether this call of a function of the CUDA runtime is to fail. */
+/* Returns true if this call of a function of the CUDA runtime is to fail. */
 bool fault_cuda(const char *name, const void *caller);
 
 #endif
