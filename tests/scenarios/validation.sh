@@ -1,0 +1,112 @@
+# --validation: which rows train, which judge, and what is printed, saved and resumed.
+N=${T% --test *}
+
+case_ 'a share is two files, to the bit: no row that judges has trained'
+rows 100 >all.csv
+held=$(printf '%dp;' 1 11 12 17 19 27 34 37 39 45 48 60 63 69 77 81 85 89 94 100) # of seed 1
+sed -n "$held" all.csv >held.csv
+sed "${held//p/d}" all.csv >rest.csv
+for resident in yes no; do
+  options="$N --test none --epochs 4 --resident $resident"
+  ok $options --train all.csv --validation 0.2 --save share.st
+  printed 1 '^data +all.csv, 0.2 of it for validation, no test file, '
+  ok $options --train rest.csv --validation held.csv --save files.st
+  printed 1 '^data +rest.csv, held.csv for validation, no test file, '
+  same_network share.st files.st
+done
+
+case_ 'a share of 0 changes nothing'
+ok $T --epochs 3 --save a.st
+ok $T --epochs 3 --validation 0 --save b.st
+same a.st b.st
+
+case_ 'test rows speak once' # epochs say val-acc, the last line the accuracy of the saved network
+ok $T --epochs 3 --validation 0.2 --log run.jsonl --save v.st --plot v.png --quiet
+printed 1 '^epoch '
+printed 1 '^test     loss [0-9.]+  acc [0-9.]+%  of 50 rows$'
+printed 1 ' val-loss   val-acc '
+printed 0 'test-acc'
+printed 0 '^.{81}'
+grep '"kind": "test"' run.jsonl >tested
+grep '"kind": "epoch"' run.jsonl | tail -n 1 >last
+[ "$(value test_rows tested)" = 50 ]
+[ $(($(value train_rows last) + $(value val_rows last))) = 300 ]
+[[ $(value val_accuracy last) =~ ^(1$|0\.[5-9]) ]]
+[ "$(value test_accuracy last)" = null ]
+ok --load v.st --device cpu --evaluate --test test.csv
+printed 1 "^loss .* accuracy +$(value test_accuracy tested | awk '{ printf $1 == 1 ? "100" : "%.2f", 100 * $1 }')"
+
+case_ 'a run goes on as if never stopped'
+for judge in 0.2 test.csv; do
+  for resident in yes no; do
+    options="$T --validation $judge --resident $resident"
+    ok $options --epochs 5 --save whole.st
+    ok $options --epochs 2 --save part.st
+    ok --resume part.st --epochs 5
+    same_network whole.st part.st
+  done
+done
+
+case_ 'rows that were trained on do not judge'
+ok $T --validation 0.2 --epochs 1 --save part.st
+fails 1 '--validation 0.3 would hold out rows that part.st was trained on: continue with its --validation' \
+  --resume part.st --epochs 2 --validation 0.3
+fails 1 'continue with its --seed' --resume part.st --epochs 2 --seed 2
+ok --resume part.st --epochs 2 --validation test.csv --save f.st
+[ "$(value best_epoch f.st)" = 2 ] # of these rows
+ok --resume part.st --epochs 2 --validation 0 --save f.st
+
+case_ 'early stopping keeps the last network to resume and the best to use'
+options="$T --validation 0.2"
+ok $options --epochs 1000 --early-stop 3 --save e.st
+last=$(value epoch e.st) best=$(value best_epoch e.st)
+[ $last = $((best + 3)) ]
+[ "$(value epoch e.st.best)" = $best ]
+[ "$(value test_accuracy e.st.best)" = "$(value best_accuracy e.st)" ]
+printed 1 "^wrote    e.st: the network after epoch $last, for --resume$"
+printed 1 "^wrote    e.st.best: that after epoch $best, the best, [0-9.]+%$"
+ok $options --epochs $best --save b.st
+same_network b.st e.st.best
+ok --resume e.st --epochs $((last + 1)) --early-stop 0
+refuses 2 'are the same file' $T --early-stop 3 --save s --train s.best
+
+case_ 'without a test file'
+none="$N --test none"
+ok $none --epochs 2 --save n.st --plot n.png --weights w.png --log run.jsonl
+printed 2 '^epoch [12]/2 .*%          -         - '
+printed 4 '^wrote '
+[ "$(value test_loss run.jsonl | xargs)" = 'null null' ]
+[ "$(value best_epoch n.st)" = 0 ]
+refusals 2 $none <<'END'
+--mistakes wants test rows|--mistakes m.png
+--confusion wants test rows|--confusion m.png
+--early-stop wants rows to judge by|--early-stop 3
+END
+refuses 2 '' --load n.st --evaluate --test none
+
+case_ "a competition's files" # a header, and test rows without labels
+printf 'pixel0,pixel1\n1,2\n200,100\n' >unlabelled.csv
+fails 1 'unlabelled.csv has no label column' $N --test unlabelled.csv
+said '--validation 0.1'
+# There is nothing in data/.
+fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of train.csv' $N
+ok $N --validation 0.1 --epochs 20 --save k.st
+printed 0 '^test '
+ok --load k.st --device cpu --predict unlabelled.csv --output k.csv
+printf 'ImageId,Label\n1,0\n2,1\n' | cmp - k.csv
+fails 1 'unlabelled.csv has no label column' --load k.st --device cpu --evaluate \
+  --test unlabelled.csv
+
+case_ 'what cannot be is refused'
+echo 1,2,3,4 >three.csv
+refuses 2 "--validation must be a share from 0 to 0.9, or the name of a file, not '0.91'" $T \
+  --validation 0.91
+refuses 2 'are the same file' $T --validation held.csv --save held.csv
+while IFS='|' read -r text options; do fails 1 "$text" $T $options; done <<'END'
+none.csv does not exist|--validation none.csv
+--validation 0.0001 leaves no row of train.csv to judge by|--validation 0.0001
+three.csv has 3 pixels a row but train.csv has 2|--validation three.csv
+/dev/null|--validation 0.1 --train /dev/null
+END
+fails 1 '--validation 0.1 reads --train twice, but it can be read only once' $T --validation 0.1 \
+  --train <(printf '1,2,1\n0,1,2\n')
