@@ -227,8 +227,9 @@ soak: setup                 ## MINUTES of random runs, interrupted and resumed; 
 	build/sanitize/soak $(MINUTES) $(SEED); status=$$?; wait $$schedules && exit $$status
 
 stream: setup               ## ten times MNIST's rows, streamed, as a file, a pipe and an archive
-	@$(BUILD_ON_EVERY_CORE) $(BUILD)/test_stream
-	@STREAM_ROWS=60000 STREAM_TIMES=10 $(BUILD)/test_stream
+	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits
+	@STREAM_ROWS=60000 STREAM_TIMES=10 PROGRAMS=$(PLACE) \
+	  tests/support/scenario.sh tests/scenarios/stream.sh
 
 gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
 	+@NVCC='$(NVCC)' PART='$(PART)' scripts/gpu_check.sh

@@ -1,0 +1,52 @@
+# Names and files that hold commands for a terminal, or bytes that are not UTF-8: mlp-train prints
+# none of them as they are, and writes JSON all the same.
+commands=$'\e]0;owned\a\e[2J'    # sets the title and clears the screen
+name=$'\xc2\x9b31m\x9b\xff'      # U+009B, CSI, in UTF-8 and in a byte, which no option refuses
+printed_name='\xc2\x9b31m\x9b\xff'
+
+# refused TEXT ARGUMENT...: the run fails and says TEXT, in nothing but printable ASCII.
+refused() {
+  run "${@:2}"
+  [ $status != 0 ]
+  [ -s err ]
+  said "$1"
+  [ -z "$(tr -d '\n -~' <err)" ] || die "not printable: $(cat -v err)"
+}
+
+case_ 'names'
+for option in --train --config --resume --load; do
+  refused '' $option "$name.csv" --evaluate
+  refused '' $option "$commands" --evaluate
+done
+refused "$printed_name.csv does not exist" --train "$name.csv"
+refused "$printed_name/x.st" $T --save "$name/x.st"
+refused "$printed_name" $T --log "$name"
+
+case_ 'values'
+for option in --epochs --device --hidden --lr --fusion; do
+  refused '' $option "$commands$name"
+done
+refused '' "$commands$name"
+
+case_ 'files'
+printf '1,2,3\n1,"%s",3\n' "$commands" >hostile.csv
+refused 'hostile.csv, line 2, column 2' $T --train hostile.csv
+for line in "$commands=1" "[$commands]" "epochs=$commands"; do
+  echo "$line" >hostile.conf
+  refused '' --config hostile.conf
+done
+while read -r header; do
+  printf "\\x$(printf %02x ${#header})\0\0\0\0\0\0\0%s    " "$header" >hostile.st
+  refused hostile.st --load hostile.st --evaluate --test test.csv
+done <<'END'
+{"\u001b[2J":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}
+{"fc1.weight":{"dtype":"\u001b[2J","shape":[1,1],"data_offsets":[0,4]}}
+{"__metadata__":{"format":"mlp-train","version":"\u009b2J"}}
+{"__metadata__":{"format":"mlp-train","epoch":"\u001b[2J"}}
+END
+
+case_ 'a log of any names can be read'
+cp train.csv "$name.csv"
+ok $T --epochs 1 --train "$name.csv" --log log.jsonl
+[ "$(value train log.jsonl)" = $'\xc2\x9b31m\\ufffd\\ufffd.csv' ]
+iconv -f UTF-8 -t UTF-16 log.jsonl >utf16

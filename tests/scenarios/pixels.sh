@@ -1,0 +1,67 @@
+# --pixel-max, --mean and --std: what auto finds, and that a saved network is asked with the scale
+# that it was trained with.
+
+# pixels LARGEST COUNT SEED: prints rows of two pixels from 0 to LARGEST, labelled 1 if the first is
+# the brighter.
+pixels() {
+  awk -v largest=$1 -v count=$2 -v seed=$3 '
+    function draw() { return (seed = seed * 16807 % 2147483647) % (largest + 1) }
+    BEGIN {
+      for (row = 0; row < count; row++) {
+        a = row ? draw() : largest
+        b = draw()
+        print (a > b) "," a "," b
+      }
+    }'
+}
+pixels 16 300 1 >dim.csv
+pixels 16 100 2 >dim_test.csv
+dim="$T --train dim.csv --test dim_test.csv"
+
+case_ 'auto is the largest pixel'
+ok $dim --epochs 12 --pixel-max auto --save auto.st
+printed 1 '^pixels   0 to 16: --pixel-max 16$'
+ok $dim --epochs 12 --pixel-max 16 --save 16.st
+printed 0 '^pixels'
+same auto.st 16.st
+ok $dim --epochs 12 --save 255.st
+awk "BEGIN { exit !($(value test_accuracy 16.st) > 0.95) }"
+awk "BEGIN { exit !($(value test_accuracy 16.st) > $(value test_accuracy 255.st)) }"
+
+case_ 'auto says nothing of 255, nor of rows that are all black'
+pixels 255 50 3 >bright.csv
+pixels 0 50 4 >black.csv
+for file in bright.csv black.csv; do
+  ok $T --train $file --epochs 2 --pixel-max auto --save a.st
+  printed 0 '^pixels'
+  ok $T --train $file --epochs 2 --save b.st
+  same a.st b.st
+done
+
+case_ 'auto takes no pipe' # it reads twice
+fails 1 '--pixel-max auto reads --train twice' $T --pixel-max auto --train <(printf '1,2,1\n0,1,2\n')
+
+case_ 'a network keeps its scale' # whatever the command line says
+scale='--pixel-max 16 --mean 0.5 --std 0.25'
+ok $dim --epochs 12 $scale --lr 0.01 --save kept.st
+evaluate='--device cpu --evaluate --test dim_test.csv'
+ok --load kept.st $evaluate
+printed 1 "accuracy +$(value test_accuracy kept.st | awk '{ printf "%.2f%%", 100 * $1 }')"
+mv out kept
+ok --load kept.st $evaluate --pixel-max 99
+same out kept
+# Of another program's file only the command line knows.
+edit 's/"options":"[^"]*"/"options":""/' kept.st other.st
+ok --load other.st $evaluate $scale
+same out kept
+ok --load other.st $evaluate
+if cmp -s out kept; then die 'the scale makes no difference'; fi
+
+case_ 'auto may be resumed' # with the number, not another look at the rows
+ok $dim --epochs 3 --pixel-max auto --save whole.st
+ok $dim --epochs 1 --pixel-max auto --save part.st
+ok --resume part.st --epochs 3 --pixel-max auto
+printed 0 '^pixels'
+same part.st whole.st
+fails 1 'part.st was trained with another --pixel-max: continue with that' --resume part.st \
+  --epochs 4 --pixel-max 255
