@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "plot/canvas.h"
 #include "support/test.h"
 #include "support/folder.h"
@@ -204,28 +205,43 @@ TEST(test_strange_text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
+static void assert_saved(const Canvas *p, const char *path) {
+  int width, height, channels;
+  assert_true(canvas_save(p, path, &error));
+  uint8_t *read = stbi_load(path, &width, &height, &channels, 0);
+  assert_non_null(read);
+  assert_true(width == p->width && height == p->height && channels == 3);
+  assert_memory_equal(read, p->pixels, (size_t)(3 * width * height));
+  stbi_image_free(read);
+}
+
 TEST_WITH(test_saving, folder_open, folder_close) {
   const char *path = folder_path("picture.png");
   Canvas p = open_picture(61, 17);
   canvas_rectangle(&p, 5, 5, 20, 6, BLUE);
   canvas_text(&p, 3, 15, 10, "PNG", BLACK);
-  for (int round = 0; round < 2; round++) { /* the second replaces the first */
-    assert_true(canvas_save(&p, path, &error));
-    int width, height, channels;
-    uint8_t *read = stbi_load(path, &width, &height, &channels, 0);
-    assert_non_null(read);
-    assert_int_equal(width, 61);
-    assert_int_equal(height, 17);
-    assert_int_equal(channels, 3);
-    assert_memory_equal(read, p.pixels, 3 * 61 * 17);
-    stbi_image_free(read);
-    canvas_line(&p, 0, 0, 60, 16, 2, BLACK);
-  }
+  assert_saved(&p, path);
+  canvas_line(&p, 0, 0, 60, 16, 2, BLACK);
+  assert_saved(&p, path); /* replaces the first */
   path = folder_path("no-such-folder/picture.png");
   assert_false(canvas_save(&p, path, &error));
   assert_non_null(strstr(error.text, path));
   assert_non_null(strstr(error.text, "its folder does not exist"));
   canvas_close(&p);
+}
+
+/* Pixels that compress badly, in several ways: the file takes the most memory then. */
+TEST_WITH(test_noise, folder_open, folder_close) {
+  static const int sides[][2] = {{1, 1}, {1, 900}, {900, 1}, {400, 300}};
+  for (int kinds = 1; kinds <= 256; kinds *= 4)
+    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++) {
+      Canvas p = open_picture(sides[s][0], sides[s][1]);
+      const int bytes = 3 * p.width * p.height;
+      for (int i = 0; i < bytes; i++)
+        p.pixels[i] = (uint8_t)(random_words(1, 0, (uint64_t)i).word[0] % (unsigned)kinds);
+      assert_saved(&p, folder_path("noise.png"));
+      canvas_close(&p);
+    }
 }
 
 TEST(test_full_disk) {

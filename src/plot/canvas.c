@@ -268,34 +268,21 @@ double canvas_text_width(double height, const char *text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-typedef struct {
-  const AtomicFile *output;
-  bool good;
-  Error *error;
-} Sink;
-
-static void write_bytes(void *context, void *data, int size) {
-  Sink *sink = context;
-  if (sink->good && fwrite(data, 1, (size_t)size, sink->output->file) != (size_t)size)
-    sink->good = atomic_file_failed(sink->output, sink->error);
-}
-
-/* False if there is no memory. */
-static bool encode(const Canvas *picture, Sink *sink) {
-  const size_t row = 3 * (size_t)picture->width;
-  arena.left = arena_size((row + 1) * (size_t)picture->height + row);
-  uint8_t *memory = malloc(arena.left);
-  arena.next = memory;
-  const bool good = memory && stbi_write_png_to_func(write_bytes, sink, picture->width,
-                                                     picture->height, 3, picture->pixels, (int)row);
-  free(memory);
-  return good;
+/* A stbi_write_func: stb calls it once, with the whole file. */
+static void write_bytes(void *file, void *bytes, int size) {
+  (void)fwrite(bytes, 1, (size_t)size, file); /* canvas_save asks ferror */
 }
 
 bool canvas_save(const Canvas *picture, const char *path, Error *error) {
   AtomicFile output;
+  const int row = 3 * picture->width;
   if (!atomic_file_open(&output, path, error)) return false;
-  Sink sink = {&output, true, error};
-  if (!encode(picture, &sink)) sink.good = error_set(error, "no memory to write %s", path);
-  return atomic_file_close(&output, sink.good, error);
+  arena.left = arena_size((size_t)(row + 1) * (size_t)picture->height + (size_t)row);
+  uint8_t *memory = arena.next = malloc(arena.left);
+  bool good = memory && stbi_write_png_to_func(write_bytes, output.file, picture->width,
+                                               picture->height, 3, picture->pixels, row);
+  if (!good) error_set(error, "no memory to write %s", path);
+  if (good && ferror(output.file)) good = atomic_file_failed(&output, error);
+  free(memory);
+  return atomic_file_close(&output, good, error);
 }

@@ -15,58 +15,32 @@ enum { GAP = 8 };
 
 enum { LOSS, ACCURACY, MEASURES };
 enum { TRAINING, TEST, KINDS };
-
-/* (count) each. */
-typedef struct {
-  double *epochs, *y[MEASURES][KINDS];
-} Series;
-
-/* All arrays are one, which is series->epochs. */
-static bool series_open(Series *series, const EpochResult *results, int count) {
-  double *next = malloc((1 + MEASURES * KINDS) * (size_t)count * sizeof *next);
-  series->epochs = next;
-  if (!next) return false;
-  for (int m = 0; m < MEASURES; m++)
-    for (int k = 0; k < KINDS; k++) series->y[m][k] = next += count;
-  for (int i = 0; i < count; i++) {
-    series->epochs[i] = results[i].epoch;
-    series->y[LOSS][TRAINING][i] = results[i].train_loss;
-    series->y[LOSS][TEST][i] = results[i].test_loss;
-    series->y[ACCURACY][TRAINING][i] = 100 * results[i].train_accuracy;
-    series->y[ACCURACY][TEST][i] = 100 * results[i].test_accuracy;
-  }
-  return true;
-}
-
-typedef struct {
-  double low, high; /* low above high: there is nothing finite */
-} Range;
-
-static Range range_of(const Series *series, int measure, int count) {
-  Range range = {INFINITY, -INFINITY};
-  const double *values = series->y[measure][TRAINING]; /* the other kind follows */
-  for (int i = 0; i < KINDS * count; i++) {
-    if (!isfinite(values[i])) continue;
-    range.low = fmin(range.low, values[i]);
-    range.high = fmax(range.high, values[i]);
-  }
-  return range;
-}
+enum { COLUMNS = 1 + MEASURES * KINDS }; /* of the numbers to draw, the epochs first */
 
 /* On a linear axis, a loss that fell this much would be a line along the bottom. */
 static const double STEEP = 20;
 
-static CurvePanel panel_of(int measure, Range range, const Curve *curves, int kinds) {
-  const bool logarithmic = measure == LOSS && range.low > 0 && range.high > STEEP * range.low;
-  return (CurvePanel){.title = measure == LOSS ? "Loss" : "Accuracy",
-                      .x = {.label = "epoch"},
-                      .y = {.label = measure == ACCURACY ? "percent"
-                                     : logarithmic       ? "cross-entropy, logarithmic scale"
-                                                         : "cross-entropy",
-                            .logarithmic = logarithmic},
-                      .curves = curves,
-                      .count = kinds,
-                      .mark = NAN};
+/* Makes a panel of curves over the same x; false if nothing of them is finite. */
+static bool make_panel(int measure, const Curve *curves, int kinds, CurvePanel *panel) {
+  double low = INFINITY, high = -INFINITY;
+  for (int k = 0; k < KINDS; k++)
+    for (int i = 0; i < curves[k].count; i++) {
+      const double value = curves[k].y[i];
+      if (!isfinite(value)) continue;
+      low = fmin(low, value);
+      high = fmax(high, value);
+    }
+  const bool logarithmic = measure == LOSS && low > 0 && high > STEEP * low;
+  *panel = (CurvePanel){.title = measure == LOSS ? "Loss" : "Accuracy",
+                        .x = {.label = "epoch"},
+                        .y = {.label = measure == ACCURACY ? "percent"
+                                       : logarithmic       ? "cross-entropy, logarithmic scale"
+                                                           : "cross-entropy",
+                              .logarithmic = logarithmic},
+                        .curves = curves,
+                        .count = kinds,
+                        .mark = NAN};
+  return low <= high;
 }
 
 static void title_curves(const EpochResult *results, int count, char *text, size_t size) {
@@ -85,21 +59,26 @@ static void title_curves(const EpochResult *results, int count, char *text, size
              100 * last->test_accuracy, last->epoch, 100 * best->test_accuracy, best->epoch);
 }
 
-static bool draw_curves(const Series *series, const EpochResult *results, int count,
-                        const char *path, Error *error) {
-  Curve curves[MEASURES][KINDS];
-  CurvePanel panels[MEASURES];
+/* numbers (COLUMNS, count): to be filled and drawn. */
+static bool draw_curves(double *numbers, const EpochResult *results, int count, const char *path,
+                        Error *error) {
   const EpochResult *last = &results[count - 1];
   const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
+  for (int i = 0; i < count; i++) {
+    const EpochResult *r = &results[i];
+    const double row[COLUMNS] = {r->epoch, r->train_loss, r->test_loss, 100 * r->train_accuracy,
+                                 100 * r->test_accuracy};
+    for (int c = 0; c < COLUMNS; c++) numbers[c * count + i] = row[c];
+  }
+  Curve curves[MEASURES][KINDS];
+  CurvePanel panels[MEASURES];
   int drawn = 0;
   for (int m = 0; m < MEASURES; m++) {
     for (int k = 0; k < KINDS; k++)
-      curves[m][k] =
-          (Curve){k == TRAINING ? "training" : judge, series->epochs, series->y[m][k], count};
-    const Range range = range_of(series, m, count);
-    if (range.low <= range.high)
-      panels[drawn++] =
-          panel_of(m, range, curves[m], last->judged_by == JUDGED_BY_NONE ? TEST : KINDS);
+      curves[m][k] = (Curve){k == TRAINING ? "training" : judge, numbers,
+                             numbers + (1 + m * KINDS + k) * count, count};
+    drawn +=
+        make_panel(m, curves[m], last->judged_by == JUDGED_BY_NONE ? TEST : KINDS, &panels[drawn]);
   }
   if (drawn == 0)
     return error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
@@ -111,18 +90,16 @@ static bool draw_curves(const Series *series, const EpochResult *results, int co
   if (last->judged_by != JUDGED_BY_NONE)
     snprintf(subtitle + used, sizeof subtitle - (size_t)used,
              "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
-  const LineChart chart = {.title = title, .subtitle = subtitle, .panels = panels, .count = drawn};
-  return line_chart_draw(&chart, path, error);
+  return line_chart_draw(&(LineChart){title, subtitle, panels, drawn}, path, error);
 }
 
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error) {
   if (count < 1)
     return error_set(error, "no epoch was trained: there is nothing to draw in %s", path);
-  Series series;
-  const bool good = series_open(&series, results, count)
-                        ? draw_curves(&series, results, count, path, error)
-                        : error_set(error, "no memory to draw %d epochs", count);
-  free(series.epochs);
+  double *numbers = malloc(COLUMNS * (size_t)count * sizeof *numbers);
+  const bool good = numbers ? draw_curves(numbers, results, count, path, error)
+                            : error_set(error, "no memory to draw %d epochs", count);
+  free(numbers);
   return good;
 }
 
@@ -154,10 +131,7 @@ bool plot_rates(const RateCurve *c, const char *path, Error *error) {
   char title[WORDS];
   snprintf(title, sizeof title, "From a learning rate of %.2g on the loss falls no further",
            c->best);
-  const LineChart chart = {.title = title,
-                           .subtitle = "The rate grows from step to step within one epoch",
-                           .panels = &panel,
-                           .count = 1};
+  const LineChart chart = {title, "The rate grows from step to step within one epoch", &panel, 1};
   const bool good = line_chart_draw(&chart, path, error);
   free(loss);
   return good;
