@@ -30,17 +30,17 @@ static void put_machine(const char *groups) {
 }
 
 static void assert_available(uint64_t megabytes) {
-  const uint64_t bytes = memory_available_at(folder);
+  const uint64_t bytes = memory_at(folder, true);
   if (bytes != megabytes * MB) fail_msg("%" PRIu64 ".%06" PRIu64 " MB", bytes / MB, bytes % MB);
 }
 
 #define WITH_ROOT(name) TEST_WITH(name, folder_open, folder_close)
 
 WITH_ROOT(test_nothing_is_known) {
-  assert_true(memory_available_at(folder) == UINT64_MAX);
+  assert_true(memory_at(folder, true) == UINT64_MAX);
   put("proc/meminfo", "MemTotal: 2097152 kB\\n");
   put("proc/self/cgroup", "0::/nowhere\\n:\\nnonsense\\n\\n1:memory\\n");
-  assert_true(memory_available_at(folder) == UINT64_MAX);
+  assert_true(memory_at(folder, true) == UINT64_MAX);
 }
 
 WITH_ROOT(test_machine) {

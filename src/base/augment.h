@@ -1,5 +1,5 @@
-/* Distorted copies of square pictures, to train on what the writers of the data might also have
-   written. The same arithmetic on the host and on the device.
+/* Distorted copies of square pictures: what the writers of the data might also have written. The
+   arithmetic is the same on the host and on the device.
 
    Every pixel of the copy looks up where it comes from (backward mapping): an affine map about the
    picture's centre, and on top of it a smooth field of displacements, the elastic distortion of
@@ -44,7 +44,7 @@ typedef struct {
   float most[AUGMENT_KINDS];
 } AugmentStrengths;
 
-/* What is taken where nothing else is asked for. Angle and scale: Ciresan, Meier, Gambardella,
+/* The strengths that are taken if none are named. Angle and scale: Ciresan, Meier, Gambardella,
    Schmidhuber, "Deep, big, simple neural nets for handwritten digit recognition", 2010, who turn
    ones and sevens by 7.5 degrees, others by 15. Shift: digits that are centred already, as MNIST's
    are, want little. */
@@ -65,7 +65,7 @@ typedef struct {
   float x, y;
 } AugmentPoint;
 
-/* From a pixel of the copy, `shift` taken off, to its place in the original, both from the centre:
+/* Leads from a pixel of the copy, less `shift`, to its place in the original, both from the centre:
    x = xx x' + xy y', y = yx x' + yy y'. */
 typedef struct {
   float xx, xy, yx, yy;
@@ -87,7 +87,7 @@ AUGMENT_FUNCTION int augment_side(int inputs) {
 
 /* ---- strengths ---------------------------------------------------------------------------- */
 
-/* Whether anything is augmented. */
+/* Returns true if anything is augmented. */
 AUGMENT_FUNCTION int augment_any(AugmentStrengths strengths) {
   int any = 0;
   for (int k = 0; k < AUGMENT_KINDS; k++) any |= strengths.most[k] != 0.0f;
@@ -100,9 +100,9 @@ AUGMENT_FUNCTION int augment_same(AugmentStrengths a, AugmentStrengths b) {
   return same;
 }
 
-/* ---- what is drawn: counters 0 and 1 for the map, 2 + point for a control point ----------- */
+/* ---- random numbers: counters 0 and 1 for the map, 2 + point for a control point ---------- */
 
-/* Uniform in -most .. most. */
+/* Returns a number uniform in -most .. most. */
 AUGMENT_FUNCTION float augment_between(float most, uint32_t word) {
   return most * (2.0f * random_unit(word) - 1.0f);
 }
@@ -140,10 +140,10 @@ AUGMENT_FUNCTION AugmentPoint augment_control(AugmentStrengths strengths, uint64
   return control;
 }
 
-/* ---- what becomes of a pixel ------------------------------------------------------------------
- */
+/* ---- a pixel -------------------------------------------------------------------------------- */
 
-/* At the middle of pixel `at` of a side. */
+/* Returns the weights of the four points
+   around the middle of pixel `at` of a side. */
 AUGMENT_FUNCTION AugmentSpline augment_spline(int at, int side) {
   const float place = ((float)at + 0.5f) * ((float)AUGMENT_CELLS / (float)side);
   const int first = (int)place;
@@ -155,7 +155,7 @@ AUGMENT_FUNCTION AugmentSpline augment_spline(int at, int side) {
   return spline;
 }
 
-/* The weighted sum of four of `points`, `step` apart. */
+/* Returns the weighted sum of four of `points`, which lie `step` apart. */
 AUGMENT_FUNCTION AugmentPoint augment_blend(const AugmentSpline *spline, const AugmentPoint *points,
                                             int step) {
   AugmentPoint sum = {0.0f, 0.0f};
@@ -171,13 +171,14 @@ AUGMENT_FUNCTION float augment_read(const uint8_t *pixels, int side, int x, int 
   return x >= 0 && x < side && y >= 0 && y < side ? (float)pixels[y * side + x] : 0.0f;
 }
 
-/* floorf, as an int; without SSE 4.1 that is slow. */
+/* Returns floorf(value) as an int.
+   floorf itself is slow without SSE 4.1. */
 AUGMENT_FUNCTION int augment_floor(float value) {
   const int towards_0 = (int)value;
   return towards_0 - ((float)towards_0 > value);
 }
 
-/* Pixel (x, y) of the copy of pixels (side, side). */
+/* Returns pixel (x, y) of the copy of pixels (side, side). */
 AUGMENT_FUNCTION uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displaced,
                                        const uint8_t *pixels, int side, int x, int y) {
   const float centre = 0.5f * (float)(side - 1);
@@ -193,10 +194,9 @@ AUGMENT_FUNCTION uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displ
   return (uint8_t)((1.0f - part_y) * above + part_y * below + 0.5f);
 }
 
-/* ---- a whole picture --------------------------------------------------------------------------
- */
+/* ---- a whole picture ------------------------------------------------------------------------ */
 
-/* copy (side, side) of pixels (side, side), which it must not overlap. */
+/* Sets copy (side, side) from pixels (side, side), which it must not overlap. */
 AUGMENT_FUNCTION void augment_picture(const AugmentMap *map,
                                       const AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS],
                                       const uint8_t *pixels, uint8_t *copy, int side) {
@@ -212,7 +212,7 @@ AUGMENT_FUNCTION void augment_picture(const AugmentMap *map,
   }
 }
 
-/* The same with what (key, row) draws. */
+/* Sets the copy from the distortion that (key, row) draws. */
 AUGMENT_FUNCTION void augment_row(AugmentStrengths strengths, uint64_t key, uint32_t row,
                                   const uint8_t *pixels, uint8_t *copy, int side) {
   AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS];

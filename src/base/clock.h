@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* Seconds since an arbitrary moment; never set back. */
+/* Returns the seconds since an arbitrary moment; the clock is never set back. */
 static inline double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

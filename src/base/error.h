@@ -11,8 +11,8 @@ typedef struct {
   bool unread;    /* standard output is a pipe that was closed, as by `| head`: not worth a word */
 } Error;
 
-/* Formats the message into *error (ignored when NULL) and returns false, so that a
-   failing function can end in `return error_set(error, ...)`. Too long is cut. It may quote a
+/* Formats the message into *error, which may be NULL, and returns false, so that a failing function
+   can end in `return error_set(error, ...)`. A message that is too long is cut. It may quote a
    hostile file: control characters are written out, as text_printable does. */
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

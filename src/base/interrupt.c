@@ -6,7 +6,7 @@
 static volatile sig_atomic_t caught, ends_at_once;
 static void (*_Atomic clean_up)(void);
 
-/* Only calls that are allowed in a handler (POSIX.1-2008, 2.4.3). */
+/* Makes only calls that are allowed in a handler (POSIX.1-2008, 2.4.3). */
 static void on_signal(int number) {
   if (!caught && !ends_at_once) {
     caught = number;

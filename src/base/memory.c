@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,7 +16,7 @@ static uint64_t difference(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
 }
 
-/* The number behind `key` at the start of a line of a file, 0 if there is none. */
+/* Returns the number that follows `key` at the start of a line of a file, or `otherwise`. */
 static uint64_t number(const char *folder, const char *name, const char *key, uint64_t otherwise) {
   char path[PATH_MAX], line[PATH_MAX];
   uint64_t value = otherwise;
@@ -33,7 +32,7 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
 
 /* ---- control groups ------------------------------------------------------------------------ */
 
-/* The files of a version. "max" in one of version 2 is not a number. */
+/* The files of a version of control groups. Version 2 writes "max" for no limit. */
 typedef struct {
   const char *mount, *limit, *used, *cached; /* cached: the key in memory.stat */
 } Version;
@@ -43,8 +42,8 @@ static const Version version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_byte
 static const Version version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
                                   "inactive_file "};
 
-/* What the groups from `path` up to the mount's own allow, or leave if it is to be `free`. In a
-   container the path may be one of the machine outside: then the mount's own is all there is. */
+/* Returns what the groups from `path` up to the mount's own allow, or leave free. In a container
+   the path may be one of the machine outside: then only the mount's own has files. */
 static uint64_t left_by_groups(const char *root, const Version *v, const char *path, bool free) {
   char folder[PATH_MAX];
   uint64_t left = UNKNOWN;
@@ -63,19 +62,9 @@ static uint64_t left_by_groups(const char *root, const Version *v, const char *p
   }
 }
 
-static bool has_controller(const char *controllers, const char *name) {
-  const size_t length = strlen(name);
-  while (*controllers) {
-    const size_t count = strcspn(controllers, ",");
-    if (count == length && strncmp(controllers, name, count) == 0) return true;
-    controllers += count + (controllers[count] == ',');
-  }
-  return false;
-}
-
-/* Lines of /proc/self/cgroup: "4:cpu,memory:/path" of version 1, "0::/path" of version 2. */
+/* A line of /proc/self/cgroup is "4:cpu,memory:/path" for version 1, "0::/path" for version 2. */
 static uint64_t left_by_control_groups(const char *root, bool free) {
-  char line[PATH_MAX];
+  char line[PATH_MAX], list[PATH_MAX + 2];
   uint64_t left = UNKNOWN;
   snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
   FILE *file = fopen(line, "r");
@@ -86,7 +75,8 @@ static uint64_t left_by_control_groups(const char *root, bool free) {
     char *path = controllers ? strchr(++controllers, ':') : NULL;
     if (!path) continue;
     *path++ = '\0';
-    if (has_controller(controllers, "memory"))
+    snprintf(list, sizeof list, ",%s,", controllers);
+    if (strstr(list, ",memory,"))
       left = least(left, left_by_groups(root, &version_1, path, free));
     else if (!*controllers)
       left = least(left, left_by_groups(root, &version_2, path, free));
@@ -109,23 +99,7 @@ static uint64_t left_by_limit(const char *root, bool free) {
   return difference(limit.rlim_cur, used == UNKNOWN ? 0 : used);
 }
 
-static uint64_t memory_at(const char *root, bool free) {
+uint64_t memory_at(const char *root, bool free) {
   const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
   return least(machine, least(left_by_control_groups(root, free), left_by_limit(root, free)));
-}
-
-uint64_t memory_available_at(const char *root) {
-  return memory_at(root, true);
-}
-
-uint64_t memory_limit_at(const char *root) {
-  return memory_at(root, false);
-}
-
-uint64_t memory_limit(void) {
-  return memory_limit_at("");
-}
-
-uint64_t memory_available(void) {
-  return memory_available_at("");
 }

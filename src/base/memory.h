@@ -1,22 +1,24 @@
-/* How much memory there is to be had. */
+/* The memory that this process may take. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes that this process may still take: the least of what the machine has (MemAvailable of
-   /proc/meminfo), what its control groups leave it, version 1 or 2, up to the outermost, and
-   RLIMIT_AS. A control group's cached file pages count as free where the kernel can drop them.
-   UINT64_MAX if nothing is known. */
-uint64_t memory_available(void);
+/* Returns the bytes that this process may take, or UINT64_MAX if nothing is known: the least of
+   what the machine has (/proc/meminfo), what its control groups allow, version 1 or 2, up to the
+   outermost, and RLIMIT_AS. free: what is in use already does not count; a control group's cached
+   file pages are free where the kernel can drop them. /proc and /sys lie in the folder `root`. */
+uint64_t memory_at(const char *root, bool free);
 
-/* Bytes that this process may take in all, whatever is in use now: the least of what the machine
-   has (MemTotal), the limits of its control groups, and RLIMIT_AS. UINT64_MAX if nothing is known.
- */
-uint64_t memory_limit(void);
+/* What it may still take. */
+static inline uint64_t memory_available(void) {
+  return memory_at("", true);
+}
 
-/* Likewise, with /proc and /sys looked for in the folder `root`. */
-uint64_t memory_limit_at(const char *root);
-uint64_t memory_available_at(const char *root);
+/* What it may take in all. */
+static inline uint64_t memory_limit(void) {
+  return memory_at("", false);
+}
 
 #endif

@@ -1,4 +1,3 @@
-/* Did you mean: the known word nearest to one that was mistyped. */
 #include "base/nearest.h"
 
 #include <dirent.h>
@@ -13,8 +12,8 @@ static size_t smaller(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Row by row of the table of distances between the first letters of both; swaps look two rows
-   back. */
+/* Fills the table of distances between the first i letters of a and j of b row by row; a swap looks
+   two rows back, so three rows are kept. */
 static size_t distance(const char *a, const char *b) {
   size_t rows[3][NEAREST_LENGTH + 1];
   const size_t a_length = strlen(a), b_length = strlen(b);

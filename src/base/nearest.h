@@ -1,4 +1,4 @@
-/* Did you mean: the known word nearest to one that was mistyped. */
+/* Finds the known word that is nearest to a mistyped one, for "did you mean". */
 #ifndef NEAREST_H
 #define NEAREST_H
 
@@ -17,24 +17,24 @@ typedef struct {
   size_t edits;                  /* of that word; until then the most that may be */
 } Nearest;
 
-/* given lives as long as *nearest. */
+/* Starts a search; `given` must live as long as *nearest. */
 void nearest_start(Nearest *nearest, const char *given);
 
 /* Compares a known word. Edits are insertions, deletions, replacements and swaps of neighbours (the
-   optimal string alignment distance: Damerau, 1964); two are near, in a word of
-   less than six letters one. Of equally near words the first of the alphabet wins. */
+   optimal string alignment distance: Damerau, 1964). A word is near if it takes at most two edits,
+   or one if it has less than six letters. Of equally near words the first of the alphabet wins. */
 void nearest_try(Nearest *nearest, const char *known);
 
-/* Appends ": did you mean 'BEFOREword'?" to the message, or nothing where no word is near. Returns
+/* Appends ": did you mean 'BEFOREword'?" to the message, or nothing if no word is near. Returns
    false, as error_set does. */
 bool nearest_append(const Nearest *nearest, const char *before, Error *error);
 
-/* Appends likewise the long option that `given`, "--name" or "--name=value", may have meant: one of
-   getopt_long's, which end with a row of zeros. */
+/* Appends the long option that `given`, "--name" or "--name=value", may have meant. `known` ends
+   with a row of zeros, as getopt_long takes it. */
 bool nearest_append_option(const char *given, const struct option *known, Error *error);
 
-/* Appends likewise a file near to the path, which does not exist, in the same folder. False if
-   there is none. */
+/* Appends the file of the same folder whose name is nearest to that of `path`, which does not
+   exist. Returns false if none is near. */
 bool nearest_append_file(const char *path, Error *error);
 
 #endif

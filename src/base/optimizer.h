@@ -3,7 +3,7 @@
 
      sgd       v = momentum v + g + decay w; w = w - rate v: stochastic gradient descent with
                momentum (Sutskever, Martens, Dahl, Hinton 2013, in the form that PyTorch uses)
-     nesterov  the same v; w = w - rate (g + decay w + momentum v): Nesterov's momentum, likewise
+     nesterov  the same v; w = w - rate (g + decay w + momentum v): Nesterov's momentum
      adam      m = beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2, g' = g + decay w;
                w = w - rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) in update t,
                from 1 (Kingma and Ba 2015, algorithm 1)
@@ -29,20 +29,20 @@ typedef struct {
   float beta1, beta2, epsilon; /* adam and adamw: from 0, below 1; above 0 */
 } OptimizerRule;
 
-/* Whether the rule keeps a second moment, v above, beside m or the momentum. */
+/* Returns true if the rule keeps a second moment, v above, beside m or the momentum. */
 OPTIMIZER_FUNCTION int optimizer_has_second(Optimizer kind) {
   return kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
 }
 
-/* What the rule needs in one update. */
+/* The numbers of one update. */
 typedef struct {
   float rate;
   float step;        /* adam: the rate over 1 - beta1^t */
   float second_root; /* adam: 1 / sqrt(1 - beta2^t) */
 } OptimizerStep;
 
-/* updates: how many came before. 1 - beta^t is -expm1(t log(beta)): 1 - powf(beta, t) would lose
-   its digits while beta^t is near 1. */
+/* Returns the numbers of the update that `updates` came before. 1 - beta^t is -expm1(t log(beta)):
+   1 - powf(beta, t) would lose its digits while beta^t is near 1. */
 OPTIMIZER_FUNCTION OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
   OptimizerStep step = {rate, rate, 1.0f};
   if (!optimizer_has_second(rule.kind)) return step;
@@ -68,8 +68,8 @@ OPTIMIZER_FUNCTION void optimizer_value(OptimizerRule rule, OptimizerStep step, 
   *w -= step.step * *m / (sqrtf(*v) * step.second_root + rule.epsilon);
 }
 
-/* An exponential moving average keeps this much of itself after update `updates` + 1: decay, but
-   less at first, (1 + t) / (10 + t) in update t, so that the random start is soon forgotten (as
+/* Returns how much of itself an exponential moving average keeps after update `updates` + 1: decay,
+   but less at first, (1 + t) / (10 + t) in update t, so that the random start is soon forgotten (as
    TensorFlow's ExponentialMovingAverage does it with num_updates). */
 OPTIMIZER_FUNCTION float optimizer_average_keeps(float decay, uint32_t updates) {
   const float t = (float)updates + 1.0f, at_first = (1.0f + t) / (10.0f + t);

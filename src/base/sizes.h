@@ -1,5 +1,5 @@
-/* Dividing and rounding up, for sizes and counts; the same on the host and on the device. The
-   smaller and the larger, which the device has. */
+/* Division and rounding of sizes and counts, the same on the host and on the device; min and max of
+   integers, which the device has. */
 #ifndef SIZES_H
 #define SIZES_H
 
@@ -11,18 +11,18 @@
 #define SIZES_FUNCTION constexpr
 #endif
 
-/* How many units cover `count`: count / unit, rounded up. Of integers, count >= 0 and unit > 0; in
-   the type that the two have together. */
+/* Returns how many units cover `count`: count / unit, rounded up, in the common type of both.
+   Integers, count >= 0 and unit > 0. */
 template <class Count, class Unit> SIZES_FUNCTION auto ceil_div(Count count, Unit unit) {
   return (count + unit - 1) / unit;
 }
 
-/* The first multiple of `unit` that is not below `count`. */
+/* Returns the first multiple of `unit` that is not below `count`. */
 template <class Count, class Unit> SIZES_FUNCTION auto round_up(Count count, Unit unit) {
   return (count + unit - 1) / unit * unit;
 }
 
-/* Where part `part` of `parts` equal ones of `count` begins, equal up to 1; part + 1 is its end. */
+/* Returns where part `part` of `parts` begins in `count`, equal up to 1; part + 1 is its end. */
 template <class Count, class Part>
 SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
   return count * (Count)part / (Count)parts;

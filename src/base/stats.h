@@ -1,4 +1,4 @@
-/* What a series of measured times says. */
+/* The median and the range of measured times. */
 #ifndef STATS_H
 #define STATS_H
 
@@ -6,6 +6,7 @@ typedef struct {
   double median, low, high;
 } Stats;
 
-Stats stats_of(double *values, int count); /* sorts them; count from 1 */
+/* Sorts the values, (count) from 1 on. */
+Stats stats_of(double *values, int count);
 
 #endif

@@ -18,7 +18,7 @@ TableCell table_number(double value) {
   return table_cell("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
 }
 
-/* Text i of the row, its column's width apart; no blanks at a plain line's end. */
+/* Writes text i of a row as wide as its column; a plain line ends without blanks. */
 static void put_text(const Table *t, int i, const char *text) {
   int width = t->columns[i].left ? -t->columns[i].width : t->columns[i].width;
   if (!t->markdown && width < 0 && i == t->count - 1) width = 0;

@@ -22,13 +22,13 @@ typedef struct {
   int count;
 } Table;
 
-/* What does not fit is cut. */
+/* Formats a cell; what does not fit is cut. */
 TableCell table_cell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* As many decimals as leave three digits or more; "-" for a number that is not there. */
+/* Formats a number with three digits or more; "-" if it is not finite. */
 TableCell table_number(double value);
 
-void table_begin(const Table *table); /* the titles */
+void table_begin(const Table *table); /* writes the titles of the columns */
 void table_row(const Table *table, const TableCell *cells);
-void table_heading(FILE *file, bool markdown, const char *text); /* of a section */
+void table_heading(FILE *file, bool markdown, const char *text); /* writes a section's title */
 
 #endif

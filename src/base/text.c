@@ -25,7 +25,7 @@ bool text_is_utf8(const char *text) {
   return true;
 }
 
-/* Of a UTF-8 character: the controls of ASCII, or U+0080 to U+009F, which terminals obey too. */
+/* True for the controls of ASCII and for U+0080 to U+009F, which terminals obey too. */
 static bool is_control(const char *character) {
   const unsigned char first = (unsigned char)character[0], second = (unsigned char)character[1];
   return first < ' ' || first == 0x7f || (first == 0xc2 && second < 0xa0);
@@ -33,23 +33,20 @@ static bool is_control(const char *character) {
 
 size_t text_printable(char *target, size_t size, const char *text) {
   size_t length = 0, written = 0;
-  while (*text) {
-    char escape[16];
-    const int character = text_character(text), bytes = character ? character : 1;
-    const bool is_plain = character && !is_control(text);
-    size_t count = (size_t)bytes;
-    if (!is_plain) {
-      count = 0;
-      for (int i = 0; i < bytes; i++)
-        count += (size_t)snprintf(escape + count, sizeof escape - count, "\\x%02x",
-                                  (unsigned char)text[i]);
-    }
+  for (int bytes; *text; text += bytes) {
+    char piece[24];
+    const int character = text_character(text);
+    const bool plain = character && !is_control(text);
+    bytes = character ? character : 1;
+    size_t count = 0;
+    for (int i = 0; i < bytes; i++)
+      count += (size_t)snprintf(piece + count, sizeof piece - count, plain ? "%c" : "\\x%02x",
+                                (unsigned char)text[i]);
     if (written == length && written + count < size) {
-      memcpy(target + written, is_plain ? text : escape, count);
+      memcpy(target + written, piece, count);
       written += count;
     }
     length += count;
-    text += bytes;
   }
   if (size > 0) target[written] = '\0';
   return length;

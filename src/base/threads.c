@@ -13,7 +13,7 @@ static void *wait_at(void *gate) {
   return NULL;
 }
 
-/* Threads of this process that the kernel has not forgotten, and a constant; 0: not known. */
+/* Returns a constant plus the threads of this process that the kernel still knows; 0: unknown. */
 static nlink_t threads_counted(void) {
   struct stat folder;
   return stat("/proc/self/task", &folder) == 0 ? folder.st_nlink : 0;
@@ -25,8 +25,8 @@ static void wait_until_gone(nlink_t before) {
   for (int i = 0; i < PATIENCE && threads_counted() > before; i++) sched_yield();
 }
 
-/* Starts threads until one fails, `wanted` at the most; returns how many run at once. *code: why
-   there are no more. */
+/* Starts up to `wanted` threads and returns how many run at once. Sets *code to why there are no
+   more, or 0. */
 static int try_threads(int wanted, int *code) {
   const nlink_t before = threads_counted();
   pthread_t *threads = malloc((size_t)wanted * sizeof *threads);

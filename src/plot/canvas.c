@@ -29,9 +29,10 @@ static void *take(const void *old, size_t old_size, size_t size) {
   return bytes;
 }
 
-/* For `bytes` bytes of filtered pixels: those; what deflate makes of them, at most 4/3 as much (31
-   bits for three bytes), in a buffer that doubles, so that all it ever had is four times that; the
-   file; the heads of 16384 chains, and the chains, which grow to 2, 5, 11 and 23 pointers. */
+/* Returns the memory for `bytes` bytes of filtered pixels: the pixels; their deflated form, at most
+   4/3 as much (31 bits for three bytes), in a buffer that doubles, so that all its sizes together
+   are at most four times that; the file; and the heads of 16384 chains, which grow to 2, 5, 11 and
+   23 pointers. */
 static size_t arena_size(size_t bytes) {
   enum { CHAINS = 16384, CHAIN = 1 + 2 + 5 + 11 + 23, BLOCKS = 4, EXTRA = 1 << 16 };
   return 8 * bytes + CHAINS * (CHAIN * sizeof(void *) + BLOCKS * (size_t)32) + EXTRA;
@@ -70,7 +71,7 @@ void canvas_close(Canvas *picture) {
 
 /* ---- painting ----------------------------------------------------------------------------- */
 
-/* Pixels x0 <= x < x1, y0 <= y < y1. */
+/* The pixels x0 <= x < x1, y0 <= y < y1. */
 typedef struct {
   int x0, y0, x1, y1;
 } Box;
@@ -108,7 +109,7 @@ void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int widt
     }
 }
 
-/* From a point to a segment. */
+/* Returns the distance from (x, y) to the segment from (x0, y0) to (x1, y1). */
 static double distance(double x, double y, double x0, double y0, double x1, double y1) {
   const double dx = x1 - x0, dy = y1 - y0, square = dx * dx + dy * dy;
   double along = square > 0 ? ((x - x0) * dx + (y - y0) * dy) / square : 0;
@@ -116,8 +117,8 @@ static double distance(double x, double y, double x0, double y0, double x1, doub
   return hypot(x - x0 - along * dx, y - y0 - along * dy);
 }
 
-/* Adds a line to the coverage, the larger where lines cross: so that the joints of a letter are
-   not painted twice. Returns the pixels it may have touched. */
+/* Adds a line to the coverage, which takes the larger value where lines cross, so that the joints
+   of a letter are not painted twice. Returns the pixels that it may have touched. */
 static Box cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
   const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
   for (int y = box.y0; y < box.y1; y++)
@@ -130,7 +131,7 @@ static Box cover_line(Canvas *p, double x0, double y0, double x1, double y1, dou
   return box;
 }
 
-/* Paints what is covered in the box, and clears it. */
+/* Paints the coverage in the box and clears it. */
 static void paint(Canvas *p, Box box, Colour colour) {
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
@@ -215,7 +216,7 @@ static Point middle(Point a, Point b) {
   return (Point){(a.x + b.x) / 2, (a.y + b.y) / 2};
 }
 
-/* The quadratic curve from a to c, pulled by b. */
+/* Adds the quadratic curve from a to c, pulled by b. */
 static void cover_curve(Canvas *p, Point a, Point b, Point c, double thickness) {
   Point from = a;
   for (int i = 1; i <= CURVE_PARTS; i++) {
@@ -227,7 +228,7 @@ static void cover_curve(Canvas *p, Point a, Point b, Point c, double thickness) 
   }
 }
 
-/* Point i of a stroke, in pixels; `origin` is where (0, 0) of the table goes. */
+/* Returns point i of a stroke, in pixels; (0, 0) of the table is at `origin`. */
 static Point point_of(const char *stroke, int i, Point origin, double unit) {
   return (Point){origin.x + unit * base36(stroke[2 * i]),
                  origin.y + unit * base36(stroke[2 * i + 1])};

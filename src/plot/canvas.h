@@ -21,29 +21,29 @@ typedef struct {
   uint8_t *coverage; /* (height, width): scratch of what is being drawn, 0 between calls */
 } Canvas;
 
-/* Both sides from 1 to CANVAS_MAX_SIDE. Fails also when there is no memory. */
+/* Opens a picture with sides of 1 to CANVAS_MAX_SIDE pixels. Fails also without memory. */
 bool canvas_open(Canvas *picture, int width, int height, Colour background, Error *error);
 void canvas_close(Canvas *picture); /* one of zeros is allowed */
 
 void canvas_rectangle(Canvas *picture, int x, int y, int width, int height, Colour colour);
 
-/* An image of greys, `pixels` (height, width), 0 is black: each of its pixels becomes a square of
+/* Draws an image of greys, `pixels` (height, width), 0 is black: each pixel becomes a square of
    `zoom` pixels, the first at (x, y). */
 void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
                   int zoom);
 
-/* With round ends. */
+/* Draws a line with round ends. */
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
                  Colour colour);
 
-/* Printable ASCII; any other byte is drawn as '?'. `height` is that of a capital letter, which
-   stands on y = `baseline`; letters like g reach 0.3 height below. Returns the x behind the
+/* Draws printable ASCII; any other byte is drawn as '?'. `height` is that of a capital letter,
+   which stands on y = `baseline`; letters like g reach 0.3 height below. Returns the x behind the
    text. */
 double canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
                    Colour colour);
 double canvas_text_width(double height, const char *text);
 
-/* Replaces the file `path` by a PNG. */
+/* Replaces the file `path` by the picture as a PNG. */
 bool canvas_save(const Canvas *picture, const char *path, Error *error);
 
 #endif

@@ -165,7 +165,7 @@ static int even_columns(int count, int ideal) {
   return best < count ? best : count;
 }
 
-/* How the filters of a first layer are laid out. */
+/* The layout of the filters of a first layer. */
 typedef struct {
   Grid grid;
   int count;              /* of filters that are drawn */

@@ -64,7 +64,7 @@ typedef struct {
   char text[32];
 } Tick;
 
-/* What the values at an axis have in common decides which numbers stand there. */
+/* The kind of all values at an axis, which decides which numbers stand there. */
 typedef enum { ANY_NUMBERS, WHOLE_NUMBERS, POWERS_OF_TWO } AxisNumbers;
 
 /* Sets up to AXIS_TICKS ticks at round numbers, about `wanted` of them, and returns their count. */

@@ -46,7 +46,7 @@ void seen_close(Seen *seen) {
 
 /* ---- a picture's view --------------------------------------------------------------------- */
 
-/* The mean of the levels that pixel (x, y) of the view stands for. */
+/* Returns the mean of the levels that pixel (x, y) of the view stands for. */
 static uint8_t view_level(const SeenPicture *p, double step, int x, int y) {
   const int left = min_int((int)(x * step), p->width - 1),
             top = min_int((int)(y * step), p->height - 1);

@@ -30,7 +30,7 @@ typedef struct Seen Seen;
 Seen *seen_open(int side);   /* NULL: no memory */
 void seen_close(Seen *seen); /* NULL is allowed */
 
-/* Takes a copy of what will be shown. Fails without memory. */
+/* Copies what will be shown. Fails without memory. */
 bool seen_add(Seen *seen, const SeenPicture *picture, Error *error);
 
 /* Replaces the file `path` by a PNG of all pictures added. Fails without memory, or if the file

@@ -68,7 +68,7 @@ static bool draw_label(Canvas *p, const char *label, Colour on, int x, int width
   return true;
 }
 
-/* A pixel is left between neighbours. */
+/* Leaves a pixel between neighbours. */
 static void draw_slice(Canvas *p, const Timeline *chart, const TimelineSlice *slice,
                        const Part *part, int top) {
   const double from = fmax(part->left + pixels_of(chart, slice->start - part->start), part->left);
@@ -95,7 +95,7 @@ static void draw_zigzag(Canvas *p, int x, int top, int bottom) {
     canvas_line(p, x + side * TOOTH, y, x + (1 - side) * TOOTH, fmin(y + TOOTH, bottom), 2, MARK);
 }
 
-/* What is left out between two parts. */
+/* Says what is left out between two parts. */
 static void draw_break(Canvas *p, const Timeline *chart, const TimelineRow *row, const Part part[2],
                        int top) {
   const int bottom = top + height_of(row), middle = (top + bottom) / 2, left = part[0].right;
