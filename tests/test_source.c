@@ -1,4 +1,4 @@
-/* What stands behind a gzip archive's last member. */
+/* Bytes behind a gzip archive's last member. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ TEST(test_garbage_behind_an_archive) {
   expect(1, 3 * SOURCE_INPUT, "garbage", behind);
 }
 
-/* As dd makes it, through a pipe. */
+/* An archive comes through a pipe, padded by dd. */
 TEST(test_from_a_pipe) {
   char fifo[5000], text[64];
   static Source source;

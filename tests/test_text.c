@@ -1,4 +1,4 @@
-/* What others wrote on its way to a terminal or into JSON. */
+/* Text that others wrote, on its way to a terminal or into JSON. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,15 +32,39 @@ static const struct {
     {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"}, /* the last one */
     {"\xf4\x90\x80\x80 \xf5\x80\x80\x80", "\\xf4\\x90\\x80\\x80 \\xf5\\x80\\x80\\x80"},
 };
-enum { CASES = sizeof cases / sizeof *cases };
 
-TEST(test_printable) {
-  char target[256];
-  for (int i = 0; i < CASES; i++) {
-    const size_t length = text_printable(target, sizeof target, cases[i].text);
+/* Returns the text as JSON has it; the caller releases it. */
+static json_t *through_json(const char *text) {
+  char *json = NULL;
+  size_t size;
+  json_error_t cause;
+  FILE *file = open_memstream(&json, &size);
+  assert_non_null(file);
+  json_text(text, file);
+  assert_int_equal(fclose(file), 0);
+  json_t *value = json_loads(json, JSON_DECODE_ANY, &cause);
+  if (!value) fail_msg("%s: %s", json, cause.text);
+  free(json);
+  return value;
+}
+
+/* The text for a terminal, for JSON, and whether it is UTF-8, as jansson judges it. */
+TEST(test_texts) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *text = cases[i].text;
+    char target[256];
+    const size_t length = text_printable(target, sizeof target, text);
     assert_string_equal(target, cases[i].printable);
     assert_int_equal(length, strlen(target));
-    assert_int_equal(text_printable(NULL, 0, cases[i].text), length);
+    assert_int_equal(text_printable(NULL, 0, text), length);
+    json_t *known = json_string(text), *value = through_json(text);
+    assert_int_equal(text_is_utf8(text), known != NULL);
+    if (known)
+      assert_string_equal(json_string_value(value), text);
+    else
+      assert_non_null(strstr(json_string_value(value), "\xef\xbf\xbd"));
+    json_decref(known);
+    json_decref(value);
   }
 }
 
@@ -55,15 +79,6 @@ TEST(test_cut) {
     assert_int_equal(strlen(target), ends[size - 1]);
     assert_memory_equal(target, whole, ends[size - 1]);
     assert_int_equal(target[size], '#');
-  }
-}
-
-/* As jansson has it. */
-TEST(test_utf8) {
-  for (int i = 0; i < CASES; i++) {
-    json_t *text = json_string(cases[i].text);
-    assert_int_equal(text_is_utf8(cases[i].text), text != NULL);
-    json_decref(text);
   }
 }
 
@@ -102,25 +117,4 @@ TEST(test_command_lines) {
   assert_string_equal(text, "./mlp-bench --epochs 9 --quick");
   text_command_line(text, 14, 6, words);
   assert_string_equal(text, "./mlp-bench -");
-}
-
-/* Whatever the text, JSON comes of it. */
-TEST(test_json) {
-  for (int i = 0; i < CASES; i++) {
-    char *json = NULL;
-    size_t size;
-    FILE *file = open_memstream(&json, &size);
-    assert_non_null(file);
-    json_text(cases[i].text, file);
-    assert_int_equal(fclose(file), 0);
-    json_error_t cause;
-    json_t *value = json_loads(json, JSON_DECODE_ANY, &cause);
-    if (!value) fail_msg("%s: %s", json, cause.text);
-    if (text_is_utf8(cases[i].text))
-      assert_string_equal(json_string_value(value), cases[i].text);
-    else
-      assert_non_null(strstr(json_string_value(value), "\xef\xbf\xbd"));
-    json_decref(value);
-    free(json);
-  }
 }
