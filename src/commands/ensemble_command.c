@@ -124,13 +124,14 @@ static bool train_network(Ensemble *e, int network, Error *error) {
   const TrainerConfig config = trainer_config(&o);
   const TrainerEvents events = {.epoch = on_epoch, .stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
-  bool good = trainer && (network > 0 || say_start(&o, trainer, &e->device, e->report, error)) &&
-              trainer_run(trainer, &events, &totals, error);
-  if (good && trainer_position(trainer)->interrupted)
-    good =
-        error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
-  good = good && judge(e, trainer_engine(trainer), network, error) && save(trainer, &o, error) &&
-         say_network(e, network, error);
+  const bool starts =
+      trainer && (network > 0 || say_start(&o, trainer, &e->device, e->report, error));
+  const TrainerResult result =
+      starts ? trainer_run(trainer, &events, &totals, error) : TRAINER_FAILED;
+  if (result == TRAINER_STOPPED)
+    error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
+  const bool good = result == TRAINER_DONE && judge(e, trainer_engine(trainer), network, error) &&
+                    save(trainer, &o, error) && say_network(e, network, error);
   trainer_close(trainer);
   return good;
 }

@@ -360,13 +360,14 @@ static bool train(Run *run, double began, int *signal, Error *error) {
                                 .context = run};
   RunTotals totals;
   if (!start(run, error)) return false;
-  if (!trainer_run(run->trainer, &events, &totals, error)) {
+  const TrainerResult result = trainer_run(run->trainer, &events, &totals, error);
+  if (result == TRAINER_FAILED) {
     say_what_is_saved(run, error);
     return false;
   }
   if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
-  if (trainer_position(run->trainer)->interrupted) {
+  if (result == TRAINER_STOPPED) {
     *signal = run->signal;
     say_how_to_resume(run, error);
     return true;

@@ -49,8 +49,9 @@ static bool say(const Options *o, const RateTest *test, Report *report, Error *e
 static bool tune(const Options *o, Trainer *trainer, Report *report, Error *error) {
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   RateTest test;
-  if (!rate_test_run(trainer, &events, &test, error)) return false;
-  if (test.count == 0) return error_set(error, "interrupted");
+  const TrainerResult result = rate_test_run(trainer, &events, &test, error);
+  if (result == TRAINER_STOPPED) return error_set(error, "interrupted");
+  if (result == TRAINER_FAILED) return false;
   const RateCurve curve = {test.rate, test.loss, test.smooth, test.count, test.best};
   return plot_rates(&curve, o->tune, error) && say(o, &test, report, error);
 }

@@ -42,36 +42,35 @@ static double lowest_good_rate(const RateTest *t) {
   return t->rate[i];
 }
 
-bool rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test, Error *error) {
+TrainerResult rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test,
+                            Error *error) {
   Engine *engine = trainer_engine(trainer);
   uint64_t rows;
   *test = (RateTest){0};
-  if (!trainer_load(trainer, events, &rows, error)) return false;
-  if (trainer_position(trainer)->interrupted) return true;
+  const TrainerResult loaded = trainer_load(trainer, events, &rows, error);
+  if (loaded != TRAINER_DONE) return loaded;
   const EngineConfig *config = &engine->config;
   const uint64_t steps = ceil_div(rows, (uint64_t)config->training.batch);
   const int rates = steps < RATE_TEST_RATES ? (int)steps : RATE_TEST_RATES;
-  if (rates < FEWEST)
-    return error_set(error,
-                     "--tune wants at least %d steps, but %llu rows in batches of %d are %llu: "
-                     "try a smaller --batch",
-                     FEWEST, (unsigned long long)rows, config->training.batch,
-                     (unsigned long long)steps);
+  if (rates < FEWEST) {
+    error_set(error,
+              "--tune wants at least %d steps, but %llu rows in batches of %d are %llu: "
+              "try a smaller --batch",
+              FEWEST, (unsigned long long)rows, config->training.batch, (unsigned long long)steps);
+    return TRAINER_FAILED;
+  }
   const TrainRange range = {
       .rows = rows, .shuffled = true, .key = random_order_key(config->training.seed, 1)};
   double lowest = INFINITY;
   for (int i = 0; i < rates && !test->diverged; i++) {
     double loss;
     TrainRange at = range;
-    if (events->stop && events->stop(events->context)) {
-      test->count = 0;
-      return true;
-    }
+    if (events->stop && events->stop(events->context)) return TRAINER_STOPPED;
     const double rate = LOW * pow(HIGH / LOW, (double)i / (rates - 1));
     const uint64_t end = steps * (uint64_t)(i + 1) / (uint64_t)rates;
     at.learning_rate = (float)rate;
     at.updates = test->steps;
-    if (!train_at(engine, at, test->steps, end, &loss, error)) return false;
+    if (!train_at(engine, at, test->steps, end, &loss, error)) return TRAINER_FAILED;
     test->steps = end;
     test->diverged = !isfinite(loss);
     if (test->diverged) break;
@@ -81,13 +80,15 @@ bool rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test
     test->diverged = i >= NEAR && mean > FAR * lowest;
     if (i >= NEAR) lowest = fmin(lowest, mean);
   }
-  if (test->count < FEWEST)
-    return error_set(error,
-                     "the loss diverges at learning rates from %g on: are the pixels and labels "
-                     "of the training file right?",
-                     LOW);
+  if (test->count < FEWEST) {
+    error_set(error,
+              "the loss diverges at learning rates from %g on: are the pixels and labels "
+              "of the training file right?",
+              LOW);
+    return TRAINER_FAILED;
+  }
   for (int i = 0; i < test->count; i++)
     test->smooth[i] = mean_loss(test, i - NEAR / 2, i + NEAR / 2);
   test->best = lowest_good_rate(test);
-  return true;
+  return TRAINER_DONE;
 }

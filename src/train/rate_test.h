@@ -20,8 +20,9 @@ typedef struct {
 } RateTest;
 
 /* Trains a new, resident trainer's network in shuffled order at rates from 1e-5 to 10, up to where
-   the loss diverges. If events->stop ended it, count is 0. Fails if a file or the engine does, or
-   if there are too few steps to find a rate by. */
-bool rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test, Error *error);
+   the loss diverges. Fails if a file or the engine does, or if there are too few steps to find a
+   rate by. */
+TrainerResult rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test,
+                            Error *error);
 
 #endif

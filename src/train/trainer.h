@@ -60,10 +60,16 @@ bool trainer_is_resident(const Trainer *trainer);
 
 typedef struct TrainerEvents TrainerEvents;
 
+typedef enum {
+  TRAINER_FAILED,  /* *error says why */
+  TRAINER_STOPPED, /* events->stop ended it */
+  TRAINER_DONE
+} TrainerResult;
+
 /* Reads the rows to train on into the engine's dataset, from row 0 on, and trains on none of them:
-   *rows is how many, or events->stop ended it. The trainer must be resident and new, and is not to
-   be run after that. */
-bool trainer_load(Trainer *trainer, const TrainerEvents *events, uint64_t *rows, Error *error);
+ *rows is how many. The trainer must be resident and new, and is not to be run after that. */
+TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, uint64_t *rows,
+                           Error *error);
 
 /* Where a run stands. */
 typedef struct {
@@ -74,7 +80,6 @@ typedef struct {
   double test_accuracy, best_accuracy; /* of the rows to judge by, parts of 1; NAN before the first
                                           epoch's end, and without such rows */
   int best_epoch;                      /* from 1, 0: none yet */
-  bool interrupted;                    /* events->stop ended the run */
   bool diverged;                       /* a loss that is not a finite number did */
 } TrainerPosition;
 
@@ -100,7 +105,8 @@ struct TrainerEvents {
 /* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
    event fails, or a loss is no longer a finite number: the last two are failures. The training loss
    is looked at about every `patience` seconds, and the error names the steps. To be called once. */
-bool trainer_run(Trainer *trainer, const TrainerEvents *events, RunTotals *totals, Error *error);
+TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, RunTotals *totals,
+                          Error *error);
 
 /* NULL is allowed. */
 void trainer_close(Trainer *trainer);

@@ -30,6 +30,7 @@ typedef struct {
   uint64_t all_steps;      /* of this epoch, known once its file was read */
   uint64_t collected;      /* steps whose sums are in the trainer's position */
   double collected_at;     /* in seconds_now */
+  bool stopped;            /* events->stop ended the run here: the position tells where */
 } Epoch;
 
 static void show_progress(const Epoch *e, double done) {
@@ -61,12 +62,11 @@ static bool go_on(const Epoch *e, uint64_t before, TrainRange *range) {
   return true;
 }
 
-/* True when the run is to end here: position tells where. */
-static bool is_stopped(const Epoch *e, uint64_t steps) {
-  TrainerPosition *position = &e->trainer->position;
+/* True if the run is to end here, behind so many steps of the epoch. */
+static bool is_stopped(Epoch *e, uint64_t steps) {
   if (!e->events->stop || !e->events->stop(e->events->context)) return false;
-  position->step = steps;
-  return position->interrupted = true;
+  e->trainer->position.step = steps;
+  return e->stopped = true;
 }
 
 /* Waits for what has been trained of this epoch, up to step `end`. */
@@ -85,38 +85,42 @@ static bool collect(Epoch *e, uint64_t end, Error *error) {
                    first, end, e->epoch + 1);
 }
 
-/* Likewise where a read failed: a signal may have ended it. Only of pipes, which ranks do not read.
- */
-static bool read_was_stopped(const Epoch *e, uint64_t steps) {
-  return !e->trainer->config.ranks && is_stopped(e, steps);
+/* The result of a read that ended early. A signal may have ended one of a pipe, which ranks do not
+   read. */
+static TrainerResult cut_short(Epoch *e) {
+  const uint64_t trained =
+      e->steps > e->trainer->position.step ? e->steps : e->trainer->position.step;
+  if (e->stopped ||
+      (!e->trainer->config.ranks && is_stopped(e, e->all_steps ? e->all_steps : trained)))
+    return TRAINER_STOPPED;
+  return TRAINER_FAILED;
 }
 
-/* What depends on the clock, all ranks do as the first one does. */
+/* Makes all ranks do as the first one does where that depends on the clock. */
 static bool as_first(const Trainer *t, bool *decision, Error *error) {
   return ranks_broadcast(t->config.ranks, decision, sizeof *decision, error);
 }
 
-/* The key of this epoch's order. */
 static uint64_t order_key(const Epoch *e) {
   return random_order_key(e->trainer->config.training.seed, (uint64_t)e->epoch);
 }
 
 /* Trains on the steps of a range in pieces, so short that a signal is noticed between them; step 0
-   of its window is step `before` of the epoch. False also if the run is to end there. */
-static bool train_steps(Epoch *e, const TrainRange *range, uint64_t before, Error *error) {
+   of its window is step `before` of the epoch. */
+static TrainerResult train_steps(Epoch *e, const TrainRange *range, uint64_t before, Error *error) {
   Engine *engine = e->trainer->engine;
   uint64_t *updates = &e->trainer->position.updates;
   const uint64_t first = range->first_step, end = first + range->steps;
   TrainRange piece = *range;
   for (uint64_t step = first; step < end; step += piece.steps) {
-    if (step > first && is_stopped(e, before + step)) return false;
+    if (step > first && is_stopped(e, before + step)) return TRAINER_STOPPED;
     piece.first_step = step;
     piece.steps = engine_piece(engine, end - step, (uint64_t)engine->config.training.batch);
     piece.updates = *updates;
     *updates += piece.steps;
-    if (!engine->call->train(engine, &piece, error)) return false;
+    if (!engine->call->train(engine, &piece, error)) return TRAINER_FAILED;
   }
-  return true;
+  return TRAINER_DONE;
 }
 
 /* A LoaderUse: trains on the rows of a staging buffer. */
@@ -126,7 +130,7 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
   TrainRange range = whole_window(e, first_row, rows, key);
   e->steps += range.steps;
   if (!go_on(e, before, &range)) return true;
-  if (!train_steps(e, &range, before, error)) return false;
+  if (train_steps(e, &range, before, error) != TRAINER_DONE) return false;
   show_progress(e, dataset_progress(e->trainer->train));
   bool look = seconds_now() - e->collected_at > e->events->patience;
   if (!as_first(e->trainer, &look, error) || (look && !collect(e, e->steps, error))) return false;
@@ -135,23 +139,23 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
   return is_last || !is_stopped(e, e->steps);
 }
 
-/* Evaluates in pieces, as train_steps trains. False also if the run is to end. */
-static bool evaluate_rows(const Epoch *e, uint64_t first_row, uint64_t rows, Error *error) {
+/* Evaluates in pieces, as train_steps trains. */
+static TrainerResult evaluate_rows(Epoch *e, uint64_t first_row, uint64_t rows, Error *error) {
   Engine *engine = e->trainer->engine;
   for (uint64_t done = 0, count; done < rows; done += count) {
-    if (done > 0 && is_stopped(e, e->all_steps)) return false;
+    if (done > 0 && is_stopped(e, e->all_steps)) return TRAINER_STOPPED;
     count = engine_piece(engine, rows - done, 1);
-    if (!engine->call->evaluate(engine, first_row + done, count, error)) return false;
+    if (!engine->call->evaluate(engine, first_row + done, count, error)) return TRAINER_FAILED;
   }
-  return true;
+  return TRAINER_DONE;
 }
 
 /* A LoaderUse: evaluates the rows of a staging buffer. */
 static bool evaluate_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
-  return evaluate_rows(context, first_row, rows, error);
+  return evaluate_rows(context, first_row, rows, error) == TRAINER_DONE;
 }
 
-/* A file that was read before, and must not have become another one. */
+/* Opens a file that was read before, and refuses it if it has become another one. */
 static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
   DatasetReader *reader = trainer_open_reader(t, judges, error);
   const SourceStamp *before = judges ? &t->test_stamp : &t->train_stamp;
@@ -177,19 +181,21 @@ static bool choose_rows(Epoch *e, Error *error) {
 
 /* Feeds all rows to train on, or to judge by, to the engine, from their reader if that is open
    already. */
-static bool feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *use, uint64_t *rows,
-                 Error *error) {
+static TrainerResult feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *use, uint64_t *rows,
+                          Error *error) {
   Trainer *t = e->trainer;
   DatasetReader **reader = judges ? &t->test : &t->train;
-  if (!*reader && !judges && !choose_rows(e, error)) return false;
+  if (!*reader && !judges && !choose_rows(e, error)) return TRAINER_FAILED;
   if (!*reader) *reader = open_again(t, judges, error);
-  if (!*reader) return false;
+  if (!*reader) return cut_short(e);
   const LoaderPlan plan = {.first_row = first_row, .ring = !t->resident, .use = use, .context = e};
   const bool fed = loader_feed(t->engine, *reader, &plan, rows, error);
   trainer_close_reader(reader);
-  if (!fed || *rows > 0) return fed;
-  return error_set(error, "--validation %g leaves no row of %s to %s: choose another share",
-                   t->config.hold_out, t->config.train, judges ? "judge by" : "train on");
+  if (fed && *rows > 0) return TRAINER_DONE;
+  if (fed)
+    error_set(error, "--validation %g leaves no row of %s to %s: choose another share",
+              t->config.hold_out, t->config.train, judges ? "judge by" : "train on");
+  return cut_short(e);
 }
 
 /* The last step up to `step` of the epoch's `steps` where a part may end without a trace in the
@@ -201,51 +207,45 @@ static uint64_t end_of_part(const Trainer *t, uint64_t step, uint64_t steps) {
 
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
    do not depend on the parts. */
-static bool train_resident(Epoch *e, bool in_parts, Error *error) {
+static TrainerResult train_resident(Epoch *e, bool in_parts, Error *error) {
   TrainRange range = whole_window(e, 0, e->trainer->train_rows, order_key(e));
   const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
   uint64_t done = e->trainer->position.step;
-  for (uint64_t part = 0; part < parts; part++) {
-    const uint64_t end = end_of_part(e->trainer, steps * (part + 1) / parts, steps);
+  TrainerResult result = TRAINER_DONE;
+  for (uint64_t part = 0; result == TRAINER_DONE && part < parts; part++) {
+    uint64_t end = end_of_part(e->trainer, steps * (part + 1) / parts, steps);
     if (end <= done) continue;
     range.first_step = done;
     range.steps = end - done;
     done = end;
-    if (!train_steps(e, &range, 0, error))
-      return e->trainer->position.interrupted && collect(e, e->trainer->position.step, error);
-    if (!collect(e, end, error)) return false;
+    result = train_steps(e, &range, 0, error);
+    if (result == TRAINER_STOPPED) end = e->trainer->position.step;
+    if (result == TRAINER_FAILED || !collect(e, end, error)) return TRAINER_FAILED;
+    if (result == TRAINER_STOPPED) break;
     if (in_parts) show_progress(e, (double)(part + 1) / (double)parts);
-    if (end < steps && is_stopped(e, end)) return true;
+    if (end < steps && is_stopped(e, end)) result = TRAINER_STOPPED;
   }
-  return true;
+  return result;
 }
 
-/* The first pass over a file that is to stay, or every pass over one that is streamed. A read that
-   a signal ended is where the run ends. */
-static bool train_fed(Epoch *e, Error *error) {
+/* Trains in the first pass over a file that is to stay, or in a pass over one that is streamed. A
+   read that a signal ended is where the run ends. */
+static TrainerResult train_fed(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  TrainerPosition *position = &t->position;
-  if (!feed(e, false, 0, train_staged, &t->train_rows, error) && !position->interrupted &&
-      !read_was_stopped(e, e->steps > position->step ? e->steps : position->step))
-    return false;
-  if (position->interrupted) e->steps = position->step;
-  return e->collected >= e->steps || collect(e, e->steps, error);
+  const TrainerResult fed = feed(e, false, 0, train_staged, &t->train_rows, error);
+  if (fed == TRAINER_FAILED) return TRAINER_FAILED;
+  if (fed == TRAINER_STOPPED) e->steps = t->position.step;
+  return e->collected >= e->steps || collect(e, e->steps, error) ? fed : TRAINER_FAILED;
 }
 
-/* Appends the rows of a file to the dataset; `steps` of the epoch are trained until then. */
-static bool load(Epoch *e, bool judges, uint64_t first_row, uint64_t steps, uint64_t *rows,
-                 Error *error) {
-  return feed(e, judges, first_row, NULL, rows, error) || read_was_stopped(e, steps);
-}
-
-bool trainer_load(Trainer *t, const TrainerEvents *events, uint64_t *rows, Error *error) {
+TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, uint64_t *rows, Error *error) {
   Epoch e = {.trainer = t, .events = events};
-  if (!load(&e, false, 0, 0, &t->train_rows, error)) return false;
+  const TrainerResult result = feed(&e, false, 0, NULL, &t->train_rows, error);
   *rows = t->train_rows;
-  return true;
+  return result;
 }
 
-/* A file that was saved may be of other data. */
+/* Refuses a position behind the epoch's end: the file may have become another one. */
 static bool check_position(const Trainer *t, uint64_t all_steps, Error *error) {
   return t->position.step <= all_steps ||
          error_set(error,
@@ -254,80 +254,76 @@ static bool check_position(const Trainer *t, uint64_t all_steps, Error *error) {
                    t->position.step, t->config.train, all_steps);
 }
 
-static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
+static TrainerResult train_epoch(Epoch *e, bool in_parts, Error *error) {
   Trainer *t = e->trainer;
-  const uint64_t batch = (uint64_t)t->config.training.batch;
+  const bool feeds = !t->resident || e->epoch == 0;
   e->collected = t->position.step;
   e->collected_at = seconds_now();
-  if (!t->resident || e->epoch == 0) {
-    if (!train_fed(e, error)) return false;
-    e->all_steps = ceil_div(t->train_rows, batch);
-    return t->position.interrupted || check_position(t, e->all_steps, error);
-  }
-  if (t->train_rows == 0 && /* when a run is resumed */
-      !load(e, false, 0, t->position.step, &t->train_rows, error))
-    return false;
-  if (t->position.interrupted) return true;
-  e->all_steps = ceil_div(t->train_rows, batch);
-  return check_position(t, e->all_steps, error) && train_resident(e, in_parts, error);
+  TrainerResult result = TRAINER_DONE;
+  if (feeds)
+    result = train_fed(e, error);
+  else if (t->train_rows == 0) /* when a run is resumed */
+    result = feed(e, false, 0, NULL, &t->train_rows, error);
+  if (result != TRAINER_DONE) return result;
+  e->all_steps = ceil_div(t->train_rows, (uint64_t)t->config.training.batch);
+  if (!check_position(t, e->all_steps, error)) return TRAINER_FAILED;
+  return feeds ? TRAINER_DONE : train_resident(e, in_parts, error);
 }
 
-static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
+static TrainerResult evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
-  Engine *engine = t->engine;
   *sums = (EngineSums){.loss = NAN};
-  if (!t->judge) return true;
-  const bool good = t->resident ? evaluate_rows(e, t->train_rows, t->test_rows, error)
-                                : feed(e, true, 0, evaluate_staged, &t->test_rows, error) ||
-                                      read_was_stopped(e, e->all_steps);
-  return (good || t->position.interrupted) && engine->call->collect(engine, sums, error);
+  if (!t->judge) return TRAINER_DONE;
+  const TrainerResult result = t->resident
+                                   ? evaluate_rows(e, t->train_rows, t->test_rows, error)
+                                   : feed(e, true, 0, evaluate_staged, &t->test_rows, error);
+  const bool good = result != TRAINER_FAILED && t->engine->call->collect(t->engine, sums, error);
+  return good ? result : TRAINER_FAILED;
 }
 
 /* ---- all epochs --------------------------------------------------------------------------- */
 
-/* Leaves *result alone if the run was stopped. */
-static bool run_epoch(Epoch *e, bool in_parts, EpochResult *result, RunTotals *totals,
-                      Error *error) {
+/* Leaves *epoch alone if the run was stopped. */
+static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunTotals *totals,
+                               Error *error) {
   Trainer *t = e->trainer;
   const EngineSums *train = &t->position.sums;
   EngineSums test = {0};
   const bool first = totals->load == 0;
   const double start = seconds_now();
-  if (!train_epoch(e, in_parts, error)) return false;
-  if (t->position.interrupted) return true;
+  TrainerResult result = train_epoch(e, in_parts, error);
   const double trained = seconds_now();
-  if (t->judge && t->test_rows == 0 && t->resident &&
-      !load(e, true, t->train_rows, e->all_steps, &t->test_rows, error))
-    return false;
+  if (result == TRAINER_DONE && t->judge && t->test_rows == 0 && t->resident)
+    result = feed(e, true, t->train_rows, NULL, &t->test_rows, error);
   const double loaded = seconds_now();
-  if (!t->position.interrupted && !evaluate_epoch(e, &test, error)) return false;
-  if (t->position.interrupted) return true;
+  if (result == TRAINER_DONE) result = evaluate_epoch(e, &test, error);
+  if (result != TRAINER_DONE) return result;
   const double evaluated = seconds_now();
   if (t->judge && !isfinite(test.loss)) {
     t->position.diverged = true;
     error_set(error, "the %s loss is not a finite number after epoch %d: try a lower --lr",
               trainer_judge_option(t), e->epoch + 1);
-    return false;
+    return TRAINER_FAILED;
   }
   if (first) totals->load = (t->resident ? loaded : evaluated) - t->opened;
   totals->train += trained - start;
   totals->test += evaluated - loaded;
-  *result = (EpochResult){.epoch = e->epoch + 1,
-                          .epochs = t->config.epochs,
-                          .train_loss = train->loss / (double)train->rows,
-                          .train_accuracy = (double)train->correct / (double)train->rows,
-                          .judged_by = t->judged_by,
-                          .test_loss = test.loss / (double)test.rows,
-                          .test_accuracy = (double)test.correct / (double)test.rows,
-                          .learning_rate = (double)e->learning_rate,
-                          .train_seconds = trained - start,
-                          .test_seconds = evaluated - loaded,
-                          .train_rows = train->rows,
-                          .test_rows = test.rows};
-  return true;
+  *epoch = (EpochResult){.epoch = e->epoch + 1,
+                         .epochs = t->config.epochs,
+                         .train_loss = train->loss / (double)train->rows,
+                         .train_accuracy = (double)train->correct / (double)train->rows,
+                         .judged_by = t->judged_by,
+                         .test_loss = test.loss / (double)test.rows,
+                         .test_accuracy = (double)test.correct / (double)test.rows,
+                         .learning_rate = (double)e->learning_rate,
+                         .train_seconds = trained - start,
+                         .test_seconds = evaluated - loaded,
+                         .train_rows = train->rows,
+                         .test_rows = test.rows};
+  return TRAINER_DONE;
 }
 
-/* An epoch is behind us. */
+/* Moves the position behind an epoch. */
 static void advance(TrainerPosition *position, const EpochResult *result) {
   position->epoch = result->epoch;
   position->step = 0;
@@ -339,7 +335,8 @@ static void advance(TrainerPosition *position, const EpochResult *result) {
   position->best_epoch = result->epoch;
 }
 
-bool trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *totals, Error *error) {
+TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *totals,
+                          Error *error) {
   const TrainerConfig *c = &t->config;
   TrainerPosition *position = &t->position;
   double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
@@ -349,17 +346,16 @@ bool trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *totals, Err
                .events = events,
                .epoch = position->epoch,
                .learning_rate = (float)lr_schedule_rate(&c->schedule, position->epoch)};
-    EpochResult result;
+    EpochResult epoch;
     bool in_parts = (events->progress || events->stop) && before > events->patience;
-    if (!as_first(t, &in_parts, error) || !run_epoch(&e, in_parts, &result, totals, error))
-      return false;
-    if (position->interrupted) return true;
-    advance(position, &result);
-    if (!events->epoch(events->context, &result, error)) return false;
+    if (!as_first(t, &in_parts, error)) return TRAINER_FAILED;
+    const TrainerResult result = run_epoch(&e, in_parts, &epoch, totals, error);
+    if (result != TRAINER_DONE) return result;
+    advance(position, &epoch);
+    if (!events->epoch(events->context, &epoch, error)) return TRAINER_FAILED;
     if (c->early_stop && position->epoch - position->best_epoch >= c->early_stop) break;
-    if (position->epoch < c->epochs && events->stop && events->stop(events->context))
-      return position->interrupted = true;
-    before = result.train_seconds;
+    if (position->epoch < c->epochs && is_stopped(&e, 0)) return TRAINER_STOPPED;
+    before = epoch.train_seconds;
   }
-  return true;
+  return TRAINER_DONE;
 }

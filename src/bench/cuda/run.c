@@ -82,7 +82,7 @@ static void run_trainer(const Plan *plan, Answer *answer) {
   const double start = seconds_now();
   Trainer *trainer = trainer_open(&config, open_engine, NULL, &answer->error);
   const double opened = seconds_now();
-  answer->good = trainer && trainer_run(trainer, &events, &totals, &answer->error);
+  answer->good = trainer && trainer_run(trainer, &events, &totals, &answer->error) == TRAINER_DONE;
   const double done = seconds_now();
   trainer_close(trainer);
   run->open = opened - start;
