@@ -7,8 +7,8 @@
 #include "commands/commands.h"
 #include "data/source.h"
 #include "engine/device.h"
-#include "engine/engine_committee.h"
 #include "engine/loader.h"
+#include "predict/committee.h"
 #include "predict/evaluate.h"
 #include "predict/pictures.h"
 #include "predict/predict.h"
@@ -79,7 +79,7 @@ static Engine *open_networks(const Options *o, Device *device, Error *error) {
     good = engine[count] != NULL;
     if (good) good = fit_together(o, count++, engine, error);
   }
-  if (good) return count == 1 ? engine[0] : engine_committee_open(engine, count, error);
+  if (good) return count == 1 ? engine[0] : committee_open(engine, count, error);
   while (count > 0) {
     count--;
     engine[count]->call->close(engine[count]);

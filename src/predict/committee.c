@@ -1,5 +1,5 @@
 /* An engine of engines: rows go to every member, and what they predict is averaged. */
-#include "engine/engine_committee.h"
+#include "predict/committee.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,13 +22,14 @@ static int classes_of(const Committee *c) {
   return n->size[n->layers];
 }
 
-/* The first member's. */
+/* Lends the first member's buffer. */
 static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   Engine *first = ((Committee *)engine)->member[0];
   return first->call->staging(first, index, out, error);
 }
 
-/* The other members copy the first one's buffer, which is theirs to read until it is uploaded. */
+/* Copies the first member's buffer to the others before it is uploaded: until then it is ours to
+   read. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;
@@ -90,35 +91,12 @@ static void committee_close(Engine *engine) {
   free(c);
 }
 
-static bool never(Error *error) {
-  return error_set(error, "several networks predict together: they do not train");
-}
-
-static bool committee_train(Engine *engine, const TrainRange *range, Error *error) {
-  (void)engine, (void)range;
-  return never(error);
-}
-
-static bool committee_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  (void)engine, (void)first_row, (void)rows;
-  return never(error);
-}
-
-static bool committee_collect(Engine *engine, EngineSums *sums, Error *error) {
-  (void)engine, (void)sums;
-  return never(error);
-}
-
-static bool committee_write(Engine *engine, const float *parameters, const float *state,
-                            Error *error) {
-  (void)engine, (void)parameters, (void)state;
-  return never(error);
-}
-
-Engine *engine_committee_open(Engine *const *members, int count, Error *error) {
-  static const EngineOperations operations = {
-      committee_staging, committee_upload, committee_train, committee_evaluate, committee_predict,
-      committee_collect, committee_read,   committee_write, committee_close};
+Engine *committee_open(Engine *const *members, int count, Error *error) {
+  static const EngineOperations operations = {.staging = committee_staging,
+                                              .upload = committee_upload,
+                                              .predict = committee_predict,
+                                              .read = committee_read,
+                                              .close = committee_close};
   Committee *c = calloc(1, sizeof *c + (size_t)count * sizeof *c->member);
   if (c) {
     c->engine = *members[0];
