@@ -1,0 +1,74 @@
+# make install puts what was built under PREFIX, where it works from any folder.
+mkdir built any
+cp "$MLP" built
+touch built/mlp-{digits,lab} built/mlp-{train,digits,lab}.{1,bash} built/libmlp-ranks.so
+
+# to_root TARGET: makes it of those stand-ins and mlp-train itself, which -o lets pass for up to date.
+to_root() {
+  env MAKEFLAGS= make -C "$TOP" -o all BUILD="$PWD/built" PLACE="$PWD/built" CUDA=0 SETUP=0 \
+    MPI_FLAGS=-lmpi DESTDIR="$PWD/a root" PREFIX=/usr "$1" >out 2>&1 || die "$(<out)"
+}
+to_root install
+root=$PWD/'a root'
+
+case_ 'everything is installed'
+(cd "$root" && find . -type f ! -name '*.conf' ! -path '*/docs/*' -printf '%m %p\n') | sort -k 2 >list
+diff list - <<'END'
+755 ./usr/bin/mlp-digits
+755 ./usr/bin/mlp-idx-to-csv
+755 ./usr/bin/mlp-lab
+755 ./usr/bin/mlp-train
+755 ./usr/bin/mlp-train-fetch
+755 ./usr/lib/mlp-train/libmlp-ranks.so
+644 ./usr/share/bash-completion/completions/mlp-digits
+644 ./usr/share/bash-completion/completions/mlp-lab
+644 ./usr/share/bash-completion/completions/mlp-train
+644 ./usr/share/doc/mlp-train/CONTRIBUTING.md
+644 ./usr/share/doc/mlp-train/LICENSE
+644 ./usr/share/doc/mlp-train/README.md
+644 ./usr/share/doc/mlp-train/SECURITY.md
+644 ./usr/share/doc/mlp-train/data/README.md
+644 ./usr/share/man/man1/mlp-digits.1
+644 ./usr/share/man/man1/mlp-lab.1
+644 ./usr/share/man/man1/mlp-train.1
+END
+diff -r "$TOP/configs" "$root/usr/share/mlp-train/configs"
+
+# Links to the sources have become text.
+case_ 'every link leads to a file that is installed'
+(
+  cd "$root/usr/share/doc/mlp-train" || exit
+  grep -ro --include='*.md' '](:*[^)#]*' . | sed 's/:](/ /' | grep -v -e :// -e ' $' |
+    while read -r page target; do
+      [ -e "${page%/*}/$target" ] || die "$page: $target"
+    done
+  [ "$(grep -c '](docs/' README.md)" -gt 5 ]
+  [ "$(grep -c src/engine/engine.h README.md)" = 1 ]
+)
+
+case_ 'an installed copy works anywhere'
+export XDG_CACHE_HOME=$PWD/cache
+unset HOME
+cd any || exit
+MLP=$root/usr/bin/mlp-train
+ok -c literature.conf --dry-run
+printed 1 '^lr = 0.03$'
+fails 1 literature.conf -c ./literature.conf
+MLP=$root/usr/bin/mlp-train-fetch
+export MNIST_SOURCE=/nowhere
+fails 1 'there is no train-images-idx3-ubyte'
+MLP=$root/usr/bin/mlp-train
+rows 20 | tee ../cache/mlp-train/mnist_{train,test}.csv >out # as mlp-train-fetch leaves them
+ok --device cpu --epochs 1 --classes 2
+printed 1 '^data .*/cache/mlp-train/mnist_train.csv and '
+mkdir data
+rows 20 | tee data/mnist_{train,test}.csv >out
+ok --device cpu --epochs 1 --classes 2
+printed 1 '^data     data/mnist_train.csv and '
+cd .. || exit
+
+case_ 'nothing is left after make uninstall'
+to_root uninstall
+[ -z "$(cd "$root" && find . ! -type d)" ]
+[ -z "$(find "$root" -path '*mlp-train*')" ]
+to_root uninstall # nothing is left to do, and that is fine

@@ -1,0 +1,98 @@
+# The manual and the bash completion that the build has made; tests/test_manual.c compares them with
+# the options.
+made=$PROGRAMS
+[ -f "$made/mlp-train.1" ] || made=$PROGRAMS/build
+
+case_ 'groff has nothing to say of the manuals'
+if ! command -v groff >/dev/null; then
+  skip_ 'there is no groff'
+else
+  for page in "$made"/mlp-*.1; do
+    groff -man -ww -Tutf8 -z "$page" 2>err
+    [ ! -s err ] || die "$page: $(cat err)"
+  done
+fi
+
+mkdir -p files/sub
+touch files/{a.csv,b.safetensors,c.conf,d.png,'e f.JPG',sub/g.csv}
+cat >complete <<'END'
+compopt() { :; } # this bash reads no lines
+. "$1"
+complete -p mlp-train >/dev/null || exit
+COMP_WORDS=(./mlp-train "${@:2}")
+COMP_CWORD=$(($# - 1))
+_mlp_train
+printf '%s\n' "${COMPREPLY[@]}" | sort | paste -sd ' '
+END
+
+# complete_ WORD...: what bash makes of the last one, in the folder files.
+complete_() {
+  env -i -C files PATH="$PATH" LC_ALL=C bash -u ../complete "$made/mlp-train.bash" "$@"
+}
+
+# completes: each line of standard input has the words of a command line, "|", and what becomes of
+# the last one.
+completes() {
+  local words given expected got
+  while IFS='|' read -r words expected; do
+    eval "given=($words)"
+    got=$(complete_ "${given[@]}")
+    [ "$got" = "$expected" ] || die "$words: '$got', not '$expected'"
+  done
+}
+
+case_ 'options and values are completed'
+completes <<'END'
+--pre|--precision --predict
+--quiet --lr|--lr --lr-decay --lr-schedule
+-q nonsense|
+--lr-schedule ''|constant cosine linear step
+--lr-schedule co|constant cosine
+-d c|cpu cuda
+--device = c|cpu cuda
+--precision =|fp32 tf32
+--epochs ''|10
+--augment ''|elastic none rotate scale shear shift
+--augment s|scale shear shift
+--augment shift,s|shift,scale shift,shear
+--augment scale,shift,|scale,shift,elastic scale,shift,rotate scale,shift,shear
+--classify d.png --lo|--load --log
+END
+complete_ '' | grep -q -e '--hidden'
+
+case_ 'files are completed'
+completes <<'END'
+--train ''|a.csv sub
+--test sub/|sub/g.csv
+--predict = a|a.csv
+--resume ''|b.safetensors sub
+-c ''|c.conf sub
+--plot ''|d.png sub
+--load b --classify ''|d.png e f.JPG sub
+--classify d.png e|e f.JPG
+--classify --load ''|b.safetensors sub
+END
+
+case_ 'help becomes a manual where there is no table of options'
+cat >help <<'END'
+Usage: mlp-x [OPTION]...
+       mlp-x list
+Does what it does and no more. Well.
+
+  --a-b N  a .number [1]
+.5 of it
+END
+"$TOP/scripts/help_manual.sh" man mlp-x 1.2 <help >page
+for lines in '.SH NAME
+mlp\-x \- does what it does and no more
+' 'mlp\-x [OPTION]...
+.br
+mlp\-x list
+' '
+  \-\-a\-b N  a .number [1]
+\&.5 of it
+.fi
+'; do
+  [[ $(<page) = *"$lines"* ]] || die "$(<page)"
+done
+"$TOP/scripts/help_manual.sh" completion mlp-x 1.2 <help | grep -qxF "complete -o default -W '--a-b' mlp-x"
