@@ -11,14 +11,15 @@
 
 #include "engine/cuda/gpu_limits.h"
 
-/* ---- bookkeeping ---------------------------------------------------------------------------- */
-
 TESTS_WITH(kernels_open, kernels_close);
 
+static const RowShare one = {0}; /* of one rank: all rows */
+
+/* ---- bookkeeping ---------------------------------------------------------------------------- */
+
 KERNEL_TEST(test_order) {
-  needs_gpu();
   static const uint32_t counts[] = {1, 7, 256, 1000, 60001};
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+  for (size_t i = 0; i < LENGTH(counts); i++) {
     for (int shuffled = 0; shuffled < 2; shuffled++) {
       const uint32_t rows = counts[i], first = 11;
       const uint64_t key = random_order_key(5, i);
@@ -70,11 +71,9 @@ static void check_gram(int inputs, int batch, uint32_t first_step, uint32_t rows
       assert_true(gram[t * EPOCH_GRAM + i] == (float)sum / (255.0f * 255.0f));
     }
   }
-  finish();
 }
 
 KERNEL_TEST(test_products_of_pixels) {
-  needs_gpu();
   GpuLimits gpu;
   Error error;
   OK(gpu_limits_read(&gpu, &error));
@@ -85,34 +84,30 @@ KERNEL_TEST(test_products_of_pixels) {
   check_gram(5, 1, 0, 7);
 }
 
+static void assert_state(const StepState *d_state, StepState expected) {
+  const StepState *state = fetch(d_state, sizeof *state);
+  assert_int_equal(state->position, expected.position);
+  assert_int_equal(state->end, expected.end);
+  assert_true(state->learning_rate == expected.learning_rate);
+  assert_int_equal(state->updates, expected.updates);
+  assert_int_equal(state->dropout_key, expected.dropout_key);
+}
+
 KERNEL_TEST(test_begin_and_advance) {
-  needs_gpu();
   StepState *d_state = poisoned(sizeof *d_state);
   CUDA_OK(launch_begin(d_state, (StepState){12, 60000, 0.25f, 7, 9}, stream));
-  const StepState *begun = fetch(d_state, sizeof *begun);
-  assert_int_equal(begun->position, 12);
-  assert_int_equal(begun->end, 60000);
-  assert_true(begun->learning_rate == 0.25f);
+  assert_state(d_state, (StepState){12, 60000, 0.25f, 7, 9});
   CUDA_OK(launch_advance(d_state, 64, stream));
   CUDA_OK(launch_advance(d_state, 59900, stream));
-  const StepState *advanced = fetch(d_state, sizeof *advanced);
-  assert_int_equal(advanced->position, 12 + 64 + 59900);
-  assert_int_equal(advanced->end, 60000);
-  assert_true(advanced->learning_rate == 0.25f);
-  assert_int_equal(advanced->updates, 7);
-  assert_int_equal(advanced->dropout_key, 9);
-  finish();
+  assert_state(d_state, (StepState){12 + 64 + 59900, 60000, 0.25f, 7, 9});
 }
 
 /* Sums are float64: for n values the error is at most n 2^-53 of the sum of positive terms. */
-static const RowShare one = {0}; /* of one rank: all rows */
-
 KERNEL_TEST(test_sum) {
-  needs_gpu();
   static const uint32_t ranges[][2] = {{0, 1},    {3, 3},       {3, 2055},
                                        {0, 1024}, {1023, 1025}, {0, 5000}};
   enum { POSITIONS = 5000 };
-  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+  for (size_t i = 0; i < LENGTH(ranges); i++) {
     const uint32_t first = ranges[i][0], end = ranges[i][1];
     double *values = host_doubles(POSITIONS);
     reference_fill(values, POSITIONS, 0, 10, 90 + i);
@@ -152,12 +147,9 @@ KERNEL_TEST(test_sum) {
 
 /* ---- operations on single values ------------------------------------------------------------ */
 
-static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
-
 KERNEL_TEST(test_scale_pixels) {
-  needs_gpu();
   static const Shape shapes[] = {{1, 1, 0}, {7, 50, 0}, {65, 784, 0}, {64, 785, 0}, {13, 4096, 0}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+  for (size_t i = 0; i < LENGTH(shapes); i++) {
     for (int shuffled = 0; shuffled < 2; shuffled++) {
       const Shape s = shapes[i];
       const Batch b = make_batch(s.rows, s.in, 10, s.rows / 2, shuffled, i);
@@ -174,9 +166,8 @@ KERNEL_TEST(test_scale_pixels) {
 }
 
 KERNEL_TEST(test_add_bias) {
-  needs_gpu();
   static const Shape shapes[] = {{1, 0, 1}, {7, 0, 10}, {65, 0, 301}, {3, 0, 4096}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+  for (size_t i = 0; i < LENGTH(shapes); i++) {
     const Shape s = shapes[i];
     const size_t count = area(s.rows, s.out);
     const Values z = random_values(count, 1), b = random_values((size_t)s.out, 2);
@@ -190,8 +181,8 @@ KERNEL_TEST(test_add_bias) {
 }
 
 KERNEL_TEST(test_relu_and_mask) {
-  needs_gpu();
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+  static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
+  for (size_t i = 0; i < LENGTH(counts); i++) {
     const size_t count = counts[i];
     const Values z = signed_values(count, 3), da = random_values(count, 4);
     float *d_a = poisoned_floats(count);
@@ -210,75 +201,74 @@ KERNEL_TEST(test_relu_and_mask) {
 
 /* ---- always true ---------------------------------------------------------------------------- */
 
-/* Everything that a step computes, once; `out` receives the arrays and their lengths. */
-typedef struct {
-  const float *d;
-  size_t count;
-} Output;
-
+/* Everything that a step computes: arrays that this case has made, and their bytes. */
 enum { OUTPUTS = 14 };
 
-static void compute_everything(const Batch *batch, Shape s, Output out[OUTPUTS]) {
+typedef struct {
+  struct {
+    void *d;
+    size_t bytes;
+  } of[OUTPUTS];
+  int count;
+} Outputs;
+
+static void *add_output(Outputs *all, void *d, size_t bytes) {
+  assert_true(all->count < OUTPUTS);
+  all->of[all->count].d = d;
+  all->of[all->count++].bytes = bytes;
+  return d;
+}
+
+static float *new_output(Outputs *all, size_t count) {
+  return add_output(all, poisoned_floats(count), count * sizeof(float));
+}
+
+static Outputs compute_everything(const Batch *batch, Shape s) {
   const BatchView view = batch->view;
-  const UpdateRule rule = {0.9f, 0.05f};
+  const Dropout none = {0};
   const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in), ws = area(s.out, s.in);
   const size_t outs = (size_t)s.out;
   const Parameters p = random_parameters(s, 21);
   const Values a = signed_values(xs, 25);
-  float *d_x = poisoned_floats(xs), *d_z = poisoned_floats(zs), *d_y = poisoned_floats(zs);
-  float *d_p = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_fused = poisoned_floats(zs);
-  float *d_dx = poisoned_floats(xs), *d_masked = poisoned_floats(xs);
-  float *d_dw = poisoned_floats(ws), *d_db = poisoned_floats(outs);
   const RowResults results = poisoned_results(batch);
   const ResultSums zero = {0};
-  ResultSums *d_sums = to_device(&zero, sizeof zero);
+  Outputs all = {.count = 0};
+  float *d_x = poisoned_floats(xs), *d_z = new_output(&all, zs), *d_y = new_output(&all, zs);
+  float *d_p = new_output(&all, zs), *d_dz = new_output(&all, zs), *d_fused = new_output(&all, zs);
+  float *d_dx = new_output(&all, xs), *d_masked = new_output(&all, xs);
+  float *d_dw = new_output(&all, ws), *d_db = new_output(&all, outs);
+  ResultSums *d_sums = add_output(&all, to_device(&zero, sizeof zero), sizeof zero);
   CUDA_OK(launch_scale_pixels(view, d_x, s.in, 1.0f / 255, 0, stream));
   CUDA_OK(launch_gemm(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
-  CUDA_OK(launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, (Dropout){0},
-                         3, stream));
+  CUDA_OK(
+      launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, none, 3, stream));
   CUDA_OK(launch_log_softmax(d_y, d_p, s.rows, s.out, stream));
   CUDA_OK(launch_cross_entropy_gradient(view, d_p, d_dz, s.out, stream));
   CUDA_OK(launch_softmax(view, d_y, d_fused, s.out, results, stream));
   CUDA_OK(
       launch_sum(d_sums, results, batch->state.position + OFFSET, batch->state.end, one, stream));
   CUDA_OK(launch_backward_gemm(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
-  CUDA_OK(
-      launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, 3, stream));
+  CUDA_OK(launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, none, 3, stream));
   CUDA_OK(launch_weight_gradient(d_dz, d_x, d_dw, s.rows, s.in, s.out, stream));
   CUDA_OK(launch_bias_gradient(d_dz, d_db, s.rows, s.out, stream));
-  const LayerUpdate layer_update = {.d_dz = d_dz,
-                                    .d_w = p.w.d,
-                                    .d_b = p.b.d,
-                                    .d_vw = p.vw.d,
-                                    .d_vb = p.vb.d,
-                                    .in = s.in,
-                                    .out = s.out};
-  CUDA_OK(launch_updates(view, rule, &layer_update, 1, 3, d_work, stream));
-  const Output outputs[OUTPUTS] = {
-      {d_z, zs},      {d_y, zs},
-      {d_p, zs},      {d_dz, zs},
-      {d_fused, zs},  {d_dx, xs},
-      {d_masked, xs}, {d_dw, ws},
-      {d_db, outs},   {p.w.d, ws},
-      {p.b.d, outs},  {p.vw.d, ws},
-      {p.vb.d, outs}, {(float *)d_sums, sizeof zero / sizeof(float)},
-  };
-  memcpy(out, outputs, sizeof outputs);
+  const LayerUpdate update = {NULL, d_dz, p.w.d, p.b.d, p.vw.d, p.vb.d, s.in, s.out, NULL, NULL};
+  CUDA_OK(launch_updates(view, rules[2], &update, 1, 3, d_work, stream));
+  add_output(&all, p.w.d, ws * sizeof(float));
+  add_output(&all, p.b.d, outs * sizeof(float));
+  add_output(&all, p.vw.d, ws * sizeof(float));
+  add_output(&all, p.vb.d, outs * sizeof(float));
+  assert_int_equal(all.count, OUTPUTS);
+  return all;
 }
 
 KERNEL_TEST(test_same_bits_twice) {
-  needs_gpu();
   static const Shape shapes[] = {{7, 63, 10}, {449, 50, 505}, {200, 785, 301}, {1000, 784, 300}};
-  for (size_t i = 0; i < (quick() ? 2 : sizeof shapes / sizeof *shapes); i++) {
+  for (size_t i = 0; i < (quick() ? 2 : LENGTH(shapes)); i++) {
     const Shape s = shapes[i];
     const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, 20);
-    Output first[OUTPUTS], second[OUTPUTS];
-    compute_everything(&batch, s, first);
-    compute_everything(&batch, s, second);
+    const Outputs first = compute_everything(&batch, s), second = compute_everything(&batch, s);
     for (int o = 0; o < OUTPUTS; o++)
-      assert_memory_equal(fetch_floats(first[o].d, first[o].count),
-                          fetch_floats(second[o].d, second[o].count),
-                          first[o].count * sizeof(float));
+      assert_same_arrays(first.of[o].d, second.of[o].d, first.of[o].bytes);
     finish();
   }
 }
@@ -289,9 +279,9 @@ typedef struct {
   Batch batch;
   float *d; /* stands for every float array; poisoned, and so it stays */
   RowResults results;
-} Arguments;
+} Fixture;
 
-static void refuse_bookkeeping(const Arguments *a) {
+static void refuse_bookkeeping(const Fixture *a) {
   float *d = a->d;
   uint32_t *d_order = (uint32_t *)d;
   StepState *d_state = (StepState *)d;
@@ -308,11 +298,57 @@ static void refuse_bookkeeping(const Arguments *a) {
   CUDA_REFUSED(launch_sum(d_sums, a->results, 6, 5, one, stream));
 }
 
-static void refuse_batches(const Arguments *a) {
-  float *d = a->d;
-  enum { WAYS = 8 };
-  BatchView views[WAYS];
-  for (int i = 0; i < WAYS; i++) views[i] = a->batch.view;
+/* What is wrong with the arguments of a launcher: its batch, or pointer or size number ... */
+typedef struct {
+  BatchView view;
+  float *p[6]; /* pointers that must not be NULL */
+  int n[3];    /* sizes */
+  bool batch;
+  int pointer, size; /* -1: none is wrong */
+} Arguments;
+
+/* Every launcher that takes what is wrong refuses it. A row: whether it takes the batch, how many
+   of the pointers and sizes it takes, and the call. */
+static void refuse(const Arguments *a, const Fixture *f) {
+#define REFUSED(takes_batch, pointers, sizes, call)                                                \
+  if ((a->batch && takes_batch) || (a->pointer >= 0 && a->pointer < pointers) ||                   \
+      (a->size >= 0 && a->size < sizes))                                                           \
+  CUDA_REFUSED(call)
+  const BatchView view = a->view;
+  const LayerInput pixels = {NULL, view}, floats = {f->d, view};
+  const Dropout none = {0};
+  const RowResults results = f->results;
+  float *const *p = a->p, *d = f->d;
+  const int *n = a->n;
+  const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
+                                {NULL, p[0], p[1], p[2], p[3], p[4], n[0], n[1], NULL, NULL}};
+  const LayerUpdate stored = {d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
+  REFUSED(1, 1, 1, launch_scale_pixels(view, p[0], n[0], 1.0f / 255, 0, stream));
+  REFUSED(1, 1, 1, launch_cross_entropy(view, p[0], n[0], results, stream));
+  REFUSED(1, 2, 1, launch_cross_entropy_gradient(view, p[0], p[1], n[0], stream));
+  REFUSED(1, 1, 1, launch_softmax(view, p[0], d, n[0], results, stream));
+  REFUSED(0, 2, 2, launch_add_bias(p[0], p[1], n[0], n[1], stream));
+  REFUSED(0, 2, 2, launch_log_softmax(p[0], p[1], n[0], n[1], stream));
+  REFUSED(0, 2, 2, launch_bias_gradient(p[0], p[1], n[0], n[1], stream));
+  REFUSED(0, 2, 0, launch_relu(p[0], p[1], 5, stream));
+  REFUSED(0, 2, 0, launch_relu_mask(p[0], p[1], 5, stream));
+  REFUSED(0, 3, 3, launch_gemm(p[0], p[1], p[2], n[0], n[1], n[2], stream));
+  REFUSED(0, 3, 3, launch_backward_gemm(p[0], p[1], p[2], n[0], n[1], n[2], stream));
+  REFUSED(0, 3, 3, launch_weight_gradient(p[0], p[1], p[2], n[0], n[1], n[2], stream));
+  REFUSED(1, 3, 0, launch_update(view, rules[1], p[0], p[1], p[2], 5, 5, stream));
+  REFUSED(1, 3, 2, launch_forward(pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3, stream));
+  REFUSED(0, 3, 2, launch_forward(floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3, stream));
+  REFUSED(1, 3, 0, launch_head(view, p[0], p[1], p[2], d, d, d, 5, 5, none, results, stream));
+  REFUSED(0, 4, 3, launch_backward(p[0], p[1], p[2], p[3], n[0], n[1], n[2], none, 3, stream));
+  REFUSED(1, 6, 2, launch_updates(view, rules[1], layers, 2, 3, p[5], stream));
+  REFUSED(1, 3, 0, launch_updates(view, rules[1], &stored, 1, 3, d, stream));
+#undef REFUSED
+}
+
+static void refuse_everything_wrong(const Fixture *f) {
+  enum { BATCHES = 8 };
+  BatchView views[BATCHES];
+  for (int i = 0; i < BATCHES; i++) views[i] = f->batch.view;
   views[0].d_pixels = NULL;
   views[1].d_labels = NULL;
   views[2].d_state = NULL;
@@ -321,93 +357,29 @@ static void refuse_batches(const Arguments *a) {
   views[5].stride = 17;
   views[6].share = (RowShare){0, 0, 2};
   views[7].share = (RowShare){5, 2, 2};
-  for (int i = 0; i < WAYS; i++) {
-    const BatchView view = views[i];
-    CUDA_REFUSED(launch_scale_pixels(view, d, 5, 1.0f / 255, 0, stream));
-    CUDA_REFUSED(launch_cross_entropy(view, d, 5, a->results, stream));
-    CUDA_REFUSED(launch_cross_entropy_gradient(view, d, d, 5, stream));
-    CUDA_REFUSED(launch_update(view, rules[1], d, d, d, 5, 5, stream));
-    CUDA_REFUSED(
-        launch_forward((LayerInput){NULL, view}, d, d, d, 5, 5, 1, (Dropout){0}, 3, stream));
-    CUDA_REFUSED(launch_softmax(view, d, d, 5, a->results, stream));
-    CUDA_REFUSED(launch_head(view, d, d, d, d, d, d, 5, 5, (Dropout){0}, a->results, stream));
-    const LayerUpdate layer = {d, d, d, d, d, d, 5, 5, d, d};
-    CUDA_REFUSED(launch_updates(view, rules[1], &layer, 1, 3, d, stream));
+  float *d = f->d;
+  const Arguments good = {f->batch.view, {d, d, d, d, d, d}, {5, 5, 5}, false, -1, -1};
+  for (int i = 0; i < BATCHES; i++) {
+    Arguments a = good;
+    a.view = views[i];
+    a.batch = true;
+    refuse(&a, f);
+  }
+  for (int i = 0; i < 6; i++) {
+    Arguments a = good;
+    a.p[i] = NULL;
+    a.pointer = i;
+    refuse(&a, f);
+  }
+  for (int i = 0; i < 6; i++) {
+    Arguments a = good;
+    a.n[i / 2] = -(i % 2); /* 0 and -1 */
+    a.size = i / 2;
+    refuse(&a, f);
   }
 }
 
-/* Pointer number `missing` is NULL. */
-static void refuse_pointers(const Arguments *a, int missing) {
-  float *p[6];
-  for (int i = 0; i < 6; i++) p[i] = i == missing ? NULL : a->d;
-  const BatchView view = a->batch.view;
-  const LayerInput input = {a->d, view};
-  if (missing < 1) {
-    CUDA_REFUSED(launch_scale_pixels(view, p[0], 5, 1.0f / 255, 0, stream));
-    CUDA_REFUSED(launch_cross_entropy(view, p[0], 5, a->results, stream));
-    CUDA_REFUSED(launch_softmax(view, p[0], a->d, 5, a->results, stream));
-  }
-  if (missing < 2) {
-    CUDA_REFUSED(launch_add_bias(p[0], p[1], 5, 5, stream));
-    CUDA_REFUSED(launch_relu(p[0], p[1], 5, stream));
-    CUDA_REFUSED(launch_log_softmax(p[0], p[1], 5, 5, stream));
-    CUDA_REFUSED(launch_cross_entropy_gradient(view, p[0], p[1], 5, stream));
-    CUDA_REFUSED(launch_relu_mask(p[0], p[1], 5, stream));
-    CUDA_REFUSED(launch_bias_gradient(p[0], p[1], 5, 5, stream));
-  }
-  if (missing < 3) {
-    CUDA_REFUSED(launch_gemm(p[0], p[1], p[2], 5, 5, 5, stream));
-    CUDA_REFUSED(launch_backward_gemm(p[0], p[1], p[2], 5, 5, 5, stream));
-    CUDA_REFUSED(launch_weight_gradient(p[0], p[1], p[2], 5, 5, 5, stream));
-    CUDA_REFUSED(launch_update(view, rules[1], p[0], p[1], p[2], 5, 5, stream));
-    CUDA_REFUSED(launch_forward(input, p[0], p[1], p[2], 5, 5, 1, (Dropout){0}, 3, stream));
-    CUDA_REFUSED(launch_forward((LayerInput){NULL, view}, p[0], p[1], p[2], 5, 5, 1, (Dropout){0},
-                                3, stream));
-  }
-  if (missing < 3)
-    CUDA_REFUSED(launch_head(view, p[0], p[1], p[2], a->d, a->d, a->d, 5, 5, (Dropout){0},
-                             a->results, stream));
-  if (missing < 4)
-    CUDA_REFUSED(launch_backward(p[0], p[1], p[2], p[3], 5, 5, 5, (Dropout){0}, 3, stream));
-  const LayerUpdate layers[] = {{a->d, a->d, a->d, a->d, a->d, a->d, 5, 5, NULL, NULL},
-                                {NULL, p[0], p[1], p[2], p[3], p[4], 5, 5, NULL, NULL}};
-  CUDA_REFUSED(launch_updates(view, rules[1], layers, 2, 3, p[5], stream));
-  if (missing < 3) {
-    const LayerUpdate stored = {a->d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
-    CUDA_REFUSED(launch_updates(view, rules[1], &stored, 1, 3, a->d, stream));
-  }
-}
-
-/* Sizes, one of which is 0 or negative. */
-static void refuse_sizes(const Arguments *a, int x, int y, int z) {
-  float *d = a->d;
-  const BatchView view = a->batch.view;
-  if (x < 1) {
-    CUDA_REFUSED(launch_scale_pixels(view, d, x, 1.0f / 255, 0, stream));
-    CUDA_REFUSED(launch_cross_entropy(view, d, x, a->results, stream));
-    CUDA_REFUSED(launch_cross_entropy_gradient(view, d, d, x, stream));
-    CUDA_REFUSED(launch_softmax(view, d, d, x, a->results, stream));
-  }
-  if (x < 1 || y < 1) {
-    BatchView rows = view;
-    rows.rows = 5;
-    CUDA_REFUSED(launch_add_bias(d, d, x, y, stream));
-    CUDA_REFUSED(launch_log_softmax(d, d, x, y, stream));
-    CUDA_REFUSED(launch_bias_gradient(d, d, x, y, stream));
-    CUDA_REFUSED(launch_forward((LayerInput){d, rows}, d, d, d, x, y, 1, (Dropout){0}, 3, stream));
-    CUDA_REFUSED(
-        launch_forward((LayerInput){NULL, rows}, d, d, d, x, y, 1, (Dropout){0}, 3, stream));
-    const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
-                                  {d, d, d, d, d, d, x, y, NULL, NULL}};
-    CUDA_REFUSED(launch_updates(view, rules[1], layers, 2, 3, d, stream));
-  }
-  CUDA_REFUSED(launch_gemm(d, d, d, x, y, z, stream));
-  CUDA_REFUSED(launch_backward_gemm(d, d, d, x, y, z, stream));
-  CUDA_REFUSED(launch_weight_gradient(d, d, d, x, y, z, stream));
-  CUDA_REFUSED(launch_backward(d, d, d, d, x, y, z, (Dropout){0}, 3, stream));
-}
-
-static void refuse_epochs(const Arguments *a) {
+static void refuse_epochs(const Fixture *a) {
   const EpochPlan plan = {.shape = {784, 300, 100, 10, 64},
                           .groups = 1,
                           .tiles = 2,
@@ -473,48 +445,38 @@ static void refuse_epochs(const Arguments *a) {
 }
 
 KERNEL_TEST(test_wrong_arguments_are_refused) {
-  needs_gpu();
   enum { COUNT = 1000 };
-  Arguments a = {.batch = make_batch(7, 5, 2, 7, false, 30), .d = poisoned_floats(COUNT)};
-  a.results = poisoned_results(&a.batch);
-  refuse_bookkeeping(&a);
-  refuse_batches(&a);
-  refuse_epochs(&a);
-  for (int missing = 0; missing < 6; missing++) refuse_pointers(&a, missing);
-  for (int size = -1; size < 1; size++) {
-    refuse_sizes(&a, size, 5, 5);
-    refuse_sizes(&a, 5, size, 5);
-    refuse_sizes(&a, 5, 5, size);
-  }
-  const BatchView view = a.batch.view;
-  CUDA_REFUSED(launch_cross_entropy(view, a.d, 2, (RowResults){NULL, a.results.d_correct}, stream));
-  CUDA_REFUSED(launch_cross_entropy(view, a.d, 2, (RowResults){a.results.d_loss, NULL}, stream));
-  const LayerUpdate layers[MAX_UPDATES + 1] = {{a.d, a.d, a.d, a.d, a.d, a.d, 5, 5, NULL, NULL}};
-  CUDA_REFUSED(launch_updates(view, rules[1], NULL, 1, 3, a.d, stream));
-  CUDA_REFUSED(launch_updates(view, rules[1], layers, 0, 3, a.d, stream));
-  CUDA_REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, 3, a.d, stream));
+  const Batch batch = make_batch(7, 5, 2, 7, false, 30);
+  const Fixture f = {batch, poisoned_floats(COUNT), poisoned_results(&batch)};
+  refuse_bookkeeping(&f);
+  refuse_everything_wrong(&f);
+  refuse_epochs(&f);
+  const BatchView view = batch.view;
+  const LayerInput input = {f.d, view};
+  const RowResults results = f.results;
+  const Dropout none = {0};
+  float *d = f.d;
+  CUDA_REFUSED(launch_cross_entropy(view, d, 2, (RowResults){NULL, results.d_correct}, stream));
+  CUDA_REFUSED(launch_cross_entropy(view, d, 2, (RowResults){results.d_loss, NULL}, stream));
+  const LayerUpdate layers[MAX_UPDATES + 1] = {{d, d, d, d, d, d, 5, 5, NULL, NULL}};
+  CUDA_REFUSED(launch_updates(view, rules[1], NULL, 1, 3, d, stream));
+  CUDA_REFUSED(launch_updates(view, rules[1], layers, 0, 3, d, stream));
+  CUDA_REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, 3, d, stream));
   for (int terms = 1; terms <= 4; terms += 3) {
-    CUDA_REFUSED(launch_forward((LayerInput){a.d, view}, a.d, a.d, a.d, 5, 5, 1, (Dropout){0},
-                                terms, stream));
-    CUDA_REFUSED(launch_backward(a.d, a.d, a.d, a.d, 5, 5, 5, (Dropout){0}, terms, stream));
-    CUDA_REFUSED(launch_updates(view, rules[1], layers, 1, terms, a.d, stream));
+    CUDA_REFUSED(launch_forward(input, d, d, d, 5, 5, 1, none, terms, stream));
+    CUDA_REFUSED(launch_backward(d, d, d, d, 5, 5, 5, none, terms, stream));
+    CUDA_REFUSED(launch_updates(view, rules[1], layers, 1, terms, d, stream));
   }
-  CUDA_REFUSED(
-      launch_head(view, a.d, a.d, a.d, NULL, a.d, NULL, 5, 5, (Dropout){0}, a.results, stream));
-  CUDA_REFUSED(
-      launch_head(view, a.d, a.d, a.d, NULL, NULL, a.d, 5, 5, (Dropout){0}, a.results, stream));
-  CUDA_REFUSED(
-      launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 513, 5, (Dropout){0}, a.results, stream));
-  CUDA_REFUSED(
-      launch_head(view, a.d, a.d, a.d, NULL, a.d, a.d, 5, 17, (Dropout){0}, a.results, stream));
-  CUDA_REFUSED(launch_relu(a.d, a.d, 0, stream));
-  CUDA_REFUSED(launch_relu_mask(a.d, a.d, 0, stream));
-  CUDA_REFUSED(launch_update(view, rules[1], a.d, a.d, a.d, 0, 0, stream));
-  assert_true(is_poison(fetch_floats(a.d, COUNT), COUNT * sizeof(float)));
-  assert_true(is_poison(fetch_floats(a.results.d_loss, a.batch.state.end),
-                        a.batch.state.end * sizeof(float)));
+  CUDA_REFUSED(launch_head(view, d, d, d, NULL, d, NULL, 5, 5, none, results, stream));
+  CUDA_REFUSED(launch_head(view, d, d, d, NULL, NULL, d, 5, 5, none, results, stream));
+  CUDA_REFUSED(launch_head(view, d, d, d, NULL, d, d, 513, 5, none, results, stream));
+  CUDA_REFUSED(launch_head(view, d, d, d, NULL, d, d, 5, 17, none, results, stream));
+  CUDA_REFUSED(launch_relu(d, d, 0, stream));
+  CUDA_REFUSED(launch_relu_mask(d, d, 0, stream));
+  CUDA_REFUSED(launch_update(view, rules[1], d, d, d, 0, 0, stream));
+  assert_unwritten(d, COUNT * sizeof(float));
+  assert_unwritten(results.d_loss, batch.state.end * sizeof(float));
   assert_int_equal(cudaGetLastError(), cudaSuccess);
-  finish();
 }
 
 #else

@@ -51,8 +51,7 @@ static Planes make_planes(Planes p) {
 static void assert_split(const float *d_w, Planes p) {
   const Planes expected = make_planes(p);
   CUDA_OK(launch_split(d_w, expected, stream));
-  assert_memory_equal(fetch(p.d, plane_bytes(p)), fetch(expected.d, plane_bytes(p)),
-                      plane_bytes(p));
+  assert_same_arrays(p.d, expected.d, plane_bytes(p));
 }
 
 static void check_rule(OptimizerRule rule, uint64_t seed) {
@@ -83,7 +82,6 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
 TESTS_WITH(kernels_open, kernels_close);
 
 KERNEL_TEST(test_rules) {
-  needs_gpu();
   for (int kind = OPTIMIZER_SGD; kind <= OPTIMIZER_ADAMW; kind++) {
     check_rule((OptimizerRule){(Optimizer)kind, 0.9f, 0.05f, 0.9f, 0.999f, 1e-8f}, 1);
     check_rule((OptimizerRule){(Optimizer)kind, 0.0f, 0.0f, 0.0f, 0.5f, 0.1f}, 11);
@@ -92,7 +90,6 @@ KERNEL_TEST(test_rules) {
 
 /* Past the end of the range nothing changes. */
 KERNEL_TEST(test_a_step_without_rows) {
-  needs_gpu();
   const OptimizerRule rule = {OPTIMIZER_ADAMW, 0, 0.1f, 0.9f, 0.999f, 1e-8f};
   const Tensors t = make_tensors(1);
   const Batch batch = make_batch(7, 5, 3, 0, true, 1);
@@ -106,7 +103,6 @@ KERNEL_TEST(test_a_step_without_rows) {
 
 /* Early on the average keeps less than its decay. */
 KERNEL_TEST(test_average) {
-  needs_gpu();
   const Shape s = {7, 5, 3};
   static const float decays[] = {0.99f, 0.01f};
   for (int i = 0; i < 2; i++) {
@@ -133,15 +129,13 @@ KERNEL_TEST(test_average) {
 }
 
 KERNEL_TEST(test_wrong_arguments_are_refused) {
-  needs_gpu();
   const OptimizerRule adam = {.kind = OPTIMIZER_ADAM}, nesterov = {.kind = OPTIMIZER_NESTEROV};
   const Tensors t = make_tensors(1);
   const Batch batch = make_batch(7, 5, 3, 7, true, 1);
   BatchView no_rows = batch.view;
   no_rows.rows = 0;
   const FlatParameters p = flat(&t, adam);
-  enum { WRONG = 9 };
-  FlatParameters bad[WRONG] = {p, p, p, p, p, p, p, p, p};
+  FlatParameters bad[] = {p, p, p, p, p, p, p, p, p};
   bad[0].d_w = NULL;
   bad[1].d_m = NULL;
   bad[2].d_g = NULL;
@@ -151,13 +145,13 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   bad[6].weight[1]++;
   bad[7].count--;
   bad[8].planes[0] = (Planes){.d = (uint16_t *)t.v.d, .terms = 4};
-  for (int i = 0; i < WRONG; i++) CUDA_REFUSED(launch_optimizer(batch.view, adam, &bad[i], stream));
+  for (size_t i = 0; i < LENGTH(bad); i++)
+    CUDA_REFUSED(launch_optimizer(batch.view, adam, &bad[i], stream));
   CUDA_REFUSED(launch_optimizer(batch.view, adam, NULL, stream));
   CUDA_REFUSED(launch_optimizer(no_rows, adam, &p, stream));
   const FlatParameters first_alone = flat(&t, nesterov);
   CUDA_REFUSED(launch_optimizer(batch.view, adam, &first_alone, stream));
   assert_untouched(t.w, COUNT);
-  finish();
 }
 
 #else

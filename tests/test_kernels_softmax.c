@@ -214,40 +214,48 @@ static void check_softmax_fused(const SoftmaxCase *s) {
   assert_gradient("softmax, in place", s, s->z.d);
 }
 
-/* The same through launch_head: the identity turns its input into logits, bit for bit. */
+/* Weights and biases of a last layer whose logits are its input, bit for bit. */
+typedef struct {
+  Values w, b;
+} Identity;
+
+static Identity make_identity(int classes) {
+  const size_t count = area(classes, classes);
+  double *w = host_doubles(count), *b = host_doubles((size_t)classes);
+  for (size_t i = 0; i < count; i++) w[i] = i % ((size_t)classes + 1) == 0;
+  for (int c = 0; c < classes; c++) b[c] = 0;
+  return (Identity){both_sides(w, count), both_sides(b, (size_t)classes)};
+}
+
+/* The same through launch_head. */
 static void check_softmax_in_head(const SoftmaxCase *s) {
   const int classes = s->classes, rows = s->batch.view.rows;
   const size_t count = area(rows, classes);
   if (!head_takes(classes, classes)) return;
   const float *z = fetch_floats(s->z.d, count);
-  double *identity = host_doubles(area(classes, classes)), *zero = host_doubles((size_t)classes);
-  reference_fill(identity, area(classes, classes), 0, 0, 1);
-  reference_fill(zero, (size_t)classes, 0, 0, 1);
-  for (int c = 0; c < classes; c++) identity[area(c, classes) + (size_t)c] = 1;
-  const Values w = both_sides(identity, area(classes, classes)),
-               b = both_sides(zero, (size_t)classes);
+  const Identity i = make_identity(classes);
   float *d_z = poisoned_floats(count), *d_dz = poisoned_floats(count),
         *d_dx = poisoned_floats(count);
   const RowResults training = poisoned_results(&s->batch);
   const RowResults evaluation = poisoned_results(&s->batch);
-  CUDA_OK(launch_head(s->batch.view, s->z.d, w.d, b.d, NULL, d_dz, d_dx, classes, classes,
+  CUDA_OK(launch_head(s->batch.view, s->z.d, i.w.d, i.b.d, NULL, d_dz, d_dx, classes, classes,
                       (Dropout){0}, training, stream));
-  CUDA_OK(launch_head(s->batch.view, s->z.d, w.d, b.d, d_z, NULL, NULL, classes, classes,
+  CUDA_OK(launch_head(s->batch.view, s->z.d, i.w.d, i.b.d, d_z, NULL, NULL, classes, classes,
                       (Dropout){0}, evaluation, stream));
   assert_exact(d_z, z, count);
   assert_results("head", s, training, z);
   assert_results("head, evaluation", s, evaluation, z);
   assert_gradient("head", s, d_dz);
   float *masked = fetch_floats(d_dz, count);
-  for (size_t i = 0; i < count; i++)
-    if (z[i] <= 0) masked[i] = 0;
+  for (size_t n = 0; n < count; n++)
+    if (z[n] <= 0) masked[n] = 0;
   assert_exact(d_dx, masked, count);
 }
 
 static void for_all_softmax_cases(void (*check_case)(const SoftmaxCase *s)) {
   static const int all_classes[] = {2, 10, 16, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
-  for (size_t k = 0; k < sizeof all_classes / sizeof *all_classes; k++)
-    for (size_t n = 0; n < sizeof all_rows / sizeof *all_rows; n++)
+  for (size_t k = 0; k < LENGTH(all_classes); k++)
+    for (size_t n = 0; n < LENGTH(all_rows); n++)
       for (int kind = 0; kind < LOGIT_KINDS; kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
@@ -263,31 +271,27 @@ static void for_all_softmax_cases(void (*check_case)(const SoftmaxCase *s)) {
 TESTS_WITH(kernels_open, kernels_close);
 
 KERNEL_TEST(test_softmax_unfused) {
-  needs_gpu();
   for_all_softmax_cases(check_softmax_unfused);
 }
 
 KERNEL_TEST(test_softmax_fused) {
-  needs_gpu();
   for_all_softmax_cases(check_softmax_fused);
 }
 
 KERNEL_TEST(test_softmax_in_head) {
-  needs_gpu();
   for_all_softmax_cases(check_softmax_in_head);
 }
 
 /* The gradients of the logits as the three kernels make them, (rows, classes) each. */
 enum { GRADIENTS = 3 };
 
-static void queue_gradients(BatchView view, const float *d_z, const float *d_identity,
-                            const float *d_zero, int classes, RowResults results,
-                            float *d_dz[GRADIENTS], float *d_scratch) {
+static void queue_gradients(BatchView view, const float *d_z, const Identity *i, int classes,
+                            RowResults results, float *d_dz[GRADIENTS], float *d_scratch) {
   CUDA_OK(launch_log_softmax(d_z, d_scratch, view.rows, classes, stream));
   CUDA_OK(launch_cross_entropy(view, d_scratch, classes, results, stream));
   CUDA_OK(launch_cross_entropy_gradient(view, d_scratch, d_dz[0], classes, stream));
   CUDA_OK(launch_softmax(view, d_z, d_dz[1], classes, results, stream));
-  CUDA_OK(launch_head(view, d_z, d_identity, d_zero, NULL, d_dz[2], d_scratch, classes, classes,
+  CUDA_OK(launch_head(view, d_z, i->w.d, i->b.d, NULL, d_dz[2], d_scratch, classes, classes,
                       (Dropout){0}, results, stream));
 }
 
@@ -296,14 +300,11 @@ static void queue_gradients(BatchView view, const float *d_z, const float *d_ide
 static void check_ranks(int left) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, left, true);
-  double identity[CLASSES * CLASSES] = {0}, zero[CLASSES] = {0};
-  for (int c = 0; c < CLASSES; c++) identity[c * CLASSES + c] = 1;
-  const Values w = both_sides(copy_of(identity, CLASSES * CLASSES), CLASSES * CLASSES);
-  const Values b = both_sides(copy_of(zero, CLASSES), CLASSES);
+  const Identity i = make_identity(CLASSES);
   float *d_whole[GRADIENTS], *d_scratch = poisoned_floats(COUNT);
   for (int g = 0; g < GRADIENTS; g++) d_whole[g] = poisoned_floats(COUNT);
   const RowResults whole = poisoned_results(&s.batch), parts = poisoned_results(&s.batch);
-  queue_gradients(s.batch.view, s.z.d, w.d, b.d, CLASSES, whole, d_whole, d_scratch);
+  queue_gradients(s.batch.view, s.z.d, &i, CLASSES, whole, d_whole, d_scratch);
   assert_gradient("softmax of all ranks", &s, d_whole[1]);
   static const float zeros[MOST * CLASSES];
   for (size_t r = 0; r < RANKS; r++) {
@@ -314,7 +315,7 @@ static void check_ranks(int left) {
     view.share = (RowShare){ROWS, (uint32_t)r, RANKS};
     float *d_part[GRADIENTS];
     for (int g = 0; g < GRADIENTS; g++) d_part[g] = poisoned_floats(MOST * CLASSES);
-    queue_gradients(view, s.z.d + first, w.d, b.d, CLASSES, parts, d_part, d_scratch);
+    queue_gradients(view, s.z.d + first, &i, CLASSES, parts, d_part, d_scratch);
     for (int g = 0; g < GRADIENTS; g++) {
       const float *part = fetch_floats(d_part[g], MOST * CLASSES);
       assert_memory_equal(part, fetch_floats(d_whole[g], COUNT) + first, mine * sizeof *part);
@@ -322,16 +323,14 @@ static void check_ranks(int left) {
     }
   }
   const uint32_t end = s.batch.state.end;
-  assert_memory_equal(fetch(parts.d_loss, end * sizeof(float)),
-                      fetch(whole.d_loss, end * sizeof(float)), end * sizeof(float));
-  assert_memory_equal(fetch(parts.d_correct, end), fetch(whole.d_correct, end), end);
+  assert_same_arrays(parts.d_loss, whole.d_loss, end * sizeof(float));
+  assert_same_arrays(parts.d_correct, whole.d_correct, end);
   finish();
 }
 
 KERNEL_TEST(test_ranks_share_a_step) {
-  needs_gpu();
   static const int lefts[] = {95, 65, 60, 43, 30, 1, 0}; /* of ranks, some have no row */
-  for (size_t i = 0; i < sizeof lefts / sizeof *lefts; i++) check_ranks(lefts[i]);
+  for (size_t i = 0; i < LENGTH(lefts); i++) check_ranks(lefts[i]);
 }
 
 /* Both gemms of the last layer, against float64; the one back from the gradients that it found
@@ -341,25 +340,24 @@ static void check_head_gemms(Shape s, uint64_t seed) {
   const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
   const Values x = signed_values(xs, seed), w = random_values(area(s.out, s.in), seed + 1);
   const Values b = signed_values((size_t)s.out, seed + 2);
-  double *z = host_doubles(zs), *dz = host_doubles(zs), *dx = host_doubles(xs);
+  double *z = host_doubles(zs), *dz = host_doubles(zs);
   float *d_z = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
   CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out, (Dropout){0},
                       poisoned_results(&batch), stream));
   reference_linear(x.host, w.host, b.host, s.rows, s.in, s.out, z);
   assert_near("head, logits", s, d_z, z, zs, bound(s.in, GEMM_ROUNDING + BIAS_ROUNDING));
   reference_to_double(fetch_floats(d_dz, zs), zs, dz);
-  reference_input_gradient(dz, w.host, s.rows, s.in, s.out, dx);
+  double *dx = expect_input_gradient(dz, w.host, s);
   reference_relu_mask(x.host, xs, dx);
   assert_near("head, input's gradient", s, d_dx, dx, xs, bound(s.out, GEMM_ROUNDING));
 }
 
 KERNEL_TEST(test_head_gemms) {
-  needs_gpu();
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {7, 31, 16},    {65, 33, 3},
                                  {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2},
                                  {65, 257, 3},  {37, 500, 10}, {128, 512, 16}, {512, 131, 10},
                                  {513, 500, 10}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+  for (size_t i = 0; i < LENGTH(shapes); i++) {
     check_head_gemms(shapes[i], 50 + i);
     finish();
   }

@@ -9,14 +9,16 @@
 #include <string.h>
 
 static void needs_wide(void) {
-  needs_gpu();
   if (!wide_by()) skip();
 }
+
+TESTS_WITH(kernels_open, kernels_close);
 
 /* How to multiply: as a run would, and by mma.sync in tiles of each size. */
 enum { WAYS = 3 };
 
-/* Of a shape. Most of a large one's time is the host's, to compare. */
+/* Returns in how many ways a shape is tried. Most of a large one's time is the host's, to compare.
+ */
 static int ways_of(Shape s) {
   return area(s.rows, s.out) + area(s.rows, s.in) + area(s.out, s.in) < 1000000 ? WAYS : 1;
 }
@@ -79,15 +81,12 @@ static void check_split(Shape s, uint64_t seed) {
     assert_true(fabsf(rounded[i] - expected[i]) <= 0x1p-17f * fabsf(expected[i]));
 }
 
-TESTS_WITH(kernels_open, kernels_close);
-
 KERNEL_TEST(test_split) {
-  needs_gpu();
   for_all_shapes(check_split);
 }
 
 static void check_pixel_planes(Shape s, uint64_t seed) {
-  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  const Batch batch = short_batch(s, seed);
   const Planes p = make_planes(1, s.rows, s.in);
   const size_t pitch = planes_pitch(s.in);
   CUDA_OK(launch_pixel_planes(batch.view, p, stream));
@@ -101,42 +100,7 @@ static void check_pixel_planes(Shape s, uint64_t seed) {
 }
 
 KERNEL_TEST(test_pixel_planes) {
-  needs_gpu();
   for_all_shapes(check_pixel_planes);
-}
-
-/* ---- the reference, on all threads ---------------------------------------------------------- */
-
-/* Rows of a product, for one thread at a time. */
-enum { RUN = 16 };
-
-static int run_of(int first, int rows) {
-  return rows - first < RUN ? rows - first : RUN;
-}
-
-/* reference_linear without a bias. */
-static void linear(const double *x, const double *w, int rows, int in, int out, double *z) {
-#pragma omp parallel for schedule(dynamic)
-  for (int r = 0; r < rows; r += RUN)
-    reference_linear(x + area(r, in), w, NULL, run_of(r, rows), in, out, z + area(r, out));
-}
-
-/* reference_input_gradient. */
-static void input_gradient(const double *dz, const double *w, int rows, int in, int out,
-                           double *dx) {
-#pragma omp parallel for schedule(dynamic)
-  for (int r = 0; r < rows; r += RUN)
-    reference_input_gradient(dz + area(r, out), w, run_of(r, rows), in, out, dx + area(r, in));
-}
-
-/* reference_weight_gradient: dZ^T X is what input_gradient makes of dZ^T and X. */
-static void weight_gradient(const double *dz, const double *x, int rows, int in, int out,
-                            double *dw) {
-  double *transposed = host_doubles(area(rows, out));
-  for (int r = 0; r < rows; r++)
-    for (int o = 0; o < out; o++)
-      transposed[area(o, rows) + (size_t)r] = dz[area(r, out) + (size_t)o];
-  input_gradient(transposed, x, out, in, rows, dw);
 }
 
 /* ---- shapes --------------------------------------------------------------------------------- */
@@ -149,36 +113,28 @@ static const Shape wide_shapes[] = {
     {1030, 129, 2100}, {1000, 300, 101}, {4096, 20, 33},
 };
 
-static void for_wide_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
-  const size_t count = quick() ? 3 : sizeof wide_shapes / sizeof *wide_shapes;
+static void for_wide_shapes(CheckShape *check_shape) {
+  const size_t count = quick() ? 3 : LENGTH(wide_shapes);
   for (size_t i = 0; i < count; i++) {
     check_shape(wide_shapes[i], 100000 + 1000 * i);
     finish();
   }
 }
 
-static void for_all_wide_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
+static void for_all_wide_shapes(CheckShape *check_shape) {
   for_all_shapes(check_shape);
   for_wide_shapes(check_shape);
 }
 
 /* ---- forward and backward ------------------------------------------------------------------- */
 
-static double *biased(const double *z, const double *b, Shape s, bool relu) {
-  double *y = copy_of(z, area(s.rows, s.out));
-  for (size_t i = 0; i < area(s.rows, s.out); i++) y[i] += b[i % (size_t)s.out];
-  if (relu) reference_relu(y, area(s.rows, s.out));
-  return y;
-}
-
 static void check_forward_of(const char *what, Planes x, const double *x64, Shape s, int terms,
-                             int relu, int roundings, uint64_t seed) {
+                             int roundings, uint64_t seed) {
   const size_t count = area(s.rows, s.out);
+  const int relu = (int)(seed / 1000 % 2);
   const Values w = random_values(area(s.out, s.in), seed + 1);
   const Values b = signed_values((size_t)s.out, seed + 2);
-  double *z = host_doubles(count);
-  linear(x64, w.host, s.rows, s.in, s.out, z);
-  const double *expected = biased(z, b.host, s, relu);
+  const double *expected = add_bias(expect_linear(x64, w.host, s), b.host, s, relu);
   const double limit = planes_bound(terms, s.in, roundings);
   const Planes weights = planes_of(w, terms, s.out, s.in);
   for (int way = 0; way < ways_of(s); way++) {
@@ -203,7 +159,7 @@ static void check_forward(Shape s, uint64_t seed) {
   const Values x = random_values(area(s.rows, s.in), seed);
   for (int terms = 2; terms <= 3; terms++)
     check_forward_of("wide forward", planes_of(x, terms, s.rows, s.in), x.host, s, terms,
-                     (int)(seed / 1000 % 2), GEMM_ROUNDING + BIAS_ROUNDING, seed);
+                     GEMM_ROUNDING + BIAS_ROUNDING, seed);
 }
 
 KERNEL_TEST(test_forward) {
@@ -212,12 +168,12 @@ KERNEL_TEST(test_forward) {
 }
 
 static void check_forward_pixels(Shape s, uint64_t seed) {
-  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  const Batch batch = short_batch(s, seed);
   const Planes x = make_planes(1, s.rows, s.in);
   CUDA_OK(launch_pixel_planes(batch.view, x, stream));
   for (int terms = 2; terms <= 3; terms++)
     check_forward_of("wide forward of pixels", x, batch_input(&batch, s.in), s, terms,
-                     (int)(seed / 1000 % 2), GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS, seed);
+                     GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS, seed);
 }
 
 KERNEL_TEST(test_forward_pixels) {
@@ -230,8 +186,7 @@ static void check_backward(Shape s, uint64_t seed) {
   const Values dz = random_values(area(s.rows, s.out), seed);
   const Values w = random_values(area(s.out, s.in), seed + 1);
   const Values a = signed_values(count, seed + 2);
-  double *dx = host_doubles(count);
-  input_gradient(dz.host, w.host, s.rows, s.in, s.out, dx);
+  double *dx = expect_input_gradient(dz.host, w.host, s);
   reference_relu_mask(a.host, count, dx);
   for (int terms = 2; terms <= 3; terms++) {
     const Planes above = planes_of(dz, terms, s.rows, s.out);
@@ -266,9 +221,7 @@ static void check_head(Shape s, int terms, uint64_t seed) {
   CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, NULL, d_dz, d_dx, s.in, s.out, (Dropout){0},
                       floats, stream));
   CUDA_OK(launch_wide_head(batch.view, x.d, w.d, b.d, dz, dx, planes, stream));
-  assert_memory_equal(fetch(planes.d_loss, batch.state.end * sizeof(float)),
-                      fetch(floats.d_loss, batch.state.end * sizeof(float)),
-                      batch.state.end * sizeof(float));
+  assert_same_arrays(planes.d_loss, floats.d_loss, batch.state.end * sizeof(float));
   const Planes to[] = {make_planes(terms, s.rows, s.out), make_planes(terms, s.rows, s.in)};
   CUDA_OK(launch_split(d_dz, to[0], stream));
   CUDA_OK(launch_split(d_dx, to[1], stream));
@@ -277,10 +230,9 @@ static void check_head(Shape s, int terms, uint64_t seed) {
 }
 
 KERNEL_TEST(test_head) {
-  needs_gpu();
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+  for (size_t i = 0; i < LENGTH(shapes); i++)
     for (int terms = 2; terms <= 3; terms++) {
       check_head(shapes[i], terms, 50 + i);
       finish();
@@ -290,52 +242,40 @@ KERNEL_TEST(test_head) {
 /* ---- updates -------------------------------------------------------------------------------- */
 
 typedef struct {
-  Shape shape;
+  Layer layer;
   int terms;
-  bool pixels;
-  double *dw, *db; /* what the reference says */
-  Parameters p;
   WideUpdate update;
-} Layer;
+} WideLayer;
 
-/* Parameters to update; those of the same seed are the same. */
-static void give_parameters(Layer *l, uint64_t seed) {
-  l->p = random_parameters(l->shape, seed);
-  l->update.w = make_planes(l->terms, l->shape.out, l->shape.in);
-  l->update.d_w = l->p.w.d;
-  l->update.d_b = l->p.b.d;
-  l->update.d_vw = l->p.vw.d;
-  l->update.d_vb = l->p.vb.d;
+static size_t bytes_of(Planes p) {
+  return (size_t)p.terms * p.plane * sizeof *p.d;
 }
 
-static Layer make_layer(const Batch *batch, Shape s, int terms, bool pixels, uint64_t seed) {
-  Layer l = {.shape = s, .terms = terms, .pixels = pixels};
-  const Values x = pixels ? both_sides(batch_input(batch, s.in), area(s.rows, s.in))
-                          : random_values(area(s.rows, s.in), seed);
-  double *gradient = host_doubles(area(s.rows, s.out));
-  reference_fill(gradient, area(s.rows, s.out), -0.25, 1, seed + 1);
-  for (size_t i = area(batch->filled, s.out); i < area(s.rows, s.out); i++) gradient[i] = 0;
-  const Values dz = both_sides(gradient, area(s.rows, s.out));
-  l.dw = host_doubles(area(s.out, s.in));
-  l.db = host_doubles((size_t)s.out);
-  weight_gradient(dz.host, x.host, s.rows, s.in, s.out, l.dw);
-  reference_bias_gradient(dz.host, s.rows, s.out, l.db);
-  l.update.x = pixels ? make_planes(1, s.rows, s.in) : planes_of(x, terms, s.rows, s.in);
-  l.update.dz = planes_of(dz, terms, s.rows, s.out);
+/* Parameters to update; those of the same seed are the same. */
+static void give_parameters(WideLayer *l, uint64_t seed) {
+  const Shape s = l->layer.shape;
+  const Parameters p = l->layer.p = random_parameters(s, seed);
+  l->update.w = make_planes(l->terms, s.out, s.in);
+  l->update.d_w = p.w.d;
+  l->update.d_b = p.b.d;
+  l->update.d_vw = p.vw.d;
+  l->update.d_vb = p.vb.d;
+}
+
+static WideLayer make_wide_layer(const Batch *batch, Shape s, int terms, bool pixels,
+                                 uint64_t seed) {
+  WideLayer l = {.layer = make_layer(batch, s, pixels, seed), .terms = terms};
+  l.update.x = pixels ? make_planes(1, s.rows, s.in) : planes_of(l.layer.x, terms, s.rows, s.in);
+  l.update.dz = planes_of(l.layer.dz, terms, s.rows, s.out);
   give_parameters(&l, seed + 2);
   if (pixels) CUDA_OK(launch_pixel_planes(batch->view, l.update.x, stream));
   return l;
 }
 
-static void assert_layer_updated(const Layer *l, UpdateRule rule) {
-  const Shape s = l->shape;
-  const size_t weights = area(s.out, s.in);
-  const double limit = bf16_bound(
-      l->terms, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
-  assert_updated("wide update", s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
-  assert_updated("wide update, bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out,
-                 (UpdateRule){rule.momentum, 0}, limit);
-  const float *w = fetch_floats(l->p.w.d, weights); /* the planes are those of the new weights */
+static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
+  const size_t weights = area(l->layer.shape.out, l->layer.shape.in);
+  assert_layer_updated("wide update", &l->layer, rule, l->terms, NULL);
+  const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes are those of new weights */
   const float *planes = fetch_floats(values_of(l->update.w), weights);
   for (size_t i = 0; i < weights; i++)
     assert_true(fabsf(planes[i] - w[i]) <= (l->terms == 3 ? 0 : 0x1p-17f * fabsf(w[i])));
@@ -343,14 +283,14 @@ static void assert_layer_updated(const Layer *l, UpdateRule rule) {
 
 static void check_update(Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
-  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  const Batch batch = short_batch(s, seed);
   for (int terms = 2; terms <= 3; terms++) {
-    Layer l = make_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
+    WideLayer l = make_wide_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
     for (int way = 0; way < ways_of(s); way++) {
       choose_way(way);
       give_parameters(&l, seed + 3);
       CUDA_OK(launch_wide_updates(batch.view, rule, &l.update, 1, stream));
-      assert_layer_updated(&l, rule);
+      assert_wide_layer_updated(&l, rule);
     }
   }
 }
@@ -362,22 +302,19 @@ KERNEL_TEST(test_update) {
 
 /* The gradient alone is what the update took; nothing else is written. */
 static void check_stored_gradient(Shape s, uint64_t seed) {
-  const Batch batch = make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+  const Batch batch = short_batch(s, seed);
   for (int terms = 2; terms <= 3; terms++) {
-    Layer l = make_layer(&batch, s, terms, terms == 2, seed + 2);
-    const size_t weights = area(s.out, s.in);
+    WideLayer l = make_wide_layer(&batch, s, terms, terms == 2, seed + 2);
     l.update.d_w = l.update.d_b = l.update.d_vw = l.update.d_vb = NULL;
     for (int way = 0; way < ways_of(s); way++) {
       choose_way(way);
-      l.update.d_gw = poisoned_floats(weights);
+      l.update.d_gw = poisoned_floats(area(s.out, s.in));
       l.update.d_gb = poisoned_floats((size_t)s.out);
       CUDA_OK(launch_wide_updates(batch.view, rules[0], &l.update, 1, stream));
-      const double limit = bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS);
-      assert_near("wide gradient", s, l.update.d_gw, l.dw, weights, limit);
-      assert_near("wide gradient, bias", s, l.update.d_gb, l.db, (size_t)s.out, limit);
+      assert_layer_gradient("wide gradient", &l.layer, l.update.d_gw, l.update.d_gb,
+                            bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
     }
-    const size_t bytes = (size_t)terms * l.update.w.plane * sizeof(uint16_t);
-    assert_true(is_poison(fetch(l.update.w.d, bytes), bytes));
+    assert_unwritten(l.update.w.d, bytes_of(l.update.w));
   }
 }
 
@@ -387,10 +324,10 @@ KERNEL_TEST(test_stored_gradient) {
 }
 
 static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {
-  Layer layers[MAX_UPDATES];
+  WideLayer layers[MAX_UPDATES];
   WideUpdate updates[MAX_UPDATES];
   for (int n = 0; n < MAX_UPDATES; n++)
-    layers[n] = make_layer(batch, shapes[n], 3, n == 0, 100 * (uint64_t)n);
+    layers[n] = make_wide_layer(batch, shapes[n], 3, n == 0, 100 * (uint64_t)n);
   for (int way = 0; way < WAYS; way++) {
     choose_way(way);
     for (int n = 0; n < MAX_UPDATES; n++) {
@@ -398,7 +335,7 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
       updates[n] = layers[n].update;
     }
     CUDA_OK(launch_wide_updates(batch->view, rules[2], updates, MAX_UPDATES, stream));
-    for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated(&layers[n], rules[2]);
+    for (int n = 0; n < MAX_UPDATES; n++) assert_wide_layer_updated(&layers[n], rules[2]);
   }
 }
 
@@ -415,13 +352,13 @@ KERNEL_TEST(test_update_without_planes) {
     const int terms = 2 + n % 2;
     choose_way(n / 2);
     const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
-    Layer l = make_layer(&batch, s, terms, false, 9);
+    WideLayer l = make_wide_layer(&batch, s, terms, false, 9);
     const Planes planes = l.update.w;
     l.update.w.d = NULL;
     CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
-    CUDA_OK(launch_split(l.p.w.d, planes, stream)); /* what the check reads */
+    CUDA_OK(launch_split(l.layer.p.w.d, planes, stream)); /* what the check reads */
     l.update.w = planes;
-    assert_layer_updated(&l, rules[2]);
+    assert_wide_layer_updated(&l, rules[2]);
     finish();
   }
 }
@@ -431,18 +368,13 @@ KERNEL_TEST(test_no_step_updates_nothing) {
   needs_wide();
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
-  const Layer l = make_layer(&batch, s, 3, false, 9);
+  const WideLayer l = make_wide_layer(&batch, s, 3, false, 9);
   for (int way = 0; way < WAYS; way++) {
     choose_way(way);
     CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
   }
-  assert_untouched(l.p.w, area(s.out, s.in));
-  assert_untouched(l.p.vw, area(s.out, s.in));
-  assert_untouched(l.p.b, (size_t)s.out);
-  assert_untouched(l.p.vb, (size_t)s.out);
-  const size_t bytes = 3 * l.update.w.plane * sizeof(uint16_t);
-  assert_true(is_poison(fetch(l.update.w.d, bytes), bytes));
-  finish();
+  assert_layer_untouched(&l.layer);
+  assert_unwritten(l.update.w.d, bytes_of(l.update.w));
 }
 
 /* ---- the same bits, and refusals ------------------------------------------------------------ */
@@ -467,7 +399,6 @@ KERNEL_TEST(test_same_bits) {
       assert_memory_equal(out, first, count * sizeof *out);
     }
   }
-  finish();
 }
 
 KERNEL_TEST(test_refused) {
@@ -486,7 +417,6 @@ KERNEL_TEST(test_refused) {
   CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, d_b, other, x, results, stream));
   CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, NULL, x, x, results, stream));
   CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, d_b, y, x, results, stream));
-  finish();
 }
 
 #else

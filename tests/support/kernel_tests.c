@@ -152,6 +152,12 @@ void assert_near(const char *what, Shape s, const float *d_out, const double *ex
              s.out, error, limit);
 }
 
+void assert_gemm(const char *what, Shape s, const float *d_out, const double *expected,
+                 const double *library, size_t count, double limit) {
+  assert_near(what, s, d_out, expected, count, limit);
+  if (library) assert_near("the same by cuBLAS", s, d_out, library, count, 2 * limit);
+}
+
 void assert_exact(const float *d_out, const float *expected, size_t count) {
   const float *out = fetch_floats(d_out, count);
   for (size_t i = 0; i < count; i++)
@@ -172,6 +178,50 @@ Values signed_values(size_t count, uint64_t seed) {
   reference_fill(values, count, -1, 1, seed);
   for (size_t i = 0; i < count; i += 5) values[i] = i % 2 ? 0.0 : -0.0;
   return both_sides(values, count);
+}
+
+/* ---- the reference's gemms ------------------------------------------------------------------ */
+
+/* Rows of a product, for one thread at a time. */
+enum { RUN = 16 };
+
+static int run_of(int first, int rows) {
+  return rows - first < RUN ? rows - first : RUN;
+}
+
+double *expect_linear(const double *x, const double *w, Shape s) {
+  double *z = host_doubles(area(s.rows, s.out));
+#pragma omp parallel for schedule(dynamic)
+  for (int r = 0; r < s.rows; r += RUN)
+    reference_linear(x + area(r, s.in), w, NULL, run_of(r, s.rows), s.in, s.out,
+                     z + area(r, s.out));
+  return z;
+}
+
+double *expect_input_gradient(const double *dz, const double *w, Shape s) {
+  double *dx = host_doubles(area(s.rows, s.in));
+#pragma omp parallel for schedule(dynamic)
+  for (int r = 0; r < s.rows; r += RUN)
+    reference_input_gradient(dz + area(r, s.out), w, run_of(r, s.rows), s.in, s.out,
+                             dx + area(r, s.in));
+  return dx;
+}
+
+/* dZ^T X is what expect_input_gradient() makes of dZ^T and X. */
+static double *expect_weight_gradient(const double *dz, const double *x, Shape s) {
+  double *transposed = host_doubles(area(s.rows, s.out));
+  for (int r = 0; r < s.rows; r++)
+    for (int o = 0; o < s.out; o++)
+      transposed[area(o, s.rows) + (size_t)r] = dz[area(r, s.out) + (size_t)o];
+  return expect_input_gradient(transposed, x, (Shape){s.out, s.in, s.rows});
+}
+
+double *add_bias(const double *z, const double *b, Shape s, bool relu) {
+  if (!z) return NULL;
+  double *y = copy_of(z, area(s.rows, s.out));
+  for (size_t i = 0; i < area(s.rows, s.out); i++) y[i] += b[i % (size_t)s.out];
+  if (relu) reference_relu(y, area(s.rows, s.out));
+  return y;
 }
 
 /* ---- layers --------------------------------------------------------------------------------- */
@@ -195,6 +245,57 @@ void assert_untouched(Values v, size_t count) {
   float *before = host(count * sizeof *before);
   reference_to_float(v.host, count, before);
   assert_memory_equal(fetch_floats(v.d, count), before, count * sizeof *before);
+}
+
+void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes) {
+  assert_memory_equal(fetch(d_a, bytes), fetch(d_b, bytes), bytes);
+}
+
+void assert_unwritten(const void *d_data, size_t bytes) {
+  assert_true(is_poison(fetch(d_data, bytes), bytes));
+}
+
+Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed) {
+  Layer l = {.shape = s, .pixels = pixels};
+  l.x = pixels ? both_sides(batch_input(batch, s.in), area(s.rows, s.in))
+               : random_values(area(s.rows, s.in), seed);
+  double *dz = host_doubles(area(s.rows, s.out));
+  reference_fill(dz, area(s.rows, s.out), -0.25, 1, seed + 1);
+  for (size_t i = area(batch->filled, s.out); i < area(s.rows, s.out); i++) dz[i] = 0;
+  l.dz = both_sides(dz, area(s.rows, s.out));
+  l.dw = expect_weight_gradient(l.dz.host, l.x.host, s);
+  l.db = host_doubles((size_t)s.out);
+  reference_bias_gradient(l.dz.host, s.rows, s.out, l.db);
+  l.p = random_parameters(s, seed + 2);
+  return l;
+}
+
+void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, int terms,
+                          const double *library) {
+  const Shape s = l->shape;
+  const UpdateRule bias_rule = {rule.momentum, 0};
+  const double limit = bf16_bound(
+      terms, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
+  const size_t weights = area(s.out, s.in);
+  assert_updated(what, s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
+  assert_updated("bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out, bias_rule, limit);
+  if (library)
+    assert_updated("the same by cuBLAS", s, l->p.w, l->p.vw, library, weights, rule, 2 * limit);
+}
+
+void assert_layer_untouched(const Layer *l) {
+  const size_t weights = area(l->shape.out, l->shape.in), out = (size_t)l->shape.out;
+  assert_untouched(l->p.w, weights);
+  assert_untouched(l->p.vw, weights);
+  assert_untouched(l->p.b, out);
+  assert_untouched(l->p.vb, out);
+}
+
+void assert_layer_gradient(const char *what, const Layer *l, const float *d_gw, const float *d_gb,
+                           double limit) {
+  const Shape s = l->shape;
+  assert_near(what, s, d_gw, l->dw, area(s.out, s.in), limit);
+  assert_near("its bias", s, d_gb, l->db, (size_t)s.out, limit);
 }
 
 /* ---- shapes --------------------------------------------------------------------------------- */
@@ -228,20 +329,20 @@ static int list_shapes(Shape list[MAX_SHAPES]) {
   int count = 0;
   if (quick()) {
     memcpy(list, quick_shapes, sizeof quick_shapes);
-    return (int)(sizeof quick_shapes / sizeof *quick_shapes);
+    return (int)LENGTH(quick_shapes);
   }
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+  for (size_t i = 0; i < LENGTH(sizes); i++)
+    for (size_t b = 0; b < LENGTH(batches); b++)
       list[count++] = (Shape){batches[b], sizes[i][0], sizes[i][1]};
   memcpy(list + count, thresholds, sizeof thresholds);
-  count += (int)(sizeof thresholds / sizeof *thresholds);
+  count += (int)LENGTH(thresholds);
   for (uint64_t i = 0; i < RANDOM_SHAPES; i++)
     list[count++] = (Shape){pick(i, 0, 1, 300), pick(i, 1, 1, 900), pick(i, 2, 1, 400)};
   assert_true(count <= MAX_SHAPES);
   return count;
 }
 
-void for_all_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
+void for_all_shapes(CheckShape *check_shape) {
   Shape list[MAX_SHAPES];
   const int count = list_shapes(list);
   for (int i = 0; i < count; i++) {
@@ -253,7 +354,7 @@ void for_all_shapes(void (*check_shape)(Shape s, uint64_t seed)) {
 void for_many_layers(void (*check)(const Batch *batch, const Shape shapes[MAX_UPDATES])) {
   static const int batch_rows[] = {7, 65, 449, 1500};
   static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};
-  for (size_t b = 0; b < sizeof batch_rows / sizeof *batch_rows; b++) {
+  for (size_t b = 0; b < LENGTH(batch_rows); b++) {
     const int rows = batch_rows[b];
     const Batch batch = make_batch(rows, widths[0], 10, rows, true, 40);
     Shape shapes[MAX_UPDATES];
@@ -283,6 +384,10 @@ double *library_gemm(cublasOperation_t left_operation, const float *d_left, int 
 /* ---- a batch of stored rows ----------------------------------------------------------------- */
 
 enum { FIRST_ROW = 4 };
+
+Batch short_batch(Shape s, uint64_t seed) {
+  return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+}
 
 uint32_t batch_row(const Batch *b, int r) {
   uint32_t p = b->state.position + OFFSET + (uint32_t)r;

@@ -28,7 +28,18 @@ extern void *d_work; /* of all the updates, one after the other, as in an engine
 int kernels_open(void **state);
 int kernels_close(void **state);
 int kernels_release(void **state);
-#define KERNEL_TEST(name) TEST_WITH(name, NULL, kernels_release)
+
+/* A test that needs a GPU, and ends with finish(). */
+#define KERNEL_TEST(name)                                                                          \
+  static void on_gpu_##name(void);                                                                 \
+  TEST_WITH(name, NULL, kernels_release) {                                                         \
+    needs_gpu();                                                                                   \
+    on_gpu_##name();                                                                               \
+    finish();                                                                                      \
+  }                                                                                                \
+  static void on_gpu_##name(void)
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 /* ---- guarded memory ------------------------------------------------------------------------- */
 
@@ -75,15 +86,17 @@ typedef struct {
 
 size_t area(int rows, int columns);
 
+typedef void CheckShape(Shape s, uint64_t seed);
+
 /* Calls check_shape, then finish(), for every shape of the list, or those for TEST_QUICK. */
-void for_all_shapes(void (*check_shape)(Shape s, uint64_t seed));
+void for_all_shapes(CheckShape *check_shape);
 
 /* ---- comparisons ---------------------------------------------------------------------------- */
 
 /* The relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products that
    meets `others` roundings besides. */
 double bound(int terms, int others);
-/* Likewise of a kernel that multiplies floats as sums of `bf16_terms` bf16 numbers, 2 or 3. */
+/* The same for a kernel that multiplies floats as sums of `bf16_terms` bf16 numbers, 2 or 3. */
 double bf16_bound(int bf16_terms, int terms, int others);
 
 enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
@@ -91,9 +104,23 @@ enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDIN
 /* The Euclidean norm of the error is at most `limit` of that of `expected`. */
 void assert_near(const char *what, Shape s, const float *d_out, const double *expected,
                  size_t count, double limit);
+/* The same of a gemm, and of what cuBLAS makes of it (NULL when quick), which may be off as much.
+ */
+void assert_gemm(const char *what, Shape s, const float *d_out, const double *expected,
+                 const double *library, size_t count, double limit);
 void assert_exact(const float *d_out, const float *expected, size_t count);
 /* The device's values are still the host's. */
 void assert_untouched(Values v, size_t count);
+/* Two arrays of the device have the same bytes. */
+void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes);
+/* An array of the device was not written. */
+void assert_unwritten(const void *d_data, size_t bytes);
+
+/* The reference's gemms, on all threads. Without a bias. */
+double *expect_linear(const double *x, const double *w, Shape s);
+double *expect_input_gradient(const double *dz, const double *w, Shape s);
+/* z + b in every row, and through ReLU if `relu`: a new array; NULL for z NULL. */
+double *add_bias(const double *z, const double *b, Shape s, bool relu);
 
 /* C (m, n) of row-major matrices as cuBLAS computes it in true float32, in float64; NULL when
    quick. Each operand comes with the length of its rows. */
@@ -119,6 +146,9 @@ enum { OFFSET = 3, UPDATES = 5 };
    order is shuffled or a run of rows. Pixels fill the rows' stride, so that what follows a row's
    inputs is anything but 0. */
 Batch make_batch(int rows, int in, int classes, int left, bool shuffled, uint64_t seed);
+/* That of a shape, of ten classes: a third of its rows are beyond the end; it is shuffled for every
+   other seed that for_all_shapes() gives. */
+Batch short_batch(Shape s, uint64_t seed);
 
 /* The dataset's row that is row r of the batch. */
 uint32_t batch_row(const Batch *b, int r);
@@ -147,6 +177,26 @@ extern const UpdateRule rules[RULES];
 /* What w, v (count values) become under gradient g, and that the device's became it. */
 void assert_updated(const char *what, Shape s, Values w, Values v, const double *g, size_t count,
                     UpdateRule rule, double limit);
+
+/* A layer to be updated, and by what gradient. */
+typedef struct {
+  Shape shape;
+  bool pixels;     /* its input is the batch's pixels */
+  Values x, dz;    /* x: of pixels, too; dz is 0 in rows that the step does not have */
+  double *dw, *db; /* what the reference says */
+  Parameters p;
+} Layer;
+
+/* The layer's parameters are random_parameters(s, seed + 2). */
+Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed);
+/* W and b became what the rule makes of the gradient that kernels of so many terms find. library:
+   the weights' gradient by cuBLAS, or NULL. */
+void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, int terms,
+                          const double *library);
+void assert_layer_untouched(const Layer *l);
+/* The gradient's arrays are the reference's. */
+void assert_layer_gradient(const char *what, const Layer *l, const float *d_gw, const float *d_gb,
+                           double limit);
 
 /* Calls `check`, then finish(), in short and long batches, with the shapes of as many layers as one
    launch may update, no two alike. */
