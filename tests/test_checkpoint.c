@@ -1,5 +1,6 @@
-/* What checkpoint.c saves and loads: every field, the bytes of the format, files of others, and
-   saving in a file system that fails. What it refuses to load is in test_checkpoint_refused.c. */
+/* Checkpoints that are saved and loaded: every field, the bytes of the format, files of other
+   programs, and saving in a file system that fails. test_checkpoint_refused.c has what is refused,
+   test_output.c how a file is replaced. */
 #include "support/checkpoint_files.h"
 
 #include <errno.h>
@@ -12,8 +13,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { NOBODY = 65534 };
 
 /* ---- fsync ------------------------------------------------------------------------------- */
 
@@ -77,25 +76,24 @@ static void round_trip(const Checkpoint *checkpoint, const char *path) {
 }
 
 IN_FOLDER(every_field_comes_back) {
-  Checkpoint checkpoint = make_checkpoint();
-  round_trip(&checkpoint, model);
-  checkpoint.parameters[0] = -0.0f;
-  checkpoint.parameters[1] = FLT_TRUE_MIN;
-  checkpoint.parameters[2] = -FLT_MAX;
-  checkpoint.loss = NAN;
-  checkpoint.best_accuracy = INFINITY;
-  checkpoint.test_accuracy = -0.0;
-  checkpoint.best_epoch = checkpoint.epoch = 0;
-  round_trip(&checkpoint, model);
-  free(checkpoint.momentum);
-  checkpoint.momentum = NULL;
-  checkpoint.test_accuracy = checkpoint.best_accuracy = NAN;
-  checkpoint.step = checkpoint.correct = checkpoint.rows = 0;
-  *checkpoint.options = 0;
-  round_trip(&checkpoint, model);
-  checkpoint_free(&checkpoint);
-  assert_null(checkpoint.parameters);
-  checkpoint_free(&checkpoint); /* zeros */
+  round_trip(&sample, model);
+  sample.parameters[0] = -0.0f;
+  sample.parameters[1] = FLT_TRUE_MIN;
+  sample.parameters[2] = -FLT_MAX;
+  sample.loss = NAN;
+  sample.best_accuracy = INFINITY;
+  sample.test_accuracy = -0.0;
+  sample.best_epoch = sample.epoch = 0;
+  round_trip(&sample, model);
+  free(sample.momentum);
+  sample.momentum = NULL;
+  sample.test_accuracy = sample.best_accuracy = NAN;
+  sample.step = sample.correct = sample.rows = 0;
+  *sample.options = 0;
+  round_trip(&sample, model);
+  checkpoint_free(&sample);
+  assert_null(sample.parameters);
+  checkpoint_free(&sample); /* zeros */
   assert_int_equal(files_in_folder(), 1);
 }
 
@@ -117,27 +115,24 @@ IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
 
 /* What is loaded is saved as the same bytes, and twice the same. */
 IN_FOLDER(same_checkpoint_same_bytes) {
-  Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, model);
-  Content first = read_content(model);
+  save_sample();
   Checkpoint loaded = must_load(model);
   must_save(&loaded, model);
-  assert_content(model, first);
-  free(first.bytes);
+  assert_content(model, saved);
   checkpoint_free(&loaded);
-  checkpoint_free(&checkpoint);
 }
 
 /* ---- the bytes, read independently --------------------------------------------------------- */
 
 /* Checks a tensor against the values it should have and moves *next, where it must begin, to
    where it ends. */
-static void assert_tensor(const char *header, const uint8_t *data, const char *name,
-                          const char *shape, const float *values, size_t count, size_t *next) {
+static void assert_tensor(const char *header, const uint8_t *data, const char *prefix, int layer,
+                          const char *name, const char *shape, const float *values, size_t count,
+                          size_t *next) {
   char entry[256];
   snprintf(entry, sizeof entry,
-           "\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}", name, shape,
-           *next, *next + 4 * count);
+           "\"%s.%d.%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}", prefix,
+           layer, name, shape, *next, *next + 4 * count);
   if (!strstr(header, entry)) fail_msg("%s is not in %s", entry, header);
   for (size_t i = 0; i < count; i++) {
     const uint8_t *byte = data + *next + 4 * i;
@@ -149,27 +144,22 @@ static void assert_tensor(const char *header, const uint8_t *data, const char *n
 }
 
 IN_FOLDER(file_is_as_the_format_says) {
-  Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, model);
-  Content content = read_content(model);
+  save_sample();
   size_t start, next = 0;
-  char *header = header_of(content, &start);
-  const uint8_t *data = content.bytes + start;
-  const Network *n = &checkpoint.network;
-  const float *p = checkpoint.parameters, *m = checkpoint.momentum;
-  assert_tensor(header, data, "layers.0.weight", "7,5", p + n->weight[0], 35, &next);
-  assert_tensor(header, data, "layers.0.bias", "7", p + n->bias[0], 7, &next);
-  assert_tensor(header, data, "layers.1.weight", "3,7", p + n->weight[1], 21, &next);
-  assert_tensor(header, data, "layers.1.bias", "3", p + n->bias[1], 3, &next);
-  assert_tensor(header, data, "layers.2.weight", "2,3", p + n->weight[2], 6, &next);
-  assert_tensor(header, data, "layers.2.bias", "2", p + n->bias[2], 2, &next);
-  assert_tensor(header, data, "momentum.0.weight", "7,5", m + n->weight[0], 35, &next);
-  assert_tensor(header, data, "momentum.0.bias", "7", m + n->bias[0], 7, &next);
-  assert_tensor(header, data, "momentum.1.weight", "3,7", m + n->weight[1], 21, &next);
-  assert_tensor(header, data, "momentum.1.bias", "3", m + n->bias[1], 3, &next);
-  assert_tensor(header, data, "momentum.2.weight", "2,3", m + n->weight[2], 6, &next);
-  assert_tensor(header, data, "momentum.2.bias", "2", m + n->bias[2], 2, &next);
-  assert_int_equal(start + next, content.size);
+  char *header = header_of(saved, &start);
+  const uint8_t *data = saved.bytes + start;
+  for (int array = 0; array < 2; array++)
+    for (int l = 0; l < 3; l++) {
+      static const char *const shapes[] = {"7,5", "3,7", "2,3"}, *const rows[] = {"7", "3", "2"};
+      static const size_t counts[] = {35, 21, 6};
+      const float *values = array ? sample.momentum : sample.parameters;
+      const char *prefix = array ? "momentum" : "layers";
+      assert_tensor(header, data, prefix, l, "weight", shapes[l], values + sample.network.weight[l],
+                    counts[l], &next);
+      assert_tensor(header, data, prefix, l, "bias", rows[l], values + sample.network.bias[l],
+                    (size_t)atoi(rows[l]), &next);
+    }
+  assert_int_equal(start + next, saved.size);
   const char metadata[] =
       "{\"__metadata__\":{\"format\":\"mlp-train\",\"version\":\"1\",\"epoch\":\"12\","
       "\"step\":\"18446744073709551615\",\"loss\":\"0.33333333333333331\","
@@ -179,23 +169,17 @@ IN_FOLDER(file_is_as_the_format_says) {
       "\"options\":\"[data]\\ntrain = a \\\"b\\\\c\\\" \xc3\xa4.csv\\n\"},";
   assert_memory_equal(header, metadata, sizeof metadata - 1);
   free(header);
-  free(content.bytes);
-  checkpoint_free(&checkpoint);
 }
 
 IN_FOLDER(without_momentum_there_is_none_in_the_file) {
-  Checkpoint checkpoint = make_checkpoint();
-  free(checkpoint.momentum);
-  checkpoint.momentum = NULL;
-  must_save(&checkpoint, model);
-  Content content = read_content(model);
+  free(sample.momentum);
+  sample.momentum = NULL;
+  save_sample();
   size_t start;
-  char *header = header_of(content, &start);
+  char *header = header_of(saved, &start);
   assert_null(strstr(header, "momentum"));
-  assert_int_equal(content.size - start, 4 * checkpoint.network.parameters);
+  assert_int_equal(saved.size - start, 4 * sample.network.parameters);
   free(header);
-  free(content.bytes);
-  checkpoint_free(&checkpoint);
 }
 
 /* ---- files of others ----------------------------------------------------------------------- */
@@ -203,42 +187,34 @@ IN_FOLDER(without_momentum_there_is_none_in_the_file) {
 /* Names, order, metadata and white space as PyTorch's users have them. All are the network
    3 - 2 - 2 with these tensors, wherever they lie in the file. */
 IN_FOLDER(files_of_others) {
-  /* clang-format off */
   static const struct {
     const char *header;
-    float weight0, bias0, weight1, bias1; /* the first value of each */
+    float first[4]; /* values of the weights and biases of the two layers */
   } cases[] = {
-      {"{" F32("0.weight", "2,3", "0", "24") "," F32("0.bias", "2", "24", "32") ","
-       F32("2.weight", "2,2", "32", "48") "," F32("2.bias", "2", "48", "56") "}",
-       1, 7, 9, 13},
+      {"<0.weight 2,3 0,24><0.bias 2 24,32><2.weight 2,2 32,48><2.bias 2 48,56>", {1, 7, 9, 13}},
       /* the order of the numbers counts, not that of the names as text or of the data */
       {"{ \"__metadata__\" : {\"format\": \"pt\", \"epoch\": \"many\"},\n"
-       F32("net.10.bias", "2", "0", "8") ", " F32("net.10.weight", "2,2", "8", "24") ", "
-       F32("net.9.bias", "2", "24", "32") ", " F32("net.9.weight", "2,3", "32", "56") "}   ",
-       9, 7, 3, 1},
-      {"{\"__metadata__\":{}," F32("fc1.weight", "2,3", "0", "24") ","
-       F32("fc2.bias", "2", "48", "56") "," F32("fc1.bias", "2", "24", "32") ","
-       F32("fc2.weight", "2,2", "32", "48") "}",
-       1, 7, 9, 13},
-      {"{" F32("layers.0.weight", "2,3", "0", "24") "," F32("layers.0.bias", "2", "24", "32") ","
-       F32("layers.1.weight", "2,2", "32", "48") "," F32("layers.1.bias", "2", "48", "56") "}",
-       1, 7, 9, 13},
+       "<net.10.bias 2 0,8>, <net.10.weight 2,2 8,24>, "
+       "<net.9.bias 2 24,32>, <net.9.weight 2,3 32,56>}   ",
+       {9, 7, 3, 1}},
+      {"{\"__metadata__\":{},<fc1.weight 2,3 0,24>,<fc2.bias 2 48,56>,"
+       "<fc1.bias 2 24,32>,<fc2.weight 2,2 32,48>}",
+       {1, 7, 9, 13}},
+      {"<layers.0.weight 2,3 0,24><layers.0.bias 2 24,32>"
+       "<layers.1.weight 2,2 32,48><layers.1.bias 2 48,56>",
+       {1, 7, 9, 13}},
   };
-  /* clang-format on */
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    forge(model, cases[i].header, 56);
+  foreach (row, cases) {
+    forge(model, row->header, 56);
     Checkpoint c = must_load(model);
     assert_int_equal(c.network.layers, 2);
-    assert_int_equal(c.network.size[0], 3);
-    assert_int_equal(c.network.size[1], 2);
-    assert_int_equal(c.network.size[2], 2);
+    assert_memory_equal(c.network.size, ((const int[]){3, 2, 2}), 3 * sizeof(int));
     const float *const starts[] = {
         c.parameters + c.network.weight[0], c.parameters + c.network.bias[0],
         c.parameters + c.network.weight[1], c.parameters + c.network.bias[1]};
-    const float firsts[] = {cases[i].weight0, cases[i].bias0, cases[i].weight1, cases[i].bias1};
     const int counts[] = {6, 2, 4, 2};
     for (int t = 0; t < 4; t++)
-      for (int v = 0; v < counts[t]; v++) assert_true(starts[t][v] == firsts[t] + (float)v);
+      for (int v = 0; v < counts[t]; v++) assert_true(starts[t][v] == row->first[t] + (float)v);
     assert_null(c.momentum);
     assert_string_equal(c.options, "");
     assert_true(isnan(c.test_accuracy) && isnan(c.best_accuracy));
@@ -250,208 +226,95 @@ IN_FOLDER(files_of_others) {
 
 /* ---- saving in the file system ------------------------------------------------------------- */
 
-static void assert_cannot_write(const Checkpoint *checkpoint, const char *path,
-                                const char *message) {
+static void assert_cannot_write(const char *path, const char *message) {
   char expected[16384];
   Error error = {.text = ""};
-  assert_false(checkpoint_save(checkpoint, path, &error));
+  assert_false(checkpoint_save(&sample, path, &error));
   snprintf(expected, sizeof expected, "cannot write %s: %s", path, message);
   assert_string_equal(error.text, expected);
 }
 
-/* Nor does it promise to. */
-static void assert_no_place(const Checkpoint *checkpoint, const char *path, const char *message) {
-  char expected[16384];
-  Error error = {.text = ""};
-  assert_cannot_write(checkpoint, path, message);
-  assert_false(checkpoint_probe(path, &error));
-  snprintf(expected, sizeof expected, "cannot write %s: %s", path, message);
-  assert_string_equal(error.text, expected);
+/* The same for saving and for the probe before it. */
+static void assert_no_place(const char *path, const char *message) {
+  Error saving, probing;
+  assert_cannot_write(path, message);
+  assert_false(checkpoint_save(&sample, path, &saving));
+  assert_false(checkpoint_probe(path, &probing));
+  assert_string_equal(probing.text, saving.text);
 }
 
 /* Saving that fails half way, because a file may not grow so large, leaves the folder as it was. */
 IN_FOLDER(failed_write_leaves_the_old_file) {
-  Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, model);
-  Content content = read_content(model);
+  save_sample();
   struct rlimit old, small;
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
   void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
-  checkpoint.epoch++;
-  const size_t limits[] = {0, 100, content.size - 592, content.size - 1};
-  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-    small = (struct rlimit){limits[i], old.rlim_max};
+  sample.epoch++;
+  const size_t limits[] = {0, 100, saved.size - 592, saved.size - 1};
+  foreach (limit, limits) {
+    small = (struct rlimit){*limit, old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     Error error = {.text = ""};
-    const bool saved = checkpoint_save(&checkpoint, model, &error);
+    const bool written = checkpoint_save(&sample, model, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0); /* before anything else is written */
-    assert_false(saved);
+    assert_false(written);
     assert_non_null(strstr(error.text, model));
     assert_non_null(strstr(error.text, strerror(EFBIG)));
-    assert_content(model, content);
+    assert_content(model, saved);
     assert_int_equal(files_in_folder(), 1);
   }
   signal(SIGXFSZ, handler);
-  round_trip(&checkpoint, model); /* now it goes through */
-  free(content.bytes);
-  checkpoint_free(&checkpoint);
+  round_trip(&sample, model); /* now it goes through */
 }
 
 /* The file is on the disk before it takes its place, and then the folder is. */
 IN_FOLDER(save_reaches_the_disk) {
-  Checkpoint checkpoint = make_checkpoint();
   memset(&disk, 0, sizeof disk);
   disk.path = model;
   disk.interrupts = 3;
-  must_save(&checkpoint, model);
-  Content content = read_content(model);
-  assert_int_equal(disk.file.st_size, content.size);
+  save_sample();
+  assert_int_equal(disk.file.st_size, saved.size);
   assert_int_equal(disk.file.st_nlink, 1);
   assert_true(disk.target == disk.file.st_ino);
 
-  checkpoint.epoch++;
+  sample.epoch++;
   disk.file_error = EIO;
-  assert_cannot_write(&checkpoint, model, strerror(EIO));
-  assert_content(model, content);
+  assert_cannot_write(model, strerror(EIO));
+  assert_content(model, saved);
   assert_int_equal(files_in_folder(), 1);
   disk.file_error = 0;
   disk.folder_error = EIO;
   char message[256];
   snprintf(message, sizeof message, "its folder cannot be written to the disk: %s", strerror(EIO));
-  assert_cannot_write(&checkpoint, model, message);
+  assert_cannot_write(model, message);
   disk.folder_error = EINVAL; /* a file system without it */
-  round_trip(&checkpoint, model);
+  round_trip(&sample, model);
   memset(&disk, 0, sizeof disk);
-  free(content.bytes);
-  checkpoint_free(&checkpoint);
-}
-
-IN_FOLDER(read_only_folder) {
-  Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, model);
-  Content content = read_content(model);
-  const uid_t user = geteuid();
-  assert_int_equal(chmod(folder, 0555), 0);
-  if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
-  checkpoint.epoch++;
-  Error error = {.text = ""};
-  const bool saved = checkpoint_save(&checkpoint, model, &error);
-  if (user == 0) assert_int_equal(seteuid(user), 0);
-  assert_int_equal(chmod(folder, 0755), 0);
-  assert_false(saved);
-  assert_non_null(strstr(error.text, ": Permission denied"));
-  assert_content(model, content);
-  assert_int_equal(files_in_folder(), 1);
-  free(content.bytes);
-  checkpoint_free(&checkpoint);
 }
 
 IN_FOLDER(places_where_nothing_can_be_saved) {
-  Checkpoint checkpoint = make_checkpoint();
-  assert_no_place(&checkpoint, folder, "it is not a regular file");
-  assert_no_place(&checkpoint, folder_path("none/model.safetensors"), "its folder does not exist");
+  Error error;
+  assert_true(checkpoint_probe(model, &error));
+  assert_int_equal(files_in_folder(), 0);
+  assert_no_place(folder, "it is not a regular file");
+  assert_no_place(folder_path("none/model.safetensors"), "its folder does not exist");
   const char *pipe = folder_path("pipe");
   assert_int_equal(mkfifo(pipe, 0600), 0);
-  assert_no_place(&checkpoint, pipe, "it is not a regular file");
+  assert_no_place(pipe, "it is not a regular file");
   struct stat status;
   assert_int_equal(stat(pipe, &status), 0);
   assert_true(S_ISFIFO(status.st_mode));
   write_content(model, "", 0);
-  assert_no_place(&checkpoint, folder_path("model.safetensors/model.safetensors"),
-                  "Not a directory");
+  assert_no_place(folder_path("model.safetensors/model.safetensors"), "Not a directory");
   assert_int_equal(files_in_folder(), 2);
-  checkpoint_free(&checkpoint);
-}
-
-/* A probe needs what saving needs, and leaves everything as it was. */
-IN_FOLDER(a_probe_leaves_no_trace) {
-  Error error = {.text = ""};
-  assert_true(checkpoint_probe(model, &error));
-  assert_int_equal(files_in_folder(), 0);
-  write_content(model, "old", 3);
-  assert_true(checkpoint_probe(model, &error));
-  assert_content(model, (Content){(uint8_t *)"old", 3});
-  assert_int_equal(files_in_folder(), 1);
-
-  const uid_t user = geteuid();
-  assert_int_equal(chmod(folder, 0555), 0);
-  if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
-  const bool promised = checkpoint_probe(model, &error);
-  if (user == 0) assert_int_equal(seteuid(user), 0);
-  assert_int_equal(chmod(folder, 0755), 0);
-  assert_false(promised);
-  assert_non_null(strstr(error.text, ": Permission denied"));
 }
 
 IN_FOLDER(options_that_cannot_be_saved) {
-  Checkpoint checkpoint = make_checkpoint();
-  strcpy(checkpoint.options, "train = \xe4.csv");
-  assert_refuses_to_save(&checkpoint, model, "the names of files in its options must be UTF-8");
-  free(checkpoint.options);
-  checkpoint.options = calloc((1 << 20) + 1, 1);
-  memset(checkpoint.options, 'o', 1 << 20);
-  assert_refuses_to_save(&checkpoint, model, "its options are too long (1048576 bytes)");
+  strcpy(sample.options, "train = \xe4.csv");
+  assert_refuses_to_save(&sample, model, "the names of files in its options must be UTF-8");
+  free(sample.options);
+  sample.options = calloc((1 << 20) + 1, 1);
+  memset(sample.options, 'o', 1 << 20);
+  assert_refuses_to_save(&sample, model, "its options are too long (1048576 bytes)");
   assert_int_equal(files_in_folder(), 0);
-  checkpoint_free(&checkpoint);
-}
-
-IN_FOLDER(permissions_are_as_the_umask_says) {
-  static const mode_t masks[] = {022, 027, 0};
-  Checkpoint checkpoint = make_checkpoint();
-  for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
-    unlink(model);
-    const mode_t old = umask(masks[i]);
-    must_save(&checkpoint, model);
-    umask(old);
-    struct stat status;
-    assert_int_equal(stat(model, &status), 0);
-    assert_int_equal(status.st_mode & 0777, 0666 & ~masks[i]);
-  }
-  checkpoint_free(&checkpoint);
-}
-
-/* The old file is not written to: whoever has it open goes on reading it. */
-IN_FOLDER(old_file_is_replaced_not_overwritten) {
-  write_content(model, "old", 3);
-  FILE *old = fopen(model, "rb");
-  assert_non_null(old);
-  Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, model);
-  char bytes[8] = "";
-  assert_int_equal(fread(bytes, 1, sizeof bytes, old), 3);
-  assert_string_equal(bytes, "old");
-  fclose(old);
-  checkpoint_free(&checkpoint);
-}
-
-/* A link stays one; a temporary file left behind by a process that died is stepped over. */
-IN_FOLDER(links_and_leftovers) {
-  char leftover[4200];
-  const char *link = folder_path("latest");
-  snprintf(leftover, sizeof leftover, "%s.tmp.%ld", model, (long)getpid());
-  write_content(model, "old", 3);
-  write_content(leftover, "left", 4);
-  assert_int_equal(symlink("model.safetensors", link), 0);
-  Checkpoint checkpoint = make_checkpoint();
-  must_save(&checkpoint, link);
-  struct stat status;
-  assert_int_equal(lstat(link, &status), 0);
-  assert_true(S_ISLNK(status.st_mode));
-  Checkpoint loaded = must_load(model);
-  assert_same(&checkpoint, &loaded);
-  assert_content(leftover, (Content){(uint8_t *)"left", 4});
-  assert_int_equal(files_in_folder(), 3);
-  checkpoint_free(&loaded);
-  checkpoint_free(&checkpoint);
-}
-
-/* A bare name lies in the working folder. */
-IN_FOLDER(name_without_a_folder) {
-  char before[4096];
-  assert_non_null(getcwd(before, sizeof before));
-  assert_int_equal(chdir(folder), 0);
-  Checkpoint checkpoint = make_checkpoint();
-  round_trip(&checkpoint, "bare.safetensors");
-  assert_int_equal(chdir(before), 0);
-  checkpoint_free(&checkpoint);
 }

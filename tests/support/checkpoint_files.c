@@ -7,11 +7,26 @@
 #include <string.h>
 
 const char *model;
+Checkpoint sample;
+Content saved;
 
 int checkpoint_files_open(void **state) {
   folder_open(state);
   model = folder_path("model.safetensors");
+  sample = make_checkpoint();
   return 0;
+}
+
+int checkpoint_files_close(void **state) {
+  checkpoint_free(&sample);
+  free(saved.bytes);
+  saved = (Content){NULL, 0};
+  return folder_close(state);
+}
+
+void save_sample(void) {
+  must_save(&sample, model);
+  saved = read_content(model);
 }
 
 Content read_content(const char *path) {
@@ -38,7 +53,30 @@ void assert_content(const char *path, Content expected) {
   free(content.bytes);
 }
 
-void forge(const char *path, const char *header, size_t data) {
+/* Writes the header that the notation of checkpoint_files.h stands for. */
+static void expand(const char *from, char *to) {
+  const bool bare = *from == '<'; /* without the braces around all */
+  if (bare) *to++ = '{';
+  while (*from) {
+    char name[64], shape[64], offsets[64];
+    int end = 0;
+    if (*from != '<') {
+      *to++ = *from++;
+      continue;
+    }
+    assert_int_equal(sscanf(from, "<%63[^ ] %63[^ ] %63[^>]>%n", name, shape, offsets, &end), 3);
+    to += sprintf(to, "\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%s]}", name,
+                  strcmp(shape, "-") == 0 ? "" : shape, offsets);
+    from += end;
+    if (*from == '<') *to++ = ',';
+  }
+  strcpy(to, bare ? "}" : "");
+}
+
+void forge(const char *path, const char *text, size_t data) {
+  char *header = malloc(8 * strlen(text) + 64);
+  assert_non_null(header);
+  expand(text, header);
   const size_t length = strlen(header), size = 8 + length + data;
   uint8_t *bytes = calloc(size + sizeof(float), 1);
   for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(length >> (8 * i));
@@ -48,6 +86,7 @@ void forge(const char *path, const char *header, size_t data) {
     memcpy(bytes + 8 + length + i, &value, sizeof value);
   write_content(path, bytes, size);
   free(bytes);
+  free(header);
 }
 
 int files_in_folder(void) {

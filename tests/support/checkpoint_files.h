@@ -7,11 +7,12 @@
 #include "support/test.h"
 #include "support/folder.h"
 
-/* The path of a file in the folder, which is not there at first; and the fixture of each test that
-   sets it. */
+/* The path of a file in the folder, which does not exist at first, and the fixtures of each test.
+ */
 extern const char *model;
 int checkpoint_files_open(void **state);
-#define IN_FOLDER(name) TEST_WITH(name, checkpoint_files_open, folder_close)
+int checkpoint_files_close(void **state);
+#define IN_FOLDER(name) TEST_WITH(name, checkpoint_files_open, checkpoint_files_close)
 
 /* ---- files by hand -------------------------------------------------------------------------- */
 
@@ -24,18 +25,22 @@ Content read_content(const char *path);
 void write_content(const char *path, const void *bytes, size_t size);
 void assert_content(const char *path, Content expected);
 
-/* A file of that header and that many bytes of data: the floats 1, 2, 3, ... */
+/* Writes a file with this header and `data` bytes of data, the floats 1, 2, 3, ... In the header
+   <0.weight 2,3 0,24> stands for the entry of a tensor: name, shape (- for none) and data_offsets.
+   A header that begins with < consists of entries only: braces and commas are added. */
 void forge(const char *path, const char *header, size_t data);
-
-/* A tensor's entry in a header. */
-#define F32(name, shape, begin, end)                                                               \
-  "\"" name "\":{\"dtype\":\"F32\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
 
 /* The header as text, malloc'ed, and where the data starts; checks the length, the padding and what
    follows from the format alone. */
 char *header_of(Content content, size_t *start);
 
 int files_in_folder(void);
+
+/* What every test has: a checkpoint as make_checkpoint makes it, and the bytes of the file that
+   save_sample writes it to, which is `model`. */
+extern Checkpoint sample;
+extern Content saved;
+void save_sample(void);
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */
 

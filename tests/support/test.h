@@ -15,6 +15,11 @@
 
 #include <cmocka.h>
 
+/* Walks over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
+#define foreach(row, table)                                                                        \
+  for (const __typeof__(*(table)) *row = (table); row < (table) + sizeof(table) / sizeof *(table); \
+       row++)
+
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
 /* The same between two fixtures of its own; either may be NULL. */
