@@ -6,14 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What messages say after the place. */
+#define NOT_A_PIXEL " is not an integer from 0 to 255"
+#define NOT_A_LABEL " is not a label from 0 to 9"
+#define NOT_TEXT "no text with LF or CRLF lines"
+#define BLANK_LINE "a blank line, but more lines follow"
+#define STRAY_QUOTE "a stray quote"
+#define OPEN_QUOTE "a quoted field that does not end on its line"
+
+TESTS_WITH(csv_open, csv_close);
+
 /* ---- accepted ---------------------------------------------------------------------------- */
 
-TESTS_WITH(csv_open, folder_close);
-
 TEST(test_accepted) {
-  static const struct {
-    const char *text, *rows;
-  } cases[] = {
+  static const char *const cases[][2] = {
       {"1,2,3\n4,5,6\n", "1,2,3;4,5,6;"},
       {"1,2,3\n4,5,6", "1,2,3;4,5,6;"},
       {"1,2,3\r\n4,5,6\r\n", "1,2,3;4,5,6;"},
@@ -40,9 +46,7 @@ TEST(test_accepted) {
       {"007,000255\n0,0\n", "7,255;0,0;"},
       {"9,255\n", "9,255;"},
   };
-  for (size_t i = 0; i < LENGTH(cases); i++) {
-    expect(cases[i].text, strlen(cases[i].text), cases[i].rows, "");
-  }
+  foreach (row, cases) expect_rows((*row)[0], (*row)[1]);
 }
 
 TEST(test_labels_up_to_the_classes) {
@@ -58,35 +62,32 @@ TEST(test_labels_up_to_the_classes) {
 
 /* With and without a label, as the columns say; rows that have none are printed with a 0. */
 TEST(test_for_a_network) {
-  static const struct {
-    int inputs;
-    const char *text, *rows, *message;
-  } cases[] = {
-      {2, "1,2,3\n4,5,6\n", "1,2,3;4,5,6;", ""},
-      {2, "200,3\r\n5,255\n\n", "0,200,3;0,5,255;", ""},
-      {2, "pixel0,pixel1\n10,11\n", "0,10,11;", ""},
-      {2, "label,pixel0,pixel1\n1,10,11\n", "1,10,11;", ""},
-      {1, "7\n8", "0,7;0,8;", ""},
-      {1, "7,8", "7,8;", ""},
-      {2, "1,2\n3\n", "0,1,2;", "@, line 2: 1 field, but line 1 has 2"},
-      {2, "1,2\n3,4,5,6\n", "0,1,2;", "@, line 2: 4 fields, but line 1 has 2"},
-      {2, "1,2\n3,4,x\n", "0,1,2;", "@, line 2: 3 fields, but line 1 has 2"},
-      {2, "1,2\n256,4\n", "0,1,2;", "@, line 2, column 1: '256' is not an integer from 0 to 255"},
-      {2, "1,2\n3,x\n", "0,1,2;", "@, line 2, column 2: 'x' is not an integer from 0 to 255"},
-      {2, "1,2\n,3\n", "0,1,2;", "@, line 2, column 1: '' is not an integer from 0 to 255"},
-      {2, "10,2,3\n", "", "@, line 1, column 1: '10' is not a label from 0 to 9"},
-      {2, "1,2\n\n3,4\n", "0,1,2;", "@, line 2: a blank line, but more lines follow"},
-      {2, "1\n", "",
-       "@, line 1: 1 field, but the network takes 2 pixels a row, with or without a label before "
-       "them"},
-      {2, "a,b,c,d\n1,2,3,4\n", "",
-       "@, line 1: 4 fields, but the network takes 2 pixels a row, with or without a label before "
-       "them"},
+  static const CsvCase refused[] = {
+      {"1,2\n3\n", "0,1,2;", 2, 0, "1 field, but line 1 has 2"},
+      {"1,2\n3,4,5,6\n", "0,1,2;", 2, 0, "4 fields, but line 1 has 2"},
+      {"1,2\n3,4,x\n", "0,1,2;", 2, 0, "3 fields, but line 1 has 2"},
+      {"1,2\n256,4\n", "0,1,2;", 2, 1, "'256'" NOT_A_PIXEL},
+      {"1,2\n3,x\n", "0,1,2;", 2, 2, "'x'" NOT_A_PIXEL},
+      {"1,2\n,3\n", "0,1,2;", 2, 1, "''" NOT_A_PIXEL},
+      {"10,2,3\n", "", 1, 1, "'10'" NOT_A_LABEL},
+      {"1,2\n\n3,4\n", "0,1,2;", 2, 0, BLANK_LINE},
+      {"1\n", "", 1, 0,
+       "1 field, but the network takes 2 pixels a row, with or without a label before them"},
+      {"a,b,c,d\n1,2,3,4\n", "", 1, 0,
+       "4 fields, but the network takes 2 pixels a row, with or without a label before them"},
   };
-  for (size_t i = 0; i < LENGTH(cases); i++) {
-    network_inputs = cases[i].inputs;
-    expect(cases[i].text, strlen(cases[i].text), cases[i].rows, cases[i].message);
-  }
+  static const char *const accepted[][2] = {
+      {"1,2,3\n4,5,6\n", "1,2,3;4,5,6;"},
+      {"200,3\r\n5,255\n\n", "0,200,3;0,5,255;"},
+      {"pixel0,pixel1\n10,11\n", "0,10,11;"},
+      {"label,pixel0,pixel1\n1,10,11\n", "1,10,11;"},
+  };
+  network_inputs = 2;
+  foreach (row, accepted) expect_rows((*row)[0], (*row)[1]);
+  foreach (row, refused) expect(*row);
+  network_inputs = 1;
+  expect_rows("7\n8", "0,7;0,8;");
+  expect_rows("7,8", "7,8;");
   network_inputs = 0;
 }
 
@@ -118,110 +119,95 @@ TEST(test_widest_row) {
 /* ---- refused ----------------------------------------------------------------------------- */
 
 TEST(test_refused) {
-#define TEXT(text) (text), sizeof(text) - 1
-  static const struct {
-    const char *text;
-    size_t length;
-    const char *rows, *message;
-  } cases[] = {
-      {TEXT(""), "", "@ is empty"},
-      {TEXT("\xef\xbb\xbf"), "", "@ is empty"},
-      {TEXT("\n\n"), "", "@, line 1: a blank line"},
-      {TEXT("\n1,2\n"), "", "@, line 1: a blank line"},
-      {TEXT("label,x\n"), "", "@ holds a header, but no rows"},
-      {TEXT("label,x"), "", "@ holds a header, but no rows"},
-      {TEXT("label,x\n\n\n"), "", "@ holds a header, but no rows"},
-      {TEXT("7\n8\n"), "", "@, line 1: 1 field, but a row is a label and 1 to 4096 pixels"},
-      {TEXT("x\n"), "", "@, line 1: 1 field, but a row is a label and 1 to 4096 pixels"},
-      {TEXT("label,x\n\n1,2\n"), "", "@, line 2: a blank line, but more lines follow"},
-      {TEXT("1,2\n\n\n3,4\n"), "1,2;", "@, line 2: a blank line, but more lines follow"},
-      {TEXT("1,2\r\n3,4\r\n  \r\nx,4\r\n"), "1,2;3,4;",
-       "@, line 3: a blank line, but more lines follow"},
-      {TEXT("1,2\n\n3\"\n"), "1,2;", "@, line 2: a blank line, but more lines follow"},
-      {TEXT("1,2\n3\n"), "1,2;", "@, line 2: 1 field, but line 1 has 2"},
-      {TEXT("1,2\n3,4,5,6\n"), "1,2;", "@, line 2: 4 fields, but line 1 has 2"},
-      {TEXT("1,2\n3,4,x\n"), "1,2;", "@, line 2: 3 fields, but line 1 has 2"},
-      {TEXT("1,2\n3,4,"), "1,2;", "@, line 2: 3 fields, but line 1 has 2"},
-      {TEXT("label,a,b\n1,2\n"), "", "@, line 2: 2 fields, but line 1 has 3"},
-      {TEXT("1,2,3\n4,5,12a\n"), "1,2,3;",
-       "@, line 2, column 3: '12a' is not an integer from 0 to 255"},
-      {TEXT("1,2,3\n4,x,y\n"), "1,2,3;",
-       "@, line 2, column 2: 'x' is not an integer from 0 to 255"},
-      {TEXT("1,2,3\nx,4,5\ny,z,w\n"), "1,2,3;",
-       "@, line 2, column 1: 'x' is not a label from 0 to 9"},
-      {TEXT("1,x"), "", "@, line 1, column 2: 'x' is not an integer from 0 to 255"},
-      {TEXT("1,256\n"), "", "@, line 1, column 2: '256' is not an integer from 0 to 255"},
-      {TEXT("1,99999999999999999999\n"), "",
-       "@, line 1, column 2: '99999999999999999999' is not an integer from 0 to 255"},
-      {TEXT("1,12345678901234567890123456\n"), "",
-       "@, line 1, column 2: '123456789012345678901234...' is not an integer from 0 to 255"},
-      {TEXT("1,\n"), "", "@, line 1, column 2: '' is not an integer from 0 to 255"},
-      {TEXT(",1\n"), "", "@, line 1, column 1: '' is not a label from 0 to 9"},
-      {TEXT("1,\"\"\n"), "", "@, line 1, column 2: '' is not an integer from 0 to 255"},
-      {TEXT("1,-1\n"), "", "@, line 1, column 2: '-1' is not an integer from 0 to 255"},
-      {TEXT("1,+1\n"), "", "@, line 1, column 2: '+1' is not an integer from 0 to 255"},
-      {TEXT("1,2.0\n"), "", "@, line 1, column 2: '2.0' is not an integer from 0 to 255"},
-      {TEXT("1,1 2\n"), "", "@, line 1, column 2: '1 2' is not an integer from 0 to 255"},
-      {TEXT("1,\" 2\"\n"), "", "@, line 1, column 2: ' 2' is not an integer from 0 to 255"},
-      {TEXT("1,2;3\n"), "", "@, line 1, column 2: '2;3' is not an integer from 0 to 255"},
-      {TEXT("10,2\n"), "", "@, line 1, column 1: '10' is not a label from 0 to 9"},
-      {TEXT("-1,2\n"), "", "@, line 1, column 1: '-1' is not a label from 0 to 9"},
-      {TEXT("1.0,2\n"), "", "@, line 1, column 1: '1.0' is not a label from 0 to 9"},
-      {TEXT("12a,2\n"), "", "@, line 1, column 1: '12a' is not a label from 0 to 9"},
-      {TEXT("label,x\nlabel,x\n"), "", "@, line 2, column 1: 'label' is not a label from 0 to 9"},
-      {TEXT("1,2\n3,4\"\n"), "1,2;", "@, line 2, column 2: a stray quote"},
-      {TEXT("1,2\n3,\"4\"5\n"), "1,2;", "@, line 2, column 2: a stray quote"},
-      {TEXT("1,2\n3,\"4\" \"\n"), "1,2;", "@, line 2, column 2: a stray quote"},
-      {TEXT("1,2\n3\"4,5\n"), "1,2;", "@, line 2, column 1: a stray quote"},
-      {TEXT("1,2\"\n"), "", "@, line 1, column 2: a stray quote"},
-      {TEXT("label,\"x\n1,2\n"), "", "@, line 1, column 2: a stray quote"},
-      {TEXT("1,2\n3,\"4\n5\"\n6,7\n"), "1,2;",
-       "@, line 2, column 2: a quoted field that does not end on its line"},
-      {TEXT("1,2\n3,\"4\n5,6\n"), "1,2;",
-       "@, line 2, column 2: a quoted field that does not end on its line"},
-      {TEXT("1,2\n\"3"), "1,2;",
-       "@, line 2, column 1: a quoted field that does not end on its line"},
-      {TEXT("1,2\n3,4\r5,6\n"), "1,2;3,4;", "@, line 2: a carriage return inside the line"},
-      {TEXT("1,2\n\r3,4\n"), "1,2;", "@, line 2: a carriage return inside the line"},
-      {TEXT("1,2\r3,4\r"), "", "@, line 1: byte 4 is 0x0d: no text with LF or CRLF lines"},
-      {TEXT("label,x\r1,2\r"), "", "@, line 1: byte 8 is 0x0d: no text with LF or CRLF lines"},
-      {TEXT("\x1f\x8b\x07\0\0,\n1,2\n"), "",
-       "@ is a damaged gzip archive: unknown compression method"},
-      {TEXT("\x1f\x8b"), "", "@ is cut off: its gzip archive does not end"},
-      {TEXT("\x1f"), "", "@, line 1: byte 1 is 0x1f: no text with LF or CRLF lines"},
-      {TEXT("1,\0\n"), "", "@, line 1: byte 3 is 0x00: no text with LF or CRLF lines"},
-      {TEXT("1,2\n3,\0\n"), "1,2;", "@, line 2, column 2: '?' is not an integer from 0 to 255"},
-      {TEXT("1,2\n3,4\0\n"), "1,2;", "@, line 2, column 2: '4?' is not an integer from 0 to 255"},
-      {TEXT("1,2\n\xff\xfe\x1b[2J\n"), "1,2;",
-       "@, line 2, column 1: '???[2J' is not a label from 0 to 9"},
+  static const CsvCase cases[] = {
+      {"", "", 0, 0, "is empty"},
+      {"\xef\xbb\xbf", "", 0, 0, "is empty"},
+      {"\n\n", "", 1, 0, "a blank line"},
+      {"\n1,2\n", "", 1, 0, "a blank line"},
+      {"label,x\n", "", 0, 0, "holds a header, but no rows"},
+      {"label,x", "", 0, 0, "holds a header, but no rows"},
+      {"label,x\n\n\n", "", 0, 0, "holds a header, but no rows"},
+      {"7\n8\n", "", 1, 0, "1 field, but a row is a label and 1 to 4096 pixels"},
+      {"x\n", "", 1, 0, "1 field, but a row is a label and 1 to 4096 pixels"},
+      {"label,x\n\n1,2\n", "", 2, 0, BLANK_LINE},
+      {"1,2\n\n\n3,4\n", "1,2;", 2, 0, BLANK_LINE},
+      {"1,2\r\n3,4\r\n  \r\nx,4\r\n", "1,2;3,4;", 3, 0, BLANK_LINE},
+      {"1,2\n\n3\"\n", "1,2;", 2, 0, BLANK_LINE},
+      {"1,2\n3\n", "1,2;", 2, 0, "1 field, but line 1 has 2"},
+      {"1,2\n3,4,5,6\n", "1,2;", 2, 0, "4 fields, but line 1 has 2"},
+      {"1,2\n3,4,x\n", "1,2;", 2, 0, "3 fields, but line 1 has 2"},
+      {"1,2\n3,4,", "1,2;", 2, 0, "3 fields, but line 1 has 2"},
+      {"label,a,b\n1,2\n", "", 2, 0, "2 fields, but line 1 has 3"},
+      {"1,2,3\n4,5,12a\n", "1,2,3;", 2, 3, "'12a'" NOT_A_PIXEL},
+      {"1,2,3\n4,x,y\n", "1,2,3;", 2, 2, "'x'" NOT_A_PIXEL},
+      {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1, "'x'" NOT_A_LABEL},
+      {"1,x", "", 1, 2, "'x'" NOT_A_PIXEL},
+      {"1,256\n", "", 1, 2, "'256'" NOT_A_PIXEL},
+      {"1,99999999999999999999\n", "", 1, 2, "'99999999999999999999'" NOT_A_PIXEL},
+      {"1,12345678901234567890123456\n", "", 1, 2, "'123456789012345678901234...'" NOT_A_PIXEL},
+      {"1,\n", "", 1, 2, "''" NOT_A_PIXEL},
+      {",1\n", "", 1, 1, "''" NOT_A_LABEL},
+      {"1,\"\"\n", "", 1, 2, "''" NOT_A_PIXEL},
+      {"1,-1\n", "", 1, 2, "'-1'" NOT_A_PIXEL},
+      {"1,+1\n", "", 1, 2, "'+1'" NOT_A_PIXEL},
+      {"1,2.0\n", "", 1, 2, "'2.0'" NOT_A_PIXEL},
+      {"1,1 2\n", "", 1, 2, "'1 2'" NOT_A_PIXEL},
+      {"1,\" 2\"\n", "", 1, 2, "' 2'" NOT_A_PIXEL},
+      {"1,2;3\n", "", 1, 2, "'2;3'" NOT_A_PIXEL},
+      {"10,2\n", "", 1, 1, "'10'" NOT_A_LABEL},
+      {"-1,2\n", "", 1, 1, "'-1'" NOT_A_LABEL},
+      {"1.0,2\n", "", 1, 1, "'1.0'" NOT_A_LABEL},
+      {"12a,2\n", "", 1, 1, "'12a'" NOT_A_LABEL},
+      {"label,x\nlabel,x\n", "", 2, 1, "'label'" NOT_A_LABEL},
+      {"1,2\n3,4\"\n", "1,2;", 2, 2, STRAY_QUOTE},
+      {"1,2\n3,\"4\"5\n", "1,2;", 2, 2, STRAY_QUOTE},
+      {"1,2\n3,\"4\" \"\n", "1,2;", 2, 2, STRAY_QUOTE},
+      {"1,2\n3\"4,5\n", "1,2;", 2, 1, STRAY_QUOTE},
+      {"1,2\"\n", "", 1, 2, STRAY_QUOTE},
+      {"label,\"x\n1,2\n", "", 1, 2, STRAY_QUOTE},
+      {"1,2\n3,\"4\n5\"\n6,7\n", "1,2;", 2, 2, OPEN_QUOTE},
+      {"1,2\n3,\"4\n5,6\n", "1,2;", 2, 2, OPEN_QUOTE},
+      {"1,2\n\"3", "1,2;", 2, 1, OPEN_QUOTE},
+      {"1,2\n3,4\r5,6\n", "1,2;3,4;", 2, 0, "a carriage return inside the line"},
+      {"1,2\n\r3,4\n", "1,2;", 2, 0, "a carriage return inside the line"},
+      {"1,2\r3,4\r", "", 1, 0, "byte 4 is 0x0d: " NOT_TEXT},
+      {"label,x\r1,2\r", "", 1, 0, "byte 8 is 0x0d: " NOT_TEXT},
+      {"\x1f\x8b", "", 0, 0, "is cut off: its gzip archive does not end"},
+      {"\x1f", "", 1, 0, "byte 1 is 0x1f: " NOT_TEXT},
+      {"1,2\n\xff\xfe\x1b[2J\n", "1,2;", 2, 1, "'???[2J'" NOT_A_LABEL},
   };
-  for (size_t i = 0; i < LENGTH(cases); i++) {
-    expect(cases[i].text, cases[i].length, cases[i].rows, cases[i].message);
-  }
+  static const struct {
+    size_t length;
+    CsvCase row;
+  } with_zeros[] = {
+      {11,
+       {"\x1f\x8b\x07\0\0,\n1,2\n", "", 0, 0,
+        "is a damaged gzip archive: unknown compression method"}},
+      {4, {"1,\0\n", "", 1, 0, "byte 3 is 0x00: " NOT_TEXT}},
+      {8, {"1,2\n3,\0\n", "1,2;", 2, 2, "'?'" NOT_A_PIXEL}},
+      {9, {"1,2\n3,4\0\n", "1,2;", 2, 2, "'4?'" NOT_A_PIXEL}},
+  };
+  foreach (row, cases) expect(*row);
+  foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
-static void expect_not_opened(const char *file, const char *format) {
-  char wanted[512];
+/* The message is `before`, the name and `after`. */
+static void expect_not_opened(const char *before, const char *file, const char *after) {
+  char message[512];
   Error error = {.text = ""};
   assert_null(dataset_open(file, 10, 2, 0, &error));
-  snprintf(wanted, sizeof wanted, format, file);
-  assert_string_equal(error.text, wanted);
+  snprintf(message, sizeof message, "%s%s%s", before, file, after);
+  assert_string_equal(error.text, message);
   assert_null(dataset_open(file, 10, 2, 0, NULL));
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 TEST(test_not_a_file) {
-  char name[320];
-  snprintf(name, sizeof name, "%s/absent.csv", folder);
-  expect_not_opened(name, "%s: no such file");
-  expect_not_opened("", "%s: no such file");
-  expect_not_opened(folder, "%s is a directory, not a CSV file");
+  expect_not_opened("", folder_path("absent.csv"), ": no such file");
+  expect_not_opened("", "", ": no such file");
+  expect_not_opened("", folder, " is a directory, not a CSV file");
   write_file("1,2\n", 4);
-  snprintf(name, sizeof name, "%s/under", path);
-  expect_not_opened(name, "cannot open %s: Not a directory");
+  expect_not_opened("cannot open ", folder_path("x.csv/under"), ": Not a directory");
 }
-#pragma GCC diagnostic pop
 
 /* ---- long lines ------------------------------------------------------------------------------ */
 
@@ -232,21 +218,20 @@ TEST(test_many_blank_lines) {
   assert_non_null(text);
   memset(text, '\n', BLANK + 8);
   memcpy(text, "1,2", 3);
-  expect(text, BLANK + 4, "1,2;", "");
+  expect_bytes(BLANK + 4, (CsvCase){text, "1,2;", 0, 0, NULL});
   memcpy(text + BLANK + 4, "3,4\n", 4);
-  expect(text, BLANK + 8, "1,2;", "@, line 2: a blank line, but more lines follow");
+  expect_bytes(BLANK + 8, (CsvCase){text, "1,2;", 2, 0, BLANK_LINE});
   memcpy(text + BLANK + 4, "3,\"\n", 4);
-  expect(text, BLANK + 8, "1,2;", "@, line 2: a blank line, but more lines follow");
+  expect_bytes(BLANK + 8, (CsvCase){text, "1,2;", 2, 0, BLANK_LINE});
   free(text);
 }
 
 /* The longest line is the same wherever it stands; nothing longer is kept in memory. */
 TEST(test_long_lines) {
   enum { LONGEST = 262143, BEFORE = 70001 };
-  char *text = malloc(4 * BEFORE + LONGEST + 8);
-  assert_non_null(text);
-  for (size_t before = 0; before <= BEFORE; before += BEFORE) {
-    for (size_t r = 0; r < before; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  char *text = repeat_row(BEFORE + LONGEST / 4 + 3);
+  for (size_t lines = 2; lines-- > 0;) { /* the rows before it are overwritten last */
+    const size_t before = lines * BEFORE;
     char *line = text + 4 * before;
     for (int extra = 0; extra < 2; extra++) {
       const size_t length = 4 * before + LONGEST + (size_t)extra;
@@ -256,12 +241,12 @@ TEST(test_long_lines) {
         text[length] = '\n';
         write_file(text, length + (size_t)ended);
         Table table = read_table(10, 2, 0, 100000);
-        char wanted[400] = "";
+        char message[400] = "";
         if (extra) {
-          snprintf(wanted, sizeof wanted, "%s, line %zu: longer than 262143 bytes", path,
+          snprintf(message, sizeof message, "%s, line %zu: longer than 262143 bytes", path,
                    before + 1);
         }
-        assert_string_equal(table.error.text, wanted);
+        assert_string_equal(table.error.text, message);
         assert_int_equal(table.rows, before + (extra ? 0 : 1));
         free_table(&table);
       }
@@ -270,19 +255,16 @@ TEST(test_long_lines) {
   memset(text, 'x', LONGEST + 2);
   memcpy(text + 2, ",", 1);
   memcpy(text + LONGEST + 1, "\n1,2\n", 5);
-  expect(text, LONGEST + 6, "", "@, line 1: longer than 262143 bytes");
+  expect_bytes(LONGEST + 6, (CsvCase){text, "", 1, 0, "longer than 262143 bytes"});
   free(text);
 }
 
 /* A quote that is never closed reaches over the end of a chunk. */
 TEST(test_open_quote_over_chunks) {
   const size_t rows = 200000;
-  char *text = malloc(4 * rows);
-  assert_non_null(text);
-  for (size_t r = 0; r < rows; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  char *text = repeat_row(rows);
   memcpy(text + 8, "1,\"\n", 4);
-  expect(text, 4 * rows, "1,2;1,2;",
-         "@, line 3, column 2: a quoted field that does not end on its line");
+  expect_bytes(4 * rows, (CsvCase){text, "1,2;1,2;", 3, 2, OPEN_QUOTE});
   free(text);
 }
 
@@ -292,15 +274,19 @@ TEST(test_bad_archives) {
   Text archive = {0};
   append_member(&archive, rows, sizeof rows - 1);
   for (size_t length = 2; length < archive.length; length++) {
-    expect(archive.text, length, "", "@ is cut off: its gzip archive does not end");
+    expect_bytes(length,
+                 (CsvCase){archive.text, "", 0, 0, "is cut off: its gzip archive does not end"});
   }
   archive.text[archive.length - 6] ^= 1; /* of its checksum */
-  expect(archive.text, archive.length, "", "@ is a damaged gzip archive: incorrect data check");
+  expect_bytes(archive.length, (CsvCase){archive.text, "", 0, 0,
+                                         "is a damaged gzip archive: incorrect data check"});
   archive.text[archive.length - 6] ^= 1;
   archive.text[archive.length - 1] ^= 1; /* of its length */
-  expect(archive.text, archive.length, "", "@ is a damaged gzip archive: incorrect length check");
+  expect_bytes(archive.length, (CsvCase){archive.text, "", 0, 0,
+                                         "is a damaged gzip archive: incorrect length check"});
   archive.text[archive.length - 1] ^= 1;
   archive.text[archive.length] = 'x'; /* deflateBound leaves room */
-  expect(archive.text, archive.length + 1, "", "@ is cut off: its gzip archive does not end");
+  expect_bytes(archive.length + 1,
+               (CsvCase){archive.text, "", 0, 0, "is cut off: its gzip archive does not end"});
   free(archive.text);
 }

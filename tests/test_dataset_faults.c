@@ -75,29 +75,18 @@ void *calloc(size_t count, size_t size) {
 
 /* ---- when the system fails --------------------------------------------------------------- */
 
-TESTS_WITH(csv_open, folder_close);
+TESTS_WITH(csv_open, csv_close);
 
 TEST(test_reads_in_pieces) {
-  Table wanted;
-  random_state = 5;
-  Text text = draw_file(10000, 60, &wanted);
-  write_file(text.text, text.length);
+  draw_csv(5, 10000, 60);
   read_badly = true;
-  Table got = read_table(10, 3, 0, 1000);
+  assert_read(3, 0, 1000);
   read_badly = false;
-  assert_string_equal(got.error.text, "");
-  assert_same_rows(&got, &wanted);
-  free_table(&got);
-  free_table(&wanted);
-  free(text.text);
 }
 
 TEST(test_read_error) {
-  Table wanted;
   char message[400];
-  random_state = 6;
-  Text text = draw_file(10000, 60, &wanted);
-  write_file(text.text, text.length);
+  draw_csv(6, 10000, 60);
   snprintf(message, sizeof message, "cannot read %s: Input/output error", path);
   for (int late = 0; late < 2; late++) {
     read_fails = true;
@@ -107,21 +96,19 @@ TEST(test_read_error) {
     assert_string_equal(got.error.text, message);
     if (late) {
       size_t rows = 0;
-      for (size_t i = 0; i < 1000000; i++) rows += text.text[i] == '\n';
+      for (size_t i = 0; i < 1000000; i++) rows += drawn.text[i] == '\n';
       assert_int_equal(got.rows, rows); /* every whole line before */
       wanted.rows = rows;
       assert_same_rows(&got, &wanted);
     }
     free_table(&got);
   }
-  free_table(&wanted);
-  free(text.text);
 }
 
 TEST(test_no_threads) {
 #if OWN_ALLOCATOR
   pthread_attr_t before, none;
-  char wanted[400];
+  char message[400];
   Error error = {.text = ""};
   write_file("1,2\n", 4);
   assert_int_equal(pthread_getattr_default_np(&before), 0);
@@ -131,8 +118,8 @@ TEST(test_no_threads) {
   DatasetReader *reader = dataset_open(path, 10, 4, 0, &error);
   assert_int_equal(pthread_setattr_default_np(&before), 0);
   assert_null(reader);
-  snprintf(wanted, sizeof wanted, "cannot start a thread to read %s: %s", path, strerror(EAGAIN));
-  assert_string_equal(error.text, wanted);
+  snprintf(message, sizeof message, "cannot start a thread to read %s: %s", path, strerror(EAGAIN));
+  assert_string_equal(error.text, message);
   pthread_attr_destroy(&before);
   pthread_attr_destroy(&none);
 #else
@@ -145,11 +132,7 @@ TEST(test_no_threads) {
 TEST(test_short_memory) {
 #if OWN_ALLOCATOR
   enum { READER_CHUNK_WORKER = 3, ENOUGH = 100 };
-  Table wanted;
-  random_state = 7;
-  Text text = draw_file(10000, 60, &wanted);
-  write_file(text.text, text.length);
-  free(text.text);
+  draw_csv(7, 10000, 60);
   uint8_t *pixels = malloc(10000 * 60);
   uint16_t *labels = malloc(10000 * sizeof *labels);
   assert_true(pixels && labels);
@@ -175,7 +158,6 @@ TEST(test_short_memory) {
   }
   free(pixels);
   free(labels);
-  free_table(&wanted);
 #else
   print_message("a sanitizer has its own malloc\n");
   skip();
@@ -184,29 +166,23 @@ TEST(test_short_memory) {
 
 /* Whatever the name, the members, the threads and the pieces. */
 TEST(test_archives) {
-  Table wanted;
-  random_state = 11;
-  Text text = draw_file(10000, 60, &wanted), archive = {0};
+  draw_csv(11, 10000, 60);
+  Text archive = {0};
   for (int members = 1; members <= 3; members++) {
     archive.length = 0;
     for (int i = 0; i < members; i++) {
-      const size_t first = text.length * (size_t)i / (size_t)members;
-      const size_t end = text.length * (size_t)(i + 1) / (size_t)members;
-      append_member(&archive, text.text + first, end - first);
+      const size_t first = drawn.length * (size_t)i / (size_t)members;
+      const size_t end = drawn.length * (size_t)(i + 1) / (size_t)members;
+      append_member(&archive, drawn.text + first, end - first);
     }
     write_file(archive.text, archive.length);
     read_badly = members == 2;
     for (size_t t = 0; t < LENGTH(thread_counts); t++) {
-      Table got = read_table(10, thread_counts[t], 0, 777);
-      assert_string_equal(got.error.text, "");
-      assert_same_rows(&got, &wanted);
-      free_table(&got);
+      assert_read(thread_counts[t], 0, 777);
     }
     read_badly = false;
   }
   free(archive.text);
-  free_table(&wanted);
-  free(text.text);
 }
 
 /* ---- files that change ------------------------------------------------------------------- */
@@ -231,9 +207,7 @@ static void change_file(Change change, size_t length) {
 TEST(test_changed_files) {
   static const char *const messages[] = {"%s changed while it was being read",
                                          "%s was replaced while it was being read"};
-  Table wanted;
-  random_state = 14;
-  Text text = draw_file(40000, 60, &wanted);
+  draw_csv(14, 40000, 60);
   uint8_t *pixels = malloc(40000 * 60);
   uint16_t *labels = malloc(40000 * sizeof *labels);
   assert_true(pixels && labels);
@@ -241,13 +215,12 @@ TEST(test_changed_files) {
     char message[400];
     Error error = {.text = ""};
     size_t filled, before;
-    write_file(text.text, text.length);
-    DatasetReader *reader = dataset_open(path, 10, 2, 1, &error);
-    assert_non_null(reader);
+    write_file(drawn.text, drawn.length);
+    DatasetReader *reader = open_reader(2, 1);
     const SourceStamp stamp = *dataset_stamp(reader);
     assert_true(dataset_read(reader, pixels, 60, labels, 1000, &before, &error));
     assert_int_equal(before, 1000);
-    change_file((Change)change, text.length);
+    change_file((Change)change, drawn.length);
     assert_false(
         dataset_read(reader, pixels + 1000 * 60, 60, labels + 1000, 39000, &filled, &error));
 #pragma GCC diagnostic push
@@ -257,13 +230,10 @@ TEST(test_changed_files) {
     assert_string_equal(error.text, message);
     assert_memory_equal(pixels, wanted.pixels, (before + filled) * 60);
     dataset_close(reader);
-    reader = dataset_open(path, 10, 2, 1, &error);
-    assert_non_null(reader);
+    reader = open_reader(2, 1);
     assert_false(source_stamps_equal(dataset_stamp(reader), &stamp));
     dataset_close(reader);
   }
   free(pixels);
   free(labels);
-  free_table(&wanted);
-  free(text.text);
 }

@@ -152,27 +152,27 @@ static Reference reference_read(const char *text, size_t length) {
 
 static void compare_with_reference(const char *text, size_t length, int threads) {
   write_file(text, length);
-  Reference wanted = reference_read(text, length);
+  Reference expected = reference_read(text, length);
   Table got = read_table(10, threads, 0, 1 + draw(2000));
   char place[64] = "x.csv";
-  if (wanted.line > 0 && wanted.column > 0) {
-    snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", wanted.line, wanted.column);
-  } else if (wanted.line > 0) {
-    snprintf(place, sizeof place, "x.csv, line %zu: ", wanted.line);
+  if (expected.line > 0 && expected.column > 0) {
+    snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", expected.line, expected.column);
+  } else if (expected.line > 0) {
+    snprintf(place, sizeof place, "x.csv, line %zu: ", expected.line);
   }
-  if (wanted.failed != (got.error.text[0] != '\0') || got.rows != wanted.table.rows ||
-      (wanted.failed && !strstr(got.error.text, place))) {
+  if (expected.failed != (got.error.text[0] != '\0') || got.rows != expected.table.rows ||
+      (expected.failed && !strstr(got.error.text, place))) {
     print_error("got %zu rows, \"%s\"; wanted %zu rows, %s\n", got.rows, got.error.text,
-                wanted.table.rows, wanted.failed ? place : "no error");
+                expected.table.rows, expected.failed ? place : "no error");
     print_error("%.*s\n", (int)(length < 400 ? length : 400), text);
     fail();
   }
-  if (got.rows > 0) assert_same_rows(&got, &wanted.table);
+  if (got.rows > 0) assert_same_rows(&got, &expected.table);
   free_table(&got);
-  free_table(&wanted.table);
+  free_table(&expected.table);
 }
 
-TESTS_WITH(csv_open, folder_close);
+TESTS_WITH(csv_open, csv_close);
 
 TEST(test_random_characters) {
   static const char alphabet[] = "0123456789123,,,,,,,,,,\"\"\n\n\n\n\r \tax-.\0";

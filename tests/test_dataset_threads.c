@@ -14,35 +14,24 @@
 
 /* ---- the same rows --------------------------------------------------------------------------- */
 
-TESTS_WITH(csv_open, folder_close);
+TESTS_WITH(csv_open, csv_close);
 
 /* Some 20 chunks: the file order, bit for bit, whatever the threads and the look-ahead. */
 TEST(test_threads_agree) {
   static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
-  Table wanted;
-  random_state = 1;
-  Text text = draw_file(30000, 60, &wanted);
-  assert_in_range(text.length, 4 << 20, 16 << 20);
-  write_file(text.text, text.length);
+  draw_csv(1, 30000, 60);
+  assert_in_range(drawn.length, 4 << 20, 16 << 20);
   for (size_t t = 0; t < LENGTH(thread_counts); t++) {
     for (size_t i = 0; i < LENGTH(aheads); i++) {
-      Table got = read_table(10, thread_counts[t], aheads[i], blocks[(i + t) % LENGTH(blocks)]);
-      assert_string_equal(got.error.text, "");
-      assert_same_rows(&got, &wanted);
-      free_table(&got);
+      assert_read(thread_counts[t], aheads[i], blocks[(i + t) % LENGTH(blocks)]);
     }
   }
-  free_table(&wanted);
-  free(text.text);
 }
 
 /* The same of rows without a label: every column is a pixel. */
 TEST(test_many_rows_for_a_network) {
   enum { INPUTS = 60, ROWS = 8000 };
-  Table wanted;
-  random_state = 2;
-  Text text = draw_file(ROWS, INPUTS - 1, &wanted);
-  write_file(text.text, text.length);
+  draw_csv(2, ROWS, INPUTS - 1);
   network_inputs = INPUTS;
   Table got = read_table(10, 3, 0, 777);
   network_inputs = 0;
@@ -54,8 +43,6 @@ TEST(test_many_rows_for_a_network) {
     assert_memory_equal(got.pixels + r * INPUTS + 1, wanted.pixels + r * (INPUTS - 1), INPUTS - 1);
   }
   free_table(&got);
-  free_table(&wanted);
-  free(text.text);
 }
 
 /* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
@@ -70,26 +57,25 @@ TEST(test_late_error) {
   memcpy(text + 4 * (GOOD + WORSE), "1,\"y\n1\n\n", 8);
   write_file(text, length);
   free(text);
-  char wanted[400];
-  snprintf(wanted, sizeof wanted, "%s, line %d, column 2: 'x' is not an integer from 0 to 255",
+  char message[400];
+  snprintf(message, sizeof message, "%s, line %d, column 2: 'x' is not an integer from 0 to 255",
            path, GOOD + 1);
   uint16_t *labels = malloc((GOOD + WORSE) * sizeof *labels);
   uint8_t *pixels = malloc(GOOD + WORSE);
   assert_true(labels && pixels);
   for (size_t t = 0; t < LENGTH(thread_counts); t++) {
     Error error = {.text = ""};
-    DatasetReader *reader = dataset_open(path, 10, thread_counts[t], 0, &error);
-    assert_non_null(reader);
+    DatasetReader *reader = open_reader(thread_counts[t], 0);
     size_t filled;
     assert_true(dataset_read(reader, pixels, 1, labels, GOOD - 1, &filled, &error));
     assert_int_equal(filled, GOOD - 1);
     assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
     assert_int_equal(filled, 1);
-    assert_string_equal(error.text, wanted);
+    assert_string_equal(error.text, message);
     error = (Error){.text = ""};
     assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
     assert_int_equal(filled, 0);
-    assert_string_equal(error.text, wanted);
+    assert_string_equal(error.text, message);
     dataset_close(reader);
   }
   free(labels);
@@ -134,17 +120,12 @@ static long settled_position(long least) {
 }
 
 TEST(test_look_ahead) {
-  Table wanted;
-  random_state = 2;
-  Text text = draw_file(40000, 60, &wanted);
-  write_file(text.text, text.length);
-  const long size = (long)text.length, chunk = 1 << 18;
+  draw_csv(2, 40000, 60);
+  const long size = (long)drawn.length, chunk = 1 << 18;
 
-  DatasetReader *reader = dataset_open(path, 10, 4, 0, NULL);
-  assert_non_null(reader);
+  DatasetReader *reader = open_reader(4, 0);
   if (read_position() < 0) {
     dataset_close(reader);
-    free_table(&wanted);
     print_message("/proc does not tell how far a file was read\n");
     skip();
   }
@@ -155,8 +136,7 @@ TEST(test_look_ahead) {
   static uint8_t pixels[5000 * 60];
   static uint16_t labels[5000];
   for (size_t i = 0; i < LENGTH(aheads); i++) {
-    reader = dataset_open(path, 10, 2, aheads[i], NULL);
-    assert_non_null(reader);
+    reader = open_reader(2, aheads[i]);
     const long ahead = (long)((double)size / 40000.0 * (double)aheads[i]);
     assert_in_range(settled_position(ahead / 2), ahead / 2, ahead + 4 * chunk);
     size_t filled;
@@ -167,14 +147,11 @@ TEST(test_look_ahead) {
     dataset_close(reader);
     assert_int_equal(read_position(), -1); /* the file is closed */
   }
-  memcpy(text.text, "1,x", 3); /* what follows an error is not read */
-  write_file(text.text, text.length);
-  reader = dataset_open(path, 10, 1, 0, NULL);
-  assert_non_null(reader);
+  memcpy(drawn.text, "1,x", 3); /* what follows an error is not read */
+  write_file(drawn.text, drawn.length);
+  reader = open_reader(1, 0);
   assert_in_range(settled_position(0), 0, 2 * chunk);
   dataset_close(reader);
-  free_table(&wanted);
-  free(text.text);
 }
 
 TEST(test_progress_and_bound) {
@@ -182,18 +159,13 @@ TEST(test_progress_and_bound) {
   for (size_t r = 0; r < 2000; r++) memcpy(text + 4 * r, "1,2\n", 4);
   for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact for the shortest rows */
     write_file(text, sizeof text - cut);
-    DatasetReader *reader = dataset_open(path, 10, 1, 0, NULL);
-    assert_non_null(reader);
+    DatasetReader *reader = open_reader(1, 0);
     assert_int_equal(dataset_inputs(reader), 1);
     assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);
     dataset_close(reader);
   }
-  Table wanted;
-  random_state = 3;
-  Text drawn = draw_file(10000, 60, &wanted);
-  write_file(drawn.text, drawn.length);
-  DatasetReader *reader = dataset_open(path, 10, 2, 0, NULL);
-  assert_non_null(reader);
+  draw_csv(3, 10000, 60);
+  DatasetReader *reader = open_reader(2, 0);
   double last = dataset_progress(reader);
   assert_true(last == 0);
   size_t steps = 0;
@@ -207,20 +179,13 @@ TEST(test_progress_and_bound) {
   assert_true(last == 1);
   assert_in_range(steps, 4, 100);
   dataset_close(reader);
-  free_table(&wanted);
-  free(drawn.text);
 }
 
 TEST(test_close_early) {
-  Table wanted;
-  random_state = 4;
-  Text text = draw_file(20000, 60, &wanted);
-  write_file(text.text, text.length);
-  free(text.text);
+  draw_csv(4, 20000, 60);
   for (size_t t = 0; t < LENGTH(thread_counts); t++) {
     for (size_t rows = 0; rows <= 10000; rows += 5000) {
-      DatasetReader *reader = dataset_open(path, 10, thread_counts[t], rows / 2, NULL);
-      assert_non_null(reader);
+      DatasetReader *reader = open_reader(thread_counts[t], rows / 2);
       size_t filled;
       assert_true(dataset_read(reader, wanted.pixels, 60, wanted.labels, rows, &filled, NULL));
       assert_int_equal(filled, rows);
@@ -228,7 +193,6 @@ TEST(test_close_early) {
     }
   }
   dataset_close(NULL);
-  free_table(&wanted);
 }
 
 /* ---- pipes ----------------------------------------------------------------------------------- */
@@ -252,30 +216,23 @@ static pthread_t start_writing(Text *text) {
 }
 
 TEST(test_pipes) {
-  Table wanted;
-  random_state = 12;
-  Text text = draw_file(10000, 60, &wanted), archive = {0};
-  append_member(&archive, text.text, text.length);
+  draw_csv(12, 10000, 60);
+  Text archive = {0};
+  append_member(&archive, drawn.text, drawn.length);
   for (int packed = 0; packed < 2; packed++) {
-    const pthread_t writer = start_writing(packed ? &archive : &text);
-    Table got = read_table(10, 3, 0, 777);
+    const pthread_t writer = start_writing(packed ? &archive : &drawn);
+    assert_read(3, 0, 777);
     pthread_join(writer, NULL);
-    assert_string_equal(got.error.text, "");
-    assert_same_rows(&got, &wanted);
-    free_table(&got);
   }
   free(archive.text);
-  free_table(&wanted);
-  free(text.text);
 }
 
 /* What has no known length is counted: all of it, or until there are too many rows, or as far as
    may be parsed ahead. */
 TEST(test_counted_rows) {
-  Table wanted;
-  random_state = 13;
-  Text text = draw_file(40000, 60, &wanted), archive = {0};
-  append_member(&archive, text.text, text.length);
+  draw_csv(13, 40000, 60);
+  Text archive = {0};
+  append_member(&archive, drawn.text, drawn.length);
   write_file(archive.text, archive.length);
   static const struct {
     size_t ahead;
@@ -285,16 +242,13 @@ TEST(test_counted_rows) {
                {0, 100, 101, 40000},
                {100, 1000000, 1000001, 1000001}};
   for (size_t i = 0; i < LENGTH(cases); i++) {
-    DatasetReader *reader = dataset_open(path, 10, 3, cases[i].ahead, NULL);
-    assert_non_null(reader);
+    DatasetReader *reader = open_reader(3, cases[i].ahead);
     assert_in_range(dataset_max_rows(reader, cases[i].most), cases[i].least_found,
                     cases[i].most_found);
     assert_false(dataset_is_once(reader));
     dataset_close(reader);
   }
   free(archive.text);
-  free_table(&wanted);
-  free(text.text);
 }
 
 /* A reader of a pipe is closed although its writer neither writes nor goes. */
@@ -310,8 +264,7 @@ TEST(test_close_a_silent_pipe) {
   Text writing = {text, LENGTH_OF_A_CHUNK};
   pthread_t writer;
   assert_int_equal(pthread_create(&writer, NULL, write_pipe, &writing), 0);
-  DatasetReader *reader = dataset_open(path, 10, 2, 0, NULL);
-  assert_non_null(reader);
+  DatasetReader *reader = open_reader(2, 0);
   assert_true(dataset_is_once(reader));
   assert_true(dataset_reads(reader, path));
   assert_false(dataset_reads(reader, folder));

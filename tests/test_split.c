@@ -45,8 +45,8 @@ TEST(every_class_gives_its_share) {
         all += held[row];
       }
       for (int c = 0; c < MOST_CLASSES; c++) {
-        const double wanted = shares[i] * rows[c];
-        if (of[c] < wanted - 1 || of[c] > wanted + 1)
+        const double share = shares[i] * rows[c];
+        if (of[c] < share - 1 || of[c] > share + 1)
           fail_msg("%d of %d rows at %g", of[c], rows[c], shares[i]);
       }
       const Split bounds[] = {{shares[i], seed, true, MOST_CLASSES, NULL},
@@ -74,12 +74,9 @@ TEST(a_seed_is_a_choice) {
 }
 
 /* Of the file as it is opened, both parts, whatever the threads and the blocks. */
-TEST_WITH(the_reader_delivers_both_parts, csv_open, folder_close) {
+TEST_WITH(the_reader_delivers_both_parts, csv_open, csv_close) {
   enum { FILE_ROWS = 3000, INPUTS = 30, BLOCK = 77 };
-  Table all;
-  random_state = 3;
-  Text text = draw_file(FILE_ROWS, INPUTS, &all);
-  write_file(text.text, text.length);
+  draw_csv(3, FILE_ROWS, INPUTS);
   for (int t = 0; t < THREAD_COUNTS; t++)
     for (int held = 0; held < 2; held++) {
       Error error;
@@ -95,9 +92,9 @@ TEST_WITH(the_reader_delivers_both_parts, csv_open, folder_close) {
         uint16_t got[BLOCK];
         assert_true(dataset_read(reader, pixels, INPUTS, got, BLOCK, &filled, &error));
         for (size_t i = 0; i < filled; i++, row++, count++) {
-          while (!split_takes(&split, all.labels[row])) row++;
-          assert_int_equal(got[i], all.labels[row]);
-          assert_memory_equal(pixels + i * INPUTS, all.pixels + row * INPUTS, INPUTS);
+          while (!split_takes(&split, wanted.labels[row])) row++;
+          assert_int_equal(got[i], wanted.labels[row]);
+          assert_memory_equal(pixels + i * INPUTS, wanted.pixels + row * INPUTS, INPUTS);
         }
       } while (filled == BLOCK);
       assert_true(count <= most);
@@ -105,6 +102,4 @@ TEST_WITH(the_reader_delivers_both_parts, csv_open, folder_close) {
       split_close(&split);
       dataset_close(reader);
     }
-  free(text.text);
-  free_table(&all);
 }

@@ -10,6 +10,8 @@ const char *path;
 const int thread_counts[THREAD_COUNTS] = {1, 2, 5, 16};
 int network_inputs;
 uint64_t random_state;
+Table wanted;
+Text drawn;
 
 int csv_open(void **state) {
   folder_open(state);
@@ -64,11 +66,11 @@ Table read_table(int classes, int threads, size_t ahead, size_t block) {
   return table;
 }
 
-void assert_same_rows(const Table *got, const Table *wanted) {
-  assert_int_equal(got->inputs, wanted->inputs);
-  assert_int_equal(got->rows, wanted->rows);
-  assert_memory_equal(got->pixels, wanted->pixels, got->rows * got->inputs);
-  assert_memory_equal(got->labels, wanted->labels, got->rows * sizeof *got->labels);
+void assert_same_rows(const Table *got, const Table *expected) {
+  assert_int_equal(got->inputs, expected->inputs);
+  assert_int_equal(got->rows, expected->rows);
+  assert_memory_equal(got->pixels, expected->pixels, got->rows * got->inputs);
+  assert_memory_equal(got->labels, expected->labels, got->rows * sizeof *got->labels);
 }
 
 /* "label,pixel,...;" per row. */
@@ -86,20 +88,48 @@ static void print_table(const Table *table, char *text, size_t size) {
   }
 }
 
-void expect(const char *text, size_t length, const char *rows, const char *message) {
-  char got[512], wanted[512];
-  write_file(text, length);
+void expect_bytes(size_t length, CsvCase row) {
+  char got[512], place[64] = "", message[1024] = "";
+  write_file(row.text, length);
   Table table = read_table(10, 2, 0, 4);
   print_table(&table, got, sizeof got);
-  assert_string_equal(got, rows);
-  const char *at = strchr(message, '@');
-  if (at) {
-    snprintf(wanted, sizeof wanted, "%.*s%s%s", (int)(at - message), message, path, at + 1);
-  } else {
-    snprintf(wanted, sizeof wanted, "%s", message);
-  }
-  assert_string_equal(table.error.text, wanted);
+  assert_string_equal(got, row.rows);
+  if (row.line && row.column)
+    snprintf(place, sizeof place, ", line %d, column %d:", row.line, row.column);
+  else if (row.line)
+    snprintf(place, sizeof place, ", line %d:", row.line);
+  if (row.what) snprintf(message, sizeof message, "%s%s %s", path, place, row.what);
+  assert_string_equal(table.error.text, message);
   free_table(&table);
+}
+
+void expect(CsvCase row) {
+  expect_bytes(strlen(row.text), row);
+}
+
+void expect_rows(const char *text, const char *rows) {
+  expect((CsvCase){text, rows, 0, 0, NULL});
+}
+
+void assert_read(int threads, size_t ahead, size_t block) {
+  Table got = read_table(10, threads, ahead, block);
+  assert_string_equal(got.error.text, "");
+  assert_same_rows(&got, &wanted);
+  free_table(&got);
+}
+
+DatasetReader *open_reader(int threads, size_t ahead) {
+  Error error;
+  DatasetReader *reader = dataset_open(path, 10, threads, ahead, &error);
+  if (!reader) fail_msg("%s", error.text);
+  return reader;
+}
+
+char *repeat_row(size_t rows) {
+  char *text = malloc(4 * rows);
+  assert_non_null(text);
+  for (size_t r = 0; r < rows; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  return text;
 }
 
 unsigned draw(unsigned below) {
@@ -135,6 +165,25 @@ Text draw_file(size_t rows, size_t inputs, Table *table) {
     text.text[text.length++] = '\n';
   }
   return text;
+}
+
+static void free_drawn(void) {
+  free_table(&wanted);
+  free(drawn.text);
+  wanted = (Table){0};
+  drawn = (Text){0};
+}
+
+void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
+  free_drawn();
+  random_state = seed;
+  drawn = draw_file(rows, inputs, &wanted);
+  write_file(drawn.text, drawn.length);
+}
+
+int csv_close(void **state) {
+  free_drawn();
+  return folder_close(state);
 }
 
 void append_member(Text *archive, const char *text, size_t length) {

@@ -9,9 +9,10 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-/* The path of the file, and the fixture that sets it; folder_close is the other one. */
+/* The path of the file, and the fixtures of a group of tests. */
 extern const char *path;
 int csv_open(void **state);
+int csv_close(void **state);
 
 void write_file(const char *text, size_t length);
 
@@ -38,9 +39,23 @@ Table read_table(int classes, int threads, size_t ahead, size_t block);
 
 void assert_same_rows(const Table *got, const Table *wanted);
 
-/* The file of that text is delivered as `rows`, "label,pixel,...;" per row, then fails with
-   `message` ("": it does not), where @ stands for the path. */
-void expect(const char *text, size_t length, const char *rows, const char *message);
+/* A file and what reading it gives. */
+typedef struct {
+  const char *text;
+  const char *rows; /* delivered: "label,pixel,...;" per row */
+  int line, column; /* of the error; 0: its message names none */
+  const char *what; /* the error's message behind path and place; NULL: no error */
+} CsvCase;
+
+void expect(CsvCase row);
+void expect_rows(const char *text, const char *rows); /* without an error */
+void expect_bytes(size_t length, CsvCase row);        /* of the text, which may hold zeros */
+
+/* Opens the file for 10 classes; must not fail. */
+DatasetReader *open_reader(int threads, size_t ahead);
+
+/* That many rows of text, "1,2\n" each; malloc'ed. */
+char *repeat_row(size_t rows);
 
 /* ---- files that are drawn ------------------------------------------------------------------- */
 
@@ -55,6 +70,15 @@ typedef struct {
 
 /* A valid file of `rows` random rows: its text, and what must be read from it. */
 Text draw_file(size_t rows, size_t inputs, Table *table);
+
+/* Draws a file with that seed and writes it: `wanted` is what must be read from it, `drawn` its
+   text. Both live until the next one is drawn or the group of tests ends. */
+void draw_csv(uint64_t seed, size_t rows, size_t inputs);
+extern Table wanted;
+extern Text drawn;
+
+/* Reads the file, which must give the rows `wanted`. */
+void assert_read(int threads, size_t ahead, size_t block);
 
 /* `text` as a gzip member of its own, behind what `archive` holds. */
 void append_member(Text *archive, const char *text, size_t length);
