@@ -230,6 +230,7 @@ enum { TEMPORARIES = 8 }; /* open at a time: enough for one per output of a run 
 enum { FREE, CLAIMED, LIVE };
 struct TemporaryFile {
   atomic_int state;
+  int file; /* its descriptor, which is the stream's */
   char path[PATH_MAX];
 };
 static TemporaryFile temporaries[TEMPORARIES];
@@ -310,6 +311,7 @@ static int create_temporary(const FileTarget *target, TemporaryFile **temporary)
     errno = cause;
     file = -1;
   }
+  own->file = file;
   return file;
 }
 
@@ -408,7 +410,7 @@ static bool replace_target(const AtomicFile *output, Error *error) {
 
 bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
   const bool replaces = output->temporary != NULL;
-  if (good && (fflush(output->file) != 0 || (replaces && !sync_file(fileno(output->file)))))
+  if (good && (fflush(output->file) != 0 || (replaces && !sync_file(output->temporary->file))))
     good = atomic_file_failed(output, error);
   if (fclose(output->file) != 0 && good) good = atomic_file_failed(output, error);
   if (!replaces) return good;
