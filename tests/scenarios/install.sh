@@ -5,7 +5,9 @@ touch built/mlp-{digits,lab} built/mlp-{train,digits,lab}.{1,bash} built/libmlp-
 
 # to_root TARGET: makes it of those stand-ins and mlp-train itself, which -o lets pass for up to date.
 to_root() {
-  env MAKEFLAGS= make -C "$TOP" -o all BUILD="$PWD/built" PLACE="$PWD/built" CUDA=0 SETUP=0 \
+  local built
+  built=$(realpath --relative-to="$TOP" built) # make takes no path with blanks in it
+  env MAKEFLAGS= make -C "$TOP" -o all BUILD="$built" PLACE="$built" CUDA=0 SETUP=0 \
     MPI_FLAGS=-lmpi DESTDIR="$PWD/a root" PREFIX=/usr "$1" >out 2>&1 || die "$(<out)"
 }
 to_root install
