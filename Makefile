@@ -522,7 +522,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	scripts/check_includes.sh $(FLOORS)
-	shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/scenario.sh .ci/run
+	shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/*.sh .ci/run
 	shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) # words and variables of scenario.sh
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -itests/emulator src tests

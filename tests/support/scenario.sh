@@ -27,6 +27,9 @@
 #   network FILE               prints the tensors and accuracies of a checkpoint
 #   same_network FILE FILE     both have the same of these, bit for bit
 #   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
+#   with_ranks                 true if RANKS=N (see below) works here; else skips the case
+#   with_gpus ARGUMENT...      true if there are two GPUs and the program, run with these arguments,
+#                              has CUDA; sets $gpus, at most 4; else skips the case
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
 #   holds FOLDER NAME...       the folder has these entries, in order, and no others
 #   rows COUNT [BAD]           prints CSV rows of two pixels, line BAD with a label that is too large
@@ -45,6 +48,7 @@ TOP=$(cd "$(dirname "$0")/../.." && pwd)
 scenario=$(realpath "$1")
 PROGRAMS=$(cd "${PROGRAMS:-$TOP}" && pwd)
 MLP=$PROGRAMS/mlp-train
+RANKED=$TOP/tests/support/mpirun.sh
 T='--device cpu --threads 1 --classes 2 --hidden 4 --batch 8 --train train.csv --test test.csv'
 number=0 case_now='' status=0
 export TOP PROGRAMS MLP T
@@ -59,12 +63,12 @@ skip_() {
   case_now=''
 }
 die() {
-  echo "$*"
+  echo "$*" >&2
   exit 1
 }
 run() {
   status=0
-  ${RANKS:+mpirun -n $RANKS} "$MLP" "$@" >out 2>err </dev/null || status=$?
+  ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >out 2>err </dev/null || status=$?
 }
 ok() {
   run "$@"
@@ -95,7 +99,7 @@ refusals() {
 }
 start() {
   : >out
-  env --default-signal=INT,TERM,HUP ${RANKS:+mpirun -n $RANKS} "$MLP" "$@" >out 2>err </dev/null &
+  env --default-signal=INT,TERM,HUP ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >out 2>err </dev/null &
   pid=$!
 }
 until_() {
@@ -154,6 +158,30 @@ holds() {
   there=$(find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | paste -sd ' ')
   [ "$1${there:+ $there}" = "$*" ] || die "$1 holds '$there'"
 }
+with_ranks() {
+  local why=''
+  if ! command -v mpirun >out; then
+    why='there is no mpirun'
+  elif [ ! -e "$PROGRAMS/libmlp-ranks.so" ] && [ ! -e "$PROGRAMS/build/libmlp-ranks.so" ]; then
+    why='this was built without MPI'
+  elif sanitized tsan; then
+    why='ThreadSanitizer does not know what MPI does'
+  fi
+  [ -z "$why" ] || {
+    skip_ "$why"
+    return 1
+  }
+}
+with_gpus() {
+  gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU') || true
+  [ -z "${CUDA_VISIBLE_DEVICES+set}" ] || gpus=$(wc -w <<<"${CUDA_VISIBLE_DEVICES//,/ }")
+  [ "$gpus" -le 4 ] || gpus=4
+  run "$@" --device cuda --epochs 1
+  if [ "$gpus" -lt 2 ] || grep -q 'built without CUDA' err; then
+    skip_ 'there are no two GPUs'
+    return 1
+  fi
+}
 rows() {
   awk -v count="$1" -v bad="${2:-0}" 'BEGIN {
     for (seed = row = 1; row <= count; row++) {
@@ -173,7 +201,9 @@ touch "$folder/stand_in" && chmod +x "$folder/stand_in"
 rm -f "$folder/stand_in"
 ended() {
   local code=$?
-  jobs -p | xargs -r kill -KILL 2>/dev/null || true
+  for signal in TERM KILL; do # mpirun ends its ranks only if it has the time
+    [ -z "$(jobs -pr)" ] || { jobs -pr | xargs kill -$signal && sleep 1; }
+  done 2>/dev/null || true
   if [ -n "$case_now" ] && [ $code = 0 ]; then echo "ok $number - $case_now"; fi
   [ $code = 0 ] || echo "not ok $number - ${case_now:-before the first case}"
   [ $code != 0 ] || echo "1..$number"
@@ -181,7 +211,7 @@ ended() {
   rm -rf "$folder"
 }
 trap ended EXIT
-trap 'echo "line $LINENO of ${BASH_SOURCE[0]}: $BASH_COMMAND"' ERR
+trap 'echo "line $LINENO of ${BASH_SOURCE[0]}: $BASH_COMMAND" >&2' ERR
 cd "$folder"
 rows 300 >train.csv
 rows 50 >test.csv

@@ -1,0 +1,122 @@
+# Runs of several ranks, started by mpirun, on the CPU and on GPUs where there are two: they train
+# the network that one process trains. tests/test_ranks.c asks the ranks themselves.
+digits 389 61 # 14 steps an epoch, the last of 12 rows
+D='--device cpu --threads 1 --hidden 24,17 --batch 29 --weight-decay 0.01 --lr-schedule constant
+  --train digits_train.csv --test digits_test.csv'
+floats=19445
+epoch='epoch [1-4]/4  +[0-9.]+  ' # mpirun gives the first rank a terminal, which shows progress
+
+# parameters FILE: prints those of a checkpoint, one a line.
+parameters() {
+  tail -c +$((9 + $(header_size $1))) $1 | head -c $((4 * floats)) | od -An -v -w4 -tf4
+}
+# near FILE OTHER [LIMIT]: the relative error of the parameters is below. In 56 steps of float32
+# 2e-5 is rounding: a wrong sum or row is off by 1e-2.
+near() {
+  paste <(parameters $1) <(parameters $2) | awk -v limit=${3:-2e-5} '
+    { difference += ($1 - $2) ^ 2; norm += $2 ^ 2 }
+    END {
+      error = sqrt(difference / norm)
+      if (error < limit && NR == '$floats') exit 0
+      print "the relative error is " error
+      exit 1
+    }' || die "$1 is not $2"
+}
+# near_losses LOG OTHER: those of each epoch are the same but for rounding.
+near_losses() {
+  paste <(value train_loss $1) <(value train_loss $2) | awk '
+    ($1 - $2) ^ 2 >= (2e-5 * $2) ^ 2 { wrong = 1 }
+    END { exit wrong || NR != 4 }' || die "the losses of $1 are not those of $2"
+}
+
+case_ 'ranks train what one process trains'
+if with_ranks; then
+  ok $D --epochs 4 --save alone --log alone.jsonl
+  for ranks in 1 2 3 4; do
+    rm -f log.jsonl
+    RANKS=$ranks ok $D --epochs 4 --save net --log log.jsonl
+    printed 4 "$epoch" # one rank prints
+    printed $((ranks > 1)) '^device .* ranks'
+    near net alone
+    near_losses log.jsonl alone.jsonl
+    awk "BEGIN { exit ($(value test_accuracy net) - $(value test_accuracy alone)) ^ 2 > (1.5 / 61) ^ 2 }"
+    [ $ranks != 1 ] || same_network net alone
+  done
+fi
+
+case_ 'the same ranks give the same bits'
+if with_ranks; then
+  RANKS=3 ok $D --epochs 4 --threads 1 --save once
+  RANKS=3 ok $D --epochs 4 --threads 2 --save again
+  same_network once again
+fi
+
+case_ 'ranks stream'
+if with_ranks; then
+  ok $D --epochs 3 --resident no --save streamed
+  for ranks in 1 2 3; do
+    RANKS=$ranks ok $D --epochs 3 --resident no --save net
+    near net streamed
+  done
+fi
+
+# Roundings differ from the CPU's, and may open a ReLU on one side only: test_engine_cuda.c says
+# what that does.
+case_ 'ranks train on GPUs, at every level that takes them'
+if with_ranks; then
+  if with_gpus $D; then
+    for level in none layer step; do
+      for name in once again; do
+        RANKS=$gpus ok $D --device cuda --fusion $level --epochs 4 --save $name
+      done
+      same_network once again
+      near once alone 1e-3
+    done
+    RANKS=2 ok $D --device cuda --epochs 1
+    printed 1 '^fusion   step: not epoch: .*one alone is faster'
+    RANKS=2 run $D --device cuda --fusion epoch
+    said 'level epoch takes one rank'
+  fi
+fi
+
+case_ 'any number of ranks resumes'
+if with_ranks; then
+  RANKS=2 ok $D --epochs 4 --save whole
+  RANKS=2 ok $D --epochs 2 --save half
+  RANKS=2 ok --resume half --epochs 4 --save net
+  same_network net whole
+  RANKS=3 ok --resume half --epochs 4 --save net
+  near net whole
+  ok --resume half --epochs 4 --save net
+  near net whole
+fi
+
+case_ 'an ensemble is runs of other seeds'
+ok $D --epochs 3 --seed 5 --ensemble 3 --save e.st
+printed 3 '^network  seed [567]  test-loss .* wrote e-[567].st$'
+committee=$(sed -n 's/.*ensemble of 3: .*committee *\([^ ]*\).*/\1/p' out)
+for seed in 5 6 7; do
+  ok $D --epochs 3 --seed $seed --save one
+  cmp <(parameters e-$seed.st) <(parameters one)
+done
+ok --load e-5.st --load e-6.st --load e-7.st --evaluate --test digits_test.csv --device cpu
+[ -n "$committee" ]
+grep -qF "$committee" out
+
+case_ 'ranks share out an ensemble'
+if with_ranks; then
+  ok $D --epochs 2 --ensemble 3 --save e.st
+  grep -o 'ensemble of 3: .*' out >line
+  RANKS=2 ok $D --epochs 2 --ensemble 3 --save r.st
+  grep -o 'ensemble of 3: .*' out | tr -d '\r' | diff line -
+  for seed in 1 2 3; do same_network e-$seed.st r-$seed.st; done
+fi
+
+case_ 'ensembles that are refused'
+refuses 1 '--ensemble judges its networks by --test: name a file' $D --ensemble 2 --test none
+refuses 2 '--ensemble trains and saves several new networks: leave out --log' $D --ensemble 2 \
+  --log log.jsonl
+if with_ranks; then
+  RANKS=3 run $D --ensemble 2
+  said '--ensemble 2 leaves some of 3 ranks without a network'
+fi

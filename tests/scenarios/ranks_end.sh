@@ -1,0 +1,115 @@
+# How runs of several ranks end: together, soon, with one sentence, and what was saved is whole. And
+# which libraries are loaded.
+digits 389 61
+D='--device cpu --threads 1 --hidden 24,17 --batch 29 --train digits_train.csv --test digits_test.csv'
+
+# start_long RANKS DEVICE: starts a run that would take hours, and waits until it has saved.
+start_long() {
+  rm -f net
+  RANKS=$1 start $D --device $2 --epochs 1000000 --save net
+  printing 2 '^epoch'
+}
+# process_of RANK: prints the process of this rank of the run in the background.
+process_of() {
+  local folder
+  for folder in /proc/[0-9]*; do
+    if grep -qsz "^OMPI_COMM_WORLD_RANK=$1$" $folder/environ &&
+      [ "$(cut -d ' ' -f 4 $folder/stat)" = $pid ]; then
+      basename $folder
+    fi
+  done
+}
+# end_soon: all ranks end within seconds, and what was saved is whole.
+end_soon() {
+  local since=$SECONDS
+  finish
+  [ $((SECONDS - since)) -le 10 ] || die "they took $((SECONDS - since)) seconds to end"
+  [ $status != 0 ]
+  [ "$(value epoch net)" -ge 1 ]
+  "$MLP" --load net --device cpu --evaluate --test digits_test.csv >whole
+}
+# failed_once STATUS TEXT: one rank said why; mpirun may say more.
+failed_once() {
+  [ $status = $1 ] || die "exit code $status: $(cat err)"
+  said "$2"
+  [ "$(grep -o 'mlp-train: ' err | wc -l)" = 1 ] || die "not said once: $(cat err)"
+}
+# kill_each RANKS DEVICE: kills one rank of a run, then the next one of another.
+kill_each() {
+  local rank process try
+  for ((rank = 0; rank < $1; rank++)); do
+    for try in 1 2 3; do # an overloaded machine's Open MPI may end ranks before they have looked
+      start_long $1 $2
+      process=$(process_of $rank)
+      kill -KILL $process
+      end_soon
+      ! grep -q 'mlp-train: ' err || break
+      [ $try != 3 ] || die "nobody said that rank $rank is gone"
+    done
+    failed_once $status "rank $rank, process $process on "
+  done
+}
+
+case_ 'a rank that is killed ends all'
+if with_ranks; then kill_each 3 cpu; fi
+
+case_ 'a rank that is killed ends all, on GPUs'
+if with_ranks; then
+  if with_gpus $D; then kill_each $gpus cuda; fi
+fi
+
+case_ 'a signal to a rank ends all'
+if with_ranks; then
+  for signal in INT TERM; do
+    start_long 2 cpu
+    kill -$signal "$(process_of 1)"
+    end_soon
+    failed_once $((128 + $(kill -l $signal))) 'rank 1 was interrupted '
+    said '--resume net'
+  done
+fi
+
+case_ 'mpirun can be interrupted'
+if with_ranks; then
+  start_long 2 cpu
+  kill -INT $pid
+  end_soon
+fi
+
+case_ 'what fails is said once'
+if with_ranks; then
+  mkfifo fifo
+  while IFS='|' read -r ranks code text options; do
+    OMPI_MCA_odls_base_sigkill_timeout=0 RANKS=$ranks run $options # nobody has anything to save
+    failed_once $code "$text"
+  done <<END
+3|1|nothing.csv does not exist|$D --train nothing.csv
+3|1|--batch 2 leaves some of 3 ranks without a row|$D --batch 2
+2|1|--train is not a file, but 2 ranks read it|$D --train fifo
+2|1|--test is not a file, but 2 ranks read it|$D --test fifo
+2|2|--load is for one process|--load net --evaluate
+2|2|--tune is for one process|$D --tune rates.png
+END
+fi
+
+# was_loaded LIBRARY: the loader of libraries was asked for it.
+was_loaded() { grep -qF "$1" loaded; }
+
+case_ 'a process alone loads no MPI'
+LD_DEBUG=files "$MLP" $D --test none --epochs 1 >out 2>loaded
+was_loaded libjansson
+for library in libmlp-ranks libmpi libnccl; do
+  ! was_loaded $library || die "it has loaded $library"
+done
+if with_ranks; then
+  LD_DEBUG=files LD_DEBUG_OUTPUT=debug RANKS=2 run --help
+  cat debug.* >loaded
+  was_loaded libmlp-ranks
+  was_loaded libmpi
+fi
+
+case_ 'a program without MPI says so' # one that stands alone has no library to load
+cp "$MLP" program
+OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 ./program >out 2>err || status=$?
+[ $status = 1 ]
+said "a launcher started 4 processes, but this program was built without MPI: \`make setup MPI=1\`"
