@@ -19,7 +19,6 @@
 
 #include "support/test.h"
 #include "support/folder.h"
-#include "support/program.h"
 
 static char program_path[PATH_MAX];
 
@@ -118,15 +117,16 @@ static const char *const end_folders[] = {"../after", "../after-cpu", "../after-
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* "" if there is no such file. */
+/* Returns what a file holds with a 0 behind it: "" if there is no such file. The caller frees it. */
 static char *content_of(const char *place, const char *name, size_t *size) {
-  char path[PATH_MAX];
+  char path[PATH_MAX], *text;
   snprintf(path, sizeof path, "%s/%s", place, name);
-  if (access(path, F_OK) == 0) return program_read(path, size);
-  *size = 0;
-  char *none = calloc(1, 1);
-  assert_non_null(none);
-  return none;
+  FILE *file = fopen(path, "rb"), *content = open_memstream(&text, size);
+  assert_non_null(content);
+  for (int c; file && (c = fgetc(file)) != EOF;) fputc(c, content);
+  if (file) fclose(file);
+  assert_int_equal(fclose(content), 0);
+  return text;
 }
 
 /* Removes `from` to the end of its line; returns the new size. */
