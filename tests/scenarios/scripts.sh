@@ -307,9 +307,10 @@ esac
 echo "device   Fake GPU, 1 GiB
 fusion   $level: so
          loss    acc test-loss test-acc  train   eval"
-for i in 1 2 3 4 5; do
+for i in 1 2 3 4; do
   echo "epoch $i/5  0.5  90.00%  0.3  9$i.00%  $((i % 3 + ms - 1)).25ms  5.00ms"
 done
+echo 'epoch 5/5  0.5  90.00%  0.3  95.00%  1.50s  5.00ms'
 END
 
 case_ 'limited_gpu.sh makes a table'
