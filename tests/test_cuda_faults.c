@@ -9,7 +9,7 @@
 
 #ifdef HAVE_CUDA
 
-#include "engine/cuda/engine_cuda.h"
+#include "engine/cuda/cuda_state.h"
 
 static Error error;
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/cuda/engine_cuda.h"
+#include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"
 
 static Error error;

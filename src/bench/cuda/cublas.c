@@ -1,9 +1,10 @@
-/* The baseline: level step of our engine, with the matrix products of cuBLAS. */
+/* The baseline: a level of fusion whose matrix products are cuBLAS's, with the small kernels of
+   level none between them. */
 #include <stdlib.h>
 
 #include "bench/bench.h"
 #include "bench/cuda/cublas.h"
-#include "engine/cuda/engine_cuda.h"
+#include "engine/cuda/cuda_state.h"
 
 enum { WORKSPACE = 32 << 20 }; /* bytes, as cuBLAS takes on Hopper */
 
@@ -22,19 +23,65 @@ static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
                                          : status;
 }
 
-/* cuBLAS is column-major: it computes C^T = op(B)^T op(A)^T, where ^T costs nothing. */
-static cudaError_t gemm(void *context, bool transpose_a, const float *d_a, int a_columns,
+/* Queues C (m, n) = op(A) op(B), the sum over `depth`, where op transposes if it is told to. All
+   matrices are row-major and given with the columns of their memory; C has n. cuBLAS is
+   column-major: it computes C^T = op(B)^T op(A)^T, where ^T costs nothing. */
+static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a_columns,
                         bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
-                        int depth, cudaStream_t stream) {
-  Cublas *c = context;
+                        int depth) {
+  Cublas *c = e->library;
   const float one = 1, zero = 0;
-  cublasStatus_t status = use_stream(c, stream);
+  cublasStatus_t status = use_stream(c, e->compute);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasSgemm(c->handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                          transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, depth, &one, d_b, b_columns,
                          d_a, a_columns, &zero, d_c, n);
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
 }
+
+static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
+  (void)trains; /* mlp-bench drops nothing */
+  const LayerUpdate at = layer_at(e, l);
+  const int rows = batch.rows;
+  float *d_y = e->d_activation[l + 1];
+  TRY(gemm(e, false, at.d_x, at.in, true, at.d_w, at.in, d_y, rows, at.out, at.in));
+  TRY(launch_add_bias(d_y, at.d_b, rows, at.out, e->compute));
+  if (l == e->engine.config.network.layers - 1) return cudaSuccess;
+  return launch_relu(d_y, d_y, (size_t)rows * (size_t)at.out, e->compute);
+}
+
+static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {
+  const Network *n = &e->engine.config.network;
+  return launch_softmax(batch, e->d_activation[n->layers], trains ? e->d_delta[n->layers] : NULL,
+                        n->size[n->layers], e->results, e->compute);
+}
+
+static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
+  const LayerUpdate at = layer_at(e, l);
+  const int rows = batch.rows;
+  float *d_dx = e->d_delta[l];
+  TRY(gemm(e, true, at.d_dz, at.out, false, at.d_x, at.in, at.d_gw, at.out, at.in, rows));
+  TRY(launch_bias_gradient(at.d_dz, at.d_gb, rows, at.out, e->compute));
+  if (l == 0) return cudaSuccess;
+  TRY(gemm(e, false, at.d_dz, at.out, false, at.d_w, at.in, d_dx, rows, at.in, at.out));
+  return launch_relu_mask(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
+}
+
+/* One update serves all tensors: they lie in one array, as do their gradients and momenta, and the
+   gradient of the padding is 0. */
+static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
+  (void)first, (void)end;
+  const size_t count = e->engine.config.network.floats;
+  return launch_update(batch, update_rule(e), e->d_parameters, e->d_momentum, e->d_gradient, count,
+                       count, e->compute);
+}
+
+static const Level level_cublas = {.input = scale_pixels,
+                                   .forward = forward,
+                                   .loss = loss,
+                                   .backward = backward,
+                                   .update = update,
+                                   .unfused = true};
 
 static void close_cublas(void *context) {
   Cublas *c = context;
@@ -54,7 +101,7 @@ Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error) {
   if (cublas_done(cublasCreate(&c->handle), what, error) &&
       cuda_done(cudaMalloc(&c->d_workspace, WORKSPACE), "allocating", error) &&
       cublas_done(cublasSetMathMode(c->handle, mode), what, error))
-    return engine_cuda_open_with(config, &(GemmLibrary){c, gemm, close_cublas}, error);
+    return engine_cuda_open_with(config, &level_cublas, c, close_cublas, error);
   close_cublas(c);
   return NULL;
 }

@@ -1,5 +1,5 @@
 /* The CUDA engine: memory, streams and events. */
-#include "engine/cuda/engine_cuda.h"
+#include "engine/cuda/cuda_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,7 +274,11 @@ static void cuda_close(Engine *engine) {
     cudaFree(e->d_activation[l]);
     cudaFree(e->d_delta[l]);
   }
-  wide_free(e);
+  for (int l = 0; l < NETWORK_MAX_LAYERS; l++) {
+    cudaFree(e->wide.w[l].d);
+    cudaFree(e->wide.x[l].d);
+    cudaFree(e->wide.dz[l + 1].d);
+  }
   cudaFree(e->d_gram);
   cudaFree(e->d_mail);
   cudaFree(e->d_work);
@@ -282,7 +286,7 @@ static void cuda_close(Engine *engine) {
   if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
   if (e->last_steps) cudaGraphExecDestroy(e->last_steps);
   sums_close(e);
-  if (e->library.close) e->library.close(e->library.context);
+  if (e->library) e->close_library(e->library);
   if (e->copy) cudaStreamDestroy(e->copy);
   if (e->compute) cudaStreamDestroy(e->compute);
   free(e);
@@ -340,8 +344,7 @@ static bool allocate_network(CudaEngine *e, Error *error) {
         !engine_cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
-  const bool unfused =
-      c->training.fusion == FUSION_NONE || c->training.fusion == FUSION_EXERCISE || e->library.gemm;
+  const bool unfused = e->level->unfused;
   if ((unfused || c->training.rule.kind != OPTIMIZER_SGD || c->ranks) &&
       (!sums_array(e, error) ||
        failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
@@ -409,9 +412,14 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
   return rows > (size_t)batch ? (int)rows : batch;
 }
 
-static bool choose_fusion(CudaEngine *e, Error *error) {
+static bool choose_level(CudaEngine *e, Error *error) {
+  static const Level *const levels[] = {[FUSION_NONE] = &level_none,
+                                        [FUSION_LAYER] = &level_layer,
+                                        [FUSION_STEP] = &level_layer,
+                                        [FUSION_EPOCH] = &level_layer, /* to evaluate */
+                                        [FUSION_EXERCISE] = &level_exercise};
   Engine *engine = &e->engine;
-  if (e->library.gemm) {
+  if (e->level) {
     engine->config.training.fusion = FUSION_STEP;
     return engine->config.training.rule.weight_decay == 0 ||
            error_set(error, "with products from a library weight decay must be 0");
@@ -420,6 +428,7 @@ static bool choose_fusion(CudaEngine *e, Error *error) {
   if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
     return false;
   engine_cuda_choose_wide(engine, &limits);
+  e->level = engine->wide ? &level_wide : levels[engine->config.training.fusion];
   kernels_start_early(!engine->config.ranks || !engine->wide); /* sums run beside large kernels */
   return true;
 }
@@ -443,22 +452,24 @@ bool engine_cuda_available(Error *reason) {
          cuda_done(kernels_can_run(NULL), what, reason);
 }
 
-Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *library,
-                              Error *error) {
+Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
+                              void (*close_library)(void *), Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
   if (!e) {
-    if (library->close) library->close(library->context);
+    if (library) close_library(library);
     error_set(error, "out of memory for the engine");
     return NULL;
   }
-  e->library = *library;
+  e->level = level;
+  e->library = library;
+  e->close_library = close_library;
   e->engine.call = &OPERATIONS;
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
   e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
                         config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
-  if (engine_cuda_available(error) && describe(&e->engine, error) && choose_fusion(e, error) &&
+  if (engine_cuda_available(error) && describe(&e->engine, error) && choose_level(e, error) &&
       !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
               error) &&
       !failed(cudaStreamCreateWithFlags(&e->compute, cudaStreamNonBlocking), "creating a stream",
@@ -471,5 +482,5 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *lib
 }
 
 Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
-  return engine_cuda_open_with(config, &(GemmLibrary){0}, error);
+  return engine_cuda_open_with(config, NULL, NULL, NULL, error);
 }

@@ -1,6 +1,6 @@
 /* What --fusion auto takes, and what an asked-for level or precision comes to. No call of CUDA:
    only the limits of the GPU decide. */
-#include "engine/cuda/engine_cuda.h"
+#include "engine/cuda/cuda_state.h"
 
 #include <stdio.h>
 #include <string.h>

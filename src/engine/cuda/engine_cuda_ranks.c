@@ -4,7 +4,7 @@
    The sums have a stream of their own, and so have the updates by them: they run beside the
    gradients of other layers and the next step's forward. NCCL adds in an order that follows from
    the ranks and the number of values alone, and gives every rank the same bits. */
-#include "engine/cuda/engine_cuda.h"
+#include "engine/cuda/cuda_state.h"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Which kernels make a training step, at each level of fusion. */
-#include "engine/cuda/engine_cuda.h"
+/* A training step: one loop over the layers for every level of fusion (levels.c), and around it the
+   ranks, optimizers, averages and graphs. */
+#include "engine/cuda/cuda_state.h"
 
 enum {
   GRAPH_STEPS = 64, /* of the long graph: a launch of it costs as much as of one */
@@ -15,11 +16,6 @@ static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int ro
                      .stride = e->stride,
                      .d_state = e->d_state,
                      .rows = rows};
-}
-
-static UpdateRule update_rule(const CudaEngine *e) {
-  return (UpdateRule){e->engine.config.training.rule.momentum,
-                      e->engine.config.training.rule.weight_decay};
 }
 
 /* Where layer l's parameters begin, with their padding: of the last but one, where they end. */
@@ -66,172 +62,16 @@ static cudaError_t join_all_sums(CudaEngine *e) {
   return sums_join(e, 0, e->engine.config.network.layers);
 }
 
-/* Whether the update's kernels leave the gradient in e->d_gradient, for what follows to update. */
-static bool stores_gradient(const CudaEngine *e) {
-  return e->engine.config.training.rule.kind != OPTIMIZER_SGD || e->engine.config.ranks;
-}
+/* ---- one step -------------------------------------------------------------------------------- */
 
-/* The batch's pixels to e->d_x. */
-static cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
-  const PixelFactor by = training_pixel_factor(&e->engine.config.training);
-  return launch_scale_pixels(batch, e->d_x, e->engine.config.network.size[0], by.factor, by.offset,
-                             e->compute);
-}
-
-/* Of hidden layer l, from 1. trains: evaluation drops nothing. */
-static Dropout dropout_of(const CudaEngine *e, int l, bool trains) {
-  return (Dropout){trains && l > 0 && l < e->engine.config.network.layers
-                       ? training_dropout(&e->engine.config.training, l - 1)
-                       : 0.0f,
-                   l};
-}
-
-/* ---- level none --------------------------------------------------------------------------- */
-
-static cudaError_t forward_none(CudaEngine *e, BatchView batch, bool trains) {
-  const Network *n = &e->engine.config.network;
-  const int rows = batch.rows;
-  const float *d_x = e->d_x;
-  TRY(scale_pixels(e, batch));
-  TRY(join_all_sums(e));
-  for (int l = 0; l < n->layers; l++) {
-    const int in = n->size[l], out = n->size[l + 1];
-    const bool last = l == n->layers - 1;
-    float *d_z = last ? e->d_activation[l + 1] : e->d_z;
-    TRY(launch_gemm(d_x, e->d_parameters + n->weight[l], d_z, rows, in, out, e->compute));
-    TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], rows, out, e->compute));
-    if (!last)
-      TRY(launch_relu(d_z, e->d_activation[l + 1], (size_t)rows * (size_t)out, e->compute));
-    const Dropout dropout = dropout_of(e, l + 1, trains);
-    if (dropout.share > 0)
-      TRY(launch_dropout(batch, e->d_activation[l + 1], out, dropout, e->compute));
-    d_x = e->d_activation[l + 1];
+static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
+  const int layers = e->engine.config.network.layers;
+  TRY(e->level->input(e, batch));
+  for (int l = 0; l < layers; l++) {
+    TRY(sums_join(e, l, e->level->joins_late ? l + 1 : layers));
+    TRY(e->level->forward(e, batch, l, trains));
   }
-  const int classes = n->size[n->layers];
-  TRY(launch_log_softmax(d_x, e->d_z, rows, classes, e->compute));
-  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
-}
-
-static cudaError_t step_none(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const UpdateRule rule = update_rule(e);
-  const int rows = batch.rows;
-  TRY(forward_none(e, batch, true));
-  TRY(launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[n->layers], n->size[n->layers],
-                                    e->compute));
-  for (int l = n->layers - 1; l >= 0; l--) {
-    const int in = n->size[l], out = n->size[l + 1];
-    const float *d_x = l > 0 ? e->d_activation[l] : e->d_x, *d_dz = e->d_delta[l + 1];
-    const size_t w = n->weight[l], b = n->bias[l];
-    float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
-    TRY(launch_weight_gradient(d_dz, d_x, d_g + w, rows, in, out, e->compute));
-    TRY(launch_bias_gradient(d_dz, d_g + b, rows, out, e->compute));
-    if (l > 0) {
-      const Dropout dropout = dropout_of(e, l, true);
-      TRY(launch_backward_gemm(d_dz, d_p + w, e->d_delta[l], rows, in, out, e->compute));
-      if (dropout.share > 0) TRY(launch_dropout(batch, e->d_delta[l], in, dropout, e->compute));
-      TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
-                           e->compute));
-    }
-    if (stores_gradient(e)) continue;
-    const size_t weights = (size_t)in * (size_t)out;
-    TRY(launch_update(batch, rule, d_p + w, d_v + w, d_g + w, weights, weights, e->compute));
-    TRY(launch_update(batch, rule, d_p + b, d_v + b, d_g + b, (size_t)out, 0, e->compute));
-  }
-  if (!stores_gradient(e)) return cudaSuccess;
-  if (!e->engine.config.ranks) return optimize(e, batch, 0, n->layers, e->compute);
-  TRY(add_gradients(e, 0, n->layers));
-  return update_by_sums(e, batch, 0, n->layers);
-}
-
-/* ---- level layer -------------------------------------------------------------------------- */
-
-/* The first layer reads pixels as bytes, if they are scaled as its kernels do; NULL stands for
-   that. Else they lie scaled in e->d_x. */
-static const float *input_pixels(const CudaEngine *e) {
-  return training_pixel_factor(&e->engine.config.training).is_default ? NULL : e->d_x;
-}
-
-int bf16_terms(const CudaEngine *e) {
-  return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
-}
-
-static LayerInput input_of(const CudaEngine *e, BatchView batch, int l) {
-  return (LayerInput){l > 0 ? e->d_activation[l] : input_pixels(e), batch};
-}
-
-static cudaError_t forward_layers(CudaEngine *e, BatchView batch, int layers, bool trains) {
-  const Network *n = &e->engine.config.network;
-  if (e->engine.wide)
-    TRY(wide_forward(e, batch, layers));
-  else if (input_pixels(e))
-    TRY(scale_pixels(e, batch));
-  TRY(join_all_sums(e));
-  for (int l = e->engine.wide ? layers : 0; l < layers; l++)
-    TRY(launch_forward(input_of(e, batch, l), e->d_parameters + n->weight[l],
-                       e->d_parameters + n->bias[l], e->d_activation[l + 1], n->size[l],
-                       n->size[l + 1], l < n->layers - 1, dropout_of(e, l + 1, trains),
-                       bf16_terms(e), e->compute));
-  return cudaSuccess;
-}
-
-bool has_head(const CudaEngine *e) {
-  const Network *n = &e->engine.config.network;
-  return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
-}
-
-/* d_z, d_dz, d_dx: as launch_head has them. */
-static cudaError_t head(CudaEngine *e, BatchView batch, float *d_z, float *d_dz, float *d_dx) {
-  const Network *n = &e->engine.config.network;
-  const int last = n->layers - 1;
-  return launch_head(batch, e->d_activation[last], e->d_parameters + n->weight[last],
-                     e->d_parameters + n->bias[last], d_z, d_dz, d_dx, n->size[last],
-                     n->size[last + 1], dropout_of(e, last, true), e->results, e->compute);
-}
-
-/* The results, and the gradient of the logits; where there is a head, that of its input too. */
-static cudaError_t forward_and_loss(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const int last = n->layers;
-  if (has_head(e)) {
-    TRY(forward_layers(e, batch, last - 1, true));
-    if (e->engine.wide) return wide_head(e, batch);
-    return head(e, batch, NULL, e->d_delta[last], e->d_delta[last - 1]);
-  }
-  TRY(forward_layers(e, batch, last, true));
-  return launch_softmax(batch, e->d_activation[last], e->d_delta[last], n->size[last], e->results,
-                        e->compute);
-}
-
-/* From the gradient of the output of layer l, from 1 on, to that of its input. */
-static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
-  const Network *n = &e->engine.config.network;
-  if (l == n->layers - 1 && has_head(e)) return cudaSuccess;
-  if (e->engine.wide) return wide_backward(e, batch, l);
-  return launch_backward(e->d_delta[l + 1], e->d_parameters + n->weight[l], e->d_activation[l],
-                         e->d_delta[l], batch.rows, n->size[l], n->size[l + 1],
-                         dropout_of(e, l, true), bf16_terms(e), e->compute);
-}
-
-/* The gradients of layers first to end - 1, and the update by them, unless they are stored. */
-static cudaError_t update_layers(CudaEngine *e, BatchView batch, int first, int end) {
-  const Network *n = &e->engine.config.network;
-  float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
-  LayerUpdate updates[NETWORK_MAX_LAYERS];
-  for (int l = first; l < end; l++)
-    updates[l - first] = (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : input_pixels(e),
-                                       .d_dz = e->d_delta[l + 1],
-                                       .d_w = d_p + n->weight[l],
-                                       .d_b = d_p + n->bias[l],
-                                       .d_vw = d_v + n->weight[l],
-                                       .d_vb = d_v + n->bias[l],
-                                       .in = n->size[l],
-                                       .out = n->size[l + 1],
-                                       .d_gw = d_g ? d_g + n->weight[l] : NULL,
-                                       .d_gb = d_g ? d_g + n->bias[l] : NULL};
-  if (e->engine.wide) return wide_update(e, batch, updates, first, end - first, update_rule(e));
-  return launch_updates(batch, update_rule(e), updates, end - first, bf16_terms(e), e->d_work,
-                        e->compute);
+  return e->level->loss(e, batch, trains);
 }
 
 /* Whether layers l to end - 1, above which all are in buckets, are one. Most networks have three:
@@ -246,169 +86,43 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Backward with the sums of ranks, bucket after bucket, from the last layers on. The update of a
-   bucket's first layer must not overtake the gradient of its input, which reads its weights: it
+/* The ranks add the gradients of layers l to end - 1, a bucket, and update by the sums. The update
+   of layer l must not overtake the gradient of its input, which reads its weights: it is *late and
    follows the next bucket's updates, which the next step's forward wants sooner. */
-static cudaError_t backward_of_ranks(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  int late = 0; /* a layer to be updated, 0: there is none */
-  for (int l = n->layers - 1, end = n->layers; l >= 0; l--) {
-    if (is_bucket(n, l, end)) {
-      const int first = l > 0 ? l + 1 : 0;
-      TRY(update_layers(e, batch, l, end));
-      TRY(add_gradients(e, l, end));
-      if (first < end) TRY(update_by_sums(e, batch, first, end));
-      if (late > 0) TRY(sums_follow(e));
-      if (late > 0) TRY(update_by_sums(e, batch, late, late + 1));
-      late = end = l;
-    }
-    if (l > 0) TRY(backward_layer(e, batch, l));
-  }
+static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
+  const int first = l > 0 ? l + 1 : 0;
+  TRY(add_gradients(e, l, end));
+  if (first < end) TRY(update_by_sums(e, batch, first, end));
+  if (*late > 0) TRY(sums_follow(e));
+  if (*late > 0) TRY(update_by_sums(e, batch, *late, *late + 1));
+  *late = l;
   return cudaSuccess;
 }
 
-static cudaError_t step_layer(CudaEngine *e, BatchView batch) {
+/* Forward, then backward from the last layer on, and the update. Ranks begin to add the gradients
+   of a bucket as soon as a level that updates several layers at once has them. */
+static cudaError_t step(CudaEngine *e, BatchView batch) {
+  const Level *level = e->level;
   const Network *n = &e->engine.config.network;
-  TRY(forward_and_loss(e, batch));
-  if (e->engine.config.ranks) return backward_of_ranks(e, batch);
-  for (int l = n->layers - 1; l > 0; l--) TRY(backward_layer(e, batch, l));
-  TRY(update_layers(e, batch, 0, n->layers));
+  const bool ranks = e->engine.config.ranks;
+  int end = n->layers, late = 0;
+  TRY(forward(e, batch, true));
+  for (int l = n->layers - 1; l >= 0; l--) {
+    if (ranks && !level->each && l > 0 && is_bucket(n, l, end)) {
+      TRY(level->update(e, batch, l, end));
+      TRY(update_by_ranks(e, batch, l, end, &late));
+      end = l;
+    }
+    TRY(level->backward(e, batch, l));
+    if (level->each || l == 0) TRY(level->update(e, batch, l, level->each ? l + 1 : end));
+  }
   if (!stores_gradient(e)) return cudaSuccess;
-  return optimize(e, batch, 0, n->layers, e->compute);
+  return ranks ? update_by_ranks(e, batch, 0, end, &late) : optimize(e, batch, 0, end, e->compute);
 }
 
-/* The logits are kept: predict wants them. */
-static cudaError_t evaluate_layer(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const int last = n->layers;
-  if (has_head(e)) {
-    TRY(forward_layers(e, batch, last - 1, false));
-    return head(e, batch, e->d_activation[last], NULL, NULL);
-  }
-  TRY(forward_layers(e, batch, last, false));
-  return launch_softmax(batch, e->d_activation[last], NULL, n->size[last], e->results, e->compute);
-}
-
-/* ---- products from a library -------------------------------------------------------------- */
-
-static cudaError_t forward_library(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const GemmLibrary *library = &e->library;
-  const float *d_x = e->d_x;
-  TRY(scale_pixels(e, batch));
-  for (int l = 0; l < n->layers; l++) {
-    const int in = n->size[l], out = n->size[l + 1];
-    float *d_z = e->d_activation[l + 1];
-    TRY(library->gemm(library->context, false, d_x, in, true, e->d_parameters + n->weight[l], in,
-                      d_z, batch.rows, out, in, e->compute));
-    TRY(launch_add_bias(d_z, e->d_parameters + n->bias[l], batch.rows, out, e->compute));
-    if (l < n->layers - 1) TRY(launch_relu(d_z, d_z, (size_t)batch.rows * (size_t)out, e->compute));
-    d_x = d_z;
-  }
-  return cudaSuccess;
-}
-
-/* One update serves all tensors: they lie in one array, as do their gradients and momenta, and the
-   gradient of the padding is 0. */
-static cudaError_t step_library(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const GemmLibrary *library = &e->library;
-  const int rows = batch.rows;
-  TRY(forward_library(e, batch));
-  TRY(launch_softmax(batch, e->d_activation[n->layers], e->d_delta[n->layers], n->size[n->layers],
-                     e->results, e->compute));
-  for (int l = n->layers - 1; l >= 0; l--) {
-    const int in = n->size[l], out = n->size[l + 1];
-    const float *d_x = l > 0 ? e->d_activation[l] : e->d_x, *d_dz = e->d_delta[l + 1];
-    TRY(library->gemm(library->context, true, d_dz, out, false, d_x, in,
-                      e->d_gradient + n->weight[l], out, in, rows, e->compute));
-    TRY(launch_bias_gradient(d_dz, e->d_gradient + n->bias[l], rows, out, e->compute));
-    if (l == 0) break;
-    TRY(library->gemm(library->context, false, d_dz, out, false, e->d_parameters + n->weight[l], in,
-                      e->d_delta[l], rows, in, out, e->compute));
-    TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in, e->compute));
-  }
-  return launch_update(batch, update_rule(e), e->d_parameters, e->d_momentum, e->d_gradient,
-                       n->floats, n->floats, e->compute);
-}
-
-static cudaError_t evaluate_library(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  TRY(forward_library(e, batch));
-  return launch_softmax(batch, e->d_activation[n->layers], NULL, n->size[n->layers], e->results,
-                        e->compute);
-}
-
-/* ---- level exercise ----------------------------------------------------------------------- */
-
-static cudaError_t forward_exercise(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const float *d_x = e->d_x;
-  TRY(scale_pixels(e, batch));
-  for (int l = 0; l < n->layers; l++) {
-    TRY(launch_exercise_forward(d_x, e->d_parameters + n->weight[l], e->d_parameters + n->bias[l],
-                                e->d_z, e->d_activation[l + 1], batch.rows, n->size[l],
-                                n->size[l + 1], l < n->layers - 1, e->compute));
-    d_x = e->d_activation[l + 1];
-  }
-  return cudaSuccess;
-}
-
-static cudaError_t step_exercise(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const int rows = batch.rows;
-  float *d_p = e->d_parameters, *d_v = e->d_momentum, *d_g = e->d_gradient;
-  TRY(forward_exercise(e, batch));
-  TRY(launch_exercise_loss(batch, e->d_activation[n->layers], e->d_largest, e->d_sum, e->d_z,
-                           e->d_delta[n->layers], n->size[n->layers], e->results, e->compute));
-  for (int l = n->layers - 1; l >= 0; l--) {
-    const int in = n->size[l], out = n->size[l + 1];
-    const size_t w = n->weight[l], b = n->bias[l];
-    if (l > 0) {
-      TRY(launch_backward_gemm(e->d_delta[l + 1], d_p + w, e->d_delta[l], rows, in, out,
-                               e->compute));
-      TRY(launch_relu_mask(e->d_delta[l], e->d_activation[l], (size_t)rows * (size_t)in,
-                           e->compute));
-    }
-    const LayerUpdate layer = {.d_x = l > 0 ? e->d_activation[l] : e->d_x,
-                               .d_dz = e->d_delta[l + 1],
-                               .d_w = d_p + w,
-                               .d_b = d_p + b,
-                               .d_vw = d_v + w,
-                               .d_vb = d_v + b,
-                               .in = in,
-                               .out = out};
-    TRY(launch_exercise_update(batch, update_rule(e), layer, d_g + w, d_g + b, e->compute));
-  }
-  return cudaSuccess;
-}
-
-static cudaError_t evaluate_exercise(CudaEngine *e, BatchView batch) {
-  const Network *n = &e->engine.config.network;
-  const int classes = n->size[n->layers];
-  TRY(forward_exercise(e, batch));
-  TRY(launch_exercise_softmax(e->d_activation[n->layers], e->d_largest, e->d_sum, e->d_z,
-                              batch.rows, classes, e->compute));
-  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
-}
-
-/* ---- a kernel after the other ------------------------------------------------------------- */
-
-static cudaError_t queue_update(CudaEngine *e, BatchView batch) {
-  if (e->library.gemm) return step_library(e, batch);
-  switch (e->engine.config.training.fusion) {
-  case FUSION_NONE:
-    return step_none(e, batch);
-  case FUSION_EXERCISE:
-    return step_exercise(e, batch);
-  default:
-    return step_layer(e, batch);
-  }
-}
-
-static cudaError_t queue_step(CudaEngine *e, BatchView batch) {
+static cudaError_t step_and_average(CudaEngine *e, BatchView batch) {
   const EngineConfig *config = &e->engine.config;
-  TRY(queue_update(e, batch));
+  TRY(step(e, batch));
   if (!e->d_average) return cudaSuccess;
   TRY(join_all_sums(e));
   return launch_average(batch, config->training.ema, e->d_average, e->d_parameters,
@@ -425,7 +139,7 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int 
   for (uint64_t s = 0; s < count + (rest > 0); s++) {
     view.offset = (uint32_t)(s * (uint64_t)e->engine.config.training.batch);
     view.rows = s < count ? rows : rest;
-    TRY(queue_step(e, view));
+    TRY(step_and_average(e, view));
   }
   return join_all_sums(e);
 }
@@ -555,7 +269,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
   case FUSION_EPOCH:
     return steps_by_epoch(e, state, range->steps);
   case FUSION_STEP:
-    if ((e->library.gemm || e->engine.config.ranks) && !e->many_steps && !e->one_step &&
+    if ((e->library || e->engine.config.ranks) && !e->many_steps && !e->one_step &&
         !e->last_steps) {
       TRY(warm_library_up(e));
       TRY(launch_begin(e->d_state, state, e->compute));
@@ -566,24 +280,12 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
   }
 }
 
-static cudaError_t queue_evaluation(CudaEngine *e, BatchView view) {
-  if (e->library.gemm) return evaluate_library(e, view);
-  switch (e->engine.config.training.fusion) {
-  case FUSION_NONE:
-    return forward_none(e, view, false);
-  case FUSION_EXERCISE:
-    return evaluate_exercise(e, view);
-  default:
-    return evaluate_layer(e, view);
-  }
-}
-
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   BatchView view = batch_view(e, e->d_pixels, rows);
   float *d_trained = e->d_parameters;
   view.first_row = first_row;
   if (e->d_average) e->d_parameters = e->d_average; /* while the kernels are queued */
-  const cudaError_t status = queue_evaluation(e, view);
+  const cudaError_t status = forward(e, view, false);
   e->d_parameters = d_trained;
   return status;
 }

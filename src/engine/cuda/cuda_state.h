@@ -1,24 +1,34 @@
-/* The CUDA engine inside: engine_cuda.c has its memory, streams and events, engine_cuda_choose.c
-   decides on a level of fusion, engine_cuda_steps.c says which kernels make a step at each,
-   engine_cuda_wide.c does so for wide networks. */
-#ifndef ENGINE_CUDA_H
-#define ENGINE_CUDA_H
+/* The CUDA engine inside: engine_cuda.c has the calls of engine.h, cuda_memory.c its memory,
+   engine_cuda_choose.c decides on a level of fusion, engine_cuda_steps.c makes a step of it.
+   levels.c, level_wide.c and level_exercise.c have the levels. */
+#ifndef CUDA_STATE_H
+#define CUDA_STATE_H
 
 #include "engine/cuda/cuda_error.h"
 #include "engine/engine.h"
 #include "kernels.h"
 
-/* Matrix products from outside, which mlp-bench takes from cuBLAS. The engine then runs level step
-   with them and with the small kernels of level none between them. */
+typedef struct CudaEngine CudaEngine;
+
+/* A level of fusion: what it launches for each part of a step. engine_cuda_steps.c has the one loop
+   that calls these, layer by layer, and everything that is the same at every level. Every function
+   queues its kernels on e->compute. */
 typedef struct {
-  void *context;
-  /* Queues C (m, n) = op(A) op(B), the sum over `depth`, where op transposes if it is told to. All
-     matrices are row-major and given with the columns of their memory; C has n. May be captured. */
-  cudaError_t (*gemm)(void *context, bool transpose_a, const float *d_a, int a_columns,
-                      bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
-                      int depth, cudaStream_t stream);
-  void (*close)(void *context); /* called once, when the engine is closed or could not be opened */
-} GemmLibrary;
+  /* The batch's pixels, as the first layer reads them. */
+  cudaError_t (*input)(CudaEngine *e, BatchView batch);
+  /* The output of layer l from its input. */
+  cudaError_t (*forward)(CudaEngine *e, BatchView batch, int l, bool trains);
+  /* The results from the logits and, if it trains, the gradient of the logits. */
+  cudaError_t (*loss)(CudaEngine *e, BatchView batch, bool trains);
+  /* The gradient of layer l's input from that of its output; layer 0 needs none. */
+  cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
+  /* Updates layers first to end - 1 by the rule sgd. Where stores_gradient(e), their gradients are
+     in e->d_gradient after it, and the parameters are as before. */
+  cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
+  bool unfused;    /* needs d_x, d_z and d_gradient between its kernels */
+  bool each;       /* update follows the backward of each layer, else that of all of them */
+  bool joins_late; /* a layer waits for its own update by the ranks only, not for all updates */
+} Level;
 
 typedef struct {
   uint8_t *h_pixels;
@@ -48,9 +58,11 @@ typedef struct {
   bool closes;                    /* the engine does: nobody is waited for long */
 } RankSums;
 
-typedef struct {
-  Engine engine;       /* first: an Engine * of ours is a CudaEngine * */
-  GemmLibrary library; /* gemm NULL: our own kernels */
+struct CudaEngine {
+  Engine engine; /* first: an Engine * of ours is a CudaEngine * */
+  const Level *level;
+  void *library;                 /* what a level from outside needs; NULL: the level is ours */
+  void (*close_library)(void *); /* called once with it */
   cudaStream_t copy, compute;
   Staging staging[2];
   uint64_t rows_seen; /* dataset rows ever written are below this */
@@ -94,11 +106,13 @@ typedef struct {
   void *d_mail;
   void *d_work; /* of the gradient updates */
   uint32_t stamp;
-} CudaEngine;
+};
 
-/* As engine_cuda_open, with the matrix products of `library`; the fusion level of the config is
-   ignored, and weight decay must be 0. */
-Engine *engine_cuda_open_with(const EngineConfig *config, const GemmLibrary *library, Error *error);
+/* As engine_cuda_open, at the caller's `level`, in the graphs of level step; the fusion of the
+   config is ignored, and weight decay must be 0. The engine owns `library` from now on, also where
+   it fails. */
+Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
+                              void (*close_library)(void *), Error *error);
 
 /* Replaces what engine->config asks for, fusion and precision, by what such a GPU runs, and says
    why in engine->reason. Fills *plan for level epoch. Asks no device. False with one sentence where
@@ -116,27 +130,54 @@ typedef cudaError_t CudaAllocator(void **pointer, size_t bytes);
 bool engine_cuda_array_by(CudaEngine *e, CudaAllocator *allocator, void *pointer, size_t count,
                           size_t size, Error *error);
 
-/* The bf16 terms that a float32 is split into for a gemm. */
-int bf16_terms(const CudaEngine *e);
+/* Returns the number of bf16 terms that a float32 is split into for a gemm. */
+static inline int bf16_terms(const CudaEngine *e) {
+  return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
+}
 
-/* Whether the last layer is one kernel there and back. */
-bool has_head(const CudaEngine *e);
+/* Returns true if the last layer is one kernel forward and back. */
+static inline bool has_head(const CudaEngine *e) {
+  const Network *n = &e->engine.config.network;
+  return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
+}
 
-/* What the layers of a wide network do of a step: see engine_cuda_wide.c. */
+/* Returns true if the update kernels only store the gradient, so that the optimizer or the ranks
+   update later. */
+static inline bool stores_gradient(const CudaEngine *e) {
+  return e->engine.config.training.rule.kind != OPTIMIZER_SGD || e->engine.config.ranks;
+}
+
+static inline UpdateRule update_rule(const CudaEngine *e) {
+  const OptimizerRule *rule = &e->engine.config.training.rule;
+  return (UpdateRule){rule->momentum, rule->weight_decay};
+}
+
+/* Returns layer l's arrays, l from 0. d_x is NULL where layer 0 reads the batch's pixels as bytes,
+   d_gw and d_gb are NULL where gradients are not stored. */
+static inline LayerUpdate layer_at(const CudaEngine *e, int l) {
+  const Network *n = &e->engine.config.network;
+  const size_t w = n->weight[l], b = n->bias[l];
+  return (LayerUpdate){.d_x = l > 0 ? e->d_activation[l] : e->d_x,
+                       .d_dz = e->d_delta[l + 1],
+                       .d_w = e->d_parameters + w,
+                       .d_b = e->d_parameters + b,
+                       .d_vw = e->d_momentum + w,
+                       .d_vb = e->d_momentum + b,
+                       .in = n->size[l],
+                       .out = n->size[l + 1],
+                       .d_gw = e->d_gradient ? e->d_gradient + w : NULL,
+                       .d_gb = e->d_gradient ? e->d_gradient + b : NULL};
+}
+
+extern const Level level_none, level_layer, level_wide, level_exercise;
+
+/* A Level's input: writes the batch's pixels to e->d_x as floats. */
+cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
+
+/* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
-void wide_free(CudaEngine *e);
-/* The planes of the weights become those of the parameters. */
+/* Makes the planes of the weights those of the parameters. */
 cudaError_t wide_split_weights(CudaEngine *e);
-/* The first `layers` of them; logits, and what a head reads, become floats. */
-cudaError_t wide_forward(CudaEngine *e, BatchView batch, int layers);
-/* The last layer, forward and back, and the results. */
-cudaError_t wide_head(CudaEngine *e, BatchView batch);
-/* The gradient of the input of layer l, from 1 on: of the last layer's from its floats, of others
-   from that of the layer above. */
-cudaError_t wide_backward(CudaEngine *e, BatchView batch, int l);
-/* layers: `count` from the first on, as for launch_updates. */
-cudaError_t wide_update(CudaEngine *e, BatchView batch, const LayerUpdate *layers, int first,
-                        int count, UpdateRule rule);
 
 /* The ranks' sums of gradients: see engine_cuda_ranks.c. Nothing where one process trains. */
 bool sums_open(CudaEngine *e, Error *error);

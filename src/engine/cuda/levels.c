@@ -1,0 +1,137 @@
+/* Fusion on one screen: what a training step launches at level none and at level layer. Read the
+   two tables at the end side by side, row by row; the functions above them stand in the same order.
+   The loop that walks the layers is the same for every level: step() of engine_cuda_steps.c.
+
+   Level none writes every intermediate to global memory and reads it again: 28 kernels a step for
+   784-300-100-10. Level layer keeps it in registers and shared memory: 5 kernels. */
+#include "engine/cuda/cuda_state.h"
+
+/* The dropout of layer l's output, l from 0; none for the logits, or where nothing is trained. */
+static Dropout dropout_after(const CudaEngine *e, int l, bool trains) {
+  const EngineConfig *c = &e->engine.config;
+  const bool drops = trains && l >= 0 && l < c->network.layers - 1;
+  return (Dropout){drops ? training_dropout(&c->training, l) : 0.0f, l + 1};
+}
+
+static int last_layer(const CudaEngine *e) {
+  return e->engine.config.network.layers - 1;
+}
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
+  const PixelFactor by = training_pixel_factor(&e->engine.config.training);
+  return launch_scale_pixels(batch, e->d_x, e->engine.config.network.size[0], by.factor, by.offset,
+                             e->compute);
+}
+
+/* The first layer's kernels read pixels as bytes, unless these are scaled in another way. */
+static cudaError_t input_layer(CudaEngine *e, BatchView batch) {
+  return e->d_x ? scale_pixels(e, batch) : cudaSuccess;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static cudaError_t forward_none(CudaEngine *e, BatchView batch, int l, bool trains) {
+  const LayerUpdate at = layer_at(e, l);
+  const bool last = l == last_layer(e);
+  const Dropout dropout = dropout_after(e, l, trains);
+  float *d_y = e->d_activation[l + 1], *d_z = last ? d_y : e->d_z;
+  TRY(launch_gemm(at.d_x, at.d_w, d_z, batch.rows, at.in, at.out, e->compute));
+  TRY(launch_add_bias(d_z, at.d_b, batch.rows, at.out, e->compute));
+  if (!last) TRY(launch_relu(d_z, d_y, (size_t)batch.rows * (size_t)at.out, e->compute));
+  return dropout.share > 0 ? launch_dropout(batch, d_y, at.out, dropout, e->compute) : cudaSuccess;
+}
+
+static cudaError_t forward_layer(CudaEngine *e, BatchView batch, int l, bool trains) {
+  const LayerUpdate at = layer_at(e, l);
+  const bool last = l == last_layer(e);
+  if (last && has_head(e)) return cudaSuccess; /* part of the loss */
+  return launch_forward((LayerInput){at.d_x, batch}, at.d_w, at.d_b, e->d_activation[l + 1], at.in,
+                        at.out, !last, dropout_after(e, l, trains), bf16_terms(e), e->compute);
+}
+
+/* ---- loss ------------------------------------------------------------------------------------ */
+
+static cudaError_t loss_none(CudaEngine *e, BatchView batch, bool trains) {
+  const int last = last_layer(e), classes = e->engine.config.network.size[last + 1];
+  TRY(launch_log_softmax(e->d_activation[last + 1], e->d_z, batch.rows, classes, e->compute));
+  TRY(launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute));
+  if (!trains) return cudaSuccess;
+  return launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[last + 1], classes, e->compute);
+}
+
+/* A small last layer is one kernel forward and back: only evaluation keeps its logits. */
+static cudaError_t loss_layer(CudaEngine *e, BatchView batch, bool trains) {
+  const int last = last_layer(e);
+  const LayerUpdate at = layer_at(e, last);
+  float *d_z = e->d_activation[last + 1], *d_dz = trains ? e->d_delta[last + 1] : NULL;
+  if (!has_head(e)) return launch_softmax(batch, d_z, d_dz, at.out, e->results, e->compute);
+  return launch_head(batch, at.d_x, at.d_w, at.d_b, trains ? NULL : d_z, d_dz,
+                     trains ? e->d_delta[last] : NULL, at.in, at.out,
+                     dropout_after(e, last - 1, true), e->results, e->compute);
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+static cudaError_t backward_none(CudaEngine *e, BatchView batch, int l) {
+  const LayerUpdate at = layer_at(e, l);
+  const Dropout dropout = dropout_after(e, l - 1, true);
+  const int rows = batch.rows;
+  float *d_dx = e->d_delta[l];
+  TRY(launch_weight_gradient(at.d_dz, at.d_x, at.d_gw, rows, at.in, at.out, e->compute));
+  TRY(launch_bias_gradient(at.d_dz, at.d_gb, rows, at.out, e->compute));
+  if (l == 0) return cudaSuccess;
+  TRY(launch_backward_gemm(at.d_dz, at.d_w, d_dx, rows, at.in, at.out, e->compute));
+  if (dropout.share > 0) TRY(launch_dropout(batch, d_dx, at.in, dropout, e->compute));
+  return launch_relu_mask(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
+}
+
+static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
+  const LayerUpdate at = layer_at(e, l);
+  if (l == 0 || (l == last_layer(e) && has_head(e))) return cudaSuccess;
+  return launch_backward(at.d_dz, at.d_w, at.d_x, e->d_delta[l], batch.rows, at.in, at.out,
+                         dropout_after(e, l - 1, true), bf16_terms(e), e->compute);
+}
+
+/* ---- update ---------------------------------------------------------------------------------- */
+
+static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int end) {
+  for (int l = first; l < end && !stores_gradient(e); l++) {
+    const LayerUpdate at = layer_at(e, l);
+    const UpdateRule rule = update_rule(e);
+    const size_t weights = (size_t)at.in * (size_t)at.out, biases = (size_t)at.out;
+    TRY(launch_update(batch, rule, at.d_w, at.d_vw, at.d_gw, weights, weights, e->compute));
+    TRY(launch_update(batch, rule, at.d_b, at.d_vb, at.d_gb, biases, 0, e->compute));
+  }
+  return cudaSuccess;
+}
+
+/* The gradient never leaves the registers, unless d_gradient is there to store it. */
+static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int end) {
+  LayerUpdate layers[NETWORK_MAX_LAYERS];
+  for (int l = first; l < end; l++) layers[l - first] = layer_at(e, l);
+  return launch_updates(batch, update_rule(e), layers, end - first, bf16_terms(e), e->d_work,
+                        e->compute);
+}
+
+/* ---- the levels ------------------------------------------------------------------------------ */
+
+const Level level_none = {
+    .input = scale_pixels,   /* scale_pixels */
+    .forward = forward_none, /* gemm, add_bias, relu, dropout */
+    .loss = loss_none,       /* log_softmax, cross_entropy, cross_entropy_gradient */
+    .backward =
+        backward_none,     /* weight_gradient, bias_gradient, backward_gemm, dropout, relu_mask */
+    .update = update_none, /* update of the weights, update of the biases */
+    .unfused = true,       /* d_x, d_z and d_gradient hold what is between two kernels */
+    .each = true,          /* a layer is updated as soon as backward has passed it */
+};
+
+const Level level_layer = {
+    .input = input_layer,       /* - */
+    .forward = forward_layer,   /* forward */
+    .loss = loss_layer,         /* head, or softmax where the last layer is large */
+    .backward = backward_layer, /* backward, but not for the layer that the head has done */
+    .update = update_layer,     /* updates: gradients and updates of all layers at once */
+};
