@@ -27,10 +27,9 @@ TEST(every_row_counts_however_few) {
     for (int resident = RESIDENT_AUTO; resident <= RESIDENT_NO; resident++) {
       write_files(sizes[i][0], sizes[i][1]);
       const TrainerConfig config = tiny_run(3, resident);
-      Run run = must_train(&config, false);
+      RUN run = must_train(&config, false);
       assert_rows(&run, (uint64_t)sizes[i][0], (uint64_t)sizes[i][1]);
       assert_int_equal(run.resident, resident != RESIDENT_NO);
-      checkpoint_free(&run.saved);
     }
 }
 
@@ -38,7 +37,7 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
   config.training.batch = 3000; /* buffers of 6000 */
-  Run run = must_train(&config, false);
+  RUN run = must_train(&config, false);
   assert_rows(&run, 20000, 100);
   assert_int_equal(spy.trains, 6);
   for (int buffer = 0; buffer < 4; buffer++) {
@@ -57,14 +56,13 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
     assert_int_equal(spy.evaluation[epoch].first_row, 20000);
     assert_int_equal(spy.evaluation[epoch].rows, 100);
   }
-  checkpoint_free(&run.saved);
 }
 
 TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
   config.training.batch = 3000;
-  Run run = must_train(&config, false);
+  RUN run = must_train(&config, false);
   assert_rows(&run, 20000, 7000);
   assert_int_equal(spy.engine.config.dataset_rows, 12000);
   assert_int_equal(spy.trains, 12);
@@ -79,7 +77,6 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
     assert_int_equal(spy.evaluation[call].first_row, call % 2 ? 6000 : 0);
     assert_int_equal(spy.evaluation[call].rows, call % 2 ? 1000 : 6000);
   }
-  checkpoint_free(&run.saved);
 }
 
 /* Factors worked out by hand: a schedule over four epochs and a warm-up of two. */
@@ -103,14 +100,13 @@ TEST(the_learning_rate_follows_its_schedule) {
       config.schedule.decay = 0.25f;
       config.schedule.kind = schedules[i].kind;
       config.schedule.warmup = warmup;
-      Run run = must_train(&config, false);
+      RUN run = must_train(&config, false);
       assert_int_equal(spy.trains, EPOCHS);
       for (int epoch = 0; epoch < EPOCHS; epoch++) {
         const double factor = schedules[i].factor[epoch] * (warmup ? warm[epoch] : 1);
         assert_true(fabs((double)spy.train[epoch].learning_rate - 0.5 * factor) < 1e-7);
         assert_true(run.epoch[epoch].learning_rate == (double)spy.train[epoch].learning_rate);
       }
-      checkpoint_free(&run.saved);
     }
 }
 
@@ -121,7 +117,7 @@ TEST(augmentation_has_one_key_per_epoch) {
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(3, resident);
     config.training.augment = strengths;
-    Run run = must_train(&config, true);
+    RUN run = must_train(&config, true);
     assert_int_equal(spy.trains, resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
     for (int call = 0; call < spy.trains; call++) {
       const TrainRange *range = &spy.train[call];
@@ -140,7 +136,6 @@ TEST(augmentation_has_one_key_per_epoch) {
     run = must_train(&config, false);
     for (int call = 0; call < spy.trains; call++)
       assert_true(augment_same(spy.train[call].augment, none));
-    checkpoint_free(&run.saved);
   }
 }
 
@@ -148,59 +143,51 @@ TEST(two_runs_agree_bit_for_bit) {
   write_files(203, 20);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(4, resident);
-    Run first = must_train(&config, false), second = must_train(&config, false);
+    RUN first = must_train(&config, false), second = must_train(&config, false);
     assert_same_weights(&first, &second);
     assert_true(first.epoch[3].test_loss == second.epoch[3].test_loss);
     config.training.seed = 2;
-    Run other = must_train(&config, false);
+    RUN other = must_train(&config, false);
     assert_memory_not_equal(first.saved.parameters, other.saved.parameters,
                             first.saved.network.floats * sizeof(float));
-    checkpoint_free(&first.saved);
-    checkpoint_free(&second.saved);
-    checkpoint_free(&other.saved);
   }
 }
 
 TEST(the_first_epoch_is_the_same_streamed) {
   write_files(9000, 20); /* two buffers */
   const TrainerConfig resident = tiny_run(1, RESIDENT_YES), streamed = tiny_run(1, RESIDENT_NO);
-  Run a = must_train(&resident, false), b = must_train(&streamed, false);
+  RUN a = must_train(&resident, false), b = must_train(&streamed, false);
   assert_same_weights(&a, &b);
   assert_true(a.epoch[0].test_loss == b.epoch[0].test_loss);
-  checkpoint_free(&a.saved);
-  checkpoint_free(&b.saved);
 }
 
 TEST(it_learns) {
   write_files(3000, 1000);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     const TrainerConfig config = tiny_run(8, resident);
-    Run run = must_train(&config, false);
+    RUN run = must_train(&config, false);
     assert_true(run.epoch[7].test_accuracy > 0.95);
     assert_true(run.epoch[7].test_loss < 0.5 * run.epoch[0].train_loss);
-    checkpoint_free(&run.saved);
   }
 }
 
 TEST(progress_changes_no_bit) {
   write_files(203, 20); /* 51 steps: 20 parts of 2 or 3 */
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  Run plain = must_train(&config, false), shown = must_train(&config, true);
+  RUN plain = must_train(&config, false), shown = must_train(&config, true);
   assert_rows(&shown, 203, 20);
   assert_same_weights(&plain, &shown);
   assert_int_equal(spy.trains, 1 + 2 * 20);
   assert_int_equal(shown.progress, 1 + 2 * 20);
   assert_true(shown.done == 1);
   assert_true(shown.epoch[2].train_accuracy == plain.epoch[2].train_accuracy);
-  checkpoint_free(&plain.saved);
-  checkpoint_free(&shown.saved);
 }
 
 /* 51 steps in parts that begin at multiples of 8 alone: 8 to 48, and one for the last 3. */
 TEST(parts_are_aligned) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  Run run = {.shows_progress = true, .aligned = 8};
+  RUN run = {.shows_progress = true, .aligned = 8};
   assert_true(run_trainer(&config, &run));
   assert_rows(&run, 203, 20);
   assert_int_equal(spy.trains, 1 + 7);
@@ -208,26 +195,23 @@ TEST(parts_are_aligned) {
     assert_int_equal(spy.train[call].first_step, 8 * (call - 1));
     assert_int_equal(spy.train[call].steps, call < 7 ? 8 : 3);
   }
-  checkpoint_free(&run.saved);
 }
 
 TEST(progress_of_fewer_steps_than_parts) {
   write_files(9, 2); /* three steps */
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  Run run = must_train(&config, true);
+  RUN run = must_train(&config, true);
   assert_rows(&run, 9, 2);
   assert_int_equal(spy.trains, 1 + 2 * 3);
-  checkpoint_free(&run.saved);
 }
 
 TEST(a_short_epoch_is_trained_in_one_call) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  Run run = {.shows_progress = true, .patience = 1000};
+  RUN run = {.shows_progress = true, .patience = 1000};
   assert_true(run_trainer(&config, &run));
   assert_int_equal(spy.trains, 3);
   assert_int_equal(run.progress, 1); /* the file's only buffer */
-  checkpoint_free(&run.saved);
 }
 
 /* ---- failures ----------------------------------------------------------------------------- */
@@ -235,12 +219,11 @@ TEST(a_short_epoch_is_trained_in_one_call) {
 TEST(auto_streams_when_the_dataset_does_not_fit) {
   write_files(50, 20);
   TrainerConfig config = tiny_run(2, RESIDENT_AUTO);
-  Run run = {.refused = 1};
+  RUN run = {.refused = 1};
   if (!run_trainer(&config, &run)) fail_msg("%s", run.error.text);
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);
-  checkpoint_free(&run.saved);
   config.resident = RESIDENT_YES;
   must_fail(&config, (Run){.refused = 1}, "no memory for");
   assert_int_equal(spy.opened, 1);

@@ -24,23 +24,21 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
 /* Stops a run at every call of the stop event, and goes on. Returns how often it stopped in the
    middle of an epoch, of which `first` are to be of the first. */
 static int stop_everywhere(const TrainerConfig *config, int *first) {
-  Run whole = must_train(config, false);
+  RUN whole = must_train(config, false);
   int within = 0;
   *first = 0;
   for (int stop = 1;; stop++) {
-    Run part = {.stop = stop};
+    RUN part = {.stop = stop};
     assert_true(run_trainer(config, &part));
     if (part.stop_calls < stop) { /* it came to its end */
       assert_same_weights(&part, &whole);
-      checkpoint_free(&part.saved);
-      checkpoint_free(&whole.saved);
       return within;
     }
     assert_int_equal(part.saved.epoch, part.epochs);
     assert_int_equal(part.saved.rows, part.saved.step * BATCH);
     within += part.saved.step > 0;
     *first += part.saved.step > 0 && part.saved.epoch == 0;
-    Run rest = {.from = &part.saved};
+    RUN rest = {.from = &part.saved};
     if (!run_trainer(config, &rest)) fail_msg("%s", rest.error.text);
     assert_same_weights(&rest, &whole);
     assert_same_epochs(&whole, &rest, part.epochs);
@@ -49,8 +47,6 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
     assert_int_equal(rest.saved.rows, 0);
     assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
     assert_true(rest.saved.best_accuracy == whole.saved.best_accuracy);
-    checkpoint_free(&rest.saved);
-    checkpoint_free(&part.saved);
   }
 }
 
@@ -89,19 +85,17 @@ TEST(a_stopped_run_may_go_on_with_other_residency) {
     write_files(runs[i].rows, 20);
     const int other = runs[i].resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
     TrainerConfig config = tiny_run(3, runs[i].resident);
-    Run part = {.stop = runs[i].stop};
+    RUN part = {.stop = runs[i].stop};
     assert_true(run_trainer(&config, &part));
     assert_int_equal(part.saved.epoch, 1);
     assert_in_range(part.saved.step, 1, runs[i].rows / BATCH);
     config.resident = other;
-    Run rest = {.from = &part.saved};
+    RUN rest = {.from = &part.saved};
     assert_true(run_trainer(&config, &rest));
     assert_int_equal(rest.epochs, 2);
     for (int epoch = 0; epoch < 2; epoch++)
       assert_int_equal(rest.epoch[epoch].train_rows, runs[i].rows);
     if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
-    checkpoint_free(&rest.saved);
-    checkpoint_free(&part.saved);
   }
 }
 
@@ -109,19 +103,17 @@ TEST(a_stopped_run_may_go_on_with_other_residency) {
 TEST(a_run_that_goes_on_is_patient_once_it_knows) {
   write_files(203, 20);
   const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
-  Run part = must_train(&short_run, false);
-  Run rest = {.from = &part.saved, .stop = 1000, .patience = 1000};
+  RUN part = must_train(&short_run, false);
+  RUN rest = {.from = &part.saved, .stop = 1000, .patience = 1000};
   assert_true(run_trainer(&config, &rest));
   assert_int_equal(spy.trains, 20 + 1);
   assert_int_equal(rest.stop_calls, 19 + 1); /* not after the last epoch: that is the end */
-  checkpoint_free(&rest.saved);
-  checkpoint_free(&part.saved);
 }
 
 TEST(a_run_of_another_kind_is_refused) {
   write_files(8200, 20);
   TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  Run part = {.stop = 1};
+  RUN part = {.stop = 1};
   assert_true(run_trainer(&config, &part));
   config.training.batch = 2 * BATCH;
   must_fail(&config, (Run){.from = &part.saved},
@@ -131,7 +123,6 @@ TEST(a_run_of_another_kind_is_refused) {
   must_fail(&config, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
   config.hidden = (HiddenSizes){2, {5, 5}};
   must_fail(&config, (Run){.from = &part.saved}, "ask for one of ");
-  checkpoint_free(&part.saved);
 }
 
 /* The best epoch may be one of before the run went on. */
@@ -140,7 +131,7 @@ TEST(it_stops_early_also_when_it_goes_on) {
   TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
   config.schedule.rate = 0; /* the first epoch is the best, as are all */
   config.early_stop = 3;
-  Run run = {0};
+  RUN run = {0};
   assert_true(run_trainer(&config, &run));
   assert_int_equal(run.saved.epoch, 4);
   assert_int_equal(run.saved.best_epoch, 1);
@@ -148,9 +139,7 @@ TEST(it_stops_early_also_when_it_goes_on) {
   config.epochs = 2;
   run = must_train(&config, false);
   config.epochs = MOST_EPOCHS;
-  Run rest = {.from = &run.saved};
+  RUN rest = {.from = &run.saved};
   assert_true(run_trainer(&config, &rest));
   assert_int_equal(rest.saved.epoch, 4);
-  checkpoint_free(&rest.saved);
-  checkpoint_free(&run.saved);
 }

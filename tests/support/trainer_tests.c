@@ -189,9 +189,13 @@ Run must_train(const TrainerConfig *config, bool shows_progress) {
   return run;
 }
 
+void run_free(Run *run) {
+  checkpoint_free(&run->saved);
+}
+
 void must_fail(const TrainerConfig *config, Run run, const char *says) {
   if (run_trainer(config, &run)) fail_msg("no failure that says \"%s\"", says);
-  checkpoint_free(&run.saved);
+  run_free(&run);
   if (!strstr(run.error.text, says)) fail_msg("\"%s\" does not say \"%s\"", run.error.text, says);
 }
 

@@ -66,10 +66,13 @@ typedef struct {
   Error error;
 } Run;
 
+/* Declares a Run whose `saved` is freed at the end of its block. */
+#define RUN __attribute__((cleanup(run_free))) Run
+void run_free(Run *run);
+
 TrainerConfig tiny_run(int epochs, Residency resident);
 
-/* Trains as *run wishes and adds what happened; false: it failed, run->error says why. Free
-   run->saved. */
+/* Trains as *run wishes and adds what happened; false: it failed, run->error says why. */
 bool run_trainer(const TrainerConfig *config, Run *run);
 
 /* Train, and the test fails unless the run succeeds; or fails and says `says`. */
