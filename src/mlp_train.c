@@ -110,7 +110,7 @@ static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, co
   return status;
 }
 
-/* What the command line asks for. */
+/* Finds out what the command line asks for. */
 static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *options,
                             Checkpoint *from, Error *error) {
   OptionsResult asked = options_parse(argc, argv, options, error);
@@ -126,7 +126,7 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   return run_files_are_right(options, error) ? OPTIONS_RUN : OPTIONS_USAGE;
 }
 
-/* Does it. *signal: what ended training, as of train_command. */
+/* Does what was asked. *signal: what ended training, as of train_command. */
 static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
   standard_output_open();
   interrupt_catch(false);
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
-  signal(SIGXFSZ, SIG_IGN); /* likewise a file that may not grow */
+  signal(SIGXFSZ, SIG_IGN); /* and so is one to a file that may not grow */
   Options options;
   Checkpoint from = {0};
   Error error = {.text = ""};

@@ -132,8 +132,7 @@ IN_FOLDER(test_json) {
 IN_FOLDER(test_csv) {
   assert_int_equal(write_log("run.csv", 1), 3);
   assert_string_equal(lines[0], columns);
-  assert_string_equal(lines[1], ""
-                                "1,10,0.30000000000000004,0.3333333333333333,4.94065645841247e-324,"
+  assert_string_equal(lines[1], "1,10,0.30000000000000004,0.3333333333333333,4.94065645841247e-324,"
                                 "0.9775,0.1,1.7976931348623157e+308,0,60000,9007199254740992,,,,");
   assert_string_equal(lines[2], "2,10,,0,,,0,0,0,60000,10000,,,,");
 }

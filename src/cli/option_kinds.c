@@ -237,7 +237,7 @@ const OptionKind option_strengths = {set_strengths, get_strengths, NULL, false};
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* Whether a configuration file can hold the name: there blanks at the ends are dropped, and a
+/* True if a configuration file can hold the name: there blanks at the ends are dropped, and a
    semicolon behind a blank begins a comment. */
 static bool fits_in_a_line(const char *name) {
   for (const char *c = name; *c; c++)

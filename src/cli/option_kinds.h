@@ -1,4 +1,4 @@
-/* What the values of options may be: an OptionKind for each type of field. */
+/* The kinds of options: an OptionKind for each type of field. */
 #ifndef OPTION_KINDS_H
 #define OPTION_KINDS_H
 

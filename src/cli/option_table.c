@@ -24,7 +24,7 @@ bool option_differs(const OptionRow *row, const void *options, const void *other
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-/* What getopt_long returns for a row. */
+/* Returns the code by which getopt_long names a row. */
 static int code_of(const OptionTable *table, size_t row) {
   return table->rows[row].letter ? table->rows[row].letter : 256 + (int)row;
 }

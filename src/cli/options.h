@@ -54,7 +54,7 @@ typedef struct {
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
 extern const char *const options_fusions[];    /* names in the order of training.h's Fusion */
 
-/* What --resume makes of an option. */
+/* A rule says if a run that --resume continues may have another value than the saved one. */
 typedef enum {
   ONE_RUN = 1,  /* not saved: it says what one run prints, draws, writes or loads */
   RESUME_FREE,  /* saved, and may change */
@@ -106,7 +106,7 @@ void options_print_config(FILE *file, const Options *options, bool whole);
 bool options_can_be_saved(const Options *options, Error *error);
 /* The man page, in roff with the macros of man(7). options_manual.c */
 void options_print_man(FILE *file);
-/* What bash reads to complete the words of a command line. options_manual.c */
+/* The completion that bash reads. options_manual.c */
 void options_print_completion(FILE *file);
 
 #endif

@@ -87,7 +87,7 @@ static const char man_end[] =
     "when the new one is complete.\n"
     ".SH EXAMPLES\n";
 
-/* What, and how. */
+/* An aim, and the command. */
 static const char *const man_examples[][2] = {
     {"Train, save the network, draw its curves:",
      "mlp-train --epochs 10 --save mnist.safetensors --plot curves.png"},
@@ -135,7 +135,7 @@ static void print_man_name(FILE *file, const OptionRow *row) {
   fputs("\\fR", file);
 }
 
-/* What a value may be, and is by default. */
+/* Prints the values that are allowed, and the default. */
 static void print_man_values(FILE *file, const OptionRow *row) {
   const bool limits = row->choices || row->high > row->low;
   const bool initial = row->argument && row->initial && *row->initial;

@@ -1,4 +1,4 @@
-/* What mlp-train does with its options: it trains a network, looks for a learning rate, or predicts
+/* The commands of mlp-train: it trains a network, looks for a learning rate, or predicts
    with a saved network. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
@@ -18,7 +18,7 @@
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
                    double began, int *signal, Error *error);
 
-/* Parts of it: what the options say to the trainer, and the lines before the first epoch. */
+/* Parts of it: the options of the trainer, and the lines before the first epoch. */
 TrainerConfig trainer_config(const Options *options);
 bool say_start(const Options *options, Trainer *trainer, const Device *device, Report *report,
                Error *error);
@@ -38,9 +38,10 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 
-/* MNIST is looked for in data/, then in the user's cache, where mlp-train-fetch puts it. Of a run
-   on another file than MNIST's, whose validation rows judge, MNIST's default test file is no part:
-   then there is none. run_files.c */
+/* Looks for MNIST in data/, then in the user's cache, where mlp-train-fetch puts it. A run on
+   another file than MNIST's that validation rows judge does without MNIST's default test file.
+   run_files.c
+ */
 void run_files_settle(Options *options);
 
 /* The options of a run as a saved file holds them; the caller frees it. NULL on failure. */
@@ -54,20 +55,21 @@ void run_files_leave(Options *options, const Ranks *ranks);
    run has no rows for it: before anything is opened. run_files.c */
 bool run_files_are_right(const Options *options, Error *error);
 
-/* Tries what writing the network and the pictures will need; nothing is left behind. */
+/* Tries what writing the network and the pictures will need, and leaves nothing behind.
+   run_files.c */
 bool run_files_can_be_written(const Options *options, Error *error);
 
 enum { BEST_PATH = OPTIONS_PATH + 8 };
 
-/* Where a run that may stop early keeps the network of its best epoch, FILE.best beside FILE of
-   --save or --resume: to path[BEST_PATH], "" for nowhere. run_files.c */
+/* Sets path[BEST_PATH] to the file in which a run that may stop early keeps the network of its best
+   epoch: FILE.best beside FILE of --save or --resume; "": none. run_files.c */
 void run_files_best(const Options *options, char *path);
 
 /* Prints "wrote FILE" for a file that was written, and `what` behind it, unless it is "" or no
    regular file. False when standard output cannot be written. run_files.c */
 bool run_files_say_wrote(Report *report, const char *path, const char *what, Error *error);
 
-/* Likewise the pictures of an evaluation. */
+/* Prints that line for each picture of an evaluation. run_files.c */
 bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error);
 
 /* A TrainerEvents.stop of one process, whatever its context: a signal ends the run. */
@@ -76,7 +78,7 @@ static inline bool stop_on_signal(void *context) {
   return interrupt_pending() != 0;
 }
 
-/* What the options say to an evaluation. */
+/* The options of an evaluation. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   return (EvaluateConfig){.test = options_test_file(options),
                           .weights = options->weights,

@@ -60,7 +60,7 @@ static Engine *open_network(const Options *o, const char *path, Device *device, 
   return engine;
 }
 
-/* Whether both can predict for the same rows. */
+/* Refuses a network that cannot predict for the rows of the first one. */
 static bool fit_together(const Options *o, int index, Engine *const *engine, Error *error) {
   const Network *a = &engine[0]->config.network, *b = &engine[index]->config.network;
   if (a->size[0] == b->size[0] && a->size[a->layers] == b->size[b->layers]) return true;
@@ -136,7 +136,7 @@ static bool run(const Options *o, Device *device, Report *report, Error *error) 
   return good;
 }
 
-/* Whether predictions can begin again: none was printed, and the rows are still there. */
+/* True if predictions can begin again: none was printed, and the rows are still there. */
 static bool can_repeat(const Options *o) {
   if (o->classify || (*o->predict && !*o->output)) return false;
   return source_can_repeat(o->evaluate ? o->test : o->predict);

@@ -43,7 +43,7 @@ void run_files_leave(Options *o, const Ranks *ranks) {
 
 /* ---- formats ------------------------------------------------------------------------------ */
 
-/* What follows the last point of a file's name; NULL: it has none. */
+/* Returns the text behind the last point of a file's name; NULL: it has none. */
 static const char *ending_of(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   name += strspn(name, ".");
@@ -51,7 +51,7 @@ static const char *ending_of(const char *path) {
   return point ? point + 1 : NULL;
 }
 
-/* How the file gets the ending that was asked for, as `; ...`; "" if we do not know. */
+/* Returns how the file gets the ending that was asked for, as `; ...`; "" if we do not know. */
 static const char *advice_for(const char *ending) {
   static const char *const advice[][2] = {
       {"pt", "; docs/formats.md has the lines that convert it for PyTorch"},
@@ -103,8 +103,8 @@ static bool validates(const Options *o) {
   return options_hold_out(o) > 0 || options_validation_file(o);
 }
 
-/* Where nothing is at the default path, the file of that name in the user's cache, if it is there.
- */
+/* Replaces a default path where no file is by the file of that name in the user's cache, if it is
+   there. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   const bool has_cache = cache && *cache == '/'; /* others are to be ignored: XDG Base Directory */

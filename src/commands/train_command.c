@@ -28,7 +28,7 @@ typedef struct {
   Trainer *trainer;
   TrainLog *log;        /* NULL: none */
   const char *save;     /* where the network is saved, "" for nowhere */
-  char best[BEST_PATH]; /* and that of the best epoch; likewise */
+  char best[BEST_PATH]; /* where that of the best epoch is; "" for nowhere */
   int best_saved;       /* that epoch, 0: not yet */
   int saved;            /* the epoch after which that was, 0: not yet */
   char *text;           /* its options, for the saved file */
@@ -131,7 +131,7 @@ static bool file_exists(const char *path, Error *error) {
                    path);
 }
 
-/* Who brings a training file alone, a competition's say, is told how to do without another. */
+/* Tells a user who has only a training file, of a competition say, how to do without another. */
 static bool test_exists(const Options *o, Error *error) {
   Options initial;
   options_default(&initial);
@@ -145,7 +145,7 @@ static bool test_exists(const Options *o, Error *error) {
       o->train);
 }
 
-/* A value as JSON has it, where it is a number, yes or no. */
+/* Makes a field of the log; numbers, yes and no are written as JSON has them. */
 static TrainLogField field_of(const OptionRow *row, const char *value) {
   const OptionKind *kind = row->kind;
   if (kind == &option_yes_no)
@@ -246,7 +246,7 @@ static bool open_again(Run *run, Error *error) {
 
 /* ---- after -------------------------------------------------------------------------------- */
 
-/* Says and logs what the test rows say of a network that others judged. */
+/* Prints and logs the test loss of a network that validation rows judged. */
 static bool say_test(Run *run, const Metrics *metrics, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   const double rows = (double)metrics->rows;
@@ -271,7 +271,7 @@ static bool draw_curves(Run *run, Error *error) {
   return true;
 }
 
-/* Tests the network where that was left for the end, draws the pictures of it, and says so. */
+/* Tests the network if that was left for the end, draws its pictures, and says so. */
 static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
   const bool tests = run->evaluate.test && (run->config.validation || run->config.hold_out > 0);
@@ -303,7 +303,7 @@ static bool say_what_was_written(Run *run, Error *error) {
          printed(run, run_files_say_wrote(run->report, run->options->log, "", error), error);
 }
 
-/* The last words of a run that was interrupted, which is not a failure. */
+/* Sets the last words of a run that was interrupted, which is not a failure. */
 static void say_how_to_resume(const Run *run, Error *error) {
   const TrainerPosition *at = trainer_position(run->trainer);
   const char *where = at->step > 0 ? "in" : "after";
@@ -321,7 +321,7 @@ static void say_how_to_resume(const Run *run, Error *error) {
               rank, where, epoch);
 }
 
-/* Likewise of a run that was interrupted while it tested the network that it had trained. */
+/* Sets the last words of a run that was interrupted while it tested the trained network. */
 static void say_how_to_test(const Run *run, Error *error) {
   const char *test = options_test_file(run->options);
   char command[OPTIONS_PATH], network[OPTIONS_PATH], file[OPTIONS_PATH];
@@ -336,7 +336,7 @@ static void say_how_to_test(const Run *run, Error *error) {
                      "have saved it");
 }
 
-/* Adds to the error of a run whose loss is not finite what is left of it. */
+/* Adds to the error of a run whose loss is not finite which network is saved. */
 static void say_what_is_saved(const Run *run, Error *error) {
   const Error why = *error;
   if (trainer_position(run->trainer)->diverged && run->saved)
@@ -382,14 +382,14 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   return printed(run, report_totals(run->report, &totals, seconds_now() - began, error), error);
 }
 
-/* Whether training can begin again. */
+/* True if training can begin again. */
 static bool can_repeat(const Options *o) {
   const char *test = options_test_file(o), *validation = options_validation_file(o);
   return source_can_repeat(o->train) && (!test || source_can_repeat(test)) &&
          (!validation || source_can_repeat(validation));
 }
 
-/* What a GPU leaves undone the CPU does, if that was left to us. */
+/* Trains; if the GPU fails and the device was left to us, the CPU goes on. */
 static bool open_and_train(Run *run, double began, int *signal, Error *error) {
   if (open_trainer(run, error) && train(run, began, signal, error)) return true;
   const bool able = !run->config.ranks && can_repeat(run->options);

@@ -12,7 +12,7 @@ typedef struct {
   int threads;                                /* of the file's reader, 0: one per core */
 } EvaluateConfig;
 
-/* Whether the pictures can be drawn of this network's rows. */
+/* Refuses pictures that cannot be drawn of this network's rows. */
 bool evaluate_can(const Engine *engine, const EvaluateConfig *config, Error *error);
 
 /* Predicts the rows of config->test, if there is one, and counts how they compare with their

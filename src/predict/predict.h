@@ -31,9 +31,8 @@ bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *metrics, P
 bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *output, bool probabilities,
                     Error *error);
 
-/* Nothing follows from logits (classes) that are not finite: then false, and the error names the
-   layer, and the row by its number, from 1, or its picture's `name` if that is not NULL. pixels:
-   (inputs). */
+/* Refuses logits (classes) that are not finite: the error names the layer, and the row by its
+   number, from 1, or its picture's `name` if that is not NULL. pixels: (inputs). */
 bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
                           const char *name, uint64_t number, Error *error);
 

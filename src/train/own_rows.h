@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "data/row_set.h"
 
-/* How an epoch goes through a file: window after window of so many rows, each in an order of its
+/* The way of an epoch through a file: window after window of so many rows, each in an order of its
    own, step after step. */
 typedef struct {
   uint64_t rows, window, batch;

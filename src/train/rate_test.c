@@ -33,7 +33,7 @@ static double mean_loss(const RateTest *t, int first, int last) {
   return sum / (last - first + 1);
 }
 
-/* Behind it the loss falls no more, or not much. */
+/* Returns the rate behind which the loss falls no more, or not much. */
 static double lowest_good_rate(const RateTest *t) {
   double lowest = INFINITY;
   int i = 0;

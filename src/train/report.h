@@ -1,4 +1,4 @@
-/* What mlp-train prints: plain lines on standard output, each flushed as soon as it is whole,
+/* The output of mlp-train: plain lines on standard output, each flushed as soon as it is whole,
    errors on standard error, and on a terminal a progress bar that the next line replaces.
 
    Every function but report_failure and report_progress returns false with *error set when
@@ -25,7 +25,7 @@ typedef struct {
 
 Report report_open(bool quiet);
 
-/* What the lines before the first epoch say. */
+/* The facts in the lines before the first epoch. */
 typedef struct {
   const char *device, *device_reason; /* reason: why not another, "" for none */
   uint64_t memory;                    /* bytes, 0: unknown */
@@ -54,7 +54,7 @@ void report_progress(Report *report, int epoch, int epochs, double done, double 
 
 bool report_totals(Report *report, const RunTotals *totals, double process, Error *error);
 
-/* What the test rows said after the last epoch of a run that validation rows judged. */
+/* Prints the test loss and accuracy after the last epoch of a run that validation rows judged. */
 bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error);
 
 /* A line that is printed even when quiet. */

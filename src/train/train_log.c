@@ -113,7 +113,7 @@ TrainLog *train_log_open(const char *path, bool append, Error *error) {
   return NULL;
 }
 
-/* What was written since the last line's end is a line. */
+/* Ends the line, and sees to it that it is in the file. */
 static bool end_line(const TrainLog *log, FILE *file, Error *error) {
   putc('\n', file);
   return (fflush(file) == 0 && !ferror(file)) || fail(log, error);

@@ -40,9 +40,9 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
 
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
-/* What the test rows said after result->epoch, of a run that validation rows judged: a line with
-   test_loss, test_accuracy and test_rows, {"kind": "test", ...} in JSON. The rest of *result is not
-   looked at. */
+/* Writes the test loss and accuracy after result->epoch of a run that validation rows judged: a
+   line with test_loss, test_accuracy and test_rows, {"kind": "test", ...} in JSON. Ignores the rest
+   of *result. */
 bool train_log_test(TrainLog *log, const EpochResult *result, Error *error);
 
 /* Frees the log even if it fails. NULL is allowed. */

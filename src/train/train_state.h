@@ -1,4 +1,4 @@
-/* What an engine holds of a run, to a checkpoint and back. */
+/* Copies the state of training from an engine to a checkpoint and back. */
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 
@@ -10,8 +10,8 @@
    frees them. */
 bool train_state_read(Engine *engine, Checkpoint *checkpoint, Error *error);
 
-/* Likewise back, into an engine for the same network. What the checkpoint lacks is as at the start
-   of a run: moments are 0, and an average is the parameters that are trained. */
+/* Copies the checkpoint into an engine for the same network. An array that the checkpoint lacks is
+   as at the start of a run: moments are 0, and an average is the parameters that are trained. */
 bool train_state_write(Engine *engine, const Checkpoint *checkpoint, Error *error);
 
 #endif

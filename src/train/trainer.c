@@ -37,7 +37,7 @@ void trainer_close_reader(DatasetReader **reader) {
   *reader = NULL;
 }
 
-/* That nothing is wanted twice of a source that can be read once. */
+/* Refuses options that need a second pass over a source that can be read only once. */
 static bool check_once(const Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
   const bool train_once = dataset_is_once(t->train),
@@ -93,10 +93,10 @@ static bool open_readers(Trainer *t, Error *error) {
   return error_set(error, "%s has %d pixels a row but %s has %d", t->judge, test, c->train, train);
 }
 
-/* How many rows may be resident: those that take half of the host's memory at most, with their
-   labels, in the dataset and while they wait to be copied there. What is free at the moment does
-   not count: the order of rows follows from this, and the same run on the same machine is to give
-   the same bits. */
+/* Returns how many rows may be resident: those that take half of the host's memory at most, with
+   their labels, in the dataset and while they wait to be copied there. What is free at the moment
+   does not count: the order of rows follows from this, and the same run on the same machine is to
+   give the same bits. */
 static uint64_t most_rows(const Trainer *t) {
   const uint64_t most = UINT32_MAX, memory = memory_limit(); /* most: as a TrainRange has it */
   if (t->config.resident != RESIDENT_AUTO || memory == UINT64_MAX) return most;
@@ -122,8 +122,7 @@ static bool same_sizes(const Network *a, const Network *b) {
          memcmp(a->size, b->size, (size_t)(a->layers + 1) * sizeof *a->size) == 0;
 }
 
-/* Whether the saved run can be continued with this network: before the engine takes memory for it.
- */
+/* Refuses to continue a saved run with another network, before the engine takes memory for it. */
 static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const Checkpoint *from = t->config.from;
   const uint64_t batch = (uint64_t)t->config.training.batch;
@@ -156,7 +155,7 @@ static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
   return train_state_write(t->engine, from, error);
 }
 
-/* Whether all ranks could do what this one did, so that they go on together. */
+/* True if all ranks could do what this one did, so that they go on together. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
   Error ignored;
   int bad = !good;

@@ -30,7 +30,7 @@ typedef enum {
 typedef struct {
   const char *train, *test; /* test NULL: none */
   const char *validation;   /* the file to judge by instead, NULL: none */
-  double hold_out;          /* likewise the share of the training file, 0: none */
+  double hold_out;          /* or the share of the training file to judge by, 0: none */
   const char
       *rereads_test; /* the option that wants the test file again after training, NULL: none */
   Training training;
@@ -71,7 +71,7 @@ typedef enum {
 TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, uint64_t *rows,
                            Error *error);
 
-/* Where a run stands. */
+/* The position of a run. */
 typedef struct {
   int epoch;                           /* trained in full */
   uint64_t step;                       /* trained of the epoch after those */

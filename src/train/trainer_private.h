@@ -1,4 +1,5 @@
-/* What trainer.c, which opens and closes a trainer, shares with trainer_run.c, which trains. */
+/* The struct that trainer.c, which opens and closes a trainer, shares with trainer_run.c, which
+   trains. */
 #ifndef TRAINER_PRIVATE_H
 #define TRAINER_PRIVATE_H
 

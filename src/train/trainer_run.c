@@ -17,7 +17,7 @@ enum { PROGRESS_PARTS = 20 };
 /* Derives the key of an order's augmentation from the order's own: larger than any number of a
    staging buffer, for which keys are derived as well. */
 #define AUGMENTATION (1ull << 40)
-#define DROPOUT (1ull << 41) /* likewise its dropout */
+#define DROPOUT (1ull << 41) /* the same for its dropout */
 
 /* ---- an epoch ----------------------------------------------------------------------------- */
 
