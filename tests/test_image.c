@@ -7,6 +7,7 @@
 #include <stb/stb_image_write.h>
 
 #include "base/random.h"
+#include "data/ink.h"
 #include "data/photograph.h"
 #include "support/test.h"
 #include "support/folder.h"
@@ -241,4 +242,25 @@ TEST(test_photograph) {
     sum += difference_when_moved(pixels, expected);
   }
   if (!(sum / DIGITS < 8)) fail_msg("mean difference %g", sum / DIGITS);
+}
+
+/* Two rules with one pixel between them are both erased, every row of them, and a pen's stroke that
+   begins behind the next pixel is left. */
+TEST(test_rules_close_to_each_other) {
+  enum { WIDTH = 400, HEIGHT = 300, RULE = 100, STROKE = 200 };
+  Grey g = new_grey(WIDTH, HEIGHT, 255);
+  memset(pixel_at(&g, 0, RULE), 0, 2 * WIDTH);
+  memset(pixel_at(&g, 0, RULE + 3), 0, 2 * WIDTH);
+  for (int y = RULE + 6; y < RULE + 106; y++) memset(pixel_at(&g, STROKE, y), 0, 20);
+  Ink ink;
+  bool none;
+  const Image image = {WIDTH, HEIGHT, g.level, 1, WIDTH, HEIGHT};
+  assert_true(ink_find(&image, &ink, &none));
+  for (int y = 0; y < HEIGHT; y++)
+    for (int x = 0; x < WIDTH; x++) {
+      const bool stroke = y >= RULE + 6 && y < RULE + 106 && x >= STROKE && x < STROKE + 20;
+      if ((ink.contrast[y * WIDTH + x] > 0) != stroke) fail_msg("x %d, y %d", x, y);
+    }
+  ink_free(&ink);
+  free(g.level);
 }

@@ -77,7 +77,7 @@ Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column) {
   return &chunk->fault;
 }
 
-/* A fault, after which the rest of the row is not taken. */
+/* Notes a fault, after which the rest of the row is not taken. */
 static Error *fault_at(ChunkParser *parser, uint64_t line, size_t column) {
   parser->pixel = parser->row_end = parser->row;
   return chunk_fault(parser->chunk, line, column);
@@ -107,7 +107,7 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
             is_label ? "a label" : "an integer", is_label ? parser->columns->classes - 1 : 255);
 }
 
-/* Digits alone, of a value below `limit`. */
+/* Parses a number of digits alone, below `limit`. */
 static inline bool parse_integer(const unsigned char *text, size_t length, unsigned limit,
                                  unsigned *value) {
   unsigned sum = 0;
@@ -120,7 +120,7 @@ static inline bool parse_integer(const unsigned char *text, size_t length, unsig
   return length > 0;
 }
 
-/* Before a row's first field: false after a fault, and if the line may not begin here. */
+/* Called before a row's first field. Returns false after a fault, or if no row may begin here. */
 static bool begin_row(ChunkParser *parser) {
   const Chunk *chunk = parser->chunk;
   if (chunk->blank != CSV_NONE) {
@@ -131,7 +131,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* A row's first field, a bad pixel, or a field too many, which does not matter after a fault. */
+/* Takes a row's first field, a bad pixel, or a field too many; none matters after a fault. */
 static void take_other(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *columns = parser->columns;
   if (parser->pixel != parser->row_end) {
@@ -156,7 +156,7 @@ static void take_other(ChunkParser *parser, const unsigned char *text, size_t le
     *parser->pixel++ = (uint8_t)value;
 }
 
-/* libcsv has a field: fifty million times in MNIST, so the pixels go first. */
+/* Called by libcsv for a field: fifty million times in MNIST, so pixels go first. */
 static void take_field(void *text, size_t length, void *context) {
   ChunkParser *parser = context;
   unsigned value;
@@ -167,7 +167,8 @@ static void take_field(void *text, size_t length, void *context) {
   }
 }
 
-/* libcsv has met a carriage return, a line feed or the end of the text, after fields or not. */
+/* Called by libcsv at a carriage return, a line feed or the end of the text, after fields or not.
+ */
 static void end_row(int terminator, void *context) {
   ChunkParser *parser = context;
   Chunk *chunk = parser->chunk;
@@ -197,7 +198,7 @@ static bool parse(ChunkParser *parser, const char *text, size_t length) {
   return csv_parse(&parser->csv, text, length, take_field, end_row, parser) == length;
 }
 
-/* A row of zeros. */
+/* Makes the row zeros. */
 static void leave_row(ChunkParser *parser) {
   Chunk *chunk = parser->chunk;
   memset(parser->row, 0, parser->columns->inputs);
@@ -206,7 +207,7 @@ static void leave_row(ChunkParser *parser) {
   chunk->lines++;
 }
 
-/* Line by line, to leave those that are not wanted. Lines behind the last row are blank. */
+/* Parses line by line and skips those that are not wanted. Lines behind the last row are blank. */
 static bool parse_wanted(ChunkParser *parser, const char *text, size_t length) {
   const RowSet *wanted = parser->wanted;
   const char *end = text + length;

@@ -15,17 +15,17 @@
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
 
-/* No line. */
+/* Stands for no line. */
 #define CSV_NONE UINT64_MAX
 
-/* What a row of a file is. */
+/* The columns of a file. */
 typedef struct {
   size_t columns, inputs;
   bool labelled; /* the first column is a label, all others are pixels */
   int classes;   /* labels are below it */
 } CsvColumns;
 
-/* What became of some whole lines of text. */
+/* The result of parsing some whole lines of text. */
 typedef struct Chunk {
   struct Chunk *next; /* of a queue; this and what follows up to `rows` are the reader's own */
   bool parsed;
@@ -42,10 +42,10 @@ typedef struct Chunk {
   uint16_t labels[];   /* (capacity), with the pixels behind them */
 } Chunk;
 
-/* For any number of chunks, one after the other. */
+/* Parses any number of chunks, one after the other. */
 typedef struct {
   const CsvColumns *columns; /* not owned */
-  const RowSet *wanted;      /* likewise; NULL: all rows */
+  const RowSet *wanted;      /* not owned; NULL: all rows */
   struct csv_parser csv;
   Chunk *chunk;               /* being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
@@ -54,8 +54,8 @@ typedef struct {
   bool row_on_line, carriage; /* the line has had a row, a carriage return */
 } ChunkParser;
 
-/* Says early, and better than a parser could, that the file `name`, which begins with this line, is
-   binary. */
+/* Refuses the binary file `name`, which begins with this line, with a better message than a parser
+   could give. */
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
 
 /* Counts the fields of the first line of the file `name`, header or row, to *fields; *named: the
@@ -66,10 +66,11 @@ bool csv_first_line(const char *name, const char *line, size_t length, size_t *f
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns, const RowSet *wanted);
 void chunk_parser_close(ChunkParser *parser);
 
-/* Makes it a chunk without rows, lines and faults. */
+/* Empties the chunk: no rows, lines or faults. */
 void chunk_clear(Chunk *chunk);
 
-/* Notes a fault, which ends the chunk's rows: the caller writes what it is. */
+/* Notes a fault, which ends the chunk's rows. Returns the place for the message, which the caller
+   writes. */
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);
 
 static inline bool chunk_failed(const Chunk *chunk) {
@@ -77,8 +78,8 @@ static inline bool chunk_failed(const Chunk *chunk) {
 }
 
 /* Parses text[length], whole lines, into a chunk that is clear and has room for a row per 2 *
-   columns bytes and one more. What is wrong with the text becomes the chunk's fault. Of a row that
-   is not wanted only the line feed is looked for; it becomes zeros. */
+   columns bytes and one more. An error in the text becomes the chunk's fault. A row that is not
+   wanted is skipped up to its line feed and becomes zeros. */
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);
 
 #endif

@@ -42,13 +42,13 @@ struct DatasetReader {
   Chunk *spare;       /* chunks to be filled */
   Chunk *head, **end; /* the queue in file order; the link where the next chunk goes */
 
-  /* Of the thread whose turn it is. */
+  /* Owned by the thread whose turn it is. */
   Source source;
   uint64_t lines_read; /* of rows, where only some are wanted */
   size_t tail_length;  /* the beginning of a line, to be read on by the next turn */
   char tail[CHUNK_BYTES];
 
-  /* The consumer's: how far it is in the first chunk, and what all chunks before it held. */
+  /* Owned by the consumer: how far it is in the first chunk, and what all chunks before it held. */
   Split split;  /* each NULL: all rows are delivered */
   size_t taken; /* rows */
   uint64_t rows;
@@ -68,7 +68,7 @@ static uint64_t count_lines(const char *text, size_t length) {
   return lines;
 }
 
-/* Whole lines for the worker: returns their bytes, keeps the rest for the next turn. */
+/* Reads whole lines for the worker. Returns their bytes and keeps the rest for the next turn. */
 static size_t take_lines(DatasetReader *reader, Worker *worker) {
   char *text = worker->text;
   Source *source = &reader->source;
@@ -170,7 +170,7 @@ static void drop(DatasetReader *reader, size_t length) {
   memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
-/* What the columns are. inputs: how many pixels a row must have, 0: any number and a label. */
+/* Assigns the columns. inputs: pixels that a row must have; 0: any number, and a label. */
 static bool assign_columns(DatasetReader *reader, size_t columns, size_t inputs, Error *error) {
   const char *s = columns == 1 ? "" : "s";
   reader->columns.columns = columns;
@@ -234,13 +234,13 @@ static bool start_workers(DatasetReader *reader, int threads, Error *error) {
                    strerror(code));
 }
 
-/* Of its text: that of an archive is known when it has been unpacked. */
+/* Returns true if the length of the text is known: an archive must be unpacked first. */
 static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
 
-/* How many chunks may wait. Without a bound of rows half of the memory is the bound, and the other
-   half is for where the rows go: a small archive may hold rows without end. */
+/* Returns how many chunks may wait. Without a bound of rows half of the memory is the bound, and
+   the other half is for where the rows go: a small archive may hold rows without end. */
 static size_t chunks_allowed(const DatasetReader *reader, int threads, size_t ahead) {
   const uint64_t most =
       ahead > 0 ? ahead / reader->chunk_rows + 1 : memory_available() / 2 / chunk_bytes(reader);
@@ -355,7 +355,7 @@ const SourceStamp *dataset_stamp(const DatasetReader *reader) {
   return &reader->source.stamp;
 }
 
-/* No worker can get on before somebody reads. */
+/* Returns true if no worker can go on before somebody reads. */
 static bool is_full(const DatasetReader *reader) {
   return reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
 }
@@ -365,7 +365,7 @@ bool dataset_split(DatasetReader *reader, double share, uint64_t seed, bool held
   return split_open(&reader->split, share, seed, held_out, reader->columns.classes, error);
 }
 
-/* Before any split. */
+/* Returns the bound before any split. */
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns.columns);
   pthread_mutex_lock(&reader->mutex);

@@ -32,15 +32,14 @@ typedef struct DatasetReader DatasetReader;
    to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead, Error *error);
 
-/* Likewise of a file that was read to its end before, and of which only some rows are wanted: the
-   others are delivered as zeros, and nothing in them is checked. `wanted` must outlive the reader.
- */
+/* Opens a file that was read to its end before and delivers only some rows: the others are zeros,
+   and nothing in them is checked. `wanted` must outlive the reader. */
 DatasetReader *dataset_open_some(const char *path, const RowSet *wanted, int classes, int threads,
                                  size_t ahead, Error *error);
 
-/* Likewise what a network is to be asked about: rows of `inputs` pixels (1 to
-   DATASET_MAX_COLUMNS - 1) with a label before them, or without, as the number of columns says;
-   labels are then 0. Fails at any other number of columns. */
+/* Opens a file for a network: rows of `inputs` pixels (1 to DATASET_MAX_COLUMNS - 1). The number of
+   columns tells whether a label stands before them; without one, labels are 0. Fails at any other
+   number of columns. */
 DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int threads,
                                 size_t ahead, Error *error);
 
@@ -49,14 +48,14 @@ int dataset_inputs(const DatasetReader *reader); /* pixels a row */
 /* Bytes that a row takes while it waits to be read: its pixels and its label. */
 size_t dataset_row_bytes(const DatasetReader *reader);
 
-/* An upper bound of the number of rows: of a file from its size alone. A pipe says nothing of its
-   length and an archive nothing to be trusted, so theirs is counted: this waits until all rows are
-   parsed, and gives up with most + 1 (`most` below 2^64 - 1) when there are more than that or when
-   no more may be parsed ahead. */
+/* Returns an upper bound of the number of rows. The bound of a file follows from its size. A pipe
+   does not tell its length and an archive cannot be trusted, so their rows are counted: this waits
+   until all are parsed, and gives up with most + 1 (`most` below 2^64 - 1) if there are more than
+   that or if no more may be parsed ahead. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
-/* From now on only the rows that `held_out` says are delivered, of those that split.h draws: called
-   before the first row is read. Fails where there is no memory. */
+/* Delivers from now on only the rows that split.h holds out, or only the others if `held_out` is
+   false. Called before the first row is read. Fails without memory. */
 bool dataset_split(DatasetReader *reader, double share, uint64_t seed, bool held_out, Error *error);
 
 bool dataset_is_once(const DatasetReader *reader); /* its source cannot be read a second time */

@@ -12,7 +12,7 @@ typedef struct {
   bool little;
 } Tiff;
 
-/* A number of 2 or 4 bytes; 0 where it reaches over the end. */
+/* Returns a number of 2 or 4 bytes; 0 if it reaches over the end. */
 static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   uint32_t number = 0;
   if (at > tiff->length || bytes > tiff->length - at) return 0;
@@ -21,7 +21,8 @@ static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   return number;
 }
 
-/* Of the first directory; entries behind the end are read as zeros, which are no orientation. */
+/* Returns the orientation of the first directory. Entries behind the end are read as zeros, which
+   are not an orientation. */
 static int orientation_in(Tiff tiff) {
   if (tiff.length < 8) return UPRIGHT;
   tiff.little = tiff.bytes[0] == 'I';

@@ -1,4 +1,4 @@
-/* How a JPEG is to be turned: the orientation that a camera notes in its Exif segment. */
+/* The orientation of a JPEG, which a camera notes in its Exif segment. */
 #ifndef EXIF_H
 #define EXIF_H
 

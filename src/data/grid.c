@@ -68,7 +68,7 @@ bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *
 
 /* ---- regions ------------------------------------------------------------------------------ */
 
-/* The label that stands for all of those joined with it; halves the way there. */
+/* Returns the label that stands for all labels joined with it, and halves the way there. */
 static int32_t root_of(int32_t *parent, int32_t label) {
   while (parent[label] != label) label = parent[label] = parent[parent[label]];
   return label;
@@ -97,7 +97,7 @@ static void label_pixel(int32_t *labels, int width, int y, int x, int32_t *paren
 
 bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
   const size_t pixels = (size_t)width * (size_t)height;
-  /* Of two neighbours in a row only one is the first of a region, likewise of two rows. */
+  /* At most one pixel of a square of 2 x 2 begins a region. */
   const size_t most = ((size_t)width + 1) / 2 * (((size_t)height + 1) / 2) + 1;
   int32_t *parent = malloc(most * sizeof *parent), next = 1;
   if (!parent) return false;
@@ -106,8 +106,8 @@ bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int
     for (int x = 0; x < width; x++)
       if (grid[(size_t)y * (size_t)width + (size_t)x])
         label_pixel(labels, width, y, x, parent, &next);
-  *count =
-      0; /* roots come before what is joined to them: they become numbers, others their root's */
+  /* Roots come before what is joined to them: they become numbers, others take their root's. */
+  *count = 0;
   for (int32_t label = 1; label < next; label++)
     parent[label] = parent[label] == label ? -++*count : parent[parent[label]];
   for (size_t i = 0; i < pixels; i++)

@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The largest value within `radius` rows and columns, which replaces each (van Herk, "A fast
+/* Replaces each value by the largest within `radius` rows and columns (van Herk, "A fast
    algorithm for local minimum and maximum filters on rectangular and octagonal kernels", 1992; Gil
    and Werman, 1993). Outside there is nothing. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
-/* The mean likewise, by sums over rectangles (Crow, "Summed-area tables for texture mapping",
-   1984). `mean` may be `grid`. */
+/* The mean within `radius` rows and columns, by sums over rectangles (Crow, "Summed-area tables for
+   texture mapping", 1984). `mean` may be `grid`. */
 bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *mean);
 
 /* Numbers the connected regions of the pixels that are not 0, from 1, in the order of their first

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "data/exif.h"
 
-/* What stb may still allocate for the picture that it reads: a file of a few bytes can ask for
-   gigabytes. An array's size stands before it. */
+/* Memory that stb may still allocate for the picture that it reads: a file of a few bytes can ask
+   for gigabytes. An array's size stands before it. */
 typedef union {
   size_t size;
   max_align_t aligned;
@@ -57,7 +57,7 @@ static void *resize_array(void *array, size_t size) {
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 
-/* Of a file: more than IMAGE_MAX_PIXELS take in any of the formats, without compression too. */
+/* Most bytes of a file: more than IMAGE_MAX_PIXELS take in any format, even uncompressed. */
 enum { MAX_BYTES = 1 << 28 };
 
 typedef struct {
@@ -96,15 +96,16 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
   return NULL;
 }
 
-/* A PGM or PPM that ends too early, which version 2.27 of stb does not see. */
+/* Returns true for a PGM or PPM that ends too early, which version 2.27 of stb does not see. */
 static bool is_cut(const uint8_t *bytes, int length, const Grey *grey, int channels) {
   if (bytes[0] != 'P') return false;
   const int head = snprintf(NULL, 0, "P5 %d %d 1 ", grey->width, grey->height); /* at least */
   return length < head + (int64_t)grey->width * grey->height * channels;
 }
 
-/* A JPEG with a Huffman table of more than 256 codes, behind which version 2.27 of stb writes. It
-   takes any 0xff 0xc4 for the start of tables, so we do; behind the end it reads zeros. */
+/* Returns true for a JPEG with a Huffman table of more than 256 codes, behind which version 2.27 of
+   stb writes. It takes any 0xff 0xc4 for the start of tables, so we do; behind the end it reads
+   zeros. */
 static bool has_vast_table(const uint8_t *bytes, int length) {
   if (length < 1 || bytes[0] != 0xff) return false; /* no JPEG */
   for (int at = 0; at + 4 < length; at++) {
@@ -121,8 +122,8 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
   return false;
 }
 
-/* Scans of a JPEG as stb finds them: it skips other segments by their length, and a scan's data up
-   to the next marker, for which a byte of 0 and restarts are none. */
+/* Counts the scans of a JPEG as stb finds them: it skips other segments by their length, and a
+   scan's data up to the next marker, for which a byte of 0 and restarts are none. */
 static int count_scans(const uint8_t *bytes, int length) {
   enum { RESTART = 0xd0, RESTARTS = 8, END = 0xd9, SCAN = 0xda };
   int scans = 0, at = 2;
@@ -141,7 +142,7 @@ static int count_scans(const uint8_t *bytes, int length) {
   return scans;
 }
 
-/* That a picture of this header is one that may be read. */
+/* Refuses a picture whose header promises more than may be read. */
 static bool check_header(const char *path, const uint8_t *bytes, int length, const Grey *grey,
                          int channels, Error *error) {
   const int width = grey->width, height = grey->height;
@@ -177,9 +178,9 @@ static size_t memory_for(const Grey *grey, int length) {
 
 /* ---- formats that are not read ------------------------------------------------------------- */
 
-/* What stb would read of these is left out: its HDR reader can loop for ever (CVE-2021-42715), its
-   PIC reader goes on without memory (CVE-2023-43898), TGA has no signature, so that anything would
-   be taken for one, and a PSD is an editor's file. */
+/* Formats that are recognised and refused, also some that stb could read: its HDR reader can loop
+   for ever (CVE-2021-42715), its PIC reader goes on without memory (CVE-2023-43898), TGA has no
+   signature, so that anything would be taken for one, and a PSD is an editor's file. */
 static const struct {
   int at;                       /* of the signature in the file */
   const char *signature, *name; /* name: with its article */
@@ -219,7 +220,7 @@ static bool is_foreign(const char *path, const uint8_t *bytes, int length, Error
 
 /* ---- pixels -------------------------------------------------------------------------------- */
 
-/* Size first, pixels then: so that nobody's header makes us allocate what it likes. */
+/* Reads the size first and the pixels then, so that no header makes us allocate what it likes. */
 static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey *grey,
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;

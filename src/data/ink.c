@@ -19,8 +19,9 @@ static size_t pixels_of(const Ink *ink) {
 
 /* ---- ground ------------------------------------------------------------------------------- */
 
-/* Ink is the smaller part of what surrounds it and differs the more from the mean: the skewness
-   of the differences says to which side. Edges of shadows differ to both. */
+/* Tells whether ink is light. Ink is the smaller part of its surroundings and differs more from
+   their mean, so the skewness of the differences has its sign. Edges of shadows differ to both
+   sides. */
 static bool find_polarity(const Image *image, int radius, uint8_t *scratch, bool *light) {
   const size_t count = (size_t)image->width * (size_t)image->height;
   int64_t skewness = 0;
@@ -37,8 +38,8 @@ static void invert(uint8_t *grid, size_t count) {
   for (size_t i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
 }
 
-/* The picture with its outermost pixels repeated `margin` times around it, (height + 2 margin,
-   width + 2 margin). */
+/* Copies the picture with its outermost pixels repeated `margin` times around it: padded is
+   (height + 2 margin, width + 2 margin). */
 static void pad(const uint8_t *level, const Ink *ink, int margin, uint8_t *padded) {
   const int width = ink->width + 2 * margin;
   for (int y = 0; y < ink->height + 2 * margin; y++) {
@@ -51,11 +52,10 @@ static void pad(const uint8_t *level, const Ink *ink, int margin, uint8_t *padde
   }
 }
 
-/* The ground as it would be without dark ink: a closing, which fills every dark place that a
-   square of `scale` pixels does not fit into and leaves larger ones, and straight edges, as they
-   are (Serra, "Image analysis and mathematical morphology", 1982). The mean before it keeps the
-   brightest grain from deciding; the margin lets edges go on beyond the picture. Overwrites
-   `level` by the ground. */
+/* Overwrites `level` by the ground as it would be without dark ink. A closing fills every dark
+   place that a square of `scale` pixels does not fit into and leaves larger ones, and straight
+   edges, as they are (Serra, "Image analysis and mathematical morphology", 1982). The mean before
+   it keeps the brightest grain from deciding; the margin lets edges go on beyond the picture. */
 static bool find_ground(uint8_t *level, const Ink *ink) {
   enum { GRAIN = 128 }; /* its radius to `scale`: more would wash out the edges of shadows */
   const int radius = ink->scale / 2, width = ink->width + 2 * radius,
@@ -79,7 +79,8 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
   return good;
 }
 
-/* Dark ink takes its share of whatever light there is, chalk adds to a board's black. */
+/* Returns how far a pixel stands out: dark ink takes a share of the light, chalk adds to a board's
+   black. */
 static uint8_t contrast_of(int level, int ground, bool light) {
   if (level >= ground) return 0;
   return (uint8_t)(light ? ground - level : (255 * (ground - level) + ground / 2) / ground);
@@ -104,15 +105,15 @@ static bool find_contrast(const Image *image, Ink *ink) {
 
 /* ---- noise -------------------------------------------------------------------------------- */
 
-/* The smallest value that more than `rank` of those counted do not exceed. */
+/* Returns the smallest value that more than `rank` of the counted values do not exceed. */
 static int value_of_rank(const uint64_t histogram[256], uint64_t rank) {
   int value = 0;
   for (uint64_t below = histogram[0]; below <= rank; below += histogram[value]) value++;
   return value;
 }
 
-/* Takes the ground's median, above which its grain reaches, off all. Most of a picture is ground.
- */
+/* Measures the noise of the ground and subtracts the ground's median from all contrast. Most of a
+   picture is ground. */
 static void find_noise(Ink *ink) {
   uint64_t values[256] = {0}, deviations[256] = {0};
   const size_t count = pixels_of(ink);
@@ -124,7 +125,7 @@ static void find_noise(Ink *ink) {
     ink->contrast[i] = (uint8_t)max_int(0, ink->contrast[i] - median);
 }
 
-/* The strongest contrast; one pixel in ten thousand may be anything. */
+/* Returns the strongest contrast; one pixel in ten thousand is ignored as an outlier. */
 static int strongest(const Ink *ink) {
   uint64_t values[256] = {0};
   const size_t count = pixels_of(ink);
@@ -148,16 +149,17 @@ typedef struct {
   uint8_t *line;    /* 1: of a line */
 } Lines;
 
-/* Of the side. A stroke of a pen is not so long and so thin. */
+/* Least length of a line as a share of the picture's side, and its length to its thickness. A
+   stroke of a pen is not so long and so thin. */
 static const double LINE_LENGTH = 0.45;
 enum { LINE_THINNESS = 40, LEAST_THINNESS = 25, MIN_THICKNESS = 3 };
 
-/* What speaks for a line at a pixel, and how much of the most that a whole line can have must be
-   there: it may be written over or crossed by others, but not everywhere. */
+/* Support for a line at a pixel, and the least share of the most that a whole line can have: a line
+   may be written over or crossed by others, but not everywhere. */
 enum { OVER = 1, BESIDE = 2 };
 static const double LINE_SHARE = 0.7;
 
-/* The slope of the steepest: 8.5 degrees. */
+/* Slope of the steepest line: 8.5 degrees. */
 static const double STEEPEST = 0.15;
 
 static size_t at(const Lines *l, int a, int b) {
@@ -203,7 +205,7 @@ static void follow(const Lines *l, int start, const int *offset) {
   }
 }
 
-/* Every slope, so close to the next that over a line's length they part by the tolerance. */
+/* Tries every slope; two neighbours part by the tolerance over a line's length. */
 static bool find_lines(const Lines *l) {
   int *offset = malloc((size_t)l->count_a * sizeof *offset);
   if (!offset) return false;
@@ -220,7 +222,7 @@ static bool find_lines(const Lines *l) {
   return true;
 }
 
-/* The median of values on lines. */
+/* Returns the median of the values on lines. */
 static int median_on_lines(const Lines *l, const uint8_t *values) {
   uint64_t histogram[256] = {0}, count = 0;
   const size_t pixels = (size_t)l->count_a * (size_t)l->count_b;
@@ -229,7 +231,8 @@ static int median_on_lines(const Lines *l, const uint8_t *values) {
   return count ? value_of_rank(histogram, count / 2) : 0;
 }
 
-/* Where a line is no thicker and no stronger than lines are: elsewhere it is written over. */
+/* Erases a line where it is not thicker and not stronger than lines are; elsewhere it is written
+   over. */
 static void erase_lines(const Lines *l) {
   const int thick = 2 * median_on_lines(l, l->run);
   const int strong = median_on_lines(l, l->contrast) * 8 / 5 + l->floor / 2;
@@ -287,7 +290,7 @@ static void count_contacts(const Ink *ink, const int32_t *labels, Contact *conta
   }
 }
 
-/* What lies along half of a side of the picture is no digit. */
+/* Returns true if a region lies along half of a side of the picture: it is not a digit. */
 static bool is_edge(const Ink *ink, const Contact *contact) {
   return 2 * max_int(contact->touched[0], contact->touched[1]) > ink->width ||
          2 * max_int(contact->touched[2], contact->touched[3]) > ink->height;
@@ -319,7 +322,8 @@ static bool is_none(const Ink *ink) {
   return full < LEAST_CONTRAST || full < 2 * ink->noise;
 }
 
-/* A third of the shorter side; half of a picture so small that a digit fills it. */
+/* Returns the scale: a third of the shorter side, or half in a picture so small that a digit fills
+   it. */
 static int scale_of(int side) {
   enum { SMALL = 48 };
   return max_int(3, max_int(side / 3, min_int(side / 2, SMALL)));
@@ -330,18 +334,15 @@ bool ink_find(const Image *image, Ink *ink, bool *none) {
   *ink = (Ink){.width = image->width, .height = image->height, .scale = scale_of(side)};
   ink->contrast = malloc(pixels_of(ink));
   *none = false;
-  if (ink->contrast && find_contrast(image, ink)) {
+  bool good = ink->contrast && find_contrast(image, ink);
+  if (good) {
     find_noise(ink);
     *none = is_none(ink);
-    if (*none || (remove_lines(ink, false) && remove_lines(ink, true) &&
-                  remove_edges(ink, max_int(ink->noise, strongest(ink) / 4))))
-      *none = *none || is_none(ink);
-    else
-      ink_free(ink);
-  } else {
-    ink_free(ink);
   }
-  if (*none) ink_free(ink);
+  good = good && !*none && remove_lines(ink, false) && remove_lines(ink, true) &&
+         remove_edges(ink, max_int(ink->noise, strongest(ink) / 4));
+  if (good) *none = is_none(ink);
+  if (!good || *none) ink_free(ink);
   return ink->contrast != NULL;
 }
 

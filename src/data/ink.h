@@ -1,5 +1,5 @@
-/* What is ink in a picture: how far each pixel stands out from the ground around it, whatever the
-   light, the paper's rules and the desk beside it. */
+/* Ink in a picture: how far each pixel stands out from the ground around it, whatever the light,
+   the paper's rules and the desk beside it. */
 #ifndef INK_H
 #define INK_H
 

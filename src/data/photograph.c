@@ -51,17 +51,21 @@ static size_t index_of(const Ink *ink, int x, int y) {
 
 /* ---- pieces of ink ------------------------------------------------------------------------ */
 
-/* Of the strongest contrast nearby, ink has at least this share: so a pale digit is found beside a
+/* Ink has at least this share of the strongest contrast nearby. So a pale digit is found beside a
    black one that is not next to it, and a faint rule or stain beside ink is not (after Bernsen,
    "Dynamic thresholding of grey-level images", 1986). */
 static const double INK_SHARE = 0.4;
 
-/* And of the strongest at all: what is paler is the ground's grain. */
+/* Ink has at least this share of the strongest contrast in the picture: paler pixels are the
+   ground's grain. */
 static const double PALEST_SHARE = 0.25;
 
-/* 1 where there is ink. */
+/* Sets the mask to 1 where there is ink, to 0 elsewhere. */
 static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
-  const int grain = ink->scale / 64; /* so that one pixel does not decide for all around it */
+  enum {
+    GRAIN = 64
+  }; /* scales to the radius of a mean: no single pixel decides for all around it */
+  const int grain = ink->scale / GRAIN;
   const size_t count = (size_t)ink->width * (size_t)ink->height;
   if (!grid_mean(ink->contrast, ink->width, ink->height, grain, mask)) return false;
   int strongest = 0;
@@ -106,10 +110,10 @@ static void free_pieces(Pieces *p) {
 
 /* ---- which of them are digits ------------------------------------------------------------- */
 
-/* The piece with the most ink, not at the border if there is one elsewhere that is not dust beside
-   it. Others are compared with it. */
+/* Finds the piece with the most ink, with which others are compared. A piece at the border is
+   taken only if those inside are dust beside it. */
 static const Piece *find_largest(const Pieces *p) {
-  enum { DUST = 8 };
+  enum { DUST = 8 };                      /* dust has less than this part of the extent */
   const Piece *largest[2] = {NULL, NULL}; /* inside, at the border */
   for (int i = 0; i < p->count; i++) {
     const Piece **most = &largest[p->pieces[i].at_border];
@@ -119,7 +123,7 @@ static const Piece *find_largest(const Pieces *p) {
   return DUST * extent_of(largest[0]->box) >= extent_of(largest[1]->box) ? largest[0] : largest[1];
 }
 
-/* Keeps what may be a piece of a digit. */
+/* Drops the pieces that cannot be part of a digit. */
 static void sort_out(Pieces *p, const Piece *largest) {
   enum { LEAST = 12 };    /* pieces to the extent of the largest: less is dust */
   enum { THINNEST = 40 }; /* strokes' widths to an extent: more is the rest of an edge */
@@ -132,28 +136,48 @@ static void sort_out(Pieces *p, const Piece *largest) {
   }
 }
 
-/* Length that two extents share; below 0: how far they are apart. */
+/* Returns the length that two intervals share; below 0: how far they are apart. */
 static int shared(int first_a, int end_a, int first_b, int end_b) {
   return min_int(end_a, end_b) - max_int(first_a, first_b);
 }
 
-/* Whether two pieces are one digit. Those beside each other are, if one is a part only, such as the
-   roof of a 5, and their boxes overlap or nearly do. Those above each other are, if the gap is
-   small and one is a part, or if there is next to none, as where a rule was removed. */
-static bool belong(const Piece *a, const Piece *b) {
-  enum { SMALL_GAP = 5, NO_GAP = 12 }; /* of them to the higher one */
-  const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
-  const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
-  const int lower = min_int(height_of(a->box), height_of(b->box));
-  const int higher = max_int(height_of(a->box), height_of(b->box));
-  if (2 * across < min_int(width_of(a->box), width_of(b->box))) {
-    const bool part = 3 * min_int(extent_of(a->box), extent_of(b->box)) < 2 * higher;
-    return part && ((across > 0 && down > 0) || (2 * down >= lower && -across * NO_GAP <= higher));
-  }
-  return 2 * down >= lower || -down * (2 * lower < higher ? SMALL_GAP : NO_GAP) <= higher;
+/* Returns true if two intervals share half of the shorter one. */
+static bool share_half(int length, int a, int b) {
+  return 2 * length >= min_int(a, b);
 }
 
-/* Joins pieces to digits until nothing changes; a digit's box is that of its first piece. */
+/* Returns true if one of two pieces is only a part of a digit, such as the roof of a 5: its extent
+   is less than two thirds of the height of the higher one. */
+static bool one_is_part(const Piece *a, const Piece *b) {
+  return 3 * min_int(extent_of(a->box), extent_of(b->box)) <
+         2 * max_int(height_of(a->box), height_of(b->box));
+}
+
+/* Returns true if one of two pieces is less than half as high as the other. */
+static bool one_is_low(const Piece *a, const Piece *b) {
+  return 2 * min_int(height_of(a->box), height_of(b->box)) <
+         max_int(height_of(a->box), height_of(b->box));
+}
+
+/* Gaps between pieces of one digit, as parts of the height of the higher piece. A rule that was
+   removed leaves a narrow gap; a roof or a foot may stand a wide one off. */
+enum { WIDE_GAP = 5, NARROW_GAP = 12 };
+
+/* Returns true if two pieces are one digit. Two pieces beside each other are, if one is a part and
+   their boxes overlap or nearly do. Two pieces above each other are, if the gap is narrow, or wide
+   and one of them is low. */
+static bool belong(const Piece *a, const Piece *b) {
+  const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
+  const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
+  const int higher = max_int(height_of(a->box), height_of(b->box));
+  const bool level = share_half(down, height_of(a->box), height_of(b->box));
+  if (share_half(across, width_of(a->box), width_of(b->box)))
+    return level || -down * (one_is_low(a, b) ? WIDE_GAP : NARROW_GAP) <= higher;
+  const bool overlap = across > 0 && down > 0, near = level && -across * NARROW_GAP <= higher;
+  return one_is_part(a, b) && (overlap || near);
+}
+
+/* Joins pieces to digits until nothing changes. The first piece of a digit holds its box. */
 static void join_pieces(Piece **kept, int count, Pieces *p) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -175,11 +199,14 @@ static int digit_of(const Pieces *p, int piece) {
   return digit;
 }
 
-/* A digit is not much smaller than the largest, and no stroke across the page. */
+/* Returns true if a whole piece is a digit: at least two fifths of the largest in extent and a
+   fourth in height (else it is dust), and not so wide that it is a stroke across the page. */
 static bool is_digit(const Piece *piece, const Piece *largest) {
-  const int height = height_of(piece->box), width = width_of(piece->box);
-  return piece == largest || (5 * extent_of(piece->box) >= 2 * extent_of(largest->box) &&
-                              4 * height >= height_of(largest->box) && width <= 3 * height);
+  enum { LEAST_HEIGHT = 4, MOST_WIDTH = 3 }; /* pieces to the largest; heights to a width */
+  const int height = height_of(piece->box);
+  const bool large = 5 * extent_of(piece->box) >= 2 * extent_of(largest->box) &&
+                     LEAST_HEIGHT * height >= height_of(largest->box);
+  return piece == largest || (large && width_of(piece->box) <= MOST_WIDTH * height);
 }
 
 /* ---- reading order ------------------------------------------------------------------------ */
@@ -194,7 +221,8 @@ static int by_left(const void *a, const void *b) {
   return x->left != y->left ? (x->left > y->left) - (x->left < y->left) : x->top - y->top;
 }
 
-/* A line is what shares half of its height with the one before it there, from the topmost on. */
+/* Sorts digits by lines, from left to right in each. A line begins with the topmost digit that is
+   left and takes every digit that shares half of the height with it. */
 static void put_in_order(Piece **digits, int count) {
   qsort(digits, (size_t)count, sizeof *digits, by_top);
   for (int first = 0, end; first < count; first = end) {
@@ -203,7 +231,7 @@ static void put_in_order(Piece **digits, int count) {
     for (int i = end; i < count; i++) {
       const Box box = digits[i]->box;
       const int down = shared(line.top, line.bottom, box.top, box.bottom);
-      if (2 * down < min_int(height_of(line), height_of(box))) continue;
+      if (!share_half(down, height_of(line), height_of(box))) continue;
       Piece *next = digits[i];
       memmove(&digits[end + 1], &digits[end], (size_t)(i - end) * sizeof *digits);
       digits[end++] = next;
@@ -214,8 +242,8 @@ static void put_in_order(Piece **digits, int count) {
 
 /* ---- the ink of a digit ------------------------------------------------------------------- */
 
-/* Soft edges: pixels next to a piece that are no ink by themselves become its own, as long as
-   contrast falls, up to so many steps away. */
+/* Gives soft edges to their pieces: a pixel next to a piece that is not ink by itself becomes its
+   own as long as contrast falls, up to `steps` pixels away. */
 static bool grow(Pieces *p, int steps) {
   const Ink *ink = p->ink;
   const int w = ink->width, h = ink->height;
@@ -248,8 +276,10 @@ typedef struct {
   float *level; /* (height, width) of the box, 0 to 1 */
 } Crop;
 
-/* Contrast from noise on to what only one in fifty of the ink's pixels exceeds. */
+/* Sets the levels of the digit's own ink: 0 for the contrast of noise, 1 for a contrast that only
+   one in FULL of its pixels exceeds. */
 static void find_levels(const Pieces *p, int digit, Crop *crop) {
+  enum { FULL = 50 };
   uint32_t histogram[256] = {0}, count = 0;
   const Ink *ink = p->ink;
   const int width = width_of(crop->box);
@@ -263,15 +293,15 @@ static void find_levels(const Pieces *p, int digit, Crop *crop) {
       if (above) histogram[above]++, count++;
     }
   int full = 255;
-  for (uint32_t seen = histogram[255]; full > 1 && 50 * seen < count;) seen += histogram[--full];
+  for (uint32_t seen = histogram[255]; full > 1 && FULL * seen < count;) seen += histogram[--full];
   const size_t pixels = (size_t)width * (size_t)height_of(crop->box);
   for (size_t i = 0; i < pixels; i++) crop->level[i] = fminf(1, crop->level[i] / (float)full);
 }
 
-/* A row or column with less than this part of the ink of the fullest is noise at an edge. */
+/* A row or column with less than this share of the ink of the fullest one is noise at an edge. */
 static const float NOISE_PART = 0.02f;
 
-/* The lines from the first to the last that are no noise, given the ink of each. */
+/* Finds the lines from the first to the last that are not noise, given the ink of each. */
 static void trim(const float *sums, int lines, int *first, int *end) {
   float fullest = 0;
   for (int i = 0; i < lines; i++) fullest = fmaxf(fullest, sums[i]);
@@ -279,7 +309,7 @@ static void trim(const float *sums, int lines, int *first, int *end) {
   for (*end = lines; sums[*end - 1] < NOISE_PART * fullest;) --*end;
 }
 
-/* The extent of the ink, within the crop. */
+/* Finds the extent of the ink within the crop. */
 static bool find_box(const Crop *crop, Box *box) {
   const int width = width_of(crop->box), height = height_of(crop->box);
   float *columns = calloc((size_t)width + (size_t)height, sizeof *columns);
@@ -299,7 +329,7 @@ static bool find_box(const Crop *crop, Box *box) {
 
 /* ---- from there to a row of MNIST --------------------------------------------------------- */
 
-/* The mean over x0 <= x < x1, y0 <= y < y1, where pixels are squares. */
+/* Returns the mean over x0 <= x < x1, y0 <= y < y1; pixels are squares of side 1. */
 static double mean_ink(const Crop *crop, double x0, double x1, double y0, double y1) {
   const int width = width_of(crop->box), height = height_of(crop->box);
   double sum = 0;
@@ -313,15 +343,15 @@ static double mean_ink(const Crop *crop, double x0, double x1, double y0, double
   return sum / ((x1 - x0) * (y1 - y0));
 }
 
-/* The offset that brings a centre of mass nearest to the middle and leaves the box on the page.
-   MNIST's centres lie in pixel 14, not between 13 and 14. */
+/* Returns the offset that brings a centre of mass nearest to the middle and leaves the box on the
+   page. MNIST's centres lie in pixel 14, not between 13 and 14. */
 static int offset(double centre, int box, int side) {
   const int middle = side / 2, most = side - box, nearest = (int)lround(middle - centre);
   return nearest < 0 ? 0 : nearest > most ? most : nearest;
 }
 
-/* Scales the box of ink to (height, width) at the top left corner of the page, the strongest to
-   255: a thin pen's lines are grey by now, and MNIST has no pale digits. */
+/* Scales the box of ink to (height, width) at the top left corner of the page. The strongest pixel
+   becomes 255: scaling has made a thin pen's lines grey, and MNIST has no pale digits. */
 static void scale(const Crop *crop, Box box, int width, int height, int side, double *page) {
   const double dx = (double)width_of(box) / width, dy = (double)height_of(box) / height;
   double strongest = 0;
@@ -336,7 +366,7 @@ static void scale(const Crop *crop, Box box, int width, int height, int side, do
     for (int x = 0; x < width; x++) page[y * side + x] *= 255 / strongest;
 }
 
-/* Copies what scale left in the corner to where its centre of mass is in the middle. */
+/* Copies the digit from the page's corner to where its centre of mass is in the middle. */
 static void centre(const double *page, int width, int height, int side, uint8_t *pixels) {
   double mass = 0, moment_x = 0, moment_y = 0;
   for (int y = 0; y < height; y++)
@@ -353,8 +383,11 @@ static void centre(const double *page, int width, int height, int side, uint8_t 
       pixels[(top + y) * side + left + x] = (uint8_t)(page[y * side + x] + 0.5);
 }
 
+/* Sizes and centres the digit as MNIST's are. */
 static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
-  const double longest = round(side * 20 / 28.0), factor = longest / extent_of(box);
+  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* of a digit's longer extent, of its page */
+  const double longest = round(side * MNIST_BOX / (double)MNIST_SIDE),
+               factor = longest / extent_of(box);
   const int width = max_int(1, (int)round(width_of(box) * factor));
   const int height = max_int(1, (int)round(height_of(box) * factor));
   double *page = malloc((size_t)side * (size_t)side * sizeof *page);
@@ -393,8 +426,8 @@ static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, 
   return good;
 }
 
-/* The digits among the pieces, in reading order: an array of *count, to be freed. NULL without
-   memory, or if *count is too large. */
+/* Returns the digits among the pieces, in reading order: an array of *count that the caller frees.
+   Returns NULL without memory, or if *count is too large. */
 static Piece **find_digits(Pieces *p, int *count) {
   enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
   const Piece *largest = find_largest(p);
@@ -420,9 +453,10 @@ static Piece **find_digits(Pieces *p, int *count) {
 }
 
 static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
+  enum { SOFT_EDGE = 4, LEAST_EDGE = 2 }; /* edges to a scale, at most; pixels, at least */
   int count;
   const size_t size = (size_t)side * (size_t)side;
-  const int steps = max_int(2, p->ink->scale / 4);
+  const int steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
   Piece **digits = find_digits(p, &count);
   photograph->count = count;
   photograph->pixels = digits && count > 0 ? malloc((size_t)count * size) : NULL;
@@ -437,21 +471,20 @@ static bool read_digits(const Image *image, Pieces *p, int side, Photograph *pho
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,
                      Error *error) {
   Ink ink;
-  Pieces pieces = {0};
-  bool none;
+  bool none, good = false;
   photograph->count = 0;
   photograph->pixels = NULL;
-  if (!ink_find(image, &ink, &none))
-    return none ? error_set(error, "%s shows no digit: nothing in it stands out from its ground",
-                            name)
-                : error_set(error, "no memory to look for digits in %s", name);
-  const bool found = find_pieces(&ink, &pieces);
-  const bool good = found && pieces.count > 0 && read_digits(image, &pieces, side, photograph);
-  free_pieces(&pieces);
-  ink_free(&ink);
+  if (ink_find(image, &ink, &none)) {
+    Pieces pieces;
+    const bool found = find_pieces(&ink, &pieces);
+    none = found && pieces.count == 0;
+    good = found && !none && read_digits(image, &pieces, side, photograph);
+    free_pieces(&pieces);
+    ink_free(&ink);
+  }
   if (good) return true;
   photograph_free(photograph);
-  if (found && pieces.count == 0)
+  if (none)
     return error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
   if (photograph->count > PHOTOGRAPH_MOST)
     return error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",

@@ -1,5 +1,4 @@
-/* The digits in a picture, found, put in order, and made into what MNIST's makers would have made
-   of them. */
+/* The digits in a picture: found, put in order, sized and centred as MNIST's are. */
 #ifndef PHOTOGRAPH_H
 #define PHOTOGRAPH_H
 

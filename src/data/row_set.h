@@ -1,4 +1,4 @@
-/* Some of the rows of a file. */
+/* A set of rows of a file. */
 #ifndef ROW_SET_H
 #define ROW_SET_H
 

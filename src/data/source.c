@@ -42,7 +42,7 @@ bool source_can_repeat(const char *path) {
 
 /* ---- the file's bytes -------------------------------------------------------------------- */
 
-/* A pipe's writer may never write again. */
+/* Waits in steps: a pipe's writer may never write again. */
 static bool wait_for_writer(const Source *source) {
   struct pollfd wait = {.fd = source->file, .events = POLLIN};
   while (!atomic_load(&source->abandoned) && !interrupt_pending()) {
@@ -52,7 +52,7 @@ static bool wait_for_writer(const Source *source) {
   return false;
 }
 
-/* That a regular file is what it was; at its end also that its name still names it. */
+/* Checks that a regular file is unchanged, and at its end that its name still names it. */
 static bool check_unchanged(Source *source, bool at_end) {
   struct stat status;
   if (!source->is_file) return true;
@@ -66,7 +66,7 @@ static bool check_unchanged(Source *source, bool at_end) {
   return true;
 }
 
-/* Some bytes, at least one: 0 at the end or with source->error set. */
+/* Reads some bytes, at least one. Returns 0 at the end, or with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
     const bool waited = !source->once || wait_for_writer(source);
@@ -84,7 +84,7 @@ static size_t read_file(Source *source, void *bytes, size_t size) {
   }
 }
 
-/* Reads on behind the input that is left, which may be moved: false at the end. */
+/* Reads on behind the input that is left, which may be moved. Returns false at the end. */
 static bool read_input(Source *source) {
   z_stream *stream = &source->stream;
   memmove(source->input, stream->next_in, stream->avail_in);
@@ -113,8 +113,8 @@ static size_t copy(Source *source, char *bytes, size_t size) {
   return count;
 }
 
-/* Behind a member there is another one, or nothing but zeros: tapes and dd fill their last block.
- */
+/* Begins the next member, if there is one, or takes zeros to the end: tapes and dd fill their last
+   block. */
 static void begin_member(Source *source) {
   z_stream *stream = &source->stream;
   bool padded = false, more;

@@ -1,4 +1,4 @@
-/* Where the bytes of a data file come from: a file, a pipe or standard input ("-"), unpacked on
+/* The source of a data file's bytes: a file, a pipe or standard input ("-"), unpacked on
    the way if they begin as gzip does (RFC 1952), in any number of members. Zeros behind the last
    one are its padding.
 
@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 
-/* Which file, and in what state. */
+/* Identifies a file and its state. */
 typedef struct {
   dev_t device;
   ino_t inode;
@@ -28,7 +28,7 @@ bool source_stamps_equal(const SourceStamp *a, const SourceStamp *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
 
-/* Belongs to one thread at a time, but for source_abandon. The first group is to be read. */
+/* Belongs to one thread at a time, except for source_abandon. Callers may read the first group. */
 typedef struct {
   const char *name; /* for messages */
   SourceStamp stamp;
@@ -53,10 +53,11 @@ bool source_open(Source *source, const char *path, Error *error);
 /* Fills all `size` bytes, below 2^32, unless the source ends before; returns how many. */
 size_t source_read(Source *source, char *bytes, size_t size);
 
-/* A read that waits for a pipe's writer, now or later, sees the end. For any thread. */
+/* Makes a read that waits for a pipe's writer, now or later, see the end. Any thread may call it.
+ */
 void source_abandon(Source *source);
 
-/* Also after source_open has failed. */
+/* Is due also after source_open has failed. */
 void source_close(Source *source);
 
 /* True if `path` names a regular file, which can be read as often as wanted. */

@@ -18,7 +18,7 @@ void split_close(Split *split) {
   *split = (Split){0};
 }
 
-/* The first row of interval j: 10 for j = 1 and 0.1, whatever the rounding. */
+/* Returns the first row of interval j: 10 for j = 1 and a share of 0.1, whatever the rounding. */
 static uint64_t begin_of(const Split *split, uint64_t j) {
   return (uint64_t)ceil((double)j / split->share - 1e-6);
 }

@@ -1,4 +1,4 @@
-/* Which rows of a file are held out of training, to judge the network by: a share of each class,
+/* The rows of a file that are held out of training, to judge the network by: a share of each class,
    drawn at random.
 
    The rows of a class count from 0 in file order. Interval j of them holds rows ceil(j / share) to
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-/* Of a class. */
+/* The state of one class. */
 typedef struct {
   uint64_t seen;     /* rows */
   uint64_t interval; /* that the last of them was in, from 1; 0: none was seen */
@@ -31,15 +31,15 @@ typedef struct {
   SplitClass *each; /* (classes), owned */
 } Split;
 
-/* At the start of a pass. Fails where there is no memory. */
+/* Starts a pass over the file. Fails without memory. */
 bool split_open(Split *split, double share, uint64_t seed, bool held_out, int classes,
                 Error *error);
 void split_close(Split *split); /* one of zeros is allowed */
 
-/* Whether the next row of the file, of this label, is taken. */
+/* Returns true if the next row of the file, which has this label, is taken. */
 bool split_takes(Split *split, int label);
 
-/* How many of at most `rows` rows are taken, at most. */
+/* Returns an upper bound of how many rows are taken, of at most `rows`. */
 uint64_t split_most(const Split *split, uint64_t rows);
 
 #endif

@@ -1,4 +1,4 @@
-/* What saving and loading a checkpoint share: the names in a file's __metadata__. */
+/* The names in a checkpoint's file, which saving and loading share. */
 #ifndef CHECKPOINT_FORMAT_H
 #define CHECKPOINT_FORMAT_H
 

@@ -40,7 +40,7 @@ bool network_init(Network *network, int inputs, const int *hidden, int count, in
 
 enum { NETWORK_TEXT = 64 };
 
-/* "784-300-100-10" */
+/* Writes the sizes, such as "784-300-100-10". */
 void network_describe(const Network *network, char text[NETWORK_TEXT]);
 
 /* Fills parameters[network->floats]: weights uniform in ±sqrt(6 / fan-in) (He, Zhang, Ren, Sun,
