@@ -375,9 +375,9 @@ TEST(test_kernel) {
   static const int kinds[] = {0, 1, 2, 4, 8, 16, 13, ALL_KINDS};
   for (int i = 0; i < SIDES; i++)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-      for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+      foreach (each, kinds) {
         const size_t stride = ((size_t)(sides[i] * sides[i]) + 15) / 16 * 16;
-        check_kernel((Shape){sides[i], rows[r], stride + 16 * r, usual(kinds[k])});
+        check_kernel((Shape){sides[i], rows[r], stride + 16 * r, usual(*each)});
       }
   check_kernel((Shape){28, 150, 784, {{3, 45, 0.4f, 0.5f, 7}}});
 }
@@ -397,8 +397,8 @@ TEST(test_kernel_refuses) {
   CUDA_REFUSED(launch_augment(d, d + 784, 1, 65 * 80, 65, AUGMENT_USUAL, 1, NULL));
   static const float bad[] = {-1, NAN, 1e6f};
   for (int k = 0; k < AUGMENT_KINDS; k++)
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-      CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, only(k, bad[i]), 1, NULL));
+    foreach (each, bad)
+      CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, only(k, *each), 1, NULL));
   uint8_t bytes[2 * 784];
   CUDA_OK(cudaMemcpy(bytes, d, sizeof bytes, cudaMemcpyDeviceToHost));
   assert_true(is_poison(bytes, sizeof bytes));

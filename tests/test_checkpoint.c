@@ -304,7 +304,7 @@ IN_FOLDER(places_where_nothing_can_be_saved) {
   struct stat status;
   assert_int_equal(stat(pipe, &status), 0);
   assert_true(S_ISFIFO(status.st_mode));
-  write_content(model, "", 0);
+  folder_write_bytes(model, "", 0);
   assert_no_place(folder_path("model.safetensors/model.safetensors"), "Not a directory");
   assert_int_equal(files_in_folder(), 2);
 }

@@ -143,7 +143,7 @@ IN_FOLDER(bad_files_are_refused) {
       {"\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, "would have 18446744073709551615 bytes"},
   };
   foreach (row, cases) {
-    write_content(model, row->bytes, row->size);
+    folder_write_bytes(model, row->bytes, row->size);
     assert_refuses_to_load(model, row->message);
   }
 }
@@ -186,12 +186,12 @@ IN_FOLDER(values_that_are_not_finite_are_refused) {
     uint8_t *value = saved.bytes + saved.size - 4 * 148 + 4 * row->at, old[4];
     memcpy(old, value, 4);
     memcpy(value, &row->value, 4);
-    write_content(model, saved.bytes, saved.size);
+    folder_write_bytes(model, saved.bytes, saved.size);
     assert_refuses_to_load(model, row->message);
     memcpy(value, old, 4);
   }
 
-  write_content(model, saved.bytes, saved.size);
+  folder_write_bytes(model, saved.bytes, saved.size);
   sample.momentum[sample.network.bias[1] + 2] = NAN;
   assert_refuses_to_save(&sample, model,
                          "tensor momentum.1.bias has a value that is NaN or infinite");
@@ -226,7 +226,7 @@ IN_FOLDER(bad_metadata_is_refused) {
     if (!found) fail_msg("no %s", row->from);
     uint8_t *at = saved.bytes + 8 + (found - header);
     memcpy(at, row->to, length);
-    write_content(model, saved.bytes, saved.size);
+    folder_write_bytes(model, saved.bytes, saved.size);
     assert_refuses_to_load(model, row->message);
     memcpy(at, row->from, length);
   }

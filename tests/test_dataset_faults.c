@@ -177,8 +177,8 @@ TEST(test_archives) {
     }
     write_file(archive.text, archive.length);
     read_badly = members == 2;
-    for (size_t t = 0; t < LENGTH(thread_counts); t++) {
-      assert_read(thread_counts[t], 0, 777);
+    foreach (each, thread_counts) {
+      assert_read(*each, 0, 777);
     }
     read_badly = false;
   }

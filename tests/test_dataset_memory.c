@@ -3,46 +3,34 @@
 #define _DEFAULT_SOURCE /* wait4 */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
-#include "data/dataset.h"
 #include "support/test.h"
-#include "support/folder.h"
+#include "support/csv.h"
 
 enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
 
-static char *path;
-
 /* Rows of two columns, 400 MB of text in members of 1 MB that are all the same. */
 static int make_archive(void **state) {
-  folder_open(state);
-  path = folder_path("x.csv.gz");
-  static char text[4 * ROWS + 1];
-  static unsigned char member[MB];
-  for (int row = 0; row < ROWS; row++) memcpy(text + 4 * row, "1,2\n", 4);
-  z_stream stream = {.next_in = (unsigned char *)text,
-                     .avail_in = 4 * ROWS,
-                     .next_out = member,
-                     .avail_out = sizeof member};
-  assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
-                   Z_OK);
-  assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  deflateEnd(&stream);
+  csv_open(state);
+  Text member = {0};
+  char *text = repeat_row(ROWS);
+  append_member(&member, text, 4 * ROWS);
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
-  for (int i = 0; i < MEMBERS; i++) fwrite(member, 1, stream.total_out, file);
+  for (int i = 0; i < MEMBERS; i++) fwrite(member.text, 1, member.length, file);
   assert_int_equal(fclose(file), 0);
+  free(text);
+  free(member.text);
   return 0;
 }
 
-TESTS_WITH(make_archive, folder_close);
+TESTS_WITH(make_archive, csv_close);
 
-/* Where 128 MB are to be had, 64 MB of rows wait, and no more: then it is known that there are more
-   than those, and all that wait can be read. */
+/* With 128 MB of memory, 64 MB of rows wait and no more. The reader then knows that there are more
+   rows, and all that wait can be read. */
 TEST(test_half_of_the_memory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   print_message("a sanitizer's shadow is larger than any limit of memory\n");
@@ -70,9 +58,7 @@ TEST(test_half_of_the_memory) {
 
 /* All of what waits is the rows' pixels and labels. */
 TEST(test_row_bytes) {
-  Error error;
-  DatasetReader *reader = dataset_open(path, 10, 1, 1, &error);
-  assert_non_null(reader);
+  DatasetReader *reader = open_reader(1, 1);
   assert_int_equal(dataset_row_bytes(reader), 3);
   dataset_close(reader);
 }

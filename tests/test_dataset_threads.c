@@ -50,9 +50,7 @@ TEST(test_many_rows_for_a_network) {
 TEST(test_late_error) {
   enum { GOOD = 200000, WORSE = 2000 };
   const size_t length = 4 * (GOOD + WORSE) + 8;
-  char *text = malloc(length + 1);
-  assert_non_null(text);
-  for (size_t r = 0; r < GOOD + WORSE; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  char *text = repeat_row(length / 4);
   memcpy(text + 4 * GOOD, "1,x\n", 4);
   memcpy(text + 4 * (GOOD + WORSE), "1,\"y\n1\n\n", 8);
   write_file(text, length);
@@ -63,9 +61,9 @@ TEST(test_late_error) {
   uint16_t *labels = malloc((GOOD + WORSE) * sizeof *labels);
   uint8_t *pixels = malloc(GOOD + WORSE);
   assert_true(labels && pixels);
-  for (size_t t = 0; t < LENGTH(thread_counts); t++) {
+  foreach (each, thread_counts) {
     Error error = {.text = ""};
-    DatasetReader *reader = open_reader(thread_counts[t], 0);
+    DatasetReader *reader = open_reader(*each, 0);
     size_t filled;
     assert_true(dataset_read(reader, pixels, 1, labels, GOOD - 1, &filled, &error));
     assert_int_equal(filled, GOOD - 1);
@@ -135,9 +133,9 @@ TEST(test_look_ahead) {
   static const size_t aheads[] = {1, 10000};
   static uint8_t pixels[5000 * 60];
   static uint16_t labels[5000];
-  for (size_t i = 0; i < LENGTH(aheads); i++) {
-    reader = open_reader(2, aheads[i]);
-    const long ahead = (long)((double)size / 40000.0 * (double)aheads[i]);
+  foreach (each, aheads) {
+    reader = open_reader(2, *each);
+    const long ahead = (long)((double)size / 40000.0 * (double)*each);
     assert_in_range(settled_position(ahead / 2), ahead / 2, ahead + 4 * chunk);
     size_t filled;
     assert_true(dataset_read(reader, pixels, 60, labels, 5000, &filled, NULL));
@@ -155,15 +153,15 @@ TEST(test_look_ahead) {
 }
 
 TEST(test_progress_and_bound) {
-  char text[2000 * 4];
-  for (size_t r = 0; r < 2000; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  char *text = repeat_row(2000);
   for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact for the shortest rows */
-    write_file(text, sizeof text - cut);
+    write_file(text, 4 * 2000 - cut);
     DatasetReader *reader = open_reader(1, 0);
     assert_int_equal(dataset_inputs(reader), 1);
     assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);
     dataset_close(reader);
   }
+  free(text);
   draw_csv(3, 10000, 60);
   DatasetReader *reader = open_reader(2, 0);
   double last = dataset_progress(reader);
@@ -183,9 +181,9 @@ TEST(test_progress_and_bound) {
 
 TEST(test_close_early) {
   draw_csv(4, 20000, 60);
-  for (size_t t = 0; t < LENGTH(thread_counts); t++) {
+  foreach (each, thread_counts) {
     for (size_t rows = 0; rows <= 10000; rows += 5000) {
-      DatasetReader *reader = open_reader(thread_counts[t], rows / 2);
+      DatasetReader *reader = open_reader(*each, rows / 2);
       size_t filled;
       assert_true(dataset_read(reader, wanted.pixels, 60, wanted.labels, rows, &filled, NULL));
       assert_int_equal(filled, rows);
@@ -241,10 +239,9 @@ TEST(test_counted_rows) {
                {0, 40000, 40000, 40000},
                {0, 100, 101, 40000},
                {100, 1000000, 1000001, 1000001}};
-  for (size_t i = 0; i < LENGTH(cases); i++) {
-    DatasetReader *reader = open_reader(3, cases[i].ahead);
-    assert_in_range(dataset_max_rows(reader, cases[i].most), cases[i].least_found,
-                    cases[i].most_found);
+  foreach (row, cases) {
+    DatasetReader *reader = open_reader(3, row->ahead);
+    assert_in_range(dataset_max_rows(reader, row->most), row->least_found, row->most_found);
     assert_false(dataset_is_once(reader));
     dataset_close(reader);
   }
@@ -258,9 +255,7 @@ TEST(test_close_a_silent_pipe) {
   assert_int_equal(mkfifo(path, 0600), 0);
   const int both = open(path, O_RDWR);
   assert_true(both >= 0);
-  char *text = malloc(LENGTH_OF_A_CHUNK);
-  assert_non_null(text);
-  for (size_t i = 0; i < LENGTH_OF_A_CHUNK; i += 4) memcpy(text + i, "1,2\n", 4);
+  char *text = repeat_row(LENGTH_OF_A_CHUNK / 4);
   Text writing = {text, LENGTH_OF_A_CHUNK};
   pthread_t writer;
   assert_int_equal(pthread_create(&writer, NULL, write_pipe, &writing), 0);

@@ -14,14 +14,6 @@
 #include "support/folder.h"
 #include "support/pictures.h"
 
-static char *path;
-
-static int make_folder(void **state) {
-  folder_open(state);
-  path = folder_path("x");
-  return 0;
-}
-
 /* Reads the picture in a process of its own, which must fail with this error ("": or not fail),
    within so many megabytes; no reading may take more than some seconds. */
 static void expect(const char *wanted, long megabytes) {
@@ -36,7 +28,7 @@ static void expect(const char *wanted, long megabytes) {
     uint8_t pixels[SIDE * SIDE];
     Error error = {.text = ""};
     alarm(SECONDS);
-    if (read_picture(path, SIDE, pixels, &error)) _exit(*wanted ? 1 : 0);
+    if (read_picture(picture, SIDE, pixels, &error)) _exit(*wanted ? 1 : 0);
     const size_t length = strlen(error.text);
     _exit(write(ends[1], error.text, length) == (ssize_t)length ? 0 : 2);
   }
@@ -54,12 +46,6 @@ static void expect(const char *wanted, long megabytes) {
 #endif
 }
 
-static FILE *create(void) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  return file;
-}
-
 /* ---- JPEGs ---------------------------------------------------------------------------------- */
 
 enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
@@ -68,7 +54,7 @@ enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
    bit, for nothing and, of AC coefficients in a progressive picture, for a run of 2^14 blocks and
    more that hold nothing. */
 static FILE *begin_jpeg(int kind, int width, int height) {
-  FILE *file = create();
+  FILE *file = create_picture();
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
   for (int i = 0; i < 64; i++) fputc(1, file);
   const uint8_t frame[] = {0xff,
@@ -123,21 +109,6 @@ static void write_baseline(int width, int height, int scans) {
 
 /* ---- PNGs ----------------------------------------------------------------------------------- */
 
-static void put_number(uint8_t *bytes, uint32_t number) {
-  for (int i = 0; i < 4; i++) bytes[i] = (uint8_t)(number >> (24 - 8 * i));
-}
-
-static void put_chunk(FILE *file, const char *name, const uint8_t *data, size_t length) {
-  uint8_t number[4];
-  put_number(number, (uint32_t)length);
-  fwrite(number, 1, 4, file);
-  fwrite(name, 1, 4, file);
-  fwrite(data, 1, length, file);
-  uLong sum = crc32(0, (const Bytef *)name, 4);
-  put_number(number, (uint32_t)crc32(sum, data, (uInt)length));
-  fwrite(number, 1, 4, file);
-}
-
 /* So many zeros packed as a piece of a deflate stream; returns its length. */
 static size_t pack_zeros(uint8_t *packed, size_t size, size_t zeros) {
   uint8_t *bytes = calloc(zeros, 1);
@@ -158,7 +129,7 @@ static void write_zeros(int width, int height, int colour, int bits) {
   const size_t channels = colour == 6 ? 4 : 3;
   const size_t zeros = (size_t)height * ((size_t)width * channels * (size_t)bits / 8 + 1);
   enum { PIECE = 1 << 20, PACKED = 1 << 12 };
-  uint8_t head[13] = {0}, last[PACKED], *data = malloc(zeros / PIECE * PACKED + 2 * PACKED);
+  uint8_t last[PACKED], *data = malloc(zeros / PIECE * PACKED + 2 * PACKED);
   assert_non_null(data);
   size_t length = 2;
   memcpy(data, "\x78\xda", length);
@@ -166,16 +137,17 @@ static void write_zeros(int width, int height, int colour, int bits) {
   for (size_t i = 0; i < zeros / PIECE; i++, length += piece) memcpy(data + length, last, piece);
   length += pack_zeros(data + length, PACKED, zeros % PIECE + 1);
   memcpy(data + length, "\3\0\0\0\0\0", 6); /* the end, and a sum that nobody checks */
-  put_number(head, (uint32_t)width);
-  put_number(head + 4, (uint32_t)height);
-  head[8] = (uint8_t)bits;
-  head[9] = (uint8_t)colour;
-  FILE *file = create();
-  fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
-  put_chunk(file, "IHDR", head, sizeof head);
-  put_chunk(file, "IDAT", data, length + 6);
-  put_chunk(file, "IEND", data, 0);
-  assert_int_equal(fclose(file), 0);
+  const uint8_t head[13] = {0,
+                            0,
+                            (uint8_t)(width >> 8),
+                            (uint8_t)width,
+                            0,
+                            0,
+                            (uint8_t)(height >> 8),
+                            (uint8_t)height,
+                            (uint8_t)bits,
+                            (uint8_t)colour};
+  write_png_parts(head, data, length + 6);
   free(data);
 }
 
@@ -183,7 +155,7 @@ static void write_zeros(int width, int height, int colour, int bits) {
 
 static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
-TESTS_WITH(make_folder, folder_close);
+TESTS_WITH(pictures_open, folder_close);
 
 /* 346 KB, and an hour for who reads all of it. */
 TEST(test_scans) {
@@ -232,7 +204,7 @@ TEST(test_memory) {
 TEST(test_many_things) {
   enum { WIDE = 1280 };
   for (int kind = 0; kind < 4; kind++) {
-    FILE *file = create();
+    FILE *file = create_picture();
     fprintf(file, "P5\n%d %d\n255\n", WIDE, WIDE);
     uint32_t random = 1;
     for (int y = 0; y < WIDE; y++)

@@ -122,8 +122,8 @@ TEST(test_other_sides) {
   Grey g = digit(3, 3, true);
   write_png(&g);
   free(g.level);
-  for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
-    const int side = sides[i], count = side * side;
+  foreach (each, sides) {
+    const int side = *each, count = side * side;
     uint8_t pixels[64 * 64 + 1];
     pixels[count] = 77;
     assert_true(read_picture(picture, side, pixels, &error));

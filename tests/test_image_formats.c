@@ -16,20 +16,12 @@
 
 static Error error;
 
-static void write_bytes(const void *bytes, size_t length) {
-  FILE *file = fopen(picture, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(bytes, 1, length, file), length);
-  assert_int_equal(fclose(file), 0);
-}
-
 /* ---- formats ------------------------------------------------------------------------------ */
 
 /* Codes of 8 bits, cleared before they would have to be longer: a GIF without compression. Grey
    in 128 levels, the last bit is lost. */
 static void write_gif(const Grey *g) {
-  FILE *file = fopen(picture, "wb");
-  assert_non_null(file);
+  FILE *file = create_picture();
   const int w = g->width, h = g->height;
   const uint8_t head[] = {
       'G',  'I', 'F', '8', '9', 'a', (uint8_t)w, (uint8_t)(w >> 8), (uint8_t)h, (uint8_t)(h >> 8),
@@ -68,8 +60,7 @@ static void put_bits(Bits *b, unsigned bits, unsigned count) {
    the mean's difference to the one before, as a count of bits (a code of 4) and those bits, then
    the end (a code of 1). orientation: noted as cameras do; 0: none. */
 static void write_jpeg(const Grey *g, int orientation) {
-  FILE *file = fopen(picture, "wb");
-  assert_non_null(file);
+  FILE *file = create_picture();
   const int w = 8 * g->width, h = 8 * g->height;
   static const char codes[] = "\xff\xc4\0\37\0" /* the lengths: 12 codes of 4 bits */
                               "\0\0\0\14\0\0\0\0\0\0\0\0\0\0\0\0\0\1\2\3\4\5\6\7\10\11\12\13"
@@ -104,8 +95,7 @@ static void write_jpeg(const Grey *g, int orientation) {
 }
 
 static void write_pnm(const Grey *g, bool colour) {
-  FILE *file = fopen(picture, "wb");
-  assert_non_null(file);
+  FILE *file = create_picture();
   fprintf(file, "P%c\n# a digit\n%d %d\n255\n", colour ? '6' : '5', g->width, g->height);
   for (int i = 0; i < g->width * g->height; i++)
     for (int k = 0; k < (colour ? 3 : 1); k++) fputc(g->level[i], file);
@@ -251,7 +241,7 @@ TEST(test_no_pictures) {
   assert_refused(picture, "cannot be read as a PNG, JPEG, BMP, GIF or PGM");
   assert_int_equal(truncate(picture, 0), 0);
   assert_refused(picture, "cannot be read as");
-  write_bytes("label,pixel0\n1,2\n", 17);
+  folder_write_bytes(picture, "label,pixel0\n1,2\n", 17);
   assert_refused(picture, "cannot be read as");
   remove(picture);
   assert_refused(picture, "cannot open");
@@ -275,12 +265,12 @@ TEST(test_formats_that_are_not_read) {
       {"\xff\x0a\1\2", 4, "a JPEG XL picture", "djxl "},
       {"%PDF-1.7\n", 9, "a PDF file", "pdftoppm -png "},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    write_bytes(cases[i].bytes, cases[i].length);
-    assert_refused(picture, cases[i].name);
-    assert_refused(picture, cases[i].command);
-    write_bytes(cases[i].bytes, 2); /* too short to be known */
-    if (cases[i].length > 8) assert_refused(picture, "cannot be read as");
+  foreach (row, cases) {
+    folder_write_bytes(picture, row->bytes, row->length);
+    assert_refused(picture, row->name);
+    assert_refused(picture, row->command);
+    folder_write_bytes(picture, row->bytes, 2); /* too short to be known */
+    if (row->length > 8) assert_refused(picture, "cannot be read as");
   }
 }
 
@@ -288,15 +278,17 @@ TEST(test_formats_that_are_not_read) {
 TEST(test_too_large) {
   static const char *const heads[] = {"P5\n16385 1\n255\n", "P5\n1 16385\n255\n",
                                       "P5\n8001 8000\n255\n", "P5\n2000000 2000000\n255\n"};
-  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-    write_bytes(heads[i], strlen(heads[i]));
+  foreach (each, heads) {
+    folder_write_bytes(picture, *each, strlen(*each));
     assert_refused(picture, "up to 16384 a side and 64000000 in all");
   }
   /* a PNG of 16384 x 16385, up to where its pixels begin */
-  write_bytes("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT",
-              41);
+  folder_write_bytes(
+      picture, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT",
+      41);
   assert_refused(picture, "16384 x 16385");
-  write_bytes("P5\n16384 3906\n255\n", 18); /* just not too large: its pixels are missing */
+  folder_write_bytes(picture, "P5\n16384 3906\n255\n",
+                     18); /* just not too large: its pixels are missing */
   assert_refused(picture, "it ends too early");
 }
 
@@ -305,8 +297,8 @@ TEST(test_no_pixels) {
   static const char *const heads[] = {"P5\n4 0\n255\n    ", "P5\n0 4\n255\n    ",
                                       "P6\n4 -1\n255\n    ",
                                       "P5\n4 4294967296\n255\n    "}; /* 0, by overflow */
-  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-    write_bytes(heads[i], strlen(heads[i]));
+  foreach (each, heads) {
+    folder_write_bytes(picture, *each, strlen(*each));
     assert_refused(picture, "");
   }
 }
@@ -314,7 +306,7 @@ TEST(test_no_pixels) {
 /* What stb, version 2.27, would read or write behind its arrays for. */
 TEST(test_what_stb_does_not_check) {
   char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes a pixel */
-  write_bytes(bytes, sizeof bytes);
+  folder_write_bytes(picture, bytes, sizeof bytes);
   assert_refused(picture, "its levels go above 255");
   Grey g = digit(1, 1, true);
   write_jpeg(&g, 0);
@@ -331,15 +323,8 @@ TEST(test_what_stb_does_not_check) {
   assert_refused(picture, "a Huffman table of it is too large");
   for (size_t i = 0; i + 1 < length; i++)
     if (memcmp(bytes + i, "\xff\xc4", 2) == 0) bytes[i + 1] = '\xe4'; /* no tables at all */
-  write_bytes(bytes, length);
+  folder_write_bytes(picture, bytes, length);
   assert_refused(picture, "shows no digit");
-}
-
-static void put_chunk(FILE *file, const char *name, const uint8_t *bytes, int length) {
-  for (int shift = 24; shift >= 0; shift -= 8) fputc(length >> shift & 255, file);
-  fwrite(name, 1, 4, file);
-  fwrite(bytes, 1, (size_t)length, file);
-  fwrite("\1\2\3\4", 1, 4, file); /* the sum is not checked */
 }
 
 /* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */
@@ -351,13 +336,7 @@ static void write_unpacking_png(int size) {
   uint8_t *packed = malloc(length);
   assert_non_null(packed);
   assert_int_equal(compress(packed, &length, bytes, (uLong)size), Z_OK);
-  FILE *file = fopen(picture, "wb");
-  assert_non_null(file);
-  fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
-  put_chunk(file, "IHDR", (const uint8_t *)"\0\0\0\10\0\0\0\10\10\0\0\0", 13);
-  put_chunk(file, "IDAT", packed, (int)length);
-  put_chunk(file, "IEND", bytes, 0);
-  assert_int_equal(fclose(file), 0);
+  write_png_parts("\0\0\0\10\0\0\0\10\10\0\0\0", packed, length);
   free(packed);
   free(bytes);
 }

@@ -428,12 +428,11 @@ TEST(test_engine_fails) {
       {CALL_UPLOAD, 0, 0, "call 1 failed", "0u"}, {CALL_UPLOAD, 2, 16, "call 1 failed", "0ux1ux0u"},
       {CALL_USE, 0, 8, "call 2 failed", "0ux"},   {CALL_USE, 2, 24, "call 2 failed", "0ux1ux0ux"},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  foreach (row, cases) {
     Device *device = open_device(DATASET_ROWS);
-    device->fails = cases[i].call;
-    device->good_calls = cases[i].good_calls;
+    device->fails = row->call;
+    device->good_calls = row->good_calls;
     const LoaderPlan plan = {.use = use_rows, .context = device};
-    expect_failure(device, open_rows(40, ""), &plan, cases[i].rows, cases[i].message,
-                   cases[i].calls);
+    expect_failure(device, open_rows(40, ""), &plan, row->rows, row->message, row->calls);
   }
 }

@@ -82,13 +82,19 @@ TEST(test_extreme_logits) {
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
-static void assert_prints(const Metrics *scores, const char *expected) {
+/* The caller frees it. */
+static char *print(const Metrics *scores) {
   char *text = NULL;
   size_t length;
   FILE *file = open_memstream(&text, &length);
   assert_non_null(file);
   metrics_print(scores, file);
   assert_int_equal(fclose(file), 0);
+  return text;
+}
+
+static void assert_prints(const Metrics *scores, const char *expected) {
+  char *text = print(scores);
   assert_string_equal(text, expected);
   free(text);
 }
@@ -168,14 +174,9 @@ TEST(test_confusions_of_many_classes) {
 
 /* The most classes there can be, and none of them confused. */
 TEST(test_1024_classes) {
-  char *text = NULL;
-  size_t length;
   Metrics scores = open_scores(1024);
   for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);
-  FILE *file = open_memstream(&text, &length);
-  assert_non_null(file);
-  metrics_print(&scores, file);
-  assert_int_equal(fclose(file), 0);
+  char *text = print(&scores);
   assert_non_null(strstr(text, "\n 1023        1    100.00%  100.00%  100.00%\n"));
   assert_null(strstr(text, "confusions"));
   free(text);

@@ -67,17 +67,17 @@ TEST(limits) {
       {1, 1, 8, 2, "at most 7 hidden layers, not 8"},
       {1, 1, -1, 2, "-1"},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const int h = cases[i].hidden, hidden[] = {h, h, h, h, h, h, h, h};
+  foreach (row, cases) {
+    const int h = row->hidden, hidden[] = {h, h, h, h, h, h, h, h};
     Network network;
     Error error = {.text = ""};
     const bool accepted =
-        network_init(&network, cases[i].inputs, hidden, cases[i].count, cases[i].classes, &error);
-    assert_int_equal(accepted, cases[i].message == NULL);
-    if (cases[i].message)
-      assert_non_null(strstr(error.text, cases[i].message));
+        network_init(&network, row->inputs, hidden, row->count, row->classes, &error);
+    assert_int_equal(accepted, row->message == NULL);
+    if (row->message)
+      assert_non_null(strstr(error.text, row->message));
     else
-      assert_int_equal(network.layers, cases[i].count + 1);
+      assert_int_equal(network.layers, row->count + 1);
   }
 }
 
@@ -142,9 +142,9 @@ TEST(philox_known_answers) {
        0x85a308d3243f6a88,
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const RandomWords w = random_words(cases[i].seed, cases[i].stream, cases[i].counter);
-    assert_memory_equal(w.word, cases[i].word, sizeof w.word);
+  foreach (row, cases) {
+    const RandomWords w = random_words(row->seed, row->stream, row->counter);
+    assert_memory_equal(w.word, row->word, sizeof w.word);
   }
 }
 
@@ -156,8 +156,8 @@ TEST(unit_is_below_one) {
 
 TEST(permute_is_a_permutation) {
   static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 17, 64, 65, 1000, 60000, 65536, 65537};
-  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-    const uint32_t n = sizes[s];
+  foreach (each, sizes) {
+    const uint32_t n = *each;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
       const uint64_t key = random_order_key(9, epoch);
       unsigned char *seen = calloc(n, 1);

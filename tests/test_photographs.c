@@ -254,6 +254,5 @@ TEST(pieces_become_digits) {
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
   };
   if (rows) skip();
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    assert_boxes(cases[i].bars, cases[i].boxes);
+  foreach (row, cases) assert_boxes(row->bars, row->boxes);
 }

@@ -31,13 +31,13 @@ static void choose(double share, uint64_t seed, bool held_out, bool taken[ROWS])
 TEST(every_class_gives_its_share) {
   static const double shares[] = {1e-3, 0.1, 0.2, 0.25, 0.3, 0.37, 0.5, 0.7, 0.9};
   draw_labels(MOST_CLASSES);
-  for (size_t i = 0; i < LENGTH(shares); i++)
+  foreach (each, shares)
     for (uint64_t seed = 0; seed < 3; seed++) {
       bool held[ROWS], trained[ROWS];
       int rows[MOST_CLASSES] = {0}, of[MOST_CLASSES] = {0};
       uint64_t all = 0;
-      choose(shares[i], seed, true, held);
-      choose(shares[i], seed, false, trained);
+      choose(*each, seed, true, held);
+      choose(*each, seed, false, trained);
       for (int row = 0; row < ROWS; row++) {
         assert_true(held[row] != trained[row]);
         rows[labels[row]]++;
@@ -45,12 +45,12 @@ TEST(every_class_gives_its_share) {
         all += held[row];
       }
       for (int c = 0; c < MOST_CLASSES; c++) {
-        const double share = shares[i] * rows[c];
+        const double share = *each * rows[c];
         if (of[c] < share - 1 || of[c] > share + 1)
-          fail_msg("%d of %d rows at %g", of[c], rows[c], shares[i]);
+          fail_msg("%d of %d rows at %g", of[c], rows[c], *each);
       }
-      const Split bounds[] = {{shares[i], seed, true, MOST_CLASSES, NULL},
-                              {shares[i], seed, false, MOST_CLASSES, NULL}};
+      const Split bounds[] = {{*each, seed, true, MOST_CLASSES, NULL},
+                              {*each, seed, false, MOST_CLASSES, NULL}};
       assert_in_range(split_most(&bounds[0], ROWS), all, all + 2 * MOST_CLASSES + 1);
       assert_in_range(split_most(&bounds[1], ROWS), ROWS - all, ROWS - all + 2 * MOST_CLASSES + 1);
     }

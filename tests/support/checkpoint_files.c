@@ -39,13 +39,6 @@ Content read_content(const char *path) {
   return content;
 }
 
-void write_content(const char *path, const void *bytes, size_t size) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(bytes, 1, size, file), size);
-  assert_int_equal(fclose(file), 0);
-}
-
 void assert_content(const char *path, Content expected) {
   Content content = read_content(path);
   assert_int_equal(content.size, expected.size);
@@ -84,7 +77,7 @@ void forge(const char *path, const char *text, size_t data) {
   float value = 1;
   for (size_t i = 0; i < data; i += sizeof value, value++)
     memcpy(bytes + 8 + length + i, &value, sizeof value);
-  write_content(path, bytes, size);
+  folder_write_bytes(path, bytes, size);
   free(bytes);
   free(header);
 }

@@ -22,7 +22,6 @@ typedef struct {
 } Content;
 
 Content read_content(const char *path);
-void write_content(const char *path, const void *bytes, size_t size);
 void assert_content(const char *path, Content expected);
 
 /* Writes a file with this header and `data` bytes of data, the floats 1, 2, 3, ... In the header

@@ -48,9 +48,13 @@ char *folder_path(const char *name) {
   return paths[path_count++] = path;
 }
 
-void folder_write(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
+void folder_write_bytes(const char *path, const void *bytes, size_t size) {
+  FILE *file = fopen(path, "wb");
   assert_non_null(file);
-  assert_true(fputs(text, file) >= 0);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
   assert_int_equal(fclose(file), 0);
+}
+
+void folder_write(const char *path, const char *text) {
+  folder_write_bytes(path, text, strlen(text));
 }

@@ -3,6 +3,8 @@
 #ifndef FOLDER_H
 #define FOLDER_H
 
+#include <stddef.h>
+
 /* The open folder: an absolute path. */
 extern char *folder;
 
@@ -14,7 +16,8 @@ int folder_close(void **state);
 /* The path of the file `name` in the open folder: a string that lives until folder_close. */
 char *folder_path(const char *name);
 
-/* Replaces what is in the file `path`, in whatever folder, by the text. */
+/* Replaces what is in the file `path`, in whatever folder, by the text or the bytes. */
 void folder_write(const char *path, const char *text);
+void folder_write_bytes(const char *path, const void *bytes, size_t size);
 
 #endif

@@ -7,6 +7,7 @@
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #include <stb/stb_image_write.h>
+#include <zlib.h>
 
 #include "base/random.h"
 #include "data/photograph.h"
@@ -49,6 +50,32 @@ Grey digit(uint64_t row, int scale, bool dark) {
 
 void write_png(const Grey *g) {
   assert_true(stbi_write_png(picture, g->width, g->height, 1, g->level, 0));
+}
+
+FILE *create_picture(void) {
+  FILE *file = fopen(picture, "wb");
+  assert_non_null(file);
+  return file;
+}
+
+static void put_number(FILE *file, uLong number) {
+  for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(number >> shift & 255), file);
+}
+
+static void put_chunk(FILE *file, const char *name, const void *data, size_t length) {
+  put_number(file, length);
+  fwrite(name, 1, 4, file);
+  fwrite(data, 1, length, file);
+  put_number(file, crc32(crc32(0, (const Bytef *)name, 4), data, (uInt)length));
+}
+
+void write_png_parts(const void *head, const void *data, size_t length) {
+  FILE *file = create_picture();
+  fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
+  put_chunk(file, "IHDR", head, 13);
+  put_chunk(file, "IDAT", data, length);
+  put_chunk(file, "IEND", "", 0);
+  assert_int_equal(fclose(file), 0);
 }
 
 bool read_picture(const char *path, int side, uint8_t *pixels, Error *error) {

@@ -6,13 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "data/digits.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
 
-/* The path of the file; and the fixture of a group that sets it, folder_close is the other one. */
+/* The path of the file. pictures_open is the fixture that sets it, with folder_close. */
 extern const char *picture;
 int pictures_open(void **state);
 
@@ -31,16 +32,22 @@ void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool 
 /* A picture of that digit alone. */
 Grey digit(uint64_t row, int scale, bool dark);
 
-/* Of an amplitude, nearly normal; the same for the same index. */
+/* Returns nearly normal noise of an amplitude, the same for the same index. */
 int noise(int amplitude, int index);
+
+/* The file, opened anew. */
+FILE *create_picture(void);
 
 void write_png(const Grey *g);
 
-/* The one digit in the picture, as a row of MNIST: (side, side) pixels. False with *error set if it
-   cannot be read or shows none, or several. */
+/* Writes a PNG by hand: the 13 bytes of its header, and its packed data. */
+void write_png_parts(const void *head, const void *data, size_t length);
+
+/* Reads the one digit in the picture as a row of MNIST: (side, side) pixels. Returns false with
+ *error set if the picture cannot be read or shows none or several. */
 bool read_picture(const char *path, int side, uint8_t *pixels, Error *error);
 
-/* That of the picture in the file, which must have one. */
+/* Reads the digit of the picture in the file, which must have one. */
 void read_digit(uint8_t *pixels);
 
 /* Writes it as a PNG, reads it and frees it. */
