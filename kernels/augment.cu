@@ -28,7 +28,7 @@ __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t 
   static_assert(CONTROLS <= AUGMENT_THREADS - 32, "no warp left for the map");
 }
 
-/* Blends the control points down to 6 for each line of the picture. */
+/* Blends the 36 control points down to 6 for each line of the picture. */
 __device__ void blend_lines(Picture &picture, int side) {
   for (int i = threadIdx.x; i < side * AUGMENT_POINTS; i += AUGMENT_THREADS) {
     const AugmentSpline down = augment_spline(i / AUGMENT_POINTS, side);
@@ -36,7 +36,7 @@ __device__ void blend_lines(Picture &picture, int side) {
   }
 }
 
-/* Pixels [at, at + WORD) of the copy, 0 after the last. */
+/* Returns pixels [at, at + WORD) of the copy, 0 after the last. */
 __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   uint32_t word = 0;
   int y = at / side, x = at % side;
@@ -54,9 +54,9 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
 
 /* d_to = an augmented copy of each picture of d_from, both (rows, stride).
 
-   Grid: one block per row. The block reads its picture into shared memory, draws its map and its 36
-   control points, one thread per point, and blends them down to 6 per line. Then each thread makes
-   4 neighbouring pixels at a time and stores them as one word, the row's padding as zeros.
+   Grid: one block per picture. The block reads its picture into shared memory, draws its map and
+   its 36 control points, one thread per point, and blends them down to 6 per line. Then each thread
+   makes 4 neighbouring pixels at a time and stores them as one word, the row's padding as zeros.
 
    It moves 2 x stride bytes per picture: 60,000 of 784 bytes are 94 MB, 31 us at 3 TB/s. Some 90
    instructions per pixel, 13 of them conversions, predict 0.25 ms on an H100. That is 3% of an
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(AUGMENT_THREADS)
   __threadfence();
 }
 
-/* No NAN either. */
+/* Returns true if every strength is within its limits; NAN is not. */
 bool in_limits(AugmentStrengths strengths) {
   bool good = true;
   for (int k = 0; k < AUGMENT_KINDS; k++)

@@ -1,4 +1,5 @@
-/* Apart from kernels.h because it needs no CUDA Toolkit. */
+/* What the host plans with before it launches: facts of a GPU. They are apart from kernels.h
+   because they need no CUDA Toolkit. */
 #ifndef KERNELS_GPU_H
 #define KERNELS_GPU_H
 
@@ -8,7 +9,7 @@
    capability 9.0, mma.sync on every other one from 8.0 on. */
 typedef enum { WIDE_BY_NOTHING, WIDE_BY_MMA, WIDE_BY_WGMMA } WideBy;
 
-/* What a plan depends on of a GPU. */
+/* The facts of a GPU that a plan depends on. */
 typedef struct {
   int capability; /* compute capability that its kernels were compiled for: 75 for 7.5 */
   int multiprocessors;

@@ -1,17 +1,17 @@
-/* The update by any rule of base/optimizer.h, of all parameters at once: they lie in one array, and
-   so do their gradients and what the rule keeps of them. And the average of the parameters.
+/* The update of all parameters at once by any rule of base/optimizer.h, and their average.
+   Parameters lie in one array, and so do their gradients and their moments.
 
    The momentum rule is part of the kernel that forms the gradient (layer/update.cu). Rules that
-   keep a second moment would want registers there that the gemm needs, so the gradient goes through
-   memory, 8 bytes per parameter more. */
+   keep a second moment would need registers there that the gemm needs, so here the gradient goes
+   through memory, 8 bytes per parameter more. */
 #include "layer/planes.cuh"
 
 namespace {
 
 constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
 
-/* Renews the planes (rows, columns) of values `first` and its neighbours of a matrix; beyond it
-   there are none. */
+/* Renews the planes (rows, columns) of a matrix for value `first` and its three neighbours, as far
+   as they are in the matrix. */
 template <int TERMS>
 __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   const unsigned columns = t.columns;
@@ -27,7 +27,9 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   }
 }
 
-/* One thread per four values, of each of which it reads 12 bytes or, with a second moment, 16, and
+/* Updates all parameters, and renews the planes of weights.
+
+   Thread: four neighbouring values. For each it reads 12 bytes, or 16 with a second moment, and
    writes 8 or 12, and 2 for each term of its planes. */
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, OptimizerRule rule, __grid_constant__ const FlatParameters p) {
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(THREADS)
     renew<2>(terms_of(planes), planes.rows, first, w);
 }
 
-/* One thread per value: reads 8 bytes, writes 4. */
+/* Moves the average towards the parameters. One thread per value: reads 8 bytes, writes 4. */
 __global__ void __launch_bounds__(THREADS)
     average(BatchView batch, float decay, float *d_average, const float *d_w, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
@@ -75,7 +77,7 @@ __global__ void __launch_bounds__(THREADS)
 cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatParameters *parameters,
                              cudaStream_t stream) {
   const FlatParameters *p = parameters;
-  if (!valid_batch(batch) || !p || !p->d_w || !p->d_m || !p->d_g || p->count < 1 ||
+  if (!valid_batch(batch) || !p || !given(p->d_w, p->d_m, p->d_g) || p->count < 1 ||
       p->count % QUAD != 0 || p->layers < 1 || p->layers > MAX_UPDATES ||
       (optimizer_has_second(rule.kind) && !p->d_v))
     return cudaErrorInvalidValue;
@@ -83,14 +85,14 @@ cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatPara
     if (p->weight[l] % QUAD != 0 || p->bias[l] % QUAD != 0 ||
         (p->planes[l].d && !valid_terms(p->planes[l].terms)))
       return cudaErrorInvalidValue;
-  return launch_pdl(optimize, dim3(blocks_for(p->count / QUAD, THREADS)), THREADS, stream, batch,
-                    rule, *p);
+  return launch_pdl(optimize, blocks_for(p->count / QUAD, THREADS), THREADS, stream, batch, rule,
+                    *p);
 }
 
 cudaError_t launch_average(BatchView batch, float decay, float *d_average, const float *d_w,
                            size_t count, cudaStream_t stream) {
-  if (!valid_batch(batch) || !d_average || !d_w || count < 1 || !(decay > 0.0f && decay < 1.0f))
+  if (!valid_batch(batch) || !given(d_average, d_w) || count < 1 || !(decay > 0.0f && decay < 1.0f))
     return cudaErrorInvalidValue;
-  return launch_pdl(average, dim3(blocks_for(count, THREADS)), THREADS, stream, batch, decay,
-                    d_average, d_w, count);
+  return launch_pdl(average, blocks_for(count, THREADS), THREADS, stream, batch, decay, d_average,
+                    d_w, count);
 }

@@ -1,13 +1,13 @@
 /* Bookkeeping between steps: the epoch's order, the step's position, the sums of the results. These
-   kernels are tiny; they exist so that none of this goes through the host. Kernels that start early
-   (batch.cuh) read what they write before they wait, so it is fenced. */
+   kernels are tiny; they exist so that none of this goes through the host. They fence what they
+   write, because kernels that start early (batch.cuh) read it before they wait. */
 #include "batch.cuh"
 #include "base/random.h"
 
 namespace {
 
-/* The order of an epoch. One thread per position: writes 4 bytes; some 60 integer operations if the
-   order is shuffled. */
+/* Writes the order of an epoch. One thread per position writes 4 bytes, after some 60 integer
+   operations if the order is shuffled. */
 __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t rows, bool shuffled,
                              uint64_t key) {
   const uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
@@ -15,13 +15,13 @@ __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t row
   __threadfence();
 }
 
-/* Sets the state. One thread. */
+/* Sets the state. Grid: one thread. */
 __global__ void begin_kernel(StepState *d_state, StepState state) {
   *d_state = state;
   __threadfence();
 }
 
-/* Moves the state on by `positions`. One thread. */
+/* Moves the state on by `positions`. Grid: one thread. */
 __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
   d_state->position += positions;
   __threadfence();
@@ -29,7 +29,7 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Whether position p, of steps that begin at `position`, is of the share. */
+/* Returns true if position p, of steps that begin at `position`, belongs to the share. */
 __device__ bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare share) {
   if (share.ranks == 0) return true;
   const uint32_t in_step = (p - position) % share.step, rows = min(share.step, end - (p - in_step));
@@ -37,9 +37,11 @@ __device__ bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare sh
          in_step < part_start(rows, share.rank + 1, share.ranks);
 }
 
-/* Adds up the results of a share of a range of positions. One block: thread t adds positions t, t +
-   1024, ... in float64, then the block adds the sums of its threads as a binary tree, in the same
-   order on every GPU. Reads 5 bytes per row. */
+/* Adds up the results of a share of a range of positions.
+
+   Grid: one block. Thread t adds positions t, t + 1024, ... in float64; then the block adds the
+   sums of its threads as a binary tree. It reads 5 bytes per row. The order of the additions is the
+   same on every GPU, and so are the bits. */
 __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
                            RowShare share) {
   __shared__ double loss[SUM_THREADS];

@@ -1,9 +1,9 @@
 /* Fusion level `none`: one kernel per operation, every intermediate result through global memory.
 
    This is the starting point of the course, not a straw man: accesses coalesce where the layout
-   allows it, and every result is exact to float32. What it lacks is fusion: each value is written
-   by one kernel and read again by the next, and every step costs some thirty launches. exercise:
-   follow one activation from launch_gemm to launch_update and count its trips. */
+   allows it, and every result is exact to float32. It lacks fusion: each value is written by one
+   kernel and read again by the next, and every step costs some thirty launches. Exercise: follow
+   one activation from launch_gemm to launch_update and count its trips. */
 #include "batch.cuh"
 
 namespace {

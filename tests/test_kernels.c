@@ -298,7 +298,7 @@ static void refuse_bookkeeping(const Fixture *a) {
   CUDA_REFUSED(launch_sum(d_sums, a->results, 6, 5, one, stream));
 }
 
-/* What is wrong with the arguments of a launcher: its batch, or pointer or size number ... */
+/* Arguments of launchers, of which one is wrong: the batch, or pointer or size number ... */
 typedef struct {
   BatchView view;
   float *p[6]; /* pointers that must not be NULL */
@@ -307,8 +307,8 @@ typedef struct {
   int pointer, size; /* -1: none is wrong */
 } Arguments;
 
-/* Every launcher that takes what is wrong refuses it. A row: whether it takes the batch, how many
-   of the pointers and sizes it takes, and the call. */
+/* Checks that every launcher refuses the wrong argument if it takes it. A row says if it takes the
+   batch, how many of the pointers and sizes it takes, and the call. */
 static void refuse(const Arguments *a, const Fixture *f) {
 #define REFUSED(takes_batch, pointers, sizes, call)                                                \
   if ((a->batch && takes_batch) || (a->pointer >= 0 && a->pointer < pointers) ||                   \

@@ -14,7 +14,7 @@ static void needs_wide(void) {
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* How to multiply: as a run would, and by mma.sync in tiles of each size. */
+/* The ways to multiply: as a run would, and by mma.sync in tiles of each size. */
 enum { WAYS = 3 };
 
 /* Returns in how many ways a shape is tried. Most of a large one's time is the host's, to compare.
@@ -64,8 +64,8 @@ static float *values_of(Planes p) {
   return to_device(values, area(p.rows, p.columns) * sizeof *values);
 }
 
-/* What a kernel may be off that reads planes of so many terms, and writes such planes: they round
-   once more. */
+/* The error allowed to a kernel that reads planes of so many terms and writes such planes, which
+   round once more. */
 static double planes_bound(int terms, int k, int others) {
   return bf16_bound(terms, k, others) + (terms == 2 ? 0x1p-18 : 0);
 }

@@ -30,8 +30,11 @@ __device__ inline uint4 load_bytes(const uint8_t *row, int input, int inputs) {
   return bytes;
 }
 
-/* Grid: the steps of the launch. Which bytes of 64 a lane takes does not matter to a sum, as long
-   as it is the same of both: 16 neighbours, one load. */
+/* Computes K of every step of a launch.
+
+   Grid: one block per step. Warp: a tile of 16 rows of the step by 32 of the step before. A sum
+   does not care which bytes of 64 a lane takes, as long as it takes the same of both: 16
+   neighbours, one load. */
 __global__ void __launch_bounds__(GRAM_THREADS) gram_kernel(EpochShape shape, EpochJob job) {
 #if __CUDA_ARCH__ >= 800 /* plan_epoch refuses what is older */
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -62,7 +62,7 @@ template <int HALF, int STEP> __device__ inline void add_classes(float (&sum)[16
   if constexpr (HALF > 1) add_classes<HALF / 2, STEP / 2>(sum, lane);
 }
 
-/* The logits of class lane / 2, z of a row each, for all classes at once. */
+/* Makes the logits z, of class lane / 2 and a row each, for all classes at once. */
 template <int QUADS>
 __device__ inline void make_logits(const HeadWeights &weights, const float (&h)[QUADS][LANE_VALUES],
                                    float (&z)[QUADS]) {
@@ -83,7 +83,7 @@ __device__ inline void make_logits(const HeadWeights &weights, const float (&h)[
   }
 }
 
-/* As trees, whose depth is what a lane waits for. */
+/* The largest and the sum of COUNT values, as trees: their depth is what a lane waits for. */
 template <int COUNT> __device__ inline float largest_of(const float *v) {
   if constexpr (COUNT == 1)
     return v[0];
@@ -98,7 +98,7 @@ template <int COUNT> __device__ inline float sum_of(const float *v) {
     return sum_of<COUNT / 2>(v) + sum_of<COUNT - COUNT / 2>(v + COUNT / 2);
 }
 
-/* What is known of a row's classes, in every lane, so that the largest and the sum are no exchange.
+/* The classes of a row, known to every lane, so that the largest and the sum take no exchange.
    Classes that are not there have -infinity and 0. */
 struct RowClasses {
   float exponential[MAX_CLASSES];
@@ -119,7 +119,7 @@ __device__ inline RowClasses find_classes(float z) {
   return row;
 }
 
-/* Mails dZ2, d of this lane's values, to the patch teams: the packets that a lane has whole, */
+/* Mails to the patch teams the packets of dZ2 that a lane has whole. d: dZ2 of its values. */
 __device__ inline void send_dz2(const BlockLayout &layout, int row, const float (&d)[LANE_VALUES],
                                 uint32_t stamp) {
   const int lane = threadIdx.x % 32;
@@ -127,7 +127,7 @@ __device__ inline void send_dz2(const BlockLayout &layout, int row, const float 
     send(record_at(layout, layout.first_dz2 + lane, row, stamp), d[0], d[1], d[2], stamp);
 }
 
-/* and those of thirds; and dZ3, dz3 of class lane / 2. */
+/* Mails them the packets of dZ2 of which a lane has a third, and dZ3. dz3: of class lane / 2. */
 __device__ inline void send_rest(const BlockLayout &layout, int row, const float (&d)[LANE_VALUES],
                                  float dz3, uint32_t stamp) {
   const int lane = threadIdx.x % 32, k = lane % 8;
@@ -145,8 +145,8 @@ __device__ inline void send_rest(const BlockLayout &layout, int row, const float
          last[0], last[1], last[2], stamp);
 }
 
-/* The row's results: its loss, and whether the first of the largest logits is the label's. z: of
-   class lane / 2. */
+/* Stores the row's results: its loss, and whether the first of the largest logits is the label's.
+   z: of class lane / 2. */
 __device__ inline void store_results(const EpochJob &job, uint32_t position, bool exists,
                                      const RowClasses &row, float z, int label) {
   const float of_label = __shfl_sync(FULL_WARP, z, 2 * label);
@@ -190,8 +190,8 @@ struct Patch {
   OwnPacket own;
 };
 
-/* The patches of a block: of W3 (share) in the first tiles, one for three classes each, then b3's
-   in the first block of all. */
+/* Finds the lane's patch. The patches of a block are those of W3 (share) in the first tiles, one
+   for three classes each, then b3's in the first block of all. */
 template <int QUADS>
 __device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &layout,
                                    const RowShared<QUADS> &s) {
@@ -222,7 +222,8 @@ __device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &lay
   return patch;
 }
 
-/* The patch's gradient and its update. Lane: 3 x 3 sums over some rows, then one packet. */
+/* Computes the patch's gradient and updates it. Lane: 3 x 3 sums over some rows, then one packet.
+ */
 template <int QUADS>
 __device__ inline void update_patch(const EpochJob &job, const BlockLayout &layout,
                                     const Patch &patch, OwnWeights &weights, uint32_t stamp) {
@@ -297,7 +298,7 @@ __device__ inline void load_w3_and_b3(const EpochPlan &plan, const EpochJob &job
 
 /* ---- a step, stage by stage ----------------------------------------------------------------- */
 
-/* What a warp knows of its rows, one of each quad, before H2 is there. */
+/* The rows of a warp, one of each quad, as far as they are known before H2 is there. */
 template <int QUADS> struct HeadRows {
   int first;                          /* the warp's row of the first quad */
   size_t next_row[QUADS];             /* of the dataset, of the next step */
@@ -329,7 +330,7 @@ __device__ inline void prepare_step(const EpochPlan &plan, const EpochJob &job,
     for (int v = 0; v < LANE_VALUES; v++) of.of_label[q][v] = s.w3[of.label[q]][hidden_of(v)];
 }
 
-/* What becomes of a warp's rows: H2 and dZ2 of this lane's values, z and dZ3 of class lane / 2. */
+/* The results of a warp's rows: H2 and dZ2 of this lane's values, z and dZ3 of class lane / 2. */
 template <int QUADS> struct HeadValues {
   float h[QUADS][LANE_VALUES], d[QUADS][LANE_VALUES] = {};
   float z[QUADS], dz3[QUADS];

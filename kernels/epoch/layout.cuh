@@ -27,7 +27,7 @@ enum Barrier {
   H1_SENT,   /* row to patch: poll for H1 */
   Z2_SENT,   /* row to head: poll for W3 */
   H2_READY,  /* row to head: H2 of the block's rows is in shared memory */
-  DZ2_READY, /* head to row: likewise dZ2 */
+  DZ2_READY, /* head to row: dZ2 of the block's rows is in shared memory */
   DZ2_SENT   /* head to patch: poll for dZ2 */
 };
 
@@ -142,7 +142,8 @@ template <int DEPTH> struct MatrixShared {
   alignas(16) __nv_bfloat16 dz1[2][3][TILE + 1][DZ_PITCH];
 };
 
-/* What 99 KB have room for: two buffers, half of the rows at once, and dZ1 where the sums were. */
+/* The part of a matrix block of four tiles, as far as 99 KB have room: two buffers, half of the
+ * rows at once, and dZ1 where the sums were. */
 template <> struct MatrixShared<2> {
   static constexpr int BUFFERS = 2, ROUND = ROWS / 2, PITCH = ROUND + 8;
   alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH];
@@ -250,8 +251,8 @@ __device__ inline uint32_t first_step_of(const EpochPlan &plan, const EpochJob &
   return job.position / (uint32_t)plan.shape.batch;
 }
 
-/* Whether a later step of the window computes Z1 from the weights that the step before it has
-   updated, and so waits for them. */
+/* Returns true if a later step of the window computes Z1 from the weights that the step before it
+   has updated, and so waits for them. */
 __device__ inline bool is_direct(uint32_t step) {
   return step % EPOCH_DIRECT == 0;
 }

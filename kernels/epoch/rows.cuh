@@ -27,7 +27,7 @@ __device__ inline void row_sync() {
   wait<ROW>(ROW_THREADS);
 }
 
-/* What a thread does for the second hidden layer: its packet of hidden values and its part of the
+/* The part of a thread in the second hidden layer: its packet of hidden values and its part of the
    neurons, part, part + 8, ... */
 struct RowLane {
   int packet, part;
@@ -39,7 +39,7 @@ __device__ inline RowLane row_lane(const BlockLayout &layout) {
   return {packet, row_thread() % PARTS, packet < layout.hidden_packets};
 }
 
-/* What it does for the first: its packet of neurons, and its slice, which is rows slice, slice +
+/* Its part in the first: its packet of neurons, and its slice, which is rows slice, slice +
    16, ... of dZ1 of the step before, or hidden values slice, slice + 16, ... on the way back. The
    sums over the slices end in lanes of four, one for each row of a quad. */
 struct SliceLane {
@@ -237,8 +237,8 @@ __device__ inline void load_back(const BlockLayout &layout, const float (*w2)[W2
     for (int e = 0; e < 3; e++) weights.w2[i][e] = w2[3 * back.packet + e][back.slice + SLICES * i];
 }
 
-/* Where the mail of the group's part of Z2 is, of row `r` of the block; the other groups' parts lie
-   beside it. */
+/* Returns where the mail of the group's part of Z2 is, of row `r` of the block; the other groups'
+   parts lie beside it. */
 template <int QUADS>
 __device__ inline Packet *z2_at(const EpochPlan &plan, const BlockLayout &layout, int group, int r,
                                 uint32_t stamp) {

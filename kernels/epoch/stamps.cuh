@@ -8,7 +8,7 @@
 #include "epoch/stamps.h"
 
 #define WITH_STAMPS(...) __VA_ARGS__
-/* Where `s` is the block's Shared and `stamp` the step's: the team's first thread is here now. */
+/* Notes that the team's first thread is here now. `s` is the block's Shared, `stamp` the step's. */
 #define STAMP(which) take_stamp(s.stamps, which, stamp)
 
 namespace epoch {

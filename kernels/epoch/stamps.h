@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* In the order of a step, a team's stamps one after the other; its first is the step's start. */
+/* A team's stamps stand one after the other, in the order of a step; its first is the step's start.
+ */
 typedef enum {
   STAMP_MATRIX,
   STAMP_W1_MULTIPLIED,
@@ -42,7 +43,7 @@ typedef enum {
   EPOCH_STAMPS
 } EpochStamp;
 
-/* Where the clocks of a block lie side by side in time: the GPU's clock (ns) and the
+/* Two moments at which the clocks of a block are read together: the GPU's clock (ns) and the
    multiprocessor's (cycles) at once, when the block begins and when its first team ends. */
 typedef struct {
   uint64_t time[2], clock[2];

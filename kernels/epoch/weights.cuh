@@ -7,7 +7,7 @@
 
 namespace epoch {
 
-/* Where in P the packet of a lane is. */
+/* The place in P of a lane's packet. */
 struct OwnPacket {
   bool exists, decays;
   int x, packet; /* row of P, packet within the row */

@@ -90,7 +90,7 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
 cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
                            int out, int relu, Dropout dropout, int terms, cudaStream_t stream) {
   const int rows = input.batch.rows;
-  if (!d_w || !d_b || !d_y || in < 1 || !valid_tiling(rows, out) || !valid_terms(terms) ||
+  if (!given(d_w, d_b, d_y) || in < 1 || !valid_tiling(rows, out) || !valid_terms(terms) ||
       !valid_dropout(dropout))
     return cudaErrorInvalidValue;
   const BiasRelu y = {d_b, d_y, out, relu != 0, dropout, dropout_scale(dropout), input.batch};

@@ -1,4 +1,4 @@
-/* How a warp multiplies. A warp's part of C consists of pieces of 16 x 16, eight values in the
+/* A warp's multiplication. A warp's part of C consists of pieces of 16 x 16, eight values in the
    registers of each lane; this file says which values these are, and what a lane loads to multiply.
    It is the one place where the architecture matters:
 
@@ -203,9 +203,9 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Where value `at` of a line lies. Lanes that read across lines, each a word of 16 bytes at the
-     same k, would all meet in one bank. So a line's words change places, by exclusive or with what
-     differs between eight neighbouring lines. */
+  /* Returns where value `at` of a line lies. Lanes that read across lines, each a word of 16 bytes
+     at the same k, would all meet in one bank. So a line's words change places, by exclusive or
+     with what differs between eight neighbouring lines. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;

@@ -11,7 +11,7 @@
 
    It takes up to MAX_CLASSES classes and MAX_INPUTS inputs; a wider last layer is run by
    forward.cu, softmax.cu and backward.cu. Gradients are written as floats, or as the planes that
-   wide.cu multiplies. exercise: count the bytes that no longer move. */
+   wide.cu multiplies. Exercise: count the bytes that no longer move. */
 #include "layer/planes.cuh"
 
 namespace {
@@ -73,8 +73,8 @@ struct RowSoftmax {
   int best;           /* the first class with the largest logit */
 };
 
-/* For a row whose class lane / 2 has logit z in this lane, -infinity where there is no such
-   class. */
+/* Finds the softmax of a row whose class lane / 2 has logit z in this lane, -infinity where there
+   is no such class. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -91,8 +91,8 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
   return row;
 }
 
-/* The mean of the row's logits by its target, of which lane / 2 has z, or 0: with label smoothing
-   it stands for the label's logit. */
+/* Returns the mean of the row's logits weighted by its target, which with label smoothing stands
+   for the label's logit. z: the logit of class lane / 2, or 0. */
 __device__ float target_logit(float z, float target) {
   float mean = z * target;
 #pragma unroll
@@ -100,7 +100,7 @@ __device__ float target_logit(float z, float target) {
   return mean;
 }
 
-/* What the kernel reads and writes for the layer; NULL pointers are not written. */
+/* The arrays that the kernel reads and writes for the layer; NULL pointers are not written. */
 struct Head {
   const float *d_x, *d_w, *d_b; /* (rows, in), (classes, in), (classes) */
   float *d_z, *d_dz, *d_dx;     /* (rows, classes) twice, (rows, in) */
@@ -110,10 +110,12 @@ struct Head {
   Target target;
 };
 
-/* Forward and backward through the layer. Block: WARPS / SHARERS rows. SHARERS warps: one row.
-   Lane: every 32 SHARERSth input from its own on, at most VALUES of them. Each row reads 4 bytes
-   per input, each block 4 per weight; each row writes 4 per class and 4 per input, or 2 TERMS where
-   TERMS is not 0. Each row takes 4 * in * classes operations. */
+/* Goes forward and backward through the layer.
+
+   Block: WARPS / SHARERS rows. SHARERS warps: one row. Lane: every 32 SHARERSth input from its own
+   on, at most VALUES of them. Each row reads 4 bytes per input, each block 4 per weight; each row
+   writes 4 per class and 4 per input, or 2 TERMS where TERMS is not 0. Each row takes 4 * in *
+   classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
@@ -214,12 +216,12 @@ template <int TERMS>
 cudaError_t launch(const BatchView &batch, const Head &head, const RowResults &results,
                    cudaStream_t stream) {
   if (head.in > ALONE_INPUTS && batch.rows <= SHARED_ROWS)
-    return launch_pdl(head_kernel<4, TERMS, WARPS>, dim3(batch.rows), 32 * WARPS, stream, batch,
-                      head, results);
+    return launch_pdl(head_kernel<4, TERMS, WARPS>, batch.rows, 32 * WARPS, stream, batch, head,
+                      results);
   const auto kernel = head.in <= 128   ? head_kernel<4, TERMS, 1>
                       : head.in <= 256 ? head_kernel<8, TERMS, 1>
                                        : head_kernel<16, TERMS, 1>;
-  return launch_pdl(kernel, dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch, head,
+  return launch_pdl(kernel, blocks_for(batch.rows, WARPS), 32 * WARPS, stream, batch, head,
                     results);
 }
 
@@ -232,7 +234,7 @@ int head_takes(int in, int classes) {
 cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
                         float *d_z, float *d_dz, float *d_dx, int in, int classes, Dropout dropped,
                         RowResults results, cudaStream_t stream) {
-  if (!valid_batch(batch) || !d_x || !d_w || !d_b || !d_dz != !d_dx || !head_takes(in, classes) ||
+  if (!valid_batch(batch) || !given(d_x, d_w, d_b) || !d_dz != !d_dx || !head_takes(in, classes) ||
       !valid_dropout(dropped))
     return cudaErrorInvalidValue;
   Head head = {};
@@ -246,7 +248,7 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
 
 cudaError_t launch_wide_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
                              Planes dz, Planes dx, RowResults results, cudaStream_t stream) {
-  if (!valid_batch(batch) || !d_x || !d_w || !d_b || !valid_terms(dx.terms) ||
+  if (!valid_batch(batch) || !given(d_x, d_w, d_b) || !valid_terms(dx.terms) ||
       !valid_planes(dx, dx.terms) || !valid_planes(dz, dx.terms) || dx.rows != batch.rows ||
       dz.rows != batch.rows || !head_takes(dx.columns, dz.columns))
     return cudaErrorInvalidValue;

@@ -48,7 +48,7 @@ __device__ inline void cluster_fence() {
                    : "memory");
 }
 
-/* Where block `rank` of the cluster has what is at `shared` in this one. */
+/* Returns the address in block `rank` of the cluster of what is at `shared` in this one. */
 __device__ inline uint32_t address_in(uint32_t shared, int rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
@@ -157,7 +157,7 @@ __device__ inline void prefetch_map(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* What kernels before this one have written may be read by the copy engine from here on. */
+/* Lets the copy engine read what kernels before this one have written. */
 __device__ inline void writes_are_ready_to_copy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
@@ -201,7 +201,7 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
          SWIZZLE << 62;
 }
 
-/* From one 16 k to the next, in the same unit: half a row, or 16 rows. */
+/* The distance from one 16 k to the next, in units of 16 bytes: half a row, or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
 /* Around a run of multiply_128() and multiply_256() of a warpgroup: from start to wait the

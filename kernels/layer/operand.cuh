@@ -63,12 +63,12 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
     }
     return raw;
   }
-  /* Whether `lines` lines from `first` on, `length` values of each from `at` on, are all in bounds,
-     so that nothing needs to be zeroed. */
+  /* Returns true if `lines` lines from `first` on, `length` values of each from `at` on, are all in
+     bounds, so that nothing needs to be zeroed. */
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* What load returned, with 0 (and the one) where it was out of bounds. */
+  /* Puts 0 (and the one) into what load() returned, where it was out of bounds. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
 #pragma unroll
     for (int e = 0; e < COUNT; e++) {

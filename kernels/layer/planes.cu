@@ -1,5 +1,5 @@
-/* Planes of bf16 terms (kernels.h) of what no gemm has made: pixels, and floats of other kernels.
- */
+/* Planes of bf16 terms (kernels.h) made of pixels, and of floats that no gemm of wide.cu has
+   written. */
 #include "batch.cuh"
 #include "bf16_split.cuh"
 
@@ -7,8 +7,8 @@ namespace {
 
 constexpr int PLANE_THREADS = 256, PIXELS = 8; /* of a row, a thread */
 
-/* The batch's pixels as one plane, and a one after each row. Thread: 8 neighbours. Reads a byte and
-   writes two bytes for each pixel. */
+/* Writes the batch's pixels as one plane, and a one after each row. Thread: 8 neighbours of a row.
+   It reads a byte and writes two bytes for each pixel. */
 __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const unsigned thread = blockIdx.x * PLANE_THREADS + threadIdx.x, across = pitch / PIXELS;
   const int row = thread / across, column = thread % across * PIXELS;
@@ -29,8 +29,8 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
                                                                   words[3]};
 }
 
-/* Splits floats (rows, columns). Thread: two neighbours. Reads 4 bytes and writes 2 TERMS bytes for
-   each. */
+/* Splits floats (rows, columns) into planes. Thread: two neighbours of a row. It reads 4 bytes and
+   writes 2 TERMS bytes for each. */
 template <int TERMS>
 __global__ void split_kernel(const float *d_from, uint16_t *d, size_t plane, int pitch, int columns,
                              size_t pairs) {
@@ -54,7 +54,7 @@ __global__ void split_kernel(const float *d_from, uint16_t *d, size_t plane, int
   }
 }
 
-/* Thread: a row. */
+/* Writes the one after each row. Thread: a row. */
 __global__ void ones_kernel(Planes p, size_t pitch) {
   const size_t row = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   pdl_wait();
@@ -71,8 +71,8 @@ cudaError_t launch_pixel_planes(BatchView batch, Planes x, cudaStream_t stream) 
       (size_t)x.columns > batch.stride)
     return cudaErrorInvalidValue;
   const size_t pitch = planes_pitch(x.columns);
-  return launch_pdl(pixel_planes, dim3(blocks_for(x.rows * pitch / PIXELS, PLANE_THREADS)),
-                    PLANE_THREADS, stream, batch, x.d, (int)pitch, x.columns);
+  return launch_pdl(pixel_planes, blocks_for(x.rows * pitch / PIXELS, PLANE_THREADS), PLANE_THREADS,
+                    stream, batch, x.d, (int)pitch, x.columns);
 }
 
 cudaError_t launch_split(const float *d_from, Planes to, cudaStream_t stream) {
@@ -80,12 +80,12 @@ cudaError_t launch_split(const float *d_from, Planes to, cudaStream_t stream) {
     return cudaErrorInvalidValue;
   const size_t pairs = (size_t)to.rows * (((size_t)to.columns + 1) / 2);
   return launch_pdl(to.terms == 3 ? split_kernel<3> : split_kernel<2>,
-                    dim3(blocks_for(pairs, PLANE_THREADS)), PLANE_THREADS, stream, d_from, to.d,
-                    to.plane, (int)planes_pitch(to.columns), to.columns, pairs);
+                    blocks_for(pairs, PLANE_THREADS), PLANE_THREADS, stream, d_from, to.d, to.plane,
+                    (int)planes_pitch(to.columns), to.columns, pairs);
 }
 
 cudaError_t launch_ones(Planes planes, cudaStream_t stream) {
   if (!planes.d || planes.rows < 1 || planes.columns < 1) return cudaErrorInvalidValue;
-  return launch_pdl(ones_kernel, dim3(blocks_for(planes.rows, PLANE_THREADS)), PLANE_THREADS,
-                    stream, planes, planes_pitch(planes.columns));
+  return launch_pdl(ones_kernel, blocks_for(planes.rows, PLANE_THREADS), PLANE_THREADS, stream,
+                    planes, planes_pitch(planes.columns));
 }

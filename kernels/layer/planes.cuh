@@ -5,7 +5,7 @@
 #include "batch.cuh"
 #include "bf16_split.cuh"
 
-/* How an operand of C (m, n) = the sum over k of A(m, k) B(n, k) lies: a row is one m or n
+/* The layout of an operand of C (m, n) = the sum over k of A(m, k) B(n, k): a row is one m or n
    (ALONG_K), or one k (ACROSS_K). wgmma's instructions number them so. */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 

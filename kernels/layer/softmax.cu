@@ -26,9 +26,10 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Results and gradient of each row. Block: WARPS rows. Warp: one row. Lane: classes lane, lane +
-   32, ... Reads 4 bytes per class twice, the second time from the first-level cache, and writes
-   4. */
+/* Computes the results and the gradient of each row.
+
+   Block: WARPS rows. Warp: one row. Lane: classes lane, lane + 32, ... It reads 4 bytes per class
+   twice, the second time from the first-level cache, and writes 4. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {
@@ -85,6 +86,6 @@ __global__ void __launch_bounds__(32 * WARPS)
 cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int classes,
                            RowResults results, cudaStream_t stream) {
   if (!valid_batch(batch) || !d_z || classes < 1) return cudaErrorInvalidValue;
-  return launch_pdl(softmax_kernel, dim3(blocks_for(batch.rows, WARPS)), 32 * WARPS, stream, batch,
-                    d_z, d_dz, classes, target_of(batch, classes), results);
+  return launch_pdl(softmax_kernel, blocks_for(batch.rows, WARPS), 32 * WARPS, stream, batch, d_z,
+                    d_dz, classes, target_of(batch, classes), results);
 }

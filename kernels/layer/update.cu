@@ -171,10 +171,11 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
                 shared);
 }
 
-/* Updates every layer of a launch. Block: one tile of some layer's W (out, in + 1) and, in a long
-   batch, one split of its rows. Each value of dZ (4 bytes) serves COLUMNS multiply-adds, each
-   value of X (4 bytes, a pixel 1) ROWS. Then it reads 8 bytes per weight and writes them back, or
-   writes 4. */
+/* Updates every layer of a launch, or stores its gradient.
+
+   Block: one tile of some layer's W (out, in + 1) and, in a long batch, one split of its rows. Each
+   value of dZ (4 bytes) serves COLUMNS multiply-adds, each value of X (4 bytes, a pixel 1) ROWS.
+   Then it reads 8 bytes per weight and writes them back, or writes 4 of a stored gradient. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
@@ -207,10 +208,10 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
 
 /* Divides a layer among blocks; false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
-  const bool updates = layer.d_w && layer.d_b && layer.d_vw && layer.d_vb;
-  const bool stores = layer.d_gw && layer.d_gb;
-  if (!layer.d_dz || !layer.d_gw != !layer.d_gb || !(updates || stores) || layer.in < 1 ||
-      layer.out < 1)
+  const bool updates = given(layer.d_w, layer.d_b, layer.d_vw, layer.d_vb);
+  const bool stores = given(layer.d_gw, layer.d_gb);
+  if (!layer.d_dz || !layer.d_gw != !layer.d_gb || !(updates || stores) ||
+      !positive(layer.in, layer.out))
     return false;
   share.layer = layer;
   share.vector = layer.out % 4 == 0 && (layer.in % 4 == 0 || !layer.d_x);
@@ -251,6 +252,6 @@ cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *
     share.d_done = d_done + n * MAX_SPLIT_TILES;
     blocks += share.tiles * share.splits;
   }
-  return launch_pdl(terms == 3 ? update_kernel<3> : update_kernel<2>, dim3(blocks), Shape::THREADS,
+  return launch_pdl(terms == 3 ? update_kernel<3> : update_kernel<2>, blocks, Shape::THREADS,
                     stream, shares, batch, rule);
 }

@@ -118,7 +118,7 @@ cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpda
   const int terms = layers[0].w.terms;
   for (int i = 0; i < count; i++) {
     const WideUpdate &l = layers[i];
-    const bool updates = l.d_w && l.d_b && l.d_vw && l.d_vb, stores = l.d_gw && l.d_gb;
+    const bool updates = given(l.d_w, l.d_b, l.d_vw, l.d_vb), stores = given(l.d_gw, l.d_gb);
     if (!valid_terms(terms) || !valid_weights(l.w, terms) || !valid_planes(l.dz, terms) ||
         !valid_input(l.x, terms) || !l.d_gw != !l.d_gb || !(updates || stores) ||
         l.x.columns != l.w.columns || l.dz.columns != l.w.rows || l.x.rows != l.dz.rows)

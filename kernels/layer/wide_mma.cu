@@ -6,8 +6,9 @@ using namespace mma;
 
 namespace {
 
-/* As many stages as fit where the multiprocessor has all BLOCKS of a tile's shape, each of which
-   takes 1 KB besides; fewer blocks where that would be less than two stages. */
+/* Returns the number of stages: as many as fit where the multiprocessor has all BLOCKS of a tile's
+   shape, each of which takes 1 KB besides; fewer blocks where that would be less than two stages.
+ */
 template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
   int stages = 0;
   for (int blocks = Tile::BLOCKS; stages < LEAST_STAGES && blocks > 0; blocks--)
@@ -36,7 +37,7 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
   const int shared = all.stages * STAGE_BYTES<TERMS, Tile>;
   const cudaError_t status = allow_shared(kernel, shared);
   if (status != cudaSuccess) return status;
-  return launch_pdl_clusters(kernel, dim3(tiles), THREADS, shared, 1, stream, all, batch);
+  return launch_pdl_clusters(kernel, tiles, THREADS, shared, 1, stream, all, batch);
 }
 
 template <class Tile, class Kind> int count_tiles(const Work<Kind> &work) {
@@ -46,12 +47,13 @@ template <class Tile, class Kind> int count_tiles(const Work<Kind> &work) {
   return tiles;
 }
 
-/* Whether large tiles are done sooner. Times are in stages of a large tile on a multiprocessor that
-   has two of them at work: one alone, which waits for its own loads, takes ALONE more. Small tiles
-   share multiprocessors out more evenly, but read twice as much for a product (PACE), and finish
-   beneath each other, where a large one takes FINISH. Fitted to 216 launches on an H200, for the
-   networks of docs/records/fusion-log.md at 128 to 4096 rows: all together take 0.02% longer than if each
-   had the better tiles, and 5% less than all with small ones. */
+/* Returns true if large tiles are done sooner. Times are in stages of a large tile on a
+   multiprocessor that has two of them at work: one alone, which waits for its own loads, takes
+   ALONE more. Small tiles share multiprocessors out more evenly, but read twice as much for a
+   product (PACE), and finish beneath each other, where a large one takes FINISH. Fitted to 216
+   launches on an H200, for the networks of docs/records/fusion-log.md at 128 to 4096 rows: all
+   together take 0.02% longer than if each had the better tiles, and 5% less than all with small
+   ones. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
   constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
   if (mma_side) return mma_side == LargeTile::SIDE;

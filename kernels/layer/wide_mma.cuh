@@ -69,7 +69,8 @@ template <Major MAJOR, int SIDE> struct Slab {
   static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
   static constexpr int WORDS = (MAJOR == ALONG_K ? DEPTH : SIDE) / 8, LINE_BYTES = 16 * WORDS;
 
-  /* Where word `word` of a line lies. Eight lines with the same `word` are in different banks. */
+  /* Returns where word `word` of a line lies. Eight lines with the same `word` are in different
+   * banks. */
   static __device__ int place(int line, int word) {
     const int turn = WORDS >= 8 ? line % 8 : line / (8 / WORDS) % WORDS;
     return line * LINE_BYTES + 16 * (word ^ turn);
@@ -115,8 +116,9 @@ template <Major MAJOR, int SIDE> struct Copies {
   }
 };
 
-/* Where a lane finds its part of the fragments of 16 sides and 16 k that begin at `side` of the
-   slab. As tensor cores count: of A the halves of sides come first, of B the halves of k. */
+/* The address at which a lane finds its part of the fragments of 16 sides and 16 k that begin at
+   `side` of the slab. As tensor cores count: of A the halves of sides come first, of B the halves
+   of k. */
 template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
   using S = Slab<MAJOR, SIDE>;
   uint32_t at;
@@ -279,9 +281,12 @@ __device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogu
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* The products of a launch. Block: one tile of one product; neighbours of a column of tiles follow
-   each other, so that those that run at once share a few columns of B. Reads k (SIDE + SIDE)
-   numbers of the planes, each once; most come from the L2 cache. */
+/* Multiplies the products of a launch, whose Kind wide_products.cuh describes.
+
+   Block: one tile of one product. Neighbours of a column of tiles follow each other, so that those
+   that run at once share a few columns of B. Warp: a quarter of the tile. A block reads k (SIDE +
+   SIDE) numbers of every term, each once, most of them from the L2 cache, and does 2 k SIDE^2
+   operations for each product of terms. */
 template <class Kind, int TERMS, class Tile>
 __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
     mma_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

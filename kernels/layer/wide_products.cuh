@@ -192,14 +192,14 @@ template <int TERMS> struct Update {
 
 /* ---- tiles of C ------------------------------------------------------------------------------ */
 
-/* Where a value lies in shared memory, (rows, WIDTH). Columns change places, by exclusive or with
-   the row, so that the accumulators of a warp do not meet in a bank. */
+/* Returns where a value lies in shared memory, (rows, WIDTH). Columns change places, by exclusive
+   or with the row, so that the accumulators of a warp do not meet in a bank. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Whether the quad from `column` on has the last column of C (p.n of them), which LAST_APART
-   epilogues store by themselves. */
+/* Returns true if the quad from `column` on has the last column of C (p.n of them), which
+   LAST_APART epilogues store by themselves. */
 template <class Product> __device__ bool has_last(const Product &p, int column) {
   return column < p.n && p.n <= column + 4;
 }
@@ -217,7 +217,7 @@ struct Factors {
   bool pixels; /* the layer's input has one plane */
 };
 
-/* What a launch multiplies: `count` products of a kind. */
+/* The work of a launch: `count` products of a kind. */
 template <class Kind> struct Work {
   Factors product[MAX_PRODUCTS];
   typename Kind::Epilogue epilogue[MAX_PRODUCTS];
@@ -236,10 +236,10 @@ cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cuda
 /* Set by wide_test_mma(). */
 inline std::atomic<int> mma_side{0};
 
-/* Whether code of this program for wgmma runs on the current device. */
+/* Returns true if code of this program for wgmma runs on the current device. */
 bool has_wgmma();
 
-/* What a launch depends on of the current device. */
+/* The facts of the current device that a launch depends on. */
 struct Gpu {
   int multiprocessors, shared_bytes; /* of a multiprocessor */
 };

@@ -24,15 +24,16 @@ cudaError_t describe(const Planes &planes, int columns, Major major, int sides, 
 
 constexpr int MAX_CLUSTER = 8; /* blocks, on every GPU */
 
-/* How many clusters of 1 to MAX_CLUSTER blocks run at once. */
+/* The number of clusters of 1 to MAX_CLUSTER blocks that run at once. */
 struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* How many blocks are to share the k of a tile. Times are compared in blocks of k. A multiprocessor
-   with several tiles finishes one beneath the next, but for the last; those of a cluster start
-   anew each time, exchange their sums and finish a tile together. For less than a MARGIN-th part it
-   is not worth it: whole tiles may leave multiprocessors to other streams' kernels. */
+/* Returns how many blocks are to share the k of a tile. Times are compared in blocks of k. A
+   multiprocessor with several tiles finishes one beneath the next, but for the last; those of a
+   cluster start anew each time, exchange their sums and finish a tile together. For less than a
+   MARGIN-th part it is not worth it: whole tiles may leave multiprocessors to other streams'
+   kernels. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
   constexpr int START = 6, EXCHANGE = 4, FINISH = 8, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
@@ -48,8 +49,8 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
   return best;
 }
 
-/* How a product's tiles are paired: along the side that they divide; if that may be either, so that
-   the operand of more bytes is shared: not pixels, else the longer one, or A, which takes fewer
+/* Pairs a product's tiles: along the side that they divide; if that may be either, so that the
+   operand of more bytes is shared: not pixels, else the longer one, or A, which takes fewer
    boxes where B lies ALONG_K. */
 void pair_tiles(Product &p, int columns, bool input_is_a) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
@@ -90,17 +91,17 @@ struct Tiles {
   int whole, half;
 };
 
-/* When the last of them is done, in times of a whole one, where every multiprocessor takes the next
-   tile when it has done one. */
+/* Returns when the last of them is done, in times of a whole one, where every multiprocessor takes
+   the next tile when it has done one. */
 double waves(const Tiles &tiles, int multiprocessors) {
   const int halves = ceil_div(2 * tiles.whole + tiles.half, multiprocessors);
   const int wholes = 2 * ceil_div(tiles.whole, multiprocessors);
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Whether the tiles of 128 x 256 are done sooner than those of 128 x 128, of which a multiprocessor
-   does two in 1 / LARGE_PACE of the time of a large one, and finishes one beneath the next. Times
-   are those of a block of k of a small tile. */
+/* Returns true if the tiles of 128 x 256 are done sooner than those of 128 x 128, of which a
+   multiprocessor does two in 1 / LARGE_PACE of the time of a large one, and finishes one beneath
+   the next. Times are those of a block of k of a small tile. */
 template <class Epilogue>
 bool prefers_large_tiles(const Products<Epilogue> &all, int multiprocessors) {
   constexpr double LARGE_PACE = 0.85, FINISH = 8;
@@ -119,8 +120,8 @@ bool prefers_large_tiles(const Products<Epilogue> &all, int multiprocessors) {
          waves(small, multiprocessors) * blocks + FINISH;
 }
 
-/* As many clusters as the last wave of units needs too, of units that take as long: other streams'
-   kernels may have the multiprocessors that it would leave idle. */
+/* Returns the number of clusters: if all units take as long, only as many as the last wave of them
+   needs too, for other streams' kernels may have the multiprocessors that it would leave idle. */
 template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int most) {
   const int busy = all.units < most ? all.units : most;
   for (int i = 1; i < all.count; i++)
@@ -128,8 +129,8 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* A cluster runs on the multiprocessors of one group (GPC), which are not alike in number, so the
-   device is asked. Once: the answer is that of the first device. */
+/* Asks the device for its capacity: a cluster runs on the multiprocessors of one group (GPC), which
+   are not alike in number. It is asked once, for the first device. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -174,13 +175,14 @@ cudaError_t launch(Products<typename Kind::Epilogue> &all, const Work<Kind> &wor
   }
   const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
   const int clusters = all.splits > 1 ? all.units : clusters_for(all, most);
-  return launch_pdl_clusters(kernel, dim3(clusters * cluster), THREADS, SHARED, cluster, stream,
-                             all, batch);
+  return launch_pdl_clusters(kernel, clusters * cluster, THREADS, SHARED, cluster, stream, all,
+                             batch);
 }
 
 } // namespace
 
-/* Not where the other kernels were compiled for something else: launch_pdl() treats all alike. */
+/* It is false where the other kernels were compiled for something else: launch_pdl() treats all
+   alike. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
   cudaFuncAttributes attributes;

@@ -74,7 +74,7 @@ template <class Epilogue> struct Products {
 
 /* ---- units ---------------------------------------------------------------------------------- */
 
-/* What this block has of a unit: a tile, and a part of k. */
+/* This block's part of a unit: a tile, and a part of k. */
 struct Unit {
   int product, row, column; /* row, column: of the tile's first element */
   int first_block, blocks;  /* of BLOCK k */
@@ -165,7 +165,7 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
                        BLOCK * block, filled);
 }
 
-/* What the producer does: the stages of all units of this block. */
+/* The producer: it fills the stages of all units of this block. */
 template <class Kind, int TERMS, class Schedule>
 __device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS, Schedule> &ring,
                         int first_unit, int step, int rank) {
@@ -412,7 +412,7 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
-/* What a consumer does: its part of all units of this block, or all of every other unit. */
+/* A consumer: it makes its part of all units of this block, or all of every other unit. */
 template <class Kind, int TERMS, class Schedule>
 __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS, Schedule> &ring,
                         int group, int first_unit, int step, int rank) {
@@ -446,8 +446,8 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
    Grid: clusters of blocks that share units, one block per multiprocessor. Block: a producer thread
    and two consumers of 128 threads, each with 128 sums per thread. Reads per tile k * (TILE +
    COLUMNS) numbers of every term, half of one operand from the neighbour where blocks are paired;
-   2 k operations for each product of terms. Blocks stay until nobody reads or writes their shared
-   memory any more. */
+   2 k * TILE * COLUMNS operations for each product of terms. Blocks stay until nobody reads or
+   writes their shared memory any more. */
 template <class Kind, int TERMS, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

@@ -1,4 +1,4 @@
-/* What the tests of kernels.h share: guarded device memory, the same values on host and device,
+/* The ground of the tests of kernels.h: guarded device memory, the same values on host and device,
    shapes, batches of stored rows, and how far from the float64 reference or cuBLAS a result may be.
 
    Every buffer that a kernel sees, input or output, stands between two guard zones, and all of it
@@ -55,7 +55,7 @@ void *poisoned(size_t bytes);
 float *poisoned_floats(size_t count);
 void *to_device(const void *data, size_t bytes);
 
-/* Waits for the stream; a copy on the host, until finish(). */
+/* Waits for the stream and returns a copy on the host, which lives until finish(). */
 void *fetch(const void *d_data, size_t bytes);
 float *fetch_floats(const float *d_data, size_t count);
 
@@ -101,25 +101,25 @@ double bf16_bound(int bf16_terms, int terms, int others);
 
 enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
-/* The Euclidean norm of the error is at most `limit` of that of `expected`. */
+/* Checks that the Euclidean norm of the error is at most `limit` of that of `expected`. */
 void assert_near(const char *what, Shape s, const float *d_out, const double *expected,
                  size_t count, double limit);
-/* The same of a gemm, and of what cuBLAS makes of it (NULL when quick), which may be off as much.
- */
+/* Checks the same of a gemm, and of what cuBLAS makes of it (NULL when quick), which may be off as
+   much. */
 void assert_gemm(const char *what, Shape s, const float *d_out, const double *expected,
                  const double *library, size_t count, double limit);
 void assert_exact(const float *d_out, const float *expected, size_t count);
-/* The device's values are still the host's. */
+/* Checks that the device's values are still the host's. */
 void assert_untouched(Values v, size_t count);
-/* Two arrays of the device have the same bytes. */
+/* Checks that two arrays of the device have the same bytes. */
 void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes);
-/* An array of the device was not written. */
+/* Checks that an array of the device was not written. */
 void assert_unwritten(const void *d_data, size_t bytes);
 
-/* The reference's gemms, on all threads. Without a bias. */
+/* The reference's gemms without a bias, on all threads of the host. */
 double *expect_linear(const double *x, const double *w, Shape s);
 double *expect_input_gradient(const double *dz, const double *w, Shape s);
-/* z + b in every row, and through ReLU if `relu`: a new array; NULL for z NULL. */
+/* Returns a new array, z + b in every row, through ReLU if `relu`; NULL if z is. */
 double *add_bias(const double *z, const double *b, Shape s, bool relu);
 
 /* C (m, n) of row-major matrices as cuBLAS computes it in true float32, in float64; NULL when
@@ -146,8 +146,8 @@ enum { OFFSET = 3, UPDATES = 5 };
    order is shuffled or a run of rows. Pixels fill the rows' stride, so that what follows a row's
    inputs is anything but 0. */
 Batch make_batch(int rows, int in, int classes, int left, bool shuffled, uint64_t seed);
-/* That of a shape, of ten classes: a third of its rows are beyond the end; it is shuffled for every
-   other seed that for_all_shapes() gives. */
+/* The batch of a shape, of ten classes. A third of its rows are beyond the end; it is shuffled for
+   every other seed that for_all_shapes() gives. */
 Batch short_batch(Shape s, uint64_t seed);
 
 /* The dataset's row that is row r of the batch. */
@@ -168,13 +168,14 @@ typedef struct {
 
 Parameters random_parameters(Shape s, uint64_t seed);
 
-/* Of every batch. */
+/* The learning rate of every batch. */
 extern const float learning_rate;
 
 enum { RULES = 3 };
 extern const UpdateRule rules[RULES];
 
-/* What w, v (count values) become under gradient g, and that the device's became it. */
+/* Checks that w, v (count values) on the device became what the reference makes of them with
+   gradient g. */
 void assert_updated(const char *what, Shape s, Values w, Values v, const double *g, size_t count,
                     UpdateRule rule, double limit);
 
@@ -189,12 +190,12 @@ typedef struct {
 
 /* The layer's parameters are random_parameters(s, seed + 2). */
 Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed);
-/* W and b became what the rule makes of the gradient that kernels of so many terms find. library:
-   the weights' gradient by cuBLAS, or NULL. */
+/* Checks that W and b became what the rule makes of the gradient, in kernels of so many terms.
+   library: the weights' gradient by cuBLAS, or NULL. */
 void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, int terms,
                           const double *library);
 void assert_layer_untouched(const Layer *l);
-/* The gradient's arrays are the reference's. */
+/* Checks that the gradient's arrays are the reference's. */
 void assert_layer_gradient(const char *what, const Layer *l, const float *d_gw, const float *d_gb,
                            double limit);
 
