@@ -50,11 +50,10 @@ static void draw_one(const double *x, const double *y, int count, CurvePanel pan
 
 /* Dot `i` of a curve. */
 static const Mark *dot(int curve, int i) {
-  for
-    EACH_MARK(m)
-  if (m->kind == IS_LINE && same_colour(m->colour, page_series[curve]) && m->x == m->x1 &&
-      m->y == m->y1 && i-- == 0)
-    return m;
+  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    if (m->kind == IS_LINE && same_colour(m->colour, page_series[curve]) && m->x == m->x1 &&
+        m->y == m->y1 && i-- == 0)
+      return m;
   fail_msg("curve %d has too few dots", curve);
   return NULL;
 }
@@ -295,7 +294,7 @@ TEST(bad_dot_charts) {
 /* A row of 10 on an axis of 20, and one of 100, whose slices lie at its start and its end. */
 TEST(slices_lie_where_they_belong) {
   static const Colour red = {200, 0, 0}, blue = {0, 0, 200};
-  const TimelineSlice whole = {0, 10, "whole", "", red};
+  const TimelineSlice whole = {0, 10, "whole", "BRIEF", red};
   const TimelineSlice ends[] = {
       {-5, 1, "", "", blue}, {50, 52, "middle", "", red}, {99, 200, "far too long", "c", blue}};
   const TimelineRow rows[] = {
@@ -330,7 +329,7 @@ TEST(slices_lie_where_they_belong) {
   assert_at(first->x1 + 1, left + part);
   assert_at(last->x1 + 1, right);
   assert_at(last->x, right - part);
-  assert_true(text_mark("break: "));
+  assert_true(text_mark("break: ") && text_mark("c") && !text_mark("far") && !text_mark("BRIEF"));
   assert_true(text_mark("100 us") && text_mark("10 us") && text_mark("a note") &&
               text_mark("works"));
 }

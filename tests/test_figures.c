@@ -38,54 +38,38 @@ static void make_results(int count, JudgedBy judge) {
   }
 }
 
-/* Where the y of point i of a panel's curve is: the end of the line that leads to it. */
-typedef struct {
-  double x[MOST], y[MOST];
-  int count;
-} Points;
-
-/* The panels follow each other, so that the first one's points come first. `dot` is drawn at the
-   first point, and at each of few points. */
-static Points points_of(int curve, int panel, int count) {
-  Points points = {.count = 0};
-  int seen = 0;
-  for
-    EACH_MARK(m) {
-      const bool is_point = m->kind == IS_LINE && same_colour(m->colour, page_series[curve]) &&
-                            (count <= 64 ? m->x == m->x1 : m->y1 != m->y || m->x1 - m->x < 20);
-      if (!is_point || seen++ / count != panel) continue;
-      points.x[points.count] = m->x1;
-      points.y[points.count++] = m->y1;
-    }
-  assert_int_equal(points.count, count);
-  return points;
+/* Dot i of a curve of a panel; every one of few points has a dot. */
+static const Mark *dot(int curve, int panel, int count, int i) {
+  i += panel * count;
+  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    if (m->kind == IS_LINE && same_colour(m->colour, page_series[curve]) && m->x == m->x1 &&
+        i-- == 0)
+      return m;
+  fail_msg("curve %d of panel %d has too few dots", curve, panel);
+  return NULL;
 }
 
-static double loss_of(const EpochResult *r, int curve, bool logarithmic) {
+static double number_of(int curve, int panel, int i, bool logarithmic) {
+  const EpochResult *r = &results[i];
+  if (panel) return curve ? r->test_accuracy : r->train_accuracy;
   const double loss = curve ? r->test_loss : r->train_loss;
   return logarithmic ? log10(loss) : loss;
 }
 
-static double accuracy_of(const EpochResult *r, int curve) {
-  return curve ? r->test_accuracy : r->train_accuracy;
-}
-
-/* Within a panel both curves lie on the same axes: pixels grow as the numbers do. */
+/* Both curves of a panel lie on the same axes: pixels grow as the numbers do. */
 static void assert_curves(int count, bool logarithmic) {
   for (int panel = 0; panel < 2; panel++) {
-    const Points a = points_of(0, panel, count), b = points_of(1, panel, count);
-    const Points *const both[] = {&a, &b};
-#define VALUE(i, curve)                                                                            \
-  (panel ? accuracy_of(&results[i], curve) : loss_of(&results[i], curve, logarithmic))
-    const double unit = (b.y[0] - a.y[0]) / (VALUE(0, 1) - VALUE(0, 0));
+    const bool logs = logarithmic && !panel;
+    const Mark *first = dot(0, panel, count, 0), *last = dot(0, panel, count, count - 1);
+    const double low = number_of(0, panel, 0, logs),
+                 unit =
+                     (dot(1, panel, count, 0)->y - first->y) / (number_of(1, panel, 0, logs) - low);
     assert_true(unit < 0);
-    for (int curve = 0; curve < 2; curve++)
-      for (int i = 0; i < count; i++) {
-        assert_at(both[curve]->y[i], a.y[0] + unit * (VALUE(i, curve) - VALUE(0, 0)));
-        assert_at(both[curve]->x[i] - a.x[0],
-                  count > 1 ? i * (a.x[count - 1] - a.x[0]) / (count - 1) : 0);
-      }
-#undef VALUE
+    for (int i = 0; i < 2 * count; i++) {
+      const Mark *m = dot(i / count, panel, count, i % count);
+      assert_at(m->y, first->y + unit * (number_of(i / count, panel, i % count, logs) - low));
+      assert_at(m->x, first->x + (count > 1 ? i % count * (last->x - first->x) / (count - 1) : 0));
+    }
   }
 }
 
@@ -256,16 +240,15 @@ TEST(filter_shapes) {
       const int count = filters < FIGURES_MAX_FILTERS ? filters : FIGURES_MAX_FILTERS;
       assert_int_equal(images(), count);
       const Mark *before = NULL;
-      for
-        EACH_MARK(m) {
-          if (m->kind != IS_IMAGE) continue;
-          assert_int_equal(m->width, shapes[i].width);
-          assert_int_equal(m->width * m->height, shapes[i].inputs);
-          assert_true(m->size >= 2);
-          if (before && m->y == before->y) assert_true(m->x > before->x1);
-          if (before && m->y != before->y) assert_true(m->y > before->y1 && m->x == MARGIN);
-          before = m;
-        }
+      for (const Mark *m = drawn.mark; m < drawn.end; m++) {
+        if (m->kind != IS_IMAGE) continue;
+        assert_int_equal(m->width, shapes[i].width);
+        assert_int_equal(m->width * m->height, shapes[i].inputs);
+        assert_true(m->size >= 2);
+        if (before && m->y == before->y) assert_true(m->x > before->x1);
+        if (before && m->y != before->y) assert_true(m->y > before->y1 && m->x == MARGIN);
+        before = m;
+      }
       free(parameters);
     }
 }
@@ -278,12 +261,11 @@ TEST(many_filters) {
   assert_int_equal(images(), FIGURES_MAX_FILTERS);
   assert_true(text_mark("First layer: the first 1024 of 1025 filters of 3 x 3 weights"));
   int f = 0;
-  for
-    EACH_MARK(m)
-  if (m->kind == IS_IMAGE) {
-    for (int i = 0; i < 9; i++) assert_int_equal(m->pixels[i], i == f % 9 ? 255 : 128);
-    f++;
-  }
+  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    if (m->kind == IS_IMAGE) {
+      for (int i = 0; i < 9; i++) assert_int_equal(m->pixels[i], i == f % 9 ? 255 : 128);
+      f++;
+    }
   free(parameters);
 }
 
@@ -356,7 +338,7 @@ static const Mark *cell(const Metrics *metrics, int truth, int prediction) {
   return frame + 1 + (metrics->classes <= FIGURES_MAX_NUMBERS ? 2 : 1) * index;
 }
 
-static char kind_of(Colour c) {
+static int kind_of(Colour c) {
   if (same_colour(c, PAPER)) return 'w';
   return c.blue > c.red + 10 ? 'b' : c.red > c.blue + 10 ? 'r' : '?';
 }
@@ -426,18 +408,17 @@ TEST(many_classes) {
     assert_true(first->x1 - first->x >= 2 && last->x1 - first->x > 800);
     for (int i = 0; i < classes * classes; i++) {
       const int truth = i / classes, prediction = i % classes;
-      const char kind = kind_of(first[i].colour);
+      const int kind = kind_of(first[i].colour);
       assert_int_equal(kind, prediction == truth                   ? 'b'
                              : prediction == (truth + 5) % classes ? 'r'
                                                                    : 'w');
     }
     double end = 0; /* of the labels above, which do not touch */
-    for
-      EACH_MARK(m)
-    if (m->kind == IS_TEXT && m->y1 == first->y - 8) {
-      assert_true(m->x > end);
-      end = m->x1;
-    }
+    for (const Mark *m = drawn.mark; m < drawn.end; m++)
+      if (m->kind == IS_TEXT && m->y1 == first->y - 8) {
+        assert_true(m->x > end);
+        end = m->x1;
+      }
     metrics_close(&metrics);
   }
 }

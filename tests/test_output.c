@@ -17,7 +17,7 @@
 #include "support/folder.h"
 
 enum { NOBODY = 65534 };
-#define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof *(array); i++)
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static Error error;
 
@@ -173,14 +173,12 @@ IN_FOLDER(links_are_followed) {
                                          {"sub/new", "to-new"}};
   folder_write("old", "old");
   assert_int_equal(mkdir("sub", 0700), 0);
-  for
-    EACH(i, links) link_to(links[i][0], links[i][1]);
+  for (size_t i = 0; i < COUNT(links); i++) link_to(links[i][0], links[i][1]);
   must_save("sub/link", "new", "old");
   must_save("to-new", "first", "sub/new");
   must_save("to-new", "second", "sub/new");
   must_save("sub/wrong", "there", "old");
-  for
-    EACH(i, links) assert_true(S_ISLNK(status_of(links[i][1]).st_mode));
+  for (size_t i = 0; i < COUNT(links); i++) assert_true(S_ISLNK(status_of(links[i][1]).st_mode));
   assert_files(4);
   link_to("circle", "circle");
   assert_refused("circle", strerror(ELOOP));
@@ -214,15 +212,14 @@ IN_FOLDER(mode_is_kept) {
   AtomicFile output;
   struct stat status;
   folder_write("a", "old");
-  for
-    EACH(i, modes) {
-      set_mode("a", modes[i]);
-      start(&output, "a", "new");
-      assert_int_equal(fstat(fileno(output.file), &status), 0);
-      assert_int_equal(status.st_mode & 0777 & ~modes[i], 0);
-      assert_true(atomic_file_close(&output, true, &error));
-      assert_mode("a", modes[i]);
-    }
+  for (size_t i = 0; i < COUNT(modes); i++) {
+    set_mode("a", modes[i]);
+    start(&output, "a", "new");
+    assert_int_equal(fstat(fileno(output.file), &status), 0);
+    assert_int_equal(status.st_mode & 0777 & ~modes[i], 0);
+    assert_true(atomic_file_close(&output, true, &error));
+    assert_mode("a", modes[i]);
+  }
   const mode_t old = umask(027);
   must_save("b", "new", "b");
   umask(old);
@@ -233,11 +230,10 @@ IN_FOLDER(mode_is_kept) {
 IN_FOLDER(owners) {
   need_root();
   static const char *const names[] = {"kept", "ours", "of another group"};
-  for
-    EACH(i, names) {
-      folder_write(names[i], "old");
-      set_mode(names[i], 0662);
-    }
+  for (size_t i = 0; i < COUNT(names); i++) {
+    folder_write(names[i], "old");
+    set_mode(names[i], 0662);
+  }
   set_mode(folder, 0777);
   assert_int_equal(chown("kept", 1234, 4321), 0);
   assert_int_equal(chown("of another group", 0, 4321), 0);
@@ -300,12 +296,11 @@ IN_FOLDER(no_place) {
   memset(name, 'n', sizeof name - 1);
   folder_write("a", "old");
   link_to("none/new", "link");
-  for
-    EACH(i, places) {
-      char reason[64]; /* strerror may write its answers to one place */
-      snprintf(reason, sizeof reason, "%s", places[i].reason);
-      assert_refused(places[i].path, reason);
-    }
+  for (size_t i = 0; i < COUNT(places); i++) {
+    char reason[64]; /* strerror may write its answers to one place */
+    snprintf(reason, sizeof reason, "%s", places[i].reason);
+    assert_refused(places[i].path, reason);
+  }
   assert_files(2);
 }
 
@@ -467,8 +462,7 @@ static void make_names(void) {
   folder_write("b.csv", "");
   assert_int_equal(link("a.csv", "hard.csv"), 0);
   assert_int_equal(mkdir("sub", 0700), 0);
-  for
-    EACH(i, links) link_to(links[i][0], links[i][1]);
+  for (size_t i = 0; i < COUNT(links); i++) link_to(links[i][0], links[i][1]);
   assert_int_equal(mkfifo("pipe", 0600), 0);
 }
 
@@ -507,8 +501,7 @@ IN_FOLDER(names_of_a_file) {
   /* whoever opens these says what is wrong with them */
   static const char *const nowhere[] = {"circle",       "a.csv/new", "none/new",
                                         "/dev/fd/9999", "",          NULL};
-  for
-    EACH(i, nowhere) assert_false(same(nowhere[i], nowhere[i], "ww"));
+  for (size_t i = 0; i < COUNT(nowhere); i++) assert_false(same(nowhere[i], nowhere[i], "ww"));
 }
 
 IN_FOLDER(devices_and_pipes) {

@@ -25,20 +25,20 @@ typedef struct {
 
 static struct {
   int width, height; /* of the page that was drawn last */
-  Mark *mark;
-  int count, room;
+  Mark *mark, *end;  /* the marks, and behind the last one */
+  int room;
 } drawn;
 
 static void add_mark(Mark mark) {
-  if (drawn.count == drawn.room) {
-    drawn.room = 2 * drawn.room + 64;
+  const int count = (int)(drawn.end - drawn.mark);
+  if (count == drawn.room) {
+    drawn.room = 2 * count + 64;
     drawn.mark = realloc(drawn.mark, (size_t)drawn.room * sizeof *drawn.mark);
     assert_non_null(drawn.mark);
+    drawn.end = drawn.mark + count;
   }
-  drawn.mark[drawn.count++] = mark;
+  *drawn.end++ = mark;
 }
-
-#define EACH_MARK(m) (const Mark *m = drawn.mark; m < drawn.mark + drawn.count; m++)
 
 static inline bool same_colour(Colour a, Colour b) {
   return memcmp(&a, &b, sizeof a) == 0;
@@ -46,17 +46,15 @@ static inline bool same_colour(Colour a, Colour b) {
 
 /* The first text that begins so; NULL: there is none. */
 static inline const Mark *text_mark(const char *text) {
-  for
-    EACH_MARK(m)
-  if (m->kind == IS_TEXT && strncmp(m->text, text, strlen(text)) == 0) return m;
+  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    if (m->kind == IS_TEXT && strncmp(m->text, text, strlen(text)) == 0) return m;
   return NULL;
 }
 
 /* The marks of that kind and colour, in their order; `index` of them or NULL. */
 static inline const Mark *mark_of(int kind, Colour colour, int index) {
-  for
-    EACH_MARK(m)
-  if (m->kind == kind && same_colour(m->colour, colour) && index-- == 0) return m;
+  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    if (m->kind == kind && same_colour(m->colour, colour) && index-- == 0) return m;
   return NULL;
 }
 
@@ -72,14 +70,13 @@ bool canvas_open(Canvas *picture, int width, int height, Colour background, Erro
   (void)error;
   *picture = (Canvas){.width = width, .height = height};
   assert_true(background.red == 255 && width <= CANVAS_MAX_SIDE && height <= CANVAS_MAX_SIDE);
-  for
-    EACH_MARK(m) {
-      free(m->text);
-      free(m->pixels);
-    }
+  for (const Mark *m = drawn.mark; m < drawn.end; m++) {
+    free(m->text);
+    free(m->pixels);
+  }
   drawn.width = width;
   drawn.height = height;
-  drawn.count = 0;
+  drawn.end = drawn.mark;
   return true;
 }
 
@@ -125,13 +122,12 @@ double canvas_text(Canvas *p, double x, double baseline, double height, const ch
 
 bool canvas_save(const Canvas *picture, const char *path, Error *error) {
   enum { EDGE = 10 };
-  assert_true(drawn.count > 0 && drawn.mark[0].kind == IS_TEXT && drawn.mark[0].y < 50);
-  for
-    EACH_MARK(m)
-  if (fmin(m->x, m->x1) < EDGE || fmax(m->x, m->x1) > picture->width - EDGE ||
-      fmin(m->y, m->y1) < EDGE || fmax(m->y, m->y1) > picture->height - EDGE)
-    fail_msg("a mark from (%g, %g) to (%g, %g): %s", m->x, m->y, m->x1, m->y1,
-             m->text ? m->text : "");
+  assert_true(drawn.end > drawn.mark && drawn.mark[0].kind == IS_TEXT && drawn.mark[0].y < 50);
+  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    if (fmin(m->x, m->x1) < EDGE || fmax(m->x, m->x1) > picture->width - EDGE ||
+        fmin(m->y, m->y1) < EDGE || fmax(m->y, m->y1) > picture->height - EDGE)
+      fail_msg("a mark from (%g, %g) to (%g, %g): %s", m->x, m->y, m->x1, m->y1,
+               m->text ? m->text : "");
   return !strstr(path, "no-such-folder") || error_set(error, "cannot write %s", path);
 }
 
