@@ -16,7 +16,7 @@ files=(
   src/exercise/{apart,fence,reference}.{c,h}
   src/exercise/{counters,gpu,grade,host,judge,problem,report,score}.c
   src/base/{augment.h,clock.h,optimizer.h,random.h,sizes.h} src/base/{error,stats,table,text}.{c,h}
-  src/engine/engine.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/network.h
+  src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/network.h
   src/measure/{gpu_rates,launch_count}.{c,h}
 )
 
