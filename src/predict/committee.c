@@ -53,7 +53,10 @@ static void add_probabilities(Committee *c, int m, uint64_t rows) {
     double *sums = c->sums + r * (uint64_t)classes;
     softmax(logits, classes, c->probabilities);
     for (int k = 0; k < classes; k++) {
-      if (!isfinite(logits[k])) c->speaker = m;
+      if (!isfinite(logits[k])) {
+        c->speaker = m;
+        c->engine.config.network = c->member[m]->config.network; /* of what is read */
+      }
       sums[k] += isfinite(logits[k]) ? c->probabilities[k] : NAN;
     }
   }
