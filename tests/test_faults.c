@@ -117,7 +117,7 @@ static const char *const end_folders[] = {"../after", "../after-cpu", "../after-
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* Returns what a file holds with a 0 behind it: "" if there is no such file. The caller frees it. */
+/* Returns what a file holds with a 0 behind it, "" if there is none. The caller frees it. */
 static char *content_of(const char *place, const char *name, size_t *size) {
   char path[PATH_MAX], *text;
   snprintf(path, sizeof path, "%s/%s", place, name);
