@@ -222,7 +222,7 @@ TEST(weights_that_stay_are_found) {
 
 #endif
 
-/* 7, 8 and what else can be seen in the object file: test_exercise_kit.c. */
+/* 7, 8 and what else can be seen in the object file: tests/scenarios/exercise_kit.sh. */
 
 /* 9. It leaves a process behind, which sleeps, or keeps a processor busy, in the reference's turn.
    Whoever holds the writing end of the pipe is still there. */
