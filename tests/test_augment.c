@@ -387,14 +387,18 @@ TEST(test_kernel_refuses) {
   uint8_t *d = NULL;
   CUDA_OK(cudaMalloc((void **)&d, 2 * 784));
   CUDA_OK(cudaMemset(d, POISON, 2 * 784));
-  CUDA_REFUSED(launch_augment(NULL, d, 1, 784, 28, AUGMENT_USUAL, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, NULL, 1, 784, 28, AUGMENT_USUAL, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d, 1, 784, 28, AUGMENT_USUAL, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 0, 784, 28, AUGMENT_USUAL, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 783, 28, AUGMENT_USUAL, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 768, 28, AUGMENT_USUAL, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 0, AUGMENT_USUAL, 1, NULL));
-  CUDA_REFUSED(launch_augment(d, d + 784, 1, 65 * 80, 65, AUGMENT_USUAL, 1, NULL));
+  const struct {
+    const uint8_t *from;
+    uint8_t *to;
+    uint32_t rows;
+    size_t stride;
+    int side;
+  } calls[] = {{NULL, d, 1, 784, 28},    {d, NULL, 1, 784, 28},       {d, d, 1, 784, 28},
+               {d, d + 784, 0, 784, 28}, {d, d + 784, 1, 783, 28},    {d, d + 784, 1, 768, 28},
+               {d, d + 784, 1, 784, 0},  {d, d + 784, 1, 65 * 80, 65}};
+  foreach (c, calls)
+    CUDA_REFUSED(
+        launch_augment(c->from, c->to, c->rows, c->stride, c->side, AUGMENT_USUAL, 1, NULL));
   static const float bad[] = {-1, NAN, 1e6f};
   for (int k = 0; k < AUGMENT_KINDS; k++)
     foreach (each, bad)

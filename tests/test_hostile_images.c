@@ -137,16 +137,10 @@ static void write_zeros(int width, int height, int colour, int bits) {
   for (size_t i = 0; i < zeros / PIECE; i++, length += piece) memcpy(data + length, last, piece);
   length += pack_zeros(data + length, PACKED, zeros % PIECE + 1);
   memcpy(data + length, "\3\0\0\0\0\0", 6); /* the end, and a sum that nobody checks */
-  const uint8_t head[13] = {0,
-                            0,
-                            (uint8_t)(width >> 8),
-                            (uint8_t)width,
-                            0,
-                            0,
-                            (uint8_t)(height >> 8),
-                            (uint8_t)height,
-                            (uint8_t)bits,
-                            (uint8_t)colour};
+  const uint8_t bytes[] = {(uint8_t)(width >> 8), (uint8_t)width, (uint8_t)(height >> 8),
+                           (uint8_t)height};
+  const uint8_t head[13] = {[2] = bytes[0], bytes[1],      [6] = bytes[2],
+                            bytes[3],       (uint8_t)bits, (uint8_t)colour};
   write_png_parts(head, data, length + 6);
   free(data);
 }

@@ -11,7 +11,7 @@
 
 #include "engine/loader.h"
 #include "support/test.h"
-#include "support/folder.h"
+#include "support/csv.h"
 
 enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, DATASET_ROWS = 400, POISON = 0xa5 };
 
@@ -216,14 +216,6 @@ static bool use_rows(void *context, uint64_t first_row, uint64_t rows, Error *er
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static const char *path;
-
-static int open_folder(void **state) {
-  folder_open(state);
-  path = folder_path("x.csv");
-  return 0;
-}
-
 static unsigned expected_label(uint64_t row) {
   return (unsigned)(row * 7 % 10);
 }
@@ -245,10 +237,7 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
   }
   fprintf(file, "%s", after);
   assert_int_equal(fclose(file), 0);
-  Error error = {.text = ""};
-  DatasetReader *reader = dataset_open(path, 10, 2, 0, &error);
-  assert_string_equal(error.text, "");
-  return reader;
+  return open_reader(2, 0);
 }
 
 static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t rows) {
@@ -270,87 +259,83 @@ static const uint64_t row_counts[] = {1,
                                       2 * STAGING_ROWS + 1,
                                       7 * STAGING_ROWS,
                                       20 * STAGING_ROWS + 3};
-enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
+
+/* Feeds the whole file and closes it; `rows` rows must arrive. */
+static void must_feed(Device *device, DatasetReader *reader, const LoaderPlan *plan,
+                      uint64_t rows) {
+  Error error;
+  uint64_t fed = 0;
+  if (!loader_feed(&device->engine, reader, plan, &fed, &error)) fail_msg("%s", error.text);
+  finish(device);
+  assert_int_equal(fed, rows);
+  dataset_close(reader);
+}
 
 static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
   enum { FIRST = 11 };
-  DatasetReader *reader = open_rows(rows, "");
   Device *device = open_device(FIRST + rows); /* not one row too many */
   device->delay = delay;
   device->hesitates = hesitates;
   const LoaderPlan plan = {.first_row = FIRST, .use = uses ? use_rows : NULL, .context = device};
-  Error error = {.text = ""};
-  uint64_t fed = 0;
-  assert_true(loader_feed(&device->engine, reader, &plan, &fed, &error));
-  finish(device);
-  assert_int_equal(fed, rows);
+  must_feed(device, open_rows(rows, ""), &plan, rows);
   assert_int_equal(device->uploads, (rows + STAGING_ROWS - 1) / STAGING_ROWS);
   assert_rows(device->pixels + FIRST * INPUTS, device->labels + FIRST, rows);
   if (uses) {
     assert_int_equal(device->used, rows);
     if (!hesitates) assert_rows(device->seen_pixels, device->seen_labels, rows);
   }
-  dataset_close(reader);
   close_device(device);
 }
 
-TESTS_WITH(open_folder, folder_close);
+TESTS_WITH(csv_open, csv_close);
 
 TEST(test_every_row_arrives) {
-  for (int i = 0; i < ROW_COUNTS; i++) {
-    feed_all(row_counts[i], 0, false, false);
-    feed_all(row_counts[i], 0, false, true);
+  foreach (rows, row_counts) {
+    feed_all(*rows, 0, false, false);
+    feed_all(*rows, 0, false, true);
   }
 }
 
 TEST(test_slow_device) {
-  for (int i = 0; i < ROW_COUNTS; i++) feed_all(row_counts[i], 2000, false, false);
+  foreach (rows, row_counts) feed_all(*rows, 2000, false, false);
 }
 
 TEST(test_slow_parser) {
   atomic_store(&slow_file, true);
   padding = 4000;
-  for (int i = 0; i < ROW_COUNTS; i++) feed_all(row_counts[i], 0, false, true);
+  foreach (rows, row_counts) feed_all(*rows, 0, false, true);
   padding = 0;
   atomic_store(&slow_file, false);
 }
 
 /* The device does not copy a buffer before the next one is uploaded. */
 TEST(test_fills_one_buffer_while_the_other_is_copied) {
-  for (int i = 0; i < ROW_COUNTS; i++) {
-    feed_all(row_counts[i], 0, true, false);
-    feed_all(row_counts[i], 0, true, true);
+  foreach (rows, row_counts) {
+    feed_all(*rows, 0, true, false);
+    feed_all(*rows, 0, true, true);
   }
 }
 
 TEST(test_ring) {
   enum { FIRST = 5 };
-  for (int i = 0; i < ROW_COUNTS; i++) {
-    const uint64_t rows = row_counts[i], buffers = (rows + STAGING_ROWS - 1) / STAGING_ROWS;
-    DatasetReader *reader = open_rows(rows, "");
+  foreach (rows, row_counts) {
+    const uint64_t buffers = (*rows + STAGING_ROWS - 1) / STAGING_ROWS;
     Device *device = open_device(FIRST + 2 * STAGING_ROWS);
     device->delay = 100;
     const LoaderPlan plan = {.first_row = FIRST, .ring = true, .use = use_rows, .context = device};
-    uint64_t fed = 0;
-    assert_true(loader_feed(&device->engine, reader, &plan, &fed, NULL));
-    finish(device);
-    assert_int_equal(fed, rows);
+    must_feed(device, open_rows(*rows, ""), &plan, *rows);
     assert_int_equal(device->last_use, FIRST + (buffers - 1) % 2 * STAGING_ROWS);
-    assert_rows(device->seen_pixels, device->seen_labels, rows);
-    dataset_close(reader);
+    assert_rows(device->seen_pixels, device->seen_labels, *rows);
     close_device(device);
   }
 }
 
 TEST(test_order_of_calls) {
-  DatasetReader *reader = open_rows(3 * STAGING_ROWS + 1, "");
+  enum { ROWS = 3 * STAGING_ROWS + 1 };
   Device *device = open_device(DATASET_ROWS);
   const LoaderPlan plan = {.use = use_rows, .context = device};
-  uint64_t fed;
-  assert_true(loader_feed(&device->engine, reader, &plan, &fed, NULL));
-  finish(device);
+  must_feed(device, open_rows(ROWS, ""), &plan, ROWS);
   assert_string_equal(device->calls, "0ux1ux0ux1ux0");
-  dataset_close(reader);
   close_device(device);
 }
 
@@ -361,26 +346,22 @@ TEST(test_feeds_what_remains) {
   size_t filled;
   assert_true(dataset_read(reader, pixels, INPUTS, labels, 5, &filled, NULL));
   Device *device = open_device(STAGING_ROWS);
-  uint64_t fed;
-  assert_true(loader_feed(&device->engine, reader, &(LoaderPlan){0}, &fed, NULL));
-  finish(device);
-  assert_int_equal(fed, STAGING_ROWS);
+  must_feed(device, reader, &(LoaderPlan){0}, STAGING_ROWS);
   assert_int_equal(device->labels[0], expected_label(5));
-  dataset_close(reader);
   close_device(device);
 }
 
 /* Feeding fails after `rows` rows with `message` (@: the path), `calls` made. */
 static void expect_failure(Device *device, DatasetReader *reader, const LoaderPlan *plan,
                            uint64_t rows, const char *message, const char *calls) {
-  char wanted[400];
+  char expected[400];
   const char *at = message[0] == '@' ? path : "";
-  snprintf(wanted, sizeof wanted, "%s%s", at, message + (message[0] == '@'));
+  snprintf(expected, sizeof expected, "%s%s", at, message + (message[0] == '@'));
   Error error = {.text = ""};
   uint64_t fed = UINT64_MAX;
   assert_false(loader_feed(&device->engine, reader, plan, &fed, &error));
   finish(device);
-  assert_string_equal(error.text, wanted);
+  assert_string_equal(error.text, expected);
   assert_int_equal(fed, rows);
   assert_string_equal(device->calls, calls);
   dataset_close(reader);
@@ -388,15 +369,11 @@ static void expect_failure(Device *device, DatasetReader *reader, const LoaderPl
 }
 
 TEST(test_dataset_too_small) {
-  const LoaderPlan plan = {.first_row = 3}, ring = {.first_row = 3, .ring = true};
-  Device *device = open_device(2 + 2 * STAGING_ROWS);
-  expect_failure(device, open_rows(2 * STAGING_ROWS, ""), &plan, STAGING_ROWS,
-                 "the dataset of 18 rows is too small for the file", "0u1");
-  device = open_device(2 + 2 * STAGING_ROWS);
-  expect_failure(device, open_rows(2 * STAGING_ROWS, ""), &ring, STAGING_ROWS,
-                 "the dataset of 18 rows is too small for the file", "0u1");
-  device = open_device(1);
-  expect_failure(device, open_rows(1, ""), &plan, 0,
+  static const LoaderPlan plans[] = {{.first_row = 3}, {.first_row = 3, .ring = true}};
+  foreach (plan, plans)
+    expect_failure(open_device(2 + 2 * STAGING_ROWS), open_rows(2 * STAGING_ROWS, ""), plan,
+                   STAGING_ROWS, "the dataset of 18 rows is too small for the file", "0u1");
+  expect_failure(open_device(1), open_rows(1, ""), &plans[0], 0,
                  "the dataset of 1 rows is too small for the file", "0");
 }
 
