@@ -299,6 +299,7 @@ TEST(mistakes) {
   }
   assert_mistakes(mistakes, MISTAKES);
   assert_true(text_mark("The 64 most confident mistakes"));
+  assert_true(image(7)->y == image(0)->y && image(8)->y > image(0)->y); /* eight in a row */
   assert_mistakes(mistakes, 9);
   assert_mistakes(mistakes, 1);
   assert_true(text_mark("truth 0") && text_mark("prediction 9: 100.00%") && text_mark("row 1"));
