@@ -71,6 +71,7 @@ static void check_gram(int inputs, int batch, uint32_t first_step, uint32_t rows
       assert_true(gram[t * EPOCH_GRAM + i] == (float)sum / (255.0f * 255.0f));
     }
   }
+  finish();
 }
 
 KERNEL_TEST(test_products_of_pixels) {

@@ -15,7 +15,7 @@ constexpr int GRAM_COLUMNS = 32; /* of a warp's tile: rows of the step before */
 constexpr int TILES_ACROSS = ROWS / GRAM_COLUMNS;
 static_assert(GRAM_WARPS * 16 * GRAM_COLUMNS == ROWS * ROWS, "a tile for each warp");
 
-/* The 16 bytes of a row from `input` on, zeros after its end. */
+/* Returns the 16 bytes of a row from `input` on, zeros after its end. */
 __device__ inline uint4 load_bytes(const uint8_t *row, int input, int inputs) {
   if (input >= inputs) return {0, 0, 0, 0};
   uint4 bytes = __ldg(reinterpret_cast<const uint4 *>(row + input));

@@ -28,7 +28,7 @@ __device__ inline void head_sync() {
   wait<HEAD>(HEAD_THREADS);
 }
 
-/* The number of value v of this lane. */
+/* Returns the number of value v of this lane. */
 __device__ inline int hidden_of(int v) {
   const int lane = threadIdx.x % 32;
   return v < 3 ? 3 * lane + v : FIRST_THIRD + lane;
@@ -337,7 +337,7 @@ template <int QUADS> struct HeadValues {
   RowClasses classes[QUADS];
 };
 
-/* Forward: from H2 to the classes. */
+/* Goes forward, from H2 to the classes. */
 template <int QUADS>
 __device__ inline void make_classes(const RowShared<QUADS> &s, const HeadWeights &weights,
                                     HeadValues<QUADS> &values) {
@@ -351,7 +351,8 @@ __device__ inline void make_classes(const RowShared<QUADS> &s, const HeadWeights
   for (int q = 0; q < QUADS; q++) values.classes[q] = find_classes(values.z[q]);
 }
 
-/* Backward: from the classes to dZ3 and dZ2, which goes to the row team and the patch teams. */
+/* Goes backward, from the classes to dZ3 and dZ2, and hands dZ2 to the row team and the patch
+   teams. */
 template <int QUADS>
 __device__ inline void make_dz2(const BlockLayout &layout, RowShared<QUADS> &s,
                                 const HeadWeights &weights, const HeadRows<QUADS> &of,
@@ -393,7 +394,7 @@ __device__ inline void update_w3(const EpochPlan &plan, const EpochJob &job,
   update_patch<QUADS>(job, layout, find_patch(plan, layout, s), w3, stamp);
 }
 
-/* All steps of the launch, as the head team sees them. */
+/* Runs all steps of the launch, as the head team sees them. */
 template <class Shared>
 __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;

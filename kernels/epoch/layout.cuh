@@ -189,7 +189,8 @@ __host__ __device__ inline size_t group_mail(const MailSizes &s) {
   return 2 * (s.z1 + s.dz1 + ROWS * s.record) + s.p;
 }
 
-/* Packets of a row of P that a block updates: those of a tile are shared by its row blocks. */
+/* Returns how many packets of a row of P a block updates: those of a tile are shared by its row
+   blocks. */
 template <int QUADS> __device__ inline int share_of(const EpochPlan &plan) {
   return ceil_div(packets_of(plan.shape.hidden2), OWNERS<QUADS> / plan.tiles);
 }
@@ -236,17 +237,18 @@ __device__ inline BlockLayout find_layout(const EpochPlan &plan, Packet *mail) {
   return layout;
 }
 
-/* The buffer, 0 or 1, of the step with this stamp. */
+/* Returns the buffer, 0 or 1, of the step with this stamp. */
 __device__ inline int turn(uint32_t stamp) {
   return (int)(stamp % 2);
 }
 
-/* The dataset row of row r of the step that starts at `position`; beyond the end, the last one. */
+/* Returns the dataset row of row r of the step that starts at `position`; beyond the end, the last
+   one. */
 __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
 }
 
-/* The number of the launch's first step within its window. */
+/* Returns the number of the launch's first step within its window. */
 __device__ inline uint32_t first_step_of(const EpochPlan &plan, const EpochJob &job) {
   return job.position / (uint32_t)plan.shape.batch;
 }
@@ -275,15 +277,16 @@ __device__ inline Packet *record_at(const BlockLayout &layout, int packet, int r
   return layout.records + turn(stamp) * layout.records_size + packet * ROWS + row;
 }
 
-/* Packet `packet` of row x of P. Rows lie one after the other, but for W2's: of those, eight lie
-   side by side, so that what a warp of the row team receives at once are neighbours. */
+/* Returns where packet `packet` of row x of P is. Rows lie one after the other, but for W2's: of
+   those, eight lie side by side, so that what a warp of the row team receives at once are
+   neighbours. */
 __device__ inline Packet *p_at(const BlockLayout &layout, int x, int packet) {
   const int hidden = layout.hidden_packets, neurons = layout.neurons;
   return layout.p + (x < neurons ? (x / PARTS * hidden + packet) * PARTS + x % PARTS
                                  : (round_up(neurons, PARTS) + x - neurons) * hidden + packet);
 }
 
-/* The offset in the flat arrays of value o of row x of P, or -1 where there is none. */
+/* Returns the offset in the flat arrays of value o of row x of P, or -1 where there is none. */
 __device__ inline long long p_offset(const EpochPlan &plan, const EpochJob &job,
                                      const BlockLayout &layout, int x, int o) {
   const EpochShape &shape = plan.shape;

@@ -47,12 +47,12 @@ __device__ inline void matrix_sync() {
    register. */
 template <int DEPTH> struct Weights { float w[DEPTH][8], v[DEPTH][8]; };
 
-/* The number within the split of k-step k of this warp. */
+/* Returns the number within the split of k-step k of this warp. */
 template <int DEPTH> __device__ inline int k_step(const MatrixLane<DEPTH> &lane, int k) {
   return lane.warp * DEPTH + k;
 }
 
-/* The input of value e of this lane's k-step k. */
+/* Returns the input of value e of this lane's k-step k. */
 template <int DEPTH>
 __device__ inline int input_of(const BlockLayout &layout, const MatrixLane<DEPTH> &lane, int k,
                                int e) {
@@ -81,8 +81,8 @@ __device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job,
     }
 }
 
-/* The bytes of 16 inputs from `input` on, with the bias's pixel and zeros after the end of the
-   row. */
+/* Returns the bytes of 16 inputs from `input` on, with the bias's pixel and zeros after the end of
+   the row. */
 __device__ inline uint4 end_of_row(uint4 bytes, int input, int inputs) {
   uint32_t word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
 #pragma unroll
@@ -124,8 +124,8 @@ __device__ inline void keep_pixels(const EpochPlan &plan, const BlockLayout &lay
   to[1] = {c.x, c.y, d.x, d.y};
 }
 
-/* U of k-step k: what is known of the weights before the gradient of their step; direct: the
-   weights themselves. */
+/* Computes U of k-step k, that is, what is known of the weights before the gradient of their step;
+   direct: the weights themselves. */
 template <int DEPTH>
 __device__ inline void expected_weights(const EpochPlan &plan, const EpochJob &job,
                                         const BlockLayout &layout, const MatrixLane<DEPTH> &lane,
@@ -140,9 +140,9 @@ __device__ inline void expected_weights(const EpochPlan &plan, const EpochJob &j
   }
 }
 
-/* This warp's part of the first term of Z1, of a round's rows from `first` on, transposed (neurons,
-   rows), on the tensor cores, to shared memory: 64 x 16 x 16 multiply-adds per k-step of all
-   rounds, three times (bf16 terms). */
+/* Multiplies this warp's part of the first term of Z1, of a round's rows from `first` on,
+   transposed (neurons, rows), on the tensor cores, and stores it in shared memory: 64 x 16 x 16
+   multiply-adds per k-step of all rounds, three times (bf16 terms). */
 template <int DEPTH>
 __device__ inline void
 multiply_w1(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layout,
@@ -231,9 +231,9 @@ __device__ inline void receive_dz1(const BlockLayout &layout, const MatrixLane<D
   }
 }
 
-/* dW1 = dZ1^T X for this warp's inputs on the tensor cores, then the momentum rule. Where there are
-   registers for it, each term has accumulators of its own: chains of 4 dependent products instead
-   of 12. */
+/* Updates W1 by dW1 = dZ1^T X for this warp's inputs, on the tensor cores, and the momentum rule.
+   Where there are registers for it, each term has accumulators of its own: chains of 4 dependent
+   products instead of 12. */
 template <int DEPTH>
 __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
                                  const BlockLayout &layout, const MatrixLane<DEPTH> &lane,
@@ -269,9 +269,10 @@ __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
   }
 }
 
-/* All steps of the launch, as a matrix block sees them. Buffers of pixels take turns: in step t
-   those of steps t and t + 1 are read. Where there is a third, the pixels of step t + 2, fetched in
-   step t - 1, are stored in it meanwhile; else they take the place of those of step t at its end.
+/* Runs all steps of the launch, as a matrix block sees them. Buffers of pixels take turns: in step
+   t those of steps t and t + 1 are read. Where there is a third, the pixels of step t + 2, fetched
+   in step t - 1, are stored in it meanwhile; else they take the place of those of step t at its
+   end.
  */
 template <int QUADS, int DEPTH>
 __device__ void matrix_block(const EpochPlan &plan, const EpochJob &job, Shared<QUADS, DEPTH> &s) {

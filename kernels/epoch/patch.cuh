@@ -24,13 +24,13 @@ __device__ inline int patch_warp() {
 static_assert(PATCH_WARPS == TILE_PACKETS && 2 * PATCH_WARPS == RowShared<1>::MAX_SHARE,
               "a warp receives one packet of H1 and QUADS times two of dZ2, of every row");
 
-/* The first packet of the warp's pair q, within the block's share. */
+/* Returns the first packet of the warp's pair q, within the block's share. */
 __device__ inline int first_of_pair(int q) {
   return 2 * (patch_warp() + PATCH_WARPS * q);
 }
 
-/* The packet of W2, or of b2, which is the tile's 16th neuron in one tile of the group. A warp has
-   two packets of each neuron, pair q, a lane one. */
+/* Returns the lane's packet of W2, or of b2, which is the tile's 16th neuron in one tile of the
+   group. A warp has two packets of each neuron, pair q, a lane one. */
 __device__ inline OwnPacket own_packet_of_w2(const BlockLayout &layout, int q) {
   OwnPacket own = {};
   const int lane = threadIdx.x % 32, neuron = lane / 4 + 8 * (lane % 4 / 2);
@@ -74,9 +74,9 @@ __device__ inline void receive_terms(const BlockLayout &layout, int first, int c
     if (i < count) store_terms(in[2 * i], in[2 * i + 1], terms, value + 3 * i);
 }
 
-/* The gradient of the warp's two packets, (neuron, hidden value): 16 x 6 sums over 64 rows. Six
-   products, as in fragment.cuh, in sums of their own for each size and half: short chains of
-   dependent products. Lane 4 g + t holds neurons g and g + 8, values 2 t and 2 t + 1. */
+/* Computes the gradient of the warp's two packets, (neuron, hidden value): 16 x 6 sums over 64
+   rows. Six products, as in fragment.cuh, in sums of their own for each size and half: short chains
+   of dependent products. Lane 4 g + t holds neurons g and g + 8, values 2 t and 2 t + 1. */
 template <int QUADS>
 __device__ inline void multiply_terms(const RowShared<QUADS> &s, float (&of)[4]) {
   const int l = threadIdx.x % 32;
@@ -138,8 +138,8 @@ __device__ inline void update_pair(const EpochJob &job, Shared &s, int q, const 
   update_packet(job, layout, own, weights, g, stamp);
 }
 
-/* All steps of the launch, as the patch team sees them. Only a block with a share sends packets of
-   P in return, so only such a block may read mail. */
+/* Runs all steps of the launch, as the patch team sees them. Only a block with a share sends
+   packets of P in return, so only such a block may read mail. */
 template <class Shared>
 __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;

@@ -107,8 +107,8 @@ __device__ inline void receive_z1(const EpochPlan &plan, const EpochJob &job, Sh
   }
 }
 
-/* H1 = relu(Z1) of this lane's rows and neurons. z: the lane's part of the first term; direct: that
-   is all. Mails H1 to the patch teams. */
+/* Computes H1 = relu(Z1) of this lane's rows and neurons. z: the lane's part of the first term;
+   direct: that is all. Mails H1 to the patch teams. */
 template <class Shared, int QUADS>
 __device__ inline void make_h1(const EpochJob &job, Shared &s, uint32_t stamp, bool direct,
                                const float (&z)[QUADS][3], float (&h)[QUADS][3]) {
@@ -166,7 +166,7 @@ struct RowWeights {
 };
 static_assert(PART == HIDDEN_SLICE, "one array for both ways");
 
-/* Reads them from the parameters. */
+/* Reads W2 and b2 from the parameters. */
 __device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
                                const BlockLayout &layout, RowWeights &weights) {
   const RowLane lane = row_lane(layout);
@@ -186,7 +186,7 @@ __device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
   }
 }
 
-/* Receives those of a later step from the patch teams. */
+/* Receives W2 and b2 of a later step from the patch teams. */
 __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights, uint32_t stamp) {
   const RowLane lane = row_lane(layout);
   const int neurons = layout.neurons, pitch = PARTS * layout.hidden_packets;
@@ -203,8 +203,9 @@ __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights
   weights.b2[0] = in[PART].x, weights.b2[1] = in[PART].y, weights.b2[2] = in[PART].z;
 }
 
-/* The group's part of Z2 of a quad. Each lane multiplies its part of W2. The eight parts are added
-   by shuffles that halve what a lane carries, so that lanes 2 r and 2 r + 1 end with row r. */
+/* Computes the group's part of Z2 of a quad. Each lane multiplies its part of W2. The eight parts
+   are added by shuffles that halve what a lane carries, so that lanes 2 r and 2 r + 1 end with row
+   r. */
 __device__ inline void multiply_w2(const float4 *h1, const RowWeights &weights, int part,
                                    float (&z)[QUAD][3]) {
 #pragma unroll
@@ -227,7 +228,7 @@ __device__ inline void store_w2(const BlockLayout &layout, float (*w2)[W2_PITCH]
     for (int e = 0; e < 3; e++) w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
 }
 
-/* The lane's part of the way back, from there. */
+/* Loads the lane's part of W2 for the way back from there. */
 __device__ inline void load_back(const BlockLayout &layout, const float (*w2)[W2_PITCH],
                                  RowWeights &weights) {
   const SliceLane back = slice_lane(layout);
@@ -263,8 +264,9 @@ __device__ inline void send_z2(const EpochPlan &plan, const Shared &s, const Row
   }
 }
 
-/* H2 = relu(Z2) of the block's rows: receives the groups' parts, in lanes 2 r and 2 r + 1 for row r
-   of a quad; mails H2 to the other teams. Meanwhile the weights are turned for the way back. */
+/* Computes H2 = relu(Z2) of the block's rows. It receives the groups' parts, in lanes 2 r and 2 r +
+   1 for row r of a quad; mails H2 to the other teams. Meanwhile the weights are turned for the way
+   back. */
 template <class Shared>
 __device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &weights,
                                uint32_t stamp) {
@@ -306,8 +308,8 @@ __device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &wei
   }
 }
 
-/* dZ1 = dZ2 W2 where H1, h of this lane's rows and neurons, is positive; mailed to the matrix
-   blocks and the row blocks of the group. */
+/* Computes dZ1 = dZ2 W2 where H1, h of this lane's rows and neurons, is positive, and mails it to
+   the matrix blocks and the row blocks of the group. */
 template <int QUADS>
 __device__ inline void make_dz1(const BlockLayout &layout, const RowShared<QUADS> &s,
                                 const RowWeights &weights, const float (&h)[QUADS][3],
@@ -334,9 +336,9 @@ __device__ inline void make_dz1(const BlockLayout &layout, const RowShared<QUADS
   }
 }
 
-/* All steps of the launch, as the row team sees them. The first term of Z1 of the next step comes
-   while the head works; that of a direct step only after dZ1 was sent, as does every one, late,
-   where matrix blocks have four tiles: else dZ1 would wait for them within each step. */
+/* Runs all steps of the launch, as the row team sees them. The first term of Z1 of the next step
+   comes while the head works; that of a direct step only after dZ1 was sent, as does every one,
+   late, where matrix blocks have four tiles: else dZ1 would wait for them within each step. */
 template <class Shared>
 __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
   const BlockLayout &layout = s.layout;

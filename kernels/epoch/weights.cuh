@@ -18,7 +18,7 @@ struct OwnWeights {
   float w[3], v[3];
 };
 
-/* The offset in the flat arrays of value e of the packet, or -1. */
+/* Returns the offset in the flat arrays of value e of the packet, or -1. */
 __device__ inline long long offset_of(const EpochPlan &plan, const EpochJob &job,
                                       const BlockLayout &layout, const OwnPacket &own, int e) {
   return own.exists ? p_offset(plan, job, layout, own.x, 3 * own.packet + e) : -1;
@@ -35,7 +35,8 @@ __device__ inline OwnWeights load_packet(const EpochPlan &plan, const EpochJob &
   return weights;
 }
 
-/* b2, W3 and b3 are the same in every group: the first one writes them. */
+/* Writes the packet and its momentum back. b2, W3 and b3 are the same in every group: the first one
+   writes them. */
 __device__ inline void store_packet(const EpochPlan &plan, const EpochJob &job,
                                     const BlockLayout &layout, const OwnPacket &own,
                                     const OwnWeights &weights) {

@@ -54,9 +54,10 @@ struct BiasRelu {
   }
 };
 
-/* Y = relu(X W^T + b). Block: one tile of Y (rows, out), as tile_of_block() divides it among warps
-   and lanes. Reads in * (ROWS + COLUMNS) values, writes each value of Y once; 2 in operations for
-   each. */
+/* Computes Y = relu(X W^T + b).
+
+   Block: one tile of Y (rows, out), as tile_of_block() divides it among warps and lanes. Reads in *
+   (ROWS + COLUMNS) values, writes each value of Y once, and does 2 in operations for each. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, BiasRelu y, int rows) {

@@ -108,8 +108,8 @@ constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space hold
 constexpr int WANTED_BLOCKS = 264;    /* of a layer, two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* The last block of a tile adds all splits in their order: the same bits, whichever block is last.
-   Each thread adds 4 neighbouring weights. */
+/* Adds the splits of a tile in their order, in the last block of it that is done: the same bits,
+   whichever that is. Each thread adds 4 neighbouring weights. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */
@@ -141,7 +141,8 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* The gradient of one tile, or one split of it, and its update. Called by the whole block. */
+/* Computes the gradient of one tile, or one split of it, and updates by it. Called by the whole
+   block. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {

@@ -145,7 +145,7 @@ template <class Tile> struct Accumulators {
   float sum[DOWN][ACROSS][4];
 };
 
-/* The first row and column of a warp's quarter, in the tile. */
+/* Return the first row and column of a warp's quarter, in the tile. */
 template <class Tile> __device__ int warp_row() {
   return threadIdx.x / 64 * Tile::WARP_SIDE;
 }
@@ -153,7 +153,7 @@ template <class Tile> __device__ int warp_column() {
   return threadIdx.x / 32 % 2 * Tile::WARP_SIDE;
 }
 
-/* One stage. Of 16 k term by term, the smallest products first. */
+/* Multiplies one stage: of 16 k term by term, the smallest products first. */
 template <class Kind, int TERMS, class Tile, int TERMS_A, int TERMS_B>
 __device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
   constexpr int DOWN = Accumulators<Tile>::DOWN, ACROSS = Accumulators<Tile>::ACROSS;
@@ -198,7 +198,7 @@ __device__ inline void await_oldest(int stages) {
     await_groups<MOST_STAGES - 2>();
 }
 
-/* The sums of a tile. */
+/* Computes the sums of a tile. */
 template <class Kind, int TERMS, class Tile, int TERMS_A, int TERMS_B>
 __device__ void multiply_tile(Accumulators<Tile> &c, const Product &p, int row, int column,
                               int stages, uint32_t ring) {

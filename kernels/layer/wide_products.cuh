@@ -30,9 +30,9 @@ namespace wide {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* The neighbours from `column` on of a row with `columns` values, in one load where rows start on
-   16 bytes. FULL: they do, and the neighbours exist; else, beyond the row they are any values of
-   it. */
+/* Loads the neighbours from `column` on of a row with `columns` values, in one load where rows
+   start on 16 bytes. FULL: they do, and the neighbours exist; else, beyond the row they are any
+   values of it. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -44,7 +44,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
   return q;
 }
 
-/* Stores those that exist. */
+/* Stores those of them that exist. */
 template <bool FULL>
 __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {

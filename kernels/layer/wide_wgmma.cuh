@@ -80,8 +80,8 @@ struct Unit {
   int first_block, blocks;  /* of BLOCK k */
 };
 
-/* The unit of a cluster's turn. Every other turn goes backwards, so that a cluster with a long one
-   gets a short one, of pixels, next. */
+/* Returns the unit of a cluster's turn. Every other turn goes backwards, so that a cluster with a
+   long one gets a short one, of pixels, next. */
 __device__ inline int unit_of_turn(int turn, int cluster, int clusters) {
   return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
 }
@@ -153,7 +153,7 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* The same of a B that lies ALONG_K. Its box is all of it, or a half of one term. */
+/* Copies the same of a B that lies ALONG_K. Its box is all of it, or a half of one term. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -201,7 +201,7 @@ struct Accumulators {
   float sum[128];
 };
 
-/* One stage. Of 16 k term by term, the smallest products first; pixels have one term. */
+/* Multiplies one stage: of 16 k term by term, the smallest products first; pixels have one term. */
 template <class Kind, int TERMS, class Schedule, bool PIXELS>
 __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
   constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
@@ -238,9 +238,9 @@ template <class Ring> __device__ void release(Ring &ring, unsigned position, int
     for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
 }
 
-/* The sum of a unit: `blocks` stages from `position` on. The tensor cores have one stage in work
-   while the next one is handed to them. When the last is filled, it is the other consumer's turn,
-   if they take turns: not before, for a barrier tells only its last phase from the one in
+/* Computes the sums of a unit: `blocks` stages from `position` on. The tensor cores have one stage
+   in work while the next one is handed to them. When the last is filled, it is the other consumer's
+   turn, if they take turns: not before, for a barrier tells only its last phase from the one in
    progress. */
 template <class Kind, int TERMS, class Schedule>
 __device__ void multiply_unit(Accumulators &c, Ring<TERMS, Schedule> &ring, int group,
@@ -295,7 +295,7 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
    columns out of bounds are moved in bounds. */
 constexpr int QUADS = 8, PARTS = 4;
 
-/* The first row and column of a part, in the tile. */
+/* Return the first row and column of a part, in the tile. */
 template <class Schedule> __device__ int row_of_part(int group, int part) {
   const int warp = threadIdx.x % GROUP / 32;
   return (Schedule::TURNS ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
