@@ -15,17 +15,27 @@
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "model/network.h"
 
+/* Arrays of a checkpoint, in the order in which an engine keeps them. */
+typedef enum {
+  CHECKPOINT_PARAMETERS,
+  CHECKPOINT_MOMENTUM, /* or adam's first moment */
+  CHECKPOINT_SECOND_MOMENT,
+  CHECKPOINT_RAW, /* the parameters that are trained, if the first array is their average */
+  CHECKPOINT_ARRAYS
+} CheckpointArray;
+
 typedef struct {
   Network network;
-  float *parameters;      /* network.floats, laid out as network.h says; owned */
-  float *momentum;        /* likewise; NULL: the file has none */
-  float *second_moment;   /* likewise */
-  float *raw;             /* likewise: the parameters that are trained; NULL: the parameters are */
+  float *parameters; /* (count, network.floats): the parameters, then the other arrays, each laid
+                        out as network.h says; owned */
+  int count;
+  CheckpointArray kind[CHECKPOINT_ARRAYS]; /* (count): ascending, from CHECKPOINT_PARAMETERS on */
   uint64_t updates;       /* steps trained since the parameters were initialised, 0 if unknown */
   int epoch;              /* epochs trained in full, 0 if unknown */
   uint64_t step;          /* steps trained of the epoch after those */
@@ -36,6 +46,14 @@ typedef struct {
   int best_epoch;         /* 0 if unknown */
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
 } Checkpoint;
+
+/* Returns the array, (network.floats); NULL: the checkpoint has none. */
+static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointArray kind) {
+  for (int a = 0; a < checkpoint->count; a++)
+    if (checkpoint->kind[a] == kind)
+      return checkpoint->parameters + (size_t)a * checkpoint->network.floats;
+  return NULL;
+}
 
 /* Replaces the file as base/output.h says: whatever fails, the old one stays whole. The same
    checkpoint gives the same bytes. Refuses values that are not finite, and all but regular files.

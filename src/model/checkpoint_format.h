@@ -9,29 +9,15 @@
 #define CHECKPOINT_FORMAT "mlp-train"
 #define CHECKPOINT_VERSION "1"
 
-/* The arrays of a checkpoint, and what stands before the names of their tensors. Parameters may
-   have another prefix, that of another program. */
-typedef struct {
-  const char *prefix;
-  size_t offset; /* of the pointer in Checkpoint */
-} Array;
-
-enum { PARAMETERS, MOMENTUM, SECOND_MOMENT, RAW, ARRAYS };
-static const Array arrays[ARRAYS] = {
-    [PARAMETERS] = {"layers.", offsetof(Checkpoint, parameters)},
-    [MOMENTUM] = {"momentum.", offsetof(Checkpoint, momentum)},
-    [SECOND_MOMENT] = {"second_moment.", offsetof(Checkpoint, second_moment)},
-    [RAW] = {"raw.", offsetof(Checkpoint, raw)},
-};
+/* The text before the names of an array's tensors. Parameters may have another prefix, that of
+   another program. */
+static const char *const prefixes[CHECKPOINT_ARRAYS] = {"layers.", "momentum.", "second_moment.",
+                                                        "raw."};
 
 enum {
   CHECKPOINT_HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take some thousand */
-  CHECKPOINT_TENSORS_MAX = 2 * ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
+  CHECKPOINT_TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
 };
-
-static inline float **array_of(Checkpoint *checkpoint, int array) {
-  return (float **)((char *)checkpoint + arrays[array].offset);
-}
 
 /* Numbers, kept as text. */
 typedef enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } FieldKind; /* int, uint64_t, double */

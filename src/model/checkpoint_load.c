@@ -14,7 +14,7 @@
 #include "model/checkpoint_format.h"
 
 void checkpoint_free(Checkpoint *checkpoint) {
-  for (int a = 0; a < ARRAYS; a++) free(*array_of(checkpoint, a));
+  free(checkpoint->parameters);
   free(checkpoint->options);
   *checkpoint = (Checkpoint){0};
 }
@@ -225,11 +225,11 @@ static bool parse_tensor(Tensor *tensor, const json_t *entry, bool bias, uint64_
 }
 
 /* Finds the place of a tensor by its name. */
-static Tensor *place_tensor(const char *text, const Name *name, Stack stacks[ARRAYS],
+static Tensor *place_tensor(const char *text, const Name *name, Stack stacks[CHECKPOINT_ARRAYS],
                             Error *error) {
-  int array = ARRAYS - 1; /* parameters have any other name */
-  while (array > PARAMETERS && !(name->prefix == strlen(arrays[array].prefix) &&
-                                 strncmp(text, arrays[array].prefix, name->prefix) == 0))
+  int array = CHECKPOINT_ARRAYS - 1; /* parameters have any other name */
+  while (array > CHECKPOINT_PARAMETERS && !(name->prefix == strlen(prefixes[array]) &&
+                                            strncmp(text, prefixes[array], name->prefix) == 0))
     array--;
   Stack *stack = &stacks[array];
   if (!stack->first) {
@@ -257,7 +257,7 @@ static Tensor *place_tensor(const char *text, const Name *name, Stack stacks[ARR
   return tensor;
 }
 
-static bool find_tensors(const Header *header, Stack stacks[ARRAYS], Error *error) {
+static bool find_tensors(const Header *header, Stack stacks[CHECKPOINT_ARRAYS], Error *error) {
   const char *text;
   json_t *entry;
   json_object_foreach(header->root, text, entry) {
@@ -295,15 +295,16 @@ static bool shape_network(const Stack *stack, Network *network, Error *error) {
 }
 
 /* The arrays beside the parameters. */
-static bool check_others(const Stack stacks[ARRAYS], const Network *network, Error *error) {
-  for (int a = PARAMETERS + 1; a < ARRAYS; a++) {
+static bool check_others(const Stack stacks[CHECKPOINT_ARRAYS], const Network *network,
+                         Error *error) {
+  for (int a = CHECKPOINT_PARAMETERS + 1; a < CHECKPOINT_ARRAYS; a++) {
     Network other = {0};
     if (!stacks[a].count) continue;
     if (!shape_network(&stacks[a], &other, error)) return false;
     if (other.layers != network->layers ||
         memcmp(other.size, network->size, sizeof other.size) != 0)
       return error_set(error, "its %.*s has other shapes than its parameters",
-                       (int)strlen(arrays[a].prefix) - 1, arrays[a].prefix);
+                       (int)strlen(prefixes[a]) - 1, prefixes[a]);
   }
   return true;
 }
@@ -314,10 +315,10 @@ static int by_begin(const void *a, const void *b) {
 }
 
 /* Every byte of the data belongs to one tensor. */
-static bool check_cover(const Stack stacks[ARRAYS], uint64_t bytes, Error *error) {
+static bool check_cover(const Stack stacks[CHECKPOINT_ARRAYS], uint64_t bytes, Error *error) {
   const Tensor *tensors[CHECKPOINT_TENSORS_MAX];
   size_t count = 0;
-  for (int a = 0; a < ARRAYS; a++)
+  for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
     for (int l = 0; l < stacks[a].count; l++) {
       tensors[count++] = &stacks[a].layers[l].weight;
       tensors[count++] = &stacks[a].layers[l].bias;
@@ -343,21 +344,14 @@ static bool read_tensor(int file, uint64_t start, const Tensor *tensor, float *v
          error_set(error, "tensor %.99s has a value that is NaN or infinite", tensor->name);
 }
 
-/* The flat array of network.h. Free it; NULL on failure. */
-static float *read_stack(int file, uint64_t start, const Stack *stack, const Network *network,
-                         Error *error) {
-  float *values = calloc(network->floats, sizeof *values);
+/* Reads an array of the checkpoint to values, laid out as network.h says. */
+static bool read_stack(int file, uint64_t start, const Stack *stack, const Network *network,
+                       float *values, Error *error) {
   bool good = true;
-  if (!values) {
-    error_set(error, "no memory for its %zu parameters", network->parameters);
-    return NULL;
-  }
   for (int l = 0; good && l < network->layers; l++)
     good = read_tensor(file, start, &stack->layers[l].weight, values + network->weight[l], error) &&
            read_tensor(file, start, &stack->layers[l].bias, values + network->bias[l], error);
-  if (good) return values;
-  free(values);
-  return NULL;
+  return good;
 }
 
 /* ---- loading: the rest --------------------------------------------------------------------- */
@@ -395,18 +389,22 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
 }
 
 static bool load_described(Checkpoint *checkpoint, int file, const Header *header, Error *error) {
-  Stack stacks[ARRAYS] = {{0}};
+  Stack stacks[CHECKPOINT_ARRAYS] = {{0}};
   Network *network = &checkpoint->network;
-  if (!find_tensors(header, stacks, error) || !shape_network(&stacks[PARAMETERS], network, error) ||
+  if (!find_tensors(header, stacks, error) ||
+      !shape_network(&stacks[CHECKPOINT_PARAMETERS], network, error) ||
       !check_others(stacks, network, error) || !check_cover(stacks, header->bytes, error) ||
       !read_metadata(checkpoint, header, error))
     return false;
-  for (int a = 0; a < ARRAYS; a++) {
-    if (!stacks[a].count) continue;
-    float **values = array_of(checkpoint, a);
-    *values = read_stack(file, header->start, &stacks[a], network, error);
-    if (!*values) return false;
-  }
+  for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
+    if (stacks[a].count) checkpoint->kind[checkpoint->count++] = (CheckpointArray)a;
+  checkpoint->parameters = calloc((size_t)checkpoint->count * network->floats, sizeof(float));
+  if (!checkpoint->parameters)
+    return error_set(error, "no memory for its %zu parameters", network->parameters);
+  for (int a = 0; a < checkpoint->count; a++)
+    if (!read_stack(file, header->start, &stacks[checkpoint->kind[a]], network,
+                    checkpoint->parameters + (size_t)a * network->floats, error))
+      return false;
   return true;
 }
 

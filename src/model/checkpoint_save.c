@@ -47,17 +47,17 @@ typedef struct {
 
 static void list_pieces(const Checkpoint *checkpoint, Content *content) {
   const Network *network = &checkpoint->network;
-  Checkpoint lists = *checkpoint;
-  for (int a = 0; a < ARRAYS; a++) {
-    const float *values = *array_of(&lists, a);
-    for (int l = 0; values && l < network->layers; l++) {
+  for (int a = 0; a < checkpoint->count; a++) {
+    const float *values = checkpoint->parameters + (size_t)a * network->floats;
+    const char *prefix = prefixes[checkpoint->kind[a]];
+    for (int l = 0; l < network->layers; l++) {
       const int in = network->size[l], out = network->size[l + 1];
       Piece *weight = &content->pieces[content->count++];
       Piece *bias = &content->pieces[content->count++];
       *weight = (Piece){"", out, in, values + network->weight[l], (size_t)out * (size_t)in};
       *bias = (Piece){"", out, 0, values + network->bias[l], (size_t)out};
-      snprintf(weight->name, sizeof weight->name, "%s%d.weight", arrays[a].prefix, l);
-      snprintf(bias->name, sizeof bias->name, "%s%d.bias", arrays[a].prefix, l);
+      snprintf(weight->name, sizeof weight->name, "%s%d.weight", prefix, l);
+      snprintf(bias->name, sizeof bias->name, "%s%d.bias", prefix, l);
     }
   }
 }

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "engine/loader.h"
-#include "train/train_state.h"
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
@@ -144,6 +143,38 @@ static bool check_from(const Trainer *t, const Network *network, Error *error) {
                    t->config.from_name);
 }
 
+/* Sets kind[CHECKPOINT_ARRAYS] to the arrays that an engine keeps, and returns their number: the
+   parameters and training_states. */
+static int list_arrays(const Training *training, CheckpointArray *kind) {
+  int count = 0;
+  kind[count++] = CHECKPOINT_PARAMETERS;
+  kind[count++] = CHECKPOINT_MOMENTUM;
+  if (training_moments(training) > 1) kind[count++] = CHECKPOINT_SECOND_MOMENT;
+  if (training->ema > 0) kind[count++] = CHECKPOINT_RAW;
+  return count;
+}
+
+/* Copies the arrays into the engine. One that the checkpoint lacks is as at the start of a run:
+   moments are 0, and an average is the parameters that are trained. */
+static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
+  CheckpointArray kind[CHECKPOINT_ARRAYS];
+  const int count = list_arrays(&engine->config.training, kind);
+  const size_t floats = from->network.floats;
+  const float *raw = checkpoint_array(from, CHECKPOINT_RAW);
+  float *arrays = calloc((size_t)count * floats, sizeof *arrays);
+  if (!arrays) return error_set(error, "out of memory continuing a run");
+  if (!raw) raw = from->parameters;
+  for (int a = 0; a < count; a++) {
+    const bool trained = kind[a] == CHECKPOINT_RAW ||
+                         (kind[a] == CHECKPOINT_PARAMETERS && engine->config.training.ema == 0);
+    const float *values = trained ? raw : checkpoint_array(from, kind[a]);
+    if (values) memcpy(arrays + (size_t)a * floats, values, floats * sizeof *arrays);
+  }
+  const bool good = engine->call->write(engine, arrays, arrays + floats, error);
+  free(arrays);
+  return good;
+}
+
 static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
   t->position = (TrainerPosition){.epoch = from->epoch,
                                   .step = from->step,
@@ -152,7 +183,7 @@ static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
                                   .test_accuracy = from->test_accuracy,
                                   .best_accuracy = from->best_accuracy,
                                   .best_epoch = from->best_epoch};
-  return train_state_write(t->engine, from, error);
+  return write_arrays(t->engine, from, error);
 }
 
 /* True if all ranks could do what this one did, so that they go on together. */
@@ -257,7 +288,13 @@ bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) 
                              .test_accuracy = position->test_accuracy,
                              .best_accuracy = position->best_accuracy,
                              .best_epoch = position->best_epoch};
-  if (train_state_read(t->engine, checkpoint, error)) return true;
+  checkpoint->count = list_arrays(&t->engine->config.training, checkpoint->kind);
+  const size_t floats = checkpoint->network.floats;
+  float *arrays = malloc((size_t)checkpoint->count * floats * sizeof *arrays);
+  checkpoint->parameters = arrays;
+  if (arrays ? t->engine->call->read(t->engine, arrays, arrays + floats, error)
+             : error_set(error, "out of memory saving the network"))
+    return true;
   checkpoint_free(checkpoint);
   return false;
 }

@@ -24,23 +24,24 @@ static void make_folder(void) {
 
 static void require_sound(const Checkpoint *c) {
   const Network *network = &c->network;
-  const float *const arrays[] = {c->parameters, c->momentum, c->second_moment, c->raw};
   Network other;
   REQUIRE(c->parameters && c->options && c->epoch >= 0 && c->best_epoch >= 0);
   REQUIRE(network_init(&other, network->size[0], network->size + 1, network->layers - 1,
                        network->size[network->layers], NULL));
   REQUIRE(memcmp(&other, network, sizeof other) == 0);
-  for (int a = 0; a < 4; a++) {
-    if (!arrays[a]) continue;
+  REQUIRE(c->count >= 1 && c->count <= CHECKPOINT_ARRAYS && c->kind[0] == CHECKPOINT_PARAMETERS);
+  for (int a = 0; a < c->count; a++) {
+    const float *values = c->parameters + (size_t)a * network->floats;
+    REQUIRE(a == 0 || c->kind[a] > c->kind[a - 1]);
     size_t next = 0; /* float: what lies before is no padding */
     for (int l = 0; l < network->layers; l++) {
       const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
-      for (; next < network->weight[l]; next++) REQUIRE(arrays[a][next] == 0);
-      for (; next < network->weight[l] + in * out; next++) REQUIRE(isfinite(arrays[a][next]));
-      for (; next < network->bias[l]; next++) REQUIRE(arrays[a][next] == 0);
-      for (; next < network->bias[l] + out; next++) REQUIRE(isfinite(arrays[a][next]));
+      for (; next < network->weight[l]; next++) REQUIRE(values[next] == 0);
+      for (; next < network->weight[l] + in * out; next++) REQUIRE(isfinite(values[next]));
+      for (; next < network->bias[l]; next++) REQUIRE(values[next] == 0);
+      for (; next < network->bias[l] + out; next++) REQUIRE(isfinite(values[next]));
     }
-    for (; next < network->floats; next++) REQUIRE(arrays[a][next] == 0);
+    for (; next < network->floats; next++) REQUIRE(values[next] == 0);
   }
 }
 
@@ -49,15 +50,10 @@ static bool are_equal(double a, double b) {
 }
 
 static void require_same(const Checkpoint *a, const Checkpoint *b) {
-  const size_t bytes = a->network.floats * sizeof(float);
+  const size_t bytes = (size_t)a->count * a->network.floats * sizeof(float);
   REQUIRE(memcmp(&a->network, &b->network, sizeof a->network) == 0);
+  REQUIRE(a->count == b->count && memcmp(a->kind, b->kind, sizeof a->kind) == 0);
   REQUIRE(memcmp(a->parameters, b->parameters, bytes) == 0);
-  const float *const left[] = {a->momentum, a->second_moment, a->raw};
-  const float *const right[] = {b->momentum, b->second_moment, b->raw};
-  for (int i = 0; i < 3; i++) {
-    REQUIRE(!left[i] == !right[i]);
-    REQUIRE(!left[i] || memcmp(left[i], right[i], bytes) == 0);
-  }
   REQUIRE(a->updates == b->updates);
   REQUIRE(a->epoch == b->epoch && a->step == b->step && a->best_epoch == b->best_epoch);
   REQUIRE(a->correct == b->correct && a->rows == b->rows && are_equal(a->loss, b->loss));

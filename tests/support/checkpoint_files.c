@@ -99,7 +99,7 @@ void assert_refuses_to_load(const char *path, const char *message) {
   if (!strstr(error.text, path)) fail_msg("'%s' is not in: %s", path, error.text);
   if (!strstr(error.text, message)) fail_msg("'%s' is not in: %s", message, error.text);
   assert_null(checkpoint.parameters);
-  assert_null(checkpoint.momentum);
+  assert_int_equal(checkpoint.count, 0);
   assert_null(checkpoint.options);
 }
 
@@ -140,14 +140,24 @@ char *header_of(Content content, size_t *start) {
   return header;
 }
 
-float *make_values(const Network *network, float first) {
-  float *values = calloc(network->floats, sizeof *values);
-  for (int l = 0; l < network->layers; l++) {
-    const int in = network->size[l], out = network->size[l + 1];
-    for (int i = 0; i < in * out; i++) values[network->weight[l] + (size_t)i] = first++;
-    for (int i = 0; i < out; i++) values[network->bias[l] + (size_t)i] = -(first++) / 3;
+void make_arrays(Checkpoint *checkpoint, int count) {
+  const Network *network = &checkpoint->network;
+  checkpoint->count = count;
+  checkpoint->parameters = calloc((size_t)count * network->floats, sizeof(float));
+  for (int a = 0; a < count; a++) {
+    float *values = checkpoint->parameters + (size_t)a * network->floats, next = a ? 1e-3f : 1;
+    checkpoint->kind[a] = (CheckpointArray)a;
+    for (int l = 0; l < network->layers; l++) {
+      const int in = network->size[l], out = network->size[l + 1];
+      for (int i = 0; i < in * out; i++) values[network->weight[l] + (size_t)i] = next++;
+      for (int i = 0; i < out; i++) values[network->bias[l] + (size_t)i] = -(next++) / 3;
+    }
   }
-  return values;
+}
+
+void drop_arrays(Checkpoint *checkpoint) {
+  memset(checkpoint->kind, 0, sizeof checkpoint->kind);
+  checkpoint->count = 1;
 }
 
 Checkpoint make_checkpoint(void) {
@@ -163,7 +173,6 @@ Checkpoint make_checkpoint(void) {
                            .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n")};
   Error error;
   assert_true(network_init(&checkpoint.network, 5, (const int[]){7, 3}, 2, 2, &error));
-  checkpoint.parameters = make_values(&checkpoint.network, 1);
-  checkpoint.momentum = make_values(&checkpoint.network, 1e-3f);
+  make_arrays(&checkpoint, 2);
   return checkpoint;
 }

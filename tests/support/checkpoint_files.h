@@ -46,8 +46,10 @@ void save_sample(void);
 /* A network 5 - 7 - 3 - 2, every value of which differs from every other. */
 Checkpoint make_checkpoint(void);
 
-/* Parameters or momentum: values that begin at `first`, zeros as padding. */
-float *make_values(const Network *network, float first);
+/* Fills the first `count` arrays with values, and zeros as padding. */
+void make_arrays(Checkpoint *checkpoint, int count);
+/* Leaves the parameters alone. */
+void drop_arrays(Checkpoint *checkpoint);
 
 void must_save(const Checkpoint *checkpoint, const char *path);
 Checkpoint must_load(const char *path);

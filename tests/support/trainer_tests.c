@@ -213,7 +213,7 @@ void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows) {
 }
 
 void assert_same_weights(const Run *a, const Run *b) {
-  const size_t bytes = a->saved.network.floats * sizeof(float);
-  assert_memory_equal(a->saved.parameters, b->saved.parameters, bytes);
-  assert_memory_equal(a->saved.momentum, b->saved.momentum, bytes);
+  const size_t floats = (size_t)a->saved.count * a->saved.network.floats;
+  assert_int_equal(a->saved.count, b->saved.count);
+  assert_memory_equal(a->saved.parameters, b->saved.parameters, floats * sizeof(float));
 }
