@@ -37,7 +37,6 @@ predict='--load a.st --device cpu --predict test.csv'
 refuses 1 'three.st has 3 inputs and 3 classes, but a.st has 2 and 2' $predict --load three.st
 refuses 1 missing.st $predict --load missing.st
 refuses 2 '--weights draws one network: give it one --load' $all --evaluate --weights w.png
-refuses 2 'are the same file' $all --predict test.csv --output b.st
 many=$(printf -- '--load a.st %.0s' {1..32})
 refuses 2 '--load can be given 32 times at most' $predict $many
 

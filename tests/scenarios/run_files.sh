@@ -3,13 +3,15 @@ ok $T --epochs 1 --save net
 ln train.csv hard.csv
 ln -s train.csv soft.csv
 ln -s new.st dangling
+cp train.csv train.png
+cp net other
 
 case_ 'no output destroys an input'
-sha256sum train.csv test.csv net >before
+sha256sum train.csv test.csv train.png net other >before
 while read -r options; do
   refuses 2 ' are the same file: give one of them another name' $T $options
   sha256sum --quiet -c before
-  absent new new.st
+  absent new new.st s held.csv
 done <<'END'
 --log train.csv
 --save train.csv
@@ -24,6 +26,10 @@ done <<'END'
 --load net --predict test.csv --output net
 --load net --predict test.csv --output ./test.csv
 --load net --evaluate --mistakes test.csv
+--load net --load other --predict test.csv --output other
+--validation held.csv --save held.csv
+--early-stop 3 --save s --train s.best
+--train train.png --tune train.png
 END
 
 case_ 'what cannot be written costs no epoch'
@@ -51,10 +57,17 @@ status=0 # nobody would get anything of a million epochs
 said 'cannot write to standard output'
 
 case_ 'places are tried before training'
-for file in '--save none/x.st' '--plot none/x.png' '--weights none/x.png' '--mistakes none/x.png' \
-  '--confusion none/x.png' '--log none/x.jsonl'; do
-  refuses 1 ': its folder does not exist' $T $file
-done
+refusals 1 $T --epochs 2 <<'END'
+none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
+none/x.st: its folder does not exist|--save none/x.st --resume net
+none/x.png: its folder does not exist|--plot none/x.png
+none/x.png: its folder does not exist|--weights none/x.png
+none/x.png: its folder does not exist|--mistakes none/x.png
+none/x.png: its folder does not exist|--confusion none/x.png
+none/x.jsonl: its folder does not exist|--log none/x.jsonl
+cannot write .: it is not a regular file|--save .
+END
+absent run.jsonl net.tmp.*
 refuses 2 '--save cannot write to standard output: give it the name of a file' $T --save -
 
 case_ 'an old log outlives a run that fails'

@@ -22,8 +22,10 @@ for signal in INT TERM HUP; do
 $T --train fifo
 $T --test fifo
 --load net --device cpu --predict fifo
+$T --train fifo --tune never.png
 END
 done
+absent never.png
 
 case_ 'the test after the last epoch' # there is nothing to resume, only to test
 options="$T --validation 0.2 --test fifo --epochs 1"

@@ -46,13 +46,3 @@ refuses 2 '--tune writes a file that ends in .png' $S --tune t.jpg
 fails 1 missing/t.png $S --tune missing/t.png
 fails 1 '--tune wants at least 20 steps, but 300 rows in batches of 16 are 19: try a smaller --batch' \
   $T --batch 16 --tune t.png
-echo 1,2,3 >linked.png
-refuses 2 'are the same file' $S --train linked.png --tune linked.png
-[ "$(<linked.png)" = 1,2,3 ]
-
-case_ 'a signal ends it'
-mkfifo fifo
-start $S --train fifo --tune never.png
-sleep 0.1
-interrupt INT interrupted
-absent never.png

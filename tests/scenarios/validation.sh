@@ -68,7 +68,6 @@ printed 1 "^wrote    e.st.best: that after epoch $best, the best, [0-9.]+%$"
 ok $options --epochs $best --save b.st
 same_network b.st e.st.best
 ok --resume e.st --epochs $((last + 1)) --early-stop 0
-refuses 2 'are the same file' $T --early-stop 3 --save s --train s.best
 
 case_ 'without a test file'
 none="$N --test none"
@@ -101,7 +100,6 @@ case_ 'what cannot be is refused'
 echo 1,2,3,4 >three.csv
 refuses 2 "--validation must be a share from 0 to 0.9, or the name of a file, not '0.91'" $T \
   --validation 0.91
-refuses 2 'are the same file' $T --validation held.csv --save held.csv
 while IFS='|' read -r text options; do fails 1 "$text" $T $options; done <<'END'
 none.csv does not exist|--validation none.csv
 --validation 0.0001 leaves no row of train.csv to judge by|--validation 0.0001
