@@ -58,6 +58,15 @@ typedef struct {
   bool closes;                    /* the engine does: nobody is waited for long */
 } RankSums;
 
+/* Memory, a stream or an event, and the function that gives it back. */
+typedef struct {
+  void *what;
+  cudaError_t (*release)(void *what);
+} Owned;
+
+/* More than there is: three arrays, two planes and an event for each layer, and some 40 others. */
+enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
+
 struct CudaEngine {
   Engine engine; /* first: an Engine * of ours is a CudaEngine * */
   const Level *level;
@@ -67,7 +76,9 @@ struct CudaEngine {
   Staging staging[2];
   uint64_t rows_seen; /* dataset rows ever written are below this */
   size_t stride;
-  uint64_t taken;   /* bytes of device memory */
+  uint64_t taken; /* bytes of device memory */
+  Owned owned[CUDA_MAX_OWNED];
+  int owned_count;
   RowShare share;   /* this rank's of every step */
   int forward_rows; /* rows the activations hold: engine_rows, or more for evaluation */
   RankSums sums;
@@ -122,13 +133,22 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
    the kernels for wide layers; engine->reason then says so. Asks no device. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
-/* Takes device memory for *pointer, of --device-memory if that is less than the GPU has. */
-bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
-
-/* The same of what the allocator gives, which takes `bytes` for *pointer. */
-typedef cudaError_t CudaAllocator(void **pointer, size_t bytes);
-bool engine_cuda_array_by(CudaEngine *e, CudaAllocator *allocator, void *pointer, size_t count,
-                          size_t size, Error *error);
+/* These allocate what the engine owns until cuda_release_all: cuda_memory.c. cuda_array takes
+   device memory for *pointer, of --device-memory if that is less than the GPU has; cuda_zeros
+   clears it on e->compute; cuda_pinned takes pinned host memory. False with *error set if there is
+   none. */
+bool cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
+bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
+bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error);
+bool cuda_stream(CudaEngine *e, cudaStream_t *stream, int priority, Error *error);
+bool cuda_event(CudaEngine *e, cudaEvent_t *event, Error *error);
+/* Does the same as cuda_array by another allocator of device memory. */
+typedef cudaError_t CudaAllocate(void **pointer, size_t bytes);
+typedef cudaError_t CudaRelease(void *pointer);
+bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, void *pointer,
+                   size_t count, size_t size, Error *error);
+/* Gives all of it back, what came last first. */
+void cuda_release_all(CudaEngine *e);
 
 /* Returns the number of bf16 terms that a float32 is split into for a gemm. */
 static inline int bf16_terms(const CudaEngine *e) {
@@ -181,9 +201,9 @@ cudaError_t wide_split_weights(CudaEngine *e);
 
 /* The ranks' sums of gradients: see engine_cuda_ranks.c. Nothing where one process trains. */
 bool sums_open(CudaEngine *e, Error *error);
-/* Takes memory for e->d_gradient, one rank's or several's. */
+/* Allocates e->d_gradient, zeros. */
 bool sums_array(CudaEngine *e, Error *error);
-/* And of e->d_gradient. */
+/* Leaves the other ranks. */
 void sums_close(CudaEngine *e);
 /* Queues: `count` values of e->d_gradient from `first` on, which is what e->compute has queued so
    far, become their sums over all ranks; what e->sums.updates is given from now on waits for that.
@@ -204,5 +224,8 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
 cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range);
 /* The forward pass over rows first_row .. first_row + rows - 1, at most e->forward_rows. */
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);
+
+/* Destroys the graphs of level step. */
+void steps_forget(CudaEngine *e);
 
 #endif

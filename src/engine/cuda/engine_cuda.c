@@ -15,30 +15,6 @@ static bool failed(cudaError_t status, const char *what, Error *error) {
   return !cuda_done(status, what, error);
 }
 
-static cudaError_t allocate(void **pointer, size_t bytes) {
-  return cudaMalloc(pointer, bytes);
-}
-
-bool engine_cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
-  return engine_cuda_array_by(e, allocate, pointer, count, size, error);
-}
-
-bool engine_cuda_array_by(CudaEngine *e, CudaAllocator *allocator, void *pointer, size_t count,
-                          size_t size, Error *error) {
-  const uint64_t limit = e->engine.config.training.device_memory, has = e->engine.memory;
-  const uint64_t most = limit && limit < has ? limit : has, bytes = (uint64_t)count * size;
-  const bool fits = e->taken <= most && bytes <= most - e->taken;
-  if (fits && allocator((void **)pointer, bytes) == cudaSuccess) {
-    e->taken += bytes;
-    return true;
-  }
-  cudaGetLastError(); /* as cuda_done does */
-  error_set(error, "no %.1f MB of GPU memory to be had%s: try --resident no or a smaller --batch",
-            (double)bytes / 1e6, !fits && most == limit ? " within --device-memory" : "");
-  if (error) error->of_gpu = true, error->too_large = !fits;
-  return false;
-}
-
 /* ---- the interface ------------------------------------------------------------------------ */
 
 static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
@@ -254,41 +230,13 @@ static bool cuda_write(Engine *engine, const float *parameters, const float *sta
 
 static void cuda_close(Engine *engine) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (!e) return;
   e->sums.closes = true;
   if (e->compute) sums_wait(e, NULL, "", NULL);
   if (e->copy) cudaStreamSynchronize(e->copy);
-  for (int s = 0; s < 2; s++) {
-    cudaFreeHost(e->staging[s].h_pixels);
-    cudaFreeHost(e->staging[s].h_labels);
-    if (e->staging[s].copied) cudaEventDestroy(e->staging[s].copied);
-    if (e->staging[s].consumed) cudaEventDestroy(e->staging[s].consumed);
-  }
-  cudaFree(e->d_augmented);
-  cudaFree(e->d_average);
-  void *device[] = {e->d_pixels,          e->d_labels,   e->d_order, e->d_state, e->d_sums,
-                    e->d_parameters,      e->d_momentum, e->d_x,     e->d_z,     e->results.d_loss,
-                    e->results.d_correct, e->d_largest,  e->d_sum};
-  for (size_t i = 0; i < sizeof device / sizeof *device; i++) cudaFree(device[i]);
-  for (int l = 0; l <= NETWORK_MAX_LAYERS; l++) {
-    cudaFree(e->d_activation[l]);
-    cudaFree(e->d_delta[l]);
-  }
-  for (int l = 0; l < NETWORK_MAX_LAYERS; l++) {
-    cudaFree(e->wide.w[l].d);
-    cudaFree(e->wide.x[l].d);
-    cudaFree(e->wide.dz[l + 1].d);
-  }
-  cudaFree(e->d_gram);
-  cudaFree(e->d_mail);
-  cudaFree(e->d_work);
-  if (e->one_step) cudaGraphExecDestroy(e->one_step);
-  if (e->many_steps) cudaGraphExecDestroy(e->many_steps);
-  if (e->last_steps) cudaGraphExecDestroy(e->last_steps);
+  steps_forget(e);
   sums_close(e);
   if (e->library) e->close_library(e->library);
-  if (e->copy) cudaStreamDestroy(e->copy);
-  if (e->compute) cudaStreamDestroy(e->compute);
+  cuda_release_all(e);
   free(e);
 }
 
@@ -306,32 +254,30 @@ static const EngineOperations OPERATIONS = {
     .close = cuda_close,
 };
 
-static bool allocate_dataset(CudaEngine *e, Error *error) {
-  const EngineConfig *c = &e->engine.config;
-  for (int s = 0; s < 2; s++)
-    if (failed(cudaMallocHost((void **)&e->staging[s].h_pixels, c->staging_rows * e->stride),
-               "allocating pinned memory", error) ||
-        failed(cudaMallocHost((void **)&e->staging[s].h_labels, c->staging_rows * sizeof(uint16_t)),
-               "allocating pinned memory", error) ||
-        failed(cudaEventCreateWithFlags(&e->staging[s].copied, cudaEventDisableTiming),
-               "creating an event", error) ||
-        failed(cudaEventCreateWithFlags(&e->staging[s].consumed, cudaEventDisableTiming),
-               "creating an event", error))
-      return false;
-  const size_t rows =
-      c->dataset_rows > (uint64_t)e->forward_rows ? c->dataset_rows : (size_t)e->forward_rows;
-  return engine_cuda_array(e, &e->d_pixels, c->dataset_rows, e->stride, error) &&
-         (!augment_any(c->training.augment) ||
-          engine_cuda_array(e, &e->d_augmented, c->dataset_rows, e->stride, error)) &&
-         engine_cuda_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
-         engine_cuda_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
-         engine_cuda_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
-         engine_cuda_array(e, &e->results.d_correct, rows, 1, error) &&
-         engine_cuda_array(e, &e->d_state, 1, sizeof(StepState), error) &&
-         engine_cuda_array(e, &e->d_sums, 1, sizeof(ResultSums), error);
+static bool allocate_staging(CudaEngine *e, Staging *staging, Error *error) {
+  const size_t rows = e->engine.config.staging_rows;
+  return cuda_pinned(e, &staging->h_pixels, rows * e->stride, error) &&
+         cuda_pinned(e, &staging->h_labels, rows * sizeof(uint16_t), error) &&
+         cuda_event(e, &staging->copied, error) && cuda_event(e, &staging->consumed, error);
 }
 
-static bool allocate_network(CudaEngine *e, Error *error) {
+static bool allocate_dataset(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  const size_t rows =
+      c->dataset_rows > (uint64_t)e->forward_rows ? c->dataset_rows : (size_t)e->forward_rows;
+  return allocate_staging(e, &e->staging[0], error) && allocate_staging(e, &e->staging[1], error) &&
+         cuda_array(e, &e->d_pixels, c->dataset_rows, e->stride, error) &&
+         (!augment_any(c->training.augment) ||
+          cuda_array(e, &e->d_augmented, c->dataset_rows, e->stride, error)) &&
+         cuda_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
+         cuda_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
+         cuda_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
+         cuda_array(e, &e->results.d_correct, rows, 1, error) &&
+         cuda_array(e, &e->d_state, 1, sizeof(StepState), error) &&
+         cuda_zeros(e, &e->d_sums, 1, sizeof(ResultSums), error);
+}
+
+static bool allocate_layers(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   const Network *n = &c->network;
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(c);
@@ -340,43 +286,40 @@ static bool allocate_network(CudaEngine *e, Error *error) {
     const size_t size = (size_t)n->size[l];
     if (size > widest) widest = size;
     if (e->engine.wide && l < n->layers - has_head(e)) continue;
-    if (!engine_cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
-        !engine_cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
+    if (!cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
+        !cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
   const bool unfused = e->level->unfused;
-  if ((unfused || c->training.rule.kind != OPTIMIZER_SGD || c->ranks) &&
-      (!sums_array(e, error) ||
-       failed(cudaMemsetAsync(e->d_gradient, 0, n->floats * sizeof(float), e->compute), "clearing",
-              error)))
-    return false;
-  if ((unfused || !training_pixel_factor(&c->training).is_default) &&
-      !engine_cuda_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error))
-    return false;
-  if (unfused && !engine_cuda_array(e, &e->d_z, rows * widest, sizeof(float), error)) return false;
-  if (c->training.fusion == FUSION_EXERCISE &&
-      (!engine_cuda_array(e, &e->d_largest, rows, sizeof(float), error) ||
-       !engine_cuda_array(e, &e->d_sum, rows, sizeof(float), error)))
-    return false;
-  if (!engine_cuda_array(e, &e->d_work, update_work_bytes(), 1, error) ||
-      failed(cudaMemsetAsync(e->d_work, 0, update_work_bytes(), e->compute), "clearing", error))
-    return false;
-  if (e->engine.wide && !wide_allocate(e, error)) return false;
-  if (c->training.fusion == FUSION_EPOCH) {
-    const size_t all_steps = ceil_div(c->dataset_rows, batch);
-    const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
-    e->stamp = 1;
-    e->engine.aligned = EPOCH_DIRECT;
-    if (!engine_cuda_array(e, &e->d_gram, steps * EPOCH_GRAM, sizeof(float), error) ||
-        !engine_cuda_array(e, &e->d_mail, e->plan.mail_bytes, 1, error) ||
-        failed(cudaMemsetAsync(e->d_mail, 0, e->plan.mail_bytes, e->compute), "clearing", error))
-      return false;
-  }
-  return engine_cuda_array(e, &e->d_parameters, n->floats, sizeof(float), error) &&
-         engine_cuda_array(e, &e->d_momentum, training_moments(&c->training) * n->floats,
-                           sizeof(float), error) &&
-         (c->training.ema == 0 ||
-          engine_cuda_array(e, &e->d_average, n->floats, sizeof(float), error));
+  return ((!unfused && !stores_gradient(e)) || sums_array(e, error)) &&
+         ((!unfused && training_pixel_factor(&c->training).is_default) ||
+          cuda_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error)) &&
+         (!unfused || cuda_array(e, &e->d_z, rows * widest, sizeof(float), error)) &&
+         (e->level != &level_exercise ||
+          (cuda_array(e, &e->d_largest, rows, sizeof(float), error) &&
+           cuda_array(e, &e->d_sum, rows, sizeof(float), error))) &&
+         cuda_zeros(e, &e->d_work, update_work_bytes(), 1, error) &&
+         (!e->engine.wide || wide_allocate(e, error));
+}
+
+static bool allocate_epoch(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  const size_t all_steps = ceil_div(c->dataset_rows, (size_t)c->training.batch);
+  const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
+  if (c->training.fusion != FUSION_EPOCH) return true;
+  e->stamp = 1;
+  e->engine.aligned = EPOCH_DIRECT;
+  return cuda_array(e, &e->d_gram, steps * EPOCH_GRAM, sizeof(float), error) &&
+         cuda_zeros(e, &e->d_mail, e->plan.mail_bytes, 1, error);
+}
+
+static bool allocate_parameters(CudaEngine *e, Error *error) {
+  const EngineConfig *c = &e->engine.config;
+  const size_t floats = c->network.floats;
+  return cuda_array(e, &e->d_parameters, floats, sizeof(float), error) &&
+         cuda_zeros(e, &e->d_momentum, training_moments(&c->training) * floats, sizeof(float),
+                    error) &&
+         (c->training.ema == 0 || cuda_array(e, &e->d_average, floats, sizeof(float), error));
 }
 
 /* What does not work at all fails here, before anything was read. */
@@ -392,15 +335,7 @@ static bool initialise(CudaEngine *e, Error *error) {
   network_initialise(n, e->engine.config.training.seed, parameters);
   const bool written = cuda_write(&e->engine, parameters, NULL, error);
   free(parameters);
-  return written &&
-         !failed(cudaMemsetAsync(e->d_momentum, 0,
-                                 training_moments(&e->engine.config.training) * n->floats *
-                                     sizeof(float),
-                                 e->compute),
-                 "clearing", error) &&
-         !failed(cudaMemsetAsync(e->d_sums, 0, sizeof(ResultSums), e->compute), "clearing",
-                 error) &&
-         !failed(first_launch(e), "the first launch", error);
+  return written && !failed(first_launch(e), "the first launch", error);
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
@@ -470,12 +405,9 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
   e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
                         config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
   if (engine_cuda_available(error) && describe(&e->engine, error) && choose_level(e, error) &&
-      !failed(cudaStreamCreateWithFlags(&e->copy, cudaStreamNonBlocking), "creating a stream",
-              error) &&
-      !failed(cudaStreamCreateWithFlags(&e->compute, cudaStreamNonBlocking), "creating a stream",
-              error) &&
-      sums_open(e, error) && allocate_dataset(e, error) && allocate_network(e, error) &&
-      initialise(e, error))
+      cuda_stream(e, &e->copy, 0, error) && cuda_stream(e, &e->compute, 0, error) &&
+      sums_open(e, error) && allocate_dataset(e, error) && allocate_layers(e, error) &&
+      allocate_epoch(e, error) && allocate_parameters(e, error) && initialise(e, error))
     return &e->engine;
   cuda_close(&e->engine);
   return NULL;

@@ -122,19 +122,10 @@ static bool nccl_done(ncclResult_t result, const char *what, Error *error) {
   return false;
 }
 
-static bool create_stream(cudaStream_t *stream, int priority, Error *error) {
-  return cuda_done(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority),
-                   "creating a stream", error);
-}
-
-static bool create_event(cudaEvent_t *event, Error *error) {
-  return cuda_done(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event",
-                   error);
-}
-
-static bool create_events(RankSums *s, Error *error) {
-  bool good = create_event(&s->ready, error) && create_event(&s->summed, error);
-  for (int l = 0; good && l < NETWORK_MAX_LAYERS; l++) good = create_event(&s->updated[l], error);
+static bool create_events(CudaEngine *e, Error *error) {
+  RankSums *s = &e->sums;
+  bool good = cuda_event(e, &s->ready, error) && cuda_event(e, &s->summed, error);
+  for (int l = 0; good && l < NETWORK_MAX_LAYERS; l++) good = cuda_event(e, &s->updated[l], error);
   return good;
 }
 
@@ -163,21 +154,25 @@ bool sums_open(CudaEngine *e, Error *error) {
   s->comm = comm;
   return cuda_done(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities",
                    error) &&
-         create_stream(&s->stream, highest, error) && create_stream(&s->updates, highest, error) &&
-         create_events(s, error);
+         cuda_stream(e, &s->stream, highest, error) &&
+         cuda_stream(e, &s->updates, highest, error) && create_events(e, error);
 }
 
 static cudaError_t allocate_by_nccl(void **pointer, size_t bytes) {
   return nccl.mem_alloc(pointer, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* What NCCL has allocated ranks of a host can share: see share_gradient. */
-bool sums_array(CudaEngine *e, Error *error) {
+static cudaError_t free_by_nccl(void *pointer) {
+  return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
+}
+
+/* Ranks of a host can share what NCCL has allocated: see share_gradient. */
+static bool take_gradient(CudaEngine *e, Error *error) {
   const size_t count = e->engine.config.network.floats;
   e->sums.allocates = e->sums.comm && nccl.mem_alloc && nccl.mem_free && nccl.comm_window_register;
-  return e->sums.allocates ? engine_cuda_array_by(e, allocate_by_nccl, &e->d_gradient, count,
-                                                  sizeof(float), error)
-                           : engine_cuda_array(e, &e->d_gradient, count, sizeof(float), error);
+  return e->sums.allocates ? cuda_array_by(e, allocate_by_nccl, free_by_nccl, &e->d_gradient, count,
+                                           sizeof(float), error)
+                           : cuda_array(e, &e->d_gradient, count, sizeof(float), error);
 }
 
 /* Gives the ranks of a host a window to each other's gradients. NCCL then adds by kernels that read
@@ -192,18 +187,7 @@ static ncclResult_t share_gradient(CudaEngine *e) {
 }
 
 void sums_close(CudaEngine *e) {
-  RankSums *s = &e->sums;
-  if (s->comm) nccl.comm_destroy(s->comm);
-  if (s->allocates)
-    nccl.mem_free(e->d_gradient);
-  else
-    cudaFree(e->d_gradient);
-  if (s->ready) cudaEventDestroy(s->ready);
-  if (s->summed) cudaEventDestroy(s->summed);
-  for (int l = 0; l < NETWORK_MAX_LAYERS; l++)
-    if (s->updated[l]) cudaEventDestroy(s->updated[l]);
-  if (s->stream) cudaStreamDestroy(s->stream);
-  if (s->updates) cudaStreamDestroy(s->updates);
+  if (e->sums.comm) nccl.comm_destroy(e->sums.comm);
 }
 
 static void sums_break(CudaEngine *e) {
@@ -233,13 +217,12 @@ bool sums_open(CudaEngine *e, Error *error) {
                           "with NCCL_HOME=, the folder above its include/, or use --device cpu");
 }
 
-bool sums_array(CudaEngine *e, Error *error) {
-  return engine_cuda_array(e, &e->d_gradient, e->engine.config.network.floats, sizeof(float),
-                           error);
+static bool take_gradient(CudaEngine *e, Error *error) {
+  return cuda_array(e, &e->d_gradient, e->engine.config.network.floats, sizeof(float), error);
 }
 
 void sums_close(CudaEngine *e) {
-  cudaFree(e->d_gradient);
+  (void)e;
 }
 
 static void sums_break(CudaEngine *e) {
@@ -254,6 +237,12 @@ cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
 }
 
 #endif
+
+bool sums_array(CudaEngine *e, Error *error) {
+  const size_t bytes = e->engine.config.network.floats * sizeof(float);
+  return take_gradient(e, error) &&
+         cuda_done(cudaMemsetAsync(e->d_gradient, 0, bytes, e->compute), "clearing", error);
+}
 
 cudaError_t sums_follow(CudaEngine *e) {
   TRY(cudaEventRecord(e->sums.ready, e->compute));

@@ -171,12 +171,10 @@ static void forget_graph(cudaGraphExec_t *graph) {
   *graph = NULL;
 }
 
-static void forget_graphs_of_others(CudaEngine *e) {
-  if (e->d_captured == e->d_train_on) return;
+void steps_forget(CudaEngine *e) {
   forget_graph(&e->one_step);
   forget_graph(&e->many_steps);
   forget_graph(&e->last_steps);
-  e->d_captured = e->d_train_on;
 }
 
 /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
@@ -211,7 +209,8 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(ranks));
   const uint64_t last = ranks && positions == e->positions_before ? steps % GRAPH_STEPS : 0;
   e->positions_before = positions;
-  forget_graphs_of_others(e);
+  if (e->d_captured != e->d_train_on) steps_forget(e);
+  e->d_captured = e->d_train_on;
   TRY(whole_steps_by_graph(e, steps - last));
   if (last == 0 && rest == 0) return cudaSuccess;
   if (e->steps_of_last != last || e->rows_of_last != rest) forget_graph(&e->last_steps);

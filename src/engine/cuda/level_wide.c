@@ -6,10 +6,8 @@
 static bool allocate_planes(CudaEngine *e, Planes *planes, int terms, size_t rows, int columns,
                             Error *error) {
   const size_t plane = rows * planes_pitch(columns), values = (size_t)terms * plane;
-  uint16_t *d = NULL;
-  if (!engine_cuda_array(e, &d, values, sizeof *d, error)) return false;
-  *planes = (Planes){d, plane, terms, (int)rows, columns};
-  return cuda_done(cudaMemsetAsync(d, 0, values * sizeof *d, e->compute), "clearing", error);
+  *planes = (Planes){NULL, plane, terms, (int)rows, columns};
+  return cuda_zeros(e, &planes->d, values, sizeof *planes->d, error);
 }
 
 bool wide_allocate(CudaEngine *e, Error *error) {

@@ -1,0 +1,68 @@
+/* What an engine owns on its device and gives back when it is closed. */
+#include "engine/cuda/cuda_state.h"
+
+/* Hands `what` to the engine, to be released by `release` after everything that came later. */
+static bool own(CudaEngine *e, void *what, cudaError_t (*release)(void *)) {
+  e->owned[e->owned_count++] = (Owned){what, release};
+  return true;
+}
+
+void cuda_release_all(CudaEngine *e) {
+  while (e->owned_count > 0) {
+    const Owned *last = &e->owned[--e->owned_count];
+    last->release(last->what);
+  }
+}
+
+bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, void *pointer,
+                   size_t count, size_t size, Error *error) {
+  void **d_array = pointer;
+  const uint64_t limit = e->engine.config.training.device_memory, has = e->engine.memory;
+  const uint64_t most = limit && limit < has ? limit : has, bytes = (uint64_t)count * size;
+  const bool fits = e->taken <= most && bytes <= most - e->taken;
+  if (fits && allocate(d_array, bytes) == cudaSuccess) {
+    e->taken += bytes;
+    return own(e, *d_array, release);
+  }
+  cudaGetLastError(); /* as cuda_done does */
+  error_set(error, "no %.1f MB of GPU memory to be had%s: try --resident no or a smaller --batch",
+            (double)bytes / 1e6, !fits && most == limit ? " within --device-memory" : "");
+  if (error) error->of_gpu = true, error->too_large = !fits;
+  return false;
+}
+
+bool cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
+  return cuda_array_by(e, cudaMalloc, cudaFree, pointer, count, size, error);
+}
+
+bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
+  return cuda_array(e, pointer, count, size, error) &&
+         cuda_done(cudaMemsetAsync(*(void **)pointer, 0, count * size, e->compute), "clearing",
+                   error);
+}
+
+bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error) {
+  void **h_array = pointer;
+  return cuda_done(cudaMallocHost(h_array, bytes), "allocating pinned memory", error) &&
+         own(e, *h_array, cudaFreeHost);
+}
+
+static cudaError_t destroy_stream(void *stream) {
+  return cudaStreamDestroy(stream);
+}
+
+bool cuda_stream(CudaEngine *e, cudaStream_t *stream, int priority, Error *error) {
+  return cuda_done(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority),
+                   "creating a stream", error) &&
+         own(e, *stream, destroy_stream);
+}
+
+static cudaError_t destroy_event(void *event) {
+  return cudaEventDestroy(event);
+}
+
+bool cuda_event(CudaEngine *e, cudaEvent_t *event, Error *error) {
+  return cuda_done(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event",
+                   error) &&
+         own(e, *event, destroy_event);
+}
