@@ -1,7 +1,7 @@
 #include "engine/device.h"
 
-/* Looks for a GPU that can be used; with ranks, for one of each. device->reason: why there is none.
- */
+/* Looks for a GPU that can be used; with ranks, each of them needs one. Sets device->reason to why
+   there is none. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
   int lacks = !engine_cuda_available(&device->reason);
   const bool mine = !lacks;

@@ -32,6 +32,16 @@ static inline int engine_rows(const EngineConfig *config) {
   return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
 
+/* Narrows rows [*first_row, *first_row + *rows) to those that this rank evaluates. */
+static inline void engine_evaluated(const EngineConfig *config, uint64_t *first_row,
+                                    uint64_t *rows) {
+  const size_t rank = (size_t)ranks_number(config->ranks),
+               ranks = (size_t)ranks_count(config->ranks);
+  const uint64_t begin = part_start(*rows, rank, ranks), end = part_start(*rows, rank + 1, ranks);
+  *first_row += begin;
+  *rows = end - begin;
+}
+
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */
 static inline size_t engine_row_stride(int inputs) {
   return round_up((size_t)inputs, 16);
@@ -133,11 +143,13 @@ Engine *engine_cuda_open(const EngineConfig *config, Error *error);
    where two ranks would share one. All ranks call this, before anything else of CUDA. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
-/* The engine of a run of ranks around `inner`, one rank's, whose config names them. Evaluation is
-   split among the ranks, and collect returns the sums over all of them, so that both are to be
-   called by all; everything else is as with inner, which it owns. All ranks call this, with NULL
-   for inner where one could not be opened: then all fail, *error saying why. */
-Engine *engine_ranks_open(Engine *inner, Ranks *ranks, Error *error);
+/* Makes an engine, one rank's, that of a run of ranks: says so in engine->device. All ranks call
+   this, with NULL for `engine` where one could not be opened: then all fail, *error saying why, and
+   the others' engines are closed. */
+Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error);
+
+/* Makes *sums the sums over all ranks. All of them call this; one process alone keeps its own. */
+bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
 /* True if there is a CUDA device that can run what this program has for it; otherwise false with
    the reason. Slow the first time: it initialises the driver. */

@@ -140,6 +140,7 @@ static bool forward(Engine *engine, uint64_t first_row, uint64_t rows, float *lo
 }
 
 static bool cpu_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+  engine_evaluated(&engine->config, &first_row, &rows);
   return forward(engine, first_row, rows, NULL, error);
 }
 
@@ -149,11 +150,10 @@ static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float
 }
 
 static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
-  (void)error;
   CpuEngine *cpu = (CpuEngine *)engine;
   *sums = cpu->sums;
   cpu->sums = (EngineSums){0};
-  return true;
+  return engine_ranks_collect(&engine->config, sums, error);
 }
 
 /* Arrays of a layer: those of training_states, from 0, or the network's parameters. */

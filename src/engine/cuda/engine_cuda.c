@@ -141,6 +141,7 @@ static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
 static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
   if (first_row + rows > engine->config.dataset_rows)
     return error_set(error, "evaluation was asked for rows outside the dataset");
+  engine_evaluated(&engine->config, &first_row, &rows);
   nvtxRangePushA("evaluate");
   const cudaError_t status = evaluate((CudaEngine *)engine, first_row, rows);
   nvtxRangePop();
@@ -182,7 +183,7 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
       !sums_wait(e, NULL, what, error))
     return false;
   *out = (EngineSums){sums.loss, sums.correct, sums.rows};
-  return true;
+  return engine_ranks_collect(&engine->config, out, error);
 }
 
 /* Copies an array of the device. */
