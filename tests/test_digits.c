@@ -58,7 +58,7 @@ TEST(test_labels_are_equally_likely) {
     assert_in_range(count[label], 850, 1150); /* five standard deviations of 30 */
 }
 
-/* As MNIST: ink within 20 x 20, its centre of mass in pixel 14. */
+/* Ink lies within 20 x 20 pixels and its centre of mass in pixel 14, as in MNIST. */
 TEST(test_size_and_place) {
   for (uint64_t row = 0; row < 3000; row++) {
     const Digit digit = draw(4, DIGITS_TRAIN, row);

@@ -120,7 +120,7 @@ static int next_digit(uint8_t *pixels) {
   return label;
 }
 
-/* Picture `number` of a ground, with `count` digits. */
+/* Draws picture `number` of a ground, with `count` digits. */
 static Scene draw(Ground ground, uint64_t number, int count) {
   static uint8_t level[WIDTH * HEIGHT], pixels[PHOTOGRAPH_DIGITS][PIXELS];
   const uint8_t *digits[PHOTOGRAPH_DIGITS];
@@ -139,7 +139,7 @@ static Scene draw(Ground ground, uint64_t number, int count) {
   return scene;
 }
 
-/* Digits that were found in their place and answered right. */
+/* Counts digits that were found in their place and answered right. */
 static int count_right(const Scene *scene) {
   Photograph found;
   int right = 0;
@@ -210,7 +210,7 @@ typedef struct {
 
 enum { BARS = 6 };
 
-/* The boxes that are found of black bars on white paper, as text. */
+/* Compares the boxes that are found of black bars on white paper, written as text. */
 static void assert_boxes(const Bar *bars, const char *expected) {
   static uint8_t level[WIDTH * HEIGHT];
   memset(level, 255, sizeof level);

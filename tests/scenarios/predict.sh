@@ -66,7 +66,7 @@ absent never.csv
 # ---- pictures of digits --------------------------------------------------------------------
 
 # Blue digits on yellow paper, the first 100 of the file, each pixel three times as wide and high.
-# What the colours and sizes of pictures do is tested by tests/test_image.c.
+# tests/test_image.c tests other colours and sizes.
 awk -F, '
   BEGIN {
     split("250 244 210", paper, " ")

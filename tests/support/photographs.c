@@ -20,7 +20,7 @@ static float between(Dice *dice, float low, float high) {
   return low + (high - low) * random_unit(random_words(17, dice->stream, dice->counter++).word[0]);
 }
 
-/* Nearly normal, of standard deviation 1. */
+/* Returns a nearly normal number of standard deviation 1. */
 static float grain(uint64_t number, uint64_t pixel) {
   const RandomWords words = random_words(18, number, pixel);
   float sum = -2;
@@ -57,7 +57,7 @@ static float beyond(Edge edge, float x, float y) {
   return edge.x * x + edge.y * y - edge.at;
 }
 
-/* Turned so that it is at the right, the bottom, the left or the top. */
+/* Returns the edge turned to the right, the bottom, the left or the top. */
 static Edge turn(Edge edge, int quarter) {
   const Edge down = {edge.y, edge.x, edge.at * HEIGHT / WIDTH};
   const Edge turned = quarter % 2 ? down : edge;
@@ -90,14 +90,14 @@ static Scene scene_of(Ground ground, Dice *dice) {
   return s;
 }
 
-/* How much of a pixel is covered by a rule, along one direction. */
+/* Returns how much of a pixel a rule covers, along one direction. */
 static float rule_at(const Scene *s, float along, float across) {
   const float place = across + s->slope * along + s->first;
   const float nearest = place - s->spacing * floorf(place / s->spacing + 0.5f);
   return fminf(1, fmaxf(0, 0.5f * s->thick + 0.5f - fabsf(nearest)));
 }
 
-/* The share of the light that the empty scene gives back at a pixel. */
+/* Returns the share of the light that the empty scene gives back at a pixel. */
 static float reflected(const Scene *s, float x, float y) {
   if (s->ground == GROUND_BOARD) return 0.18f;
   float share = s->paper;
@@ -124,7 +124,7 @@ static float light_at(const Scene *s, float x, float y) {
 
 /* ---- digits ------------------------------------------------------------------------------- */
 
-/* Where a digit's page is, and how large. */
+/* The place and size of a digit's page. */
 typedef struct {
   const uint8_t *pixels;
   float left, top, zoom;
@@ -134,7 +134,7 @@ static float pixel(const uint8_t *pixels, int x, int y) {
   return x < 0 || y < 0 || x >= SIDE || y >= SIDE ? 0 : (float)pixels[y * SIDE + x] / 255;
 }
 
-/* Between the pixels around (x, y). */
+/* Interpolates between the pixels around (x, y). */
 static float ink_at(const Placed *placed, float x, float y) {
   const float u = (x - placed->left) / placed->zoom - 0.5f;
   const float v = (y - placed->top) / placed->zoom - 0.5f;
@@ -147,7 +147,7 @@ static float ink_at(const Placed *placed, float x, float y) {
                fx * pixel(placed->pixels, i + 1, j + 1));
 }
 
-/* Cells of one or two lines in the middle of the picture, a digit somewhere in each. */
+/* Places a digit somewhere in each cell of one or two lines in the middle of the picture. */
 static void place(Dice *dice, const uint8_t *const *digits, int count, Placed *placed) {
   const int lines = count > 4 ? 2 : 1, columns = (count + lines - 1) / lines;
   const float cell_width = 0.6f * WIDTH / (float)columns,
