@@ -143,7 +143,7 @@ template <int DEPTH> struct MatrixShared {
 };
 
 /* The part of a matrix block of four tiles, as far as 99 KB have room: two buffers, half of the
- * rows at once, and dZ1 where the sums were. */
+   rows at once, and dZ1 where the sums were. */
 template <> struct MatrixShared<2> {
   static constexpr int BUFFERS = 2, ROUND = ROWS / 2, PITCH = ROUND + 8;
   alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH];

@@ -35,9 +35,9 @@ struct ReluMask {
 
 /* Computes dX = dZ W, masked; the sum runs over the layer's outputs.
 
-   Block: one tile of dX (rows, in), as
-   tile_of_block() divides it among warps and lanes. Reads out * (ROWS + COLUMNS) values and each
-   activation once, writes each value of dX once, and does 2 out operations for each. */
+   Block: one tile of dX (rows, in), as tile_of_block() divides it among warps and lanes. Reads out
+   * (ROWS + COLUMNS) values and each activation once, writes each value of dX once, and does 2 out
+   operations for each. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     backward_kernel(Gradient dz, Weights w, ReluMask dx) {
