@@ -146,7 +146,7 @@ KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels)
 LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli)
 COMMANDS := $(call objects,commands)
-MEASURE  := $(call with_cuda,$(BUILD)/libmeasure.a)
+MEASURE  := $(BUILD)/libmeasure.a
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
 LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda)) \
             $(call objects,lab) $(MEASURE)
@@ -314,7 +314,7 @@ link = $(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS)
 $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/src/mlp_%.o
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 
-$(BUILD)/mlp-scaling: $(BUILD)/src/mlp_scaling.o $(BUILD)/libmlp.a
+$(BUILD)/mlp-scaling: $(BUILD)/src/mlp_scaling.o $(BUILD)/libmeasure.a $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 
 $(BUILD)/mlp-exercise: $(BUILD)/src/mlp_exercise.o
@@ -333,20 +333,22 @@ $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
 $(BUILD)/test_lab_replay $(BUILD)/test_lab_report:               $(LAB)
+$(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
 $(TESTS):                                                        $(BUILD)/libtests.a
 $(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
 
 $(BUILD)/libmlp.a: $(LIBRARY)
-$(BUILD)/libmeasure.a: $(call kernels,kernels/measure) $(call objects,measure)
+$(BUILD)/libmeasure.a: $(call with_cuda,$(call kernels,kernels/measure) $(call objects,measure/cuda)) \
+                       $(call objects,measure)
 $(BUILD)/libtests.a: $(SUPPORT)
 $(BUILD)/lib%.a:
 	@rm -f $@
 	$(call said,AR $@)$(AR) rcsD $@ $^
 
 ifneq ($(NVCC),)
-# These count what the host launches: src/measure/launch_count.c.
+# These count what the host launches: src/measure/cuda/launch_count.c.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
             cudaGraphLaunch
 $(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise $(SCORING): \
@@ -513,7 +515,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 WANTS_MORE := $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
                 tests/support/epoch_trial.c tests/soak/schedules.c \
-                $(wildcard src/*/cuda/*.c src/measure/*.c))
+                $(wildcard src/*/cuda/*.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint

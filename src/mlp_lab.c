@@ -1,18 +1,59 @@
 /* mlp-lab: the kernel lab; see --help. */
-#include <errno.h>
-#include <getopt.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/harness.h"
 #include "base/interrupt.h"
 #include "base/output.h"
 #include "base/text.h"
+#include "cli/option_kinds.h"
+#include "lab/harness.h"
 
-static const char help[] =
+/* What a reader without a GPU is pointed to. */
+#define SHOWN "docs/results/lab-h100.json"
+
+typedef enum { RUN, LIST, DEVICE } Task;
+
+typedef struct {
+  Task task;
+  const char *topic;    /* NULL: all */
+  const LabTopic *live; /* the same, unless it is one of a record */
+  const char *problem, *size, *rung, *json, *markdown, *plot, *from, *sources;
+  bool check, profile;
+  LabSize parsed; /* --size */
+} Arguments;
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+#define WORD(word, what, member, role, text)                                                       \
+  {                                                                                                \
+    .name = word, .argument = what, .help = text, .kind = &option_word,                            \
+    .field = offsetof(Arguments, member), .file = role                                             \
+  }
+static const OptionRow rows[] = {
+    WORD("problem", "NAME", problem, FILE_NONE, "run only this problem of the topic"),
+    WORD("size", "AxB", size, FILE_NONE, "run another size; 'mlp-lab list TOPIC' shows the order"),
+    WORD("rung", "NAME", rung, FILE_NONE, "run only this rung"),
+    {.name = "check",
+     .help = "check, but do not time",
+     .kind = &option_yes_no,
+     .field = offsetof(Arguments, check)},
+    {.name = "profile",
+     .help = "run each rung once for a profiler, without checks or times",
+     .kind = &option_yes_no,
+     .field = offsetof(Arguments, profile)},
+    WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
+    WORD("markdown", "FILE", markdown, FILE_OUTPUT, "write the tables as Markdown"),
+    WORD("plot", "FILE.png", plot, FILE_OUTPUT,
+         "draw the ladder; for 'all', one FILE-TOPIC.png per topic"),
+    WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
+    WORD("sources", "HEX", sources, FILE_NONE, "digest of the sources, for the record"),
+    OPTION_HELP(NULL),
+    OPTION_VERSION(NULL)};
+
+static const OptionTable table = {
+    "mlp-lab",
     "Usage: mlp-lab TOPIC [OPTION]...\n"
     "       mlp-lab all [OPTION]...\n"
     "       mlp-lab list [TOPIC]\n"
@@ -21,57 +62,33 @@ static const char help[] =
     "against a reference, times it, and compares it with the limits of this GPU and\n"
     "with a library.\n"
     "\n"
-    "  list             list the topics, or the problems and rungs of a TOPIC\n"
-    "  device           describe this GPU and measure what it can do at most\n"
-    "  --problem NAME   run only this problem of the topic\n"
-    "  --size AxB       run another size; 'mlp-lab list TOPIC' shows the order\n"
-    "  --rung NAME      run only this rung\n"
-    "  --check          check, but do not time\n"
-    "  --profile        run each rung once for a profiler, without checks or times\n"
-    "  --json FILE      write the measurements as JSON objects, one per line\n"
-    "  --markdown FILE  write the tables as Markdown\n"
-    "  --plot FILE.png  draw the ladder; for 'all', one FILE-TOPIC.png per topic\n"
-    "  --from FILE      show what --json has written; needs no GPU\n"
-    "  --sources HEX    digest of the sources, for the record\n"
-    "  --help           print this help and exit\n"
-    "  --version        print the version and exit\n"
-    "\n"
+    "  list                     list the topics, or the problems and rungs of a TOPIC\n"
+    "  device                   describe this GPU and measure what it can do at most\n",
     "Exit status: 0 for success; 1 if a rung is wrong, an intended mistake passes the\n"
-    "check, or a file or the GPU fails; 2 for wrong usage.\n";
+    "check, or a file or the GPU fails; 2 for wrong usage.\n",
+    rows, sizeof rows / sizeof *rows};
 
-/* What a reader without a GPU is pointed to. */
-#define RECORD "docs/results/lab-h100.json"
+/* The problems of a topic: what it has, or what the record has of it. */
+static int problems_of(const Arguments *a, const Record *record, const char *topic,
+                       const char *problems[LAB_PROBLEMS]) {
+  const LabTopic *live = a->from ? NULL : lab_find(lab_topics, topic);
+  for (int i = 0; live && i < live->problem_count; i++) problems[i] = live->problems[i].name;
+  return live ? live->problem_count : lab_problems(record, topic, problems);
+}
 
-typedef enum { RUN, LIST, DEVICE, HELP, VERSION } Task;
-
-typedef struct {
-  Task task;
-  const LabTopic *topic; /* NULL: all */
-  int problem;           /* -1: all */
-  bool has_size;
-  LabSize size;
-  LabHow how;
-  const char *json, *markdown, *plot, *from, *sources;
-  const LabTopic *const *topics; /* lab_topics, or those of the record */
-} Arguments;
-
-/* ---- the command line ----------------------------------------------------------------------- */
-
-static bool find_problem(const LabTopic *topic, const char *name, int *problem, Error *error) {
+static bool find_problem(const Arguments *a, const Record *record, Error *error) {
+  const char *problems[LAB_PROBLEMS];
   char names[256] = "";
   size_t used = 0;
-  for (int i = 0; i < topic->problem_count; i++) {
-    if (strcmp(topic->problems[i].name, name) == 0) {
-      *problem = i;
-      return true;
-    }
+  const int count = problems_of(a, record, a->topic, problems);
+  for (int i = 0; i < count; i++) {
+    if (strcmp(problems[i], a->problem) == 0) return true;
     if (used < sizeof names)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                               topic->problems[i].name);
+      used +=
+          (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", problems[i]);
   }
-  if (!*topic->problems[0].name)
-    return error_set(error, "%s has only one problem: leave out --problem", topic->name);
-  return error_set(error, "%s has no problem '%s'; it has %s", topic->name, name, names);
+  if (!*names) return error_set(error, "%s has only one problem: leave out --problem", a->topic);
+  return error_set(error, "%s has no problem '%s'; it has %s", a->topic, a->problem, names);
 }
 
 /* problem: an index, -1: any. */
@@ -82,130 +99,122 @@ static bool has_rung(const LabTopic *topic, const char *name, int problem) {
   return false;
 }
 
-/* The words before the options: a task or a topic. */
-static bool parse_words(int count, char **words, Arguments *a, Error *error) {
+/* The words beside the options: a task or a topic. */
+static bool parse_words(int count, char **words, const Record *record, Arguments *a, Error *error) {
   if (count == 0) return error_set(error, "name a topic, or 'all', 'list' or 'device'");
-  const char *first = words[0], *topic = first;
+  const char *first = words[0];
   int most = 1;
+  a->topic = first;
   if (strcmp(first, "device") == 0) {
     a->task = DEVICE;
-    topic = NULL;
+    a->topic = NULL;
   } else if (strcmp(first, "list") == 0) {
     a->task = LIST;
-    topic = count > 1 ? words[1] : NULL;
+    a->topic = count > 1 ? words[1] : NULL;
     most = 2;
   } else if (strcmp(first, "all") == 0)
-    topic = NULL;
+    a->topic = NULL;
   if (count > most) return error_set(error, "unexpected argument '%s'", words[most]);
-  if (!topic) return true;
-  if (!*a->topics)
+  if (!a->topic) return true;
+  if (!*lab_topics && !a->from)
     return error_set(error, "this program was built without CUDA: --from %s shows a recorded run",
-                     RECORD);
-  a->topic = lab_find(a->topics, topic);
-  return a->topic || error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", topic);
+                     SHOWN);
+  a->live = a->from ? NULL : lab_find(lab_topics, a->topic);
+  return a->live || record_find(record, "lab-topic", "topic", a->topic) ||
+         error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", a->topic);
 }
 
 /* What only makes sense with the topic known. */
-static bool parse_rest(Arguments *a, const char *problem, const char *size, Error *error) {
-  const char *one = problem ? "--problem" : size ? "--size" : a->how.rung ? "--rung" : NULL;
-  if (a->task != RUN && (one || a->json || a->markdown || a->plot || a->how.mode != LAB_TIMES))
+static bool parse_rest(const Record *record, Arguments *a, Error *error) {
+  const char *one = a->problem ? "--problem" : a->size ? "--size" : a->rung ? "--rung" : NULL;
+  const bool no_times = a->check || a->profile;
+  if (a->task != RUN && (one || a->json || a->markdown || a->plot || no_times))
     return error_set(error, "'%s' does not take options", a->task == LIST ? "list" : "device");
   if (one && !a->topic) return error_set(error, "%s needs one topic, not 'all'", one);
-  if (a->plot && a->how.mode != LAB_TIMES)
+  if (a->plot && no_times)
     return error_set(error,
                      "--plot cannot be combined with --check or --profile: they measure no times");
-  if (a->how.rung && !has_rung(a->topic, a->how.rung, -1))
-    return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs",
-                     a->topic->name, a->how.rung, a->topic->name);
-  if (a->from && (size || a->how.rung || a->json || *a->sources || a->how.mode != LAB_TIMES))
+  if (a->from && (a->size || a->rung || a->json || a->sources || no_times))
     return error_set(error,
                      "--from shows what was recorded: it goes with --problem, --markdown and "
                      "--plot alone");
-  a->has_size = size != NULL;
-  if (problem && !find_problem(a->topic, problem, &a->problem, error)) return false;
-  if (a->how.rung && !has_rung(a->topic, a->how.rung, a->problem))
-    return error_set(error, "the rung '%s' is not of the problem '%s': leave out --problem",
-                     a->how.rung, problem);
-  return (!size || lab_parse_size(a->topic, size, &a->size, error));
+  if (a->rung && !has_rung(a->live, a->rung, -1))
+    return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", a->topic,
+                     a->rung, a->topic);
+  if (a->problem && !find_problem(a, record, error)) return false;
+  for (int p = 0; a->rung && a->problem && p < a->live->problem_count; p++)
+    if (strcmp(a->live->problems[p].name, a->problem) == 0 && !has_rung(a->live, a->rung, p))
+      return error_set(error, "the rung '%s' is not of the problem '%s': leave out --problem",
+                       a->rung, a->problem);
+  return !a->size || lab_parse_size(a->live, a->size, &a->parsed, error);
 }
 
-/* The topics are those of the record, if there is one. */
-static bool read_record(Arguments *a, LabReplay *replay, Error *error) {
-  if (!a->from) return true;
-  if (!lab_replay_open(replay, a->from, error)) return false;
-  a->topics = replay->topics;
-  return true;
-}
-
-static bool parse_arguments(int count, char **given, Arguments *a, LabReplay *replay,
-                            Error *error) {
-  static const struct option known[] = {{"problem", required_argument, NULL, 'p'},
-                                        {"size", required_argument, NULL, 's'},
-                                        {"rung", required_argument, NULL, 'r'},
-                                        {"check", no_argument, NULL, 'c'},
-                                        {"profile", no_argument, NULL, 'n'},
-                                        {"json", required_argument, NULL, 'j'},
-                                        {"markdown", required_argument, NULL, 'm'},
-                                        {"plot", required_argument, NULL, 'g'},
-                                        {"sources", required_argument, NULL, 'd'},
-                                        {"from", required_argument, NULL, 'f'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {"version", no_argument, NULL, 'v'},
-                                        {NULL, 0, NULL, 0}};
-  const char *problem = NULL, *size = NULL;
-  *a = (Arguments){
-      .problem = -1, .sources = "", .topics = lab_topics, .how = {.guard = 1024, .seed = 1}};
-  opterr = 0;
-  for (;;) {
-    const int at = optind;
-    const int option = getopt_long(count, given, ":", known, NULL);
-    if (option == -1) break;
-    switch (option) { /* clang-format off */
-    case 'p': problem = optarg; break;
-    case 's': size = optarg; break;
-    case 'r': a->how.rung = optarg; break;
-    case 'c': a->how.mode = LAB_CHECKS; break;
-    case 'n': a->how.mode = LAB_PROFILE; break;
-    case 'j': a->json = optarg; break;
-    case 'm': a->markdown = optarg; break;
-    case 'g': a->plot = optarg; break;
-    case 'd': a->sources = optarg; break;
-    case 'f': a->from = optarg; break;
-    case 'h': a->task = HELP; return true;
-    case 'v': a->task = VERSION; return true;
-    case ':': return error_set(error, "%s needs an argument", given[optind - 1]);
-    default: return error_set(error, "unknown option '%s'", given[optind > at ? optind - 1 : at]);
-    } /* clang-format on */
-  }
-  const NamedFile files[] = {{"--json", a->json, true},
-                             {"--markdown", a->markdown, true},
-                             {"--plot", a->plot, true},
-                             {"--from", a->from, false}};
-  return read_record(a, replay, error) && parse_words(count - optind, given + optind, a, error) &&
-         parse_rest(a, problem, size, error) &&
-         same_file_check(files, (int)(sizeof files / sizeof *files), error);
+static OptionsResult parse(int count, char **given, Arguments *a, Record *record, Error *error) {
+  int first;
+  *a = (Arguments){.task = RUN};
+  const OptionsResult result = option_table_parse(&table, count, given, a, &first, error);
+  if (result != OPTIONS_RUN) return result;
+  return (!a->from || lab_read(record, a->from, error)) &&
+                 parse_words(count - first, given + first, record, a, error) &&
+                 parse_rest(record, a, error) && option_table_check_files(&table, a, error)
+             ? OPTIONS_RUN
+             : OPTIONS_USAGE;
 }
 
 /* ---- list ----------------------------------------------------------------------------------- */
 
+/* The points of a rung that is swept: its own, or those that the record has of it. */
+static void list_points(const Record *record, const LabTopic *live, int rung, const json_t *line) {
+  const char *topic = text_of(line, "topic"), *name = text_of(line, "rung"), *problem = NULL;
+  const json_t *row;
+  size_t i;
+  printf("points %s:", name);
+  for (int p = 0; live && p < live->rungs[rung].point_count; p++)
+    printf(" %lld", (long long)live->rungs[rung].points[p]);
+  json_array_foreach(record->lines, i, row) {
+    if (!line_is(row, "lab") || strcmp(text_of(row, "topic"), topic) != 0 ||
+        strcmp(text_of(row, "rung"), name) != 0)
+      continue;
+    if (!problem) problem = text_of(row, "problem");
+    if (strcmp(text_of(row, "problem"), problem) == 0) printf(" %.0f", number_of(row, "point"));
+  }
+  putchar('\n');
+}
+
 /* A word first on every line: scripts/profile.sh reads this. */
-static void list_topic(const LabTopic *t) {
-  printf("topic %s: %s\n", t->name, t->title);
-  for (int i = 0; i < t->problem_count; i++)
-    if (*t->problems[i].name) printf("problem %s\n", t->problems[i].name);
-  if (t->size.dim[0]) printf("size %s: %s\n", lab_size_text(t, t->size).text, t->dims);
-  if (t->metric) printf("metric %s: %s\n", t->metric, t->metric_name);
-  for (int i = 0; i < t->rung_count; i++) {
-    const LabRung *rung = &t->rungs[i];
-    printf("%s %s: %s\n", lab_kinds[rung->kind], rung->name, rung->lesson);
-    if (rung->points) printf("points %s:", rung->name);
-    for (int p = 0; rung->points && p < rung->point_count; p++)
-      printf(" %lld%s", (long long)rung->points[p], p == rung->point_count - 1 ? "\n" : "");
+static void list_topic(const Arguments *a, const Record *record) {
+  const LabTopic *t = a->live;
+  const char *problems[LAB_PROBLEMS];
+  const int count = problems_of(a, record, a->topic, problems);
+  const json_t *line;
+  size_t i;
+  int rung = 0;
+  printf("topic %s: %s\n", a->topic,
+         text_of(record_find(record, "lab-topic", "topic", a->topic), "title"));
+  for (int p = 0; p < count; p++)
+    if (*problems[p]) printf("problem %s\n", problems[p]);
+  if (t) printf("size %s: %s\n", lab_size_text(t, t->size).text, t->dims);
+  if (t && t->metric) printf("metric %s: %s\n", t->metric, t->metric_name);
+  json_array_foreach(record->lines, i, line) {
+    if (!line_is(line, "lab-rung") || strcmp(text_of(line, "topic"), a->topic) != 0) continue;
+    printf("%s %s: %s\n", text_of(line, "kind"), text_of(line, "rung"), text_of(line, "lesson"));
+    if (number_of(line, "sweep") > 0) list_points(record, t, rung, line);
+    rung++;
   }
 }
 
-static void list_topics(const LabTopic *const *t) {
-  for (; *t; t++) printf("%-14s %s\n", (*t)->name, (*t)->title);
+static bool list(const Arguments *a, Record *record, Error *error) {
+  for (const LabTopic *const *t = lab_topics; *t && !a->from; t++)
+    if (!lab_add_topic(record, *t, error)) return false;
+  if (a->topic) {
+    list_topic(a, record);
+    return true;
+  }
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i, line) if (line_is(line, "lab-topic"))
+      printf("%-14s %s\n", text_of(line, "topic"), text_of(line, "title"));
+  return true;
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -213,159 +222,101 @@ static void list_topics(const LabTopic *const *t) {
 /* What is open while topics run. */
 typedef struct {
   const Arguments *arguments;
-  const LabReplay *replay; /* NULL: everything is measured */
-  LabMachine machine;
-  FILE *json, *markdown;
+  Record *record;
+  FILE *markdown;
   bool right; /* nothing was wrong so far */
 } Lab;
 
-static bool measure(Lab *lab, const LabTopic *topic, int problem, LabSize size, bool extra,
-                    LabTable *table, Error *error) {
-  if (!lab_measure(table, topic, problem, size, extra, &lab->arguments->how, error)) return false;
-  if (!lab_table_good(table)) lab->right = false;
-  if (lab->json) lab_json(&lab->machine, table, lab->json);
-  return !lab->json || (fflush(lab->json) == 0 && !ferror(lab->json)) ||
-         error_set(error, "cannot write %s: %s", lab->arguments->json, strerror(errno));
-}
-
-/* The tables of one problem, from tables[0]: at the ladder's size, and at the others unless one
-   size or rung was asked for, or no times. */
-static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, LabTable *tables,
-                            int *count, Error *error) {
+/* Measures a problem: at the ladder's size, and at the others unless one size or rung was asked
+   for, or no times. */
+static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
   const Arguments *a = lab->arguments;
-  const bool others = !a->has_size && !a->how.rung && a->how.mode == LAB_TIMES;
-  const int sizes = others ? topic->size_count : 0;
-  *count = 0;
+  const LabHow how = {.mode = a->check     ? LAB_CHECKS
+                              : a->profile ? LAB_PROFILE
+                                           : LAB_TIMES,
+                      .rung = a->rung,
+                      .guard = 1024,
+                      .seed = 1};
+  const int sizes = !a->size && !a->rung && how.mode == LAB_TIMES ? topic->size_count : 0;
   for (int i = -1; i < sizes; i++) {
-    const LabSize size = i >= 0 ? topic->sizes[i] : a->has_size ? a->size : topic->size;
-    if (!measure(lab, topic, problem, size, i >= 0, &tables[(*count)++], error)) return false;
+    const LabSize size = i >= 0 ? topic->sizes[i] : a->size ? a->parsed : topic->size;
+    LabTable measured;
+    bool good = lab_measure(&measured, topic, problem, size, i >= 0, &how, error);
+    if (good && !lab_table_good(&measured)) lab->right = false;
+    good = good && lab_add_table(lab->record, &measured, error);
+    lab_table_close(&measured);
+    if (!good) return false;
   }
   return true;
 }
 
-/* The same as they were recorded; their rows stay the record's. */
-static void recall_problem(const LabReplay *replay, const LabTopic *topic, int problem,
-                           LabTable *tables, int *count) {
-  *count = 0;
-  for (int i = 0; i < replay->count; i++)
-    if (replay->tables[i].topic == topic && replay->tables[i].problem == problem)
-      tables[(*count)++] = replay->tables[i];
-}
-
-static bool run_problem(Lab *lab, const LabTopic *topic, int problem, LabTable *tables, int *count,
-                        Error *error) {
-  if (lab->replay)
-    recall_problem(lab->replay, topic, problem, tables, count);
-  else if (!measure_problem(lab, topic, problem, tables, count, error))
-    return false;
-  if (*count == 0) return true;
-  lab_print(&lab->machine, tables, *count, stdout, false);
-  if (lab->markdown) lab_print(&lab->machine, tables, *count, lab->markdown, true);
-  return standard_output_flush(error);
-}
-
 /* With all topics, FILE-TOPIC.png for FILE.png. */
-static bool plot(const Lab *lab, const LabTopic *topic, const LabTable *tables, int count,
-                 Error *error) {
+static bool plot(const Lab *lab, const char *topic, Error *error) {
   const Arguments *a = lab->arguments;
   char path[4096];
   const size_t length = strlen(a->plot);
   const size_t stem = length > 4 && strcmp(a->plot + length - 4, ".png") == 0 ? length - 4 : length;
-  if (a->topic) return lab_plot(&lab->machine, tables, count, a->plot, error);
-  snprintf(path, sizeof path, "%.*s-%s.png", (int)stem, a->plot, topic->name);
-  return lab_plot(&lab->machine, tables, count, path, error);
+  snprintf(path, sizeof path, "%.*s-%s.png", (int)stem, a->plot, topic);
+  return lab_plot(lab->record, topic, a->problem, a->topic ? a->plot : path, error);
 }
 
-static bool run_topic(Lab *lab, const LabTopic *topic, Error *error) {
+static bool run_topic(Lab *lab, const char *topic, Error *error) {
   const Arguments *a = lab->arguments;
-  const int room =
-      lab->replay ? lab->replay->count : topic->problem_count * (1 + topic->size_count);
-  LabTable *tables = calloc((size_t)room, sizeof *tables);
-  int count = 0;
-  bool good = tables || error_set(error, "no memory for %d tables", room);
-  if (lab->json) lab_json_topic(topic, lab->json);
-  for (int p = 0; good && p < topic->problem_count; p++) {
-    int added = 0;
-    if (a->problem >= 0 && a->problem != p) continue;
-    if (a->how.rung && !has_rung(topic, a->how.rung, p)) continue;
-    good = run_problem(lab, topic, p, tables + count, &added, error);
-    count += added;
+  const LabTopic *live = a->from ? NULL : lab_find(lab_topics, topic);
+  const char *problems[LAB_PROBLEMS];
+  const int count = problems_of(a, lab->record, topic, problems);
+  if (live && !lab_add_topic(lab->record, live, error)) return false;
+  for (int p = 0; p < count; p++) {
+    if (a->problem && strcmp(problems[p], a->problem) != 0) continue;
+    if (a->rung && !has_rung(live, a->rung, p)) continue;
+    if (live && !measure_problem(lab, live, p, error)) return false;
+    lab_print(lab->record, topic, problems[p], stdout, false);
+    if (lab->markdown) lab_print(lab->record, topic, problems[p], lab->markdown, true);
+    if (!standard_output_flush(error)) return false;
   }
-  good = good && (!a->plot || plot(lab, topic, tables, count, error));
-  for (int i = 0; i < count && !lab->replay; i++) lab_table_close(&tables[i]);
-  free(tables);
-  return good;
-}
-
-static bool open_file(const char *path, FILE **file, Error *error) {
-  if (!path || (*file = fopen(path, "w"))) return true;
-  return error_set(error, "cannot create %s: %s", path, strerror(errno));
-}
-
-static bool close_file(const char *path, FILE *file, bool good, Error *error) {
-  if (!file) return good;
-  const bool written = !ferror(file);
-  if ((fclose(file) == 0 && written) || !good) return good;
-  return error_set(error, "cannot write %s: %s", path, strerror(errno));
+  return !a->plot || plot(lab, topic, error);
 }
 
 static bool run_topics(Lab *lab, Error *error) {
-  const LabTopic *one[] = {lab->arguments->topic, NULL};
-  const LabTopic *const *topics = *one ? one : lab->arguments->topics;
-  lab_print_machine(&lab->machine, stdout, false);
-  if (lab->markdown) lab_print_machine(&lab->machine, lab->markdown, true);
-  if (lab->json) lab_json_machine(&lab->machine, lab->json);
-  for (; *topics; topics++)
-    if (!run_topic(lab, *topics, error)) return false;
+  const Arguments *a = lab->arguments;
+  bool good = true;
+  lab_print_machine(lab->record, stdout, false);
+  if (lab->markdown) lab_print_machine(lab->record, lab->markdown, true);
+  if (a->topic)
+    good = run_topic(lab, a->topic, error);
+  else if (!a->from)
+    for (const LabTopic *const *t = lab_topics; good && *t; t++)
+      good = run_topic(lab, (*t)->name, error);
+  else
+    for (size_t i = 0; good && i < json_array_size(lab->record->lines); i++) {
+      const json_t *line = json_array_get(lab->record->lines, i);
+      good = !line_is(line, "lab-topic") || run_topic(lab, text_of(line, "topic"), error);
+    }
+  if (!good) return false;
   return lab->right || error_set(error, "a rung is wrong or could not be run: see above");
 }
 
-/* Fails in one sentence, which says what can be done without a GPU. */
-static bool start(Lab *lab, Error *error) {
-  const Arguments *a = lab->arguments;
+static bool run(const Arguments *a, Record *record, const char *command, Error *error) {
+  Lab lab = {.arguments = a, .record = record, .right = true};
   Error reason;
-  if (lab->replay) {
-    lab->machine = lab->replay->machine;
-    return true;
+  record->sources = a->sources;
+  if (!a->from) {
+    if (!lab_start(&reason))
+      return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run", reason.text,
+                       a->topic ? a->topic : "all", SHOWN);
+    if (!record_create(record, a->json, error) ||
+        !lab_machine(record, command, !a->check && !a->profile, error))
+      return false;
   }
-  snprintf(lab->machine.sources, sizeof lab->machine.sources, "%s", a->sources);
-  if (!lab_start(&reason))
-    return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run", reason.text,
-                     a->topic ? a->topic->name : "all", RECORD);
-  return lab_machine(&lab->machine, a->how.mode == LAB_TIMES, error);
-}
-
-static bool run(const Arguments *a, const LabReplay *replay, const char *command, Error *error) {
-  Lab lab = {.arguments = a, .replay = a->from ? replay : NULL, .right = true};
-  snprintf(lab.machine.command, sizeof lab.machine.command, "%s", command);
-  bool good = start(&lab, error) && open_file(a->json, &lab.json, error) &&
-              open_file(a->markdown, &lab.markdown, error) && run_topics(&lab, error);
-  good = close_file(a->json, lab.json, good, error);
-  return close_file(a->markdown, lab.markdown, good, error);
+  const bool good = file_create(a->markdown, &lab.markdown, error) && run_topics(&lab, error);
+  return file_close(a->markdown, lab.markdown, good, error);
 }
 
 /* ---- main ----------------------------------------------------------------------------------- */
 
-static bool do_task(const Arguments *a, const LabReplay *replay, const char *command,
-                    Error *error) {
-  switch (a->task) {
-  case HELP:
-    fputs(help, stdout);
-    return true;
-  case VERSION:
-    puts("mlp-lab " MLP_TRAIN_VERSION);
-    return true;
-  case LIST:
-    if (a->topic)
-      list_topic(a->topic);
-    else
-      list_topics(a->topics);
-    return true;
-  case DEVICE:
-    return lab_start(error) && lab_device(stdout, error);
-  default:
-    return run(a, replay, command, error);
-  }
+static bool do_task(const Arguments *a, Record *record, const char *command, Error *error) {
+  if (a->task == LIST) return list(a, record, error);
+  return a->task == DEVICE ? lab_device(stdout, error) : run(a, record, command, error);
 }
 
 int main(int count, char **given) {
@@ -373,18 +324,17 @@ int main(int count, char **given) {
   interrupt_catch(true);
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Arguments arguments;
-  LabReplay replay = {.count = 0};
-  Error error;
+  Record record = {.lines = NULL};
+  Error error, unwritten;
   char command[512];
-  text_command_line(command, sizeof command, count, given); /* getopt_long moves the words about */
-  if (!parse_arguments(count, given, &arguments, &replay, &error)) {
-    fprintf(stderr, "mlp-lab: %s\nTry 'mlp-lab --help'.\n", error.text);
-    lab_replay_close(&replay);
-    return 2;
+  text_command_line(command, sizeof command, count, given); /* parsing moves the words about */
+  const OptionsResult result = parse(count, given, &arguments, &record, &error);
+  if (result != OPTIONS_RUN) {
+    record_close(&record, false, &unwritten);
+    return option_table_end(&table, result, "mlp-lab", &error);
   }
-  const bool good = do_task(&arguments, &replay, command, &error);
-  lab_replay_close(&replay);
-  Error unwritten;
+  bool good = do_task(&arguments, &record, command, &error);
+  good = record_close(&record, good, &error);
   if (good && standard_output_flush(&error)) return 0;
   if (!good) standard_output_flush(&unwritten); /* what was printed comes before why it ended */
   fprintf(stderr, "mlp-lab: %s\n", error.text);

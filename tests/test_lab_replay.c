@@ -23,20 +23,21 @@
   "\"check\":\"right\",\"point\":" point ",\"ms\":2,\"predicted\":7}\n"
 
 TEST_WITH(a_record_is_read, folder_open, folder_close) {
-  LabReplay r;
+  Record r = {.lines = NULL};
   Error error;
-  const char *path = folder_path("r.json");
+  const char *path = folder_path("r.json"), *problems[LAB_PROBLEMS];
   folder_write(path, MACHINE TOPIC RUNG PROBLEM ROW("4") ROW("8"));
-  assert_true(lab_replay_open(&r, path, &error));
-  assert_int_equal(r.count, 1);
-  const LabTable *t = &r.tables[0];
-  assert_string_equal(t->topic->problems[0].name, "p");
-  assert_true(t->count == 2 && t->bytes == 4e6 && t->size.dim[1] == 3 && !t->extra);
-  assert_true(t->rows[1].point == 8 && t->rows[1].rung->point_count == 2);
-  assert_true(t->rows[1].rung->points[1] == 8 && t->rows[0].predicted == 7);
-  assert_true(isnan(t->rows[0].measured) && t->rows[0].outcome == LAB_RIGHT);
-  assert_true(fabs(lab_rate(t, &t->rows[0]) - 2e9) < 1);
-  lab_replay_close(&r);
+  assert_true(lab_read(&r, path, &error));
+  assert_int_equal(lab_problems(&r, "t", problems), 1);
+  assert_string_equal(problems[0], "p");
+  LabLadder l = lab_ladder_open(&r, "t", "p");
+  assert_string_equal(l.size, "2x3");
+  assert_true(l.rows.count == 2 && l.others.count == 0 && !l.reason);
+  assert_true(number_of(l.table, "bytes") == 4e6 && number_of(l.rows.of[1], "point") == 8);
+  assert_true(lab_is_sweep(&l, l.rows.of[0]) && lab_rung_number(&l, l.rows.of[0]) == 1);
+  assert_true(lab_ceiling(l.machine, l.topic).value == 1000);
+  lab_ladder_close(&l);
+  assert_true(record_close(&r, true, &error));
 }
 
 TEST_WITH(what_is_no_record_is_refused, folder_open, folder_close) {
@@ -57,13 +58,12 @@ TEST_WITH(what_is_no_record_is_refused, folder_open, folder_close) {
        "or it has no check"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    LabReplay r;
-    Error error = {.text = ""};
+    Record r = {.lines = NULL};
+    Error error = {.text = ""}, ignored;
     const char *path = folder_path("r.json");
     folder_write(path, cases[i].text);
-    const bool good = lab_replay_open(&r, path, &error);
-    lab_replay_close(&r);
+    const bool good = lab_read(&r, path, &error);
+    record_close(&r, good, &ignored);
     if (good || !strstr(error.text, cases[i].says)) fail_msg("%d: %s", (int)i, error.text);
   }
 }
-

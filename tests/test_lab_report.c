@@ -6,6 +6,7 @@
 
 #include "lab/harness.h"
 #include "support/test.h"
+#include "support/cuda.h"
 #include "support/folder.h"
 
 static Error error;
@@ -52,9 +53,6 @@ static const LabTopic shown_topic = {.name = "shown",
                                      .predicted_name = "twice the point",
                                      .point_name = "the point",
                                      .shows_ulp = true};
-static const LabMachine machine = {"GPU 1", "1.2", "2026-01-02", "mlp-lab shown",
-                                   "abc",   2e12,  5e10,         6e13};
-
 static LabRow row_of(int rung, int64_t point, double ms) {
   return (LabRow){.rung = &shown[rung],
                   .number = rung + 1,
@@ -114,15 +112,35 @@ static void assert_narrow(int columns) {
       fail_msg("more than %d columns: %.*s", columns, (int)strcspn(line, "\n"), line);
 }
 
+/* The machine, the topic, both tables and one that could not be run. json: where they are written,
+   too, or NULL. */
+static Record record_shown(const char *json, LabTable tables[2], LabRow rows[8]) {
+  Record record = {.gpu = "GPU 1", .sources = "abc"};
+  const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""};
+  make_shown(tables, rows);
+  OK(record_create(&record, json, &error));
+  json_t *machine = record_line("lab-machine");
+  record_text(machine, "driver", "1.2");
+  record_number(machine, "copy_gb_per_s", 2000);
+  record_number(machine, "link_gb_per_s", 50);
+  record_number(machine, "fma_gflop_per_s", 60000);
+  OK(record_add(&record, machine, true, &error));
+  OK(lab_add_topic(&record, &shown_topic, &error));
+  for (int i = 0; i < 2; i++) OK(lab_add_table(&record, &tables[i], &error));
+  OK(lab_add_table(&record, &none, &error));
+  return record;
+}
+
 static void print_shown(bool markdown) {
   LabTable tables[2];
   LabRow rows[8];
-  make_shown(tables, rows);
+  Record record = record_shown(NULL, tables, rows);
   FILE *file = fopen(path, "w");
   assert_non_null(file);
-  lab_print_machine(&machine, file, markdown);
-  lab_print(&machine, tables, 2, file, markdown);
+  lab_print_machine(&record, file, markdown);
+  lab_print(&record, "shown", "exact", file, markdown);
   assert_int_equal(fclose(file), 0);
+  OK(record_close(&record, true, &error));
   read_back();
 }
 
@@ -144,6 +162,7 @@ IN_FOLDER(test_text) {
   assert_says(" 2  swept: a lesson that goes on");
   assert_says("\n    ");
   assert_says("77x99");
+  assert_says("\ntoo \"large\".\n");
 }
 
 IN_FOLDER(test_markdown) {
@@ -159,13 +178,8 @@ IN_FOLDER(test_markdown) {
 IN_FOLDER(test_json) {
   LabTable tables[2];
   LabRow rows[8];
-  make_shown(tables, rows);
-  FILE *file = fopen(path, "w");
-  lab_json_machine(&machine, file);
-  lab_json(&machine, &tables[0], file);
-  const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""};
-  lab_json(&machine, &none, file);
-  assert_int_equal(fclose(file), 0);
+  Record record = record_shown(path, tables, rows);
+  OK(record_close(&record, true, &error));
   read_back();
   assert_says("{\"case\":\"lab-machine\",\"driver\":\"1.2\"");
   assert_says("\"fma_gflop_per_s\":60000,");
@@ -178,18 +192,26 @@ IN_FOLDER(test_json) {
   assert_says("\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n");
 }
 
-IN_FOLDER(test_plots) {
+static bool plot_shown(int count, bool swept) {
   LabTable tables[2];
   LabRow rows[8];
+  Record record = {.lines = NULL};
   make_shown(tables, rows);
-  assert_true(lab_plot(&machine, tables, 2, path, &error)); /* the sweep */
+  if (!swept) rows[1] = rows[5];
+  tables[0].count = count;
+  OK(lab_add_topic(&record, &shown_topic, &error));
+  OK(lab_add_table(&record, &tables[0], &error));
+  const bool good = lab_plot(&record, "shown", NULL, path, &error);
+  Error ignored;
+  return record_close(&record, good, &ignored);
+}
+
+IN_FOLDER(test_plots) {
+  OK(plot_shown(7, true));
   read_back();
   assert_memory_equal(text, "\x89PNG", 4);
-  rows[1] = rows[5];
-  tables[0].count = 2;
-  assert_true(lab_plot(&machine, tables, 2, path, &error)); /* bars */
-  tables[0].count = 0;
-  assert_false(lab_plot(&machine, tables, 2, path, &error));
+  OK(plot_shown(2, false)); /* dots */
+  assert_false(plot_shown(0, true));
   assert_non_null(strstr(error.text, "nothing to draw"));
 }
 

@@ -1,61 +1,25 @@
 /* The parts of mlp-bench. Whatever is measured, by mlp-bench or by scripts/compare_peers.py,
-   becomes a line; tables, Markdown and the picture are made from lines alone, so that they can be
-   made again without a GPU. */
+   becomes a line of a record. */
 #ifndef BENCH_H
 #define BENCH_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "engine/engine.h"
+#include "measure/record.h"
 
-/* ---- lines (lines.c) ------------------------------------------------------------------ */
+/* ---- reports (report.c) ---------------------------------------------------------------- */
 
-/* One JSON object of text and numbers. Text is "" and a number NAN where the line has none; then
-   it is not written either. By `kind`, which is the key "case":
-
-     machine  name: network and data; gpu, driver, cores, date, command, sources
-     peers    name: the versions of the peers; command
-     epoch    fusion or peer, batch, precision, and the times of an epoch; or the reason why not
-     wide     likewise of a wide network; name: its hidden layers
-     ceiling  name, value, unit: what the GPU can do at most
-     floor    batch, precision, value: what an epoch takes at least, ms
-     kernel   name, batch, value: one kernel of a step at level layer, us; share of the step, bound
-     run      name, value: a part of a whole run of mlp-train, ms; its share, bound
-     alone    name, value: the same work with nothing beside it, ms
-
-   bound: how many times faster the whole gets if the part takes no time at all (Amdahl, 1967). */
-typedef struct {
-  char kind[16];
-  char fusion[16], peer[64], precision[16], name[96], unit[16], reason[512];
-  char gpu[128], driver[64], date[32], command[512], sources[80];
-  double batch, epochs, ms_per_epoch, min_ms, max_ms, us_per_step;
-  double launches_per_step; /* by the host, counted while it ran */
-  double bytes_per_step;    /* bench_bytes; NAN with the kernels for wide layers */
-  double test_accuracy;     /* part of 1, after the timed epochs */
-  double chosen;            /* 1: the level that --fusion auto takes */
-  double value, share, bound, cores;
-} BenchLine;
-
-BenchLine bench_line(const char *kind);
-
-typedef struct {
-  BenchLine *lines;
-  int count, room;
-  FILE *json;                 /* where each line is written as soon as it is added, or NULL */
-  char gpu[128], sources[80]; /* of every line that does not say otherwise */
-} BenchLog;
-
-bool bench_add(BenchLog *log, const BenchLine *line, Error *error);
-/* A line of a kind that has a name, a value and a unit. */
-bool bench_add_value(BenchLog *log, const char *kind, const char *name, double value,
-                     const char *unit, Error *error);
-/* Adds the lines of a file of JSON objects, one a line. Keys that no line has are passed over. */
-bool bench_read(BenchLog *log, const char *path, Error *error);
-void bench_close(BenchLog *log); /* frees the lines; json stays the caller's */
+/* Adds the lines of a file, which must be mlp-bench's or scripts/compare_peers.py's. */
+bool bench_read(Record *record, const char *path, Error *error);
 
 /* The value of the first line of that kind and name, NAN if there is none. */
-double bench_value(const BenchLog *log, const char *kind, const char *name);
+double bench_value(const Record *record, const char *kind, const char *name);
+
+/* All tables, as plain text or as Markdown. */
+void bench_print(const Record *record, FILE *file, bool markdown);
+/* A chart of the epochs at the smallest batch, saved as a PNG. */
+bool bench_plot(const Record *record, const char *path, Error *error);
 
 /* Names of ceilings, written by one file and read by another. */
 #define BENCH_COPY "copy on the GPU, read + write"
@@ -85,30 +49,36 @@ typedef struct {
 double bench_floor_seconds(const BenchRates *rates, const Network *network, int batch,
                            uint64_t rows);
 
-/* ---- reports (report.c) ---------------------------------------------------------------- */
-
-/* All tables, as plain text or as Markdown. */
-void bench_print(const BenchLog *log, FILE *file, bool markdown);
-/* A chart of the epochs at the smallest batch, saved as a PNG. */
-bool bench_plot(const BenchLog *log, const char *path, Error *error);
-
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* The same training step made of cuBLAS products and the small kernels of level none, captured in
    graphs as level step is: engine_cuda_open_with of cuBLAS. cuda/cublas.c */
 Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error);
 
-/* Creates the context. cuda/gpu.c, as what follows */
-bool bench_start_gpu(Error *error);
-/* The lines `machine` (and log->gpu), `ceiling`, `kernel`. what: network and data. */
-bool bench_machine(BenchLog *log, const char *what, const char *command, Error *error);
-bool bench_ceilings(BenchLog *log, Error *error);
-bool bench_kernels(BenchLog *log, const Network *network, int batch, Error *error);
+/* These add lines: `machine`, and the GPU's name to the record; `ceiling`; `kernel`. what: network
+   and data. cuda/gpu.c */
+bool bench_machine(Record *record, const char *what, const char *command, Error *error);
+bool bench_ceilings(Record *record, Error *error);
+bool bench_kernels(Record *record, const Network *network, int batch, Error *error);
+/* Adds a line with a name, a value and a unit, and a batch and a share unless they are NAN. */
+bool bench_add(Record *record, const char *kind, const char *name, double value, const char *unit,
+               double batch, double share, Error *error);
 /* Bytes of the mail of level epoch, 0 where it cannot run. */
 double bench_mail(const Network *network, int batch);
 
+enum { BENCH_BATCHES = 8, BENCH_EPOCHS = 1000 };
+
+typedef struct {
+  const char *train, *test;            /* CSV files */
+  int epochs, run_epochs, wide_epochs; /* timed ones of a level, a run, a wide network; 0: none */
+  int batches[BENCH_BATCHES], batch_count;
+} BenchPlan;
+
+/* Measures all that mlp-bench does and adds its lines. cuda/levels.c */
+bool bench_measure(Record *record, const BenchPlan *plan, const char *command, Error *error);
+
 /* A whole run of the trainer in a process of its own, from a process that has not touched the GPU
-   yet, as --fusion auto, batch 64. Adds the lines `run` and `alone`. cuda/run.c */
+   yet, as --fusion auto, batch 64. cuda/run.c */
 typedef struct {
   double total;                  /* from the start of the process to its end */
   double open, close;            /* the engine and the readers; freeing it all */

@@ -1,380 +1,375 @@
+/* What a record of mlp-bench says, as tables and as a chart. */
 #include "bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/table.h"
-#include "plot/dot_chart.h"
+#include "measure/chart.h"
 
-/* ---- finding lines -------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
-static bool is(const BenchLine *line, const char *kind) {
-  return strcmp(line->kind, kind) == 0;
-}
+/* Keys whose values must be of one type; others are passed over. */
+static const char texts[] = " case fusion peer precision name unit reason gpu driver date command "
+                            "sources ",
+                  numbers[] = " batch epochs ms_per_epoch min_ms max_ms us_per_step "
+                              "launches_per_step bytes_per_step test_accuracy chosen value share "
+                              "bound cores ";
 
-static const BenchLine *first_of(const BenchLog *log, const char *kind) {
-  for (int i = 0; i < log->count; i++)
-    if (is(&log->lines[i], kind)) return &log->lines[i];
-  return NULL;
-}
-
-static bool was_measured(const BenchLine *line, const char *kind) {
-  return is(line, kind) && isfinite(line->ms_per_epoch) && line->ms_per_epoch > 0;
-}
-
-static bool is_level(const BenchLine *line) {
-  return *line->fusion && strcmp(line->fusion, "cublas") != 0;
-}
-
-/* What this line's time is compared with: our fastest level that is at least as accurate, NAN if
-   there is none. */
-static double best_for(const BenchLog *log, const BenchLine *epoch) {
-  double best = NAN;
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *line = &log->lines[i];
-    if (was_measured(line, epoch->kind) && is_level(line) && line->batch == epoch->batch &&
-        strcmp(line->name, epoch->name) == 0 &&
-        (strcmp(line->precision, "fp32") == 0 || strcmp(line->precision, epoch->precision) == 0))
-      best = fmin(best, line->ms_per_epoch); /* of a number and NAN, the number */
+static bool check_line(const Record *record, const json_t *line, Error *error) {
+  (void)record;
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)line, key, value) {
+    const TableCell word = table_cell(" %s ", key);
+    if ((strstr(texts, word.text) && !json_is_string(value) && !json_is_null(value)) ||
+        (strstr(numbers, word.text) && json_is_string(value)))
+      return error_set(error, "its \"%s\" is of the wrong type", key);
   }
+  return *text_of(line, "case") || error_set(error, "it has no \"case\"");
+}
+
+bool bench_read(Record *record, const char *path, Error *error) {
+  return record_read(record, path, "mlp-bench", check_line, error);
+}
+
+double bench_value(const Record *record, const char *kind, const char *name) {
+  return number_of(record_find(record, kind, "name", name), "value");
+}
+
+/* ---- comparing lines ------------------------------------------------------------------------ */
+
+static bool same_text(const json_t *a, const json_t *b, const char *key) {
+  return strcmp(text_of(a, key), text_of(b, key)) == 0;
+}
+
+static bool same_batch(const json_t *a, const json_t *b) {
+  return number_of(a, "batch") == number_of(b, "batch");
+}
+
+/* True if the line says how long an epoch took. */
+static bool was_measured(const json_t *line) {
+  return number_of(line, "ms_per_epoch") > 0;
+}
+
+static bool is_level(const json_t *line) {
+  return *text_of(line, "fusion") && strcmp(text_of(line, "fusion"), "cublas") != 0;
+}
+
+/* Returns the time that a line's is compared with: that of our fastest level that is at least as
+   accurate; NAN if there is none. */
+static double best_for(const Record *record, const json_t *epoch) {
+  double best = NAN;
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i, line) if (same_text(line, epoch, "case") && is_level(line) &&
+                                                 same_batch(line, epoch) &&
+                                                 same_text(line, epoch, "name") &&
+                                                 (strcmp(text_of(line, "precision"), "fp32") == 0 ||
+                                                  same_text(line, epoch, "precision"))) best =
+      fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
   return best;
 }
 
-static double floor_for(const BenchLog *log, const BenchLine *line) {
-  for (int i = 0; i < log->count; i++)
-    if (is(&log->lines[i], "floor") && log->lines[i].batch == line->batch &&
-        strcmp(log->lines[i].precision, line->precision) == 0)
-      return log->lines[i].value;
+static double floor_for(const Record *record, const json_t *line, const char *precision) {
+  size_t i;
+  const json_t *floor;
+  json_array_foreach(record->lines, i, floor) if (line_is(floor, "floor") &&
+                                                  same_batch(floor, line) &&
+                                                  strcmp(text_of(floor, "precision"), precision) ==
+                                                      0) return number_of(floor, "value");
   return NAN;
-}
-
-static TableCell name_of(const BenchLine *line) {
-  if (*line->peer) return table_cell("%s", line->peer);
-  if (!is_level(line)) return table_cell("cuBLAS and small kernels, in graphs");
-  return table_cell("mlp-train, fusion %s%s", line->fusion, line->chosen > 0 ? " (auto)" : "");
-}
-
-static TableCell accuracy_of(const BenchLine *line) {
-  return isfinite(line->test_accuracy) ? table_cell("%.2f%%", 100 * line->test_accuracy)
-                                       : table_cell("-");
 }
 
 /* By network and batch, slowest first. */
 static int compare_epochs(const void *a, const void *b) {
-  const BenchLine *x = *(const BenchLine *const *)a, *y = *(const BenchLine *const *)b;
-  const int networks = strcmp(x->name, y->name);
-  if (networks) return networks;
-  if (x->batch != y->batch) return x->batch < y->batch ? -1 : 1;
-  return (x->ms_per_epoch < y->ms_per_epoch) - (x->ms_per_epoch > y->ms_per_epoch);
+  static const char *const keys[] = {"batch", "ms_per_epoch"};
+  const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
+  int order = strcmp(text_of(x, "name"), text_of(y, "name"));
+  for (int i = 0; i < 2 && order == 0; i++) {
+    const double v = number_of(x, keys[i]), w = number_of(y, keys[i]);
+    order = i == 0 ? (v > w) - (v < w) : (v < w) - (v > w);
+  }
+  return order;
 }
 
-/* The measured epochs of a kind, `epoch` or `wide`, in that order; the caller frees the list. NULL
- * without memory. */
-static const BenchLine **sorted_epochs(const BenchLog *log, const char *kind, int *count) {
-  const BenchLine **list = malloc(((size_t)log->count + 1) * sizeof *list);
-  *count = 0;
-  for (int i = 0; list && i < log->count; i++)
-    if (was_measured(&log->lines[i], kind)) list[(*count)++] = &log->lines[i];
-  if (list) qsort(list, (size_t)*count, sizeof *list, compare_epochs);
-  return list;
+/* The measured epochs of a kind, `epoch` or `wide`, in that order. */
+static Lines sorted_epochs(const Record *record, const char *kind) {
+  Lines all = lines_of(record, kind);
+  int count = 0;
+  for (int i = 0; i < all.count; i++)
+    if (was_measured(all.of[i])) all.of[count++] = all.of[i];
+  all.count = count;
+  if (all.of) qsort(all.of, (size_t)count, sizeof *all.of, compare_epochs);
+  return all;
 }
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+static TableCell name_of(const json_t *line) {
+  if (*text_of(line, "peer")) return table_cell("%s", text_of(line, "peer"));
+  if (!is_level(line)) return table_cell("cuBLAS and small kernels, in graphs");
+  return table_cell("mlp-train, fusion %s%s", text_of(line, "fusion"),
+                    number_of(line, "chosen") > 0 ? " (auto)" : "");
+}
+
+static TableCell who(const TableColumn *column, const json_t *line, const void *record) {
+  (void)column, (void)record;
+  return name_of(line);
+}
+
+static TableCell times_floor(const TableColumn *column, const json_t *line, const void *record) {
+  (void)column;
+  return table_number(number_of(line, "ms_per_epoch") /
+                      floor_for(record, line, text_of(line, "precision")));
+}
+
+static TableCell times_best(const TableColumn *column, const json_t *line, const void *record) {
+  (void)column;
+  return table_number(number_of(line, "ms_per_epoch") / best_for(record, line));
+}
+
+#define BATCH                                                                                      \
+  { "batch", 5, .key = "batch", .digits = WHOLE }
+#define PRECISION                                                                                  \
+  { "precision", 9, true, .key = "precision" }
+#define TIMES                                                                                      \
+  {"ms/epoch", 8, .key = "ms_per_epoch"}, {"min", 6, .key = "min_ms"}, {                           \
+    "max", 6, .key = "max_ms"                                                                      \
+  }
+#define BEST_AND_ACCURACY                                                                          \
+  {"x best", 6, .cell = times_best}, {                                                             \
+    "test acc.", 9, .key = "test_accuracy", .digits = HUNDREDTHS, .per = 0.01, .after = "%"        \
+  }
+#define WHO                                                                                        \
+  { "who", 42, true, .cell = who }
+
+static const TableColumn of_epochs[] = {BATCH,
+                                        WHO,
+                                        PRECISION,
+                                        TIMES,
+                                        {"us/step", 7, .key = "us_per_step"},
+                                        {"launches/step", 13, .key = "launches_per_step"},
+                                        {"MB/step", 7, .key = "bytes_per_step", .per = 1e6},
+                                        {"x floor", 7, .cell = times_floor},
+                                        BEST_AND_ACCURACY},
+                         of_wide[] = {{"hidden layers", 23, true, .key = "name"},
+                                      BATCH,
+                                      WHO,
+                                      PRECISION,
+                                      TIMES,
+                                      BEST_AND_ACCURACY},
+                         of_floors[] = {BATCH, PRECISION, {"floor, ms/epoch", 15, .key = "value"}},
+                         of_ceilings[] = {{"ceiling, measured in this run", 30, true,
+                                           .key = "name"},
+                                          {"value", 7, .key = "value"},
+                                          {"unit", 7, true, .key = "unit"}},
+                         of_runs[] = {
+                             {"part", 44, true, .key = "name"},
+                             {"ms", 7, .key = "value", .digits = TENTHS},
+                             {"share", 6, .key = "share", .digits = TENTHS, .per = 0.01,
+                              .after = "%"},
+                             {"bound", 6, .key = "bound", .digits = HUNDREDTHS, .before = "x"}};
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
-static void put_machine(const BenchLog *log, FILE *file, bool markdown) {
-  const BenchLine *m = first_of(log, "machine"), *peers = first_of(log, "peers");
-  const char *quote = markdown ? "`" : "", *item = markdown ? "- " : "";
+typedef struct {
+  const char *kind, *heading, *note;
+  const TableColumn *columns;
+  int count;
+} Section;
+
+#define COLUMNS(columns) columns, sizeof columns / sizeof *columns
+
+static const Section epochs = {
+    "epoch", "An epoch",
+    "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
+    "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
+    "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
+    "at least as accurate.\n\n",
+    COLUMNS(of_epochs)};
+
+static const Section wide = {"wide", "Wide networks", NULL, COLUMNS(of_wide)};
+
+static const Section floors = {
+    "floor", "The floor of an epoch",
+    "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
+    "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
+    "weight of the others. Two barriers: a step needs two exchanges between all\n"
+    "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
+    "owners of columns.\n\n",
+    COLUMNS(of_floors)};
+
+static const Section ceilings = {"ceiling", "What the GPU can do", "", COLUMNS(of_ceilings)};
+
+static const Section runs = {
+    "run", "A whole run of mlp-train, from the CSV files, batch 64",
+    "bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
+    "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n",
+    COLUMNS(of_runs)};
+
+/* Prints a section and frees its rows. */
+static void put_section(const Record *record, const Section *s, Lines rows, FILE *file,
+                        bool markdown) {
+  const Table table = {file, markdown, record, s == &epochs || s == &wide ? "batch" : NULL};
+  if (rows.count > 0 || s == &epochs) {
+    table_heading(file, markdown, s->heading);
+    if (s->note)
+      fputs(s->note, file);
+    else
+      fprintf(file, "Medians of %g epochs after a warm-up, as above.\n\n",
+              number_of(rows.of[0], "epochs"));
+    table_print(&table, s->columns, s->count, &rows);
+  }
+  free(rows.of);
+}
+
+static void put_machine(const Record *record, FILE *file, bool markdown) {
+  const json_t *m = record_find(record, "machine", NULL, NULL),
+               *peers = record_find(record, "peers", NULL, NULL);
+  const char *quote = markdown ? "`" : "", *item = markdown ? "- " : "", *gpu = text_of(m, "gpu");
   if (!m) return;
-  fprintf(file, markdown ? "# Training epochs on %s\n\n" : "Training epochs on %s\n\n", m->gpu);
-  fprintf(file, "%s%s, driver %s; %g CPU cores; %s\n", item, m->gpu, m->driver, m->cores, m->date);
-  fprintf(file, "%s%s, momentum 0.9, shuffled anew every epoch\n", item, m->name);
-  fprintf(file, "%scommand %s%s%s\n", item, quote, m->command, quote);
-  if (peers) fprintf(file, "%speers %s: %s%s%s\n", item, peers->name, quote, peers->command, quote);
-  if (*m->sources) fprintf(file, "%ssources %s%s%s\n", item, quote, m->sources, quote);
+  fprintf(file, "%sTraining epochs on %s\n\n", markdown ? "# " : "", gpu);
+  fprintf(file, "%s%s, driver %s; %g CPU cores; %s\n", item, gpu, text_of(m, "driver"),
+          number_of(m, "cores"), text_of(m, "date"));
+  fprintf(file, "%s%s, momentum 0.9, shuffled anew every epoch\n", item, text_of(m, "name"));
+  fprintf(file, "%scommand %s%s%s\n", item, quote, text_of(m, "command"), quote);
+  if (peers)
+    fprintf(file, "%speers %s: %s%s%s\n", item, text_of(peers, "name"), quote,
+            text_of(peers, "command"), quote);
+  if (*text_of(m, "sources"))
+    fprintf(file, "%ssources %s%s%s\n", item, quote, text_of(m, "sources"), quote);
 }
 
-static void put_epochs(const BenchLog *log, FILE *file, bool markdown) {
-  static const TableColumn columns[] = {{"batch", 5, false},    {"who", 42, true},
-                                        {"precision", 9, true}, {"ms/epoch", 8, false},
-                                        {"min", 6, false},      {"max", 6, false},
-                                        {"us/step", 7, false},  {"launches/step", 13, false},
-                                        {"MB/step", 7, false},  {"x floor", 7, false},
-                                        {"x best", 6, false},   {"test acc.", 9, false}};
-  const Table table = {file, markdown, columns, sizeof columns / sizeof *columns};
-  int count;
-  const BenchLine **epochs = sorted_epochs(log, "epoch", &count);
-  table_heading(file, markdown, "An epoch");
-  fputs(
-      "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
-      "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
-      "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
-      "at least as accurate.\n\n",
-      file);
-  table_begin(&table);
-  for (int i = 0; epochs && i < count; i++) {
-    const BenchLine *e = epochs[i];
-    const TableCell cells[] = {table_cell("%g", e->batch),
-                               name_of(e),
-                               table_cell("%s", e->precision),
-                               table_number(e->ms_per_epoch),
-                               table_number(e->min_ms),
-                               table_number(e->max_ms),
-                               table_number(e->us_per_step),
-                               table_number(e->launches_per_step),
-                               table_number(e->bytes_per_step / 1e6),
-                               table_number(e->ms_per_epoch / floor_for(log, e)),
-                               table_number(e->ms_per_epoch / best_for(log, e)),
-                               accuracy_of(e)};
-    if (!markdown && i && e->batch != epochs[i - 1]->batch) putc('\n', file);
-    table_row(&table, cells);
-  }
-  free(epochs);
-}
-
-static void put_wide(const BenchLog *log, FILE *file, bool markdown) {
-  static const TableColumn columns[] = {
-      {"hidden layers", 23, true}, {"batch", 5, false},    {"who", 42, true},
-      {"precision", 9, true},      {"ms/epoch", 8, false}, {"min", 6, false},
-      {"max", 6, false},           {"x best", 6, false},   {"test acc.", 9, false}};
-  const Table table = {file, markdown, columns, sizeof columns / sizeof *columns};
-  int count;
-  const BenchLine **epochs = sorted_epochs(log, "wide", &count);
-  if (epochs && count > 0) {
-    table_heading(file, markdown, "Wide networks");
-    fprintf(file, "Medians of %g epochs after a warm-up, as above.\n\n", epochs[0]->epochs);
-    table_begin(&table);
-  }
-  for (int i = 0; epochs && i < count; i++) {
-    const BenchLine *e = epochs[i];
-    const TableCell cells[] = {table_cell("%s", e->name),
-                               table_cell("%g", e->batch),
-                               name_of(e),
-                               table_cell("%s", e->precision),
-                               table_number(e->ms_per_epoch),
-                               table_number(e->min_ms),
-                               table_number(e->max_ms),
-                               table_number(e->ms_per_epoch / best_for(log, e)),
-                               accuracy_of(e)};
-    if (!markdown && i && e->batch != epochs[i - 1]->batch) putc('\n', file);
-    table_row(&table, cells);
-  }
-  free(epochs);
-}
-
-static void put_reasons(const BenchLog *log, FILE *file, bool markdown) {
+static void put_reasons(const Record *record, FILE *file, bool markdown) {
   bool any = false;
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *line = &log->lines[i];
-    if (!*line->reason) continue;
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i, line) {
+    const char *name = text_of(line, "name");
+    const bool is_wide = line_is(line, "wide");
+    if (!*text_of(line, "reason")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;
     fprintf(file, "%s%s", markdown ? "- " : "",
-            is(line, "epoch") || is(line, "wide") ? name_of(line).text
-            : *line->name                         ? line->name
-                                                  : line->kind);
-    if (is(line, "wide")) fprintf(file, ", hidden layers %s", line->name);
-    if (isfinite(line->batch)) fprintf(file, ", batch %g", line->batch);
-    if (*line->precision) fprintf(file, ", %s", line->precision);
-    fprintf(file, ": %s\n", line->reason);
+            line_is(line, "epoch") || is_wide ? name_of(line).text
+            : *name                           ? name
+                                              : text_of(line, "case"));
+    if (is_wide) fprintf(file, ", hidden layers %s", name);
+    if (isfinite(number_of(line, "batch"))) fprintf(file, ", batch %g", number_of(line, "batch"));
+    if (*text_of(line, "precision")) fprintf(file, ", %s", text_of(line, "precision"));
+    fprintf(file, ": %s\n", text_of(line, "reason"));
   }
 }
 
-static void put_ceilings(const BenchLog *log, FILE *file, bool markdown) {
-  static const TableColumn columns[] = {
-      {"ceiling, measured in this run", 30, true}, {"value", 7, false}, {"unit", 7, true}};
-  const Table table = {file, markdown, columns, 3};
-  if (!first_of(log, "ceiling")) return;
-  table_heading(file, markdown, "What the GPU can do");
-  table_begin(&table);
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *c = &log->lines[i];
-    if (!is(c, "ceiling") || *c->reason) continue;
-    const TableCell cells[] = {table_cell("%s", c->name), table_number(c->value),
-                               table_cell("%s", c->unit)};
-    table_row(&table, cells);
-  }
-}
-
-static void put_floors(const BenchLog *log, FILE *file, bool markdown) {
-  static const TableColumn columns[] = {
-      {"batch", 5, false}, {"precision", 9, true}, {"floor, ms/epoch", 15, false}};
-  const Table table = {file, markdown, columns, 3};
-  if (!first_of(log, "floor")) return;
-  table_heading(file, markdown, "The floor of an epoch");
-  fputs(
-      "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
-      "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
-      "weight of the others. Two barriers: a step needs two exchanges between all\n"
-      "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
-      "owners of columns.\n\n",
-      file);
-  table_begin(&table);
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *f = &log->lines[i];
-    if (!is(f, "floor")) continue;
-    const TableCell cells[] = {table_cell("%g", f->batch), table_cell("%s", f->precision),
-                               table_number(f->value)};
-    table_row(&table, cells);
-  }
-}
-
-enum { MAX_BATCHES = 8 };
-
-/* The batches at which kernels were timed, in the order of the lines. */
-static int kernel_batches(const BenchLog *log, double batches[MAX_BATCHES]) {
-  int count = 0;
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *line = &log->lines[i];
-    int k = 0;
-    while (k < count && batches[k] != line->batch) k++;
-    if (is(line, "kernel") && !*line->reason && k == count && count < MAX_BATCHES)
-      batches[count++] = line->batch;
-  }
-  return count;
-}
-
-static TableCell kernel_cell(const BenchLog *log, const char *name, double batch) {
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *k = &log->lines[i];
-    if (is(k, "kernel") && !*k->reason && k->batch == batch && strcmp(k->name, name) == 0)
-      return table_cell("%s us %3.0f%% x%.2f", table_number(k->value).text, 100 * k->share,
-                        k->bound);
+/* Of the kernel of the row at the column's batch. */
+static TableCell kernel_cell(const TableColumn *column, const json_t *row, const void *context) {
+  const Lines *kernels = context;
+  for (int i = 0; i < kernels->count; i++) {
+    const json_t *k = kernels->of[i];
+    if (number_of(k, "batch") == column->at && same_text(k, row, "name"))
+      return table_cell("%s us %3.0f%% x%.2f", table_number(number_of(k, "value")).text,
+                        100 * number_of(k, "share"), number_of(k, "bound"));
   }
   return table_cell("-");
 }
 
+enum { MAX_BATCHES = 8 };
+
 /* A row a kernel, a column a batch. */
-static void put_kernels(const BenchLog *log, FILE *file, bool markdown) {
-  double batches[MAX_BATCHES];
-  char titles[MAX_BATCHES][24];
-  TableColumn columns[1 + MAX_BATCHES] = {{"kernel", 31, true}};
-  const int count = kernel_batches(log, batches);
-  if (count == 0) return;
-  for (int b = 0; b < count; b++) {
-    snprintf(titles[b], sizeof titles[b], "batch %g", batches[b]);
-    columns[1 + b] = (TableColumn){titles[b], 18, false};
+static void put_kernels(const Record *record, FILE *file, bool markdown) {
+  Lines kernels = lines_of(record, "kernel"), rows = lines_of(record, "kernel");
+  const Table table = {file, markdown, &kernels, NULL};
+  TableColumn columns[1 + MAX_BATCHES] = {{"kernel", 31, true, .key = "name"}};
+  TableCell titles[MAX_BATCHES];
+  int count = 0;
+  rows.count = 0;
+  for (int i = 0; i < kernels.count; i++) {
+    const double batch = number_of(kernels.of[i], "batch");
+    int k = 0;
+    while (k < count && columns[1 + k].at != batch) k++;
+    if (k == count && count < MAX_BATCHES) {
+      titles[k] = table_cell("batch %g", batch);
+      columns[1 + count++] = (TableColumn){titles[k].text, 18, .cell = kernel_cell, .at = batch};
+    }
+    if (k == 0) lines_add(&rows, kernels.of[i]);
   }
-  const Table table = {file, markdown, columns, 1 + count};
-  table_heading(file, markdown, "The kernels of a step at level layer");
-  fputs(
-      "As nodes of a graph, one after the other: time, share of the step, and how much faster the\n"
-      "step would be if the kernel took no time at all (Amdahl's bound). Where the kernels for\n"
-      "wide layers are faster, a step has those instead.\n\n",
-      file);
-  table_begin(&table);
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *k = &log->lines[i];
-    if (!is(k, "kernel") || *k->reason || k->batch != batches[0]) continue;
-    TableCell cells[1 + MAX_BATCHES] = {table_cell("%s", k->name)};
-    for (int b = 0; b < count; b++) cells[1 + b] = kernel_cell(log, k->name, batches[b]);
-    table_row(&table, cells);
-  }
-}
-
-static void put_run(const BenchLog *log, FILE *file, bool markdown) {
-  static const TableColumn columns[] = {
-      {"part", 44, true}, {"ms", 7, false}, {"share", 6, false}, {"bound", 6, false}};
-  const Table table = {file, markdown, columns, 4};
-  if (!first_of(log, "run")) return;
-  table_heading(file, markdown, "A whole run of mlp-train, from the CSV files, batch 64");
-  fputs("bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
-        "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n",
+  if (count > 0) {
+    table_heading(file, markdown, "The kernels of a step at level layer");
+    fputs(
+        "As nodes of a graph, one after the other: time, share of the step, and how much faster "
+        "the\nstep would be if the kernel took no time at all (Amdahl's bound). Where the kernels "
+        "for\nwide layers are faster, a step has those instead.\n\n",
         file);
-  table_begin(&table);
-  double sum = 0;
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *r = &log->lines[i];
-    if (!is(r, "run") || *r->reason) continue;
-    sum += r->value;
-    const TableCell cells[] = {table_cell("%s", r->name), table_cell("%.1f", r->value),
-                               table_cell("%.1f%%", 100 * r->share), table_cell("x%.2f", r->bound)};
-    table_row(&table, cells);
+    table_print(&table, columns, 1 + count, &rows);
   }
-  const TableCell total[] = {table_cell("the whole process"), table_cell("%.1f", sum),
-                             table_cell("100%%"), table_cell("-")};
-  table_row(&table, total);
-  for (int i = 0; i < log->count; i++) {
-    const BenchLine *r = &log->lines[i];
-    if (!is(r, "alone") || *r->reason) continue;
-    const TableCell cells[] = {table_cell("%s", r->name), table_cell("%.1f", r->value),
-                               table_cell("-"), table_cell("-")};
-    table_row(&table, cells);
-  }
+  free(kernels.of);
+  free(rows.of);
 }
 
-void bench_print(const BenchLog *log, FILE *file, bool markdown) {
-  put_machine(log, file, markdown);
-  put_epochs(log, file, markdown);
-  put_wide(log, file, markdown);
-  put_reasons(log, file, markdown);
-  put_floors(log, file, markdown);
-  put_ceilings(log, file, markdown);
-  put_kernels(log, file, markdown);
-  put_run(log, file, markdown);
+/* The parts of a run, their sum, and the same work alone. */
+static void put_run(const Record *record, FILE *file, bool markdown) {
+  Lines rows = lines_of(record, "run"), alone = lines_of(record, "alone");
+  json_t *total = record_line("run");
+  double sum = 0;
+  for (int i = 0; i < rows.count; i++) sum += number_of(rows.of[i], "value");
+  record_text(total, "name", "the whole process");
+  record_number(total, "value", sum);
+  record_text(total, "share", "100%");
+  if (rows.count > 0) lines_add(&rows, total);
+  for (int i = 0; i < alone.count && rows.count > 0; i++) lines_add(&rows, alone.of[i]);
+  free(alone.of);
+  put_section(record, &runs, rows, file, markdown);
+  json_decref(total);
+}
+
+void bench_print(const Record *record, FILE *file, bool markdown) {
+  put_machine(record, file, markdown);
+  put_section(record, &epochs, sorted_epochs(record, "epoch"), file, markdown);
+  put_section(record, &wide, sorted_epochs(record, "wide"), file, markdown);
+  put_reasons(record, file, markdown);
+  put_section(record, &floors, lines_of(record, "floor"), file, markdown);
+  put_section(record, &ceilings, lines_of(record, "ceiling"), file, markdown);
+  put_kernels(record, file, markdown);
+  put_run(record, file, markdown);
 }
 
 /* ---- the picture ---------------------------------------------------------------------------- */
 
-static const Colour OURS = {9, 105, 218}, CUBLAS = {130, 80, 223}, PEER = {175, 184, 193};
-
-/* The dots of one batch. */
-typedef struct {
-  DotChartRow dots[DOT_CHART_MAX];
-  TableCell labels[DOT_CHART_MAX];
-  int count;
-} Dots;
-
-static void add_dot(Dots *dots, const BenchLine *line) {
-  TableCell *label = &dots->labels[dots->count];
-  *label = table_cell("%.90s, %s", name_of(line).text, line->precision);
-  dots->dots[dots->count++] = (DotChartRow){label->text, line->ms_per_epoch,
-                                            *line->peer      ? PEER
-                                            : is_level(line) ? OURS
-                                                             : CUBLAS};
-}
-
-/* `line`: one of the dots, of ours if there is one, to tell the GPU and the epochs. */
-static bool draw(const BenchLog *log, const Dots *dots, const BenchLine *line, const char *path,
-                 Error *error) {
-  const BenchLine *machine = first_of(log, "machine");
-  BenchLine fp32 = *line;
-  snprintf(fp32.precision, sizeof fp32.precision, "fp32");
-  const double floor_ms = floor_for(log, &fp32);
-  const TableCell title = table_cell("%s, batch %g: time of one training epoch",
-                                     machine ? machine->name : "", line->batch);
-  const TableCell subtitle =
-      table_cell("%s, median of %g epochs after a warm-up", line->gpu, line->epochs);
-  const TableCell mark = table_cell("floor at fp32: %s ms", table_number(floor_ms).text);
-  const DotChart chart = {.title = title.text,
-                          .subtitle = subtitle.text,
-                          .unit = "ms",
-                          .rows = dots->dots,
-                          .count = dots->count,
-                          .mark = isfinite(floor_ms) ? floor_ms : 0,
-                          .mark_label = mark.text};
-  return dot_chart_draw(&chart, path, error);
-}
-
-/* The first `count` epochs that are of the same batch. */
-static bool plot_batch(const BenchLog *log, const BenchLine *const *epochs, int count,
-                       const char *path, Error *error) {
-  const BenchLine *line = epochs[0];
+/* The first lines, which are of the same batch. */
+static bool plot_batch(const Record *record, const Lines *all, const char *path, Error *error) {
+  const json_t *line = all->of[0], *machine = record_find(record, "machine", NULL, NULL);
   Dots dots = {.count = 0};
-  for (int i = 0; i < count && epochs[i]->batch == line->batch; i++) {
-    if (dots.count < DOT_CHART_MAX) add_dot(&dots, epochs[i]);
-    if (is_level(epochs[i])) line = epochs[i];
+  for (int i = 0; i < all->count && same_batch(all->of[i], all->of[0]); i++) {
+    const json_t *e = all->of[i];
+    dots_add(&dots, table_cell("%.90s, %s", name_of(e).text, text_of(e, "precision")),
+             number_of(e, "ms_per_epoch"),
+             *text_of(e, "peer") ? OTHER
+             : is_level(e)       ? OURS
+                                 : LIBRARY);
+    if (is_level(e)) line = e; /* ours, if there is one, tells the GPU and the epochs */
   }
-  return draw(log, &dots, line, path, error);
+  const double floor = floor_for(record, line, "fp32");
+  const TableCell title = table_cell("%s, batch %g: time of one training epoch",
+                                     text_of(machine, "name"), number_of(line, "batch")),
+                  below = table_cell("%s, median of %g epochs after a warm-up",
+                                     text_of(line, "gpu"), number_of(line, "epochs")),
+                  mark = table_cell("floor at fp32: %s ms", table_number(floor).text);
+  return dots_draw(&dots,
+                   (DotChart){.title = title.text,
+                              .subtitle = below.text,
+                              .unit = "ms",
+                              .mark = isfinite(floor) ? floor : 0,
+                              .mark_label = mark.text},
+                   path, error);
 }
 
-bool bench_plot(const BenchLog *log, const char *path, Error *error) {
-  int count;
-  const BenchLine **epochs = sorted_epochs(log, "epoch", &count);
-  if (!epochs) return error_set(error, "no memory for a chart");
+bool bench_plot(const Record *record, const char *path, Error *error) {
+  const Lines all = sorted_epochs(record, "epoch");
   const bool good =
-      count > 0 ? plot_batch(log, epochs, count, path, error)
-                : error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
-  free(epochs);
+      all.count > 0
+          ? plot_batch(record, &all, path, error)
+          : error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
+  free(all.of);
   return good;
 }

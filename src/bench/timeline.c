@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/table.h"
+#include "measure/table.h"
 #include "bench/trace.h"
 #include "plot/timeline.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/output.h"
-#include "base/table.h"
+#include "measure/table.h"
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
@@ -189,16 +189,6 @@ bool trace_save(Trace *trace, const char *path, Error *error) {
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
-
-static double number_of(const json_t *object, const char *key) {
-  const json_t *value = json_object_get(object, key);
-  return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
 /* A whole number from low to 1e9, or -1. */
 static int count_of(const json_t *object, const char *key, int low) {
   const double value = number_of(object, key);
@@ -293,25 +283,34 @@ static int count_slices(const Trace *trace, int level, int track, int step) {
 }
 
 void trace_print(const Trace *trace, FILE *file) {
-  static const TableColumn columns[] = {{"level", 7, true},     {"us per step", 11, false},
-                                        {"recorded", 9, false}, {"cost", 7, false},
-                                        {"kernels", 8, false},  {"launches", 9, false}};
-  const Table table = {file, false, columns, 6};
+  static const TableColumn columns[] = {{"level", 7, true, .key = "name"},
+                                        {"us per step", 11, .key = "us"},
+                                        {"recorded", 9, .key = "recorded_us"},
+                                        {"cost", 7, .key = "cost"},
+                                        {"kernels", 8, .key = "kernels", .digits = WHOLE},
+                                        {"launches", 9, .key = "launches", .digits = WHOLE}};
+  const Table table = {.file = file};
+  Record record = {.lines = NULL};
+  Error ignored;
   fprintf(file,
           "A step of %s on %s, driver %s.\n"
           "Recording has a price: CUPTI's at every level, and the stamps' in the epoch kernel.\n\n",
           trace->network, trace->gpu, trace->driver);
-  table_begin(&table);
   for (int i = 0; i < trace->levels; i++) {
     const TraceLevel *l = &trace->level[i];
-    const TableCell cells[] = {table_cell("%s", l->name),
-                               table_number(l->us),
-                               table_number(l->recorded_us),
-                               table_cell("%+.1f%%", 100 * (l->recorded_us / l->us - 1)),
-                               table_cell("%d", count_slices(trace, i, TRACE_GPU, TRACE_SHOWN)),
-                               table_cell("%d", count_slices(trace, i, TRACE_HOST, TRACE_SHOWN))};
-    table_row(&table, cells);
+    json_t *line = record_line("level");
+    record_text(line, "name", l->name);
+    record_number(line, "us", l->us);
+    record_number(line, "recorded_us", l->recorded_us);
+    record_text(line, "cost", table_cell("%+.1f%%", 100 * (l->recorded_us / l->us - 1)).text);
+    record_number(line, "kernels", count_slices(trace, i, TRACE_GPU, TRACE_SHOWN));
+    record_number(line, "launches", count_slices(trace, i, TRACE_HOST, TRACE_SHOWN));
+    record_add(&record, line, false, &ignored);
   }
+  const Lines rows = lines_of(&record, "level");
+  table_print(&table, columns, sizeof columns / sizeof *columns, &rows);
+  free(rows.of);
+  record_close(&record, true, &ignored);
   if (*trace->missing) fprintf(file, "\nNot recorded: %s.\n", trace->missing);
   if (trace->backwards)
     fprintf(file, "\n%d arrows are left out: the clocks of two blocks disagree on them.\n",

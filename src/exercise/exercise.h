@@ -4,6 +4,7 @@
 #ifndef EXERCISE_H
 #define EXERCISE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -211,6 +212,8 @@ typedef struct {
 
 /* "1 forward", by task, in tables and for autograders. */
 extern const char *const exercise_names[TASKS];
+/* All that is known of a function, as an object: the row of a table, a part of a grade. */
+json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s);
 /* counters: what exercise_counters said, or why it was not asked. */
 ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
                            const ExerciseScore scores[TASKS], const char *counters);

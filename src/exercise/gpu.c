@@ -28,8 +28,8 @@ bool exercise_gpu_find(ExerciseBackend *backend, Error *error) {
 #include "engine/cuda/cuda_error.h"
 #include "exercise/apart.h"
 #include "kernels.h"
-#include "measure/gpu_rates.h"
-#include "measure/launch_count.h"
+#include "measure/cuda/gpu_rates.h"
+#include "measure/cuda/launch_count.h"
 
 enum { OFFSET = 3, TERMS = 3 }; /* of the batch after the state's position; of a float32 */
 

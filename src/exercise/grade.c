@@ -8,10 +8,6 @@
 
 enum { POINTS_MOST = POINTS_RIGHT + POINTS_FUSED + POINTS_FAST };
 
-static json_t *number(double value) {
-  return isfinite(value) ? json_real(value) : json_null();
-}
-
 static double rounded(double points) {
   return round(points * 100) / 100;
 }
@@ -52,17 +48,11 @@ static json_t *gradescope(const ExerciseBackend *backend, uint64_t seed,
 static json_t *plain_function(const ExerciseBackend *backend, ExerciseTask task,
                               const ExerciseScore *s) {
   const ExercisePoints p = exercise_points(s);
-  const ExerciseShape shape = exercise_counted_shape(backend, task);
-  json_t *points = json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused, "fast",
-                             rounded(p.fast), "all", rounded(p.all));
-  return json_pack("{s:s, s:b, s:b, s:s, s:o, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "function",
-                   exercise_names[task], "right", s->right, "fused", s->right && s->fused, "wrong",
-                   s->wrong, "kernels", backend->on_gpu ? json_integer(s->launches) : json_null(),
-                   "moved_bytes", number(s->moved_bytes), "least_bytes",
-                   exercise_least_bytes(task, shape), "unfused_bytes",
-                   exercise_unfused_bytes(task, shape), "dram_bytes", number(s->dram_bytes),
-                   "seconds", number(s->seconds[0]), "seconds_unfused", number(s->seconds[1]),
-                   "seconds_ours", number(s->seconds[2]), "points", points);
+  json_t *line = exercise_line(backend, task, s);
+  json_object_set_new(line, "points",
+                      json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused, "fast",
+                                rounded(p.fast), "all", rounded(p.all)));
+  return line;
 }
 
 static json_t *plain(const ExerciseBackend *backend, uint64_t seed,

@@ -19,9 +19,9 @@ FLAGS  := -std=c11 -D_POSIX_C_SOURCE=200809L -DSTUDENT_KIT -Isrc $(CFLAGS) -Wall
           -ffunction-sections -MMD -MP
 WRAP   := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
           cudaGraphLaunch
-HOST   := $(wildcard src/mlp_exercise.c src/base/*.c src/exercise/*.c)
+HOST   := $(wildcard src/mlp_exercise.c src/base/*.c src/measure/*.c src/exercise/*.c)
 HOST   := $(filter-out %/exercise_cpu.c,$(HOST))
-GPU    := $(HOST) $(wildcard src/measure/*.c src/engine/cuda/*.c)
+GPU    := $(HOST) $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)
 SCORE  := $(if $(SEED),--seed $(SEED)) \
           $(if $(GRADE),--grade '$(GRADE)' --grade-plain '$(GRADE:.json=).plain.json')
 

@@ -3,58 +3,76 @@
 
 #include <math.h>
 
-#include "base/table.h"
+#include "measure/table.h"
 
 const char *const exercise_names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
 
-enum { MAX_COLUMNS = 11 }; /* on a GPU, beside two others */
+/* ---- the table ------------------------------------------------------------------------------ */
 
-/* Right or wrong, launches, bytes, milliseconds, percent. */
-static void make_row(const ExerciseBackend *b, ExerciseTask task, const ExerciseScore *s,
-                     TableCell cells[MAX_COLUMNS]) {
-  const ExerciseShape shape = exercise_counted_shape(b, task);
-  int n = 0;
-  cells[n++] = table_cell("%s", exercise_names[task]);
-  cells[n++] = table_cell("%s", s->right ? "right" : "wrong");
-  cells[n++] = table_cell("%s", s->fused ? "yes" : "no");
-  if (b->on_gpu) cells[n++] = table_cell("%d", s->launches);
-  cells[n++] = table_number(exercise_least_bytes(task, shape) / 1e6);
-  cells[n++] = table_number(exercise_unfused_bytes(task, shape) / 1e6);
-  if (b->on_gpu) {
-    cells[n++] = table_number(s->dram_bytes / 1e6);
-    cells[n++] = table_number(s->cache_bytes / 1e6);
-  } else {
-    cells[n++] = table_number(s->moved_bytes / 1e6);
-  }
-  cells[n++] = table_number(s->seconds[0] * 1e3);
-  if (b->rival[0]) cells[n++] = table_number(s->seconds[1] * 1e3);
-  if (b->rival[1])
-    cells[n++] = isfinite(s->seconds[2]) ? table_cell("%.0f%%", 100 * s->seconds[2] / s->seconds[0])
-                                         : table_cell("-");
+static json_t *number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s) {
+  const ExerciseShape shape = exercise_counted_shape(backend, task);
+  return json_pack("{s:s, s:b, s:b, s:s, s:o, s:o, s:f, s:f, s:o, s:o, s:o, s:o}", "function",
+                   exercise_names[task], "right", s->right, "fused", s->right && s->fused, "wrong",
+                   s->wrong, "kernels", backend->on_gpu ? json_integer(s->launches) : json_null(),
+                   "moved_bytes", number(s->moved_bytes), "least_bytes",
+                   exercise_least_bytes(task, shape), "unfused_bytes",
+                   exercise_unfused_bytes(task, shape), "dram_bytes", number(s->dram_bytes),
+                   "seconds", number(s->seconds[0]), "seconds_unfused", number(s->seconds[1]),
+                   "seconds_ours", number(s->seconds[2]));
+}
+
+static TableCell result(const TableColumn *column, const json_t *line, const void *scores) {
+  (void)column, (void)scores;
+  return table_cell(number_of(line, "right") > 0 ? "right" : "wrong");
+}
+
+static TableCell is_fused(const TableColumn *column, const json_t *line, const void *scores) {
+  (void)column, (void)scores;
+  return table_cell(number_of(line, "fused") > 0 ? "yes" : "no");
+}
+
+static TableCell percent(const TableColumn *column, const json_t *line, const void *scores) {
+  const double share = number_of(line, "seconds_ours") / number_of(line, "seconds");
+  (void)column, (void)scores;
+  return isfinite(share) ? table_cell("%.0f%%", 100 * share) : table_cell("-");
 }
 
 static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScore scores[TASKS]) {
-  char rival[32], percent[32];
-  TableColumn columns[MAX_COLUMNS] = {{"function", 9, true}, {"result", 6, true}};
-  int n = 2;
-  columns[n++] = (TableColumn){"fused", 5, true};
-  if (b->on_gpu) columns[n++] = (TableColumn){"kernels", 7, false};
-  columns[n++] = (TableColumn){"least MB", 8, false};
-  columns[n++] = (TableColumn){"unfused MB", 10, false};
-  columns[n++] = (TableColumn){b->on_gpu ? "DRAM MB" : "moved MB", 8, false};
-  if (b->on_gpu) columns[n++] = (TableColumn){"L2 MB", 7, false};
-  columns[n++] = (TableColumn){"ms", 7, false};
-  snprintf(rival, sizeof rival, "%s ms", b->rival[0] ? b->rival[0] : "");
-  snprintf(percent, sizeof percent, "%% of %s", b->rival[1] ? b->rival[1] : "");
-  if (b->rival[0]) columns[n++] = (TableColumn){rival, 8, false};
-  if (b->rival[1]) columns[n++] = (TableColumn){percent, 10, false};
-  const Table table = {file, false, columns, n};
-  table_begin(&table);
+  const TableCell rival = table_cell("%s ms", b->rival[0] ? b->rival[0] : ""),
+                  ours = table_cell("%% of %s", b->rival[1] ? b->rival[1] : "");
+  const struct {
+    TableColumn column;
+    bool shown;
+  } all[] = {{{"function", 9, true, .key = "function"}, true},
+             {{"result", 6, true, .cell = result}, true},
+             {{"fused", 5, true, .cell = is_fused}, true},
+             {{"kernels", 7, .key = "kernels", .digits = WHOLE}, b->on_gpu},
+             {{"least MB", 8, .key = "least_bytes", .per = 1e6}, true},
+             {{"unfused MB", 10, .key = "unfused_bytes", .per = 1e6}, true},
+             {{"moved MB", 8, .key = "moved_bytes", .per = 1e6}, !b->on_gpu},
+             {{"DRAM MB", 8, .key = "dram_bytes", .per = 1e6}, b->on_gpu},
+             {{"L2 MB", 7, .key = "cache_bytes", .per = 1e6}, b->on_gpu},
+             {{"ms", 7, .key = "seconds", .per = 1e-3}, true},
+             {{rival.text, 8, .key = "seconds_unfused", .per = 1e-3}, b->rival[0]},
+             {{ours.text, 10, .cell = percent}, b->rival[1]}};
+  TableColumn columns[sizeof all / sizeof *all];
+  const json_t *lines[TASKS];
+  int count = 0;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i].shown) columns[count++] = all[i].column;
+  json_t *list = json_array();
   for (int task = 0; task < TASKS; task++) {
-    TableCell cells[MAX_COLUMNS];
-    make_row(b, (ExerciseTask)task, &scores[task], cells);
-    table_row(&table, cells);
+    json_t *line = exercise_line(b, (ExerciseTask)task, &scores[task]);
+    record_number(line, "cache_bytes", scores[task].cache_bytes);
+    json_array_append_new(list, line);
+    lines[task] = line;
   }
+  table_print(&(Table){.file = file}, columns, count, &(Lines){lines, TASKS});
+  json_decref(list);
 }
 
 /* Prints what to do about a function that is right but not fused. */

@@ -3,11 +3,10 @@
 #ifndef LAB_HARNESS_H
 #define LAB_HARNESS_H
 
-#include <stdio.h>
-
 #include "base/error.h"
 #include "base/stats.h"
 #include "lab/lab.h"
+#include "measure/record.h"
 
 /* ---- topics and sizes (sizes.c) --------------------------------------------------------- */
 
@@ -194,60 +193,64 @@ void lab_table_close(LabTable *table);
 /* Nothing in the table is wrong or missing. */
 bool lab_table_good(const LabTable *table);
 
-/* ---- reports (report.c, plot.c) ----------------------------------------------------- */
+/* ---- lines (report.c) ----------------------------------------------------------------------- */
 
-typedef struct {
-  char gpu[128], driver[64], date[32], command[512], sources[80];
-  double copy, link, fma; /* bytes, bytes and operations a second, NAN: not measured */
-} LabMachine;
+/* Adds what is known of a topic before it is run: itself and its rungs. */
+bool lab_add_topic(Record *record, const LabTopic *topic, Error *error);
+/* Adds a table and its rows, behind the machine and the topic. */
+bool lab_add_table(Record *record, const LabTable *table, Error *error);
 
-/* What a table's rates are compared with. */
+/* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. replay.c */
+bool lab_read(Record *record, const char *path, Error *error);
+
+enum { LAB_PROBLEMS = 16 };
+/* The problems of a topic that the record has results of, in their order; returns their number.
+   replay.c */
+int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]);
+
+/* ---- reports (report.c, plot.c) ------------------------------------------------------------- */
+
+/* What is recorded of one topic and problem. The first size is that of the ladder. */
 typedef struct {
-  const char *name;    /* "copy on the GPU, read + write" */
-  const char *unit;    /* "GB/s" */
-  double value, scale; /* in that unit; the unit in bytes or operations a second */
+  const json_t *machine, *topic, *table; /* lab-machine, lab-topic, lab-problem of the ladder */
+  const char *problem, *size;            /* size NULL: there is nothing */
+  const char *reason;                    /* why there is no ladder, NULL: there is one */
+  Lines rungs, rows, others;             /* of the topic; of the ladder; of the other sizes */
+} LabLadder;
+
+LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem);
+void lab_ladder_close(LabLadder *ladder);
+
+int lab_rung_number(const LabLadder *ladder, const json_t *row); /* in the topic, from 1 */
+bool lab_is_sweep(const LabLadder *ladder, const json_t *row);
+const char *lab_kind(const LabLadder *ladder, const json_t *row);
+
+/* What the rates of a topic are compared with, NAN: not measured. */
+typedef struct {
+  const char *name; /* "copy on the GPU, read + write" */
+  const char *unit; /* "GB/s" */
+  double value;     /* in that unit */
 } LabCeiling;
 
-LabCeiling lab_ceiling(const LabMachine *machine, const LabTopic *topic);
-/* Bytes or operations a second of a row, NAN if it was not timed. */
-double lab_rate(const LabTable *table, const LabRow *row);
+LabCeiling lab_ceiling(const json_t *machine, const json_t *topic);
 
 /* The heading of a document, for Markdown; one line of text else. */
-void lab_print_machine(const LabMachine *machine, FILE *file, bool markdown);
-/* The tables of one topic and problem: the first with its lessons, then the others, all extra. */
-void lab_print(const LabMachine *machine, const LabTable *tables, int count, FILE *file,
+void lab_print_machine(const Record *record, FILE *file, bool markdown);
+/* The ladder of one topic and problem with its lessons, then the other sizes. */
+void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
                bool markdown);
-/* One JSON object a line: the machine; what is known of a topic before it is run; a table's rows.
- */
-void lab_json_machine(const LabMachine *machine, FILE *file);
-void lab_json_topic(const LabTopic *topic, FILE *file);
-void lab_json(const LabMachine *machine, const LabTable *table, FILE *file);
 
-/* A PNG of one topic's tables: curves where rungs have points, else dots. */
-bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,
+/* A PNG of one topic, or of one problem only (NULL: all): curves where rungs have points, else
+   dots. */
+bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
               Error *error);
-
-/* ---- what was recorded (replay.c) ------------------------------------------------------- */
-
-/* A record that lab_json* have written, and what it was about. */
-typedef struct {
-  LabMachine machine;
-  const LabTopic **topics; /* NULL at the end; their functions are NULL */
-  LabTable *tables;        /* in the order of the record */
-  int count;
-  void *memory; /* what all of these point to */
-} LabReplay;
-
-/* The caller closes it in any case. Needs neither GPU nor toolkit. */
-bool lab_replay_open(LabReplay *replay, const char *path, Error *error);
-void lab_replay_close(LabReplay *replay);
 
 /* ---- the device (cuda/device.c) -------------------------------------------------------------- */
 
 /* A GPU is there and a context on it. */
 bool lab_start(Error *error);
-/* Its name and driver; measures its rates. */
-bool lab_machine(LabMachine *machine, bool rates, Error *error);
+/* Describes the GPU in a line of the record; measures its rates, if they are wanted. */
+bool lab_machine(Record *record, const char *command, bool rates, Error *error);
 /* `mlp-lab device` */
 bool lab_device(FILE *file, Error *error);
 

@@ -1,160 +1,131 @@
+/* The chart of a topic: curves where rungs have points, else dots. */
 #include "lab/harness.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/table.h"
-#include "plot/dot_chart.h"
-#include "plot/line_chart.h"
+#include "measure/chart.h"
 
-static const Colour OURS = {9, 105, 218}, LIBRARY = {130, 80, 223}, PART = {175, 184, 193};
-
-/* The ladders among the tables: not the extra sizes, nothing without rows. */
-static bool is_ladder(const LabTable *table) {
-  return !table->extra && table->count > 0;
+static TableCell subtitle(const LabLadder *l) {
+  return table_cell("%s; %s: %s", text_of(l->machine, "gpu"), text_of(l->topic, "dims"), l->size);
 }
 
-static bool is_sweep(const LabRow *row) {
-  return row->rung->points && isfinite(row->seconds.median);
+static bool was_timed(const json_t *row) {
+  return isfinite(number_of(row, "ms"));
 }
 
-static TableCell subtitle(const LabMachine *machine, const LabTable *table) {
-  return table_cell("%s; %s: %s", machine->gpu, table->topic->dims,
-                    lab_size_text(table->topic, table->size).text);
+static bool is_timed_sweep(const LabLadder *l, const json_t *row) {
+  return lab_is_sweep(l, row) && was_timed(row);
+}
+
+/* What the rates of the topic count, of the ladder. */
+static double amount_of(const LabLadder *l) {
+  const bool bytes = strcmp(text_of(l->topic, "unit"), "GB/s") == 0;
+  return number_of(l->table, bytes ? "bytes" : "operations");
 }
 
 /* ---- sweeps --------------------------------------------------------------------------------- */
 
-enum { MAX_POINTS = 128 };
-
-typedef struct {
-  Curve curves[LINE_CHART_MAX];
-  double x[LINE_CHART_MAX][MAX_POINTS], y[LINE_CHART_MAX][MAX_POINTS];
-  char label[64];
-  int count;
-  int64_t end; /* the last point of all the curves */
-} Sweep;
-
-typedef struct {
-  Sweep sweeps[LINE_CHART_PANELS];
-  CurvePanel panels[LINE_CHART_PANELS];
-  int count;
-} Sweeps;
-
-static int64_t end_of(const LabRung *rung) {
-  return rung->points[rung->point_count - 1];
-}
-
 /* Part `index` of the topic's point_name; its last part if there are fewer. */
-static void name_points(const LabTopic *topic, int index, char *label, size_t size) {
-  const char *part = topic->point_name ? topic->point_name : "point";
+static TableCell name_of_points(const json_t *topic, int index) {
+  const char *name = text_of(topic, "point_name"), *part = *name ? name : "point";
   for (const char *next; index > 0 && (next = strstr(part, "; ")); index--) part = next + 2;
-  snprintf(label, size, "%.*s", (int)strcspn(part, ";"), part);
+  return table_cell("%.*s", (int)strcspn(part, ";"), part);
 }
 
-/* The sweep that the rung's curve belongs to: those that end at the same point share an axis. NULL:
-   there are too many. */
-static Sweep *sweep_of(Sweeps *all, const LabTopic *topic, const LabRung *rung) {
-  if (rung->point_count == 1 && all->count > 0)
-    return &all->sweeps[0]; /* a dot beside its curves */
-  for (int i = 0; i < all->count; i++)
-    if (all->sweeps[i].end == end_of(rung)) return &all->sweeps[i];
-  if (all->count == LINE_CHART_PANELS) return NULL;
-  Sweep *sweep = &all->sweeps[all->count];
-  sweep->end = end_of(rung);
-  name_points(topic, all->count++, sweep->label, sizeof sweep->label);
-  return sweep;
-}
-
-/* The row goes on the curve of its rung. */
-static void add_point(Sweeps *all, const LabTable *table, const LabRow *row, double scale) {
-  Sweep *sweep = sweep_of(all, table->topic, row->rung);
-  if (!sweep) return;
-  int c = 0;
-  while (c < sweep->count && strcmp(sweep->curves[c].name, row->rung->name) != 0) c++;
-  if (c == LINE_CHART_MAX) return;
-  Curve *curve = &sweep->curves[c];
-  if (c == sweep->count) {
-    *curve = (Curve){.name = row->rung->name, .x = sweep->x[c], .y = sweep->y[c]};
-    sweep->count++;
+/* The last point of the row's rung; *count is how many it has. */
+static double last_point(const LabLadder *l, const json_t *row, int *count) {
+  double last = NAN;
+  *count = 0;
+  for (int i = 0; i < l->rows.count; i++) {
+    if (lab_rung_number(l, l->rows.of[i]) != lab_rung_number(l, row)) continue;
+    last = number_of(l->rows.of[i], "point");
+    ++*count;
   }
-  if (curve->count == MAX_POINTS) return;
-  sweep->x[c][curve->count] = (double)row->point;
-  sweep->y[c][curve->count++] = lab_rate(table, row) / scale;
+  return last;
+}
+
+/* Returns the panel that the row's curve belongs to: those that end at the same point share an
+   axis. NULL: there are too many. */
+static CurveSet *set_of(Curves *all, double ends[LINE_CHART_PANELS], const LabLadder *l,
+                        const json_t *row) {
+  int points;
+  const double end = last_point(l, row, &points);
+  if (points == 1 && all->count > 0) return &all->sets[0]; /* a dot beside its curves */
+  for (int i = 0; i < all->count; i++)
+    if (ends[i] == end) return &all->sets[i];
+  if (all->count == LINE_CHART_PANELS) return NULL;
+  ends[all->count] = end;
+  all->sets[all->count].label = name_of_points(l->topic, all->count);
+  return &all->sets[all->count++];
 }
 
 /* Points that grow by factors are drawn so. */
-static bool grows_by_factors(const Sweep *sweep) {
-  const Curve *curve = &sweep->curves[0];
-  return curve->x[0] > 0 && curve->count > 2 && curve->x[curve->count - 1] >= 8 * curve->x[0] &&
-         curve->x[2] - curve->x[1] > curve->x[1] - curve->x[0];
+static bool grows_by_factors(const CurveSet *set) {
+  const double *x = set->x[0];
+  const int count = set->curves[0].count;
+  return x[0] > 0 && count > 2 && x[count - 1] >= 8 * x[0] && x[2] - x[1] > x[1] - x[0];
 }
 
 /* Curves far below the ceiling, or far apart, would lie on the axis. */
-static bool is_far_apart(const Sweep *sweep, double ceiling) {
+static bool is_far_apart(const CurveSet *set, double ceiling) {
   double low = INFINITY, high = ceiling;
-  for (int c = 0; c < sweep->count; c++)
-    for (int i = 0; i < sweep->curves[c].count; i++) {
-      low = fmin(low, sweep->y[c][i]);
-      high = fmax(high, sweep->y[c][i]);
+  for (int c = 0; c < set->count; c++)
+    for (int i = 0; i < set->curves[c].count; i++) {
+      low = fmin(low, set->y[c][i]);
+      high = fmax(high, set->y[c][i]);
     }
   return high > 20 * low;
 }
 
-static bool plot_sweeps(const LabMachine *machine, const LabTable *table, const char *path,
-                        Error *error) {
-  const LabCeiling ceiling = lab_ceiling(machine, table->topic);
-  Sweeps *all = calloc(1, sizeof *all);
+static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
+  const LabCeiling ceiling = lab_ceiling(l->machine, l->topic);
+  double ends[LINE_CHART_PANELS];
+  Curves *all = calloc(1, sizeof *all);
   if (!all) return error_set(error, "no memory for a chart");
-  for (int i = 0; i < table->count; i++)
-    if (is_sweep(&table->rows[i])) add_point(all, table, &table->rows[i], ceiling.scale);
-  const TableCell mark = table_cell("%s: %.0f %s", ceiling.name, ceiling.value, ceiling.unit);
+  for (int i = 0; i < l->rows.count; i++) {
+    const json_t *row = l->rows.of[i];
+    CurveSet *set = is_timed_sweep(l, row) ? set_of(all, ends, l, row) : NULL;
+    if (set)
+      curves_add(set, text_of(row, "rung"), number_of(row, "point"),
+                 amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
+  }
+  const TableCell mark = table_cell("%s: %.0f %s", ceiling.name, ceiling.value, ceiling.unit),
+                  below = subtitle(l);
   for (int i = 0; i < all->count; i++)
     all->panels[i] =
-        (CurvePanel){.x = {all->sweeps[i].label, grows_by_factors(&all->sweeps[i]), false},
-                     .y = {ceiling.unit, is_far_apart(&all->sweeps[i], ceiling.value), true},
-                     .curves = all->sweeps[i].curves,
-                     .count = all->sweeps[i].count,
+        (CurvePanel){.x = {.logarithmic = grows_by_factors(&all->sets[i])},
+                     .y = {ceiling.unit, is_far_apart(&all->sets[i], ceiling.value), true},
                      .mark = ceiling.value,
                      .mark_label = mark.text};
-  const TableCell below = subtitle(machine, table);
-  const LineChart chart = {table->topic->title, below.text, all->panels, all->count};
-  const bool good = line_chart_draw(&chart, path, error);
+  const bool good = curves_draw(all, text_of(l->topic, "title"), below.text, path, error);
   free(all);
   return good;
 }
 
 /* ---- ladders -------------------------------------------------------------------------------- */
 
-typedef struct {
-  DotChartRow dots[DOT_CHART_MAX];
-  TableCell labels[DOT_CHART_MAX];
-  int count;
-} Dots;
-
-static void add_dots(Dots *dots, const LabTable *table) {
-  const char *problem = table->topic->problems[table->problem].name;
-  for (int i = 0; i < table->count && dots->count < DOT_CHART_MAX; i++) {
-    const LabRow *row = &table->rows[i];
-    if (!isfinite(row->seconds.median)) continue;
-    TableCell *label = &dots->labels[dots->count];
-    *label = table_cell("%s%s%s", problem, *problem ? ": " : "", row->rung->name);
-    dots->dots[dots->count++] = (DotChartRow){label->text, 1e3 * row->seconds.median,
-                                              row->rung->kind == LAB_RUNG      ? OURS
-                                              : row->rung->kind == LAB_LIBRARY ? LIBRARY
-                                                                               : PART};
+static void add_dots(Dots *dots, const LabLadder *l) {
+  for (int i = 0; i < l->rows.count; i++) {
+    const json_t *row = l->rows.of[i];
+    const char *kind = lab_kind(l, row);
+    if (was_timed(row))
+      dots_add(dots,
+               table_cell("%s%s%s", l->problem, *l->problem ? ": " : "", text_of(row, "rung")),
+               number_of(row, "ms"),
+               strcmp(kind, "rung") == 0      ? OURS
+               : strcmp(kind, "library") == 0 ? LIBRARY
+                                              : OTHER);
   }
 }
 
 /* The ceiling's time, where all ladders have the same: 0 else. */
-static double least_ms(const LabMachine *machine, const LabTable *tables, int count) {
+static double least_ms(const LabLadder *ladders, int count) {
   double least = 0;
   for (int i = 0; i < count; i++) {
-    if (!is_ladder(&tables[i])) continue;
-    const LabRow second = {.seconds = {1, 1, 1}};
-    const LabCeiling ceiling = lab_ceiling(machine, tables[i].topic);
-    const double ms = 1e3 * lab_rate(&tables[i], &second) / (ceiling.value * ceiling.scale);
+    const LabLadder *l = &ladders[i];
+    const double ms = 1e3 * amount_of(l) / (lab_ceiling(l->machine, l->topic).value * 1e9);
     if (!isfinite(ms) || (least > 0 && ms != least)) return 0;
     least = ms;
   }
@@ -171,37 +142,48 @@ static const char *choose_unit(Dots *dots, double *mark) {
   return "us";
 }
 
-static bool plot_dots(const LabMachine *machine, const LabTable *tables, int count,
-                      const LabTable *first, const char *path, Error *error) {
+static bool plot_dots(const LabLadder *ladders, int count, const char *path, Error *error) {
+  const json_t *topic = ladders->topic;
   Dots dots = {.count = 0};
-  for (int i = 0; i < count; i++)
-    if (is_ladder(&tables[i])) add_dots(&dots, &tables[i]);
+  for (int i = 0; i < count; i++) add_dots(&dots, &ladders[i]);
   if (dots.count == 0)
     return error_set(error, "no rung of %s was timed: there is nothing to draw in %s",
-                     first->topic->name, path);
-  const TableCell below = subtitle(machine, first);
-  double least = least_ms(machine, tables, count);
+                     text_of(topic, "topic"), path);
+  double least = least_ms(ladders, count);
   const char *unit = choose_unit(&dots, &least);
-  const TableCell mark = table_cell("%s: %s %s", lab_ceiling(machine, first->topic).name,
+  const TableCell below = subtitle(ladders),
+                  mark = table_cell("%s: %s %s", lab_ceiling(ladders->machine, topic).name,
                                     table_number(least).text, unit);
-  const DotChart chart = {.title = first->topic->title,
-                          .subtitle = below.text,
-                          .unit = unit,
-                          .rows = dots.dots,
-                          .count = dots.count,
-                          .mark = least,
-                          .mark_label = mark.text};
-  return dot_chart_draw(&chart, path, error);
+  return dots_draw(&dots,
+                   (DotChart){.title = text_of(topic, "title"),
+                              .subtitle = below.text,
+                              .unit = unit,
+                              .mark = least,
+                              .mark_label = mark.text},
+                   path, error);
 }
 
-bool lab_plot(const LabMachine *machine, const LabTable *tables, int count, const char *path,
+bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
               Error *error) {
-  const LabTable *first = tables;
-  while (first < tables + count && !is_ladder(first)) first++;
-  if (first == tables + count)
-    return error_set(error, "%s was not run: there is nothing to draw in %s", tables->topic->name,
-                     path);
-  for (int i = 0; i < first->count; i++)
-    if (is_sweep(&first->rows[i])) return plot_sweeps(machine, first, path, error);
-  return plot_dots(machine, tables, count, first, path, error);
+  const char *problems[LAB_PROBLEMS];
+  LabLadder ladders[LAB_PROBLEMS];
+  const int all = lab_problems(record, topic, problems);
+  int count = 0;
+  for (int i = 0; i < all; i++) {
+    if (only && strcmp(problems[i], only) != 0) continue;
+    ladders[count] = lab_ladder_open(record, topic, problems[i]);
+    if (ladders[count].rows.count > 0)
+      count++;
+    else
+      lab_ladder_close(&ladders[count]);
+  }
+  bool sweeps = false, good;
+  for (int i = 0; count > 0 && i < ladders->rows.count; i++)
+    sweeps |= is_timed_sweep(ladders, ladders->rows.of[i]);
+  if (count == 0)
+    good = error_set(error, "%s was not run: there is nothing to draw in %s", topic, path);
+  else
+    good = sweeps ? plot_sweeps(ladders, path, error) : plot_dots(ladders, count, path, error);
+  for (int i = 0; i < count; i++) lab_ladder_close(&ladders[i]);
+  return good;
 }

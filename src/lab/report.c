@@ -1,31 +1,55 @@
+/* What a record of mlp-lab says, as tables; and the lines that a measured table becomes. */
 #include "lab/harness.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/table.h"
+#include "measure/table.h"
 
-/* ---- rates ---------------------------------------------------------------------------------- */
+/* ---- lines ---------------------------------------------------------------------------------- */
 
-LabCeiling lab_ceiling(const LabMachine *machine, const LabTopic *topic) {
-  if (topic->on_host)
-    return (LabCeiling){"copy to the GPU, pinned", "GB/s", machine->link / 1e9, 1e9};
-  if (topic->unit == LAB_GB_PER_S)
-    return (LabCeiling){"copy on the GPU, read + write", "GB/s", machine->copy / 1e9, 1e9};
-  return (LabCeiling){"float32 multiply-adds alone", "GFLOP/s", machine->fma / 1e9, 1e9};
+LabCeiling lab_ceiling(const json_t *machine, const json_t *topic) {
+  const bool bytes = strcmp(text_of(topic, "unit"), "GB/s") == 0;
+  if (number_of(topic, "on_host") > 0)
+    return (LabCeiling){"copy to the GPU, pinned", "GB/s", number_of(machine, "link_gb_per_s")};
+  if (bytes)
+    return (LabCeiling){"copy on the GPU, read + write", "GB/s",
+                        number_of(machine, "copy_gb_per_s")};
+  return (LabCeiling){"float32 multiply-adds alone", "GFLOP/s",
+                      number_of(machine, "fma_gflop_per_s")};
 }
 
-/* What the rate counts. */
-static double amount(const LabTable *table) {
-  return table->topic->unit == LAB_GB_PER_S ? table->bytes : table->operations;
+static void put_flag(json_t *line, const char *key, bool value) {
+  if (value) json_object_set_new(line, key, json_true());
 }
 
-double lab_rate(const LabTable *table, const LabRow *row) {
-  return amount(table) / row->seconds.median;
+bool lab_add_topic(Record *record, const LabTopic *topic, Error *error) {
+  json_t *line = record_line("lab-topic");
+  record_text(line, "topic", topic->name);
+  record_text(line, "title", topic->title);
+  record_text(line, "dims", topic->dims);
+  record_text(line, "unit", topic->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s");
+  put_flag(line, "on_host", topic->on_host);
+  put_flag(line, "shows_ulp", topic->shows_ulp);
+  record_text(line, "predicted_name", topic->predicted_name);
+  record_text(line, "measured_name", topic->measured_name);
+  record_text(line, "point_name", topic->point_name);
+  bool good = record_add(record, line, false, error);
+  for (int i = 0; good && i < topic->rung_count; i++) {
+    const LabRung *rung = &topic->rungs[i];
+    line = record_line("lab-rung");
+    record_text(line, "topic", topic->name);
+    record_text(line, "rung", rung->name);
+    record_text(line, "kind", lab_kinds[rung->kind]);
+    record_text(line, "lesson", rung->lesson);
+    put_flag(line, "sweep", rung->points != NULL);
+    good = record_add(record, line, false, error);
+  }
+  return good;
 }
 
-/* NAN where nothing of that kind was timed. best: the fastest, else the first. */
+/* Returns the seconds of the first row of a kind, or of its fastest; NAN where none was timed. */
 static double seconds_of(const LabTable *table, LabKind kind, bool best) {
   double found = NAN;
   for (int i = 0; i < table->count; i++) {
@@ -36,121 +60,206 @@ static double seconds_of(const LabTable *table, LabKind kind, bool best) {
   return found;
 }
 
-static double times_first(const LabTable *table, const LabRow *row) {
-  return seconds_of(table, LAB_RUNG, false) / row->seconds.median;
+/* A line of a table. */
+static json_t *line_of(const LabTable *table, const char *kind) {
+  json_t *line = record_line(kind);
+  record_text(line, "topic", table->topic->name);
+  record_text(line, "problem", table->topic->problems[table->problem].name);
+  record_text(line, "size", lab_size_text(table->topic, table->size).text);
+  return line;
 }
 
-static double times_library(const LabTable *table, const LabRow *row) {
-  return seconds_of(table, LAB_LIBRARY, true) / row->seconds.median;
+static json_t *line_of_row(const Record *record, const LabTable *table, const LabRow *row) {
+  const bool bytes = table->topic->unit == LAB_GB_PER_S;
+  const double seconds = row->seconds.median;
+  const double rate = (bytes ? table->bytes : table->operations) / seconds / 1e9;
+  const LabCeiling ceiling =
+      lab_ceiling(record_find(record, "lab-machine", NULL, NULL),
+                  record_find(record, "lab-topic", "topic", table->topic->name));
+  json_t *line = line_of(table, "lab");
+  record_text(line, "rung", row->rung->name);
+  record_text(line, "kind", lab_kinds[row->rung->kind]);
+  if (row->rung->points) record_number(line, "point", (double)row->point);
+  record_text(line, "check", lab_outcomes[row->outcome]);
+  record_text(line, "note", *row->note ? row->note : NULL);
+  record_number(line, "ms", 1e3 * seconds);
+  record_number(line, "min_ms", 1e3 * row->seconds.low);
+  record_number(line, "max_ms", 1e3 * row->seconds.high);
+  if (row->samples) record_number(line, "samples", row->samples);
+  record_number(line, bytes ? "gb_per_s" : "gflop_per_s", rate);
+  record_number(line, "percent_of_ceiling", 100 * rate / ceiling.value);
+  record_number(line, "times_first", seconds_of(table, LAB_RUNG, false) / seconds);
+  record_number(line, "times_library", seconds_of(table, LAB_LIBRARY, true) / seconds);
+  record_number(line, "predicted", row->predicted);
+  record_number(line, "measured", row->measured);
+  record_number(line, "ulp", row->ulp);
+  if (row->occupancy.blocks == 0) return line;
+  record_number(line, "blocks_per_sm", row->occupancy.blocks);
+  record_text(line, "limit", row->occupancy.limit);
+  record_number(line, "registers", row->occupancy.registers);
+  record_number(line, "shared_bytes", (double)row->occupancy.shared);
+  record_number(line, "threads", row->occupancy.threads);
+  return line;
 }
 
-static double percent(const LabMachine *machine, const LabTable *table, const LabRow *row) {
-  const LabCeiling ceiling = lab_ceiling(machine, table->topic);
-  return 100 * lab_rate(table, row) / (ceiling.value * ceiling.scale);
+bool lab_add_table(Record *record, const LabTable *table, Error *error) {
+  json_t *line = line_of(table, table->count ? "lab-problem" : "lab");
+  if (table->count == 0) {
+    record_text(line, "reason", table->reason);
+    return record_add(record, line, true, error);
+  }
+  record_number(line, "bytes", table->bytes);
+  record_number(line, "operations", table->operations);
+  bool good = record_add(record, line, false, error);
+  for (int i = 0; good && i < table->count; i++)
+    good = record_add(record, line_of_row(record, table, &table->rows[i]), true, error);
+  return good;
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- tables of a record --------------------------------------------------------------------- */
 
-/* "reduce, int32" */
-static TableCell name_of(const LabTable *table) {
-  const char *problem = table->topic->problems[table->problem].name;
-  return table_cell("%s%s%s", table->topic->name, *problem ? ", " : "", problem);
+static bool is_of(const json_t *line, const char *key, const char *text) {
+  return strcmp(text_of(line, key), text) == 0;
 }
 
-static TableCell occupancy(const LabRow *row) {
-  if (row->occupancy.blocks == 0) return table_cell("-");
-  return table_cell("%d %s", row->occupancy.blocks, row->occupancy.limit);
+LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
+  LabLadder l = {.machine = record_find(record, "lab-machine", NULL, NULL),
+                 .topic = record_find(record, "lab-topic", "topic", topic),
+                 .problem = problem,
+                 .rungs = lines_open(record),
+                 .rows = lines_open(record),
+                 .others = lines_open(record)};
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i, line) {
+    if (!is_of(line, "topic", topic)) continue;
+    if (line_is(line, "lab-rung")) lines_add(&l.rungs, line);
+    const bool is_table = line_is(line, "lab-problem"), is_row = line_is(line, "lab");
+    if ((!is_table && !is_row) || !is_of(line, "problem", problem)) continue;
+    if (!l.size) l.size = text_of(line, "size");
+    const bool first = is_of(line, "size", l.size);
+    if (is_table && first) l.table = line;
+    if (is_row && first && *text_of(line, "reason")) l.reason = text_of(line, "reason");
+    if (is_row && !(first && l.reason)) lines_add(first ? &l.rows : &l.others, line);
+  }
+  return l;
 }
 
-static TableCell percentage(double value) {
-  return isfinite(value) ? table_cell("%.1f", value) : table_cell("-");
+void lab_ladder_close(LabLadder *ladder) {
+  free(ladder->rungs.of);
+  free(ladder->rows.of);
+  free(ladder->others.of);
 }
 
-static TableCell milliseconds(const LabRow *row) {
-  const double ms = 1e3 * row->seconds.median;
+int lab_rung_number(const LabLadder *ladder, const json_t *row) {
+  for (int i = 0; i < ladder->rungs.count; i++)
+    if (is_of(ladder->rungs.of[i], "rung", text_of(row, "rung"))) return i + 1;
+  return 0;
+}
+
+/* The line that describes the row's rung. */
+static const json_t *rung_of(const LabLadder *l, const json_t *row) {
+  const int number = lab_rung_number(l, row);
+  return number ? l->rungs.of[number - 1] : NULL;
+}
+
+bool lab_is_sweep(const LabLadder *ladder, const json_t *row) {
+  return number_of(rung_of(ladder, row), "sweep") > 0;
+}
+
+const char *lab_kind(const LabLadder *ladder, const json_t *row) {
+  return text_of(rung_of(ladder, row), "kind");
+}
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+static TableCell number_cell(const TableColumn *column, const json_t *row, const void *ladder) {
+  (void)column;
+  return table_cell("%d", lab_rung_number(ladder, row));
+}
+
+static TableCell milliseconds(const TableColumn *column, const json_t *row, const void *ladder) {
+  (void)column, (void)ladder;
+  const double ms = number_of(row, "ms");
   return ms < 0.0995 ? table_cell("%.5f", ms) : table_number(ms);
 }
 
-/* ---- the ladder ----------------------------------------------------------------------------- */
-
-enum { MAX_COLUMNS = 16, MAX_ROWS = 512 };
-
-/* A table that is laid out before it is printed. */
-typedef struct {
-  TableColumn columns[MAX_COLUMNS];
-  TableCell cells[MAX_ROWS][MAX_COLUMNS];
-  int count, rows;
-} Layout;
-
-static void add_column(Layout *l, const char *title, bool left) {
-  l->columns[l->count++] = (TableColumn){title, (int)strlen(title), left};
+static TableCell rate_cell(const TableColumn *column, const json_t *row, const void *ladder) {
+  (void)column, (void)ladder;
+  const double bytes = number_of(row, "gb_per_s");
+  return table_number(isfinite(bytes) ? bytes : number_of(row, "gflop_per_s"));
 }
 
-/* The next cell of the row that is being filled. */
-static void put(Layout *l, int *column, TableCell text) {
-  l->cells[l->rows][*column] = text;
-  const int width = (int)strlen(text.text);
-  if (width > l->columns[*column].width) l->columns[*column].width = width;
-  ++*column;
+static TableCell occupancy(const TableColumn *column, const json_t *row, const void *ladder) {
+  (void)column, (void)ladder;
+  const double blocks = number_of(row, "blocks_per_sm");
+  return blocks > 0 ? table_cell("%.0f %s", blocks, text_of(row, "limit")) : table_cell("-");
 }
 
-static void print_layout(const Layout *l, FILE *file, bool markdown) {
-  const Table table = {file, markdown, l->columns, l->count};
-  table_begin(&table);
-  for (int r = 0; r < l->rows; r++) table_row(&table, l->cells[r]);
-}
+/* When a column is shown: always, or if the topic has a key, a rung its points or is a library. */
+typedef enum { ALWAYS, WITH_KEY, WITH_POINTS, WITH_LIBRARY } Shown;
 
-static bool has_kind(const LabTable *table, LabKind kind) {
-  for (int i = 0; i < table->count; i++)
-    if (table->rows[i].rung->kind == kind) return true;
+static const struct {
+  TableColumn column; /* title NULL: the ceiling's unit */
+  Shown shown;
+  const char *key; /* of the topic */
+} columns[] = {
+    {{"#", .cell = number_cell}, ALWAYS, NULL},
+    {{"rung", .left = true, .key = "rung"}, ALWAYS, NULL},
+    {{"point", .key = "point", .digits = WHOLE}, WITH_POINTS, NULL},
+    {{"ms", .cell = milliseconds}, ALWAYS, NULL},
+    {{NULL, .cell = rate_cell}, ALWAYS, NULL},
+    {{"% ceiling", .key = "percent_of_ceiling", .digits = TENTHS}, ALWAYS, NULL},
+    {{"x first", .key = "times_first"}, ALWAYS, NULL},
+    {{"x library", .key = "times_library"}, WITH_LIBRARY, NULL},
+    {{"blocks/SM", .left = true, .cell = occupancy}, ALWAYS, NULL},
+    {{"regs", .key = "registers", .digits = WHOLE}, ALWAYS, NULL},
+    {{"predicted", .key = "predicted"}, WITH_KEY, "predicted_name"},
+    {{"measured", .key = "measured"}, WITH_KEY, "measured_name"},
+    {{"ulp", .key = "ulp"}, WITH_KEY, "shows_ulp"},
+    {{"check", .left = true, .key = "check"}, ALWAYS, NULL},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static bool has_points(const LabLadder *l) {
+  for (int i = 0; i < l->rows.count; i++)
+    if (lab_is_sweep(l, l->rows.of[i])) return true;
   return false;
 }
 
-static bool has_points(const LabTable *table) {
-  for (int i = 0; i < table->count; i++)
-    if (table->rows[i].rung->points) return true;
+static bool has_library(const LabLadder *l) {
+  for (int i = 0; i < l->rows.count; i++)
+    if (strcmp(lab_kind(l, l->rows.of[i]), "library") == 0) return true;
   return false;
 }
 
-static void ladder_columns(Layout *l, const LabTable *table, const LabCeiling *ceiling) {
-  const LabTopic *topic = table->topic;
-  add_column(l, "#", false);
-  add_column(l, "rung", true);
-  if (has_points(table)) add_column(l, "point", false);
-  add_column(l, "ms", false);
-  add_column(l, ceiling->unit, false);
-  add_column(l, "% ceiling", false);
-  add_column(l, "x first", false);
-  if (has_kind(table, LAB_LIBRARY)) add_column(l, "x library", false);
-  add_column(l, "blocks/SM", true);
-  add_column(l, "regs", false);
-  if (topic->predicted_name) add_column(l, "predicted", false);
-  if (topic->measured_name) add_column(l, "measured", false);
-  if (topic->shows_ulp) add_column(l, "ulp", false);
-  add_column(l, "check", true);
+static bool is_shown(const LabLadder *l, int column) {
+  switch (columns[column].shown) {
+  case WITH_KEY:
+    return json_object_get(l->topic, columns[column].key) != NULL;
+  case WITH_POINTS:
+    return has_points(l);
+  case WITH_LIBRARY:
+    return has_library(l);
+  default:
+    return true;
+  }
 }
 
-static void put_ladder_row(Layout *l, const LabMachine *machine, const LabTable *table,
-                           const LabRow *row) {
-  const LabTopic *topic = table->topic;
-  int c = 0;
-  put(l, &c, table_cell("%d", row->number));
-  put(l, &c, table_cell("%s", row->rung->name));
-  if (has_points(table))
-    put(l, &c, row->rung->points ? table_cell("%lld", (long long)row->point) : table_cell("-"));
-  put(l, &c, milliseconds(row));
-  put(l, &c, table_number(lab_rate(table, row) / lab_ceiling(machine, topic).scale));
-  put(l, &c, percentage(percent(machine, table, row)));
-  put(l, &c, table_number(times_first(table, row)));
-  if (has_kind(table, LAB_LIBRARY)) put(l, &c, table_number(times_library(table, row)));
-  put(l, &c, occupancy(row));
-  put(l, &c, row->occupancy.blocks ? table_cell("%d", row->occupancy.registers) : table_cell("-"));
-  if (topic->predicted_name) put(l, &c, table_number(row->predicted));
-  if (topic->measured_name) put(l, &c, table_number(row->measured));
-  if (topic->shows_ulp) put(l, &c, table_number(row->ulp));
-  put(l, &c, table_cell("%s", lab_outcomes[row->outcome]));
-  l->rows++;
+static void print_ladder(const LabLadder *l, FILE *file, bool markdown) {
+  const Table table = {file, markdown, l, NULL};
+  TableColumn shown[COLUMNS];
+  int count = 0;
+  for (int i = 0; i < COLUMNS; i++) {
+    if (!is_shown(l, i)) continue;
+    shown[count] = columns[i].column;
+    if (!shown[count].title) shown[count].title = lab_ceiling(l->machine, l->topic).unit;
+    count++;
+  }
+  table_print(&table, shown, count, &l->rows);
 }
+
+/* ---- around the tables ---------------------------------------------------------------------- */
 
 enum { WIDTH = 100 };
 
@@ -173,136 +282,121 @@ static void print_wrapped(FILE *file, int indent, const char *text) {
   }
 }
 
-/* What is behind the words in the table. */
-static void print_notes(const LabTable *table, FILE *file, bool markdown) {
-  bool any = false;
-  for (int i = 0; i < table->count; i++) {
-    const LabRow *row = &table->rows[i];
-    if (!*row->note) continue;
-    if (!any) putc('\n', file);
-    any = true;
-    fprintf(file, "%s%s, %s", markdown ? "- " : "", lab_outcomes[row->outcome], row->rung->name);
-    if (row->rung->points) fprintf(file, " at %lld", (long long)row->point);
-    fprintf(file, ": %s.\n", row->note);
+/* Why the table of these rows is not there, and what is behind the words in its check column; an
+   empty line before the first of each table. */
+static void print_notes(const LabLadder *l, const Lines *rows, FILE *file, bool markdown) {
+  const char *size = "";
+  for (int i = 0; i < rows->count; i++) {
+    const json_t *row = rows->of[i];
+    const char *note = text_of(row, "note"), *reason = text_of(row, "reason");
+    if (*reason) fprintf(file, "\n%s.\n", reason);
+    if (!*note) continue;
+    if (!is_of(row, "size", size)) putc('\n', file);
+    size = text_of(row, "size");
+    fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(row, "check"), text_of(row, "rung"));
+    if (lab_is_sweep(l, row)) fprintf(file, " at %.0f", number_of(row, "point"));
+    fprintf(file, ": %s.\n", note);
   }
 }
 
 /* A sentence for each rung of the table, under the rung's number. */
-static void print_lessons(const LabTable *table, FILE *file, bool markdown) {
+static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
+  const char *bold = markdown ? "**" : "";
   int last = 0;
   putc('\n', file);
-  for (int i = 0; i < table->count; i++) {
-    const LabRow *row = &table->rows[i];
-    if (row->number == last) continue;
-    last = row->number;
+  for (int i = 0; i < l->rows.count; i++) {
+    const int number = lab_rung_number(l, l->rows.of[i]);
+    if (number == last) continue;
+    last = number;
+    const json_t *rung = rung_of(l, l->rows.of[i]);
+    const char *kind = is_of(rung, "kind", "rung") ? "" : text_of(rung, "kind");
     char text[1024];
-    const char *kind = row->rung->kind == LAB_RUNG ? "" : lab_kinds[row->rung->kind];
-    snprintf(text, sizeof text, "%s%s%s%s%s: %s.", markdown ? "**" : "", row->rung->name,
-             markdown ? "**" : "", *kind ? ", " : "", kind, row->rung->lesson);
-    if (markdown) {
-      fprintf(file, "%d. %s\n", row->number, text);
-      continue;
-    }
-    fprintf(file, "%2d  ", row->number);
-    print_wrapped(file, 4, text);
+    snprintf(text, sizeof text, "%s%s%s%s%s: %s.", bold, text_of(rung, "rung"), bold,
+             *kind ? ", " : "", kind, text_of(rung, "lesson"));
+    fprintf(file, markdown ? "%d. " : "%2d  ", number);
+    if (markdown)
+      fputs(text, file);
+    else
+      print_wrapped(file, 4, text);
     putc('\n', file);
   }
 }
 
-static void print_head(const LabMachine *machine, const LabTable *table, FILE *file,
-                       bool markdown) {
-  const LabTopic *topic = table->topic;
-  const LabCeiling ceiling = lab_ceiling(machine, topic);
+/* "reduce, int32" */
+static TableCell name_of(const LabLadder *l) {
+  return table_cell("%s%s%s", text_of(l->topic, "topic"), *l->problem ? ", " : "", l->problem);
+}
+
+static void print_head(const LabLadder *l, FILE *file, bool markdown) {
+  static const char *const named[][2] = {
+      {"Point", "point_name"}, {"Predicted", "predicted_name"}, {"Measured", "measured_name"}};
+  const LabCeiling ceiling = lab_ceiling(l->machine, l->topic);
   char title[256];
-  snprintf(title, sizeof title, "%s: %s", name_of(table).text, topic->title);
+  snprintf(title, sizeof title, "%s: %s", name_of(l).text, text_of(l->topic, "title"));
   table_heading(file, markdown, title);
-  fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n",
-          lab_size_text(topic, table->size).text, topic->dims, machine->gpu, table->bytes / 1e6,
-          table->operations / 1e6);
+  fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", l->size,
+          text_of(l->topic, "dims"), text_of(l->machine, "gpu"), number_of(l->table, "bytes") / 1e6,
+          number_of(l->table, "operations") / 1e6);
   if (isfinite(ceiling.value))
     fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", ceiling.value, ceiling.unit, ceiling.name);
-  if (topic->point_name && has_points(table)) fprintf(file, "Point: %s.\n", topic->point_name);
-  if (topic->predicted_name) fprintf(file, "Predicted: %s.\n", topic->predicted_name);
-  if (topic->measured_name) fprintf(file, "Measured: %s.\n", topic->measured_name);
+  for (int i = 0; i < 3; i++)
+    if (json_object_get(l->topic, named[i][1]) && (i > 0 || has_points(l)))
+      fprintf(file, "%s: %s.\n", named[i][0], text_of(l->topic, named[i][1]));
   putc('\n', file);
 }
 
-static void print_ladder(const LabMachine *machine, const LabTable *table, FILE *file,
-                         bool markdown) {
-  static Layout layout; /* too large for a stack */
-  const LabCeiling ceiling = lab_ceiling(machine, table->topic);
-  print_head(machine, table, file, markdown);
-  layout.count = layout.rows = 0;
-  ladder_columns(&layout, table, &ceiling);
-  for (int i = 0; i < table->count && layout.rows < MAX_ROWS; i++)
-    put_ladder_row(&layout, machine, table, &table->rows[i]);
-  print_layout(&layout, file, markdown);
-  print_notes(table, file, markdown);
-  print_lessons(table, file, markdown);
-}
-
-/* ---- more sizes ----------------------------------------------------------------------------- */
-
-static void put_extra_rows(Layout *l, const LabMachine *machine, const LabTable *table) {
-  for (int i = 0; i < table->count && l->rows < MAX_ROWS; i++) {
-    const LabRow *row = &table->rows[i];
-    int c = 0;
-    put(l, &c, table_cell("%s", lab_size_text(table->topic, table->size).text));
-    put(l, &c, table_cell("%s", row->rung->name));
-    put(l, &c, milliseconds(row));
-    put(l, &c, table_number(lab_rate(table, row) / lab_ceiling(machine, table->topic).scale));
-    put(l, &c, percentage(percent(machine, table, row)));
-    put(l, &c, table_number(times_library(table, row)));
-    put(l, &c, table_cell("%s", lab_outcomes[row->outcome]));
-    l->rows++;
-  }
-}
-
-static void print_extra(const LabMachine *machine, const LabTable *tables, int count, FILE *file,
-                        bool markdown) {
-  static Layout layout;
-  layout.count = layout.rows = 0;
-  add_column(&layout, tables->topic->dims, true);
-  add_column(&layout, "rung", true);
-  add_column(&layout, "ms", false);
-  add_column(&layout, lab_ceiling(machine, tables->topic).unit, false);
-  add_column(&layout, "% ceiling", false);
-  add_column(&layout, "x library", false);
-  add_column(&layout, "check", true);
-  for (int i = 0; i < count; i++) put_extra_rows(&layout, machine, &tables[i]);
+/* The other sizes, in one table. */
+static void print_others(const LabLadder *l, FILE *file, bool markdown) {
+  const TableColumn of_sizes[] = {{text_of(l->topic, "dims"), .left = true, .key = "size"},
+                                  {"rung", .left = true, .key = "rung"},
+                                  {"ms", .cell = milliseconds},
+                                  {lab_ceiling(l->machine, l->topic).unit, .cell = rate_cell},
+                                  {"% ceiling", .key = "percent_of_ceiling", .digits = TENTHS},
+                                  {"x library", .key = "times_library"},
+                                  {"check", .left = true, .key = "check"}};
+  const Table table = {file, markdown, l, NULL};
+  Lines rows = {calloc((size_t)l->others.count + 1, sizeof *rows.of), 0};
+  for (int i = 0; i < l->others.count; i++)
+    if (!*text_of(l->others.of[i], "reason")) lines_add(&rows, l->others.of[i]);
   fputs("\nOther sizes:\n\n", file);
-  print_layout(&layout, file, markdown);
-  for (int i = 0; i < count; i++) {
-    if (*tables[i].reason) fprintf(file, "\n%s.\n", tables[i].reason);
-    print_notes(&tables[i], file, markdown);
-  }
+  table_print(&table, of_sizes, sizeof of_sizes / sizeof *of_sizes, &rows);
+  print_notes(l, &l->others, file, markdown);
+  free(rows.of);
 }
 
-void lab_print(const LabMachine *machine, const LabTable *tables, int count, FILE *file,
+void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
                bool markdown) {
-  if (*tables->reason) {
-    table_heading(file, markdown, name_of(tables).text);
-    fprintf(file, "%s.\n", tables->reason);
-  } else
-    print_ladder(machine, tables, file, markdown);
-  if (count > 1) print_extra(machine, tables + 1, count - 1, file, markdown);
+  LabLadder l = lab_ladder_open(record, topic, problem);
+  if (l.reason) {
+    table_heading(file, markdown, name_of(&l).text);
+    fprintf(file, "%s.\n", l.reason);
+  } else if (l.size) {
+    print_head(&l, file, markdown);
+    print_ladder(&l, file, markdown);
+    print_notes(&l, &l.rows, file, markdown);
+    print_lessons(&l, file, markdown);
+  }
+  if (l.others.count > 0) print_others(&l, file, markdown);
+  lab_ladder_close(&l);
 }
 
-void lab_print_machine(const LabMachine *machine, FILE *file, bool markdown) {
-  const LabMachine *m = machine;
+void lab_print_machine(const Record *record, FILE *file, bool markdown) {
+  const json_t *m = record_find(record, "lab-machine", NULL, NULL);
+  const char *gpu = text_of(m, "gpu"), *driver = text_of(m, "driver");
   if (!markdown) {
-    fprintf(file, "%s, driver %s\n", m->gpu, m->driver);
+    fprintf(file, "%s, driver %s\n", gpu, driver);
     return;
   }
-  fprintf(file, "# The kernel lab on %s\n\n- %s, driver %s; %s\n- command `%s`\n", m->gpu, m->gpu,
-          m->driver, m->date, m->command);
-  if (*m->sources) fprintf(file, "- sources `%s`\n", m->sources);
-  if (!isfinite(m->copy)) return;
+  fprintf(file, "# The kernel lab on %s\n\n- %s, driver %s; %s\n- command `%s`\n", gpu, gpu, driver,
+          text_of(m, "date"), text_of(m, "command"));
+  if (*text_of(m, "sources")) fprintf(file, "- sources `%s`\n", text_of(m, "sources"));
+  if (!isfinite(number_of(m, "copy_gb_per_s"))) return;
   fprintf(
       file,
       "- measured in this run: copy on the GPU %.0f GB/s, read + write; copy to the GPU, pinned "
       "%.1f GB/s;\n  float32 multiply-adds %.1f TFLOP/s\n",
-      m->copy / 1e9, m->link / 1e9, m->fma / 1e12);
+      number_of(m, "copy_gb_per_s"), number_of(m, "link_gb_per_s"),
+      number_of(m, "fma_gflop_per_s") / 1e3);
   fputs(
       "\nMedians after a warm-up, timed by the GPU (transfers by the host), on inputs that do not "
       "fit the\ncache. % ceiling: of the ceiling measured above. x first, x library: how many "
@@ -311,118 +405,4 @@ void lab_print_machine(const LabMachine *machine, FILE *file, bool markdown) {
       "multiprocessor holds at once, and\nwhat limits them. check: against a float64 or integer "
       "reference; caught: an intended mistake that\nthe check found.\n",
       file);
-}
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void json_key(const char *key, const char *text, FILE *file) {
-  fprintf(file, ",\"%s\":", key);
-  json_text(text, file);
-}
-
-static void json_number(const char *key, double value, FILE *file) {
-  if (isfinite(value)) fprintf(file, ",\"%s\":%.9g", key, value);
-}
-
-static void json_end(const LabMachine *machine, FILE *file) {
-  json_key("gpu", machine->gpu, file);
-  if (*machine->sources) json_key("sources", machine->sources, file);
-  fputs("}\n", file);
-}
-
-void lab_json_machine(const LabMachine *machine, FILE *file) {
-  fputs("{\"case\":\"lab-machine\"", file);
-  json_key("driver", machine->driver, file);
-  json_key("date", machine->date, file);
-  json_key("command", machine->command, file);
-  json_number("copy_gb_per_s", machine->copy / 1e9, file);
-  json_number("link_gb_per_s", machine->link / 1e9, file);
-  json_number("fma_gflop_per_s", machine->fma / 1e9, file);
-  json_end(machine, file);
-}
-
-static void json_flag(const char *key, bool value, FILE *file) {
-  if (value) fprintf(file, ",\"%s\":true", key);
-}
-
-void lab_json_topic(const LabTopic *topic, FILE *file) {
-  fputs("{\"case\":\"lab-topic\"", file);
-  json_key("topic", topic->name, file);
-  json_key("title", topic->title, file);
-  json_key("dims", topic->dims, file);
-  json_key("unit", topic->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", file);
-  json_flag("on_host", topic->on_host, file);
-  json_flag("shows_ulp", topic->shows_ulp, file);
-  if (topic->predicted_name) json_key("predicted_name", topic->predicted_name, file);
-  if (topic->measured_name) json_key("measured_name", topic->measured_name, file);
-  if (topic->point_name) json_key("point_name", topic->point_name, file);
-  fputs("}\n", file);
-  for (int i = 0; i < topic->rung_count; i++) {
-    fputs("{\"case\":\"lab-rung\"", file);
-    json_key("topic", topic->name, file);
-    json_key("rung", topic->rungs[i].name, file);
-    json_key("kind", lab_kinds[topic->rungs[i].kind], file);
-    json_key("lesson", topic->rungs[i].lesson, file);
-    json_flag("sweep", topic->rungs[i].points != NULL, file);
-    fputs("}\n", file);
-  }
-}
-
-static void json_occupancy(const LabOccupancy *o, FILE *file) {
-  if (o->blocks == 0) return;
-  json_number("blocks_per_sm", o->blocks, file);
-  json_key("limit", o->limit, file);
-  json_number("registers", o->registers, file);
-  json_number("shared_bytes", (double)o->shared, file);
-  json_number("threads", o->threads, file);
-}
-
-static void json_row(const LabMachine *machine, const LabTable *table, const LabRow *row,
-                     FILE *file) {
-  const bool bytes = table->topic->unit == LAB_GB_PER_S;
-  fputs("{\"case\":\"lab\"", file);
-  json_key("topic", table->topic->name, file);
-  json_key("problem", table->topic->problems[table->problem].name, file);
-  json_key("size", lab_size_text(table->topic, table->size).text, file);
-  json_key("rung", row->rung->name, file);
-  json_key("kind", lab_kinds[row->rung->kind], file);
-  if (row->rung->points) json_number("point", (double)row->point, file);
-  json_key("check", lab_outcomes[row->outcome], file);
-  if (*row->note) json_key("note", row->note, file);
-  json_number("ms", 1e3 * row->seconds.median, file);
-  json_number("min_ms", 1e3 * row->seconds.low, file);
-  json_number("max_ms", 1e3 * row->seconds.high, file);
-  if (row->samples) json_number("samples", row->samples, file);
-  json_number(bytes ? "gb_per_s" : "gflop_per_s", lab_rate(table, row) / 1e9, file);
-  json_number("percent_of_ceiling", percent(machine, table, row), file);
-  json_number("times_first", times_first(table, row), file);
-  json_number("times_library", times_library(table, row), file);
-  json_number("predicted", row->predicted, file);
-  json_number("measured", row->measured, file);
-  json_number("ulp", row->ulp, file);
-  json_occupancy(&row->occupancy, file);
-  json_end(machine, file);
-}
-
-/* What a row does not say of its table. */
-static void json_table(const LabTable *table, FILE *file) {
-  fputs("{\"case\":\"lab-problem\"", file);
-  json_key("topic", table->topic->name, file);
-  json_key("problem", table->topic->problems[table->problem].name, file);
-  json_key("size", lab_size_text(table->topic, table->size).text, file);
-  json_number("bytes", table->bytes, file);
-  json_number("operations", table->operations, file);
-  fputs("}\n", file);
-}
-
-void lab_json(const LabMachine *machine, const LabTable *table, FILE *file) {
-  if (table->count) json_table(table, file);
-  for (int i = 0; i < table->count; i++) json_row(machine, table, &table->rows[i], file);
-  if (table->count) return;
-  fputs("{\"case\":\"lab\"", file);
-  json_key("topic", table->topic->name, file);
-  json_key("problem", table->topic->problems[table->problem].name, file);
-  json_key("size", lab_size_text(table->topic, table->size).text, file);
-  json_key("reason", table->reason, file);
-  json_end(machine, file);
 }

@@ -13,8 +13,8 @@ bool lab_start(Error *error) {
   return refuse(error);
 }
 
-bool lab_machine(LabMachine *machine, bool rates, Error *error) {
-  (void)machine, (void)rates;
+bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
+  (void)record, (void)command, (void)rates;
   return refuse(error);
 }
 

@@ -29,7 +29,7 @@ void activity_free(Activities *activities) {
 #include <string.h>
 
 #include "engine/cuda/cuda_error.h"
-#include "measure/launch_count.h"
+#include "measure/cuda/launch_count.h"
 
 /* CUPTI hands buffers over, and launches are watched, by functions that have no context. */
 static Activities recorded, recorded_launches;

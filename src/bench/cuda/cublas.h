@@ -4,7 +4,7 @@
 
 #include <cublas_v2.h>
 
-#include "measure/gpu_rates.h"
+#include "measure/cuda/gpu_rates.h"
 
 static inline bool cublas_done(cublasStatus_t status, const char *what, Error *error) {
   if (status == CUBLAS_STATUS_SUCCESS) return true;

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -12,27 +11,36 @@
 #include "engine/cuda/gpu_limits.h"
 #include "kernels.h"
 
-bool bench_start_gpu(Error *error) {
-  return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+bool bench_add(Record *record, const char *kind, const char *name, double value, const char *unit,
+               double batch, double share, Error *error) {
+  json_t *line = record_line(kind);
+  record_text(line, "name", name);
+  record_number(line, "batch", batch);
+  record_number(line, "value", value);
+  record_text(line, "unit", unit);
+  record_number(line, "share", share);
+  record_number(line, "bound", 1 / (1 - share));
+  return record_add(record, line, true, error);
 }
 
-/* ---- the machine ---------------------------------------------------------------------------- */
+static bool add_ceiling(Record *record, const char *name, double value, const char *unit,
+                        Error *error) {
+  return bench_add(record, "ceiling", name, value, unit, NAN, NAN, error);
+}
 
-bool bench_machine(BenchLog *log, const char *what, const char *command, Error *error) {
-  struct cudaDeviceProp properties;
-  int device;
-  if (!bench_start_gpu(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
-      !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
-    return false;
-  snprintf(log->gpu, sizeof log->gpu, "%.127s", properties.name);
-  BenchLine line = bench_line("machine");
-  snprintf(line.name, sizeof line.name, "%s", what);
-  gpu_driver(line.driver, sizeof line.driver);
-  line.cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
-  const time_t now = time(NULL);
-  strftime(line.date, sizeof line.date, "%Y-%m-%d", gmtime(&now));
-  snprintf(line.command, sizeof line.command, "%s", command);
-  return bench_add(log, &line, error);
+bool bench_machine(Record *record, const char *what, const char *command, Error *error) {
+  GpuMachine machine;
+  if (!gpu_machine(&machine, error)) return false;
+  memcpy(record->gpu, machine.name, sizeof record->gpu);
+  json_t *line = record_line("machine");
+  record_text(line, "name", what);
+  record_text(line, "driver", machine.driver);
+  record_number(line, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
+  record_text(line, "date", machine.date);
+  record_text(line, "command", command);
+  return record_add(record, line, true, error);
 }
 
 /* ---- ceilings ------------------------------------------------------------------------------- */
@@ -45,12 +53,12 @@ static bool time_work(const char *name, GpuWork work, double *seconds, Error *er
   return true;
 }
 
-static bool add_rates(BenchLog *log, Error *error) {
+static bool add_rates(Record *record, Error *error) {
   double copy, link;
   return gpu_copy_rate(&copy, error) &&
-         bench_add_value(log, "ceiling", BENCH_COPY, copy / 1e9, "GB/s", error) &&
+         add_ceiling(record, BENCH_COPY, copy / 1e9, "GB/s", error) &&
          gpu_link_rate(&link, error) &&
-         bench_add_value(log, "ceiling", BENCH_PINNED, link / 1e9, "GB/s", error);
+         add_ceiling(record, BENCH_PINNED, link / 1e9, "GB/s", error);
 }
 
 enum { SGEMM_SIDE = 4096 };
@@ -71,13 +79,12 @@ static cudaError_t queue_sgemm(void *context, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-static bool add_sgemm_rate(BenchLog *log, Sgemm *sgemm, const char *name, cublasMath_t math,
+static bool add_sgemm_rate(Record *record, Sgemm *sgemm, const char *name, cublasMath_t math,
                            Error *error) {
   double seconds;
   return cublas_done(cublasSetMathMode(sgemm->cublas, math), name, error) &&
          time_work(name, (GpuWork){queue_sgemm, sgemm, 8, false}, &seconds, error) &&
-         bench_add_value(log, "ceiling", name, 2 * pow(SGEMM_SIDE, 3) / seconds / 1e12, "TFLOP/s",
-                         error);
+         add_ceiling(record, name, 2 * pow(SGEMM_SIDE, 3) / seconds / 1e12, "TFLOP/s", error);
 }
 
 /* count random numbers from -1 to 1 on the device: zeros would be multiplied faster. */
@@ -96,15 +103,15 @@ static bool random_floats(float **d_out, size_t count, uint64_t seed, Error *err
   return good;
 }
 
-static bool measure_sgemm(BenchLog *log, Error *error) {
+static bool measure_sgemm(Record *record, Error *error) {
   const size_t count = (size_t)SGEMM_SIDE * SGEMM_SIDE;
   Sgemm s = {0};
   const bool good =
       cublas_done(cublasCreate(&s.cublas), "starting", error) &&
       random_floats(&s.d_a, count, 1, error) && random_floats(&s.d_b, count, 2, error) &&
       cuda_done(cudaMalloc((void **)&s.d_c, count * sizeof(float)), "allocating", error) &&
-      add_sgemm_rate(log, &s, BENCH_SGEMM_FP32, CUBLAS_DEFAULT_MATH, error) &&
-      add_sgemm_rate(log, &s, BENCH_SGEMM_TF32, CUBLAS_TF32_TENSOR_OP_MATH, error);
+      add_sgemm_rate(record, &s, BENCH_SGEMM_FP32, CUBLAS_DEFAULT_MATH, error) &&
+      add_sgemm_rate(record, &s, BENCH_SGEMM_TF32, CUBLAS_TF32_TENSOR_OP_MATH, error);
   cudaFree(s.d_a);
   cudaFree(s.d_b);
   cudaFree(s.d_c);
@@ -135,36 +142,38 @@ static cudaError_t queue_ping_pong(void *context, cudaStream_t stream) {
 }
 
 /* `pieces`: how many of what is measured a call of the work has. */
-static bool add_time(BenchLog *log, const char *name, GpuWork work, int pieces, Error *error) {
+static bool add_time(Record *record, const char *name, GpuWork work, int pieces, Error *error) {
   double seconds;
   return time_work(name, work, &seconds, error) &&
-         bench_add_value(log, "ceiling", name, seconds / pieces * 1e6, "us", error);
+         add_ceiling(record, name, seconds / pieces * 1e6, "us", error);
 }
 
 /* A block on every multiprocessor. */
-static bool measure_launches(BenchLog *log, Error *error) {
+static bool measure_launches(Record *record, Error *error) {
   int device, blocks;
   Mail mail = {.stamp = 1};
   const bool good =
       cuda_done(cudaGetDevice(&device), "finding the device", error) &&
       cuda_done(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device),
                 "finding the device", error) &&
-      add_time(log, "kernel launch, back to back",
+      add_time(record, "kernel launch, back to back",
                (GpuWork){queue_nothing, &blocks, LAUNCHES, false}, 1, error) &&
-      add_time(log, "kernel as a graph's node", (GpuWork){queue_nothing, &blocks, LAUNCHES, true},
-               1, error) &&
-      add_time(log, BENCH_BARRIER, (GpuWork){queue_barriers, &blocks, 1, false}, BARRIERS, error) &&
+      add_time(record, "kernel as a graph's node",
+               (GpuWork){queue_nothing, &blocks, LAUNCHES, true}, 1, error) &&
+      add_time(record, BENCH_BARRIER, (GpuWork){queue_barriers, &blocks, 1, false}, BARRIERS,
+               error) &&
       cuda_done(cudaMalloc(&mail.d_mail, PING_PONG_BYTES), "allocating", error) &&
       cuda_done(cudaMemset(mail.d_mail, 0, PING_PONG_BYTES), "clearing", error) &&
       cuda_done(cudaDeviceSynchronize(), "clearing", error) &&
-      add_time(log, "packet from block to block", (GpuWork){queue_ping_pong, &mail, 1, false},
+      add_time(record, "packet from block to block", (GpuWork){queue_ping_pong, &mail, 1, false},
                2 * ROUND_TRIPS, error);
   cudaFree(mail.d_mail);
   return good;
 }
 
-bool bench_ceilings(BenchLog *log, Error *error) {
-  return add_rates(log, error) && measure_sgemm(log, error) && measure_launches(log, error);
+bool bench_ceilings(Record *record, Error *error) {
+  return add_rates(record, error) && measure_sgemm(record, error) &&
+         measure_launches(record, error);
 }
 
 /* ---- the kernels of a step at level layer -----------------------------------------------------
@@ -301,53 +310,53 @@ static void close_step(Step *s) {
 
 enum { MAX_KERNELS = 3 * NETWORK_MAX_LAYERS, KERNEL_CALLS = 100 };
 
-/* Stats kernel (operation, layer) and describes it in *line. */
-static bool time_kernel(Step *s, Operation operation, int layer, BenchLine *line, Error *error) {
+typedef struct {
+  char name[96];
+  double us;
+} Kernel;
+
+/* Times kernel (operation, layer). */
+static bool time_kernel(Step *s, Operation operation, int layer, Kernel *kernel, Error *error) {
   static const char *const names[] = {"forward", "last layer and back", "backward",
                                       "gradients and updates of all layers"};
   const int *size = s->network->size;
-  *line = bench_line("kernel");
-  snprintf(line->unit, sizeof line->unit, "us");
-  line->batch = s->batch.rows;
   if (operation == UPDATE)
-    snprintf(line->name, sizeof line->name, "%s", names[operation]);
+    snprintf(kernel->name, sizeof kernel->name, "%s", names[operation]);
   else
-    snprintf(line->name, sizeof line->name, "%s, %d to %d", names[operation],
+    snprintf(kernel->name, sizeof kernel->name, "%s, %d to %d", names[operation],
              size[operation == BACKWARD ? layer + 1 : layer],
              size[operation == BACKWARD ? layer : layer + 1]);
   s->operation = operation;
   s->layer = layer;
-  if (!time_work(line->name, (GpuWork){queue_kernel, s, KERNEL_CALLS, true}, &line->value, error))
+  if (!time_work(kernel->name, (GpuWork){queue_kernel, s, KERNEL_CALLS, true}, &kernel->us, error))
     return false;
-  line->value *= 1e6;
+  kernel->us *= 1e6;
   return true;
 }
 
 /* In the order of a step, so that each kernel finds what the one before it wrote. *count must be
    0 before. */
-static bool time_step(Step *s, BenchLine lines[MAX_KERNELS], int *count, Error *error) {
+static bool time_step(Step *s, Kernel kernels[MAX_KERNELS], int *count, Error *error) {
   const int layers = s->network->layers;
   for (int l = 0; l < layers - 1; l++)
-    if (!time_kernel(s, FORWARD, l, &lines[(*count)++], error)) return false;
-  if (!time_kernel(s, HEAD, layers - 1, &lines[(*count)++], error)) return false;
+    if (!time_kernel(s, FORWARD, l, &kernels[(*count)++], error)) return false;
+  if (!time_kernel(s, HEAD, layers - 1, &kernels[(*count)++], error)) return false;
   for (int l = layers - 2; l > 0; l--)
-    if (!time_kernel(s, BACKWARD, l, &lines[(*count)++], error)) return false;
-  return time_kernel(s, UPDATE, 0, &lines[(*count)++], error);
+    if (!time_kernel(s, BACKWARD, l, &kernels[(*count)++], error)) return false;
+  return time_kernel(s, UPDATE, 0, &kernels[(*count)++], error);
 }
 
-bool bench_kernels(BenchLog *log, const Network *network, int batch, Error *error) {
+bool bench_kernels(Record *record, const Network *network, int batch, Error *error) {
   Step step = {0};
-  BenchLine lines[MAX_KERNELS];
+  Kernel kernels[MAX_KERNELS];
   int count = 0;
-  bool good = open_step(&step, network, batch, error) && time_step(&step, lines, &count, error);
+  bool good = open_step(&step, network, batch, error) && time_step(&step, kernels, &count, error);
   close_step(&step);
   double sum = 0;
-  for (int i = 0; good && i < count; i++) sum += lines[i].value;
-  for (int i = 0; good && i < count; i++) {
-    lines[i].share = lines[i].value / sum;
-    lines[i].bound = 1 / (1 - lines[i].share);
-    good = bench_add(log, &lines[i], error);
-  }
+  for (int i = 0; good && i < count; i++) sum += kernels[i].us;
+  for (int i = 0; good && i < count; i++)
+    good = bench_add(record, "kernel", kernels[i].name, kernels[i].us, "us", batch,
+                     kernels[i].us / sum, error);
   return good;
 }
 

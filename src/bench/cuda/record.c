@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -12,7 +11,7 @@
 #include "bench/cuda/range.h"
 #include "bench/cuda/stages.h"
 #include "engine/loader.h"
-#include "measure/gpu_rates.h"
+#include "measure/cuda/gpu_rates.h"
 
 enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };
 
@@ -188,16 +187,12 @@ static bool record_level(Trace *trace, int level, double us, Activities *list, i
 }
 
 static bool describe(Trace *trace, const char *command, int *blocks, Error *error) {
-  struct cudaDeviceProp properties;
-  const time_t now = time(NULL);
-  int device;
-  if (!bench_start_gpu(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
-      !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
-    return false;
-  *blocks = properties.multiProcessorCount;
-  snprintf(trace->gpu, sizeof trace->gpu, "%.127s", properties.name);
-  gpu_driver(trace->driver, sizeof trace->driver);
-  strftime(trace->date, sizeof trace->date, "%Y-%m-%d", gmtime(&now));
+  GpuMachine machine;
+  if (!gpu_machine(&machine, error)) return false;
+  *blocks = machine.multiprocessors;
+  memcpy(trace->gpu, machine.name, sizeof trace->gpu);
+  memcpy(trace->driver, machine.driver, sizeof trace->driver);
+  memcpy(trace->date, machine.date, sizeof trace->date);
   snprintf(trace->network, sizeof trace->network, "784-300-100-10, batch %d", BATCH);
   snprintf(trace->command, sizeof trace->command, "%s", command);
   return true;

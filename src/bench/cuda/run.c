@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "measure/cuda/gpu_rates.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -51,7 +52,7 @@ static bool in_child(Work *work, const Plan *plan, Answer *answer, double *secon
 static void create_context(const Plan *plan, Answer *answer) {
   (void)plan;
   const double start = seconds_now();
-  answer->good = bench_start_gpu(&answer->error);
+  answer->good = gpu_start(&answer->error);
   answer->run.context = seconds_now() - start;
 }
 

@@ -1,31 +1,36 @@
 #include "lab/harness.h"
 
-#include <math.h>
-#include <time.h>
+#include <string.h>
 
-#include "engine/engine.h"
-#include "measure/gpu_rates.h"
+#include "measure/cuda/gpu_rates.h"
 
 bool lab_start(Error *error) {
-  return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
+  return gpu_start(error);
 }
 
-static bool find_properties(struct cudaDeviceProp *properties, Error *error) {
-  int device;
-  return cuda_done(cudaGetDevice(&device), "finding the device", error) &&
-         cuda_done(cudaGetDeviceProperties(properties, device), "finding the device", error);
-}
-
-bool lab_machine(LabMachine *machine, bool rates, Error *error) {
-  struct cudaDeviceProp properties;
-  if (!find_properties(&properties, error)) return false;
-  snprintf(machine->gpu, sizeof machine->gpu, "%.127s", properties.name);
-  gpu_driver(machine->driver, sizeof machine->driver);
-  const time_t now = time(NULL);
-  strftime(machine->date, sizeof machine->date, "%Y-%m-%d", gmtime(&now));
-  machine->copy = machine->link = machine->fma = NAN;
-  return !rates || (gpu_copy_rate(&machine->copy, error) && gpu_link_rate(&machine->link, error) &&
-                    gpu_fma_rate(&machine->fma, error));
+bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
+  static const struct {
+    const char *key;
+    bool (*measure)(double *rate, Error *error);
+  } all[] = {{"copy_gb_per_s", gpu_copy_rate},
+             {"link_gb_per_s", gpu_link_rate},
+             {"fma_gflop_per_s", gpu_fma_rate}};
+  GpuMachine machine;
+  double rate;
+  if (!gpu_machine(&machine, error)) return false;
+  memcpy(record->gpu, machine.name, sizeof record->gpu);
+  json_t *line = record_line("lab-machine");
+  record_text(line, "driver", machine.driver);
+  record_text(line, "date", machine.date);
+  record_text(line, "command", command);
+  for (int i = 0; rates && i < 3; i++) {
+    if (!all[i].measure(&rate, error)) {
+      json_decref(line);
+      return false;
+    }
+    record_number(line, all[i].key, rate / 1e9);
+  }
+  return record_add(record, line, true, error);
 }
 
 /* ---- mlp-lab device ------------------------------------------------------------------------- */
@@ -37,21 +42,15 @@ typedef struct {
   int runtime;
 } More;
 
-static bool find_more(More *more, Error *error) {
-  static const char what[] = "reading the attributes of the device";
+static cudaError_t find_more(struct cudaDeviceProp *properties, More *more) {
   int device;
-  return cuda_done(cudaGetDevice(&device), what, error) &&
-         cuda_done(cudaDeviceGetAttribute(&more->clock, cudaDevAttrClockRate, device), what,
-                   error) &&
-         cuda_done(cudaDeviceGetAttribute(&more->memory_clock, cudaDevAttrMemoryClockRate, device),
-                   what, error) &&
-         cuda_done(
-             cudaDeviceGetAttribute(&more->bus_width, cudaDevAttrGlobalMemoryBusWidth, device),
-             what, error) &&
-         cuda_done(
-             cudaDeviceGetAttribute(&more->blocks, cudaDevAttrMaxBlocksPerMultiprocessor, device),
-             what, error) &&
-         cuda_done(cudaRuntimeGetVersion(&more->runtime), what, error);
+  TRY(cudaGetDevice(&device));
+  TRY(cudaGetDeviceProperties(properties, device));
+  TRY(cudaDeviceGetAttribute(&more->clock, cudaDevAttrClockRate, device));
+  TRY(cudaDeviceGetAttribute(&more->memory_clock, cudaDevAttrMemoryClockRate, device));
+  TRY(cudaDeviceGetAttribute(&more->bus_width, cudaDevAttrGlobalMemoryBusWidth, device));
+  TRY(cudaDeviceGetAttribute(&more->blocks, cudaDevAttrMaxBlocksPerMultiprocessor, device));
+  return cudaRuntimeGetVersion(&more->runtime);
 }
 
 /* Float32 multiply-adds that a multiprocessor of that compute capability starts in a clock, from
@@ -61,9 +60,8 @@ static int lanes_of(int major, int minor) {
   return major >= 8 && major <= 12 ? 128 : 0;
 }
 
-static void print_parts(const struct cudaDeviceProp *p, const More *more, FILE *file) {
-  char driver[64];
-  gpu_driver(driver, sizeof driver);
+static void print_parts(const struct cudaDeviceProp *p, const More *more, const char *driver,
+                        FILE *file) {
   fprintf(file, "%-32s %s\n", "name", p->name);
   fprintf(file, "%-32s %d.%d\n", "compute capability", p->major, p->minor);
   fprintf(file, "%-32s %s\n", "driver", driver);
@@ -90,31 +88,36 @@ static void print_parts(const struct cudaDeviceProp *p, const More *more, FILE *
 }
 
 /* The memory moves two words a clock. */
-static void print_rates(const struct cudaDeviceProp *p, const More *more, const LabMachine *m,
+static void print_rates(const struct cudaDeviceProp *p, const More *more, const json_t *m,
                         FILE *file) {
+  const double copy = 1e9 * number_of(m, "copy_gb_per_s"),
+               measured = 1e9 * number_of(m, "fma_gflop_per_s");
   const double bandwidth = 2e3 * more->memory_clock * more->bus_width / 8;
   const double fma = 2e3 * more->clock * p->multiProcessorCount * lanes_of(p->major, p->minor);
   if (bandwidth > 0)
     fprintf(file, "%-32s %.0f GB/s\n", "memory bandwidth, in theory", bandwidth / 1e9);
-  fprintf(file, "%-32s %.0f GB/s, read + write", "copy on the GPU, measured", m->copy / 1e9);
-  if (bandwidth > 0) fprintf(file, ": %.1f%%", 100 * m->copy / bandwidth);
+  fprintf(file, "%-32s %.0f GB/s, read + write", "copy on the GPU, measured", copy / 1e9);
+  if (bandwidth > 0) fprintf(file, ": %.1f%%", 100 * copy / bandwidth);
   putc('\n', file);
   if (fma > 0)
     fprintf(file, "%-32s %.1f TFLOP/s\n", "float32 multiply-adds, in theory", fma / 1e12);
-  fprintf(file, "%-32s %.1f TFLOP/s", "float32 multiply-adds, measured", m->fma / 1e12);
-  if (fma > 0) fprintf(file, ": %.1f%%", 100 * m->fma / fma);
-  fprintf(file, "\n%-32s %.1f GB/s\n", "copy to the GPU, pinned", m->link / 1e9);
+  fprintf(file, "%-32s %.1f TFLOP/s", "float32 multiply-adds, measured", measured / 1e12);
+  if (fma > 0) fprintf(file, ": %.1f%%", 100 * measured / fma);
+  fprintf(file, "\n%-32s %.1f GB/s\n", "copy to the GPU, pinned", number_of(m, "link_gb_per_s"));
 }
 
 bool lab_device(FILE *file, Error *error) {
   struct cudaDeviceProp properties;
   More more;
-  LabMachine machine;
-  if (!find_properties(&properties, error) || !find_more(&more, error) ||
-      !lab_machine(&machine, true, error))
-    return false;
-  print_parts(&properties, &more, file);
-  putc('\n', file);
-  print_rates(&properties, &more, &machine, file);
-  return true;
+  Record record = {.lines = NULL};
+  bool good =
+      lab_machine(&record, NULL, true, error) &&
+      cuda_done(find_more(&properties, &more), "reading the attributes of the device", error);
+  if (good) {
+    const json_t *machine = json_array_get(record.lines, 0);
+    print_parts(&properties, &more, text_of(machine, "driver"), file);
+    putc('\n', file);
+    print_rates(&properties, &more, machine, file);
+  }
+  return record_close(&record, good, error);
 }

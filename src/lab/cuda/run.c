@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/sizes.h"
-#include "measure/gpu_rates.h"
+#include "measure/cuda/gpu_rates.h"
 
 /* One topic, problem and size, while its rungs run. */
 typedef struct {

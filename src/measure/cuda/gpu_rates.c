@@ -1,9 +1,11 @@
-#include "measure/gpu_rates.h"
+#include "measure/cuda/gpu_rates.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "engine/engine.h"
 #include "kernels.h"
 
 /* ---- timing --------------------------------------------------------------------------------- */
@@ -66,7 +68,7 @@ bool gpu_time(const char *name, GpuWork work, int samples, Stats *seconds, Error
 /* ---- the machine ---------------------------------------------------------------------------- */
 
 /* The driver's number: the first word of its banner with a digit first and a point in it. */
-void gpu_driver(char *text, size_t size) {
+static void find_driver(char *text, size_t size) {
   FILE *file = fopen("/proc/driver/nvidia/version", "r");
   char banner[256] = "";
   if (file && !fgets(banner, sizeof banner, file)) banner[0] = '\0';
@@ -79,6 +81,24 @@ void gpu_driver(char *text, size_t size) {
       return;
     }
   snprintf(text, size, "for CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
+bool gpu_start(Error *error) {
+  return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
+}
+
+bool gpu_machine(GpuMachine *machine, Error *error) {
+  struct cudaDeviceProp properties;
+  const time_t now = time(NULL);
+  int device;
+  if (!gpu_start(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
+      !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
+    return false;
+  snprintf(machine->name, sizeof machine->name, "%.127s", properties.name);
+  find_driver(machine->driver, sizeof machine->driver);
+  strftime(machine->date, sizeof machine->date, "%Y-%m-%d", gmtime(&now));
+  machine->multiprocessors = properties.multiProcessorCount;
+  return true;
 }
 
 typedef struct {

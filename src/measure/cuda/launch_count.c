@@ -3,7 +3,7 @@
    do. What cuBLAS launches by itself is not seen; mlp-bench has it in graphs. */
 #include <cuda_runtime_api.h>
 
-#include "measure/launch_count.h"
+#include "measure/cuda/launch_count.h"
 
 static uint64_t launches;
 static LaunchWatch *watcher;

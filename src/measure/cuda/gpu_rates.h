@@ -1,4 +1,5 @@
-/* What mlp-bench and mlp-lab share: times by the GPU's clock, and what this GPU can do at most. */
+/* What all that measures on a GPU shares: times by its clock, what it is, and what it can do at
+   most. */
 #ifndef GPU_RATES_H
 #define GPU_RATES_H
 
@@ -27,8 +28,17 @@ bool gpu_time(const char *name, GpuWork work, int samples, Stats *seconds, Error
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 
-/* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves. */
-void gpu_driver(char *text, size_t size);
+typedef struct {
+  char name[128];
+  char driver[64]; /* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves */
+  char date[32];   /* today */
+  int multiprocessors;
+} GpuMachine;
+
+/* Creates a context. Fails in one sentence where there is no GPU. */
+bool gpu_start(Error *error);
+/* Starts the GPU and describes it. */
+bool gpu_machine(GpuMachine *machine, Error *error);
 
 /* Bytes a second of a copy inside the GPU's memory, read and written: far more than a cache
    holds. */

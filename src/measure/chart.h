@@ -1,0 +1,46 @@
+/* The one user of charts: dots and curves are collected, then drawn. */
+#ifndef CHART_H
+#define CHART_H
+
+#include "measure/table.h"
+#include "plot/dot_chart.h"
+#include "plot/line_chart.h"
+
+/* Colours of what is compared: ours, the library it stands beside, everything else. */
+static const Colour OURS = {9, 105, 218}, LIBRARY = {130, 80, 223}, OTHER = {175, 184, 193};
+
+typedef struct {
+  DotChartRow dots[DOT_CHART_MAX];
+  TableCell labels[DOT_CHART_MAX];
+  int count;
+} Dots;
+
+/* What is beyond the most that a chart can hold is left out, here and of curves. */
+void dots_add(Dots *dots, TableCell label, double value, Colour colour);
+/* chart: its words, unit and mark. Draws it with these dots as a PNG. */
+bool dots_draw(const Dots *dots, DotChart chart, const char *path, Error *error);
+
+enum { CURVE_POINTS = 128 };
+
+typedef struct {
+  Curve curves[LINE_CHART_MAX];
+  TableCell names[LINE_CHART_MAX];
+  double x[LINE_CHART_MAX][CURVE_POINTS], y[LINE_CHART_MAX][CURVE_POINTS];
+  TableCell title, label; /* of the panel; of its x axis */
+  int count;
+} CurveSet;
+
+/* Panels one below the other. Large: not for a stack. */
+typedef struct {
+  CurveSet sets[LINE_CHART_PANELS];
+  CurvePanel panels[LINE_CHART_PANELS];
+  int count;
+} Curves;
+
+/* Adds a point to the curve of that name. */
+void curves_add(CurveSet *set, const char *name, double x, double y);
+/* Draws the panels, whose axes and marks the caller has set, as a PNG. */
+bool curves_draw(Curves *curves, const char *title, const char *subtitle, const char *path,
+                 Error *error);
+
+#endif

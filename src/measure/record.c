@@ -1,0 +1,156 @@
+#include "measure/record.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+json_t *record_line(const char *kind) {
+  json_t *line = json_object();
+  record_text(line, "case", kind);
+  return line;
+}
+
+/* Unchecked: what is not UTF-8 is replaced when the line is written. */
+void record_text(json_t *line, const char *key, const char *text) {
+  if (text) json_object_set_new_nocheck(line, key, json_string_nocheck(text));
+}
+
+void record_number(json_t *line, const char *key, double value) {
+  if (isfinite(value)) json_object_set_new(line, key, json_real(value));
+}
+
+const char *text_of(const json_t *line, const char *key) {
+  const char *text = json_string_value(json_object_get(line, key));
+  return text ? text : "";
+}
+
+double number_of(const json_t *line, const char *key) {
+  const json_t *value = json_object_get(line, key);
+  if (json_is_boolean(value)) return json_is_true(value);
+  return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+bool line_is(const json_t *line, const char *kind) {
+  return strcmp(text_of(line, "case"), kind) == 0;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+bool file_create(const char *path, FILE **file, Error *error) {
+  *file = path ? fopen(path, "w") : NULL;
+  return *file || !path || error_set(error, "cannot create %s: %s", path, strerror(errno));
+}
+
+bool file_close(const char *path, FILE *file, bool good, Error *error) {
+  if (!file) return good;
+  const bool written = !ferror(file);
+  if ((fclose(file) == 0 && written) || !good) return good;
+  return error_set(error, "cannot write %s: %s", path, strerror(errno));
+}
+
+static bool write_line(const Record *record, json_t *line, Error *error) {
+  const char *key, *before = "{";
+  json_t *value;
+  json_object_foreach(line, key, value) {
+    fprintf(record->file, "%s\"%s\":", before, key);
+    if (json_is_string(value))
+      json_text(json_string_value(value), record->file);
+    else if (json_is_number(value))
+      fprintf(record->file, "%.9g", json_number_value(value));
+    else
+      fputs(json_is_true(value) ? "true" : "null", record->file);
+    before = ",";
+  }
+  fputs("}\n", record->file);
+  return (fflush(record->file) == 0 && !ferror(record->file)) ||
+         error_set(error, "cannot write %s: %s", record->path, strerror(errno));
+}
+
+bool record_create(Record *record, const char *path, Error *error) {
+  record->path = path;
+  return file_create(path, &record->file, error);
+}
+
+static bool append(Record *record, json_t *line, Error *error) {
+  if (!record->lines) record->lines = json_array();
+  return json_array_append_new(record->lines, line) == 0 ||
+         error_set(error, "no memory for a line of results");
+}
+
+bool record_add(Record *record, json_t *line, bool measured, Error *error) {
+  if (measured) {
+    record_text(line, "gpu", *record->gpu ? record->gpu : NULL);
+    record_text(line, "sources", record->sources);
+  }
+  return append(record, line, error) && (!record->file || write_line(record, line, error));
+}
+
+bool record_close(Record *record, bool good, Error *error) {
+  good = file_close(record->path, record->file, good, error);
+  json_decref(record->lines);
+  *record = (Record){0};
+  return good;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static bool read_line(Record *record, const char *text, RecordCheck *check, Error *error) {
+  json_t *line = json_loads(text, 0, NULL);
+  if (json_is_object(line))
+    return (!check || check(record, line, error)) ? append(record, line, error)
+                                                  : (json_decref(line), false);
+  json_decref(line);
+  return error_set(error, "it is no JSON object");
+}
+
+bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
+                 Error *error) {
+  FILE *file = fopen(path, "r");
+  if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
+  char *text = NULL;
+  size_t room = 0;
+  Error inner;
+  bool good = true;
+  for (int number = 1; good && getline(&text, &room, file) >= 0; number++)
+    if (text[strspn(text, " \t\r\n")] && !read_line(record, text, check, &inner))
+      good =
+          error_set(error, "%s is no record of %s, line %d: %s", path, program, number, inner.text);
+  if (good && ferror(file)) good = error_set(error, "cannot read %s: %s", path, strerror(errno));
+  free(text);
+  fclose(file);
+  return good;
+}
+
+/* ---- choosing lines ------------------------------------------------------------------------- */
+
+const json_t *record_find(const Record *record, const char *kind, const char *key,
+                          const char *text) {
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i,
+                     line) if (line_is(line, kind) &&
+                               (!key || strcmp(text_of(line, key), text) == 0)) return line;
+  return NULL;
+}
+
+Lines lines_open(const Record *record) {
+  return (Lines){calloc(json_array_size(record->lines) + 1, sizeof(json_t *)), 0};
+}
+
+void lines_add(Lines *lines, const json_t *line) {
+  if (lines->of) lines->of[lines->count++] = line;
+}
+
+Lines lines_of(const Record *record, const char *kind) {
+  Lines lines = lines_open(record);
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i, line) if (line_is(line, kind) && !*text_of(line, "reason"))
+      lines_add(&lines, line);
+  return lines;
+}

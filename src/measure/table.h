@@ -1,0 +1,44 @@
+/* The one printer of tables, as plain text or as Markdown. A table is data: a row is a line of a
+   record, a column names a key of it or has a function. */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include "measure/record.h"
+
+typedef struct {
+  char text[112];
+} TableCell;
+
+/* What does not fit is cut. */
+TableCell table_cell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* As many decimals as leave three digits or more; "-" for a number that is not there. */
+TableCell table_number(double value);
+
+/* How a number is written; the first as table_number does. */
+typedef enum { THREE_DIGITS, WHOLE, TENTHS, HUNDREDTHS } TableDigits;
+
+typedef struct TableColumn TableColumn;
+struct TableColumn {
+  const char *title;
+  int width; /* at least; 0: as wide as its widest text */
+  bool left; /* text; numbers stand on the right, and are "-" where they are not there */
+  const char *key;
+  TableDigits digits;
+  double per;                 /* the number is divided by this, 0: 1 */
+  const char *before, *after; /* what stands around the number, NULL: nothing */
+  TableCell (*cell)(const TableColumn *column, const json_t *row,
+                    const void *context); /* or NULL */
+  double at; /* for the function, of columns that it makes of one key */
+};
+
+typedef struct {
+  FILE *file;
+  bool markdown;
+  const void *context; /* for the columns' functions */
+  const char *group;   /* in text, an empty line where this number changes; NULL: nowhere */
+} Table;
+
+void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);
+void table_heading(FILE *file, bool markdown, const char *text); /* of a section */
+
+#endif

@@ -1,0 +1,192 @@
+/* The record of measurements, and the tables that are made of its lines. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/table.h"
+#include "support/folder.h"
+#include "support/test.h"
+#include "support/cuda.h"
+
+static Error error;
+
+static void read_text(Record *record, const char *text) {
+  *record = (Record){.lines = NULL};
+  folder_write(folder_path("lines.json"), text);
+  if (!record_read(record, folder_path("lines.json"), "a program", NULL, &error))
+    fail_msg("%s", error.text);
+}
+
+static void close_record(Record *record) {
+  OK(record_close(record, true, &error));
+}
+
+static char *file_of(const char *path) {
+  static char text[1 << 20];
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  return text;
+}
+
+#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+
+IN_FOLDER(lines_come_back) {
+  static const char reason[] = "a \"quote\", a \\, a\ttab and\na line";
+  char *path = strdup(folder_path("written.json"));
+  Record record = {.gpu = "GPU 1", .sources = "abc"};
+  OK(record_create(&record, path, &error));
+  json_t *line = record_line("epoch");
+  record_text(line, "reason", reason);
+  record_text(line, "peer", NULL);
+  record_text(line, "name", "not UTF-8: \xff");
+  record_number(line, "batch", 4096);
+  record_number(line, "ms_per_epoch", 6.123456789);
+  record_number(line, "min_ms", (double)NAN);
+  OK(record_add(&record, line, true, &error));
+  OK(record_add(&record, record_line("plain"), false, &error));
+  close_record(&record);
+
+  OK(record_read(&record, path, "a program", NULL, &error));
+  assert_int_equal(json_array_size(record.lines), 2);
+  const json_t *back = record_find(&record, "epoch", "gpu", "GPU 1");
+  assert_string_equal(text_of(back, "reason"), reason);
+  assert_string_equal(text_of(back, "name"), "not UTF-8: \xef\xbf\xbd");
+  assert_string_equal(text_of(back, "sources"), "abc");
+  assert_true(number_of(back, "batch") == 4096);
+  assert_true(fabs(number_of(back, "ms_per_epoch") - 6.123456789) < 1e-8);
+  assert_true(!json_object_get(back, "peer") && isnan(number_of(back, "min_ms")));
+  assert_string_equal(text_of(record_find(&record, "plain", NULL, NULL), "gpu"), "");
+  assert_null(record_find(&record, "epoch", "gpu", "GPU 2"));
+  close_record(&record);
+  free(path);
+}
+
+/* As Python's json writes: spaces, null, escapes. */
+IN_FOLDER(other_writers_are_read) {
+  Record record;
+  read_text(&record, "\n{\"case\": \"epoch\", \"peer\": \"JAX \\u0041\\/\", \"batch\": 64, "
+                     "\"launches\": null, \"chosen\": true, \"ms\": 1.5e2}\r\n");
+  const json_t *line = record_find(&record, "epoch", NULL, NULL);
+  assert_string_equal(text_of(line, "peer"), "JAX A/");
+  assert_true(number_of(line, "batch") == 64 && number_of(line, "ms") == 150);
+  assert_true(number_of(line, "chosen") == 1 && isnan(number_of(line, "launches")));
+  close_record(&record);
+}
+
+/* A record that is written again is the same file. */
+IN_FOLDER(records_are_kept) {
+  static const char *const records[] = {"fusion-h200", "lab-h200-matmul"};
+  for (int i = 0; i < 2; i++) {
+    Record record = {.lines = NULL}, again = {.lines = NULL};
+    char path[256], *copy = strdup(folder_path("again.json"));
+    snprintf(path, sizeof path, "docs/results/%s.json", records[i]);
+    OK(record_read(&record, path, "a program", NULL, &error));
+    OK(record_create(&again, copy, &error));
+    size_t k;
+    json_t *line;
+    json_array_foreach(record.lines, k, line) {
+      json_incref(line);
+      OK(record_add(&again, line, false, &error));
+    }
+    close_record(&again);
+    char *text = strdup(file_of(path));
+    if (!strstr(text, "\": \"")) assert_string_equal(file_of(copy), text); /* else Python's */
+    close_record(&record);
+    free(text);
+    free(copy);
+  }
+}
+
+IN_FOLDER(what_is_no_record_is_refused) {
+  static const char *const bad[] = {"case",
+                                    "{\"case\": \"epoch\"",
+                                    "{\"case\": \"epoch\"} x",
+                                    "{\"case\": \"epoch\",}",
+                                    "{\"case\": epoch}",
+                                    "{\"case\": \"epoch}",
+                                    "{\"case\": \"epoch\", \"batch\": 64 \"peer\": \"x\"}",
+                                    "{\"case\": \"a\\q\"}",
+                                    "{\"case\": \"a\\u00g0\"}",
+                                    "[]"};
+  char *path = strdup(folder_path("lines.json"));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    Record record = {.lines = NULL};
+    char text[256];
+    snprintf(text, sizeof text, "{\"case\":\"epoch\"}\n\n%s\n", bad[i]);
+    folder_write(path, text);
+    if (record_read(&record, path, "a program", NULL, &error)) fail_msg("'%s' was taken", bad[i]);
+    assert_non_null(strstr(error.text, "lines.json is no record of a program, line 3: it is no"));
+    close_record(&record);
+  }
+  Record record = {.lines = NULL};
+  assert_false(record_read(&record, "/no/such/file", "a program", NULL, &error));
+  assert_non_null(strstr(error.text, "cannot open /no/such/file: "));
+  assert_false(record_create(&record, "/no/such/file", &error));
+  assert_non_null(strstr(error.text, "cannot create /no/such/file: "));
+  free(path);
+}
+
+TEST(a_full_disk_is_told) {
+  Record record = {.lines = NULL};
+  if (!record_create(&record, "/dev/full", &error)) {
+    print_message("there is no /dev/full\n");
+    skip();
+  }
+  assert_false(record_add(&record, record_line("epoch"), false, &error));
+  assert_non_null(strstr(error.text, "No space"));
+  record_close(&record, false, &error);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static TableCell twice(const TableColumn *column, const json_t *row, const void *context) {
+  assert_null(context);
+  return table_cell("%g", column->at * number_of(row, "x"));
+}
+
+IN_FOLDER(tables_are_printed) {
+  static const TableColumn columns[] = {{"name", 6, true, .key = "name"},
+                                        {"x", 0, .key = "x", .digits = TENTHS, .after = "%"},
+                                        {"2x", 4, .cell = twice, .at = 2},
+                                        {"last", 9, true, .key = "last"}};
+  static const char *const wanted[] = {"name         x    2x  last\n"
+                                       "a            -   nan  b\n"
+                                       "long name   10.5%    21  \n"
+                                       "\n"
+                                       "c       100.0%   200  d\n",
+                                       "| name   |      x |   2x | last      |\n"
+                                       "| :--- | ---: | ---: | :--- |\n"
+                                       "| a      |      - |  nan | b         |\n"
+                                       "| long name |  10.5% |   21 |           |\n"
+                                       "| c      | 100.0% |  200 | d         |\n"};
+  Record record;
+  read_text(&record, "{\"case\":\"row\",\"name\":\"a\",\"last\":\"b\",\"batch\":1}\n"
+                     "{\"case\":\"row\",\"name\":\"long name\",\"x\":10.5,\"batch\":1}\n"
+                     "{\"case\":\"row\",\"reason\":\"it was not run\"}\n"
+                     "{\"case\":\"row\",\"name\":\"c\",\"x\":100,\"last\":\"d\",\"batch\":2}\n");
+  const Lines rows = lines_of(&record, "row");
+  char *path = strdup(folder_path("table"));
+  for (int markdown = 0; markdown < 2; markdown++) {
+    FILE *file;
+    OK(file_create(path, &file, &error));
+    table_print(&(Table){file, markdown, NULL, "batch"}, columns, 4, &rows);
+    OK(file_close(path, file, true, &error));
+    assert_string_equal(file_of(path), wanted[markdown]);
+  }
+  free(path);
+  free(rows.of);
+  close_record(&record);
+}
+
+TEST(numbers_have_three_digits) {
+  static const struct {
+    double value;
+    const char *text;
+  } cases[] = {{0.01234, "0.0123"}, {1.234, "1.23"}, {12.34, "12.3"}, {1234, "1234"},
+               {-9.999, "-10.0"},   {0, "0.0000"},   {HUGE_VAL, "-"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_string_equal(table_number(cases[i].value).text, cases[i].text);
+}
