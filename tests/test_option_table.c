@@ -90,7 +90,8 @@ static const char *printed_help(void) {
   return text;
 }
 
-/* What a row has in the help: its line, and the lines that continue it below their column. */
+/* Returns the entry of a row in the help: its line, and the lines that continue it below their
+ * column. */
 static const char *entry_of(const char *help, const OptionRow *row) {
   static const char indent[] = "\n                          "; /* 26 blanks */
   static char entry[512];

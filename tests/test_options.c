@@ -294,7 +294,7 @@ TEST(wrong_usage_is_named) {
   }
 }
 
-/* What the CPU has, and what --device auto may find a GPU for. */
+/* The CPU has level layer; --device auto may find a GPU for the others. */
 TEST(the_cpu_has_one_level) {
   assert_int_equal(PARSE("--device", "cpu", "--fusion", "auto"), OPTIONS_RUN);
   assert_int_equal(PARSE("--device", "cpu", "--fusion", "layer"), OPTIONS_RUN);
@@ -340,7 +340,7 @@ TEST(a_printed_configuration_comes_back) {
   assert_says("m.safetensors:2: unknown key 'bach'");
 }
 
-/* What a run that is resumed would read as another name. */
+/* A run that is resumed would read these as other names. */
 TEST(a_name_that_no_file_can_hold_is_refused) {
   static const char *const bad[] = {"a ", " a", "a\nb", "a\r", "a\t;b", "a ;b", ";a", "\x7f"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -28,7 +28,7 @@ static Error error;
 static Network network;
 static float *trained; /* (network.floats) */
 
-/* What the network is asked, and what it must answer. */
+/* The rows that the network is asked about, and the right answers. */
 static uint8_t pixels[ROWS][PIXELS];
 static int labels[ROWS], answers[ROWS];
 static float logits[ROWS][CLASSES];
@@ -292,7 +292,7 @@ TEST(test_standard_output) {
   assert_answers(output);
 }
 
-/* What goes wrong leaves the file that was there, and no other. */
+/* A failure leaves the file that was there, and no other. */
 TEST(test_failures_leave_no_trace) {
   char missing[4300], text[64];
   FILE *file = fopen(output, "w");
@@ -311,7 +311,7 @@ TEST(test_failures_leave_no_trace) {
   assert_non_null(strstr(error.text, "Is a directory"));
 }
 
-/* What is not a file is written to, and not replaced. By links of our own: a test that fails must
+/* A device or a pipe is written to, and not replaced. By links of our own: a test that fails must
    not replace the machine's devices. */
 TEST(test_devices) {
   struct stat status;

@@ -1,4 +1,4 @@
-/* What a run prints: every line and every progress bar fits a terminal of 80 columns. */
+/* The output of a run: every line and every progress bar fits a terminal of 80 columns. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

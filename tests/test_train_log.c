@@ -269,8 +269,8 @@ IN_FOLDER(test_values) {
                                 "\"hidden\": \"300,100\"}");
 }
 
-/* What validation rows say goes to columns of its own, what the test rows say at the end to a line
-   of its own. */
+/* The figures of validation rows go to columns of their own, those of test rows at the end to a
+   line of its own. */
 IN_FOLDER(test_validation) {
   const EpochResult judged = {.epoch = 3,
                               .epochs = 4,
@@ -331,7 +331,7 @@ IN_FOLDER(test_links) {
   close(reader);
 }
 
-/* What could not be written later is refused at once. */
+/* A log that could not be written later is refused at once. */
 IN_FOLDER(test_refused) {
   enum { NOBODY = 65534 };
   write_text("locked.jsonl", "old\n");

@@ -7,7 +7,7 @@
 
 /* ---- stopping and going on ---------------------------------------------------------------- */
 
-/* What later epochs say is said again, the training loss but for the rounding of its sum. */
+/* Later epochs have the same figures again, the training loss but for the rounding of its sum. */
 static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);
   for (int i = 0; i < rest->epochs; i++) {

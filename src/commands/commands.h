@@ -55,6 +55,9 @@ void run_files_leave(Options *options, const Ranks *ranks);
    run has no rows for it: before anything is opened. run_files.c */
 bool run_files_are_right(const Options *options, Error *error);
 
+/* True if the run is to draw a picture. run_files.c */
+bool run_files_draws(const Options *options);
+
 /* Tries what writing the network and the pictures will need, and leaves nothing behind.
    run_files.c */
 bool run_files_can_be_written(const Options *options, Error *error);

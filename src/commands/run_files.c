@@ -88,11 +88,14 @@ static bool has_format(const OptionRow *row, const char *path, Error *error) {
                    ending ? advice_for(ending) : "");
 }
 
-static bool formats_are_right(const Options *o, Error *error) {
+/* Calls `each` for every file that an option names to be written, until one returns false. */
+static bool each_output(const Options *o,
+                        bool (*each)(const OptionRow *row, const char *path, Error *error),
+                        Error *error) {
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
     const char *path = row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
-    if (path && !has_format(row, path, error)) return false;
+    if (path && !each(row, path, error)) return false;
   }
   return true;
 }
@@ -169,8 +172,25 @@ static bool no_file_is_lost(const Options *o, Error *error) {
 }
 
 bool run_files_are_right(const Options *o, Error *error) {
-  return no_file_is_lost(o, error) && shows_elsewhere(o, error) && formats_are_right(o, error) &&
-         rows_are_there(o, error);
+  return no_file_is_lost(o, error) && shows_elsewhere(o, error) &&
+         each_output(o, has_format, error) && rows_are_there(o, error);
+}
+
+static bool is_picture(const OptionRow *row) {
+  return strcmp(row->endings, "png") == 0;
+}
+
+static bool probe_picture(const OptionRow *row, const char *path, Error *error) {
+  return !is_picture(row) || atomic_file_probe(path, error);
+}
+
+static bool is_no_picture(const OptionRow *row, const char *path, Error *error) {
+  (void)path, (void)error;
+  return !is_picture(row);
+}
+
+bool run_files_draws(const Options *o) {
+  return !each_output(o, is_no_picture, NULL);
 }
 
 bool run_files_can_be_written(const Options *o, Error *error) {
@@ -179,13 +199,7 @@ bool run_files_can_be_written(const Options *o, Error *error) {
   run_files_best(o, best);
   if (*save && (!options_can_be_saved(o, error) || !checkpoint_probe(save, error))) return false;
   if (*best && !checkpoint_probe(best, error)) return false;
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
-    const char *path = row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
-    const bool is_picture = path && strcmp(row->endings, "png") == 0;
-    if (is_picture && !atomic_file_probe(path, error)) return false;
-  }
-  return true;
+  return each_output(o, probe_picture, error);
 }
 
 /* ---- what was written --------------------------------------------------------------------- */

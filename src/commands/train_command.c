@@ -61,10 +61,8 @@ static void go_on_without(Run *run, const Error *error) {
 
 /* Takes what a function of report.h returned. False where nobody would get anything of the run. */
 static bool printed(Run *run, bool good, const Error *error) {
-  const Options *o = run->options;
   if (good || run->mute) return true;
-  if (!*run->save && !run->log && !*o->plot && !*o->weights && !*o->mistakes && !*o->confusion)
-    return false;
+  if (!*run->save && !run->log && !run_files_draws(run->options)) return false;
   run->mute = true;
   run->unread = error->unread; /* as `| head` does: no message */
   if (!run->unread) go_on_without(run, error);

@@ -1,4 +1,4 @@
-/* What the tests of the trainer share: tiny files, a spy in front of the CPU engine that records
+/* The tests of the trainer share tiny files, a spy in front of the CPU engine that records
    what the trainer asks of it, and runs that record what the trainer reports. */
 #ifndef TRAINER_TESTS_H
 #define TRAINER_TESTS_H
@@ -13,7 +13,7 @@ enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as augmentation w
 
 extern const char *train_path, *test_path;
 
-/* Of a group: sets the paths; folder_close is the other fixture. */
+/* Sets the paths of a group; folder_close is the other fixture. */
 int trainer_files_open(void **state);
 
 /* Rows whose label is their greatest pixel's place; a bad one at `bad_row`, -1: none. */
@@ -37,7 +37,7 @@ typedef struct {
   } evaluation[MOST_CALLS];
 } Spy;
 
-/* Of the last run. */
+/* The spy of the last run. */
 extern Spy spy;
 
 /* ---- a run ---------------------------------------------------------------------------------- */
