@@ -249,7 +249,7 @@ TEST(test_each_kind_draws_its_own) {
   assert_reaches(elastic, 2 * 5);
 }
 
-/* What augment.h says of the displacements' standard deviation. */
+/* The displacements have the standard deviation that augment.h promises. */
 TEST(test_elastic_strength) {
   double squares = 0, count = 0;
   for (uint32_t row = 0; row < DRAWS; row++) {

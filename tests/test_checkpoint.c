@@ -105,7 +105,7 @@ IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
   }
 }
 
-/* What is loaded is saved as the same bytes, and twice the same. */
+/* A loaded checkpoint is saved as the same bytes. */
 IN_FOLDER(same_checkpoint_same_bytes) {
   save_sample();
   Checkpoint loaded = must_load(model);
@@ -171,6 +171,18 @@ IN_FOLDER(without_momentum_there_is_none_in_the_file) {
   assert_null(strstr(header, "momentum"));
   assert_int_equal(saved.size - start, 4 * sample.network.parameters);
   free(header);
+}
+
+/* One of eight lengths in a row needs no padding; header_of checks that it gets none. */
+IN_FOLDER(headers_are_padded_to_eight_bytes) {
+  for (size_t less = 0; less < 8; less++) {
+    size_t start;
+    strcpy(sample.options, "12345678" + less);
+    must_save(&sample, model);
+    Content content = read_content(model);
+    free(header_of(content, &start));
+    free(content.bytes);
+  }
 }
 
 /* ---- files of others ----------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What messages say after the place. */
+/* The ends of messages, behind the place. */
 #define NOT_A_PIXEL " is not an integer from 0 to 255"
 #define NOT_A_LABEL " is not a label from 0 to 9"
 #define NOT_TEXT "no text with LF or CRLF lines"

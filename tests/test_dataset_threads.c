@@ -225,7 +225,7 @@ TEST(test_pipes) {
   free(archive.text);
 }
 
-/* What has no known length is counted: all of it, or until there are too many rows, or as far as
+/* Rows of unknown number are counted: all of them, or until there are too many, or as far as
    may be parsed ahead. */
 TEST(test_counted_rows) {
   draw_csv(13, 40000, 60);

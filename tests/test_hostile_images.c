@@ -193,7 +193,7 @@ TEST(test_memory) {
   expect(no_digit, 64);
 }
 
-/* What takes longest to find digits in: a million dots, lines in both directions, nested rings,
+/* Pictures in which it takes longest to find digits: a million dots, lines in both directions, nested rings,
    noise. Each ends within the seconds of expect(). */
 TEST(test_many_things) {
   enum { WIDE = 1280 };

@@ -85,7 +85,7 @@ TEST(test_edges) {
   }
 }
 
-/* Of a digit that fills its box there is one reading, wherever it stands and however large. */
+/* A digit that fills its box is read the same, wherever it stands and however large it is. */
 TEST(test_place_and_size_do_not_matter) {
   for (uint64_t row = 0; row < 20; row++) {
     uint8_t expected[PIXELS], pixels[PIXELS];
@@ -98,7 +98,7 @@ TEST(test_place_and_size_do_not_matter) {
   }
 }
 
-/* What is as MNIST would have it comes back as it was, enlarged or not, but for a rounding and for
+/* A digit as MNIST has it comes back as it was, enlarged or not, but for a rounding and for
    the few strongest pixels, which decide what full ink is. */
 TEST(test_comes_back) {
   for (uint64_t row = 0; row < 50; row++) {

@@ -164,7 +164,7 @@ TEST(test_orientations) {
   Grey g = new_grey(W, H, 0);
   for (int i = 0; i < W * H; i++) g.level[i] = (uint8_t)(i * 37 % 251);
   for (int orientation = 1; orientation <= 8; orientation++) {
-    /* Where the stored rows and columns begin: CIPA DC-008, section 4.6.4. */
+    /* The stored rows and columns begin there: CIPA DC-008, section 4.6.4. */
     const bool across = orientation >= 5;
     const bool from_right = strchr("\2\3\6\7", orientation),
                from_bottom = strchr("\3\4\7\10", orientation);
@@ -210,7 +210,7 @@ TEST(test_exif) {
     }
 }
 
-/* As from a shell's <(...). */
+/* A pipe has a name as from a shell's <(...). */
 TEST(test_a_pipe_is_read) {
   uint8_t expected[PIXELS], pixels[PIXELS], bytes[1 << 14];
   Grey g = digit(1, 1, true);
@@ -311,7 +311,7 @@ TEST(test_no_pixels) {
   }
 }
 
-/* What stb, version 2.27, would read or write behind its arrays for. */
+/* Pictures for which stb, version 2.27, would read or write behind its arrays. */
 TEST(test_what_stb_does_not_check) {
   char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes a pixel */
   folder_write_bytes(picture, bytes, sizeof bytes);

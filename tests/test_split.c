@@ -73,7 +73,7 @@ TEST(a_seed_is_a_choice) {
     if (times[row] == 0 || times[row] > 50) fail_msg("row %d: %d times", row, times[row]);
 }
 
-/* Of the file as it is opened, both parts, whatever the threads and the blocks. */
+/* The reader delivers both parts of the file, whatever the threads and the blocks. */
 TEST_WITH(the_reader_delivers_both_parts, csv_open, csv_close) {
   enum { FILE_ROWS = 3000, INPUTS = 30, BLOCK = 77 };
   draw_csv(3, FILE_ROWS, INPUTS);

@@ -1,4 +1,4 @@
-/* What the harnesses share: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own making. */
+/* The interface of the harnesses: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own making. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

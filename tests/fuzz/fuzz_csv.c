@@ -8,7 +8,7 @@
 
 enum { SETTINGS = 4, LONG = 300000, CANARY = 0xa5 };
 
-/* What one reading gave. */
+/* The result of one reading. */
 typedef struct {
   bool opened, good;
   int inputs;

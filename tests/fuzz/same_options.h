@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "cli/options.h"
 
-/* Of the fields that a configuration file has. */
+/* Compares the fields that a configuration file has. */
 static bool are_same(const Options *a, const Options *b) {
   const size_t numbers = offsetof(Options, train), more = offsetof(Options, resident);
   const size_t more_end = offsetof(Options, quiet) + sizeof a->quiet;

@@ -35,7 +35,7 @@ char *header_of(Content content, size_t *start);
 
 int files_in_folder(void);
 
-/* What every test has: a checkpoint as make_checkpoint makes it, and the bytes of the file that
+/* Every test has a checkpoint as make_checkpoint makes it, and the bytes of the file that
    save_sample writes it to, which is `model`. */
 extern Checkpoint sample;
 extern Content saved;

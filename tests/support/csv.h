@@ -54,7 +54,7 @@ void expect_bytes(size_t length, CsvCase row);        /* of the text, which may 
 /* Opens the file for 10 classes; must not fail. */
 DatasetReader *open_reader(int threads, size_t ahead);
 
-/* That many rows of text, "1,2\n" each; malloc'ed. */
+/* Returns `rows` rows of text, "1,2\n" each; the caller frees it. */
 char *repeat_row(size_t rows);
 
 /* ---- files that are drawn ------------------------------------------------------------------- */
