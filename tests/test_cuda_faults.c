@@ -66,7 +66,7 @@ TEST(test_device_memory) {
     assert_true(taken > ROWS * INPUTS);
     config.training.device_memory = taken - 1;
     engine = engine_cuda_open(&config, &error);
-    assert_failed(engine != NULL, "MB of GPU memory to be had within --device-memory");
+    assert_failed(engine != NULL, "--device-memory leaves less than");
     config.training.device_memory = taken;
     engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);

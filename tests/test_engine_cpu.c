@@ -308,7 +308,7 @@ TEST(the_first_of_equals_is_predicted) {
 
 /* ---- prediction -------------------------------------------------------------------------- */
 
-/* What the engine's own arithmetic makes of logits (rows, classes). */
+/* Sums the results of logits (rows, classes) by the engine's own arithmetic. */
 static EngineSums expected_sums(const float *logits, const uint16_t *labels, uint64_t rows,
                                 int classes) {
   EngineSums sums = {.rows = rows};

@@ -436,8 +436,8 @@ TEST(useless_gpus) {
       {"no-driver", "no driver of an NVIDIA GPU is installed"},
       {"old-driver", "the GPU's driver serves CUDA 11.8, and this program was built with "},
       {"old-gpu", "this program has no code for the stand-in (compute capability 5.0)"},
-      {"full", "MB of GPU memory to be had: try --resident no"},
-      {"", "MB of GPU memory to be had within --device-memory: try --resident no"},
+      {"full", "MB of memory left: try --resident no"},
+      {"", "MB that the GPU needs: try --resident no"},
   };
   static const Run cuda = {.name = "",
                            .arguments = {ON_GPU, "--device-memory", "1", "--save", "net"}},

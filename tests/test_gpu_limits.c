@@ -252,7 +252,7 @@ TEST(test_levels_on_every_card) {
     }
 }
 
-/* What level epoch plans at its limits, and one beyond each. */
+/* Level epoch plans at its limits, and refuses one beyond each. */
 TEST(test_limits_of_epoch) {
   const EpochShape usual = {784, 300, 100, 10, 64};
   const struct {

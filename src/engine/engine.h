@@ -136,7 +136,7 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
    the ranks add their gradients. Its other calls are about this process alone. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
-/* Likewise on the current CUDA device. In a build without CUDA it fails with one sentence. */
+/* Does the same on the current CUDA device. A build without CUDA fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
 /* Makes the GPU of this rank's number on its host the current device, if it has GPUs at all. False

@@ -19,8 +19,8 @@ enum {
   CACHE_LINE = 64,       /* bytes */
 };
 
-/* Zeros on a cache line's boundary, freed with the engine. NULL when there is no memory, and from
-   then on, so that one check of the last call is enough. */
+/* Returns zeros on a cache line's boundary, freed with the engine. Once there is no memory this and
+   every later call returns NULL, so that one check of the last call is enough. */
 static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
   if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;
   char *block = count < SIZE_MAX / 2 / size ? calloc(count * size + CACHE_LINE, 1) : NULL;
@@ -104,8 +104,8 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   return !cpu->failed || error_set(error, "%s", cpu->failure.text);
 }
 
-/* A thread's share of the logits of `count` rows from row `first`. Without a barrier: its rows
-   depend on no other thread. */
+/* Copies a thread's share of the logits of `count` rows from row `first`. No barrier is needed: a
+   thread's rows depend on no other thread. */
 static void copy_logits(const CpuEngine *cpu, uint64_t first, size_t count, Team team,
                         float *logits) {
   const Network *network = &cpu->engine.config.network;
@@ -116,7 +116,7 @@ static void copy_logits(const CpuEngine *cpu, uint64_t first, size_t count, Team
       memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
 }
 
-/* The forward pass: to logits, or where they are NULL to the sums. */
+/* Runs the forward pass and writes the logits, or adds to the sums if `logits` is NULL. */
 static bool forward(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                     Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
@@ -156,7 +156,8 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Arrays of a layer: those of training_states, from 0, or the network's parameters. */
+/* A layer's arrays are numbered as those of training_states, from 0; NETWORK is the network's
+   parameters. */
 enum { NETWORK = -1 };
 
 typedef struct {
@@ -171,7 +172,7 @@ static Arrays arrays_of(const CpuEngine *cpu, const Layer *layer, int state) {
   return (Arrays){layer->weight_moment[state], layer->bias_moment[state]};
 }
 
-/* As network.h lays them out. */
+/* Copies an array of all layers to `flat`, laid out as in network.h. */
 static void read_flat(const CpuEngine *cpu, int state, float *flat) {
   const Network *network = &cpu->engine.config.network;
   memset(flat, 0, network->floats * sizeof *flat);
@@ -240,8 +241,8 @@ static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t
   panels->terms = allocate(cpu, count, sizeof *panels->terms);
 }
 
-/* Floats of a row of `size` values. Rows 1 KiB apart or a multiple of it would fall on few of a
-   cache's sets. */
+/* Returns the floats between two rows of `size` values. Rows that are a multiple of 1 KiB apart
+   would fall into few of a cache's sets. */
 static size_t row_length(size_t size) {
   const size_t length = round_up(size, GEMM_ALIGN);
   return length % 256 ? length : length + GEMM_ALIGN;
@@ -310,7 +311,7 @@ static const EngineOperations operations = {
     .close = cpu_close,
 };
 
-/* Everything but the parameters; false when there is no memory. */
+/* Prepares everything but the parameters. Returns false if there is no memory. */
 static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;

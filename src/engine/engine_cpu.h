@@ -69,38 +69,40 @@ typedef struct {
   int blocks;
 } CpuEngine;
 
-/* Of rows a thread takes panels thread, thread + threads, ...; for weights see first_panel. */
+/* A thread and its team. It takes panels thread, thread + threads, ... of the rows; for its weights
+   see first_panel. */
 typedef struct {
   size_t thread, threads;
 } Team;
 
-/* What a team of threads does together. Each thread of a parallel region calls these with its own
-   number, in the same order. */
+/* A team of threads calls these together: each thread of a parallel region with its own number, in
+   the same order. */
 
-/* A training step of a range, rows first * batch on; adds to cpu->sums. False, in every thread, if
-   the ranks could not add their gradients: cpu->failure says why. */
+/* Runs training step `step` of a range and adds to cpu->sums. Returns false in every thread if the
+   ranks could not add their gradients; cpu->failure then says why. */
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
-/* The network's forward pass over `count` rows of the range's window from `first` on, at most
- * cpu->capacity.
- */
+/* Runs the network's forward pass over `count` rows of the range's window from `first` on, at most
+   cpu->capacity. */
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
                       Team team);
 /* Adds the loss of the rows of the last forward pass to cpu->sums. */
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
 
-/* Updates a panel of layer l's weights, rows panel * GEMM_PANEL on, `columns` columns from `column`
-   on, by their gradient, the sum of the terms; or GEMM_ALIGN biases by `sum`. By any rule. */
+/* Update a panel of layer l's weights, or GEMM_ALIGN biases, by any rule. The panel is GEMM_PANEL
+   rows from panel * GEMM_PANEL on and `columns` columns from `column` on; its gradient is the sum
+   of the terms. The biases' gradient is `sum`. */
 void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, size_t columns,
                           const GemmTerms *terms, OptimizerStep step);
 void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEMM_ALIGN],
                        OptimizerStep step);
 
-/* average = keeps average + (1 - keeps) values, count of them; cache lines of their own. */
+/* Computes average = keeps average + (1 - keeps) values, count of them; both begin on a cache line.
+ */
 void cpu_average(float *average, const float *values, size_t count, float keeps);
 
-/* Numbers below 1e-38 count as 0 in this thread until cpu_restore_denormals: the momentum of a
-   weight that is no longer trained fades to them, and they slow some processors down a hundredfold.
- */
+/* Makes numbers below 1e-38 count as 0 in this thread until cpu_restore_denormals. The momentum of
+   a weight that is no longer trained fades to such numbers, which slow some processors down a
+   hundredfold. */
 unsigned cpu_flush_denormals(void);
 void cpu_restore_denormals(unsigned before);
 

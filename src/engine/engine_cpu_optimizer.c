@@ -9,7 +9,7 @@ enum { TILE_COLUMNS = 64 }; /* the widest tile of gemm_cpu.c */
 
 static const float zeros[TILE_COLUMNS] __attribute__((aligned(64)));
 
-/* `count` neighbours, by a rule of this kind. */
+/* Updates `count` neighbours by a rule of this kind. */
 static inline __attribute__((always_inline)) void
 optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float decay, size_t count,
             const float *restrict g, float *restrict w, float *restrict m, float *restrict v) {
@@ -17,7 +17,7 @@ optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float 
   for (size_t i = 0; i < count; i++) optimizer_value(rule, step, decay, g[i], w + i, m + i, v + i);
 }
 
-/* In each call the kind is a constant: a loop with a branch would not become vectors. */
+/* Makes the kind a constant in each call: a loop with a branch would not become vectors. */
 static void optimize(OptimizerRule rule, OptimizerStep step, float decay, size_t count,
                      const float *g, float *w, float *m, float *v) {
   switch (rule.kind) {
@@ -36,7 +36,7 @@ static void optimize(OptimizerRule rule, OptimizerStep step, float decay, size_t
   }
 }
 
-/* Where there is no second moment nobody looks at it. */
+/* Returns the second moment, or for a rule without one anything that is not NULL. */
 static float *second_of(float *const moment[ENGINE_CPU_MOMENTS]) {
   return moment[1] ? moment[1] : moment[0];
 }

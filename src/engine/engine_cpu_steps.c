@@ -53,8 +53,8 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* Both list the terms that are lit first: a black one's place is taken by the next, where black is
-   0. */
+/* pack_rows and pack_columns list the terms that are lit first: a black one's place is taken by the
+   next, where black is 0. */
 static void pack_rows(CpuEngine *cpu, size_t panel) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
   const bool all = by.offset != 0;
@@ -124,7 +124,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
   }
 }
 
-/* By these weights (in, out) and biases (out) of layer l. */
+/* Computes the output of layer l by these weights (in, out) and biases (out). */
 static void forward(CpuEngine *cpu, int l, const float *weights, const float *biases, size_t rows,
                     Team team) {
   const Layer *layer = &cpu->layer[l];
@@ -150,8 +150,8 @@ static void forward(CpuEngine *cpu, int l, const float *weights, const float *bi
   }
 }
 
-/* Dropout of the output of layer l, with its rows at positions `first` on. A thread's rows are
-   those that it computed. */
+/* Drops values of layer l's output, whose rows are at positions `first` on. A thread takes the rows
+   that it computed. */
 static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first, size_t rows,
                  Team team) {
   const Layer *layer = &cpu->layer[l];
@@ -169,8 +169,8 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
     }
 }
 
-/* Loss and correctness of row r, and the gradient in its logits of the mean loss of all_rows rows.
-   smoothing: of the target. */
+/* Computes the loss and the correctness of row r, and the gradient in its logits of the mean loss
+   of all_rows rows. The target is smoothed by `smoothing`. */
 static void row_loss(CpuEngine *cpu, size_t r, size_t all_rows, float smoothing) {
   const int layers = cpu->engine.config.network.layers;
   const size_t classes = (size_t)cpu->engine.config.network.size[layers];
@@ -202,8 +202,8 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
       row_loss(cpu, r, all_rows, smoothing);
 }
 
-/* From the gradient of layer l's output to that of the layer below. What dropout made 0 there
-   counts as closed by the ReLU; what it let pass it scaled. */
+/* Computes the gradient of the output of the layer below from that of layer l's output. The ReLU's
+   mask covers what dropout made 0 there; what dropout let pass it scaled. */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
@@ -238,14 +238,14 @@ static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-/* What becomes of a gradient. */
+/* The use of a gradient. */
 typedef enum {
   UPDATE,          /* the gradient over the rows updates the weights */
   STORE,           /* it is stored */
   UPDATE_BY_STORED /* what was stored updates them, as if it were the gradient */
 } Use;
 
-/* The gradient of panel p of layer l's weights, from a column on. */
+/* Returns the terms of the gradient of panel p of layer l's weights, from a column on. */
 static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows) {
   const Layer *layer = &cpu->layer[l];
   const float *dy = layer->dy + column;
@@ -259,7 +259,7 @@ static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t co
                      .b_row = layer->out};
 }
 
-/* The stored one, as the product of the unit matrix with it. */
+/* Returns the stored gradient as the product of the unit matrix with it. */
 static GemmTerms stored_terms(const CpuEngine *cpu, int l, size_t p, size_t column) {
   static const float one[GEMM_PANEL * GEMM_PANEL] = {1, 0, 0, 0, 0, 1, 0, 0,
                                                      0, 0, 1, 0, 0, 0, 0, 1};
@@ -320,7 +320,7 @@ static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, 
   }
 }
 
-/* Takes what this thread has updated into the average. */
+/* Takes the parameters that this thread has updated into the average. */
 static void average(CpuEngine *cpu, int l, float keeps, Team team) {
   const Layer *layer = &cpu->layer[l];
   const size_t row = GEMM_PANEL * layer->out;
@@ -339,7 +339,7 @@ static void add_sums(CpuEngine *cpu, size_t rows) {
   cpu->sums.rows += rows;
 }
 
-/* updates: those of the run before this one. */
+/* updates: how many the run has had before this one. */
 static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uint32_t updates,
                        Use use, Team team) {
   const EngineConfig *config = &cpu->engine.config;

@@ -1,4 +1,4 @@
-/* What the engines of several ranks do together, beside training. */
+/* The engines of several ranks: they open together and add their sums. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -40,8 +40,8 @@ typedef struct {
   void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool relu, float *y,
                   size_t y_row);
 
-  /* The gradient of what went into a ReLU whose output is y: dx(m, n) = c(m, n) where
-     y(m, n) > 0, else 0. Rows of y and dx are `row` floats apart. */
+  /* Computes the gradient of the input of a ReLU whose output is y: dx(m, n) = c(m, n) where y(m,
+     n) > 0, else 0. Rows of y and dx are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
   /* c is the gradient of the weights w: v = momentum v + c + weight_decay w, then

@@ -1,4 +1,4 @@
-/* The kernels of product_cpu.h for one instruction set. product_cpu.c includes this file once
+/* The kernels of gemm_cpu.h for one instruction set. gemm_cpu.c includes this file once
    for each, having defined
 
      NAME(x)   the name of function x in this set

@@ -1,5 +1,4 @@
-/* The ranks of a run as the program sees them: finds the launcher, loads MPI, notices who is gone.
- */
+/* The ranks of a run: finds the launcher, loads MPI, notices who is gone. */
 #include "ranks/ranks.h"
 
 #include <dlfcn.h>
@@ -44,7 +43,7 @@ static int number_in(const char *variable) {
   return text && *text ? atoi(text) : -1;
 }
 
-/* The first of these that the launcher has set, -1: none. */
+/* Returns the first of these variables that the launcher has set, -1 if it has set none. */
 static int first_number(const char *const *variables, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (number_in(variables[i]) >= 0) return number_in(variables[i]);
@@ -172,7 +171,7 @@ int ranks_cores(const Ranks *ranks) {
 
 /* ---- who is gone -------------------------------------------------------------------------- */
 
-/* Whether this process can ask for it. */
+/* Returns true if this process can ask whether rank r lives. */
 static bool is_neighbour(const Ranks *ranks, int r) {
   const Peer *mine = &ranks->peers[ranks->place.number], *other = &ranks->peers[r];
   return other->process && strcmp(mine->host, other->host) == 0 &&
@@ -193,7 +192,7 @@ static bool is_zombie(pid_t process) {
   return name_end && strncmp(name_end, ") Z", 3) == 0;
 }
 
-/* Its launcher knows that it has ended. */
+/* Returns true if the launcher knows that rank r has ended. */
 static bool is_reaped(const Ranks *ranks, int r) {
   return is_neighbour(ranks, r) && kill(ranks->peers[r].process, 0) != 0 && errno == ESRCH;
 }
@@ -233,7 +232,7 @@ static bool wait_on(void *context) {
   return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
 }
 
-/* Who ends before another rank has spoken, or has noticed that it is to, silences it. */
+/* Waits for the rank that speaks: a process that ended before would silence it. */
 static void leave_speech_to_others(void) {
   const double began = seconds_now();
   const struct timespec nap = {0, 20000000};
@@ -259,13 +258,13 @@ bool ranks_may_speak(const Ranks *ranks) {
 
 /* ---- what ranks say ----------------------------------------------------------------------- */
 
-/* Before a call of the library: somebody who is missing would not take part in it. */
+/* Returns true if the library may be called: no rank that would take part is missing. */
 static bool may_call(Ranks *ranks) {
   ranks->waits_since = seconds_now();
   return !*ranks->missing.text;
 }
 
-/* Takes what a call of the library returned. */
+/* Turns the result of a call of the library into an error. */
 static bool said(const Ranks *ranks, bool good, Error *error) {
   if (good) return true;
   return *ranks->missing.text ? error_set(error, "%s", ranks->missing.text)

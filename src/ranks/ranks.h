@@ -17,10 +17,10 @@
 
 typedef struct Ranks Ranks;
 
-/* A launcher started this process as one of several. */
+/* Returns true if a launcher started this process as one of several. */
 bool ranks_launched(void);
 
-/* This process's number as the launcher says, from 0: for those who could not open. */
+/* Returns this process's number by the launcher, from 0, also if ranks_open failed. */
 int ranks_launched_as(void);
 
 /* Loads MPI and meets the others. NULL on failure: MPI is missing, or the launcher is not of this
@@ -54,15 +54,15 @@ bool ranks_gather(Ranks *ranks, const void *mine, size_t size, void *all, Error 
 /* *value becomes the largest of all ranks'. */
 bool ranks_largest(Ranks *ranks, int *value, Error *error);
 
-/* Whether a signal that ends runs (interrupt.h) came to any rank: *signal, 0 for none, and the
-   first rank that it came to. */
+/* Asks whether a signal that ends runs (interrupt.h) came to any rank: *signal is its number, 0 for
+   none, and *number the first rank that it came to. */
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
 
-/* Whether nobody is known to be missing: for those who wait for others in another way. Cheap; looks
-   fifty times a second. waited: since when, in seconds_now. */
+/* Returns true if no rank is known to be missing. For callers that wait for others in another way:
+   it is cheap and looks fifty times a second. waited: when the wait began, in seconds_now. */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
-/* Ends all ranks. To be called where this one has failed. */
+/* Ends all ranks. A rank that has failed calls it. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
 /* Called where this rank has failed. True if it is to say why: the ranks before it, which may have

@@ -1,5 +1,4 @@
-/* What libmlp-ranks.so gives the program: MPI behind plain C. Errors of MPI itself end all ranks,
-   as MPI has it. */
+/* The functions of libmlp-ranks.so: MPI behind plain C. Errors of MPI itself end all ranks. */
 #ifndef RANKS_MPI_H
 #define RANKS_MPI_H
 

@@ -126,7 +126,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Not 0, as a GPU's memory is not. */
+/* Allocates memory that is not 0, as a GPU's is not. */
 static cudaError_t take(void **memory, size_t size) {
   *memory = fault_malloc(size);
   if (!*memory) abort();
@@ -144,7 +144,7 @@ cudaError_t cudaMallocHost(void **memory, size_t size) {
   return take(memory, size);
 }
 
-/* Whether these fail or not, the memory is no longer the caller's. */
+/* These free the memory even when they fail. */
 cudaError_t cudaFree(void *memory) {
   free(memory);
   MAY_FAIL();
@@ -181,11 +181,6 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t s
 
 /* ---- streams, events, graphs: bytes that are taken and given back --------------------------- */
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
-  MAY_FAIL();
-  (void)flags;
-  return take((void **)stream, 1);
-}
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
   MAY_FAIL();

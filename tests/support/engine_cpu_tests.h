@@ -15,12 +15,12 @@ typedef struct {
   uint16_t *labels;
 } Rows;
 
-/* Rows of which about `lit` of the pixels are not black. Labels follow a few pixels, so that there
-   is something to learn. */
+/* Makes rows of which about the share `lit` of the pixels is not black. Labels follow a few pixels,
+   so that there is something to learn. */
 Rows make_rows(int inputs, int classes, uint64_t rows, double lit);
 void free_rows(Rows *data);
 
-/* Of two threads, and buffers that hold all the rows. */
+/* Makes the configuration of an engine with two threads and buffers that hold all the rows. */
 EngineConfig make_config(const Rows *data, const int *hidden, int count, int batch);
 
 /* An engine that has all the rows. */
@@ -38,7 +38,7 @@ float *weights_of(Engine *engine);
 
 uint64_t steps_of(const EngineConfig *config, uint64_t rows);
 
-/* Some epochs on all the data; returns the weights. */
+/* Trains some epochs on all the data and returns the weights. */
 float *run(const EngineConfig *config, const Rows *data, uint64_t epochs, EngineSums *sums);
 
 #endif

@@ -82,7 +82,7 @@ void send_all(Engine *engine, const Data *d, uint64_t rows);
 
 void train(Engine *engine, TrainRange range);
 
-/* What training left behind. */
+/* The results of training. */
 typedef struct {
   float *parameters, *momentum; /* and behind it what else the optimizer keeps */
   size_t floats, states;        /* training_states */

@@ -27,7 +27,7 @@ static void set_other_gpu(Error *error) {
 
 /* ---- any failure --------------------------------------------------------------------------- */
 
-/* What to do about it, as far as that can be told. */
+/* Returns advice on a failure, "" if there is none. */
 static const char *advice(cudaError_t status) {
   switch (status) {
   case cudaErrorDevicesUnavailable:

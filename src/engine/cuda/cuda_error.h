@@ -1,4 +1,4 @@
-/* What a call of the CUDA runtime that failed is told as. */
+/* Failures of the CUDA runtime as sentences. */
 #ifndef CUDA_ERROR_H
 #define CUDA_ERROR_H
 

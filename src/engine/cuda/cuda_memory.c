@@ -1,4 +1,5 @@
-/* What an engine owns on its device and gives back when it is closed. */
+/* The memory, streams and events of an engine: it owns them in one list and gives all back when it
+   is closed. */
 #include "engine/cuda/cuda_state.h"
 
 /* Hands `what` to the engine, to be released by `release` after everything that came later. */
@@ -25,8 +26,11 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
     return own(e, *d_array, release);
   }
   cudaGetLastError(); /* as cuda_done does */
-  error_set(error, "no %.1f MB of GPU memory to be had%s: try --resident no or a smaller --batch",
-            (double)bytes / 1e6, !fits && most == limit ? " within --device-memory" : "");
+  error_set(error,
+            !fits && most == limit
+                ? "--device-memory leaves less than the %.1f MB that the GPU needs%s"
+                : "the GPU has less than %.1f MB of memory left%s",
+            (double)bytes / 1e6, ": try --resident no or a smaller --batch");
   if (error) error->of_gpu = true, error->too_large = !fits;
   return false;
 }

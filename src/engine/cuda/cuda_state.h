@@ -199,30 +199,29 @@ bool wide_allocate(CudaEngine *e, Error *error);
 /* Makes the planes of the weights those of the parameters. */
 cudaError_t wide_split_weights(CudaEngine *e);
 
-/* The ranks' sums of gradients: see engine_cuda_ranks.c. Nothing where one process trains. */
+/* The ranks' sums of gradients: engine_cuda_ranks.c. These do nothing where one process trains. */
 bool sums_open(CudaEngine *e, Error *error);
 /* Allocates e->d_gradient, zeros. */
 bool sums_array(CudaEngine *e, Error *error);
 /* Leaves the other ranks. */
 void sums_close(CudaEngine *e);
-/* Queues: `count` values of e->d_gradient from `first` on, which is what e->compute has queued so
-   far, become their sums over all ranks; what e->sums.updates is given from now on waits for that.
- */
+/* Queues the sum over all ranks of `count` values of e->d_gradient from `first` on, as e->compute
+   has computed them so far. Work queued on e->sums.updates from now on waits for it. */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
-/* What e->sums.updates is given from now on waits for what e->compute has been given. */
+/* Makes work queued on e->sums.updates from now on wait for all that e->compute has queued. */
 cudaError_t sums_follow(CudaEngine *e);
-/* e->sums.updates was given the update of layers first to end - 1. */
+/* Notes that the update of layers first to end - 1 was queued on e->sums.updates. */
 cudaError_t sums_updated(CudaEngine *e, int first, int end);
-/* What e->compute is given from now on waits for the updates of layers first to end - 1. */
+/* Makes work queued on e->compute from now on wait for the updates of layers first to end - 1. */
 cudaError_t sums_join(CudaEngine *e, int first, int end);
-/* Waits for the event, NULL: for all that e->compute was given. False also if a rank that is waited
-   for is gone; then nothing more can be summed. */
+/* Waits for the event or, if it is NULL, for all work on e->compute. Returns false also if a rank
+   that is waited for is gone; then nothing more can be summed. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* Queue work on e->compute at the engine's level of fusion. The steps of a range that covers
+/* Queues the steps of a range on e->compute, at the engine's level of fusion. The range covers
    positions state.position to state.end of e->d_order; e->d_state says the same. */
 cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range);
-/* The forward pass over rows first_row .. first_row + rows - 1, at most e->forward_rows. */
+/* Queues the forward pass over rows first_row to first_row + rows - 1, at most e->forward_rows. */
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);
 
 /* Destroys the graphs of level step. */

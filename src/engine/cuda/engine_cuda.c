@@ -186,13 +186,13 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-/* Copies an array of the device. */
+/* Copies an array from the device. */
 static bool read_array(float *to, const float *d_from, size_t bytes, const char *what,
                        Error *error) {
   return !failed(cudaMemcpy(to, d_from, bytes, cudaMemcpyDeviceToHost), what, error);
 }
 
-/* On the compute stream, which does not wait for the default one. */
+/* Copies to the device on the compute stream, which does not wait for the default one. */
 static bool write_array(const CudaEngine *e, float *d_to, const float *from, size_t bytes,
                         const char *what, Error *error) {
   return !failed(cudaMemcpyAsync(d_to, from, bytes, cudaMemcpyHostToDevice, e->compute), what,
@@ -323,7 +323,8 @@ static bool allocate_parameters(CudaEngine *e, Error *error) {
          (c->training.ema == 0 || cuda_array(e, &e->d_average, floats, sizeof(float), error));
 }
 
-/* What does not work at all fails here, before anything was read. */
+/* Launches one small kernel: a GPU that does not work at all fails here, before anything was read.
+ */
 static cudaError_t first_launch(CudaEngine *e) {
   TRY(launch_order(e->d_order, 0, 1, false, 0, e->compute));
   return cudaStreamSynchronize(e->compute);

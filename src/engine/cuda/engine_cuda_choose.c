@@ -1,14 +1,14 @@
-/* What --fusion auto takes, and what an asked-for level or precision comes to. No call of CUDA:
-   only the limits of the GPU decide. */
+/* The choice of a level of fusion and a precision. Only the limits of the GPU decide: nothing here
+   calls CUDA. */
 #include "engine/cuda/cuda_state.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* From what on the kernels for wide layers are faster. By wgmma, on an H200, 784-300-100-10 took,
-   at tf32, 2.8 ms per epoch instead of 3.5 at 1024 rows, but 5.3 instead of 4.9 at 512;
-   784-1000-500-10 the same at 256; 784-2500-2000-1500-1000-500-10 117 instead of 171 at 128, but
-   227 instead of 216 at 64. By mma.sync, there, too, as compute capability 8.0:
+/* The size from which on the kernels for wide layers are faster. By wgmma, on an H200,
+   784-300-100-10 took, at tf32, 2.8 ms per epoch instead of 3.5 at 1024 rows, but 5.3 instead
+   of 4.9 at 512; 784-1000-500-10 the same at 256; 784-2500-2000-1500-1000-500-10 117 instead of 171
+   at 128, but 227 instead of 216 at 64. By mma.sync, there, too, as compute capability 8.0:
    784-1000-500-10 10.6 instead of 12.1 at 512 rows and fp32, but 18.4 instead of 16.3 at 256;
    784-300-100-10 2.6 instead of 2.2 even at 4096; the largest 130 instead of 138 at 256 rows, but
    239 instead of 167 at 128. */
@@ -39,7 +39,8 @@ static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPla
              why_not);
 }
 
-/* The products of the other levels have no cheaper form, nor has float32 without bf16. */
+/* Only the products of levels layer and step have a cheaper form, and only with bf16 tensor cores.
+ */
 static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const Fusion fusion = engine->config.training.fusion;
   if (engine->config.training.precision == PRECISION_FP32) return;

@@ -1,4 +1,4 @@
-/* What the ranks of a run do with their GPUs: each takes one, and NCCL adds their gradients. NCCL
+/* The GPUs of a run of ranks: each rank takes one, and NCCL adds their gradients. NCCL
    is loaded when the first engine of several ranks is opened, so that one process alone needs none.
 
    The sums have a stream of their own, and so have the updates by them: they run beside the
@@ -18,7 +18,7 @@ static const double NAME_SECONDS = 0.5; /* for the launcher to notice that a ran
 
 /* ---- a GPU for each rank ------------------------------------------------------------------- */
 
-/* A GPU, wherever it is. */
+/* A GPU and its host. */
 typedef struct {
   char host[64], bus[32]; /* bus "": there is none */
 } GpuPlace;
@@ -76,7 +76,8 @@ static struct {
                                        int flags);
 } nccl;
 
-/* NCCL_HOME's, the system's, the one that the program was built beside. */
+/* Opens NCCL_HOME's library, the system's, or that of the folder that the program was built with.
+ */
 static void *open_library(void) {
   char path[1024];
   const char *home = getenv("NCCL_HOME");
@@ -129,8 +130,8 @@ static bool create_events(CudaEngine *e, Error *error) {
   return good;
 }
 
-/* Of a sum. NCCL would take as many as fill NVLink when nothing runs beside them, 7 on an H200;
-   beside the kernels of products each moves a fifth of that, and a sum that is late holds
+/* The blocks of a sum. NCCL would take as many as fill NVLink when nothing runs beside them, 7 on
+   an H200; beside the kernels of products each moves a fifth of that, and a sum that is late holds
    multiprocessors that the next kernel counts on. */
 enum { BLOCKS = 24 };
 
@@ -266,8 +267,8 @@ cudaError_t sums_join(CudaEngine *e, int first, int end) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Where a rank has ended, the memory that it shared with others is gone, too: what fails here may
-   have failed for that, which the launcher lets see a moment later. */
+/* Waits until it is known who is gone. A rank that ends takes the memory that it shared along, so
+   that calls here may fail a moment before the launcher has noticed its end. */
 static void name_who_is_gone(Ranks *ranks, double began, Error *error) {
   const double failed = seconds_now();
   while (seconds_now() - failed < NAME_SECONDS && ranks_go_on(ranks, began, error)) sched_yield();

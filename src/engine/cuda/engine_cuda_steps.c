@@ -18,12 +18,14 @@ static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int ro
                      .rows = rows};
 }
 
-/* Where layer l's parameters begin, with their padding: of the last but one, where they end. */
+/* Returns where layer l's parameters begin, or for l = layers where all of them, with their
+   padding, end. */
 static size_t layer_start(const Network *n, int l) {
   return l < n->layers ? n->weight[l] : n->floats;
 }
 
-/* The update by e->d_gradient of layers first to end - 1, their planes too. */
+/* Updates layers first to end - 1, their planes too, by e->d_gradient and the rule of the
+   optimizer. */
 static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
                             cudaStream_t stream) {
   const EngineConfig *config = &e->engine.config;
@@ -44,7 +46,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   return launch_optimizer(batch, config->training.rule, &p, stream);
 }
 
-/* The ranks add their gradients of layers first to end - 1, which e->compute was given. */
+/* Makes the ranks add their gradients of layers first to end - 1 as soon as e->compute has them. */
 static cudaError_t add_gradients(CudaEngine *e, int first, int end) {
   const Network *n = &e->engine.config.network;
   const size_t start = layer_start(n, first);
@@ -74,8 +76,8 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
   return e->level->loss(e, batch, trains);
 }
 
-/* Whether layers l to end - 1, above which all are in buckets, are one. Most networks have three:
-   the last layers, with a quarter of the values at most; the others; the first layer, whose
+/* Returns true if layers l to end - 1 are a bucket; those above are in others. Most networks have
+   three: the last layers, with a quarter of the values at most; the others; the first layer, whose
    gradient is the last. The second one's sum runs beside the gradient of the first hidden
    activation and the first layer's, and only the third one's has little to run beside. */
 static bool is_bucket(const Network *n, int l, int end) {
@@ -146,8 +148,8 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int 
 
 /* ---- level step --------------------------------------------------------------------------- */
 
-/* What a graph is made of: steps as above, then the state moves on, so that the same graph launched
-   again trains on the next steps. */
+/* Queues the kernels of a graph: steps as above, then the state moves on, so that the same graph
+   launched again trains on the next steps. */
 static cudaError_t queue_graph(CudaEngine *e, uint64_t count, int rows, int rest) {
   TRY(steps_by_kernel(e, count, rows, rest));
   const uint64_t positions = (count + (rest > 0)) * (uint64_t)e->engine.config.training.batch;
@@ -185,7 +187,7 @@ static cudaError_t warm_library_up(CudaEngine *e) {
   return cudaStreamSynchronize(e->compute);
 }
 
-/* Whole steps, by replaying graphs. */
+/* Queues whole steps by replaying graphs. */
 static cudaError_t whole_steps_by_graph(CudaEngine *e, uint64_t steps) {
   const int rows = engine_rows(&e->engine.config);
   if (steps >= GRAPH_STEPS && !e->many_steps)

@@ -1,4 +1,4 @@
-/* What planning believes of the GPU. */
+/* The limits of the GPU that planning goes by. */
 #ifndef GPU_LIMITS_H
 #define GPU_LIMITS_H
 

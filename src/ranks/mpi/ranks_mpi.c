@@ -40,7 +40,7 @@ static void open_mpi(RanksPlace *place) {
   MPI_Comm_free(&host);
 }
 
-/* Where rank r's slice of `floats` values begins. */
+/* Returns where rank r's slice of `floats` values begins. */
 static int slice(size_t floats, int r) {
   return (int)(floats * (size_t)r / (size_t)count);
 }
