@@ -477,8 +477,8 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
 $(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/split.c src/data/source.c
-$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: src/cli/options.c src/cli/option_kinds.c \
-                                  src/cli/options_help.c
+$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: $(addprefix src/cli/,option_kinds.c option_table.c options.c \
+                                        options_file.c)
 $(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
 $(FUZZ)/fuzz_image: $(addprefix src/data/,exif.c grid.c image.c ink.c photograph.c)
 # What stb, version 2.27, does to numbers that does not touch memory is left alone.

@@ -7,16 +7,11 @@
 #include "fuzz.h"
 #include "cli/options.h"
 
-/* Compares the fields that a configuration file has. */
+/* Compares the options that a configuration file has. */
 static bool are_same(const Options *a, const Options *b) {
-  const size_t numbers = offsetof(Options, train), more = offsetof(Options, resident);
-  const size_t more_end = offsetof(Options, quiet) + sizeof a->quiet;
-  return memcmp(a, b, numbers) == 0 &&
-         memcmp((const char *)a + more, (const char *)b + more, more_end - more) == 0 &&
-         strcmp(a->train, b->train) == 0 && strcmp(a->test, b->test) == 0 &&
-         strcmp(a->log, b->log) == 0 && strcmp(a->plot, b->plot) == 0 &&
-         strcmp(a->weights, b->weights) == 0 && strcmp(a->mistakes, b->mistakes) == 0 &&
-         strcmp(a->confusion, b->confusion) == 0 && strcmp(a->save, b->save) == 0;
+  for (size_t i = 0; i < options_table.count; i++)
+    if (options_table.rows[i].initial && option_differs(&options_table.rows[i], a, b)) return false;
+  return true;
 }
 
 /* A line of a configuration file has at most 200 bytes, inih's limit; a name may be longer. */
