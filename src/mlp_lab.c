@@ -99,6 +99,16 @@ static bool has_rung(const LabTopic *topic, const char *name, int problem) {
   return false;
 }
 
+static bool knows_rung(const Arguments *a, const Record *record) {
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i,
+                     line) if (line_is(line, "lab-rung") &&
+                               strcmp(text_of(line, "topic"), a->topic) == 0 &&
+                               strcmp(text_of(line, "rung"), a->rung) == 0) return true;
+  return a->live && has_rung(a->live, a->rung, -1);
+}
+
 /* The words beside the options: a task or a topic. */
 static bool parse_words(int count, char **words, const Record *record, Arguments *a, Error *error) {
   if (count == 0) return error_set(error, "name a topic, or 'all', 'list' or 'device'");
@@ -134,13 +144,13 @@ static bool parse_rest(const Record *record, Arguments *a, Error *error) {
   if (a->plot && no_times)
     return error_set(error,
                      "--plot cannot be combined with --check or --profile: they measure no times");
+  if (a->rung && !knows_rung(a, record))
+    return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", a->topic,
+                     a->rung, a->topic);
   if (a->from && (a->size || a->rung || a->json || a->sources || no_times))
     return error_set(error,
                      "--from shows what was recorded: it goes with --problem, --markdown and "
                      "--plot alone");
-  if (a->rung && !has_rung(a->live, a->rung, -1))
-    return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", a->topic,
-                     a->rung, a->topic);
   if (a->problem && !find_problem(a, record, error)) return false;
   for (int p = 0; a->rung && a->problem && p < a->live->problem_count; p++)
     if (strcmp(a->live->problems[p].name, a->problem) == 0 && !has_rung(a->live, a->rung, p))
