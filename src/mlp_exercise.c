@@ -38,7 +38,7 @@ static bool parse_seed(const char *text, Arguments *a, Error *error) {
   return error_set(error, "--seed must be a whole number, not '%s'", text);
 }
 
-/* Where the option's argument belongs, NULL: it has none, or is none. */
+/* Returns the field of the option's argument; NULL if it has none, or is no option. */
 static const char **file_of(Arguments *a, const char *word) {
   if (strcmp(word, "--counters") == 0) return &a->counters;
   if (strcmp(word, "--grade") == 0) return &a->grade;

@@ -10,7 +10,7 @@
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
 
-/* What a reader without a GPU is pointed to. */
+/* The record that a reader without a GPU is pointed to. */
 #define SHOWN "docs/results/lab-h100.json"
 
 typedef enum { RUN, LIST, DEVICE } Task;
@@ -134,7 +134,7 @@ static bool parse_words(int count, char **words, const Record *record, Arguments
          error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", a->topic);
 }
 
-/* What only makes sense with the topic known. */
+/* Checks what only makes sense with the topic known. */
 static bool parse_rest(const Record *record, Arguments *a, Error *error) {
   const char *one = a->problem ? "--problem" : a->size ? "--size" : a->rung ? "--rung" : NULL;
   const bool no_times = a->check || a->profile;
@@ -229,7 +229,7 @@ static bool list(const Arguments *a, Record *record, Error *error) {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* What is open while topics run. */
+/* The state of a run. */
 typedef struct {
   const Arguments *arguments;
   Record *record;

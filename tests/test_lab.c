@@ -149,7 +149,7 @@ static double many(LabSize size) {
   return 1e6 * (double)plane(size, -1);
 }
 
-/* What our own topic asks for: the input. */
+/* The reference of our own topic: the input. */
 static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
                       int64_t count, double *expected, double *allowed) {
   (void)size;

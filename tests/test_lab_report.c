@@ -1,4 +1,4 @@
-/* What mlp-lab says of its results, as text, Markdown, JSON and pictures, of results made up here.
+/* mlp-lab's reports of results made up here: text, Markdown, JSON and pictures.
  */
 #include <math.h>
 #include <stdio.h>

@@ -92,7 +92,7 @@ IN_FOLDER(the_file_has_the_format) {
   trace_close(&trace);
 }
 
-/* What is read is what was written: it is written the same again. */
+/* A trace that was read is written the same again. */
 IN_FOLDER(a_trace_comes_back) {
   char first[1 << 17], output[256], *path = strdup(folder_path("trace.json"));
   Trace trace = made_up(), back = {0};
@@ -217,4 +217,3 @@ IN_FOLDER(a_trace_is_drawn) {
   assert_false(trace_draw(&trace, path, &error));
   free(path);
 }
-

@@ -34,7 +34,7 @@ static void add(Recorded *to, bool on_host, uint32_t correlation, int64_t start,
   snprintf(a->name, sizeof a->name, "%s", name);
 }
 
-/* Where a kernel of a made-up range, on a launch of its own, starts on the host's clock. */
+/* Returns when a kernel of a made-up range is launched, on the host's clock. */
 static int64_t launch_time(int step, int kernel) {
   return 2000 + 300 * step + 100 * kernel;
 }
@@ -227,7 +227,7 @@ TEST(arrows_come_from_the_last_sender) {
 
 /* ---- on a GPU ------------------------------------------------------------------------------ */
 
-/* Whether each level takes as long while it is recorded as ever, within its price. */
+/* Recording slows no level down by more than its price. */
 static bool times_agree(const char *path) {
   Trace trace = {0};
   bool agree = true;

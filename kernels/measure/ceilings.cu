@@ -1,5 +1,5 @@
-/* What a GPU can do at most, for mlp-bench and mlp-lab: kernels that do one thing and nothing
-   else. */
+/* Kernels that do one thing and nothing else: mlp-bench and mlp-lab measure by them what a GPU can
+   do at most. */
 #include <cooperative_groups.h>
 
 #include "epoch/mail.cuh"
@@ -8,11 +8,11 @@ namespace {
 
 constexpr int BARRIER_THREADS = 256;
 
-/* What a launch costs. */
+/* Does nothing: its time is the cost of a launch. */
 __global__ void nothing() {
 }
 
-/* What a barrier of the whole grid costs: `count` of them, one after the other. */
+/* Passes `count` barriers of the whole grid, one after the other. */
 __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
   const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
   for (int i = 0; i < count; i++) grid.sync();
@@ -29,7 +29,7 @@ __device__ void wait_for(const Packet *at, uint32_t stamp) {
   while (poll(at).stamp != stamp) check_timeout(polls);
 }
 
-/* What a message from block to block costs. Two blocks of one thread: the first sends, the second
+/* Sends messages from block to block. Two blocks of one thread: the first sends, the second
    replies. Both write the same line in turn, so a round trip is two packets through the L2 cache
    and nothing else. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
@@ -46,7 +46,7 @@ __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   }
 }
 
-/* What the arithmetic units do at most: chains of fused multiply-adds, each of which waits only for
+/* Keeps the arithmetic units full: chains of fused multiply-adds, each of which waits only for
    its own last result. Any grid, FMA_THREADS threads per block: 16 warps per scheduler with 8
    chains each are far more than the 4 cycles that one multiply-add takes. Reads no memory. The
    store, of a sum that never occurs, keeps the compiler from removing everything; the factors keep

@@ -39,9 +39,10 @@ double bench_flops_per_row(const Network *network);
    their operands once. `mail`: bytes of the epoch kernel's mail, sent and received once. */
 double bench_bytes(int level, const Network *network, int batch, double mail);
 
-/* What an epoch takes at least: the longer of its arithmetic at the GPU's SGEMM rate and of
-   reading its pixels and labels once, and two barriers of the whole grid a step, since the first
-   layer's outputs must come to the owners of rows and its gradients to the owners of columns. */
+/* The rates that bound an epoch. It takes at least the longer of its arithmetic at the GPU's SGEMM
+   rate and of reading its pixels and labels once, and two barriers of the whole grid a step, since
+   the first layer's outputs must come to the owners of rows and its gradients to the owners of
+   columns. */
 typedef struct {
   double flops_per_second, bytes_per_second, barrier_seconds;
 } BenchRates;

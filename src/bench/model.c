@@ -17,7 +17,7 @@ double bench_flops_per_row(const Network *network) {
 enum { FLOAT = 4, RESULTS = 5, LABEL = 2 }; /* bytes; results: a loss and a byte, by row */
 enum { PRODUCTS = 64 * 64 };                /* of pixels, of a step at level epoch */
 
-/* What levels none and cublas have in common, in floats: forward, gradients and masks. A value
+/* Counts the floats that levels none and cublas both move: forward, gradients and masks. A value
    that one kernel writes and another one reads counts twice. */
 static double floats_of_operations(const Network *n, double rows) {
   double floats = rows * n->size[0]; /* the scaled pixels, written */

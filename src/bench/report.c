@@ -1,4 +1,4 @@
-/* What a record of mlp-bench says, as tables and as a chart. */
+/* Shows a record of mlp-bench as tables and as a chart. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -262,7 +262,7 @@ static void put_reasons(const Record *record, FILE *file, bool markdown) {
   }
 }
 
-/* Of the kernel of the row at the column's batch. */
+/* Shows the kernel of the row at the column's batch. */
 static TableCell kernel_cell(const TableColumn *column, const json_t *row, const void *context) {
   const Lines *kernels = context;
   for (int i = 0; i < kernels->count; i++) {

@@ -34,8 +34,8 @@ static bool is_slice(const TraceEvent *e, int level, int from, int to) {
   return e->phase == 'X' && e->level == level && e->track >= from && e->track < to;
 }
 
-/* When a slice of the GPU's begins to work: a kernel may start early, but then waits until the one
-   that was launched before it has ended. */
+/* Returns when a slice of the GPU begins to work: a kernel may start early, but then waits until
+   the one that was launched before it has ended. */
 static int64_t begin_of(const Trace *trace, const TraceEvent *slice) {
   const TraceEvent *before = NULL;
   if (slice->track >= TRACE_TEAM) return slice->start;
@@ -49,7 +49,7 @@ static int64_t begin_of(const Trace *trace, const TraceEvent *slice) {
   return ready < slice->end ? ready : slice->end;
 }
 
-/* When the GPU begins with a step; -1: the trace does not have it. */
+/* Returns when the GPU begins a step; -1 if the trace does not have it. */
 static int64_t start_of(const Trace *trace, int level, int step) {
   const TraceEvent *first = NULL;
   for (int i = 0; i < trace->count; i++) {

@@ -131,7 +131,7 @@ static void put_text(const char *key, const char *text, FILE *file) {
   putc(',', file);
 }
 
-/* What the trace is of. */
+/* Writes what was recorded, and on what. */
 static void put_head(const Trace *trace, FILE *file) {
   fputs("{\"displayTimeUnit\":\"ns\",\n\"otherData\":{", file);
   put_text("gpu", trace->gpu, file);

@@ -69,7 +69,7 @@ bool trace_load(Trace *trace, const char *path, Error *error);
 /* A table of what a step takes, as ever and while it is recorded. */
 void trace_print(const Trace *trace, FILE *file);
 
-/* Of a recorded range of steps, those from TRACE_FIRST to TRACE_END - 1 are kept, long after its
+/* Steps TRACE_FIRST to TRACE_END - 1 of a recorded range are kept. They come long after its
    launch, when host and GPU have found their pace. Step TRACE_SHOWN is drawn. */
 enum { TRACE_FIRST = 31, TRACE_SHOWN, TRACE_END = 34 };
 

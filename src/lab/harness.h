@@ -27,12 +27,12 @@ typedef struct {
 LabText lab_size_text(const LabTopic *topic, LabSize size);
 /* The reverse; false if it is not written as the topic's sizes are. */
 bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
-/* Of --size: *error says how the topic's sizes are written, or that memory has no such size. */
+/* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
 /* ---- checking (check.c) ----------------------------------------------------------------- */
 
-/* What an output must be, at the elements that are looked at: all of them where the problem has at
+/* The expected output at the elements that are checked: all of them where the problem has at
    most 4e9 operations or 65536 outputs, else the first 64, the last 64 and 64 times 64 others. */
 typedef struct {
   const LabTopic *topic;
@@ -67,8 +67,8 @@ typedef struct {
   char text[256];
 } LabNote;
 
-/* Why the rung cannot serve that problem and size on a GPU of these limits: one clause, "" if it
-   can. */
+/* Says why the rung cannot serve that problem and size on a GPU of these limits: one clause, "" if
+   it can. */
 LabNote lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size);
 
 /* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
@@ -137,7 +137,7 @@ typedef struct {
   int threads;       /* a block */
 } LabOccupancy;
 
-/* What a multiprocessor has. */
+/* The resources of a multiprocessor. */
 typedef struct {
   int threads, blocks, registers;
   size_t shared, reserved; /* bytes; reserved: of every block for the system */
@@ -210,7 +210,7 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 
 /* ---- reports (report.c, plot.c) ------------------------------------------------------------- */
 
-/* What is recorded of one topic and problem. The first size is that of the ladder. */
+/* The lines of one topic and problem. The first size is that of the ladder. */
 typedef struct {
   const json_t *machine, *topic, *table; /* lab-machine, lab-topic, lab-problem of the ladder */
   const char *problem, *size;            /* size NULL: there is nothing */
@@ -225,7 +225,7 @@ int lab_rung_number(const LabLadder *ladder, const json_t *row); /* in the topic
 bool lab_is_sweep(const LabLadder *ladder, const json_t *row);
 const char *lab_kind(const LabLadder *ladder, const json_t *row);
 
-/* What the rates of a topic are compared with, NAN: not measured. */
+/* The rate that those of a topic are compared with, NAN: not measured. */
 typedef struct {
   const char *name; /* "copy on the GPU, read + write" */
   const char *unit; /* "GB/s" */

@@ -19,7 +19,7 @@ static bool is_timed_sweep(const LabLadder *l, const json_t *row) {
   return lab_is_sweep(l, row) && was_timed(row);
 }
 
-/* What the rates of the topic count, of the ladder. */
+/* Returns the bytes or operations of the ladder, whichever the topic's rates count. */
 static double amount_of(const LabLadder *l) {
   const bool bytes = strcmp(text_of(l->topic, "unit"), "GB/s") == 0;
   return number_of(l->table, bytes ? "bytes" : "operations");

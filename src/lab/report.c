@@ -1,4 +1,4 @@
-/* What a record of mlp-lab says, as tables; and the lines that a measured table becomes. */
+/* Makes lines of measured tables, and shows the lines of a record as tables. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -196,7 +196,8 @@ static TableCell occupancy(const TableColumn *column, const json_t *row, const v
   return blocks > 0 ? table_cell("%.0f %s", blocks, text_of(row, "limit")) : table_cell("-");
 }
 
-/* When a column is shown: always, or if the topic has a key, a rung its points or is a library. */
+/* A column is shown always, or if the topic has a key, a rung has points, or a rung is a library.
+ */
 typedef enum { ALWAYS, WITH_KEY, WITH_POINTS, WITH_LIBRARY } Shown;
 
 static const struct {
@@ -282,8 +283,8 @@ static void print_wrapped(FILE *file, int indent, const char *text) {
   }
 }
 
-/* Why the table of these rows is not there, and what is behind the words in its check column; an
-   empty line before the first of each table. */
+/* Says why a table is missing, and explains the words in its check column. An empty line comes
+   before the first note of each table. */
 static void print_notes(const LabLadder *l, const Lines *rows, FILE *file, bool markdown) {
   const char *size = "";
   for (int i = 0; i < rows->count; i++) {

@@ -1,4 +1,4 @@
-/* What the lab can do without the CUDA Toolkit: show what was recorded. */
+/* Stands in for src/lab/cuda without the CUDA Toolkit: only records can be shown. */
 #ifndef HAVE_CUDA
 
 #include "lab/harness.h"

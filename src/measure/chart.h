@@ -15,7 +15,7 @@ typedef struct {
   int count;
 } Dots;
 
-/* What is beyond the most that a chart can hold is left out, here and of curves. */
+/* Adds a dot. Dots and curves beyond the most that a chart can hold are left out. */
 void dots_add(Dots *dots, TableCell label, double value, Colour colour);
 /* chart: its words, unit and mark. Draws it with these dots as a PNG. */
 bool dots_draw(const Dots *dots, DotChart chart, const char *path, Error *error);

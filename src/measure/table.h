@@ -9,9 +9,9 @@ typedef struct {
   char text[112];
 } TableCell;
 
-/* What does not fit is cut. */
+/* Formats a cell; what does not fit is cut. */
 TableCell table_cell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* As many decimals as leave three digits or more; "-" for a number that is not there. */
+/* Formats a number with three digits or more; "-" if it is not finite. */
 TableCell table_number(double value);
 
 /* How a number is written; the first as table_number does. */

@@ -113,8 +113,8 @@ if has mlp-bench; then
   refusals 2 <<'END'
 unknown option '--nonsense'|--nonsense
 --epochs needs an argument|--epochs
---epochs must be whole numbers from 1 to 1000, not '0'|--epochs 0
---epochs must be a whole number, not '9x'|--epochs 9x
+--epochs must be a whole number from 1 to 1000, not '0'|--epochs 0
+--epochs must be a whole number from 1 to 1000, not '9x'|--epochs 9x
 --batches must be whole numbers from 1 to 65536, not ''|--batches 64,
 --batches must be numbers separated by commas, not '64:5'|--batches 64:5
 --batches takes at most 8 numbers|--batches 1,2,3,4,5,6,7,8,9

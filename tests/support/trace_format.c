@@ -76,7 +76,7 @@ static void assert_paired(const json_t *events, const json_t *event) {
   if (head) assert_string_equal(text_of(event, "bp"), "e");
 }
 
-/* What the track's slices have come to. */
+/* A track, and the end of its last slice. */
 typedef struct {
   double pid, tid;
   int64_t end;

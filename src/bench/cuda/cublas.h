@@ -1,4 +1,4 @@
-/* What those parts of mlp-bench share that call cuBLAS themselves. */
+/* Checks calls of cuBLAS. */
 #ifndef BENCH_CUBLAS_H
 #define BENCH_CUBLAS_H
 

@@ -1,4 +1,5 @@
-/* What the GPU is, what it can do at most, and how long each kernel of level layer takes. */
+/* Describes the GPU, and measures what it can do at most and how long each kernel of level layer
+   takes. */
 #include "bench/bench.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@ typedef struct {
   bool one_kernel;    /* for all steps */
   bool overlap;       /* some kernel starts before the one before it ends */
   int64_t zero;       /* on CUPTI's clock: the first launch */
-  int64_t first, end; /* likewise: the start of the first step to keep, and of the next after all */
+  int64_t first, end; /* the start of the first step to keep, and of the step after the last */
   RangeFacts facts;
 } Range;
 
@@ -114,7 +114,7 @@ static void number(const Range *range, int i, char *name, size_t size) {
   if (all > 1) snprintf(name, size, "%.30s %d", alone, before + 1);
 }
 
-/* Where kernels overlap, each of a step has a track: its place in the step. */
+/* Returns the track of a kernel: its place in the step where kernels overlap, else the first. */
 static int lane_of(const Range *range, int i) {
   int before = 0;
   for (int k = i - 1; range->overlap && range->step[i] >= 0 && k >= 0; k--)
@@ -149,7 +149,7 @@ static bool add_kernel(Trace *trace, int level, Range *range, int i, int64_t bus
          add_launch_arrow(trace, level, range, a, track, error);
 }
 
-/* Of the launches also those of other steps that the host makes meanwhile. */
+/* Launches of other steps are kept if the host makes them meanwhile. */
 static bool is_kept(const Range *range, int i) {
   const Activity *a = &range->list->of[i];
   if (a->start < range->zero) return false;

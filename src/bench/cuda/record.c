@@ -20,7 +20,7 @@ static const char *const names[TRACE_LEVELS] = {"none", "layer", "step", "epoch"
 
 /* ---- stamps --------------------------------------------------------------------------------- */
 
-/* What the epoch kernel is launched with; d_clock NULL: the kernel without stamps. */
+/* The arrays of the stamped epoch kernel; d_clock NULL: the kernel without stamps runs. */
 static EpochStamps stamps;
 static EpochPlan stamped_plan;
 

@@ -1,4 +1,4 @@
-/* Where the time of a whole run goes, measured in child processes: a context is created once in a
+/* Measures where the time of a whole run goes, in child processes: a context is created once in a
    process, and so is only ever timed in a new one. */
 #include "bench/bench.h"
 
@@ -17,7 +17,7 @@ typedef struct {
   int epochs;
 } Plan;
 
-/* What a child hands back through a pipe. */
+/* A child's result, which comes back through a pipe. */
 typedef struct {
   bool good;
   Error error;

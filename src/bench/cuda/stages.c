@@ -5,15 +5,15 @@
 /* The stage that ends with a stamp; NULL: it is the start of a team's step. The first stage of a
    step begins where the last one of the step before ended. */
 static const char *const stage_names[EPOCH_STAMPS] = {
-    [STAMP_W1_MULTIPLIED] = "Z1 = W1 X",   [STAMP_Z1_SENT] = "send Z1",
-    [STAMP_PIXELS] = "next pixels",        [STAMP_DZ1_RECEIVED] = "wait for dZ1",
-    [STAMP_W1_UPDATED] = "update W1",      [STAMP_H1_SENT] = "wait for dZ1",
-    [STAMP_W2_RECEIVED] = "wait for W2",   [STAMP_Z2_SENT] = "Z2 = W2 H1",
-    [STAMP_Z2_RECEIVED] = "wait for Z2",   [STAMP_Z1_RECEIVED] = "wait for Z1",
-    [STAMP_DZ2_READY] = "wait for dZ2",    [STAMP_DZ1_SENT] = "dZ1",
-    [STAMP_H2_READY] = "wait for H2",      [STAMP_DZ2_SENT] = "softmax, dZ2",
-    [STAMP_W3_SENT] = "update W3",         [STAMP_W3_RECEIVED] = "wait for W3",
-    [STAMP_H1_RECEIVED] = "wait for H1",   [STAMP_DZ2_RECEIVED] = "wait for dZ2",
+    [STAMP_W1_MULTIPLIED] = "Z1 = W1 X", [STAMP_Z1_SENT] = "send Z1",
+    [STAMP_PIXELS] = "next pixels",      [STAMP_DZ1_RECEIVED] = "wait for dZ1",
+    [STAMP_W1_UPDATED] = "update W1",    [STAMP_H1_SENT] = "wait for dZ1",
+    [STAMP_W2_RECEIVED] = "wait for W2", [STAMP_Z2_SENT] = "Z2 = W2 H1",
+    [STAMP_Z2_RECEIVED] = "wait for Z2", [STAMP_Z1_RECEIVED] = "wait for Z1",
+    [STAMP_DZ2_READY] = "wait for dZ2",  [STAMP_DZ1_SENT] = "dZ1",
+    [STAMP_H2_READY] = "wait for H2",    [STAMP_DZ2_SENT] = "softmax, dZ2",
+    [STAMP_W3_SENT] = "update W3",       [STAMP_W3_RECEIVED] = "wait for W3",
+    [STAMP_H1_RECEIVED] = "wait for H1", [STAMP_DZ2_RECEIVED] = "wait for dZ2",
     [STAMP_P_SENT] = "update W2",
 };
 
@@ -25,7 +25,7 @@ static const struct {
                         [TEAM_PATCH] = {"patch", STAMP_PATCH, EPOCH_STAMPS},
                         [TEAM_MATRIX] = {"matrix", STAMP_MATRIX, STAMP_ROW}};
 
-/* Who sends what to whom, within a group unless it is said otherwise. */
+/* The mails of a step, within a group unless it is said otherwise. */
 static const struct {
   const char *name;
   EpochStamp sent, received;
@@ -68,7 +68,7 @@ static TraceTeam team_of(EpochStamp stamp) {
                                : TEAM_PATCH;
 }
 
-/* Whether the block's role has such a stage. */
+/* Returns true if the block's role has such a stage. */
 static bool takes(const Stages *s, int block, EpochStamp stamp) {
   return is_row_block(s, block) == (team_of(stamp) != TEAM_MATRIX);
 }
@@ -84,7 +84,8 @@ static uint64_t first_time(const Stages *s) {
   return first;
 }
 
-/* When the block took the stamp, ns of the trace; -1: it has no such stage. `zero`: first_time. */
+/* Returns when the block took the stamp, in ns of the trace; -1 if it has no such stage. `zero`:
+   first_time. */
 static int64_t time_of(const Stages *s, uint64_t zero, int block, int step, EpochStamp stamp) {
   const EpochAnchor *a = &s->anchor[block];
   const uint64_t clock =

@@ -17,7 +17,7 @@ typedef struct {
    mail that was received: from the sender that was the last. */
 bool stages_add(Trace *trace, int level, const Stages *stages, int from, int to, Error *error);
 
-/* What a step took the first block, us: the mean of steps [from, to). */
+/* Returns the time of a step of the first block in us, the mean of steps [from, to). */
 double stages_us(const Stages *stages, int from, int to);
 
 #endif

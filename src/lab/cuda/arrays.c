@@ -225,7 +225,7 @@ static cudaError_t guards_hold(const LabArrays *a, const LabBlock *block, bool *
   return status;
 }
 
-/* Of inputs that are not too long to be fetched each time. */
+/* Compares inputs that are short enough to be fetched each time. */
 static cudaError_t input_holds(const LabArrays *a, const LabBlock *block, const void *h_values,
                                bool *hold) {
   *hold = true;

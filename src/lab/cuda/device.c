@@ -35,7 +35,7 @@ bool lab_machine(Record *record, const char *command, bool rates, Error *error) 
 
 /* ---- mlp-lab device ------------------------------------------------------------------------- */
 
-/* What a device property alone does not say. */
+/* Attributes that the device properties lack. */
 typedef struct {
   int clock, memory_clock, bus_width; /* kHz, kHz, bits */
   int blocks;                         /* that a multiprocessor holds */

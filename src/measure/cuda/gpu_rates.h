@@ -1,5 +1,4 @@
-/* What all that measures on a GPU shares: times by its clock, what it is, and what it can do at
-   most. */
+/* Times a GPU's work by its own clock, describes the GPU, and measures what it can do at most. */
 #ifndef GPU_RATES_H
 #define GPU_RATES_H
 

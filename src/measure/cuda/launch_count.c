@@ -27,7 +27,7 @@ void launch_watch(LaunchWatch *watch) {
     return status;                                                                                 \
   }
 
-/* What nvcc makes of <<< >>>: the first or, in newer toolkits only, the second. */
+/* nvcc makes one of these of <<< >>>: the first or, in newer toolkits only, the second. */
 __attribute__((weak)) cudaError_t __real___cudaLaunchKernel(void *kernel, struct dim3 grid,
                                                             struct dim3 block, void **arguments,
                                                             size_t shared, cudaStream_t stream);
