@@ -189,13 +189,19 @@ static Engine engine_for(const Wish *wish, Fusion fusion, Precision precision) {
   return engine;
 }
 
+/* The same after engine_cuda_choose, which must not refuse it. */
+static Engine choose(const Wish *w, Fusion fusion, Precision precision, const GpuLimits *limits) {
+  EpochPlan plan;
+  Engine engine = engine_for(w, fusion, precision);
+  OK(engine_cuda_choose(&engine, limits, &plan, &error));
+  return engine;
+}
+
 /* Of all networks on one card. What epoch needs is more than any GPU's 48 KB of shared memory that
    need not be asked for, and a multiprocessor for each block. */
 static void check_card(const Card *card) {
   for (int w = 0; w < WISHES; w++) {
-    EpochPlan plan;
-    Engine engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
-    OK(engine_cuda_choose(&engine, &card->limits, &plan, &error));
+    Engine engine = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &card->limits);
     const bool epoch = engine.config.training.fusion == FUSION_EPOCH;
     print_message("%-26s %-30s %-6s %s\n", card->name, wishes[w].name, epoch ? "epoch" : "step",
                   engine.reason);
@@ -208,13 +214,11 @@ static void check_card(const Card *card) {
       assert_int_equal(wishes[w].layers, 3);
       GpuLimits less = card->limits;
       less.shared_bytes = 48 << 10;
-      engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
-      OK(engine_cuda_choose(&engine, &less, &plan, &error));
+      engine = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &less);
       assert_int_equal(engine.config.training.fusion, FUSION_STEP);
       less = card->limits;
       less.multiprocessors = 1;
-      engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
-      OK(engine_cuda_choose(&engine, &less, &plan, &error));
+      engine = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &less);
       assert_int_equal(engine.config.training.fusion, FUSION_STEP);
     }
     if (w == 0 && strcmp(card->takes, epoch ? "epoch" : "step") != 0)
@@ -237,15 +241,13 @@ TEST(test_levels_on_every_card) {
   for (int i = 0; i < count; i++)
     for (int w = 0; w < WISHES; w++) {
       EpochPlan plan;
-      Engine chosen = engine_for(&wishes[w], FUSION_AUTO, PRECISION_FP32);
-      OK(engine_cuda_choose(&chosen, &cards[i].limits, &plan, &error));
+      Engine chosen = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &cards[i].limits);
       Engine asked = engine_for(&wishes[w], FUSION_EPOCH, PRECISION_FP32);
       const bool can = engine_cuda_choose(&asked, &cards[i].limits, &plan, &error);
       assert_int_equal(can, chosen.config.training.fusion == FUSION_EPOCH);
       if (!can) assert_non_null(strstr(error.text, chosen.reason + strlen("not epoch: ")));
       for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
-        Engine level = engine_for(&wishes[w], levels[l], PRECISION_FP32);
-        OK(engine_cuda_choose(&level, &cards[i].limits, &plan, &error));
+        Engine level = choose(&wishes[w], levels[l], PRECISION_FP32, &cards[i].limits);
         assert_int_equal(level.config.training.fusion, levels[l]);
         assert_string_equal(level.reason, "as asked");
       }
@@ -359,17 +361,13 @@ TEST(test_precision_on_every_card) {
         {FUSION_NONE, PRECISION_FP32, "as asked, at fp32"},
     };
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-      EpochPlan plan;
-      Engine engine = engine_for(&wishes[0], ways[w].fusion, PRECISION_TF32);
-      OK(engine_cuda_choose(&engine, &cards[i].limits, &plan, &error));
+      Engine engine = choose(&wishes[0], ways[w].fusion, PRECISION_TF32, &cards[i].limits);
       assert_int_equal(engine.config.training.precision, ways[w].used);
       assert_string_equal(engine.reason, ways[w].reason);
     }
     /* The longest line that there is must fit. */
     for (int w = 0; w < WISHES; w++) {
-      EpochPlan plan;
-      Engine engine = engine_for(&wishes[w], FUSION_AUTO, PRECISION_TF32);
-      OK(engine_cuda_choose(&engine, &cards[i].limits, &plan, &error));
+      Engine engine = choose(&wishes[w], FUSION_AUTO, PRECISION_TF32, &cards[i].limits);
       assert_true(strlen(engine.reason) < sizeof engine.reason - 1);
     }
   }

@@ -127,28 +127,9 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return !failed(status, "training", error);
 }
 
-static cudaError_t evaluate(CudaEngine *e, uint64_t first_row, uint64_t rows) {
-  for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
-    const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
-    const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
-    TRY(launch_begin(e->d_state, (StepState){.end = count}, e->compute));
-    TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
-    TRY(launch_sum(e->d_sums, e->results, 0, count, (RowShare){0}, e->compute));
-  }
-  return consume(e, first_row, rows);
-}
-
-static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  if (first_row + rows > engine->config.dataset_rows)
-    return error_set(error, "evaluation was asked for rows outside the dataset");
-  engine_evaluated(&engine->config, &first_row, &rows);
-  nvtxRangePushA("evaluate");
-  const cudaError_t status = evaluate((CudaEngine *)engine, first_row, rows);
-  nvtxRangePop();
-  return !failed(status, "evaluating", error);
-}
-
-static cudaError_t predict(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
+/* Queues the forward pass and adds to the sums; or, if `logits` is not NULL, waits for the logits.
+ */
+static cudaError_t forward(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];
   for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
@@ -156,10 +137,23 @@ static cudaError_t predict(CudaEngine *e, uint64_t first_row, uint64_t rows, flo
     const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
     TRY(launch_begin(e->d_state, (StepState){.end = count}, e->compute));
     TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
-    TRY(cudaMemcpyAsync(logits + done * classes, e->d_activation[n->layers],
-                        count * classes * sizeof *logits, cudaMemcpyDeviceToHost, e->compute));
+    if (logits)
+      TRY(cudaMemcpyAsync(logits + done * classes, e->d_activation[n->layers],
+                          count * classes * sizeof *logits, cudaMemcpyDeviceToHost, e->compute));
+    else
+      TRY(launch_sum(e->d_sums, e->results, 0, count, (RowShare){0}, e->compute));
   }
-  return cudaStreamSynchronize(e->compute);
+  return logits ? cudaStreamSynchronize(e->compute) : consume(e, first_row, rows);
+}
+
+static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+  if (first_row + rows > engine->config.dataset_rows)
+    return error_set(error, "evaluation was asked for rows outside the dataset");
+  engine_evaluated(&engine->config, &first_row, &rows);
+  nvtxRangePushA("evaluate");
+  const cudaError_t status = forward((CudaEngine *)engine, first_row, rows, NULL);
+  nvtxRangePop();
+  return !failed(status, "evaluating", error);
 }
 
 static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
@@ -167,7 +161,7 @@ static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, floa
   if (first_row + rows > engine->config.dataset_rows)
     return error_set(error, "a prediction was asked for rows outside the dataset");
   nvtxRangePushA("predict");
-  const cudaError_t status = predict((CudaEngine *)engine, first_row, rows, logits);
+  const cudaError_t status = forward((CudaEngine *)engine, first_row, rows, logits);
   nvtxRangePop();
   return !failed(status, "predicting", error);
 }
