@@ -1,4 +1,4 @@
-/* Training on augmented rows: what both engines make of them, against rows augmented here by
+/* Training on augmented rows: both engines against rows augmented here by
    augment.h, which test_augment.c checks. */
 #include <math.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static void train(Engine *engine, TrainRange range) {
   OK(engine->call->train(engine, &range, &error));
 }
 
-/* Of one step each, or of what keeps the bits. */
+/* Trains the range in calls of one step each, or of as many as keep the bits. */
 static void train_in_parts(Engine *engine, TrainRange range) {
   const uint64_t steps = range.steps, most = engine->aligned > 1 ? engine->aligned : 1;
   for (range.first_step = 0; range.first_step < steps; range.first_step += range.steps) {

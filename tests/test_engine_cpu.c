@@ -1,4 +1,4 @@
-/* What the CPU engine computes: against the float64 reference, the same bits whatever the threads,
+/* The results of the CPU engine: against the float64 reference, the same bits whatever the threads,
    each row once per epoch, losses and predictions. What else engine.h promises is in
    test_engine_cpu_interface.c. */
 #include <math.h>
@@ -21,7 +21,8 @@ static const double weights_bound = 3e-5, momentum_bound = 2e-3, loss_bound = 1e
 
 /* ---- against the reference --------------------------------------------------------------- */
 
-/* Both start from the engine's initial weights; `steps` steps of shuffled epochs. */
+/* The engine and the reference start from the engine's initial weights; `steps` steps of shuffled
+ * epochs. */
 static void compare(const Rows *data, const EngineConfig *config, uint64_t steps) {
   Engine *engine = open_engine(config, data);
   const size_t floats = config->network.floats;

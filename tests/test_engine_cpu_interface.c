@@ -1,5 +1,5 @@
-/* What engine.h promises, of the CPU engine: two staging buffers, sums, weights that are read and
-   written, what is refused. */
+/* The CPU engine keeps the promises of engine.h: two staging buffers, sums, weights that are read
+   and written, what is refused. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ TEST(collect_resets) {
   free_rows(&data);
 }
 
-/* What was written is read again, bit for bit, and training goes on from there. */
+/* Weights that were written are read again, bit for bit, and training goes on from there. */
 TEST(weights_round_trip) {
   Rows data = make_rows(35, 7, 50, 0.5);
   const EngineConfig config = make_config(&data, (const int[]){18, 21}, 2, 8);

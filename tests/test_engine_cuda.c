@@ -1,4 +1,4 @@
-/* What the CUDA engine computes, at every level of fusion: against the float64 reference and the
+/* The results of the CUDA engine, at every level of fusion: against the float64 reference and the
    CPU engine, the same bits each time, each row once per epoch. What else engine.h promises is in
    test_engine_cuda_interface.c. */
 #include "support/test.h"

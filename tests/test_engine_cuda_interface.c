@@ -1,6 +1,6 @@
-/* What engine.h promises, of the CUDA engine at every level of fusion: two staging buffers while
-   the device works, sums, parameters that are read and written, refusals. What the engine computes
-   is in test_engine_cuda.c. */
+/* The CUDA engine keeps the promises of engine.h at every level of fusion: two staging buffers
+   while the device works, sums, parameters that are read and written, refusals. What the engine
+   computes is in test_engine_cuda.c. */
 #include "support/test.h"
 #include "support/engine_tests.h"
 
@@ -166,7 +166,8 @@ TEST(test_collect_starts_anew) {
   free_data(&data);
 }
 
-/* What is read can be written, and training goes on from there as if nothing had happened. */
+/* Weights that are read can be written, and training goes on from there as if nothing had happened.
+ */
 TEST(test_read_and_write) {
   needs_gpu();
   const Case *c = busy_case();

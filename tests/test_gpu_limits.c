@@ -1,4 +1,4 @@
-/* What is planned for GPUs that are not here: the limits of a GPU are values, so every card of the
+/* Plans for GPUs that are not here: the limits of a GPU are values, so every card of the
    table in docs/gpus.md can be planned for without any. Needs CUDA's headers, but no GPU. */
 #include "support/test.h"
 #include "support/cuda.h"
@@ -232,8 +232,8 @@ TEST(test_auto_on_every_card) {
   for (int i = 0; i < count; i++) check_card(&cards[i]);
 }
 
-/* Where auto does not take it, --fusion epoch is refused with auto's reason; every other level is
-   never refused. */
+/* A card on which auto does not take it refuses --fusion epoch with auto's reason; every other
+   level is never refused. */
 TEST(test_levels_on_every_card) {
   static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EXERCISE};
   Card cards[MOST_CARDS];

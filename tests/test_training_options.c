@@ -1,4 +1,4 @@
-/* What options of training make of a step, on the CPU and at every level of fusion that has them:
+/* The options of training, on the CPU and at every level of fusion that has them:
    against the float64 reference, and the same bits however the steps are divided among calls. */
 #include "support/test.h"
 #include "support/engine_tests.h"
@@ -81,7 +81,7 @@ static EngineConfig config_for(const Variant *v, Fusion fusion) {
   return config;
 }
 
-/* Where training is tested. */
+/* A fusion that stands for the CPU engine. */
 enum { ON_CPU = -1 };
 
 static Engine *open_on(int fusion, const Variant *v) {

@@ -181,7 +181,6 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t s
 
 /* ---- streams, events, graphs: bytes that are taken and given back --------------------------- */
 
-
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
   MAY_FAIL();
   *lowest = *highest = 0;
@@ -288,7 +287,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 
 static const void *sum_kernel; /* of state.cu */
 
-/* What nvcc's part of a kernel file calls before main, for its image and each kernel. */
+/* nvcc's part of a kernel file calls these before main, for its image and each kernel. */
 void **__cudaRegisterFatBinary(void *image);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
@@ -384,7 +383,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 bloc
   return launch(kernel, arguments);
 }
 
-/* What <<< >>> comes to: its four arguments are left by one call and fetched by the next. */
+/* A launch by <<< >>> is two calls: its four arguments are left by one call and fetched by the
+ * next. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *kernel);

@@ -1,4 +1,4 @@
-/* What the tests of the CPU engine share: rows that can be learned from, and an engine on them. For
+/* Shared by the tests of the CPU engine: rows that can be learned from, and an engine on them. For
    tests only: what goes wrong here fails the running cmocka test. */
 #ifndef ENGINE_CPU_TESTS_H
 #define ENGINE_CPU_TESTS_H

@@ -1,4 +1,4 @@
-/* What the tests of the CUDA engine share: the levels of fusion, networks and rows to train on, and
+/* Shared by the tests of the CUDA engine: the levels of fusion, networks and rows to train on, and
    an engine driven through engine.h alone.
 
    TEST_QUICK in the environment keeps the small networks only, for compute-sanitizer. */
