@@ -118,18 +118,17 @@ static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int e
 /* ---- the levels ------------------------------------------------------------------------------ */
 
 const Level level_none = {
-    .input = scale_pixels,   /* scale_pixels */
-    .forward = forward_none, /* gemm, add_bias, relu, dropout */
-    .loss = loss_none,       /* log_softmax, cross_entropy, cross_entropy_gradient */
-    .backward =
-        backward_none,     /* weight_gradient, bias_gradient, backward_gemm, dropout, relu_mask */
-    .update = update_none, /* update of the weights, update of the biases */
-    .unfused = true,       /* d_x, d_z and d_gradient hold what is between two kernels */
-    .each = true,          /* a layer is updated as soon as backward has passed it */
+    .input = scale_pixels,     /* scale_pixels */
+    .forward = forward_none,   /* gemm, add_bias, relu, dropout */
+    .loss = loss_none,         /* log_softmax, cross_entropy, cross_entropy_gradient */
+    .backward = backward_none, /* weight_gradient, bias_gradient; backward_gemm, dropout, mask */
+    .update = update_none,     /* update of the weights, update of the biases */
+    .unfused = true,           /* d_x, d_z and d_gradient hold what is between two kernels */
+    .each = true,              /* a layer is updated as soon as backward has passed it */
 };
 
 const Level level_layer = {
-    .input = input_layer,       /* - */
+    .input = input_layer,       /* nothing: forward reads bytes */
     .forward = forward_layer,   /* forward */
     .loss = loss_layer,         /* head, or softmax where the last layer is large */
     .backward = backward_layer, /* backward, but not for the layer that the head has done */
