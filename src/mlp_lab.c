@@ -102,10 +102,9 @@ static bool has_rung(const LabTopic *topic, const char *name, int problem) {
 static bool knows_rung(const Arguments *a, const Record *record) {
   size_t i;
   const json_t *line;
-  json_array_foreach(record->lines, i,
-                     line) if (line_is(line, "lab-rung") &&
-                               strcmp(text_of(line, "topic"), a->topic) == 0 &&
-                               strcmp(text_of(line, "rung"), a->rung) == 0) return true;
+  json_array_foreach(record->lines, i, line) if (line_is(line, "lab-rung") &&
+                                                 text_is(line, "topic", a->topic) &&
+                                                 text_is(line, "rung", a->rung)) return true;
   return a->live && has_rung(a->live, a->rung, -1);
 }
 
@@ -182,11 +181,10 @@ static void list_points(const Record *record, const LabTopic *live, int rung, co
   for (int p = 0; live && p < live->rungs[rung].point_count; p++)
     printf(" %lld", (long long)live->rungs[rung].points[p]);
   json_array_foreach(record->lines, i, row) {
-    if (!line_is(row, "lab") || strcmp(text_of(row, "topic"), topic) != 0 ||
-        strcmp(text_of(row, "rung"), name) != 0)
+    if (!line_is(row, "lab") || !text_is(row, "topic", topic) || !text_is(row, "rung", name))
       continue;
     if (!problem) problem = text_of(row, "problem");
-    if (strcmp(text_of(row, "problem"), problem) == 0) printf(" %.0f", number_of(row, "point"));
+    if (text_is(row, "problem", problem)) printf(" %.0f", number_of(row, "point"));
   }
   putchar('\n');
 }
@@ -206,7 +204,7 @@ static void list_topic(const Arguments *a, const Record *record) {
   if (t) printf("size %s: %s\n", lab_size_text(t, t->size).text, t->dims);
   if (t && t->metric) printf("metric %s: %s\n", t->metric, t->metric_name);
   json_array_foreach(record->lines, i, line) {
-    if (!line_is(line, "lab-rung") || strcmp(text_of(line, "topic"), a->topic) != 0) continue;
+    if (!line_is(line, "lab-rung") || !text_is(line, "topic", a->topic)) continue;
     printf("%s %s: %s\n", text_of(line, "kind"), text_of(line, "rung"), text_of(line, "lesson"));
     if (number_of(line, "sweep") > 0) list_points(record, t, rung, line);
     rung++;

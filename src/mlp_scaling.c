@@ -52,7 +52,7 @@ static bool read_scaling(Scaling *s, const char *path, Error *error) {
 static bool same_case(const json_t *a, const json_t *b) {
   static const char *const keys[] = {"who", "network", "precision"};
   for (int i = 0; i < 3; i++)
-    if (strcmp(text_of(a, keys[i]), text_of(b, keys[i])) != 0) return false;
+    if (!text_is(a, keys[i], text_of(b, keys[i]))) return false;
   return true;
 }
 
@@ -173,8 +173,8 @@ static bool print_tables(const Scaling *s, const char *path, Error *error) {
 typedef double Measure(const Scaling *s, const json_t *p, double ranks);
 
 static bool is_of(const json_t *p, const char *network) {
-  return number_of(p, "ranks") == 1 && strcmp(text_of(p, "who"), "mlp-train") == 0 &&
-         strcmp(text_of(p, "network"), network) == 0;
+  return number_of(p, "ranks") == 1 && text_is(p, "who", "mlp-train") &&
+         text_is(p, "network", network);
 }
 
 /* p NULL: the ideal. A case that was measured on one rank alone has no curve. */

@@ -40,7 +40,7 @@ double bench_value(const Record *record, const char *kind, const char *name) {
 /* ---- comparing lines ------------------------------------------------------------------------ */
 
 static bool same_text(const json_t *a, const json_t *b, const char *key) {
-  return strcmp(text_of(a, key), text_of(b, key)) == 0;
+  return text_is(a, key, text_of(b, key));
 }
 
 static bool same_batch(const json_t *a, const json_t *b) {
@@ -53,7 +53,7 @@ static bool was_measured(const json_t *line) {
 }
 
 static bool is_level(const json_t *line) {
-  return *text_of(line, "fusion") && strcmp(text_of(line, "fusion"), "cublas") != 0;
+  return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
 
 /* Returns the time that a line's is compared with: that of our fastest level that is at least as
@@ -65,7 +65,7 @@ static double best_for(const Record *record, const json_t *epoch) {
   json_array_foreach(record->lines, i, line) if (same_text(line, epoch, "case") && is_level(line) &&
                                                  same_batch(line, epoch) &&
                                                  same_text(line, epoch, "name") &&
-                                                 (strcmp(text_of(line, "precision"), "fp32") == 0 ||
+                                                 (text_is(line, "precision", "fp32") ||
                                                   same_text(line, epoch, "precision"))) best =
       fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
   return best;
@@ -74,10 +74,10 @@ static double best_for(const Record *record, const json_t *epoch) {
 static double floor_for(const Record *record, const json_t *line, const char *precision) {
   size_t i;
   const json_t *floor;
-  json_array_foreach(record->lines, i, floor) if (line_is(floor, "floor") &&
-                                                  same_batch(floor, line) &&
-                                                  strcmp(text_of(floor, "precision"), precision) ==
-                                                      0) return number_of(floor, "value");
+  json_array_foreach(record->lines, i,
+                     floor) if (line_is(floor, "floor") && same_batch(floor, line) &&
+                                text_is(floor, "precision", precision)) return number_of(floor,
+                                                                                         "value");
   return NAN;
 }
 

@@ -131,15 +131,19 @@ static void put_text(const char *key, const char *text, FILE *file) {
   putc(',', file);
 }
 
+/* The texts that describe a trace. */
+#define HEAD(member)                                                                               \
+  { #member, offsetof(Trace, member), sizeof((Trace *)0)->member }
+static const struct {
+  const char *key;
+  size_t at, size;
+} heads[] = {HEAD(gpu), HEAD(driver), HEAD(date), HEAD(network), HEAD(command), HEAD(sources)};
+enum { HEADS = sizeof heads / sizeof *heads };
+
 /* Writes what was recorded, and on what. */
 static void put_head(const Trace *trace, FILE *file) {
   fputs("{\"displayTimeUnit\":\"ns\",\n\"otherData\":{", file);
-  put_text("gpu", trace->gpu, file);
-  put_text("driver", trace->driver, file);
-  put_text("date", trace->date, file);
-  put_text("network", trace->network, file);
-  put_text("command", trace->command, file);
-  put_text("sources", trace->sources, file);
+  for (int i = 0; i < HEADS; i++) put_text(heads[i].key, (const char *)trace + heads[i].at, file);
   fputs("\"levels\":[", file);
   for (int i = 0; i < trace->levels; i++) {
     const TraceLevel *level = &trace->level[i];
@@ -239,12 +243,8 @@ static bool load(Trace *trace, const json_t *root, Error *error) {
   events = json_object_get(root, "traceEvents");
   if (!json_array_size(levels) || !json_array_size(events))
     return error_set(error, "it is not a trace that mlp-bench --trace has written");
-  snprintf(trace->gpu, sizeof trace->gpu, "%s", text_of(head, "gpu"));
-  snprintf(trace->driver, sizeof trace->driver, "%s", text_of(head, "driver"));
-  snprintf(trace->date, sizeof trace->date, "%s", text_of(head, "date"));
-  snprintf(trace->network, sizeof trace->network, "%s", text_of(head, "network"));
-  snprintf(trace->command, sizeof trace->command, "%s", text_of(head, "command"));
-  snprintf(trace->sources, sizeof trace->sources, "%s", text_of(head, "sources"));
+  for (int h = 0; h < HEADS; h++)
+    snprintf((char *)trace + heads[h].at, heads[h].size, "%s", text_of(head, heads[h].key));
   json_array_foreach(levels, i, entry) if (!load_level(trace, entry, error)) return false;
   json_array_foreach(events, i, entry) if (!load_event(trace, entry, error)) return false;
   return true;

@@ -21,7 +21,7 @@ static bool is_timed_sweep(const LabLadder *l, const json_t *row) {
 
 /* Returns the bytes or operations of the ladder, whichever the topic's rates count. */
 static double amount_of(const LabLadder *l) {
-  const bool bytes = strcmp(text_of(l->topic, "unit"), "GB/s") == 0;
+  const bool bytes = text_is(l->topic, "unit", "GB/s");
   return number_of(l->table, bytes ? "bytes" : "operations");
 }
 

@@ -14,9 +14,8 @@ static const json_t *rung_of(const Record *record, const json_t *line) {
   const json_t *rung;
   json_array_foreach(record->lines, i,
                      rung) if (line_is(rung, "lab-rung") &&
-                               strcmp(text_of(rung, "topic"), text_of(line, "topic")) == 0 &&
-                               strcmp(text_of(rung, "rung"), text_of(line, "rung")) ==
-                                   0) return rung;
+                               text_is(rung, "topic", text_of(line, "topic")) &&
+                               text_is(rung, "rung", text_of(line, "rung"))) return rung;
   return NULL;
 }
 
@@ -56,8 +55,8 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
   const json_t *line;
   json_array_foreach(record->lines, i, line) {
     const char *problem = text_of(line, "problem");
-    if (json_object_get(line, "problem") && strcmp(text_of(line, "topic"), topic) == 0 &&
-        count < LAB_PROBLEMS && place_of(problem, problems, count) < 0)
+    if (json_object_get(line, "problem") && text_is(line, "topic", topic) && count < LAB_PROBLEMS &&
+        place_of(problem, problems, count) < 0)
       problems[count++] = problem;
   }
   return count;

@@ -10,7 +10,7 @@
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 LabCeiling lab_ceiling(const json_t *machine, const json_t *topic) {
-  const bool bytes = strcmp(text_of(topic, "unit"), "GB/s") == 0;
+  const bool bytes = text_is(topic, "unit", "GB/s");
   if (number_of(topic, "on_host") > 0)
     return (LabCeiling){"copy to the GPU, pinned", "GB/s", number_of(machine, "link_gb_per_s")};
   if (bytes)
@@ -118,10 +118,6 @@ bool lab_add_table(Record *record, const LabTable *table, Error *error) {
 
 /* ---- tables of a record --------------------------------------------------------------------- */
 
-static bool is_of(const json_t *line, const char *key, const char *text) {
-  return strcmp(text_of(line, key), text) == 0;
-}
-
 LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
   LabLadder l = {.machine = record_find(record, "lab-machine", NULL, NULL),
                  .topic = record_find(record, "lab-topic", "topic", topic),
@@ -132,12 +128,12 @@ LabLadder lab_ladder_open(const Record *record, const char *topic, const char *p
   size_t i;
   const json_t *line;
   json_array_foreach(record->lines, i, line) {
-    if (!is_of(line, "topic", topic)) continue;
+    if (!text_is(line, "topic", topic)) continue;
     if (line_is(line, "lab-rung")) lines_add(&l.rungs, line);
     const bool is_table = line_is(line, "lab-problem"), is_row = line_is(line, "lab");
-    if ((!is_table && !is_row) || !is_of(line, "problem", problem)) continue;
+    if ((!is_table && !is_row) || !text_is(line, "problem", problem)) continue;
     if (!l.size) l.size = text_of(line, "size");
-    const bool first = is_of(line, "size", l.size);
+    const bool first = text_is(line, "size", l.size);
     if (is_table && first) l.table = line;
     if (is_row && first && *text_of(line, "reason")) l.reason = text_of(line, "reason");
     if (is_row && !(first && l.reason)) lines_add(first ? &l.rows : &l.others, line);
@@ -153,7 +149,7 @@ void lab_ladder_close(LabLadder *ladder) {
 
 int lab_rung_number(const LabLadder *ladder, const json_t *row) {
   for (int i = 0; i < ladder->rungs.count; i++)
-    if (is_of(ladder->rungs.of[i], "rung", text_of(row, "rung"))) return i + 1;
+    if (text_is(ladder->rungs.of[i], "rung", text_of(row, "rung"))) return i + 1;
   return 0;
 }
 
@@ -292,7 +288,7 @@ static void print_notes(const LabLadder *l, const Lines *rows, FILE *file, bool 
     const char *note = text_of(row, "note"), *reason = text_of(row, "reason");
     if (*reason) fprintf(file, "\n%s.\n", reason);
     if (!*note) continue;
-    if (!is_of(row, "size", size)) putc('\n', file);
+    if (!text_is(row, "size", size)) putc('\n', file);
     size = text_of(row, "size");
     fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(row, "check"), text_of(row, "rung"));
     if (lab_is_sweep(l, row)) fprintf(file, " at %.0f", number_of(row, "point"));
@@ -310,7 +306,7 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
     if (number == last) continue;
     last = number;
     const json_t *rung = rung_of(l, l->rows.of[i]);
-    const char *kind = is_of(rung, "kind", "rung") ? "" : text_of(rung, "kind");
+    const char *kind = text_is(rung, "kind", "rung") ? "" : text_of(rung, "kind");
     char text[1024];
     snprintf(text, sizeof text, "%s%s%s%s%s: %s.", bold, text_of(rung, "rung"), bold,
              *kind ? ", " : "", kind, text_of(rung, "lesson"));

@@ -35,8 +35,12 @@ double number_of(const json_t *line, const char *key) {
   return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
+bool text_is(const json_t *line, const char *key, const char *text) {
+  return strcmp(text_of(line, key), text) == 0;
+}
+
 bool line_is(const json_t *line, const char *kind) {
-  return strcmp(text_of(line, "case"), kind) == 0;
+  return text_is(line, "case", kind);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -132,9 +136,8 @@ const json_t *record_find(const Record *record, const char *kind, const char *ke
                           const char *text) {
   size_t i;
   const json_t *line;
-  json_array_foreach(record->lines, i,
-                     line) if (line_is(line, kind) &&
-                               (!key || strcmp(text_of(line, key), text) == 0)) return line;
+  json_array_foreach(record->lines, i, line) if (line_is(line, kind) &&
+                                                 (!key || text_is(line, key, text))) return line;
   return NULL;
 }
 

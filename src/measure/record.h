@@ -44,6 +44,7 @@ void record_number(json_t *line, const char *key, double value);
 const char *text_of(const json_t *line, const char *key);
 /* NAN where the line has no such number; true is 1. */
 double number_of(const json_t *line, const char *key);
+bool text_is(const json_t *line, const char *key, const char *text);
 bool line_is(const json_t *line, const char *kind);
 
 /* ---- records -------------------------------------------------------------------------------- */
