@@ -58,7 +58,7 @@ IN_FOLDER(lines_come_back) {
   assert_true(number_of(back, "batch") == 4096);
   assert_true(fabs(number_of(back, "ms_per_epoch") - 6.123456789) < 1e-8);
   assert_true(!json_object_get(back, "peer") && isnan(number_of(back, "min_ms")));
-  assert_string_equal(text_of(record_find(&record, "plain", NULL, NULL), "gpu"), "");
+  assert_string_equal(text_of(record_first(&record, "plain"), "gpu"), "");
   assert_null(record_find(&record, "epoch", "gpu", "GPU 2"));
   close_record(&record);
   free(path);
@@ -69,7 +69,7 @@ IN_FOLDER(other_writers_are_read) {
   Record record;
   read_text(&record, "\n{\"case\": \"epoch\", \"peer\": \"JAX \\u0041\\/\", \"batch\": 64, "
                      "\"launches\": null, \"chosen\": true, \"ms\": 1.5e2}\r\n");
-  const json_t *line = record_find(&record, "epoch", NULL, NULL);
+  const json_t *line = record_first(&record, "epoch");
   assert_string_equal(text_of(line, "peer"), "JAX A/");
   assert_true(number_of(line, "batch") == 64 && number_of(line, "ms") == 150);
   assert_true(number_of(line, "chosen") == 1 && isnan(number_of(line, "launches")));

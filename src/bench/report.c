@@ -16,11 +16,11 @@ static const char texts[] = " case fusion peer precision name unit reason gpu dr
                               "launches_per_step bytes_per_step test_accuracy chosen value share "
                               "bound cores ";
 
-static bool check_line(const Record *record, const json_t *line, Error *error) {
+static bool check_line(const Record *record, json_t *line, Error *error) {
   (void)record;
   const char *key;
   json_t *value;
-  json_object_foreach((json_t *)(uintptr_t)line, key, value) {
+  json_object_foreach(line, key, value) {
     const TableCell word = table_cell(" %s ", key);
     if ((strstr(texts, word.text) && !json_is_string(value) && !json_is_null(value)) ||
         (strstr(numbers, word.text) && json_is_string(value)))
@@ -225,8 +225,7 @@ static void put_section(const Record *record, const Section *s, Lines rows, FILE
 }
 
 static void put_machine(const Record *record, FILE *file, bool markdown) {
-  const json_t *m = record_find(record, "machine", NULL, NULL),
-               *peers = record_find(record, "peers", NULL, NULL);
+  const json_t *m = record_first(record, "machine"), *peers = record_first(record, "peers");
   const char *quote = markdown ? "`" : "", *item = markdown ? "- " : "", *gpu = text_of(m, "gpu");
   if (!m) return;
   fprintf(file, "%sTraining epochs on %s\n\n", markdown ? "# " : "", gpu);
@@ -338,7 +337,7 @@ void bench_print(const Record *record, FILE *file, bool markdown) {
 
 /* The first lines, which are of the same batch. */
 static bool plot_batch(const Record *record, const Lines *all, const char *path, Error *error) {
-  const json_t *line = all->of[0], *machine = record_find(record, "machine", NULL, NULL);
+  const json_t *line = all->of[0], *machine = record_first(record, "machine");
   Dots dots = {.count = 0};
   for (int i = 0; i < all->count && same_batch(all->of[i], all->of[0]); i++) {
     const json_t *e = all->of[i];

@@ -20,13 +20,14 @@ static const json_t *rung_of(const Record *record, const json_t *line) {
 }
 
 /* Lines describe a topic before its rungs, and these before their rows. */
-static bool check_line(const Record *record, const json_t *line, Error *error) {
+static bool check_line(const Record *record, json_t *line, Error *error) {
   const char *name = text_of(line, "topic"), *rung = text_of(line, "rung"),
              *size = text_of(line, "size");
   const json_t *topic = record_find(record, "lab-topic", "topic", name);
-  const LabTopic dims = {.dims = text_of(topic, "dims")};
+  LabTopic dims = {0};
   const bool is_row = line_is(line, "lab");
   LabSize ignored;
+  dims.dims = text_of(topic, "dims");
   if (line_is(line, "lab-rung"))
     return (topic && place_of(text_of(line, "kind"), lab_kinds, LAB_KINDS) >= 0) ||
            error_set(error, "the rung '%s' is of no topic before it, or of no kind", rung);
@@ -44,8 +45,7 @@ static bool check_line(const Record *record, const json_t *line, Error *error) {
 
 bool lab_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-lab", check_line, error) &&
-         ((*text_of(record_find(record, "lab-machine", NULL, NULL), "gpu") &&
-           record_find(record, "lab", NULL, NULL)) ||
+         ((*text_of(record_first(record, "lab-machine"), "gpu") && record_first(record, "lab")) ||
           error_set(error, "%s is no record of mlp-lab: it has no results", path));
 }
 

@@ -74,7 +74,7 @@ static json_t *line_of_row(const Record *record, const LabTable *table, const La
   const double seconds = row->seconds.median;
   const double rate = (bytes ? table->bytes : table->operations) / seconds / 1e9;
   const LabCeiling ceiling =
-      lab_ceiling(record_find(record, "lab-machine", NULL, NULL),
+      lab_ceiling(record_first(record, "lab-machine"),
                   record_find(record, "lab-topic", "topic", table->topic->name));
   json_t *line = line_of(table, "lab");
   record_text(line, "rung", row->rung->name);
@@ -119,7 +119,7 @@ bool lab_add_table(Record *record, const LabTable *table, Error *error) {
 /* ---- tables of a record --------------------------------------------------------------------- */
 
 LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
-  LabLadder l = {.machine = record_find(record, "lab-machine", NULL, NULL),
+  LabLadder l = {.machine = record_first(record, "lab-machine"),
                  .topic = record_find(record, "lab-topic", "topic", topic),
                  .problem = problem,
                  .rungs = lines_open(record),
@@ -378,7 +378,7 @@ void lab_print(const Record *record, const char *topic, const char *problem, FIL
 }
 
 void lab_print_machine(const Record *record, FILE *file, bool markdown) {
-  const json_t *m = record_find(record, "lab-machine", NULL, NULL);
+  const json_t *m = record_first(record, "lab-machine");
   const char *gpu = text_of(m, "gpu"), *driver = text_of(m, "driver");
   if (!markdown) {
     fprintf(file, "%s, driver %s\n", gpu, driver);

@@ -132,12 +132,19 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
+const json_t *record_first(const Record *record, const char *kind) {
+  size_t i;
+  const json_t *line;
+  json_array_foreach(record->lines, i, line) if (line_is(line, kind)) return line;
+  return NULL;
+}
+
 const json_t *record_find(const Record *record, const char *kind, const char *key,
                           const char *text) {
   size_t i;
   const json_t *line;
-  json_array_foreach(record->lines, i, line) if (line_is(line, kind) &&
-                                                 (!key || text_is(line, key, text))) return line;
+  json_array_foreach(record->lines, i,
+                     line) if (line_is(line, kind) && text_is(line, key, text)) return line;
   return NULL;
 }
 

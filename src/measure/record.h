@@ -55,7 +55,7 @@ bool record_create(Record *record, const char *path, Error *error);
 bool record_add(Record *record, json_t *line, bool measured, Error *error);
 
 /* Says why a line is none of the program's, one clause. */
-typedef bool RecordCheck(const Record *record, const json_t *line, Error *error);
+typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
 /* Adds the lines of a file that `program` has written. check: called for each, with those before it
    in the record; NULL: all are taken. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
@@ -65,7 +65,8 @@ bool record_close(Record *record, bool good, Error *error);
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-/* The first line of that kind whose key has that text; key NULL: any. NULL: there is none. */
+/* The first line of that kind; and the first whose key has that text. NULL: there is none. */
+const json_t *record_first(const Record *record, const char *kind);
 const json_t *record_find(const Record *record, const char *kind, const char *key,
                           const char *text);
 
