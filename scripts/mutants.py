@@ -72,19 +72,14 @@ def own_tree():
     return tree
 
 
-def survey(test):
-    """Runs a test: (test, its seconds, {(file, line): whether it ran})."""
-    tree, lines, data = own_tree(), {}, []
+def files_of(tree, ending):
     for folder, _, names in os.walk(f"{tree}/{PLACE}"):
-        for name in names:
-            if name.endswith(".gcda"):
-                os.remove(f"{folder}/{name}")
-            elif name.endswith(".gcno") and "/tests" not in folder:
-                data.append(f"{folder}/{name}")
-    start = time.monotonic()
-    if not run(tree, test, 600):
-        raise RuntimeError(f"{test} fails without any change")
-    seconds = time.monotonic() - start
+        yield from (f"{folder}/{name}" for name in names if name.endswith(ending))
+
+
+def lines_of(tree, data):
+    """{(file, line): whether it ran} of the lines that gcov finds in .gcno or .gcda files."""
+    lines = {}
     said = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree, capture_output=True,
                           text=True, check=False).stdout
     for file in (file for text in said.splitlines() if text for file in json.loads(text)["files"]):
@@ -92,7 +87,20 @@ def survey(test):
             for line in file["lines"]:
                 key = file["file"], line["line_number"]
                 lines[key] = lines.get(key, False) or line["count"] > 0
-    return test, seconds, lines
+    return lines
+
+
+def survey(test):
+    """Runs a test: (test, its seconds, the lines that it ran)."""
+    tree = own_tree()
+    for counts in list(files_of(tree, ".gcda")):
+        os.remove(counts)
+    start = time.monotonic()
+    if not run(tree, test, 600):
+        raise RuntimeError(f"{test} fails without any change")
+    seconds = time.monotonic() - start
+    data = [name for name in files_of(tree, ".gcda") if "/tests/" not in name[len(tree):]]
+    return test, seconds, [line for line, ran in lines_of(tree, data).items() if ran]
 
 
 def every_change(lines):
@@ -135,11 +143,11 @@ def main():
     shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", "*.csv", "mlp-*"))
     if not build(FIRST, ["all", "tests"]):
         sys.exit("mutants: the sources do not build")
-    said, runs = [], {}
+    said, runs = [], {line: [] for line in lines_of(FIRST, list(files_of(FIRST, ".gcno")))}
     with multiprocessing.Pool() as pool:
-        for test, seconds, lines in pool.imap_unordered(survey, tests, 1):
-            for line, ran in lines.items():
-                runs.setdefault(line, []).extend([(seconds, test)] if ran else [])
+        for test, seconds, lines in pool.imap_unordered(survey, tests):
+            for line in lines:
+                runs.setdefault(line, []).append((seconds, test))
         changes = list(every_change(runs))
         random.Random(seed).shuffle(changes)
         # Some more than are wanted, for those that do not compile.
