@@ -352,12 +352,12 @@ ifneq ($(NVCC),)
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
             cudaGraphLaunch
 $(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise $(SCORING): \
-  LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
-$(PLACE)/mlp-bench $(PLACE)/mlp-lab: CUDA_LIBRARIES += $(CUBLAS)
+  private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
+$(PLACE)/mlp-bench $(PLACE)/mlp-lab: private CUDA_LIBRARIES += $(CUBLAS)
 # The epoch kernel with stamps: src/bench/cuda/record.c.
-$(PLACE)/mlp-bench $(BENCH_TESTS): LDFLAGS += -Wl,--wrap=launch_epoch
-$(PLACE)/mlp-bench $(BENCH_TESTS): CUDA_LIBRARIES += $(CUPTI)
-$(BUILD)/test_exercise_cheats: LDFLAGS += -Wl,--wrap=launch_exercise_update
+$(PLACE)/mlp-bench $(BENCH_TESTS): private LDFLAGS += -Wl,--wrap=launch_epoch
+$(PLACE)/mlp-bench $(BENCH_TESTS): private CUDA_LIBRARIES += $(CUPTI)
+$(BUILD)/test_exercise_cheats: private LDFLAGS += -Wl,--wrap=launch_exercise_update
 endif
 
 # Tests run programs.
@@ -411,7 +411,7 @@ $(BUILD)/tests/emulator/epoch.o: CXX_FLAGS += -fno-strict-aliasing -ffp-contract
 $(addprefix $(BUILD)/tests/,test_epoch_schedules.o soak/schedules.o support/epoch_trial.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR))
 ifneq ($(EMULATED),)
-$(BUILD)/test_epoch_schedules: LIBRARIES += -lstdc++
+$(BUILD)/test_epoch_schedules: private LIBRARIES += -lstdc++
 endif
 $(BUILD)/tests/emulator/%.o: tests/emulator/%.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
