@@ -132,10 +132,6 @@ __global__ void __launch_bounds__(BLOCK)
   d_out[i] = sum;
 }
 
-unsigned grid(const LabCall *call) {
-  return lab_blocks(call->size.dim[0], BLOCK);
-}
-
 /* Only the host's side can write constant memory; 1 KB within the device, some 2 us. */
 cudaError_t set_constants(const LabCall *call) {
   return cudaMemcpyToSymbolAsync(c_table, call->d_in[1], sizeof c_table, 0,
@@ -143,9 +139,8 @@ cudaError_t set_constants(const LabCall *call) {
 }
 
 template <class Table> cudaError_t launch_table(const LabCall *call) {
-  return lab_launch(call, add_table<Table>, dim3(grid(call)), dim3(BLOCK), 0,
-                    (const float *)call->d_in[0], (const float *)call->d_in[1],
-                    (float *)call->d_out, call->size.dim[0], call->point);
+  return lab_launch(call, add_table<Table>, lab_blocks(call->size.dim[0], BLOCK), BLOCK, 0,
+                    call->d_in[0], call->d_in[1], call->d_out, call->size.dim[0], call->point);
 }
 
 cudaError_t launch_constant(const LabCall *call) {
@@ -156,26 +151,14 @@ cudaError_t launch_constant(const LabCall *call) {
 cudaError_t launch_uniform(const LabCall *call) {
   const cudaError_t status = set_constants(call);
   if (status != cudaSuccess) return status;
-  return lab_launch(call, add_uniform, dim3(grid(call)), dim3(BLOCK), 0,
-                    (const float *)call->d_in[0], (float *)call->d_out, call->size.dim[0]);
+  return lab_launch(call, add_uniform, lab_blocks(call->size.dim[0], BLOCK), BLOCK, 0,
+                    call->d_in[0], call->d_out, call->size.dim[0]);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
 double an_address_each(const GpuLimits *, int, LabSize, int64_t addresses) {
   return (double)addresses;
-}
-
-double one_for_all(const GpuLimits *, int, LabSize, int64_t) {
-  return 1.0;
-}
-
-double measured(const double *seconds, int, int row) {
-  return seconds[row] / seconds[0];
-}
-
-const char *refuse(int, LabSize size) {
-  return size.dim[0] > (int64_t)INT32_MAX * BLOCK ? "that is more blocks than a grid has" : nullptr;
 }
 
 int64_t count(LabSize size, int array) {
@@ -186,19 +169,14 @@ double bytes(LabSize size) {
   return 8.0 * (double)size.dim[0] + 4.0 * TABLE;
 }
 
-double operations(LabSize size) {
-  return (double)TABLE * (double)size.dim[0];
-}
-
 const int64_t addresses[] = {1, 2, 4, 8, 16, 32};
-constexpr int SWEEP = sizeof addresses / sizeof *addresses;
 
 const LabProblem problems[] = {{
     .name = "",
     .in = {LAB_FLOAT32, LAB_FLOAT32},
     .out = LAB_FLOAT32,
     .bytes = bytes,
-    .operations = operations,
+    .operations = lab_each<TABLE>,
     .reference = reference,
     .fill = fill,
 }};
@@ -207,21 +185,18 @@ const LabRung rungs[] = {
     {.name = "constant",
      .lesson = "Constant memory: one address is a broadcast, more are served one after the other",
      .launch = launch_constant,
-     .points = addresses,
-     .point_count = SWEEP,
+     LAB_ROWS(point, addresses),
      .predicted = an_address_each},
     {.name = "read-only",
      .lesson = "Global memory by the read-only path: neighbouring words are one request",
      .launch = launch_table<ReadOnly>,
-     .points = addresses,
-     .point_count = SWEEP,
-     .predicted = one_for_all},
+     LAB_ROWS(point, addresses),
+     .predicted = lab_value<1>},
     {.name = "shared",
      .lesson = "Shared memory: a word of each bank at once, the same or not",
      .launch = launch_table<Shared>,
-     .points = addresses,
-     .point_count = SWEEP,
-     .predicted = one_for_all},
+     LAB_ROWS(point, addresses),
+     .predicted = lab_value<1>},
     {.name = "uniform",
      .lesson = "Constant memory at an address that the compiler knows: fetched once for the warp",
      .launch = launch_uniform,
@@ -236,17 +211,15 @@ const LabTopic lab_constant = {
     .title = "Constant memory against the caches, by the addresses that a warp reads at once",
     .dims = "elements",
     .unit = LAB_GFLOP_PER_S,
-    .problems = problems,
-    .problem_count = sizeof problems / sizeof *problems,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 23, 1, 1}},
     .tested = {{3000, 1, 1}},
-    .refuse = refuse,
+    .refuse = lab_refuse_grid<BLOCK>,
     .count = count,
     .predicted_name = "requests per read",
     .measured_name = "x one address",
-    .measured = measured,
+    .measured = lab_times_first,
     .point_name = "addresses per warp",
     .metric = "idc__requests.sum",
     .metric_name = "constant cache requests",

@@ -23,24 +23,12 @@
 
 namespace {
 
-/* ---- the reference -------------------------------------------------------------------------- */
-
-void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  for (int64_t i = 0; i < count; i++) {
-    expected[i] = ((const float *)h_in[0])[first + i];
-    allowed[i] = 0.0;
-  }
-}
-
 /* ---- what all rungs share ------------------------------------------------------------------- */
 
 constexpr int BLOCK = 256;
 
-template <int WIDTH> struct alignas(4 * WIDTH) Word { float value[WIDTH]; };
-
 template <int WIDTH> __device__ void copy_word(const float *in, float *out, int64_t i) {
-  reinterpret_cast<Word<WIDTH> *>(out)[i] = reinterpret_cast<const Word<WIDTH> *>(in)[i];
+  reinterpret_cast<LabWord<WIDTH> *>(out)[i] = reinterpret_cast<const LabWord<WIDTH> *>(in)[i];
 }
 
 /* The last elements, fewer than a word, by threads of the first block. */
@@ -113,25 +101,17 @@ cudaError_t launch_memcpy(const LabCall *call) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-int64_t elements(LabSize size, int) {
-  return size.dim[0];
+float same(float x) {
+  return x;
 }
 
-double bytes(LabSize size) {
-  return 8.0 * (double)size.dim[0];
-}
-
-double operations(LabSize) {
-  return 0.0;
-}
-
-const LabProblem PROBLEMS[] = {{
+const LabProblem problems[] = {{
     .name = "",
     .in = {LAB_FLOAT32},
     .out = LAB_FLOAT32,
-    .bytes = bytes,
-    .operations = operations,
-    .reference = reference,
+    .bytes = lab_each<8>,
+    .operations = lab_each<0>,
+    .reference = lab_exactly<same>,
 }};
 
 /* Bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
@@ -139,22 +119,20 @@ const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
 const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
 const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
-const LabRung RUNGS[] = {
+const LabRung rungs[] = {
     {
         .name = "offset-4",
         .lesson = "Off a sector's edge a request touches five sectors instead of four, and the "
                   "caches give the fifth back",
         .launch = launch_shifted<1>,
-        .points = OFFSETS_4,
-        .point_count = sizeof OFFSETS_4 / sizeof *OFFSETS_4,
+        LAB_ROWS(point, OFFSETS_4),
         .predicted = shifted_sectors<1>,
     },
     {
         .name = "offset-8",
         .lesson = "Words of 8 bytes: nine sectors instead of eight",
         .launch = launch_shifted<2>,
-        .points = OFFSETS,
-        .point_count = sizeof OFFSETS / sizeof *OFFSETS,
+        LAB_ROWS(point, OFFSETS),
         .predicted = shifted_sectors<2>,
     },
     {
@@ -162,32 +140,28 @@ const LabRung RUNGS[] = {
         .lesson = "Words of 16 bytes: seventeen instead of sixteen, not worth a thought as long as "
                   "words are aligned to their size",
         .launch = launch_shifted<4>,
-        .points = OFFSETS,
-        .point_count = sizeof OFFSETS / sizeof *OFFSETS,
+        LAB_ROWS(point, OFFSETS),
         .predicted = shifted_sectors<4>,
     },
     {
         .name = "stride-4",
         .lesson = "From a stride of 8 on each lane moves a sector of 32 bytes for 4 of them",
         .launch = launch_strided<1>,
-        .points = STRIDES,
-        .point_count = sizeof STRIDES / sizeof *STRIDES,
+        LAB_ROWS(point, STRIDES),
         .predicted = strided_sectors<1>,
     },
     {
         .name = "stride-8",
         .lesson = "Words of 8 bytes use a quarter of what is moved",
         .launch = launch_strided<2>,
-        .points = STRIDES,
-        .point_count = sizeof STRIDES / sizeof *STRIDES,
+        LAB_ROWS(point, STRIDES),
         .predicted = strided_sectors<2>,
     },
     {
         .name = "stride-16",
         .lesson = "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
         .launch = launch_strided<4>,
-        .points = STRIDES,
-        .point_count = sizeof STRIDES / sizeof *STRIDES,
+        LAB_ROWS(point, STRIDES),
         .predicted = strided_sectors<4>,
     },
     {
@@ -205,13 +179,11 @@ const LabTopic lab_copy_patterns = {
     .title = "Copy patterns: what an offset, a stride and the width of a word cost",
     .dims = "elements",
     .unit = LAB_GB_PER_S,
-    .problems = PROBLEMS,
-    .problem_count = sizeof PROBLEMS / sizeof *PROBLEMS,
-    .rungs = RUNGS,
-    .rung_count = sizeof RUNGS / sizeof *RUNGS,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 28, 1, 1}},
     .tested = {{100000, 1, 1}},
-    .count = elements,
+    .count = lab_elements,
     .predicted_name = "sectors per request",
     .point_name = "offset, bytes; stride, words",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",

@@ -47,15 +47,10 @@ __host__ __device__ inline float start_of(float x) {
   return x / (1.0f + fabsf(x));
 }
 
-void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  const float *x = (const float *)h_in[0] + first;
-  for (int64_t i = 0; i < count; i++) {
-    float y = start_of(x[i]);
-    for (int step = 0; step < STEPS; step++) y = fmaf(y, y, PARAMETER);
-    expected[i] = y;
-    allowed[i] = 0.0;
-  }
+float exact(float x) {
+  float y = start_of(x);
+  for (int step = 0; step < STEPS; step++) y = fmaf(y, y, PARAMETER);
+  return y;
 }
 
 /* ---- the work ------------------------------------------------------------------------------- */
@@ -151,9 +146,8 @@ template <class Kernel, class... More>
 cudaError_t queue(const LabCall *call, Kernel kernel, More... more) {
   Parameters parameters;
   for (float &c : parameters.c) c = PARAMETER;
-  return lab_launch(call, kernel, dim3(lab_blocks(call->size.dim[0], BLOCK)), dim3(BLOCK), 0,
-                    (const float *)call->d_in[0], (float *)call->d_out, call->size.dim[0],
-                    parameters, more...);
+  return lab_launch(call, kernel, lab_blocks(call->size.dim[0], BLOCK), BLOCK, 0, call->d_in[0],
+                    call->d_out, call->size.dim[0], parameters, more...);
 }
 
 template <class PathOf> cudaError_t launch_branches(const LabCall *call) {
@@ -166,72 +160,48 @@ template <class Split> cudaError_t launch_loops(const LabCall *call) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-/* Counted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
-   ROUNDS + ROUNDS instead of ROUNDS. */
-template <int PATHS_OF_A_WARP> double predicted(const GpuLimits *, int, LabSize, int64_t) {
-  return PATHS_OF_A_WARP;
-}
-
-double measured(const double *seconds, int, int row) {
-  return seconds[row] / seconds[0];
-}
-
-const char *refuse(int, LabSize size) {
-  return size.dim[0] > (int64_t)INT32_MAX * BLOCK ? "that is more blocks than a grid has" : nullptr;
-}
-
-int64_t count(LabSize size, int) {
-  return size.dim[0];
-}
-
-double bytes(LabSize size) {
-  return 8.0 * (double)size.dim[0];
-}
-
-double operations(LabSize size) {
-  return 2.0 * STEPS * (double)size.dim[0];
-}
-
 const LabProblem problems[] = {{
     .name = "",
     .in = {LAB_FLOAT32},
     .out = LAB_FLOAT32,
-    .bytes = bytes,
-    .operations = operations,
-    .reference = reference,
+    .bytes = lab_each<8>,
+    .operations = lab_each<2 * STEPS>,
+    .reference = lab_exactly<exact>,
 }};
 
+/* .predicted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
+   ROUNDS + ROUNDS instead of ROUNDS. */
 const LabRung rungs[] = {
     {.name = "same",
      .lesson = "All lanes take the same branch: what the others are measured against",
      .launch = launch_branches<Same>,
-     .predicted = predicted<1>},
+     .predicted = lab_value<1>},
     {.name = "even-odd",
      .lesson = "Neighbours take two branches: the warp runs both, one after the other",
      .launch = launch_branches<EvenOdd>,
-     .predicted = predicted<2>},
+     .predicted = lab_value<2>},
     {.name = "lane",
      .lesson = "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
      .launch = launch_branches<ByLane>,
-     .predicted = predicted<32>},
+     .predicted = lab_value<32>},
     {.name = "lane-8",
      .lesson =
          "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
      .launch = launch_branches<ByEight>,
-     .predicted = predicted<4>},
+     .predicted = lab_value<4>},
     {.name = "warp",
      .lesson = "32 branches again, but a warp takes only one: divergence between warps is free",
      .launch = launch_branches<ByWarp>,
-     .predicted = predicted<1>},
+     .predicted = lab_value<1>},
     {.name = "loops",
      .lesson = "The work in two loops, half each in every lane",
      .launch = launch_loops<HalfEach>,
-     .predicted = predicted<1>},
+     .predicted = lab_value<1>},
     {.name = "loops-divergent",
      .lesson =
          "The same two loops, split differently in each lane: the longest lane decides in both",
      .launch = launch_loops<MoreEachLane>,
-     .predicted = predicted<2>},
+     .predicted = lab_value<2>},
 };
 
 } // namespace
@@ -241,17 +211,15 @@ const LabTopic lab_divergence = {
     .title = "What it costs when the lanes of a warp take different branches",
     .dims = "elements",
     .unit = LAB_GFLOP_PER_S,
-    .problems = problems,
-    .problem_count = sizeof problems / sizeof *problems,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 21, 1, 1}},
     .tested = {{3000, 1, 1}},
-    .refuse = refuse,
-    .count = count,
+    .refuse = lab_refuse_grid<BLOCK>,
+    .count = lab_elements,
     .predicted_name = "paths per warp",
     .measured_name = "x same",
-    .measured = measured,
+    .measured = lab_times_first,
     .metric = "smsp__thread_inst_executed_per_inst_executed.ratio",
     .metric_name = "lanes active per instruction",
 };

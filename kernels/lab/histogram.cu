@@ -27,6 +27,7 @@ namespace {
 
 constexpr int MOST_BINS = 65536;
 constexpr unsigned FULL_WARP = 0xffffffffu;
+constexpr int LANES = 32; /* of a warp: more copies than these help nobody */
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
@@ -39,10 +40,6 @@ __host__ __device__ inline int bin_of(float x, int bins) {
 
 double bytes_moved(LabSize size) {
   return 4.0 * (double)size.dim[0] + 4.0 * (double)size.dim[1];
-}
-
-double values_counted(LabSize size) {
-  return (double)size.dim[0];
 }
 
 int64_t count_of(LabSize size, int array) {
@@ -106,10 +103,8 @@ int shared_room(const GpuLimits *gpu) {
 
 /* A grid of up to `together` blocks per multiprocessor, but not more blocks than have `each` values
    to count. */
-dim3 resident_blocks(const GpuLimits *gpu, int64_t count, int64_t each, int together) {
-  const int64_t most = (int64_t)gpu->multiprocessors * together;
-  const int64_t useful = lab_blocks(count, each);
-  return dim3((unsigned)(useful < most ? useful : most));
+unsigned resident_blocks(const GpuLimits *gpu, int64_t count, int64_t each, int together) {
+  return lab_at_most(lab_blocks(count, each), (int64_t)gpu->multiprocessors * together);
 }
 
 int together(const GpuLimits *gpu, int shared) {
@@ -122,9 +117,9 @@ int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
 
-/* As many copies, up to a warp's lanes, as leave room for a second block. */
-int copies_of(const GpuLimits *gpu, int bins) {
-  int copies = 32;
+/* As many copies, up to MOST (a power of two), as leave room for a second block. */
+template <int MOST> int copies_of(const GpuLimits *gpu, int bins) {
+  int copies = MOST;
   while (copies > 1 && bytes_of(bins, copies) > shared_room(gpu)) copies /= 2;
   return copies;
 }
@@ -157,9 +152,8 @@ cudaError_t launch_global_atomics(const LabCall *call) {
   const cudaError_t status = clear_counts(call);
   if (status != cudaSuccess) return status;
   const int64_t count = call->size.dim[0];
-  return lab_launch(call, global_atomics, dim3(lab_blocks(count, THREADS)), dim3(THREADS), 0,
-                    (const float *)call->d_in[0], count, (uint32_t *)call->d_out,
-                    call->size.dim[1]);
+  return lab_launch(call, global_atomics, lab_blocks(count, THREADS), THREADS, 0, call->d_in[0],
+                    count, call->d_out, call->size.dim[1]);
 }
 
 /* ---- rungs 2 and 3 --------------------------------------------------------------------------- */
@@ -202,23 +196,15 @@ __global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS,
   add_to_counts(counters, d_counts, bins, copies);
 }
 
-cudaError_t run_shared_bins(const LabCall *call, int copies) {
+template <int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
   const cudaError_t status = clear_counts(call);
   if (status != cudaSuccess) return status;
-  const int bins = (int)call->size.dim[1], shared = bytes_of(bins, copies);
-  return lab_launch(
-      call, shared_bins,
-      resident_blocks(call->gpu, call->size.dim[0], THREADS, together(call->gpu, shared)),
-      dim3(THREADS), (size_t)shared, (const float *)call->d_in[0], call->size.dim[0],
-      (uint32_t *)call->d_out, bins, copies);
-}
-
-cudaError_t launch_shared_bins(const LabCall *call) {
-  return run_shared_bins(call, 1);
-}
-
-cudaError_t launch_lane_copies(const LabCall *call) {
-  return run_shared_bins(call, copies_of(call->gpu, (int)call->size.dim[1]));
+  const int64_t count = call->size.dim[0];
+  const int bins = (int)call->size.dim[1], copies = copies_of<MOST>(call->gpu, bins);
+  const int shared = bytes_of(bins, copies);
+  return lab_launch(call, shared_bins,
+                    resident_blocks(call->gpu, count, THREADS, together(call->gpu, shared)),
+                    THREADS, shared, call->d_in[0], count, call->d_out, bins, copies);
 }
 
 /* ---- rung 4 ---------------------------------------------------------------------------------- */
@@ -370,15 +356,15 @@ cudaError_t launch_sorted_ranges(const LabCall *call) {
   uint8_t *d_keys = (uint8_t *)call->d_work;
   uint32_t *d_starts = (uint32_t *)(d_keys + sorted.starts_at);
   uint32_t *d_parts = (uint32_t *)(d_keys + sorted.parts_at);
-  cudaError_t status = lab_launch(call, sort_tiles, dim3((unsigned)sorted.tiles), dim3(THREADS),
-                                  (size_t)(TILE + sorted.ranges * 4), (const float *)call->d_in[0],
-                                  count, bins, d_keys, d_starts);
+  cudaError_t status =
+      lab_launch(call, sort_tiles, (unsigned)sorted.tiles, THREADS,
+                 (size_t)(TILE + sorted.ranges * 4), call->d_in[0], count, bins, d_keys, d_starts);
   if (status != cudaSuccess) return status;
   status = lab_launch(call, count_ranges, dim3((unsigned)sorted.ranges, (unsigned)sorted.slices),
-                      dim3(COUNTERS), OWN_BYTES, d_keys, d_starts, sorted.tiles, bins, d_parts);
+                      COUNTERS, OWN_BYTES, d_keys, d_starts, sorted.tiles, bins, d_parts);
   if (status != cudaSuccess) return status;
-  return lab_launch(call, add_slices, dim3(lab_blocks(bins, THREADS)), dim3(THREADS), 0, d_parts,
-                    sorted.slices, (uint32_t *)call->d_out, bins);
+  return lab_launch(call, add_slices, lab_blocks(bins, THREADS), THREADS, 0, d_parts, sorted.slices,
+                    call->d_out, bins);
 }
 
 size_t work_of_sorted_ranges(const GpuLimits *, int, LabSize size) {
@@ -501,21 +487,17 @@ bool needs_halves(const GpuLimits *gpu, int bins) {
 cudaError_t launch_wide_loads(const LabCall *call) {
   const cudaError_t status = clear_counts(call);
   if (status != cudaSuccess) return status;
-  const float *d_values = (const float *)call->d_in[0];
   const int64_t count = call->size.dim[0];
-  uint32_t *d_counts = (uint32_t *)call->d_out;
-  const int bins = (int)call->size.dim[1], copies = copies_of(call->gpu, bins);
-  if (needs_halves(call->gpu, bins)) {
-    const int shared = ceil_div(bins, 2) * 4;
+  const int bins = (int)call->size.dim[1], copies = copies_of<LANES>(call->gpu, bins);
+  if (needs_halves(call->gpu, bins))
     return lab_launch(call, half_width,
-                      resident_blocks(call->gpu, count, 4 * LOADS_OF_HALVES * THREADS, 1),
-                      dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins);
-  }
+                      resident_blocks(call->gpu, count, 4 * LOADS_OF_HALVES * THREADS, 1), THREADS,
+                      ceil_div(bins, 2) * 4, call->d_in[0], count, call->d_out, bins);
   const int shared = bytes_of(bins, copies);
   return lab_launch(
       call, wide_loads,
-      resident_blocks(call->gpu, count, 4 * LOADS * THREADS, together(call->gpu, shared)),
-      dim3(THREADS), (size_t)shared, d_values, count, d_counts, bins, copies);
+      resident_blocks(call->gpu, count, 4 * LOADS * THREADS, together(call->gpu, shared)), THREADS,
+      shared, call->d_in[0], count, call->d_out, bins, copies);
 }
 
 const char *refuse_wide_loads(const GpuLimits *gpu, int, LabSize size) {
@@ -526,23 +508,10 @@ const char *refuse_wide_loads(const GpuLimits *gpu, int, LabSize size) {
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* With d_work NULL: sets *bytes to how much is needed. */
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return cub::DeviceHistogram::HistogramEven(d_work, *bytes, (const float *)call->d_in[0],
                                              (uint32_t *)call->d_out, (int)call->size.dim[1] + 1,
                                              0.0f, 1.0f, call->size.dim[0], call->stream);
-}
-
-size_t work_of_cub(const GpuLimits *, int, LabSize size) {
-  LabCall call = {};
-  call.size = size;
-  size_t bytes = 0;
-  return run_cub(&call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
-}
-
-cudaError_t launch_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; to ask again would be timed, too */
-  return run_cub(call, call->d_work, &bytes);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -587,18 +556,15 @@ double mean_passes(int problem, LabSize size, int copies, int run, bool halves) 
   return passes / (WARPS * run);
 }
 
-double passes_of_shared_bins(const GpuLimits *, int problem, LabSize size, int64_t) {
-  return mean_passes(problem, size, 1, 1, false);
-}
-
-double passes_of_lane_copies(const GpuLimits *gpu, int problem, LabSize size, int64_t) {
-  return mean_passes(problem, size, copies_of(gpu, (int)size.dim[1]), 1, false);
+template <int MOST>
+double passes_of_copies(const GpuLimits *gpu, int problem, LabSize size, int64_t) {
+  return mean_passes(problem, size, copies_of<MOST>(gpu, (int)size.dim[1]), 1, false);
 }
 
 double passes_of_wide_loads(const GpuLimits *gpu, int problem, LabSize size, int64_t point) {
   return needs_halves(gpu, (int)size.dim[1])
              ? mean_passes(problem, size, 1, 4 * LOADS_OF_HALVES, true)
-             : passes_of_lane_copies(gpu, problem, size, point);
+             : passes_of_copies<LANES>(gpu, problem, size, point);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -608,7 +574,7 @@ template <Kind kind> constexpr LabProblem problem_of(const char *name) {
           .in = {LAB_FLOAT32},
           .out = LAB_UINT32,
           .bytes = bytes_moved,
-          .operations = values_counted,
+          .operations = [](LabSize size) { return (double)size.dim[0]; },
           .reference = reference,
           .fill = fill<kind>};
 }
@@ -619,27 +585,23 @@ const LabProblem problems[] = {problem_of<UNIFORM>("uniform"), problem_of<SKEWED
 const LabRung rungs[] = {
     {.name = "global-atomics",
      .lesson = "All threads count in the same few lines of the L2 cache",
-     .kind = LAB_RUNG,
      .launch = launch_global_atomics},
     {.name = "shared-bins",
      .lesson = "A block counts in shared memory, and adds to the result once",
-     .kind = LAB_RUNG,
-     .launch = launch_shared_bins,
+     .launch = launch_shared_bins<1>,
      .refuse = refuse_shared,
-     .predicted = passes_of_shared_bins},
+     .predicted = passes_of_copies<1>},
     {.name = "lane-copies",
      .lesson =
          "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
          "gain yet, as one 4-byte load per thread keeps all of them waiting for memory",
-     .kind = LAB_RUNG,
-     .launch = launch_lane_copies,
+     .launch = launch_shared_bins<LANES>,
      .refuse = refuse_shared,
-     .predicted = passes_of_lane_copies},
+     .predicted = passes_of_copies<LANES>},
     {.name = "sorted-ranges",
      .lesson =
          "Tiles are sorted by coarse bin, then threads count a coarse bin without atomics: it "
          "pays where bins are many",
-     .kind = LAB_RUNG,
      .launch = launch_sorted_ranges,
      .refuse = refuse_sorted_ranges,
      .work = work_of_sorted_ranges},
@@ -647,15 +609,14 @@ const LabRung rungs[] = {
      .lesson =
          "16-byte loads, several in flight, keep memory busy while lanes count; many bins fit "
          "with counters of 16 bits",
-     .kind = LAB_RUNG,
      .launch = launch_wide_loads,
      .refuse = refuse_wide_loads,
      .predicted = passes_of_wide_loads},
     {.name = "cub",
      .lesson = "cub::DeviceHistogram::HistogramEven",
      .kind = LAB_LIBRARY,
-     .launch = launch_cub,
-     .work = work_of_cub},
+     .launch = lab_cub<run_cub>,
+     .work = lab_cub_work<run_cub>},
 };
 
 const LabSize sizes[] = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}};
@@ -667,13 +628,10 @@ const LabTopic lab_histogram = {
     .title = "How many values fall into each bin",
     .dims = "values x bins",
     .unit = LAB_GB_PER_S,
-    .problems = problems,
-    .problem_count = sizeof problems / sizeof *problems,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 28, 256, 1}},
-    .sizes = sizes,
-    .size_count = sizeof sizes / sizeof *sizes,
+    LAB_ROWS(size, sizes),
     .tested = {{1000000, MOST_BINS, 1}},
     .refuse = refuse_all,
     .count = count_of,

@@ -8,6 +8,10 @@
 /* A topic's tables name what they have and leave out the rest. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
+/* Sets the rows of a table and how many they are: LAB_ROWS(rung, rungs) is .rungs and .rung_count.
+ */
+#define LAB_ROWS(row, array) .row##s = array, .row##_count = sizeof(array) / sizeof *(array)
+
 /* Launches `kernel` on call->stream and records it in call->record if it is the call's first. The
    arguments are converted to what the kernel takes. */
 template <class... Taken, class... Given>
@@ -40,6 +44,15 @@ static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
 }
 
+/* WIDTH neighbouring floats that are loaded and stored by one instruction. */
+template <int WIDTH> struct alignas(4 * WIDTH) LabWord { float value[WIDTH]; };
+
+/* Returns the smaller of two numbers of blocks: those that the data needs, and those that may be.
+ */
+static inline unsigned lab_at_most(int64_t needed, int64_t most) {
+  return (unsigned)(needed < most ? needed : most);
+}
+
 /* Returns how many of `wanted` blocks a multiprocessor of that compute capability holds at once. It
    has room for 1024 threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA
    C++ Programming Guide says. */
@@ -56,5 +69,60 @@ constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 #else
 constexpr int LAB_CAPABILITY = 90;
 #endif
+
+/* ---- functions of tables ----------------------------------------------------------------------
+ */
+
+/* LabTopic.count of topics whose arrays all have an element for each point of the size. */
+static inline int64_t lab_elements(LabSize size, int) {
+  return size.dim[0] * size.dim[1] * size.dim[2];
+}
+
+/* LabProblem.bytes or .operations: EACH for each of those elements. */
+template <int64_t EACH> double lab_each(LabSize size) {
+  return (double)EACH * (double)lab_elements(size, 0);
+}
+
+/* LabProblem.reference of topics whose output i is exactly OF(input i). */
+template <float (*OF)(float)>
+void lab_exactly(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
+                 double *expected, double *allowed) {
+  for (int64_t i = 0; i < count; i++) {
+    expected[i] = OF(((const float *)h_in[0])[first + i]);
+    allowed[i] = 0.0;
+  }
+}
+
+/* LabRung.launch and .work of an algorithm of CUB, which takes the call, d_work and its bytes. With
+   d_work NULL it only sets *bytes to how much it needs. */
+using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
+
+template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
+  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; to ask again would be timed, too */
+  return RUN(call, call->d_work, &bytes);
+}
+
+template <LabCub RUN> size_t lab_cub_work(const GpuLimits *, int problem, LabSize size) {
+  LabCall call = {};
+  call.problem = problem, call.size = size;
+  size_t bytes = 0;
+  return RUN(&call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
+}
+
+/* LabRung.predicted: VALUE / PER, whatever the size. */
+template <int VALUE, int PER = 1> double lab_value(const GpuLimits *, int, LabSize, int64_t) {
+  return (double)VALUE / PER;
+}
+
+/* LabTopic.measured: the time, in units of the first row's. */
+static inline double lab_times_first(const double *seconds, int, int row) {
+  return seconds[row] / seconds[0];
+}
+
+/* LabTopic.refuse of topics whose grids have a thread per element, THREADS per block. */
+template <int THREADS> const char *lab_refuse_grid(int, LabSize size) {
+  return size.dim[0] > (int64_t)INT32_MAX * THREADS ? "that is more blocks than a grid has"
+                                                    : nullptr;
+}
 
 #endif

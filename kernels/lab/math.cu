@@ -162,41 +162,39 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 
 /* Float functions with one double literal each. */
 struct Accident {
-  static __device__ float exp(float x) {
-    return (float)::exp(1.0 * x);
-  }
-  static __device__ float log(float x) {
-    return (float)::log(1.0 * x);
-  }
-  static __device__ float sin(float x) {
-    return (float)::sin(1.0 * x);
-  }
-  static __device__ float sqrt(float x) {
-    return (float)::sqrt(1.0 * x);
-  }
-  static __device__ float divide(float x, float y) {
-    return (float)(x / (y + 1e-300)); /* "so that it is never 0" */
+  static __device__ float apply(int function, float x, float y) {
+    switch (function) {
+    case EXP:
+      return (float)exp(1.0 * x);
+    case LOG:
+      return (float)log(1.0 * x);
+    case SIN:
+      return (float)sin(1.0 * x);
+    case SQRT:
+      return (float)sqrt(1.0 * x);
+    default:
+      return (float)(x / (y + 1e-300)); /* "so that it is never 0" */
+    }
   }
 };
 
 /* The special function units with as little around them as possible. */
 struct Intrinsic {
-  static __device__ float exp(float x) {
-    return __expf(x);
-  }
-  static __device__ float log(float x) {
-    return __logf(x);
-  }
-  static __device__ float sin(float x) {
-    return __sinf(x);
-  }
-  static __device__ float sqrt(float x) { /* __fsqrt_rn is the exact one, as is sqrtf */
-    float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
-    return root;
-  }
-  static __device__ float divide(float x, float y) {
-    return __fdividef(x, y);
+  static __device__ float apply(int function, float x, float y) {
+    switch (function) {
+    case EXP:
+      return __expf(x);
+    case LOG:
+      return __logf(x);
+    case SIN:
+      return __sinf(x);
+    case SQRT: /* __fsqrt_rn is the exact one, as is sqrtf */
+      float root;
+      asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+      return root;
+    default:
+      return __fdividef(x, y);
+    }
   }
 };
 
@@ -210,20 +208,17 @@ template <Arithmetic ARITHMETIC> double cycles(const GpuLimits *, int function, 
 const LabRung rungs[] = {
     {.name = "double",
      .lesson = "A literal without an f makes the whole function one of doubles",
-     .kind = LAB_RUNG,
      .launch = launch_math<Accident>,
      .predicted = cycles<DOUBLE>,
      .allowed = allowed_of<DOUBLE>},
     {.name = "float",
      .lesson = "With it, the function is one for float, right to 2 ulp",
-     .kind = LAB_RUNG,
      .launch = launch_math<Float>,
      .predicted = cycles<FLOAT>},
     {.name = "intrinsic",
      .lesson =
          "The special function units alone: fastest, a few ulp off at best, and all wrong where "
          "log or sin is near 0",
-     .kind = LAB_RUNG,
      .launch = launch_math<Intrinsic>,
      .predicted = cycles<INTRINSIC>,
      .allowed = allowed_of<INTRINSIC>},
@@ -231,7 +226,6 @@ const LabRung rungs[] = {
      .lesson =
          "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
          "lost, and nobody sees it in the source",
-     .kind = LAB_RUNG,
      .launch = lab_math_fast,
      .predicted = cycles<FAST>,
      .allowed = allowed_of<FAST>},
@@ -239,25 +233,12 @@ const LabRung rungs[] = {
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-double bytes(LabSize size) {
-  return 8.0 * (double)size.dim[0];
-}
-
-double bytes_of_division(LabSize size) {
-  return 12.0 * (double)size.dim[0];
-}
-
-/* Applications of the function, each counted as one operation. */
-double operations(LabSize size) {
-  return (double)REPEATS * (double)size.dim[0];
-}
-
 template <int FUNCTION> constexpr LabProblem problem(const char *name) {
   return {.name = name,
           .in = {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},
           .out = LAB_FLOAT32,
-          .bytes = FUNCTION == DIVISION ? bytes_of_division : bytes,
-          .operations = operations,
+          .bytes = FUNCTION == DIVISION ? lab_each<12> : lab_each<8>,
+          .operations = lab_each<REPEATS>, /* applications of the function */
           .reference = reference<FUNCTION>,
           .fill = fill<FUNCTION>};
 }
@@ -266,10 +247,6 @@ const LabProblem problems[FUNCTIONS] = {problem<EXP>("exp"), problem<LOG>("log")
                                         problem<SIN>("sin"), problem<SQRT>("sqrt"),
                                         problem<DIVISION>("division")};
 
-int64_t count(LabSize size, int) {
-  return size.dim[0];
-}
-
 } // namespace
 
 const LabTopic lab_math = {
@@ -277,13 +254,11 @@ const LabTopic lab_math = {
     .title = "Exponential, logarithm, sine, root and quotient: error and speed side by side",
     .dims = "elements",
     .unit = LAB_GFLOP_PER_S,
-    .problems = problems,
-    .problem_count = FUNCTIONS,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 22, 1, 1}},
     .tested = {{5000, 1, 1}},
-    .count = count,
+    .count = lab_elements,
     .warm = true,
     .predicted_name = "cycles per warp",
     .shows_ulp = true,

@@ -22,30 +22,21 @@ constexpr int MATH_THREADS = 256;
 /* The functions as CUDA C++ has them for float: IEEE division and square root, a few ulp otherwise;
    or what -use_fast_math makes of the very same lines. */
 struct Float {
-  static __device__ float exp(float x) {
-    return expf(x);
-  }
-  static __device__ float log(float x) {
-    return logf(x);
-  }
-  static __device__ float sin(float x) {
-    return sinf(x);
-  }
-  static __device__ float sqrt(float x) {
-    return sqrtf(x);
-  }
-  static __device__ float divide(float x, float y) {
-    return x / y;
+  static __device__ float apply(int function, float x, float y) {
+    switch (function) {
+    case EXP:
+      return expf(x);
+    case LOG:
+      return logf(x);
+    case SIN:
+      return sinf(x);
+    case SQRT:
+      return sqrtf(x);
+    default:
+      return x / y;
+    }
   }
 };
-
-template <class Source, int FUNCTION> __device__ float apply(float x, float y) {
-  if constexpr (FUNCTION == EXP) return Source::exp(x);
-  if constexpr (FUNCTION == LOG) return Source::log(x);
-  if constexpr (FUNCTION == SIN) return Source::sin(x);
-  if constexpr (FUNCTION == SQRT) return Source::sqrt(x);
-  if constexpr (FUNCTION == DIVISION) return Source::divide(x, y);
-}
 
 /* out = f(x), or x / y. Grid: one thread per element. The function is applied REPEATS times to the
    same arguments. `zero` is 0, which only the caller knows: for the compiler the arguments of each
@@ -58,13 +49,13 @@ __global__ void __launch_bounds__(MATH_THREADS)
   const int64_t i = (int64_t)blockIdx.x * MATH_THREADS + threadIdx.x;
   if (i >= count) return;
   float x = d_x[i], y = FUNCTION == DIVISION ? d_y[i] : 0.0f;
-  float result = apply<Source, FUNCTION>(x, y);
+  float result = Source::apply(FUNCTION, x, y);
 #pragma unroll 4
   for (int r = 1; r < REPEATS; r++) {
     const unsigned nothing = __float_as_uint(result) & zero;
     x = __uint_as_float(__float_as_uint(x) ^ nothing);
     y = __uint_as_float(__float_as_uint(y) ^ nothing);
-    result = apply<Source, FUNCTION>(x, y);
+    result = Source::apply(FUNCTION, x, y);
   }
   d_out[i] = result;
 }

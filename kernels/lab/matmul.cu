@@ -20,6 +20,7 @@
    matmul_hopper.cu. So the topic has three problems. `float32`: the product to float32's accuracy,
    in the end as six products of bf16 terms. `bf16`: A and B are bf16 to begin with. `tf32`: A and B
    are float32, and as much accuracy is asked for as tf32 keeps. */
+#include "lab/cublas.cuh"
 #include "lab/matmul_tensor.cuh"
 
 #include <math.h>
@@ -139,11 +140,21 @@ void terms_allowed(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_
   reference<float, terms_bound>(size, h_in, first, total, expected.data(), allowed);
 }
 
+/* Launches KERNEL with a block of THREADS for each tile of BM x BN of C. */
+template <void (*KERNEL)(Matrices), int BM, int BN, int THREADS>
+cudaError_t launch_tiles(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  return lab_launch(call, KERNEL, tile_grid<BM, BN>(p), THREADS, 0, p);
+}
+
 /* ---- one thread per element ------------------------------------------------------------------ */
 
 /* C = A B, one thread per element. Block: 256 elements. Lane: a row of C (ACROSS: a column). Every
    multiply-add has two loads from global memory. With lanes down the rows, a warp's load of A
-   touches 32 lines of the cache to use 4 bytes of each. */
+   touches 32 lines of the cache to use 4 bytes of each.
+
+   What changed with ACROSS: neighbouring lanes are neighbours in a row of C. Now they want the same
+   element of A (one word for the whole warp) and 32 neighbours of B (four sectors of 32 bytes). */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? tile_corner<8, 32>(p) : tile_corner<32, 8>(p);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -153,18 +164,6 @@ template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Mat
   float sum = 0.0f;
   for (int k = 0; k < p.k; k++) sum = fmaf(a[k], b[(int64_t)k * p.n], sum);
   p.c[(int64_t)i * p.n + j] = sum;
-}
-
-cudaError_t launch_element_down(const LabCall *call) {
-  const Matrices p = matrices_of(call);
-  return lab_launch(call, element_kernel<false>, tile_grid<32, 8>(p), 256, 0, p);
-}
-
-/* What changed: neighbouring lanes are neighbours in a row of C. Now they want the same element of
-   A (one word for the whole warp) and 32 neighbours of B (four sectors of 32 bytes). */
-cudaError_t launch_element_across(const LabCall *call) {
-  const Matrices p = matrices_of(call);
-  return lab_launch(call, element_kernel<true>, tile_grid<8, 32>(p), 256, 0, p);
 }
 
 /* ---- shared tiles ---------------------------------------------------------------------------- */
@@ -205,11 +204,6 @@ __global__ void __launch_bounds__(SQUARE *SQUARE) shared_kernel(Matrices p) {
   if (i < p.m && j < p.n) p.c[(int64_t)i * p.n + j] = sum;
 }
 
-cudaError_t launch_shared(const LabCall *call) {
-  const Matrices p = matrices_of(call);
-  return lab_launch(call, shared_kernel, tile_grid<SQUARE, SQUARE>(p), SQUARE * SQUARE, 0, p);
-}
-
 /* ---- register tiles -------------------------------------------------------------------------- */
 
 /* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
@@ -240,16 +234,6 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices 
     __syncthreads();
   }
   store_tile(p, acc, corner.row + row, corner.column + column, 4, 4);
-}
-
-cudaError_t launch_register_1d(const LabCall *call) {
-  const Matrices p = matrices_of(call);
-  return lab_launch(call, register_kernel<64, 64, 8, 8, 1>, tile_grid<64, 64>(p), 512, 0, p);
-}
-
-cudaError_t launch_register_2d(const LabCall *call) {
-  const Matrices p = matrices_of(call);
-  return lab_launch(call, register_kernel<128, 128, 8, 8, 8>, tile_grid<128, 128>(p), 256, 0, p);
 }
 
 /* ---- 16-byte loads --------------------------------------------------------------------------- */
@@ -361,8 +345,24 @@ struct Warps {
    show. */
 using Pipelined = Tiling<128, 128, 8, 8, 16, 4, 4, 2>;
 
-cudaError_t launch_async(const LabCall *call) {
-  return launch_pipelined<Pipelined>(call, matrices_of(call));
+/* ---- Hopper's rungs, and the library ----------------------------------------------------------
+ */
+
+template <HopperRung RUNG> cudaError_t launch_hopper(const LabCall *call) {
+  return launch_matmul_hopper(RUNG, call);
+}
+
+/* cuBLAS is column-major: it is asked for C' = B' A'. C is float32, A and B are of TYPE. */
+template <cudaDataType TYPE, cublasComputeType_t ARITHMETIC>
+cudaError_t launch_cublas(const LabCall *call) {
+  const cublasHandle_t handle = lab_cublas(call);
+  const Matrices p = matrices_of(call);
+  const float one = 1.0f, zero = 0.0f;
+  const bool queued =
+      handle && cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, p.n, p.m, p.k, &one, p.b, TYPE, p.n,
+                             p.a, TYPE, p.k, &zero, p.c, CUDA_R_32F, p.n, ARITHMETIC,
+                             CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS;
+  return queued ? cudaGetLastError() : cudaErrorUnknown;
 }
 
 /* ---- the ladder ------------------------------------------------------------------------------ */
@@ -374,188 +374,162 @@ const LabRung rungs[] = {
      .lesson =
          "One thread per element of C, neighbouring threads in a column: each load of A touches "
          "32 lines of the cache",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
-     .launch = launch_element_down},
+     .launch = launch_tiles<element_kernel<false>, 32, 8, 256>},
     {.name = "element-across",
      .lesson = "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
-     .launch = launch_element_across},
+     .launch = launch_tiles<element_kernel<true>, 8, 32, 256>},
     {.name = "shared-tiles",
      .lesson = "A block fetches each word once for 32 threads, into shared memory",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
-     .launch = launch_shared,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 1.0 + 2.0 / 4; }},
+     .launch = launch_tiles<shared_kernel, SQUARE, SQUARE, SQUARE * SQUARE>,
+     .predicted = lab_value<6, 4>},
     {.name = "register-1d",
      .lesson = "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
-     .launch = launch_register_1d,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (16 * 2.0 + 8 * 1) / 64; }},
+     .launch = launch_tiles<register_kernel<64, 64, 8, 8, 1>, 64, 64, 512>,
+     .predicted = lab_value<16 * 2 + 8 * 1, 64>},
     {.name = "register-2d",
      .lesson = "8 x 8 per thread: 16 words serve 64 multiply-adds",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
-     .launch = launch_register_2d,
-     .predicted = [](const GpuLimits *, int, LabSize,
-                     int64_t) { return (16 * 2.0 + 16 * 8) / 512; }},
+     .launch = launch_tiles<register_kernel<128, 128, 8, 8, 8>, 128, 128, 256>,
+     .predicted = lab_value<16 * 2 + 16 * 8, 512>},
     {.name = "wide-loads",
      .lesson =
          "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
          "more to multiply",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
      .launch = launch_wide<Neighbours>,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 2 * 8) / 64; }},
+     .predicted = lab_value<2 * 2 + 2 * 8, 64>},
     {.name = "no-conflicts",
      .lesson = "A thread's tile in quarters, 64 apart: lanes that are served together no longer "
                "meet in a bank",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
      .launch = launch_wide<Apart>,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 2 * 4) / 64; }},
+     .predicted = lab_value<2 * 2 + 2 * 4, 64>},
     {.name = "warp-tiles",
      .lesson = "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
      .launch = launch_wide<Warps>,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 2 * 2) / 64; }},
+     .predicted = lab_value<2 * 2 + 2 * 2, 64>},
     {.name = "async-copies",
      .lesson = "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
                "registers that are freed",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
-     .launch = launch_async,
+     .launch = launch_pipelined<Pipelined>,
      .capability = 80,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return (2 * 2.0 + 4 * 2) / 128; }},
+     .predicted = lab_value<2 * 2 + 4 * 2, 128>},
     {.name = "tensor-cores",
      .lesson =
          "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
-     .kind = LAB_RUNG,
      .problems = 1 << BF16,
      .launch = launch_matmul_mma,
      .capability = 80,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 24.0 / 1024; }},
+     .predicted = lab_value<24, 1024>},
     {.name = "stages",
      .lesson = "cp.async and a ring of four stages: three slabs are on their way while one is "
                "multiplied",
-     .kind = LAB_RUNG,
      .problems = 1 << BF16,
      .launch = launch_matmul_stages,
      .capability = 80,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 24.0 / 1024; }},
+     .predicted = lab_value<24, 1024>},
     {.name = "tma",
      .lesson = "The copy engine brings slabs for four requests of one thread, swizzled, and an "
                "mbarrier counts their bytes",
-     .kind = LAB_RUNG,
      .problems = 1 << BF16,
-     .launch = launch_matmul_tma,
+     .launch = launch_hopper<TMA>,
      .capability = 90,
      .refuse = matmul_hopper_refuses,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 24.0 / 1024; }},
+     .predicted = lab_value<24, 1024>},
     {.name = "wgmma",
      .lesson = "Tensor cores read both operands from shared memory by themselves, 128 threads at a "
                "time",
-     .kind = LAB_RUNG,
      .problems = 1 << BF16,
-     .launch = launch_matmul_wgmma,
+     .launch = launch_hopper<WGMMA>,
      .capability = 90,
      .refuse = matmul_hopper_refuses,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 48.0 / 4096; }},
+     .predicted = lab_value<48, 4096>},
     {.name = "specialised",
      .lesson = "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "
                "waits for all",
-     .kind = LAB_RUNG,
      .problems = 1 << BF16,
-     .launch = launch_matmul_specialised,
+     .launch = launch_hopper<SPECIALISED>,
      .capability = 90,
      .refuse = matmul_hopper_refuses,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 80.0 / 8192; }},
+     .predicted = lab_value<80, 8192>},
     {.name = "clusters",
      .lesson = "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
                "less; with few tiles they share one tile's k",
-     .kind = LAB_RUNG,
      .problems = 1 << BF16,
-     .launch = launch_matmul_clusters,
+     .launch = launch_hopper<CLUSTERS>,
      .capability = 90,
      .refuse = matmul_hopper_refuses,
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 80.0 / 8192; }},
+     .predicted = lab_value<80, 8192>},
     {.name = "two-terms",
      .lesson = "A float32 as the sum of two bf16: three products of bf16 are more exact than tf32",
-     .kind = LAB_RUNG,
      .problems = 1 << TF32,
-     .launch = launch_matmul_two_terms,
+     .launch = launch_hopper<TWO_TERMS>,
      .capability = 90,
      .refuse = matmul_hopper_refuses,
-     .work = [](const GpuLimits *, int, LabSize size) { return matmul_terms_bytes(2, size); },
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 48.0 / 4096; }},
+     .work = matmul_terms_bytes<2>,
+     .predicted = lab_value<48, 4096>},
     {.name = "three-terms",
      .lesson = "A float32 is the sum of three bf16 exactly: six products of bf16 are a float32 "
                "product, on tensor cores",
-     .kind = LAB_RUNG,
      .problems = 1 << FLOAT32,
-     .launch = launch_matmul_three_terms,
+     .launch = launch_hopper<THREE_TERMS>,
      .capability = 90,
      .refuse = matmul_hopper_refuses,
-     .work = [](const GpuLimits *, int, LabSize size) { return matmul_terms_bytes(3, size); },
-     .predicted = [](const GpuLimits *, int, LabSize, int64_t) { return 48.0 / 4096; },
+     .work = matmul_terms_bytes<3>,
+     .predicted = lab_value<48, 4096>,
      .allowed = terms_allowed},
     {.name = "cublas",
      .lesson = "cublasGemmEx, float32 arithmetic",
      .kind = LAB_LIBRARY,
      .problems = 1 << FLOAT32,
-     .launch = launch_matmul_cublas},
+     .launch = launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F>},
     {.name = "cublas-bf16",
      .lesson = "cublasGemmEx on bf16 matrices, sums and C in float32",
      .kind = LAB_LIBRARY,
      .problems = 1 << BF16,
-     .launch = launch_matmul_cublas_bf16,
+     .launch = launch_cublas<CUDA_R_16BF, CUBLAS_COMPUTE_32F>,
      .capability = 80},
     {.name = "cublas-tf32",
      .lesson = "cublasGemmEx on float32 matrices, of which tensor cores take 11 bits",
      .kind = LAB_LIBRARY,
      .problems = 1 << TF32,
-     .launch = launch_matmul_cublas_tf32,
+     .launch = launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>,
      .capability = 80},
     {.name = "no-wait",
      .lesson = "Multiplies a slab before the mbarrier says that it has come",
      .kind = LAB_MISTAKE,
      .problems = 1 << BF16,
-     .launch = launch_matmul_no_wait,
+     .launch = launch_hopper<NO_WAIT>,
      .capability = 90,
      .refuse = matmul_hopper_refuses},
     {.name = "no-swizzle",
      .lesson = "Reads the words of a patch where they would lie without the swizzle",
      .kind = LAB_MISTAKE,
      .problems = 1 << BF16,
-     .launch = launch_matmul_no_swizzle,
+     .launch = launch_hopper<NO_SWIZZLE>,
      .capability = 90,
      .refuse = matmul_hopper_refuses},
 };
 
-const LabProblem problems[] = {{.name = "float32",
-                                .in = {LAB_FLOAT32, LAB_FLOAT32, LAB_NOTHING},
-                                .out = LAB_FLOAT32,
-                                .bytes = bytes<4>,
-                                .operations = operations,
-                                .reference = reference<float, float32_bound>,
-                                .fill = nullptr},
-                               {.name = "bf16",
-                                .in = {LAB_BFLOAT16, LAB_BFLOAT16, LAB_NOTHING},
-                                .out = LAB_FLOAT32,
-                                .bytes = bytes<2>,
-                                .operations = operations,
-                                .reference = reference<uint16_t, bf16_bound>,
-                                .fill = nullptr},
-                               {.name = "tf32",
-                                .in = {LAB_FLOAT32, LAB_FLOAT32, LAB_NOTHING},
-                                .out = LAB_FLOAT32,
-                                .bytes = bytes<4>,
-                                .operations = operations,
-                                .reference = reference<float, tf32_bound>,
-                                .fill = nullptr}};
+template <class In, double (*BOUND)(double)> constexpr LabProblem problem(const char *name) {
+  constexpr LabType IN = sizeof(In) == 2 ? LAB_BFLOAT16 : LAB_FLOAT32;
+  return {.name = name,
+          .in = {IN, IN},
+          .out = LAB_FLOAT32,
+          .bytes = bytes<sizeof(In)>,
+          .operations = operations,
+          .reference = reference<In, BOUND>};
+}
+
+const LabProblem problems[] = {problem<float, float32_bound>("float32"),
+                               problem<uint16_t, bf16_bound>("bf16"),
+                               problem<float, tf32_bound>("tf32")};
 
 const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 8192, 8192}}};
 
@@ -566,13 +540,10 @@ extern "C" const LabTopic lab_matmul = {
     .title = "Matrix product: from one thread per element to tensor cores at the library's pace",
     .dims = "M x N x K",
     .unit = LAB_GFLOP_PER_S,
-    .problems = problems,
-    .problem_count = sizeof problems / sizeof *problems,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{4096, 4096, 4096}},
-    .sizes = sizes,
-    .size_count = sizeof sizes / sizeof *sizes,
+    LAB_ROWS(size, sizes),
     .tested = {{400, 400, 200}},
     .refuse = refuse,
     .count = count,

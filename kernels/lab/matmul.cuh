@@ -8,15 +8,19 @@
 #include "copies.cuh"
 #include "lab/lab.cuh"
 
-struct Matrices {
-  const float *a, *b; /* of fewer than 2^32 elements each */
+/* In: float or __nv_bfloat16. */
+template <class In> struct MatricesOf {
+  const In *a, *b; /* of fewer than 2^32 elements each */
   float *c;
   int m, n, k; /* up to 2^30: a tile that hangs over still has int indices */
 };
 
-static inline Matrices matrices_of(const LabCall *call) {
-  return {(const float *)call->d_in[0], (const float *)call->d_in[1], (float *)call->d_out,
-          (int)call->size.dim[0],       (int)call->size.dim[1],       (int)call->size.dim[2]};
+using Matrices = MatricesOf<float>;
+
+template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
+  const LabSize &size = call->size;
+  return {(const In *)call->d_in[0], (const In *)call->d_in[1], (float *)call->d_out,
+          (int)size.dim[0],          (int)size.dim[1],          (int)size.dim[2]};
 }
 
 /* Tiles are numbered along the rows of C in a grid of one dimension, as the other two end at 65535.
@@ -240,13 +244,14 @@ __global__ void __launch_bounds__(T::THREADS, T::BLOCKS) pipelined_kernel(Matric
 }
 
 /* 16-byte copies of B need rows that start on 16 bytes; those of A are of 4 bytes in any case. */
-template <class T> cudaError_t launch_pipelined(const LabCall *call, const Matrices &p) {
-  const dim3 grid = tile_grid<T::BM, T::BN>(p);
-  if (p.m % T::BM == 0 && p.n % T::BN == 0 && p.k % T::BK == 0)
-    return lab_launch(call, pipelined_kernel<T, 4, true>, grid, T::THREADS, T::SHARED, p);
-  if (p.n % 4 == 0)
-    return lab_launch(call, pipelined_kernel<T, 4, false>, grid, T::THREADS, T::SHARED, p);
-  return lab_launch(call, pipelined_kernel<T, 1, false>, grid, T::THREADS, T::SHARED, p);
+template <class T> cudaError_t launch_pipelined(const LabCall *call) {
+  const Matrices p = matrices_of(call);
+  const bool whole = p.m % T::BM == 0 && p.n % T::BN == 0 && p.k % T::BK == 0;
+  return lab_launch(call,
+                    whole          ? pipelined_kernel<T, 4, true>
+                    : p.n % 4 == 0 ? pipelined_kernel<T, 4, false>
+                                   : pipelined_kernel<T, 1, false>,
+                    tile_grid<T::BM, T::BN>(p), T::THREADS, T::SHARED, p);
 }
 
 #endif

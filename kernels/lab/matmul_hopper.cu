@@ -421,7 +421,7 @@ cudaError_t make_job(const Operands &of, int depth, Job *job) {
 }
 
 Operands bf16_operands(const LabCall *call) {
-  const Bf16Matrices p = bf16_matrices_of(call);
+  const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
   return {{p.a, 1, p.m, p.k, (size_t)p.k, (size_t)p.m * p.k},
           {p.b, 1, p.k, p.n, (size_t)p.n, (size_t)p.k * p.n},
           p.c};
@@ -441,9 +441,8 @@ template <class S> cudaError_t launch_shape(const LabCall *call, const Operands 
   if (status != cudaSuccess) return status;
   job.down = ceil_div(job.m, S::UNIT_ROWS), job.across = ceil_div(job.n, S::BN);
   const int clusters = call->gpu->multiprocessors / S::BLOCKS, units = job.down * job.across;
-  return lab_launch(call, specialised_kernel<S>,
-                    dim3((units < clusters ? units : clusters) * S::BLOCKS), SPECIALISED_THREADS,
-                    sizeof(Ring<S>) + ALIGNMENT, job);
+  return lab_launch(call, specialised_kernel<S>, (units < clusters ? units : clusters) * S::BLOCKS,
+                    SPECIALISED_THREADS, sizeof(Ring<S>) + ALIGNMENT, job);
 }
 
 /* The shape for many tiles; that for few where each cluster has at most one of them. */
@@ -486,37 +485,26 @@ const char *matmul_hopper_refuses(const GpuLimits *gpu, int, LabSize) {
   return gpu->capability == 90 ? nullptr : "its instructions are those of compute capability 9.0";
 }
 
-cudaError_t launch_matmul_tma(const LabCall *call) {
-  return launch_tma<FromRegisters<true>>(call);
-}
-
-cudaError_t launch_matmul_no_wait(const LabCall *call) {
-  return launch_tma<FromRegisters<true>, false>(call);
-}
-
-cudaError_t launch_matmul_no_swizzle(const LabCall *call) {
-  return launch_tma<FromRegisters<false>>(call);
-}
-
-cudaError_t launch_matmul_wgmma(const LabCall *call) {
-  return launch_tma<FromShared>(call);
-}
-
-cudaError_t launch_matmul_specialised(const LabCall *call) {
-  return launch_shape<Shape<1, 256, 64, ALONE>>(call, bf16_operands(call));
-}
-
-cudaError_t launch_matmul_clusters(const LabCall *call) {
-  return launch_fitting<Shape<1, 256, 64, SHARE_B>, Shape<1, 128, 64, SPLIT_K>>(
-      call, bf16_operands(call));
-}
-
-cudaError_t launch_matmul_two_terms(const LabCall *call) {
-  return launch_terms<2>(call);
-}
-
-cudaError_t launch_matmul_three_terms(const LabCall *call) {
-  return launch_terms<3>(call);
+cudaError_t launch_matmul_hopper(HopperRung rung, const LabCall *call) {
+  switch (rung) {
+  case TMA:
+    return launch_tma<FromRegisters<true>>(call);
+  case WGMMA:
+    return launch_tma<FromShared>(call);
+  case SPECIALISED:
+    return launch_shape<Shape<1, 256, 64, ALONE>>(call, bf16_operands(call));
+  case CLUSTERS:
+    return launch_fitting<Shape<1, 256, 64, SHARE_B>, Shape<1, 128, 64, SPLIT_K>>(
+        call, bf16_operands(call));
+  case TWO_TERMS:
+    return launch_terms<2>(call);
+  case THREE_TERMS:
+    return launch_terms<3>(call);
+  case NO_WAIT:
+    return launch_tma<FromRegisters<true>, false>(call);
+  default:
+    return launch_tma<FromRegisters<false>>(call);
+  }
 }
 
 #else
@@ -525,41 +513,8 @@ const char *matmul_hopper_refuses(const GpuLimits *, int, LabSize) {
   return "it needs code for compute capability 9.0a, which nvcc makes from release 12 on";
 }
 
-cudaError_t launch_matmul_tma(const LabCall *) {
-  return cudaErrorNotSupported;
-}
-
-cudaError_t launch_matmul_no_wait(const LabCall *) {
-  return cudaErrorNotSupported;
-}
-
-cudaError_t launch_matmul_no_swizzle(const LabCall *) {
-  return cudaErrorNotSupported;
-}
-
-cudaError_t launch_matmul_wgmma(const LabCall *) {
-  return cudaErrorNotSupported;
-}
-
-cudaError_t launch_matmul_specialised(const LabCall *) {
-  return cudaErrorNotSupported;
-}
-
-cudaError_t launch_matmul_clusters(const LabCall *) {
-  return cudaErrorNotSupported;
-}
-
-cudaError_t launch_matmul_two_terms(const LabCall *) {
-  return cudaErrorNotSupported;
-}
-
-cudaError_t launch_matmul_three_terms(const LabCall *) {
+cudaError_t launch_matmul_hopper(HopperRung, const LabCall *) {
   return cudaErrorNotSupported;
 }
 
 #endif
-
-size_t matmul_terms_bytes(int terms, LabSize size) {
-  const size_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
-  return terms * sizeof(uint16_t) * (m * planes_pitch((int)k) + k * planes_pitch((int)n));
-}

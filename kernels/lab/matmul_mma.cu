@@ -127,11 +127,11 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 } // namespace
 
 cudaError_t launch_matmul_mma(const LabCall *call) {
-  const Bf16Matrices p = bf16_matrices_of(call);
+  const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
   return lab_launch(call, mma_kernel, tile_grid<BM, BN>(p), THREADS, 0, p);
 }
 
 cudaError_t launch_matmul_stages(const LabCall *call) {
-  const Bf16Matrices p = bf16_matrices_of(call);
+  const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
   return lab_launch(call, stages_kernel, tile_grid<BM, BN>(p), THREADS, STAGES * sizeof(Slab), p);
 }

@@ -10,20 +10,7 @@
 #include "bf16_split.cuh"
 #include "lab/matmul.cuh"
 
-struct Bf16Matrices {
-  const __nv_bfloat16 *a, *b; /* rows start on 16 bytes: k and n are multiples of 8 */
-  float *c;
-  int m, n, k;
-};
-
-static inline Bf16Matrices bf16_matrices_of(const LabCall *call) {
-  return {(const __nv_bfloat16 *)call->d_in[0],
-          (const __nv_bfloat16 *)call->d_in[1],
-          (float *)call->d_out,
-          (int)call->size.dim[0],
-          (int)call->size.dim[1],
-          (int)call->size.dim[2]};
-}
+using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows start on 16 bytes: k, n multiples of 8 */
 
 /* Writes two neighbours of C, the first of an even column, where they exist. */
 __device__ inline void store_pair(float *c, int m, int n, int row, int column, float first,
@@ -91,24 +78,18 @@ struct WarpTile {
 cudaError_t launch_matmul_mma(const LabCall *call);
 cudaError_t launch_matmul_stages(const LabCall *call);
 
-/* matmul_hopper.cu. Why a GPU cannot run what follows (one clause), or NULL. */
-const char *matmul_hopper_refuses(const GpuLimits *gpu, int problem, LabSize size);
-cudaError_t launch_matmul_tma(const LabCall *call);
-cudaError_t launch_matmul_wgmma(const LabCall *call);
-cudaError_t launch_matmul_specialised(const LabCall *call);
-cudaError_t launch_matmul_clusters(const LabCall *call);
-/* Mistakes: multiplies before the copies have arrived; takes words from where they would lie
-   without the swizzle. */
-cudaError_t launch_matmul_no_wait(const LabCall *call);
-cudaError_t launch_matmul_no_swizzle(const LabCall *call);
-/* Products of float32 matrices, as two or three bf16 terms per number. */
-size_t matmul_terms_bytes(int terms, LabSize size); /* of d_work */
-cudaError_t launch_matmul_two_terms(const LabCall *call);
-cudaError_t launch_matmul_three_terms(const LabCall *call);
+/* matmul_hopper.cu. The last two are mistakes: NO_WAIT multiplies before the copies have arrived,
+   NO_SWIZZLE takes words from where they would lie without the swizzle. */
+enum HopperRung { TMA, WGMMA, SPECIALISED, CLUSTERS, TWO_TERMS, THREE_TERMS, NO_WAIT, NO_SWIZZLE };
+cudaError_t launch_matmul_hopper(HopperRung rung, const LabCall *call);
 
-/* matmul_cublas.cu */
-cudaError_t launch_matmul_cublas(const LabCall *call);
-cudaError_t launch_matmul_cublas_bf16(const LabCall *call);
-cudaError_t launch_matmul_cublas_tf32(const LabCall *call);
+/* Why a GPU cannot run those (one clause), or NULL. */
+const char *matmul_hopper_refuses(const GpuLimits *gpu, int problem, LabSize size);
+
+/* LabRung.work of products of float32 matrices, as TERMS bf16 terms per number. */
+template <int TERMS> size_t matmul_terms_bytes(const GpuLimits *, int, LabSize size) {
+  const size_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
+  return TERMS * sizeof(uint16_t) * (m * planes_pitch((int)k) + k * planes_pitch((int)n));
+}
 
 #endif

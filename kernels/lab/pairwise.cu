@@ -14,12 +14,11 @@
 
        mlp-lab pairwise                   # 16384 x 300
        mlp-lab pairwise --size 1000x37    # any shape from two vectors on */
-#include <cublas_v2.h>
 #include <cuda_pipeline.h>
 
 #include <cmath>
 
-#include "lab/lab.cuh"
+#include "lab/cublas.cuh"
 
 namespace {
 
@@ -143,7 +142,7 @@ __device__ inline Pair tile_of(int64_t k, int tiles) {
 constexpr int PAIR_BLOCK = 256;
 
 struct Power {
-  float exponent;
+  float exponent = 2.0f;
   __device__ float operator()(float x) const {
     return powf(x, exponent);
   }
@@ -168,19 +167,10 @@ __global__ void __launch_bounds__(PAIR_BLOCK)
   d_out[k] = sum;
 }
 
-template <class Square> cudaError_t launch_pairs(const LabCall *call, Square square) {
+template <class Square> cudaError_t launch_pairs(const LabCall *call) {
   const int64_t n = call->size.dim[0];
-  return lab_launch(call, thread_a_pair<Square>, dim3(lab_blocks(pairs_of(n), PAIR_BLOCK)),
-                    dim3(PAIR_BLOCK), 0, (const float *)call->d_in[0], (float *)call->d_out, n,
-                    call->size.dim[1], square);
-}
-
-cudaError_t launch_powf(const LabCall *call) {
-  return launch_pairs(call, Power{2.0f});
-}
-
-cudaError_t launch_multiply(const LabCall *call) {
-  return launch_pairs(call, Multiplication{});
+  return lab_launch(call, thread_a_pair<Square>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK, 0,
+                    call->d_in[0], call->d_out, n, call->size.dim[1], Square());
 }
 
 /* ---- 3. subsets in shared memory, transposed ----------------------------------------------------
@@ -224,12 +214,13 @@ unsigned triangle(int64_t tiles) {
   return (unsigned)pairs_of(tiles + 1);
 }
 
-cudaError_t launch_subsets(const LabCall *call) {
+/* Launches KERNEL with a block of THREADS for each tile of SIDE x SIDE pairs of the triangle. */
+template <void (*KERNEL)(const float *, float *, int, int, int), int SIDE, int THREADS>
+cudaError_t launch_tiles(const LabCall *call) {
   const int64_t n = call->size.dim[0];
-  const unsigned tiles = lab_blocks(n, SUBSET);
-  return lab_launch(call, subsets, dim3(triangle(tiles)), dim3(SUBSET * SUBSET), 0,
-                    (const float *)call->d_in[0], (float *)call->d_out, n, call->size.dim[1],
-                    tiles);
+  const unsigned tiles = lab_blocks(n, SIDE);
+  return lab_launch(call, KERNEL, triangle(tiles), THREADS, 0, call->d_in[0], call->d_out, n,
+                    call->size.dim[1], tiles);
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
@@ -261,6 +252,7 @@ __device__ inline Owner owner() {
 
 /* The two ways to compute a distance: what a term adds, and what becomes of the sum. */
 struct Differences {
+  static constexpr bool NORMS = false;
   static __device__ float add(float sum, float a, float b) {
     const float difference = a - b;
     return fmaf(difference, difference, sum);
@@ -271,6 +263,7 @@ struct Differences {
 };
 
 struct Products {
+  static constexpr bool NORMS = true;
   static __device__ float add(float sum, float a, float b) {
     return fmaf(a, b, sum);
   }
@@ -345,14 +338,6 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   store_tile<Differences>(sum, nullptr, d_out, n, tile, mine);
 }
 
-cudaError_t launch_registers(const LabCall *call) {
-  const int64_t n = call->size.dim[0];
-  const unsigned tiles = lab_blocks(n, TILE);
-  return lab_launch(call, register_tiles, dim3(triangle(tiles)), dim3(TILE_BLOCK), 0,
-                    (const float *)call->d_in[0], (float *)call->d_out, n, call->size.dim[1],
-                    tiles);
-}
-
 /* ---- 5. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
    slabs: 40 MB, about 20 us. After that a slab is a rectangle that 16-byte asynchronous copies
@@ -422,28 +407,6 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
 }
 
-size_t transposed_bytes(const GpuLimits *, int, LabSize size) {
-  const Transposed t = transposed(size);
-  return sizeof(float) * t.pitch * t.depth;
-}
-
-template <class Way> cudaError_t launch_asynchronous(const LabCall *call, const float *d_norms) {
-  const Transposed t = transposed(call->size);
-  float *d_t = (float *)call->d_work;
-  const LabCall helper = lab_helper(call);
-  const cudaError_t status = lab_launch(
-      &helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), dim3(256), 0,
-      (const float *)call->d_in[0], d_t, call->size.dim[0], call->size.dim[1], t.pitch, t.depth);
-  if (status != cudaSuccess) return status;
-  return lab_launch(call, asynchronous_tiles<Way>, dim3(triangle(t.pitch / TILE)), dim3(TILE_BLOCK),
-                    0, (const float *)d_t, d_norms, (float *)call->d_out, call->size.dim[0],
-                    call->size.dim[1], t.pitch, t.pitch / TILE);
-}
-
-cudaError_t launch_differences(const LabCall *call) {
-  return launch_asynchronous<Differences>(call, nullptr);
-}
-
 /* ---- 6. norms and a product ---------------------------------------------------------------------
    |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction per term instead of two; the rest is the rung
    before. allowed_product tells what it costs. Norms: one warp per vector, 32 lanes along it. */
@@ -464,20 +427,28 @@ __global__ void __launch_bounds__(NORM_BLOCK)
 
 cudaError_t launch_norms(const LabCall *call, float *d_norms) {
   const LabCall helper = lab_helper(call);
-  return lab_launch(&helper, norms, dim3(lab_blocks(call->size.dim[0], NORM_BLOCK / 32)),
-                    dim3(NORM_BLOCK), 0, (const float *)call->d_in[0], d_norms, call->size.dim[0],
-                    call->size.dim[1]);
+  return lab_launch(&helper, norms, lab_blocks(call->size.dim[0], NORM_BLOCK / 32), NORM_BLOCK, 0,
+                    call->d_in[0], d_norms, call->size.dim[0], call->size.dim[1]);
 }
 
-size_t product_bytes(const GpuLimits *gpu, int problem, LabSize size) {
-  return transposed_bytes(gpu, problem, size) + sizeof(float) * size.dim[0];
+/* d_work of rungs 5 and 6: the transposed vectors, then their norms, if Way has them. */
+template <class Way> size_t asynchronous_bytes(const GpuLimits *, int, LabSize size) {
+  const Transposed t = transposed(size);
+  return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? size.dim[0] : 0));
 }
 
-cudaError_t launch_gemm(const LabCall *call) {
-  float *d_norms =
-      (float *)call->d_work + transposed_bytes(call->gpu, 0, call->size) / sizeof(float);
-  const cudaError_t status = launch_norms(call, d_norms);
-  return status == cudaSuccess ? launch_asynchronous<Products>(call, d_norms) : status;
+template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
+  const Transposed t = transposed(call->size);
+  const int64_t n = call->size.dim[0], d = call->size.dim[1];
+  float *d_t = (float *)call->d_work, *d_norms = d_t + t.pitch * t.depth;
+  const LabCall helper = lab_helper(call);
+  cudaError_t status = Way::NORMS ? launch_norms(call, d_norms) : cudaSuccess;
+  if (status == cudaSuccess)
+    status = lab_launch(&helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)),
+                        256, 0, call->d_in[0], d_t, n, d, t.pitch, t.depth);
+  if (status != cudaSuccess) return status;
+  return lab_launch(call, asynchronous_tiles<Way>, triangle(t.pitch / TILE), TILE_BLOCK, 0, d_t,
+                    d_norms, call->d_out, n, d, t.pitch, t.pitch / TILE);
 }
 
 /* ---- the library: cuBLAS, norms, packing --------------------------------------------------------
@@ -502,19 +473,11 @@ size_t library_bytes(const GpuLimits *, int, LabSize size) {
   return sizeof(float) * (n + (n < PANEL ? n : PANEL) * n);
 }
 
-/* Made at the first call, for the rest of the program; on the caller's stream. */
-cublasHandle_t cublas_on(cudaStream_t stream) {
-  static cublasHandle_t handle = nullptr;
-  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) handle = nullptr;
-  if (handle && cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS) return nullptr;
-  return handle;
-}
-
 cudaError_t launch_library(const LabCall *call) {
   const int n = (int)call->size.dim[0], d = (int)call->size.dim[1];
   const float *d_x = (const float *)call->d_in[0];
   float *d_norms = (float *)call->d_work, *d_panel = d_norms + n;
-  const cublasHandle_t handle = cublas_on(call->stream);
+  const cublasHandle_t handle = lab_cublas(call);
   if (!handle) return cudaErrorInitializationError;
   const LabCall helper = lab_helper(call);
   cudaError_t status = launch_norms(call, d_norms);
@@ -525,9 +488,8 @@ cudaError_t launch_library(const LabCall *call) {
     if (cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, d, &factor, x, d, x, d, &none,
                     d_panel, columns) != CUBLAS_STATUS_SUCCESS)
       return cudaErrorUnknown;
-    status =
-        lab_launch(&helper, pack, dim3(lab_blocks(columns, 256), rows), dim3(256), 0,
-                   (const float *)d_panel, (const float *)d_norms, (float *)call->d_out, n, first);
+    status = lab_launch(&helper, pack, dim3(lab_blocks(columns, 256), rows), 256, 0, d_panel,
+                        d_norms, call->d_out, n, first);
   }
   return status;
 }
@@ -553,15 +515,6 @@ double operations(LabSize size) {
   return 3.0 * (double)count(size, -1) * (double)size.dim[1];
 }
 
-double two_loads(const GpuLimits *, int, LabSize, int64_t) {
-  return 2.0;
-}
-
-/* Four loads of the thread for its 64 terms; copying the slabs to shared memory is not counted. */
-double few_loads(const GpuLimits *, int, LabSize, int64_t) {
-  return 4.0 / (SIDE * SIDE);
-}
-
 const LabProblem problems[] = {{
     .name = "",
     .in = {LAB_FLOAT32},
@@ -572,36 +525,38 @@ const LabProblem problems[] = {{
     .fill = fill,
 }};
 
+/* .predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
+   shared memory is not counted. */
 const LabRung rungs[] = {
     {.name = "powf",
      .lesson =
          "One thread per pair, squares by powf: some sixty instructions for one multiplication",
-     .launch = launch_powf,
-     .predicted = two_loads,
+     .launch = launch_pairs<Power>,
+     .predicted = lab_value<2>,
      .allowed = allowed_powf},
     {.name = "multiply",
      .lesson = "Squares by multiplication: now the two loads per term are what is waited for",
-     .launch = launch_multiply,
-     .predicted = two_loads},
+     .launch = launch_pairs<Multiplication>,
+     .predicted = lab_value<2>},
     {.name = "shared",
      .lesson = "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
-     .launch = launch_subsets,
-     .predicted = two_loads},
+     .launch = launch_tiles<subsets, SUBSET, SUBSET * SUBSET>,
+     .predicted = lab_value<2>},
     {.name = "registers",
      .lesson = "8 x 8 pairs per thread: each loaded value is used 8 times without another load",
-     .launch = launch_registers,
-     .predicted = few_loads},
+     .launch = launch_tiles<register_tiles, TILE, TILE_BLOCK>,
+     .predicted = lab_value<4, SIDE * SIDE>},
     {.name = "asynchronous",
      .lesson = "Transposed once, slabs copied while the last is worked on: little but arithmetic",
-     .launch = launch_differences,
+     .launch = launch_asynchronous<Differences>,
      .capability = 80, /* `product` copies with registers below that, which is not its lesson */
-     .work = transposed_bytes,
-     .predicted = few_loads},
+     .work = asynchronous_bytes<Differences>,
+     .predicted = lab_value<4, SIDE * SIDE>},
     {.name = "product",
      .lesson = "Norms and a product: half the instructions, paid for with cancellation",
-     .launch = launch_gemm,
-     .work = product_bytes,
-     .predicted = few_loads,
+     .launch = launch_asynchronous<Products>,
+     .work = asynchronous_bytes<Products>,
+     .predicted = lab_value<4, SIDE * SIDE>,
      .allowed = allowed_product},
     {.name = "cublas",
      .lesson = "SGEMM by panels of the triangle, then norms and packing in a second pass",
@@ -620,13 +575,10 @@ const LabTopic lab_pairwise = {
     .title = "Squared distances of all pairs of vectors",
     .dims = "vectors x elements",
     .unit = LAB_GFLOP_PER_S,
-    .problems = problems,
-    .problem_count = sizeof problems / sizeof *problems,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{16384, 300, 1}},
-    .sizes = sizes,
-    .size_count = sizeof sizes / sizeof *sizes,
+    LAB_ROWS(size, sizes),
     .tested = {{300, 70, 1}},
     .refuse = refuse,
     .count = count,

@@ -37,26 +37,20 @@ int64_t count_of(LabSize size, int array) {
 }
 
 /* Integers wrap modulo 2^32, so every order of additions gives the same sum. They are added as
-   unsigned numbers here and in the kernels: there wrapping is defined. */
-void reference_int32(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t,
-                     double *expected, double *allowed) {
-  const uint32_t *h_values = (const uint32_t *)h_in[0];
-  uint32_t sum = 0;
-  for (int64_t i = 0; i < size.dim[0]; i++) sum += h_values[i];
-  expected[0] = (double)(int32_t)sum;
-  allowed[0] = 0.0;
-}
+   unsigned numbers here and in the kernels: there wrapping is defined.
 
-/* Floating-point sums depend on the order: each addition rounds, by at most 2^-24 of its result, so
+   Floating-point sums depend on the order: each addition rounds, by at most 2^-24 of its result, so
    d additions one after the other may be wrong by d 2^-24 sum|x|. For 2^28 values that is more than
    a whole lost warp would be. The values below are therefore integers of which every partial sum
-   stays under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows. */
-void reference_float32(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t,
-                       double *expected, double *allowed) {
-  const float *h_values = (const float *)h_in[0];
-  double sum = 0.0;
-  for (int64_t i = 0; i < size.dim[0]; i++) sum += h_values[i];
-  expected[0] = sum;
+   stays under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows.
+
+   In: of the values. Sum: what they are added in. Out: of the result. */
+template <class In, class Sum, class Out>
+void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t, double *expected,
+               double *allowed) {
+  Sum sum = 0;
+  for (int64_t i = 0; i < size.dim[0]; i++) sum += ((const In *)h_in[0])[i];
+  expected[0] = (double)(Out)sum;
   allowed[0] = 0.0;
 }
 
@@ -84,23 +78,14 @@ constexpr int THREADS = 256; /* of a block of the first five rungs */
 
 /* The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
    called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
-template <class T> __device__ T fetch_one(const T *d_in, int64_t count) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-  return i < count ? d_in[i] : T(0);
-}
-
-template <class T> __device__ T fetch_two(const T *d_in, int64_t count) {
-  const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x;
-  return (i < count ? d_in[i] : T(0)) + (i + THREADS < count ? d_in[i + THREADS] : T(0));
-}
-
 /* Rung 1. Thread t of every 2, 4, 8, ... adds its right-hand neighbour 1, 2, 4, ... away. The
    threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
    in 8 warps out of 8 until the distance is 32. */
 struct InterleavedDivergent {
   static constexpr int VALUES = THREADS; /* of a block */
   template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
-    return fetch_one(d_in, count);
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    return i < count ? d_in[i] : T(0);
   }
   template <class T> static __device__ T add_up(T mine, T *v) {
     const int t = threadIdx.x;
@@ -158,7 +143,8 @@ struct Sequential : InterleavedDivergent {
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
-    return fetch_two(d_in, count);
+    const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x;
+    return (i < count ? d_in[i] : T(0)) + (i + THREADS < count ? d_in[i + THREADS] : T(0));
   }
 };
 
@@ -206,7 +192,7 @@ template <class Rung, class T> cudaError_t run_levels(const LabCall *call) {
   do {
     const unsigned blocks = lab_blocks(count, Rung::VALUES);
     T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
-    status = lab_launch(call, level<Rung, T>, dim3(blocks), dim3(THREADS), 0, d_in, d_sums, count);
+    status = lab_launch(call, level<Rung, T>, blocks, THREADS, 0, d_in, d_sums, count);
     d_next = d_after, d_after = d_sums;
     d_in = d_sums, count = blocks;
   } while (count > 1 && status == cudaSuccess);
@@ -294,9 +280,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
 
 unsigned one_pass_blocks(const GpuLimits *gpu, LabSize size) {
   const int resident = lab_resident(gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
-  const int64_t most = (int64_t)gpu->multiprocessors * resident;
-  const int64_t useful = lab_blocks(size.dim[0], 4 * TILE);
-  return (unsigned)(useful < most ? useful : most);
+  return lab_at_most(lab_blocks(size.dim[0], 4 * TILE), (int64_t)gpu->multiprocessors * resident);
 }
 
 size_t work_of_one_pass(const GpuLimits *gpu, int, LabSize size) {
@@ -304,9 +288,8 @@ size_t work_of_one_pass(const GpuLimits *gpu, int, LabSize size) {
 }
 
 template <class T> cudaError_t run_one_pass(const LabCall *call) {
-  return lab_launch(call, one_pass<T>, dim3(one_pass_blocks(call->gpu, call->size)),
-                    dim3(ONE_PASS_THREADS), 0, (const T *)call->d_in[0], (T *)call->d_work,
-                    (T *)call->d_out, call->size.dim[0]);
+  return lab_launch(call, one_pass<T>, one_pass_blocks(call->gpu, call->size), ONE_PASS_THREADS, 0,
+                    call->d_in[0], call->d_work, call->d_out, call->size.dim[0]);
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {
@@ -321,7 +304,6 @@ double wavefronts_of_one_pass(const GpuLimits *gpu, int, LabSize size, int64_t) 
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* With d_work NULL: sets *bytes to how much is needed. */
 template <class T> cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
                                 call->size.dim[0], call->stream);
@@ -332,18 +314,6 @@ cudaError_t either_cub(const LabCall *call, void *d_work, size_t *bytes) {
                                 : run_cub<float>(call, d_work, bytes);
 }
 
-size_t work_of_cub(const GpuLimits *, int problem, LabSize size) {
-  LabCall call = {};
-  call.problem = problem, call.size = size;
-  size_t bytes = 0;
-  return either_cub(&call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
-}
-
-cudaError_t launch_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; to ask again would be timed, too */
-  return either_cub(call, call->d_work, &bytes);
-}
-
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 const LabProblem problems[] = {
@@ -352,21 +322,19 @@ const LabProblem problems[] = {
      .out = LAB_INT32,
      .bytes = bytes_moved,
      .operations = additions,
-     .reference = reference_int32,
-     .fill = nullptr},
+     .reference = reference<uint32_t, uint32_t, int32_t>},
     {.name = "float32",
      .in = {LAB_FLOAT32},
      .out = LAB_FLOAT32,
      .bytes = bytes_moved,
      .operations = additions,
-     .reference = reference_float32,
+     .reference = reference<float, double, double>,
      .fill = fill_float32},
 };
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
   return {.name = name,
           .lesson = lesson,
-          .kind = LAB_RUNG,
           .launch = launch_levels<Rung>,
           .work = work_of_levels<Rung>,
           .predicted = wavefronts_of_levels<Rung>};
@@ -389,15 +357,14 @@ const LabRung rungs[] = {
     {.name = "one-pass",
      .lesson = "As many blocks as fit stride through all of the input with 16-byte loads, and the "
                "last one adds their sums",
-     .kind = LAB_RUNG,
      .launch = launch_one_pass,
      .work = work_of_one_pass,
      .predicted = wavefronts_of_one_pass},
     {.name = "cub",
      .lesson = "cub::DeviceReduce::Sum",
      .kind = LAB_LIBRARY,
-     .launch = launch_cub,
-     .work = work_of_cub},
+     .launch = lab_cub<either_cub>,
+     .work = lab_cub_work<either_cub>},
 };
 
 const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
@@ -409,13 +376,10 @@ const LabTopic lab_reduce = {
     .title = "The sum of many values",
     .dims = "values",
     .unit = LAB_GB_PER_S,
-    .problems = problems,
-    .problem_count = sizeof problems / sizeof *problems,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 28, 1, 1}},
-    .sizes = sizes,
-    .size_count = sizeof sizes / sizeof *sizes,
+    LAB_ROWS(size, sizes),
     .tested = {{1000000, 1, 1}},
     .count = count_of,
     .predicted_name = "shared wavefronts / 32 values",

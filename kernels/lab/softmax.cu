@@ -268,8 +268,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <class Walk, class Reduce> cudaError_t launch_passes(const LabCall *call) {
-  return lab_launch(call, passes_kernel<Walk, Reduce>, dim3((unsigned)call->size.dim[0]), THREADS,
-                    0, call->d_in[0], call->d_out, call->size.dim[1]);
+  return lab_launch(call, passes_kernel<Walk, Reduce>, (unsigned)call->size.dim[0], THREADS, 0,
+                    call->d_in[0], call->d_out, call->size.dim[1]);
 }
 
 /* ---- 6 and 7: the row in registers ----------------------------------------------------------- */
@@ -417,55 +417,41 @@ double segment_sectors(const GpuLimits *, int, LabSize size, int64_t) {
   return sectors(3, ceil_div(size.dim[1], THREADS));
 }
 
-double passes_sectors(const GpuLimits *, int, LabSize, int64_t) {
-  return sectors(3, 1);
-}
-
-double registers_sectors(const GpuLimits *, int, LabSize, int64_t) {
-  return sectors(1, 1);
-}
-
+/* .predicted: sectors(3, 1) of whole passes is 2, sectors(1, 1) of a row in registers is 1. */
 const LabRung rungs[] = {
     {.name = "serial",
      .lesson =
          "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     .kind = LAB_RUNG,
      .launch = launch_serial,
      .predicted = serial_sectors,
      .allowed = serial_allowed},
     {.name = "tree",
      .lesson = "One block per row: more threads, but each reads a piece, so lanes are strided; the "
                "pieces meet in a tree in shared memory",
-     .kind = LAB_RUNG,
      .launch = launch_passes<Values<Segment>, Tree>,
      .predicted = segment_sectors},
     {.name = "coalesced",
      .lesson = "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
-     .kind = LAB_RUNG,
      .launch = launch_passes<Values<Neighbours>, Tree>,
-     .predicted = passes_sectors},
+     .predicted = lab_value<2>},
     {.name = "shuffle",
      .lesson = "Lanes exchange registers: one barrier per reduction where the tree has nine",
-     .kind = LAB_RUNG,
      .launch = launch_passes<Values<Neighbours>, Shuffle<THREADS>>,
-     .predicted = passes_sectors},
+     .predicted = lab_value<2>},
     {.name = "vector",
      .lesson = "16 bytes per load, with the ends of odd rows apart: a quarter of the instructions",
-     .kind = LAB_RUNG,
      .launch = launch_passes<Words, Shuffle<THREADS>>,
-     .predicted = passes_sectors},
+     .predicted = lab_value<2>},
     {.name = "unrolled",
      .lesson = "Unrolled to the width the row stays in registers: it is read once, and a warp is "
                "enough for a narrow one",
-     .kind = LAB_RUNG,
      .launch = launch_registers<Twice>,
-     .predicted = registers_sectors},
+     .predicted = lab_value<1>},
     {.name = "online",
      .lesson = "Largest value and sum travel as a pair that can be rescaled: one reduction, one "
                "barrier",
-     .kind = LAB_RUNG,
      .launch = launch_registers<Once>,
-     .predicted = registers_sectors},
+     .predicted = lab_value<1>},
     {.name = "cudnn",
      .lesson = "cudnnSoftmaxForward, accurate",
      .kind = LAB_LIBRARY,
@@ -474,21 +460,13 @@ const LabRung rungs[] = {
      .allowed = library_allowed},
 };
 
-double bytes(LabSize size) {
-  return 8.0 * (double)size.dim[0] * (double)size.dim[1];
-}
-
-/* A subtraction, an exponential, two additions or comparisons and a product per value. */
-double operations(LabSize size) {
-  return 5.0 * (double)size.dim[0] * (double)size.dim[1];
-}
-
 const LabProblem problems[] = {
     {.name = "",
      .in = {LAB_FLOAT32},
      .out = LAB_FLOAT32,
-     .bytes = bytes,
-     .operations = operations,
+     .bytes = lab_each<8>,
+     /* A subtraction, an exponential, two additions or comparisons, a product. */
+     .operations = lab_each<5>,
      .reference = reference,
      .fill = fill},
 };
@@ -503,10 +481,6 @@ const char *refuse(int, LabSize size) {
   return size.dim[0] > INT32_MAX ? "a grid has fewer than 2^31 blocks, one row each" : nullptr;
 }
 
-int64_t count(LabSize size, int) {
-  return size.dim[0] * size.dim[1];
-}
-
 } // namespace
 
 const LabTopic lab_softmax = {
@@ -514,16 +488,13 @@ const LabTopic lab_softmax = {
     .title = "Softmax of every row: bytes, reductions and what waits for what",
     .dims = "rows x width",
     .unit = LAB_GB_PER_S,
-    .problems = problems,
-    .problem_count = sizeof problems / sizeof *problems,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 17, 1 << 10, 1}},
-    .sizes = sizes,
-    .size_count = sizeof sizes / sizeof *sizes,
+    LAB_ROWS(size, sizes),
     .tested = {{40, MAX_WIDTH, 1}},
     .refuse = refuse,
-    .count = count,
+    .count = lab_elements,
     .predicted_name = "sectors, x least",
     .metric = "l1tex__t_sectors.sum",
     .metric_name = "32-byte sectors through the first-level cache",

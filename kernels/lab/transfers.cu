@@ -57,17 +57,6 @@ float f(float x) {
   return y;
 }
 
-/* The same operations in the same order, each rounded as IEEE 754 prescribes: no difference is
-   allowed. */
-void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  const float *h_x = (const float *)h_in[0] + first;
-  for (int64_t i = 0; i < count; i++) {
-    expected[i] = f(h_x[i]);
-    allowed[i] = 0.0;
-  }
-}
-
 /* ---- the kernel ---------------------------------------------------------------------------- */
 
 constexpr int THREADS = 256;
@@ -155,8 +144,8 @@ struct Queue {
     } else {
       LabCall there = *call;
       there.stream = on;
-      note(lab_launch(&there, compute_kernel, dim3(lab_blocks(count, THREADS)), dim3(THREADS), 0,
-                      d_x + first, d_y + first, count));
+      note(lab_launch(&there, compute_kernel, lab_blocks(count, THREADS), THREADS, 0, d_x + first,
+                      d_y + first, count));
     }
   }
 };
@@ -289,26 +278,15 @@ double predict_roles(const GpuLimits *, int, LabSize size, int64_t point) {
 
 /* ---- the tables ---------------------------------------------------------------------------- */
 
-double bytes(LabSize size) { /* each way */
-  return 4.0 * (double)size.dim[0];
-}
-
-/* The least operations that f needs; the other steps change nothing. */
-double operations(LabSize size) {
-  return 2.0 * SETTLED * (double)size.dim[0];
-}
-
-int64_t count(LabSize size, int) {
-  return size.dim[0];
-}
-
 const LabProblem problems[] = {{
     .name = "",
     .in = {LAB_FLOAT32},
     .out = LAB_FLOAT32,
-    .bytes = bytes,
-    .operations = operations,
-    .reference = reference,
+    .bytes = lab_each<4>, /* each way */
+    /* The least that f needs; the other steps change nothing. */
+    .operations = lab_each<2 * SETTLED>,
+    /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
+    .reference = lab_exactly<f>,
 }};
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
@@ -392,8 +370,7 @@ const LabRung rungs[] = {
          "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
      .launch = launch_roles,
      .work = work,
-     .points = CHUNK_COUNTS,
-     .point_count = sizeof CHUNK_COUNTS / sizeof *CHUNK_COUNTS,
+     LAB_ROWS(point, CHUNK_COUNTS),
      .predicted = predict_roles},
 };
 
@@ -415,13 +392,11 @@ const LabTopic lab_transfers = {
     .title = "Copy in, compute, copy out: one after the other, or all at once",
     .dims = "elements",
     .unit = LAB_GB_PER_S,
-    .problems = problems,
-    .problem_count = 1,
-    .rungs = rungs,
-    .rung_count = sizeof rungs / sizeof *rungs,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 26, 1, 1}}, /* 256 MiB each way */
     .tested = {{1000003, 1, 1}},
-    .count = count,
+    .count = lab_elements,
     .on_host = true,
     .predicted_name = "% of perfect",
     .measured_name = "% of perfect",

@@ -16,11 +16,9 @@
 
        mlp-lab transpose                   # the ladder at 8192 x 8192
        mlp-lab transpose --size 1000x37    # any shape */
-#include <cublas_v2.h>
-
 #include <climits>
 
-#include "lab/lab.cuh"
+#include "lab/cublas.cuh"
 
 namespace {
 
@@ -219,15 +217,13 @@ cudaError_t launch_words(const LabCall *call) {
 /* cuBLAS is column-major: it sees our input as columns x rows and makes rows x columns of it. The
    second matrix does not count (beta is 0); `in` stands for it. */
 cudaError_t launch_cublas_geam(const LabCall *call) {
-  static cublasHandle_t handle = nullptr;
-  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) return cudaErrorUnknown;
+  const cublasHandle_t handle = lab_cublas(call);
   const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];
   const float *in = (const float *)call->d_in[0], one = 1.0f, zero = 0.0f;
-  cublasStatus_t status = cublasSetStream(handle, call->stream);
-  if (status == CUBLAS_STATUS_SUCCESS)
-    status = cublasSgeam(handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one, in, columns, &zero,
-                         in, rows, (float *)call->d_out, rows);
-  return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+  const bool queued =
+      handle && cublasSgeam(handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one, in, columns,
+                            &zero, in, rows, (float *)call->d_out, rows) == CUBLAS_STATUS_SUCCESS;
+  return queued ? cudaSuccess : cudaErrorUnknown;
 }
 
 const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {
@@ -237,34 +233,18 @@ const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-int64_t elements(LabSize size, int) {
-  return size.dim[0] * size.dim[1];
-}
-
-double bytes(LabSize size) {
-  return 8.0 * (double)elements(size, 0);
-}
-
-double operations(LabSize) {
-  return 0.0;
-}
-
-/* Turns that the banks take for a request to read the tile; for words of 16 bytes, for each eight
-   lanes. */
-template <int WAYS> double ways(const GpuLimits *, int, LabSize, int64_t) {
-  return WAYS;
-}
-
-const LabProblem PROBLEMS[] = {{
+const LabProblem problems[] = {{
     .name = "",
     .in = {LAB_FLOAT32},
     .out = LAB_FLOAT32,
-    .bytes = bytes,
-    .operations = operations,
+    .bytes = lab_each<8>,
+    .operations = lab_each<0>,
     .reference = reference,
 }};
 
-const LabRung RUNGS[] = {
+/* .predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
+   each eight lanes. */
+const LabRung rungs[] = {
     {
         .name = "one-thread",
         .lesson = "One thread waits for every element: the slowest way to use a GPU",
@@ -288,13 +268,13 @@ const LabRung RUNGS[] = {
             "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want "
             "one bank",
         .launch = launch_tile<32, 0, 32>,
-        .predicted = ways<32>,
+        .predicted = lab_value<32>,
     },
     {
         .name = "tile-16",
         .lesson = "A smaller tile: fewer lanes per bank, but half a line of memory per row",
         .launch = launch_tile<16, 0, 16>,
-        .predicted = ways<8>,
+        .predicted = lab_value<8>,
     },
     {
         .name = "padded",
@@ -302,21 +282,21 @@ const LabRung RUNGS[] = {
             "An unused column puts a column's words into 32 different banks; what is left is a "
             "block of 1024 threads that waits for itself",
         .launch = launch_tile<32, 1, 32>,
-        .predicted = ways<1>,
+        .predicted = lab_value<1>,
     },
     {
         .name = "four-a-thread",
         .lesson = "Four elements per thread: smaller blocks, four loads in flight before one is "
                   "waited for",
         .launch = launch_tile<32, 1, 8>,
-        .predicted = ways<1>,
+        .predicted = lab_value<1>,
     },
     {
         .name = "words",
         .lesson = "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, "
                   "a swizzle replaces the padding",
         .launch = launch_words,
-        .predicted = ways<1>,
+        .predicted = lab_value<1>,
     },
     {
         .name = "cublas-geam",
@@ -327,7 +307,7 @@ const LabRung RUNGS[] = {
     },
 };
 
-const LabSize SIZES[] = {
+const LabSize sizes[] = {
     {{1024, 1024, 1}}, {{2048, 2048, 1}}, {{4096, 4096, 1}}, {{16384, 16384, 1}}};
 
 } // namespace
@@ -337,15 +317,12 @@ const LabTopic lab_transpose = {
     .title = "Transpose: shared memory turns a tile round, and its banks must be shared well",
     .dims = "rows x columns",
     .unit = LAB_GB_PER_S,
-    .problems = PROBLEMS,
-    .problem_count = sizeof PROBLEMS / sizeof *PROBLEMS,
-    .rungs = RUNGS,
-    .rung_count = sizeof RUNGS / sizeof *RUNGS,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{8192, 8192, 1}},
-    .sizes = SIZES,
-    .size_count = sizeof SIZES / sizeof *SIZES,
+    LAB_ROWS(size, sizes),
     .tested = {{300, 300, 1}},
-    .count = elements,
+    .count = lab_elements,
     .predicted_name = "turns of the banks",
     .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     .metric_name = "bank conflicts of loads",

@@ -11,12 +11,10 @@
 
        mlp-lab vector                  # all five problems at 2^28 elements
        mlp-lab vector --size 1000003   # any length */
-#include <cublas_v2.h>
-
 #include <climits>
 #include <cmath>
 
-#include "lab/lab.cuh"
+#include "lab/cublas.cuh"
 
 namespace {
 
@@ -28,29 +26,27 @@ constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
 /* ---- the problems -------------------------------------------------------------------------------
-   of: what is done to an element; exact: the same in double; allowed: how far `of` may be off. */
+   of: what is done to an element, in float on the GPU and in double for the reference; allowed: how
+   far the float may be off. */
 
 enum { FILL, SCALE, ADD, RELU, SAXPY }; /* places in the table of problems */
 
-struct Fill {
-  static constexpr int INPUTS = 0, OPERATIONS = 0;
-  static __device__ float of(float, float) {
-    return FILLING;
-  }
-  static double exact(double, double) {
-    return FILLING;
-  }
+struct Exact {
   static double allowed(double, double) {
     return 0.0;
   }
 };
 
+struct Fill : Exact {
+  static constexpr int INPUTS = 0, OPERATIONS = 0;
+  template <class T> static __host__ __device__ T of(T, T) {
+    return FILLING;
+  }
+};
+
 struct Scale {
   static constexpr int INPUTS = 1, OPERATIONS = 1;
-  static __device__ float of(float x, float) {
-    return FACTOR * x;
-  }
-  static double exact(double x, double) {
+  template <class T> static __host__ __device__ T of(T x, T) {
     return FACTOR * x;
   }
   static double allowed(double x, double) { /* one rounding of the result */
@@ -60,10 +56,7 @@ struct Scale {
 
 struct Add {
   static constexpr int INPUTS = 2, OPERATIONS = 1;
-  static __device__ float of(float x, float y) {
-    return x + y;
-  }
-  static double exact(double x, double y) {
+  template <class T> static __host__ __device__ T of(T x, T y) {
     return x + y;
   }
   static double allowed(double x, double y) { /* one rounding of the result */
@@ -71,25 +64,16 @@ struct Add {
   }
 };
 
-struct Relu {
+struct Relu : Exact {
   static constexpr int INPUTS = 1, OPERATIONS = 1;
-  static __device__ float of(float x, float) {
-    return x < 0.0f ? 0.0f : x; /* a NaN stays one */
-  }
-  static double exact(double x, double) {
-    return x < 0.0 ? 0.0 : x;
-  }
-  static double allowed(double, double) {
-    return 0.0;
+  template <class T> static __host__ __device__ T of(T x, T) {
+    return x < 0 ? 0 : x; /* a NaN stays one */
   }
 };
 
 struct Saxpy {
   static constexpr int INPUTS = 2, OPERATIONS = 2;
-  static __device__ float of(float x, float y) {
-    return FACTOR * x + y;
-  }
-  static double exact(double x, double y) {
+  template <class T> static __host__ __device__ T of(T x, T y) {
     return FACTOR * x + y;
   }
   static double allowed(double x, double y) { /* the product is rounded, then the sum */
@@ -103,7 +87,7 @@ void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64
   for (int64_t i = 0; i < count; i++) {
     const double x = Problem::INPUTS > 0 ? ((const float *)h_in[0])[first + i] : 0.0;
     const double y = Problem::INPUTS > 1 ? ((const float *)h_in[1])[first + i] : 0.0;
-    expected[i] = Problem::exact(x, y);
+    expected[i] = Problem::of(x, y);
     allowed[i] = Problem::allowed(x, y);
   }
 }
@@ -112,18 +96,16 @@ void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64
 
 constexpr int BLOCK = 256;
 
-template <int WIDTH> struct alignas(4 * WIDTH) Word { float value[WIDTH]; };
-
 /* Word i of the result: WIDTH neighbouring elements in one load per input and one store. */
 template <class Problem, int WIDTH>
 __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
                         float *__restrict__ out, int64_t i) {
-  Word<WIDTH> a = {}, b = {}, result;
-  if (Problem::INPUTS > 0) a = reinterpret_cast<const Word<WIDTH> *>(x)[i];
-  if (Problem::INPUTS > 1) b = reinterpret_cast<const Word<WIDTH> *>(y)[i];
+  LabWord<WIDTH> a = {}, b = {}, result;
+  if (Problem::INPUTS > 0) a = reinterpret_cast<const LabWord<WIDTH> *>(x)[i];
+  if (Problem::INPUTS > 1) b = reinterpret_cast<const LabWord<WIDTH> *>(y)[i];
 #pragma unroll
   for (int k = 0; k < WIDTH; k++) result.value[k] = Problem::of(a.value[k], b.value[k]);
-  reinterpret_cast<Word<WIDTH> *>(out)[i] = result;
+  reinterpret_cast<LabWord<WIDTH> *>(out)[i] = result;
 }
 
 /* Calls launch(problem) with the struct of the call's problem. */
@@ -146,8 +128,8 @@ template <class Launch> cudaError_t with_problem(const LabCall *call, Launch lau
    argument. */
 template <class Kernel, class... More>
 cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... more) {
-  return lab_launch(call, kernel, dim3((unsigned)blocks), dim3(BLOCK), 0, call->d_in[0],
-                    call->d_in[1], call->d_out, call->size.dim[0], more...);
+  return lab_launch(call, kernel, (unsigned)blocks, BLOCK, 0, call->d_in[0], call->d_in[1],
+                    call->d_out, call->size.dim[0], more...);
 }
 
 /* ---- 1. one thread per element ------------------------------------------------------------------
@@ -217,16 +199,9 @@ __global__ void __launch_bounds__(BLOCK)
   for (int i = 0; i < mine; i++) do_word<Problem, 1>(x, y, out, first + i);
 }
 
-cudaError_t launch_segment(const LabCall *call) {
+template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
   return with_problem(call, [=](auto problem) {
-    return queue(call, segment<decltype(problem), 1>,
-                 lab_blocks(call->size.dim[0], BLOCK * SEGMENT));
-  });
-}
-
-cudaError_t launch_segment_unrolled(const LabCall *call) {
-  return with_problem(call, [=](auto problem) {
-    return queue(call, segment<decltype(problem), TOGETHER>,
+    return queue(call, segment<decltype(problem), UNROLL>,
                  lab_blocks(call->size.dim[0], BLOCK * SEGMENT));
   });
 }
@@ -265,9 +240,9 @@ __global__ void __launch_bounds__(BLOCK)
 
 template <int WIDTH> cudaError_t launch_grid_stride(const LabCall *call) {
   return with_problem(call, [=](auto problem) {
-    const int64_t needed = lab_blocks(call->size.dim[0], (int64_t)BLOCK * WIDTH);
-    const int64_t most = (int64_t)BLOCKS_AN_SM * call->gpu->multiprocessors;
-    return queue(call, grid_stride<decltype(problem), WIDTH>, needed < most ? needed : most);
+    return queue(call, grid_stride<decltype(problem), WIDTH>,
+                 lab_at_most(lab_blocks(call->size.dim[0], (int64_t)BLOCK * WIDTH),
+                             (int64_t)BLOCKS_AN_SM * call->gpu->multiprocessors));
   });
 }
 
@@ -292,13 +267,11 @@ const char *refuse_memset(const GpuLimits *, int problem, LabSize) {
 /* cuBLAS adds x to y in place, so it cannot leave y as it was: out stands for y. The bytes are
    those of our saxpy, so its time can be compared, but its values cannot. */
 cudaError_t launch_cublas_saxpy(const LabCall *call) {
-  static cublasHandle_t handle = nullptr;
-  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) return cudaErrorUnknown;
-  cublasStatus_t status = cublasSetStream(handle, call->stream);
-  if (status == CUBLAS_STATUS_SUCCESS)
-    status = cublasSaxpy(handle, (int)call->size.dim[0], &FACTOR, (const float *)call->d_in[0], 1,
-                         (float *)call->d_out, 1);
-  return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+  const cublasHandle_t handle = lab_cublas(call);
+  const bool queued =
+      handle && cublasSaxpy(handle, (int)call->size.dim[0], &FACTOR, (const float *)call->d_in[0],
+                            1, (float *)call->d_out, 1) == CUBLAS_STATUS_SUCCESS;
+  return queued ? cudaSuccess : cudaErrorUnknown;
 }
 
 const char *refuse_cublas_saxpy(const GpuLimits *, int problem, LabSize size) {
@@ -307,24 +280,6 @@ const char *refuse_cublas_saxpy(const GpuLimits *, int problem, LabSize size) {
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
-
-int64_t elements(LabSize size, int) {
-  return size.dim[0];
-}
-
-template <class Problem> double bytes(LabSize size) {
-  return 4.0 * (Problem::INPUTS + 1) * (double)size.dim[0];
-}
-
-template <class Problem> double operations(LabSize size) {
-  return (double)Problem::OPERATIONS * (double)size.dim[0];
-}
-
-/* Sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32 places 32;
-   words of 16 bytes in a row are 512 bytes, 16 sectors. */
-template <int SECTORS> double sectors(const GpuLimits *, int, LabSize, int64_t) {
-  return SECTORS;
-}
 
 template <class Problem> constexpr LabType input(int i) {
   return i < Problem::INPUTS ? LAB_FLOAT32 : LAB_NOTHING;
@@ -335,61 +290,63 @@ template <class Problem> constexpr LabProblem problem(const char *name) {
       .name = name,
       .in = {input<Problem>(0), input<Problem>(1), LAB_NOTHING},
       .out = LAB_FLOAT32,
-      .bytes = bytes<Problem>,
-      .operations = operations<Problem>,
+      .bytes = lab_each<4 * (Problem::INPUTS + 1)>,
+      .operations = lab_each<Problem::OPERATIONS>,
       .reference = reference<Problem>,
   };
 }
 
 /* In the order of FILL to SAXPY. */
-const LabProblem PROBLEMS[] = {
+const LabProblem problems[] = {
     problem<Fill>("fill"), problem<Scale>("scale"), problem<Add>("add"),
     problem<Relu>("relu"), problem<Saxpy>("saxpy"),
 };
 
-const LabRung RUNGS[] = {
+/* .predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
+   places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
+const LabRung rungs[] = {
     {
         .name = "element",
         .lesson =
             "One thread per element: neighbouring lanes take neighbouring elements, a request is "
             "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
         .launch = launch_element,
-        .predicted = sectors<4>,
+        .predicted = lab_value<4>,
     },
     {
         .name = "unchecked",
         .lesson = "Without the bounds check nothing gets faster: the comparison was hidden behind "
                   "the memory",
         .launch = launch_unchecked,
-        .predicted = sectors<4>,
+        .predicted = lab_value<4>,
     },
     {
         .name = "segment",
         .lesson =
             "One contiguous segment per thread, the habit of the CPU, spreads each request over "
             "32 sectors",
-        .launch = launch_segment,
-        .predicted = sectors<32>,
+        .launch = launch_segment<1>,
+        .predicted = lab_value<32>,
     },
     {
         .name = "segment-unrolled",
         .lesson = "Unrolling puts more loads in flight, but the pattern stays and so does most of "
                   "the loss",
-        .launch = launch_segment_unrolled,
-        .predicted = sectors<32>,
+        .launch = launch_segment<TOGETHER>,
+        .predicted = lab_value<32>,
     },
     {
         .name = "grid-stride",
         .lesson = "Several elements per thread, but a whole grid apart: one grid for every length, "
                   "lanes side by side again",
         .launch = launch_grid_stride<1>,
-        .predicted = sectors<4>,
+        .predicted = lab_value<4>,
     },
     {
         .name = "grid-stride-16",
         .lesson = "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
         .launch = launch_grid_stride<4>,
-        .predicted = sectors<16>,
+        .predicted = lab_value<16>,
     },
     {
         .name = "word",
@@ -397,7 +354,7 @@ const LabRung RUNGS[] = {
             "One word of 16 bytes per thread and no loop: a quarter of the first rung's blocks, "
             "which walk through memory in order",
         .launch = launch_word,
-        .predicted = sectors<16>,
+        .predicted = lab_value<16>,
     },
     {
         .name = "memset",
@@ -415,7 +372,7 @@ const LabRung RUNGS[] = {
     },
 };
 
-const LabSize SIZES[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
+const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
 
 } // namespace
 
@@ -424,15 +381,12 @@ const LabTopic lab_vector = {
     .title = "Vectors: how the lanes of a warp must ask for memory",
     .dims = "elements",
     .unit = LAB_GB_PER_S,
-    .problems = PROBLEMS,
-    .problem_count = sizeof PROBLEMS / sizeof *PROBLEMS,
-    .rungs = RUNGS,
-    .rung_count = sizeof RUNGS / sizeof *RUNGS,
+    LAB_ROWS(problem, problems),
+    LAB_ROWS(rung, rungs),
     .size = {{1 << 28, 1, 1}},
-    .sizes = SIZES,
-    .size_count = sizeof SIZES / sizeof *SIZES,
+    LAB_ROWS(size, sizes),
     .tested = {{100000, 1, 1}},
-    .count = elements,
+    .count = lab_elements,
     .predicted_name = "sectors per request",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
     .metric_name = "sectors per store",
