@@ -9,53 +9,33 @@ TESTS_WITH(kernels_open, kernels_close);
 
 /* ---- gemms ---------------------------------------------------------------------------------- */
 
-/* launch_forward with and without ReLU, of two terms and of three. z: the reference's, and
-   cuBLAS's. */
-static void check_forwards(const char *what, LayerInput input, Shape s, Values w, const double *z,
-                           const double *library, int roundings, uint64_t seed) {
-  const size_t count = area(s.rows, s.out);
-  const Values b = signed_values((size_t)s.out, seed + 2);
-  for (int way = 0; way < 4; way++) {
-    const int relu = way % 2, terms = 2 + way / 2;
-    float *d_y = poisoned_floats(count);
-    CUDA_OK(launch_forward(input, w.d, b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms, stream));
-    assert_gemm(what, s, d_y, add_bias(z, b.host, s, relu), add_bias(library, b.host, s, relu),
-                count, bf16_bound(terms, s.in, roundings));
-  }
-}
-
+/* launch_gemm, and launch_forward with and without ReLU, of two terms and of three; of activations
+   and of pixels of stored rows, some beyond the end. */
 static void check_forward(Shape s, uint64_t seed) {
   const size_t count = area(s.rows, s.out);
-  const Values x = random_values(area(s.rows, s.in), seed);
-  const Values w = random_values(area(s.out, s.in), seed + 1);
-  const double *z = expect_linear(x.host, w.host, s);
-  const double *library =
-      library_gemm(CUBLAS_OP_N, x.d, s.in, CUBLAS_OP_T, w.d, s.in, s.rows, s.out, s.in);
-  float *d_z = poisoned_floats(count);
-  CUDA_OK(launch_gemm(x.d, w.d, d_z, s.rows, s.in, s.out, stream));
-  assert_gemm("gemm", s, d_z, z, library, count, bound(s.in, GEMM_ROUNDING));
-  check_forwards("forward", (LayerInput){x.d, {.rows = s.rows}}, s, w, z, library,
-                 GEMM_ROUNDING + BIAS_ROUNDING, seed);
+  for (int pixels = 0; pixels < 2; pixels++) {
+    const Forward f = make_forward(s, pixels, seed);
+    const double *library =
+        library_gemm(CUBLAS_OP_N, f.x.d, s.in, CUBLAS_OP_T, f.w.d, s.in, s.rows, s.out, s.in);
+    if (!pixels) {
+      float *d_z = poisoned_floats(count);
+      CUDA_OK(launch_gemm(f.x.d, f.w.d, d_z, s.rows, s.in, s.out, stream));
+      assert_gemm("gemm", s, d_z, f.z, library, count, bound(s.in, GEMM_ROUNDING));
+    }
+    for (int way = 0; way < 4; way++) {
+      const int relu = way % 2, terms = 2 + way / 2;
+      float *d_y = poisoned_floats(count);
+      CUDA_OK(launch_forward(f.input, f.w.d, f.b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms,
+                             stream));
+      assert_gemm(pixels ? "forward of pixels" : "forward", s, d_y,
+                  add_bias(f.z, f.b.host, s, relu), add_bias(library, f.b.host, s, relu), count,
+                  bf16_bound(terms, s.in, f.roundings));
+    }
+  }
 }
 
 KERNEL_TEST(test_gemm_and_forward) {
   for_all_shapes(check_forward);
-}
-
-/* The first layer: pixels of stored rows, some beyond the end. */
-static void check_forward_pixels(Shape s, uint64_t seed) {
-  const Batch batch = short_batch(s, seed);
-  const Values w = random_values(area(s.out, s.in), seed + 1);
-  double *x = batch_input(&batch, s.in);
-  const double *z = expect_linear(x, w.host, s);
-  const double *library = library_gemm(CUBLAS_OP_N, both_sides(x, area(s.rows, s.in)).d, s.in,
-                                       CUBLAS_OP_T, w.d, s.in, s.rows, s.out, s.in);
-  check_forwards("forward of pixels", (LayerInput){NULL, batch.view}, s, w, z, library,
-                 GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS, seed);
-}
-
-KERNEL_TEST(test_forward_pixels) {
-  for_all_shapes(check_forward_pixels);
 }
 
 static void check_backward(Shape s, uint64_t seed) {
@@ -98,21 +78,7 @@ static LayerUpdate update_of(const Layer *l) {
                        .out = l->shape.out};
 }
 
-/* The gradient alone, stored; what would be updated by it may be missing. */
-static void check_stored_gradient(const BatchView *view, const Layer *l, int terms) {
-  const Shape s = l->shape;
-  const double limit = bf16_bound(terms, s.rows, GEMM_ROUNDING + (l->pixels ? PIXEL_ROUNDINGS : 0));
-  const LayerUpdate stored = {.d_x = l->pixels ? NULL : l->x.d,
-                              .d_dz = l->dz.d,
-                              .in = s.in,
-                              .out = s.out,
-                              .d_gw = poisoned_floats(area(s.out, s.in)),
-                              .d_gb = poisoned_floats((size_t)s.out)};
-  CUDA_OK(launch_updates(*view, rules[1], &stored, 1, terms, d_work, stream));
-  assert_layer_gradient("stored gradient", l, stored.d_gw, stored.d_gb, limit);
-}
-
-static void check_gradient(Shape s, bool pixels, uint64_t seed) {
+static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const size_t weights = area(s.out, s.in);
   const Batch batch = short_batch(s, seed);
@@ -128,27 +94,26 @@ static void check_gradient(Shape s, bool pixels, uint64_t seed) {
 
   for (int terms = 2; terms <= 3; terms++) {
     l.p = random_parameters(s, seed + 4);
-    const LayerUpdate update = update_of(&l);
+    LayerUpdate update = update_of(&l);
     CUDA_OK(launch_updates(batch.view, rule, &update, 1, terms, d_work, stream));
     assert_layer_updated("updates", &l, rule, terms, library);
-    check_stored_gradient(&batch.view, &l, terms);
+    /* the gradient alone, stored; what would be updated by it is missing */
+    update.d_w = update.d_b = update.d_vw = update.d_vb = NULL;
+    update.d_gw = poisoned_floats(weights);
+    update.d_gb = poisoned_floats((size_t)s.out);
+    CUDA_OK(launch_updates(batch.view, rules[1], &update, 1, terms, d_work, stream));
+    assert_layer_gradient(
+        "stored gradient", &l, update.d_gw, update.d_gb,
+        bf16_bound(terms, s.rows, GEMM_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)));
   }
 }
 
-static void check_gradient_of_activations(Shape s, uint64_t seed) {
-  check_gradient(s, false, seed);
-}
-
-static void check_gradient_of_pixels(Shape s, uint64_t seed) {
-  check_gradient(s, true, seed);
+static void check_gradient(Shape s, uint64_t seed) {
+  for (int pixels = 0; pixels < 2; pixels++) check_gradient_of(s, pixels, seed);
 }
 
 KERNEL_TEST(test_gradient_and_update) {
-  for_all_shapes(check_gradient_of_activations);
-}
-
-KERNEL_TEST(test_gradient_and_update_of_pixels) {
-  for_all_shapes(check_gradient_of_pixels);
+  for_all_shapes(check_gradient);
 }
 
 static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {

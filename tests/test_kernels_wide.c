@@ -43,6 +43,14 @@ static Planes planes_of(Values v, int terms, int rows, int columns) {
   return p;
 }
 
+/* A layer's input: one term if it is the batch's pixels. */
+static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms, Shape s) {
+  if (!pixels) return planes_of(x, terms, s.rows, s.in);
+  const Planes p = make_planes(1, s.rows, s.in);
+  CUDA_OK(launch_pixel_planes(batch->view, p, stream));
+  return p;
+}
+
 static float term(uint16_t bits) {
   const uint32_t word = (uint32_t)bits << 16;
   float value;
@@ -87,9 +95,8 @@ KERNEL_TEST(test_split) {
 
 static void check_pixel_planes(Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
-  const Planes p = make_planes(1, s.rows, s.in);
+  const Planes p = input_planes(&batch, (Values){0}, true, 1, s);
   const size_t pitch = planes_pitch(s.in);
-  CUDA_OK(launch_pixel_planes(batch.view, p, stream));
   const uint16_t *bits = fetch(p.d, p.plane * sizeof *bits);
   for (int r = 0; r < s.rows; r++) {
     const uint8_t *pixels = batch.pixels + batch_row(&batch, r) * batch.view.stride;
@@ -128,25 +135,22 @@ static void for_all_wide_shapes(CheckShape *check_shape) {
 
 /* ---- forward and backward ------------------------------------------------------------------- */
 
-static void check_forward_of(const char *what, Planes x, const double *x64, Shape s, int terms,
-                             int roundings, uint64_t seed) {
+static void check_forward_by(int terms, const Forward *f, bool pixels, Shape s, bool relu) {
   const size_t count = area(s.rows, s.out);
-  const int relu = (int)(seed / 1000 % 2);
-  const Values w = random_values(area(s.out, s.in), seed + 1);
-  const Values b = signed_values((size_t)s.out, seed + 2);
-  const double *expected = add_bias(expect_linear(x64, w.host, s), b.host, s, relu);
-  const double limit = planes_bound(terms, s.in, roundings);
-  const Planes weights = planes_of(w, terms, s.out, s.in);
+  const double *expected = add_bias(f->z, f->b.host, s, relu);
+  const double limit = planes_bound(terms, s.in, f->roundings);
+  const Planes x = input_planes(&f->batch, f->x, pixels, terms, s);
+  const Planes weights = planes_of(f->w, terms, s.out, s.in);
   for (int way = 0; way < ways_of(s); way++) {
     choose_way(way);
     const Planes y = make_planes(terms, s.rows, s.out);
     float *d_y = poisoned_floats(count);
     CUDA_OK(launch_ones(y, stream));
-    CUDA_OK(launch_wide_forward(x, weights, b.d, y, d_y, relu, stream));
-    assert_near(what, s, d_y, expected, count, limit);
-    assert_near(what, s, values_of(y), expected, count, limit);
+    CUDA_OK(launch_wide_forward(x, weights, f->b.d, y, d_y, relu, stream));
+    assert_near("wide forward", s, d_y, expected, count, limit);
+    assert_near("wide forward", s, values_of(y), expected, count, limit);
     float *d_alone = poisoned_floats(count); /* without planes */
-    CUDA_OK(launch_wide_forward(x, weights, b.d, (Planes){.rows = s.rows, .columns = s.out},
+    CUDA_OK(launch_wide_forward(x, weights, f->b.d, (Planes){.rows = s.rows, .columns = s.out},
                                 d_alone, relu, stream));
     assert_exact(d_alone, fetch_floats(d_y, count), count);
     const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
@@ -156,29 +160,16 @@ static void check_forward_of(const char *what, Planes x, const double *x64, Shap
 }
 
 static void check_forward(Shape s, uint64_t seed) {
-  const Values x = random_values(area(s.rows, s.in), seed);
-  for (int terms = 2; terms <= 3; terms++)
-    check_forward_of("wide forward", planes_of(x, terms, s.rows, s.in), x.host, s, terms,
-                     GEMM_ROUNDING + BIAS_ROUNDING, seed);
+  for (int pixels = 0; pixels < 2; pixels++) {
+    const Forward f = make_forward(s, pixels, seed);
+    for (int terms = 2; terms <= 3; terms++)
+      check_forward_by(terms, &f, pixels, s, seed / 1000 % 2);
+  }
 }
 
 KERNEL_TEST(test_forward) {
   needs_wide();
   for_all_wide_shapes(check_forward);
-}
-
-static void check_forward_pixels(Shape s, uint64_t seed) {
-  const Batch batch = short_batch(s, seed);
-  const Planes x = make_planes(1, s.rows, s.in);
-  CUDA_OK(launch_pixel_planes(batch.view, x, stream));
-  for (int terms = 2; terms <= 3; terms++)
-    check_forward_of("wide forward of pixels", x, batch_input(&batch, s.in), s, terms,
-                     GEMM_ROUNDING + BIAS_ROUNDING + PIXEL_ROUNDINGS, seed);
-}
-
-KERNEL_TEST(test_forward_pixels) {
-  needs_wide();
-  for_all_wide_shapes(check_forward_pixels);
 }
 
 static void check_backward(Shape s, uint64_t seed) {
@@ -265,10 +256,9 @@ static void give_parameters(WideLayer *l, uint64_t seed) {
 static WideLayer make_wide_layer(const Batch *batch, Shape s, int terms, bool pixels,
                                  uint64_t seed) {
   WideLayer l = {.layer = make_layer(batch, s, pixels, seed), .terms = terms};
-  l.update.x = pixels ? make_planes(1, s.rows, s.in) : planes_of(l.layer.x, terms, s.rows, s.in);
+  l.update.x = input_planes(batch, l.layer.x, pixels, terms, s);
   l.update.dz = planes_of(l.layer.dz, terms, s.rows, s.out);
   give_parameters(&l, seed + 2);
-  if (pixels) CUDA_OK(launch_pixel_planes(batch->view, l.update.x, stream));
   return l;
 }
 

@@ -226,6 +226,20 @@ double *add_bias(const double *z, const double *b, Shape s, bool relu) {
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
+/* The reference reads pixels before x is rounded to float32. */
+Forward make_forward(Shape s, bool pixels, uint64_t seed) {
+  const size_t count = area(s.rows, s.in);
+  Forward f = {.batch = short_batch(s, seed),
+               .w = random_values(area(s.out, s.in), seed + 1),
+               .b = signed_values((size_t)s.out, seed + 2),
+               .roundings = GEMM_ROUNDING + BIAS_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)};
+  double *x = pixels ? batch_input(&f.batch, s.in) : random_values(count, seed).host;
+  f.z = expect_linear(x, f.w.host, s);
+  f.x = both_sides(x, count);
+  f.input = pixels ? (LayerInput){NULL, f.batch.view} : (LayerInput){f.x.d, {.rows = s.rows}};
+  return f;
+}
+
 Parameters random_parameters(Shape s, uint64_t seed) {
   const size_t weights = area(s.out, s.in), out = (size_t)s.out;
   return (Parameters){values_between(1, 2, weights, seed), values_between(1, 2, out, seed + 1),

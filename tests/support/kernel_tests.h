@@ -160,6 +160,18 @@ RowResults poisoned_results(const Batch *b);
 
 /* ---- a layer -------------------------------------------------------------------------------- */
 
+/* A layer forwards. */
+typedef struct {
+  Batch batch;
+  LayerInput input; /* the batch's pixels, or x.d */
+  Values x, w, b;   /* x: of pixels, too */
+  double *z;        /* (rows, out), what the reference makes of x and w, without b */
+  int roundings;    /* of a value with its bias, besides those of the sum */
+} Forward;
+
+/* Of pixels, a third of the rows are beyond the end. */
+Forward make_forward(Shape s, bool pixels, uint64_t seed);
+
 /* A layer's trained values and their momenta. Values are at least 1, more than an update of any
    of the shapes takes away. */
 typedef struct {
