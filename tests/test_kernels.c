@@ -202,43 +202,20 @@ KERNEL_TEST(test_relu_and_mask) {
 
 /* ---- always true ---------------------------------------------------------------------------- */
 
-/* Everything that a step computes: arrays that this case has made, and their bytes. */
-enum { OUTPUTS = 14 };
-
-typedef struct {
-  struct {
-    void *d;
-    size_t bytes;
-  } of[OUTPUTS];
-  int count;
-} Outputs;
-
-static void *add_output(Outputs *all, void *d, size_t bytes) {
-  assert_true(all->count < OUTPUTS);
-  all->of[all->count].d = d;
-  all->of[all->count++].bytes = bytes;
-  return d;
-}
-
-static float *new_output(Outputs *all, size_t count) {
-  return add_output(all, poisoned_floats(count), count * sizeof(float));
-}
-
-static Outputs compute_everything(const Batch *batch, Shape s) {
-  const BatchView view = batch->view;
+static void compute_everything(Shape s, uint64_t seed) {
+  const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
+  const BatchView view = batch.view;
   const Dropout none = {0};
-  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in), ws = area(s.out, s.in);
-  const size_t outs = (size_t)s.out;
-  const Parameters p = random_parameters(s, 21);
-  const Values a = signed_values(xs, 25);
-  const RowResults results = poisoned_results(batch);
+  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in);
+  const Parameters p = random_parameters(s, seed + 1);
+  const Values a = signed_values(xs, seed + 5);
+  const RowResults results = poisoned_results(&batch);
   const ResultSums zero = {0};
-  Outputs all = {.count = 0};
-  float *d_x = poisoned_floats(xs), *d_z = new_output(&all, zs), *d_y = new_output(&all, zs);
-  float *d_p = new_output(&all, zs), *d_dz = new_output(&all, zs), *d_fused = new_output(&all, zs);
-  float *d_dx = new_output(&all, xs), *d_masked = new_output(&all, xs);
-  float *d_dw = new_output(&all, ws), *d_db = new_output(&all, outs);
-  ResultSums *d_sums = add_output(&all, to_device(&zero, sizeof zero), sizeof zero);
+  ResultSums *d_sums = to_device(&zero, sizeof zero);
+  float *d_x = poisoned_floats(xs), *d_z = poisoned_floats(zs), *d_y = poisoned_floats(zs);
+  float *d_p = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_fused = poisoned_floats(zs);
+  float *d_dx = poisoned_floats(xs), *d_masked = poisoned_floats(xs);
+  float *d_dw = poisoned_floats(area(s.out, s.in)), *d_db = poisoned_floats((size_t)s.out);
   CUDA_OK(launch_scale_pixels(view, d_x, s.in, 1.0f / 255, 0, stream));
   CUDA_OK(launch_gemm(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
   CUDA_OK(
@@ -246,32 +223,19 @@ static Outputs compute_everything(const Batch *batch, Shape s) {
   CUDA_OK(launch_log_softmax(d_y, d_p, s.rows, s.out, stream));
   CUDA_OK(launch_cross_entropy_gradient(view, d_p, d_dz, s.out, stream));
   CUDA_OK(launch_softmax(view, d_y, d_fused, s.out, results, stream));
-  CUDA_OK(
-      launch_sum(d_sums, results, batch->state.position + OFFSET, batch->state.end, one, stream));
+  CUDA_OK(launch_sum(d_sums, results, batch.state.position + OFFSET, batch.state.end, one, stream));
   CUDA_OK(launch_backward_gemm(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
   CUDA_OK(launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, none, 3, stream));
   CUDA_OK(launch_weight_gradient(d_dz, d_x, d_dw, s.rows, s.in, s.out, stream));
   CUDA_OK(launch_bias_gradient(d_dz, d_db, s.rows, s.out, stream));
   const LayerUpdate update = {NULL, d_dz, p.w.d, p.b.d, p.vw.d, p.vb.d, s.in, s.out, NULL, NULL};
   CUDA_OK(launch_updates(view, rules[2], &update, 1, 3, d_work, stream));
-  add_output(&all, p.w.d, ws * sizeof(float));
-  add_output(&all, p.b.d, outs * sizeof(float));
-  add_output(&all, p.vw.d, ws * sizeof(float));
-  add_output(&all, p.vb.d, outs * sizeof(float));
-  assert_int_equal(all.count, OUTPUTS);
-  return all;
 }
 
 KERNEL_TEST(test_same_bits_twice) {
   static const Shape shapes[] = {{7, 63, 10}, {449, 50, 505}, {200, 785, 301}, {1000, 784, 300}};
-  for (size_t i = 0; i < (quick() ? 2 : LENGTH(shapes)); i++) {
-    const Shape s = shapes[i];
-    const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, 20);
-    const Outputs first = compute_everything(&batch, s), second = compute_everything(&batch, s);
-    for (int o = 0; o < OUTPUTS; o++)
-      assert_same_arrays(first.of[o].d, second.of[o].d, first.of[o].bytes);
-    finish();
-  }
+  for (size_t i = 0; i < (quick() ? 2 : LENGTH(shapes)); i++)
+    assert_same_bits_twice(compute_everything, shapes[i], 20);
 }
 
 /* ---- refused -------------------------------------------------------------------------------- */
@@ -299,21 +263,34 @@ static void refuse_bookkeeping(const Fixture *a) {
   CUDA_REFUSED(launch_sum(d_sums, a->results, 6, 5, one, stream));
 }
 
-/* Arguments of launchers, of which one is wrong: the batch, or pointer or size number ... */
+/* What is wrong: the batch, a pointer or a size, in so many ways. */
+enum { BATCH, POINTER, SIZE, KINDS };
+static const int ways[KINDS] = {8, 6, 3 * 2};
+
+/* Arguments of launchers, of which one is wrong. */
 typedef struct {
   BatchView view;
   float *p[6]; /* pointers that must not be NULL */
-  int n[3];    /* sizes */
-  bool batch;
-  int pointer, size; /* -1: none is wrong */
+  int n[3];    /* sizes: 0 and -1 are wrong */
+  int kind, way;
 } Arguments;
+
+static void make_wrong(BatchView *view, int way) {
+  static const int rows[] = {0, -1};
+  static const RowShare shares[] = {{0, 0, 2}, {5, 2, 2}};
+  if (way == 0) view->d_pixels = NULL;
+  if (way == 1) view->d_labels = NULL;
+  if (way == 2) view->d_state = NULL;
+  if (way == 3) view->stride = 17;
+  if (way / 2 == 2) view->rows = rows[way % 2];
+  if (way / 2 == 3) view->share = shares[way % 2];
+}
 
 /* Checks that every launcher refuses the wrong argument if it takes it. A row says if it takes the
    batch, how many of the pointers and sizes it takes, and the call. */
 static void refuse(const Arguments *a, const Fixture *f) {
 #define REFUSED(takes_batch, pointers, sizes, call)                                                \
-  if ((a->batch && takes_batch) || (a->pointer >= 0 && a->pointer < pointers) ||                   \
-      (a->size >= 0 && a->size < sizes))                                                           \
+  if (a->way < (const int[]){ways[BATCH] * takes_batch, pointers, 2 * sizes}[a->kind])             \
   CUDA_REFUSED(call)
   const BatchView view = a->view;
   const LayerInput pixels = {NULL, view}, floats = {f->d, view};
@@ -347,37 +324,15 @@ static void refuse(const Arguments *a, const Fixture *f) {
 }
 
 static void refuse_everything_wrong(const Fixture *f) {
-  enum { BATCHES = 8 };
-  BatchView views[BATCHES];
-  for (int i = 0; i < BATCHES; i++) views[i] = f->batch.view;
-  views[0].d_pixels = NULL;
-  views[1].d_labels = NULL;
-  views[2].d_state = NULL;
-  views[3].rows = 0;
-  views[4].rows = -1;
-  views[5].stride = 17;
-  views[6].share = (RowShare){0, 0, 2};
-  views[7].share = (RowShare){5, 2, 2};
   float *d = f->d;
-  const Arguments good = {f->batch.view, {d, d, d, d, d, d}, {5, 5, 5}, false, -1, -1};
-  for (int i = 0; i < BATCHES; i++) {
-    Arguments a = good;
-    a.view = views[i];
-    a.batch = true;
-    refuse(&a, f);
-  }
-  for (int i = 0; i < 6; i++) {
-    Arguments a = good;
-    a.p[i] = NULL;
-    a.pointer = i;
-    refuse(&a, f);
-  }
-  for (int i = 0; i < 6; i++) {
-    Arguments a = good;
-    a.n[i / 2] = -(i % 2); /* 0 and -1 */
-    a.size = i / 2;
-    refuse(&a, f);
-  }
+  for (int kind = 0; kind < KINDS; kind++)
+    for (int way = 0; way < ways[kind]; way++) {
+      Arguments a = {f->batch.view, {d, d, d, d, d, d}, {5, 5, 5}, kind, way};
+      if (kind == BATCH) make_wrong(&a.view, way);
+      if (kind == POINTER) a.p[way] = NULL;
+      if (kind == SIZE) a.n[way / 2] = -(way % 2);
+      refuse(&a, f);
+    }
 }
 
 static void refuse_epochs(const Fixture *a) {

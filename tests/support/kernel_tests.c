@@ -265,6 +265,20 @@ void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes) {
   assert_memory_equal(fetch(d_a, bytes), fetch(d_b, bytes), bytes);
 }
 
+void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t seed) {
+  const int first = block_count;
+  compute(s, seed);
+  const int count = block_count - first;
+  compute(s, seed);
+  assert_int_equal(block_count - first, 2 * count);
+  for (int b = first; b < first + count; b++) {
+    assert_int_equal(blocks[b].bytes, blocks[b + count].bytes);
+    assert_same_arrays(blocks[b].d_start + guard, blocks[b + count].d_start + guard,
+                       blocks[b].bytes);
+  }
+  finish();
+}
+
 void assert_unwritten(const void *d_data, size_t bytes) {
   assert_true(is_poison(fetch(d_data, bytes), bytes));
 }

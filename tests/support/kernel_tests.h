@@ -111,6 +111,9 @@ void assert_gemm(const char *what, Shape s, const float *d_out, const double *ex
 void assert_exact(const float *d_out, const float *expected, size_t count);
 /* Checks that the device's values are still the host's. */
 void assert_untouched(Values v, size_t count);
+/* Computes twice and checks that all device memory allocated meanwhile is the same, byte for byte;
+   then calls finish(). */
+void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t seed);
 /* Checks that two arrays of the device have the same bytes. */
 void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes);
 /* Checks that an array of the device was not written. */
