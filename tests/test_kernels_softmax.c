@@ -174,85 +174,94 @@ static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_
   }
 }
 
-/* Level none: three kernels. Its ranking is that of the log-probabilities. */
-static void check_softmax_unfused(const SoftmaxCase *s) {
-  const size_t count = area(s->batch.view.rows, s->classes);
-  float *d_p = poisoned_floats(count), *d_dz = poisoned_floats(count);
-  const RowResults results = poisoned_results(&s->batch);
-  CUDA_OK(launch_log_softmax(s->z.d, d_p, s->batch.view.rows, s->classes, stream));
-  CUDA_OK(launch_cross_entropy(s->batch.view, d_p, s->classes, results, stream));
-  CUDA_OK(launch_cross_entropy_gradient(s->batch.view, d_p, d_dz, s->classes, stream));
-  const float *p = fetch_floats(d_p, count);
-  assert_log_softmax(s, p);
-  assert_results("cross_entropy", s, results, p);
-  assert_gradient("cross_entropy_gradient", s, d_dz);
-}
+/* The ways to the loss and the gradient of the logits: three kernels, as at level none; one, as at
+   level layer; and the last layer's, if it is small enough. */
+enum { UNFUSED, FUSED, HEAD, WAYS };
+static const char *const names[WAYS] = {"cross_entropy", "softmax", "head"};
 
-/* Level layer: one kernel; into another array, for evaluation, without results, and in place. */
-static void check_softmax_fused(const SoftmaxCase *s) {
-  const size_t count = area(s->batch.view.rows, s->classes);
-  const BatchView view = s->batch.view;
-  const RowResults none = {NULL, NULL};
-  const float *z = fetch_floats(s->z.d, count);
-  float *d_dz = poisoned_floats(count), *d_alone = poisoned_floats(count);
-  const RowResults training = poisoned_results(&s->batch);
-  const RowResults evaluation = poisoned_results(&s->batch);
-  const RowResults in_place = poisoned_results(&s->batch);
-  CUDA_OK(launch_softmax(view, s->z.d, d_dz, s->classes, training, stream));
-  const RowResults loss_alone = {evaluation.d_loss, NULL};
-  const RowResults correct_alone = {NULL, evaluation.d_correct};
-  CUDA_OK(launch_softmax(view, s->z.d, NULL, s->classes, loss_alone, stream));
-  CUDA_OK(launch_softmax(view, s->z.d, NULL, s->classes, correct_alone, stream));
-  CUDA_OK(launch_softmax(view, s->z.d, d_alone, s->classes, none, stream));
-  assert_untouched(s->z, count);
-  CUDA_OK(launch_softmax(view, s->z.d, s->z.d, s->classes, in_place, stream));
-  assert_results("softmax", s, training, z);
-  assert_results("softmax, evaluation", s, evaluation, z);
-  assert_results("softmax, in place", s, in_place, z);
-  assert_gradient("softmax", s, d_dz);
-  assert_gradient("softmax without results", s, d_alone);
-  assert_gradient("softmax, in place", s, s->z.d);
-}
-
-/* Weights and biases of a last layer whose logits are its input, bit for bit. */
 typedef struct {
-  Values w, b;
-} Identity;
+  float *d_dz[WAYS]; /* (rows, classes) each */
+  float *d_p, *d_dx; /* of UNFUSED and HEAD */
+} Outputs;
 
-static Identity make_identity(int classes) {
+/* A last layer whose logits are its input, bit for bit. */
+static void run_head(BatchView view, const float *d_z, int classes, float *d_logits, float *d_dz,
+                     float *d_dx, RowResults results) {
   const size_t count = area(classes, classes);
   double *w = host_doubles(count), *b = host_doubles((size_t)classes);
   for (size_t i = 0; i < count; i++) w[i] = i % ((size_t)classes + 1) == 0;
   for (int c = 0; c < classes; c++) b[c] = 0;
-  return (Identity){both_sides(w, count), both_sides(b, (size_t)classes)};
+  const Values weights = both_sides(w, count), biases = both_sides(b, (size_t)classes);
+  CUDA_OK(launch_head(view, d_z, weights.d, biases.d, d_logits, d_dz, d_dx, classes, classes,
+                      (Dropout){0}, results, stream));
 }
 
-/* The same through launch_head. */
-static void check_softmax_in_head(const SoftmaxCase *s) {
-  const int classes = s->classes, rows = s->batch.view.rows;
-  const size_t count = area(rows, classes);
-  if (!head_takes(classes, classes)) return;
-  const float *z = fetch_floats(s->z.d, count);
-  const Identity i = make_identity(classes);
-  float *d_z = poisoned_floats(count), *d_dz = poisoned_floats(count),
-        *d_dx = poisoned_floats(count);
-  const RowResults training = poisoned_results(&s->batch);
-  const RowResults evaluation = poisoned_results(&s->batch);
-  CUDA_OK(launch_head(s->batch.view, s->z.d, i.w.d, i.b.d, NULL, d_dz, d_dx, classes, classes,
-                      (Dropout){0}, training, stream));
-  CUDA_OK(launch_head(s->batch.view, s->z.d, i.w.d, i.b.d, d_z, NULL, NULL, classes, classes,
-                      (Dropout){0}, evaluation, stream));
-  assert_exact(d_z, z, count);
-  assert_results("head", s, training, z);
-  assert_results("head, evaluation", s, evaluation, z);
-  assert_gradient("head", s, d_dz);
-  float *masked = fetch_floats(d_dz, count);
+/* Runs all ways on the logits d_z (rows, classes); results are given, gradients are new. */
+static Outputs run_ways(BatchView view, const float *d_z, int classes,
+                        const RowResults results[WAYS]) {
+  const size_t count = area(view.rows, classes);
+  Outputs o = {.d_p = poisoned_floats(count), .d_dx = poisoned_floats(count)};
+  for (int way = 0; way < WAYS; way++) o.d_dz[way] = poisoned_floats(count);
+  CUDA_OK(launch_log_softmax(d_z, o.d_p, view.rows, classes, stream));
+  CUDA_OK(launch_cross_entropy(view, o.d_p, classes, results[UNFUSED], stream));
+  CUDA_OK(launch_cross_entropy_gradient(view, o.d_p, o.d_dz[UNFUSED], classes, stream));
+  CUDA_OK(launch_softmax(view, d_z, o.d_dz[FUSED], classes, results[FUSED], stream));
+  if (head_takes(classes, classes))
+    run_head(view, d_z, classes, NULL, o.d_dz[HEAD], o.d_dx, results[HEAD]);
+  return o;
+}
+
+static void make_results(const Batch *batch, RowResults results[WAYS]) {
+  for (int way = 0; way < WAYS; way++) results[way] = poisoned_results(batch);
+}
+
+static void check_ways(const SoftmaxCase *s, const float *z) {
+  const size_t count = area(s->batch.view.rows, s->classes);
+  const bool head = head_takes(s->classes, s->classes);
+  RowResults results[WAYS];
+  make_results(&s->batch, results);
+  const Outputs o = run_ways(s->batch.view, s->z.d, s->classes, results);
+  const float *p = fetch_floats(o.d_p, count);
+  assert_log_softmax(s, p);
+  for (int way = 0; way < (head ? WAYS : HEAD); way++) {
+    assert_results(names[way], s, results[way], way == UNFUSED ? p : z);
+    assert_gradient(names[way], s, o.d_dz[way]);
+  }
+  if (!head) return;
+  float *masked = fetch_floats(o.d_dz[HEAD], count);
   for (size_t n = 0; n < count; n++)
     if (z[n] <= 0) masked[n] = 0;
-  assert_exact(d_dx, masked, count);
+  assert_exact(o.d_dx, masked, count);
 }
 
-static void for_all_softmax_cases(void (*check_case)(const SoftmaxCase *s)) {
+/* For evaluation, without results, and at last in place. */
+static void check_variants(const SoftmaxCase *s, const float *z) {
+  const BatchView view = s->batch.view;
+  const int classes = s->classes;
+  const size_t count = area(view.rows, classes);
+  float *d_alone = poisoned_floats(count), *d_logits = poisoned_floats(count);
+  RowResults results[WAYS];
+  make_results(&s->batch, results);
+  const RowResults fused = results[FUSED], in_place = results[UNFUSED];
+  const RowResults some[] = {{NULL, NULL}, {fused.d_loss, NULL}, {NULL, fused.d_correct}};
+  for (int i = 0; i < 3; i++)
+    CUDA_OK(launch_softmax(view, s->z.d, i == 0 ? d_alone : NULL, classes, some[i], stream));
+  assert_results("softmax, evaluation", s, fused, z);
+  assert_gradient("softmax without results", s, d_alone);
+  if (head_takes(classes, classes)) {
+    run_head(view, s->z.d, classes, d_logits, NULL, NULL, results[HEAD]);
+    assert_exact(d_logits, z, count);
+    assert_results("head, evaluation", s, results[HEAD], z);
+  }
+  assert_untouched(s->z, count);
+  CUDA_OK(launch_softmax(view, s->z.d, s->z.d, classes, in_place, stream));
+  assert_results("softmax, in place", s, in_place, z);
+  assert_gradient("softmax, in place", s, s->z.d);
+}
+
+TESTS_WITH(kernels_open, kernels_close);
+
+KERNEL_TEST(test_softmax) {
   static const int all_classes[] = {2, 10, 16, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
   for (size_t k = 0; k < LENGTH(all_classes); k++)
     for (size_t n = 0; n < LENGTH(all_rows); n++)
@@ -263,36 +272,11 @@ static void for_all_softmax_cases(void (*check_case)(const SoftmaxCase *s)) {
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
         const SoftmaxCase s = make_softmax_case((LogitKind)kind, rows, all_classes[k],
                                                 lefts[(size_t)(kind + (int)n) % 4], kind % 2);
-        check_case(&s);
+        const float *z = fetch_floats(s.z.d, area(rows, s.classes));
+        check_ways(&s, z);
+        check_variants(&s, z);
         finish();
       }
-}
-
-TESTS_WITH(kernels_open, kernels_close);
-
-KERNEL_TEST(test_softmax_unfused) {
-  for_all_softmax_cases(check_softmax_unfused);
-}
-
-KERNEL_TEST(test_softmax_fused) {
-  for_all_softmax_cases(check_softmax_fused);
-}
-
-KERNEL_TEST(test_softmax_in_head) {
-  for_all_softmax_cases(check_softmax_in_head);
-}
-
-/* The gradients of the logits as the three kernels make them, (rows, classes) each. */
-enum { GRADIENTS = 3 };
-
-static void queue_gradients(BatchView view, const float *d_z, const Identity *i, int classes,
-                            RowResults results, float *d_dz[GRADIENTS], float *d_scratch) {
-  CUDA_OK(launch_log_softmax(d_z, d_scratch, view.rows, classes, stream));
-  CUDA_OK(launch_cross_entropy(view, d_scratch, classes, results, stream));
-  CUDA_OK(launch_cross_entropy_gradient(view, d_scratch, d_dz[0], classes, stream));
-  CUDA_OK(launch_softmax(view, d_z, d_dz[1], classes, results, stream));
-  CUDA_OK(launch_head(view, d_z, i->w.d, i->b.d, NULL, d_dz[2], d_scratch, classes, classes,
-                      (Dropout){0}, results, stream));
 }
 
 /* Ranks that share the rows of a step: each makes the bits that one rank makes of these rows, and
@@ -300,12 +284,11 @@ static void queue_gradients(BatchView view, const float *d_z, const Identity *i,
 static void check_ranks(int left) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, left, true);
-  const Identity i = make_identity(CLASSES);
-  float *d_whole[GRADIENTS], *d_scratch = poisoned_floats(COUNT);
-  for (int g = 0; g < GRADIENTS; g++) d_whole[g] = poisoned_floats(COUNT);
-  const RowResults whole = poisoned_results(&s.batch), parts = poisoned_results(&s.batch);
-  queue_gradients(s.batch.view, s.z.d, &i, CLASSES, whole, d_whole, d_scratch);
-  assert_gradient("softmax of all ranks", &s, d_whole[1]);
+  RowResults whole[WAYS], parts[WAYS];
+  make_results(&s.batch, whole);
+  make_results(&s.batch, parts);
+  const Outputs all = run_ways(s.batch.view, s.z.d, CLASSES, whole);
+  assert_gradient("softmax of all ranks", &s, all.d_dz[FUSED]);
   static const float zeros[MOST * CLASSES];
   for (size_t r = 0; r < RANKS; r++) {
     const size_t first = part_start((size_t)s.batch.filled, r, RANKS) * CLASSES;
@@ -313,18 +296,18 @@ static void check_ranks(int left) {
     BatchView view = s.batch.view;
     view.rows = MOST;
     view.share = (RowShare){ROWS, (uint32_t)r, RANKS};
-    float *d_part[GRADIENTS];
-    for (int g = 0; g < GRADIENTS; g++) d_part[g] = poisoned_floats(MOST * CLASSES);
-    queue_gradients(view, s.z.d + first, &i, CLASSES, parts, d_part, d_scratch);
-    for (int g = 0; g < GRADIENTS; g++) {
-      const float *part = fetch_floats(d_part[g], MOST * CLASSES);
-      assert_memory_equal(part, fetch_floats(d_whole[g], COUNT) + first, mine * sizeof *part);
+    const Outputs o = run_ways(view, s.z.d + first, CLASSES, parts);
+    for (int way = 0; way < WAYS; way++) {
+      const float *part = fetch_floats(o.d_dz[way], MOST * CLASSES);
+      assert_memory_equal(part, fetch_floats(all.d_dz[way], COUNT) + first, mine * sizeof *part);
       assert_memory_equal(part + mine, zeros, (MOST * CLASSES - mine) * sizeof *part);
     }
   }
   const uint32_t end = s.batch.state.end;
-  assert_same_arrays(parts.d_loss, whole.d_loss, end * sizeof(float));
-  assert_same_arrays(parts.d_correct, whole.d_correct, end);
+  for (int way = 0; way < WAYS; way++) {
+    assert_same_arrays(parts[way].d_loss, whole[way].d_loss, end * sizeof(float));
+    assert_same_arrays(parts[way].d_correct, whole[way].d_correct, end);
+  }
   finish();
 }
 
