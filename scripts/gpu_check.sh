@@ -108,7 +108,7 @@ counts() {
 
 check_tests() {
   local status=0 name text
-  run 1500 env ALONE='test_trace_cuda test_engine_cuda_interface' make CUDA=1 test || status=$?
+  run 1500 env ALONE='test_trace_cuda test_engine_interface' make CUDA=1 test || status=$?
   for name in "${cuda_tests[@]}"; do
     text=$(counts "$name")
     [[ $text =~ ^[1-9][0-9]*\ passed,\ 0\ failed,\ 0\ skipped$ ]]
@@ -128,7 +128,7 @@ sanitized='
   test_kernels_optimizer memcheck racecheck initcheck synccheck
   test_kernels_wide memcheck synccheck
   test_engine_cuda memcheck racecheck initcheck synccheck
-  test_engine_cuda_interface memcheck initcheck synccheck
+  test_engine_interface memcheck initcheck synccheck
   test_augment memcheck racecheck
   test_augment_engine memcheck racecheck
   test_lab_rungs memcheck racecheck'

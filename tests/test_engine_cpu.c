@@ -1,6 +1,6 @@
 /* The results of the CPU engine: against the float64 reference, the same bits whatever the threads,
-   each row once per epoch, losses and predictions. What else engine.h promises is in
-   test_engine_cpu_interface.c. */
+   each row once per epoch, losses and predictions; and what it alone refuses or says. What every
+   engine promises is in test_engine_interface.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,12 @@
 #include "base/random.h"
 #include "exercise/reference.h"
 #include "support/test.h"
-#include "support/engine_cpu_tests.h"
+#include "support/engine_tests.h"
+
+static Error error;
+
+/* What a Case says from its learning rate to its seed and its marks, but for its steps. */
+#define STEPS(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 
 /* After 50 steps. A sum of n float32 products errs by some sqrt(n) roundings of 6e-8, for n of
    784 about 1e-6 of a gradient; with momentum 0.9 and learning rate 0.05 half of it gets into
@@ -21,158 +26,133 @@ static const double weights_bound = 3e-5, momentum_bound = 2e-3, loss_bound = 1e
 
 /* ---- against the reference --------------------------------------------------------------- */
 
-/* The engine and the reference start from the engine's initial weights; `steps` steps of shuffled
- * epochs. */
-static void compare(const Rows *data, const EngineConfig *config, uint64_t steps) {
-  Engine *engine = open_engine(config, data);
-  const size_t floats = config->network.floats;
-  float *initial = weights_of(engine);
-  double *expected = malloc(2 * floats * sizeof *expected);
-  assert_non_null(expected);
-  reference_to_double(initial, 2 * floats, expected);
-  EngineSums sums = {0};
-  const uint64_t a_epoch = steps_of(config, data->rows);
-  for (uint64_t done = 0; done < steps; done += a_epoch) {
-    const TrainRange range = {.rows = data->rows,
-                              .shuffled = true,
-                              .key = random_order_key(1, done),
-                              .steps = steps - done < a_epoch ? steps - done : a_epoch,
-                              .learning_rate = 0.05f};
-    train_steps(engine, &range);
-    reference_train(config, expected, expected + floats, data->pixels, (size_t)data->inputs,
-                    data->labels, &range, &sums);
-  }
-  const EngineSums trained = collect(engine);
-  float *weights = weights_of(engine);
-  const double parameters = reference_relative_error(weights, expected, floats);
-  const double momentum = reference_relative_error(weights + floats, expected + floats, floats);
-  const double loss = fabs(trained.loss / sums.loss - 1);
-  if (!(parameters < weights_bound && momentum < momentum_bound && loss < loss_bound))
-    fail_msg("%d inputs, %d classes, batch %d: parameters %g, momentum %g, loss %g", data->inputs,
-             data->classes, config->training.batch, parameters, momentum, loss);
-  assert_int_equal(trained.rows, sums.rows);
-  assert_true(llabs((long long)trained.correct - (long long)sums.correct) <= 1);
+static void assert_one_off(uint64_t a, uint64_t b) {
+  assert_true(llabs((long long)a - (long long)b) <= 1);
+}
 
-  Error error;
+static void compare(const Case *c, const Data *data) {
+  Reference r = run_reference(c, data);
+  Engine *engine = open_loaded(c, CPU, data);
+  train_case(engine, c);
+  Outcome o = outcome_of(engine);
+  const double parameters = reference_relative_error(o.parameters, r.parameters, o.floats);
+  const double momentum = reference_relative_error(o.momentum, r.momentum, o.floats);
+  const double loss = fabs(o.sums.loss / r.sums.loss - 1);
+  if (!(parameters < weights_bound && momentum < momentum_bound && loss < loss_bound))
+    fail_msg("%d inputs, %d classes, batch %d: parameters %g, momentum %g, loss %g", c->inputs,
+             c->classes, c->batch, parameters, momentum, loss);
+  assert_int_equal(o.sums.rows, r.sums.rows);
+  assert_one_off(o.sums.correct, r.sums.correct);
+
   EngineSums tested = {0};
-  reference_evaluate(config, expected, data->pixels, (size_t)data->inputs, data->labels, 1,
-                     data->rows - 1, &tested);
-  assert_true(engine->call->evaluate(engine, 1, data->rows - 1, &error));
+  reference_evaluate(&r.config, r.parameters, data->pixels, data->inputs, data->labels, 1,
+                     c->rows - 1, &tested);
+  OK(engine->call->evaluate(engine, 1, c->rows - 1, &error));
   const EngineSums evaluated = collect(engine);
   assert_int_equal(evaluated.rows, tested.rows);
   if (tested.rows) assert_true(fabs(evaluated.loss / tested.loss - 1) < loss_bound);
-  assert_true(llabs((long long)evaluated.correct - (long long)tested.correct) <= 1);
+  assert_one_off(evaluated.correct, tested.correct);
   engine->call->close(engine);
-  free(weights);
-  free(expected);
-  free(initial);
+  free_outcome(&o);
+  free_reference(&r);
 }
 
-/* The default network on rows as black as MNIST's, the last batch short. */
-TEST(fifty_steps) {
-  Rows data = make_rows(784, 10, 75, 0.19);
-  const EngineConfig config = make_config(&data, (const int[]){300, 100}, 2, 16);
-  compare(&data, &config, 50);
-  free_rows(&data);
-}
-
-TEST(shapes_that_divide_nothing) {
-  static const struct {
-    int inputs, hidden[3], count, classes, batch;
-    uint64_t rows;
-    double lit;
-  } cases[] = {
-      {1, {1}, 1, 2, 1, 1, 1},           {1, {0}, 0, 2, 3, 7, 1},
-      {63, {65}, 1, 10, 17, 50, 0.3},    {65, {63, 1, 33}, 3, 5, 5, 23, 1},
-      {784, {0}, 0, 10, 64, 100, 0.2},   {30, {40}, 1, 1000, 20, 90, 0.5},
-      {17, {200}, 1, 3, 1, 40, 0.5},     {100, {31, 29}, 2, 1024, 48, 60, 0.01},
-      {20, {24}, 1, 4, 1000, 33, 0.5},   {12, {16, 16}, 2, 16, 16, 32, 0.5},
-      {40, {100}, 1, 10, 300, 700, 0.1},
+/* The default network on rows as black as MNIST's, the last batch short; then shapes that divide
+   nothing. */
+TEST(same_as_reference) {
+  static const Case shapes[] = {
+      {"default", 784, {300, 100}, 2, 10, 16, 75, STEPS(50), 0},
+      {"1 input", 1, {1}, 1, 2, 1, 1, STEPS(20), 7},
+      {"1 input, no hidden layer", 1, {0}, 0, 2, 3, 7, STEPS(20), 7},
+      {"63 inputs", 63, {65}, 1, 10, 17, 50, STEPS(20), 1},
+      {"a layer of 1", 65, {63, 1, 33}, 3, 5, 5, 23, STEPS(20), 7},
+      {"no hidden layer", 784, {0}, 0, 10, 64, 100, STEPS(20), 1},
+      {"1000 classes", 30, {40}, 1, 1000, 20, 90, STEPS(20), 3},
+      {"batch of 1", 17, {200}, 1, 3, 1, 40, STEPS(20), 3},
+      {"nearly black", 100, {31, 29}, 2, 1024, 48, 60, STEPS(20), -1},
+      {"batch above rows", 20, {24}, 1, 4, 1000, 33, STEPS(20), 3},
+      {"whole vectors", 12, {16, 16}, 2, 16, 16, 32, STEPS(20), 3},
+      {"long batch", 40, {100}, 1, 10, 300, 700, STEPS(20), 0},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    Rows data = make_rows(cases[i].inputs, cases[i].classes, cases[i].rows, cases[i].lit);
-    const EngineConfig config = make_config(&data, cases[i].hidden, cases[i].count, cases[i].batch);
-    compare(&data, &config, 20);
-    free_rows(&data);
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    Data data = make_data(&shapes[i], shapes[i].rows);
+    compare(&shapes[i], &data);
+    free_data(&data);
   }
 }
 
 /* Rows that are all black, which the kernels leave out, change nothing about the bounds. */
 TEST(black_rows) {
-  Rows data = make_rows(50, 3, 40, 0.3);
+  const Case c = {"black rows", 50, {20}, 1, 3, 8, 40, STEPS(20), 2};
+  Data data = make_data(&c, c.rows);
   memset(data.pixels + 50 * 8, 0, 50 * 20);
-  const EngineConfig config = make_config(&data, (const int[]){20}, 1, 8);
-  compare(&data, &config, 20);
-  free_rows(&data);
+  compare(&c, &data);
+  free_data(&data);
+}
+
+/* Trains `epochs` shuffled epochs of the configuration. */
+static Outcome run(const Case *c, EngineConfig config, const Data *data, uint64_t epochs) {
+  Engine *engine = open_config(config, CPU);
+  send_all(engine, data, c->rows);
+  for (uint64_t epoch = 1; epoch <= epochs; epoch++) train(engine, epoch_of(c, epoch));
+  return close_with_outcome(engine);
+}
+
+static EngineConfig usual_config(const Case *c) {
+  return config_of(c, FUSION_AUTO, c->rows, whole_batches(c, c->rows));
 }
 
 TEST(learns) {
-  Rows data = make_rows(64, 10, 2000, 0.1);
-  EngineConfig config = make_config(&data, (const int[]){32}, 1, 64);
-  config.training.rule.weight_decay = 0;
-  EngineSums sums;
-  free(run(&config, &data, 1, &sums));
-  const double first = sums.loss / (double)sums.rows;
-  free(run(&config, &data, 10, &sums));
-  assert_int_equal(sums.rows, 10 * 2000);
-  assert_true(sums.loss / (double)sums.rows < first / 4);
+  const Case c = {"learns", 64, {32}, 1, 10, 64, 2000, .learning_rate = 0.05f, .momentum = 0.9f};
+  Data data = make_data(&c, c.rows);
+  for (uint64_t r = 0; r < c.rows; r++) data.pixels[r * data.inputs + data.labels[r]] = 255;
+  Outcome first = run(&c, usual_config(&c), &data, 1), last = run(&c, usual_config(&c), &data, 10);
+  const EngineSums sums = last.sums;
+  assert_int_equal(sums.rows, 10 * c.rows);
+  assert_true(sums.loss / 10 < first.sums.loss / 4);
   assert_true((double)sums.correct > 0.9 * (double)sums.rows);
-  free_rows(&data);
+  free_outcome(&first);
+  free_outcome(&last);
+  free_data(&data);
 }
 
 /* ---- the same bits ----------------------------------------------------------------------- */
 
-/* *state: of adam, not of sgd. */
-static void check_threads_and_runs(Optimizer optimizer) {
-  static const int threads[] = {1, 1, 2, 3, 7, 40};
-  Rows data = make_rows(200, 10, 330, 0.3);
-  EngineConfig config = make_config(&data, (const int[]){90, 33}, 2, 64);
-  config.training.rule.kind = optimizer;
-  config.training.rule.beta1 = 0.9f, config.training.rule.beta2 = 0.999f,
-  config.training.rule.epsilon = 1e-8f;
-  const size_t bytes =
-      (1 + training_states(&config.training)) * config.network.floats * sizeof(float);
-  float *first = NULL;
-  EngineSums first_sums;
-  for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-    EngineSums sums;
-    config.training.threads = threads[t];
-    float *weights = run(&config, &data, 3, &sums);
-    if (first) {
-      assert_memory_equal(weights, first, bytes);
-      assert_memory_equal(&sums, &first_sums, sizeof sums);
-      free(weights);
-    } else {
-      first = weights;
-      first_sums = sums;
-    }
-  }
-  free(first);
-  free_rows(&data);
-}
-
 TEST(threads_and_runs_do_not_matter) {
-  check_threads_and_runs(OPTIMIZER_SGD);
+  static const int threads[] = {1, 1, 2, 3, 7, 40};
+  static const Optimizer optimizers[] = {OPTIMIZER_SGD, OPTIMIZER_ADAM};
+  const Case c = {"threads", 200, {90, 33}, 2, 10, 64, 330, STEPS(0), 1};
+  Data data = make_data(&c, c.rows);
+  EngineConfig config = usual_config(&c);
+  config.training.rule.beta1 = 0.9f;
+  config.training.rule.beta2 = 0.999f;
+  config.training.rule.epsilon = 1e-8f;
+  for (size_t k = 0; k < 2; k++) {
+    config.training.rule.kind = optimizers[k];
+    config.training.threads = threads[0];
+    Outcome first = run(&c, config, &data, 3);
+    for (size_t t = 1; t < sizeof threads / sizeof *threads; t++) {
+      config.training.threads = threads[t];
+      Outcome other = run(&c, config, &data, 3);
+      assert_same_bits(&first, &other);
+      assert_memory_equal(&first.sums, &other.sums, sizeof first.sums);
+      free_outcome(&other);
+    }
+    free_outcome(&first);
+  }
+  free_data(&data);
 }
 
-TEST(threads_and_runs_do_not_matter_to_adam) {
-  check_threads_and_runs(OPTIMIZER_ADAM);
-}
-
-/* The seed decides, and nothing else. */
 TEST(seeds_matter) {
-  Rows data = make_rows(20, 3, 10, 0.5);
-  EngineConfig config = make_config(&data, (const int[]){5}, 1, 4);
-  float *a = run(&config, &data, 0, NULL), *expected = malloc(config.network.floats * sizeof *a);
-  assert_non_null(expected);
-  network_initialise(&config.network, config.training.seed, expected);
-  assert_memory_equal(a, expected, config.network.floats * sizeof *a);
-  for (size_t i = 0; i < config.network.floats; i++) assert_true(a[config.network.floats + i] == 0);
-  config.training.seed++;
-  float *b = run(&config, &data, 0, NULL);
-  assert_memory_not_equal(a, b, config.network.floats * sizeof *a);
-  free(a), free(b), free(expected);
-  free_rows(&data);
+  Case c = {"seeds", 20, {5}, 1, 3, 4, 10, STEPS(0), 3};
+  Data data = make_data(&c, c.rows);
+  Outcome a = run(&c, usual_config(&c), &data, 0);
+  c.seed++;
+  Outcome b = run(&c, usual_config(&c), &data, 0);
+  assert_memory_not_equal(a.parameters, b.parameters, a.floats * sizeof(float));
+  free_outcome(&a);
+  free_outcome(&b);
+  free_data(&data);
 }
 
 /* ---- ranges ------------------------------------------------------------------------------ */
@@ -181,38 +161,36 @@ TEST(seeds_matter) {
    so the sums of a training epoch are those of an evaluation, whichever row is marked. */
 TEST(every_row_is_used_once) {
   enum { ROWS = 37 };
-  Rows data = make_rows(16, 4, ROWS, 0.5);
-  const EngineConfig config = make_config(&data, (const int[]){8}, 1, 5);
-  Error error;
+  const Case c = {"a marked row", 16, {8}, 1, 4, 5, ROWS, STEPS(0), 3};
+  Data data = make_data(&c, ROWS);
   uint8_t original[ROWS * 16];
   memcpy(original, data.pixels, sizeof original);
   for (uint64_t marked = 0; marked < ROWS; marked++) {
     memset(data.pixels, 0, ROWS * 16);
     memcpy(data.pixels + marked * 16, original + marked * 16, 16);
-    Engine *engine = open_engine(&config, &data);
-    float *before = weights_of(engine);
-    assert_true(engine->call->evaluate(engine, 0, ROWS, &error));
+    Engine *engine = open_loaded(&c, CPU, &data);
+    Outcome before = outcome_of(engine);
+    OK(engine->call->evaluate(engine, 0, ROWS, &error));
     const EngineSums expected = collect(engine);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
-      train_steps(engine,
-                  &(TrainRange){.rows = ROWS, .shuffled = epoch > 0, .key = epoch, .steps = 8});
+      train(engine, (TrainRange){.rows = ROWS, .shuffled = epoch > 0, .key = epoch, .steps = 8});
       const EngineSums sums = collect(engine);
       assert_int_equal(sums.rows, ROWS);
       assert_int_equal(sums.correct, expected.correct);
       assert_true(fabs(sums.loss - expected.loss) < 1e-12 * expected.loss);
     }
-    float *after = weights_of(engine);
-    assert_memory_equal(before, after, config.network.floats * sizeof *after);
-    free(before), free(after);
-    engine->call->close(engine);
+    Outcome after = close_with_outcome(engine);
+    assert_memory_equal(before.parameters, after.parameters, after.floats * sizeof(float));
+    free_outcome(&before);
+    free_outcome(&after);
   }
-  free_rows(&data);
+  free_data(&data);
 }
 
+static const Case ranged = {"ranges", 70, {30}, 1, 6, 8, 101, STEPS(0), 2};
+
 TEST(shuffled_is_permuted) {
-  Rows data = make_rows(70, 6, 101, 0.4), permuted = make_rows(70, 6, 101, 0.4);
-  const EngineConfig config = make_config(&data, (const int[]){30}, 1, 8);
-  const size_t bytes = 2 * config.network.floats * sizeof(float);
+  Data data = make_data(&ranged, ranged.rows), permuted = make_data(&ranged, ranged.rows);
   for (uint32_t p = 0; p < 90; p++) { /* a window of 90 rows from row 7 */
     const uint32_t row = 7 + random_permute(p, 90, 77);
     memcpy(permuted.pixels + (7 + p) * 70, data.pixels + row * 70, 70);
@@ -220,66 +198,83 @@ TEST(shuffled_is_permuted) {
   }
   TrainRange range = {
       .first_row = 7, .rows = 90, .shuffled = true, .key = 77, .steps = 12, .learning_rate = 0.1f};
-  Engine *a = open_engine(&config, &data), *b = open_engine(&config, &permuted);
-  train_steps(a, &range);
+  Engine *a = open_loaded(&ranged, CPU, &data), *b = open_loaded(&ranged, CPU, &permuted);
+  train(a, range);
   range.shuffled = false;
-  train_steps(b, &range);
-  float *wa = weights_of(a), *wb = weights_of(b);
-  assert_memory_equal(wa, wb, bytes);
-  free(wb);
+  train(b, range);
+  Outcome of_a = close_with_outcome(a), of_b = outcome_of(b);
+  assert_same_bits(&of_a, &of_b);
   range.shuffled = true; /* and not otherwise */
-  train_steps(b, &range);
-  wb = weights_of(b);
-  assert_memory_not_equal(wa, wb, bytes);
-  free(wa), free(wb);
-  a->call->close(a), b->call->close(b);
-  free_rows(&data), free_rows(&permuted);
+  train(b, range);
+  Outcome otherwise = close_with_outcome(b);
+  assert_memory_not_equal(of_a.parameters, otherwise.parameters, of_a.floats * sizeof(float));
+  free_outcome(&of_a);
+  free_outcome(&of_b);
+  free_outcome(&otherwise);
+  free_data(&data);
+  free_data(&permuted);
 }
 
 TEST(two_calls_are_one) {
-  Rows data = make_rows(70, 6, 101, 0.4);
-  const EngineConfig config = make_config(&data, (const int[]){30}, 1, 8);
+  Data data = make_data(&ranged, ranged.rows);
   TrainRange range = {.rows = 101, .shuffled = true, .key = 5, .steps = 13, .learning_rate = 0.1f};
-  Engine *a = open_engine(&config, &data), *b = open_engine(&config, &data);
-  train_steps(a, &range);
+  Engine *a = open_loaded(&ranged, CPU, &data), *b = open_loaded(&ranged, CPU, &data);
+  train(a, range);
   range.steps = 4;
-  train_steps(b, &range);
+  train(b, range);
   range.first_step = 4, range.steps = 0;
-  train_steps(b, &range);
+  train(b, range);
   range.steps = 9;
-  train_steps(b, &range);
-  const EngineSums sa = collect(a), sb = collect(b);
-  assert_memory_equal(&sa, &sb, sizeof sa);
-  assert_int_equal(sb.rows, 101);
-  float *wa = weights_of(a), *wb = weights_of(b);
-  assert_memory_equal(wa, wb, 2 * config.network.floats * sizeof *wa);
-  free(wa), free(wb);
-  a->call->close(a), b->call->close(b);
-  free_rows(&data);
+  train(b, range);
+  Outcome of_a = close_with_outcome(a), of_b = close_with_outcome(b);
+  assert_same_bits(&of_a, &of_b);
+  assert_memory_equal(&of_a.sums, &of_b.sums, sizeof of_a.sums);
+  assert_int_equal(of_b.sums.rows, 101);
+  free_outcome(&of_a);
+  free_outcome(&of_b);
+  free_data(&data);
+}
+
+/* What follows a row's pixels in a staging buffer does not matter, and the buffer is free again as
+   soon as upload returns. */
+TEST(only_pixels_are_uploaded) {
+  const Case c = {"gaps", 33, {12}, 1, 4, 4, 48, STEPS(0), 3};
+  Data data = make_data(&c, c.rows);
+  Outcome o[2];
+  for (int filled = 0; filled < 2; filled++) {
+    Engine *engine = open_level(&c, CPU, c.rows, c.rows);
+    StagingBuffer s;
+    OK(engine->call->staging(engine, 0, &s, &error));
+    assert_int_equal(s.stride, 48);
+    memset(s.pixels, filled ? 0xff : 0, s.stride * c.rows);
+    send_all(engine, &data, c.rows);
+    if (filled) memset(s.pixels, 0xaa, s.stride * c.rows);
+    train(engine, epoch_of(&c, 1));
+    o[filled] = close_with_outcome(engine);
+  }
+  assert_same_bits(&o[0], &o[1]);
+  free_outcome(&o[0]);
+  free_outcome(&o[1]);
+  free_data(&data);
 }
 
 /* ---- the loss ---------------------------------------------------------------------------- */
 
 /* A network without hidden layers whose logits on a white row are given. */
 static EngineSums loss_of(const float *logits, int classes, uint16_t label, float *weights) {
-  Rows data = make_rows(1, classes, 1, 1);
-  data.pixels[0] = 255;
-  data.labels[0] = label;
-  const EngineConfig config = make_config(&data, NULL, 0, 1);
-  Engine *engine = open_engine(&config, &data);
-  float *parameters = calloc(config.network.floats, sizeof *parameters);
-  Error error;
-  assert_non_null(parameters);
-  memcpy(parameters + config.network.bias[0], logits, (size_t)classes * sizeof *logits);
-  assert_true(engine->call->write(engine, parameters, NULL, &error));
-  train_steps(engine, &(TrainRange){.rows = 1, .steps = 1, .learning_rate = 1});
-  assert_true(engine->call->read(engine, parameters, NULL, &error));
-  if (weights)
-    memcpy(weights, parameters + config.network.weight[0], (size_t)classes * sizeof *weights);
+  const Case c = {"logits", 1, {0}, 0, classes, 1, 1, STEPS(0), 0};
+  const Data data = {(uint8_t[]){255}, &label, 1};
+  Engine *engine = open_loaded(&c, CPU, &data);
+  const Network *n = &engine->config.network;
+  float *parameters = allocate(n->floats, sizeof *parameters);
+  memcpy(parameters + n->bias[0], logits, (size_t)classes * sizeof *logits);
+  OK(engine->call->write(engine, parameters, NULL, &error));
+  train(engine, (TrainRange){.rows = 1, .steps = 1, .learning_rate = 1});
+  OK(engine->call->read(engine, parameters, NULL, &error));
+  if (weights) memcpy(weights, parameters + n->weight[0], (size_t)classes * sizeof *weights);
   const EngineSums sums = collect(engine);
   engine->call->close(engine);
   free(parameters);
-  free_rows(&data);
   return sums;
 }
 
@@ -329,27 +324,93 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
    the first; the sums know nothing of it. */
 TEST(predicts_what_it_evaluates) {
   enum { ROWS = 700, CLASSES = 11, FIRST = 13 };
-  Rows data = make_rows(70, CLASSES, ROWS, 0.4);
-  EngineConfig config = make_config(&data, (const int[]){30, 21}, 2, 8);
+  const Case c = {"prediction", 70, {30, 21}, 2, CLASSES, 8, ROWS, STEPS(0), 2};
+  Data data = make_data(&c, ROWS);
+  EngineConfig config = usual_config(&c);
   config.training.threads = 3;
-  Engine *engine = open_engine(&config, &data);
-  train_steps(engine, &(TrainRange){.rows = ROWS, .steps = 88, .learning_rate = 0.05f});
+  Engine *engine = open_config(config, CPU);
+  send_all(engine, &data, ROWS);
+  train(engine, epoch_of(&c, 0));
   collect(engine);
   static float logits[ROWS][CLASSES], from_first[ROWS - FIRST + 1][CLASSES];
-  Error error;
-  assert_true(engine->call->evaluate(engine, 0, ROWS, &error));
-  assert_true(engine->call->predict(engine, 0, ROWS, logits[0], &error));
+  OK(engine->call->evaluate(engine, 0, ROWS, &error));
+  OK(engine->call->predict(engine, 0, ROWS, logits[0], &error));
   const EngineSums expected = expected_sums(logits[0], data.labels, ROWS, CLASSES),
                    sums = collect(engine);
   assert_memory_equal(&sums, &expected, sizeof sums);
   assert_true(expected.correct > ROWS / 5); /* it has learned something */
 
   from_first[ROWS - FIRST][0] = 77;
-  assert_true(engine->call->predict(engine, FIRST, ROWS - FIRST, from_first[0], &error));
+  OK(engine->call->predict(engine, FIRST, ROWS - FIRST, from_first[0], &error));
   assert_memory_equal(from_first, logits[FIRST], sizeof(float[ROWS - FIRST][CLASSES]));
   assert_true(from_first[ROWS - FIRST][0] == 77); /* nothing behind the last row is written */
-  assert_true(engine->call->predict(engine, ROWS, 0, NULL, &error));
+  OK(engine->call->predict(engine, ROWS, 0, NULL, &error));
   assert_int_equal(collect(engine).rows, 0);
   engine->call->close(engine);
-  free_rows(&data);
+  free_data(&data);
+}
+
+/* ---- what is refused, what is said --------------------------------------------------------- */
+
+static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, STEPS(0), 3};
+
+/* Numbers below 1e-38 are flushed in the engine's threads, and nowhere else. */
+TEST(denormals_are_the_callers_own) {
+  Data data = make_data(&tiny, tiny.rows);
+  Outcome o = run(&tiny, usual_config(&tiny), &data, 1);
+  volatile float small = 1e-30f;
+  assert_true(small * 1e-10f != 0);
+  free_outcome(&o);
+  free_data(&data);
+}
+
+static void refused(bool done, const char *said) {
+  assert_false(done);
+  if (!strstr(error.text, said)) fail_msg("'%s' says nothing of '%s'", error.text, said);
+  error.text[0] = '\0';
+}
+
+TEST(misuse) {
+  static const char outside[] = "dataset of 9 rows", no_steps[] = "no steps";
+  static const struct {
+    TrainRange range;
+    const char *said;
+  } bad[] = {
+      {{.first_row = 0, .rows = 10, .steps = 1}, outside},
+      {{.first_row = 1, .rows = 9, .steps = 1}, outside},
+      {{.first_row = 10, .rows = 0}, outside},
+      {{.first_row = UINT64_MAX, .rows = 2}, outside},
+      {{.rows = 9, .steps = 4}, no_steps},
+      {{.rows = 9, .first_step = 3, .steps = 1}, no_steps},
+      {{.rows = 9, .first_step = UINT64_MAX, .steps = 2}, no_steps},
+  };
+  Engine *engine = open_level(&tiny, CPU, 9, 4);
+  const EngineOperations *call = engine->call;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    refused(call->train(engine, &bad[i].range, &error), bad[i].said);
+  refused(call->evaluate(engine, 5, 5, &error), outside);
+  refused(call->predict(engine, 8, 2, (float[4]){0}, &error), outside);
+  refused(call->upload(engine, 0, 8, 2, &error), outside);
+  refused(call->upload(engine, 0, 0, 5, &error), "a staging buffer has no 5 rows, only 4");
+  assert_int_equal(collect(engine).rows, 0);
+  engine->call->close(engine);
+}
+
+TEST(opening_fails_cleanly) {
+  const Case c = {"bad", 10, {5}, 1, 2, 4, 9, STEPS(0), 0};
+  EngineConfig bad[6];
+  for (int i = 0; i < 6; i++) bad[i] = usual_config(&c);
+  bad[0].training.batch = 0, bad[1].training.threads = 0, bad[2].dataset_rows = 0,
+  bad[3].staging_rows = 0;
+  bad[4].dataset_rows = UINT64_MAX, bad[5].staging_rows = UINT64_MAX / 2;
+  for (int i = 0; i < 6; i++)
+    refused(engine_cpu_open(&bad[i], &error), i < 4 ? "at least 1" : "out of memory");
+}
+
+TEST(describes_itself) {
+  Engine *engine = open_level(&tiny, CPU, 9, 12);
+  assert_int_equal(engine->config.training.fusion, FUSION_LAYER);
+  assert_memory_equal(engine->device, "CPU, 2 threads", 14);
+  assert_true(strlen(engine->reason) > 0 && engine->memory > 1 << 24);
+  engine->call->close(engine);
 }

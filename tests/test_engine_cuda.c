@@ -17,50 +17,6 @@ static Error error;
 
 /* ---- against the reference ------------------------------------------------------------------ */
 
-typedef struct {
-  EngineConfig config;
-  const Data *data;
-  double *start, *parameters, *momentum; /* start: before the first step */
-  EngineSums sums;
-} Reference;
-
-static void reference_one(void *context, TrainRange range) {
-  Reference *r = context;
-  reference_train(&r->config, r->parameters, r->momentum, r->data->pixels, r->data->inputs,
-                  r->data->labels, &range, &r->sums);
-}
-
-static Reference run_reference(const Case *c, const Data *d) {
-  Reference r = {.config = config_of(c, FUSION_NONE, c->rows, c->rows), .data = d};
-  const size_t floats = r.config.network.floats;
-  float *initial = allocate(floats, sizeof *initial);
-  r.start = allocate(floats, sizeof(double));
-  r.parameters = allocate(floats, sizeof(double));
-  r.momentum = allocate(floats, sizeof(double));
-  network_initialise(&r.config.network, r.config.training.seed, initial);
-  reference_to_double(initial, floats, r.start);
-  reference_to_double(initial, floats, r.parameters);
-  free(initial);
-  for_steps(c, reference_one, &r);
-  return r;
-}
-
-static void free_reference(Reference *r) {
-  free(r->start);
-  free(r->parameters);
-  free(r->momentum);
-}
-
-/* ||out - ref|| / ||ref - start||: the error in parts of the way that training went. */
-static double way_error(const float *out, const double *ref, const double *start, size_t count) {
-  double difference = 0, way = 0;
-  for (size_t i = 0; i < count; i++) {
-    difference += ((double)out[i] - ref[i]) * ((double)out[i] - ref[i]);
-    way += (ref[i] - start[i]) * (ref[i] - start[i]);
-  }
-  return isfinite(difference) ? sqrt(difference / way) : INFINITY;
-}
-
 static void assert_at_most(const char *what, const char *who, const char *name, double error_of,
                            double limit) {
   if (!(error_of <= limit))
@@ -119,12 +75,9 @@ TEST(test_same_as_reference_and_cpu) {
   for (int i = 0; i < CASES; i++) {
     const Case *c = &cases[i];
     if (quick() && !c->quick) continue;
-    Data data = make_data(c->inputs, c->classes, c->rows);
+    Data data = make_data(c, c->rows);
     Reference r = run_reference(c, &data);
-    const EngineConfig config = config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
-    Engine *cpu = engine_cpu_open(&config, &error);
-    OK(cpu != NULL);
-    Outcome on_cpu = train_on(cpu, c, &data);
+    Outcome on_cpu = train_on(open_level(c, CPU, c->rows, (uint64_t)c->batch), c, &data);
     compare_levels(c, &data, &r, &on_cpu);
     free_outcome(&on_cpu);
     free_reference(&r);
@@ -180,7 +133,7 @@ TEST(test_same_bits) {
     Case c = cases[i];
     if (quick() && i != SHORT) continue;
     if (quick()) c.steps = 12; /* an epoch with a short last batch, and some of the next */
-    Data data = make_data(c.inputs, c.classes, c.rows);
+    Data data = make_data(&c, c.rows);
     for (int level = 0; level < tested_levels(); level++) check_same_bits(&c, &data, level);
     free_data(&data);
   }
@@ -200,7 +153,7 @@ TEST(test_same_bits_of_long_ranges) {
                   .momentum = 0.5f,
                   .steps = 1600,
                   .seed = 33};
-  Data data = make_data(c.inputs, c.classes, c.rows);
+  Data data = make_data(&c, c.rows);
   for (int level = 0; level < tested_levels(); level++) check_same_bits(&c, &data, level);
   free_data(&data);
 }
@@ -220,7 +173,7 @@ TEST(test_every_row_is_used_once_per_epoch) {
                   .rows = ROWS,
                   .learning_rate = 0.5f,
                   .seed = 1};
-  Data data = make_data(c.inputs, c.classes, c.rows);
+  Data data = make_data(&c, c.rows);
   memset(data.pixels, 0, (size_t)ROWS * ROWS);
   for (size_t r = 0; r < ROWS; r++) data.pixels[r * ROWS + r] = 255;
   for (int level = 0; level < tested_levels(); level++) {
@@ -261,7 +214,7 @@ TEST(test_evaluation) {
                   .seed = 54};
   static const uint64_t counts[] = {1, 10001, 20493};
   const uint64_t most = FIRST + counts[2];
-  Data data = make_data(c.inputs, c.classes, most);
+  Data data = make_data(&c, most);
   for (int i = 0; i < (quick() ? 1 : 3); i++) {
     for (int level = 0; level < tested_levels(); level++) {
       const uint64_t rows = FIRST + counts[i];
@@ -321,7 +274,7 @@ TEST(test_prediction) {
                   .momentum = 0.9f,
                   .seed = 54};
   const uint64_t count = c.rows - FIRST;
-  Data data = make_data(c.inputs, c.classes, c.rows);
+  Data data = make_data(&c, c.rows);
   float *queued = allocate(count * CLASSES, sizeof *queued);
   float *again = allocate(count * CLASSES, sizeof *again);
   for (int level = 0; level < tested_levels(); level++) {
@@ -330,13 +283,11 @@ TEST(test_prediction) {
     send_all(engine, &data, c.rows);
     train(engine, epoch_of(&c, 1));
     OK(engine->call->predict(engine, FIRST, count, queued, &error));
-    EngineSums sums;
-    OK(engine->call->collect(engine, &sums, &error));
-    assert_int_equal(sums.rows, c.rows); /* the training's */
+    assert_int_equal(collect(engine).rows, c.rows); /* the training's */
     OK(engine->call->evaluate(engine, FIRST, count, &error));
     OK(engine->call->predict(engine, FIRST, count, again, &error));
     assert_memory_equal(queued, again, count * CLASSES * sizeof *again);
-    OK(engine->call->collect(engine, &sums, &error));
+    const EngineSums sums = collect(engine);
     const EngineSums expected = expected_sums(again, data.labels + FIRST, count, CLASSES);
     assert_int_equal(sums.rows, expected.rows);
     assert_int_equal(sums.correct, expected.correct);

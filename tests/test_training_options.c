@@ -59,9 +59,9 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 /* Steps of 48 rows, the last of an epoch of 20. The last layer of the second network is too wide to
    be one kernel; the third has large tiles, in which dropout is. */
 static const Case networks[] = {
-    {"10 classes", 100, {70, 33}, 2, 10, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true},
-    {"20 classes", 64, {50}, 1, 20, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true},
-    {"1024 rows", 64, {261, 257}, 2, 10, 1024, 1500, 0, 0.9f, 0.01f, 3, 3, true, false},
+    {"10 classes", 100, {70, 33}, 2, 10, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
+    {"20 classes", 64, {50}, 1, 20, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
+    {"1024 rows", 64, {261, 257}, 2, 10, 1024, 1500, 0, 0.9f, 0.01f, 3, 3, true, false, 0},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 static Case network; /* the one that is tested now */
@@ -81,17 +81,6 @@ static EngineConfig config_for(const Variant *v, Fusion fusion) {
   return config;
 }
 
-/* A fusion that stands for the CPU engine. */
-enum { ON_CPU = -1 };
-
-static Engine *open_on(int fusion, const Variant *v) {
-  const EngineConfig config = config_for(v, fusion == ON_CPU ? FUSION_AUTO : (Fusion)fusion);
-  Engine *engine =
-      fusion == ON_CPU ? engine_cpu_open(&config, &error) : engine_cuda_open(&config, &error);
-  if (!engine) fail_msg("%s: %s", v->name, error.text);
-  return engine;
-}
-
 /* The range of epoch `epoch`, or as many of its steps as are left. */
 static TrainRange range_of(const Variant *v, uint64_t epoch, uint64_t done) {
   TrainRange range = epoch_of(&network, epoch);
@@ -103,9 +92,9 @@ static TrainRange range_of(const Variant *v, uint64_t epoch, uint64_t done) {
 }
 
 /* *evaluated: what the network makes of all rows then. */
-static Outcome train_variant(int fusion, const Variant *v, const Data *data, uint64_t most_steps,
+static Outcome train_variant(int level, const Variant *v, const Data *data, uint64_t most_steps,
                              EngineSums *evaluated) {
-  Engine *engine = open_on(fusion, v);
+  Engine *engine = open_config(config_for(v, FUSION_AUTO), level);
   send_all(engine, data, network.rows);
   for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
     TrainRange range = range_of(v, epoch, done);
@@ -121,42 +110,31 @@ static Outcome train_variant(int fusion, const Variant *v, const Data *data, uin
   }
   const Outcome o = outcome_of(engine);
   OK(engine->call->evaluate(engine, 0, network.rows, &error));
-  OK(engine->call->collect(engine, evaluated, &error));
+  *evaluated = collect(engine);
   engine->call->close(engine);
   return o;
 }
 
 /* ---- against the reference ------------------------------------------------------------------ */
 
-/* ||out - expected|| / ||expected - start||, start NULL: zeros. */
-static double way_error(const float *out, const double *expected, const float *start,
-                        size_t count) {
-  double difference = 0, way = 0;
-  for (size_t i = 0; i < count; i++) {
-    const double from = start ? (double)start[i] : 0;
-    difference += ((double)out[i] - expected[i]) * ((double)out[i] - expected[i]);
-    way += (expected[i] - from) * (expected[i] - from);
-  }
-  return isfinite(difference) ? sqrt(difference / way) : INFINITY;
-}
-
 /* Measured was at most 2e-6 of the way on the CPU, and less than this on an H200; a ReLU that opens
    on one side only adds some 1e-4. A correction left out, a rate twice applied or a decay of the
    biases is 1e-2 and more. */
 static const double limit = 1e-3;
 
-static void near_the_reference_on(int fusion, const Variant *v) {
+static void near_the_reference_on(int level, const Variant *v) {
   const EngineConfig config = config_for(v, FUSION_LAYER);
   const size_t floats = config.network.floats, states = training_states(&config.training);
-  Data data = make_data(network.inputs, network.classes, network.rows);
+  Data data = make_data(&network, network.rows);
   EngineSums sums = {0}, evaluated, evaluation = {0};
-  Outcome o = train_variant(fusion, v, &data, UINT64_MAX, &evaluated);
-  float *start = allocate(floats, sizeof *start);
-  double *expected = allocate(floats, sizeof *expected);
+  Outcome o = train_variant(level, v, &data, UINT64_MAX, &evaluated);
+  float *initial = allocate(floats, sizeof *initial);
+  double *start = allocate(floats, sizeof *start), *expected = allocate(floats, sizeof *expected);
   double *state = allocate(states * floats, sizeof *state);
-  network_initialise(&config.network, config.training.seed, start);
-  reference_to_double(start, floats, expected);
-  if (config.training.ema > 0) reference_to_double(start, floats, state + (states - 1) * floats);
+  network_initialise(&config.network, config.training.seed, initial);
+  reference_to_double(initial, floats, start);
+  reference_to_double(initial, floats, expected);
+  if (config.training.ema > 0) reference_to_double(initial, floats, state + (states - 1) * floats);
   for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
     const TrainRange range = range_of(v, epoch, done);
     reference_train(&config, expected, state, data.pixels, data.inputs, data.labels, &range, &sums);
@@ -172,18 +150,18 @@ static void near_the_reference_on(int fusion, const Variant *v) {
     of_state = fmax(of_state, way_error(o.momentum + s * floats, state + s * floats, NULL, floats));
   if (!(of_parameters < limit && of_state < 2 * limit && of_loss < limit / 10))
     fail_msg("%s, %s, level %d: parameters %.2g, state %.2g, loss %.2g", network.name, v->name,
-             fusion, of_parameters, of_state, of_loss);
+             level, of_parameters, of_state, of_loss);
   assert_int_equal(o.sums.rows, sums.rows);
-  free(start), free(expected), free(state);
+  free(initial), free(start), free(expected), free(state);
   free_outcome(&o);
   free_data(&data);
 }
 
-static void same_bits_on(int fusion, const Variant *v) {
-  Data data = make_data(network.inputs, network.classes, network.rows);
+static void same_bits_on(int level, const Variant *v) {
+  Data data = make_data(&network, network.rows);
   EngineSums of_whole, of_parts;
-  Outcome whole = train_variant(fusion, v, &data, UINT64_MAX, &of_whole);
-  Outcome parts = train_variant(fusion, v, &data, 2, &of_parts);
+  Outcome whole = train_variant(level, v, &data, UINT64_MAX, &of_whole);
+  Outcome parts = train_variant(level, v, &data, 2, &of_parts);
   assert_same_bits(&whole, &parts);
   assert_true(of_whole.loss == of_parts.loss);
   assert_int_equal(whole.sums.correct, parts.sums.correct);
@@ -192,24 +170,24 @@ static void same_bits_on(int fusion, const Variant *v) {
   free_data(&data);
 }
 
-static void for_each(int fusion) {
+static void for_each(int level) {
   for (int i = 0; i < VARIANTS; i++)
     for (int n = 0; n < NETWORKS; n++) {
       network = networks[n];
       if (!network.quick && (quick() || variants[i].dropout[0] == 0)) continue;
-      near_the_reference_on(fusion, &variants[i]);
-      same_bits_on(fusion, &variants[i]);
+      near_the_reference_on(level, &variants[i]);
+      same_bits_on(level, &variants[i]);
     }
 }
 
 TEST(test_on_the_cpu) {
-  for_each(ON_CPU);
+  for_each(CPU);
 }
 
 TEST(test_on_a_gpu) {
-  static const Fusion fusions[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP};
   needs_gpu();
-  for (int f = quick() ? 1 : 0; f < (quick() ? 2 : 3); f++) for_each((int)fusions[f]);
+  for (int level = 0; levels[level].fusion != FUSION_EPOCH; level++)
+    if (!quick() || levels[level].fusion == FUSION_LAYER) for_each(level);
 }
 
 /* Level epoch declines them: auto takes another. */

@@ -1,5 +1,6 @@
 #include "support/engine_tests.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,21 +36,35 @@ void *allocate(size_t count, size_t size) {
 /* The seeds of the cases without `flips` keep every input of a ReLU, in all the steps, 2e-5 away
    from 0 in the reference. */
 const Case cases[CASES] = {
-    {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false},
-    {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false},
-    {"mnist, 3 steps", 784, {300, 100}, 2, 10, 64, 100, 0.05f, 0.9f, 0.0f, 3, 41, false, false},
-    {"short last batch", 50, {61, 7}, 2, 10, 7, 60, 0.05f, 0.9f, 0.001f, 50, 55, false, true},
-    {"no hidden layer", 784, {0}, 0, 10, 64, 500, 0.05f, 0.9f, 0.0f, 50, 1, false, false},
-    {"one hidden layer", 17, {33}, 1, 10, 13, 100, 0.05f, 0.9f, 0.01f, 50, 5, false, true},
-    {"3 hidden layers", 31, {20, 11, 15}, 3, 10, 16, 100, 0.05f, 0.9f, 0.0f, 50, 38, false, true},
-    {"2 classes", 63, {13, 9}, 2, 2, 32, 150, 0.05f, 0.9f, 0.0f, 50, 37, false, false},
-    {"1000 classes", 63, {21, 10}, 2, 1000, 33, 150, 0.05f, 0.9f, 0.0f, 50, 43, false, false},
-    {"batch above rows", 50, {21, 11}, 2, 10, 100, 33, 0.05f, 0.9f, 0.0f, 50, 50, false, true},
-    {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true},
+    {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false, 0},
+    {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false, 0},
+    {"mnist, 3 steps", 784, {300, 100}, 2, 10, 64, 100, 0.05f, 0.9f, 0.0f, 3, 41, false, false, 0},
+    {"short last batch", 50, {61, 7}, 2, 10, 7, 60, 0.05f, 0.9f, 0.001f, 50, 55, false, true, 0},
+    {"no hidden layer", 784, {0}, 0, 10, 64, 500, 0.05f, 0.9f, 0.0f, 50, 1, false, false, 0},
+    {"one hidden layer", 17, {33}, 1, 10, 13, 100, 0.05f, 0.9f, 0.01f, 50, 5, false, true, 0},
+    {"3 hidden layers",
+     31,
+     {20, 11, 15},
+     3,
+     10,
+     16,
+     100,
+     0.05f,
+     0.9f,
+     0.0f,
+     50,
+     38,
+     false,
+     true,
+     0},
+    {"2 classes", 63, {13, 9}, 2, 2, 32, 150, 0.05f, 0.9f, 0.0f, 50, 37, false, false, 0},
+    {"1000 classes", 63, {21, 10}, 2, 1000, 33, 150, 0.05f, 0.9f, 0.0f, 50, 43, false, false, 0},
+    {"batch above rows", 50, {21, 11}, 2, 10, 100, 33, 0.05f, 0.9f, 0.0f, 50, 50, false, true, 0},
+    {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true, 0},
 };
 
-const Case *busy_case(void) {
-  return &cases[quick() ? SHORT : MNIST];
+const Case *busy_case(int level) {
+  return &cases[quick() || level == CPU ? SHORT : MNIST];
 }
 
 Network network_of(const Case *c) {
@@ -58,14 +73,16 @@ Network network_of(const Case *c) {
   return network;
 }
 
-Data make_data(int inputs, int classes, uint64_t rows) {
-  Data d = {allocate(rows, (size_t)inputs), allocate(rows, sizeof(uint16_t)), (size_t)inputs};
-  reference_fill_labels(d.labels, rows, classes, 1);
+Data make_data(const Case *c, uint64_t rows) {
+  const size_t inputs = (size_t)c->inputs;
+  Data d = {allocate(rows, inputs), allocate(rows, sizeof(uint16_t)), inputs};
+  reference_fill_labels(d.labels, rows, c->classes, 1);
   reference_fill_pixels(d.pixels, rows * d.inputs, 2);
   for (uint64_t r = 0; r < rows; r++)
     for (size_t i = 0; i < d.inputs; i++) {
-      const uint32_t chance = random_words(3, r, i).word[0] % 8;
-      if (chance > (i % (size_t)classes == d.labels[r] ? 4 : 0)) d.pixels[r * d.inputs + i] = 0;
+      const int chance = (int)(random_words(3, r, i).word[0] % 8);
+      const bool bright = i % (size_t)c->classes == d.labels[r];
+      if (chance > c->lit + (bright ? 4 : 0)) d.pixels[r * inputs + i] = 0;
     }
   return d;
 }
@@ -111,17 +128,31 @@ EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows, uint
                         .staging_rows = staging_rows};
 }
 
-Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows) {
-  EngineConfig config = config_of(c, levels[level].fusion, dataset_rows, staging_rows);
+Engine *open_config(EngineConfig config, int level) {
+  if (level == CPU) {
+    Engine *engine = engine_cpu_open(&config, &error);
+    OK(engine != NULL);
+    return engine;
+  }
+  config.training.fusion = levels[level].fusion;
   config.training.precision = levels[level].precision;
   error.text[0] = '\0';
   Engine *engine = engine_cuda_open(&config, &error);
-  if (!engine && !levels[level].selective)
-    fail_msg("level %s, %s: %s", levels[level].name, c->name, error.text);
+  if (!engine && !levels[level].selective) fail_msg("level %s: %s", levels[level].name, error.text);
   if (!engine) {
     assert_true(strlen(error.text) > 0);
-    print_message("%s, left out: %s\n", c->name, error.text);
+    print_message("left out: %s\n", error.text);
   }
+  return engine;
+}
+
+Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows) {
+  return open_config(config_of(c, FUSION_AUTO, dataset_rows, staging_rows), level);
+}
+
+Engine *open_loaded(const Case *c, int level, const Data *d) {
+  Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
+  if (engine) send_all(engine, d, c->rows);
   return engine;
 }
 
@@ -146,12 +177,18 @@ void train(Engine *engine, TrainRange range) {
   OK(engine->call->train(engine, &range, &error));
 }
 
+EngineSums collect(Engine *engine) {
+  EngineSums sums;
+  OK(engine->call->collect(engine, &sums, &error));
+  return sums;
+}
+
 Outcome outcome_of(Engine *engine) {
   Outcome o = {.floats = engine->config.network.floats,
                .states = training_states(&engine->config.training)};
   o.parameters = allocate(o.floats, sizeof(float));
   o.momentum = allocate(o.states * o.floats, sizeof(float));
-  OK(engine->call->collect(engine, &o.sums, &error));
+  o.sums = collect(engine);
   OK(engine->call->read(engine, o.parameters, o.momentum, &error));
   return o;
 }
@@ -177,8 +214,51 @@ static void train_one(void *engine, TrainRange range) {
   train(engine, range);
 }
 
+void train_case(Engine *engine, const Case *c) {
+  for_steps(c, train_one, engine);
+}
+
 Outcome train_on(Engine *engine, const Case *c, const Data *d) {
   send_all(engine, d, c->rows);
-  for_steps(c, train_one, engine);
+  train_case(engine, c);
   return close_with_outcome(engine);
+}
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+static void reference_one(void *context, TrainRange range) {
+  Reference *r = context;
+  reference_train(&r->config, r->parameters, r->momentum, r->data->pixels, r->data->inputs,
+                  r->data->labels, &range, &r->sums);
+}
+
+Reference run_reference(const Case *c, const Data *d) {
+  Reference r = {.config = config_of(c, FUSION_NONE, c->rows, c->rows), .data = d};
+  const size_t floats = r.config.network.floats;
+  float *initial = allocate(floats, sizeof *initial);
+  r.start = allocate(floats, sizeof(double));
+  r.parameters = allocate(floats, sizeof(double));
+  r.momentum = allocate(floats, sizeof(double));
+  network_initialise(&r.config.network, r.config.training.seed, initial);
+  reference_to_double(initial, floats, r.start);
+  reference_to_double(initial, floats, r.parameters);
+  free(initial);
+  for_steps(c, reference_one, &r);
+  return r;
+}
+
+void free_reference(Reference *r) {
+  free(r->start);
+  free(r->parameters);
+  free(r->momentum);
+}
+
+double way_error(const float *out, const double *expected, const double *start, size_t count) {
+  double difference = 0, way = 0;
+  for (size_t i = 0; i < count; i++) {
+    const double from = start ? start[i] : 0;
+    difference += ((double)out[i] - expected[i]) * ((double)out[i] - expected[i]);
+    way += (expected[i] - from) * (expected[i] - from);
+  }
+  return isfinite(difference) ? sqrt(difference / way) : INFINITY;
 }

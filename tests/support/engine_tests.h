@@ -1,5 +1,5 @@
-/* Shared by the tests of the CUDA engine: the levels of fusion, networks and rows to train on, and
-   an engine driven through engine.h alone.
+/* Shared by the tests of the engines: the levels of fusion, networks and rows to train on, and an
+   engine driven through engine.h alone. For tests only: an error fails the running cmocka test.
 
    TEST_QUICK in the environment keeps the small networks only, for compute-sanitizer. */
 #ifndef ENGINE_TESTS_H
@@ -20,8 +20,24 @@ typedef struct {
 
 extern const Level levels[LEVELS];
 
+/* The number that stands for the CPU engine wherever a level is asked for. */
+enum { CPU = -1 };
+
 /* How many of them, the first ones, are tested. */
 int tested_levels(void);
+
+/* Defines a check of one level, and two tests that run it: on the CPU engine, and on every tested
+   level of a GPU. The check returns where open_level returns NULL. */
+#define CONTRACT(name)                                                                             \
+  static void name(int level);                                                                     \
+  TEST(name##_of_the_cpu) {                                                                        \
+    name(CPU);                                                                                     \
+  }                                                                                                \
+  TEST(name##_of_cuda) {                                                                           \
+    needs_gpu();                                                                                   \
+    for (int l = 0; l < tested_levels(); l++) name(l);                                             \
+  }                                                                                                \
+  static void name(int level)
 
 /* ---- what is trained on --------------------------------------------------------------------- */
 
@@ -35,25 +51,27 @@ typedef struct {
   uint64_t seed;  /* of the initial parameters */
   bool flips;     /* a ReLU may open on one side only: see assert_near of test_engine_cuda.c */
   bool quick;
+  int lit; /* eighths of all pixels that are not 0 beside the usual one: from -1 to 7 */
 } Case;
 
 enum { CASES = 11, MNIST = 0, SHORT = 3 };
 extern const Case cases[CASES];
 
-/* A network that every level serves, trained for long on few rows: the device falls behind. */
-const Case *busy_case(void);
+/* A network that every level serves. A GPU that trains it for long on few rows falls behind the
+   host. */
+const Case *busy_case(int level);
 
 Network network_of(const Case *c);
 
-/* Rows without gaps that can be learned from, a sixth of the pixels not 0, as in MNIST: a row is
-   brighter where its label says. */
+/* Rows without gaps that can be learned from: a row is brighter where its label says. With `lit` 0
+   a sixth of the pixels is not 0, as in MNIST. */
 typedef struct {
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
   size_t inputs;
 } Data;
 
-Data make_data(int inputs, int classes, uint64_t rows);
+Data make_data(const Case *c, uint64_t rows);
 void free_data(Data *d);
 
 /* The smallest buffer that holds `rows`. */
@@ -72,8 +90,12 @@ void *allocate(size_t count, size_t size);
 
 EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows, uint64_t staging_rows);
 
-/* NULL where a selective level refuses the network, with a reason. */
+/* Opens an engine of the level. NULL where a selective level refuses the network, with a reason. */
+Engine *open_config(EngineConfig config, int level);
 Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows);
+
+/* Does the same, with all rows of the case in the dataset. */
+Engine *open_loaded(const Case *c, int level, const Data *d);
 
 /* Rows [from, from + rows) of the data go to dataset row first_row. */
 void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from, uint64_t rows,
@@ -81,8 +103,9 @@ void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from, uint64_
 void send_all(Engine *engine, const Data *d, uint64_t rows);
 
 void train(Engine *engine, TrainRange range);
+EngineSums collect(Engine *engine);
 
-/* The results of training. */
+/* The results of training; outcome_of collects the sums. */
 typedef struct {
   float *parameters, *momentum; /* and behind it what else the optimizer keeps */
   size_t floats, states;        /* training_states */
@@ -93,10 +116,30 @@ Outcome outcome_of(Engine *engine);
 Outcome close_with_outcome(Engine *engine);
 void free_outcome(Outcome *o);
 
-/* The case's steps on all its rows; closes the engine. */
+/* Trains the case's steps. */
+void train_case(Engine *engine, const Case *c);
+
+/* Does the same on all its rows; closes the engine. */
 Outcome train_on(Engine *engine, const Case *c, const Data *d);
 
 /* Parameters and momentum. */
 void assert_same_bits(const Outcome *a, const Outcome *b);
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+/* The case's steps in float64. */
+typedef struct {
+  EngineConfig config;
+  const Data *data;
+  double *start, *parameters, *momentum; /* start: before the first step */
+  EngineSums sums;
+} Reference;
+
+Reference run_reference(const Case *c, const Data *d);
+void free_reference(Reference *r);
+
+/* Returns ||out - expected|| / ||expected - start||: the error in parts of the way that training
+   went. NULL for `start`: zeros. */
+double way_error(const float *out, const double *expected, const double *start, size_t count);
 
 #endif
