@@ -382,10 +382,8 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 
 $(BUILD)/mlp_manual: $(BUILD)/src/mlp_manual.o $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
-$(BUILD)/mlp-train.1: $(BUILD)/mlp_manual
-	@$< man >$@
-$(BUILD)/mlp-train.bash: $(BUILD)/mlp_manual
-	@$< completion >$@
+$(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash: $(BUILD)/%: src/cli/%.in $(BUILD)/mlp_manual
+	@$(BUILD)/mlp_manual <$< >$@
 # The others have no table of options: their help is the manual.
 $(BUILD)/mlp-%.1: $(PLACE)/mlp-% scripts/help_manual.sh
 	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh man mlp-$* $(VERSION) >$@

@@ -1,5 +1,5 @@
-/* The table of options: that help, defaults and configs/ agree with it. Runs from the top of the
-   checkout, where configs/ is. */
+/* The table of options: help, man page, completion, defaults and configs/ agree with it. Runs from
+   the top of the checkout, where configs/ and the templates are. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,10 @@
 #include "support/process.h"
 
 static Error error;
+
+#define foreach_row                                                                                \
+  for (const OptionRow *row = options_table.rows; row < options_table.rows + options_table.count;  \
+       row++)
 
 TEST(mnist_conf_is_the_defaults) {
   Options built_in, from_file;
@@ -26,8 +30,7 @@ TEST(mnist_conf_is_the_defaults) {
 
 /* The columns that say what an option means to commands, files and saved runs. */
 TEST(every_option_is_classified) {
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row {
     if (!row->kind) continue; /* --help, --version */
     const bool names_file = row->argument && strcmp(row->argument, "FILE") == 0;
     if (row->takers == 0 || row->resume < ONE_RUN || row->resume > RESUME_SAME)
@@ -49,8 +52,8 @@ TEST(literature_conf_is_plain_descent) {
               options.lr_decay == 1);
 }
 
-/* A key's line follows a comment's. Counts the keys, and those of every option. */
-static int count_keys(const char *path, bool seen[], const OptionRow *rows, size_t row_count) {
+/* A key's line follows a comment's. Counts the keys, and sets seen[] for their rows. */
+static int count_keys(const char *path, bool seen[OPTION_ROWS]) {
   char line[256], before[256] = "";
   int keys = 0;
   FILE *file = fopen(path, "r");
@@ -60,110 +63,217 @@ static int count_keys(const char *path, bool seen[], const OptionRow *rows, size
     if (!equals || line[0] == '#') continue;
     if (before[0] != '#') fail_msg("%s: no comment above %s", path, line);
     keys++;
-    for (size_t i = 0; i < row_count; i++)
-      if (strlen(rows[i].name) == (size_t)(equals - line) &&
-          strncmp(rows[i].name, line, (size_t)(equals - line)) == 0)
-        seen[i] = true;
+    line[equals - line] = '\0';
+    foreach_row seen[row - options_table.rows] |= strcmp(row->name, line) == 0;
   }
   fclose(file);
   return keys;
 }
 
 TEST(configs_explain_each_key) {
-  const OptionRow *rows = options_table.rows;
-  const size_t count = options_table.count;
-  bool *seen = calloc(count, sizeof *seen);
-  assert_true(count_keys("configs/literature.conf", seen, rows, count) >= 4);
-  memset(seen, 0, count * sizeof *seen);
-  count_keys("configs/mnist.conf", seen, rows, count);
-  for (size_t i = 0; i < count; i++)
-    if (seen[i] != (rows[i].initial != NULL)) fail_msg("mnist.conf and --%s", rows[i].name);
-  free(seen);
+  bool some[OPTION_ROWS] = {false}, all[OPTION_ROWS] = {false};
+  assert_true(count_keys("configs/literature.conf", some) >= 4);
+  count_keys("configs/mnist.conf", all);
+  foreach_row if (all[row - options_table.rows] != (row->initial != NULL))
+      fail_msg("mnist.conf and --%s", row->name);
 }
 
-static const char *printed_help(void) {
-  static char text[16384];
-  FILE *memory = fmemopen(text, sizeof text, "w");
-  assert_non_null(memory);
-  option_table_help(&options_table, memory);
-  assert_int_equal(fclose(memory), 0);
+/* ---- the help, the man page and the completion ---------------------------------------------- */
+
+static char *help, *page, *completion;
+
+static void print_help(FILE *template, FILE *file) {
+  (void)template;
+  option_table_help(&options_table, file);
+}
+
+static char *made(void (*print)(FILE *template, FILE *file), const char *from) {
+  char *text;
+  size_t size;
+  FILE *template = fopen(from, "r"), *file = open_memstream(&text, &size);
+  assert_true(template && file);
+  print(template, file);
+  fclose(template);
+  assert_int_equal(fclose(file), 0);
   return text;
 }
 
-/* Returns the entry of a row in the help: its line, and the lines that continue it below their
- * column. */
-static const char *entry_of(const char *help, const OptionRow *row) {
-  static const char indent[] = "\n                          "; /* 26 blanks */
-  static char entry[512];
-  char name[64];
-  snprintf(name, sizeof name, "--%s ", row->name);
-  const char *at = strstr(strstr(help, "\nnetwork:\n"), name);
-  if (!at) fail_msg("no --%s in the help", row->name);
-  size_t used = 0;
-  for (; *at != '\n' || strncmp(at, indent, strlen(indent)) == 0; at++) {
-    assert_true(used + 1 < sizeof entry);
-    entry[used] = *at;
-    if (*at == '\n') {
-      entry[used] = ' ';
-      at += strlen(indent) - 1;
+static void replace(char *text, const char *old, const char *with) {
+  char *end = text;
+  for (const char *c = text; *c; c++)
+    if (strncmp(c, old, strlen(old)) == 0) {
+      memcpy(end, with, strlen(with)); /* no longer than old */
+      end += strlen(with);
+      c += strlen(old) - 1;
+    } else {
+      *end++ = *c;
     }
-    used++;
-  }
-  entry[used] = '\0';
-  return entry;
+  *end = '\0';
 }
 
-TEST(help_lists_every_row) {
-  const OptionRow *rows = options_table.rows;
-  const size_t count = options_table.count;
-  const char *help = printed_help();
-  for (size_t i = 0; i < count; i++) {
-    const OptionRow *row = &rows[i];
-    const bool has_default = row->argument && row->initial && *row->initial;
-    const char *entry = entry_of(help, row);
-    char expected[256];
-    snprintf(expected, sizeof expected, "%s%s%s%s", row->help, has_default ? " [" : "",
-             has_default ? row->initial : "", has_default ? "]" : "");
-    const char *at = strstr(entry, expected);
-    if (!at || at[strlen(expected)]) fail_msg("'%s' does not end '%s'", expected, entry);
-    for (int c = 0; row->choices && row->choices[c]; c++)
-      assert_non_null(strstr(entry, row->choices[c]));
-    snprintf(expected, sizeof expected, "\n%s:\n", row->group);
-    assert_non_null(strstr(help, expected));
+static int make_all(void **state) {
+  (void)state;
+  help = made(print_help, "/dev/null");
+  page = made(options_fill_template, "src/cli/mlp-train.1.in");
+  completion = made(options_fill_template, "src/cli/mlp-train.bash.in");
+  assert_null(strstr(page, "--")); /* roff has \- for what a reader can copy */
+  replace(page, "\\-", "-");
+  return 0;
+}
+
+static int free_all(void **state) {
+  (void)state;
+  free(help), free(page), free(completion);
+  return 0;
+}
+
+TESTS_WITH(make_all, free_all);
+
+/* Returns a copy of the text from `start` up to the next `end`, with that. */
+static const char *cut(const char *text, const char *start, const char *end) {
+  static char part[2048];
+  const char *at = strstr(text, start), *behind = at ? strstr(at + strlen(start), end) : NULL;
+  if (!behind) fail_msg("'%s' is not before '%s' in: %s", start, end, text);
+  assert_in_range(behind - at, 1, sizeof part - 32);
+  return strncat(memset(part, 0, 1), at, (size_t)(behind - at) + strlen(end));
+}
+
+__attribute__((format(printf, 2, 3))) static void assert_in(const char *text, const char *format,
+                                                            ...) {
+  char expected[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(expected, sizeof expected, format, arguments);
+  va_end(arguments);
+  if (!strstr(text, expected)) fail_msg("'%s' is not in: %s", expected, text);
+}
+
+static void assert_choices(const char *entry, const char *format, const OptionRow *row) {
+  for (int c = 0; row->choices && row->choices[c]; c++) {
+    char choice[64];
+    snprintf(choice, sizeof choice, format, row->choices[c]);
+    assert_in(entry, "%s", choice);
   }
 }
 
-TEST(help_fits_80_columns) {
-  assert_in_range(process_longest_line(printed_help()), 60, 80);
+static bool has_default(const OptionRow *row) {
+  return row->argument && row->initial && *row->initial;
 }
+
+TEST(help_has_every_option) {
+  assert_in_range(process_longest_line(help), 60, 80);
+  replace(help, "\n                          ", " "); /* where a line is broken */
+  foreach_row {
+    char name[64], shown[64] = "";
+    snprintf(name, sizeof name, " --%s ", row->name);
+    if (has_default(row)) snprintf(shown, sizeof shown, " [%s]", row->initial);
+    const char *entry = cut(strstr(help, "\nnetwork:\n"), name, "\n");
+    assert_choices(entry, "%s", row);
+    assert_in(entry, " %s%s\n", row->help, shown);
+    assert_in(help, "\n%s:\n", row->group);
+  }
+}
+
+TEST(page_has_every_option) {
+  char keyless[2048];
+  strcpy(keyless, cut(page, "only for the command line:\n", ".SH EXIT"));
+  foreach_row {
+    const char *argument = row->argument;
+    char letter[16] = "", start[512], name[64];
+    if (row->letter) snprintf(letter, sizeof letter, "\\fB-%c\\fR, ", row->letter);
+    snprintf(start, sizeof start, "\n.TP\n%s\\fB--%s\\fR%s%s%s\n%s\n", letter, row->name,
+             argument ? " \\fI" : "", argument ? argument : "", argument ? "\\fR" : "", row->help);
+    const char *entry = cut(page, start, "\n.TP\n");
+    assert_choices(entry, "\\fB%s\\fR", row);
+    if (has_default(row)) assert_in(entry, "default \\fB%s\\fR\n", row->initial);
+    assert_in(page, "\n.SS %s\n.TP\n", row->group);
+    snprintf(name, sizeof name, "--%s\\fR", row->name);
+    assert_int_equal(strstr(keyless, name) == NULL, row->initial != NULL);
+  }
+}
+
+TEST(completion_has_every_option) {
+  char names[2048];
+  strcpy(names, cut(completion, "_mlp_train_words '--", "'\n"));
+  replace(names, "'", " ");
+  replace(names, "\n", " ");
+  foreach_row {
+    char name[64];
+    assert_in(names, " --%s ", row->name);
+    if (!row->argument) continue;
+    snprintf(name, sizeof name, " --%s) _mlp_train_", row->name);
+    const char *line = cut(completion, name, "\n");
+    assert_choices(line, "%s", row);
+    if (row->file != FILE_NONE)
+      assert_in(line, "_files '%s'", row->endings);
+    else if (!row->choices)
+      assert_in(line, "_words '%s'", row->initial ? row->initial : "");
+  }
+}
+
+/* Splits a command at its blanks, to the redirection if there is one. */
+static int split(char *command, char **argv) {
+  int argc = 0;
+  for (char *word = strtok(command, " "); word && *word != '>'; word = strtok(NULL, " "))
+    argv[argc++] = word;
+  argv[argc] = NULL;
+  return argc;
+}
+
+TEST(examples_are_command_lines) {
+  int examples = 0;
+  for (const char *at = strstr(page, ".SH EXAMPLES"); (at = strstr(at, ".nf\n")); at++) {
+    char *command = strndup(at + 4, strcspn(at + 4, "\n")), *argv[32];
+    Options options;
+    options_default(&options);
+    if (options_parse(split(command, argv), argv, &options, &error) != OPTIONS_RUN)
+      fail_msg("example %d: %s", examples + 1, error.text);
+    assert_string_equal(argv[0], "mlp-train");
+    examples++;
+    free(command);
+  }
+  assert_int_equal(examples, 6);
+}
+
+/* ---- other tables --------------------------------------------------------------------------- */
 
 TEST(rates_follow_the_schedule) {
-  const LrSchedule step = {SCHEDULE_STEP, 0.5, 0.8, 10, 0},
-                   flat = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 0},
-                   cosine = {SCHEDULE_COSINE, 0.5, 0.8, 10, 0},
-                   linear = {SCHEDULE_LINEAR, 0.5, 0.8, 10, 0},
-                   warm = {SCHEDULE_CONSTANT, 0.5, 0.8, 10, 3};
-  assert_true(fabs(lr_schedule_rate(&step, 3) - 0.5 * 0.512) < 1e-15);
-  assert_true(lr_schedule_rate(&flat, 9) == 0.5);
-  assert_true(lr_schedule_rate(&cosine, 0) == 0.5);
-  assert_true(fabs(lr_schedule_rate(&cosine, 5) - 0.25) < 1e-15);
-  assert_true(fabs(lr_schedule_rate(&cosine, 9) - 0.0122358709) < 1e-9);
-  assert_true(fabs(lr_schedule_rate(&linear, 9) - 0.05) < 1e-15);
-  for (int epoch = 0; epoch < 5; epoch++)
-    assert_true(fabs(lr_schedule_rate(&warm, epoch) - 0.125 * fmin(epoch + 1, 4)) < 1e-15);
+  static const struct {
+    LrScheduleKind kind;
+    int warmup, epoch;
+    double rate, error;
+  } rates[] = {{SCHEDULE_STEP, 0, 3, 0.5 * 0.512, 1e-15},
+               {SCHEDULE_CONSTANT, 0, 9, 0.5, 0},
+               {SCHEDULE_COSINE, 0, 0, 0.5, 0},
+               {SCHEDULE_COSINE, 0, 5, 0.25, 1e-15},
+               {SCHEDULE_COSINE, 0, 9, 0.0122358709, 1e-9},
+               {SCHEDULE_LINEAR, 0, 9, 0.05, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 0, 0.125, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 1, 0.25, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 2, 0.375, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 3, 0.5, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 4, 0.5, 1e-15}};
+  foreach (r, rates) {
+    const LrSchedule schedule = {r->kind, 0.5, 0.8, 10, r->warmup};
+    assert_true(fabs(lr_schedule_rate(&schedule, r->epoch) - r->rate) <= r->error);
+  }
 }
 
 TEST(names_are_in_the_engine_s_order) {
-  assert_string_equal(options_fusions[FUSION_AUTO], "auto");
-  assert_string_equal(options_fusions[FUSION_NONE], "none");
-  assert_string_equal(options_fusions[FUSION_LAYER], "layer");
-  assert_string_equal(options_fusions[FUSION_STEP], "step");
-  assert_string_equal(options_fusions[FUSION_EPOCH], "epoch");
-  assert_string_equal(options_fusions[FUSION_EXERCISE], "exercise");
+  static const struct {
+    const char *const *names, *name;
+    int index;
+  } order[] = {{options_fusions, "auto", FUSION_AUTO},
+               {options_fusions, "none", FUSION_NONE},
+               {options_fusions, "layer", FUSION_LAYER},
+               {options_fusions, "step", FUSION_STEP},
+               {options_fusions, "epoch", FUSION_EPOCH},
+               {options_fusions, "exercise", FUSION_EXERCISE},
+               {options_optimizers, "sgd", OPTIMIZER_SGD},
+               {options_optimizers, "nesterov", OPTIMIZER_NESTEROV},
+               {options_optimizers, "adam", OPTIMIZER_ADAM},
+               {options_optimizers, "adamw", OPTIMIZER_ADAMW}};
+  foreach (o, order) assert_string_equal(o->names[o->index], o->name);
   assert_null(options_fusions[FUSION_EXERCISE + 1]);
-  assert_string_equal(options_optimizers[OPTIMIZER_SGD], "sgd");
-  assert_string_equal(options_optimizers[OPTIMIZER_NESTEROV], "nesterov");
-  assert_string_equal(options_optimizers[OPTIMIZER_ADAM], "adam");
-  assert_string_equal(options_optimizers[OPTIMIZER_ADAMW], "adamw");
   assert_null(options_optimizers[OPTIMIZER_ADAMW + 1]);
 }

@@ -104,9 +104,8 @@ void options_print_config(FILE *file, const Options *options, bool whole);
 /* True if that file, when not whole, can be read again: its lines are not too long.
    options_file.c */
 bool options_can_be_saved(const Options *options, Error *error);
-/* The man page, in roff with the macros of man(7). options_manual.c */
-void options_print_man(FILE *file);
-/* The completion that bash reads. options_manual.c */
-void options_print_completion(FILE *file);
+/* Copies the template of the man page (roff with the macros of man(7)) or of the bash completion,
+   with what the table says in place of its marks. options_manual.c */
+void options_fill_template(FILE *template, FILE *file);
 
 #endif

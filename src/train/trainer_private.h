@@ -1,4 +1,4 @@
-/* The struct that trainer.c, which opens and closes a trainer, shares with trainer_run.c, which
+/* The struct that trainer_open.c, which opens and closes a trainer, shares with trainer_run.c, which
    trains. */
 #ifndef TRAINER_PRIVATE_H
 #define TRAINER_PRIVATE_H

@@ -1,5 +1,5 @@
-# The manual and the bash completion that the build has made; tests/test_manual.c compares them with
-# the options.
+# The manual and the bash completion that the build has made; tests/test_option_table.c compares them
+# with the options.
 made=$PROGRAMS
 [ -f "$made/mlp-train.1" ] || made=$PROGRAMS/build
 
