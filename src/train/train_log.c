@@ -19,21 +19,47 @@ struct TrainLog {
   char path[];      /* for errors */
 };
 
-/* In the order of the columns. */
-static const char *const names[] = {
-    "epoch",         "epochs",        "train_loss",    "train_accuracy", "test_loss",
-    "test_accuracy", "learning_rate", "train_seconds", "test_seconds",   "train_rows",
-    "test_rows",     "val_loss",      "val_accuracy",  "val_seconds",    "val_rows"};
-enum { LEARNING_RATE = 6 }; /* its column */
-enum { COLUMNS = sizeof names / sizeof *names, COLUMNS_TEXT = 256 };
+/* ---- columns ------------------------------------------------------------------------------ */
+
+typedef struct {
+  const char *name;
+  double value; /* NAN: there is none */
+} Column;
+
+enum { COLUMNS = 15, LEARNING_RATE = 6, COLUMNS_TEXT = 256 };
+
+static double count_of(uint64_t rows) {
+  return rows > 0 ? (double)rows : NAN;
+}
+
+/* The rows that judge an epoch fill the columns of test rows or those of validation rows. */
+static void list_columns(const EpochResult *r, Column columns[COLUMNS]) {
+  const bool test = r->judged_by == JUDGED_BY_TEST, val = r->judged_by == JUDGED_BY_VALIDATION;
+  const double judge_rows = count_of(r->test_rows);
+  const Column all[COLUMNS] = {{"epoch", r->epoch},
+                               {"epochs", r->epochs},
+                               {"train_loss", r->train_loss},
+                               {"train_accuracy", r->train_accuracy},
+                               {"test_loss", test ? r->test_loss : NAN},
+                               {"test_accuracy", test ? r->test_accuracy : NAN},
+                               {"learning_rate", r->learning_rate},
+                               {"train_seconds", r->train_seconds},
+                               {"test_seconds", test ? r->test_seconds : NAN},
+                               {"train_rows", count_of(r->train_rows)},
+                               {"test_rows", test ? judge_rows : NAN},
+                               {"val_loss", val ? r->test_loss : NAN},
+                               {"val_accuracy", val ? r->test_accuracy : NAN},
+                               {"val_seconds", val ? r->test_seconds : NAN},
+                               {"val_rows", val ? judge_rows : NAN}};
+  memcpy(columns, all, sizeof all);
+}
 
 /* "epoch,epochs,...", to text[COLUMNS_TEXT]. */
-static void list_columns(char *text) {
+static void name_columns(char *text) {
+  Column columns[COLUMNS];
+  list_columns(&(EpochResult){0}, columns);
   *text = '\0';
-  for (int i = 0; i < COLUMNS; i++) {
-    if (i > 0) strcat(text, ",");
-    strcat(text, names[i]);
-  }
+  for (int i = 0; i < COLUMNS; i++) strcat(strcat(text, i ? "," : ""), columns[i].name);
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -51,7 +77,7 @@ static bool fail(const TrainLog *log, Error *error) {
 static bool read_old(TrainLog *log, Error *error) {
   char columns[COLUMNS_TEXT];
   const char *rest = columns; /* of the line; NULL: it is another one */
-  list_columns(columns);
+  name_columns(columns);
   FILE *file = fopen(log->path, "r");
   if (!file) return error_set(error, "cannot read the log %s: %s", log->path, strerror(errno));
   for (int c; (c = getc(file)) != EOF;) {
@@ -129,28 +155,8 @@ bool train_log_close(TrainLog *log, Error *error) {
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-typedef struct {
-  double value[COLUMNS];
-} Numbers;
-
-/* NAN: there is none. */
-static double count_of(uint64_t rows) {
-  return rows > 0 ? (double)rows : NAN;
-}
-
-static Numbers numbers_of(const EpochResult *r) {
-  Numbers n = {{r->epoch, r->epochs, r->train_loss, r->train_accuracy, NAN, NAN, r->learning_rate,
-                r->train_seconds, NAN, count_of(r->train_rows), NAN, NAN, NAN, NAN, NAN}};
-  const double judged[] = {r->test_loss, r->test_accuracy, r->test_seconds, count_of(r->test_rows)};
-  static const int test[] = {4, 5, 8, 10}, validation[] = {11, 12, 13, 14};
-  for (int i = 0; i < 4 && r->judged_by != JUDGED_BY_NONE; i++)
-    n.value[(r->judged_by == JUDGED_BY_TEST ? test : validation)[i]] = judged[i];
-  return n;
-}
-
-/* With as few digits as read back bit for bit, as float32 if it is one; `other` if it is not
- * finite.
- */
+/* With as few digits as read back bit for bit, as float32 if it is one; `other` if it is
+   not finite. */
 static void write_number(double value, bool is_float, const char *other, FILE *file) {
   enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
   char text[48] = "";
@@ -167,7 +173,7 @@ static bool write_csv_header(TrainLog *log, FILE *file, Error *error) {
   char columns[COLUMNS_TEXT];
   if (log->has_columns) return true;
   log->has_columns = true;
-  list_columns(columns);
+  name_columns(columns);
   fputs(columns, file);
   return end_line(log, file, error);
 }
@@ -229,15 +235,16 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
 }
 
 static bool write_line(TrainLog *log, const char *kind, const EpochResult *result, Error *error) {
-  const Numbers numbers = numbers_of(result);
+  Column columns[COLUMNS];
+  list_columns(result, columns);
   if (!open_regular(log, error)) return false;
   if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", kind);
   for (int i = 0; i < COLUMNS; i++) {
     if (!log->csv)
-      fprintf(log->file, ", \"%s\": ", names[i]);
+      fprintf(log->file, ", \"%s\": ", columns[i].name);
     else if (i > 0)
       putc(',', log->file);
-    write_number(numbers.value[i], i == LEARNING_RATE, log->csv ? "" : "null", log->file);
+    write_number(columns[i].value, i == LEARNING_RATE, log->csv ? "" : "null", log->file);
   }
   if (!log->csv) putc('}', log->file);
   return end_line(log, log->file, error);
