@@ -71,7 +71,7 @@ TEST(points_are_where_the_numbers_say) {
   draw(&panel, 1);
   assert_int_equal(drawn.width, CHART_WIDTH);
   for (int i = 0; i < 5; i++) {
-    char x[8], y[8];
+    char x[12], y[12];
     snprintf(x, sizeof x, "%d", i + 1);
     snprintf(y, sizeof y, "%d", 10 * (i + 1));
     assert_at(dot(0, i)->x, middle_of(x));

@@ -59,7 +59,7 @@ static void put_row(const Table *t, const TableColumn *columns, const int *width
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows) {
   const Table *t = table;
-  int widths[MAX_COLUMNS];
+  int widths[MAX_COLUMNS] = {0};
   for (int i = 0; i < count; i++)
     widths[i] = columns[i].width ? columns[i].width : width_of(t, &columns[i], rows);
   put_row(t, columns, widths, count, NULL);
