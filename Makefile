@@ -518,22 +518,20 @@ CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCa
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint
 
-lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell
+lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell: prints findings alone
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
-	scripts/check_includes.sh $(FLOORS)
-	shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/*.sh .ci/run
-	shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) # words and variables of scenario.sh
-	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
+	@scripts/check_includes.sh $(FLOORS)
+	@shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/*.sh .ci/run
+	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) # words and variables of scenario.sh
+	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -itests/emulator src tests
 	@mkdir -p build/lint
 	@sed 's/__malloc__ ([a-z_]*)/__malloc__/' "$$($(CC) -print-file-name=include/omp.h)" \
 	  >build/lint/omp.h
-	@echo 'clang-tidy src tests'
-	@printf '%s\n' $(filter-out $(WANTS_MORE),$(filter src/%.c,$(C_FILES))) | $(call CLANG_TIDY)
+	@printf '%s\n' $(filter-out $(WANTS_MORE),$(filter src/%.c,$(C_FILES))) | $(call CLANG_TIDY) 2>/dev/null
 	@printf '%s\n' $(filter-out tests/fuzz/% $(WANTS_MORE),$(filter tests/%.c,$(C_FILES))) | \
-	  $(call CLANG_TIDY,--checks=-clang-analyzer-*)
-	@echo 'clang-tidy, cppcheck and shellcheck have nothing to say'
+	  $(call CLANG_TIDY,--checks=-clang-analyzer-*) 2>/dev/null
 
 print-sources:              ## the hash of the sources that gpu-check's record names
 	@find src kernels tests -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64
