@@ -9,20 +9,20 @@
 
 /* Blocks of a window's length: any window is the end of one block and the beginning of the next.
    scratch: (2, count). */
-static void dilate_line(uint8_t *line, int count, size_t step, int radius, uint8_t *scratch) {
+static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
   uint8_t *to_end = scratch, *from_start = scratch + count; /* of the pixel's block */
   const int block = 2 * radius + 1;
   for (int i = 0; i < count; i++) {
-    const uint8_t value = line[(size_t)i * step];
+    const uint8_t value = line[i * step];
     from_start[i] = i % block && from_start[i - 1] > value ? from_start[i - 1] : value;
   }
   for (int i = count - 1; i >= 0; i--) {
-    const uint8_t value = line[(size_t)i * step];
+    const uint8_t value = line[i * step];
     to_end[i] = i + 1 < count && (i + 1) % block && to_end[i + 1] > value ? to_end[i + 1] : value;
   }
   for (int i = 0; i < count; i++) {
     const int first = max_int(0, i - radius), last = min_int(count - 1, i + radius);
-    uint8_t *value = &line[(size_t)i * step];
+    uint8_t *value = &line[i * step];
     if (first / block < last / block)
       *value = (uint8_t)max_int(to_end[first], from_start[last]);
     else /* cut by an end of the line */
@@ -33,9 +33,8 @@ static void dilate_line(uint8_t *line, int count, size_t step, int radius, uint8
 bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
   uint8_t *scratch = malloc(2 * (size_t)max_int(width, height));
   if (!scratch) return false;
-  for (int y = 0; y < height; y++)
-    dilate_line(grid + (size_t)y * (size_t)width, width, 1, radius, scratch);
-  for (int x = 0; x < width; x++) dilate_line(grid + x, height, (size_t)width, radius, scratch);
+  for (int y = 0; y < height; y++) dilate_line(grid + y * width, width, 1, radius, scratch);
+  for (int x = 0; x < width; x++) dilate_line(grid + x, height, width, radius, scratch);
   free(scratch);
   return true;
 }
@@ -43,23 +42,21 @@ bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
 /* ---- the mean ----------------------------------------------------------------------------- */
 
 bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *mean) {
-  const size_t line = (size_t)width + 1;
-  uint32_t *sums = calloc(line * ((size_t)height + 1), sizeof *sums); /* above and left of (y, x) */
+  const int line = width + 1;
+  int *sums = calloc((size_t)(line * (height + 1)), sizeof *sums); /* above and left of (y, x) */
   if (!sums) return false;
   for (int y = 0; y < height; y++) {
-    uint32_t sum = 0;
-    const uint8_t *row = grid + (size_t)y * (size_t)width;
-    uint32_t *above = sums + (size_t)y * line, *here = above + line;
-    for (int x = 0; x < width; x++) here[x + 1] = above[x + 1] + (sum += row[x]);
+    int sum = 0, *above = sums + y * line, *here = above + line;
+    for (int x = 0; x < width; x++) here[x + 1] = above[x + 1] + (sum += grid[y * width + x]);
   }
   for (int y = 0; y < height; y++) {
     const int top = max_int(0, y - radius), bottom = min_int(height, y + radius + 1);
-    const uint32_t *above = sums + (size_t)top * line, *below = sums + (size_t)bottom * line;
+    const int *above = sums + top * line, *below = sums + bottom * line;
     for (int x = 0; x < width; x++) {
       const int left = max_int(0, x - radius), right = min_int(width, x + radius + 1);
-      const uint32_t count = (uint32_t)((right - left) * (bottom - top));
-      const uint32_t sum = below[right] - below[left] - above[right] + above[left];
-      mean[(size_t)y * (size_t)width + (size_t)x] = (uint8_t)((sum + count / 2) / count);
+      const int count = (right - left) * (bottom - top);
+      const int sum = below[right] - below[left] - above[right] + above[left];
+      mean[y * width + x] = (uint8_t)((sum + count / 2) / count);
     }
   }
   free(sums);
@@ -83,11 +80,11 @@ static int32_t join(int32_t *parent, int32_t a, int32_t b) {
 /* Gives (y, x) the label of its neighbours above and left, joined, or a new one, *next. */
 static void label_pixel(int32_t *labels, int width, int y, int x, int32_t *parent, int32_t *next) {
   static const int neighbours[][2] = {{-1, -1}, {0, -1}, {1, -1}, {-1, 0}};
-  int32_t *label = &labels[(size_t)y * (size_t)width + (size_t)x];
+  int32_t *label = &labels[y * width + x];
   for (int i = 0; i < 4; i++) {
     const int nx = x + neighbours[i][0], ny = y + neighbours[i][1];
     if (nx < 0 || nx >= width || ny < 0) continue;
-    const int32_t other = labels[(size_t)ny * (size_t)width + (size_t)nx];
+    const int32_t other = labels[ny * width + nx];
     if (other) *label = *label ? join(parent, *label, other) : other;
   }
   if (*label) return;
@@ -96,21 +93,20 @@ static void label_pixel(int32_t *labels, int width, int y, int x, int32_t *paren
 }
 
 bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
-  const size_t pixels = (size_t)width * (size_t)height;
+  const int pixels = width * height;
   /* At most one pixel of a square of 2 x 2 begins a region. */
-  const size_t most = ((size_t)width + 1) / 2 * (((size_t)height + 1) / 2) + 1;
-  int32_t *parent = malloc(most * sizeof *parent), next = 1;
+  const int most = (width + 1) / 2 * ((height + 1) / 2) + 1;
+  int32_t *parent = malloc((size_t)most * sizeof *parent), next = 1;
   if (!parent) return false;
-  memset(labels, 0, pixels * sizeof *labels);
+  memset(labels, 0, (size_t)pixels * sizeof *labels);
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++)
-      if (grid[(size_t)y * (size_t)width + (size_t)x])
-        label_pixel(labels, width, y, x, parent, &next);
+      if (grid[y * width + x]) label_pixel(labels, width, y, x, parent, &next);
   /* Roots come before what is joined to them: they become numbers, others take their root's. */
   *count = 0;
   for (int32_t label = 1; label < next; label++)
     parent[label] = parent[label] == label ? -++*count : parent[parent[label]];
-  for (size_t i = 0; i < pixels; i++)
+  for (int i = 0; i < pixels; i++)
     if (labels[i]) labels[i] = -parent[labels[i]];
   free(parent);
   return true;

@@ -263,19 +263,18 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   unsigned sum = 0;
   for (int row = y * shrunk; row < bottom; row++)
     for (int column = x * shrunk; column < right; column++)
-      sum += over_white(grey->level + 2 * ((size_t)row * (size_t)grey->width + (size_t)column));
+      sum += over_white(grey->level + 2 * (row * grey->width + column));
   const unsigned count = (unsigned)((right - x * shrunk) * (bottom - y * shrunk));
   return (uint8_t)((sum + count / 2) / count);
 }
 
 /* The index, upright, of level (x, y) as stored in (width, height) */
-static size_t upright(int orientation, int x, int y, int width, int height) {
+static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool flips_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const int from_left = flips_x ? width - 1 - x : x, from_top = flips_y ? height - 1 - y : y;
-  return across ? (size_t)from_left * (size_t)height + (size_t)from_top
-                : (size_t)from_top * (size_t)width + (size_t)from_left;
+  return across ? from_left * height + from_top : from_top * width + from_left;
 }
 
 /* Shrinks what was decoded, at least to one level, and turns it. False: no memory. */
@@ -287,7 +286,7 @@ static bool settle(const Grey *grey, int orientation, Image *image) {
   const bool across = orientation >= 5;
   *image = (Image){.width = across ? height : width,
                    .height = across ? width : height,
-                   .level = malloc((size_t)width * (size_t)height),
+                   .level = malloc((size_t)(width * height)),
                    .shrunk = shrunk,
                    .file_width = across ? grey->height : grey->width,
                    .file_height = across ? grey->width : grey->height};

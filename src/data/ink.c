@@ -13,8 +13,8 @@ enum { LEAST_CONTRAST = 20 };
    deviations of a normal distribution. */
 enum { NOISE_DEVIATIONS = 4 };
 
-static size_t pixels_of(const Ink *ink) {
-  return (size_t)ink->width * (size_t)ink->height;
+static int pixels_of(const Ink *ink) {
+  return ink->width * ink->height;
 }
 
 /* ---- ground ------------------------------------------------------------------------------- */
@@ -23,10 +23,10 @@ static size_t pixels_of(const Ink *ink) {
    their mean, so the skewness of the differences has its sign. Edges of shadows differ to both
    sides. */
 static bool find_polarity(const Image *image, int radius, uint8_t *scratch, bool *light) {
-  const size_t count = (size_t)image->width * (size_t)image->height;
+  const int count = image->width * image->height;
   int64_t skewness = 0;
   if (!grid_mean(image->level, image->width, image->height, radius, scratch)) return false;
-  for (size_t i = 0; i < count; i++) {
+  for (int i = 0; i < count; i++) {
     const int64_t difference = image->level[i] - scratch[i];
     skewness += difference * difference * difference;
   }
@@ -34,8 +34,8 @@ static bool find_polarity(const Image *image, int radius, uint8_t *scratch, bool
   return true;
 }
 
-static void invert(uint8_t *grid, size_t count) {
-  for (size_t i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
+static void invert(uint8_t *grid, int count) {
+  for (int i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
 }
 
 /* Copies the picture with its outermost pixels repeated `margin` times around it: padded is
@@ -43,9 +43,8 @@ static void invert(uint8_t *grid, size_t count) {
 static void pad(const uint8_t *level, const Ink *ink, int margin, uint8_t *padded) {
   const int width = ink->width + 2 * margin;
   for (int y = 0; y < ink->height + 2 * margin; y++) {
-    const uint8_t *row =
-        level + (size_t)min_int(max_int(y - margin, 0), ink->height - 1) * (size_t)ink->width;
-    uint8_t *to = padded + (size_t)y * (size_t)width;
+    const uint8_t *row = level + min_int(max_int(y - margin, 0), ink->height - 1) * ink->width;
+    uint8_t *to = padded + y * width;
     memset(to, row[0], (size_t)margin);
     memcpy(to + margin, row, (size_t)ink->width);
     memset(to + margin + ink->width, row[ink->width - 1], (size_t)margin);
@@ -60,8 +59,8 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
   enum { GRAIN = 128 }; /* its radius to `scale`: more would wash out the edges of shadows */
   const int radius = ink->scale / 2, width = ink->width + 2 * radius,
             height = ink->height + 2 * radius;
-  const size_t count = (size_t)width * (size_t)height;
-  uint8_t *ground = malloc(count);
+  const int count = width * height;
+  uint8_t *ground = malloc((size_t)count);
   bool good = ground && grid_mean(level, ink->width, ink->height, ink->scale / GRAIN, level);
   if (good) {
     pad(level, ink, radius, ground);
@@ -73,8 +72,7 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
   }
   for (int y = 0; good && y < ink->height; y++)
     for (int x = 0; x < ink->width; x++)
-      level[(size_t)y * (size_t)ink->width + (size_t)x] =
-          (uint8_t)(255 - ground[(size_t)(y + radius) * (size_t)width + (size_t)(x + radius)]);
+      level[y * ink->width + x] = 255 - ground[(y + radius) * width + x + radius];
   free(ground);
   return good;
 }
@@ -87,16 +85,16 @@ static uint8_t contrast_of(int level, int ground, bool light) {
 }
 
 static bool find_contrast(const Image *image, Ink *ink) {
-  const size_t count = pixels_of(ink);
-  uint8_t *ground = malloc(count);
+  const int count = pixels_of(ink);
+  uint8_t *ground = malloc((size_t)count);
   bool light = false;
   bool good = ground && find_polarity(image, ink->scale, ground, &light);
   if (good) {
-    memcpy(ground, image->level, count);
+    memcpy(ground, image->level, (size_t)count);
     if (light) invert(ground, count);
     good = find_ground(ground, ink);
   }
-  for (size_t i = 0; good && i < count; i++)
+  for (int i = 0; good && i < count; i++)
     ink->contrast[i] =
         contrast_of(light ? 255 - image->level[i] : image->level[i], ground[i], light);
   free(ground);
@@ -106,30 +104,29 @@ static bool find_contrast(const Image *image, Ink *ink) {
 /* ---- noise -------------------------------------------------------------------------------- */
 
 /* Returns the smallest value that more than `rank` of the counted values do not exceed. */
-static int value_of_rank(const uint64_t histogram[256], uint64_t rank) {
+static int value_of_rank(const int histogram[256], int rank) {
   int value = 0;
-  for (uint64_t below = histogram[0]; below <= rank; below += histogram[value]) value++;
+  for (int below = histogram[0]; below <= rank; below += histogram[value]) value++;
   return value;
 }
 
 /* Measures the noise of the ground and subtracts the ground's median from all contrast. Most of a
    picture is ground. */
 static void find_noise(Ink *ink) {
-  uint64_t values[256] = {0}, deviations[256] = {0};
-  const size_t count = pixels_of(ink);
-  for (size_t i = 0; i < count; i++) values[ink->contrast[i]]++;
+  int values[256] = {0}, deviations[256] = {0};
+  const int count = pixels_of(ink);
+  for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
   const int median = value_of_rank(values, count / 2);
   for (int value = 0; value < 256; value++) deviations[abs(value - median)] += values[value];
   ink->noise = NOISE_DEVIATIONS * value_of_rank(deviations, count / 2);
-  for (size_t i = 0; i < count; i++)
-    ink->contrast[i] = (uint8_t)max_int(0, ink->contrast[i] - median);
+  for (int i = 0; i < count; i++) ink->contrast[i] = (uint8_t)max_int(0, ink->contrast[i] - median);
 }
 
 /* Returns the strongest contrast; one pixel in ten thousand is ignored as an outlier. */
 static int strongest(const Ink *ink) {
-  uint64_t values[256] = {0};
-  const size_t count = pixels_of(ink);
-  for (size_t i = 0; i < count; i++) values[ink->contrast[i]]++;
+  int values[256] = {0};
+  const int count = pixels_of(ink);
+  for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
   return value_of_rank(values, count - 1 - count / 10000);
 }
 
@@ -138,11 +135,11 @@ static int strongest(const Ink *ink) {
 /* Lines along one direction of the picture, `a`; `b` is across. */
 typedef struct {
   int count_a, count_b;
-  size_t step_a, step_b; /* from one pixel to the next */
-  int length;            /* of a line, at least */
-  int thickest;          /* of one, at most */
-  int tolerance;         /* pixels that it may stray from straight */
-  int floor;             /* contrast of what is seen at all */
+  int step_a, step_b; /* from one pixel to the next */
+  int length;         /* of a line, at least */
+  int thickest;       /* of one, at most */
+  int tolerance;      /* pixels that it may stray from straight */
+  int floor;          /* contrast of what is seen at all */
   uint8_t *contrast;
   uint8_t *run;     /* of a pixel across the line, in pixels; 0: none, or too thick */
   uint8_t *support; /* BESIDE a run, OVER where only something thicker is, else 0 */
@@ -162,8 +159,8 @@ static const double LINE_SHARE = 0.7;
 /* Slope of the steepest line: 8.5 degrees. */
 static const double STEEPEST = 0.15;
 
-static size_t at(const Lines *l, int a, int b) {
-  return (size_t)a * l->step_a + (size_t)b * l->step_b;
+static int at(const Lines *l, int a, int b) {
+  return a * l->step_a + b * l->step_b;
 }
 
 static void find_runs(Lines *l) {
@@ -224,9 +221,8 @@ static bool find_lines(const Lines *l) {
 
 /* Returns the median of the values on lines. */
 static int median_on_lines(const Lines *l, const uint8_t *values) {
-  uint64_t histogram[256] = {0}, count = 0;
-  const size_t pixels = (size_t)l->count_a * (size_t)l->count_b;
-  for (size_t i = 0; i < pixels; i++)
+  int histogram[256] = {0}, count = 0;
+  for (int i = 0; i < l->count_a * l->count_b; i++)
     if (l->line[i]) histogram[values[i]]++, count++;
   return count ? value_of_rank(histogram, count / 2) : 0;
 }
@@ -238,8 +234,7 @@ static void erase_lines(const Lines *l) {
   const int strong = median_on_lines(l, l->contrast) * 8 / 5 + l->floor / 2;
   for (int a = 0; a < l->count_a; a++)
     for (int b = 0; b < l->count_b; b++) {
-      const size_t start = at(l, a, b);
-      const int run = l->run[start];
+      const int run = l->run[at(l, a, b)];
       bool is_line = false;
       for (int i = 0; i < run; i++) is_line = is_line || l->line[at(l, a, b + i)];
       for (int i = 0; is_line && run <= thick && i < run; i++)
@@ -249,7 +244,7 @@ static void erase_lines(const Lines *l) {
 }
 
 static bool remove_lines(Ink *ink, bool down) {
-  const size_t count = pixels_of(ink), width = (size_t)ink->width;
+  const int count = pixels_of(ink), width = ink->width;
   Lines l = {.count_a = down ? ink->height : ink->width,
              .count_b = down ? ink->width : ink->height,
              .step_a = down ? width : 1,
@@ -261,7 +256,7 @@ static bool remove_lines(Ink *ink, bool down) {
       255, max_int(l.length / LINE_THINNESS, min_int(MIN_THICKNESS, l.length / LEAST_THINNESS)));
   l.tolerance = max_int(1, l.length / 150);
   if (l.thickest < 1) return true; /* too small a picture to tell */
-  l.run = calloc(3, count);
+  l.run = calloc(3, (size_t)count);
   if (!l.run) return false;
   l.support = l.run + count;
   l.line = l.support + count;
@@ -282,11 +277,11 @@ static void count_contacts(const Ink *ink, const int32_t *labels, Contact *conta
   const int w = ink->width, h = ink->height;
   for (int x = 0; x < w; x++) {
     contacts[labels[x]].touched[0]++;
-    contacts[labels[(size_t)(h - 1) * (size_t)w + (size_t)x]].touched[1]++;
+    contacts[labels[(h - 1) * w + x]].touched[1]++;
   }
   for (int y = 0; y < h; y++) {
-    contacts[labels[(size_t)y * (size_t)w]].touched[2]++;
-    contacts[labels[(size_t)y * (size_t)w + (size_t)w - 1]].touched[3]++;
+    contacts[labels[y * w]].touched[2]++;
+    contacts[labels[y * w + w - 1]].touched[3]++;
   }
 }
 
@@ -297,16 +292,16 @@ static bool is_edge(const Ink *ink, const Contact *contact) {
 }
 
 static bool remove_edges(Ink *ink, int floor) {
-  const size_t count = pixels_of(ink);
-  uint8_t *seen = malloc(count);
-  int32_t *labels = malloc(count * sizeof *labels);
+  const int count = pixels_of(ink);
+  uint8_t *seen = malloc((size_t)count);
+  int32_t *labels = malloc((size_t)count * sizeof *labels);
   int regions = 0;
-  for (size_t i = 0; seen && i < count; i++) seen[i] = ink->contrast[i] > floor;
+  for (int i = 0; seen && i < count; i++) seen[i] = ink->contrast[i] > floor;
   const bool labelled =
       seen && labels && grid_label(seen, ink->width, ink->height, labels, &regions);
   Contact *contacts = labelled ? calloc((size_t)regions + 1, sizeof *contacts) : NULL;
   if (contacts) count_contacts(ink, labels, contacts);
-  for (size_t i = 0; contacts && i < count; i++)
+  for (int i = 0; contacts && i < count; i++)
     if (labels[i] && is_edge(ink, &contacts[labels[i]])) ink->contrast[i] = 0;
   const bool good = contacts != NULL;
   free(contacts);
@@ -332,7 +327,7 @@ static int scale_of(int side) {
 bool ink_find(const Image *image, Ink *ink, bool *none) {
   const int side = min_int(image->width, image->height);
   *ink = (Ink){.width = image->width, .height = image->height, .scale = scale_of(side)};
-  ink->contrast = malloc(pixels_of(ink));
+  ink->contrast = malloc((size_t)pixels_of(ink));
   *none = false;
   bool good = ink->contrast && find_contrast(image, ink);
   if (good) {

@@ -45,10 +45,6 @@ typedef struct {
   int count;
 } Pieces;
 
-static size_t index_of(const Ink *ink, int x, int y) {
-  return (size_t)y * (size_t)ink->width + (size_t)x;
-}
-
 /* ---- pieces of ink ------------------------------------------------------------------------ */
 
 /* Ink has at least this share of the strongest contrast nearby. So a pale digit is found beside a
@@ -66,13 +62,13 @@ static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
     GRAIN = 64
   }; /* scales to the radius of a mean: no single pixel decides for all around it */
   const int grain = ink->scale / GRAIN;
-  const size_t count = (size_t)ink->width * (size_t)ink->height;
+  const int count = ink->width * ink->height;
   if (!grid_mean(ink->contrast, ink->width, ink->height, grain, mask)) return false;
   int strongest = 0;
-  for (size_t i = 0; i < count; i++) strongest = max_int(strongest, mask[i]);
+  for (int i = 0; i < count; i++) strongest = max_int(strongest, mask[i]);
   const double least = fmax(ink->noise + 1, PALEST_SHARE * strongest);
   if (!grid_dilate(mask, ink->width, ink->height, ink->scale)) return false;
-  for (size_t i = 0; i < count; i++)
+  for (int i = 0; i < count; i++)
     mask[i] = ink->contrast[i] >= least && ink->contrast[i] >= INK_SHARE * mask[i];
   return true;
 }
@@ -82,7 +78,7 @@ static void measure(Pieces *p) {
   for (int i = 0; i < p->count; i++) p->pieces[i] = (Piece){.box = {w, h, 0, 0}, .digit = i};
   for (int y = 0; y < h; y++)
     for (int x = 0; x < w; x++) {
-      const int32_t label = p->labels[index_of(p->ink, x, y)];
+      const int32_t label = p->labels[y * w + x];
       if (!label) continue;
       Piece *piece = &p->pieces[label - 1];
       piece->box = around(piece->box, (Box){x, y, x + 1, y + 1});
@@ -247,23 +243,22 @@ static void put_in_order(Piece **digits, int count) {
 static bool grow(Pieces *p, int steps) {
   const Ink *ink = p->ink;
   const int w = ink->width, h = ink->height;
-  const size_t count = (size_t)w * (size_t)h;
-  int *queue = malloc(count * sizeof *queue), end = 0;
+  int *queue = malloc((size_t)(w * h) * sizeof *queue), end = 0;
   if (!queue) return false;
-  for (size_t i = 0; i < count; i++)
-    if (p->labels[i]) queue[end++] = (int)i;
+  for (int i = 0; i < w * h; i++)
+    if (p->labels[i]) queue[end++] = i;
   for (int step = 0, next = 0; step < steps; step++)
     for (const int last = end; next < last; next++) {
       const int x = queue[next] % w, y = queue[next] / w;
       for (int k = 0; k < 9; k++) {
         const int nx = x + k % 3 - 1, ny = y + k / 3 - 1;
         if (nx < 0 || nx >= w || ny < 0 || ny >= h) continue;
-        const size_t i = index_of(ink, nx, ny);
+        const int i = ny * w + nx;
         if (p->labels[i] || ink->contrast[i] <= ink->noise ||
             ink->contrast[i] > ink->contrast[queue[next]])
           continue;
         p->labels[i] = p->labels[queue[next]];
-        queue[end++] = (int)i;
+        queue[end++] = i;
       }
     }
   free(queue);
@@ -285,17 +280,16 @@ static void find_levels(const Pieces *p, int digit, Crop *crop) {
   const int width = width_of(crop->box);
   for (int y = crop->box.top; y < crop->box.bottom; y++)
     for (int x = crop->box.left; x < crop->box.right; x++) {
-      const size_t i = index_of(ink, x, y);
+      const int i = y * ink->width + x;
       const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
       const int above = own ? max_int(0, ink->contrast[i] - ink->noise) : 0;
-      crop->level[(size_t)(y - crop->box.top) * (size_t)width + (size_t)(x - crop->box.left)] =
-          (float)above;
+      crop->level[(y - crop->box.top) * width + x - crop->box.left] = (float)above;
       if (above) histogram[above]++, count++;
     }
   int full = 255;
   for (uint32_t seen = histogram[255]; full > 1 && FULL * seen < count;) seen += histogram[--full];
-  const size_t pixels = (size_t)width * (size_t)height_of(crop->box);
-  for (size_t i = 0; i < pixels; i++) crop->level[i] = fminf(1, crop->level[i] / (float)full);
+  for (int i = 0; i < width * height_of(crop->box); i++)
+    crop->level[i] = fminf(1, crop->level[i] / (float)full);
 }
 
 /* A row or column with less than this share of the ink of the fullest one is noise at an edge. */
@@ -312,12 +306,12 @@ static void trim(const float *sums, int lines, int *first, int *end) {
 /* Finds the extent of the ink within the crop. */
 static bool find_box(const Crop *crop, Box *box) {
   const int width = width_of(crop->box), height = height_of(crop->box);
-  float *columns = calloc((size_t)width + (size_t)height, sizeof *columns);
+  float *columns = calloc((size_t)(width + height), sizeof *columns);
   if (!columns) return false;
   float *rows = columns + width;
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++) {
-      const float level = crop->level[(size_t)y * (size_t)width + (size_t)x];
+      const float level = crop->level[y * width + x];
       columns[x] += level;
       rows[y] += level;
     }
@@ -336,8 +330,7 @@ static double mean_ink(const Crop *crop, double x0, double x1, double y0, double
   for (int y = (int)y0; y < y1 && y < height; y++) {
     double line = 0;
     for (int x = (int)x0; x < x1 && x < width; x++)
-      line += (fmin(x + 1, x1) - fmax(x, x0)) *
-              (double)crop->level[(size_t)y * (size_t)width + (size_t)x];
+      line += (fmin(x + 1, x1) - fmax(x, x0)) * (double)crop->level[y * width + x];
     sum += (fmin(y + 1, y1) - fmax(y, y0)) * line;
   }
   return sum / ((x1 - x0) * (y1 - y0));
@@ -377,7 +370,7 @@ static void centre(const double *page, int width, int height, int side, uint8_t 
     }
   const int left = offset(moment_x / mass, width, side);
   const int top = offset(moment_y / mass, height, side);
-  memset(pixels, 0, (size_t)side * (size_t)side);
+  memset(pixels, 0, (size_t)(side * side));
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++)
       pixels[(top + y) * side + left + x] = (uint8_t)(page[y * side + x] + 0.5);
@@ -390,7 +383,7 @@ static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
                factor = longest / extent_of(box);
   const int width = max_int(1, (int)round(width_of(box) * factor));
   const int height = max_int(1, (int)round(height_of(box) * factor));
-  double *page = malloc((size_t)side * (size_t)side * sizeof *page);
+  double *page = malloc((size_t)(side * side) * sizeof *page);
   if (!page) return false;
   scale(crop, box, width, height, side, page);
   centre(page, width, height, side, pixels);
@@ -415,7 +408,7 @@ static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, 
                      min_int(image->height, digit->box.bottom + steps)};
   Crop crop = {.box = grown};
   Box box;
-  crop.level = calloc((size_t)width_of(grown) * (size_t)height_of(grown), sizeof *crop.level);
+  crop.level = calloc((size_t)(width_of(grown) * height_of(grown)), sizeof *crop.level);
   if (!crop.level) return false;
   find_levels(p, (int)(digit - p->pieces), &crop);
   const bool good = find_box(&crop, &box) && normalise(&crop, box, side, pixels);
@@ -455,14 +448,14 @@ static Piece **find_digits(Pieces *p, int *count) {
 static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
   enum { SOFT_EDGE = 4, LEAST_EDGE = 2 }; /* edges to a scale, at most; pixels, at least */
   int count;
-  const size_t size = (size_t)side * (size_t)side;
+  const int size = side * side;
   const int steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
   Piece **digits = find_digits(p, &count);
   photograph->count = count;
-  photograph->pixels = digits && count > 0 ? malloc((size_t)count * size) : NULL;
+  photograph->pixels = digits && count > 0 ? malloc((size_t)(count * size)) : NULL;
   bool good = photograph->pixels && grow(p, steps);
   for (int i = 0; good && i < count; i++)
-    good = read_digit(image, p, digits[i], steps, side, photograph->pixels + (size_t)i * size,
+    good = read_digit(image, p, digits[i], steps, side, photograph->pixels + i * size,
                       &photograph->box[i]);
   free(digits);
   return good;

@@ -66,24 +66,18 @@ static void *allocate_json(size_t size) {
   return block;
 }
 
-static json_t *parse_header(const char *text, size_t length, Error *error) {
-  if (length == 0 || *text != '{') {
-    error_set(error, "it is not a safetensors file: its header does not start with {");
-    return NULL;
-  }
+/* Sets header->root, also if it returns false. */
+static bool parse_header(const char *text, size_t length, Header *header, Error *error) {
+  if (length == 0 || *text != '{')
+    return error_set(error, "it is not a safetensors file: its header does not start with {");
   json_error_t cause;
   no_memory = false;
   json_set_alloc_funcs(allocate_json, free);
-  json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &cause);
-  if (no_memory) {
-    json_decref(root);
-    root = NULL;
-    error_set(error, "no memory for its header");
-  } else if (!root) {
-    error_set(error, "its header is not the JSON of a safetensors file: %s (byte %d)", cause.text,
-              cause.position);
-  }
-  return root;
+  header->root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &cause);
+  if (no_memory) return error_set(error, "no memory for its header");
+  return header->root ||
+         error_set(error, "its header is not the JSON of a safetensors file: %s (byte %d)",
+                   cause.text, cause.position);
 }
 
 static bool read_header(int file, Header *header, Error *error) {
@@ -111,11 +105,10 @@ static bool read_header(int file, Header *header, Error *error) {
   if (!text) return error_set(error, "no memory for its header");
   header->start = sizeof length + length;
   header->bytes = size - header->start;
-  header->root = NULL;
-  if (read_at(file, sizeof length, text, (size_t)length, error))
-    header->root = parse_header(text, (size_t)length, error);
+  const bool good = read_at(file, sizeof length, text, (size_t)length, error) &&
+                    parse_header(text, (size_t)length, header, error);
   free(text);
-  return header->root != NULL;
+  return good;
 }
 
 /* ---- loading: tensors ---------------------------------------------------------------------- */
@@ -127,8 +120,8 @@ typedef struct {
 } Tensor;
 
 typedef struct {
-  uint64_t number; /* in the tensors' names */
-  Tensor weight, bias;
+  uint64_t number;  /* in the tensors' names */
+  Tensor tensor[2]; /* weight, bias */
 } Layer;
 
 /* An array of the checkpoint. */
@@ -225,36 +218,26 @@ static bool parse_tensor(Tensor *tensor, const json_t *entry, bool bias, uint64_
 }
 
 /* Finds the place of a tensor by its name. */
-static Tensor *place_tensor(const char *text, const Name *name, Stack stacks[CHECKPOINT_ARRAYS],
-                            Error *error) {
+static bool place_tensor(const char *text, const Name *name, Stack stacks[CHECKPOINT_ARRAYS],
+                         Tensor **tensor, Error *error) {
   int array = CHECKPOINT_ARRAYS - 1; /* parameters have any other name */
   while (array > CHECKPOINT_PARAMETERS && !(name->prefix == strlen(prefixes[array]) &&
                                             strncmp(text, prefixes[array], name->prefix) == 0))
     array--;
   Stack *stack = &stacks[array];
-  if (!stack->first) {
-    stack->first = text;
-    stack->prefix = name->prefix;
-  }
-  if (stack->prefix != name->prefix || strncmp(text, stack->first, name->prefix) != 0) {
-    error_set(error,
-              "tensors %.99s and %.99s must belong to one network: the same name but for the "
-              "number before .weight or .bias",
-              stack->first, text);
-    return NULL;
-  }
+  if (!stack->first) stack->first = text, stack->prefix = name->prefix;
+  if (stack->prefix != name->prefix || strncmp(text, stack->first, name->prefix) != 0)
+    return error_set(error,
+                     "tensors %.99s and %.99s must belong to one network: the same name but for "
+                     "the number before .weight or .bias",
+                     stack->first, text);
   Layer *layer = layer_of(stack, name->number);
-  if (!layer) {
-    error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
-    return NULL;
-  }
-  Tensor *tensor = name->bias ? &layer->bias : &layer->weight;
-  if (tensor->name) {
-    error_set(error, "tensors %.99s and %.99s are one and the same", tensor->name, text);
-    return NULL;
-  }
-  tensor->name = text;
-  return tensor;
+  if (!layer) return error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
+  *tensor = &layer->tensor[name->bias];
+  if ((*tensor)->name)
+    return error_set(error, "tensors %.99s and %.99s are one and the same", (*tensor)->name, text);
+  (*tensor)->name = text;
+  return true;
 }
 
 static bool find_tensors(const Header *header, Stack stacks[CHECKPOINT_ARRAYS], Error *error) {
@@ -263,13 +246,15 @@ static bool find_tensors(const Header *header, Stack stacks[CHECKPOINT_ARRAYS], 
   json_object_foreach(header->root, text, entry) {
     if (strcmp(text, "__metadata__") == 0) continue;
     Name name;
+    Tensor *tensor;
     if (!parse_name(text, &name))
       return error_set(error,
                        "tensor %.99s is none of a network of linear layers, named like 0.weight, "
                        "0.bias, 2.weight",
                        text);
-    Tensor *tensor = place_tensor(text, &name, stacks, error);
-    if (!tensor || !parse_tensor(tensor, entry, name.bias, header->bytes, error)) return false;
+    if (!place_tensor(text, &name, stacks, &tensor, error) ||
+        !parse_tensor(tensor, entry, name.bias, header->bytes, error))
+      return false;
   }
   return true;
 }
@@ -278,9 +263,9 @@ static bool find_tensors(const Header *header, Stack stacks[CHECKPOINT_ARRAYS], 
 
 static bool shape_network(const Stack *stack, Network *network, Error *error) {
   if (!stack->count) return error_set(error, "it has no tensor named like layers.0.weight");
-  int size[NETWORK_MAX_LAYERS + 1] = {stack->layers[0].weight.columns};
+  int size[NETWORK_MAX_LAYERS + 1] = {stack->layers[0].tensor[0].columns};
   for (int l = 0; l < stack->count; l++) {
-    const Tensor *weight = &stack->layers[l].weight, *bias = &stack->layers[l].bias;
+    const Tensor *weight = stack->layers[l].tensor, *bias = weight + 1;
     if (!weight->name) return error_set(error, "tensor %.99s has no weight beside it", bias->name);
     if (!bias->name) return error_set(error, "tensor %.99s has no bias beside it", weight->name);
     if (bias->rows != weight->rows)
@@ -319,10 +304,8 @@ static bool check_cover(const Stack stacks[CHECKPOINT_ARRAYS], uint64_t bytes, E
   const Tensor *tensors[CHECKPOINT_TENSORS_MAX];
   size_t count = 0;
   for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
-    for (int l = 0; l < stacks[a].count; l++) {
-      tensors[count++] = &stacks[a].layers[l].weight;
-      tensors[count++] = &stacks[a].layers[l].bias;
-    }
+    for (int t = 0; t < 2 * stacks[a].count; t++)
+      tensors[count++] = &stacks[a].layers[t / 2].tensor[t % 2];
   qsort(tensors, count, sizeof *tensors, by_begin);
   uint64_t next = 0;
   for (size_t i = 0; i < count; i++) {
@@ -336,22 +319,18 @@ static bool check_cover(const Stack stacks[CHECKPOINT_ARRAYS], uint64_t bytes, E
          error_set(error, "byte %llu of its data belongs to no tensor", (unsigned long long)next);
 }
 
-static bool read_tensor(int file, uint64_t start, const Tensor *tensor, float *values,
-                        Error *error) {
-  const size_t count = (size_t)tensor_count(tensor);
-  if (!read_at(file, start + tensor->begin, values, count * sizeof *values, error)) return false;
-  return all_finite(values, count) ||
-         error_set(error, "tensor %.99s has a value that is NaN or infinite", tensor->name);
-}
-
 /* Reads an array of the checkpoint to values, laid out as network.h says. */
 static bool read_stack(int file, uint64_t start, const Stack *stack, const Network *network,
                        float *values, Error *error) {
-  bool good = true;
-  for (int l = 0; good && l < network->layers; l++)
-    good = read_tensor(file, start, &stack->layers[l].weight, values + network->weight[l], error) &&
-           read_tensor(file, start, &stack->layers[l].bias, values + network->bias[l], error);
-  return good;
+  for (int t = 0; t < 2 * network->layers; t++) {
+    const Tensor *tensor = &stack->layers[t / 2].tensor[t % 2];
+    const size_t count = (size_t)tensor_count(tensor);
+    float *to = values + (t % 2 ? network->bias : network->weight)[t / 2];
+    if (!read_at(file, start + tensor->begin, to, count * sizeof *to, error)) return false;
+    if (!all_finite(to, count))
+      return error_set(error, "tensor %.99s has a value that is NaN or infinite", tensor->name);
+  }
+  return true;
 }
 
 /* ---- loading: the rest --------------------------------------------------------------------- */
@@ -414,11 +393,9 @@ bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error) {
   if (file < 0) return error_set(error, "cannot load %s: %s", path, strerror(errno));
   Error cause;
   Header header = {0};
-  bool loaded = read_header(file, &header, &cause);
-  if (loaded) {
-    loaded = load_described(checkpoint, file, &header, &cause);
-    json_decref(header.root);
-  }
+  const bool loaded =
+      read_header(file, &header, &cause) && load_described(checkpoint, file, &header, &cause);
+  json_decref(header.root);
   close(file);
   if (loaded) return true;
   checkpoint_free(checkpoint);

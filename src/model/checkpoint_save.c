@@ -149,12 +149,6 @@ static bool write_content(const AtomicFile *output, const Content *content, Erro
   return good || atomic_file_failed(output, error);
 }
 
-static bool save_content(const char *path, const Content *content, Error *error) {
-  AtomicFile output;
-  if (!check_target(path, error) || !atomic_file_open(&output, path, error)) return false;
-  return atomic_file_close(&output, write_content(&output, content, error), error);
-}
-
 static bool check_finite(const Content *content, Error *error) {
   for (int i = 0; i < content->count; i++)
     if (!all_finite(content->pieces[i].values, content->pieces[i].count))
@@ -167,9 +161,11 @@ bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *erro
   Content content = {0};
   Error cause;
   list_pieces(checkpoint, &content);
+  AtomicFile output;
   bool good = (check_finite(&content, &cause) && make_head(checkpoint, &content, &cause)) ||
               error_set(error, "cannot save %s: %s", path, cause.text);
-  good = good && save_content(path, &content, error);
+  good = good && check_target(path, error) && atomic_file_open(&output, path, error) &&
+         atomic_file_close(&output, write_content(&output, &content, error), error);
   free(content.head);
   return good;
 }
