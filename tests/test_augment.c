@@ -48,85 +48,47 @@ static void draw_blot(uint8_t *pixels, int side) {
     }
 }
 
-static int at(const uint8_t *pixels, int side, int x, int y) {
-  return x < 0 || y < 0 || x >= side || y >= side ? 0 : pixels[y * side + x];
+static int at(const uint8_t *pixels, int side, double x, double y) {
+  return x < 0 || y < 0 || x >= side || y >= side ? 0 : pixels[(int)y * side + (int)x];
 }
 
 /* ---- maps that are given --------------------------------------------------------------------- */
 
-TEST(test_identity) {
-  for (int i = 0; i < SIDES; i++) {
-    uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
-    fill(pixels, sides[i], 1);
-    augment_picture(&no_map, no_control, pixels, copy, sides[i]);
-    assert_memory_equal(copy, pixels, (size_t)(sides[i] * sides[i]));
-    augment_row(none, 5, 6, pixels, copy, sides[i]);
-    assert_memory_equal(copy, pixels, (size_t)(sides[i] * sides[i]));
+/* Pixel (x, y) of the copy: the place (u, v) it comes from, between four pixels. */
+static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, int y) {
+  const double centre = (side - 1) / 2.0, right = x - centre - (double)m->shift.x,
+               down = y - centre - (double)m->shift.y;
+  const double u = centre + (double)m->xx * right + (double)m->xy * down, left = floor(u);
+  const double v = centre + (double)m->yx * right + (double)m->yy * down, top = floor(v);
+  double sum = 0;
+  for (int i = 0; i < 4; i++) {
+    const double column = left + i % 2, row = top + (double)(i / 2);
+    sum += (1 - fabs(u - column)) * (1 - fabs(v - row)) * at(pixels, side, column, row);
   }
+  return (int)floor(sum + 0.5);
 }
 
-static void assert_shifted(const uint8_t *pixels, int side, int right, int down) {
-  uint8_t copy[MOST_PIXELS];
-  AugmentMap map = no_map;
-  map.shift = (AugmentPoint){(float)right, (float)down};
-  augment_picture(&map, no_control, pixels, copy, side);
-  for (int y = 0; y < side; y++)
-    for (int x = 0; x < side; x++)
-      assert_int_equal(copy[y * side + x], at(pixels, side, x - right, y - down));
-}
-
-TEST(test_whole_pixels) {
-  for (int i = 0; i < SIDES; i++) {
-    uint8_t pixels[MOST_PIXELS];
-    fill(pixels, sides[i], 2);
-    assert_shifted(pixels, sides[i], 2, -3);
-    assert_shifted(pixels, sides[i], -1, 1);
-    assert_shifted(pixels, sides[i], -100, 0); /* nothing is left of it */
-  }
-}
-
-TEST(test_between_pixels) {
-  enum { SIDE = 9 };
-  uint8_t pixels[SIDE * SIDE], copy[SIDE * SIDE];
-  fill(pixels, SIDE, 3);
-  AugmentMap map = no_map;
-  map.shift = (AugmentPoint){-0.25f, -0.5f};
-  augment_picture(&map, no_control, pixels, copy, SIDE);
-  for (int y = 0; y < SIDE; y++)
-    for (int x = 0; x < SIDE; x++) {
-      const double mean =
-          (0.75 * at(pixels, SIDE, x, y) + 0.25 * at(pixels, SIDE, x + 1, y) +
-           0.75 * at(pixels, SIDE, x, y + 1) + 0.25 * at(pixels, SIDE, x + 1, y + 1)) /
-          2;
-      assert_int_equal(copy[y * SIDE + x], (int)floor(mean + 0.5));
-    }
-}
-
-TEST(test_quarter_turn) {
+/* Nothing is moved, by no map and by no strength; whole pixels, until nothing is left; parts of
+   them; a quarter of a turn; half the size, twice the size. */
+TEST(test_maps) {
+  static const AugmentMap maps[] = {
+      {1, 0, 0, 1, {0, 0}},          {1, 0, 0, 1, {2, -3}},   {1, 0, 0, 1, {-1, 1}},
+      {1, 0, 0, 1, {-100, 0}},       {0, 1, -1, 0, {0, 0}},   {2, 0, 0, 2, {0, 0}},
+      {1, 0, 0, 1, {-0.25f, -0.5f}}, {0.5f, 0, 0, 1, {0, 1}},
+  };
   for (int i = 0; i < SIDES; i++) {
     const int side = sides[i];
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
-    fill(pixels, side, 4);
-    const AugmentMap turn = {0, 1, -1, 0, {0, 0}};
-    augment_picture(&turn, no_control, pixels, copy, side);
-    for (int y = 0; y < side; y++)
-      for (int x = 0; x < side; x++)
-        assert_int_equal(copy[y * side + x], at(pixels, side, y, side - 1 - x));
+    fill(pixels, side, 1);
+    augment_row(none, 5, 6, pixels, copy, side);
+    assert_memory_equal(copy, pixels, (size_t)(side * side));
+    foreach (map, maps) {
+      augment_picture(map, no_control, pixels, copy, side);
+      for (int y = 0; y < side; y++)
+        for (int x = 0; x < side; x++)
+          assert_int_equal(copy[y * side + x], mapped(map, pixels, side, x, y));
+    }
   }
-}
-
-/* Half the size: nothing is left at the border, all is there in the middle. */
-TEST(test_outside_is_zero) {
-  enum { SIDE = 28 };
-  uint8_t pixels[SIDE * SIDE], copy[SIDE * SIDE];
-  memset(pixels, 255, sizeof pixels);
-  const AugmentMap half = {2, 0, 0, 2, {0, 0}};
-  augment_picture(&half, no_control, pixels, copy, SIDE);
-  for (int y = 0; y < SIDE; y++)
-    for (int x = 0; x < SIDE; x++)
-      assert_int_equal(
-          copy[y * SIDE + x],
-          x >= SIDE / 4 && x < SIDE - SIDE / 4 && y >= SIDE / 4 && y < SIDE - SIDE / 4 ? 255 : 0);
 }
 
 /* The cubic B-spline by its definition. */
@@ -188,65 +150,52 @@ TEST(test_side) {
 
 enum { DRAWS = 4000 };
 
-static double widest(double most, float value) {
-  return fmax(most, fabs((double)value));
-}
-
-/* Uniform to the ends, and not beyond: of 4000 draws the largest is within 1 in 100. */
-static void assert_reaches(double most, double limit) {
-  assert_true(most <= limit * (1 + 1e-6));
-  assert_true(most > 0.99 * limit);
-}
-
 static AugmentStrengths only(int kind, float strength) {
   AugmentStrengths strengths = {0};
   strengths.most[kind] = strength;
   return strengths;
 }
 
+/* Uniform to the ends, and not beyond: of 4000 draws the largest is within 1 in 100. */
 TEST(test_each_kind_draws_its_own) {
   const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}},
                          without_elastic = {{2.5f, 30, 0.3f, 0.4f, 0}};
-  double right = 0, down = 0, angle = 0, width = 0, height = 0, lean = 0, elastic = 0;
+  /* x, y, angle, width, height, lean, elastic; 56 is twice 28 */
+  const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
+  enum { LIMITS = sizeof limits / sizeof *limits };
+  double most[LIMITS] = {0};
   int alike = 0; /* x and y have nothing to do with each other */
   for (uint32_t row = 0; row < DRAWS; row++) {
-    const AugmentMap shift = augment_map(only(AUGMENT_SHIFT, 2.5f), 9, row, 56);
-    const AugmentMap rotate = augment_map(only(AUGMENT_ROTATE, 30), 9, row, 56);
-    const AugmentMap scale = augment_map(only(AUGMENT_SCALE, 0.3f), 9, row, 56);
-    const AugmentMap shear = augment_map(only(AUGMENT_SHEAR, 0.4f), 9, row, 56);
+    AugmentMap alone[AUGMENT_ELASTIC]; /* each kind */
+    for (int k = 0; k < AUGMENT_ELASTIC; k++)
+      alone[k] = augment_map(only(k, strong.most[k]), 9, row, 56);
+    const AugmentMap shift = alone[AUGMENT_SHIFT], rotate = alone[AUGMENT_ROTATE];
+    const AugmentMap scale = alone[AUGMENT_SCALE], shear = alone[AUGMENT_SHEAR];
     const AugmentMap all = augment_map(strong, 9, row, 56);
     const AugmentPoint control = augment_control(strong, 9, row, 56, (int)row % CONTROLS);
     const AugmentPoint still = augment_control(without_elastic, 9, row, 56, (int)row % CONTROLS);
+    for (int k = 0; k < AUGMENT_ELASTIC; k++)
+      assert_true(k == AUGMENT_SHIFT || (alone[k].shift.x == 0 && alone[k].shift.y == 0));
+    assert_true(still.x == 0 && still.y == 0);
     assert_true(shift.xx == 1 && shift.xy == 0 && shift.yx == 0 && shift.yy == 1);
-    assert_true(rotate.shift.x == 0 && rotate.shift.y == 0);
     assert_true(fabs(hypot((double)rotate.xx, (double)rotate.xy) - 1) < 1e-6);
     assert_true(rotate.xx == rotate.yy && rotate.xy == -rotate.yx);
-    assert_true(scale.shift.x == 0 && scale.shift.y == 0 && scale.xy == 0 && scale.yx == 0);
-    assert_true(still.x == 0 && still.y == 0);
+    assert_true(scale.xy == 0 && scale.yx == 0);
     assert_true(shear.xx == 1 && shear.yy == 1 && shear.yx == 0);
-    assert_true(shear.shift.x == 0 && shear.shift.y == 0);
     /* together they are the same as alone */
     assert_true(all.shift.x == shift.shift.x && all.shift.y == shift.shift.y);
     assert_true(fabs((double)(all.xx - rotate.xx * scale.xx)) < 1e-6);
     assert_true(fabs((double)(all.xy - rotate.xy * scale.xx - shear.xy)) < 1e-6);
     assert_true(fabs((double)(all.yx - rotate.yx * scale.yy)) < 1e-6);
     alike += shift.shift.x == shift.shift.y || scale.xx == scale.yy || control.x == control.y;
-    right = widest(right, shift.shift.x);
-    down = widest(down, shift.shift.y);
-    angle = widest(angle, atan2f(rotate.xy, rotate.xx));
-    width = widest(width, 1 / scale.xx - 1);
-    height = widest(height, 1 / scale.yy - 1);
-    lean = widest(lean, shear.xy);
-    elastic = widest(widest(elastic, control.x), control.y);
+    const float drawn[LIMITS] = {shift.shift.x,    shift.shift.y,    atan2f(rotate.xy, rotate.xx),
+                                 1 / scale.xx - 1, 1 / scale.yy - 1, shear.xy,
+                                 control.x,        control.y};
+    for (int i = 0; i < LIMITS; i++) most[i] = fmax(most[i], fabs((double)drawn[i]));
   }
   assert_true(alike < DRAWS / 100);
-  assert_reaches(right, 2 * 2.5); /* 56 is twice 28 */
-  assert_reaches(down, 2 * 2.5);
-  assert_reaches(angle, 30 * acos(-1) / 180);
-  assert_reaches(width, 0.3);
-  assert_reaches(height, 0.3);
-  assert_reaches(lean, 0.4);
-  assert_reaches(elastic, 2 * 5);
+  for (int i = 0; i < LIMITS; i++)
+    assert_true(most[i] <= limits[i] * (1 + 1e-6) && most[i] > 0.99 * limits[i]);
 }
 
 /* The displacements have the standard deviation that augment.h promises. */

@@ -246,7 +246,7 @@ static bool find_tensors(const Header *header, Stack stacks[CHECKPOINT_ARRAYS], 
   json_object_foreach(header->root, text, entry) {
     if (strcmp(text, "__metadata__") == 0) continue;
     Name name;
-    Tensor *tensor;
+    Tensor *tensor = NULL;
     if (!parse_name(text, &name))
       return error_set(error,
                        "tensor %.99s is none of a network of linear layers, named like 0.weight, "
