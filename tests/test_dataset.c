@@ -191,13 +191,10 @@ TEST(test_refused) {
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
-/* The message is `before`, the name and `after`. */
 static void expect_not_opened(const char *before, const char *file, const char *after) {
-  char message[512];
   Error error = {.text = ""};
   assert_null(dataset_open(file, 10, 2, 0, &error));
-  snprintf(message, sizeof message, "%s%s%s", before, file, after);
-  assert_string_equal(error.text, message);
+  assert_message(error, before, file, after);
   assert_null(dataset_open(file, 10, 2, 0, NULL));
 }
 

@@ -85,15 +85,13 @@ TEST(test_reads_in_pieces) {
 }
 
 TEST(test_read_error) {
-  char message[400];
   draw_csv(6, 10000, 60);
-  snprintf(message, sizeof message, "cannot read %s: Input/output error", path);
   for (int late = 0; late < 2; late++) {
     read_fails = true;
     good_bytes = late ? 1000000 : 0;
     Table got = read_table(10, 3, 0, 100000);
     read_fails = false;
-    assert_string_equal(got.error.text, message);
+    assert_message(got.error, "cannot read ", path, ": Input/output error");
     if (late) {
       size_t rows = 0;
       for (size_t i = 0; i < 1000000; i++) rows += drawn.text[i] == '\n';
@@ -108,7 +106,6 @@ TEST(test_read_error) {
 TEST(test_no_threads) {
 #if OWN_ALLOCATOR
   pthread_attr_t before, none;
-  char message[400];
   Error error = {.text = ""};
   write_file("1,2\n", 4);
   assert_int_equal(pthread_getattr_default_np(&before), 0);
@@ -118,8 +115,8 @@ TEST(test_no_threads) {
   DatasetReader *reader = dataset_open(path, 10, 4, 0, &error);
   assert_int_equal(pthread_setattr_default_np(&before), 0);
   assert_null(reader);
-  snprintf(message, sizeof message, "cannot start a thread to read %s: %s", path, strerror(EAGAIN));
-  assert_string_equal(error.text, message);
+  assert_message(error, "cannot start a thread to read ", path,
+                 ": Resource temporarily unavailable");
   pthread_attr_destroy(&before);
   pthread_attr_destroy(&none);
 #else
@@ -133,31 +130,26 @@ TEST(test_short_memory) {
 #if OWN_ALLOCATOR
   enum { READER_CHUNK_WORKER = 3, ENOUGH = 100 };
   draw_csv(7, 10000, 60);
-  uint8_t *pixels = malloc(10000 * 60);
-  uint16_t *labels = malloc(10000 * sizeof *labels);
-  assert_true(pixels && labels);
+  Table got = new_table(10000, 60);
   for (int good = 0; good <= ENOUGH; good += good < 6 ? 1 : 47) {
-    Error error = {.text = ""};
-    size_t filled;
+    got.rows = 0;
+    got.error.text[0] = '\0';
     atomic_store(&good_allocations, good);
-    DatasetReader *reader = dataset_open(path, 10, 4, 0, &error);
-    const bool read = reader && dataset_read(reader, pixels, 60, labels, 10000, &filled, &error);
+    DatasetReader *reader = dataset_open(path, 10, 4, 0, &got.error);
+    const bool read = reader && read_on(reader, &got, 10000);
     atomic_store(&good_allocations, INT32_MAX);
     if (good < READER_CHUNK_WORKER) {
       assert_null(reader);
-      assert_non_null(strstr(error.text, path));
-      assert_non_null(strstr(error.text, "memory"));
+      assert_non_null(strstr(got.error.text, path));
+      assert_non_null(strstr(got.error.text, "memory"));
     } else {
-      assert_string_equal(error.text, "");
+      assert_string_equal(got.error.text, "");
       assert_true(read);
-      assert_int_equal(filled, 10000);
-      assert_memory_equal(pixels, wanted.pixels, 10000 * 60);
-      assert_memory_equal(labels, wanted.labels, 10000 * sizeof *labels);
+      assert_same_rows(&got, &wanted);
     }
     dataset_close(reader);
   }
-  free(pixels);
-  free(labels);
+  free_table(&got);
 #else
   print_message("a sanitizer has its own malloc\n");
   skip();
@@ -205,35 +197,25 @@ static void change_file(Change change, size_t length) {
 
 /* Rows that were read before are delivered; then comes one sentence. */
 TEST(test_changed_files) {
-  static const char *const messages[] = {"%s changed while it was being read",
-                                         "%s was replaced while it was being read"};
   draw_csv(14, 40000, 60);
-  uint8_t *pixels = malloc(40000 * 60);
-  uint16_t *labels = malloc(40000 * sizeof *labels);
-  assert_true(pixels && labels);
+  Table got = new_table(40000, 60);
   for (int change = GROWS; change <= IS_REPLACED; change++) {
-    char message[400];
-    Error error = {.text = ""};
-    size_t filled, before;
+    got.rows = 0;
     write_file(drawn.text, drawn.length);
     DatasetReader *reader = open_reader(2, 1);
     const SourceStamp stamp = *dataset_stamp(reader);
-    assert_true(dataset_read(reader, pixels, 60, labels, 1000, &before, &error));
-    assert_int_equal(before, 1000);
+    assert_true(read_on(reader, &got, 1000));
+    assert_int_equal(got.rows, 1000);
     change_file((Change)change, drawn.length);
-    assert_false(
-        dataset_read(reader, pixels + 1000 * 60, 60, labels + 1000, 39000, &filled, &error));
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(message, sizeof message, messages[change == IS_REPLACED], path);
-#pragma GCC diagnostic pop
-    assert_string_equal(error.text, message);
-    assert_memory_equal(pixels, wanted.pixels, (before + filled) * 60);
+    assert_false(read_on(reader, &got, 39000));
+    assert_message(got.error, "", path,
+                   change == IS_REPLACED ? " was replaced while it was being read"
+                                         : " changed while it was being read");
+    assert_memory_equal(got.pixels, wanted.pixels, got.rows * 60);
     dataset_close(reader);
     reader = open_reader(2, 1);
     assert_false(source_stamps_equal(dataset_stamp(reader), &stamp));
     dataset_close(reader);
   }
-  free(pixels);
-  free(labels);
+  free_table(&got);
 }

@@ -124,9 +124,7 @@ static Reference reference_read(const char *text, size_t length) {
   Reference reference = {0};
   Table *table = &reference.table;
   const char *end = text + length;
-  table->pixels = malloc(length + REFERENCE_COLUMNS);
-  table->labels = malloc((length + 1) * sizeof *table->labels);
-  assert_true(table->pixels && table->labels);
+  *table = new_table(length + REFERENCE_COLUMNS, 1);
   if (length == 0) reference.failed = true;
   size_t number = 0, blank = 0;
   for (const char *at = text; at < end && !reference.failed;) {

@@ -55,29 +55,22 @@ TEST(test_late_error) {
   memcpy(text + 4 * (GOOD + WORSE), "1,\"y\n1\n\n", 8);
   write_file(text, length);
   free(text);
-  char message[400];
-  snprintf(message, sizeof message, "%s, line %d, column 2: 'x' is not an integer from 0 to 255",
-           path, GOOD + 1);
-  uint16_t *labels = malloc((GOOD + WORSE) * sizeof *labels);
-  uint8_t *pixels = malloc(GOOD + WORSE);
-  assert_true(labels && pixels);
+  Table got = new_table(GOOD + WORSE, 1);
   foreach (each, thread_counts) {
-    Error error = {.text = ""};
     DatasetReader *reader = open_reader(*each, 0);
-    size_t filled;
-    assert_true(dataset_read(reader, pixels, 1, labels, GOOD - 1, &filled, &error));
-    assert_int_equal(filled, GOOD - 1);
-    assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
-    assert_int_equal(filled, 1);
-    assert_string_equal(error.text, message);
-    error = (Error){.text = ""};
-    assert_false(dataset_read(reader, pixels, 1, labels, WORSE, &filled, &error));
-    assert_int_equal(filled, 0);
-    assert_string_equal(error.text, message);
+    got.rows = 0;
+    assert_true(read_on(reader, &got, GOOD - 1));
+    assert_int_equal(got.rows, GOOD - 1);
+    for (int again = 0; again < 2; again++) {
+      got.error = (Error){.text = ""};
+      assert_false(read_on(reader, &got, WORSE));
+      assert_int_equal(got.rows, GOOD);
+      assert_message(got.error, "", path,
+                     ", line 200001, column 2: 'x' is not an integer from 0 to 255");
+    }
     dataset_close(reader);
   }
-  free(labels);
-  free(pixels);
+  free_table(&got);
 }
 
 /* ---- look-ahead, progress, closing -------------------------------------------------------- */
@@ -131,14 +124,12 @@ TEST(test_look_ahead) {
   dataset_close(reader);
 
   static const size_t aheads[] = {1, 10000};
-  static uint8_t pixels[5000 * 60];
-  static uint16_t labels[5000];
   foreach (each, aheads) {
     reader = open_reader(2, *each);
     const long ahead = (long)((double)size / 40000.0 * (double)*each);
     assert_in_range(settled_position(ahead / 2), ahead / 2, ahead + 4 * chunk);
-    size_t filled;
-    assert_true(dataset_read(reader, pixels, 60, labels, 5000, &filled, NULL));
+    wanted.rows = 0;
+    assert_true(read_on(reader, &wanted, 5000));
     const long taken = size / 40000 * 5000;
     const long least = taken + ahead / 2, most = taken + ahead + 5 * chunk;
     assert_in_range(settled_position(least), least, most);
@@ -167,8 +158,9 @@ TEST(test_progress_and_bound) {
   double last = dataset_progress(reader);
   assert_true(last == 0);
   size_t steps = 0;
-  for (size_t filled = 1; filled > 0;) {
-    assert_true(dataset_read(reader, wanted.pixels, 60, wanted.labels, 100, &filled, NULL));
+  for (wanted.rows = 1; wanted.rows > 0;) {
+    wanted.rows = 0;
+    assert_true(read_on(reader, &wanted, 100));
     const double progress = dataset_progress(reader);
     assert_true(progress >= last && progress <= 1);
     if (progress > last) steps++;
@@ -184,9 +176,9 @@ TEST(test_close_early) {
   foreach (each, thread_counts) {
     for (size_t rows = 0; rows <= 10000; rows += 5000) {
       DatasetReader *reader = open_reader(*each, rows / 2);
-      size_t filled;
-      assert_true(dataset_read(reader, wanted.pixels, 60, wanted.labels, rows, &filled, NULL));
-      assert_int_equal(filled, rows);
+      wanted.rows = 0;
+      assert_true(read_on(reader, &wanted, rows));
+      assert_int_equal(wanted.rows, rows);
       dataset_close(reader);
     }
   }

@@ -341,10 +341,9 @@ TEST(test_order_of_calls) {
 
 TEST(test_feeds_what_remains) {
   DatasetReader *reader = open_rows(STAGING_ROWS + 5, "");
-  uint8_t pixels[5 * INPUTS];
-  uint16_t labels[5];
-  size_t filled;
-  assert_true(dataset_read(reader, pixels, INPUTS, labels, 5, &filled, NULL));
+  Table before = new_table(5, INPUTS);
+  assert_true(read_on(reader, &before, 5));
+  free_table(&before);
   Device *device = open_device(STAGING_ROWS);
   must_feed(device, reader, &(LoaderPlan){0}, STAGING_ROWS);
   assert_int_equal(device->labels[0], expected_label(5));
@@ -354,14 +353,12 @@ TEST(test_feeds_what_remains) {
 /* Feeding fails after `rows` rows with `message` (@: the path), `calls` made. */
 static void expect_failure(Device *device, DatasetReader *reader, const LoaderPlan *plan,
                            uint64_t rows, const char *message, const char *calls) {
-  char expected[400];
-  const char *at = message[0] == '@' ? path : "";
-  snprintf(expected, sizeof expected, "%s%s", at, message + (message[0] == '@'));
+  const bool of_file = *message == '@';
   Error error = {.text = ""};
   uint64_t fed = UINT64_MAX;
   assert_false(loader_feed(&device->engine, reader, plan, &fed, &error));
   finish(device);
-  assert_string_equal(error.text, expected);
+  assert_message(error, "", of_file ? path : "", message + of_file);
   assert_int_equal(fed, rows);
   assert_string_equal(device->calls, calls);
   dataset_close(reader);

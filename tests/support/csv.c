@@ -24,9 +24,31 @@ void write_file(const char *text, size_t length) {
   folder_write_bytes(path, text, length);
 }
 
+Table new_table(size_t room, size_t inputs) {
+  Table table = {.inputs = inputs,
+                 .pixels = malloc(room * inputs + 1),
+                 .labels = malloc((room + 1) * sizeof *table.labels)};
+  assert_true(table.pixels && table.labels);
+  return table;
+}
+
 void free_table(Table *table) {
   free(table->pixels);
   free(table->labels);
+}
+
+bool read_on(DatasetReader *reader, Table *table, size_t rows) {
+  size_t filled;
+  const bool good = dataset_read(reader, table->pixels + table->rows * table->inputs, table->inputs,
+                                 table->labels + table->rows, rows, &filled, &table->error);
+  table->rows += filled;
+  return good;
+}
+
+void assert_message(Error error, const char *before, const char *file, const char *after) {
+  char message[1024];
+  snprintf(message, sizeof message, "%s%s%s", before, file, after);
+  assert_string_equal(error.text, message);
 }
 
 Table read_table(int classes, int threads, size_t ahead, size_t block) {
@@ -37,12 +59,11 @@ Table read_table(int classes, int threads, size_t ahead, size_t block) {
           ? dataset_open_for(path, network_inputs, classes, threads, ahead, &table.error)
           : dataset_open(path, classes, threads, ahead, &table.error);
   if (!reader) return table;
-  const size_t inputs = table.inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
+  const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
-  table.pixels = malloc(capacity * inputs + 1);
-  table.labels = malloc((capacity + block) * sizeof *table.labels);
+  table = new_table(capacity + block, inputs);
   uint8_t *rows = malloc(block * stride);
-  assert_true(table.pixels && table.labels && rows);
+  assert_non_null(rows);
   for (bool more = true; more;) {
     size_t filled = SIZE_MAX;
     memset(rows, POISON, block * stride);
@@ -86,17 +107,16 @@ static void print_table(const Table *table, char *text, size_t size) {
 }
 
 void expect_bytes(size_t length, CsvCase row) {
-  char got[512], place[64] = "", message[1024] = "";
+  char got[512], place[512] = "";
   write_file(row.text, length);
   Table table = read_table(10, 2, 0, 4);
   print_table(&table, got, sizeof got);
   assert_string_equal(got, row.rows);
-  if (row.line && row.column)
-    snprintf(place, sizeof place, ", line %d, column %d:", row.line, row.column);
-  else if (row.line)
-    snprintf(place, sizeof place, ", line %d:", row.line);
-  if (row.what) snprintf(message, sizeof message, "%s%s %s", path, place, row.what);
-  assert_string_equal(table.error.text, message);
+  int used = 0;
+  if (row.line) used = sprintf(place, ", line %d", row.line);
+  if (row.column) used += sprintf(place + used, ", column %d", row.column);
+  if (row.what) sprintf(place + used, "%s %s", used ? ":" : "", row.what);
+  assert_message(table.error, "", row.what ? path : "", place);
   free_table(&table);
 }
 
@@ -138,10 +158,9 @@ unsigned draw(unsigned below) {
 
 Text draw_file(size_t rows, size_t inputs, Table *table) {
   Text text = {malloc(rows * (inputs + 1) * 8 + 1), 0};
-  *table = (Table){.rows = rows, .inputs = inputs};
-  table->pixels = malloc(rows * inputs);
-  table->labels = malloc(rows * sizeof *table->labels);
-  assert_true(text.text && table->pixels && table->labels);
+  *table = new_table(rows, inputs);
+  table->rows = rows;
+  assert_non_null(text.text);
   for (size_t r = 0; r < rows; r++) {
     for (size_t i = 0; i <= inputs; i++) {
       const unsigned limit = i == 0 || draw(2) ? 10 : 256, value = draw(limit);

@@ -25,7 +25,15 @@ typedef struct {
   Error error; /* empty: none */
 } Table;
 
+/* A table without rows, and room for as many. */
+Table new_table(size_t room, size_t inputs);
 void free_table(Table *table);
+
+/* Appends up to `rows` of the reader's rows, and returns what dataset_read does. */
+bool read_on(DatasetReader *reader, Table *table, size_t rows);
+
+/* The message is `before`, the file's name and `after`. */
+void assert_message(Error error, const char *before, const char *file, const char *after);
 
 /* Numbers of threads to try. */
 enum { THREAD_COUNTS = 4 };
