@@ -19,6 +19,12 @@
 
 static Error error;
 
+/* Measures, or fails the test: lab_measure. */
+static void measure(LabTable *table, const LabTopic *topic, int problem, LabSize size,
+                    const LabHow *how) {
+  if (!lab_measure(table, topic, problem, size, false, how, &error)) fail_msg("%s", error.text);
+}
+
 /* ---- rungs that are wrong on purpose -------------------------------------------------------- */
 
 static int64_t plane(LabSize size, int array) {
@@ -30,11 +36,7 @@ static double moved(LabSize size) {
   return 8.0 * (double)plane(size, -1);
 }
 
-static double few(LabSize size) {
-  return (double)plane(size, -1);
-}
-
-/* What our own topic asks for: the input. */
+/* The reference of our own topic: the input. */
 static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
                       int64_t count, double *expected, double *allowed) {
   (void)size;
@@ -44,7 +46,8 @@ static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t 
   }
 }
 
-static const LabProblem copies[] = {{"", {LAB_FLOAT32}, LAB_FLOAT32, moved, few, the_input, NULL}};
+static const LabProblem copies[] = {
+    {"", {LAB_FLOAT32}, LAB_FLOAT32, moved, moved, the_input, NULL}};
 
 static size_t bytes_of(const LabCall *call) {
   return sizeof(float) * (size_t)plane(call->size, -1);
@@ -147,7 +150,7 @@ TEST(test_harness_catches) {
                           .count = plane};
   const LabHow how = {.mode = LAB_TIMES, .guard = 1024, .seed = 1};
   LabTable table;
-  if (!lab_measure(&table, &topic, 0, topic.size, false, &how, &error)) fail_msg("%s", error.text);
+  measure(&table, &topic, 0, topic.size, &how);
   assert_int_equal(table.count, topic.rung_count);
   for (int i = 0; i < table.count; i++) {
     const LabRow *row = &table.rows[i];
@@ -160,7 +163,7 @@ TEST(test_harness_catches) {
   lab_table_close(&table);
 
   const LabSize huge = {{1 << 20, 1 << 20, 1}}; /* 8 TB */
-  assert_true(lab_measure(&table, &topic, 0, huge, false, &how, &error));
+  measure(&table, &topic, 0, huge, &how);
   assert_non_null(strstr(table.reason, "give a smaller --size"));
   lab_table_close(&table);
 }
@@ -216,7 +219,7 @@ static void check_size(const LabTopic *topic, int problem, LabSize wanted, uint6
   const LabSize size = served_size(topic, problem, wanted);
   const LabHow how = {.mode = LAB_CHECKS, .guard = quick() ? 0 : 1024, .seed = seed};
   LabTable table;
-  if (!lab_measure(&table, topic, problem, size, false, &how, &error)) fail_msg("%s", error.text);
+  measure(&table, topic, problem, size, &how);
   for (int i = 0; i < table.count; i++) {
     const LabRow *row = &table.rows[i];
     if (row->outcome == LAB_WRONG)
@@ -306,8 +309,7 @@ static double largest_error(const char *rung, int problem) {
   const LabHow how = {.mode = LAB_CHECKS, .rung = rung, .seed = 3};
   const LabSize size = {{257, 131, 200}};
   LabTable table;
-  if (!lab_measure(&table, &lab_matmul, problem, size, false, &how, &error))
-    fail_msg("%s", error.text);
+  measure(&table, &lab_matmul, problem, size, &how);
   assert_int_equal(table.count, 1);
   const double ulp = table.rows[0].outcome == LAB_RIGHT ? table.rows[0].ulp : -1;
   lab_table_close(&table);
@@ -330,13 +332,12 @@ TEST(test_mistakes) {
   needs_gpu();
   for (const LabTopic *const *t = lab_topics; *t && !quick(); t++)
     for (int r = 0; r < (*t)->rung_count; r++) {
-      if ((*t)->rungs[r].kind != LAB_MISTAKE) continue;
-      const LabHow how = {
-          .mode = LAB_CHECKS, .rung = (*t)->rungs[r].name, .guard = 1024, .seed = 1};
+      const LabRung *rung = &(*t)->rungs[r];
+      if (rung->kind != LAB_MISTAKE) continue;
+      const LabHow how = {.mode = LAB_CHECKS, .rung = rung->name, .guard = 1024, .seed = 1};
       LabTable table;
-      if (!lab_measure(&table, *t, problem_of(&(*t)->rungs[r]), (*t)->size, false, &how, &error))
-        fail_msg("%s", error.text);
-      assert_int_equal(table.count, (*t)->rungs[r].points ? (*t)->rungs[r].point_count : 1);
+      measure(&table, *t, problem_of(rung), (*t)->size, &how);
+      assert_int_equal(table.count, rung->points ? rung->point_count : 1);
       if (table.rows[0].outcome != LAB_CAUGHT && table.rows[0].outcome != LAB_REFUSED)
         fail_msg("%s: %s: %s", (*t)->name, how.rung, table.rows[0].note);
       lab_table_close(&table);

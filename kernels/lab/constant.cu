@@ -139,20 +139,18 @@ cudaError_t set_constants(const LabCall *call) {
 }
 
 template <class Table> cudaError_t launch_table(const LabCall *call) {
-  return lab_launch(call, add_table<Table>, lab_blocks(call->size.dim[0], BLOCK), BLOCK, 0,
-                    call->d_in[0], call->d_in[1], call->d_out, call->size.dim[0], call->point);
+  return lab_launch(call, add_table<Table>, lab_grid(call, BLOCK), BLOCK, 0, call->d_in[0],
+                    call->d_in[1], call->d_out, call->size.dim[0], call->point);
 }
 
 cudaError_t launch_constant(const LabCall *call) {
-  const cudaError_t status = set_constants(call);
-  return status == cudaSuccess ? launch_table<Constant>(call) : status;
+  TRY(set_constants(call));
+  return launch_table<Constant>(call);
 }
 
 cudaError_t launch_uniform(const LabCall *call) {
-  const cudaError_t status = set_constants(call);
-  if (status != cudaSuccess) return status;
-  return lab_launch(call, add_uniform, lab_blocks(call->size.dim[0], BLOCK), BLOCK, 0,
-                    call->d_in[0], call->d_out, call->size.dim[0]);
+  TRY(set_constants(call));
+  return lab_map(call, add_uniform, lab_grid(call, BLOCK), BLOCK, call->size.dim[0]);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */

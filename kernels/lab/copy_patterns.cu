@@ -56,8 +56,7 @@ __global__ void __launch_bounds__(BLOCK)
 template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
   const int64_t count = call->size.dim[0], words = count / WIDTH;
   const int64_t offset = words > 0 ? call->point / (4 * WIDTH) % words : 0;
-  return lab_launch(call, shifted<WIDTH>, lab_blocks(count, BLOCK * WIDTH), BLOCK, 0, call->d_in[0],
-                    call->d_out, count, offset);
+  return lab_map(call, shifted<WIDTH>, lab_blocks(count, BLOCK * WIDTH), BLOCK, count, offset);
 }
 
 template <int WIDTH> double shifted_sectors(const GpuLimits *, int, LabSize, int64_t point) {
@@ -82,9 +81,8 @@ __global__ void __launch_bounds__(BLOCK)
 /* The point is the stride in words. */
 template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
   const int64_t count = call->size.dim[0], stride = call->point;
-  return lab_launch(call, strided<WIDTH>,
-                    dim3(lab_blocks(count, BLOCK * WIDTH * stride), (unsigned)stride), BLOCK, 0,
-                    call->d_in[0], call->d_out, count);
+  return lab_map(call, strided<WIDTH>, dim3(lab_blocks(count, BLOCK * WIDTH * stride), stride),
+                 BLOCK, count);
 }
 
 /* As words are aligned to their size, a lane never needs two sectors. */

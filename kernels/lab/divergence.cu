@@ -73,45 +73,39 @@ __device__ inline float orbit_by_path(float y, const Parameters &parameters, int
 
 /* ---- 1 to 5. branches ------------------------------------------------------------------------
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so memory sees
-   the same in every rung. PathOf: the branch of element i; i % 32 is its lane, i / 32 its warp. */
+   the same in every rung. */
 
-struct Same { /* every lane takes the first, but only the GPU knows: the code is the others' */
-  static __device__ int of(unsigned, int zero) {
+enum Path {
+  SAME,     /* every lane takes the first, but only the GPU knows: the code is the others' */
+  EVEN_ODD, /* two paths in each warp */
+  BY_LANE,  /* 32 paths, each for a single lane */
+  BY_EIGHT, /* four paths: that eight neighbouring lanes agree makes no difference */
+  BY_WARP,  /* as many paths in the grid as in BY_LANE, but one per warp */
+};
+
+/* The branch of element i: i % 32 is its lane, i / 32 its warp. */
+__device__ inline int path_of(Path path, unsigned i, int zero) {
+  switch (path) {
+  case SAME:
     return zero;
-  }
-};
-
-struct EvenOdd { /* two paths in each warp */
-  static __device__ int of(unsigned i, int) {
+  case EVEN_ODD:
     return i % 2;
-  }
-};
-
-struct ByLane { /* 32 paths, each for a single lane */
-  static __device__ int of(unsigned i, int) {
+  case BY_LANE:
     return i % 32;
-  }
-};
-
-struct ByEight { /* four paths: that eight neighbouring lanes agree makes no difference */
-  static __device__ int of(unsigned i, int) {
+  case BY_EIGHT:
     return i % 32 / 8;
-  }
-};
-
-struct ByWarp { /* as many paths in the grid as in ByLane, but one per warp */
-  static __device__ int of(unsigned i, int) {
+  default:
     return i / 32 % PATHS;
   }
-};
+}
 
-template <class PathOf>
+template <Path PATH>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
              const __grid_constant__ Parameters parameters, int zero) {
   const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (i >= n) return;
-  d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, PathOf::of((unsigned)i, zero));
+  d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, path_of(PATH, (unsigned)i, zero));
 }
 
 /* ---- 6, 7. two loops of equal work -----------------------------------------------------------
@@ -119,25 +113,14 @@ __global__ void __launch_bounds__(BLOCK)
    same work for every lane and every split. Even a loop without a branch in it diverges if its
    lanes leave it at different times: the warp stays until the last one has left. */
 
-struct HalfEach {
-  static __device__ int rounds_of(unsigned) {
-    return ROUNDS / 2;
-  }
-};
-
-struct MoreEachLane { /* from none in lane 0 to all in lane 31 */
-  static __device__ int rounds_of(unsigned i) {
-    return i % 32 * (ROUNDS / 31);
-  }
-};
-
-template <class Split>
+/* DIVERGENT: from none of the rounds in lane 0 to all in lane 31; otherwise half in every lane. */
+template <bool DIVERGENT>
 __global__ void __launch_bounds__(BLOCK)
     two_loops(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
               const __grid_constant__ Parameters parameters) {
   const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (i >= n) return;
-  const int first = Split::rounds_of((unsigned)i);
+  const int first = DIVERGENT ? (unsigned)i % 32 * (ROUNDS / 31) : ROUNDS / 2;
   const float y = orbit(start_of(d_x[i]), parameters.c[0], first);
   d_out[i] = orbit(y, parameters.c[1], ROUNDS - first);
 }
@@ -146,16 +129,16 @@ template <class Kernel, class... More>
 cudaError_t queue(const LabCall *call, Kernel kernel, More... more) {
   Parameters parameters;
   for (float &c : parameters.c) c = PARAMETER;
-  return lab_launch(call, kernel, lab_blocks(call->size.dim[0], BLOCK), BLOCK, 0, call->d_in[0],
-                    call->d_out, call->size.dim[0], parameters, more...);
+  return lab_map(call, kernel, lab_grid(call, BLOCK), BLOCK, call->size.dim[0], parameters,
+                 more...);
 }
 
-template <class PathOf> cudaError_t launch_branches(const LabCall *call) {
-  return queue(call, branches<PathOf>, 0);
+template <Path PATH> cudaError_t launch_branches(const LabCall *call) {
+  return queue(call, branches<PATH>, 0);
 }
 
-template <class Split> cudaError_t launch_loops(const LabCall *call) {
-  return queue(call, two_loops<Split>);
+template <bool DIVERGENT> cudaError_t launch_loops(const LabCall *call) {
+  return queue(call, two_loops<DIVERGENT>);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
@@ -174,33 +157,33 @@ const LabProblem problems[] = {{
 const LabRung rungs[] = {
     {.name = "same",
      .lesson = "All lanes take the same branch: what the others are measured against",
-     .launch = launch_branches<Same>,
+     .launch = launch_branches<SAME>,
      .predicted = lab_value<1>},
     {.name = "even-odd",
      .lesson = "Neighbours take two branches: the warp runs both, one after the other",
-     .launch = launch_branches<EvenOdd>,
+     .launch = launch_branches<EVEN_ODD>,
      .predicted = lab_value<2>},
     {.name = "lane",
      .lesson = "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
-     .launch = launch_branches<ByLane>,
+     .launch = launch_branches<BY_LANE>,
      .predicted = lab_value<32>},
     {.name = "lane-8",
      .lesson =
          "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
-     .launch = launch_branches<ByEight>,
+     .launch = launch_branches<BY_EIGHT>,
      .predicted = lab_value<4>},
     {.name = "warp",
      .lesson = "32 branches again, but a warp takes only one: divergence between warps is free",
-     .launch = launch_branches<ByWarp>,
+     .launch = launch_branches<BY_WARP>,
      .predicted = lab_value<1>},
     {.name = "loops",
      .lesson = "The work in two loops, half each in every lane",
-     .launch = launch_loops<HalfEach>,
+     .launch = launch_loops<false>,
      .predicted = lab_value<1>},
     {.name = "loops-divergent",
      .lesson =
          "The same two loops, split differently in each lane: the longest lane decides in both",
-     .launch = launch_loops<MoreEachLane>,
+     .launch = launch_loops<true>,
      .predicted = lab_value<2>},
 };
 

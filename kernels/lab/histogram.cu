@@ -149,8 +149,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 cudaError_t launch_global_atomics(const LabCall *call) {
-  const cudaError_t status = clear_counts(call);
-  if (status != cudaSuccess) return status;
+  TRY(clear_counts(call));
   const int64_t count = call->size.dim[0];
   return lab_launch(call, global_atomics, lab_blocks(count, THREADS), THREADS, 0, call->d_in[0],
                     count, call->d_out, call->size.dim[1]);
@@ -197,8 +196,7 @@ __global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS,
 }
 
 template <int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
-  const cudaError_t status = clear_counts(call);
-  if (status != cudaSuccess) return status;
+  TRY(clear_counts(call));
   const int64_t count = call->size.dim[0];
   const int bins = (int)call->size.dim[1], copies = copies_of<MOST>(call->gpu, bins);
   const int shared = bytes_of(bins, copies);
@@ -356,13 +354,10 @@ cudaError_t launch_sorted_ranges(const LabCall *call) {
   uint8_t *d_keys = (uint8_t *)call->d_work;
   uint32_t *d_starts = (uint32_t *)(d_keys + sorted.starts_at);
   uint32_t *d_parts = (uint32_t *)(d_keys + sorted.parts_at);
-  cudaError_t status =
-      lab_launch(call, sort_tiles, (unsigned)sorted.tiles, THREADS,
-                 (size_t)(TILE + sorted.ranges * 4), call->d_in[0], count, bins, d_keys, d_starts);
-  if (status != cudaSuccess) return status;
-  status = lab_launch(call, count_ranges, dim3((unsigned)sorted.ranges, (unsigned)sorted.slices),
-                      COUNTERS, OWN_BYTES, d_keys, d_starts, sorted.tiles, bins, d_parts);
-  if (status != cudaSuccess) return status;
+  TRY(lab_launch(call, sort_tiles, sorted.tiles, THREADS, (size_t)(TILE + sorted.ranges * 4),
+                 call->d_in[0], count, bins, d_keys, d_starts));
+  TRY(lab_launch(call, count_ranges, dim3(sorted.ranges, sorted.slices), COUNTERS, OWN_BYTES,
+                 d_keys, d_starts, sorted.tiles, bins, d_parts));
   return lab_launch(call, add_slices, lab_blocks(bins, THREADS), THREADS, 0, d_parts, sorted.slices,
                     call->d_out, bins);
 }
@@ -485,8 +480,7 @@ bool needs_halves(const GpuLimits *gpu, int bins) {
 }
 
 cudaError_t launch_wide_loads(const LabCall *call) {
-  const cudaError_t status = clear_counts(call);
-  if (status != cudaSuccess) return status;
+  TRY(clear_counts(call));
   const int64_t count = call->size.dim[0];
   const int bins = (int)call->size.dim[1], copies = copies_of<LANES>(call->gpu, bins);
   if (needs_halves(call->gpu, bins))

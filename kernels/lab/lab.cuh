@@ -2,6 +2,7 @@
 #ifndef LAB_CUH
 #define LAB_CUH
 
+#include "cuda_try.h"
 #include "lab/lab.h"
 #include "base/sizes.h"
 
@@ -24,12 +25,18 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
     r->shared = shared;
   }
   if (shared > 48 * 1024) { /* more than that must be asked for */
-    const cudaError_t status = cudaFuncSetAttribute(
-        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (status != cudaSuccess) return status;
+    TRY(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared));
   }
   kernel<<<grid, block, shared, call->stream>>>(static_cast<Taken>(given)...);
   return cudaGetLastError();
+}
+
+/* Launches a kernel that takes the first input, the output and `more`, and no dynamic shared
+   memory. */
+template <class Kernel, class... More>
+cudaError_t lab_map(const LabCall *call, Kernel kernel, dim3 grid, dim3 block, More... more) {
+  return lab_launch(call, kernel, grid, block, 0, call->d_in[0], call->d_out, more...);
 }
 
 /* The call for a launch that prepares or ends what the rung is about: it is not recorded. */
@@ -42,6 +49,11 @@ static inline LabCall lab_helper(const LabCall *call) {
 /* How many blocks of `each` cover `count`. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
+}
+
+/* How many blocks of `each` cover the outermost dimension. */
+static inline unsigned lab_grid(const LabCall *call, int64_t each) {
+  return lab_blocks(call->size.dim[0], each);
 }
 
 /* WIDTH neighbouring floats that are loaded and stored by one instruction. */

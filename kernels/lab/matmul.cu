@@ -352,6 +352,15 @@ template <HopperRung RUNG> cudaError_t launch_hopper(const LabCall *call) {
   return launch_matmul_hopper(RUNG, call);
 }
 
+/* A row of a rung of matmul_hopper.cu, which belongs to one problem. */
+template <HopperRung RUNG> constexpr LabRung hopper(int problem, LabRung row) {
+  row.problems = 1 << problem;
+  row.launch = launch_hopper<RUNG>;
+  row.capability = 90;
+  row.refuse = matmul_hopper_refuses;
+  return row;
+}
+
 /* cuBLAS is column-major: it is asked for C' = B' A'. C is float32, A and B are of TYPE. */
 template <cudaDataType TYPE, cublasComputeType_t ARITHMETIC>
 cudaError_t launch_cublas(const LabCall *call) {
@@ -434,56 +443,47 @@ const LabRung rungs[] = {
      .launch = launch_matmul_stages,
      .capability = 80,
      .predicted = lab_value<24, 1024>},
-    {.name = "tma",
-     .lesson = "The copy engine brings slabs for four requests of one thread, swizzled, and an "
-               "mbarrier counts their bytes",
-     .problems = 1 << BF16,
-     .launch = launch_hopper<TMA>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses,
-     .predicted = lab_value<24, 1024>},
-    {.name = "wgmma",
-     .lesson = "Tensor cores read both operands from shared memory by themselves, 128 threads at a "
-               "time",
-     .problems = 1 << BF16,
-     .launch = launch_hopper<WGMMA>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses,
-     .predicted = lab_value<48, 4096>},
-    {.name = "specialised",
-     .lesson = "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "
-               "waits for all",
-     .problems = 1 << BF16,
-     .launch = launch_hopper<SPECIALISED>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses,
-     .predicted = lab_value<80, 8192>},
-    {.name = "clusters",
-     .lesson = "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
-               "less; with few tiles they share one tile's k",
-     .problems = 1 << BF16,
-     .launch = launch_hopper<CLUSTERS>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses,
-     .predicted = lab_value<80, 8192>},
-    {.name = "two-terms",
-     .lesson = "A float32 as the sum of two bf16: three products of bf16 are more exact than tf32",
-     .problems = 1 << TF32,
-     .launch = launch_hopper<TWO_TERMS>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses,
-     .work = matmul_terms_bytes<2>,
-     .predicted = lab_value<48, 4096>},
-    {.name = "three-terms",
-     .lesson = "A float32 is the sum of three bf16 exactly: six products of bf16 are a float32 "
-               "product, on tensor cores",
-     .problems = 1 << FLOAT32,
-     .launch = launch_hopper<THREE_TERMS>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses,
-     .work = matmul_terms_bytes<3>,
-     .predicted = lab_value<48, 4096>,
-     .allowed = terms_allowed},
+    hopper<TMA>(
+        BF16,
+        {.name = "tma",
+         .lesson = "The copy engine brings slabs for four requests of one thread, swizzled, and an "
+                   "mbarrier counts their bytes",
+         .predicted = lab_value<24, 1024>}),
+    hopper<WGMMA>(
+        BF16,
+        {.name = "wgmma",
+         .lesson =
+             "Tensor cores read both operands from shared memory by themselves, 128 threads at a "
+             "time",
+         .predicted = lab_value<48, 4096>}),
+    hopper<SPECIALISED>(
+        BF16,
+        {.name = "specialised",
+         .lesson =
+             "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "
+             "waits for all",
+         .predicted = lab_value<80, 8192>}),
+    hopper<CLUSTERS>(
+        BF16,
+        {.name = "clusters",
+         .lesson = "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
+                   "less; with few tiles they share one tile's k",
+         .predicted = lab_value<80, 8192>}),
+    hopper<TWO_TERMS>(
+        TF32,
+        {.name = "two-terms",
+         .lesson =
+             "A float32 as the sum of two bf16: three products of bf16 are more exact than tf32",
+         .work = matmul_terms_bytes<2>,
+         .predicted = lab_value<48, 4096>}),
+    hopper<THREE_TERMS>(
+        FLOAT32,
+        {.name = "three-terms",
+         .lesson = "A float32 is the sum of three bf16 exactly: six products of bf16 are a float32 "
+                   "product, on tensor cores",
+         .work = matmul_terms_bytes<3>,
+         .predicted = lab_value<48, 4096>,
+         .allowed = terms_allowed}),
     {.name = "cublas",
      .lesson = "cublasGemmEx, float32 arithmetic",
      .kind = LAB_LIBRARY,
@@ -501,20 +501,13 @@ const LabRung rungs[] = {
      .problems = 1 << TF32,
      .launch = launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>,
      .capability = 80},
-    {.name = "no-wait",
-     .lesson = "Multiplies a slab before the mbarrier says that it has come",
-     .kind = LAB_MISTAKE,
-     .problems = 1 << BF16,
-     .launch = launch_hopper<NO_WAIT>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses},
-    {.name = "no-swizzle",
-     .lesson = "Reads the words of a patch where they would lie without the swizzle",
-     .kind = LAB_MISTAKE,
-     .problems = 1 << BF16,
-     .launch = launch_hopper<NO_SWIZZLE>,
-     .capability = 90,
-     .refuse = matmul_hopper_refuses},
+    hopper<NO_WAIT>(BF16, {.name = "no-wait",
+                           .lesson = "Multiplies a slab before the mbarrier says that it has come",
+                           .kind = LAB_MISTAKE}),
+    hopper<NO_SWIZZLE>(
+        BF16, {.name = "no-swizzle",
+               .lesson = "Reads the words of a patch where they would lie without the swizzle",
+               .kind = LAB_MISTAKE}),
 };
 
 template <class In, double (*BOUND)(double)> constexpr LabProblem problem(const char *name) {

@@ -416,8 +416,8 @@ struct Operands {
 cudaError_t make_job(const Operands &of, int depth, Job *job) {
   *job = {};
   job->c = of.c, job->m = of.a.rows, job->n = of.b.columns, job->k = of.b.rows;
-  const cudaError_t status = describe_planes(of.a, PATCH, depth, 1, &job->a);
-  return status == cudaSuccess ? describe_planes(of.b, depth, PATCH, 1, &job->b) : status;
+  TRY(describe_planes(of.a, PATCH, depth, 1, &job->a));
+  return describe_planes(of.b, depth, PATCH, 1, &job->b);
 }
 
 Operands bf16_operands(const LabCall *call) {
@@ -429,19 +429,17 @@ Operands bf16_operands(const LabCall *call) {
 
 template <class Multiplier, bool WAITS = true> cudaError_t launch_tma(const LabCall *call) {
   Job job;
-  const cudaError_t status = make_job(bf16_operands(call), PATCH, &job);
-  if (status != cudaSuccess) return status;
+  TRY(make_job(bf16_operands(call), PATCH, &job));
   return lab_launch(call, tma_kernel<Multiplier, WAITS>, tile_grid<BM, BN>(job), THREADS,
                     sizeof(Stages) + ALIGNMENT, job);
 }
 
 template <class S> cudaError_t launch_shape(const LabCall *call, const Operands &of) {
   Job job;
-  const cudaError_t status = make_job(of, S::DEPTH, &job);
-  if (status != cudaSuccess) return status;
+  TRY(make_job(of, S::DEPTH, &job));
   job.down = ceil_div(job.m, S::UNIT_ROWS), job.across = ceil_div(job.n, S::BN);
   const int clusters = call->gpu->multiprocessors / S::BLOCKS, units = job.down * job.across;
-  return lab_launch(call, specialised_kernel<S>, (units < clusters ? units : clusters) * S::BLOCKS,
+  return lab_launch(call, specialised_kernel<S>, lab_at_most(units, clusters) * S::BLOCKS,
                     SPECIALISED_THREADS, sizeof(Ring<S>) + ALIGNMENT, job);
 }
 
@@ -470,9 +468,8 @@ template <int TERMS> cudaError_t launch_terms(const LabCall *call) {
   const size_t pitch_a = planes_pitch(k), pitch_b = planes_pitch(n);
   const Planes a = {(uint16_t *)call->d_work, m * pitch_a, TERMS, m, k};
   const Planes b = {a.d + TERMS * a.plane, k * pitch_b, TERMS, k, n};
-  cudaError_t status = launch_split((const float *)call->d_in[0], a, call->stream);
-  if (status == cudaSuccess) status = launch_split((const float *)call->d_in[1], b, call->stream);
-  if (status != cudaSuccess) return status;
+  TRY(launch_split((const float *)call->d_in[0], a, call->stream));
+  TRY(launch_split((const float *)call->d_in[1], b, call->stream));
   const Operands of = {{a.d, TERMS, m, k, pitch_a, a.plane},
                        {b.d, TERMS, k, n, pitch_b, b.plane},
                        (float *)call->d_out};

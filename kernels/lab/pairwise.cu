@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(PAIR_BLOCK)
 
 template <class Square> cudaError_t launch_pairs(const LabCall *call) {
   const int64_t n = call->size.dim[0];
-  return lab_launch(call, thread_a_pair<Square>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK, 0,
-                    call->d_in[0], call->d_out, n, call->size.dim[1], Square());
+  return lab_map(call, thread_a_pair<Square>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK, n,
+                 call->size.dim[1], Square());
 }
 
 /* ---- 3. subsets in shared memory, transposed ----------------------------------------------------
@@ -219,8 +219,7 @@ template <void (*KERNEL)(const float *, float *, int, int, int), int SIDE, int T
 cudaError_t launch_tiles(const LabCall *call) {
   const int64_t n = call->size.dim[0];
   const unsigned tiles = lab_blocks(n, SIDE);
-  return lab_launch(call, KERNEL, triangle(tiles), THREADS, 0, call->d_in[0], call->d_out, n,
-                    call->size.dim[1], tiles);
+  return lab_map(call, KERNEL, triangle(tiles), THREADS, n, call->size.dim[1], tiles);
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
@@ -427,8 +426,8 @@ __global__ void __launch_bounds__(NORM_BLOCK)
 
 cudaError_t launch_norms(const LabCall *call, float *d_norms) {
   const LabCall helper = lab_helper(call);
-  return lab_launch(&helper, norms, lab_blocks(call->size.dim[0], NORM_BLOCK / 32), NORM_BLOCK, 0,
-                    call->d_in[0], d_norms, call->size.dim[0], call->size.dim[1]);
+  return lab_launch(&helper, norms, lab_grid(call, NORM_BLOCK / 32), NORM_BLOCK, 0, call->d_in[0],
+                    d_norms, call->size.dim[0], call->size.dim[1]);
 }
 
 /* d_work of rungs 5 and 6: the transposed vectors, then their norms, if Way has them. */
@@ -442,11 +441,9 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
   const int64_t n = call->size.dim[0], d = call->size.dim[1];
   float *d_t = (float *)call->d_work, *d_norms = d_t + t.pitch * t.depth;
   const LabCall helper = lab_helper(call);
-  cudaError_t status = Way::NORMS ? launch_norms(call, d_norms) : cudaSuccess;
-  if (status == cudaSuccess)
-    status = lab_launch(&helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)),
-                        256, 0, call->d_in[0], d_t, n, d, t.pitch, t.depth);
-  if (status != cudaSuccess) return status;
+  if (Way::NORMS) TRY(launch_norms(call, d_norms));
+  TRY(lab_launch(&helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), 256, 0,
+                 call->d_in[0], d_t, n, d, t.pitch, t.depth));
   return lab_launch(call, asynchronous_tiles<Way>, triangle(t.pitch / TILE), TILE_BLOCK, 0, d_t,
                     d_norms, call->d_out, n, d, t.pitch, t.pitch / TILE);
 }
@@ -480,18 +477,18 @@ cudaError_t launch_library(const LabCall *call) {
   const cublasHandle_t handle = lab_cublas(call);
   if (!handle) return cudaErrorInitializationError;
   const LabCall helper = lab_helper(call);
-  cudaError_t status = launch_norms(call, d_norms);
-  for (int first = 0; first < n && status == cudaSuccess; first += PANEL) {
+  TRY(launch_norms(call, d_norms));
+  for (int first = 0; first < n; first += PANEL) {
     const int rows = n - first < PANEL ? n - first : PANEL, columns = n - first;
     const float factor = -2.0f, none = 0.0f, *x = d_x + (size_t)first * d;
     /* cuBLAS counts column-major: its (columns, rows) is our (rows, columns). */
     if (cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, d, &factor, x, d, x, d, &none,
                     d_panel, columns) != CUBLAS_STATUS_SUCCESS)
       return cudaErrorUnknown;
-    status = lab_launch(&helper, pack, dim3(lab_blocks(columns, 256), rows), 256, 0, d_panel,
-                        d_norms, call->d_out, n, first);
+    TRY(lab_launch(&helper, pack, dim3(lab_blocks(columns, 256), rows), 256, 0, d_panel, d_norms,
+                   call->d_out, n, first));
   }
-  return status;
+  return cudaSuccess;
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */

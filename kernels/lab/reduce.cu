@@ -188,15 +188,14 @@ template <class Rung, class T> cudaError_t run_levels(const LabCall *call) {
   int64_t count = call->size.dim[0];
   const T *d_in = (const T *)call->d_in[0];
   T *d_next = (T *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
-  cudaError_t status;
   do {
     const unsigned blocks = lab_blocks(count, Rung::VALUES);
     T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
-    status = lab_launch(call, level<Rung, T>, blocks, THREADS, 0, d_in, d_sums, count);
+    TRY(lab_launch(call, level<Rung, T>, blocks, THREADS, 0, d_in, d_sums, count));
     d_next = d_after, d_after = d_sums;
     d_in = d_sums, count = blocks;
-  } while (count > 1 && status == cudaSuccess);
-  return status;
+  } while (count > 1);
+  return cudaSuccess;
 }
 
 template <class Rung> cudaError_t launch_levels(const LabCall *call) {

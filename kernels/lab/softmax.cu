@@ -127,9 +127,8 @@ __global__ void __launch_bounds__(SERIAL_THREADS)
 }
 
 cudaError_t launch_serial(const LabCall *call) {
-  return lab_launch(call, serial_kernel, lab_blocks(call->size.dim[0], SERIAL_THREADS),
-                    SERIAL_THREADS, 0, call->d_in[0], call->d_out, call->size.dim[0],
-                    call->size.dim[1]);
+  return lab_map(call, serial_kernel, lab_grid(call, SERIAL_THREADS), SERIAL_THREADS,
+                 call->size.dim[0], call->size.dim[1]);
 }
 
 /* ---- 2 to 5: one block per row, three passes ------------------------------------------------- */
@@ -268,8 +267,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <class Walk, class Reduce> cudaError_t launch_passes(const LabCall *call) {
-  return lab_launch(call, passes_kernel<Walk, Reduce>, (unsigned)call->size.dim[0], THREADS, 0,
-                    call->d_in[0], call->d_out, call->size.dim[1]);
+  return lab_map(call, passes_kernel<Walk, Reduce>, call->size.dim[0], THREADS, call->size.dim[1]);
 }
 
 /* ---- 6 and 7: the row in registers ----------------------------------------------------------- */
@@ -395,9 +393,8 @@ __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOC
 template <class Method> cudaError_t launch_registers(const LabCall *call) {
   return with_shape(call->size.dim[1], [&](auto shape) {
     using S = decltype(shape);
-    return lab_launch(call, registers_kernel<S, Method>, lab_blocks(call->size.dim[0], S::ROWS),
-                      S::BLOCK, 0, call->d_in[0], call->d_out, call->size.dim[0],
-                      call->size.dim[1]);
+    return lab_map(call, registers_kernel<S, Method>, lab_grid(call, S::ROWS), S::BLOCK,
+                   call->size.dim[0], call->size.dim[1]);
   });
 }
 

@@ -291,8 +291,14 @@ const LabProblem problems[] = {{
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
-/* `overlap` knows the order of the first rungs. */
-enum Row { PAGEABLE, PINNED, IN_ALONE, COMPUTE_ALONE, OUT_ALONE };
+template <int STREAMS, int ROUND>
+constexpr LabRung streams_rung(const char *name, const char *lesson) {
+  return {.name = name,
+          .lesson = lesson,
+          .launch = launch_streams<STREAMS, ROUND>,
+          .work = work,
+          .predicted = predict_streams<STREAMS, ROUND>};
+}
 
 const LabRung rungs[] = {
     {.name = "pageable",
@@ -325,31 +331,15 @@ const LabRung rungs[] = {
      .kind = LAB_PART,
      .launch = launch_both_ways,
      .work = work},
-    {.name = "chunks",
-     .lesson = "Chunks on one stream gain nothing: a stream does one thing after the other",
-     .launch = launch_streams<1, 1>,
-     .work = work,
-     .predicted = predict_streams<1, 1>},
-    {.name = "streams-2",
-     .lesson = "Two streams keep two engines busy, and there are three",
-     .launch = launch_streams<2, 1>,
-     .work = work,
-     .predicted = predict_streams<2, 1>},
-    {.name = "streams-4",
-     .lesson = "With more streams than stages all engines work, but for the two ends",
-     .launch = launch_streams<4, 1>,
-     .work = work,
-     .predicted = predict_streams<4, 1>},
-    {.name = "breadth",
-     .lesson = "Queued by stage in rounds of four: no stream notices, so the time is the same",
-     .launch = launch_streams<4, 4>,
-     .work = work,
-     .predicted = predict_streams<4, 4>},
-    {.name = "breadth-all",
-     .lesson = "Queued by stage over all chunks: each stream now has its copies in first",
-     .launch = launch_streams<4, ALL>,
-     .work = work,
-     .predicted = predict_streams<4, ALL>},
+    streams_rung<1, 1>(
+        "chunks", "Chunks on one stream gain nothing: a stream does one thing after the other"),
+    streams_rung<2, 1>("streams-2", "Two streams keep two engines busy, and there are three"),
+    streams_rung<4, 1>("streams-4",
+                       "With more streams than stages all engines work, but for the two ends"),
+    streams_rung<4, 4>(
+        "breadth", "Queued by stage in rounds of four: no stream notices, so the time is the same"),
+    streams_rung<4, ALL>(
+        "breadth-all", "Queued by stage over all chunks: each stream now has its copies in first"),
     {.name = "pageable-4",
      .lesson = "Four streams over pageable memory: asynchronous by name only",
      .launch = launch_streams<4, 1>,
@@ -373,6 +363,9 @@ const LabRung rungs[] = {
      LAB_ROWS(point, CHUNK_COUNTS),
      .predicted = predict_roles},
 };
+
+/* `overlap` knows the order of the first rungs. */
+enum Row { PAGEABLE, PINNED, IN_ALONE, COMPUTE_ALONE, OUT_ALONE };
 
 /* Percent of perfect, for all rows but the stages alone. NAN if one of these was not timed. */
 double overlap(const double *seconds, int rows, int row) {

@@ -41,14 +41,13 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
 using Kernel = void (*)(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
 cudaError_t queue(const LabCall *call, Kernel kernel, unsigned blocks, dim3 threads) {
-  return lab_launch(call, kernel, blocks, threads, 0, call->d_in[0], call->d_out, call->size.dim[0],
-                    call->size.dim[1]);
+  return lab_map(call, kernel, blocks, threads, call->size.dim[0], call->size.dim[1]);
 }
 
 /* Tiles of HEIGHT x WIDTH that cover the input. They are numbered in one dimension, because the
    other dimensions of a grid have room for only 65535 blocks. */
-int64_t tiles(const LabCall *call, int height, int width) {
-  return (int64_t)lab_blocks(call->size.dim[0], height) * lab_blocks(call->size.dim[1], width);
+unsigned tiles(const LabCall *call, int height, int width) {
+  return lab_grid(call, height) * lab_blocks(call->size.dim[1], width);
 }
 
 struct Corner {
@@ -98,7 +97,7 @@ __global__ void __launch_bounds__(ROW_BLOCK)
 }
 
 cudaError_t launch_row_a_thread(const LabCall *call) {
-  return queue(call, row_a_thread, lab_blocks(call->size.dim[0], ROW_BLOCK), ROW_BLOCK);
+  return queue(call, row_a_thread, lab_grid(call, ROW_BLOCK), ROW_BLOCK);
 }
 
 /* ---- 3. one thread per element ------------------------------------------------------------------
@@ -118,7 +117,7 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
 }
 
 cudaError_t launch_element_a_thread(const LabCall *call) {
-  return queue(call, element_a_thread, (unsigned)tiles(call, ELEMENT_ROWS, ELEMENT_COLUMNS),
+  return queue(call, element_a_thread, tiles(call, ELEMENT_ROWS, ELEMENT_COLUMNS),
                dim3(ELEMENT_COLUMNS, ELEMENT_ROWS));
 }
 
@@ -159,8 +158,7 @@ __global__ void __launch_bounds__(SIDE *DOWN)
 }
 
 template <int SIDE, int PADDING, int DOWN> cudaError_t launch_tile(const LabCall *call) {
-  return queue(call, tile<SIDE, PADDING, DOWN>, (unsigned)tiles(call, SIDE, SIDE),
-               dim3(SIDE, DOWN));
+  return queue(call, tile<SIDE, PADDING, DOWN>, tiles(call, SIDE, SIDE), dim3(SIDE, DOWN));
 }
 
 /* ---- 8. words of 16 bytes -----------------------------------------------------------------------
@@ -209,7 +207,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
 
 cudaError_t launch_words(const LabCall *call) {
   if (call->size.dim[0] % WORD || call->size.dim[1] % WORD) return launch_tile<32, 1, 8>(call);
-  return queue(call, words, (unsigned)tiles(call, SIDE, SIDE), dim3(WORDS, WORDS));
+  return queue(call, words, tiles(call, SIDE, SIDE), dim3(WORDS, WORDS));
 }
 
 /* ---- what people would call instead --------------------------------------------------------- */

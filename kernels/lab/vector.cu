@@ -128,8 +128,8 @@ template <class Launch> cudaError_t with_problem(const LabCall *call, Launch lau
    argument. */
 template <class Kernel, class... More>
 cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... more) {
-  return lab_launch(call, kernel, (unsigned)blocks, BLOCK, 0, call->d_in[0], call->d_in[1],
-                    call->d_out, call->size.dim[0], more...);
+  return lab_launch(call, kernel, blocks, BLOCK, 0, call->d_in[0], call->d_in[1], call->d_out,
+                    call->size.dim[0], more...);
 }
 
 /* ---- 1. one thread per element ------------------------------------------------------------------
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(BLOCK)
 
 cudaError_t launch_element(const LabCall *call) {
   return with_problem(call, [=](auto problem) {
-    return queue(call, element<decltype(problem)>, lab_blocks(call->size.dim[0], BLOCK), 0);
+    return queue(call, element<decltype(problem)>, lab_grid(call, BLOCK), 0);
   });
 }
 
@@ -170,11 +170,8 @@ cudaError_t launch_unchecked(const LabCall *call) {
   return with_problem(call, [=](auto problem) {
     using Problem = decltype(problem);
     const int64_t blocks = call->size.dim[0] / BLOCK, done = blocks * BLOCK;
-    cudaError_t status = cudaSuccess;
-    if (blocks > 0) status = queue(call, unchecked<Problem>, blocks);
-    if (status == cudaSuccess && done < call->size.dim[0])
-      status = queue(call, element<Problem>, 1, done);
-    return status;
+    if (blocks > 0) TRY(queue(call, unchecked<Problem>, blocks));
+    return done < call->size.dim[0] ? queue(call, element<Problem>, 1, done) : cudaSuccess;
   });
 }
 
@@ -201,8 +198,7 @@ __global__ void __launch_bounds__(BLOCK)
 
 template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
   return with_problem(call, [=](auto problem) {
-    return queue(call, segment<decltype(problem), UNROLL>,
-                 lab_blocks(call->size.dim[0], BLOCK * SEGMENT));
+    return queue(call, segment<decltype(problem), UNROLL>, lab_grid(call, BLOCK * SEGMENT));
   });
 }
 
@@ -226,7 +222,7 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 
 /* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
    the slowest at the end; with four times as many, others take the place of those that are done. */
-constexpr int BLOCKS_AN_SM = 32;
+constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;
 
 template <class Problem, int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
@@ -238,17 +234,11 @@ __global__ void __launch_bounds__(BLOCK)
   if (thread < count % WIDTH) do_word<Problem, 1>(x, y, out, words * WIDTH + thread);
 }
 
-template <int WIDTH> cudaError_t launch_grid_stride(const LabCall *call) {
+template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCall *call) {
   return with_problem(call, [=](auto problem) {
     return queue(call, grid_stride<decltype(problem), WIDTH>,
-                 lab_at_most(lab_blocks(call->size.dim[0], (int64_t)BLOCK * WIDTH),
-                             (int64_t)BLOCKS_AN_SM * call->gpu->multiprocessors));
-  });
-}
-
-cudaError_t launch_word(const LabCall *call) {
-  return with_problem(call, [=](auto problem) {
-    return queue(call, grid_stride<decltype(problem), 4>, lab_blocks(call->size.dim[0], BLOCK * 4));
+                 lab_at_most(lab_grid(call, (int64_t)BLOCK * WIDTH),
+                             (int64_t)BLOCKS * call->gpu->multiprocessors));
   });
 }
 
@@ -339,13 +329,13 @@ const LabRung rungs[] = {
         .name = "grid-stride",
         .lesson = "Several elements per thread, but a whole grid apart: one grid for every length, "
                   "lanes side by side again",
-        .launch = launch_grid_stride<1>,
+        .launch = launch_grid_stride<1, BLOCKS_AN_SM>,
         .predicted = lab_value<4>,
     },
     {
         .name = "grid-stride-16",
         .lesson = "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
-        .launch = launch_grid_stride<4>,
+        .launch = launch_grid_stride<4, BLOCKS_AN_SM>,
         .predicted = lab_value<16>,
     },
     {
@@ -353,7 +343,7 @@ const LabRung rungs[] = {
         .lesson =
             "One word of 16 bytes per thread and no loop: a quarter of the first rung's blocks, "
             "which walk through memory in order",
-        .launch = launch_word,
+        .launch = launch_grid_stride<4, AS_MANY_AS_NEEDED>,
         .predicted = lab_value<16>,
     },
     {

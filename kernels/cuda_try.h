@@ -1,0 +1,11 @@
+#ifndef KERNELS_CUDA_TRY_H
+#define KERNELS_CUDA_TRY_H
+
+/* For functions that return a cudaError_t: stops at the first failure and returns it. */
+#define TRY(call)                                                                                  \
+  do {                                                                                             \
+    const cudaError_t status_ = (call);                                                            \
+    if (status_ != cudaSuccess) return status_;                                                    \
+  } while (0)
+
+#endif
