@@ -23,7 +23,7 @@
 /* The buffers' rows divide nothing: the last buffer is short, and not the first of the ring. */
 enum { ROWS = 500, SLOT = 64, CLASSES = 10 };
 
-static char *labelled, *unlabelled, *output, *bad; /* paths */
+static char *labelled, *unlabelled, *output; /* paths */
 static Error error;
 static Network network;
 static float *trained; /* (network.floats) */
@@ -99,15 +99,14 @@ static void find_answers(void) {
   assert_true(sums.correct > ROWS * 85 / 100 && sums.correct < ROWS);
 }
 
-static void write_csv(const char *path, bool with_labels, int rows, const char *tail) {
+static void write_csv(const char *path, bool with_labels) {
   FILE *file = fopen(path, "w");
   assert_non_null(file);
-  for (int r = 0; r < rows; r++) {
+  for (int r = 0; r < ROWS; r++) {
     if (with_labels) fprintf(file, "%d,", labels[r]);
     for (int i = 0; i < PIXELS; i++) fprintf(file, i ? ",%d" : "%d", pixels[r][i]);
     fputc('\n', file);
   }
-  fputs(tail, file);
   assert_int_equal(fclose(file), 0);
 }
 
@@ -116,13 +115,11 @@ static int prepare(void **state) {
   labelled = folder_path("labelled.csv");
   unlabelled = folder_path("unlabelled.csv");
   output = folder_path("output.csv");
-  bad = folder_path("bad.csv");
   for (int r = 0; r < ROWS; r++) labels[r] = digits_draw(1, DIGITS_TEST, (uint64_t)r, pixels[r]);
   train_network();
   find_answers();
-  write_csv(labelled, true, ROWS, "");
-  write_csv(unlabelled, false, ROWS, "");
-  write_csv(bad, false, ROWS - 1, "1,2\n");
+  write_csv(labelled, true);
+  write_csv(unlabelled, false);
   return 0;
 }
 
@@ -234,7 +231,7 @@ TEST(test_answers) {
   assert_answers(output);
   OK(predict(unlabelled, output, false)); /* replaces it */
   assert_answers(output);
-  assert_int_equal(count_files(), 4);
+  assert_int_equal(count_files(), 3);
   struct stat status;
   const mode_t mask = umask(0);
   umask(mask);
@@ -280,76 +277,6 @@ TEST(test_probabilities) {
   fclose(file);
 }
 
-TEST(test_standard_output) {
-  fflush(stdout);
-  const int before = dup(STDOUT_FILENO);
-  assert_non_null(freopen(output, "w", stdout));
-  const bool good = predict(unlabelled, "-", false);
-  fflush(stdout);
-  dup2(before, STDOUT_FILENO);
-  close(before);
-  OK(good);
-  assert_answers(output);
-}
-
-/* A failure leaves the file that was there, and no other. */
-TEST(test_failures_leave_no_trace) {
-  char missing[4300], text[64];
-  FILE *file = fopen(output, "w");
-  assert_non_null(file);
-  fputs("old", file);
-  assert_int_equal(fclose(file), 0);
-  assert_false(predict(bad, output, false));
-  assert_non_null(strstr(error.text, "bad.csv, line 500: 2 fields, but line 1 has 784"));
-  read_text(output, text, sizeof text);
-  assert_string_equal(text, "old");
-  assert_int_equal(count_files(), 4);
-  snprintf(missing, sizeof missing, "%s/missing/output.csv", folder);
-  assert_false(predict(labelled, missing, false));
-  assert_non_null(strstr(error.text, "missing/output.csv: its folder does not exist"));
-  assert_false(predict(labelled, folder, false));
-  assert_non_null(strstr(error.text, "Is a directory"));
-}
-
-/* A device or a pipe is written to, and not replaced. By links of our own: a test that fails must
-   not replace the machine's devices. */
-TEST(test_devices) {
-  struct stat status;
-  char name[4300], text[ROWS * 16];
-  snprintf(name, sizeof name, "%s/full", folder);
-  for (int probabilities = 0; probabilities < 2; probabilities++) {
-    assert_int_equal(symlink("/dev/full", name), 0);
-    assert_false(predict(labelled, name, probabilities));
-    assert_non_null(strstr(error.text, "/full: No space left on device"));
-    assert_int_equal(lstat(name, &status), 0);
-    assert_true(S_ISLNK(status.st_mode));
-    remove(name);
-  }
-  snprintf(name, sizeof name, "%s/pipe", folder);
-  assert_int_equal(mkfifo(name, 0600), 0);
-  const int end = open(name, O_RDWR); /* so that nobody waits */
-  assert_true(end >= 0);
-  OK(predict(labelled, name, false));
-  assert_int_equal(stat(name, &status), 0);
-  assert_true(S_ISFIFO(status.st_mode));
-  assert_true(read(end, text, sizeof text) > ROWS * 4);
-  assert_memory_equal(text, "ImageId,Label\n1,", 16);
-  close(end);
-  remove(name);
-}
-
-TEST(test_other_widths) {
-  Engine *engine = open_trained(2 * SLOT, SLOT);
-  FILE *file = fopen(output, "w");
-  assert_non_null(file);
-  fputs("1,2,3\n", file);
-  assert_int_equal(fclose(file), 0);
-  assert_null(predict_open(engine, output, 2, &error));
-  assert_non_null(strstr(error.text, "line 1: 3 fields, but the network takes 784 pixels a row, "
-                                     "with or without a label before them"));
-  engine->call->close(engine);
-}
-
 /* ---- pictures ----------------------------------------------------------------------------- */
 
 /* A row as a PNG: dark blue on yellowish paper, three times as large. */
@@ -386,23 +313,9 @@ static void write_pictures(Engine *engine, char names[PICTURES][4300], int *expe
   for (int i = 0; i < PICTURES; i++) expected[i] = argmax(row_logits[i], CLASSES);
 }
 
-static char failures[2048]; /* that predict_pictures told of while it went on */
-
-/* A PictureFailed. */
-static void note_failure(void *context, const Error *failure) {
-  assert_ptr_equal(context, failures);
-  strcat(failures, failure->text);
-}
-
 static bool ask(Engine *engine, char *const *paths, int count, FILE *file) {
-  const Pictures pictures = {.paths = paths,
-                             .count = count,
-                             .confidence = 0.5,
-                             .show = "",
-                             .file = file,
-                             .failed = note_failure,
-                             .context = failures};
-  *failures = '\0';
+  const Pictures pictures = {
+      .paths = paths, .count = count, .confidence = 0.5, .show = "", .file = file};
   return predict_pictures(engine, &pictures, &error);
 }
 
@@ -485,28 +398,16 @@ TEST(test_lines) {
 
 TEST(test_refused_pictures) {
   const float biases[2] = {0};
-  char name[4300], *paths[] = {labelled, name, unlabelled, name};
-  snprintf(name, sizeof name, "%s/a.png", folder);
+  char *name = folder_path("a.png");
   write_picture(name, pixels[0]);
   Engine *engine = open_biased(PIXELS, 2, biases);
-  char text[9000];
-  FILE *file = fmemopen(text, sizeof text, "w");
-  assert_false(ask(engine, paths, 4, file));
-  fclose(file);
-  assert_non_null(strstr(error.text, "/unlabelled.csv cannot be read as"));
-  assert_non_null(strstr(failures, "/labelled.csv cannot be read as"));
-  assert_null(strstr(failures, "unlabelled"));
-  assert_memory_equal(text, name, strlen(name)); /* the others are answered */
-  const char *second = strchr(text, '\n') + 1;
-  assert_memory_equal(second, name, strlen(name));
-  assert_string_equal(strchr(second, '\n'), "\n");
-  file = fopen("/dev/full", "w");
-  assert_false(ask(engine, paths + 1, 1, file));
+  FILE *file = fopen("/dev/full", "w");
+  assert_false(ask(engine, &name, 1, file));
   fclose(file);
   assert_non_null(strstr(error.text, "No space left"));
   engine->call->close(engine);
   engine = open_biased(8, 2, biases);
-  assert_false(ask(engine, paths, 1, stdout));
+  assert_false(ask(engine, &name, 1, stdout));
   assert_string_equal(error.text, "the network takes 8 pixels, which do not make a square picture");
   engine->call->close(engine);
   remove(name);

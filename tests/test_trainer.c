@@ -64,7 +64,7 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   config.training.batch = 3000;
   RUN run = must_train(&config, false);
   assert_rows(&run, 20000, 7000);
-  assert_int_equal(spy.engine.config.dataset_rows, 12000);
+  assert_int_equal(spy.config.dataset_rows, 12000);
   assert_int_equal(spy.trains, 12);
   for (int call = 0; call < 12; call++) {
     const TrainRange *range = &spy.train[call];

@@ -48,7 +48,7 @@ awk -F, 'NR > 1 {
 
 case_ 'what cannot be asked'
 refusals 1 $A <<'END'
-train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict train.csv
+train.csv, line 1: 3 fields, but the network takes 784 pixels a row, with or without a label before them|--predict train.csv
 train.csv, line 1: 3 fields|--predict train.csv --output never.csv
 train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv
 unlabelled.csv|--evaluate --test unlabelled.csv
@@ -62,6 +62,31 @@ cannot load .: it is a folder|.
 END
 refuses 2 '--evaluate needs a network: add --load FILE' --evaluate
 absent never.csv
+
+case_ 'a failure leaves the file that was there, and no other'
+head -n 399 unlabelled.csv | cat - <(echo 1,2) >bad.csv
+echo old >old.csv
+files=$(ls -A)
+fails 1 'bad.csv, line 400: 2 fields, but line 1 has 784' $A --predict bad.csv --output old.csv
+[ "$(cat old.csv)" = old ]
+[ "$(ls -A)" = "$files" ]
+fails 1 'missing/output.csv: its folder does not exist' \
+  $A --predict unlabelled.csv --output missing/output.csv
+fails 1 'Is a directory' $A --predict unlabelled.csv --output .
+
+# A link to a device, so that a program that replaces it does not replace the machine's.
+case_ 'a device or a pipe is written to, and not replaced'
+ln -s /dev/full full
+mkfifo pipe
+for how in '' --probabilities; do
+  fails 1 'full: No space left on device' $A --predict unlabelled.csv --output full $how
+  [ -L full ]
+done
+cat pipe >piped &
+ok $A --predict unlabelled.csv --output pipe
+wait $!
+[ -p pipe ]
+same piped answers.csv
 
 # ---- pictures of digits --------------------------------------------------------------------
 

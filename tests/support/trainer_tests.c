@@ -39,36 +39,25 @@ int trainer_files_open(void **state) {
   return 0;
 }
 
-/* ---- a spy in front of the CPU engine ----------------------------------------------------- */
+/* ---- a spy in the calls of the CPU engine ------------------------------------------------- */
 
-static bool spy_staging(Engine *engine, int buffer, StagingBuffer *out, Error *e) {
-  (void)engine;
-  return spy.cpu->call->staging(spy.cpu, buffer, out, e);
-}
-
-static bool spy_upload(Engine *engine, int buffer, uint64_t first_row, uint64_t rows, Error *e) {
-  (void)engine;
-  return spy.cpu->call->upload(spy.cpu, buffer, first_row, rows, e);
-}
+static const EngineOperations *cpu; /* the engine's own calls */
 
 static bool spy_train(Engine *engine, const TrainRange *range, Error *e) {
-  (void)engine;
   assert_true(spy.trains < MOST_CALLS);
   spy.train[spy.trains++] = *range;
-  return spy.cpu->call->train(spy.cpu, range, e);
+  return cpu->train(engine, range, e);
 }
 
 static bool spy_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *e) {
-  (void)engine;
   assert_true(spy.evaluations < MOST_CALLS);
   spy.evaluation[spy.evaluations].first_row = first_row;
   spy.evaluation[spy.evaluations++].rows = rows;
-  return spy.cpu->call->evaluate(spy.cpu, first_row, rows, e);
+  return cpu->evaluate(engine, first_row, rows, e);
 }
 
 static bool spy_collect(Engine *engine, EngineSums *sums, Error *e) {
-  (void)engine;
-  if (!spy.cpu->call->collect(spy.cpu, sums, e)) return false;
+  if (!cpu->collect(engine, sums, e)) return false;
   const bool is_test = spy.evaluations > spy.collected;
   const int calls = is_test ? spy.evaluations : spy.trains;
   if (calls == (is_test ? spy.bad_test : spy.bad_train)) sums->loss = NAN;
@@ -76,44 +65,31 @@ static bool spy_collect(Engine *engine, EngineSums *sums, Error *e) {
   return true;
 }
 
-static bool spy_read(Engine *engine, float *parameters, float *momentum, Error *e) {
-  (void)engine;
-  return spy.cpu->call->read(spy.cpu, parameters, momentum, e);
-}
-
-static bool spy_write(Engine *engine, const float *parameters, const float *momentum, Error *e) {
-  (void)engine;
-  return spy.cpu->call->write(spy.cpu, parameters, momentum, e);
-}
-
 static void spy_close(Engine *engine) {
-  (void)engine;
-  spy.cpu->call->close(spy.cpu);
+  cpu->close(engine);
   spy.closed++;
 }
 
 static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
-  static const EngineOperations operations = {.staging = spy_staging,
-                                              .upload = spy_upload,
-                                              .train = spy_train,
-                                              .evaluate = spy_evaluate,
-                                              .collect = spy_collect,
-                                              .read = spy_read,
-                                              .write = spy_write,
-                                              .close = spy_close};
-  (void)context;
-  if (spy.opened++ < spy.refused) {
+  static EngineOperations calls;
+  const Run *run = context;
+  spy.config = *config;
+  if (spy.opened++ < run->refused) {
     error_set(e, "no memory for %" PRIu64 " rows", config->dataset_rows);
     e->too_large = true;
     return NULL;
   }
-  spy.cpu = engine_cpu_open(config, e);
-  if (!spy.cpu) return NULL;
-  const uint32_t aligned = spy.engine.aligned;
-  spy.engine = *spy.cpu;
-  spy.engine.call = &operations;
-  spy.engine.aligned = aligned;
-  return &spy.engine;
+  Engine *engine = engine_cpu_open(config, e);
+  if (!engine) return NULL;
+  cpu = engine->call;
+  calls = *cpu;
+  calls.train = spy_train;
+  calls.evaluate = spy_evaluate;
+  calls.collect = spy_collect;
+  calls.close = spy_close;
+  engine->call = &calls;
+  engine->aligned = run->aligned;
+  return spy.engine = engine;
 }
 
 /* ---- a run -------------------------------------------------------------------------------- */
@@ -156,13 +132,12 @@ TrainerConfig tiny_run(int epochs, Residency resident) {
 }
 
 bool run_trainer(const TrainerConfig *config, Run *run) {
-  spy = (Spy){.refused = run->refused, .bad_train = run->bad_train, .bad_test = run->bad_test};
-  spy.engine.aligned = run->aligned;
+  spy = (Spy){.bad_train = run->bad_train, .bad_test = run->bad_test};
   run->error.text[0] = '\0';
   TrainerConfig continued = *config;
   continued.from = run->from;
   continued.from_name = "old.safetensors";
-  Trainer *trainer = trainer_open(&continued, open_spy, NULL, &run->error);
+  Trainer *trainer = trainer_open(&continued, open_spy, run, &run->error);
   if (!trainer) return false;
   const TrainerEvents events = {.epoch = on_epoch,
                                 .progress = run->shows_progress ? on_progress : NULL,
@@ -174,7 +149,7 @@ bool run_trainer(const TrainerConfig *config, Run *run) {
   const bool trained = result != TRAINER_FAILED;
   if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
   run->resident = trainer_is_resident(trainer);
-  assert_ptr_equal(trainer_engine(trainer), &spy.engine);
+  assert_ptr_equal(trainer_engine(trainer), spy.engine);
   assert_true(trainer_checkpoint(trainer, &run->saved, &run->error));
   assert_int_equal(result == TRAINER_STOPPED, run->stop > 0 && run->stop_calls == run->stop);
   trainer_close(trainer);

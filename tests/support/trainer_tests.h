@@ -20,16 +20,16 @@ int trainer_files_open(void **state);
 void write_csv(const char *path, int rows, int pixels, int bad_row, uint64_t stream);
 void write_files(int train_rows, int test_rows);
 
-/* ---- a spy in front of the CPU engine ------------------------------------------------------- */
+/* ---- a spy in the calls of the CPU engine --------------------------------------------------- */
 
 enum { MOST_CALLS = 100 };
 
 typedef struct {
-  Engine engine; /* what the trainer sees */
-  Engine *cpu;
-  int opened, refused, closed; /* opened: tries; refused: how many of them are to fail */
-  int trains, evaluations;     /* calls */
-  int bad_train, bad_test;     /* the call whose loss is NaN, from 1; 0: none */
+  Engine *engine;          /* that the trainer has */
+  EngineConfig config;     /* that it was last asked for */
+  int opened, closed;      /* opened: tries */
+  int trains, evaluations; /* calls */
+  int bad_train, bad_test; /* the call whose loss is NaN, from 1; 0: none */
   TrainRange train[MOST_CALLS];
   int collected; /* evaluations whose sums were collected */
   struct {
