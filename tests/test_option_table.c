@@ -248,6 +248,8 @@ TEST(rates_follow_the_schedule) {
                {SCHEDULE_COSINE, 0, 5, 0.25, 1e-15},
                {SCHEDULE_COSINE, 0, 9, 0.0122358709, 1e-9},
                {SCHEDULE_LINEAR, 0, 9, 0.05, 1e-15},
+               {SCHEDULE_STEP, 3, 1, 0.5 * 0.8 * 0.5, 1e-15},
+               {SCHEDULE_LINEAR, 3, 1, 0.5 * 0.9 * 0.5, 1e-15},
                {SCHEDULE_CONSTANT, 3, 0, 0.125, 1e-15},
                {SCHEDULE_CONSTANT, 3, 1, 0.25, 1e-15},
                {SCHEDULE_CONSTANT, 3, 2, 0.375, 1e-15},

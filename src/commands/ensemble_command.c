@@ -11,7 +11,6 @@
 
 #include "base/output.h"
 #include "commands/commands.h"
-#include "predict/predict.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -76,19 +75,19 @@ static bool add_row(void *context, uint64_t row, const uint8_t *pixels, int labe
 }
 
 static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
-  const size_t ahead = 2 * (size_t)engine->config.staging_rows;
-  Metrics metrics = {0};
-  DatasetReader *reader = dataset_open(options_test_file(e->options), e->classes,
-                                       engine->config.training.threads, ahead, error);
-  const bool good = reader && metrics_open(&metrics, e->classes, error) &&
-                    predict_evaluate(engine, reader, &metrics, add_row, e, error);
-  if (good) {
-    e->accuracy[network] = (double)metrics.correct / (double)metrics.rows;
-    e->loss[network] = metrics.loss / (double)metrics.rows;
-  }
+  const EvaluateConfig config = {.test = options_test_file(e->options),
+                                 .weights = "",
+                                 .mistakes = "",
+                                 .confusion = "",
+                                 .threads = engine->config.training.threads,
+                                 .each = add_row,
+                                 .context = e};
+  Metrics metrics;
+  if (!evaluate_file(engine, &config, &metrics, error)) return false;
+  e->accuracy[network] = (double)metrics.correct / (double)metrics.rows;
+  e->loss[network] = metrics.loss / (double)metrics.rows;
   metrics_close(&metrics);
-  dataset_close(reader);
-  return good;
+  return true;
 }
 
 static bool save(const Trainer *trainer, const Options *o, Error *error) {

@@ -6,20 +6,22 @@
 #include <string.h>
 
 #include "plot/figures.h"
-#include "predict/predict.h"
 
 enum { MISTAKES = 64 }; /* that a picture shows */
 
 /* The most confident wrong predictions so far, the most confident first. */
 typedef struct {
+  const EvaluateConfig *config;
   Mistake list[MISTAKES];
   uint8_t *pixels; /* (MISTAKES, inputs): list's, in any order */
   int inputs, classes, count;
   double *probabilities; /* (classes) */
 } Gallery;
 
-static bool gallery_open(Gallery *g, const Network *network, Error *error) {
-  *g = (Gallery){.inputs = network->size[0], .classes = network->size[network->layers]};
+static bool gallery_open(Gallery *g, const EvaluateConfig *config, const Network *network,
+                         Error *error) {
+  *g = (Gallery){
+      .config = config, .inputs = network->size[0], .classes = network->size[network->layers]};
   g->pixels = malloc((size_t)MISTAKES * (size_t)g->inputs);
   g->probabilities = malloc((size_t)g->classes * sizeof *g->probabilities);
   return (g->pixels && g->probabilities) || error_set(error, "out of memory");
@@ -35,7 +37,8 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
                 Error *error) {
   Gallery *g = context;
   const int prediction = argmax(logits, g->classes);
-  (void)error;
+  const EvaluateConfig *c = g->config;
+  if (c->each && !c->each(c->context, row, pixels, label, logits, error)) return false;
   if (prediction == label) return true;
   softmax(logits, g->classes, g->probabilities);
   const double probability = g->probabilities[prediction];
@@ -51,8 +54,8 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   return true;
 }
 
-static bool draw(const Gallery *gallery, const EvaluateConfig *c, const Metrics *metrics,
-                 Error *error) {
+static bool draw(const Gallery *gallery, const Metrics *metrics, Error *error) {
+  const EvaluateConfig *c = gallery->config;
   const int side = (int)lround(sqrt(gallery->inputs));
   return (!*c->mistakes ||
           plot_mistakes(gallery->list, gallery->count, side, c->mistakes, error)) &&
@@ -70,8 +73,8 @@ static bool draw_weights(Engine *engine, const char *path, Error *error) {
 }
 
 /* Reads the file into scores and gallery. */
-static bool evaluate_rows(Engine *engine, const EvaluateConfig *c, Gallery *gallery,
-                          Metrics *metrics, Error *error) {
+static bool evaluate_rows(Engine *engine, Gallery *gallery, Metrics *metrics, Error *error) {
+  const EvaluateConfig *c = gallery->config;
   const Network *network = &engine->config.network;
   const size_t ahead = 2 * (size_t)engine->config.staging_rows;
   DatasetReader *reader = dataset_open(c->test, network->size[network->layers],
@@ -102,9 +105,9 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   if (!evaluate_can(engine, c, error)) return false;
   if (!metrics_open(metrics, engine->config.network.size[engine->config.network.layers], error))
     return false;
-  const bool good = gallery_open(&gallery, &engine->config.network, error) &&
-                    (!c->test || evaluate_rows(engine, c, &gallery, metrics, error)) &&
-                    draw(&gallery, c, metrics, error) &&
+  const bool good = gallery_open(&gallery, c, &engine->config.network, error) &&
+                    (!c->test || evaluate_rows(engine, &gallery, metrics, error)) &&
+                    draw(&gallery, metrics, error) &&
                     (!*c->weights || draw_weights(engine, c->weights, error));
   gallery_close(&gallery);
   if (!good) metrics_close(metrics);

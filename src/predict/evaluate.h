@@ -4,12 +4,15 @@
 
 #include "engine/engine.h"
 #include "model/metrics.h"
+#include "predict/predict.h"
 
 /* Files' names; "" for a picture that is not wanted. */
 typedef struct {
   const char *test; /* rows with labels; NULL: none, so only weights are drawn */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   int threads;                                /* of the file's reader, 0: one per core */
+  PredictRow *each;                           /* is shown every row, too; NULL: nobody is */
+  void *context;                              /* of each */
 } EvaluateConfig;
 
 /* Refuses pictures that cannot be drawn of this network's rows. */
