@@ -10,20 +10,20 @@
 #include "base/augment.h"
 #include "exercise/reference.h"
 #include "support/test.h"
-#include "support/cuda.h"
+#include "support/engine_tests.h"
 
 static Error error;
 
 enum { SIDE = 6, INPUTS = SIDE * SIDE, CLASSES = 10, BATCH = 7, ROWS = 60, KEY = 11 };
 
-typedef struct {
-  uint8_t pixels[ROWS * INPUTS];
-  uint16_t labels[ROWS];
-} Data;
+/* Level epoch takes ten classes from 46 neurons on. */
+static const Case usual = {"augmented", INPUTS, {46, 11}, 2, CLASSES, BATCH, ROWS, 0.05f,
+                           0.9f,        0,      0,        4, false,   true,  0};
+static const AugmentStrengths nothing; /* is augmented */
 
-static Data make_data(uint64_t seed) {
-  Data data;
-  reference_fill_pixels(data.pixels, sizeof data.pixels, seed);
+static Data random_data(uint64_t seed) {
+  Data data = {allocate(ROWS, INPUTS), allocate(ROWS, sizeof *data.labels), INPUTS};
+  reference_fill_pixels(data.pixels, (size_t)ROWS * INPUTS, seed);
   reference_fill_labels(data.labels, ROWS, CLASSES, seed + 1);
   return data;
 }
@@ -31,51 +31,28 @@ static Data make_data(uint64_t seed) {
 /* Row r of the window that starts at first_row becomes what (strengths, key, r) makes of it. */
 static Data by_hand(const Data *data, AugmentStrengths strengths, uint64_t key,
                     uint64_t first_row) {
-  Data copy = *data;
+  Data copy = {allocate(ROWS, INPUTS), allocate(ROWS, sizeof *data->labels), INPUTS};
+  memcpy(copy.pixels, data->pixels, (size_t)ROWS * INPUTS);
+  memcpy(copy.labels, data->labels, ROWS * sizeof *data->labels);
   for (uint64_t r = first_row; r < ROWS; r++)
     augment_row(strengths, key, (uint32_t)(r - first_row), data->pixels + r * INPUTS,
                 copy.pixels + r * INPUTS, SIDE);
   return copy;
 }
 
-/* How an engine is opened; fusion FUSION_AUTO: the CPU's. */
-typedef struct {
-  Fusion fusion;
-  int threads;
-} Kind;
-
-static const AugmentStrengths nothing; /* is augmented */
-static const Kind cpu = {FUSION_AUTO, 2};
-
-static EngineConfig config_of(Kind kind, int inputs, uint64_t dataset_rows) {
-  EngineConfig config = {.training = {.batch = BATCH,
-                                      .seed = 4,
-                                      .rule.momentum = 0.9f,
-                                      .fusion = kind.fusion,
-                                      .augment = AUGMENT_USUAL,
-                                      .threads = kind.threads},
-                         .dataset_rows = dataset_rows,
-                         .staging_rows = ROWS + BATCH};
-  /* level epoch takes ten classes from 46 neurons on */
-  OK(network_init(&config.network, inputs, (const int[]){46, 11}, 2, CLASSES, &error));
+static EngineConfig augmented_config(uint64_t dataset_rows) {
+  EngineConfig config = config_of(&usual, FUSION_AUTO, dataset_rows, ROWS + BATCH);
+  config.training.augment = AUGMENT_USUAL;
   return config;
 }
 
 static void send(Engine *engine, const Data *data) {
-  StagingBuffer staging;
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  for (size_t r = 0; r < ROWS; r++)
-    memcpy(staging.pixels + r * staging.stride, data->pixels + r * INPUTS, INPUTS);
-  memcpy(staging.labels, data->labels, sizeof data->labels);
-  OK(engine->call->upload(engine, 0, 0, ROWS, &error));
+  send_rows(engine, 0, data, 0, ROWS, 0);
 }
 
 /* NULL: this level does not run the network on this GPU. */
-static Engine *open_on(Kind kind, const Data *data) {
-  const EngineConfig config = config_of(kind, INPUTS, ROWS);
-  Engine *engine =
-      kind.fusion ? engine_cuda_open(&config, &error) : engine_cpu_open(&config, &error);
-  if (!engine && kind.fusion != FUSION_EPOCH) fail_msg("%s", error.text);
+static Engine *open_on(int level, const Data *data) {
+  Engine *engine = open_config(augmented_config(ROWS), level);
   if (engine) send(engine, data);
   return engine;
 }
@@ -87,14 +64,10 @@ static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths str
                       .rows = rows,
                       .shuffled = true,
                       .key = key + 1,
-                      .steps = (rows + BATCH - 1) / BATCH,
-                      .learning_rate = 0.05f,
+                      .steps = whole_batches(&usual, rows) / BATCH,
+                      .learning_rate = usual.learning_rate,
                       .augment = strengths,
                       .augment_key = key};
-}
-
-static void train(Engine *engine, TrainRange range) {
-  OK(engine->call->train(engine, &range, &error));
 }
 
 /* Trains the range in calls of one step each, or of as many as keep the bits. */
@@ -107,71 +80,50 @@ static void train_in_parts(Engine *engine, TrainRange range) {
   }
 }
 
-static EngineSums collect(Engine *engine) {
-  EngineSums sums;
-  OK(engine->call->collect(engine, &sums, &error));
-  return sums;
-}
-
-/* Parameters and momentum, (2 * floats); closes the engine. */
-static float *close_with_weights(Engine *engine) {
-  const size_t floats = engine->config.network.floats;
-  float *weights = malloc(2 * floats * sizeof *weights);
-  assert_non_null(weights);
-  OK(engine->call->read(engine, weights, weights + floats, &error));
-  engine->call->close(engine);
-  return weights;
-}
-
-static size_t weight_count(void) {
-  return 2 * config_of(cpu, INPUTS, ROWS).network.floats;
-}
-
 static void assert_same_weights(Engine *a, Engine *b) {
-  float *of_a = close_with_weights(a), *of_b = close_with_weights(b);
-  assert_memory_equal(of_a, of_b, weight_count() * sizeof *of_a);
-  free(of_a);
-  free(of_b);
+  Outcome of_a = close_with_outcome(a), of_b = close_with_outcome(b);
+  assert_same_bits(&of_a, &of_b);
+  free_outcome(&of_a);
+  free_outcome(&of_b);
 }
 
 static void assert_near(Engine *a, Engine *b, double limit) {
-  const size_t count = weight_count();
-  float *of_a = close_with_weights(a), *of_b = close_with_weights(b);
-  double *expected = malloc(count * sizeof *expected);
-  assert_non_null(expected);
-  reference_to_double(of_b, count, expected);
-  const double error_of = reference_relative_error(of_a, expected, count);
+  Outcome of_a = close_with_outcome(a), of_b = close_with_outcome(b);
+  const size_t count = 2 * of_a.floats;
+  double *expected = allocate(count, sizeof *expected);
+  reference_to_double(of_b.parameters, count, expected);
+  const double error_of = reference_relative_error(of_a.parameters, expected, count);
   if (!(error_of < limit)) fail_msg("error of the weights %.3g, allowed %.3g", error_of, limit);
-  free(of_a);
-  free(of_b);
+  free_outcome(&of_a);
+  free_outcome(&of_b);
   free(expected);
 }
 
 /* The rows that an engine augments and those that we do are the same bits on the CPU. On a GPU
    few bytes differ by one, which is 1e-5 of a gradient; another row's augmentation is 0.1 of it and
    more. */
-static void assert_alike(Kind kind, Engine *a, Engine *b) {
-  if (kind.fusion)
-    assert_near(a, b, 1e-3);
-  else
+static void assert_alike(int level, Engine *a, Engine *b) {
+  if (level == CPU)
     assert_same_weights(a, b);
+  else
+    assert_near(a, b, 1e-3);
 }
 
-static void check_parts(Kind kind) {
-  const Data data = make_data(30);
-  Engine *whole = open_on(kind, &data), *parts = open_on(kind, &data);
-  if (!whole) return;
-  for (uint64_t epoch = 0; epoch < 3; epoch++) {
+CONTRACT(test_parts, EPOCH + 1) {
+  Data data = random_data(30);
+  Engine *whole = open_on(level, &data), *parts = open_on(level, &data);
+  for (uint64_t epoch = 0; whole && epoch < 3; epoch++) {
     train(whole, window(0, ROWS, AUGMENT_USUAL, epoch));
     train_in_parts(parts, window(0, ROWS, AUGMENT_USUAL, epoch));
   }
-  assert_same_weights(whole, parts);
+  if (whole) assert_same_weights(whole, parts);
+  free_data(&data);
 }
 
 /* Windows, keys and strengths that change, and rows that are not augmented between those that are.
  */
-static void check_rows(Kind kind) {
-  const Data data = make_data(31);
+CONTRACT(test_rows, EPOCH + 1) {
+  Data data = random_data(31);
   const AugmentStrengths all = AUGMENT_USUAL;
   const struct {
     uint64_t first_row, rows;
@@ -181,40 +133,43 @@ static void check_rows(Kind kind) {
                {0, ROWS, {{0, 15}}, 2}, {0, ROWS, {{0}}, 2}, {8, 20, all, 2},
                {28, 20, all, 2},        {0, ROWS, {{0}}, 1}, {28, 20, all, 2},
                {28, 25, all, 2},        {0, ROWS, {{1}}, 1}, {0, ROWS, {{0, 0, 0, 0, 3.5f}}, 1}};
-  Engine *engine = open_on(kind, &data), *plain = open_on(kind, &data);
-  if (!engine) return;
-  for (size_t t = 0; t < sizeof turns / sizeof *turns; t++) {
+  Engine *engine = open_on(level, &data), *plain = open_on(level, &data);
+  for (size_t t = 0; engine && t < sizeof turns / sizeof *turns; t++) {
     TrainRange range = window(turns[t].first_row, turns[t].rows, turns[t].strengths, turns[t].key);
-    const Data copy = by_hand(&data, range.augment, range.augment_key, range.first_row);
+    Data copy = by_hand(&data, range.augment, range.augment_key, range.first_row);
     train(engine, range);
     send(plain, &copy);
     range.augment = nothing;
     train(plain, range);
+    free_data(&copy);
   }
-  assert_alike(kind, engine, plain);
+  if (engine) assert_alike(level, engine, plain);
+  free_data(&data);
 }
 
 /* Streaming: the same dataset row, the same key, other data. */
-static void check_upload(Kind kind) {
-  const Data first = make_data(32), second = make_data(33);
-  Engine *engine = open_on(kind, &first), *plain = open_on(kind, &first);
-  if (!engine) return;
-  const Data copies[] = {by_hand(&first, AUGMENT_USUAL, KEY, 0),
-                         by_hand(&second, AUGMENT_USUAL, KEY, 0)};
-  train(engine, window(0, ROWS, AUGMENT_USUAL, KEY));
-  send(engine, &second);
-  train(engine, window(0, ROWS, AUGMENT_USUAL, KEY));
-  for (int turn = 0; turn < 2; turn++) {
-    send(plain, &copies[turn]);
+CONTRACT(test_upload, EPOCH + 1) {
+  Data first = random_data(32), second = random_data(33);
+  Engine *engine = open_on(level, &first), *plain = open_on(level, &first);
+  Data *const turns[] = {&first, &second};
+  for (int turn = 0; engine && turn < 2; turn++) {
+    Data copy = by_hand(turns[turn], AUGMENT_USUAL, KEY, 0);
+    if (turn > 0) send(engine, turns[turn]);
+    train(engine, window(0, ROWS, AUGMENT_USUAL, KEY));
+    send(plain, &copy);
     train(plain, window(0, ROWS, nothing, KEY));
+    free_data(&copy);
   }
-  assert_alike(kind, engine, plain);
+  if (engine) assert_alike(level, engine, plain);
+  free_data(&first);
+  free_data(&second);
 }
 
 /* Nothing is learned, so the originals must be evaluated as before; what trains is not them. */
-static void check_evaluation(Kind kind) {
-  const Data data = make_data(34);
-  Engine *engine = open_on(kind, &data);
+CONTRACT(test_evaluation, EPOCH + 1) {
+  Data data = random_data(34);
+  Engine *engine = open_on(level, &data);
+  free_data(&data);
   if (!engine) return;
   float before[ROWS * CLASSES], after[ROWS * CLASSES];
   TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY);
@@ -223,21 +178,23 @@ static void check_evaluation(Kind kind) {
   const EngineSums original = collect(engine);
   OK(engine->call->predict(engine, 0, ROWS, before, &error));
   train(engine, range);
-  const EngineSums augmented = collect(engine);
+  const EngineSums drawn = collect(engine);
   OK(engine->call->evaluate(engine, 0, ROWS, &error));
   const EngineSums evaluated = collect(engine);
   OK(engine->call->predict(engine, 0, ROWS, after, &error));
-  assert_true(fabs(augmented.loss / original.loss - 1) > 1e-3);
+  assert_true(fabs(drawn.loss / original.loss - 1) > 1e-3);
   assert_true(evaluated.loss == original.loss && evaluated.correct == original.correct);
   assert_memory_equal(after, before, sizeof before);
   engine->call->close(engine);
 }
 
 /* Refused with a sentence; the engine can still be used. */
-static void check_not_square(Kind kind) {
-  const EngineConfig config = config_of(kind, INPUTS + 1, ROWS);
-  Engine *engine =
-      kind.fusion ? engine_cuda_open(&config, &error) : engine_cpu_open(&config, &error);
+CONTRACT(test_not_square, EPOCH + 1) {
+  Case c = usual;
+  c.inputs++;
+  EngineConfig config = config_of(&c, FUSION_AUTO, ROWS, ROWS + BATCH);
+  config.training.augment = AUGMENT_USUAL;
+  Engine *engine = open_config(config, level);
   if (!engine) return;
   const TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY),
                    plain = window(0, ROWS, nothing, KEY);
@@ -254,26 +211,18 @@ static void check_not_square(Kind kind) {
   engine->call->close(engine);
 }
 
-static void check_engine(Kind kind) {
-  check_parts(kind);
-  check_rows(kind);
-  check_upload(kind);
-  check_evaluation(kind);
-  check_not_square(kind);
-}
-
-TEST(test_cpu_engine) {
-  check_engine(cpu);
-}
-
 TEST(test_threads) {
-  const Data data = make_data(35);
+  Data data = random_data(35);
+  EngineConfig config = augmented_config(ROWS);
   for (int threads = 1; threads <= 5; threads += 2) {
-    Engine *two = open_on(cpu, &data), *others = open_on((Kind){FUSION_AUTO, threads}, &data);
+    config.training.threads = threads;
+    Engine *two = open_on(CPU, &data), *others = open_config(config, CPU);
+    send(others, &data);
     train(two, window(3, ROWS - 3, AUGMENT_USUAL, KEY));
     train(others, window(3, ROWS - 3, AUGMENT_USUAL, KEY));
     assert_same_weights(two, others);
   }
+  free_data(&data);
 }
 
 /* A dataset that can be had once and not twice. */
@@ -283,9 +232,7 @@ TEST(test_no_memory) {
   skip();
 #endif
   enum { DATASET = 20000000 }; /* 960 MB of addresses, hardly any of them touched */
-  const EngineConfig config = config_of(cpu, INPUTS, DATASET);
-  Engine *engine = engine_cpu_open(&config, &error);
-  if (!engine) fail_msg("%s", error.text);
+  Engine *engine = open_config(augmented_config(DATASET), CPU);
   unsigned long long pages = 0; /* of addresses in use */
   FILE *file = fopen("/proc/self/statm", "r");
   assert_non_null(file);
@@ -306,21 +253,14 @@ TEST(test_no_memory) {
   engine->call->close(engine);
 }
 
-TEST(test_cuda_engine) {
-  needs_gpu();
-  static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EPOCH};
-  for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) check_engine((Kind){levels[l], 1});
-}
-
 /* The same augmented rows at level epoch and at level step: what rounding makes of them, unless an
    input of a ReLU is near 0, which none is. */
 TEST(test_levels_alike) {
   needs_gpu();
-  const Data data = make_data(36);
-  Engine *epoch = open_on((Kind){FUSION_EPOCH, 1}, &data);
-  Engine *step = open_on((Kind){FUSION_STEP, 1}, &data);
+  Data data = random_data(36);
+  Engine *epoch = open_on(EPOCH, &data), *step = open_on(STEP, &data);
+  free_data(&data);
   if (!epoch) {
-    print_message("%s\n", error.text);
     step->call->close(step);
     skip();
   }

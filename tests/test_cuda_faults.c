@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "support/test.h"
-#include "support/cuda.h"
+#include "support/engine_tests.h"
 
 #ifdef HAVE_CUDA
 
@@ -14,30 +13,22 @@
 static Error error;
 
 enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
+static const Case usual = {"faults", INPUTS, {61, 7}, 2, 10,    BATCH, ROWS, 0.01f,
+                           0.9f,     0,      0,       0, false, true,  0};
 
-static EngineConfig config_of(Fusion fusion) {
-  EngineConfig config = {
-      .training = {.batch = BATCH, .rule.momentum = 0.9f, .fusion = fusion, .threads = 1},
-      .dataset_rows = ROWS,
-      .staging_rows = ROWS};
-  OK(network_init(&config.network, INPUTS, (const int[]){61, 7}, 2, 10, &error));
-  return config;
+static EngineConfig config_for(Fusion fusion) {
+  return config_of(&usual, fusion, ROWS, ROWS);
 }
 
 static void send(Engine *engine) {
-  StagingBuffer staging;
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  for (size_t r = 0; r < ROWS; r++) {
-    memset(staging.pixels + r * staging.stride, (int)r, staging.stride);
-    staging.labels[r] = (uint16_t)(r % 10);
-  }
-  OK(engine->call->upload(engine, 0, 0, ROWS, &error));
+  Data data = make_data(&usual, ROWS);
+  send_all(engine, &data, ROWS);
+  free_data(&data);
 }
 
-/* An epoch; false if any of it failed. */
-static bool train(Engine *engine) {
-  const TrainRange range = {
-      .rows = ROWS, .shuffled = true, .steps = (ROWS + BATCH - 1) / BATCH, .learning_rate = 0.01f};
+/* Trains an epoch; false if any of it failed. */
+static bool try_epoch(Engine *engine) {
+  const TrainRange range = epoch_of(&usual, 1);
   EngineSums sums;
   if (!engine->call->train(engine, &range, &error) || !engine->call->collect(engine, &sums, &error))
     return false;
@@ -57,7 +48,7 @@ TEST(test_device_memory) {
   needs_gpu();
 #ifdef HAVE_CUDA
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
-    EngineConfig config = config_of(fusion);
+    EngineConfig config = config_for(fusion);
     Engine *engine = engine_cuda_open(&config, &error);
     if (!engine && fusion == FUSION_EPOCH) continue;
     OK(engine != NULL);
@@ -71,7 +62,7 @@ TEST(test_device_memory) {
     engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
     send(engine);
-    OK(train(engine));
+    OK(try_epoch(engine));
     engine->call->close(engine);
   }
 #endif
@@ -81,7 +72,7 @@ TEST(test_device_memory) {
 TEST(test_refused_launch) {
   needs_gpu();
 #ifdef HAVE_CUDA
-  const EngineConfig config = config_of(FUSION_EPOCH);
+  const EngineConfig config = config_for(FUSION_EPOCH);
   Engine *engine = engine_cuda_open(&config, &error);
   if (!engine) {
     print_message("%s\n", error.text);
@@ -91,10 +82,10 @@ TEST(test_refused_launch) {
   int *blocks = &((CudaEngine *)engine)->plan.blocks;
   const int before = *blocks;
   *blocks = 10000;
-  assert_failed(train(engine), "training failed on the GPU: ");
+  assert_failed(try_epoch(engine), "training failed on the GPU: ");
   if (!strstr(error.text, "the launch was refused")) fail_msg("%s", error.text);
   *blocks = before;
-  OK(train(engine));
+  OK(try_epoch(engine));
   engine->call->close(engine);
 #endif
 }
@@ -103,11 +94,11 @@ TEST(test_refused_launch) {
 TEST(test_failure_that_sticks) {
   needs_gpu();
 #ifdef HAVE_CUDA
-  const EngineConfig config = config_of(FUSION_LAYER);
+  const EngineConfig config = config_for(FUSION_LAYER);
   Engine *engine = engine_cuda_open(&config, &error);
   OK(engine != NULL);
   send(engine);
-  OK(train(engine));
+  OK(try_epoch(engine));
   uint8_t **d_pixels = &((CudaEngine *)engine)->d_pixels, *const before = *d_pixels;
   *d_pixels += (size_t)1 << 46; /* nobody's */
   const TrainRange range = {.rows = ROWS, .steps = 1, .learning_rate = 0.01f};
@@ -115,7 +106,7 @@ TEST(test_failure_that_sticks) {
   const bool queued = engine->call->train(engine, &range, &error);
   *d_pixels = before;
   assert_false(queued && engine->call->collect(engine, &sums, &error));
-  assert_failed(train(engine), "it serves this process no more");
+  assert_failed(try_epoch(engine), "it serves this process no more");
   float parameters[4096];
   assert_true(config.network.floats <= sizeof parameters / sizeof *parameters);
   assert_failed(engine->call->read(engine, parameters, NULL, &error), "no more");
@@ -126,7 +117,7 @@ TEST(test_failure_that_sticks) {
   engine = engine_cpu_open(&config, &error);
   OK(engine != NULL);
   send(engine);
-  OK(train(engine));
+  OK(try_epoch(engine));
   engine->call->close(engine);
 #endif
 }

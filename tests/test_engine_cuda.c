@@ -1,6 +1,6 @@
 /* The results of the CUDA engine, at every level of fusion: against the float64 reference and the
    CPU engine, the same bits each time, each row once per epoch. What else engine.h promises is in
-   test_engine_cuda_interface.c. */
+   test_engine_interface.c. */
 #include "support/test.h"
 #include "support/engine_tests.h"
 

@@ -61,7 +61,7 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
   return o;
 }
 
-CONTRACT(test_streaming) {
+CONTRACT(test_streaming, tested_levels()) {
   const Case *c = busy_case(level);
   const uint64_t window = 2 * (uint64_t)c->batch;
   Data data = make_data(c, c->rows);
@@ -110,7 +110,7 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
   return o;
 }
 
-CONTRACT(test_upload_over_rows_in_use_waits) {
+CONTRACT(test_upload_over_rows_in_use_waits, tested_levels()) {
   const Case *c = busy_case(level);
   const uint64_t staging_rows = whole_batches(c, c->rows / 2);
   Engine *hasty = open_level(c, level, c->rows, staging_rows);
@@ -128,7 +128,7 @@ CONTRACT(test_upload_over_rows_in_use_waits) {
 
 /* ---- sums, weights, refusals ---------------------------------------------------------------- */
 
-CONTRACT(test_collect_starts_anew) {
+CONTRACT(test_collect_starts_anew, tested_levels()) {
   const Case *c = &cases[SHORT];
   Engine *engine = open_level(c, level, c->rows, 70);
   if (!engine) return;
@@ -154,7 +154,7 @@ CONTRACT(test_collect_starts_anew) {
 
 /* Weights that are read can be written, and training goes on from there as if nothing had happened.
    Either half of them is written without the other. */
-CONTRACT(test_read_and_write) {
+CONTRACT(test_read_and_write, tested_levels()) {
   const Case *c = busy_case(level);
   Data data = make_data(c, c->rows);
   Engine *first = open_loaded(c, level, &data), *second = open_loaded(c, level, &data);
@@ -184,7 +184,7 @@ CONTRACT(test_read_and_write) {
 }
 
 /* The order of rows is that of the range at hand, though first row and key are as before. */
-CONTRACT(test_order_of_other_rows) {
+CONTRACT(test_order_of_other_rows, tested_levels()) {
   const Case *c = &cases[SHORT];
   Data data = make_data(c, c->rows);
   const TrainRange all = epoch_of(c, 1);
@@ -208,7 +208,7 @@ CONTRACT(test_order_of_other_rows) {
 }
 
 /* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
-CONTRACT(test_learning_rate_0) {
+CONTRACT(test_learning_rate_0, tested_levels()) {
   const Case *c = busy_case(level);
   Data data = make_data(c, c->rows);
   Engine *engine = open_loaded(c, level, &data);
@@ -239,7 +239,7 @@ static void refused(bool done, const char *call, int line) {
 #define REFUSED(call) refused(call, #call, __LINE__)
 
 /* Nothing outside the dataset is accepted, and the engine goes on working. */
-CONTRACT(test_refusals) {
+CONTRACT(test_refusals, tested_levels()) {
   const Case *c = &cases[SHORT];
   const uint64_t batch = (uint64_t)c->batch, staging_rows = 4 * batch;
   Engine *engine = open_level(c, level, c->rows, staging_rows);

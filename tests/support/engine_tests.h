@@ -9,16 +9,16 @@
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-/* One line per level and precision. */
-enum { LEVELS = 7 };
+/* One row per level and precision; STEP and EPOCH number two of them. */
+enum { LEVELS = 7, STEP = 2, EPOCH };
 typedef struct {
   Fusion fusion;
   Precision precision;
   const char *name;
   bool selective; /* may refuse a network: then there is nothing to test */
-} Level;
+} TestedLevel;
 
-extern const Level levels[LEVELS];
+extern const TestedLevel levels[LEVELS];
 
 /* The number that stands for the CPU engine wherever a level is asked for. */
 enum { CPU = -1 };
@@ -26,16 +26,16 @@ enum { CPU = -1 };
 /* How many of them, the first ones, are tested. */
 int tested_levels(void);
 
-/* Defines a check of one level, and two tests that run it: on the CPU engine, and on every tested
-   level of a GPU. The check returns where open_level returns NULL. */
-#define CONTRACT(name)                                                                             \
+/* Defines a check of one level, and two tests that run it: on the CPU engine, and on the first
+   `count` levels of a GPU. The check returns where open_level returns NULL. */
+#define CONTRACT(name, count)                                                                      \
   static void name(int level);                                                                     \
   TEST(name##_of_the_cpu) {                                                                        \
     name(CPU);                                                                                     \
   }                                                                                                \
   TEST(name##_of_cuda) {                                                                           \
     needs_gpu();                                                                                   \
-    for (int l = 0; l < tested_levels(); l++) name(l);                                             \
+    for (int l = 0; l < (count); l++) name(l);                                                     \
   }                                                                                                \
   static void name(int level)
 
@@ -107,8 +107,9 @@ EngineSums collect(Engine *engine);
 
 /* The results of training; outcome_of collects the sums. */
 typedef struct {
-  float *parameters, *momentum; /* and behind it what else the optimizer keeps */
-  size_t floats, states;        /* training_states */
+  float *parameters;     /* and behind them: */
+  float *momentum;       /* and behind it what else the optimizer keeps */
+  size_t floats, states; /* training_states */
   EngineSums sums;
 } Outcome;
 
