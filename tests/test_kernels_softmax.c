@@ -79,8 +79,8 @@ static void compute_expected(SoftmaxCase *s, int rows, const uint16_t *labels) {
   reference_softmax(shifted, rows, classes, s->p);
   for (int r = 0; r < rows; r++) {
     double sum = 0;
-    for (int c = 0; c < classes; c++) sum += exp(shifted[area(r, classes) + (size_t)c]);
-    for (int c = 0; c < classes; c++) s->log_p[area(r, classes) + (size_t)c] -= log(sum);
+    for (int c = 0; c < classes; c++) sum += exp(shifted[cell(r, classes, c)]);
+    for (int c = 0; c < classes; c++) s->log_p[cell(r, classes, c)] -= log(sum);
   }
 }
 
@@ -94,7 +94,7 @@ static SoftmaxCase make_softmax_case(LogitKind kind, int rows, int classes, int 
   reference_fill(z, area(rows, classes), -1, 1, seed + 1);
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < classes; c++) {
-      double *value = &z[area(r, classes) + (size_t)c];
+      double *value = &z[cell(r, classes, c)];
       *value = logit(kind, r, c, classes, *value);
     }
   s.z = both_sides(z, area(rows, classes));
@@ -128,7 +128,7 @@ static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, 
 static void assert_log_softmax(const SoftmaxCase *s, const float *p) {
   for (int r = 0; r < s->batch.view.rows; r++)
     for (int c = 0; c < s->classes; c++) {
-      const size_t i = area(r, s->classes) + (size_t)c;
+      const size_t i = cell(r, s->classes, c);
       assert_within("log_softmax", s, r, c, (double)p[i], s->log_p[i],
                     log_tolerance(s->log_p[i], s->classes));
     }
@@ -143,7 +143,7 @@ static void assert_gradient(const char *what, const SoftmaxCase *s, const float 
   for (int r = 0; r < rows; r++) {
     const int label = s->batch.labels[batch_row(&s->batch, r)];
     for (int c = 0; c < s->classes; c++) {
-      const size_t i = area(r, s->classes) + (size_t)c;
+      const size_t i = cell(r, s->classes, c);
       const double p = s->p[i];
       const double expected = r < filled ? (p - (c == label)) / filled : 0;
       const double allowed = r < filled ? unit * (4 + p * (32 + sqrt(s->classes))) : 0;

@@ -19,8 +19,7 @@ static double *allocate(size_t count) {
 
 void reference_scale(const uint8_t *pixels, size_t stride, int rows, int in, double *x) {
   for (int r = 0; r < rows; r++)
-    for (int i = 0; i < in; i++)
-      x[(size_t)r * (size_t)in + (size_t)i] = pixels[(size_t)r * stride + (size_t)i] / 255.0;
+    for (int i = 0; i < in; i++) x[cell(r, in, i)] = pixels[(size_t)r * stride + (size_t)i] / 255.0;
 }
 
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
@@ -28,13 +27,12 @@ void reference_linear(const double *x, const double *weight, const double *bias,
   for (int r = 0; r < rows; r++) {
     for (int o = 0; o < out; o++) {
       double sum = 0;
-      for (int i = 0; i < in; i++)
-        sum += x[(size_t)r * (size_t)in + (size_t)i] * weight[(size_t)o * (size_t)in + (size_t)i];
-      y[(size_t)r * (size_t)out + (size_t)o] = sum;
+      for (int i = 0; i < in; i++) sum += x[cell(r, in, i)] * weight[cell(o, in, i)];
+      y[cell(r, out, o)] = sum;
     }
   }
   for (int r = 0; bias && r < rows; r++)
-    for (int o = 0; o < out; o++) y[(size_t)r * (size_t)out + (size_t)o] += bias[o];
+    for (int o = 0; o < out; o++) y[cell(r, out, o)] += bias[o];
 }
 
 void reference_relu(double *y, size_t count) {
@@ -44,12 +42,11 @@ void reference_relu(double *y, size_t count) {
 
 void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
                               double *dx) {
-  memset(dx, 0, (size_t)rows * (size_t)in * sizeof *dx);
+  memset(dx, 0, area(rows, in) * sizeof *dx);
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < out; o++)
       for (int i = 0; i < in; i++)
-        dx[(size_t)r * (size_t)in + (size_t)i] +=
-            dy[(size_t)r * (size_t)out + (size_t)o] * weight[(size_t)o * (size_t)in + (size_t)i];
+        dx[cell(r, in, i)] += dy[cell(r, out, o)] * weight[cell(o, in, i)];
 }
 
 void reference_relu_mask(const double *y, size_t count, double *gradient) {
@@ -59,18 +56,17 @@ void reference_relu_mask(const double *y, size_t count, double *gradient) {
 
 void reference_weight_gradient(const double *dy, const double *x, int rows, int in, int out,
                                double *dweight) {
-  memset(dweight, 0, (size_t)out * (size_t)in * sizeof *dweight);
+  memset(dweight, 0, area(out, in) * sizeof *dweight);
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < out; o++)
       for (int i = 0; i < in; i++)
-        dweight[(size_t)o * (size_t)in + (size_t)i] +=
-            dy[(size_t)r * (size_t)out + (size_t)o] * x[(size_t)r * (size_t)in + (size_t)i];
+        dweight[cell(o, in, i)] += dy[cell(r, out, o)] * x[cell(r, in, i)];
 }
 
 void reference_bias_gradient(const double *dy, int rows, int out, double *dbias) {
   memset(dbias, 0, (size_t)out * sizeof *dbias);
   for (int r = 0; r < rows; r++)
-    for (int o = 0; o < out; o++) dbias[o] += dy[(size_t)r * (size_t)out + (size_t)o];
+    for (int o = 0; o < out; o++) dbias[o] += dy[cell(r, out, o)];
 }
 
 /* ---- the loss -------------------------------------------------------------------------- */
@@ -87,12 +83,11 @@ static int argmax(const double *values, int count) {
 static double *log_sum_exps(const double *logits, int rows, int classes) {
   double *largest = allocate((size_t)rows), *sum = allocate((size_t)rows);
   for (int r = 0; r < rows; r++) {
-    const double *row = logits + (size_t)r * (size_t)classes;
+    const double *row = logits + area(r, classes);
     largest[r] = row[argmax(row, classes)];
   }
   for (int r = 0; r < rows; r++)
-    for (int c = 0; c < classes; c++)
-      sum[r] += exp(logits[(size_t)r * (size_t)classes + (size_t)c] - largest[r]);
+    for (int c = 0; c < classes; c++) sum[r] += exp(logits[cell(r, classes, c)] - largest[r]);
   for (int r = 0; r < rows; r++) largest[r] += log(sum[r]);
   free(sum);
   return largest;
@@ -102,7 +97,7 @@ void reference_softmax(const double *logits, int rows, int classes, double *p) {
   double *normaliser = log_sum_exps(logits, rows, classes);
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < classes; c++) {
-      const size_t i = (size_t)r * (size_t)classes + (size_t)c;
+      const size_t i = cell(r, classes, c);
       p[i] = exp(logits[i] - normaliser[r]);
     }
   free(normaliser);
@@ -111,8 +106,7 @@ void reference_softmax(const double *logits, int rows, int classes, double *p) {
 void reference_cross_entropy(const double *logits, const uint16_t *labels, int rows, int classes,
                              double *loss) {
   double *normaliser = log_sum_exps(logits, rows, classes);
-  for (int r = 0; r < rows; r++)
-    loss[r] = normaliser[r] - logits[(size_t)r * (size_t)classes + labels[r]];
+  for (int r = 0; r < rows; r++) loss[r] = normaliser[r] - logits[cell(r, classes, labels[r])];
   free(normaliser);
 }
 
@@ -120,7 +114,7 @@ void reference_cross_entropy_gradient(const double *logits, const uint16_t *labe
                                       int classes, double scale, double *dlogits) {
   reference_softmax(logits, rows, classes, dlogits);
   for (int r = 0; r < rows; r++) {
-    double *row = dlogits + (size_t)r * (size_t)classes;
+    double *row = dlogits + area(r, classes);
     row[labels[r]] -= 1;
     for (int c = 0; c < classes; c++) row[c] *= scale;
   }
@@ -128,8 +122,7 @@ void reference_cross_entropy_gradient(const double *logits, const uint16_t *labe
 
 uint64_t reference_correct(const double *logits, const uint16_t *labels, int rows, int classes) {
   uint64_t correct = 0;
-  for (int r = 0; r < rows; r++)
-    correct += argmax(logits + (size_t)r * (size_t)classes, classes) == labels[r];
+  for (int r = 0; r < rows; r++) correct += argmax(logits + area(r, classes), classes) == labels[r];
   return correct;
 }
 

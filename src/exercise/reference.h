@@ -12,6 +12,18 @@
 #include "engine/engine.h"
 #include "model/network.h"
 
+/* ---- shapes ---------------------------------------------------------------------------- */
+
+/* How many values (rows, columns) has. */
+static inline size_t area(int rows, int columns) {
+  return (size_t)rows * (size_t)columns;
+}
+
+/* Where a value stands in rows of so many columns. */
+static inline size_t cell(int row, int columns, int column) {
+  return (size_t)row * (size_t)columns + (size_t)column;
+}
+
 /* ---- one layer ------------------------------------------------------------------------- */
 
 /* x (rows, in) = pixel / 255. */

@@ -28,7 +28,7 @@ static void drop(const Step *step, int l, int rows, int size, double *values) {
     for (int n = 0; n < size; n++) {
       const RandomWords words =
           random_dropout(step->key, (uint32_t)l, step->first + (uint32_t)r, (uint32_t)(n / 4));
-      values[(size_t)r * (size_t)size + (size_t)n] *=
+      values[cell(r, size, n)] *=
           random_drops(words.word[n % 4], share) ? 0 : 1 / (1 - (double)share);
     }
 }
@@ -37,7 +37,7 @@ static void drop(const Step *step, int l, int rows, int size, double *values) {
 static void smooth_loss(const double *logits, const uint16_t *labels, int rows, int classes,
                         double smoothing, double *loss) {
   for (int r = 0; r < rows; r++) {
-    const double *row = logits + (size_t)r * (size_t)classes;
+    const double *row = logits + area(r, classes);
     double mean = 0;
     for (int c = 0; c < classes; c++) mean += row[c] / classes;
     loss[r] -= smoothing * (mean - row[labels[r]]);
@@ -49,7 +49,7 @@ static void smooth_gradient(const uint16_t *labels, int rows, int classes, doubl
                             double scale, double *dlogits) {
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < classes; c++)
-      dlogits[(size_t)r * (size_t)classes + (size_t)c] +=
+      dlogits[cell(r, classes, c)] +=
           scale * smoothing * ((c == labels[r] ? 1.0 : 0.0) - 1.0 / classes);
 }
 
@@ -60,13 +60,13 @@ static void gradient_of(const Network *network, const Step *step, const double *
   const int *size = network->size;
   double *y[NETWORK_MAX_LAYERS + 1] = {NULL}; /* y[l] (rows, size[l]): layer l's input */
   assert(layers > 0);
-  for (int l = 0; l <= layers; l++) y[l] = allocate((size_t)rows * (size_t)size[l]);
-  memcpy(y[0], x, (size_t)rows * (size_t)size[0] * sizeof *x);
+  for (int l = 0; l <= layers; l++) y[l] = allocate(area(rows, size[l]));
+  memcpy(y[0], x, area(rows, size[0]) * sizeof *x);
   for (int l = 0; l < layers; l++) {
     reference_linear(y[l], parameters + network->weight[l], parameters + network->bias[l], rows,
                      size[l], size[l + 1], y[l + 1]);
     if (l + 1 == layers) break;
-    reference_relu(y[l + 1], (size_t)rows * (size_t)size[l + 1]);
+    reference_relu(y[l + 1], area(rows, size[l + 1]));
     drop(step, l + 1, rows, size[l + 1], y[l + 1]);
   }
 
@@ -81,7 +81,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
 
   if (gradient) {
     memset(gradient, 0, network->floats * sizeof *gradient);
-    double *dy = allocate((size_t)rows * (size_t)classes);
+    double *dy = allocate(area(rows, classes));
     reference_cross_entropy_gradient(y[layers], labels, rows, classes, 1.0 / rows, dy);
     smooth_gradient(labels, rows, classes, (double)step->training.label_smoothing, 1.0 / rows, dy);
     for (int l = layers - 1; l >= 0; l--) {
@@ -89,10 +89,10 @@ static void gradient_of(const Network *network, const Step *step, const double *
                                 gradient + network->weight[l]);
       reference_bias_gradient(dy, rows, size[l + 1], gradient + network->bias[l]);
       if (l == 0) break; /* nobody asks for the gradient of the pixels */
-      double *dx = allocate((size_t)rows * (size_t)size[l]);
+      double *dx = allocate(area(rows, size[l]));
       reference_input_gradient(dy, parameters + network->weight[l], rows, size[l], size[l + 1], dx);
       drop(step, l, rows, size[l], dx);
-      reference_relu_mask(y[l], (size_t)rows * (size_t)size[l], dx);
+      reference_relu_mask(y[l], area(rows, size[l]), dx);
       free(dy);
       dy = dx;
     }

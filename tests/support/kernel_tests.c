@@ -165,10 +165,6 @@ void assert_exact(const float *d_out, const float *expected, size_t count) {
       fail_msg("value %zu is %.9g, not %.9g", i, (double)out[i], (double)expected[i]);
 }
 
-size_t area(int rows, int columns) {
-  return (size_t)rows * (size_t)columns;
-}
-
 double *copy_of(const double *values, size_t count) {
   return memcpy(host_doubles(count), values, count * sizeof *values);
 }
@@ -211,8 +207,7 @@ double *expect_input_gradient(const double *dz, const double *w, Shape s) {
 static double *expect_weight_gradient(const double *dz, const double *x, Shape s) {
   double *transposed = host_doubles(area(s.rows, s.out));
   for (int r = 0; r < s.rows; r++)
-    for (int o = 0; o < s.out; o++)
-      transposed[area(o, s.rows) + (size_t)r] = dz[area(r, s.out) + (size_t)o];
+    for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
   return expect_input_gradient(transposed, x, (Shape){s.out, s.in, s.rows});
 }
 

@@ -84,8 +84,6 @@ typedef struct {
   int rows, in, out;
 } Shape;
 
-size_t area(int rows, int columns);
-
 typedef void CheckShape(Shape s, uint64_t seed);
 
 /* Calls check_shape, then finish(), for every shape of the list, or those for TEST_QUICK. */
