@@ -1,6 +1,5 @@
 /* The update of all parameters by another rule than the momentum rule, kernels/optimizer.cu:
    against float64, weights that decay beside biases that do not, a step without rows. */
-#include "base/sizes.h"
 #include "support/test.h"
 #include "support/kernel_tests.h"
 
@@ -12,8 +11,7 @@
 /* Two layers over several blocks, the last of which is not full; the second one's weights, of which
    rows do not start on 16 bytes, end before its biases begin. */
 enum { WEIGHT0 = 0, BIAS0 = 2400, WEIGHT1 = 2436, BIAS1 = 3072, COUNT = 3084 };
-static const Planes matrices[] = {{.terms = 3, .rows = 40, .columns = 60},
-                                  {.terms = 2, .rows = 33, .columns = 19}};
+static const int matrices[][3] = {{3, 40, 60}, {2, 33, 19}}; /* terms, rows, columns */
 
 typedef struct {
   Values w, m, v, g;
@@ -37,19 +35,9 @@ static FlatParameters flat(const Tensors *t, OptimizerRule rule) {
                           .bias = {BIAS0, BIAS1}};
 }
 
-static size_t plane_bytes(Planes p) {
-  return (size_t)p.terms * p.plane * sizeof *p.d;
-}
-
-static Planes make_planes(Planes p) {
-  p.plane = round_up((size_t)p.rows * planes_pitch(p.columns), 64);
-  p.d = poisoned(plane_bytes(p));
-  return p;
-}
-
 /* Planes that were renewed are those that launch_split makes of the new weights. */
 static void assert_split(const float *d_w, Planes p) {
-  const Planes expected = make_planes(p);
+  const Planes expected = make_planes(p.terms, p.rows, p.columns);
   CUDA_OK(launch_split(d_w, expected, stream));
   assert_same_arrays(p.d, expected.d, plane_bytes(p));
 }
@@ -60,7 +48,8 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
   batch.view.share = (RowShare){9, 1, 2}; /* a step of 9 rows over all ranks */
   FlatParameters p = flat(&t, rule);
-  for (int l = 0; l < p.layers; l++) p.planes[l] = make_planes(matrices[l]);
+  for (int l = 0; l < p.layers; l++)
+    p.planes[l] = make_planes(matrices[l][0], matrices[l][1], matrices[l][2]);
   const uint64_t update = UPDATES + (batch.state.position + OFFSET) / 9 + 1;
   static const int ends[] = {WEIGHT0, BIAS0, WEIGHT1, BIAS1, COUNT};
   double *w = copy_of(t.w.host, COUNT), *m = copy_of(t.m.host, COUNT);

@@ -30,12 +30,6 @@ static void choose_way(int way) {
 
 /* ---- planes --------------------------------------------------------------------------------- */
 
-/* Poisoned: a value that is read, but was not written, is NaN. */
-static Planes make_planes(int terms, int rows, int columns) {
-  const size_t plane = (size_t)rows * planes_pitch(columns);
-  return (Planes){poisoned((size_t)terms * plane * sizeof(uint16_t)), plane, terms, rows, columns};
-}
-
 static Planes planes_of(Values v, int terms, int rows, int columns) {
   const Planes p = make_planes(terms, rows, columns);
   CUDA_OK(launch_split(v.d, p, stream));
@@ -238,10 +232,6 @@ typedef struct {
   WideUpdate update;
 } WideLayer;
 
-static size_t bytes_of(Planes p) {
-  return (size_t)p.terms * p.plane * sizeof *p.d;
-}
-
 /* Parameters to update; those of the same seed are the same. */
 static void give_parameters(WideLayer *l, uint64_t seed) {
   const Shape s = l->layer.shape;
@@ -304,7 +294,7 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
       assert_layer_gradient("wide gradient", &l.layer, l.update.d_gw, l.update.d_gb,
                             bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
     }
-    assert_unwritten(l.update.w.d, bytes_of(l.update.w));
+    assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
   }
 }
 
@@ -364,7 +354,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
     CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
   }
   assert_layer_untouched(&l.layer);
-  assert_unwritten(l.update.w.d, bytes_of(l.update.w));
+  assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
 }
 
 /* ---- the same bits, and refusals ------------------------------------------------------------ */

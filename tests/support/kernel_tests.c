@@ -219,6 +219,18 @@ double *add_bias(const double *z, const double *b, Shape s, bool relu) {
   return y;
 }
 
+/* ---- planes --------------------------------------------------------------------------------- */
+
+size_t plane_bytes(Planes p) {
+  return (size_t)p.terms * p.plane * sizeof *p.d;
+}
+
+Planes make_planes(int terms, int rows, int columns) {
+  Planes p = {NULL, (size_t)rows * planes_pitch(columns), terms, rows, columns};
+  p.d = poisoned(plane_bytes(p));
+  return p;
+}
+
 /* ---- layers --------------------------------------------------------------------------------- */
 
 /* The reference reads pixels before x is rounded to float32. */

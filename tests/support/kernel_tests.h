@@ -159,6 +159,12 @@ double *batch_input(const Batch *b, int in);
 
 RowResults poisoned_results(const Batch *b);
 
+/* ---- planes --------------------------------------------------------------------------------- */
+
+/* Poisoned: a value that is read, but was not written, is NaN. */
+Planes make_planes(int terms, int rows, int columns);
+size_t plane_bytes(Planes p);
+
 /* ---- a layer -------------------------------------------------------------------------------- */
 
 /* A layer forwards. */
