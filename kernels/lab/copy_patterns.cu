@@ -104,9 +104,7 @@ float same(float x) {
 }
 
 const LabProblem problems[] = {{
-    .name = "",
-    .in = {LAB_FLOAT32},
-    .out = LAB_FLOAT32,
+    LAB_FLOATS,
     .bytes = lab_each<8>,
     .operations = lab_each<0>,
     .reference = lab_exactly<same>,

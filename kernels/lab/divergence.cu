@@ -144,9 +144,7 @@ template <bool DIVERGENT> cudaError_t launch_loops(const LabCall *call) {
 /* ---- the tables ----------------------------------------------------------------------------- */
 
 const LabProblem problems[] = {{
-    .name = "",
-    .in = {LAB_FLOAT32},
-    .out = LAB_FLOAT32,
+    LAB_FLOATS,
     .bytes = lab_each<8>,
     .operations = lab_each<2 * STEPS>,
     .reference = lab_exactly<exact>,

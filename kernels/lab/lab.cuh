@@ -9,9 +9,11 @@
 /* A topic's tables name what they have and leave out the rest. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* Sets the rows of a table and how many they are: LAB_ROWS(rung, rungs) is .rungs and .rung_count.
- */
+/* Sets an array of rows and how many they are: LAB_ROWS(rung, rungs) is .rungs and .rung_count. */
 #define LAB_ROWS(row, array) .row##s = array, .row##_count = sizeof(array) / sizeof *(array)
+
+/* Sets the name and the arrays of a topic's only problem: one float32 array in, one out. */
+#define LAB_FLOATS .name = "", .in = {LAB_FLOAT32}, .out = LAB_FLOAT32
 
 /* Launches `kernel` on call->stream and records it in call->record if it is the call's first. The
    arguments are converted to what the kernel takes. */

@@ -48,35 +48,40 @@ double gamma_of(double roundings) {
   return roundings * UNIT / (1.0 - roundings * UNIT);
 }
 
-/* Calls at(pair - first, a, b) for each pair from `first` on with its two vectors. */
-template <class At>
-void each_pair(LabSize size, const void *h_in, int64_t first, int64_t count, At at) {
+/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements of a pair, from pair `first`
+ * on. */
+template <class Term>
+void sum_pairs(LabSize size, const void *h_in, int64_t first, int64_t count, double *sums,
+               Term term) {
   const int64_t n = size.dim[0], d = size.dim[1];
   const float *x = (const float *)h_in;
   int64_t i = 0, skipped = first;
   for (; i < n - 1 && skipped >= n - 1 - i; i++) skipped -= n - 1 - i;
   for (int64_t pair = 0, j = i + 1 + skipped; pair < count; pair++) {
-    at(pair, x + i * d, x + j * d);
+    double sum = 0.0;
+    for (int64_t k = 0; k < d; k++) sum += term((double)x[i * d + k], (double)x[j * d + k]);
+    sums[pair] = sum;
     if (++j == n) i++, j = i + 1;
   }
 }
 
+/* allowed = gamma(d + more) of the sums. */
+void allow(LabSize size, int more, int64_t count, const double *sums, double *allowed) {
+  for (int64_t pair = 0; pair < count; pair++)
+    allowed[pair] = gamma_of((double)(size.dim[1] + more)) * sums[pair];
+}
+
 void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
                double *expected, double *allowed) {
-  const int64_t d = size.dim[1];
-  each_pair(size, h_in[0], first, count, [&](int64_t pair, const float *a, const float *b) {
-    double sum = 0.0;
-    for (int64_t k = 0; k < d; k++) sum += ((double)a[k] - b[k]) * ((double)a[k] - b[k]);
-    expected[pair] = sum;
-    allowed[pair] = gamma_of((double)d + 2) * sum;
-  });
+  sum_pairs(size, h_in[0], first, count, expected,
+            [](double a, double b) { return (a - b) * (a - b); });
+  allow(size, 2, count, expected, allowed);
 }
 
 /* powf: over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more. */
 void allowed_powf(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
                   const double *expected, double *allowed) {
-  for (int64_t pair = 0; pair < count; pair++)
-    allowed[pair] = gamma_of((double)size.dim[1] + 20) * expected[pair];
+  allow(size, 20, count, expected, allowed);
 }
 
 /* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
@@ -86,15 +91,11 @@ void allowed_powf(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int
    distance itself: cancellation. */
 void allowed_product(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
                      int64_t count, const double *, double *allowed) {
-  const int64_t d = size.dim[1];
-  each_pair(size, h_in[0], first, count, [&](int64_t pair, const float *a, const float *b) {
-    double sum = 0.0;
-    for (int64_t k = 0; k < d; k++) {
-      const double both = fabs((double)a[k]) + fabs((double)b[k]);
-      sum += both * both;
-    }
-    allowed[pair] = gamma_of((double)d + 2) * sum;
+  sum_pairs(size, h_in[0], first, count, allowed, [](double a, double b) {
+    const double both = fabs(a) + fabs(b);
+    return both * both;
   });
+  allow(size, 2, count, allowed, allowed);
 }
 
 /* With three vectors or more the last equals the first: 0 apart, which a product hardly ever
@@ -424,10 +425,9 @@ __global__ void __launch_bounds__(NORM_BLOCK)
   if (lane == 0) d_norms[i] = sum;
 }
 
-cudaError_t launch_norms(const LabCall *call, float *d_norms) {
-  const LabCall helper = lab_helper(call);
-  return lab_launch(&helper, norms, lab_grid(call, NORM_BLOCK / 32), NORM_BLOCK, 0, call->d_in[0],
-                    d_norms, call->size.dim[0], call->size.dim[1]);
+cudaError_t launch_norms(const LabCall *helper, float *d_norms) {
+  return lab_launch(helper, norms, lab_grid(helper, NORM_BLOCK / 32), NORM_BLOCK, 0,
+                    helper->d_in[0], d_norms, helper->size.dim[0], helper->size.dim[1]);
 }
 
 /* d_work of rungs 5 and 6: the transposed vectors, then their norms, if Way has them. */
@@ -441,7 +441,7 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
   const int64_t n = call->size.dim[0], d = call->size.dim[1];
   float *d_t = (float *)call->d_work, *d_norms = d_t + t.pitch * t.depth;
   const LabCall helper = lab_helper(call);
-  if (Way::NORMS) TRY(launch_norms(call, d_norms));
+  if (Way::NORMS) TRY(launch_norms(&helper, d_norms));
   TRY(lab_launch(&helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), 256, 0,
                  call->d_in[0], d_t, n, d, t.pitch, t.depth));
   return lab_launch(call, asynchronous_tiles<Way>, triangle(t.pitch / TILE), TILE_BLOCK, 0, d_t,
@@ -477,7 +477,7 @@ cudaError_t launch_library(const LabCall *call) {
   const cublasHandle_t handle = lab_cublas(call);
   if (!handle) return cudaErrorInitializationError;
   const LabCall helper = lab_helper(call);
-  TRY(launch_norms(call, d_norms));
+  TRY(launch_norms(&helper, d_norms));
   for (int first = 0; first < n; first += PANEL) {
     const int rows = n - first < PANEL ? n - first : PANEL, columns = n - first;
     const float factor = -2.0f, none = 0.0f, *x = d_x + (size_t)first * d;
@@ -513,9 +513,7 @@ double operations(LabSize size) {
 }
 
 const LabProblem problems[] = {{
-    .name = "",
-    .in = {LAB_FLOAT32},
-    .out = LAB_FLOAT32,
+    LAB_FLOATS,
     .bytes = bytes,
     .operations = operations,
     .reference = reference,

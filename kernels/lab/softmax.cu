@@ -458,14 +458,9 @@ const LabRung rungs[] = {
 };
 
 const LabProblem problems[] = {
-    {.name = "",
-     .in = {LAB_FLOAT32},
-     .out = LAB_FLOAT32,
-     .bytes = lab_each<8>,
+    {LAB_FLOATS, .bytes = lab_each<8>,
      /* A subtraction, an exponential, two additions or comparisons, a product. */
-     .operations = lab_each<5>,
-     .reference = reference,
-     .fill = fill},
+     .operations = lab_each<5>, .reference = reference, .fill = fill},
 };
 
 const LabSize sizes[] = {

@@ -279,9 +279,7 @@ double predict_roles(const GpuLimits *, int, LabSize size, int64_t point) {
 /* ---- the tables ---------------------------------------------------------------------------- */
 
 const LabProblem problems[] = {{
-    .name = "",
-    .in = {LAB_FLOAT32},
-    .out = LAB_FLOAT32,
+    LAB_FLOATS,
     .bytes = lab_each<4>, /* each way */
     /* The least that f needs; the other steps change nothing. */
     .operations = lab_each<2 * SETTLED>,

@@ -232,9 +232,7 @@ const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {
 /* ---- the tables ----------------------------------------------------------------------------- */
 
 const LabProblem problems[] = {{
-    .name = "",
-    .in = {LAB_FLOAT32},
-    .out = LAB_FLOAT32,
+    LAB_FLOATS,
     .bytes = lab_each<8>,
     .operations = lab_each<0>,
     .reference = reference,
