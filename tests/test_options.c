@@ -200,13 +200,12 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
       {"--test", "", "the name of a file"},
       {"--config", "", "the name of a file"},
   };
-  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    if (PARSE(bad[i].name, bad[i].value) != OPTIONS_USAGE)
-      fail_msg("%s accepted '%s'", bad[i].name, bad[i].value);
+  foreach (b, bad) {
+    if (PARSE(b->name, b->value) != OPTIONS_USAGE) fail_msg("%s accepted '%s'", b->name, b->value);
     char quoted[64];
-    snprintf(quoted, sizeof quoted, "not '%s'", bad[i].value);
-    assert_says(bad[i].name);
-    assert_says(bad[i].allowed);
+    snprintf(quoted, sizeof quoted, "not '%s'", b->value);
+    assert_says(b->name);
+    assert_says(b->allowed);
     assert_says(quoted);
   }
 }
@@ -288,9 +287,9 @@ TEST(wrong_usage_is_named) {
       {{"--beta2", "1"}, "--beta2 must be a number from 0 to 0.99999, not '1'"},
       {{"--epsilon", "0"}, "--epsilon must be a number from 1e-16 to 1, not '0'"},
   };
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    assert_int_equal(parse(bad[i].words), OPTIONS_USAGE);
-    assert_says(bad[i].says);
+  foreach (b, bad) {
+    assert_int_equal(parse(b->words), OPTIONS_USAGE);
+    assert_says(b->says);
   }
 }
 
@@ -343,8 +342,8 @@ TEST(a_printed_configuration_comes_back) {
 /* A run that is resumed would read these as other names. */
 TEST(a_name_that_no_file_can_hold_is_refused) {
   static const char *const bad[] = {"a ", " a", "a\nb", "a\r", "a\t;b", "a ;b", ";a", "\x7f"};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    if (PARSE("--train", bad[i]) != OPTIONS_USAGE) fail_msg("accepted: '%s'", bad[i]);
+  foreach (b, bad) {
+    if (PARSE("--train", *b) != OPTIONS_USAGE) fail_msg("accepted: '%s'", *b);
     assert_says("--train must be a name that a configuration file can hold");
   }
   assert_int_equal(PARSE("--train", "a;b c"), OPTIONS_RUN);
@@ -419,11 +418,10 @@ TEST(a_bad_file_is_named_with_its_line) {
       {"[other]\nconfig = b.conf\n", 2, "unknown key 'config'"},
       {"[other]\nhelp = yes\n", 2, "unknown key 'help'"},
   };
-  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+  foreach (b, bad) {
     char expected[5000];
-    snprintf(expected, sizeof expected, "%s:%d: %s", write_config(bad[i].text), bad[i].line,
-             bad[i].says);
-    if (PARSE("--config", config_path) != OPTIONS_FAILURE) fail_msg("accepted: %s", bad[i].text);
+    snprintf(expected, sizeof expected, "%s:%d: %s", write_config(b->text), b->line, b->says);
+    if (PARSE("--config", config_path) != OPTIONS_FAILURE) fail_msg("accepted: %s", b->text);
     assert_says(expected);
   }
 }

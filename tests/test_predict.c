@@ -155,8 +155,8 @@ TESTS_WITH(prepare, clean_up);
 
 TEST(test_same_as_the_engine) {
   static const uint64_t buffers[][2] = {{2 * SLOT, SLOT}, {ROWS, 4096}, {2, 1}};
-  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
-    Engine *engine = open_trained(buffers[i][0], buffers[i][1]);
+  foreach (buffer, buffers) {
+    Engine *engine = open_trained((*buffer)[0], (*buffer)[1]);
     DatasetReader *reader = open_reader(engine, labelled);
     Metrics scores;
     Seen seen = {0, ROWS + 1};

@@ -205,14 +205,14 @@ IN_FOLDER(test_appends_json) {
                {"empty.jsonl", "", 0},
                {"whole.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"epoch\"}\n", 2},
                {"cut.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"ep", 2}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    if (cases[i].old) write_text(cases[i].name, cases[i].old);
-    TrainLog *log = open_log(cases[i].name, true);
+  foreach (c, cases) {
+    if (c->old) write_text(c->name, c->old);
+    TrainLog *log = open_log(c->name, true);
     assert_true(train_log_header(log, NULL, 0, &error));
     log_epochs(log, 2);
-    assert_int_equal(read_lines(), cases[i].lines + 3);
-    assert_string_equal(lines[cases[i].lines], "{\"kind\": \"run\"}");
-    if (cases[i].lines) assert_int_equal(strncmp(lines[1], "{\"kind\": \"ep", 12), 0);
+    assert_int_equal(read_lines(), c->lines + 3);
+    assert_string_equal(lines[c->lines], "{\"kind\": \"run\"}");
+    if (c->lines) assert_int_equal(strncmp(lines[1], "{\"kind\": \"ep", 12), 0);
   }
 }
 
@@ -353,8 +353,8 @@ IN_FOLDER(test_refused) {
 IN_FOLDER(test_endings) {
   static const char *const bad[] = {"run", "run.json",   "run.txt",
                                     "csv", "run.csv.gz", "run.jsonl/"};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    path = folder_path(bad[i]);
+  foreach (b, bad) {
+    path = folder_path(*b);
     assert_null(train_log_open(path, false, &error));
     assert_non_null(strstr(error.text, path));
     assert_non_null(strstr(error.text, ".jsonl"));

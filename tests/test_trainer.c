@@ -23,12 +23,12 @@ TESTS_WITH(trainer_files_open, folder_close);
 
 TEST(every_row_counts_however_few) {
   static const int sizes[][2] = {{1, 1}, {3, 2}, {BATCH, 1}, {BATCH + 1, 7}, {23, 9}};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+  foreach (size, sizes)
     for (int resident = RESIDENT_AUTO; resident <= RESIDENT_NO; resident++) {
-      write_files(sizes[i][0], sizes[i][1]);
+      write_files((*size)[0], (*size)[1]);
       const TrainerConfig config = tiny_run(3, resident);
       RUN run = must_train(&config, false);
-      assert_rows(&run, (uint64_t)sizes[i][0], (uint64_t)sizes[i][1]);
+      assert_rows(&run, (uint64_t)(*size)[0], (uint64_t)(*size)[1]);
       assert_int_equal(run.resident, resident != RESIDENT_NO);
     }
 }

@@ -57,16 +57,16 @@ TEST(a_stopped_run_goes_on_bit_for_bit) {
     int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
     AugmentStrengths augment;
   } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
-  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    write_files(files[i].rows, 20);
+  foreach (f, files) {
+    write_files(f->rows, 20);
     for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
       TrainerConfig config = tiny_run(3, resident);
       config.schedule.kind = SCHEDULE_COSINE;
       config.schedule.warmup = 1;
       config.training.rule.weight_decay = 0.001f;
-      config.training.augment = files[i].augment;
+      config.training.augment = f->augment;
       int first;
-      const int within = stop_everywhere(&config, &first), stops = files[i].stops;
+      const int within = stop_everywhere(&config, &first), stops = f->stops;
       assert_int_equal(first, stops);
       assert_int_equal(within, resident == RESIDENT_YES ? stops + 2 * 19 : stops * 3);
     }
@@ -81,20 +81,19 @@ TEST(a_stopped_run_may_go_on_with_other_residency) {
       {8202, 5, RESIDENT_YES}, /* in the first buffer that is streamed then */
       {8200, 5, RESIDENT_NO},  /* behind the second epoch's last step */
   };
-  for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-    write_files(runs[i].rows, 20);
-    const int other = runs[i].resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
-    TrainerConfig config = tiny_run(3, runs[i].resident);
-    RUN part = {.stop = runs[i].stop};
+  foreach (r, runs) {
+    write_files(r->rows, 20);
+    const int other = r->resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
+    TrainerConfig config = tiny_run(3, r->resident);
+    RUN part = {.stop = r->stop};
     assert_true(run_trainer(&config, &part));
     assert_int_equal(part.saved.epoch, 1);
-    assert_in_range(part.saved.step, 1, runs[i].rows / BATCH);
+    assert_in_range(part.saved.step, 1, r->rows / BATCH);
     config.resident = other;
     RUN rest = {.from = &part.saved};
     assert_true(run_trainer(&config, &rest));
     assert_int_equal(rest.epochs, 2);
-    for (int epoch = 0; epoch < 2; epoch++)
-      assert_int_equal(rest.epoch[epoch].train_rows, runs[i].rows);
+    for (int epoch = 0; epoch < 2; epoch++) assert_int_equal(rest.epoch[epoch].train_rows, r->rows);
     if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
   }
 }
