@@ -98,7 +98,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
-  const TrainerPosition *at = trainer_position(run->trainer);
+  const Checkpoint *at = trainer_position(run->trainer);
   const int wait = run->options->early_stop;
   const bool is_last =
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
@@ -111,9 +111,8 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
   const Run *run = context;
-  const EngineSums *sums = &trainer_position(run->trainer)->sums;
-  report_progress(run->report, epoch, epochs, done,
-                  sums->rows ? sums->loss / (double)sums->rows : NAN);
+  const Checkpoint *at = trainer_position(run->trainer);
+  report_progress(run->report, epoch, epochs, done, at->rows ? at->loss / (double)at->rows : NAN);
 }
 
 /* ---- before ------------------------------------------------------------------------------- */
@@ -246,7 +245,7 @@ static bool open_again(Run *run, Error *error) {
 
 /* Prints and logs the test loss of a network that validation rows judged. */
 static bool say_test(Run *run, const Metrics *metrics, Error *error) {
-  const TrainerPosition *at = trainer_position(run->trainer);
+  const Checkpoint *at = trainer_position(run->trainer);
   const double rows = (double)metrics->rows;
   const EpochResult result = {.epoch = at->epoch,
                               .epochs = run->options->epochs,
@@ -260,11 +259,15 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
       error);
 }
 
+/* what: behind the file's name, see run_files_say_wrote. */
+static bool say_wrote(Run *run, const char *path, const char *what, Error *error) {
+  return printed(run, run_files_say_wrote(run->report, path, what, error), error);
+}
+
 static bool draw_curves(Run *run, Error *error) {
   const char *path = run->options->plot;
   if (!*path || run->count == 0) return true;
-  if (plot_curves(run->results, run->count, path, error))
-    return printed(run, run_files_say_wrote(run->report, path, "", error), error);
+  if (plot_curves(run->results, run->count, path, error)) return say_wrote(run, path, "", error);
   go_on_without(run, error);
   return true;
 }
@@ -287,23 +290,20 @@ static bool test_and_draw(Run *run, Error *error) {
 /* The network and the log are written by then. A run that is resumed may have had its best epoch
    before. */
 static bool say_what_was_written(Run *run, Error *error) {
-  const TrainerPosition *at = trainer_position(run->trainer);
+  const Checkpoint *at = trainer_position(run->trainer);
   char last[64] = "", best[64];
   if (*run->best)
     snprintf(last, sizeof last, ": the network after epoch %d, for --resume", at->epoch);
   snprintf(best, sizeof best, ": that after epoch %d, the best, %.2f%%", at->best_epoch,
            100 * at->best_accuracy);
-  if (!printed(run, run_files_say_wrote(run->report, run->save, last, error), error)) return false;
-  if (run->best_saved &&
-      !printed(run, run_files_say_wrote(run->report, run->best, best, error), error))
-    return false;
-  return !run->log ||
-         printed(run, run_files_say_wrote(run->report, run->options->log, "", error), error);
+  return say_wrote(run, run->save, last, error) &&
+         (!run->best_saved || say_wrote(run, run->best, best, error)) &&
+         (!run->log || say_wrote(run, run->options->log, "", error));
 }
 
 /* Sets the last words of a run that was interrupted, which is not a failure. */
 static void say_how_to_resume(const Run *run, Error *error) {
-  const TrainerPosition *at = trainer_position(run->trainer);
+  const Checkpoint *at = trainer_position(run->trainer);
   const char *where = at->step > 0 ? "in" : "after";
   const int epoch = at->epoch + (at->step > 0);
   char command[OPTIONS_PATH], file[OPTIONS_PATH], rank[32] = "";
@@ -337,12 +337,12 @@ static void say_how_to_test(const Run *run, Error *error) {
 /* Adds to the error of a run whose loss is not finite which network is saved. */
 static void say_what_is_saved(const Run *run, Error *error) {
   const Error why = *error;
-  if (trainer_position(run->trainer)->diverged && run->saved)
+  if (trainer_diverged(run->trainer) && run->saved)
     error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
 }
 
 static bool say_if_early(Run *run, Error *error) {
-  const TrainerPosition *at = trainer_position(run->trainer);
+  const Checkpoint *at = trainer_position(run->trainer);
   char line[128];
   if (at->epoch == run->options->epochs) return true;
   snprintf(line, sizeof line, "stopped  epoch %d is still the best, %d epoch%s later",

@@ -71,19 +71,12 @@ typedef enum {
 TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, uint64_t *rows,
                            Error *error);
 
-/* The position of a run. */
-typedef struct {
-  int epoch;                           /* trained in full */
-  uint64_t step;                       /* trained of the epoch after those */
-  EngineSums sums;                     /* over those steps */
-  uint64_t updates;                    /* steps of the whole run */
-  double test_accuracy, best_accuracy; /* of the rows to judge by, parts of 1; NAN before the first
-                                          epoch's end, and without such rows */
-  int best_epoch;                      /* from 1, 0: none yet */
-  bool diverged;                       /* a loss that is not a finite number did */
-} TrainerPosition;
+/* Where the run stands: a checkpoint without arrays and options. Its accuracies are those of the
+   rows to judge by, NAN before the first epoch's end, and without such rows. */
+const Checkpoint *trainer_position(const Trainer *trainer);
 
-const TrainerPosition *trainer_position(const Trainer *trainer);
+/* True if the run failed because a loss is not a finite number. */
+bool trainer_diverged(const Trainer *trainer);
 
 /* Waits for queued work and copies where the run stands, parameters and momentum with it, into
    *checkpoint, whose options are left to the caller. checkpoint_free frees it; on failure it is all

@@ -176,13 +176,9 @@ static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
 }
 
 static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
-  t->position = (TrainerPosition){.epoch = from->epoch,
-                                  .step = from->step,
-                                  .sums = {from->loss, from->correct, from->rows},
-                                  .updates = from->updates,
-                                  .test_accuracy = from->test_accuracy,
-                                  .best_accuracy = from->best_accuracy,
-                                  .best_epoch = from->best_epoch};
+  t->position = *from;
+  t->position.parameters = NULL; /* these are the checkpoint's */
+  t->position.options = NULL;
   return write_arrays(t->engine, from, error);
 }
 
@@ -272,22 +268,17 @@ bool trainer_is_resident(const Trainer *t) {
   return t->resident;
 }
 
-const TrainerPosition *trainer_position(const Trainer *t) {
+const Checkpoint *trainer_position(const Trainer *t) {
   return &t->position;
 }
 
+bool trainer_diverged(const Trainer *t) {
+  return t->diverged;
+}
+
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {
-  const TrainerPosition *position = &t->position;
-  *checkpoint = (Checkpoint){.network = t->engine->config.network,
-                             .updates = position->updates,
-                             .epoch = position->epoch,
-                             .step = position->step,
-                             .loss = position->sums.loss,
-                             .correct = position->sums.correct,
-                             .rows = position->sums.rows,
-                             .test_accuracy = position->test_accuracy,
-                             .best_accuracy = position->best_accuracy,
-                             .best_epoch = position->best_epoch};
+  *checkpoint = t->position;
+  checkpoint->network = t->engine->config.network;
   checkpoint->count = list_arrays(&t->engine->config.training, checkpoint->kind);
   const size_t floats = checkpoint->network.floats;
   float *arrays = malloc((size_t)checkpoint->count * floats * sizeof *arrays);

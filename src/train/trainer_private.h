@@ -1,5 +1,5 @@
-/* The struct that trainer_open.c, which opens and closes a trainer, shares with trainer_run.c, which
-   trains. */
+/* The struct that trainer_open.c, which opens and closes a trainer, shares with trainer_run.c,
+   which trains. */
 #ifndef TRAINER_PRIVATE_H
 #define TRAINER_PRIVATE_H
 
@@ -21,7 +21,8 @@ struct Trainer {
   SourceStamp train_stamp, test_stamp; /* of both files when they were first opened */
   Engine *engine;
   uint64_t train_rows, test_rows; /* known after the first epoch */
-  TrainerPosition position;
+  Checkpoint position;            /* without arrays and options */
+  bool diverged;
 };
 
 /* Opens the file to train on, or `judges` that to judge by. */

@@ -71,14 +71,17 @@ static bool is_stopped(Epoch *e, uint64_t steps) {
 
 /* Waits for what has been trained of this epoch, up to step `end`. */
 static bool collect(Epoch *e, uint64_t end, Error *error) {
-  EngineSums *all = &e->trainer->position.sums, sums;
+  Checkpoint *at = &e->trainer->position;
+  EngineSums sums;
   const uint64_t first = e->collected + 1;
   if (!e->trainer->engine->call->collect(e->trainer->engine, &sums, error)) return false;
-  *all = (EngineSums){all->loss + sums.loss, all->correct + sums.correct, all->rows + sums.rows};
+  at->loss += sums.loss;
+  at->correct += sums.correct;
+  at->rows += sums.rows;
   e->collected = end;
   e->collected_at = seconds_now();
   if (isfinite(sums.loss)) return true;
-  e->trainer->position.diverged = true;
+  e->trainer->diverged = true;
   return error_set(error,
                    "the training loss is not a finite number in steps %" PRIu64 " to %" PRIu64
                    " of epoch %d: try a lower --lr",
@@ -287,7 +290,7 @@ static TrainerResult evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
 static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunTotals *totals,
                                Error *error) {
   Trainer *t = e->trainer;
-  const EngineSums *train = &t->position.sums;
+  const Checkpoint *train = &t->position;
   EngineSums test = {0};
   const bool first = totals->load == 0;
   const double start = seconds_now();
@@ -300,7 +303,7 @@ static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunT
   if (result != TRAINER_DONE) return result;
   const double evaluated = seconds_now();
   if (t->judge && !isfinite(test.loss)) {
-    t->position.diverged = true;
+    t->diverged = true;
     error_set(error, "the %s loss is not a finite number after epoch %d: try a lower --lr",
               trainer_judge_option(t), e->epoch + 1);
     return TRAINER_FAILED;
@@ -324,10 +327,11 @@ static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunT
 }
 
 /* Moves the position behind an epoch. */
-static void advance(TrainerPosition *position, const EpochResult *result) {
+static void advance(Checkpoint *position, const EpochResult *result) {
   position->epoch = result->epoch;
   position->step = 0;
-  position->sums = (EngineSums){0};
+  position->loss = 0;
+  position->correct = position->rows = 0;
   position->test_accuracy = result->test_accuracy;
   if (isnan(result->test_accuracy)) return;
   if (result->test_accuracy <= position->best_accuracy) return; /* NAN: none yet */
@@ -338,7 +342,7 @@ static void advance(TrainerPosition *position, const EpochResult *result) {
 TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *totals,
                           Error *error) {
   const TrainerConfig *c = &t->config;
-  TrainerPosition *position = &t->position;
+  Checkpoint *position = &t->position;
   double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
   *totals = (RunTotals){0};
   while (position->epoch < c->epochs) {
