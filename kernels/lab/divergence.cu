@@ -31,7 +31,7 @@ constexpr int PATHS = 32;
 constexpr int ROUND = 16, ROUNDS = 8 * 31, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 
-/* Where the orbit is chaotic and stays within +-2; rounding does not make it leave, either. */
+/* The orbit is chaotic here and stays within +-2; rounding does not make it leave, either. */
 constexpr float PARAMETER = -1.9375f;
 
 /* One parameter per path, all the same: see above. */

@@ -117,7 +117,7 @@ int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
 
-/* As many copies, up to MOST (a power of two), as leave room for a second block. */
+/* Returns the copies, up to MOST (a power of two), that leave room for a second block. */
 template <int MOST> int copies_of(const GpuLimits *gpu, int bins) {
   int copies = MOST;
   while (copies > 1 && bytes_of(bins, copies) > shared_room(gpu)) copies /= 2;

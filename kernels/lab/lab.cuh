@@ -48,12 +48,12 @@ static inline LabCall lab_helper(const LabCall *call) {
   return helper;
 }
 
-/* How many blocks of `each` cover `count`. */
+/* Returns how many blocks of `each` cover `count`. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
 }
 
-/* How many blocks of `each` cover the outermost dimension. */
+/* Returns how many blocks of `each` cover the outermost dimension. */
 static inline unsigned lab_grid(const LabCall *call, int64_t each) {
   return lab_blocks(call->size.dim[0], each);
 }

@@ -83,7 +83,7 @@ cudaError_t launch_matmul_stages(const LabCall *call);
 enum HopperRung { TMA, WGMMA, SPECIALISED, CLUSTERS, TWO_TERMS, THREE_TERMS, NO_WAIT, NO_SWIZZLE };
 cudaError_t launch_matmul_hopper(HopperRung rung, const LabCall *call);
 
-/* Why a GPU cannot run those (one clause), or NULL. */
+/* Returns why a GPU cannot run those (one clause), or NULL. */
 const char *matmul_hopper_refuses(const GpuLimits *gpu, int problem, LabSize size);
 
 /* LabRung.work of products of float32 matrices, as TERMS bf16 terms per number. */

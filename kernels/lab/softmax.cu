@@ -37,7 +37,7 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 
 constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
 
-/* By how much p = exp(d) / sum may be off, d = z - m <= 0, in units of p UNIT:
+/* Bounds the error of p = exp(d) / sum, d = z - m <= 0, in units of p UNIT:
    - |d| from rounding d, made relative by exp; |d| <= -ln p because the sum is at least 1;
    - 14 in the numerator: two exponentials of 2 ulp, 2.5 UNIT * 2 each with their rounding
      (CUDA C++ Programming Guide, expf), and four products or quotients;
@@ -145,8 +145,8 @@ struct Sum {
   }
 };
 
-/* Which thread takes which values of a row. read: use(value) for each value of this thread; write:
-   out = of(in) likewise. */
+/* A walk says which thread takes which values of a row. read: use(value) for each value of this
+   thread; write: out = of(in) for each. */
 struct Segment { /* a piece of the row per thread: the lanes of a warp are a piece apart */
   template <class Use> static __device__ void each(int width, Use use) {
     const int count = ceil_div(width, THREADS), first = (int)threadIdx.x * count;
@@ -169,7 +169,7 @@ template <class Order> struct Values {
   }
 };
 
-/* Where a row has whole 16-byte words: `words` of them from value `head` on. The up to six values
+/* A row's whole 16-byte words: `words` of them from value `head` on. The up to six values
    before and after belong to threads 0 to `edges` - 1. Input and output are cut alike, because both
    arrays start on 256 bytes. */
 struct Cut {

@@ -271,7 +271,7 @@ cudaError_t launch_roles(const LabCall *call) {
   return queue.finish(STAGES);
 }
 
-/* As many streams as stages, chunk by chunk: c / (c + 2). */
+/* There are as many streams as stages, chunk by chunk: c / (c + 2). */
 double predict_roles(const GpuLimits *, int, LabSize size, int64_t point) {
   return percent_of_perfect(Chunks(size, point).count, STAGES, 1);
 }

@@ -286,7 +286,7 @@ template <class Problem> constexpr LabProblem problem(const char *name) {
   };
 }
 
-/* In the order of FILL to SAXPY. */
+/* The rows are in the order of FILL to SAXPY. */
 const LabProblem problems[] = {
     problem<Fill>("fill"), problem<Scale>("scale"), problem<Add>("add"),
     problem<Relu>("relu"), problem<Saxpy>("saxpy"),
