@@ -25,16 +25,23 @@ static const double RANKS_FROM = 3e8;
 static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPlan *plan,
                         const char **why_not) {
   const int *size = c->network.size;
-  *why_not = c->training.rule.kind != OPTIMIZER_SGD ? "level epoch takes the optimizer sgd"
-             : c->training.label_smoothing > 0      ? "level epoch takes no label smoothing"
-             : training_drops(&c->training)         ? "level epoch takes no dropout"
-             : c->training.ema > 0                  ? "level epoch takes no average of weights"
-             : !training_pixel_factor(&c->training).is_default
-                 ? "level epoch takes pixels over 255 alone"
-             : c->ranks               ? "level epoch takes one rank"
-             : c->network.layers != 3 ? "level epoch takes two hidden layers"
-                                      : NULL;
-  if (*why_not) return;
+  const struct {
+    bool holds;
+    const char *why_not;
+  } reasons[] = {
+      {c->training.rule.kind != OPTIMIZER_SGD, "level epoch takes the optimizer sgd"},
+      {c->training.label_smoothing > 0, "level epoch takes no label smoothing"},
+      {training_drops(&c->training), "level epoch takes no dropout"},
+      {c->training.ema > 0, "level epoch takes no average of weights"},
+      {!training_pixel_factor(&c->training).is_default, "level epoch takes pixels over 255 alone"},
+      {c->ranks, "level epoch takes one rank"},
+      {c->network.layers != 3, "level epoch takes two hidden layers"},
+  };
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+    if (reasons[i].holds) {
+      *why_not = reasons[i].why_not;
+      return;
+    }
   plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->training.batch}, limits, plan,
              why_not);
 }
