@@ -94,7 +94,7 @@ IN_FOLDER(the_file_has_the_format) {
 
 /* A trace that was read is written the same again. */
 IN_FOLDER(a_trace_comes_back) {
-  char first[1 << 17], output[256], *path = strdup(folder_path("trace.json"));
+  char first[1 << 17], output[256], *path = folder_path("trace.json");
   Trace trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
   snprintf(first, sizeof first, "%s", file_of(path));
@@ -110,57 +110,50 @@ IN_FOLDER(a_trace_comes_back) {
   assert_int_equal(back.count, trace.count);
   trace_close(&trace);
   trace_close(&back);
-  free(path);
 }
 
 IN_FOLDER(files_that_are_no_trace) {
-  static const char level[] =
-      "{\"otherData\":{\"levels\":[{\"name\":\"none\",\"range\":64,\"us_per_step\":1,"
-      "\"recorded_us_per_step\":1}]},\"traceEvents\":[";
+  static const char level[] = "{'otherData':{'levels':[{'name':'none','range':64,'us_per_step':1,"
+                              "'recorded_us_per_step':1}]},'traceEvents':[";
   static const struct {
     const char *start, *end, *says;
   } cases[] = {
       {"", "", "line 1"},
-      {"{\"case\":\"epoch\"}", "\n{}", "line 2"},
+      {"{'case':'epoch'}", "\n{}", "line 2"},
       {"[]", "", "not a trace"},
-      {"{\"traceEvents\":[{}]}", "", "not a trace"},
-      {"{\"otherData\":{\"levels\":[{}]},\"traceEvents\":[{}]}", "", "level 1"},
-      {level, "{\"ph\":\"X\",\"pid\":2,\"tid\":1,\"ts\":1,\"dur\":1,\"name\":\"a\"}]}", "event 1"},
-      {level, "{\"ph\":\"X\",\"pid\":1,\"ts\":1,\"dur\":1,\"name\":\"a\"}]}", "event 1"},
-      {level, "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":-1,\"dur\":1,\"name\":\"a\"}]}", "event 1"},
-      {level, "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":1,\"name\":\"a\"}]}", "event 1"},
-      {level, "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":1e300,\"dur\":1}]}", "event 1"},
-      {level, "{\"ph\":\"s\",\"pid\":1,\"tid\":1,\"ts\":1,\"name\":\"a\"}]}", "event 1"},
+      {"{'traceEvents':[{}]}", "", "not a trace"},
+      {"{'otherData':{'levels':[{}]},'traceEvents':[{}]}", "", "level 1"},
+      {level, "{'ph':'X','pid':2,'tid':1,'ts':1,'dur':1,'name':'a'}]}", "event 1"},
+      {level, "{'ph':'X','pid':1,'ts':1,'dur':1,'name':'a'}]}", "event 1"},
+      {level, "{'ph':'X','pid':1,'tid':1,'ts':-1,'dur':1,'name':'a'}]}", "event 1"},
+      {level, "{'ph':'X','pid':1,'tid':1,'ts':1,'name':'a'}]}", "event 1"},
+      {level, "{'ph':'X','pid':1,'tid':1,'ts':1e300,'dur':1}]}", "event 1"},
+      {level, "{'ph':'s','pid':1,'tid':1,'ts':1,'name':'a'}]}", "event 1"},
   };
-  char *path = strdup(folder_path("bad.json"));
+  char text[512], *path = folder_path("bad.json");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Trace trace = {0};
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "%s%s", cases[i].start, cases[i].end);
-    assert_int_equal(fclose(file), 0);
+    snprintf(text, sizeof text, "%s%s", cases[i].start, cases[i].end);
+    folder_write_json(path, text);
     assert_false(trace_load(&trace, path, &error));
     if (!strstr(error.text, path) || !strstr(error.text, cases[i].says))
       fail_msg("case %zu: '%s' is not in '%s'", i, cases[i].says, error.text);
     trace_close(&trace);
   }
   Trace trace = {0};
-  char output[256];
-  assert_int_equal(process_run(output, sizeof output, "echo '[]' | gzip | head -c 20 >'%s'", path),
-                   0);
+  assert_int_equal(process_run(text, sizeof text, "echo '[]' | gzip | head -c 20 >'%s'", path), 0);
   assert_false(trace_load(&trace, path, &error)); /* the archive has no end */
   assert_false(trace_load(&trace, "/no/such/file", &error));
   assert_false(trace_save(&trace, "/no/such/folder/trace.json", &error));
-  free(path);
 }
 
 TEST(kernels_have_short_names) {
   static const char *const names[][2] = {
       {"(anonymous namespace)::scale_pixels(BatchView, float*, int)", "scale pixels"},
-      {"void (anonymous namespace)::forward_small<(anonymous namespace)::Pixels<0>, "
+      {"void (anonymous namespace)::forward_kernel<(anonymous namespace)::Pixels<0>, "
        "Matrix<(bool)1> >(BatchView, int)",
        "forward"},
-      {"void lab::(anonymous namespace)::tile_large<4>(int)", "tile"},
+      {"void lab::(anonymous namespace)::weight_tile<4>(int)", "weight tile"},
       {"epoch_stamped::epoch_kernel(EpochPlan, EpochJob, EpochStamps)", "epoch"},
       {"order_kernel", "order"},
       {"", ""},
@@ -174,7 +167,7 @@ TEST(kernels_have_short_names) {
 
 IN_FOLDER(costs_are_printed) {
   Trace trace = made_up();
-  char *path = strdup(folder_path("table"));
+  char *path = folder_path("table");
   FILE *file = fopen(path, "w");
   snprintf(trace.missing, sizeof trace.missing, "epoch (it is too old)");
   trace.backwards = 2;
@@ -188,7 +181,6 @@ IN_FOLDER(costs_are_printed) {
   assert_non_null(strstr(text, "Not recorded: epoch (it is too old)."));
   assert_non_null(strstr(text, "2 arrows"));
   trace_close(&trace);
-  free(path);
 }
 
 /* ---- the picture ---------------------------------------------------------------------------- */
@@ -197,7 +189,7 @@ IN_FOLDER(costs_are_printed) {
 IN_FOLDER(a_trace_is_drawn) {
   static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   uint8_t head[24];
-  char *path = strdup(folder_path("timeline.png"));
+  char *path = folder_path("timeline.png");
   Trace trace = made_up();
   OK(trace_draw(&trace, path, &error));
   FILE *file = fopen(path, "rb");
@@ -215,5 +207,4 @@ IN_FOLDER(a_trace_is_drawn) {
   assert_non_null(strstr(error.text, "no whole step 32 of level layer"));
   trace_close(&trace);
   assert_false(trace_draw(&trace, path, &error));
-  free(path);
 }

@@ -13,19 +13,20 @@
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
-static bool room_for(void **array, int count, int *room, size_t size, Error *error) {
-  if (count < *room) return true;
-  const int more = *room ? 2 * *room : 256;
-  void *grown = realloc(*array, (size_t)more * size);
-  if (!grown) return error_set(error, "no memory for %d events of a trace", more);
-  *array = grown;
-  *room = more;
-  return true;
+/* Returns the array with room for one more than `count`, NULL if there is no memory. */
+static void *grown(void *array, int count, int *room, size_t size, Error *error) {
+  const int more = count < *room ? *room : *room ? 2 * *room : 256;
+  void *larger = more > *room ? realloc(array, (size_t)more * size) : array;
+  if (larger)
+    *room = more;
+  else
+    error_set(error, "no memory for %d events of a trace", more);
+  return larger;
 }
 
 static bool add_event(Trace *trace, const TraceEvent *event, const char *name, Error *error) {
-  void *events = trace->events;
-  if (!room_for(&events, trace->count, &trace->room, sizeof *event, error)) return false;
+  void *events = grown(trace->events, trace->count, &trace->room, sizeof *event, error);
+  if (!events) return false;
   trace->events = events;
   TraceEvent *added = &trace->events[trace->count++];
   *added = *event;
@@ -41,9 +42,9 @@ bool trace_add_level(Trace *trace, const TraceLevel *level, Error *error) {
 }
 
 bool trace_add_track(Trace *trace, int level, int track, const char *name, Error *error) {
-  void *tracks = trace->tracks;
-  if (!room_for(&tracks, trace->track_count, &trace->track_room, sizeof *trace->tracks, error))
-    return false;
+  void *tracks =
+      grown(trace->tracks, trace->track_count, &trace->track_room, sizeof *trace->tracks, error);
+  if (!tracks) return false;
   trace->tracks = tracks;
   TraceTrack *added = &trace->tracks[trace->track_count++];
   *added = (TraceTrack){.level = level, .track = track};
@@ -73,11 +74,6 @@ void trace_close(Trace *trace) {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static void cut_end(char *text, const char *end) {
-  const size_t length = strlen(text), of_end = strlen(end);
-  if (length > of_end && strcmp(text + length - of_end, end) == 0) text[length - of_end] = '\0';
-}
-
 void trace_kernel_name(const char *demangled, char *name, size_t size) {
   static const char anonymous[] = "(anonymous namespace)::";
   const char *at = demangled, *hidden;
@@ -87,9 +83,8 @@ void trace_kernel_name(const char *demangled, char *name, size_t size) {
   for (const char *c = at; c < end; c++)
     if (*c == ' ' || *c == ':') at = c + 1;
   snprintf(name, size, "%.*s", (int)(end - at), at);
-  cut_end(name, "_kernel");
-  cut_end(name, "_small");
-  cut_end(name, "_large");
+  char *last = strrchr(name, '_');
+  if (last && last != name && strcmp(last, "_kernel") == 0) *last = '\0';
   for (char *c = name; *c; c++)
     if (*c == '_') *c = ' ';
 }
@@ -155,24 +150,29 @@ static void put_head(const Trace *trace, FILE *file) {
   fputs("]},\n\"traceEvents\":[", file);
 }
 
+/* id: a process, and a track of it. */
+static void put_name(const char *id, const char *kind, const char *name, FILE *file) {
+  fprintf(file, "{\"ph\":\"M\",\"pid\":%s,\"name\":\"%s\",\"args\":{\"name\":", id, kind);
+  json_text(name, file);
+  fputs("}}", file);
+}
+
 /* Names of processes and tracks, and their order. */
 static void put_names(const Trace *trace, FILE *file) {
   for (int i = 0; i < trace->levels; i++) {
-    fprintf(file, "%s\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":",
-            i ? "," : "", i + 1);
-    json_text(trace->level[i].name, file);
+    const TableCell id = table_cell("%d", i + 1);
+    fputs(i ? ",\n" : "\n", file);
+    put_name(id.text, "process_name", trace->level[i].name, file);
     fprintf(file,
-            "}},\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
+            ",\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
             "{\"sort_index\":%d}}",
             i + 1, i + 1);
   }
   for (int i = 0; i < trace->track_count; i++) {
     const TraceTrack *t = &trace->tracks[i];
-    fprintf(file,
-            ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":",
-            t->level + 1, t->track);
-    json_text(t->name, file);
-    fputs("}}", file);
+    fputs(",\n", file);
+    put_name(table_cell("%d,\"tid\":%d", t->level + 1, t->track).text, "thread_name", t->name,
+             file);
   }
 }
 

@@ -77,7 +77,7 @@ enum { TRACE_FIRST = 31, TRACE_SHOWN, TRACE_END = 34 };
 bool trace_draw(const Trace *trace, const char *path, Error *error);
 
 /* The name of a kernel, given as a C++ compiler prints it, as a reader wants it: "void (anonymous
-   namespace)::forward_small<Pixels, Floats>(Pixels, int)" is "forward". */
+   namespace)::forward_kernel<Pixels, Floats>(Pixels, int)" is "forward". */
 void trace_kernel_name(const char *demangled, char *name, size_t size);
 
 /* Records a range of 64 steps of 784-300-100-10 at batch 64, on random rows, at every level:
