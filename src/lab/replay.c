@@ -24,10 +24,10 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
   const char *name = text_of(line, "topic"), *rung = text_of(line, "rung"),
              *size = text_of(line, "size");
   const json_t *topic = record_find(record, "lab-topic", "topic", name);
-  LabTopic dims = {0};
+  LabTopic known = {0};
   const bool is_row = line_is(line, "lab");
   LabSize ignored;
-  dims.dims = text_of(topic, "dims");
+  known.dims = text_of(topic, "dims");
   if (line_is(line, "lab-rung"))
     return (topic && place_of(text_of(line, "kind"), lab_kinds, LAB_KINDS) >= 0) ||
            error_set(error, "the rung '%s' is of no topic before it, or of no kind", rung);
@@ -35,7 +35,7 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
   if (!topic)
     return error_set(
         error, "it does not describe the topic '%s': was it written by an older mlp-lab?", name);
-  if (!lab_read_size(&dims, size, &ignored))
+  if (!lab_read_size(&known, size, &ignored))
     return error_set(error, "'%s' is no size of %s", size, name);
   return !is_row || *text_of(line, "reason") ||
          (rung_of(record, line) &&
