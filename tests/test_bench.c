@@ -25,7 +25,7 @@ static int open_folder(void **state) {
 
 static Record read_record(const char *text) {
   Record record = {.lines = NULL};
-  folder_write(path, text);
+  folder_write_json(path, text);
   if (!bench_read(&record, path, &error)) fail_msg("%s", error.text);
   return record;
 }
@@ -44,13 +44,13 @@ static void assert_near(double value, double expected) {
 #define IN_FOLDER(name) TEST_WITH(name, open_folder, folder_close)
 
 IN_FOLDER(test_bad_lines) {
-  static const char *const bad[] = {"[1]", "{\"case\": 5}", "{\"batch\": 5}",
-                                    "{\"case\": \"epoch\", \"batch\": \"64\"}", "{}"};
+  static const char *const bad[] = {"[1]", "{'case': 5}", "{'batch': 5}",
+                                    "{'case': 'epoch', 'batch': '64'}", "{}"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     Record record = {.lines = NULL};
     char text[256];
-    snprintf(text, sizeof text, "{\"case\":\"epoch\"}\n\n%s\n", bad[i]);
-    folder_write(path, text);
+    snprintf(text, sizeof text, "{'case':'epoch'}\n\n%s\n", bad[i]);
+    folder_write_json(path, text);
     if (bench_read(&record, path, &error)) fail_msg("'%s' was taken", bad[i]);
     assert_non_null(strstr(error.text, "lines.json is no record of mlp-bench, line 3"));
     close_record(&record);
@@ -58,7 +58,7 @@ IN_FOLDER(test_bad_lines) {
 }
 
 IN_FOLDER(test_values_are_found) {
-  Record record = read_record("{\"case\":\"ceiling\",\"name\":\"copy\",\"value\":2958.5}\n");
+  Record record = read_record("{'case':'ceiling','name':'copy','value':2958.5}\n");
   assert_near(bench_value(&record, "ceiling", "copy"), 2958.5);
   assert_true(isnan(bench_value(&record, "ceiling", "paste")));
   close_record(&record);
@@ -126,41 +126,41 @@ TEST(test_floor) {
 /* ---- reports ------------------------------------------------------------------------------ */
 
 static const char sample[] =
-    "{\"case\":\"machine\",\"name\":\"784-300-100-10 on train.csv\",\"gpu\":\"GPU 1\","
-    "\"driver\":\"580.1\",\"cores\":16,\"date\":\"2026-11-20\",\"command\":\"./mlp-bench\","
-    "\"sources\":\"abc\"}\n"
-    "{\"case\":\"ceiling\",\"name\":\"grid barrier\",\"value\":1.12,\"unit\":\"us\"}\n"
-    "{\"case\":\"floor\",\"batch\":64,\"precision\":\"fp32\",\"value\":2.5,\"unit\":\"ms\"}\n"
-    "{\"case\":\"floor\",\"batch\":64,\"precision\":\"tf32\",\"value\":2,\"unit\":\"ms\"}\n"
-    "{\"case\":\"kernel\",\"name\":\"forward\",\"batch\":64,\"value\":3,\"share\":0.75,\"bound\":4}"
+    "{'case':'machine','name':'784-300-100-10 on train.csv','gpu':'GPU 1',"
+    "'driver':'580.1','cores':16,'date':'2026-11-20','command':'./mlp-bench',"
+    "'sources':'abc'}\n"
+    "{'case':'ceiling','name':'grid barrier','value':1.12,'unit':'us'}\n"
+    "{'case':'floor','batch':64,'precision':'fp32','value':2.5,'unit':'ms'}\n"
+    "{'case':'floor','batch':64,'precision':'tf32','value':2,'unit':'ms'}\n"
+    "{'case':'kernel','name':'forward','batch':64,'value':3,'share':0.75,'bound':4}"
     "\n"
-    "{\"case\":\"kernel\",\"name\":\"forward\",\"batch\":256,\"value\":9,\"share\":0.5,\"bound\":2}"
+    "{'case':'kernel','name':'forward','batch':256,'value':9,'share':0.5,'bound':2}"
     "\n"
-    "{\"case\":\"run\",\"name\":\"starting\",\"value\":400,\"share\":0.8,\"bound\":5}\n"
-    "{\"case\":\"run\",\"name\":\"training\",\"value\":100,\"share\":0.2,\"bound\":1.25}\n"
-    "{\"case\":\"alone\",\"name\":\"parsing\",\"value\":123.4}\n"
-    "{\"case\":\"epoch\",\"fusion\":\"step\",\"batch\":64,\"precision\":\"fp32\",\"epochs\":9,"
-    "\"ms_per_epoch\":20,\"bytes_per_step\":6500000,\"test_accuracy\":0.98125}\n"
-    "{\"case\":\"epoch\",\"fusion\":\"epoch\",\"batch\":64,\"precision\":\"fp32\",\"epochs\":9,"
-    "\"ms_per_epoch\":5,\"chosen\":1}\n"
-    "{\"case\":\"epoch\",\"fusion\":\"cublas\",\"batch\":64,\"precision\":\"tf32\",\"epochs\":9,"
-    "\"ms_per_epoch\":4}\n"
-    "{\"case\":\"epoch\",\"fusion\":\"epoch\",\"batch\":256,\"precision\":\"fp32\","
-    "\"reason\":\"it takes batches up to 64\"}\n"
-    "{\"case\":\"epoch\",\"peer\":\"JAX\",\"batch\":64,\"precision\":\"tf32\",\"epochs\":9,"
-    "\"ms_per_epoch\":35}\n"
-    "{\"case\":\"epoch\",\"peer\":\"JAX\",\"batch\":256,\"precision\":\"fp32\",\"epochs\":9,"
-    "\"ms_per_epoch\":16}\n"
-    "{\"case\":\"wide\",\"name\":\"50,40\",\"fusion\":\"step\",\"batch\":64,\"precision\":\"tf32\","
-    "\"epochs\":5,\"ms_per_epoch\":8,\"min_ms\":7,\"max_ms\":9,\"test_accuracy\":0.5}\n"
-    "{\"case\":\"wide\",\"name\":\"50,40\",\"peer\":\"JAX\",\"batch\":64,\"precision\":\"tf32\","
-    "\"epochs\":5,\"ms_per_epoch\":12}\n"
-    "{\"case\":\"wide\",\"name\":\"50,30\",\"peer\":\"JAX\",\"batch\":64,\"precision\":\"tf32\","
-    "\"epochs\":5,\"ms_per_epoch\":11}\n"
-    "{\"case\":\"wide\",\"name\":\"50,30\",\"peer\":\"PyTorch\",\"batch\":64,\"precision\":"
-    "\"tf32\","
-    "\"reason\":\"no time\"}\n"
-    "{\"case\":\"peers\",\"name\":\"JAX 0.11\",\"command\":\"scripts/compare_peers.py\"}\n";
+    "{'case':'run','name':'starting','value':400,'share':0.8,'bound':5}\n"
+    "{'case':'run','name':'training','value':100,'share':0.2,'bound':1.25}\n"
+    "{'case':'alone','name':'parsing','value':123.4}\n"
+    "{'case':'epoch','fusion':'step','batch':64,'precision':'fp32','epochs':9,"
+    "'ms_per_epoch':20,'bytes_per_step':6500000,'test_accuracy':0.98125}\n"
+    "{'case':'epoch','fusion':'epoch','batch':64,'precision':'fp32','epochs':9,"
+    "'ms_per_epoch':5,'chosen':1}\n"
+    "{'case':'epoch','fusion':'cublas','batch':64,'precision':'tf32','epochs':9,"
+    "'ms_per_epoch':4}\n"
+    "{'case':'epoch','fusion':'epoch','batch':256,'precision':'fp32',"
+    "'reason':'it takes batches up to 64'}\n"
+    "{'case':'epoch','peer':'JAX','batch':64,'precision':'tf32','epochs':9,"
+    "'ms_per_epoch':35}\n"
+    "{'case':'epoch','peer':'JAX','batch':256,'precision':'fp32','epochs':9,"
+    "'ms_per_epoch':16}\n"
+    "{'case':'wide','name':'50,40','fusion':'step','batch':64,'precision':'tf32',"
+    "'epochs':5,'ms_per_epoch':8,'min_ms':7,'max_ms':9,'test_accuracy':0.5}\n"
+    "{'case':'wide','name':'50,40','peer':'JAX','batch':64,'precision':'tf32',"
+    "'epochs':5,'ms_per_epoch':12}\n"
+    "{'case':'wide','name':'50,30','peer':'JAX','batch':64,'precision':'tf32',"
+    "'epochs':5,'ms_per_epoch':11}\n"
+    "{'case':'wide','name':'50,30','peer':'PyTorch','batch':64,'precision':"
+    "'tf32',"
+    "'reason':'no time'}\n"
+    "{'case':'peers','name':'JAX 0.11','command':'scripts/compare_peers.py'}\n";
 
 static char *print_log(const Record *log, bool markdown) {
   static char text[65536];
@@ -219,8 +219,8 @@ IN_FOLDER(test_tables) {
 IN_FOLDER(test_order_and_precision) {
   char text[sizeof sample + 256];
   snprintf(text, sizeof text, "%s%s", sample,
-           "{\"case\":\"epoch\",\"fusion\":\"epoch\",\"batch\":64,\"precision\":\"tf32\","
-           "\"ms_per_epoch\":3.5}\n");
+           "{'case':'epoch','fusion':'epoch','batch':64,'precision':'tf32',"
+           "'ms_per_epoch':3.5}\n");
   Record log = read_record(text);
   const char *table = print_log(&log, false);
   HAS_LINE(table, "JAX", "tf32", "35.0", "10.0");

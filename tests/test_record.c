@@ -13,7 +13,7 @@ static Error error;
 
 static void read_text(Record *record, const char *text) {
   *record = (Record){.lines = NULL};
-  folder_write(folder_path("lines.json"), text);
+  folder_write_json(folder_path("lines.json"), text);
   if (!record_read(record, folder_path("lines.json"), "a program", NULL, &error))
     fail_msg("%s", error.text);
 }
@@ -35,7 +35,7 @@ static char *file_of(const char *path) {
 
 IN_FOLDER(lines_come_back) {
   static const char reason[] = "a \"quote\", a \\, a\ttab and\na line";
-  char *path = strdup(folder_path("written.json"));
+  const char *path = folder_path("written.json");
   Record record = {.gpu = "GPU 1", .sources = "abc"};
   OK(record_create(&record, path, &error));
   json_t *line = record_line("epoch");
@@ -61,14 +61,13 @@ IN_FOLDER(lines_come_back) {
   assert_string_equal(text_of(record_first(&record, "plain"), "gpu"), "");
   assert_null(record_find(&record, "epoch", "gpu", "GPU 2"));
   close_record(&record);
-  free(path);
 }
 
 /* As Python's json writes: spaces, null, escapes. */
 IN_FOLDER(other_writers_are_read) {
   Record record;
-  read_text(&record, "\n{\"case\": \"epoch\", \"peer\": \"JAX \\u0041\\/\", \"batch\": 64, "
-                     "\"launches\": null, \"chosen\": true, \"ms\": 1.5e2}\r\n");
+  read_text(&record, "\n{'case': 'epoch', 'peer': 'JAX \\u0041\\/', 'batch': 64, "
+                     "'launches': null, 'chosen': true, 'ms': 1.5e2}\r\n");
   const json_t *line = record_first(&record, "epoch");
   assert_string_equal(text_of(line, "peer"), "JAX A/");
   assert_true(number_of(line, "batch") == 64 && number_of(line, "ms") == 150);
@@ -81,7 +80,7 @@ IN_FOLDER(records_are_kept) {
   static const char *const records[] = {"fusion-h200", "lab-h200-matmul"};
   for (int i = 0; i < 2; i++) {
     Record record = {.lines = NULL}, again = {.lines = NULL};
-    char path[256], *copy = strdup(folder_path("again.json"));
+    char path[256], *copy = folder_path("again.json");
     snprintf(path, sizeof path, "docs/results/%s.json", records[i]);
     OK(record_read(&record, path, "a program", NULL, &error));
     OK(record_create(&again, copy, &error));
@@ -96,27 +95,26 @@ IN_FOLDER(records_are_kept) {
     if (!strstr(text, "\": \"")) assert_string_equal(file_of(copy), text); /* else Python's */
     close_record(&record);
     free(text);
-    free(copy);
   }
 }
 
 IN_FOLDER(what_is_no_record_is_refused) {
   static const char *const bad[] = {"case",
-                                    "{\"case\": \"epoch\"",
-                                    "{\"case\": \"epoch\"} x",
-                                    "{\"case\": \"epoch\",}",
-                                    "{\"case\": epoch}",
-                                    "{\"case\": \"epoch}",
-                                    "{\"case\": \"epoch\", \"batch\": 64 \"peer\": \"x\"}",
-                                    "{\"case\": \"a\\q\"}",
-                                    "{\"case\": \"a\\u00g0\"}",
+                                    "{'case': 'epoch'",
+                                    "{'case': 'epoch'} x",
+                                    "{'case': 'epoch',}",
+                                    "{'case': epoch}",
+                                    "{'case': 'epoch}",
+                                    "{'case': 'epoch', 'batch': 64 'peer': 'x'}",
+                                    "{'case': 'a\\q'}",
+                                    "{'case': 'a\\u00g0'}",
                                     "[]"};
-  char *path = strdup(folder_path("lines.json"));
+  const char *path = folder_path("lines.json");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     Record record = {.lines = NULL};
     char text[256];
-    snprintf(text, sizeof text, "{\"case\":\"epoch\"}\n\n%s\n", bad[i]);
-    folder_write(path, text);
+    snprintf(text, sizeof text, "{'case':'epoch'}\n\n%s\n", bad[i]);
+    folder_write_json(path, text);
     if (record_read(&record, path, "a program", NULL, &error)) fail_msg("'%s' was taken", bad[i]);
     assert_non_null(strstr(error.text, "lines.json is no record of a program, line 3: it is no"));
     close_record(&record);
@@ -126,7 +124,6 @@ IN_FOLDER(what_is_no_record_is_refused) {
   assert_non_null(strstr(error.text, "cannot open /no/such/file: "));
   assert_false(record_create(&record, "/no/such/file", &error));
   assert_non_null(strstr(error.text, "cannot create /no/such/file: "));
-  free(path);
 }
 
 TEST(a_full_disk_is_told) {
@@ -163,12 +160,12 @@ IN_FOLDER(tables_are_printed) {
                                        "| long name |  10.5% |   21 |           |\n"
                                        "| c      | 100.0% |  200 | d         |\n"};
   Record record;
-  read_text(&record, "{\"case\":\"row\",\"name\":\"a\",\"last\":\"b\",\"batch\":1}\n"
-                     "{\"case\":\"row\",\"name\":\"long name\",\"x\":10.5,\"batch\":1}\n"
-                     "{\"case\":\"row\",\"reason\":\"it was not run\"}\n"
-                     "{\"case\":\"row\",\"name\":\"c\",\"x\":100,\"last\":\"d\",\"batch\":2}\n");
+  read_text(&record, "{'case':'row','name':'a','last':'b','batch':1}\n"
+                     "{'case':'row','name':'long name','x':10.5,'batch':1}\n"
+                     "{'case':'row','reason':'it was not run'}\n"
+                     "{'case':'row','name':'c','x':100,'last':'d','batch':2}\n");
   const Lines rows = lines_of(&record, "row");
-  char *path = strdup(folder_path("table"));
+  const char *path = folder_path("table");
   for (int markdown = 0; markdown < 2; markdown++) {
     FILE *file;
     OK(file_create(path, &file, &error));
@@ -176,7 +173,6 @@ IN_FOLDER(tables_are_printed) {
     OK(file_close(path, file, true, &error));
     assert_string_equal(file_of(path), wanted[markdown]);
   }
-  free(path);
   free(rows.of);
   close_record(&record);
 }
