@@ -335,7 +335,7 @@ struct Warps {
   }
 };
 
-/* ---- asynchronous copies: matmul.cuh --------------------------------------------------------- */
+/* ---- asynchronous copies: matmul_tile.cuh ---------------------------------------------------- */
 
 /* 128 x 128 per block of four warps, 32 x 128 per warp, two blocks per multiprocessor: while one
    waits at its barrier or writes its tile, the other multiplies. An H100 runs 264 blocks at once;

@@ -8,7 +8,7 @@
 #define LAB_MATMUL_TENSOR_CUH
 
 #include "bf16_split.cuh"
-#include "lab/matmul.cuh"
+#include "lab/matmul_tile.cuh"
 
 using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows start on 16 bytes: k, n multiples of 8 */
 

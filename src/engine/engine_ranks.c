@@ -24,15 +24,17 @@ static bool all_opened(Ranks *ranks, bool mine, Error *error) {
   if (!mine) opened.error = *error;
   bool good = all ? ranks_gather(ranks, &opened, sizeof opened, all, error)
                   : error_set(error, "out of memory for the ranks");
-  for (int r = 0; good && r < ranks_count(ranks); r++)
+  for (int r = 0; all && good && r < ranks_count(ranks); r++)
     if (!(good = all[r].opened)) *error = all[r].error;
   free(all);
   return good;
 }
 
 Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
-  if (!all_opened(ranks, engine, error)) {
-    if (engine) engine->call->close(engine);
+  const bool opened = all_opened(ranks, engine, error);
+  if (!engine) return NULL;
+  if (!opened) {
+    engine->call->close(engine);
     return NULL;
   }
   const int hosts = ranks_hosts(ranks);

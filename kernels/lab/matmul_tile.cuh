@@ -2,8 +2,8 @@
 
    C (m, n) = A (m, k) B (k, n), all row-major. A block computes a tile of C, BM x BN, from slabs of
    A (BM x BK) and of B (BK x BN) that it copies to shared memory one after the other. */
-#ifndef LAB_MATMUL_CUH
-#define LAB_MATMUL_CUH
+#ifndef LAB_MATMUL_TILE_CUH
+#define LAB_MATMUL_TILE_CUH
 
 #include "copies.cuh"
 #include "lab/lab.cuh"
