@@ -52,6 +52,19 @@ static TrainLog *open_log(const char *name, bool append) {
   return log;
 }
 
+static void head(TrainLog *log) {
+  assert_true(train_log_header(log, NULL, 0, &error));
+}
+
+static void end(TrainLog *log) {
+  assert_true(train_log_close(log, &error));
+}
+
+static void log_epochs(TrainLog *log, int count) {
+  for (int i = 0; i < count; i++) assert_true(train_log_epoch(log, &first, &error));
+  end(log);
+}
+
 /* The file's lines without their ends, the last one closed by one, too. Returns how many. */
 enum { MAX_LINES = 16, MAX_LINE = 8192 };
 static char lines[MAX_LINES][MAX_LINE];
@@ -80,7 +93,7 @@ static int write_log(const char *name, int header) {
   assert_int_equal(read_lines(), header + 1);
   assert_true(train_log_epoch(log, &second, &error));
   assert_int_equal(read_lines(), header + 2);
-  assert_true(train_log_close(log, &error));
+  end(log);
   return read_lines();
 }
 
@@ -148,14 +161,9 @@ IN_FOLDER(test_short_numbers) {
                               .train_accuracy = 0.9775,
                               .train_rows = 60000};
   assert_true(train_log_epoch(log, &result, &error));
-  assert_true(train_log_close(log, &error));
+  end(log);
   read_lines();
   assert_string_equal(lines[0], "100,100,0.1,0.9775,1e-09,0,0,0,0,60000,,,,,");
-}
-
-static void log_epochs(TrainLog *log, int count) {
-  for (int i = 0; i < count; i++) assert_true(train_log_epoch(log, &first, &error));
-  assert_true(train_log_close(log, &error));
 }
 
 /* The old log stands until there is an epoch to log: whatever ends the run before that. */
@@ -166,20 +174,20 @@ IN_FOLDER(test_replaces) {
     assert_int_equal(read_lines(), 5);
     assert_true(train_log_header(log, fields, FIELDS, &error));
     assert_int_equal(read_lines(), 5);
-    assert_true(train_log_close(log, &error));
+    end(log);
     assert_int_equal(read_lines(), 5);
   }
   TrainLog *log = open_log("again.jsonl", false);
   assert_true(train_log_header(log, fields, FIELDS, &error));
-  assert_true(train_log_header(log, NULL, 0, &error)); /* on another device */
+  head(log); /* on another device */
   assert_int_equal(read_lines(), 5);
   assert_true(train_log_epoch(log, &first, &error));
   assert_int_equal(read_lines(), 3);
   assert_non_null(strstr(lines[0], "\"version\""));
   assert_string_equal(lines[1], "{\"kind\": \"run\"}");
-  assert_true(train_log_header(log, NULL, 0, &error)); /* and once more: this is our own log */
+  head(log); /* and once more: this is our own log */
   assert_int_equal(read_lines(), 4);
-  assert_true(train_log_close(log, &error));
+  end(log);
   assert_true(train_log_close(NULL, &error));
 }
 
@@ -187,9 +195,9 @@ IN_FOLDER(test_replaces) {
 IN_FOLDER(test_creates_late) {
   TrainLog *log = open_log("late.jsonl", false);
   assert_int_not_equal(access(path, F_OK), 0);
-  assert_true(train_log_header(log, NULL, 0, &error));
+  head(log);
   assert_int_equal(read_lines(), 1);
-  assert_true(train_log_close(log, &error));
+  end(log);
 }
 
 static void write_text(const char *name, const char *text) {
@@ -208,7 +216,7 @@ IN_FOLDER(test_appends_json) {
   foreach (c, cases) {
     if (c->old) write_text(c->name, c->old);
     TrainLog *log = open_log(c->name, true);
-    assert_true(train_log_header(log, NULL, 0, &error));
+    head(log);
     log_epochs(log, 2);
     assert_int_equal(read_lines(), c->lines + 3);
     assert_string_equal(lines[c->lines], "{\"kind\": \"run\"}");
@@ -263,7 +271,7 @@ IN_FOLDER(test_values) {
       {"lr-decay", "0.8", true}, {"quiet", "false", true}, {"hidden", "300,100", false}};
   TrainLog *log = open_log("values.jsonl", false);
   assert_true(train_log_header(log, values, 3, &error));
-  assert_true(train_log_close(log, &error));
+  end(log);
   assert_int_equal(read_lines(), 1);
   assert_string_equal(lines[0], "{\"kind\": \"run\", \"lr_decay\": 0.8, \"quiet\": false, "
                                 "\"hidden\": \"300,100\"}");
@@ -287,18 +295,18 @@ IN_FOLDER(test_validation) {
   EpochResult none = judged;
   none.judged_by = JUDGED_BY_NONE;
   TrainLog *log = open_log("v.csv", false);
-  assert_true(train_log_header(log, NULL, 0, &error));
+  head(log);
   assert_true(train_log_epoch(log, &judged, &error));
   assert_true(train_log_epoch(log, &none, &error));
   assert_true(train_log_test(log, &judged, &error)); /* judged_by does not matter here */
-  assert_true(train_log_close(log, &error));
+  end(log);
   assert_int_equal(read_lines(), 4);
   assert_string_equal(lines[1], "3,4,0.5,0.75,,,0.05,2,,90,,0.25,0.875,1,10");
   assert_string_equal(lines[2], "3,4,0.5,0.75,,,0.05,2,,90,,,,,");
   assert_string_equal(lines[3], "3,4,,,0.25,0.875,,,,,10,,,,");
   log = open_log("v.jsonl", false);
   assert_true(train_log_test(log, &judged, &error));
-  assert_true(train_log_close(log, &error));
+  end(log);
   read_lines();
   assert_non_null(strstr(lines[0], "{\"kind\": \"test\", \"epoch\": 3, \"epochs\": 4, "));
   assert_non_null(strstr(lines[0], "\"test_accuracy\": 0.875, "));
@@ -312,7 +320,7 @@ IN_FOLDER(test_links) {
   for (int i = 0; i < 2; i++) {
     assert_int_equal(symlink(i ? "old" : "new", folder_path(links[i])), 0);
     TrainLog *log = open_log(links[i], false);
-    assert_true(train_log_header(log, NULL, 0, &error));
+    head(log);
     log_epochs(log, 1);
     struct stat status;
     assert_int_equal(lstat(path, &status), 0);
@@ -324,10 +332,10 @@ IN_FOLDER(test_links) {
   assert_int_equal(mkfifo(folder_path("pipe.jsonl"), 0600), 0);
   const int reader = open(folder_path("pipe.jsonl"), O_RDONLY | O_NONBLOCK);
   TrainLog *log = open_log("pipe.jsonl", false);
-  assert_true(train_log_header(log, NULL, 0, &error));
+  head(log);
   assert_int_equal(read(reader, got, sizeof got - 1), 16);
   assert_string_equal(got, "{\"kind\": \"run\"}\n");
-  assert_true(train_log_close(log, &error));
+  end(log);
   close(reader);
 }
 
@@ -376,19 +384,14 @@ IN_FOLDER(test_full_disk) {
     print_message("there is no /dev/full\n");
     skip();
   }
-  static const char *const full[] = {"full.csv", "full.jsonl"};
-  for (int i = 0; i < 2; i++) {
-    path = folder_path(full[i]);
-    assert_int_equal(symlink("/dev/full", path), 0);
-    for (int epoch = 0; epoch < 2; epoch++) {
-      TrainLog *log = train_log_open(path, false, &error);
-      assert_non_null(log);
-      error.text[0] = '\0';
-      assert_false(epoch ? train_log_epoch(log, &first, &error)
-                         : train_log_header(log, fields, FIELDS, &error));
-      assert_non_null(strstr(error.text, path));
-      assert_non_null(strstr(error.text, "No space"));
-      train_log_close(log, NULL);
-    }
+  for (int i = 0; i < 4; i++) {
+    path = folder_path(i % 2 ? "full.jsonl" : "full.csv");
+    if (i < 2) assert_int_equal(symlink("/dev/full", path), 0);
+    TrainLog *log = open_log(i % 2 ? "full.jsonl" : "full.csv", false);
+    assert_false(i < 2 ? train_log_header(log, fields, FIELDS, &error)
+                       : train_log_epoch(log, &first, &error));
+    assert_non_null(strstr(error.text, path));
+    assert_non_null(strstr(error.text, "No space"));
+    train_log_close(log, NULL);
   }
 }

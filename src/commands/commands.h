@@ -47,6 +47,11 @@ void run_files_settle(Options *options);
 /* The options of a run as a saved file holds them; the caller frees it. NULL on failure. */
 char *run_files_text(const Options *options, Error *error);
 
+/* Saves the trainer's network with these options in `path`, and before that in `best` unless that
+   is "". run_files.c */
+bool run_files_save(const Trainer *trainer, char *options, const char *best, const char *path,
+                    Error *error);
+
 /* Leaves printing and all files that are written to the first rank, if this is another; but the
    networks of an ensemble to those who train them. */
 void run_files_leave(Options *options, const Ranks *ranks);

@@ -91,16 +91,10 @@ static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
 }
 
 static bool save(const Trainer *trainer, const Options *o, Error *error) {
-  Checkpoint saved;
   if (!*o->save) return true;
   char *text = run_files_text(o, error);
-  if (!text || !trainer_checkpoint(trainer, &saved, error)) {
-    free(text);
-    return false;
-  }
-  saved.options = text;
-  const bool good = checkpoint_save(&saved, o->save, error);
-  checkpoint_free(&saved); /* and the text */
+  const bool good = text && run_files_save(trainer, text, "", o->save, error);
+  free(text);
   return good;
 }
 

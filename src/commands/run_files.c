@@ -31,6 +31,18 @@ char *run_files_text(const Options *o, Error *error) {
   return NULL;
 }
 
+bool run_files_save(const Trainer *trainer, char *options, const char *best, const char *path,
+                    Error *error) {
+  Checkpoint saved;
+  if (!trainer_checkpoint(trainer, &saved, error)) return false;
+  saved.options = options;
+  const bool good =
+      (!*best || checkpoint_save(&saved, best, error)) && checkpoint_save(&saved, path, error);
+  saved.options = NULL; /* the caller's */
+  checkpoint_free(&saved);
+  return good;
+}
+
 void run_files_leave(Options *o, const Ranks *ranks) {
   if (ranks_number(ranks) == 0) return;
   o->quiet = true;

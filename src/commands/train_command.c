@@ -81,17 +81,11 @@ static void logged(Run *run, bool good, const Error *error) {
 
 /* is_best: the last epoch is the best so far. */
 static bool save_network(Run *run, bool is_best, Error *error) {
-  const bool keeps = is_best && *run->best;
-  Checkpoint saved;
-  if (!trainer_checkpoint(run->trainer, &saved, error)) return false;
-  saved.options = run->text;
-  const bool good = (!keeps || checkpoint_save(&saved, run->best, error)) &&
-                    checkpoint_save(&saved, run->save, error);
-  saved.options = NULL; /* the run's */
-  if (good) run->saved = saved.epoch;
-  if (good && keeps) run->best_saved = saved.epoch;
-  checkpoint_free(&saved);
-  return good;
+  const char *best = is_best ? run->best : "";
+  if (!run_files_save(run->trainer, run->text, best, run->save, error)) return false;
+  run->saved = trainer_position(run->trainer)->epoch;
+  if (*best) run->best_saved = run->saved;
+  return true;
 }
 
 /* ---- what happens while it trains --------------------------------------------------------- */
