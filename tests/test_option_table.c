@@ -134,8 +134,10 @@ static const char *cut(const char *text, const char *start, const char *end) {
   static char part[2048];
   const char *at = strstr(text, start), *behind = at ? strstr(at + strlen(start), end) : NULL;
   if (!behind) fail_msg("'%s' is not before '%s' in: %s", start, end, text);
-  assert_in_range(behind - at, 1, sizeof part - 32);
-  return strncat(memset(part, 0, 1), at, (size_t)(behind - at) + strlen(end));
+  const int length = (int)(behind - at) + (int)strlen(end);
+  assert_in_range(length, 1, sizeof part - 1);
+  snprintf(part, sizeof part, "%.*s", length, at);
+  return part;
 }
 
 __attribute__((format(printf, 2, 3))) static void assert_in(const char *text, const char *format,

@@ -4,6 +4,7 @@
 #include "support/trainer_tests.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/augment.h"
@@ -245,24 +246,32 @@ TEST(a_loss_that_is_not_finite_is_soon_seen) {
 
 /* The run ends behind the part of the epoch in which it happened, and names it. */
 TEST(a_loss_that_is_not_a_number_stops_the_run_at_once) {
+  static const struct {
+    Run run;
+    int trains, evaluations;
+    const char *says;
+  } cases[] = {{{.bad_train = 1},
+                1,
+                0,
+                "the training loss is not a finite number in steps 1 to 13 of epoch 1"},
+               {{.bad_train = 1 + 13 + 7, .shows_progress = true},
+                1 + 13 + 7,
+                2,
+                "the training loss is not a finite number in steps 7 to 7 of epoch 3"},
+               {{.bad_train = 3, .patience = 1000},
+                3,
+                2,
+                "the training loss is not a finite number in steps 1 to 13 of epoch 3"},
+               {{.bad_test = 2}, 2, 2, "the test loss is not a finite number after epoch 2"}};
   write_files(50, 20); /* 13 steps */
-  TrainerConfig config = tiny_run(4, RESIDENT_YES);
-  must_fail(
-      &config, (Run){.bad_train = 1},
-      "the training loss is not a finite number in steps 1 to 13 of epoch 1: try a lower --lr");
-  assert_int_equal(spy.trains, 1);
-  must_fail(
-      &config, (Run){.bad_train = 1 + 13 + 7, .shows_progress = true},
-      "the training loss is not a finite number in steps 7 to 7 of epoch 3: try a lower --lr");
-  assert_int_equal(spy.trains, 1 + 13 + 7);
-  assert_int_equal(spy.evaluations, 2);
-  must_fail(
-      &config, (Run){.bad_train = 3, .patience = 1000},
-      "the training loss is not a finite number in steps 1 to 13 of epoch 3: try a lower --lr");
-  assert_int_equal(spy.trains, 3);
-  must_fail(&config, (Run){.bad_test = 2},
-            "the test loss is not a finite number after epoch 2: try a lower --lr");
-  assert_int_equal(spy.trains, 2);
+  const TrainerConfig config = tiny_run(4, RESIDENT_YES);
+  foreach (c, cases) {
+    char says[128];
+    snprintf(says, sizeof says, "%s: try a lower --lr", c->says);
+    must_fail(&config, c->run, says);
+    assert_int_equal(spy.trains, c->trains);
+    assert_int_equal(spy.evaluations, c->evaluations);
+  }
 }
 
 TEST(bad_files_are_named) {

@@ -338,7 +338,9 @@ static bool set_strengths(const OptionRow *row, const char *value, void *options
     strengths.most[k] = AUGMENT_USUAL.most[k];
     if (*end == '=') {
       const double most = (double)AUGMENT_GREATEST.most[k];
-      strengths.most[k] = number_at(end + 1, 0, most, (char **)&end);
+      char *behind;
+      strengths.most[k] = number_at(end + 1, 0, most, &behind);
+      end = behind;
       if (isnan(strengths.most[k]))
         return error_set(error, "--%s: the strength of %s must be a number from 0 to %g in '%s'",
                          row->name, row->choices[k], most, value);

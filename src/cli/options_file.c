@@ -135,13 +135,20 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+/* Sets value[OPTIONS_PATH] to that of a key. False if the row is none, or, unless whole, none of a
+   saved run. */
+static bool value_of_key(const OptionRow *row, const Options *options, bool whole, char *value) {
+  if (!row->initial || !(whole || options_is_saved(row))) return false;
+  row->kind->get(row, options, value, OPTIONS_PATH);
+  return true;
+}
+
 void options_print_config(FILE *file, const Options *options, bool whole) {
   const char *group = "";
+  char value[OPTIONS_PATH];
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
-    char value[OPTIONS_PATH];
-    if (!row->initial || !(whole || options_is_saved(row))) continue;
-    row->kind->get(row, options, value, sizeof value);
+    if (!value_of_key(row, options, whole, value)) continue;
     if (strcmp(row->group, group) != 0) fprintf(file, "%s[%s]\n", *group ? "\n" : "", row->group);
     group = row->group;
     fprintf(file, "%s =%s%s\n", row->name, *value ? " " : "", value);
@@ -149,13 +156,11 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
 }
 
 bool options_can_be_saved(const Options *options, Error *error) {
+  char value[OPTIONS_PATH];
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
-    char value[OPTIONS_PATH];
-    if (!row->initial || !options_is_saved(row)) continue;
-    row->kind->get(row, options, value, sizeof value);
     const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
-    if (strlen(value) > room)
+    if (value_of_key(row, options, false, value) && strlen(value) > room)
       return error_set(error,
                        "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
                        "link or another folder",
