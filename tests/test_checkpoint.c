@@ -1,6 +1,7 @@
 /* Checkpoints that are saved and loaded: every field, the bytes of the format, files of other
    programs, and saving in a file system that fails. test_checkpoint_refused.c has what is refused,
    test_output.c how a file is replaced. */
+#include "model/checkpoint_format.h"
 #include "support/checkpoint_files.h"
 
 #include <errno.h>
@@ -42,25 +43,17 @@ int fsync(int file) {
 
 /* ---- round trips ------------------------------------------------------------------------- */
 
-static void assert_same_bits(double a, double b) {
-  assert_memory_equal(&a, &b, sizeof a);
-}
-
 static void assert_same(const Checkpoint *a, const Checkpoint *b) {
+  static const size_t sizes[] = {
+      [FIELD_INT] = sizeof(int), [FIELD_COUNT] = sizeof(uint64_t), [FIELD_REAL] = sizeof(double)};
   const size_t size = (size_t)a->count * a->network.floats * sizeof *a->parameters;
   assert_memory_equal(&a->network, &b->network, sizeof a->network);
   assert_int_equal(a->count, b->count);
   assert_memory_equal(a->kind, b->kind, sizeof a->kind);
   assert_memory_equal(a->parameters, b->parameters, size);
-  assert_true(a->updates == b->updates);
-  assert_int_equal(a->epoch, b->epoch);
-  assert_true(a->step == b->step);
-  assert_same_bits(a->loss, b->loss);
-  assert_true(a->correct == b->correct);
-  assert_true(a->rows == b->rows);
-  assert_same_bits(a->test_accuracy, b->test_accuracy);
-  assert_same_bits(a->best_accuracy, b->best_accuracy);
-  assert_int_equal(a->best_epoch, b->best_epoch);
+  foreach (field, fields)
+    assert_memory_equal((const char *)a + field->offset, (const char *)b + field->offset,
+                        sizes[field->kind]);
   assert_string_equal(a->options, b->options);
 }
 
@@ -229,18 +222,10 @@ IN_FOLDER(files_of_others) {
 
 /* ---- saving in the file system ------------------------------------------------------------- */
 
-static void assert_cannot_write(const char *path, const char *message) {
-  char expected[16384];
-  Error error = {.text = ""};
-  assert_false(checkpoint_save(&sample, path, &error));
-  snprintf(expected, sizeof expected, "cannot write %s: %s", path, message);
-  assert_string_equal(error.text, expected);
-}
-
 /* The same for saving and for the probe before it. */
 static void assert_no_place(const char *path, const char *message) {
   Error saving, probing;
-  assert_cannot_write(path, message);
+  assert_refuses_to_save("write", &sample, path, message);
   assert_false(checkpoint_save(&sample, path, &saving));
   assert_false(checkpoint_probe(path, &probing));
   assert_string_equal(probing.text, saving.text);
@@ -282,14 +267,14 @@ IN_FOLDER(save_reaches_the_disk) {
 
   sample.epoch++;
   disk.file_error = EIO;
-  assert_cannot_write(model, strerror(EIO));
+  assert_refuses_to_save("write", &sample, model, strerror(EIO));
   assert_content(model, saved);
   assert_int_equal(files_in_folder(), 1);
   disk.file_error = 0;
   disk.folder_error = EIO;
   char message[256];
   snprintf(message, sizeof message, "its folder cannot be written to the disk: %s", strerror(EIO));
-  assert_cannot_write(model, message);
+  assert_refuses_to_save("write", &sample, model, message);
   disk.folder_error = EINVAL; /* a file system without it */
   round_trip(&sample, model);
   memset(&disk, 0, sizeof disk);
@@ -314,10 +299,10 @@ IN_FOLDER(places_where_nothing_can_be_saved) {
 
 IN_FOLDER(options_that_cannot_be_saved) {
   strcpy(sample.options, "train = \xe4.csv");
-  assert_refuses_to_save(&sample, model, "the names of files in its options must be UTF-8");
+  assert_refuses_to_save("save", &sample, model, "the names of files in its options must be UTF-8");
   free(sample.options);
   sample.options = calloc((1 << 20) + 1, 1);
   memset(sample.options, 'o', 1 << 20);
-  assert_refuses_to_save(&sample, model, "its options are too long (1048576 bytes)");
+  assert_refuses_to_save("save", &sample, model, "its options are too long (1048576 bytes)");
   assert_int_equal(files_in_folder(), 0);
 }

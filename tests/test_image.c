@@ -24,13 +24,12 @@ TESTS_WITH(pictures_open, folder_close);
 TEST(test_place) {
   static const struct {
     int scale, left, top, width, height;
-  } cases[] = {{1, 0, 0, 4, 20}, {1, 5, 3, 30, 40}, {3, 20, 1, 100, 70}, {7, 0, 300, 900, 500}};
+  } cases[] = {{1, 5, 3, 30, 40}, {3, 20, 1, 100, 70}, {7, 0, 300, 900, 500}};
   uint8_t expected[PIXELS] = {0}, pixels[PIXELS];
-  for (int y = 5; y < 25; y++) memset(expected + y * SIDE + 13, 255, 4);
-  for (size_t i = 1; i < sizeof cases / sizeof *cases; i++) {
-    Grey g = new_grey(cases[i].width, cases[i].height, 10);
-    for (int y = 0; y < 20 * cases[i].scale; y++)
-      memset(pixel_at(&g, cases[i].left, cases[i].top + y), 200, (size_t)(4 * cases[i].scale));
+  draw_bar(&(Grey){SIDE, SIDE, expected}, 13, 5, 4, 20, 255);
+  foreach (row, cases) {
+    Grey g = new_grey(row->width, row->height, 10);
+    draw_bar(&g, row->left, row->top, 4 * row->scale, 20 * row->scale, 200);
     through_png(&g, pixels);
     assert_memory_equal(pixels, expected, PIXELS);
   }
@@ -41,7 +40,8 @@ TEST(test_place) {
 TEST(test_scale) {
   uint8_t pixels[PIXELS];
   Grey g = new_grey(200, 150, 255);
-  for (int y = 20; y < 120; y++) memset(pixel_at(&g, 30, y), 0, y < 100 ? 10 : 50);
+  draw_bar(&g, 30, 20, 10, 80, 0);
+  draw_bar(&g, 30, 100, 50, 20, 0);
   through_png(&g, pixels);
   int left = SIDE, right = -1, top = SIDE, bottom = -1;
   double mass = 0, x_moment = 0, y_moment = 0;
@@ -160,27 +160,26 @@ TEST(test_colours_do_not_matter) {
       {{10, 10, 80}, {250, 240, 60}},  {{255, 255, 255}, {255, 0, 0}},
       {{200, 200, 200}, {90, 90, 90}}, {{30, 30, 30}, {160, 150, 140}},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+  foreach (colours, cases)
     for (uint64_t row = 0; row < 10; row++) {
       uint8_t expected[PIXELS], pixels[PIXELS];
       Grey g = digit(row, 3, false);
-      write_coloured(&g, cases[i]);
+      write_coloured(&g, *colours);
       read_digit(pixels);
       through_png(&g, expected);
       const double d = difference(pixels, expected);
-      if (!(d < 1)) fail_msg("colours %zu, digit %d: %g", i, (int)row, d);
+      if (!(d < 1)) fail_msg("ink %d, digit %d: %g", colours->ink[0], (int)row, d);
     }
 }
 
 /* A broad pen in a picture that has nothing else: a frame, a fourth of its width thick. */
 TEST(test_thick_digit) {
   uint8_t dark[PIXELS], light[PIXELS];
-  Grey g = new_grey(60, 60, 255);
-  for (int y = 6; y < 54; y++)
-    for (int x = 12; x < 48; x++)
-      if (x < 21 || x >= 39 || y < 15 || y >= 45) *pixel_at(&g, x, y) = 0;
-  Grey inverted = new_grey(60, 60, 0);
-  for (int i = 0; i < 3600; i++) inverted.level[i] = 255 - g.level[i];
+  Grey g = new_grey(60, 60, 255), inverted = new_grey(60, 60, 0);
+  draw_bar(&g, 12, 6, 36, 48, 0);
+  draw_bar(&g, 21, 15, 18, 30, 255);
+  draw_bar(&inverted, 12, 6, 36, 48, 255);
+  draw_bar(&inverted, 21, 15, 18, 30, 0);
   through_png(&g, dark);
   through_png(&inverted, light);
   assert_memory_equal(dark, light, PIXELS);
@@ -193,10 +192,10 @@ TEST(test_thick_digit) {
 TEST(test_dust) {
   uint8_t expected[PIXELS], pixels[PIXELS];
   Grey g = new_grey(200, 200, 0);
-  for (int y = 30; y < 170; y++) memset(pixel_at(&g, 90, y), 255, 28);
+  draw_bar(&g, 90, 30, 28, 140, 255);
   write_png(&g);
   read_digit(expected);
-  for (int y = 26; y < 31; y++) memset(pixel_at(&g, 150, y), 255, 6);
+  draw_bar(&g, 150, 26, 6, 5, 255);
   through_png(&g, pixels);
   assert_memory_equal(pixels, expected, PIXELS);
 }
@@ -226,7 +225,7 @@ static Grey photograph(uint64_t row) {
       const int paper = 170 + (x + y) / 80 + noise(12, y * 400 + x) - grain;
       *pixel_at(&g, x, y) = (uint8_t)(paper - *pixel_at(&g, x, y) * 100 / 255);
     }
-  for (int y = 1; y < 3; y++) memset(pixel_at(&g, 390, y), 60, 2);
+  draw_bar(&g, 390, 1, 2, 2, 60);
   return g;
 }
 
@@ -249,9 +248,9 @@ TEST(test_photograph) {
 TEST(test_rules_close_to_each_other) {
   enum { WIDTH = 400, HEIGHT = 300, RULE = 100, STROKE = 200 };
   Grey g = new_grey(WIDTH, HEIGHT, 255);
-  memset(pixel_at(&g, 0, RULE), 0, 2 * WIDTH);
-  memset(pixel_at(&g, 0, RULE + 3), 0, 2 * WIDTH);
-  for (int y = RULE + 6; y < RULE + 106; y++) memset(pixel_at(&g, STROKE, y), 0, 20);
+  draw_bar(&g, 0, RULE, WIDTH, 2, 0);
+  draw_bar(&g, 0, RULE + 3, WIDTH, 2, 0);
+  draw_bar(&g, STROKE, RULE + 6, 20, 100, 0);
   Ink ink;
   bool none;
   const Image image = {WIDTH, HEIGHT, g.level, 1, WIDTH, HEIGHT};

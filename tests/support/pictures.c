@@ -32,6 +32,10 @@ uint8_t *pixel_at(const Grey *g, int x, int y) {
   return &g->level[y * g->width + x];
 }
 
+void draw_bar(const Grey *g, int left, int top, int width, int height, uint8_t level) {
+  for (int y = top; y < top + height; y++) memset(pixel_at(g, left, y), level, (size_t)width);
+}
+
 void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool dark) {
   uint8_t digit[PIXELS];
   digits_draw(1, DIGITS_TEST, row, digit);

@@ -25,6 +25,7 @@ typedef struct {
 
 Grey new_grey(int width, int height, uint8_t level);
 uint8_t *pixel_at(const Grey *g, int x, int y);
+void draw_bar(const Grey *g, int left, int top, int width, int height, uint8_t level);
 
 /* Ink `row` of digits.h, each pixel `scale` squared, its corner at (left, top). */
 void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool dark);
