@@ -29,15 +29,19 @@ typedef struct {
   Error failure;         /* of the last picture without an answer; "": none */
 } Answers;
 
-static const double *probabilities_of(const Answers *a, int digit) {
-  return a->probabilities + (size_t)digit * (size_t)a->classes;
-}
+typedef struct {
+  const double *probabilities; /* (classes) */
+  int best;                    /* the likeliest class, the first of equals */
+  bool sure;
+} Answer;
 
-static int likeliest(const double *probabilities, int classes) {
-  int best = 0;
-  for (int c = 1; c < classes; c++)
-    if (probabilities[c] > probabilities[best]) best = c;
-  return best;
+/* The answer to a digit of the picture at hand. */
+static Answer answer_of(const Answers *a, int digit) {
+  Answer answer = {.probabilities = a->probabilities + (size_t)digit * (size_t)a->classes};
+  for (int c = 1; c < a->classes; c++)
+    if (answer.probabilities[c] > answer.probabilities[answer.best]) answer.best = c;
+  answer.sure = answer.probabilities[answer.best] >= a->pictures->confidence;
+  return answer;
 }
 
 /* ---- lines of text ------------------------------------------------------------------------ */
@@ -74,14 +78,12 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
     if (width > box_width) box_width = width;
   }
   for (int i = 0; i < photograph->count; i++) {
-    const double *probabilities = probabilities_of(a, i);
+    const Answer answer = answer_of(a, i);
     write_box(box, sizeof box, &photograph->box[i]);
     fprintf(file, "%-*s", a->name_width, name);
     if (photograph->count > 1) fprintf(file, "  %-*s", box_width, box);
-    write_likeliest(probabilities, a->classes, file);
-    const bool sure =
-        probabilities[likeliest(probabilities, a->classes)] >= a->pictures->confidence;
-    fputs(sure ? "\n" : "  unsure\n", file);
+    write_likeliest(answer.probabilities, a->classes, file);
+    fputs(answer.sure ? "\n" : "  unsure\n", file);
   }
 }
 
@@ -96,13 +98,13 @@ static void write_json(const Answers *a, const char *path, const Image *image,
           image->file_height);
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
-    const double *probabilities = probabilities_of(a, i);
-    const int answer = likeliest(probabilities, a->classes);
+    const Answer answer = answer_of(a, i);
     fprintf(file,
             "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d, \"sure\": %s, \"probabilities\": [",
-            i ? ", " : "", box->left, box->top, box->width, box->height, answer,
-            probabilities[answer] >= a->pictures->confidence ? "true" : "false");
-    for (int c = 0; c < a->classes; c++) fprintf(file, c ? ", %.6g" : "%.6g", probabilities[c]);
+            i ? ", " : "", box->left, box->top, box->width, box->height, answer.best,
+            answer.sure ? "true" : "false");
+    for (int c = 0; c < a->classes; c++)
+      fprintf(file, c ? ", %.6g" : "%.6g", answer.probabilities[c]);
     fputs("]}", file);
   }
   fputs("]}\n", file);
@@ -145,16 +147,15 @@ static bool add_seen(const Answers *a, const char *path, const Image *image,
   const size_t size = (size_t)a->side * (size_t)a->side;
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
-    const double *probabilities = probabilities_of(a, i);
-    const int answer = likeliest(probabilities, a->classes);
+    const Answer answer = answer_of(a, i);
     digits[i] = (SeenDigit){.pixels = photograph->pixels + (size_t)i * size,
                             .left = box->left / image->shrunk,
                             .top = box->top / image->shrunk,
                             .width = box->width / image->shrunk,
                             .height = box->height / image->shrunk,
-                            .answer = answer,
-                            .probability = probabilities[answer],
-                            .sure = probabilities[answer] >= a->pictures->confidence};
+                            .answer = answer.best,
+                            .probability = answer.probabilities[answer.best],
+                            .sure = answer.sure};
   }
   const SeenPicture picture = {.name = path,
                                .level = image->level,
@@ -181,7 +182,7 @@ static void set_aside(Answers *a, const char *path, const Error *error) {
   a->failure = *error;
 }
 
-static bool answer(Answers *a, const char *path, Error *error) {
+static bool answer_picture(Answers *a, const char *path, Error *error) {
   Image image;
   Photograph photograph;
   if (interrupt_pending()) return error_set(error, "interrupted");
@@ -214,7 +215,7 @@ static bool answer_all(Answers *a, Error *error) {
     if (length > a->name_width) a->name_width = length;
   }
   for (int i = 0; i < pictures->count; i++)
-    if (!answer(a, pictures->paths[i], error)) return false;
+    if (!answer_picture(a, pictures->paths[i], error)) return false;
   if (fflush(pictures->file) != 0 || ferror(pictures->file))
     return error_set(error, "cannot write the predictions: %s", strerror(errno));
   if (a->seen && a->answered > 0 && !seen_save(a->seen, pictures->show, error)) return false;
