@@ -76,28 +76,15 @@ static void assert_paired(const json_t *events, const json_t *event) {
   if (head) assert_string_equal(text_of(event, "bp"), "e");
 }
 
-/* A track, and the end of its last slice. */
-typedef struct {
-  double pid, tid;
-  int64_t end;
-} Track;
-
-static Track *track_of(Track tracks[], int *count, const json_t *event) {
-  for (int i = 0; i < *count; i++)
-    if (tracks[i].pid == number_of(event, "pid") && tracks[i].tid == number_of(event, "tid"))
-      return &tracks[i];
-  assert_in_range(*count, 0, 999);
-  tracks[*count] = (Track){number_of(event, "pid"), number_of(event, "tid"), 0};
-  return &tracks[(*count)++];
-}
+enum { LEVELS = 4, TRACKS = 1000 };
 
 int assert_format(const char *path, int nth, int *arrows) {
-  static Track tracks[1000];
+  int64_t ends[LEVELS + 1][TRACKS] = {{0}}; /* of the last slice of a track */
   json_error_t fault;
   json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
   if (!root) fail_msg("%s, line %d: %s", path, fault.line, fault.text);
   const json_t *events = json_object_get(root, "traceEvents"), *e;
-  int slices = 0, count = 0;
+  int slices = 0;
   int64_t last = 0;
   size_t i;
   *arrows = 0;
@@ -115,11 +102,12 @@ int assert_format(const char *path, int nth, int *arrows) {
     last = time_of(e, "ts");
     assert_true(number_of(e, "tid") >= 1);
     if (strcmp(phase, "X") == 0) {
-      Track *track = track_of(tracks, &count, e);
-      if (track->end == 0) assert_named(events, e);
+      assert_true(number_of(e, "pid") <= LEVELS && number_of(e, "tid") < TRACKS);
+      int64_t *end = &ends[(int)number_of(e, "pid")][(int)number_of(e, "tid")];
+      if (*end == 0) assert_named(events, e);
       assert_true(time_of(e, "dur") > 0);
-      if (last < track->end) fail_msg("%s overlaps another slice", text_of(e, "name"));
-      track->end = last + time_of(e, "dur");
+      if (last < *end) fail_msg("%s overlaps another slice", text_of(e, "name"));
+      *end = last + time_of(e, "dur");
       slices++;
       continue;
     }
