@@ -121,7 +121,7 @@ printed 1 '^The exercise cannot run here: this program was built without CUDA'
 (cd "$TOP" && scripts/student_kit.sh build/graded) >out
 
 case_ 'the kit has no answers'
-holds "$kit/kernels" batch.cuh exercise.cu gpu.h kernels.h
+holds "$kit/kernels" batch.cuh cuda_try.h exercise.cu gpu.h kernels.h
 [ -z "$(find "$kit" -name '*answer*' -o -name 'fused*')" ]
 # None of what we have defined to be fused, the running maximum, or the answers' page.
 if grep -rnE 'exercise_fused =|void fused_|online\(|answers.md' "$kit"; then die 'an answer'; fi
