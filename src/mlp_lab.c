@@ -28,8 +28,8 @@ typedef struct {
 
 #define WORD(word, what, member, role, text)                                                       \
   {                                                                                                \
-    .name = word, .argument = what, .help = text, .kind = &option_word,                            \
-    .field = offsetof(Arguments, member), .file = role                                             \
+    .name = (word), .argument = (what), .help = (text), .kind = &option_word,                      \
+    .field = offsetof(Arguments, member), .file = (role)                                           \
   }
 static const OptionRow rows[] = {
     WORD("problem", "NAME", problem, FILE_NONE, "run only this problem of the topic"),

@@ -62,7 +62,8 @@ static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, i
   const double v = centre + (double)m->yx * right + (double)m->yy * down, top = floor(v);
   double sum = 0;
   for (int i = 0; i < 4; i++) {
-    const double column = left + i % 2, row = top + (double)(i / 2);
+    const int across = i % 2, down_by = i / 2;
+    const double column = left + across, row = top + down_by;
     sum += (1 - fabs(u - column)) * (1 - fabs(v - row)) * at(pixels, side, column, row);
   }
   return (int)floor(sum + 0.5);

@@ -250,7 +250,7 @@ TEST(test_no_pictures) {
 /* Formats that are named, with what converts them; too large by what the header says, before
    anything is allocated for it; without pixels: we say it, or stb does (versions after 2.27). */
 TEST(test_heads_that_are_refused) {
-#define BYTES(text) text, sizeof text - 1
+#define BYTES(text) (text), sizeof(text) - 1
 #define IS(name, command) "is " name ", which is not read here: convert it with " command " "
   static const char too_large[] = "up to 16384 a side and 64000000 in all";
   static const struct {

@@ -179,7 +179,7 @@ typedef struct {
   int count;
 } Section;
 
-#define COLUMNS(columns) columns, sizeof columns / sizeof *columns
+#define COLUMNS(of) (of), sizeof(of) / sizeof *(of)
 
 static const Section epochs = {
     "epoch", "An epoch",

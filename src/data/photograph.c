@@ -93,7 +93,7 @@ static bool find_pieces(const Ink *ink, Pieces *p) {
   *p = (Pieces){.ink = ink, .labels = malloc(count * sizeof *p->labels)};
   const bool labelled = mask && p->labels && find_ink_pixels(ink, mask) &&
                         grid_label(mask, ink->width, ink->height, p->labels, &p->count);
-  p->pieces = labelled ? malloc(((size_t)p->count + 1) * sizeof *p->pieces) : NULL;
+  p->pieces = labelled ? calloc((size_t)p->count + 1, sizeof *p->pieces) : NULL;
   free(mask);
   if (p->pieces) measure(p);
   return p->pieces != NULL;

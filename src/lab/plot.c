@@ -81,7 +81,7 @@ static bool is_far_apart(const CurveSet *set, double ceiling) {
 
 static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
   const LabCeiling ceiling = lab_ceiling(l->machine, l->topic);
-  double ends[LINE_CHART_PANELS];
+  double ends[LINE_CHART_PANELS] = {0};
   Curves *all = calloc(1, sizeof *all);
   if (!all) return error_set(error, "no memory for a chart");
   for (int i = 0; i < l->rows.count; i++) {

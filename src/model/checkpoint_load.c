@@ -217,27 +217,32 @@ static bool parse_tensor(Tensor *tensor, const json_t *entry, bool bias, uint64_
   return parse_shape(tensor, shape, bias, error) && parse_offsets(tensor, offsets, bytes, error);
 }
 
-/* Finds the place of a tensor by its name. */
-static bool place_tensor(const char *text, const Name *name, Stack stacks[CHECKPOINT_ARRAYS],
-                         Tensor **tensor, Error *error) {
+/* Returns the place of a tensor by its name; NULL: it has none. */
+static Tensor *place_tensor(const char *text, const Name *name, Stack stacks[CHECKPOINT_ARRAYS],
+                            Error *error) {
   int array = CHECKPOINT_ARRAYS - 1; /* parameters have any other name */
   while (array > CHECKPOINT_PARAMETERS && !(name->prefix == strlen(prefixes[array]) &&
                                             strncmp(text, prefixes[array], name->prefix) == 0))
     array--;
   Stack *stack = &stacks[array];
   if (!stack->first) stack->first = text, stack->prefix = name->prefix;
-  if (stack->prefix != name->prefix || strncmp(text, stack->first, name->prefix) != 0)
-    return error_set(error,
-                     "tensors %.99s and %.99s must belong to one network: the same name but for "
-                     "the number before .weight or .bias",
-                     stack->first, text);
+  if (stack->prefix != name->prefix || strncmp(text, stack->first, name->prefix) != 0) {
+    error_set(error,
+              "tensors %.99s and %.99s must belong to one network: the same name but for "
+              "the number before .weight or .bias",
+              stack->first, text);
+    return NULL;
+  }
   Layer *layer = layer_of(stack, name->number);
-  if (!layer) return error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
-  *tensor = &layer->tensor[name->bias];
-  if ((*tensor)->name)
-    return error_set(error, "tensors %.99s and %.99s are one and the same", (*tensor)->name, text);
-  (*tensor)->name = text;
-  return true;
+  Tensor *tensor = layer ? &layer->tensor[name->bias] : NULL;
+  if (!tensor)
+    error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
+  else if (tensor->name) {
+    error_set(error, "tensors %.99s and %.99s are one and the same", tensor->name, text);
+    return NULL;
+  } else
+    tensor->name = text;
+  return tensor;
 }
 
 static bool find_tensors(const Header *header, Stack stacks[CHECKPOINT_ARRAYS], Error *error) {
@@ -246,15 +251,13 @@ static bool find_tensors(const Header *header, Stack stacks[CHECKPOINT_ARRAYS], 
   json_object_foreach(header->root, text, entry) {
     if (strcmp(text, "__metadata__") == 0) continue;
     Name name;
-    Tensor *tensor = NULL;
     if (!parse_name(text, &name))
       return error_set(error,
                        "tensor %.99s is none of a network of linear layers, named like 0.weight, "
                        "0.bias, 2.weight",
                        text);
-    if (!place_tensor(text, &name, stacks, &tensor, error) ||
-        !parse_tensor(tensor, entry, name.bias, header->bytes, error))
-      return false;
+    Tensor *tensor = place_tensor(text, &name, stacks, error);
+    if (!tensor || !parse_tensor(tensor, entry, name.bias, header->bytes, error)) return false;
   }
   return true;
 }
