@@ -222,9 +222,10 @@ faults: setup               ## make each call that can fail do so, leaks are loo
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
 soak: setup                 ## MINUTES of random runs, interrupted and resumed; of random schedules
-	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/soak build/sanitize/soak_schedules
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train build/sanitize/soak_schedules
 	@build/sanitize/soak_schedules $(MINUTES) $(SEED) & schedules=$$!; \
-	build/sanitize/soak $(MINUTES) $(SEED); status=$$?; wait $$schedules && exit $$status
+	MINUTES=$(MINUTES) SEED=$(SEED) PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh; \
+	status=$$?; wait $$schedules && exit $$status
 
 stream: setup               ## ten times MNIST's rows, streamed, as a file, a pipe and an archive
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits
@@ -323,9 +324,7 @@ $(BUILD)/mlp-exercise: $(BUILD)/src/mlp_exercise.o
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
 
-$(BUILD)/soak: $(BUILD)/tests/soak/soak.o $(BUILD)/libmlp.a | $(PLACE)/mlp-train
 $(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a $(BUILD)/libmlp.a
-$(BUILD)/soak $(BUILD)/soak_schedules:
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
 
 # What each is linked of. An archive comes last: it gives what the objects before it want.
@@ -523,7 +522,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	@scripts/check_includes.sh $(FLOORS)
 	@shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/*.sh .ci/run
-	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) # words and variables of scenario.sh
+	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # words and variables of scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -itests/emulator src tests
 	@mkdir -p build/lint

@@ -1,0 +1,302 @@
+# Random runs of mlp-train in two ways that must give the same network, a scenario of
+# tests/support/scenario.sh that MINUTES and SEED direct.
+#
+# Way a reads plain files and is left alone. Way b may read the same rows written otherwise (quoted,
+# with a header, CRLF), packed by gzip, through a pipe or from standard input, with other threads
+# and, where the order of rows does not depend on it, another --resident. It is interrupted by
+# signals at random moments and resumed with other threads. Networks, states of training, best
+# networks and predictions are then the same in every bit; the logs differ in seconds alone, and in
+# the training loss by 1e-12 of it. Standard error holds nothing but the sentence of an interrupted
+# run, and no temporary file is left.
+#
+# Case N of seed S is case 0 of seed S + N. The first case that fails ends the scenario; its folder
+# stays, with the file `commands`, which says what ran.
+# shellcheck disable=SC2034,SC2046,SC2164,SC2206 # scenario.sh reads case_now and ends at a failed cd; no word has a space
+MOST_PIXELS=300000 # of a training file
+MOST_STEPS=4000    # of a run: threads that share two cores wait long for each other
+END=60             # seconds that a run may take under a sanitizer on a busy machine
+ANSWER=20          # seconds from a signal to the end; 2 are promised where nothing else runs
+
+case_ 'two ways of a random run agree'
+first=${SEED:-$(date +%s)} limit=$(awk "BEGIN { print int(60 * $MINUTES) }")
+[ "$limit" -gt 0 ] || die 'MINUTES must be above 0'
+place=$PROGRAMS/soak-$first
+mkdir -p "$place"
+cd "$place"
+echo "soak: seed $first, in $place"
+declare -A count=()
+longest=0
+exec 9<> <(:) # a pipe that sends nothing: to read from it is to sleep
+
+print_done() {
+  printf '%4d s  %d pairs agree, %d of other threads, %d of other --resident, %d diverged
+        files: %d of other CSV, %d by gzip, %d through a pipe or standard input
+        signals: %d before training, %d within and %d between epochs, %d in the test after the last; the end came within %.1f s\n' \
+    $SECONDS $(for what in pairs threads resident diverged csv packed piped before within between \
+      testing; do echo "${count[$what]:-0}"; done) "$((longest / 1000))e-3"
+}
+
+# ---- drawing: in this shell, as $(...) would have other random numbers -------------------------
+
+chance() { ((RANDOM % 100 < $1)); }
+# draw_size LOW HIGH: sets $size; small ones are as frequent as large ones.
+draw_size() {
+  local most=$2
+  while ((most / 2 > $1 && RANDOM % 2)); do most=$((most / 2)); done
+  size=$(($1 + RANDOM % (most - $1 + 1)))
+}
+# pick WORD...: sets $picked.
+pick() {
+  local at=$((1 + RANDOM % $#))
+  picked=${!at}
+}
+maybe() { ! chance "$1" || options+=("${@:2}"); }
+
+# write_rows COUNT SALT OTHER: prints rows whose pixels often tell the label.
+write_rows() {
+  awk -v count="$1" -v state=$((seed * 2 + $2)) -v other="$3" -v inputs=$inputs -v classes=$classes '
+    function put(number) { printf quote "%d" quote, number }
+    BEGIN {
+      if (other) {
+        printf "\357\273\277label"
+        for (i = 0; i < inputs; i++) printf ",pixel%d", i
+        printf "\r\n"
+      }
+      for (row = 0; row < count; row++) {
+        quote = other && row % 7 == 3 ? "\"" : ""
+        for (i = 0; i < inputs; i++) {
+          state = (state * 16807 + 1) % 2147483647
+          pixel[i] = state % 256
+        }
+        put(row % 5 == 0 ? row % classes : (pixel[0] + pixel[1]) * classes / 511)
+        for (i = 0; i < inputs; i++) { printf ","; put(pixel[i]) }
+        printf other && row % 3 ? "\r\n" : "\n"
+      }
+      if (other) printf "\n\n"
+    }'
+}
+# draw_file NAME COUNT SALT MAY_PIPE: writes a.NAME, and b.NAME in the other way; sets $source to
+# what the program is told to read. A pipe is read once, so not where every epoch streams it.
+draw_file() {
+  local other=$((RANDOM % 2)) way=plain b=b.$1
+  if chance 30; then way=packed; elif (($4)) && chance 50; then way=pipe; fi
+  if [ $1 = train ] && (($4)) && chance 15; then way=input; fi
+  write_rows $2 $3 0 >a.$1
+  write_rows $2 $3 $other >$b
+  source=$b
+  case $way in
+  packed) # in two members
+    head -n $(($2 / 3)) $b | gzip -1 >packed
+    tail -n +$(($2 / 3 + 1)) $b | gzip -9 >>packed
+    mv packed $b
+    ;;
+  pipe) mkfifo $b.pipe && source=$b.pipe ;;
+  input) source=- ;;
+  esac
+  count[csv]=$((count[csv] + other))
+  case $way in packed) ((++count[packed])) ;; pipe | input) ((++count[piped])) ;; esac
+}
+
+# ---- runs --------------------------------------------------------------------------------------
+
+# launch INPUT ARGUMENT...: starts mlp-train, and what feeds its pipes.
+launch() {
+  local pipe
+  echo "mlp-train ${*:2} <$1" >>commands
+  for pipe in *.pipe; do
+    if [ -p $pipe ]; then dd if=${pipe%.pipe} of=$pipe bs=5000 status=none & fi
+  done
+  env --default-signal=INT,TERM,HUP "$MLP" "${@:2}" <$1 >out 2>err &
+  pid=$!
+}
+ends_within() { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null; } 2>/dev/null # bash says who was killed
+reap() {
+  finish
+  { kill -KILL $(jobs -p); wait; } 2>/dev/null || true
+}
+# True if the last run came to its end: status 0 with nothing said, or 1 where the loss diverged.
+settled() {
+  if [ $status = 1 ]; then grep -qF ': try a lower --lr' err; else [ $status = 0 ] && [ ! -s err ]; fi
+}
+whole() {
+  launch "$@"
+  ends_within $END || die 'the last command does not end'
+  reap
+  settled || die "the last command: status $status, it said: $(cat err)"
+}
+# interrupted SECONDS INPUT ARGUMENT...: true if the signal ended it; sets $moment.
+interrupted() {
+  local since
+  pick INT TERM HUP
+  launch "${@:2}"
+  echo "  # SIG$picked after $1 s" >>commands
+  # Until it is there, the signal would find the shell, which ignores it.
+  while kill -0 $pid 2>/dev/null && ! [ /proc/$pid/exe -ef "$MLP" ]; do :; done
+  read -rt $1 -u 9 || true
+  since=${EPOCHREALTIME/./}
+  kill -$picked $pid 2>/dev/null || true # it may have ended
+  ends_within $ANSWER || die "the last command does not end $ANSWER s after its signal"
+  since=$((${EPOCHREALTIME/./} - since))
+  ((since <= longest)) || longest=$since
+  reap
+  ! settled || return 1
+  case $(<err) in
+  '' | 'mlp-train: interrupted') moment=before ;;
+  *'interrupted in epoch'*'--resume b.st'*) moment=within ;;
+  *'interrupted after epoch'*'--resume b.st'*) moment=between ;;
+  *'interrupted after the last epoch'*'--load b.st'*) moment=testing ;;
+  *) moment='' ;;
+  esac
+  if [ $status != $((128 + $(kill -l $picked))) ] || [ "$(wc -l <err)" -gt 1 ] || [ -z $moment ]; then
+    die "the last command: status $status, it said: $(cat err)"
+  fi
+  ((++count[$moment]))
+}
+# interrupted_and_resumed MICROSECONDS INPUT ARGUMENT...: way b. It gets up to three signals, each
+# within about as long as way a took.
+interrupted_and_resumed() {
+  local times words=("${@:3}") delay
+  for ((times = RANDOM % 4; times > 0; times--)); do
+    delay=$(($1 * (RANDOM % 1000) / 1000))
+    printf -v delay %d.%06d $((delay / 1000000)) $((delay % 1000000))
+    interrupted $delay $2 "${words[@]}" || return 0
+    if [ $moment = testing ]; then
+      status=0
+      return
+    fi
+    [ ! -e b.st ] || words=(--resume b.st --log b.csv --threads $((1 + RANDOM % 4)))
+  done
+  whole $2 "${words[@]}"
+}
+
+# ---- what must be the same ---------------------------------------------------------------------
+
+# Prints a checkpoint without its options, which name other files.
+state() {
+  header $1 | sed 's/"options":"[^"]*"//; s/ *$//'
+  tail -c +$((9 + $(header_size $1))) $1
+}
+# Prints the epochs of a log: not the test after the last one, which may have been interrupted.
+epochs() { grep -E '^[0-9]+,[^,]*,[^,]' $1; }
+# An epoch's training loss is a sum of sums, one for each part of it that was trained at a time.
+same_logs() {
+  paste -d , <(epochs a.csv) <(epochs b.csv) | awk -F , '
+    NF != 30 || /[^-+.,0-9a-z]/ { print "a bad line or a missing epoch: " $0; exit bad = 1 }
+    {
+      for (i = 1; i <= 15; i++) {
+        a = $i; b = $(i + 15)
+        seconds = i == 8 || i == 9 || i == 14
+        close_by = i == 3 && a - b <= 1e-12 * a && b - a <= 1e-12 * a
+        if (a == b || seconds || close_by) continue
+        print "epoch " $1 ", column " i ": " a " and " b
+        exit bad = 1
+      }
+    }
+    END { exit bad }' || die 'the logs differ'
+}
+
+# ---- a case ------------------------------------------------------------------------------------
+
+try_case() {
+  local square=0 hidden=none layers=$((RANDOM % 4)) epochs=$((1 + RANDOM % 4)) batch most
+  local a b way network streams=0 may_pipe=0 holds_out=0 resident other threads began microseconds
+  if chance 40; then
+    square=$((2 + RANDOM % 9)) inputs=$((square * square))
+  else
+    draw_size 1 200
+    inputs=$size
+  fi
+  classes=$((2 + RANDOM % 12))
+  most=$((MOST_PIXELS / inputs))
+  draw_size 1 $((most < 20000 ? most : 20000))
+  local rows=$size
+  draw_size 1 $((rows < 3000 ? rows : 3000))
+  local test_rows=$size
+  draw_size 1 $((2 * rows))
+  batch=$size
+  # shellcheck disable=SC2017 # rounded up
+  while (((rows + batch - 1) / batch * epochs > MOST_STEPS)); do batch=$((batch * 2)); done
+  for ((i = 0; i < layers; i++)); do
+    draw_size 1 70
+    hidden+=,$size
+  done
+  draw_size 1 100
+  pick step constant cosine linear
+  options=(--device cpu --classes $classes --hidden ${hidden/none,/} --epochs $epochs --batch $batch
+    --lr ${size}e-3 --lr-schedule $picked --momentum 0.$((RANDOM % 10)) --seed $((RANDOM % 1000)))
+  pick nesterov adam adamw
+  maybe 50 --optimizer $picked
+  maybe 20 --label-smoothing 0.$((RANDOM % 5))
+  [ $layers = 0 ] || maybe 20 --dropout 0.$((RANDOM % 9))
+  maybe 20 --ema $((9 + 9 * (RANDOM % 10)))e-2
+  maybe 20 --mean 0.$((RANDOM % 5)) --std 0.5
+  maybe 30 --weight-decay $((RANDOM % 100))e-4
+  maybe 30 --warmup $((RANDOM % 3))
+  maybe 30 --early-stop $((1 + RANDOM % 2))
+  pick shift rotate=90,scale elastic shift,rotate,scale=0.3,shear,elastic=6
+  [ $square = 0 ] || maybe 50 --augment $picked
+  # Rows that are streamed are shuffled within a staging buffer, after the first epoch.
+  resident=yes
+  pick yes auto
+  if chance 40; then streams=1 resident=no picked=no; fi
+  [ $epochs != 1 ] || pick yes no auto
+  other=$picked
+  ((epochs > 1 && streams)) || may_pipe=1
+  if ((rows >= 20 * classes)) && chance 30; then # else no row might be left
+    holds_out=1                                  # reads rows twice
+    options+=(--validation 0.$((1 + RANDOM % 5)))
+  fi
+  draw_file train $rows 1 $((may_pipe && !holds_out))
+  local train=$source input=/dev/null
+  [ $train != - ] || input=b.train
+  draw_file test $test_rows 2 $may_pipe
+  local test=$source
+  threads=($((1 + RANDOM % 4)) $((1 + RANDOM % 4)))
+  a=("${options[@]}" --train a.train --test a.test --resident $resident --threads ${threads[0]}
+    --save a.st --log a.csv)
+  b=("${options[@]}" --train $train --test $test --resident $other --threads ${threads[1]}
+    --save b.st --log b.csv)
+  [ ${threads[0]} = ${threads[1]} ] || ((++count[threads]))
+  [ $resident = $other ] || ((++count[resident]))
+
+  began=${EPOCHREALTIME/./}
+  whole /dev/null "${a[@]}"
+  microseconds=$((${EPOCHREALTIME/./} - began))
+  local a_status=$status
+  interrupted_and_resumed $microseconds $input "${b[@]}"
+  [ $status = $a_status ] || die 'one run diverged and the other did not'
+  absent ./*.tmp.*
+  ((++count[pairs]))
+  if [ $status = 1 ]; then
+    ((++count[diverged]))
+    return
+  fi
+  same_logs
+  options=()
+  maybe 50 --probabilities
+  for network in st st.best; do
+    [ -e a.$network ] || continue
+    cmp <(state a.$network) <(state b.$network) || die "a.$network is not b.$network"
+    for way in a.test $test; do
+      whole /dev/null --load ${way:0:1}.$network --device cpu --threads $((1 + RANDOM % 4)) \
+        --predict $way "${options[@]}"
+      mv out ${way:0:1}.predictions
+    done
+    same a.predictions b.predictions
+  done
+}
+
+next=60
+for ((seed = first; SECONDS < limit; seed++)); do
+  RANDOM=$seed
+  case_now="SEED=$seed repeats it; $place/commands says what ran"
+  rm -f ./*
+  try_case
+  if ((SECONDS >= next)); then
+    print_done
+    next=$((next + 60))
+  fi
+done
+print_done
+case_now='two ways of a random run agree'
+rm -r "$place"
