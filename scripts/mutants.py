@@ -140,7 +140,7 @@ def judge(job):
 def main():
     count, seed, tests = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     shutil.rmtree(WORK, ignore_errors=True)
-    shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", "*.csv", "mlp-*"))
+    shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", "*.csv", "mlp-train", "mlp-digits", "mlp-lab", "mlp-bench"))
     if not build(FIRST, ["all", "tests"]):
         sys.exit("mutants: the sources do not build")
     said, runs = [], {line: [] for line in lines_of(FIRST, list(files_of(FIRST, ".gcno")))}
