@@ -10,14 +10,14 @@ which mlp-train has. Times are wall clock from the drawing of the permutation un
 Where there are two GPUs, the frameworks run at the same time, each on its own.
 
 Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A peer
-that is not installed, fails or finds no time left is a line with its reason. Data: the IDX files,
-plain or .gz, in the folder MNIST_SOURCE, or data/mnist_train.csv and data/mnist_test.csv.
+that is not installed, fails or finds no time left is a line with its reason. Data:
+data/mnist_train.csv and data/mnist_test.csv.
 """
 import argparse
 import concurrent.futures
-import gzip
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -53,35 +53,12 @@ def learning_rate(batch):
 # ---- rows -----------------------------------------------------------------------------------
 
 
-def read_idx(name, header):
-    """The bytes of an IDX file of MNIST_SOURCE behind its header."""
+def read_set(name):
+    """Pixels (rows, 784) from 0 to 1, labels (rows)."""
     import numpy as np
 
-    path = os.path.join(os.environ["MNIST_SOURCE"], name)
-    plain = os.path.exists(path)
-    with open(path, "rb") if plain else gzip.open(path + ".gz", "rb") as file:
-        return np.frombuffer(file.read(), np.uint8, offset=header)
-
-
-def read_set(idx_name, csv_name):
-    """Pixels (rows, 784) from 0 to 255 and labels (rows), as bytes."""
-    import numpy as np
-
-    if os.environ.get("MNIST_SOURCE"):
-        pixels = read_idx(idx_name + "-images-idx3-ubyte", 16)
-        return pixels.reshape(-1, INPUTS), read_idx(idx_name + "-labels-idx1-ubyte", 8)
-    table = np.loadtxt(os.path.join("data", csv_name), np.uint8, delimiter=",")
-    return table[:, 1:], table[:, 0]
-
-
-def read_rows():
-    """(training pixels, training labels, test pixels, test labels), pixels scaled to 0 .. 1."""
-    import numpy as np
-
-    train, train_labels = read_set("train", "mnist_train.csv")
-    test, test_labels = read_set("t10k", "mnist_test.csv")
-    return (train.astype(np.float32) / 255, train_labels.astype(np.int32),
-            test.astype(np.float32) / 255, test_labels.astype(np.int32))
+    table = np.loadtxt(f"data/mnist_{name}.csv", np.uint8, delimiter=",")
+    return table[:, 1:].astype(np.float32) / 255, table[:, 0].astype(np.int32)
 
 
 def initial_parameters(hidden):
@@ -261,7 +238,7 @@ def run_torch(deadline, batches, sources):
     if not torch.cuda.is_available():
         raise RuntimeError("PyTorch finds no GPU")
     device = torch.device("cuda")
-    data = [torch.from_numpy(array).to(device) for array in read_rows()]
+    data = [torch.from_numpy(array).to(device) for array in (*read_set("train"), *read_set("test"))]
     data[1], data[3] = data[1].long(), data[3].long()
 
     def measure(case):
@@ -344,13 +321,12 @@ def measure_jax(x, y, hidden, batch, precision, rate, count, mesh=None):
 
 
 def run_jax(deadline, batches, sources):
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
     device = jax.devices()[0]
     if device.platform != "gpu":
         raise RuntimeError("JAX finds no GPU")
-    x, y, test_x, test_y = (jax.device_put(array) for array in read_rows())
+    x, y, test_x, test_y = (jax.device_put(array) for array in (*read_set("train"), *read_set("test")))
 
     def measure(case):
         seconds, parameters = measure_jax(x, y, case.hidden, case.batch, case.precision,
@@ -360,6 +336,37 @@ def run_jax(deadline, batches, sources):
 
     run_cases(Record(device.device_kind, sources), deadline, cases_of((SCAN,), SCAN, batches), len(x),
               measure)
+
+
+# ---- JAX on several GPUs, for scripts/scaling.sh --------------------------------------------
+
+SCALING = [(WIDE[-1], 16384, "fp32"), (WIDE[-1], 4096, "tf32"), (WIDE[-1], 4096, "fp32"),
+           (WIDE[-1], 16384, "tf32"), (HIDDEN, 1024, "fp32"), (HIDDEN, 4096, "fp32"),
+           (HIDDEN, 1024, "tf32"), (HIDDEN, 4096, "tf32")]
+
+
+def run_scaling(deadline, counts):
+    """Data parallel epochs (jax.shard_map) of that script's networks on so many GPUs; a line each."""
+    import jax
+
+    data = read_set("train")
+    for (hidden, batch, precision), count in itertools.product(SCALING, counts):
+        line = {"who": "JAX", "network": "-".join(map(str, (INPUTS, *hidden, CLASSES))),
+                "precision": precision, "batch": batch, "ranks": count}
+        try:
+            if time.monotonic() > deadline:
+                raise TimeoutError("no time was left")
+            if count > len(jax.devices()):
+                raise RuntimeError(f"JAX finds {len(jax.devices())} GPUs")
+            mesh = jax.make_mesh((count,), ("gpu",), devices=jax.devices()[:count])
+            everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+            x, y = (jax.device_put(array, everywhere) for array in data)
+            seconds = measure_jax(x, y, hidden, batch, precision, 0.01, WIDE_EPOCHS, mesh)[0]
+            line.update(rows=len(x), ms=1e3 * statistics.median(seconds), ms_min=1e3 * min(seconds),
+                        ms_max=1e3 * max(seconds), epochs=len(seconds))
+        except Exception as failure:  # the other cases go on
+            line["reason"] = f"{type(failure).__name__}: {failure}"[:200]
+        print(json.dumps(line), flush=True)
 
 
 # ---- both -----------------------------------------------------------------------------------
@@ -439,9 +446,14 @@ def main():
     parser.add_argument("--batches", default=BATCHES, help="rows of a step [64,256,1024,4096]",
                         type=lambda text: tuple(int(word) for word in text.split(",")))
     parser.add_argument("--sources", default="", help="the digest of the sources, for the record")
+    parser.add_argument("--scaling", metavar="GPUS", type=lambda text: [int(word) for word in text.split()],
+                        help="JAX alone, on so many GPUs: \"1 2 4\"")
     parser.add_argument("--framework", choices=FRAMEWORKS, help="this one alone, in this process")
     arguments = parser.parse_args()
-    if arguments.framework:
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    if arguments.scaling:
+        run_scaling(time.monotonic() + arguments.seconds, arguments.scaling)
+    elif arguments.framework:
         run_framework(arguments)
     else:
         run_all(arguments)

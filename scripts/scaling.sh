@@ -103,7 +103,7 @@ for words in "${cases[@]}"; do
 done
 
 if [ "$jax_seconds" -gt 0 ]; then
-  timeout $((jax_seconds + 15)) python3 scripts/scaling_jax.py --seconds "$jax_seconds" --ranks "${ranks[*]}" \
+  timeout $((jax_seconds + 15)) python3 scripts/compare_peers.py --seconds "$jax_seconds" --scaling "${ranks[*]}" \
     2>"$work/jax.err" | grep '}$' | tee -a "$lines" ||
     echo "scaling: JAX ended early: $(tail -n 1 "$work/jax.err")" >&2
 fi

@@ -48,23 +48,20 @@ measure() {
 # summarize NAME GOAL: of those lines.
 summarize() {
   awk -v name="$1" -v goal="$2" '
-    # the probability that Student'"'"'s t of n degrees of freedom is above t: its density, by Simpson'"'"'s rule
-    function density(x, n) { return scale * (1 + x * x / n) ^ (-(n + 1) / 2) }
-    function above(t, n,    i, steps, h, sum) {
-      scale = n % 2 ? 1 / sqrt(pi) : sqrt(pi) / 2 # gamma((n + 1) / 2) / gamma(n / 2)
-      for (i = n % 2 ? 1 : 2; i < n; i += 2) scale *= (i + 1) / i
-      scale /= sqrt(n * pi)
-      if (t < 0) return 1 - above(-t, n)
-      if (t > 40) t = 40
-      steps = 4000
-      h = t / steps
-      for (i = 0; i <= steps; i++) sum += density(i * h, n) * (i % steps == 0 ? 1 : i % 2 ? 4 : 2)
-      sum = 0.5 - sum * h / 3
-      return sum > 0 ? sum : 0
+    # The probability that Student'"'"'s t of n degrees of freedom is above t: the finite sums of
+    # Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
+    function above(t, n,    k, term, sum) {
+      term = n % 2 ? sqrt(n / (n + t * t)) : 1
+      for (k = n % 2; k < n - 1; k += 2) {
+        sum += term
+        term *= (k + 1) / (k + 2) * n / (n + t * t)
+      }
+      sum *= t / sqrt(n + t * t)
+      if (n % 2) sum = (sum + atan2(t, sqrt(n))) * 2 / atan2(0, -1)
+      return sum < 1 ? (1 - sum) / 2 : 0
     }
     { for (c = 1; c <= 3; c++) { value[NR, c] = $c; mean[c] += $c } }
     END {
-      pi = atan2(0, -1)
       for (c = 1; c <= 3; c++) {
         mean[c] /= NR
         for (r = 1; r <= NR; r++) squares[c] += (value[r, c] - mean[c]) ^ 2
