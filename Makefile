@@ -66,8 +66,8 @@ BUILD := build/thread
 PLACE := $(BUILD)
 C_FLAGS += -O1 -fsanitize=thread
 else
-# What makes an overrun buffer an end instead of a door; 3 is of gcc 12 and clang 9. Not for -O0,
-# where the C library cannot check anything.
+# FORTIFY turns an overrun buffer into an end instead of a door; level 3 needs gcc 12 or clang 9. At
+# -O0 the C library cannot check anything.
 FORTIFY := $(shell for level in 3 2; do \
              $(CC) -O -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$$level -include stdio.h \
                -E -x c /dev/null >/dev/null 2>&1 && echo $$level && break; done)
@@ -76,14 +76,14 @@ HARDENED := -fstack-protector-strong -fPIE \
 LDFLAGS  += -pie -Wl,-z,relro,-z,now
 endif
 
-# Of the compiler, for the library of the ranks: where pkg-config or mpicc knows an MPI.
+# The library of the ranks is built where pkg-config or mpicc knows an MPI.
 ifneq ($(MPI),0)
 MPI_FLAGS := $(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
                          pkg-config --cflags --libs mpich 2>/dev/null || \
                          mpicc --showme 2>/dev/null | cut -d' ' -f2-))
 endif
 
-# Of NCCL the header alone, in this folder's include/; the Python packages bring one.
+# NCCL is needed as a header alone, in this folder's include/; the Python packages bring one.
 ifneq ($(if $(MPI_FLAGS),$(KERNELS_NVCC)),)
 NCCL_HOME ?= $(shell for home in /usr/local /usr $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC))) \
                "$$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null)"; do \
@@ -137,11 +137,11 @@ FLOORS := base ranks+data+model+plot engine train+predict+measure cli commands+b
 
 # Most of it is one library. A program is its main, the folder that it alone has, and what both
 # take of the library. What tests share is another, what bench, lab and exercise measure with a third.
-# What wants the CUDA Toolkit has folders of its own.
+# Code that wants the CUDA Toolkit has folders of its own.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
 kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
-# What takes longest to compile comes first, so that every core has work until the end.
+# The longest compiles come first, so that every core has work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels)
 LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli)
@@ -157,7 +157,7 @@ SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_ne
             $(filter-out %/cuda_stand_in.o %/epoch_trial.o %/fault.o %/tsan_openmp.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
-# What a run of several ranks loads; nothing is linked to MPI.
+# A run of several ranks loads this library; nothing is linked to MPI.
 RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
@@ -327,7 +327,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 $(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
 
-# What each is linked of. An archive comes last: it gives what the objects before it want.
+# Each program is linked of these. An archive comes last: it gives what the objects before it want.
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
@@ -403,7 +403,7 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 EMULATOR := -Itests/emulator
 CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(EMULATOR) \
             -Isrc -Ikernels $(NO_FOLDER) -MMD -MP
-# Of kernels nvcc warns. It does not believe that pointers to two types are apart, either.
+# nvcc warns of kernels already. It does not believe that pointers to two types are apart, either.
 $(BUILD)/tests/emulator/epoch.o: CXX_FLAGS += -fno-strict-aliasing -ffp-contract=off -w
 $(addprefix $(BUILD)/tests/,test_epoch_schedules.o soak/schedules.o support/epoch_trial.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR))
@@ -439,7 +439,7 @@ $(BUILD)/kernels/layer/wide_wgmma.o $(BUILD)/kernels/lab/matmul_hopper.o: \
   arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS)),$(NVCC_FLAGS))
 endif
 
-# What -use_fast_math does is a lesson of the topic math.
+# The topic math has -use_fast_math as a lesson.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 
 $(BUILD)/sealed_cpu.o: $(BUILD)/src/exercise/exercise_cpu.o scripts/seal_exercise.sh
@@ -478,7 +478,7 @@ $(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: $(addprefix src/cli/,option_kinds.c optio
                                         options_file.c)
 $(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
 $(FUZZ)/fuzz_image: $(addprefix src/data/,exif.c grid.c image.c ink.c photograph.c)
-# What stb, version 2.27, does to numbers that does not touch memory is left alone.
+# Arithmetic of stb, version 2.27, that touches no memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
                                    -DSTBI_MAX_DIMENSIONS=1024
 FUZZ_BASE := $(filter-out %/threads.c,$(wildcard src/base/*.c))

@@ -139,7 +139,7 @@ sanitize() {
   # The programs check every status themselves; calls of libraries that fail are not our errors.
   [ "$1" != memcheck ] || options=(--report-api-errors no)
   [ "$*" != 'racecheck test_engine_cuda' ] || filter=test_same_bits
-  # Of 1600 steps the first few run all that there is to check; every step takes long here.
+  # The first few of 1600 steps run all that there is to check; every step takes long here.
   run 120 env TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges' "$sanitizer" --tool "$1" \
     --error-exitcode 9 "${options[@]}" "build/$2" || status=$?
   text=$(sed -nE 's/^=* *(ERROR|RACECHECK) SUMMARY: //p' "$step" | tail -n 1)
@@ -389,7 +389,7 @@ main() {
   header >"$work/header"
   trap finish EXIT
   trap 'exit 1' INT TERM HUP
-  # What is missing after this fails in the parts that want it.
+  # Parts that want what is missing after this fail.
   run 600 make setup && build all tests
   run 120 scripts/download_mnist.sh
   # The parts of each GPU, one after the other.

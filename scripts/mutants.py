@@ -28,7 +28,7 @@ MAKE = ["make", "-s", "SETUP=0", "CUDA=0", "CC=" + os.environ.get("CC", "gcc"), 
 SWAPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&",
          "+": "-", "-": "+", "*": "/", "/": "*", "+=": "-=", "-=": "+=", "++": "--", "--": "++",
          "true": "false", "false": "true", "!": ""}
-# What is not to be changed comes first: comments, text, includes, arrows.
+# Tokens that are never changed come first: comments, text, includes, arrows.
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->"
                    r"|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|<<|>>|[A-Za-z_]\w*|\d[\w.]*|\S", re.S | re.M)
 

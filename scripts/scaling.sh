@@ -90,7 +90,7 @@ point() {
   write_tables 2>/dev/null || true # of nothing measured there are none
 }
 
-# What is worth most comes first. Each case: hidden layers, network, precision, two batches, of which
+# The cases that are worth most come first. Each case: hidden layers, network, precision, two batches, of which
 # the first is that of a rank in weak scaling.
 small="300,100 784-300-100-10" wide="2500,2000,1500,1000,500 784-2500-2000-1500-1000-500-10"
 cases=("$wide fp32 4096 16384" "$wide tf32 4096 16384" "$small fp32 1024 4096" "$small tf32 1024 4096")
