@@ -84,7 +84,9 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 
 if [ -n "$nvcc" ]; then
-  echo "setup: everything is there, CUDA through $nvcc"
+  compgen -G '/dev/nvidia[0-9]*' >/dev/null || compgen -G /dev/dxg >/dev/null || slow="; without a GPU the kernels, which take \
+some minutes to compile, can be left out: \`make CUDA=0\`"
+  echo "setup: everything is there, CUDA through $nvcc${slow-}"
 elif [ "${CUDA-}" = 0 ] && [ -n "$(find_nvcc)" ]; then
   echo "setup: everything is there, but no GPU: the build is CPU-only. \`make CUDA=1\` also builds the" \
     "kernels, which takes some minutes"

@@ -110,7 +110,8 @@ stand_in bin/g++ </dev/null
 does 0 setup.sh --nvcc
 is out <<<"$PWD/bin/nvcc"
 does 0 setup.sh
-is out <<<"setup: everything is there, CUDA through $PWD/bin/nvcc"
+says "setup: everything is there, CUDA through $PWD/bin/nvcc"
+[ -e /dev/nvidia0 ] || [ -e /dev/dxg ] || says 'can be left out: `make CUDA=0`'
 CUDA=0 NVCC='' does 0 setup.sh
 says 'the build is CPU-only. `make CUDA=1` also builds the kernels'
 
