@@ -127,7 +127,7 @@ sanitized='
   test_kernels_softmax memcheck racecheck initcheck synccheck
   test_kernels_optimizer memcheck racecheck initcheck synccheck
   test_kernels_wide memcheck synccheck
-  test_engine_cuda memcheck racecheck initcheck synccheck
+  test_engine_results memcheck racecheck initcheck synccheck
   test_engine_interface memcheck initcheck synccheck
   test_augment memcheck racecheck
   test_augment_engine memcheck racecheck
@@ -138,9 +138,9 @@ sanitize() {
   local status=0 text options=() filter='*'
   # The programs check every status themselves; calls of libraries that fail are not our errors.
   [ "$1" != memcheck ] || options=(--report-api-errors no)
-  [ "$*" != 'racecheck test_engine_cuda' ] || filter=test_same_bits
+  [ "$*" != 'racecheck test_engine_results' ] || filter=test_same_bits_of_cuda
   # The first few of 1600 steps run all that there is to check; every step takes long here.
-  run 120 env TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges' "$sanitizer" --tool "$1" \
+  run 120 env TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges*' "$sanitizer" --tool "$1" \
     --error-exitcode 9 "${options[@]}" "build/$2" || status=$?
   text=$(sed -nE 's/^=* *(ERROR|RACECHECK) SUMMARY: //p' "$step" | tail -n 1)
   case $text in

@@ -78,8 +78,6 @@ CONTRACT(test_streaming, tested_levels()) {
     assert_int_equal(o[0].sums.correct, o[pace].sums.correct);
     assert_true(fabs(o[0].sums.loss - o[pace].sums.loss) <= off);
   }
-  for (int pace = 0; pace < paces; pace++) free_outcome(&o[pace]);
-  free_data(&data);
 }
 
 /* Rows are replaced while steps on them are still queued, from either buffer, in whole and in part:
@@ -121,9 +119,6 @@ CONTRACT(test_upload_over_rows_in_use_waits, tested_levels()) {
   assert_same_bits(&at_once, &waiting);
   assert_int_equal(at_once.sums.rows, waiting.sums.rows);
   assert_int_equal(at_once.sums.correct, waiting.sums.correct);
-  free_outcome(&at_once);
-  free_outcome(&waiting);
-  free_data(&data);
 }
 
 /* ---- sums, weights, refusals ---------------------------------------------------------------- */
@@ -149,7 +144,6 @@ CONTRACT(test_collect_starts_anew, tested_levels()) {
   assert_int_equal(sums.correct, 0);
   assert_true(sums.loss == 0);
   engine->call->close(engine);
-  free_data(&data);
 }
 
 /* Weights that are read can be written, and training goes on from there as if nothing had happened.
@@ -174,13 +168,7 @@ CONTRACT(test_read_and_write, tested_levels()) {
     Outcome mixed = close_with_outcome(second);
     assert_memory_equal(mixed.parameters, resumed.parameters, mixed.floats * sizeof(float));
     assert_memory_equal(mixed.momentum, saved.momentum, mixed.floats * sizeof(float));
-    free_outcome(&saved);
-    free_outcome(&written);
-    free_outcome(&through);
-    free_outcome(&resumed);
-    free_outcome(&mixed);
   }
-  free_data(&data);
 }
 
 /* The order of rows is that of the range at hand, though first row and key are as before. */
@@ -200,11 +188,7 @@ CONTRACT(test_order_of_other_rows, tested_levels()) {
     train(second, half);
     Outcome x = close_with_outcome(both), y = close_with_outcome(second);
     assert_same_bits(&x, &y);
-    free_outcome(&between);
-    free_outcome(&x);
-    free_outcome(&y);
   }
-  free_data(&data);
 }
 
 /* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
@@ -224,11 +208,7 @@ CONTRACT(test_learning_rate_0, tested_levels()) {
     train(engine, range);
     Outcome after = close_with_outcome(engine);
     assert_memory_equal(after.parameters, initial, after.floats * sizeof(float));
-    free(initial);
-    free_outcome(&before);
-    free_outcome(&after);
   }
-  free_data(&data);
 }
 
 static void refused(bool done, const char *call, int line) {
@@ -262,13 +242,11 @@ CONTRACT(test_refusals, tested_levels()) {
   train(engine, good);
   Outcome o = close_with_outcome(engine);
   assert_int_equal(o.sums.rows, c->rows);
-  free_outcome(&o);
-  free_data(&data);
 }
 
 /* ---- what CUDA adds ------------------------------------------------------------------------- */
 
-TEST(test_auto_says_which_and_why) {
+ENGINE_TEST(test_auto_says_which_and_why) {
   needs_gpu();
   for (int i = 0; i < CASES; i++) {
     const EngineConfig config =
@@ -285,7 +263,7 @@ TEST(test_auto_says_which_and_why) {
 
 /* tf32 is a permission: what cannot use it runs at fp32 and says so. test_gpu_limits.c has this
    for every GPU. */
-TEST(test_precision_in_use) {
+ENGINE_TEST(test_precision_in_use) {
   needs_gpu();
 #ifdef HAVE_CUDA
   GpuLimits gpu;
@@ -327,7 +305,7 @@ static size_t free_memory(void) {
 
 /* Activations of 1.8 TB. What was had before memory ran out is given back, and the failure is
    told once: the next engine knows nothing of it. */
-TEST(test_a_network_too_big_leaks_nothing) {
+ENGINE_TEST(test_a_network_too_big_leaks_nothing) {
   needs_gpu();
   if (quick()) {
     print_message("under a sanitizer a failed allocation counts as a fault\n");
@@ -353,7 +331,5 @@ TEST(test_a_network_too_big_leaks_nothing) {
     if (!engine) continue;
     Outcome o = train_on(engine, small, &data);
     assert_true(o.sums.rows > 0);
-    free_outcome(&o);
   }
-  free_data(&data);
 }

@@ -111,7 +111,7 @@ static Outcome train_variant(int level, const Variant *v, const Data *data, uint
   const Outcome o = outcome_of(engine);
   OK(engine->call->evaluate(engine, 0, network.rows, &error));
   *evaluated = collect(engine);
-  engine->call->close(engine);
+  close_engine(engine);
   return o;
 }
 
@@ -129,11 +129,10 @@ static void near_the_reference_on(int level, const Variant *v) {
   EngineSums sums = {0}, evaluated, evaluation = {0};
   Outcome o = train_variant(level, v, &data, UINT64_MAX, &evaluated);
   float *initial = allocate(floats, sizeof *initial);
-  double *start = allocate(floats, sizeof *start), *expected = allocate(floats, sizeof *expected);
   double *state = allocate(states * floats, sizeof *state);
   network_initialise(&config.network, config.training.seed, initial);
-  reference_to_double(initial, floats, start);
-  reference_to_double(initial, floats, expected);
+  const double *start = doubles_of(initial, floats);
+  double *expected = doubles_of(initial, floats);
   if (config.training.ema > 0) reference_to_double(initial, floats, state + (states - 1) * floats);
   for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
     const TrainRange range = range_of(v, epoch, done);
@@ -152,9 +151,6 @@ static void near_the_reference_on(int level, const Variant *v) {
     fail_msg("%s, %s, level %d: parameters %.2g, state %.2g, loss %.2g", network.name, v->name,
              level, of_parameters, of_state, of_loss);
   assert_int_equal(o.sums.rows, sums.rows);
-  free(initial), free(start), free(expected), free(state);
-  free_outcome(&o);
-  free_data(&data);
 }
 
 static void same_bits_on(int level, const Variant *v) {
@@ -165,9 +161,6 @@ static void same_bits_on(int level, const Variant *v) {
   assert_same_bits(&whole, &parts);
   assert_true(of_whole.loss == of_parts.loss);
   assert_int_equal(whole.sums.correct, parts.sums.correct);
-  free_outcome(&whole);
-  free_outcome(&parts);
-  free_data(&data);
 }
 
 static void for_each(int level) {
@@ -180,18 +173,18 @@ static void for_each(int level) {
     }
 }
 
-TEST(test_on_the_cpu) {
+ENGINE_TEST(test_on_the_cpu) {
   for_each(CPU);
 }
 
-TEST(test_on_a_gpu) {
+ENGINE_TEST(test_on_a_gpu) {
   needs_gpu();
   for (int level = 0; levels[level].fusion != FUSION_EPOCH; level++)
     if (!quick() || levels[level].fusion == FUSION_LAYER) for_each(level);
 }
 
 /* Level epoch declines them: auto takes another. */
-TEST(test_level_epoch_declines) {
+ENGINE_TEST(test_level_epoch_declines) {
   needs_gpu();
   network = networks[0];
   for (int i = 0; i < VARIANTS; i++) {

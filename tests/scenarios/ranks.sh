@@ -60,7 +60,7 @@ if with_ranks; then
   done
 fi
 
-# Roundings differ from the CPU's, and may open a ReLU on one side only: test_engine_cuda.c says
+# Roundings differ from the CPU's, and may open a ReLU on one side only: test_engine_results.c says
 # what that does.
 case_ 'ranks train on GPUs, at every level that takes them'
 if with_ranks; then

@@ -8,7 +8,8 @@
 #include "base/sizes.h"
 #include "exercise/reference.h"
 
-const TestedLevel levels[LEVELS] = {
+static const TestedLevel table[] = {
+    {FUSION_LAYER, PRECISION_FP32, "cpu", false},
     {FUSION_NONE, PRECISION_FP32, "none", false},
     {FUSION_LAYER, PRECISION_FP32, "layer", false},
     {FUSION_STEP, PRECISION_FP32, "step", false},
@@ -17,6 +18,7 @@ const TestedLevel levels[LEVELS] = {
     {FUSION_LAYER, PRECISION_TF32, "layer, tf32", false},
     {FUSION_STEP, PRECISION_TF32, "step, tf32", false},
 };
+const TestedLevel *const levels = table + 1;
 static Error error;
 
 /* Quick: those whose kernels wait for each other; the others' are alike or tested by themselves. */
@@ -25,9 +27,45 @@ int tested_levels(void) {
   return quick() ? QUICK_LEVELS : LEVELS;
 }
 
+/* ---- what a test takes ---------------------------------------------------------------------- */
+
+/* Memory and engines, the last one first. */
+typedef struct Kept {
+  void *memory; /* or NULL, and */
+  Engine *engine;
+  struct Kept *next;
+} Kept;
+static Kept *kept;
+
+static void keep(void *memory, Engine *engine) {
+  Kept *one = malloc(sizeof *one);
+  assert_non_null(one);
+  *one = (Kept){memory, engine, kept};
+  kept = one;
+}
+
+int release_kept(void **state) {
+  (void)state;
+  while (kept) {
+    Kept *one = kept;
+    kept = one->next;
+    if (one->engine) one->engine->call->close(one->engine);
+    free(one->memory);
+    free(one);
+  }
+  return 0;
+}
+
+void close_engine(Engine *engine) {
+  for (Kept *one = kept; one; one = one->next)
+    if (one->engine == engine) one->engine = NULL;
+  engine->call->close(engine);
+}
+
 void *allocate(size_t count, size_t size) {
   void *memory = calloc(count, size);
   assert_non_null(memory);
+  keep(memory, NULL);
   return memory;
 }
 
@@ -87,11 +125,6 @@ Data make_data(const Case *c, uint64_t rows) {
   return d;
 }
 
-void free_data(Data *d) {
-  free(d->pixels);
-  free(d->labels);
-}
-
 uint64_t whole_batches(const Case *c, uint64_t rows) {
   return round_up(rows, (uint64_t)c->batch);
 }
@@ -129,21 +162,18 @@ EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows, uint
 }
 
 Engine *open_config(EngineConfig config, int level) {
-  if (level == CPU) {
-    Engine *engine = engine_cpu_open(&config, &error);
-    OK(engine != NULL);
-    return engine;
-  }
   config.training.fusion = levels[level].fusion;
   config.training.precision = levels[level].precision;
   error.text[0] = '\0';
-  Engine *engine = engine_cuda_open(&config, &error);
-  if (!engine && !levels[level].selective) fail_msg("level %s: %s", levels[level].name, error.text);
-  if (!engine) {
-    assert_true(strlen(error.text) > 0);
-    print_message("left out: %s\n", error.text);
+  Engine *engine = (level == CPU ? engine_cpu_open : engine_cuda_open)(&config, &error);
+  if (engine) {
+    keep(NULL, engine);
+    return engine;
   }
-  return engine;
+  if (!levels[level].selective) fail_msg("level %s: %s", levels[level].name, error.text);
+  assert_true(strlen(error.text) > 0);
+  print_message("left out: %s\n", error.text);
+  return NULL;
 }
 
 Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows) {
@@ -195,12 +225,8 @@ Outcome outcome_of(Engine *engine) {
 
 Outcome close_with_outcome(Engine *engine) {
   const Outcome o = outcome_of(engine);
-  engine->call->close(engine);
+  close_engine(engine);
   return o;
-}
-
-void free_outcome(Outcome *o) {
-  free(o->parameters);
 }
 
 void assert_same_bits(const Outcome *a, const Outcome *b) {
@@ -230,25 +256,22 @@ static void reference_one(void *context, TrainRange range) {
                   r->data->labels, &range, &r->sums);
 }
 
+double *doubles_of(const float *values, size_t count) {
+  double *doubles = allocate(count, sizeof *doubles);
+  reference_to_double(values, count, doubles);
+  return doubles;
+}
+
 Reference run_reference(const Case *c, const Data *d) {
   Reference r = {.config = config_of(c, FUSION_NONE, c->rows, c->rows), .data = d};
   const size_t floats = r.config.network.floats;
   float *initial = allocate(floats, sizeof *initial);
-  r.start = allocate(floats, sizeof(double));
-  r.parameters = allocate(floats, sizeof(double));
-  r.momentum = allocate(floats, sizeof(double));
   network_initialise(&r.config.network, r.config.training.seed, initial);
-  reference_to_double(initial, floats, r.start);
-  reference_to_double(initial, floats, r.parameters);
-  free(initial);
+  r.start = doubles_of(initial, floats);
+  r.parameters = doubles_of(initial, floats);
+  r.momentum = allocate(floats, sizeof(double));
   for_steps(c, reference_one, &r);
   return r;
-}
-
-void free_reference(Reference *r) {
-  free(r->start);
-  free(r->parameters);
-  free(r->momentum);
 }
 
 double way_error(const float *out, const double *expected, const double *start, size_t count) {

@@ -18,22 +18,25 @@ typedef struct {
   bool selective; /* may refuse a network: then there is nothing to test */
 } TestedLevel;
 
-extern const TestedLevel levels[LEVELS];
+extern const TestedLevel *const levels;
 
-/* The number that stands for the CPU engine wherever a level is asked for. */
+/* The number of the CPU engine wherever a level is asked for. */
 enum { CPU = -1 };
 
 /* How many of them, the first ones, are tested. */
 int tested_levels(void);
 
+/* A test after which what it has taken is given back: allocate()d memory and open engines. */
+#define ENGINE_TEST(name) TEST_WITH(name, NULL, release_kept)
+
 /* Defines a check of one level, and two tests that run it: on the CPU engine, and on the first
    `count` levels of a GPU. The check returns where open_level returns NULL. */
 #define CONTRACT(name, count)                                                                      \
   static void name(int level);                                                                     \
-  TEST(name##_of_the_cpu) {                                                                        \
+  ENGINE_TEST(name##_of_the_cpu) {                                                                 \
     name(CPU);                                                                                     \
   }                                                                                                \
-  TEST(name##_of_cuda) {                                                                           \
+  ENGINE_TEST(name##_of_cuda) {                                                                    \
     needs_gpu();                                                                                   \
     for (int l = 0; l < (count); l++) name(l);                                                     \
   }                                                                                                \
@@ -49,7 +52,7 @@ typedef struct {
   float learning_rate, momentum, weight_decay;
   uint64_t steps; /* to be trained */
   uint64_t seed;  /* of the initial parameters */
-  bool flips;     /* a ReLU may open on one side only: see assert_near of test_engine_cuda.c */
+  bool flips;     /* a ReLU may open on one side only: see assert_near of test_engine_results.c */
   bool quick;
   int lit; /* eighths of all pixels that are not 0 beside the usual one: from -1 to 7 */
 } Case;
@@ -72,7 +75,6 @@ typedef struct {
 } Data;
 
 Data make_data(const Case *c, uint64_t rows);
-void free_data(Data *d);
 
 /* The smallest buffer that holds `rows`. */
 uint64_t whole_batches(const Case *c, uint64_t rows);
@@ -83,8 +85,11 @@ TrainRange epoch_of(const Case *c, uint64_t epoch);
 /* Calls `use` with the ranges of the case's steps, one epoch each but for the last. */
 void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context);
 
-/* Memory of zeros, or the test fails. */
+/* Memory of zeros until release_kept(), or the test fails. */
 void *allocate(size_t count, size_t size);
+/* A fixture: frees what was allocated and closes the engines that open_config() and others opened,
+   but for those that are closed. */
+int release_kept(void **state);
 
 /* ---- driving an engine ---------------------------------------------------------------------- */
 
@@ -102,6 +107,8 @@ void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from, uint64_
                uint64_t first_row);
 void send_all(Engine *engine, const Data *d, uint64_t rows);
 
+void close_engine(Engine *engine);
+
 void train(Engine *engine, TrainRange range);
 EngineSums collect(Engine *engine);
 
@@ -115,7 +122,6 @@ typedef struct {
 
 Outcome outcome_of(Engine *engine);
 Outcome close_with_outcome(Engine *engine);
-void free_outcome(Outcome *o);
 
 /* Trains the case's steps. */
 void train_case(Engine *engine, const Case *c);
@@ -128,6 +134,9 @@ void assert_same_bits(const Outcome *a, const Outcome *b);
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
+/* The same numbers in float64. */
+double *doubles_of(const float *values, size_t count);
+
 /* The case's steps in float64. */
 typedef struct {
   EngineConfig config;
@@ -137,7 +146,6 @@ typedef struct {
 } Reference;
 
 Reference run_reference(const Case *c, const Data *d);
-void free_reference(Reference *r);
 
 /* Returns ||out - expected|| / ||expected - start||: the error in parts of the way that training
    went. NULL for `start`: zeros. */

@@ -1,0 +1,309 @@
+/* The results of every engine, the CPU's and that of every level of fusion: against the float64
+   reference and each other, the same bits each time, each row once per epoch. What else engine.h
+   promises is in test_engine_interface.c. */
+#include "support/test.h"
+#include "support/engine_tests.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exercise/reference.h"
+#ifdef HAVE_CUDA
+#include "kernels.h"
+#endif
+
+static Error error;
+
+/* ---- against the reference ------------------------------------------------------------------ */
+
+typedef struct {
+  const char *what, *who, *name;
+  double error, limit;
+} Judged;
+
+static void assert_at_most(Judged j) {
+  if (!(j.error <= j.limit))
+    fail_msg("%s, %s: error of the %s %.3g, allowed %.3g", j.name, j.who, j.what, j.error, j.limit);
+}
+
+/* What 50 steps of float32 may add up to. Products are exact to some 1e-6; each step adds errors of
+   that size to the weights, and every later step sees them. Measured was at most 5e-6 of the way
+   that the weights went; 2e-5 leaves a factor of 4. tf32 is 8e-5 to 3e-2; a gradient left out, a
+   row too many or a mean over the wrong count is 1e-3 and more.
+
+   Only a ReLU can make more of a rounding: where its input is nearer to 0 than the roundings, one
+   side lets a row's gradient through and the other does not, a flip of that neuron's gradient of
+   that row. Where they cannot be ruled out - a million inputs of ReLUs in 50 steps of 64 rows
+   through 400 neurons - one in twelve runs had a flip, and the worst of 48 was off by 6e-4. What is
+   left of it in the last gradient, which is the momentum of plain SGD, is more: flips forced upon
+   the reference itself, of inputs 1e-6 and 4e-7 from 0, at steps 1 and 22, made 0.038 and 0.013.
+
+   On the CPU a flip is within the bounds. Half of an error of the gradient gets into the weights
+   each step, with momentum 0.9 and learning rate 0.05; 50 of them add to a few 1e-6 of the weights.
+   Seen: 2e-7 of the weights, 4e-7 of the momentum. A flip of one of 300 units for one of 16 rows is
+   1 / sqrt(300 x 16) of a gradient, 1e-2; ten times less of the momentum, and some 1e-5 of the
+   weights. */
+static void assert_near(int level, const Case *c, const Outcome *o, const Reference *r) {
+  const char *who = levels[level].name;
+  const bool tf32 = levels[level].precision == PRECISION_TF32, cpu = level == CPU;
+  const double limit = cpu ? 3e-5 : c->flips ? 1e-2 : tf32 ? 2e-3 : 2e-5;
+  const double of_momentum = cpu ? 2e-3 : c->flips ? 5e-2 : 2 * limit;
+  const double of_correct =
+      c->flips && !cpu ? 0.01 * (double)r->sums.rows : 1; /* two logits may be as good as equal */
+  const Judged judged[] = {
+      {"parameters", who, c->name,
+       way_error(o->parameters, r->parameters, cpu ? NULL : r->start, o->floats), limit},
+      {"momentum", who, c->name, way_error(o->momentum, r->momentum, NULL, o->floats), of_momentum},
+      {"loss", who, c->name, fabs(o->sums.loss / r->sums.loss - 1), cpu ? 1e-5 : limit / 10},
+      {"correct count", who, c->name, fabs((double)o->sums.correct - (double)r->sums.correct),
+       of_correct}};
+  foreach (j, judged) assert_at_most(*j);
+  assert_int_equal(o->sums.rows, r->sums.rows);
+}
+
+/* Trains on the CPU and then on the GPU's first `count` levels. */
+static void compare_levels(const Case *c, const Data *data, int count) {
+  const Reference r = run_reference(c, data);
+  Reference on_cpu = r;
+  for (int level = CPU; level < count; level++) {
+    Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
+    if (!engine) continue;
+    const Outcome o = train_on(engine, c, data);
+    assert_near(level, c, &o, &r);
+    if (level == CPU) {
+      on_cpu.parameters = doubles_of(o.parameters, o.floats);
+      on_cpu.momentum = doubles_of(o.momentum, o.floats);
+      on_cpu.sums = o.sums;
+    } else {
+      assert_near(level, c, &o, &on_cpu);
+    }
+  }
+}
+
+ENGINE_TEST(test_same_as_reference_and_cpu) {
+  needs_gpu();
+  foreach (c, cases) {
+    if (quick() && !c->quick) continue;
+    const Data data = make_data(c, c->rows);
+    compare_levels(c, &data, tested_levels());
+    release_kept(NULL);
+  }
+}
+
+/* The default network on rows as black as MNIST's, the last batch short; then shapes that divide
+   nothing. */
+#define STEPS(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
+static const Case shapes[] = {
+    {"default", 784, {300, 100}, 2, 10, 16, 75, STEPS(50), 0},
+    {"1 input", 1, {1}, 1, 2, 1, 1, STEPS(20), 7},
+    {"1 input, no hidden layer", 1, {0}, 0, 2, 3, 7, STEPS(20), 7},
+    {"63 inputs", 63, {65}, 1, 10, 17, 50, STEPS(20), 1},
+    {"a layer of 1", 65, {63, 1, 33}, 3, 5, 5, 23, STEPS(20), 7},
+    {"no hidden layer", 784, {0}, 0, 10, 64, 100, STEPS(20), 1},
+    {"1000 classes", 30, {40}, 1, 1000, 20, 90, STEPS(20), 3},
+    {"batch of 1", 17, {200}, 1, 3, 1, 40, STEPS(20), 3},
+    {"nearly black", 100, {31, 29}, 2, 1024, 48, 60, STEPS(20), -1},
+    {"batch above rows", 20, {24}, 1, 4, 1000, 33, STEPS(20), 3},
+    {"whole vectors", 12, {16, 16}, 2, 16, 16, 32, STEPS(20), 3},
+    {"long batch", 40, {100}, 1, 10, 300, 700, STEPS(20), 0},
+    {"black rows", 50, {20}, 1, 3, 8, 40, STEPS(20), 2},
+};
+
+/* Rows that are all black, which the CPU's kernels leave out, change nothing about the bounds. */
+ENGINE_TEST(test_same_as_reference_on_the_cpu) {
+  foreach (c, shapes) {
+    const Data data = make_data(c, c->rows);
+    if (strcmp(c->name, "black rows") == 0) memset(data.pixels + 50 * 8, 0, 50 * 20);
+    compare_levels(c, &data, 0);
+  }
+}
+
+/* ---- the same bits -------------------------------------------------------------------------- */
+
+static void train_whole(void *engine, TrainRange range) {
+  train(engine, range);
+}
+
+/* The range in three calls: one step, or what ranges are to be aligned to, two of them, the rest.
+ */
+static void train_in_parts(void *engine, TrainRange range) {
+  Engine *e = engine;
+  const uint64_t aligned = e->aligned > 1 ? e->aligned : 1;
+  const uint64_t parts[] = {aligned, 2 * aligned, UINT64_MAX};
+  const uint64_t last = range.first_step + range.steps;
+  for (int p = 0; p < 3 && range.first_step < last; p++) {
+    const uint64_t left = last - range.first_step;
+    range.steps = parts[p] < left ? parts[p] : left;
+    train(e, range);
+    range.first_step += range.steps;
+  }
+}
+
+static void check_same_bits(const Case *c, int level) {
+  static void (*const ways[])(void *, TrainRange) = {train_whole, train_whole, train_in_parts};
+  const Data data = make_data(c, c->rows);
+  Outcome o[3];
+  for (int w = 0; w < 3; w++) {
+    Engine *engine = open_level(c, level, c->rows, whole_batches(c, c->rows));
+    if (!engine) return;
+    send_all(engine, &data, c->rows);
+    for_steps(c, ways[w], engine);
+    o[w] = close_with_outcome(engine);
+    assert_same_bits(&o[0], &o[w]);
+    assert_int_equal(o[0].sums.correct, o[w].sums.correct);
+    assert_int_equal(o[0].sums.rows, o[w].sums.rows);
+    /* a call's losses are added up on a GPU before they join the sum: float64 in another order */
+    const double off = w < 2 || level == CPU ? 0 : 1e-12 * o[0].sums.loss;
+    assert_true(fabs(o[0].sums.loss - o[w].sums.loss) <= off);
+  }
+  release_kept(NULL);
+}
+
+CONTRACT(test_same_bits, tested_levels()) {
+  foreach (of, cases) {
+    Case c = *of;
+    if (quick() && of != &cases[SHORT]) continue;
+    if (level == CPU) c.steps = c.steps < 20 ? c.steps : 20;
+    if (quick()) c.steps = 12; /* an epoch with a short last batch, and some of the next */
+    check_same_bits(&c, level);
+  }
+}
+
+/* More steps than level epoch takes in a launch, and ranges that end in the middle of one. */
+CONTRACT(test_same_bits_of_long_ranges, tested_levels()) {
+  const Case c = {"1500 steps", 50,   {33, 20}, 2,  6,     2,     2999, 0.01f,
+                  0.5f,         0.0f, 1600,     33, false, false, 0};
+  check_same_bits(&c, level);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+/* Row r has one pixel, number r: only its step changes column r of the weights. Its label's
+   weight grows by learning rate / rows of the step * (1 - p) once a time that the row is used,
+   where p, at the start, is near 1/10. */
+CONTRACT(test_every_row_is_used_once_per_epoch, tested_levels()) {
+  enum { ROWS = 300, BATCH = 64, LAST = ROWS % BATCH };
+  const Case c = {.name = "a pixel a row",
+                  .inputs = ROWS,
+                  .classes = 10,
+                  .batch = BATCH,
+                  .rows = ROWS,
+                  .learning_rate = 0.5f,
+                  .seed = 1};
+  const Data data = make_data(&c, c.rows);
+  memset(data.pixels, 0, (size_t)ROWS * ROWS);
+  for (size_t r = 0; r < ROWS; r++) data.pixels[r * ROWS + r] = 255;
+  for (uint64_t epoch = 0; epoch < 2; epoch++) {
+    Engine *engine = open_level(&c, level, ROWS, 2 * BATCH);
+    if (!engine) return;
+    const Network n = engine->config.network;
+    const Outcome before = outcome_of(engine);
+    send_all(engine, &data, ROWS);
+    train(engine, epoch_of(&c, epoch));
+    const Outcome after = close_with_outcome(engine);
+    assert_int_equal(after.sums.rows, ROWS);
+    for (size_t r = 0; r < ROWS; r++) {
+      const size_t weight = n.weight[0] + (size_t)data.labels[r] * ROWS + r;
+      const float change = after.parameters[weight] - before.parameters[weight];
+      assert_true(change >= 0.8f * c.learning_rate / BATCH);
+      assert_true(change <= c.learning_rate / LAST);
+    }
+  }
+}
+
+/* A network and rows to evaluate from FIRST on, in more than one piece for an engine that takes
+   some thousand rows at once. */
+enum { FIRST = 20, CLASSES = 10 };
+static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,    20513, 0.05f,
+                               0.9f,         0.0f, 0,        54, false,   false, 0};
+
+/* The two largest logits of a row are never nearer than 1e-4 here, so that even the correct count
+   is exact; the loss is a mean of values exact to some 2^-24. */
+CONTRACT(test_evaluation, tested_levels()) {
+  static const uint64_t counts[] = {1, 10001, 20493};
+  const Data data = make_data(&evaluated, evaluated.rows);
+  for (int i = 0; i < (quick() ? 1 : 3); i++) {
+    const uint64_t rows = FIRST + counts[i];
+    Engine *engine = open_level(&evaluated, level, rows, 4096);
+    if (!engine) return;
+    send_all(engine, &data, rows);
+    const Outcome before = outcome_of(engine);
+    OK(engine->call->evaluate(engine, FIRST, counts[i], &error));
+    const Outcome after = close_with_outcome(engine);
+    EngineSums sums = {0};
+    const EngineConfig config = config_of(&evaluated, FUSION_NONE, rows, rows);
+    reference_evaluate(&config, doubles_of(after.parameters, after.floats), data.pixels,
+                       data.inputs, data.labels, FIRST, counts[i], &sums);
+    assert_same_bits(&before, &after);
+    assert_int_equal(after.sums.rows, counts[i]);
+    assert_int_equal(after.sums.correct, sums.correct);
+    assert_true(fabs(after.sums.loss - sums.loss) <= 1e-6 * sums.loss);
+  }
+}
+
+/* The sums that evaluate should find for rows of logits, by the CPU engine's own arithmetic. */
+static EngineSums expected_sums(const float *logits, const uint16_t *labels, uint64_t rows) {
+  EngineSums sums = {.rows = rows};
+  for (uint64_t r = 0; r < rows; r++, logits += CLASSES) {
+    double sum = 0;
+    int best = 0;
+    for (int k = 1; k < CLASSES; k++)
+      if (logits[k] > logits[best]) best = k;
+    for (int k = 0; k < CLASSES; k++) sum += (double)expf(logits[k] - logits[best]);
+    sums.loss += log(sum) + (double)logits[best] - (double)logits[labels[r]];
+    sums.correct += best == labels[r];
+  }
+  return sums;
+}
+
+/* Logits are those that evaluate uses, in more than one piece; prediction waits for what is
+   queued before it, and the sums know nothing of it. On the CPU they are the same bits whichever
+   row is the first. */
+CONTRACT(test_prediction, tested_levels()) {
+  Case c = evaluated;
+  if (quick()) c.rows = 100;
+  const uint64_t count = c.rows - FIRST, part = count - 13;
+  const Data data = make_data(&c, c.rows);
+  const size_t bytes = CLASSES * sizeof(float);
+  float *queued = allocate(count, bytes), *again = allocate(count, bytes);
+  float *rest = allocate(part + 1, bytes);
+  Engine *engine = open_level(&c, level, c.rows, 4096);
+  if (!engine) return;
+  send_all(engine, &data, c.rows);
+  train(engine, epoch_of(&c, 1));
+  OK(engine->call->predict(engine, FIRST, count, queued, &error));
+  assert_int_equal(collect(engine).rows, c.rows); /* the training's */
+  OK(engine->call->evaluate(engine, FIRST, count, &error));
+  OK(engine->call->predict(engine, FIRST, count, again, &error));
+  assert_memory_equal(queued, again, count * bytes);
+  const EngineSums sums = collect(engine);
+  const EngineSums expected = expected_sums(again, data.labels + FIRST, count);
+  assert_int_equal(sums.rows, expected.rows);
+  assert_int_equal(sums.correct, expected.correct);
+  assert_true(expected.correct > count / 5); /* it has learned something */
+  assert_true(fabs(sums.loss - expected.loss) <= (level == CPU ? 0 : 1e-6 * expected.loss));
+  OK(engine->call->predict(engine, c.rows - part, part, rest, &error));
+  if (level == CPU) assert_memory_equal(rest, again + 13 * CLASSES, part * bytes);
+  assert_true(rest[part * CLASSES] == 0); /* nothing behind the last row is written */
+  OK(engine->call->predict(engine, c.rows, 0, NULL, &error));
+  assert_int_equal(collect(engine).rows, 0);
+}
+
+/* ---- wide layers ---------------------------------------------------------------------------- */
+
+/* All of it once more with the kernels for wide layers, which take these small networks only when
+   told to. */
+ENGINE_TEST(test_wide_layers) {
+  static void (*const tests[])(void **) = {test_same_as_reference_and_cpu, test_same_bits_of_cuda,
+                                           test_every_row_is_used_once_per_epoch_of_cuda,
+                                           test_evaluation_of_cuda, test_prediction_of_cuda};
+  needs_gpu();
+#ifdef HAVE_CUDA
+  if (!wide_by()) skip();
+#endif
+  assert_int_equal(setenv("MLP_TEST_WIDE", "always", 1), 0);
+  assert_true(open_level(&cases[MNIST], STEP, cases[MNIST].rows, cases[MNIST].rows)->wide);
+  foreach (test, tests) (*test)(state);
+  unsetenv("MLP_TEST_WIDE");
+}
