@@ -21,9 +21,8 @@ static EngineConfig config_for(Fusion fusion) {
 }
 
 static void send(Engine *engine) {
-  Data data = make_data(&usual, ROWS);
+  const Data data = make_data(&usual, ROWS);
   send_all(engine, &data, ROWS);
-  free_data(&data);
 }
 
 /* Trains an epoch; false if any of it failed. */
@@ -41,12 +40,10 @@ static void assert_failed(bool done, const char *said) {
   if (!strstr(error.text, said)) fail_msg("'%s' says nothing of '%s'", error.text, said);
   assert_true(error.of_gpu);
 }
-#endif
 
 /* A limit is met to the byte, and is not too tight for what was measured without one. */
-TEST(test_device_memory) {
+ENGINE_TEST(test_device_memory) {
   needs_gpu();
-#ifdef HAVE_CUDA
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
     EngineConfig config = config_for(fusion);
     Engine *engine = engine_cuda_open(&config, &error);
@@ -65,13 +62,11 @@ TEST(test_device_memory) {
     OK(try_epoch(engine));
     engine->call->close(engine);
   }
-#endif
 }
 
 /* More blocks than fit the GPU at a time; the engine can be used after it. */
-TEST(test_refused_launch) {
+ENGINE_TEST(test_refused_launch) {
   needs_gpu();
-#ifdef HAVE_CUDA
   const EngineConfig config = config_for(FUSION_EPOCH);
   Engine *engine = engine_cuda_open(&config, &error);
   if (!engine) {
@@ -87,13 +82,11 @@ TEST(test_refused_launch) {
   *blocks = before;
   OK(try_epoch(engine));
   engine->call->close(engine);
-#endif
 }
 
 /* Every call reports the failure from then on; the CPU still works. */
-TEST(test_failure_that_sticks) {
+ENGINE_TEST(test_failure_that_sticks) {
   needs_gpu();
-#ifdef HAVE_CUDA
   const EngineConfig config = config_for(FUSION_LAYER);
   Engine *engine = engine_cuda_open(&config, &error);
   OK(engine != NULL);
@@ -119,5 +112,10 @@ TEST(test_failure_that_sticks) {
   send(engine);
   OK(try_epoch(engine));
   engine->call->close(engine);
-#endif
 }
+
+#else
+
+SKIPPED_WITHOUT_CUDA(test_cuda_faults)
+
+#endif

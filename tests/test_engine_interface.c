@@ -1,6 +1,6 @@
 /* Every engine keeps the promises of engine.h, the CPU's and that of every level of fusion: two
    staging buffers while the device works, sums, parameters that are read and written, refusals.
-   What engines compute is in test_engine_cpu.c and test_engine_cuda.c. */
+   What engines compute is in test_engine_results.c. */
 #include "support/test.h"
 #include "support/engine_tests.h"
 
@@ -280,14 +280,14 @@ ENGINE_TEST(test_precision_in_use) {
               {FUSION_NONE, PRECISION_TF32, PRECISION_FP32, ", at fp32"},
               {FUSION_STEP, PRECISION_FP32, PRECISION_FP32, ""}};
   const Case *c = &cases[SHORT];
-  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-    EngineConfig config = config_of(c, ways[i].fusion, c->rows, (uint64_t)c->batch);
-    config.training.precision = ways[i].requested;
+  foreach (way, ways) {
+    EngineConfig config = config_of(c, way->fusion, c->rows, (uint64_t)c->batch);
+    config.training.precision = way->requested;
     Engine *engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
-    assert_int_equal(engine->config.training.precision, ways[i].used);
+    assert_int_equal(engine->config.training.precision, way->used);
     const char *comma = strchr(engine->reason, ',');
-    assert_string_equal(comma ? comma : "", ways[i].reason);
+    assert_string_equal(comma ? comma : "", way->reason);
     engine->call->close(engine);
   }
 #endif

@@ -133,9 +133,9 @@ static void every_shape(Check *check) {
   for (int k = 0; (kernels = gemm_kernels(k)); k++) {
     assert_int_equal(kernels->width % GEMM_ALIGN, 0);
     for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN) {
-      for (size_t t = 0; t < sizeof terms / sizeof *terms; t++) {
+      foreach (term, terms) {
         for (int packed = 0; packed < 2; packed++) {
-          const GemmTerms operands = prepare(o, terms[t], packed);
+          const GemmTerms operands = prepare(o, *term, packed);
           check(kernels, o, &operands, columns);
         }
       }

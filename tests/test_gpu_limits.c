@@ -41,27 +41,27 @@ TEST(test_environment_lowers) {
                {h100, "99", "20", 99, 20},   {h100, "163", "132", 163, 132},
                {h100, NULL, "1", 227, 1},    {h100, NULL, "99999999999999999999", 227, 132},
                {t4, "163", "132", 64, 40}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    GpuLimits limits = cases[i].from;
-    OK(lower(&limits, cases[i].shared, cases[i].processors));
-    assert_int_equal(limits.shared_bytes, cases[i].kilobytes << 10);
-    assert_int_equal(limits.multiprocessors, cases[i].multiprocessors);
-    assert_int_equal(limits.capability, cases[i].from.capability);
+  foreach (of, cases) {
+    GpuLimits limits = of->from;
+    OK(lower(&limits, of->shared, of->processors));
+    assert_int_equal(limits.shared_bytes, of->kilobytes << 10);
+    assert_int_equal(limits.multiprocessors, of->multiprocessors);
+    assert_int_equal(limits.capability, of->from.capability);
   }
 }
 
 TEST(test_environment_is_checked) {
   static const char *const shared[] = {"", "0", "48", "65", "-64", "64 KB", "64x", "x", "227"};
   static const char *const processors[] = {"", "0", "-1", "many", "4.5", "8 "};
-  for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+  foreach (one, shared) {
     GpuLimits limits = h100;
-    assert_false(lower(&limits, shared[i], NULL));
+    assert_false(lower(&limits, *one, NULL));
     assert_non_null(strstr(error.text, "MLP_TEST_SHARED="));
     assert_false(error.of_gpu); /* or the run would go on with the CPU */
   }
-  for (size_t i = 0; i < sizeof processors / sizeof *processors; i++) {
+  foreach (processor, processors) {
     GpuLimits limits = h100;
-    assert_false(lower(&limits, NULL, processors[i]));
+    assert_false(lower(&limits, NULL, *processor));
     assert_non_null(strstr(error.text, "MLP_TEST_PROCESSORS="));
   }
 }
@@ -75,12 +75,12 @@ TEST(test_environment_chooses_wide) {
                {"always", WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE},
                {"never", WIDE_WHERE_FASTER, WIDE_NEVER},
                {"always", WIDE_NEVER, WIDE_NEVER}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  foreach (of, cases) {
     GpuLimits limits = h100;
-    limits.wide = cases[i].from;
-    set("MLP_TEST_WIDE", cases[i].value);
+    limits.wide = of->from;
+    set("MLP_TEST_WIDE", of->value);
     OK(gpu_limits_lower(&limits, &error));
-    assert_int_equal(limits.wide, cases[i].to);
+    assert_int_equal(limits.wide, of->to);
   }
   GpuLimits limits = h100;
   set("MLP_TEST_WIDE", "yes");
@@ -158,8 +158,7 @@ TEST(test_table_is_sane) {
     has[limits->capability] = true;
   }
   static const int capabilities[] = {75, 80, 86, 89, 90, 100, 120};
-  for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
-    assert_true(has[capabilities[i]]);
+  foreach (capability, capabilities) assert_true(has[*capability]);
 }
 
 /* ---- what auto takes ------------------------------------------------------------------------ */
@@ -246,9 +245,9 @@ TEST(test_levels_on_every_card) {
       const bool can = engine_cuda_choose(&asked, &cards[i].limits, &plan, &error);
       assert_int_equal(can, chosen.config.training.fusion == FUSION_EPOCH);
       if (!can) assert_non_null(strstr(error.text, chosen.reason + strlen("not epoch: ")));
-      for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
-        Engine level = choose(&wishes[w], levels[l], PRECISION_FP32, &cards[i].limits);
-        assert_int_equal(level.config.training.fusion, levels[l]);
+      foreach (one, levels) {
+        Engine level = choose(&wishes[w], *one, PRECISION_FP32, &cards[i].limits);
+        assert_int_equal(level.config.training.fusion, *one);
         assert_string_equal(level.reason, "as asked");
       }
     }
@@ -327,19 +326,19 @@ TEST(test_wide_where_faster) {
                {{1000, 500}, 256, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
                {{300, 100}, 4096, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA, true}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  foreach (of, cases) {
     GpuLimits limits = h100;
-    limits.wide = cases[i].wide;
-    limits.wide_by = cases[i].by;
-    Engine engine = {.config.training = {.batch = cases[i].batch, .fusion = cases[i].fusion}};
-    OK(network_init(&engine.config.network, 784, cases[i].hidden, 2, 10, &error));
+    limits.wide = of->wide;
+    limits.wide_by = of->by;
+    Engine engine = {.config.training = {.batch = of->batch, .fusion = of->fusion}};
+    OK(network_init(&engine.config.network, 784, of->hidden, 2, 10, &error));
     engine_cuda_choose_wide(&engine, &limits);
-    assert_int_equal(engine.wide, cases[i].used);
+    assert_int_equal(engine.wide, of->used);
     const char *by = strstr(engine.reason, "wide layers by ");
-    assert_int_equal(by != NULL, cases[i].used);
+    assert_int_equal(by != NULL, of->used);
     if (by)
       assert_string_equal(by + strlen("wide layers by "),
-                          cases[i].by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
+                          of->by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
   }
 }
 
@@ -360,10 +359,10 @@ TEST(test_precision_on_every_card) {
          bf16 ? "as asked, at tf32" : "as asked, at fp32: no bf16 tensor cores"},
         {FUSION_NONE, PRECISION_FP32, "as asked, at fp32"},
     };
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-      Engine engine = choose(&wishes[0], ways[w].fusion, PRECISION_TF32, &cards[i].limits);
-      assert_int_equal(engine.config.training.precision, ways[w].used);
-      assert_string_equal(engine.reason, ways[w].reason);
+    foreach (way, ways) {
+      Engine engine = choose(&wishes[0], way->fusion, PRECISION_TF32, &cards[i].limits);
+      assert_int_equal(engine.config.training.precision, way->used);
+      assert_string_equal(engine.reason, way->reason);
     }
     /* The longest line that there is must fit. */
     for (int w = 0; w < WISHES; w++) {

@@ -24,7 +24,7 @@ KERNEL_TEST(test_order) {
       const uint32_t rows = counts[i], first = 11;
       const uint64_t key = random_order_key(5, i);
       uint32_t *d_order = poisoned(rows * sizeof *d_order);
-      CUDA_OK(launch_order(d_order, first, rows, shuffled, key, stream));
+      LAUNCH(order, d_order, first, rows, shuffled, key);
       const uint32_t *order = fetch(d_order, rows * sizeof *order);
       uint8_t *seen = memset(host(rows), 0, rows);
       for (uint32_t p = 0; p < rows; p++) {
@@ -57,7 +57,7 @@ static void check_gram(int inputs, int batch, uint32_t first_step, uint32_t rows
                         .position = position,
                         .end = all,
                         .d_gram = poisoned(steps * EPOCH_GRAM * sizeof(float))};
-  CUDA_OK(launch_gram(&plan, &job, stream));
+  LAUNCH(gram, &plan, &job);
   const float *gram = fetch(job.d_gram, steps * EPOCH_GRAM * sizeof *gram);
   for (uint32_t t = 1; t < steps; t++) {
     if ((first_step + t) % EPOCH_DIRECT == 0) continue;
@@ -96,10 +96,10 @@ static void assert_state(const StepState *d_state, StepState expected) {
 
 KERNEL_TEST(test_begin_and_advance) {
   StepState *d_state = poisoned(sizeof *d_state);
-  CUDA_OK(launch_begin(d_state, (StepState){12, 60000, 0.25f, 7, 9}, stream));
+  LAUNCH(begin, d_state, (StepState){12, 60000, 0.25f, 7, 9});
   assert_state(d_state, (StepState){12, 60000, 0.25f, 7, 9});
-  CUDA_OK(launch_advance(d_state, 64, stream));
-  CUDA_OK(launch_advance(d_state, 59900, stream));
+  LAUNCH(advance, d_state, 64);
+  LAUNCH(advance, d_state, 59900);
   assert_state(d_state, (StepState){12 + 64 + 59900, 60000, 0.25f, 7, 9});
 }
 
@@ -124,9 +124,9 @@ KERNEL_TEST(test_sum) {
     if (end < POSITIONS)
       CUDA_OK(cudaMemsetAsync(loss.d + end, POISON, (POSITIONS - end) * sizeof(float), stream));
     const RowResults results = {loss.d, d_correct};
-    CUDA_OK(launch_sum(d_sums, results, first, end, one, stream));
+    LAUNCH(sum, d_sums, results, first, end, one);
     const RowShare share = {29, 1, 3};
-    CUDA_OK(launch_sum(d_sums, results, first, end, share, stream));
+    LAUNCH(sum, d_sums, results, first, end, share);
     ResultSums expected = before;
     for (int twice = 0; twice < 2; twice++)
       for (uint32_t p = first; p < end; p++) {
@@ -155,11 +155,11 @@ KERNEL_TEST(test_scale_pixels) {
       const Shape s = shapes[i];
       const Batch b = make_batch(s.rows, s.in, 10, s.rows / 2, shuffled, i);
       float *d_x = poisoned_floats(area(s.rows, s.in));
-      CUDA_OK(launch_scale_pixels(b.view, d_x, s.in, 1.0f / 255, 0, stream));
+      LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 255, 0);
       double *expected = batch_input(&b, s.in);
       assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
       for (size_t p = 0; p < area(s.rows, s.in); p++) expected[p] = 255 * expected[p] / 16 + 0.5;
-      CUDA_OK(launch_scale_pixels(b.view, d_x, s.in, 1.0f / 16, -0.5f, stream));
+      LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 16, -0.5f);
       assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
       finish();
     }
@@ -168,14 +168,14 @@ KERNEL_TEST(test_scale_pixels) {
 
 KERNEL_TEST(test_add_bias) {
   static const Shape shapes[] = {{1, 0, 1}, {7, 0, 10}, {65, 0, 301}, {3, 0, 4096}};
-  for (size_t i = 0; i < LENGTH(shapes); i++) {
-    const Shape s = shapes[i];
+  foreach (shape, shapes) {
+    const Shape s = *shape;
     const size_t count = area(s.rows, s.out);
     const Values z = random_values(count, 1), b = random_values((size_t)s.out, 2);
     float *expected = host(count * sizeof *expected);
     for (size_t j = 0; j < count; j++)
       expected[j] = (float)z.host[j] + (float)b.host[j % (size_t)s.out];
-    CUDA_OK(launch_add_bias(z.d, b.d, s.rows, s.out, stream));
+    LAUNCH(add_bias, z.d, b.d, s.rows, s.out);
     assert_exact(z.d, expected, count);
     finish();
   }
@@ -183,12 +183,12 @@ KERNEL_TEST(test_add_bias) {
 
 KERNEL_TEST(test_relu_and_mask) {
   static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
-  for (size_t i = 0; i < LENGTH(counts); i++) {
-    const size_t count = counts[i];
+  foreach (of, counts) {
+    const size_t count = *of;
     const Values z = signed_values(count, 3), da = random_values(count, 4);
     float *d_a = poisoned_floats(count);
-    CUDA_OK(launch_relu(z.d, d_a, count, stream));
-    CUDA_OK(launch_relu_mask(da.d, d_a, count, stream));
+    LAUNCH(relu, z.d, d_a, count);
+    LAUNCH(relu_mask, da.d, d_a, count);
     reference_relu(z.host, count);
     reference_relu_mask(z.host, count, da.host);
     float *expected = host(count * sizeof *expected);
@@ -216,20 +216,19 @@ static void compute_everything(Shape s, uint64_t seed) {
   float *d_p = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_fused = poisoned_floats(zs);
   float *d_dx = poisoned_floats(xs), *d_masked = poisoned_floats(xs);
   float *d_dw = poisoned_floats(area(s.out, s.in)), *d_db = poisoned_floats((size_t)s.out);
-  CUDA_OK(launch_scale_pixels(view, d_x, s.in, 1.0f / 255, 0, stream));
-  CUDA_OK(launch_gemm(d_x, p.w.d, d_z, s.rows, s.in, s.out, stream));
-  CUDA_OK(
-      launch_forward((LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, none, 3, stream));
-  CUDA_OK(launch_log_softmax(d_y, d_p, s.rows, s.out, stream));
-  CUDA_OK(launch_cross_entropy_gradient(view, d_p, d_dz, s.out, stream));
-  CUDA_OK(launch_softmax(view, d_y, d_fused, s.out, results, stream));
-  CUDA_OK(launch_sum(d_sums, results, batch.state.position + OFFSET, batch.state.end, one, stream));
-  CUDA_OK(launch_backward_gemm(d_dz, p.w.d, d_dx, s.rows, s.in, s.out, stream));
-  CUDA_OK(launch_backward(d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, none, 3, stream));
-  CUDA_OK(launch_weight_gradient(d_dz, d_x, d_dw, s.rows, s.in, s.out, stream));
-  CUDA_OK(launch_bias_gradient(d_dz, d_db, s.rows, s.out, stream));
+  LAUNCH(scale_pixels, view, d_x, s.in, 1.0f / 255, 0);
+  LAUNCH(gemm, d_x, p.w.d, d_z, s.rows, s.in, s.out);
+  LAUNCH(forward, (LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, none, 3);
+  LAUNCH(log_softmax, d_y, d_p, s.rows, s.out);
+  LAUNCH(cross_entropy_gradient, view, d_p, d_dz, s.out);
+  LAUNCH(softmax, view, d_y, d_fused, s.out, results);
+  LAUNCH(sum, d_sums, results, batch.state.position + OFFSET, batch.state.end, one);
+  LAUNCH(backward_gemm, d_dz, p.w.d, d_dx, s.rows, s.in, s.out);
+  LAUNCH(backward, d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, none, 3);
+  LAUNCH(weight_gradient, d_dz, d_x, d_dw, s.rows, s.in, s.out);
+  LAUNCH(bias_gradient, d_dz, d_db, s.rows, s.out);
   const LayerUpdate update = {NULL, d_dz, p.w.d, p.b.d, p.vw.d, p.vb.d, s.in, s.out, NULL, NULL};
-  CUDA_OK(launch_updates(view, rules[2], &update, 1, 3, d_work, stream));
+  LAUNCH(updates, view, rules[2], &update, 1, 3, d_work);
 }
 
 KERNEL_TEST(test_same_bits_twice) {
@@ -251,16 +250,16 @@ static void refuse_bookkeeping(const Fixture *a) {
   uint32_t *d_order = (uint32_t *)d;
   StepState *d_state = (StepState *)d;
   ResultSums *d_sums = (ResultSums *)d;
-  CUDA_REFUSED(launch_order(NULL, 0, 5, 1, 1, stream));
-  CUDA_REFUSED(launch_order(d_order, 0, 0, 1, 1, stream));
-  CUDA_REFUSED(launch_begin(NULL, (StepState){.end = 5}, stream));
-  CUDA_REFUSED(launch_begin(d_state, (StepState){.end = 0}, stream));
-  CUDA_REFUSED(launch_begin(d_state, (StepState){.position = 6, .end = 5}, stream));
-  CUDA_REFUSED(launch_advance(NULL, 5, stream));
-  CUDA_REFUSED(launch_sum(NULL, a->results, 0, 5, one, stream));
-  CUDA_REFUSED(launch_sum(d_sums, (RowResults){NULL, a->results.d_correct}, 0, 5, one, stream));
-  CUDA_REFUSED(launch_sum(d_sums, (RowResults){a->results.d_loss, NULL}, 0, 5, one, stream));
-  CUDA_REFUSED(launch_sum(d_sums, a->results, 6, 5, one, stream));
+  REFUSED(order, NULL, 0, 5, 1, 1);
+  REFUSED(order, d_order, 0, 0, 1, 1);
+  REFUSED(begin, NULL, (StepState){.end = 5});
+  REFUSED(begin, d_state, (StepState){.end = 0});
+  REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
+  REFUSED(advance, NULL, 5);
+  REFUSED(sum, NULL, a->results, 0, 5, one);
+  REFUSED(sum, d_sums, (RowResults){NULL, a->results.d_correct}, 0, 5, one);
+  REFUSED(sum, d_sums, (RowResults){a->results.d_loss, NULL}, 0, 5, one);
+  REFUSED(sum, d_sums, a->results, 6, 5, one);
 }
 
 /* What is wrong: the batch, a pointer or a size, in so many ways. */
@@ -289,9 +288,9 @@ static void make_wrong(BatchView *view, int way) {
 /* Checks that every launcher refuses the wrong argument if it takes it. A row says if it takes the
    batch, how many of the pointers and sizes it takes, and the call. */
 static void refuse(const Arguments *a, const Fixture *f) {
-#define REFUSED(takes_batch, pointers, sizes, call)                                                \
+#define TAKES(takes_batch, pointers, sizes, ...)                                                   \
   if (a->way < (const int[]){ways[BATCH] * takes_batch, pointers, 2 * sizes}[a->kind])             \
-  CUDA_REFUSED(call)
+  REFUSED(__VA_ARGS__)
   const BatchView view = a->view;
   const LayerInput pixels = {NULL, view}, floats = {f->d, view};
   const Dropout none = {0};
@@ -301,26 +300,26 @@ static void refuse(const Arguments *a, const Fixture *f) {
   const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
                                 {NULL, p[0], p[1], p[2], p[3], p[4], n[0], n[1], NULL, NULL}};
   const LayerUpdate stored = {d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
-  REFUSED(1, 1, 1, launch_scale_pixels(view, p[0], n[0], 1.0f / 255, 0, stream));
-  REFUSED(1, 1, 1, launch_cross_entropy(view, p[0], n[0], results, stream));
-  REFUSED(1, 2, 1, launch_cross_entropy_gradient(view, p[0], p[1], n[0], stream));
-  REFUSED(1, 1, 1, launch_softmax(view, p[0], d, n[0], results, stream));
-  REFUSED(0, 2, 2, launch_add_bias(p[0], p[1], n[0], n[1], stream));
-  REFUSED(0, 2, 2, launch_log_softmax(p[0], p[1], n[0], n[1], stream));
-  REFUSED(0, 2, 2, launch_bias_gradient(p[0], p[1], n[0], n[1], stream));
-  REFUSED(0, 2, 0, launch_relu(p[0], p[1], 5, stream));
-  REFUSED(0, 2, 0, launch_relu_mask(p[0], p[1], 5, stream));
-  REFUSED(0, 3, 3, launch_gemm(p[0], p[1], p[2], n[0], n[1], n[2], stream));
-  REFUSED(0, 3, 3, launch_backward_gemm(p[0], p[1], p[2], n[0], n[1], n[2], stream));
-  REFUSED(0, 3, 3, launch_weight_gradient(p[0], p[1], p[2], n[0], n[1], n[2], stream));
-  REFUSED(1, 3, 0, launch_update(view, rules[1], p[0], p[1], p[2], 5, 5, stream));
-  REFUSED(1, 3, 2, launch_forward(pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3, stream));
-  REFUSED(0, 3, 2, launch_forward(floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3, stream));
-  REFUSED(1, 3, 0, launch_head(view, p[0], p[1], p[2], d, d, d, 5, 5, none, results, stream));
-  REFUSED(0, 4, 3, launch_backward(p[0], p[1], p[2], p[3], n[0], n[1], n[2], none, 3, stream));
-  REFUSED(1, 6, 2, launch_updates(view, rules[1], layers, 2, 3, p[5], stream));
-  REFUSED(1, 3, 0, launch_updates(view, rules[1], &stored, 1, 3, d, stream));
-#undef REFUSED
+  TAKES(1, 1, 1, scale_pixels, view, p[0], n[0], 1.0f / 255, 0);
+  TAKES(1, 1, 1, cross_entropy, view, p[0], n[0], results);
+  TAKES(1, 2, 1, cross_entropy_gradient, view, p[0], p[1], n[0]);
+  TAKES(1, 1, 1, softmax, view, p[0], d, n[0], results);
+  TAKES(0, 2, 2, add_bias, p[0], p[1], n[0], n[1]);
+  TAKES(0, 2, 2, log_softmax, p[0], p[1], n[0], n[1]);
+  TAKES(0, 2, 2, bias_gradient, p[0], p[1], n[0], n[1]);
+  TAKES(0, 2, 0, relu, p[0], p[1], 5);
+  TAKES(0, 2, 0, relu_mask, p[0], p[1], 5);
+  TAKES(0, 3, 3, gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
+  TAKES(0, 3, 3, backward_gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
+  TAKES(0, 3, 3, weight_gradient, p[0], p[1], p[2], n[0], n[1], n[2]);
+  TAKES(1, 3, 0, update, view, rules[1], p[0], p[1], p[2], 5, 5);
+  TAKES(1, 3, 2, forward, pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
+  TAKES(0, 3, 2, forward, floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
+  TAKES(1, 3, 0, head, view, p[0], p[1], p[2], d, d, d, 5, 5, none, results);
+  TAKES(0, 4, 3, backward, p[0], p[1], p[2], p[3], n[0], n[1], n[2], none, 3);
+  TAKES(1, 6, 2, updates, view, rules[1], layers, 2, 3, p[5]);
+  TAKES(1, 3, 0, updates, view, rules[1], &stored, 1, 3, d);
+#undef TAKES
 }
 
 static void refuse_everything_wrong(const Fixture *f) {
@@ -371,16 +370,16 @@ static void refuse_epochs(const Fixture *a) {
   jobs[9].position = good.end;
   jobs[10].first_stamp = 0;
   jobs[11].d_gram = NULL;
-  CUDA_REFUSED(launch_gram(NULL, &good, stream));
-  CUDA_REFUSED(launch_gram(&plan, NULL, stream));
+  REFUSED(gram, NULL, &good);
+  REFUSED(gram, &plan, NULL);
   static const int of_gram[] = {0, 2, 8, 9, 11};
-  for (int i = 0; i < 5; i++) CUDA_REFUSED(launch_gram(&plan, &jobs[of_gram[i]], stream));
-  CUDA_REFUSED(launch_epoch(NULL, &good, stream));
-  CUDA_REFUSED(launch_epoch(&plan, NULL, stream));
-  for (int i = 0; i < WAYS; i++) CUDA_REFUSED(launch_epoch(&plan, &jobs[i], stream));
+  for (int i = 0; i < 5; i++) REFUSED(gram, &plan, &jobs[of_gram[i]]);
+  REFUSED(epoch, NULL, &good);
+  REFUSED(epoch, &plan, NULL);
+  for (int i = 0; i < WAYS; i++) REFUSED(epoch, &plan, &jobs[i]);
   EpochPlan unplanned = plan;
   unplanned.row_blocks = 12;
-  CUDA_REFUSED(launch_epoch(&unplanned, &good, stream));
+  REFUSED(epoch, &unplanned, &good);
 
   /* Blocks that wait for each other must all be there: a grid that cannot be is never started. */
   EpochPlan vast;
@@ -412,24 +411,24 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   const RowResults results = f.results;
   const Dropout none = {0};
   float *d = f.d;
-  CUDA_REFUSED(launch_cross_entropy(view, d, 2, (RowResults){NULL, results.d_correct}, stream));
-  CUDA_REFUSED(launch_cross_entropy(view, d, 2, (RowResults){results.d_loss, NULL}, stream));
+  REFUSED(cross_entropy, view, d, 2, (RowResults){NULL, results.d_correct});
+  REFUSED(cross_entropy, view, d, 2, (RowResults){results.d_loss, NULL});
   const LayerUpdate layers[MAX_UPDATES + 1] = {{d, d, d, d, d, d, 5, 5, NULL, NULL}};
-  CUDA_REFUSED(launch_updates(view, rules[1], NULL, 1, 3, d, stream));
-  CUDA_REFUSED(launch_updates(view, rules[1], layers, 0, 3, d, stream));
-  CUDA_REFUSED(launch_updates(view, rules[1], layers, MAX_UPDATES + 1, 3, d, stream));
+  REFUSED(updates, view, rules[1], NULL, 1, 3, d);
+  REFUSED(updates, view, rules[1], layers, 0, 3, d);
+  REFUSED(updates, view, rules[1], layers, MAX_UPDATES + 1, 3, d);
   for (int terms = 1; terms <= 4; terms += 3) {
-    CUDA_REFUSED(launch_forward(input, d, d, d, 5, 5, 1, none, terms, stream));
-    CUDA_REFUSED(launch_backward(d, d, d, d, 5, 5, 5, none, terms, stream));
-    CUDA_REFUSED(launch_updates(view, rules[1], layers, 1, terms, d, stream));
+    REFUSED(forward, input, d, d, d, 5, 5, 1, none, terms);
+    REFUSED(backward, d, d, d, d, 5, 5, 5, none, terms);
+    REFUSED(updates, view, rules[1], layers, 1, terms, d);
   }
-  CUDA_REFUSED(launch_head(view, d, d, d, NULL, d, NULL, 5, 5, none, results, stream));
-  CUDA_REFUSED(launch_head(view, d, d, d, NULL, NULL, d, 5, 5, none, results, stream));
-  CUDA_REFUSED(launch_head(view, d, d, d, NULL, d, d, 513, 5, none, results, stream));
-  CUDA_REFUSED(launch_head(view, d, d, d, NULL, d, d, 5, 17, none, results, stream));
-  CUDA_REFUSED(launch_relu(d, d, 0, stream));
-  CUDA_REFUSED(launch_relu_mask(d, d, 0, stream));
-  CUDA_REFUSED(launch_update(view, rules[1], d, d, d, 0, 0, stream));
+  REFUSED(head, view, d, d, d, NULL, d, NULL, 5, 5, none, results);
+  REFUSED(head, view, d, d, d, NULL, NULL, d, 5, 5, none, results);
+  REFUSED(head, view, d, d, d, NULL, d, d, 513, 5, none, results);
+  REFUSED(head, view, d, d, d, NULL, d, d, 5, 17, none, results);
+  REFUSED(relu, d, d, 0);
+  REFUSED(relu_mask, d, d, 0);
+  REFUSED(update, view, rules[1], d, d, d, 0, 0);
   assert_unwritten(d, COUNT * sizeof(float));
   assert_unwritten(results.d_loss, batch.state.end * sizeof(float));
   assert_int_equal(cudaGetLastError(), cudaSuccess);

@@ -19,14 +19,13 @@ static void check_forward(Shape s, uint64_t seed) {
         library_gemm(CUBLAS_OP_N, f.x.d, s.in, CUBLAS_OP_T, f.w.d, s.in, s.rows, s.out, s.in);
     if (!pixels) {
       float *d_z = poisoned_floats(count);
-      CUDA_OK(launch_gemm(f.x.d, f.w.d, d_z, s.rows, s.in, s.out, stream));
+      LAUNCH(gemm, f.x.d, f.w.d, d_z, s.rows, s.in, s.out);
       assert_gemm("gemm", s, d_z, f.z, library, count, bound(s.in, GEMM_ROUNDING));
     }
     for (int way = 0; way < 4; way++) {
       const int relu = way % 2, terms = 2 + way / 2;
       float *d_y = poisoned_floats(count);
-      CUDA_OK(launch_forward(f.input, f.w.d, f.b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms,
-                             stream));
+      LAUNCH(forward, f.input, f.w.d, f.b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms);
       assert_gemm(pixels ? "forward of pixels" : "forward", s, d_y,
                   add_bias(f.z, f.b.host, s, relu), add_bias(library, f.b.host, s, relu), count,
                   bf16_bound(terms, s.in, f.roundings));
@@ -47,15 +46,14 @@ static void check_backward(Shape s, uint64_t seed) {
   double *library =
       library_gemm(CUBLAS_OP_N, dz.d, s.out, CUBLAS_OP_N, w.d, s.in, s.rows, s.in, s.out);
   float *d_dx = poisoned_floats(count);
-  CUDA_OK(launch_backward_gemm(dz.d, w.d, d_dx, s.rows, s.in, s.out, stream));
+  LAUNCH(backward_gemm, dz.d, w.d, d_dx, s.rows, s.in, s.out);
   assert_gemm("backward_gemm", s, d_dx, dx, library, count, bound(s.out, GEMM_ROUNDING));
 
   reference_relu_mask(a.host, count, dx);
   if (library) reference_relu_mask(a.host, count, library);
   for (int terms = 2; terms <= 3; terms++) {
     float *d_masked = poisoned_floats(count);
-    CUDA_OK(launch_backward(dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, terms,
-                            stream));
+    LAUNCH(backward, dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, terms);
     assert_gemm("backward", s, d_masked, dx, library, count,
                 bf16_bound(terms, s.out, GEMM_ROUNDING));
   }
@@ -86,8 +84,8 @@ static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
   const double *library =
       library_gemm(CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows);
   float *d_dw = poisoned_floats(weights), *d_db = poisoned_floats((size_t)s.out);
-  CUDA_OK(launch_weight_gradient(l.dz.d, l.x.d, d_dw, s.rows, s.in, s.out, stream));
-  CUDA_OK(launch_bias_gradient(l.dz.d, d_db, s.rows, s.out, stream));
+  LAUNCH(weight_gradient, l.dz.d, l.x.d, d_dw, s.rows, s.in, s.out);
+  LAUNCH(bias_gradient, l.dz.d, d_db, s.rows, s.out);
   const double limit = bound(s.rows, GEMM_ROUNDING);
   assert_layer_gradient("weight_gradient", &l, d_dw, d_db, limit);
   if (library) assert_near("weight_gradient, cuBLAS", s, d_dw, library, weights, 2 * limit);
@@ -95,13 +93,13 @@ static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
   for (int terms = 2; terms <= 3; terms++) {
     l.p = random_parameters(s, seed + 4);
     LayerUpdate update = update_of(&l);
-    CUDA_OK(launch_updates(batch.view, rule, &update, 1, terms, d_work, stream));
+    LAUNCH(updates, batch.view, rule, &update, 1, terms, d_work);
     assert_layer_updated("updates", &l, rule, terms, library);
     /* the gradient alone, stored; what would be updated by it is missing */
     update.d_w = update.d_b = update.d_vw = update.d_vb = NULL;
     update.d_gw = poisoned_floats(weights);
     update.d_gb = poisoned_floats((size_t)s.out);
-    CUDA_OK(launch_updates(batch.view, rules[1], &update, 1, terms, d_work, stream));
+    LAUNCH(updates, batch.view, rules[1], &update, 1, terms, d_work);
     assert_layer_gradient(
         "stored gradient", &l, update.d_gw, update.d_gb,
         bf16_bound(terms, s.rows, GEMM_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)));
@@ -123,7 +121,7 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
     layers[n] = make_layer(batch, shapes[n], n == 0, 100 * (uint64_t)n);
     updates[n] = update_of(&layers[n]);
   }
-  CUDA_OK(launch_updates(batch->view, rules[2], updates, MAX_UPDATES, 3, d_work, stream));
+  LAUNCH(updates, batch->view, rules[2], updates, MAX_UPDATES, 3, d_work);
   for (int n = 0; n < MAX_UPDATES; n++)
     assert_layer_updated("updates", &layers[n], rules[2], 3, NULL);
 }
@@ -137,14 +135,13 @@ KERNEL_TEST(test_no_step_updates_nothing) {
   static const int lefts[] = {0, -1, -100};
   const Shape s = {64, 50, 33};
   const size_t weights = area(s.out, s.in);
-  for (size_t i = 0; i < LENGTH(lefts); i++)
+  foreach (left, lefts)
     for (int pixels = 0; pixels < 2; pixels++) {
-      const Batch batch = make_batch(s.rows, s.in, 10, lefts[i], true, 8);
+      const Batch batch = make_batch(s.rows, s.in, 10, *left, true, 8);
       const Layer l = make_layer(&batch, s, pixels, 9);
       const LayerUpdate update = update_of(&l);
-      CUDA_OK(
-          launch_update(batch.view, rules[2], l.p.w.d, l.p.vw.d, l.dz.d, weights, weights, stream));
-      CUDA_OK(launch_updates(batch.view, rules[2], &update, 1, 3, d_work, stream));
+      LAUNCH(update, batch.view, rules[2], l.p.w.d, l.p.vw.d, l.dz.d, weights, weights);
+      LAUNCH(updates, batch.view, rules[2], &update, 1, 3, d_work);
       assert_layer_untouched(&l);
       finish();
     }
@@ -156,16 +153,16 @@ static Values part_of(Values v, size_t first) {
 
 KERNEL_TEST(test_update) {
   static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
-  for (size_t i = 0; i < LENGTH(counts); i++)
-    for (size_t r = 0; r < LENGTH(rules); r++) {
-      const size_t count = counts[i], decayed = count - count / 3;
+  foreach (one, counts)
+    foreach (rule, rules) {
+      const size_t count = *one, decayed = count - count / 3;
       const Batch batch = make_batch(7, 5, 10, 1, false, 1);
       const Values w = values_between(1, 2, count, 5), v = random_values(count, 6);
       const Values g = random_values(count, 7);
-      const UpdateRule no_decay = {rules[r].momentum, 0};
+      const UpdateRule no_decay = {rule->momentum, 0};
       const double limit = bound(0, UPDATE_ROUNDINGS);
-      CUDA_OK(launch_update(batch.view, rules[r], w.d, v.d, g.d, count, decayed, stream));
-      assert_updated("update", (Shape){0}, w, v, g.host, decayed, rules[r], limit);
+      LAUNCH(update, batch.view, *rule, w.d, v.d, g.d, count, decayed);
+      assert_updated("update", (Shape){0}, w, v, g.host, decayed, *rule, limit);
       assert_updated("update without decay", (Shape){0}, part_of(w, decayed), part_of(v, decayed),
                      g.host + decayed, count - decayed, no_decay, limit);
       finish();

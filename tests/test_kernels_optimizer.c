@@ -38,7 +38,7 @@ static FlatParameters flat(const Tensors *t, OptimizerRule rule) {
 /* Planes that were renewed are those that launch_split makes of the new weights. */
 static void assert_split(const float *d_w, Planes p) {
   const Planes expected = make_planes(p.terms, p.rows, p.columns);
-  CUDA_OK(launch_split(d_w, expected, stream));
+  LAUNCH(split, d_w, expected);
   assert_same_arrays(p.d, expected.d, plane_bytes(p));
 }
 
@@ -54,7 +54,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   static const int ends[] = {WEIGHT0, BIAS0, WEIGHT1, BIAS1, COUNT};
   double *w = copy_of(t.w.host, COUNT), *m = copy_of(t.m.host, COUNT);
   double *v = copy_of(t.v.host, COUNT);
-  CUDA_OK(launch_optimizer(batch.view, rule, &p, stream));
+  LAUNCH(optimizer, batch.view, rule, &p);
   for (int i = 0; i < 4; i++) { /* weights, biases, weights, biases */
     const int at = ends[i];
     reference_optimize(rule, w + at, m + at, v + at, t.g.host + at, (size_t)(ends[i + 1] - at),
@@ -83,7 +83,7 @@ KERNEL_TEST(test_a_step_without_rows) {
   const Tensors t = make_tensors(1);
   const Batch batch = make_batch(7, 5, 3, 0, true, 1);
   const FlatParameters p = flat(&t, rule);
-  CUDA_OK(launch_optimizer(batch.view, rule, &p, stream));
+  LAUNCH(optimizer, batch.view, rule, &p);
   assert_untouched(t.w, COUNT);
   assert_untouched(t.m, COUNT);
   assert_untouched(t.v, COUNT);
@@ -102,17 +102,17 @@ KERNEL_TEST(test_average) {
     const double keeps = fmin((double)decays[i], at_first);
     double *expected = copy_of(t.m.host, COUNT);
     for (int n = 0; n < COUNT; n++) expected[n] = keeps * expected[n] + (1 - keeps) * t.w.host[n];
-    CUDA_OK(launch_average(batch.view, decays[i], t.m.d, t.w.d, COUNT, stream));
+    LAUNCH(average, batch.view, decays[i], t.m.d, t.w.d, COUNT);
     assert_near("average", s, t.m.d, expected, COUNT, bound(2, UPDATE_ROUNDINGS));
     assert_untouched(t.w, COUNT);
     const Batch over = make_batch(s.rows, s.in, s.out, 0, true, 1);
-    CUDA_OK(launch_average(over.view, decays[i], t.v.d, t.w.d, COUNT, stream));
+    LAUNCH(average, over.view, decays[i], t.v.d, t.w.d, COUNT);
     assert_untouched(t.v, COUNT);
-    CUDA_REFUSED(launch_average(batch.view, 1, t.v.d, t.w.d, COUNT, stream));
-    CUDA_REFUSED(launch_average(batch.view, 0, t.v.d, t.w.d, COUNT, stream));
-    CUDA_REFUSED(launch_average(batch.view, 0.5f, NULL, t.w.d, COUNT, stream));
-    CUDA_REFUSED(launch_average(batch.view, 0.5f, t.v.d, NULL, COUNT, stream));
-    CUDA_REFUSED(launch_average(batch.view, 0.5f, t.v.d, t.w.d, 0, stream));
+    REFUSED(average, batch.view, 1, t.v.d, t.w.d, COUNT);
+    REFUSED(average, batch.view, 0, t.v.d, t.w.d, COUNT);
+    REFUSED(average, batch.view, 0.5f, NULL, t.w.d, COUNT);
+    REFUSED(average, batch.view, 0.5f, t.v.d, NULL, COUNT);
+    REFUSED(average, batch.view, 0.5f, t.v.d, t.w.d, 0);
     finish();
   }
 }
@@ -134,12 +134,11 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   bad[6].weight[1]++;
   bad[7].count--;
   bad[8].planes[0] = (Planes){.d = (uint16_t *)t.v.d, .terms = 4};
-  for (size_t i = 0; i < LENGTH(bad); i++)
-    CUDA_REFUSED(launch_optimizer(batch.view, adam, &bad[i], stream));
-  CUDA_REFUSED(launch_optimizer(batch.view, adam, NULL, stream));
-  CUDA_REFUSED(launch_optimizer(no_rows, adam, &p, stream));
+  foreach (one, bad) REFUSED(optimizer, batch.view, adam, one);
+  REFUSED(optimizer, batch.view, adam, NULL);
+  REFUSED(optimizer, no_rows, adam, &p);
   const FlatParameters first_alone = flat(&t, nesterov);
-  CUDA_REFUSED(launch_optimizer(batch.view, adam, &first_alone, stream));
+  REFUSED(optimizer, batch.view, adam, &first_alone);
   assert_untouched(t.w, COUNT);
 }
 

@@ -192,8 +192,8 @@ static void run_head(BatchView view, const float *d_z, int classes, float *d_log
   for (size_t i = 0; i < count; i++) w[i] = i % ((size_t)classes + 1) == 0;
   for (int c = 0; c < classes; c++) b[c] = 0;
   const Values weights = both_sides(w, count), biases = both_sides(b, (size_t)classes);
-  CUDA_OK(launch_head(view, d_z, weights.d, biases.d, d_logits, d_dz, d_dx, classes, classes,
-                      (Dropout){0}, results, stream));
+  LAUNCH(head, view, d_z, weights.d, biases.d, d_logits, d_dz, d_dx, classes, classes, (Dropout){0},
+         results);
 }
 
 /* Runs all ways on the logits d_z (rows, classes); results are given, gradients are new. */
@@ -202,10 +202,10 @@ static Outputs run_ways(BatchView view, const float *d_z, int classes,
   const size_t count = area(view.rows, classes);
   Outputs o = {.d_p = poisoned_floats(count), .d_dx = poisoned_floats(count)};
   for (int way = 0; way < WAYS; way++) o.d_dz[way] = poisoned_floats(count);
-  CUDA_OK(launch_log_softmax(d_z, o.d_p, view.rows, classes, stream));
-  CUDA_OK(launch_cross_entropy(view, o.d_p, classes, results[UNFUSED], stream));
-  CUDA_OK(launch_cross_entropy_gradient(view, o.d_p, o.d_dz[UNFUSED], classes, stream));
-  CUDA_OK(launch_softmax(view, d_z, o.d_dz[FUSED], classes, results[FUSED], stream));
+  LAUNCH(log_softmax, d_z, o.d_p, view.rows, classes);
+  LAUNCH(cross_entropy, view, o.d_p, classes, results[UNFUSED]);
+  LAUNCH(cross_entropy_gradient, view, o.d_p, o.d_dz[UNFUSED], classes);
+  LAUNCH(softmax, view, d_z, o.d_dz[FUSED], classes, results[FUSED]);
   if (head_takes(classes, classes))
     run_head(view, d_z, classes, NULL, o.d_dz[HEAD], o.d_dx, results[HEAD]);
   return o;
@@ -245,7 +245,7 @@ static void check_variants(const SoftmaxCase *s, const float *z) {
   const RowResults fused = results[FUSED], in_place = results[UNFUSED];
   const RowResults some[] = {{NULL, NULL}, {fused.d_loss, NULL}, {NULL, fused.d_correct}};
   for (int i = 0; i < 3; i++)
-    CUDA_OK(launch_softmax(view, s->z.d, i == 0 ? d_alone : NULL, classes, some[i], stream));
+    LAUNCH(softmax, view, s->z.d, i == 0 ? d_alone : NULL, classes, some[i]);
   assert_results("softmax, evaluation", s, fused, z);
   assert_gradient("softmax without results", s, d_alone);
   if (head_takes(classes, classes)) {
@@ -254,7 +254,7 @@ static void check_variants(const SoftmaxCase *s, const float *z) {
     assert_results("head, evaluation", s, results[HEAD], z);
   }
   assert_untouched(s->z, count);
-  CUDA_OK(launch_softmax(view, s->z.d, s->z.d, classes, in_place, stream));
+  LAUNCH(softmax, view, s->z.d, s->z.d, classes, in_place);
   assert_results("softmax, in place", s, in_place, z);
   assert_gradient("softmax, in place", s, s->z.d);
 }
@@ -263,14 +263,14 @@ TESTS_WITH(kernels_open, kernels_close);
 
 KERNEL_TEST(test_softmax) {
   static const int all_classes[] = {2, 10, 16, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
-  for (size_t k = 0; k < LENGTH(all_classes); k++)
+  foreach (classes, all_classes)
     for (size_t n = 0; n < LENGTH(all_rows); n++)
       for (int kind = 0; kind < LOGIT_KINDS; kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
         /* the batch full with more to follow, just full, short, or the range over */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
-        const SoftmaxCase s = make_softmax_case((LogitKind)kind, rows, all_classes[k],
+        const SoftmaxCase s = make_softmax_case((LogitKind)kind, rows, *classes,
                                                 lefts[(size_t)(kind + (int)n) % 4], kind % 2);
         const float *z = fetch_floats(s.z.d, area(rows, s.classes));
         check_ways(&s, z);
@@ -313,7 +313,7 @@ static void check_ranks(int left) {
 
 KERNEL_TEST(test_ranks_share_a_step) {
   static const int lefts[] = {95, 65, 60, 43, 30, 1, 0}; /* of ranks, some have no row */
-  for (size_t i = 0; i < LENGTH(lefts); i++) check_ranks(lefts[i]);
+  foreach (left, lefts) check_ranks(*left);
 }
 
 /* Both gemms of the last layer, against float64; the one back from the gradients that it found
@@ -325,8 +325,8 @@ static void check_head_gemms(Shape s, uint64_t seed) {
   const Values b = signed_values((size_t)s.out, seed + 2);
   double *z = host_doubles(zs), *dz = host_doubles(zs);
   float *d_z = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
-  CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out, (Dropout){0},
-                      poisoned_results(&batch), stream));
+  LAUNCH(head, batch.view, x.d, w.d, b.d, d_z, d_dz, d_dx, s.in, s.out, (Dropout){0},
+         poisoned_results(&batch));
   reference_linear(x.host, w.host, b.host, s.rows, s.in, s.out, z);
   assert_near("head, logits", s, d_z, z, zs, bound(s.in, GEMM_ROUNDING + BIAS_ROUNDING));
   reference_to_double(fetch_floats(d_dz, zs), zs, dz);

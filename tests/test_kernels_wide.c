@@ -32,8 +32,8 @@ static void choose_way(int way) {
 
 static Planes planes_of(Values v, int terms, int rows, int columns) {
   const Planes p = make_planes(terms, rows, columns);
-  CUDA_OK(launch_split(v.d, p, stream));
-  CUDA_OK(launch_ones(p, stream));
+  LAUNCH(split, v.d, p);
+  LAUNCH(ones, p);
   return p;
 }
 
@@ -41,7 +41,7 @@ static Planes planes_of(Values v, int terms, int rows, int columns) {
 static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms, Shape s) {
   if (!pixels) return planes_of(x, terms, s.rows, s.in);
   const Planes p = make_planes(1, s.rows, s.in);
-  CUDA_OK(launch_pixel_planes(batch->view, p, stream));
+  LAUNCH(pixel_planes, batch->view, p);
   return p;
 }
 
@@ -139,13 +139,13 @@ static void check_forward_by(int terms, const Forward *f, bool pixels, Shape s, 
     choose_way(way);
     const Planes y = make_planes(terms, s.rows, s.out);
     float *d_y = poisoned_floats(count);
-    CUDA_OK(launch_ones(y, stream));
-    CUDA_OK(launch_wide_forward(x, weights, f->b.d, y, d_y, relu, stream));
+    LAUNCH(ones, y);
+    LAUNCH(wide_forward, x, weights, f->b.d, y, d_y, relu);
     assert_near("wide forward", s, d_y, expected, count, limit);
     assert_near("wide forward", s, values_of(y), expected, count, limit);
     float *d_alone = poisoned_floats(count); /* without planes */
-    CUDA_OK(launch_wide_forward(x, weights, f->b.d, (Planes){.rows = s.rows, .columns = s.out},
-                                d_alone, relu, stream));
+    LAUNCH(wide_forward, x, weights, f->b.d, (Planes){.rows = s.rows, .columns = s.out}, d_alone,
+           relu);
     assert_exact(d_alone, fetch_floats(d_y, count), count);
     const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
     for (int r = 0; r < s.rows; r++)
@@ -180,7 +180,7 @@ static void check_backward(Shape s, uint64_t seed) {
     for (int way = 0; way < ways_of(s); way++) {
       choose_way(way);
       const Planes to = make_planes(terms, s.rows, s.in);
-      CUDA_OK(launch_wide_backward(above, weights, masks, to, stream));
+      LAUNCH(wide_backward, above, weights, masks, to);
       assert_near("wide backward", s, values_of(to), dx, count,
                   planes_bound(terms, s.out, GEMM_ROUNDING));
     }
@@ -203,13 +203,12 @@ static void check_head(Shape s, int terms, uint64_t seed) {
   float *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
   const Planes dz = make_planes(terms, s.rows, s.out), dx = make_planes(terms, s.rows, s.in);
   const RowResults floats = poisoned_results(&batch), planes = poisoned_results(&batch);
-  CUDA_OK(launch_head(batch.view, x.d, w.d, b.d, NULL, d_dz, d_dx, s.in, s.out, (Dropout){0},
-                      floats, stream));
-  CUDA_OK(launch_wide_head(batch.view, x.d, w.d, b.d, dz, dx, planes, stream));
+  LAUNCH(head, batch.view, x.d, w.d, b.d, NULL, d_dz, d_dx, s.in, s.out, (Dropout){0}, floats);
+  LAUNCH(wide_head, batch.view, x.d, w.d, b.d, dz, dx, planes);
   assert_same_arrays(planes.d_loss, floats.d_loss, batch.state.end * sizeof(float));
   const Planes to[] = {make_planes(terms, s.rows, s.out), make_planes(terms, s.rows, s.in)};
-  CUDA_OK(launch_split(d_dz, to[0], stream));
-  CUDA_OK(launch_split(d_dx, to[1], stream));
+  LAUNCH(split, d_dz, to[0]);
+  LAUNCH(split, d_dx, to[1]);
   assert_exact(values_of(dz), fetch_floats(values_of(to[0]), zs), zs);
   assert_exact(values_of(dx), fetch_floats(values_of(to[1]), xs), xs);
 }
@@ -269,7 +268,7 @@ static void check_update(Shape s, uint64_t seed) {
     for (int way = 0; way < ways_of(s); way++) {
       choose_way(way);
       give_parameters(&l, seed + 3);
-      CUDA_OK(launch_wide_updates(batch.view, rule, &l.update, 1, stream));
+      LAUNCH(wide_updates, batch.view, rule, &l.update, 1);
       assert_wide_layer_updated(&l, rule);
     }
   }
@@ -290,7 +289,7 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
       choose_way(way);
       l.update.d_gw = poisoned_floats(area(s.out, s.in));
       l.update.d_gb = poisoned_floats((size_t)s.out);
-      CUDA_OK(launch_wide_updates(batch.view, rules[0], &l.update, 1, stream));
+      LAUNCH(wide_updates, batch.view, rules[0], &l.update, 1);
       assert_layer_gradient("wide gradient", &l.layer, l.update.d_gw, l.update.d_gb,
                             bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
     }
@@ -314,7 +313,7 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
       give_parameters(&layers[n], 100 * (uint64_t)n + 1);
       updates[n] = layers[n].update;
     }
-    CUDA_OK(launch_wide_updates(batch->view, rules[2], updates, MAX_UPDATES, stream));
+    LAUNCH(wide_updates, batch->view, rules[2], updates, MAX_UPDATES);
     for (int n = 0; n < MAX_UPDATES; n++) assert_wide_layer_updated(&layers[n], rules[2]);
   }
 }
@@ -335,8 +334,8 @@ KERNEL_TEST(test_update_without_planes) {
     WideLayer l = make_wide_layer(&batch, s, terms, false, 9);
     const Planes planes = l.update.w;
     l.update.w.d = NULL;
-    CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
-    CUDA_OK(launch_split(l.layer.p.w.d, planes, stream)); /* what the check reads */
+    LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
+    LAUNCH(split, l.layer.p.w.d, planes); /* what the check reads */
     l.update.w = planes;
     assert_wide_layer_updated(&l, rules[2]);
     finish();
@@ -351,7 +350,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
   const WideLayer l = make_wide_layer(&batch, s, 3, false, 9);
   for (int way = 0; way < WAYS; way++) {
     choose_way(way);
-    CUDA_OK(launch_wide_updates(batch.view, rules[2], &l.update, 1, stream));
+    LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
   }
   assert_layer_untouched(&l.layer);
   assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
@@ -373,7 +372,7 @@ KERNEL_TEST(test_same_bits) {
     float *first = NULL;
     for (int run = 0; run < 20; run++) {
       float *d_y = poisoned_floats(count);
-      CUDA_OK(launch_wide_forward(px, pw, b.d, y, d_y, 0, stream));
+      LAUNCH(wide_forward, px, pw, b.d, y, d_y, 0);
       float *out = fetch_floats(d_y, count);
       if (!first) first = out;
       assert_memory_equal(out, first, count * sizeof *out);
@@ -386,17 +385,17 @@ KERNEL_TEST(test_refused) {
   const Planes x = make_planes(2, 8, 16), w = make_planes(2, 24, 16), y = make_planes(2, 8, 24);
   const Planes other = make_planes(3, 8, 16);
   float *d_b = poisoned_floats(24);
-  CUDA_REFUSED(launch_wide_forward(other, w, d_b, y, NULL, 0, stream));
-  CUDA_REFUSED(launch_wide_forward(x, w, d_b, x, NULL, 0, stream));
-  CUDA_REFUSED(launch_wide_forward(x, w, NULL, y, NULL, 0, stream));
-  CUDA_REFUSED(launch_wide_forward(x, w, d_b, (Planes){.rows = 8, .columns = 24}, NULL, 0, stream));
-  CUDA_REFUSED(launch_wide_backward(x, w, x, x, stream));
-  CUDA_REFUSED(launch_split(NULL, x, stream));
+  REFUSED(wide_forward, other, w, d_b, y, NULL, 0);
+  REFUSED(wide_forward, x, w, d_b, x, NULL, 0);
+  REFUSED(wide_forward, x, w, NULL, y, NULL, 0);
+  REFUSED(wide_forward, x, w, d_b, (Planes){.rows = 8, .columns = 24}, NULL, 0);
+  REFUSED(wide_backward, x, w, x, x);
+  REFUSED(split, NULL, x);
   const Batch batch = make_batch(8, 16, 10, 8, true, 1);
   const RowResults results = poisoned_results(&batch);
-  CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, d_b, other, x, results, stream));
-  CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, NULL, x, x, results, stream));
-  CUDA_REFUSED(launch_wide_head(batch.view, d_b, d_b, d_b, y, x, results, stream));
+  REFUSED(wide_head, batch.view, d_b, d_b, d_b, other, x, results);
+  REFUSED(wide_head, batch.view, d_b, d_b, NULL, x, x, results);
+  REFUSED(wide_head, batch.view, d_b, d_b, d_b, y, x, results);
 }
 
 #else

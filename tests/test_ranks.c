@@ -39,11 +39,11 @@ static int work_as_rank(void) {
   const int number = ranks_number(ranks), count = ranks_count(ranks);
   CHECK(ranks_number_on_host(ranks) == number && ranks_count_on_host(ranks) == count);
   CHECK(ranks_hosts(ranks) == 1);
-  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+  foreach (floats, counts) {
     float values[MOST];
-    for (size_t i = 0; i < counts[c]; i++) values[i] = part(number, i);
-    CHECK(ranks_sum_floats(ranks, values, counts[c], &error));
-    for (size_t i = 0; i < counts[c]; i++) {
+    for (size_t i = 0; i < *floats; i++) values[i] = part(number, i);
+    CHECK(ranks_sum_floats(ranks, values, *floats, &error));
+    for (size_t i = 0; i < *floats; i++) {
       float sum = part(0, i);
       for (int r = 1; r < count; r++) sum += part(r, i);
       CHECK(values[i] == sum);

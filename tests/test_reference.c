@@ -75,14 +75,14 @@ TEST(optimizers_by_hand) {
                {OPTIMIZER_ADAMW, 0, 0.9, 0.9 - 0.1 * 0.26633738},
                {OPTIMIZER_ADAM, 0.5, 0.9, NAN},
                {OPTIMIZER_ADAMW, 0.5, 0.85, 0.85 * 0.95 - 0.1 * 0.26633738}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const OptimizerRule rule = {cases[i].kind, 0.9f, 0, 0.9f, 0.999f, 1e-16f};
-    const double g[] = {0.5, -0.25}, decay = cases[i].decay;
+  foreach (of, cases) {
+    const OptimizerRule rule = {of->kind, 0.9f, 0, 0.9f, 0.999f, 1e-16f};
+    const double g[] = {0.5, -0.25}, decay = of->decay;
     double w = 1, m = 0, v = 0;
     reference_optimize(rule, &w, &m, &v, &g[0], 1, decay, 0.1, 1);
-    assert_true(fabs(w - cases[i].first) < 1e-7);
+    assert_true(fabs(w - of->first) < 1e-7);
     reference_optimize(rule, &w, &m, &v, &g[1], 1, decay, 0.1, 2);
-    assert_true(isnan(cases[i].second) || fabs(w - cases[i].second) < 1e-6);
+    assert_true(isnan(of->second) || fabs(w - of->second) < 1e-6);
   }
 }
 

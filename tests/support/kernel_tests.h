@@ -39,6 +39,10 @@ int kernels_release(void **state);
   }                                                                                                \
   static void on_gpu_##name(void)
 
+/* The launcher queues its kernel, or refuses its arguments. */
+#define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
+#define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
+
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 /* ---- guarded memory ------------------------------------------------------------------------- */
