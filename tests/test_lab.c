@@ -63,8 +63,7 @@ static void check_problem(const LabTopic *t, int problem) {
 }
 
 static void check_topic(const LabTopic *t) {
-  if (!is_word(t->name) || lab_find(lab_topics, t->name) != t)
-    fail_msg("the topic's name is '%s'", t->name);
+  if (!is_word(t->name) || lab_find(t->name) != t) fail_msg("the topic's name is '%s'", t->name);
   assert_string_not_equal(t->name, "all");
   assert_string_not_equal(t->name, "list");
   assert_string_not_equal(t->name, "device");
@@ -81,13 +80,13 @@ static void check_topic(const LabTopic *t) {
   for (int i = 0; i < t->rung_count; i++) check_rung(t, &t->rungs[i]);
 }
 
-#define WITH_INPUT(name) TEST_WITH(name, make_input, free_input)
+#define WITH_INPUT(name) TEST_WITH(name, make_input, NULL)
 
 TEST(test_tables) {
   int count = 0;
   for (const LabTopic *const *t = lab_topics; *t; t++, count++) check_topic(*t);
   assert_int_equal(count, 12);
-  assert_null(lab_find(lab_topics, "nonsense"));
+  assert_null(lab_find("nonsense"));
 }
 
 /* ---- inputs and sizes ----------------------------------------------------------------------- */
@@ -209,39 +208,29 @@ TEST(test_sizes) {
 enum { ROWS = 700, COLUMNS = 211, COUNT = ROWS * COLUMNS };
 static const LabSize SIZE = {{ROWS, COLUMNS, 1}};
 
-static float *input;
+static float input[COUNT], output[COUNT];
 
 static int make_input(void **state) {
   (void)state;
-  input = malloc(sizeof(float) * COUNT);
   lab_fill(LAB_FLOAT32, input, COUNT, 1);
   return 0;
 }
 
-static int free_input(void **state) {
-  (void)state;
-  free(input);
-  return 0;
-}
-
 static LabReference open_reference(int problem, LabSize size) {
-  const void *h_in[LAB_INPUTS] = {input};
+  static LabArrays arrays[2]; /* of each problem */
   LabReference reference;
-  if (!lab_reference_open(&reference, &copy_topic, problem, size, h_in, &error))
-    fail_msg("%s", error.text);
+  arrays[problem] = (LabArrays){
+      .topic = &copy_topic, .problem = problem, .size = size, .h_in = {input}, .h_out = output};
+  OK(lab_reference_open(&reference, &arrays[problem], &error));
   return reference;
 }
 
 /* The verdict on the input itself with elements [first, first + count) set to `value`. */
 static LabVerdict verdict_on(const LabReference *reference, const LabRung *rung, int64_t first,
                              int64_t count, float value) {
-  float *out = malloc(sizeof(float) * COUNT);
-  LabVerdict verdict;
-  memcpy(out, input, sizeof(float) * COUNT);
-  for (int64_t i = 0; i < count; i++) out[first + i] = value;
-  assert_true(lab_check(reference, rung, out, &verdict, &error));
-  free(out);
-  return verdict;
+  memcpy(output, input, sizeof input);
+  for (int64_t i = 0; i < count; i++) output[first + i] = value;
+  return lab_check(reference, rung);
 }
 
 WITH_INPUT(test_wrong_elements_are_found) {
@@ -337,7 +326,7 @@ TEST(test_rungs_on_other_gpus) {
       for (int r = 0; r < (*t)->rung_count; r++) {
         const LabRung *rung = &(*t)->rungs[r];
         if (*lab_refusal(rung, &h100, 0, (*t)->size).text) continue;
-        const LabNote note = lab_refusal(rung, &cases[c].gpu, 0, (*t)->size);
+        const LabText note = lab_refusal(rung, &cases[c].gpu, 0, (*t)->size);
         const bool refused =
             is_in(rung->name, cases[c].refused) || (cases[c].hopper && is_in(rung->name, hopper));
         if ((*note.text != '\0') != refused)
@@ -369,7 +358,11 @@ TEST(test_refused_for_shared_memory) {
 
 /* The figures of the occupancy calculator for compute capability 9.0. */
 TEST(test_limits) {
-  const LabLimits hopper = {2048, 32, 65536, 233472, 1024};
+  const struct cudaDeviceProp hopper = {.maxThreadsPerMultiProcessor = 2048,
+                                        .maxBlocksPerMultiProcessor = 32,
+                                        .regsPerMultiprocessor = 65536,
+                                        .sharedMemPerMultiprocessor = 233472,
+                                        .reservedSharedMemPerBlock = 1024};
   const struct {
     int threads, registers;
     size_t shared;

@@ -34,7 +34,8 @@ TEST_WITH(a_record_is_read, folder_open, folder_close) {
   assert_string_equal(l.size, "2x3");
   assert_true(l.rows.count == 2 && l.others.count == 0 && !l.reason);
   assert_true(number_of(l.table, "bytes") == 4e6 && number_of(l.rows.of[1], "point") == 8);
-  assert_true(lab_is_sweep(&l, l.rows.of[0]) && lab_rung_number(&l, l.rows.of[0]) == 1);
+  int number;
+  assert_true(text_is(lab_rung(&r, l.rows.of[0], &number), "lesson", "L") && number == 1);
   assert_true(lab_ceiling(l.machine, l.topic).value == 1000);
   lab_ladder_close(&l);
   assert_true(record_close(&r, true, &error));

@@ -53,37 +53,24 @@ static const LabTopic shown_topic = {.name = "shown",
                                      .predicted_name = "twice the point",
                                      .point_name = "the point",
                                      .shows_ulp = true};
-static LabRow row_of(int rung, int64_t point, double ms) {
-  return (LabRow){.rung = &shown[rung],
-                  .number = rung + 1,
-                  .point = point,
-                  .outcome = LAB_RIGHT,
-                  .ulp = 0.5,
-                  .seconds = {ms / 1e3, ms / 1e3, ms / 1e3},
-                  .samples = 9,
-                  .predicted = rung == 1 ? 2.0 * (double)point : NAN,
-                  .measured = NAN,
-                  .occupancy = {4, "registers", 40, 1024, 256}};
-}
-
-/* Rows of 8 MB: 4 ms are 2 GB/s. */
-static void make_shown(LabTable tables[2], LabRow rows[8]) {
-  const double NONE = (double)NAN;
-  rows[0] = row_of(0, 0, 4);
-  for (int i = 0; i < 4; i++) rows[1 + i] = row_of(1, sweep[i], 0.008 * (double)sweep[i]);
-  rows[5] = row_of(2, 0, 0.016);
-  rows[5].occupancy.blocks = 0;
-  rows[6] = row_of(3, 0, NONE);
-  rows[6].outcome = LAB_CAUGHT;
-  rows[6].samples = 0;
-  snprintf(rows[6].note, sizeof rows[6].note, "element 5 is 1, expected 2 (allowed 0)");
-  tables[0] = lab_table(&shown_topic, 0, shown_topic.size, false);
-  tables[0].rows = rows;
-  tables[0].count = 7;
-  rows[7] = row_of(1, 8, 0.5);
-  tables[1] = lab_table(&shown_topic, 0, (LabSize){{77, 99, 1}}, true);
-  tables[1].rows = &rows[7];
-  tables[1].count = 1;
+/* A table of arrays of 8 MB, for which 4 ms are 2 GB/s. */
+static LabTable make_shown(void) {
+  static const double ms[] = {4, 0.008, 0.016, 0.032, 0.064, 0.016, NAN};
+  LabTable table = lab_table(&shown_topic, 0, shown_topic.size, false);
+  for (int i = 0; i < table.count; i++) {
+    LabRow *row = &table.rows[i];
+    row->outcome = LAB_RIGHT;
+    row->ulp = 0.5;
+    row->seconds = (Stats){ms[i] / 1e3, ms[i] / 1e3, ms[i] / 1e3};
+    row->samples = 9;
+    if (row->rung->predicted) row->predicted = 2.0 * (double)row->point;
+    row->occupancy = (LabOccupancy){4, "registers", 40, 1024, 256};
+  }
+  table.rows[5].occupancy.blocks = 0;
+  table.rows[6].outcome = LAB_CAUGHT;
+  table.rows[6].samples = 0;
+  strcpy(table.rows[6].note, "element 5 is 1, expected 2 (allowed 0)");
+  return table;
 }
 
 static char text[16384];
@@ -114,10 +101,15 @@ static void assert_narrow(int columns) {
 
 /* The machine, the topic, both tables and one that could not be run. json: where they are written,
    too, or NULL. */
-static Record record_shown(const char *json, LabTable tables[2], LabRow rows[8]) {
+static Record record_shown(const char *json) {
   Record record = {.gpu = "GPU 1", .sources = "abc"};
   const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""};
-  make_shown(tables, rows);
+  const LabTable table = make_shown();
+  LabTable other = table;
+  other.size = (LabSize){{77, 99, 1}};
+  other.extra = true;
+  other.rows[0] = table.rows[4];
+  other.count = 1;
   OK(record_create(&record, json, &error));
   json_t *machine = record_line("lab-machine");
   record_text(machine, "driver", "1.2");
@@ -126,15 +118,14 @@ static Record record_shown(const char *json, LabTable tables[2], LabRow rows[8])
   record_number(machine, "fma_gflop_per_s", 60000);
   OK(record_add(&record, machine, true, &error));
   OK(lab_add_topic(&record, &shown_topic, &error));
-  for (int i = 0; i < 2; i++) OK(lab_add_table(&record, &tables[i], &error));
+  OK(lab_add_table(&record, &table, &error));
+  OK(lab_add_table(&record, &other, &error));
   OK(lab_add_table(&record, &none, &error));
   return record;
 }
 
 static void print_shown(bool markdown) {
-  LabTable tables[2];
-  LabRow rows[8];
-  Record record = record_shown(NULL, tables, rows);
+  Record record = record_shown(NULL);
   FILE *file = fopen(path, "w");
   assert_non_null(file);
   lab_print_machine(&record, file, markdown);
@@ -176,9 +167,7 @@ IN_FOLDER(test_markdown) {
 }
 
 IN_FOLDER(test_json) {
-  LabTable tables[2];
-  LabRow rows[8];
-  Record record = record_shown(path, tables, rows);
+  Record record = record_shown(path);
   OK(record_close(&record, true, &error));
   read_back();
   assert_says("{\"case\":\"lab-machine\",\"driver\":\"1.2\"");
@@ -193,14 +182,12 @@ IN_FOLDER(test_json) {
 }
 
 static bool plot_shown(int count, bool swept) {
-  LabTable tables[2];
-  LabRow rows[8];
   Record record = {.lines = NULL};
-  make_shown(tables, rows);
-  if (!swept) rows[1] = rows[5];
-  tables[0].count = count;
+  LabTable table = make_shown();
+  if (!swept) table.rows[1] = table.rows[5];
+  table.count = count;
   OK(lab_add_topic(&record, &shown_topic, &error));
-  OK(lab_add_table(&record, &tables[0], &error));
+  OK(lab_add_table(&record, &table, &error));
   const bool good = lab_plot(&record, "shown", NULL, path, &error);
   Error ignored;
   return record_close(&record, good, &ignored);
@@ -216,14 +203,12 @@ IN_FOLDER(test_plots) {
 }
 
 TEST(test_outcomes) {
-  LabTable tables[2];
-  LabRow rows[8];
-  make_shown(tables, rows);
-  assert_true(lab_table_good(tables));
+  LabTable table = make_shown();
+  assert_true(lab_table_good(&table));
   static const LabOutcome bad[] = {LAB_WRONG, LAB_MISSED};
   for (int i = 0; i < 2; i++) {
-    rows[6].outcome = bad[i];
-    assert_false(lab_table_good(tables));
+    table.rows[6].outcome = bad[i];
+    assert_false(lab_table_good(&table));
   }
   const LabTable none = {.topic = &shown_topic, .reason = "too large"};
   assert_false(lab_table_good(&none));

@@ -20,9 +20,10 @@
 static Error error;
 
 /* Measures, or fails the test: lab_measure. */
-static void measure(LabTable *table, const LabTopic *topic, int problem, LabSize size,
-                    const LabHow *how) {
-  if (!lab_measure(table, topic, problem, size, false, how, &error)) fail_msg("%s", error.text);
+static LabTable measure(const LabTopic *topic, int problem, LabSize size, LabHow how) {
+  LabTable table = lab_table(topic, problem, size, false);
+  if (!lab_measure(&table, &how, &error)) fail_msg("%s", error.text);
+  return table;
 }
 
 /* ---- rungs that are wrong on purpose -------------------------------------------------------- */
@@ -148,9 +149,8 @@ TEST(test_harness_catches) {
                           .rung_count = sizeof tricks / sizeof *tricks,
                           .size = {{100, 10, 1}},
                           .count = plane};
-  const LabHow how = {.mode = LAB_TIMES, .guard = 1024, .seed = 1};
-  LabTable table;
-  measure(&table, &topic, 0, topic.size, &how);
+  const LabHow how = {.mode = LAB_TIMES, .guarded = true, .seed = 1};
+  LabTable table = measure(&topic, 0, topic.size, how);
   assert_int_equal(table.count, topic.rung_count);
   for (int i = 0; i < table.count; i++) {
     const LabRow *row = &table.rows[i];
@@ -160,12 +160,10 @@ TEST(test_harness_catches) {
     assert_true(isfinite(row->seconds.median) == timed);
   }
   assert_false(lab_table_good(&table));
-  lab_table_close(&table);
 
   const LabSize huge = {{1 << 20, 1 << 20, 1}}; /* 8 TB */
-  measure(&table, &topic, 0, huge, &how);
+  table = measure(&topic, 0, huge, how);
   assert_non_null(strstr(table.reason, "give a smaller --size"));
-  lab_table_close(&table);
 }
 
 /* ---- every rung ----------------------------------------------------------------- */
@@ -217,17 +215,15 @@ static LabSize served_size(const LabTopic *topic, int problem, LabSize size) {
 static void check_size(const LabTopic *topic, int problem, LabSize wanted, uint64_t seed,
                        int *right) {
   const LabSize size = served_size(topic, problem, wanted);
-  const LabHow how = {.mode = LAB_CHECKS, .guard = quick() ? 0 : 1024, .seed = seed};
-  LabTable table;
-  measure(&table, topic, problem, size, &how);
+  const LabTable table = measure(topic, problem, size,
+                                 (LabHow){.mode = LAB_CHECKS, .guarded = !quick(), .seed = seed});
   for (int i = 0; i < table.count; i++) {
     const LabRow *row = &table.rows[i];
     if (row->outcome == LAB_WRONG)
       fail_msg("%s %s at %s, rung %s, point %lld: %s", topic->name, topic->problems[problem].name,
                lab_size_text(topic, size).text, row->rung->name, (long long)row->point, row->note);
-    right[row->number - 1] += row->outcome == LAB_RIGHT || row->outcome == LAB_UNCHECKED;
+    right[row->rung - topic->rungs] += row->outcome == LAB_RIGHT || row->outcome == LAB_UNCHECKED;
   }
-  lab_table_close(&table);
 }
 
 /* Mistakes are run at the size of the ladder alone: at length 1 there may be no wrong way. */
@@ -246,8 +242,8 @@ static void check_refused(const LabTopic *topic, const LabRung *rung) {
   static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
-  const LabNote here = lab_refusal(rung, &gpu, 0, topic->tested);
-  const LabNote there = lab_refusal(rung, &h100, 0, topic->tested);
+  const LabText here = lab_refusal(rung, &gpu, 0, topic->tested);
+  const LabText there = lab_refusal(rung, &h100, 0, topic->tested);
   const bool is_older = gpu.capability < rung->capability;
   if (!*here.text || (!is_older && *there.text && rung->kind != LAB_LIBRARY))
     fail_msg("%s: %s refused everything: %s", topic->name, rung->name, here.text);
@@ -307,13 +303,9 @@ TEST(test_matmul_of_many_tiles) {
    cannot run it. */
 static double largest_error(const char *rung, int problem) {
   const LabHow how = {.mode = LAB_CHECKS, .rung = rung, .seed = 3};
-  const LabSize size = {{257, 131, 200}};
-  LabTable table;
-  measure(&table, &lab_matmul, problem, size, &how);
+  const LabTable table = measure(&lab_matmul, problem, (LabSize){{257, 131, 200}}, how);
   assert_int_equal(table.count, 1);
-  const double ulp = table.rows[0].outcome == LAB_RIGHT ? table.rows[0].ulp : -1;
-  lab_table_close(&table);
-  return ulp;
+  return table.rows[0].outcome == LAB_RIGHT ? table.rows[0].ulp : -1;
 }
 
 /* Six products of bf16 terms have some 5 times the error of float32's own arithmetic, as tensor
@@ -334,13 +326,11 @@ TEST(test_mistakes) {
     for (int r = 0; r < (*t)->rung_count; r++) {
       const LabRung *rung = &(*t)->rungs[r];
       if (rung->kind != LAB_MISTAKE) continue;
-      const LabHow how = {.mode = LAB_CHECKS, .rung = rung->name, .guard = 1024, .seed = 1};
-      LabTable table;
-      measure(&table, *t, problem_of(rung), (*t)->size, &how);
+      const LabHow how = {.mode = LAB_CHECKS, .rung = rung->name, .guarded = true, .seed = 1};
+      const LabTable table = measure(*t, problem_of(rung), (*t)->size, how);
       assert_int_equal(table.count, rung->points ? rung->point_count : 1);
       if (table.rows[0].outcome != LAB_CAUGHT && table.rows[0].outcome != LAB_REFUSED)
         fail_msg("%s: %s: %s", (*t)->name, how.rung, table.rows[0].note);
-      lab_table_close(&table);
     }
 }
 

@@ -10,8 +10,8 @@
 
 /* ---- topics and sizes (sizes.c) --------------------------------------------------------- */
 
-/* The topic of that name, NULL if there is none. topics: lab_topics, or those of a record. */
-const LabTopic *lab_find(const LabTopic *const *topics, const char *name);
+/* The topic of that name, NULL if there is none. */
+const LabTopic *lab_find(const char *name);
 
 /* How many sizes the topic has: the words of topic->dims. */
 int lab_dims(const LabTopic *topic);
@@ -20,7 +20,7 @@ int lab_dims(const LabTopic *topic);
 bool lab_belongs(const LabRung *rung, int problem);
 
 typedef struct {
-  char text[72];
+  char text[256];
 } LabText;
 
 /* "4096x1024" */
@@ -30,92 +30,14 @@ bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
 /* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
-/* ---- checking (check.c) ----------------------------------------------------------------- */
-
-/* The expected output at the elements that are checked: all of them where the problem has at
-   most 4e9 operations or 65536 outputs, else the first 64, the last 64 and 64 times 64 others. */
-typedef struct {
-  const LabTopic *topic;
-  int problem;
-  LabSize size;
-  const void *h_in[LAB_INPUTS];
-  int64_t *first;             /* (ranges + 1): a range's first element; behind the last: the end */
-  int64_t length;             /* of a range; the last may be shorter */
-  int64_t ranges, count;      /* count: of the output */
-  double *expected, *allowed; /* (ranges, length) */
-} LabReference;
-
-/* h_in must outlive it. */
-bool lab_reference_open(LabReference *reference, const LabTopic *topic, int problem, LabSize size,
-                        const void *const h_in[LAB_INPUTS], Error *error);
-void lab_reference_close(LabReference *reference); /* one of zeros is allowed */
-
-typedef struct {
-  bool right;
-  int64_t index; /* the first wrong element */
-  double expected, got, allowed;
-  double ulp; /* the largest error of a float32 output, in units in the last place */
-} LabVerdict;
-
-/* Compares the whole output h_out with the reference, at rung->allowed where the rung has that. */
-bool lab_check(const LabReference *reference, const LabRung *rung, const void *h_out,
-               LabVerdict *verdict, Error *error);
-
-/* ---- what a GPU cannot do (cuda/refusal.c) --------------------------------------------------- */
-
-typedef struct {
-  char text[256];
-} LabNote;
-
 /* Says why the rung cannot serve that problem and size on a GPU of these limits: one clause, "" if
    it can. */
-LabNote lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size);
+LabText lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size);
 
-/* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
-
-/* An array in several copies between guards, all of it poisoned with 0xFF (NaN or -1). */
-typedef struct {
-  uint8_t *start; /* guard bytes, a copy, guard bytes, a copy, guard bytes ...; NULL: none */
-  size_t bytes;   /* of a copy */
-  bool on_host, pageable;
-} LabBlock;
-
-enum { LAB_PINNED, LAB_PAGEABLE, LAB_PLACES };
-
-/* The arrays of a problem. */
-typedef struct {
-  const LabTopic *topic;
-  int problem;
-  LabSize size;
-  GpuLimits gpu;
-  size_t guard; /* bytes, 0 or a multiple of 256 */
-  int copies;
-  LabBlock in[LAB_PLACES][LAB_INPUTS], out[LAB_PLACES]; /* LAB_PAGEABLE for on_host alone */
-  LabBlock work;
-  void *h_in[LAB_INPUTS], *h_out; /* what was filled in; where lab_arrays_fetch puts the output */
-} LabArrays;
-
-/* Room that is large enough for every rung, with inputs from `seed`. rotated: in so many copies,
-   if there is memory, that they do not fit the cache. Returns false with *fits set to false if
-   there is not enough memory on the GPU. */
-bool lab_arrays_open(LabArrays *arrays, const LabTopic *topic, int problem, LabSize size,
-                     size_t guard, bool rotated, uint64_t seed, bool *fits, Error *error);
-void lab_arrays_close(LabArrays *arrays); /* one of zeros is allowed */
-
-/* Copy `copy` of the block; NULL if there is no block. */
-void *lab_block_copy(const LabArrays *arrays, const LabBlock *block, int copy);
-
-/* Poisons the first copy of the output, and the work. */
-bool lab_arrays_poison(const LabArrays *arrays, const LabRung *rung, Error *error);
-/* Copies that output to h_out. Sets *outside, to one clause or NULL, if something was written that
-   is not the rung's to write. */
-bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
-                      Error *error);
-
-/* ---- running (cuda/run.c) -------------------------------------------------------------------- */
+/* ---- rows of a table (sizes.c) ------------------------------------------------------------ */
 
 typedef enum {
-  LAB_UNCHECKED, /* a part, or a rung that was only profiled */
+  LAB_UNCHECKED, /* not run; a part, or a rung that was only profiled */
   LAB_RIGHT,
   LAB_WRONG,
   LAB_CAUGHT, /* a mistake that was found wrong, as it should be */
@@ -123,7 +45,7 @@ typedef enum {
   LAB_REFUSED,
 } LabOutcome;
 
-/* Their words, by LabKind and LabOutcome, in tables and in records. sizes.c */
+/* Their words, by LabKind and LabOutcome, in tables and in records. */
 enum { LAB_KINDS = LAB_MISTAKE + 1, LAB_OUTCOMES = LAB_REFUSED + 1 };
 extern const char *const lab_kinds[LAB_KINDS];
 extern const char *const lab_outcomes[LAB_OUTCOMES];
@@ -137,19 +59,9 @@ typedef struct {
   int threads;       /* a block */
 } LabOccupancy;
 
-/* The resources of a multiprocessor. */
-typedef struct {
-  int threads, blocks, registers;
-  size_t shared, reserved; /* bytes; reserved: of every block for the system */
-} LabLimits;
-
-/* The scarcest of what a kernel needs; threads first among equals. */
-const char *lab_limit(const LabLimits *limits, const LabOccupancy *kernel);
-
 /* A rung at one of its points. */
 typedef struct {
   const LabRung *rung;
-  int number; /* of the rung in the topic, from 1 */
   int64_t point;
   LabOutcome outcome;
   char note[256];             /* what is wrong, or why it is refused: one clause, else "" */
@@ -160,70 +72,148 @@ typedef struct {
   LabOccupancy occupancy;
 } LabRow;
 
+enum { LAB_ROWS = 128 }; /* of a table, at most */
+
 /* The ladder of one problem at one size. */
 typedef struct {
   const LabTopic *topic;
   int problem;
   LabSize size;
-  bool extra;               /* one of topic->sizes: the last rung and the libraries alone */
-  double bytes, operations; /* as LabProblem has them, at this size */
-  LabRow *rows;
+  bool extra; /* one of topic->sizes: the last rung and the libraries alone */
+  LabRow rows[LAB_ROWS];
   int count;
   char reason[256]; /* why there are no rows: one sentence, else "" */
 } LabTable;
+
+/* The table with a row for every rung of the problem and point, none of which was run. */
+LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra);
+
+/* Nothing in the table is wrong or missing. */
+bool lab_table_good(const LabTable *table);
+
+/* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
+
+/* An array in several copies between guards, all of it poisoned with 0xFF (NaN or -1). */
+typedef struct {
+  uint8_t *start; /* guard bytes, a copy, guard bytes, a copy, guard bytes ...; NULL: none */
+  size_t bytes;   /* of a copy */
+} LabBlock;
+
+/* Blocks: inputs and output, in pinned memory if topic->on_host, else on the GPU; the same in
+   pageable memory, where a rung wants them there; then the work, always on the GPU. */
+enum { LAB_OUT = LAB_INPUTS, LAB_PAGEABLE, LAB_WORK = 2 * LAB_PAGEABLE, LAB_BLOCKS };
+enum { LAB_GUARD = 1024 }; /* bytes */
+
+/* The arrays of a problem. */
+typedef struct {
+  const LabTopic *topic;
+  int problem;
+  LabSize size;
+  GpuLimits gpu;
+  size_t guard; /* bytes: 0 or LAB_GUARD */
+  int copies;
+  LabBlock blocks[LAB_BLOCKS];
+  void *h_in[LAB_INPUTS], *h_out; /* what was filled in; where lab_arrays_fetch puts the output */
+} LabArrays;
+
+/* Makes room that is large enough for every rung, with inputs from `seed`. rotated: in so many
+   copies, if there is memory, that they do not fit the cache. Returns false with error->too_large
+   if there is not enough memory on the GPU. */
+bool lab_arrays_open(LabArrays *arrays, const LabTable *table, bool guarded, bool rotated,
+                     uint64_t seed, Error *error);
+void lab_arrays_close(LabArrays *arrays); /* one of zeros is allowed */
+
+/* Gives copy `copy` of the arrays to a call of the rung. */
+void lab_arrays_give(const LabArrays *arrays, const LabRung *rung, int copy, LabCall *call);
+
+/* Poisons the first copy of the output, and the work. */
+bool lab_arrays_poison(const LabArrays *arrays, Error *error);
+/* Copies the rung's output to h_out. Sets *outside, to one clause or NULL, if something was written
+   that is not the rung's to write. */
+bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
+                      Error *error);
+
+/* ---- checking (check.c) ----------------------------------------------------------------- */
+
+/* The expected output at the elements that are checked: all of them where the problem has at
+   most 4e9 operations or 65536 outputs, else the first 64, the last 64 and 64 times 64 others. */
+typedef struct {
+  const LabArrays *arrays;
+  int64_t *first;             /* (ranges + 1): a range's first element; behind the last: the end */
+  int64_t length;             /* of a range; the last may be shorter */
+  int64_t ranges, count;      /* count: of the output */
+  double *expected, *allowed; /* (ranges, length) */
+} LabReference;
+
+/* Needs the topic, problem, size and h_in of arrays, which must outlive it. */
+bool lab_reference_open(LabReference *reference, const LabArrays *arrays, Error *error);
+void lab_reference_close(LabReference *reference); /* one of zeros is allowed */
+
+typedef struct {
+  bool right;
+  int64_t index; /* the first wrong element */
+  double expected, got, allowed;
+  double ulp; /* the largest error of a float32 output, in units in the last place */
+} LabVerdict;
+
+/* Compares the whole of arrays->h_out with the reference, at rung->allowed where the rung has that.
+ */
+LabVerdict lab_check(const LabReference *reference, const LabRung *rung);
+
+/* ---- running (cuda/run.c) -------------------------------------------------------------------- */
+
+/* The scarcest of what a kernel needs on such a GPU; threads first among equals. */
+struct cudaDeviceProp;
+const char *lab_limit(const struct cudaDeviceProp *gpu, const LabOccupancy *kernel);
 
 typedef enum { LAB_TIMES, LAB_CHECKS, LAB_PROFILE } LabMode;
 
 typedef struct {
   LabMode mode;     /* LAB_PROFILE: runs each rung once and checks nothing */
   const char *rung; /* this one alone, NULL: all */
-  size_t guard;     /* as LabArrays has it */
+  bool guarded;     /* the arrays lie between guards */
   uint64_t seed;
 } LabHow;
 
-/* One without rows (sizes.c). */
-LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra);
+/* Runs the rungs of a table that lab_table made; those that are not wanted go. Wrong results are in
+   the rows; false: the GPU failed for good, or memory is short. */
+bool lab_measure(LabTable *table, const LabHow *how, Error *error);
 
-/* Runs the rungs and fills *table, which the caller closes in any case. Wrong results are in the
-   rows; false: the GPU failed for good, or memory is short. */
-bool lab_measure(LabTable *table, const LabTopic *topic, int problem, LabSize size, bool extra,
-                 const LabHow *how, Error *error);
-void lab_table_close(LabTable *table);
-
-/* Nothing in the table is wrong or missing. */
-bool lab_table_good(const LabTable *table);
-
-/* ---- lines (report.c) ----------------------------------------------------------------------- */
+/* ---- lines (record.c) ----------------------------------------------------------------------- */
 
 /* Adds what is known of a topic before it is run: itself and its rungs. */
 bool lab_add_topic(Record *record, const LabTopic *topic, Error *error);
 /* Adds a table and its rows, behind the machine and the topic. */
 bool lab_add_table(Record *record, const LabTable *table, Error *error);
+/* Adds all topics and the tables of all their problems, without results. */
+bool lab_add_all(Record *record, Error *error);
 
-/* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. replay.c */
+/* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. */
 bool lab_read(Record *record, const char *path, Error *error);
 
+/* The next line of that kind and topic (NULL: any), from *at on, which moves behind it; NULL: there
+   is none. */
+const json_t *lab_next(const Record *record, size_t *at, const char *kind, const char *topic);
+/* The line of the row's rung, and its number in the topic, from 1. NULL: there is none. */
+const json_t *lab_rung(const Record *record, const json_t *row, int *number);
+
 enum { LAB_PROBLEMS = 16 };
-/* The problems of a topic that the record has results of, in their order; returns their number.
-   replay.c */
+/* The problems of a topic that the record has results of, in their order; returns their number. */
 int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]);
 
 /* ---- reports (report.c, plot.c) ------------------------------------------------------------- */
 
 /* The lines of one topic and problem. The first size is that of the ladder. */
 typedef struct {
+  const Record *record;
   const json_t *machine, *topic, *table; /* lab-machine, lab-topic, lab-problem of the ladder */
   const char *problem, *size;            /* size NULL: there is nothing */
   const char *reason;                    /* why there is no ladder, NULL: there is one */
-  Lines rungs, rows, others;             /* of the topic; of the ladder; of the other sizes */
+  Lines rows, others, all_others; /* of the ladder; of the other sizes; and why some have none */
 } LabLadder;
 
 LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem);
 void lab_ladder_close(LabLadder *ladder);
-
-int lab_rung_number(const LabLadder *ladder, const json_t *row); /* in the topic, from 1 */
-bool lab_is_sweep(const LabLadder *ladder, const json_t *row);
-const char *lab_kind(const LabLadder *ladder, const json_t *row);
 
 /* The rate that those of a topic are compared with, NAN: not measured. */
 typedef struct {

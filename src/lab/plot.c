@@ -15,14 +15,13 @@ static bool was_timed(const json_t *row) {
   return isfinite(number_of(row, "ms"));
 }
 
-static bool is_timed_sweep(const LabLadder *l, const json_t *row) {
-  return lab_is_sweep(l, row) && was_timed(row);
+static bool is_timed_sweep(const json_t *row) {
+  return isfinite(number_of(row, "point")) && was_timed(row);
 }
 
 /* Returns the bytes or operations of the ladder, whichever the topic's rates count. */
 static double amount_of(const LabLadder *l) {
-  const bool bytes = text_is(l->topic, "unit", "GB/s");
-  return number_of(l->table, bytes ? "bytes" : "operations");
+  return number_of(l->table, text_is(l->topic, "unit", "GB/s") ? "bytes" : "operations");
 }
 
 /* ---- sweeps --------------------------------------------------------------------------------- */
@@ -39,7 +38,7 @@ static double last_point(const LabLadder *l, const json_t *row, int *count) {
   double last = NAN;
   *count = 0;
   for (int i = 0; i < l->rows.count; i++) {
-    if (lab_rung_number(l, l->rows.of[i]) != lab_rung_number(l, row)) continue;
+    if (!text_is(l->rows.of[i], "rung", text_of(row, "rung"))) continue;
     last = number_of(l->rows.of[i], "point");
     ++*count;
   }
@@ -86,7 +85,7 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
   if (!all) return error_set(error, "no memory for a chart");
   for (int i = 0; i < l->rows.count; i++) {
     const json_t *row = l->rows.of[i];
-    CurveSet *set = is_timed_sweep(l, row) ? set_of(all, ends, l, row) : NULL;
+    CurveSet *set = is_timed_sweep(row) ? set_of(all, ends, l, row) : NULL;
     if (set)
       curves_add(set, text_of(row, "rung"), number_of(row, "point"),
                  amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
@@ -109,14 +108,13 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
 static void add_dots(Dots *dots, const LabLadder *l) {
   for (int i = 0; i < l->rows.count; i++) {
     const json_t *row = l->rows.of[i];
-    const char *kind = lab_kind(l, row);
     if (was_timed(row))
       dots_add(dots,
                table_cell("%s%s%s", l->problem, *l->problem ? ": " : "", text_of(row, "rung")),
                number_of(row, "ms"),
-               strcmp(kind, "rung") == 0      ? OURS
-               : strcmp(kind, "library") == 0 ? LIBRARY
-                                              : OTHER);
+               text_is(row, "kind", "rung")      ? OURS
+               : text_is(row, "kind", "library") ? LIBRARY
+                                                 : OTHER);
   }
 }
 
@@ -179,7 +177,7 @@ bool lab_plot(const Record *record, const char *topic, const char *only, const c
   }
   bool sweeps = false, good;
   for (int i = 0; count > 0 && i < ladders->rows.count; i++)
-    sweeps |= is_timed_sweep(ladders, ladders->rows.of[i]);
+    sweeps |= is_timed_sweep(ladders->rows.of[i]);
   if (count == 0)
     good = error_set(error, "%s was not run: there is nothing to draw in %s", topic, path);
   else

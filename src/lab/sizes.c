@@ -1,21 +1,31 @@
 #include "lab/harness.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const lab_kinds[LAB_KINDS] = {"rung", "library", "part", "mistake"};
-const char *const lab_outcomes[LAB_OUTCOMES] = {"-",      "right",  "WRONG",
-                                                "caught", "MISSED", "refused"};
-
-const LabTopic *lab_find(const LabTopic *const *topics, const char *name) {
-  for (; *topics; topics++)
-    if (strcmp((*topics)->name, name) == 0) return *topics;
-  return NULL;
+const LabTopic *lab_find(const char *name) {
+  const LabTopic *const *topic = lab_topics;
+  while (*topic && strcmp((*topic)->name, name) != 0) topic++;
+  return *topic;
 }
 
 bool lab_belongs(const LabRung *rung, int problem) {
   return rung->problems == 0 || (rung->problems >> problem & 1);
+}
+
+LabText lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size) {
+  LabText note = {""};
+  const char *refused = rung->refuse ? rung->refuse(gpu, problem, size) : NULL;
+  const int needs = rung->capability, has = gpu->capability;
+  if (needs > has)
+    snprintf(note.text, sizeof note.text,
+             "it needs compute capability %d.%d, this GPU or the code for it has %d.%d", needs / 10,
+             needs % 10, has / 10, has % 10);
+  else if (refused)
+    snprintf(note.text, sizeof note.text, "%s", refused);
+  return note;
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -35,16 +45,6 @@ LabText lab_size_text(const LabTopic *topic, LabSize size) {
   return text;
 }
 
-/* No array of two dimensions is larger: 2^40 elements. */
-static const int64_t MOST = (int64_t)1 << 40;
-
-static bool sizes_multiply(LabSize size) {
-  for (int a = 0; a < LAB_DIMS; a++)
-    for (int b = 0; b < a; b++)
-      if (size.dim[a] > MOST / size.dim[b]) return false;
-  return true;
-}
-
 bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size) {
   const int dims = lab_dims(topic);
   *size = (LabSize){{1, 1, 1}};
@@ -59,27 +59,34 @@ bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size) {
 }
 
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error) {
+  static const int64_t MOST = (int64_t)1 << 40; /* elements of an array of two dimensions */
   if (!lab_read_size(topic, text, size))
     return error_set(error, "--size of %s must be '%s', as in %s, not '%s'", topic->name,
                      topic->dims, lab_size_text(topic, topic->size).text, text);
-  return sizes_multiply(*size) || error_set(error, "--size %s is larger than any memory", text);
+  for (int a = 0; a < LAB_DIMS; a++)
+    for (int b = 0; b < a; b++)
+      if (size->dim[a] > MOST / size->dim[b])
+        return error_set(error, "--size %s is larger than any memory", text);
+  return true;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra) {
-  const LabProblem *p = &topic->problems[problem];
-  return (LabTable){.topic = topic,
-                    .problem = problem,
-                    .size = size,
-                    .extra = extra,
-                    .bytes = p->bytes(size),
-                    .operations = p->operations(size)};
-}
+const char *const lab_kinds[LAB_KINDS] = {"rung", "library", "part", "mistake"};
+const char *const lab_outcomes[LAB_OUTCOMES] = {"-",      "right",  "WRONG",
+                                                "caught", "MISSED", "refused"};
 
-void lab_table_close(LabTable *table) {
-  free(table->rows);
-  *table = (LabTable){0};
+LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra) {
+  LabTable table = {.topic = topic, .problem = problem, .size = size, .extra = extra};
+  for (const LabRung *rung = topic->rungs; rung < topic->rungs + topic->rung_count; rung++)
+    for (int p = 0; lab_belongs(rung, problem) && p < (rung->points ? rung->point_count : 1); p++)
+      table.rows[table.count++] = (LabRow){.rung = rung,
+                                           .point = rung->points ? rung->points[p] : 0,
+                                           .ulp = NAN,
+                                           .seconds = {NAN, NAN, NAN},
+                                           .predicted = NAN,
+                                           .measured = NAN};
+  return table;
 }
 
 bool lab_table_good(const LabTable *table) {

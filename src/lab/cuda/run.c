@@ -15,8 +15,9 @@ typedef struct {
   const LabHow *how;
   LabArrays arrays;
   LabReference reference; /* of zeros in LAB_PROFILE */
-  cudaStream_t stream, streams[LAB_STREAMS];
-  cudaEvent_t events[LAB_EVENTS], around[2]; /* around: a call, to time it */
+  struct cudaDeviceProp gpu;
+  LabCall call;          /* what all calls have in common */
+  cudaEvent_t around[2]; /* a call, to time it */
 } Stand;
 
 /* ---- occupancy ------------------------------------------------------------------------------ */
@@ -29,73 +30,47 @@ enum {
 
 /* As the occupancy calculator of the CUDA Toolkit counts: registers are given to whole warps, each
    of a scheduler's own quarter; shared memory to blocks. */
-const char *lab_limit(const LabLimits *limits, const LabOccupancy *kernel) {
+const char *lab_limit(const struct cudaDeviceProp *gpu, const LabOccupancy *kernel) {
   const int warps = (int)ceil_div((size_t)kernel->threads, WARP);
   const int of_warp = (int)round_up((size_t)(kernel->registers * WARP), REGISTER_UNIT);
   const int warps_of_registers =
-      of_warp ? limits->registers / SCHEDULERS / of_warp * SCHEDULERS : limits->threads;
-  const int of_block = (int)round_up(kernel->shared + limits->reserved, SHARED_UNIT);
+      of_warp ? gpu->regsPerMultiprocessor / SCHEDULERS / of_warp * SCHEDULERS
+              : gpu->maxThreadsPerMultiProcessor;
+  const size_t of_block = round_up(kernel->shared + gpu->reservedSharedMemPerBlock, SHARED_UNIT);
   const struct {
     const char *name;
     int blocks;
-  } all[] = {{"threads", limits->threads / (warps * WARP)},
-             {"blocks", limits->blocks},
+  } all[] = {{"threads", gpu->maxThreadsPerMultiProcessor / (warps * WARP)},
+             {"blocks", gpu->maxBlocksPerMultiProcessor},
              {"registers", warps_of_registers / warps},
-             {"shared", of_block ? (int)limits->shared / of_block : limits->blocks}};
+             {"shared", of_block ? (int)(gpu->sharedMemPerMultiprocessor / of_block)
+                                 : gpu->maxBlocksPerMultiProcessor}};
   int least = 0;
   for (int i = 1; i < (int)(sizeof all / sizeof *all); i++)
     if (all[i].blocks < all[least].blocks) least = i;
   return all[least].name;
 }
 
-static cudaError_t find_limits(LabLimits *limits) {
-  int device, shared, reserved;
-  TRY(cudaGetDevice(&device));
-  TRY(cudaDeviceGetAttribute(&limits->threads, cudaDevAttrMaxThreadsPerMultiProcessor, device));
-  TRY(cudaDeviceGetAttribute(&limits->blocks, cudaDevAttrMaxBlocksPerMultiprocessor, device));
-  TRY(cudaDeviceGetAttribute(&limits->registers, cudaDevAttrMaxRegistersPerMultiprocessor, device));
-  TRY(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-  TRY(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
-  limits->shared = (size_t)shared;
-  limits->reserved = (size_t)reserved;
-  return cudaSuccess;
-}
-
-static cudaError_t find_occupancy(const LabRecord *record, LabOccupancy *o) {
+static cudaError_t find_occupancy(const Stand *s, const LabRecord *record, LabOccupancy *o) {
   struct cudaFuncAttributes kernel;
-  LabLimits limits;
-  TRY(find_limits(&limits));
+  if (!record->kernel) return cudaSuccess;
   TRY(cudaFuncGetAttributes(&kernel, record->kernel));
   o->threads = (int)(record->block[0] * record->block[1] * record->block[2]);
   o->registers = kernel.numRegs;
   o->shared = kernel.sharedSizeBytes + record->shared;
   TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&o->blocks, record->kernel, o->threads,
                                                     record->shared));
-  o->limit = lab_limit(&limits, o);
+  o->limit = lab_limit(&s->gpu, o);
   return cudaSuccess;
 }
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
 static LabCall call_of(const Stand *s, const LabRow *row, int copy, LabRecord *record) {
-  const LabArrays *a = &s->arrays;
-  const int place = row->rung->pageable ? LAB_PAGEABLE : LAB_PINNED;
-  LabCall call = {.problem = a->problem,
-                  .size = a->size,
-                  .point = row->point,
-                  .gpu = &a->gpu,
-                  .d_work = lab_block_copy(a, &a->work, 0),
-                  .stream = s->stream,
-                  .record = record};
-  void *out = lab_block_copy(a, &a->out[place], copy);
-  if (a->topic->on_host)
-    call.h_out = out;
-  else
-    call.d_out = out;
-  for (int i = 0; i < LAB_INPUTS; i++)
-    (a->topic->on_host ? call.h_in : call.d_in)[i] = lab_block_copy(a, &a->in[place][i], copy);
-  memcpy(call.streams, s->streams, sizeof call.streams);
-  memcpy(call.events, s->events, sizeof call.events);
+  LabCall call = s->call;
+  call.point = row->point;
+  call.record = record;
+  lab_arrays_give(&s->arrays, row->rung, copy, &call);
   return call;
 }
 
@@ -105,13 +80,13 @@ static cudaError_t run_once(const Stand *s, const LabRow *row, LabRecord *record
   const LabCall call = call_of(s, row, 0, record);
   float ms = 0;
   const double start = seconds_now();
-  TRY(cudaEventRecord(s->around[0], s->stream));
+  TRY(cudaEventRecord(s->around[0], call.stream));
   nvtxRangePushA(row->rung->name);
   const cudaError_t launched = row->rung->launch(&call);
   nvtxRangePop();
   TRY(launched);
-  TRY(cudaEventRecord(s->around[1], s->stream));
-  TRY(cudaStreamSynchronize(s->stream));
+  TRY(cudaEventRecord(s->around[1], call.stream));
+  TRY(cudaStreamSynchronize(call.stream));
   *seconds = seconds_now() - start;
   TRY(cudaDeviceSynchronize()); /* what it queued elsewhere and did not wait for */
   TRY(cudaEventElapsedTime(&ms, s->around[0], s->around[1]));
@@ -135,42 +110,33 @@ static bool take_failure(const Stand *s, LabRow *row, cudaError_t status, Error 
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static void describe(LabRow *row, const LabVerdict *v) {
-  snprintf(row->note, sizeof row->note, "element %lld is %.9g, expected %.9g (allowed %.3g)",
-           (long long)v->index, v->got, v->expected, v->allowed);
-}
-
 /* Judges the row's last run. */
 static bool judge(const Stand *s, LabRow *row, Error *error) {
   const char *outside;
-  LabVerdict verdict;
+  const bool is_part = row->rung->kind == LAB_PART;
   if (!lab_arrays_fetch(&s->arrays, row->rung, &outside, error)) return false;
-  row->outcome = row->rung->kind == LAB_PART ? LAB_UNCHECKED : LAB_RIGHT;
-  if (outside) {
-    row->outcome = LAB_WRONG;
-    snprintf(row->note, sizeof row->note, "%s", outside);
-  }
-  if (outside || row->rung->kind == LAB_PART) return true;
-  if (!lab_check(&s->reference, row->rung, s->arrays.h_out, &verdict, error)) return false;
-  row->ulp = verdict.ulp;
-  if (verdict.right) return true;
+  row->outcome = outside ? LAB_WRONG : is_part ? LAB_UNCHECKED : LAB_RIGHT;
+  if (outside) snprintf(row->note, sizeof row->note, "%s", outside);
+  if (outside || is_part) return true;
+  const LabVerdict v = lab_check(&s->reference, row->rung);
+  row->ulp = v.ulp;
+  if (v.right) return true;
   row->outcome = LAB_WRONG;
-  describe(row, &verdict);
+  snprintf(row->note, sizeof row->note, "element %lld is %.9g, expected %.9g (allowed %.3g)",
+           (long long)v.index, v.got, v.expected, v.allowed);
   return true;
 }
 
-/* Runs and judges. *seconds: of the run. */
+/* Runs, and judges unless it is only profiled. *seconds: of the run. */
 static bool check_once(const Stand *s, LabRow *row, double *seconds, Error *error) {
+  const bool checks = s->how->mode != LAB_PROFILE;
   LabRecord record = {0};
-  if (!lab_arrays_poison(&s->arrays, row->rung, error)) return false;
+  if (checks && !lab_arrays_poison(&s->arrays, error)) return false;
   const cudaError_t status = run_once(s, row, &record, seconds);
   if (status != cudaSuccess) return take_failure(s, row, status, error);
-  if (record.kernel && !cuda_done(find_occupancy(&record, &row->occupancy),
-                                  "asking for the "
-                                  "occupancy",
-                                  error))
-    return false;
-  return judge(s, row, error);
+  return !checks || (cuda_done(find_occupancy(s, &record, &row->occupancy),
+                               "asking for the occupancy", error) &&
+                     judge(s, row, error));
 }
 
 enum { TRIES = 5 }; /* what a race makes may be right by chance */
@@ -216,7 +182,7 @@ static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, 
   for (int i = -1; i < samples; i++) {
     const double start = seconds_now();
     TRY(row->rung->launch(&call));
-    TRY(cudaStreamSynchronize(s->stream));
+    TRY(cudaStreamSynchronize(call.stream));
     if (i >= 0) seconds[i] = seconds_now() - start;
   }
   *times = stats_of(seconds, samples);
@@ -243,17 +209,10 @@ static bool time_row(const Stand *s, LabRow *row, double once, Error *error) {
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
-static bool profile_row(const Stand *s, LabRow *row, Error *error) {
-  LabRecord record = {0};
-  double seconds;
-  const cudaError_t status = run_once(s, row, &record, &seconds);
-  return status == cudaSuccess || take_failure(s, row, status, error);
-}
-
 static bool run_row(const Stand *s, LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
   const LabArrays *a = &s->arrays;
-  const LabNote refused = lab_refusal(rung, &a->gpu, a->problem, a->size);
+  const LabText refused = lab_refusal(rung, &a->gpu, a->problem, a->size);
   double seconds = 0;
   if (rung->predicted) row->predicted = rung->predicted(&a->gpu, a->problem, a->size, row->point);
   if (*refused.text) {
@@ -261,8 +220,7 @@ static bool run_row(const Stand *s, LabRow *row, Error *error) {
     memcpy(row->note, refused.text, sizeof row->note);
     return true;
   }
-  if (s->how->mode == LAB_PROFILE) return profile_row(s, row, error);
-  if (rung->kind == LAB_MISTAKE) return check_mistake(s, row, error);
+  if (rung->kind == LAB_MISTAKE && s->how->mode != LAB_PROFILE) return check_mistake(s, row, error);
   if (!check_once(s, row, &seconds, error)) return false;
   if (s->how->mode != LAB_TIMES || row->outcome == LAB_WRONG) return true;
   return time_row(s, row, seconds, error);
@@ -270,65 +228,58 @@ static bool run_row(const Stand *s, LabRow *row, Error *error) {
 
 /* ---- a table -------------------------------------------------------------------------------- */
 
-/* A row for every rung of the problem and point, whether it is run or not. */
-static bool make_rows(LabTable *table, Error *error) {
-  const LabTopic *topic = table->topic;
-  int count = 0, made = 0;
-  for (int i = 0; i < topic->rung_count; i++)
-    count += topic->rungs[i].points ? topic->rungs[i].point_count : 1;
-  table->rows = calloc((size_t)count + 1, sizeof *table->rows); /* never of 0 bytes */
-  if (!table->rows) return error_set(error, "no memory for the rungs of %s", topic->name);
-  for (int i = 0; i < topic->rung_count; i++) {
-    const LabRung *rung = &topic->rungs[i];
-    if (!lab_belongs(rung, table->problem)) continue;
-    for (int p = 0; p < (rung->points ? rung->point_count : 1); p++)
-      table->rows[made++] = (LabRow){.rung = rung,
-                                     .number = i + 1,
-                                     .point = rung->points ? rung->points[p] : 0,
-                                     .ulp = NAN,
-                                     .seconds = {NAN, NAN, NAN},
-                                     .predicted = NAN,
-                                     .measured = NAN};
-  }
-  table->count = made;
-  return true;
-}
-
 /* Extra sizes: the last rung and the libraries. */
 static bool is_wanted(const LabTable *table, const LabHow *how, const LabRow *row) {
   if (how->rung) return strcmp(row->rung->name, how->rung) == 0;
   if (!table->extra || row->rung->kind == LAB_LIBRARY) return true;
-  int last = 0;
-  for (int i = 0; i < table->count; i++)
-    if (table->rows[i].rung->kind == LAB_RUNG && table->rows[i].number > last)
-      last = table->rows[i].number;
-  return row->number == last;
+  const LabRung *end = table->topic->rungs + table->topic->rung_count;
+  for (const LabRung *later = row->rung + 1; later < end; later++)
+    if (later->kind == LAB_RUNG && lab_belongs(later, table->problem)) return false;
+  return row->rung->kind == LAB_RUNG;
 }
 
-/* The lesson's measured column, from all rows' times; then the rows that were not wanted go. */
-static bool finish_rows(LabTable *table, const LabHow *how, Error *error) {
-  double *seconds = malloc(((size_t)table->count + 1) * sizeof *seconds);
-  if (!seconds) return error_set(error, "no memory for the rungs of %s", table->topic->name);
-  for (int i = 0; i < table->count; i++) seconds[i] = table->rows[i].seconds.median;
-  for (int i = 0; i < table->count && table->topic->measured; i++)
-    table->rows[i].measured = table->topic->measured(seconds, table->count, i);
-  free(seconds);
+/* Runs what is wanted; the other rows go, when the lesson's measured column has been made from the
+   times of all. */
+static bool run_rows(const Stand *s, LabTable *table, Error *error) {
+  const LabTopic *topic = table->topic;
+  double seconds[LAB_ROWS];
   int kept = 0;
-  for (int i = 0; i < table->count; i++)
-    if (is_wanted(table, how, &table->rows[i])) table->rows[kept++] = table->rows[i];
+  for (int i = 0; i < table->count; i++) {
+    LabRow *row = &table->rows[i];
+    if (is_wanted(table, s->how, row) && !run_row(s, row, error)) return false;
+    seconds[i] = row->seconds.median;
+  }
+  for (int i = 0; i < table->count; i++) {
+    LabRow *row = &table->rows[i];
+    if (topic->measured) row->measured = topic->measured(seconds, table->count, i);
+    if (is_wanted(table, s->how, row)) table->rows[kept++] = *row;
+  }
   table->count = kept;
   return true;
 }
 
-static bool open_streams(Stand *s, Error *error) {
-  static const char what[] = "creating streams";
-  bool good = cuda_done(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), what, error);
-  for (int i = 0; good && i < LAB_STREAMS; i++)
-    good = cuda_done(cudaStreamCreateWithFlags(&s->streams[i], cudaStreamNonBlocking), what, error);
-  for (int i = 0; good && i < LAB_EVENTS; i++)
-    good = cuda_done(cudaEventCreateWithFlags(&s->events[i], cudaEventDisableTiming), what, error);
-  for (int i = 0; good && i < 2; i++) good = cuda_done(cudaEventCreate(&s->around[i]), what, error);
-  return good;
+static cudaError_t open_streams(Stand *s) {
+  LabCall *call = &s->call;
+  int device;
+  TRY(cudaGetDevice(&device));
+  TRY(cudaGetDeviceProperties(&s->gpu, device));
+  TRY(cudaStreamCreateWithFlags(&call->stream, cudaStreamNonBlocking));
+  for (int i = 0; i < LAB_STREAMS; i++)
+    TRY(cudaStreamCreateWithFlags(&call->streams[i], cudaStreamNonBlocking));
+  for (int i = 0; i < LAB_EVENTS; i++)
+    TRY(cudaEventCreateWithFlags(&call->events[i], cudaEventDisableTiming));
+  for (int i = 0; i < 2; i++) TRY(cudaEventCreate(&s->around[i]));
+  return cudaSuccess;
+}
+
+static bool open_stand(Stand *s, const LabTable *table, Error *error) {
+  const LabHow *how = s->how;
+  const LabArrays *a = &s->arrays;
+  s->call = (LabCall){.problem = table->problem, .size = table->size, .gpu = &a->gpu};
+  return lab_arrays_open(&s->arrays, table, how->guarded, how->mode == LAB_TIMES, how->seed,
+                         error) &&
+         (how->mode == LAB_PROFILE || lab_reference_open(&s->reference, a, error)) &&
+         cuda_done(open_streams(s), "creating streams", error);
 }
 
 static void close_stand(Stand *s) {
@@ -337,47 +288,24 @@ static void close_stand(Stand *s) {
   for (int i = 0; i < 2; i++)
     if (s->around[i]) cudaEventDestroy(s->around[i]);
   for (int i = 0; i < LAB_EVENTS; i++)
-    if (s->events[i]) cudaEventDestroy(s->events[i]);
+    if (s->call.events[i]) cudaEventDestroy(s->call.events[i]);
   for (int i = 0; i < LAB_STREAMS; i++)
-    if (s->streams[i]) cudaStreamDestroy(s->streams[i]);
-  if (s->stream) cudaStreamDestroy(s->stream);
+    if (s->call.streams[i]) cudaStreamDestroy(s->call.streams[i]);
+  if (s->call.stream) cudaStreamDestroy(s->call.stream);
 }
 
-/* *fits: false if the arrays have no room on the GPU. */
-static bool open_stand(Stand *s, const LabTable *table, bool *fits, Error *error) {
-  const LabHow *how = s->how;
-  return lab_arrays_open(&s->arrays, table->topic, table->problem, table->size, how->guard,
-                         how->mode == LAB_TIMES, how->seed, fits, error) &&
-         (how->mode == LAB_PROFILE ||
-          lab_reference_open(&s->reference, table->topic, table->problem, table->size,
-                             (const void *const *)s->arrays.h_in, error)) &&
-         open_streams(s, error);
-}
-
-static bool run_rows(const Stand *s, LabTable *table, Error *error) {
-  for (int i = 0; i < table->count; i++)
-    if (is_wanted(table, s->how, &table->rows[i]) && !run_row(s, &table->rows[i], error))
-      return false;
-  return finish_rows(table, s->how, error);
-}
-
-bool lab_measure(LabTable *table, const LabTopic *topic, int problem, LabSize size, bool extra,
-                 const LabHow *how, Error *error) {
-  const char *refused = topic->refuse ? topic->refuse(problem, size) : NULL;
-  *table = refused ? (LabTable){.topic = topic, .problem = problem, .size = size, .extra = extra}
-                   : lab_table(topic, problem, size, extra);
+bool lab_measure(LabTable *table, const LabHow *how, Error *error) {
+  const LabTopic *topic = table->topic;
+  const char *refused = topic->refuse ? topic->refuse(table->problem, table->size) : NULL;
   if (refused) {
-    snprintf(table->reason, sizeof table->reason, "%s at %s: %s", topic->name,
-             lab_size_text(topic, size).text, refused);
+    snprintf(table->reason, sizeof table->reason, "%s at %.72s: %s", topic->name,
+             lab_size_text(topic, table->size).text, refused);
     return true;
   }
   Stand stand = {.how = how};
-  Error local;
-  bool fits = true;
-  const bool opened = open_stand(&stand, table, &fits, &local);
-  if (!fits) snprintf(table->reason, sizeof table->reason, "%.255s", local.text);
-  bool good = opened || !fits || error_set(error, "%s", local.text);
-  if (opened) good = make_rows(table, error) && run_rows(&stand, table, error);
+  const bool opened = open_stand(&stand, table, error), too_large = !opened && error->too_large;
+  if (too_large) snprintf(table->reason, sizeof table->reason, "%.255s", error->text);
+  const bool good = opened ? run_rows(&stand, table, error) : too_large;
   close_stand(&stand);
   return good;
 }

@@ -1,0 +1,172 @@
+/* The lines of mlp-lab's records: of what was measured, and read again. */
+#include "lab/harness.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static json_t *flag(bool value) {
+  return value ? json_true() : NULL;
+}
+
+bool lab_add_topic(Record *record, const LabTopic *topic, Error *error) {
+  const LabTopic *t = topic;
+  json_t *line = json_pack(
+      "{ss ss ss ss ss so* so* ss* ss* ss*}", "case", "lab-topic", "topic", t->name, "title",
+      t->title, "dims", t->dims, "unit", t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host",
+      flag(t->on_host), "shows_ulp", flag(t->shows_ulp), "predicted_name", t->predicted_name,
+      "measured_name", t->measured_name, "point_name", t->point_name);
+  bool good = record_add(record, line, false, error);
+  for (const LabRung *rung = t->rungs; good && rung < t->rungs + t->rung_count; rung++) {
+    line = json_pack("{ss ss ss ss ss so*}", "case", "lab-rung", "topic", t->name, "rung",
+                     rung->name, "kind", lab_kinds[rung->kind], "lesson", rung->lesson, "sweep",
+                     flag(rung->points));
+    good = record_add(record, line, false, error);
+  }
+  return good;
+}
+
+static json_t *line_of(const LabTable *t, const char *kind) {
+  return json_pack("{ss ss ss ss}", "case", kind, "topic", t->topic->name, "problem",
+                   t->topic->problems[t->problem].name, "size",
+                   lab_size_text(t->topic, t->size).text);
+}
+
+/* Returns the seconds of the first row of a kind, or of its fastest; NAN where none was timed. */
+static double seconds_of(const LabTable *table, LabKind kind, bool best) {
+  double found = NAN;
+  for (const LabRow *row = table->rows; row < table->rows + table->count; row++)
+    if (row->rung->kind == kind && (best || isnan(found)))
+      found = fmin(found, row->seconds.median); /* of a number and NAN, the number */
+  return found;
+}
+
+/* amount: the bytes or operations that the topic's rates count. */
+static json_t *line_of_row(const LabTable *table, const LabRow *row, double amount,
+                           double ceiling) {
+  const LabOccupancy *o = &row->occupancy;
+  const double seconds = row->seconds.median, rate = amount / seconds / 1e9;
+  json_t *line = line_of(table, "lab");
+  record_text(line, "rung", row->rung->name);
+  record_text(line, "kind", lab_kinds[row->rung->kind]);
+  if (row->rung->points) record_number(line, "point", (double)row->point);
+  record_text(line, "check", lab_outcomes[row->outcome]);
+  record_text(line, "note", *row->note ? row->note : NULL);
+  record_number(line, "ms", 1e3 * seconds);
+  record_number(line, "min_ms", 1e3 * row->seconds.low);
+  record_number(line, "max_ms", 1e3 * row->seconds.high);
+  if (row->samples) record_number(line, "samples", row->samples);
+  record_number(line, table->topic->unit == LAB_GB_PER_S ? "gb_per_s" : "gflop_per_s", rate);
+  record_number(line, "percent_of_ceiling", 100 * rate / ceiling);
+  record_number(line, "times_first", seconds_of(table, LAB_RUNG, false) / seconds);
+  record_number(line, "times_library", seconds_of(table, LAB_LIBRARY, true) / seconds);
+  record_number(line, "predicted", row->predicted);
+  record_number(line, "measured", row->measured);
+  record_number(line, "ulp", row->ulp);
+  if (o->blocks == 0) return line;
+  record_number(line, "blocks_per_sm", o->blocks);
+  record_text(line, "limit", o->limit);
+  record_number(line, "registers", o->registers);
+  record_number(line, "shared_bytes", (double)o->shared);
+  record_number(line, "threads", o->threads);
+  return line;
+}
+
+bool lab_add_table(Record *record, const LabTable *table, Error *error) {
+  const LabTopic *topic = table->topic;
+  const LabProblem *problem = &topic->problems[table->problem];
+  json_t *line = line_of(table, *table->reason ? "lab" : "lab-problem");
+  if (*table->reason) {
+    record_text(line, "reason", table->reason);
+    return record_add(record, line, true, error);
+  }
+  const double bytes = problem->bytes(table->size), operations = problem->operations(table->size),
+               ceiling = lab_ceiling(record_first(record, "lab-machine"),
+                                     record_find(record, "lab-topic", "topic", topic->name))
+                             .value;
+  record_number(line, "bytes", bytes);
+  record_number(line, "operations", operations);
+  bool good = record_add(record, line, false, error);
+  for (int i = 0; good && i < table->count; i++)
+    good = record_add(record,
+                      line_of_row(table, &table->rows[i],
+                                  topic->unit == LAB_GB_PER_S ? bytes : operations, ceiling),
+                      true, error);
+  return good;
+}
+
+bool lab_add_all(Record *record, Error *error) {
+  for (const LabTopic *const *t = lab_topics; *t; t++) {
+    if (!lab_add_topic(record, *t, error)) return false;
+    for (int p = 0; p < (*t)->problem_count; p++) {
+      const LabTable table = lab_table(*t, p, (*t)->size, false);
+      if (!lab_add_table(record, &table, error)) return false;
+    }
+  }
+  return true;
+}
+
+/* ---- choosing lines ------------------------------------------------------------------------- */
+
+const json_t *lab_next(const Record *record, size_t *at, const char *kind, const char *topic) {
+  const json_t *line;
+  while ((line = json_array_get(record->lines, (*at)++)))
+    if (line_is(line, kind) && (!topic || text_is(line, "topic", topic))) return line;
+  return NULL;
+}
+
+const json_t *lab_rung(const Record *record, const json_t *row, int *number) {
+  const json_t *rung;
+  *number = 1;
+  for (size_t i = 0; (rung = lab_next(record, &i, "lab-rung", text_of(row, "topic"))); ++*number)
+    if (text_is(rung, "rung", text_of(row, "rung"))) return rung;
+  return NULL;
+}
+
+static bool is_among(const char *text, const char *const *among, int count) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(among[i], text) == 0) return true;
+  return false;
+}
+
+int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]) {
+  const json_t *line;
+  int count = 0;
+  for (size_t i = 0; (line = lab_next(record, &i, "lab", topic)) && count < LAB_PROBLEMS;)
+    if (!is_among(text_of(line, "problem"), problems, count))
+      problems[count++] = text_of(line, "problem");
+  return count;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Lines describe a topic before its rungs, and these before their rows. */
+static bool check_line(const Record *record, json_t *line, Error *error) {
+  const char *name = text_of(line, "topic"), *rung = text_of(line, "rung"),
+             *size = text_of(line, "size");
+  const json_t *topic = record_find(record, "lab-topic", "topic", name);
+  const LabTopic known = {.dims = text_of(topic, "dims")};
+  const bool is_row = line_is(line, "lab");
+  LabSize ignored;
+  int number;
+  if (line_is(line, "lab-rung"))
+    return (topic && is_among(text_of(line, "kind"), lab_kinds, LAB_KINDS)) ||
+           error_set(error, "the rung '%s' is of no topic before it, or of no kind", rung);
+  if (!is_row && !line_is(line, "lab-problem")) return true;
+  if (!topic)
+    return error_set(
+        error, "it does not describe the topic '%s': was it written by an older mlp-lab?", name);
+  if (!lab_read_size(&known, size, &ignored))
+    return error_set(error, "'%s' is no size of %s", size, name);
+  return !is_row || *text_of(line, "reason") ||
+         (lab_rung(record, line, &number) &&
+          is_among(text_of(line, "check"), lab_outcomes, LAB_OUTCOMES)) ||
+         error_set(error, "%s has no rung '%s', or it has no check", name, rung);
+}
+
+bool lab_read(Record *record, const char *path, Error *error) {
+  return record_read(record, path, "mlp-lab", check_line, error) &&
+         ((*text_of(record_first(record, "lab-machine"), "gpu") && record_first(record, "lab")) ||
+          error_set(error, "%s is no record of mlp-lab: it has no results", path));
+}
