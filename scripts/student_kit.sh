@@ -17,7 +17,7 @@ files=(
   src/exercise/{counters,gpu,grade,host,judge,problem,report,score}.c
   src/base/{augment.h,clock.h,optimizer.h,random.h,sizes.h} src/base/{error,json,stats,text}.{c,h}
   src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/network.h
-  src/measure/{record,table}.{c,h} src/measure/cuda/{gpu_rates,launch_count}.{c,h}
+  src/measure/{record,table}.{c,h} src/measure/cuda/{rung,launch_count}.{c,h}
 )
 
 rm -rf "$kit" "$kit.tar.gz"

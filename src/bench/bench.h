@@ -21,13 +21,6 @@ void bench_print(const Record *record, FILE *file, bool markdown);
 /* A chart of the epochs at the smallest batch, saved as a PNG. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
-/* Names of ceilings, written by one file and read by another. */
-#define BENCH_COPY "copy on the GPU, read + write"
-#define BENCH_SGEMM_FP32 "SGEMM 4096, fp32"
-#define BENCH_SGEMM_TF32 "SGEMM 4096, tf32"
-#define BENCH_BARRIER "grid barrier"
-#define BENCH_PINNED "copy to the GPU, pinned"
-
 /* ---- counting (model.c) ---------------------------------------------------------------- */
 
 enum { BENCH_CUBLAS = FUSION_EXERCISE + 1 }; /* the level after engine.h's */
@@ -56,11 +49,42 @@ double bench_floor_seconds(const BenchRates *rates, const Network *network, int 
    graphs as level step is: engine_cuda_open_with of cuBLAS. cuda/cublas.c */
 Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error);
 
+/* Rows of the training file, then of the test file, in memory; without pixels: random ones. */
+typedef struct {
+  uint8_t *pixels; /* (rows, inputs) */
+  uint16_t *labels;
+  int inputs;
+  uint64_t train_rows, test_rows;
+  double seconds; /* that reading both files took */
+} BenchRows;
+
+typedef struct {
+  const char *name; /* its hidden layers, as --hidden has them; NULL: the one of all levels */
+  int hidden[5], layers;
+} BenchNetwork;
+
+typedef struct {
+  const char *name, *precision;
+  int level; /* a Fusion, or BENCH_CUBLAS */
+} BenchLevel;
+
+extern const BenchNetwork bench_usual;  /* 300, 100 */
+extern const BenchLevel bench_levels[]; /* those of mlp-train at fp32, and more. cuda/levels.c */
+
+/* An engine at a level, without rows yet; and the rows copied into its dataset. */
+Engine *bench_open(const BenchLevel *level, const BenchRows *rows, const BenchNetwork *network,
+                   int batch, Error *error);
+bool bench_fill(Engine *engine, const BenchRows *rows, Error *error);
+/* Trains so many steps of an epoch, shuffled by its own key; sets the seconds until they are done.
+   Fails if the loss is not finite. */
+bool bench_train(Engine *engine, const BenchRows *rows, uint64_t epoch, uint64_t steps, float rate,
+                 double *seconds, Error *error);
+
 /* These add lines: `machine`, and the GPU's name to the record; `ceiling`; `kernel`. what: network
    and data. cuda/gpu.c */
 bool bench_machine(Record *record, const char *what, const char *command, Error *error);
 bool bench_ceilings(Record *record, Error *error);
-bool bench_kernels(Record *record, const Network *network, int batch, Error *error);
+bool bench_kernels(Record *record, const EngineConfig *config, Error *error);
 /* Adds a line with a name, a value and a unit, and a batch and a share unless they are NAN. */
 bool bench_add(Record *record, const char *kind, const char *name, double value, const char *unit,
                double batch, double share, Error *error);

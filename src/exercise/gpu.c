@@ -28,7 +28,7 @@ bool exercise_gpu_find(ExerciseBackend *backend, Error *error) {
 #include "engine/cuda/cuda_error.h"
 #include "exercise/apart.h"
 #include "kernels.h"
-#include "measure/cuda/gpu_rates.h"
+#include "measure/cuda/rung.h"
 #include "measure/cuda/launch_count.h"
 
 enum { OFFSET = 3, TERMS = 3 }; /* of the batch after the state's position; of a float32 */
@@ -191,7 +191,7 @@ static cudaError_t call_update(const Placed *d, cudaStream_t stream) {
   }
 }
 
-/* A GpuQueue. */
+/* A Rung's run. */
 static cudaError_t queue(void *context, cudaStream_t stream) {
   static cudaError_t (*const call_task[TASKS])(const Placed *, cudaStream_t) = {
       call_forward, call_softmax, call_loss, call_update};
@@ -260,9 +260,8 @@ static bool time_variants(Placed *d, double seconds[1 + RIVALS], Error *error) {
   for (int v = 0; v < VARIANTS; v++) {
     Stats times;
     d->variant = (Variant)v;
-    const GpuWork work = {queue, d, CALLS, false};
-    if (!gpu_time("timing a function of the exercise", work, GPU_SAMPLES, &times, error))
-      return false;
+    const Rung rung = {"timing a function of the exercise", queue, d, .calls = CALLS};
+    if (!rung_time(&rung, RUNG_SAMPLES, &times, error)) return false;
     seconds[v] = times.median;
   }
   return true;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "bench/bench.h"
-#include "bench/cuda/cublas.h"
+#include "measure/cuda/cublas.h"
 #include "engine/cuda/cuda_state.h"
 
 enum { WORKSPACE = 32 << 20 }; /* bytes, as cuBLAS takes on Hopper */

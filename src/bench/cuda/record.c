@@ -4,19 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/random.h"
 #include "base/stats.h"
 #include "bench/bench.h"
 #include "bench/cuda/range.h"
 #include "bench/cuda/stages.h"
-#include "engine/loader.h"
-#include "measure/cuda/gpu_rates.h"
+#include "measure/cuda/rung.h"
 
 enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };
 
-static const Fusion fusions[TRACE_LEVELS] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EPOCH};
-static const char *const names[TRACE_LEVELS] = {"none", "layer", "step", "epoch"};
+/* Random pixels and labels: how long a step takes does not depend on what they show. */
+static const BenchRows rows = {.inputs = 784, .train_rows = (uint64_t)LONG_RANGE * BATCH};
 
 /* ---- stamps --------------------------------------------------------------------------------- */
 
@@ -56,63 +53,29 @@ static void close_stamps(void) {
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/* Random pixels and labels: how long a step takes does not depend on what they show. */
-static bool fill(Engine *engine, Error *error) {
-  const EngineConfig *config = &engine->config;
-  for (uint64_t first = 0, index = 0; first < config->dataset_rows; index = 1 - index) {
-    StagingBuffer to;
-    const uint64_t left = config->dataset_rows - first;
-    const uint64_t rows = left < config->staging_rows ? left : config->staging_rows;
-    if (!engine->call->staging(engine, (int)index, &to, error)) return false;
-    for (uint64_t i = 0; i < rows * to.stride; i += sizeof(RandomWords)) {
-      const RandomWords words = random_words(1, 2, first * to.stride + i);
-      memcpy(to.pixels + i, &words, sizeof words);
-    }
-    for (uint64_t r = 0; r < rows; r++)
-      to.labels[r] = (uint16_t)(random_words(1, 3, first + r).word[0] % 10);
-    if (!engine->call->upload(engine, (int)index, first, rows, error)) return false;
-    first += rows;
-  }
-  return true;
-}
-
 static Engine *open_level(int level, Error *error) {
-  static const int hidden[] = {300, 100};
-  EngineConfig config = {
-      .training = {.batch = BATCH, .seed = 1, .rule.momentum = 0.9f, .fusion = fusions[level]},
-      .dataset_rows = (uint64_t)LONG_RANGE * BATCH,
-      .staging_rows = loader_staging_rows(BATCH)};
-  if (!network_init(&config.network, 784, hidden, 2, 10, error)) return NULL;
-  Engine *engine = engine_cuda_open(&config, error);
-  if (!engine || fill(engine, error)) return engine;
+  Engine *engine = bench_open(&bench_levels[level], &rows, &bench_usual, BATCH, error);
+  if (!engine || bench_fill(engine, &rows, error)) return engine;
   engine->call->close(engine);
   return NULL;
 }
 
-static bool train(Engine *engine, int steps, Error *error) {
-  const TrainRange range = {.rows = (uint64_t)LONG_RANGE * BATCH,
-                            .shuffled = true,
-                            .key = random_order_key(1, 0),
-                            .steps = (uint64_t)steps,
-                            .learning_rate = 1e-3f};
-  EngineSums sums;
-  return engine->call->train(engine, &range, error) && engine->call->collect(engine, &sums, error);
+static bool train(Engine *engine, uint64_t steps, double *seconds, Error *error) {
+  return bench_train(engine, &rows, 0, steps, 1e-3f, seconds, error);
 }
 
 /* Loads and captures what there is. */
 static bool warm_up(Engine *engine, Error *error) {
-  return train(engine, RANGE, error) && train(engine, LONG_RANGE, error);
+  double seconds;
+  return train(engine, RANGE, &seconds, error) && train(engine, LONG_RANGE, &seconds, error);
 }
 
 /* The median of what a step of a long range takes. */
 static bool time_steps(Engine *engine, double *us, Error *error) {
   double seconds[SAMPLES];
   if (!warm_up(engine, error)) return false;
-  for (int i = 0; i < SAMPLES; i++) {
-    const double start = seconds_now();
-    if (!train(engine, LONG_RANGE, error)) return false;
-    seconds[i] = seconds_now() - start;
-  }
+  for (int i = 0; i < SAMPLES; i++)
+    if (!train(engine, LONG_RANGE, &seconds[i], error)) return false;
   *us = 1e6 * stats_of(seconds, SAMPLES).median / LONG_RANGE;
   return true;
 }
@@ -147,7 +110,8 @@ static void time_levels(Trace *trace, double us[TRACE_LEVELS]) {
     us[level] = NAN;
     if (!engine || !time_steps(engine, &us[level], &reason)) {
       us[level] = NAN;
-      snprintf(trace->missing, sizeof trace->missing, "%s (%.300s)", names[level], reason.text);
+      snprintf(trace->missing, sizeof trace->missing, "%s (%.300s)", bench_levels[level].name,
+               reason.text);
     }
     if (engine) engine->call->close(engine);
   }
@@ -156,17 +120,19 @@ static void time_levels(Trace *trace, double us[TRACE_LEVELS]) {
 /* The second of two ranges: the first thing that CUPTI sees after activity_take costs it a
    millisecond. */
 static bool record_range(Engine *engine, Activities *list, Error *error) {
-  return warm_up(engine, error) && activity_take(list, error) && train(engine, RANGE, error) &&
-         train(engine, RANGE, error) && activity_take(list, error);
+  double seconds;
+  return warm_up(engine, error) && activity_take(list, error) &&
+         train(engine, RANGE, &seconds, error) && train(engine, RANGE, &seconds, error) &&
+         activity_take(list, error);
 }
 
-static bool add_level(Trace *trace, const char *name, Fusion fusion, double us,
-                      const Activities *list, Error *error) {
+static bool add_level(Trace *trace, const BenchLevel *of, double us, const Activities *list,
+                      Error *error) {
   TraceLevel level = {.range = RANGE, .us = us};
   const int number = trace->levels;
-  const bool one_kernel = fusion == FUSION_EPOCH;
+  const bool one_kernel = of->level == FUSION_EPOCH;
   RangeFacts facts;
-  snprintf(level.name, sizeof level.name, "%s", name);
+  snprintf(level.name, sizeof level.name, "%s", of->name);
   if (!trace_add_level(trace, &level, error) ||
       !range_add(trace, number, list, one_kernel, &facts, error) ||
       (one_kernel && !add_stages(trace, number, facts.begin, &facts.us, error)))
@@ -178,9 +144,9 @@ static bool add_level(Trace *trace, const char *name, Fusion fusion, double us,
 static bool record_level(Trace *trace, int level, double us, Activities *list, int blocks,
                          Error *error) {
   Engine *engine = open_level(level, error);
-  const bool good = engine && (fusions[level] != FUSION_EPOCH || open_stamps(blocks, error)) &&
-                    record_range(engine, list, error) &&
-                    add_level(trace, names[level], fusions[level], us, list, error);
+  const bool good =
+      engine && (bench_levels[level].level != FUSION_EPOCH || open_stamps(blocks, error)) &&
+      record_range(engine, list, error) && add_level(trace, &bench_levels[level], us, list, error);
   close_stamps();
   if (engine) engine->call->close(engine);
   return good;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "measure/cuda/gpu_rates.h"
+#include "measure/cuda/rung.h"
 #include "train/trainer.h"
 
 typedef struct {

@@ -5,7 +5,7 @@
 
 #include "base/sizes.h"
 #include "engine/cuda/gpu_limits.h"
-#include "measure/cuda/gpu_rates.h"
+#include "measure/cuda/rung.h"
 
 enum { ALIGNMENT = 256, POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
 

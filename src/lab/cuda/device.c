@@ -2,33 +2,31 @@
 
 #include <string.h>
 
-#include "measure/cuda/gpu_rates.h"
+#include "measure/cuda/ceilings.h"
 
 bool lab_start(Error *error) {
   return gpu_start(error);
 }
 
+/* A CeilingUse: adds a number to the machine's line. */
+static bool put_rate(void *line, Ceiling which, double value, Error *error) {
+  static const char *const keys[] = {"copy_gb_per_s", "link_gb_per_s", "fma_gflop_per_s"};
+  (void)error;
+  record_number(line, keys[which], value);
+  return true;
+}
+
 bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
-  static const struct {
-    const char *key;
-    bool (*measure)(double *rate, Error *error);
-  } all[] = {{"copy_gb_per_s", gpu_copy_rate},
-             {"link_gb_per_s", gpu_link_rate},
-             {"fma_gflop_per_s", gpu_fma_rate}};
   GpuMachine machine;
-  double rate;
   if (!gpu_machine(&machine, error)) return false;
   memcpy(record->gpu, machine.name, sizeof record->gpu);
   json_t *line = record_line("lab-machine");
   record_text(line, "driver", machine.driver);
   record_text(line, "date", machine.date);
   record_text(line, "command", command);
-  for (int i = 0; rates && i < 3; i++) {
-    if (!all[i].measure(&rate, error)) {
-      json_decref(line);
-      return false;
-    }
-    record_number(line, all[i].key, rate / 1e9);
+  if (rates && !ceilings_measure(CEILING_COPY, CEILING_FMA + 1, put_rate, line, error)) {
+    json_decref(line);
+    return false;
   }
   return record_add(record, line, true, error);
 }

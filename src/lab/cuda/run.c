@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/sizes.h"
-#include "measure/cuda/gpu_rates.h"
+#include "measure/cuda/rung.h"
 
 /* One topic, problem and size, while its rungs run. */
 typedef struct {
@@ -178,7 +178,7 @@ static cudaError_t queue_next(void *context, cudaStream_t stream) {
 /* By the host's clock, until the stream has done it all. */
 static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, Stats *times) {
   const LabCall call = call_of(s, row, 0, NULL);
-  double seconds[GPU_SAMPLES];
+  double seconds[RUNG_SAMPLES];
   for (int i = -1; i < samples; i++) {
     const double start = seconds_now();
     TRY(row->rung->launch(&call));
@@ -193,18 +193,18 @@ static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, 
 static bool time_row(const Stand *s, LabRow *row, double once, Error *error) {
   char what[128];
   Rotation rotation = {.stand = s, .row = row};
-  GpuWork work = {queue_next, &rotation, 1, false};
+  Rung rung = {what, queue_next, &rotation, .calls = 1};
   snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, s->arrays.topic->name);
-  row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : GPU_SAMPLES;
+  row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES;
   row->seconds = (Stats){once, once, once};
   if (once > VERY_SLOW) return true;
   if (s->arrays.topic->on_host)
     return cuda_done(time_on_host(s, row, row->samples, &row->seconds), what, error);
   if (once <= SLOW) { /* the first run loaded the kernel: the second tells how long it takes */
-    if (!gpu_time(what, work, 1, &row->seconds, error)) return false;
-    work.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / row->seconds.median), 1), MAX_CALLS);
+    if (!rung_time(&rung, 1, &row->seconds, error)) return false;
+    rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / row->seconds.median), 1), MAX_CALLS);
   }
-  return gpu_time(what, work, row->samples, &row->seconds, error);
+  return rung_time(&rung, row->samples, &row->seconds, error);
 }
 
 /* ---- a row ---------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* Checks calls of cuBLAS. */
-#ifndef BENCH_CUBLAS_H
-#define BENCH_CUBLAS_H
+#ifndef MEASURE_CUBLAS_H
+#define MEASURE_CUBLAS_H
 
 #include <cublas_v2.h>
 
-#include "measure/cuda/gpu_rates.h"
+#include "engine/cuda/cuda_error.h"
 
 static inline bool cublas_done(cublasStatus_t status, const char *what, Error *error) {
   if (status == CUBLAS_STATUS_SUCCESS) return true;

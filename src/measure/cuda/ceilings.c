@@ -1,0 +1,147 @@
+#include "measure/cuda/ceilings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "kernels.h"
+#include "measure/cuda/cublas.h"
+
+enum { PINNED_BYTES = 64 << 20, SGEMM_SIDE = 4096 };
+enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* a multiprocessor full of threads, for some ms */
+enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
+
+/* What the rungs work on. */
+typedef struct {
+  uint8_t *d_from, *d_to, *h_from;
+  size_t
+      bytes;  /* of d_from and of d_to: a gigabyte, or less on a small GPU; h_from: PINNED_BYTES */
+  int blocks; /* one on every multiprocessor */
+  uint32_t stamp;
+  cublasHandle_t cublas;
+} Stand;
+
+static cudaError_t run_fma(void *stand, cudaStream_t stream) {
+  const Stand *s = stand;
+  return launch_fma((float *)s->d_to, FMA_BLOCKS * s->blocks, FMA_ROUNDS, stream);
+}
+
+static cudaError_t run_copy(void *stand, cudaStream_t stream) {
+  const Stand *s = stand;
+  return cudaMemcpyAsync(s->d_to, s->d_from, s->bytes, cudaMemcpyDefault, stream);
+}
+
+static cudaError_t run_pinned(void *stand, cudaStream_t stream) {
+  const Stand *s = stand;
+  return cudaMemcpyAsync(s->d_to, s->h_from, PINNED_BYTES, cudaMemcpyDefault, stream);
+}
+
+static cudaError_t run_sgemm(void *stand, cudaStream_t stream) {
+  const Stand *s = stand;
+  const float one = 1, zero = 0, *d_a = (const float *)s->d_from;
+  const int n = SGEMM_SIDE;
+  return cublasSetStream(s->cublas, stream) == CUBLAS_STATUS_SUCCESS &&
+                 cublasSgemm(s->cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, d_a, n,
+                             d_a + (size_t)SGEMM_SIDE * SGEMM_SIDE, n, &zero, (float *)s->d_to,
+                             n) == CUBLAS_STATUS_SUCCESS
+             ? cudaSuccess
+             : cudaErrorUnknown;
+}
+
+static cudaError_t run_nothing(void *stand, cudaStream_t stream) {
+  return launch_nothing(((Stand *)stand)->blocks, LAUNCH_THREADS, stream);
+}
+
+static cudaError_t run_barriers(void *stand, cudaStream_t stream) {
+  return launch_barriers(((Stand *)stand)->blocks, BARRIERS, stream);
+}
+
+static cudaError_t run_packets(void *stand, cudaStream_t stream) {
+  Stand *s = stand;
+  const uint32_t first = s->stamp;
+  s->stamp += 2 * ROUND_TRIPS;
+  return launch_ping_pong(s->d_to, first, ROUND_TRIPS, stream);
+}
+
+#define FMA 1.0 * FMA_BLOCKS *FMA_ROUNDS *FMA_OPERATIONS
+#define SGEMM 2.0 * SGEMM_SIDE *SGEMM_SIDE *SGEMM_SIDE
+
+/* Amounts of FMA and COPY: of a multiprocessor, of a byte. */
+const Rung ceilings[CEILINGS] = {
+    [CEILING_FMA] = {"float32 multiply-adds alone", run_fma, NULL, 1, false, FMA, "GFLOP/s"},
+    [CEILING_COPY] = {"copy on the GPU, read + write", run_copy, NULL, 4, false, 2, "GB/s"},
+    [CEILING_PINNED] = {"copy to the GPU, pinned", run_pinned, NULL, 4, false, PINNED_BYTES,
+                        "GB/s"},
+    [CEILING_SGEMM_FP32] = {"SGEMM 4096, fp32", run_sgemm, NULL, 8, false, SGEMM, "TFLOP/s"},
+    [CEILING_SGEMM_TF32] = {"SGEMM 4096, tf32", run_sgemm, NULL, 8, false, SGEMM, "TFLOP/s"},
+    [CEILING_LAUNCH] = {"kernel launch, back to back", run_nothing, NULL, LAUNCHES, false, 1, "us"},
+    [CEILING_NODE] = {"kernel as a graph's node", run_nothing, NULL, LAUNCHES, true, 1, "us"},
+    [CEILING_BARRIER] = {"grid barrier", run_barriers, NULL, 1, false, BARRIERS, "us"},
+    [CEILING_PACKET] = {"packet from block to block", run_packets, NULL, 1, false, 2 * ROUND_TRIPS,
+                        "us"},
+};
+
+/* ---- measuring ------------------------------------------------------------------------------ */
+
+static cudaError_t open_stand(Stand *s) {
+  const size_t most = (size_t)1 << 30, least = (size_t)2 * SGEMM_SIDE * SGEMM_SIDE * sizeof(float);
+  size_t left, all;
+  int device;
+  TRY(cudaGetDevice(&device));
+  TRY(cudaDeviceGetAttribute(&s->blocks, cudaDevAttrMultiProcessorCount, device));
+  TRY(cudaMemGetInfo(&left, &all));
+  s->bytes = left / 4 > most ? most : left / 4 < least ? least : left / 4 / 256 * 256;
+  TRY(cudaMalloc((void **)&s->d_from, s->bytes));
+  TRY(cudaMalloc((void **)&s->d_to, s->bytes));
+  TRY(cudaMallocHost((void **)&s->h_from, PINNED_BYTES));
+  memset(s->h_from, 0x5a, PINNED_BYTES);
+  return cudaMemset(s->d_from, 0x5a, s->bytes);
+}
+
+/* Two matrices of random numbers from -1 to 1: zeros would be multiplied faster. */
+static bool open_sgemm(Stand *s, Error *error) {
+  const size_t count = (size_t)2 * SGEMM_SIDE * SGEMM_SIDE;
+  float *h = malloc(count * sizeof *h);
+  if (!h) return error_set(error, "no memory for %zu random numbers", count);
+  for (size_t i = 0; i < count; i += 4) {
+    const RandomWords words = random_words(1, 0, i);
+    for (size_t k = 0; k < 4; k++) h[i + k] = 2 * random_unit(words.word[k]) - 1;
+  }
+  const bool good = cublas_done(cublasCreate(&s->cublas), "starting", error) &&
+                    cuda_done(cudaMemcpy(s->d_from, h, count * sizeof *h, cudaMemcpyHostToDevice),
+                              "copying", error);
+  free(h);
+  return good;
+}
+
+static bool prepare(Stand *s, Ceiling which, Error *error) {
+  const char *name = ceilings[which].name;
+  const bool tf32 = which == CEILING_SGEMM_TF32;
+  if (which == CEILING_PACKET)
+    return cuda_done(cudaMemset(s->d_to, 0, PING_PONG_BYTES), "clearing", error) &&
+           cuda_done(cudaDeviceSynchronize(), "clearing", error);
+  if (which != CEILING_SGEMM_FP32 && !tf32) return true;
+  return (s->cublas || open_sgemm(s, error)) &&
+         cublas_done(
+             cublasSetMathMode(s->cublas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
+             name, error);
+}
+
+bool ceilings_measure(Ceiling first, Ceiling end, CeilingUse *use, void *context, Error *error) {
+  Stand s = {.stamp = 1};
+  bool good = cuda_done(open_stand(&s), "allocating", error);
+  for (Ceiling i = first; good && i < end; i++) {
+    Rung rung = ceilings[i];
+    double value;
+    rung.context = &s;
+    if (i == CEILING_FMA) rung.amount *= s.blocks;
+    if (i == CEILING_COPY) rung.amount *= (double)s.bytes;
+    good =
+        prepare(&s, i, error) && rung_value(&rung, &value, error) && use(context, i, value, error);
+  }
+  if (s.cublas) cublasDestroy(s.cublas);
+  cudaFree(s.d_from);
+  cudaFree(s.d_to);
+  cudaFreeHost(s.h_from);
+  return good;
+}

@@ -1,0 +1,28 @@
+/* What a GPU can do at most, as rungs: the rates that others are compared with. */
+#ifndef CEILINGS_H
+#define CEILINGS_H
+
+#include "measure/cuda/rung.h"
+
+typedef enum {
+  CEILING_COPY,   /* inside the GPU's memory, far more than a cache holds */
+  CEILING_PINNED, /* from pinned memory of the host to the GPU */
+  CEILING_FMA,    /* fused multiply-adds with nothing else to do */
+  CEILING_SGEMM_FP32,
+  CEILING_SGEMM_TF32,
+  CEILING_LAUNCH,
+  CEILING_NODE,
+  CEILING_BARRIER,
+  CEILING_PACKET,
+  CEILINGS
+} Ceiling;
+
+extern const Rung ceilings[CEILINGS]; /* their names and units */
+
+/* Takes a ceiling's value, in the unit of its rung. */
+typedef bool CeilingUse(void *context, Ceiling which, double value, Error *error);
+
+/* Measures ceilings first to end - 1 in their order. */
+bool ceilings_measure(Ceiling first, Ceiling end, CeilingUse *use, void *context, Error *error);
+
+#endif

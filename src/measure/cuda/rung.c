@@ -1,0 +1,107 @@
+#include "measure/cuda/rung.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/engine.h"
+
+/* ---- timing --------------------------------------------------------------------------------- */
+
+static cudaError_t queue_calls(const Rung *rung, cudaStream_t stream) {
+  for (int i = 0; i < rung->calls; i++) TRY(rung->run(rung->context, stream));
+  return cudaSuccess;
+}
+
+static cudaError_t capture(const Rung *rung, cudaStream_t stream, cudaGraphExec_t *out) {
+  cudaGraph_t graph = NULL;
+  TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  const cudaError_t queued = queue_calls(rung, stream);
+  cudaError_t status = cudaStreamEndCapture(stream, &graph);
+  if (queued != cudaSuccess) status = queued;
+  if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
+  if (graph) cudaGraphDestroy(graph);
+  return status;
+}
+
+/* What one measurement needs of the GPU. */
+typedef struct {
+  cudaStream_t stream;
+  cudaEvent_t start, end;
+  cudaGraphExec_t graph;
+} Clock;
+
+/* Seconds of one call, `samples` times after one that does not count. */
+static cudaError_t time_samples(const Rung *rung, int samples, Clock *c, double *seconds) {
+  TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
+  TRY(cudaEventCreate(&c->start));
+  TRY(cudaEventCreate(&c->end));
+  if (rung->graph) TRY(capture(rung, c->stream, &c->graph));
+  for (int i = -1; i < samples; i++) {
+    float ms;
+    TRY(cudaEventRecord(c->start, c->stream));
+    TRY(c->graph ? cudaGraphLaunch(c->graph, c->stream) : queue_calls(rung, c->stream));
+    TRY(cudaEventRecord(c->end, c->stream));
+    TRY(cudaEventSynchronize(c->end));
+    TRY(cudaEventElapsedTime(&ms, c->start, c->end));
+    if (i >= 0) seconds[i] = (double)ms / (1e3 * rung->calls);
+  }
+  return cudaSuccess;
+}
+
+bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error) {
+  Clock c = {0};
+  double all[RUNG_SAMPLES];
+  const bool good = cuda_done(time_samples(rung, samples, &c, all), rung->name, error);
+  if (good) *seconds = stats_of(all, samples);
+  if (c.graph) cudaGraphExecDestroy(c.graph);
+  if (c.start) cudaEventDestroy(c.start);
+  if (c.end) cudaEventDestroy(c.end);
+  if (c.stream) cudaStreamDestroy(c.stream);
+  return good;
+}
+
+bool rung_value(const Rung *rung, double *value, Error *error) {
+  Stats seconds;
+  if (!rung_time(rung, RUNG_SAMPLES, &seconds, error)) return false;
+  const double unit = *rung->unit == 'T' ? 1e12 : 1e9;
+  *value = *rung->unit == 'u' ? 1e6 * seconds.median / rung->amount
+                              : rung->amount / seconds.median / unit;
+  return true;
+}
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+/* The driver's number: the first word of its banner with a digit first and a point in it. */
+static void find_driver(char *text, size_t size) {
+  FILE *file = fopen("/proc/driver/nvidia/version", "r");
+  char banner[256] = "";
+  if (file && !fgets(banner, sizeof banner, file)) banner[0] = '\0';
+  if (file) fclose(file);
+  int version = 0;
+  cudaDriverGetVersion(&version);
+  for (char *rest = banner, *word; (word = strtok_r(rest, " \t\n", &rest));)
+    if (*word >= '0' && *word <= '9' && strchr(word, '.')) {
+      snprintf(text, size, "%.30s, CUDA %d.%d", word, version / 1000, version % 1000 / 10);
+      return;
+    }
+  snprintf(text, size, "for CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
+bool gpu_start(Error *error) {
+  return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
+}
+
+bool gpu_machine(GpuMachine *machine, Error *error) {
+  struct cudaDeviceProp properties;
+  const time_t now = time(NULL);
+  int device;
+  if (!gpu_start(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
+      !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
+    return false;
+  snprintf(machine->name, sizeof machine->name, "%.127s", properties.name);
+  find_driver(machine->driver, sizeof machine->driver);
+  strftime(machine->date, sizeof machine->date, "%Y-%m-%d", gmtime(&now));
+  machine->multiprocessors = properties.multiProcessorCount;
+  return true;
+}

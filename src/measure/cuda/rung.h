@@ -1,0 +1,43 @@
+/* A rung: work of a GPU that is measured and compared with other work. It is timed by the GPU's own
+   clock, the same way whether it is a level's kernel, a library's or a lesson's. */
+#ifndef RUNG_H
+#define RUNG_H
+
+#include <stddef.h>
+
+#include "base/stats.h"
+#include "engine/cuda/cuda_error.h"
+
+typedef struct {
+  const char *name; /* of the row; an error says that this failed */
+  cudaError_t (*run)(void *context, cudaStream_t stream); /* queues one call on the stream */
+  void *context;
+  int calls;        /* between two events */
+  bool graph;       /* as nodes of one graph, captured before */
+  double amount;    /* that a call does: bytes or operations; pieces of work if the unit is "us" */
+  const char *unit; /* "us" a piece, or so much a second: "GB/s", "GFLOP/s", "TFLOP/s" */
+} Rung;
+
+enum { RUNG_SAMPLES = 9 };
+
+/* The seconds of one call, by the GPU's clock: `samples` of them, at most RUNG_SAMPLES, after one
+   that does not count. */
+bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
+/* The median of RUNG_SAMPLES, in the rung's unit. */
+bool rung_value(const Rung *rung, double *value, Error *error);
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+typedef struct {
+  char name[128];
+  char driver[64]; /* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves */
+  char date[32];   /* today */
+  int multiprocessors;
+} GpuMachine;
+
+/* Creates a context. Fails in one sentence where there is no GPU. */
+bool gpu_start(Error *error);
+/* Starts the GPU and describes it. */
+bool gpu_machine(GpuMachine *machine, Error *error);
+
+#endif
