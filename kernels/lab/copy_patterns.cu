@@ -116,67 +116,33 @@ const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 11
 const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 const LabRung rungs[] = {
-    {
-        .name = "offset-4",
-        .lesson = "Off a sector's edge a request touches five sectors instead of four, and the "
-                  "caches give the fifth back",
-        .launch = launch_shifted<1>,
-        LAB_ROWS(point, OFFSETS_4),
-        .predicted = shifted_sectors<1>,
-    },
-    {
-        .name = "offset-8",
-        .lesson = "Words of 8 bytes: nine sectors instead of eight",
-        .launch = launch_shifted<2>,
-        LAB_ROWS(point, OFFSETS),
-        .predicted = shifted_sectors<2>,
-    },
-    {
-        .name = "offset-16",
-        .lesson = "Words of 16 bytes: seventeen instead of sixteen, not worth a thought as long as "
-                  "words are aligned to their size",
-        .launch = launch_shifted<4>,
-        LAB_ROWS(point, OFFSETS),
-        .predicted = shifted_sectors<4>,
-    },
-    {
-        .name = "stride-4",
-        .lesson = "From a stride of 8 on each lane moves a sector of 32 bytes for 4 of them",
-        .launch = launch_strided<1>,
-        LAB_ROWS(point, STRIDES),
-        .predicted = strided_sectors<1>,
-    },
-    {
-        .name = "stride-8",
-        .lesson = "Words of 8 bytes use a quarter of what is moved",
-        .launch = launch_strided<2>,
-        LAB_ROWS(point, STRIDES),
-        .predicted = strided_sectors<2>,
-    },
-    {
-        .name = "stride-16",
-        .lesson = "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
-        .launch = launch_strided<4>,
-        LAB_ROWS(point, STRIDES),
-        .predicted = strided_sectors<4>,
-    },
-    {
-        .name = "memcpy",
-        .lesson = "cudaMemcpyAsync from device to device",
-        .kind = LAB_LIBRARY,
-        .launch = launch_memcpy,
-    },
+    {"offset-4",
+     "Off a sector's edge a request touches five sectors instead of four, and the "
+     "caches give the fifth back",
+     launch_shifted<1>, shifted_sectors<1>, LAB_ROWS(point, OFFSETS_4)},
+    {"offset-8", "Words of 8 bytes: nine sectors instead of eight", launch_shifted<2>,
+     shifted_sectors<2>, LAB_ROWS(point, OFFSETS)},
+    {"offset-16",
+     "Words of 16 bytes: seventeen instead of sixteen, not worth a thought as long as "
+     "words are aligned to their size",
+     launch_shifted<4>, shifted_sectors<4>, LAB_ROWS(point, OFFSETS)},
+    {"stride-4", "From a stride of 8 on each lane moves a sector of 32 bytes for 4 of them",
+     launch_strided<1>, strided_sectors<1>, LAB_ROWS(point, STRIDES)},
+    {"stride-8", "Words of 8 bytes use a quarter of what is moved", launch_strided<2>,
+     strided_sectors<2>, LAB_ROWS(point, STRIDES)},
+    {"stride-16", "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
+     launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
+    {"memcpy", "cudaMemcpyAsync from device to device", launch_memcpy, .kind = LAB_LIBRARY},
 };
 
 } // namespace
 
 const LabTopic lab_copy_patterns = {
-    .name = "copy_patterns",
-    .title = "Copy patterns: what an offset, a stride and the width of a word cost",
-    .dims = "elements",
-    .unit = LAB_GB_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "copy_patterns",
+    "Copy patterns: what an offset, a stride and the width of a word cost",
+    "elements",
+    LAB_GB_PER_S,
+    LAB_LADDER,
     .size = {{1 << 28, 1, 1}},
     .tested = {{100000, 1, 1}},
     .count = lab_elements,

@@ -150,50 +150,34 @@ const LabProblem problems[] = {{
     .reference = lab_exactly<exact>,
 }};
 
-/* .predicted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
+/* Predicted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
    ROUNDS + ROUNDS instead of ROUNDS. */
 const LabRung rungs[] = {
-    {.name = "same",
-     .lesson = "All lanes take the same branch: what the others are measured against",
-     .launch = launch_branches<SAME>,
-     .predicted = lab_value<1>},
-    {.name = "even-odd",
-     .lesson = "Neighbours take two branches: the warp runs both, one after the other",
-     .launch = launch_branches<EVEN_ODD>,
-     .predicted = lab_value<2>},
-    {.name = "lane",
-     .lesson = "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
-     .launch = launch_branches<BY_LANE>,
-     .predicted = lab_value<32>},
-    {.name = "lane-8",
-     .lesson =
-         "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
-     .launch = launch_branches<BY_EIGHT>,
-     .predicted = lab_value<4>},
-    {.name = "warp",
-     .lesson = "32 branches again, but a warp takes only one: divergence between warps is free",
-     .launch = launch_branches<BY_WARP>,
-     .predicted = lab_value<1>},
-    {.name = "loops",
-     .lesson = "The work in two loops, half each in every lane",
-     .launch = launch_loops<false>,
-     .predicted = lab_value<1>},
-    {.name = "loops-divergent",
-     .lesson =
-         "The same two loops, split differently in each lane: the longest lane decides in both",
-     .launch = launch_loops<true>,
-     .predicted = lab_value<2>},
+    {"same", "All lanes take the same branch: what the others are measured against",
+     launch_branches<SAME>, lab_value<1>},
+    {"even-odd", "Neighbours take two branches: the warp runs both, one after the other",
+     launch_branches<EVEN_ODD>, lab_value<2>},
+    {"lane", "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
+     launch_branches<BY_LANE>, lab_value<32>},
+    {"lane-8",
+     "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
+     launch_branches<BY_EIGHT>, lab_value<4>},
+    {"warp", "32 branches again, but a warp takes only one: divergence between warps is free",
+     launch_branches<BY_WARP>, lab_value<1>},
+    {"loops", "The work in two loops, half each in every lane", launch_loops<false>, lab_value<1>},
+    {"loops-divergent",
+     "The same two loops, split differently in each lane: the longest lane decides in both",
+     launch_loops<true>, lab_value<2>},
 };
 
 } // namespace
 
 const LabTopic lab_divergence = {
-    .name = "divergence",
-    .title = "What it costs when the lanes of a warp take different branches",
-    .dims = "elements",
-    .unit = LAB_GFLOP_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "divergence",
+    "What it costs when the lanes of a warp take different branches",
+    "elements",
+    LAB_GFLOP_PER_S,
+    LAB_LADDER,
     .size = {{1 << 21, 1, 1}},
     .tested = {{3000, 1, 1}},
     .refuse = lab_refuse_grid<BLOCK>,

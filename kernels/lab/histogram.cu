@@ -577,39 +577,23 @@ const LabProblem problems[] = {problem_of<UNIFORM>("uniform"), problem_of<SKEWED
                                problem_of<SORTED>("sorted")};
 
 const LabRung rungs[] = {
-    {.name = "global-atomics",
-     .lesson = "All threads count in the same few lines of the L2 cache",
-     .launch = launch_global_atomics},
-    {.name = "shared-bins",
-     .lesson = "A block counts in shared memory, and adds to the result once",
-     .launch = launch_shared_bins<1>,
-     .refuse = refuse_shared,
-     .predicted = passes_of_copies<1>},
-    {.name = "lane-copies",
-     .lesson =
-         "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
-         "gain yet, as one 4-byte load per thread keeps all of them waiting for memory",
-     .launch = launch_shared_bins<LANES>,
-     .refuse = refuse_shared,
-     .predicted = passes_of_copies<LANES>},
-    {.name = "sorted-ranges",
-     .lesson =
-         "Tiles are sorted by coarse bin, then threads count a coarse bin without atomics: it "
-         "pays where bins are many",
-     .launch = launch_sorted_ranges,
-     .refuse = refuse_sorted_ranges,
-     .work = work_of_sorted_ranges},
-    {.name = "wide-loads",
-     .lesson =
-         "16-byte loads, several in flight, keep memory busy while lanes count; many bins fit "
-         "with counters of 16 bits",
-     .launch = launch_wide_loads,
-     .refuse = refuse_wide_loads,
-     .predicted = passes_of_wide_loads},
-    {.name = "cub",
-     .lesson = "cub::DeviceHistogram::HistogramEven",
-     .kind = LAB_LIBRARY,
-     .launch = lab_cub<run_cub>,
+    {"global-atomics", "All threads count in the same few lines of the L2 cache",
+     launch_global_atomics},
+    {"shared-bins", "A block counts in shared memory, and adds to the result once",
+     launch_shared_bins<1>, passes_of_copies<1>, .refuse = refuse_shared},
+    {"lane-copies",
+     "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
+     "gain yet, as one 4-byte load per thread keeps all of them waiting for memory",
+     launch_shared_bins<LANES>, passes_of_copies<LANES>, .refuse = refuse_shared},
+    {"sorted-ranges",
+     "Tiles are sorted by coarse bin, then threads count a coarse bin without atomics: it "
+     "pays where bins are many",
+     launch_sorted_ranges, .refuse = refuse_sorted_ranges, .work = work_of_sorted_ranges},
+    {"wide-loads",
+     "16-byte loads, several in flight, keep memory busy while lanes count; many bins fit "
+     "with counters of 16 bits",
+     launch_wide_loads, passes_of_wide_loads, .refuse = refuse_wide_loads},
+    {"cub", "cub::DeviceHistogram::HistogramEven", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<run_cub>},
 };
 
@@ -618,12 +602,11 @@ const LabSize sizes[] = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}};
 } // namespace
 
 const LabTopic lab_histogram = {
-    .name = "histogram",
-    .title = "How many values fall into each bin",
-    .dims = "values x bins",
-    .unit = LAB_GB_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "histogram",
+    "How many values fall into each bin",
+    "values x bins",
+    LAB_GB_PER_S,
+    LAB_LADDER,
     .size = {{1 << 28, 256, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{1000000, MOST_BINS, 1}},

@@ -12,6 +12,8 @@
 /* Sets an array of rows and how many they are: LAB_ROWS(rung, rungs) is .rungs and .rung_count. */
 #define LAB_ROWS(row, array) .row##s = array, .row##_count = sizeof(array) / sizeof *(array)
 
+#define LAB_LADDER LAB_ROWS(problem, problems), LAB_ROWS(rung, rungs)
+
 /* Sets the name and the arrays of a topic's only problem: one float32 array in, one out. */
 #define LAB_FLOATS .name = "", .in = {LAB_FLOAT32}, .out = LAB_FLOAT32
 

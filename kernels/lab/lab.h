@@ -97,13 +97,16 @@ typedef enum {
   LAB_MISTAKE, /* wrong on purpose: run, shown to be wrong by the check, never timed */
 } LabKind;
 
+/* A row has the first three or four in their order, then others by name. */
 typedef struct {
   const char *name;   /* what --rung takes: "shared-tile" */
   const char *lesson; /* one sentence on what this step teaches, without its full stop */
-  LabKind kind;
-  unsigned problems; /* those it belongs to, as bits 1 << index; 0: all */
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
+  /* The value of the lesson's column by the topic's model. NULL: none. */
+  double (*predicted)(const GpuLimits *gpu, int problem, LabSize size, int64_t point);
+  LabKind kind;
+  unsigned problems; /* those it belongs to, as bits 1 << index; 0: all */
   /* The least compute capability that has what the lesson is about, 80 for 8.0; 0: any has. */
   int capability;
   /* Why this rung cannot serve a size on such a GPU (one clause), or NULL. NULL function: it serves
@@ -113,8 +116,6 @@ typedef struct {
   /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */
   const int64_t *points;
   int point_count;
-  /* The value of the lesson's column by the topic's model. NULL: none. */
-  double (*predicted)(const GpuLimits *gpu, int problem, LabSize size, int64_t point);
   /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
   void (*allowed)(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
                   int64_t count, const double *expected, double *allowed);
@@ -125,6 +126,7 @@ typedef struct {
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
 
+/* A table has the first four in their order, then the others by name. */
 typedef struct {
   const char *name;  /* "softmax" */
   const char *title; /* one sentence on the topic, without its full stop */

@@ -206,29 +206,18 @@ template <Arithmetic ARITHMETIC> double cycles(const GpuLimits *, int function, 
 }
 
 const LabRung rungs[] = {
-    {.name = "double",
-     .lesson = "A literal without an f makes the whole function one of doubles",
-     .launch = launch_math<Accident>,
-     .predicted = cycles<DOUBLE>,
-     .allowed = allowed_of<DOUBLE>},
-    {.name = "float",
-     .lesson = "With it, the function is one for float, right to 2 ulp",
-     .launch = launch_math<Float>,
-     .predicted = cycles<FLOAT>},
-    {.name = "intrinsic",
-     .lesson =
-         "The special function units alone: fastest, a few ulp off at best, and all wrong where "
-         "log or sin is near 0",
-     .launch = launch_math<Intrinsic>,
-     .predicted = cycles<INTRINSIC>,
-     .allowed = allowed_of<INTRINSIC>},
-    {.name = "fast-math",
-     .lesson =
-         "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
-         "lost, and nobody sees it in the source",
-     .launch = lab_math_fast,
-     .predicted = cycles<FAST>,
-     .allowed = allowed_of<FAST>},
+    {"double", "A literal without an f makes the whole function one of doubles",
+     launch_math<Accident>, cycles<DOUBLE>, .allowed = allowed_of<DOUBLE>},
+    {"float", "With it, the function is one for float, right to 2 ulp", launch_math<Float>,
+     cycles<FLOAT>},
+    {"intrinsic",
+     "The special function units alone: fastest, a few ulp off at best, and all wrong where "
+     "log or sin is near 0",
+     launch_math<Intrinsic>, cycles<INTRINSIC>, .allowed = allowed_of<INTRINSIC>},
+    {"fast-math",
+     "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
+     "lost, and nobody sees it in the source",
+     lab_math_fast, cycles<FAST>, .allowed = allowed_of<FAST>},
 };
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -250,12 +239,11 @@ const LabProblem problems[FUNCTIONS] = {problem<EXP>("exp"), problem<LOG>("log")
 } // namespace
 
 const LabTopic lab_math = {
-    .name = "math",
-    .title = "Exponential, logarithm, sine, root and quotient: error and speed side by side",
-    .dims = "elements",
-    .unit = LAB_GFLOP_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "math",
+    "Exponential, logarithm, sine, root and quotient: error and speed side by side",
+    "elements",
+    LAB_GFLOP_PER_S,
+    LAB_LADDER,
     .size = {{1 << 22, 1, 1}},
     .tested = {{5000, 1, 1}},
     .count = lab_elements,

@@ -353,9 +353,8 @@ template <HopperRung RUNG> cudaError_t launch_hopper(const LabCall *call) {
 }
 
 /* A row of a rung of matmul_hopper.cu, which belongs to one problem. */
-template <HopperRung RUNG> constexpr LabRung hopper(int problem, LabRung row) {
+constexpr LabRung hopper(int problem, LabRung row) {
   row.problems = 1 << problem;
-  row.launch = launch_hopper<RUNG>;
   row.capability = 90;
   row.refuse = matmul_hopper_refuses;
   return row;
@@ -376,138 +375,89 @@ cudaError_t launch_cublas(const LabCall *call) {
 
 /* ---- the ladder ------------------------------------------------------------------------------ */
 
-/* .predicted: wavefronts of shared memory's loads over multiply-adds, of a warp, in one step in k,
+/* Predicted: wavefronts of shared memory's loads over multiply-adds, of a warp, in one step in k,
    in a slab of 8, or in a step of 16 of tensor cores. wgmma could take 1/64 at its full rate. */
 const LabRung rungs[] = {
-    {.name = "element-down",
-     .lesson =
-         "One thread per element of C, neighbouring threads in a column: each load of A touches "
-         "32 lines of the cache",
-     .problems = 1 << FLOAT32,
-     .launch = launch_tiles<element_kernel<false>, 32, 8, 256>},
-    {.name = "element-across",
-     .lesson = "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
-     .problems = 1 << FLOAT32,
-     .launch = launch_tiles<element_kernel<true>, 8, 32, 256>},
-    {.name = "shared-tiles",
-     .lesson = "A block fetches each word once for 32 threads, into shared memory",
-     .problems = 1 << FLOAT32,
-     .launch = launch_tiles<shared_kernel, SQUARE, SQUARE, SQUARE * SQUARE>,
-     .predicted = lab_value<6, 4>},
-    {.name = "register-1d",
-     .lesson = "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
-     .problems = 1 << FLOAT32,
-     .launch = launch_tiles<register_kernel<64, 64, 8, 8, 1>, 64, 64, 512>,
-     .predicted = lab_value<16 * 2 + 8 * 1, 64>},
-    {.name = "register-2d",
-     .lesson = "8 x 8 per thread: 16 words serve 64 multiply-adds",
-     .problems = 1 << FLOAT32,
-     .launch = launch_tiles<register_kernel<128, 128, 8, 8, 8>, 128, 128, 256>,
-     .predicted = lab_value<16 * 2 + 16 * 8, 512>},
-    {.name = "wide-loads",
-     .lesson =
-         "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
-         "more to multiply",
-     .problems = 1 << FLOAT32,
-     .launch = launch_wide<Neighbours>,
-     .predicted = lab_value<2 * 2 + 2 * 8, 64>},
-    {.name = "no-conflicts",
-     .lesson = "A thread's tile in quarters, 64 apart: lanes that are served together no longer "
-               "meet in a bank",
-     .problems = 1 << FLOAT32,
-     .launch = launch_wide<Apart>,
-     .predicted = lab_value<2 * 2 + 2 * 4, 64>},
-    {.name = "warp-tiles",
-     .lesson = "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
-     .problems = 1 << FLOAT32,
-     .launch = launch_wide<Warps>,
-     .predicted = lab_value<2 * 2 + 2 * 2, 64>},
-    {.name = "async-copies",
-     .lesson = "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
-               "registers that are freed",
-     .problems = 1 << FLOAT32,
-     .launch = launch_pipelined<Pipelined>,
-     .capability = 80,
-     .predicted = lab_value<2 * 2 + 4 * 2, 128>},
-    {.name = "tensor-cores",
-     .lesson =
-         "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
-     .problems = 1 << BF16,
-     .launch = launch_matmul_mma,
-     .capability = 80,
-     .predicted = lab_value<24, 1024>},
-    {.name = "stages",
-     .lesson = "cp.async and a ring of four stages: three slabs are on their way while one is "
-               "multiplied",
-     .problems = 1 << BF16,
-     .launch = launch_matmul_stages,
-     .capability = 80,
-     .predicted = lab_value<24, 1024>},
-    hopper<TMA>(
-        BF16,
-        {.name = "tma",
-         .lesson = "The copy engine brings slabs for four requests of one thread, swizzled, and an "
-                   "mbarrier counts their bytes",
-         .predicted = lab_value<24, 1024>}),
-    hopper<WGMMA>(
-        BF16,
-        {.name = "wgmma",
-         .lesson =
-             "Tensor cores read both operands from shared memory by themselves, 128 threads at a "
-             "time",
-         .predicted = lab_value<48, 4096>}),
-    hopper<SPECIALISED>(
-        BF16,
-        {.name = "specialised",
-         .lesson =
-             "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "
-             "waits for all",
-         .predicted = lab_value<80, 8192>}),
-    hopper<CLUSTERS>(
-        BF16,
-        {.name = "clusters",
-         .lesson = "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
-                   "less; with few tiles they share one tile's k",
-         .predicted = lab_value<80, 8192>}),
-    hopper<TWO_TERMS>(
-        TF32,
-        {.name = "two-terms",
-         .lesson =
-             "A float32 as the sum of two bf16: three products of bf16 are more exact than tf32",
-         .work = matmul_terms_bytes<2>,
-         .predicted = lab_value<48, 4096>}),
-    hopper<THREE_TERMS>(
-        FLOAT32,
-        {.name = "three-terms",
-         .lesson = "A float32 is the sum of three bf16 exactly: six products of bf16 are a float32 "
-                   "product, on tensor cores",
-         .work = matmul_terms_bytes<3>,
-         .predicted = lab_value<48, 4096>,
-         .allowed = terms_allowed}),
-    {.name = "cublas",
-     .lesson = "cublasGemmEx, float32 arithmetic",
-     .kind = LAB_LIBRARY,
-     .problems = 1 << FLOAT32,
-     .launch = launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F>},
-    {.name = "cublas-bf16",
-     .lesson = "cublasGemmEx on bf16 matrices, sums and C in float32",
-     .kind = LAB_LIBRARY,
-     .problems = 1 << BF16,
-     .launch = launch_cublas<CUDA_R_16BF, CUBLAS_COMPUTE_32F>,
+    {"element-down",
+     "One thread per element of C, neighbouring threads in a column: each load of A touches "
+     "32 lines of the cache",
+     launch_tiles<element_kernel<false>, 32, 8, 256>, .problems = 1 << FLOAT32},
+    {"element-across",
+     "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
+     launch_tiles<element_kernel<true>, 8, 32, 256>, .problems = 1 << FLOAT32},
+    {"shared-tiles", "A block fetches each word once for 32 threads, into shared memory",
+     launch_tiles<shared_kernel, SQUARE, SQUARE, SQUARE * SQUARE>, lab_value<6, 4>,
+     .problems = 1 << FLOAT32},
+    {"register-1d", "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
+     launch_tiles<register_kernel<64, 64, 8, 8, 1>, 64, 64, 512>, lab_value<16 * 2 + 8 * 1, 64>,
+     .problems = 1 << FLOAT32},
+    {"register-2d", "8 x 8 per thread: 16 words serve 64 multiply-adds",
+     launch_tiles<register_kernel<128, 128, 8, 8, 8>, 128, 128, 256>,
+     lab_value<16 * 2 + 16 * 8, 512>, .problems = 1 << FLOAT32},
+    {"wide-loads",
+     "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
+     "more to multiply",
+     launch_wide<Neighbours>, lab_value<2 * 2 + 2 * 8, 64>, .problems = 1 << FLOAT32},
+    {"no-conflicts",
+     "A thread's tile in quarters, 64 apart: lanes that are served together no longer "
+     "meet in a bank",
+     launch_wide<Apart>, lab_value<2 * 2 + 2 * 4, 64>, .problems = 1 << FLOAT32},
+    {"warp-tiles",
+     "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
+     launch_wide<Warps>, lab_value<2 * 2 + 2 * 2, 64>, .problems = 1 << FLOAT32},
+    {"async-copies",
+     "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
+     "registers that are freed",
+     launch_pipelined<Pipelined>, lab_value<2 * 2 + 4 * 2, 128>, .problems = 1 << FLOAT32,
      .capability = 80},
-    {.name = "cublas-tf32",
-     .lesson = "cublasGemmEx on float32 matrices, of which tensor cores take 11 bits",
-     .kind = LAB_LIBRARY,
-     .problems = 1 << TF32,
-     .launch = launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>,
+    {"tensor-cores",
+     "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
+     launch_matmul_mma, lab_value<24, 1024>, .problems = 1 << BF16, .capability = 80},
+    {"stages",
+     "cp.async and a ring of four stages: three slabs are on their way while one is "
+     "multiplied",
+     launch_matmul_stages, lab_value<24, 1024>, .problems = 1 << BF16, .capability = 80},
+    hopper(BF16, {"tma",
+                  "The copy engine brings slabs for four requests of one thread, swizzled, and an "
+                  "mbarrier counts their bytes",
+                  launch_hopper<TMA>, lab_value<24, 1024>}),
+    hopper(BF16,
+           {"wgmma",
+            "Tensor cores read both operands from shared memory by themselves, 128 threads at a "
+            "time",
+            launch_hopper<WGMMA>, lab_value<48, 4096>}),
+    hopper(BF16,
+           {"specialised",
+            "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "
+            "waits for all",
+            launch_hopper<SPECIALISED>, lab_value<80, 8192>}),
+    hopper(BF16, {"clusters",
+                  "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
+                  "less; with few tiles they share one tile's k",
+                  launch_hopper<CLUSTERS>, lab_value<80, 8192>}),
+    hopper(TF32,
+           {"two-terms",
+            "A float32 as the sum of two bf16: three products of bf16 are more exact than tf32",
+            launch_hopper<TWO_TERMS>, lab_value<48, 4096>, .work = matmul_terms_bytes<2>}),
+    hopper(FLOAT32,
+           {"three-terms",
+            "A float32 is the sum of three bf16 exactly: six products of bf16 are a float32 "
+            "product, on tensor cores",
+            launch_hopper<THREE_TERMS>, lab_value<48, 4096>, .work = matmul_terms_bytes<3>,
+            .allowed = terms_allowed}),
+    {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F>,
+     .kind = LAB_LIBRARY, .problems = 1 << FLOAT32},
+    {"cublas-bf16", "cublasGemmEx on bf16 matrices, sums and C in float32",
+     launch_cublas<CUDA_R_16BF, CUBLAS_COMPUTE_32F>, .kind = LAB_LIBRARY, .problems = 1 << BF16,
      .capability = 80},
-    hopper<NO_WAIT>(BF16, {.name = "no-wait",
-                           .lesson = "Multiplies a slab before the mbarrier says that it has come",
-                           .kind = LAB_MISTAKE}),
-    hopper<NO_SWIZZLE>(
-        BF16, {.name = "no-swizzle",
-               .lesson = "Reads the words of a patch where they would lie without the swizzle",
-               .kind = LAB_MISTAKE}),
+    {"cublas-tf32", "cublasGemmEx on float32 matrices, of which tensor cores take 11 bits",
+     launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>, .kind = LAB_LIBRARY,
+     .problems = 1 << TF32, .capability = 80},
+    hopper(BF16, {"no-wait", "Multiplies a slab before the mbarrier says that it has come",
+                  launch_hopper<NO_WAIT>, .kind = LAB_MISTAKE}),
+    hopper(BF16,
+           {"no-swizzle", "Reads the words of a patch where they would lie without the swizzle",
+            launch_hopper<NO_SWIZZLE>, .kind = LAB_MISTAKE}),
 };
 
 template <class In, double (*BOUND)(double)> constexpr LabProblem problem(const char *name) {
@@ -529,12 +479,11 @@ const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 819
 } // namespace
 
 extern "C" const LabTopic lab_matmul = {
-    .name = "matmul",
-    .title = "Matrix product: from one thread per element to tensor cores at the library's pace",
-    .dims = "M x N x K",
-    .unit = LAB_GFLOP_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "matmul",
+    "Matrix product: from one thread per element to tensor cores at the library's pace",
+    "M x N x K",
+    LAB_GFLOP_PER_S,
+    LAB_LADDER,
     .size = {{4096, 4096, 4096}},
     LAB_ROWS(size, sizes),
     .tested = {{400, 400, 200}},

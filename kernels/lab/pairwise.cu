@@ -520,45 +520,27 @@ const LabProblem problems[] = {{
     .fill = fill,
 }};
 
-/* .predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
+/* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
    shared memory is not counted. */
 const LabRung rungs[] = {
-    {.name = "powf",
-     .lesson =
-         "One thread per pair, squares by powf: some sixty instructions for one multiplication",
-     .launch = launch_pairs<Power>,
-     .predicted = lab_value<2>,
-     .allowed = allowed_powf},
-    {.name = "multiply",
-     .lesson = "Squares by multiplication: now the two loads per term are what is waited for",
-     .launch = launch_pairs<Multiplication>,
-     .predicted = lab_value<2>},
-    {.name = "shared",
-     .lesson = "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
-     .launch = launch_tiles<subsets, SUBSET, SUBSET * SUBSET>,
-     .predicted = lab_value<2>},
-    {.name = "registers",
-     .lesson = "8 x 8 pairs per thread: each loaded value is used 8 times without another load",
-     .launch = launch_tiles<register_tiles, TILE, TILE_BLOCK>,
-     .predicted = lab_value<4, SIDE * SIDE>},
-    {.name = "asynchronous",
-     .lesson = "Transposed once, slabs copied while the last is worked on: little but arithmetic",
-     .launch = launch_asynchronous<Differences>,
+    {"powf", "One thread per pair, squares by powf: some sixty instructions for one multiplication",
+     launch_pairs<Power>, lab_value<2>, .allowed = allowed_powf},
+    {"multiply", "Squares by multiplication: now the two loads per term are what is waited for",
+     launch_pairs<Multiplication>, lab_value<2>},
+    {"shared", "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
+     launch_tiles<subsets, SUBSET, SUBSET * SUBSET>, lab_value<2>},
+    {"registers", "8 x 8 pairs per thread: each loaded value is used 8 times without another load",
+     launch_tiles<register_tiles, TILE, TILE_BLOCK>, lab_value<4, SIDE * SIDE>},
+    {"asynchronous",
+     "Transposed once, slabs copied while the last is worked on: little but arithmetic",
+     launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
      .capability = 80, /* `product` copies with registers below that, which is not its lesson */
-     .work = asynchronous_bytes<Differences>,
-     .predicted = lab_value<4, SIDE * SIDE>},
-    {.name = "product",
-     .lesson = "Norms and a product: half the instructions, paid for with cancellation",
-     .launch = launch_asynchronous<Products>,
-     .work = asynchronous_bytes<Products>,
-     .predicted = lab_value<4, SIDE * SIDE>,
+     .work = asynchronous_bytes<Differences>},
+    {"product", "Norms and a product: half the instructions, paid for with cancellation",
+     launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,
      .allowed = allowed_product},
-    {.name = "cublas",
-     .lesson = "SGEMM by panels of the triangle, then norms and packing in a second pass",
-     .kind = LAB_LIBRARY,
-     .launch = launch_library,
-     .work = library_bytes,
-     .allowed = allowed_product},
+    {"cublas", "SGEMM by panels of the triangle, then norms and packing in a second pass",
+     launch_library, .kind = LAB_LIBRARY, .work = library_bytes, .allowed = allowed_product},
 };
 
 const LabSize sizes[] = {{{4096, 300, 1}}, {{65536, 16, 1}}};
@@ -566,12 +548,11 @@ const LabSize sizes[] = {{{4096, 300, 1}}, {{65536, 16, 1}}};
 } // namespace
 
 const LabTopic lab_pairwise = {
-    .name = "pairwise",
-    .title = "Squared distances of all pairs of vectors",
-    .dims = "vectors x elements",
-    .unit = LAB_GFLOP_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "pairwise",
+    "Squared distances of all pairs of vectors",
+    "vectors x elements",
+    LAB_GFLOP_PER_S,
+    LAB_LADDER,
     .size = {{16384, 300, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{300, 70, 1}},

@@ -332,11 +332,8 @@ const LabProblem problems[] = {
 };
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
-  return {.name = name,
-          .lesson = lesson,
-          .launch = launch_levels<Rung>,
-          .work = work_of_levels<Rung>,
-          .predicted = wavefronts_of_levels<Rung>};
+  return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,
+          .work = work_of_levels<Rung>};
 }
 
 const LabRung rungs[] = {
@@ -353,16 +350,11 @@ const LabRung rungs[] = {
                           "The first addition happens in registers: half as many blocks"),
     level_rung<WarpShuffle>("warp-shuffle",
                             "Lanes hand each other registers: of eight barriers one is left"),
-    {.name = "one-pass",
-     .lesson = "As many blocks as fit stride through all of the input with 16-byte loads, and the "
-               "last one adds their sums",
-     .launch = launch_one_pass,
-     .work = work_of_one_pass,
-     .predicted = wavefronts_of_one_pass},
-    {.name = "cub",
-     .lesson = "cub::DeviceReduce::Sum",
-     .kind = LAB_LIBRARY,
-     .launch = lab_cub<either_cub>,
+    {"one-pass",
+     "As many blocks as fit stride through all of the input with 16-byte loads, and the "
+     "last one adds their sums",
+     launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
+    {"cub", "cub::DeviceReduce::Sum", lab_cub<either_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<either_cub>},
 };
 
@@ -371,12 +363,11 @@ const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
 } // namespace
 
 const LabTopic lab_reduce = {
-    .name = "reduce",
-    .title = "The sum of many values",
-    .dims = "values",
-    .unit = LAB_GB_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "reduce",
+    "The sum of many values",
+    "values",
+    LAB_GB_PER_S,
+    LAB_LADDER,
     .size = {{1 << 28, 1, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{1000000, 1, 1}},

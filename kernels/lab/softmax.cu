@@ -414,47 +414,31 @@ double segment_sectors(const GpuLimits *, int, LabSize size, int64_t) {
   return sectors(3, ceil_div(size.dim[1], THREADS));
 }
 
-/* .predicted: sectors(3, 1) of whole passes is 2, sectors(1, 1) of a row in registers is 1. */
+/* Predicted: sectors(3, 1) of whole passes is 2, sectors(1, 1) of a row in registers is 1. */
 const LabRung rungs[] = {
-    {.name = "serial",
-     .lesson =
-         "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     .launch = launch_serial,
-     .predicted = serial_sectors,
-     .allowed = serial_allowed},
-    {.name = "tree",
-     .lesson = "One block per row: more threads, but each reads a piece, so lanes are strided; the "
-               "pieces meet in a tree in shared memory",
-     .launch = launch_passes<Values<Segment>, Tree>,
-     .predicted = segment_sectors},
-    {.name = "coalesced",
-     .lesson = "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
-     .launch = launch_passes<Values<Neighbours>, Tree>,
-     .predicted = lab_value<2>},
-    {.name = "shuffle",
-     .lesson = "Lanes exchange registers: one barrier per reduction where the tree has nine",
-     .launch = launch_passes<Values<Neighbours>, Shuffle<THREADS>>,
-     .predicted = lab_value<2>},
-    {.name = "vector",
-     .lesson = "16 bytes per load, with the ends of odd rows apart: a quarter of the instructions",
-     .launch = launch_passes<Words, Shuffle<THREADS>>,
-     .predicted = lab_value<2>},
-    {.name = "unrolled",
-     .lesson = "Unrolled to the width the row stays in registers: it is read once, and a warp is "
-               "enough for a narrow one",
-     .launch = launch_registers<Twice>,
-     .predicted = lab_value<1>},
-    {.name = "online",
-     .lesson = "Largest value and sum travel as a pair that can be rescaled: one reduction, one "
-               "barrier",
-     .launch = launch_registers<Once>,
-     .predicted = lab_value<1>},
-    {.name = "cudnn",
-     .lesson = "cudnnSoftmaxForward, accurate",
-     .kind = LAB_LIBRARY,
-     .launch = launch_cudnn,
-     .refuse = refuse_cudnn,
-     .allowed = library_allowed},
+    {"serial",
+     "One thread per row: lanes a row apart touch eight times the sectors, three times over",
+     launch_serial, serial_sectors, .allowed = serial_allowed},
+    {"tree",
+     "One block per row: more threads, but each reads a piece, so lanes are strided; the "
+     "pieces meet in a tree in shared memory",
+     launch_passes<Values<Segment>, Tree>, segment_sectors},
+    {"coalesced", "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
+     launch_passes<Values<Neighbours>, Tree>, lab_value<2>},
+    {"shuffle", "Lanes exchange registers: one barrier per reduction where the tree has nine",
+     launch_passes<Values<Neighbours>, Shuffle<THREADS>>, lab_value<2>},
+    {"vector", "16 bytes per load, with the ends of odd rows apart: a quarter of the instructions",
+     launch_passes<Words, Shuffle<THREADS>>, lab_value<2>},
+    {"unrolled",
+     "Unrolled to the width the row stays in registers: it is read once, and a warp is "
+     "enough for a narrow one",
+     launch_registers<Twice>, lab_value<1>},
+    {"online",
+     "Largest value and sum travel as a pair that can be rescaled: one reduction, one "
+     "barrier",
+     launch_registers<Once>, lab_value<1>},
+    {"cudnn", "cudnnSoftmaxForward, accurate", launch_cudnn, .kind = LAB_LIBRARY,
+     .refuse = refuse_cudnn, .allowed = library_allowed},
 };
 
 const LabProblem problems[] = {
@@ -476,12 +460,11 @@ const char *refuse(int, LabSize size) {
 } // namespace
 
 const LabTopic lab_softmax = {
-    .name = "softmax",
-    .title = "Softmax of every row: bytes, reductions and what waits for what",
-    .dims = "rows x width",
-    .unit = LAB_GB_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "softmax",
+    "Softmax of every row: bytes, reductions and what waits for what",
+    "rows x width",
+    LAB_GB_PER_S,
+    LAB_LADDER,
     .size = {{1 << 17, 1 << 10, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{40, MAX_WIDTH, 1}},

@@ -238,69 +238,37 @@ const LabProblem problems[] = {{
     .reference = reference,
 }};
 
-/* .predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
+/* Predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
    each eight lanes. */
 const LabRung rungs[] = {
-    {
-        .name = "one-thread",
-        .lesson = "One thread waits for every element: the slowest way to use a GPU",
-        .launch = launch_one_thread,
-        .refuse = refuse_one_thread,
-    },
-    {
-        .name = "thread-a-row",
-        .lesson = "One thread per row: too few threads, and each load is spread over 32 sectors",
-        .launch = launch_row_a_thread,
-    },
-    {
-        .name = "thread-an-element",
-        .lesson = "One thread per element: loads are whole sectors, but stores in 32 places cost "
-                  "more than such loads did",
-        .launch = launch_element_a_thread,
-    },
-    {
-        .name = "tile-32",
-        .lesson =
-            "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want "
-            "one bank",
-        .launch = launch_tile<32, 0, 32>,
-        .predicted = lab_value<32>,
-    },
-    {
-        .name = "tile-16",
-        .lesson = "A smaller tile: fewer lanes per bank, but half a line of memory per row",
-        .launch = launch_tile<16, 0, 16>,
-        .predicted = lab_value<8>,
-    },
-    {
-        .name = "padded",
-        .lesson =
-            "An unused column puts a column's words into 32 different banks; what is left is a "
-            "block of 1024 threads that waits for itself",
-        .launch = launch_tile<32, 1, 32>,
-        .predicted = lab_value<1>,
-    },
-    {
-        .name = "four-a-thread",
-        .lesson = "Four elements per thread: smaller blocks, four loads in flight before one is "
-                  "waited for",
-        .launch = launch_tile<32, 1, 8>,
-        .predicted = lab_value<1>,
-    },
-    {
-        .name = "words",
-        .lesson = "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, "
-                  "a swizzle replaces the padding",
-        .launch = launch_words,
-        .predicted = lab_value<1>,
-    },
-    {
-        .name = "cublas-geam",
-        .lesson = "cublasSgeam with the second matrix times 0",
-        .kind = LAB_LIBRARY,
-        .launch = launch_cublas_geam,
-        .refuse = refuse_cublas_geam,
-    },
+    {"one-thread", "One thread waits for every element: the slowest way to use a GPU",
+     launch_one_thread, .refuse = refuse_one_thread},
+    {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
+     launch_row_a_thread},
+    {"thread-an-element",
+     "One thread per element: loads are whole sectors, but stores in 32 places cost "
+     "more than such loads did",
+     launch_element_a_thread},
+    {"tile-32",
+     "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want "
+     "one bank",
+     launch_tile<32, 0, 32>, lab_value<32>},
+    {"tile-16", "A smaller tile: fewer lanes per bank, but half a line of memory per row",
+     launch_tile<16, 0, 16>, lab_value<8>},
+    {"padded",
+     "An unused column puts a column's words into 32 different banks; what is left is a "
+     "block of 1024 threads that waits for itself",
+     launch_tile<32, 1, 32>, lab_value<1>},
+    {"four-a-thread",
+     "Four elements per thread: smaller blocks, four loads in flight before one is "
+     "waited for",
+     launch_tile<32, 1, 8>, lab_value<1>},
+    {"words",
+     "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, "
+     "a swizzle replaces the padding",
+     launch_words, lab_value<1>},
+    {"cublas-geam", "cublasSgeam with the second matrix times 0", launch_cublas_geam,
+     .kind = LAB_LIBRARY, .refuse = refuse_cublas_geam},
 };
 
 const LabSize sizes[] = {
@@ -309,12 +277,11 @@ const LabSize sizes[] = {
 } // namespace
 
 const LabTopic lab_transpose = {
-    .name = "transpose",
-    .title = "Transpose: shared memory turns a tile round, and its banks must be shared well",
-    .dims = "rows x columns",
-    .unit = LAB_GB_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "transpose",
+    "Transpose: shared memory turns a tile round, and its banks must be shared well",
+    "rows x columns",
+    LAB_GB_PER_S,
+    LAB_LADDER,
     .size = {{8192, 8192, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{300, 300, 1}},

@@ -292,74 +292,39 @@ const LabProblem problems[] = {
     problem<Relu>("relu"), problem<Saxpy>("saxpy"),
 };
 
-/* .predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
+/* Predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
    places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
 const LabRung rungs[] = {
-    {
-        .name = "element",
-        .lesson =
-            "One thread per element: neighbouring lanes take neighbouring elements, a request is "
-            "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
-        .launch = launch_element,
-        .predicted = lab_value<4>,
-    },
-    {
-        .name = "unchecked",
-        .lesson = "Without the bounds check nothing gets faster: the comparison was hidden behind "
-                  "the memory",
-        .launch = launch_unchecked,
-        .predicted = lab_value<4>,
-    },
-    {
-        .name = "segment",
-        .lesson =
-            "One contiguous segment per thread, the habit of the CPU, spreads each request over "
-            "32 sectors",
-        .launch = launch_segment<1>,
-        .predicted = lab_value<32>,
-    },
-    {
-        .name = "segment-unrolled",
-        .lesson = "Unrolling puts more loads in flight, but the pattern stays and so does most of "
-                  "the loss",
-        .launch = launch_segment<TOGETHER>,
-        .predicted = lab_value<32>,
-    },
-    {
-        .name = "grid-stride",
-        .lesson = "Several elements per thread, but a whole grid apart: one grid for every length, "
-                  "lanes side by side again",
-        .launch = launch_grid_stride<1, BLOCKS_AN_SM>,
-        .predicted = lab_value<4>,
-    },
-    {
-        .name = "grid-stride-16",
-        .lesson = "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
-        .launch = launch_grid_stride<4, BLOCKS_AN_SM>,
-        .predicted = lab_value<16>,
-    },
-    {
-        .name = "word",
-        .lesson =
-            "One word of 16 bytes per thread and no loop: a quarter of the first rung's blocks, "
-            "which walk through memory in order",
-        .launch = launch_grid_stride<4, AS_MANY_AS_NEEDED>,
-        .predicted = lab_value<16>,
-    },
-    {
-        .name = "memset",
-        .lesson = "cudaMemsetAsync, with a number whose four bytes are the same",
-        .kind = LAB_LIBRARY,
-        .launch = launch_memset,
-        .refuse = refuse_memset,
-    },
-    {
-        .name = "cublas-saxpy",
-        .lesson = "cublasSaxpy, in place: the same bytes, but y is lost",
-        .kind = LAB_PART,
-        .launch = launch_cublas_saxpy,
-        .refuse = refuse_cublas_saxpy,
-    },
+    {"element",
+     "One thread per element: neighbouring lanes take neighbouring elements, a request is "
+     "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
+     launch_element, lab_value<4>},
+    {"unchecked",
+     "Without the bounds check nothing gets faster: the comparison was hidden behind "
+     "the memory",
+     launch_unchecked, lab_value<4>},
+    {"segment",
+     "One contiguous segment per thread, the habit of the CPU, spreads each request over "
+     "32 sectors",
+     launch_segment<1>, lab_value<32>},
+    {"segment-unrolled",
+     "Unrolling puts more loads in flight, but the pattern stays and so does most of "
+     "the loss",
+     launch_segment<TOGETHER>, lab_value<32>},
+    {"grid-stride",
+     "Several elements per thread, but a whole grid apart: one grid for every length, "
+     "lanes side by side again",
+     launch_grid_stride<1, BLOCKS_AN_SM>, lab_value<4>},
+    {"grid-stride-16", "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
+     launch_grid_stride<4, BLOCKS_AN_SM>, lab_value<16>},
+    {"word",
+     "One word of 16 bytes per thread and no loop: a quarter of the first rung's blocks, "
+     "which walk through memory in order",
+     launch_grid_stride<4, AS_MANY_AS_NEEDED>, lab_value<16>},
+    {"memset", "cudaMemsetAsync, with a number whose four bytes are the same", launch_memset,
+     .kind = LAB_LIBRARY, .refuse = refuse_memset},
+    {"cublas-saxpy", "cublasSaxpy, in place: the same bytes, but y is lost", launch_cublas_saxpy,
+     .kind = LAB_PART, .refuse = refuse_cublas_saxpy},
 };
 
 const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
@@ -367,12 +332,11 @@ const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
 } // namespace
 
 const LabTopic lab_vector = {
-    .name = "vector",
-    .title = "Vectors: how the lanes of a warp must ask for memory",
-    .dims = "elements",
-    .unit = LAB_GB_PER_S,
-    LAB_ROWS(problem, problems),
-    LAB_ROWS(rung, rungs),
+    "vector",
+    "Vectors: how the lanes of a warp must ask for memory",
+    "elements",
+    LAB_GB_PER_S,
+    LAB_LADDER,
     .size = {{1 << 28, 1, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{100000, 1, 1}},
