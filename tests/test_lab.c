@@ -216,25 +216,28 @@ static int make_input(void **state) {
   return 0;
 }
 
-static LabReference open_reference(int problem, LabSize size) {
-  static LabArrays arrays[2]; /* of each problem */
-  LabReference reference;
-  arrays[problem] = (LabArrays){
+static LabArrays expect(int problem, LabSize size) {
+  LabArrays arrays = {
       .topic = &copy_topic, .problem = problem, .size = size, .h_in = {input}, .h_out = output};
-  OK(lab_reference_open(&reference, &arrays[problem], &error));
-  return reference;
+  OK(lab_expect(&arrays, &error));
+  return arrays;
+}
+
+static void forget(LabArrays *arrays) {
+  free(arrays->expected);
+  free(arrays->allowed);
 }
 
 /* The verdict on the input itself with elements [first, first + count) set to `value`. */
-static LabVerdict verdict_on(const LabReference *reference, const LabRung *rung, int64_t first,
+static LabVerdict verdict_on(const LabArrays *arrays, const LabRung *rung, int64_t first,
                              int64_t count, float value) {
   memcpy(output, input, sizeof input);
   for (int64_t i = 0; i < count; i++) output[first + i] = value;
-  return lab_check(reference, rung);
+  return lab_check(arrays, rung);
 }
 
 WITH_INPUT(test_wrong_elements_are_found) {
-  LabReference whole = open_reference(0, SIZE), sampled = open_reference(1, SIZE);
+  LabArrays whole = expect(0, SIZE), sampled = expect(1, SIZE);
   assert_true(whole.ranges > 1); /* or only one thread would look */
   assert_true(verdict_on(&whole, plain, 0, 0, 0).right);
   assert_true(verdict_on(&sampled, plain, 0, 0, 0).right);
@@ -250,12 +253,12 @@ WITH_INPUT(test_wrong_elements_are_found) {
   assert_int_equal(verdict_on(&sampled, plain, COUNT - 1, 1, 1e9f).index, COUNT - 1);
   assert_false(verdict_on(&sampled, plain, 1000, 50000, NAN).right);
   assert_true(sampled.ranges * sampled.length < COUNT / 10);
-  lab_reference_close(&whole);
-  lab_reference_close(&sampled);
-  LabReference one = open_reference(1, (LabSize){{1, 1, 1}});
+  forget(&whole);
+  forget(&sampled);
+  LabArrays one = expect(1, (LabSize){{1, 1, 1}});
   assert_true(verdict_on(&one, plain, 1, COUNT - 1, NAN).right); /* one element is looked at */
   assert_false(verdict_on(&one, plain, 0, 1, NAN).right);
-  lab_reference_close(&one);
+  forget(&one);
 }
 
 static void allow_two(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
@@ -266,28 +269,28 @@ static void allow_two(int problem, LabSize size, const void *const h_in[LAB_INPU
 
 WITH_INPUT(test_bounds) {
   const LabRung loose = {.name = "loose", .allowed = allow_two};
-  LabReference reference = open_reference(0, SIZE);
+  LabArrays arrays = expect(0, SIZE);
   const int64_t last = COUNT - 1;
   const float near = nextafterf(input[last], INFINITY);
-  const LabVerdict v = verdict_on(&reference, plain, last, 1, near);
+  const LabVerdict v = verdict_on(&arrays, plain, last, 1, near);
   assert_false(v.right);
   assert_true(v.ulp == 1);
-  assert_true(verdict_on(&reference, &loose, last, 1, near).right);
-  assert_true(verdict_on(&reference, &loose, last, 1, input[last] + 1.9f).right);
-  assert_false(verdict_on(&reference, &loose, last, 1, input[last] + 2.1f).right);
-  assert_false(verdict_on(&reference, &loose, last, 1, NAN).right);
-  assert_false(verdict_on(&reference, &loose, last, 1, INFINITY).right);
-  lab_reference_close(&reference);
+  assert_true(verdict_on(&arrays, &loose, last, 1, near).right);
+  assert_true(verdict_on(&arrays, &loose, last, 1, input[last] + 1.9f).right);
+  assert_false(verdict_on(&arrays, &loose, last, 1, input[last] + 2.1f).right);
+  assert_false(verdict_on(&arrays, &loose, last, 1, NAN).right);
+  assert_false(verdict_on(&arrays, &loose, last, 1, INFINITY).right);
+  forget(&arrays);
 
   const float kept = input[3]; /* what must not be a number may be no number alone */
   input[3] = NAN;
   input[4] = INFINITY;
-  reference = open_reference(0, SIZE);
-  assert_true(verdict_on(&reference, plain, 0, 0, 0).right);
-  assert_int_equal(verdict_on(&reference, plain, 3, 1, 0).index, 3);
-  assert_int_equal(verdict_on(&reference, plain, 4, 1, -INFINITY).index, 4);
+  arrays = expect(0, SIZE);
+  assert_true(verdict_on(&arrays, plain, 0, 0, 0).right);
+  assert_int_equal(verdict_on(&arrays, plain, 3, 1, 0).index, 3);
+  assert_int_equal(verdict_on(&arrays, plain, 4, 1, -INFINITY).index, 4);
   input[3] = input[4] = kept;
-  lab_reference_close(&reference);
+  forget(&arrays);
 }
 
 /* ---- GPUs that are not here ------------------------------------------------------------------ */

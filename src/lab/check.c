@@ -3,7 +3,6 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 
@@ -13,58 +12,37 @@ enum { FEW = 65536 };                   /* outputs of a range, at most */
 enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a range, ranges */
 static const double MANY_OPERATIONS = 4e9;
 
-static int compare(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
+static int64_t first_of(const LabArrays *a, int64_t range) {
+  if (!a->sampled || range == 0) return range * a->length;
+  if (range == 1) return a->count - SAMPLE;
+  const RandomWords words = random_words(1, 0, (uint64_t)range);
+  const uint64_t random = (uint64_t)words.word[1] << 32 | words.word[0];
+  return (int64_t)(random % (uint64_t)(a->count - SAMPLE + 1));
 }
 
-/* Chooses ranges in ascending order, so that the first wrong element found is the first there is.
- */
-static void choose_ranges(LabReference *r, bool sampled) {
-  for (int64_t i = 0; i < r->ranges; i++) {
-    const RandomWords words = random_words(1, 0, (uint64_t)i);
-    const uint64_t random = (uint64_t)words.word[1] << 32 | words.word[0];
-    r->first[i] = !sampled ? i * r->length : (int64_t)(random % (uint64_t)(r->count - SAMPLE + 1));
-  }
-  if (!sampled) return;
-  r->first[0] = 0;
-  r->first[1] = r->count - SAMPLE;
-  qsort(r->first, SAMPLES, sizeof *r->first, compare);
+static int64_t length_of(const LabArrays *a, int64_t range) {
+  const int64_t left = a->count - first_of(a, range);
+  return left < a->length ? left : a->length;
 }
 
-static int64_t length_of(const LabReference *r, int64_t range) {
-  const int64_t left = r->count - r->first[range];
-  return left < r->length ? left : r->length;
-}
-
-bool lab_reference_open(LabReference *reference, const LabArrays *arrays, Error *error) {
-  const LabArrays *a = arrays;
+bool lab_expect(LabArrays *arrays, Error *error) {
+  LabArrays *a = arrays;
   const LabProblem *problem = &a->topic->problems[a->problem];
-  LabReference *r = reference;
-  const int64_t count = a->topic->count(a->size, -1);
-  const bool sampled = problem->operations(a->size) > MANY_OPERATIONS && count > FEW;
-  *r = (LabReference){.arrays = a, .count = count};
-  r->length = sampled ? SAMPLE : count < FEW ? count : FEW;
-  r->ranges = sampled ? SAMPLES : (count + r->length - 1) / r->length;
-  const size_t room = (size_t)(r->ranges * r->length) * sizeof(double);
-  r->first = calloc((size_t)r->ranges, sizeof *r->first);
-  r->expected = malloc(room);
-  r->allowed = malloc(room);
-  if (!r->first || !r->expected || !r->allowed)
+  a->count = a->topic->count(a->size, -1);
+  a->sampled = problem->operations(a->size) > MANY_OPERATIONS && a->count > FEW;
+  a->length = a->sampled ? SAMPLE : a->count < FEW ? a->count : FEW;
+  a->ranges = a->sampled ? SAMPLES : (a->count + a->length - 1) / a->length;
+  const size_t room = (size_t)(a->ranges * a->length) * sizeof(double);
+  a->expected = malloc(room);
+  a->allowed = malloc(room);
+  if (!a->expected || !a->allowed)
     return error_set(error, "no memory for the expected output of %s at %s: give a smaller --size",
                      a->topic->name, lab_size_text(a->topic, a->size).text);
-  choose_ranges(r, sampled);
 #pragma omp parallel for schedule(dynamic)
-  for (int64_t i = 0; i < r->ranges; i++)
-    problem->reference(a->size, (const void *const *)a->h_in, r->first[i], length_of(r, i),
-                       r->expected + i * r->length, r->allowed + i * r->length);
+  for (int64_t i = 0; i < a->ranges; i++)
+    problem->reference(a->size, (const void *const *)a->h_in, first_of(a, i), length_of(a, i),
+                       a->expected + i * a->length, a->allowed + i * a->length);
   return true;
-}
-
-void lab_reference_close(LabReference *reference) {
-  free(reference->first);
-  free(reference->expected);
-  free(reference->allowed);
 }
 
 /* ---- an output ------------------------------------------------------------------------------ */
@@ -97,10 +75,9 @@ static double error_in_ulp(double got, double expected) {
 }
 
 /* Judges range i of the output. */
-static LabVerdict check_range(const LabReference *r, const LabRung *rung, int64_t i) {
-  const LabArrays *a = r->arrays;
-  const int64_t first = r->first[i], count = length_of(r, i);
-  const double *expected = r->expected + i * r->length, *allowed = r->allowed + i * r->length;
+static LabVerdict check_range(const LabArrays *a, const LabRung *rung, int64_t i) {
+  const int64_t first = first_of(a, i), count = length_of(a, i);
+  const double *expected = a->expected + i * a->length, *allowed = a->allowed + i * a->length;
   double own[FEW]; /* the bounds that the rung has instead of the problem's */
   LabVerdict verdict = {.right = true};
   double ulp = 0;
@@ -118,11 +95,11 @@ static LabVerdict check_range(const LabReference *r, const LabRung *rung, int64_
   return verdict;
 }
 
-LabVerdict lab_check(const LabReference *reference, const LabRung *rung) {
+LabVerdict lab_check(const LabArrays *arrays, const LabRung *rung) {
   LabVerdict verdict = {.right = true};
 #pragma omp parallel for schedule(dynamic)
-  for (int64_t i = 0; i < reference->ranges; i++) {
-    const LabVerdict found = check_range(reference, rung, i);
+  for (int64_t i = 0; i < arrays->ranges; i++) {
+    const LabVerdict found = check_range(arrays, rung, i);
 #pragma omp critical
     {
       const double ulp = fmax(verdict.ulp, found.ulp);

@@ -114,6 +114,11 @@ typedef struct {
   int copies;
   LabBlock blocks[LAB_BLOCKS];
   void *h_in[LAB_INPUTS], *h_out; /* what was filled in; where lab_arrays_fetch puts the output */
+  /* The expected output at the elements that are checked: all of them where the problem has at
+     most 4e9 operations or 65536 outputs, else the first 64, the last 64 and 64 times 64 others. */
+  bool sampled;
+  int64_t count, ranges, length; /* of the output; of ranges; of one, the last may be shorter */
+  double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
 /* Makes room that is large enough for every rung, with inputs from `seed`. rotated: in so many
@@ -121,7 +126,7 @@ typedef struct {
    if there is not enough memory on the GPU. */
 bool lab_arrays_open(LabArrays *arrays, const LabTable *table, bool guarded, bool rotated,
                      uint64_t seed, Error *error);
-void lab_arrays_close(LabArrays *arrays); /* one of zeros is allowed */
+void lab_arrays_close(LabArrays *arrays); /* whatever lab_arrays_open returned */
 
 /* Gives copy `copy` of the arrays to a call of the rung. */
 void lab_arrays_give(const LabArrays *arrays, const LabRung *rung, int copy, LabCall *call);
@@ -135,19 +140,8 @@ bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char *
 
 /* ---- checking (check.c) ----------------------------------------------------------------- */
 
-/* The expected output at the elements that are checked: all of them where the problem has at
-   most 4e9 operations or 65536 outputs, else the first 64, the last 64 and 64 times 64 others. */
-typedef struct {
-  const LabArrays *arrays;
-  int64_t *first;             /* (ranges + 1): a range's first element; behind the last: the end */
-  int64_t length;             /* of a range; the last may be shorter */
-  int64_t ranges, count;      /* count: of the output */
-  double *expected, *allowed; /* (ranges, length) */
-} LabReference;
-
-/* Needs the topic, problem, size and h_in of arrays, which must outlive it. */
-bool lab_reference_open(LabReference *reference, const LabArrays *arrays, Error *error);
-void lab_reference_close(LabReference *reference); /* one of zeros is allowed */
+/* Fills in the expected output, by the topic, problem, size and h_in. lab_arrays_close frees it. */
+bool lab_expect(LabArrays *arrays, Error *error);
 
 typedef struct {
   bool right;
@@ -156,9 +150,8 @@ typedef struct {
   double ulp; /* the largest error of a float32 output, in units in the last place */
 } LabVerdict;
 
-/* Compares the whole of arrays->h_out with the reference, at rung->allowed where the rung has that.
- */
-LabVerdict lab_check(const LabReference *reference, const LabRung *rung);
+/* Compares h_out with what is expected, at rung->allowed where the rung has that. */
+LabVerdict lab_check(const LabArrays *arrays, const LabRung *rung);
 
 /* ---- running (cuda/run.c) -------------------------------------------------------------------- */
 

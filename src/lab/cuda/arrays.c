@@ -177,6 +177,8 @@ void lab_arrays_close(LabArrays *arrays) {
   }
   for (int i = 0; i < LAB_INPUTS; i++) free(arrays->h_in[i]);
   free(arrays->h_out);
+  free(arrays->expected);
+  free(arrays->allowed);
 }
 
 /* ---- before and after a call ---------------------------------------------------------------- */

@@ -14,10 +14,8 @@
 typedef struct {
   const LabHow *how;
   LabArrays arrays;
-  LabReference reference; /* of zeros in LAB_PROFILE */
   struct cudaDeviceProp gpu;
-  LabCall call;          /* what all calls have in common */
-  cudaEvent_t around[2]; /* a call, to time it */
+  LabCall call; /* what all calls have in common */
 } Stand;
 
 /* ---- occupancy ------------------------------------------------------------------------------ */
@@ -74,24 +72,18 @@ static LabCall call_of(const Stand *s, const LabRow *row, int copy, LabRecord *r
   return call;
 }
 
-/* Runs a row once and waits for it. *seconds: by the host's clock for topics on_host. Returns what
-   the launch said, which may be an answer of the kernel's before. */
+/* Runs a row once and waits for it. *seconds: by the host's clock. Returns what the launch said,
+   which may be an answer of the kernel's before. */
 static cudaError_t run_once(const Stand *s, const LabRow *row, LabRecord *record, double *seconds) {
   const LabCall call = call_of(s, row, 0, record);
-  float ms = 0;
   const double start = seconds_now();
-  TRY(cudaEventRecord(s->around[0], call.stream));
   nvtxRangePushA(row->rung->name);
   const cudaError_t launched = row->rung->launch(&call);
   nvtxRangePop();
   TRY(launched);
-  TRY(cudaEventRecord(s->around[1], call.stream));
   TRY(cudaStreamSynchronize(call.stream));
   *seconds = seconds_now() - start;
-  TRY(cudaDeviceSynchronize()); /* what it queued elsewhere and did not wait for */
-  TRY(cudaEventElapsedTime(&ms, s->around[0], s->around[1]));
-  if (!s->arrays.topic->on_host) *seconds = (double)ms / 1e3;
-  return cudaSuccess;
+  return cudaDeviceSynchronize(); /* what it queued elsewhere and did not wait for */
 }
 
 /* A failure is an outcome of the row's, unless the GPU will run nothing more in this process. */
@@ -118,7 +110,7 @@ static bool judge(const Stand *s, LabRow *row, Error *error) {
   row->outcome = outside ? LAB_WRONG : is_part ? LAB_UNCHECKED : LAB_RIGHT;
   if (outside) snprintf(row->note, sizeof row->note, "%s", outside);
   if (outside || is_part) return true;
-  const LabVerdict v = lab_check(&s->reference, row->rung);
+  const LabVerdict v = lab_check(&s->arrays, row->rung);
   row->ulp = v.ulp;
   if (v.right) return true;
   row->outcome = LAB_WRONG;
@@ -268,25 +260,20 @@ static cudaError_t open_streams(Stand *s) {
     TRY(cudaStreamCreateWithFlags(&call->streams[i], cudaStreamNonBlocking));
   for (int i = 0; i < LAB_EVENTS; i++)
     TRY(cudaEventCreateWithFlags(&call->events[i], cudaEventDisableTiming));
-  for (int i = 0; i < 2; i++) TRY(cudaEventCreate(&s->around[i]));
   return cudaSuccess;
 }
 
 static bool open_stand(Stand *s, const LabTable *table, Error *error) {
   const LabHow *how = s->how;
-  const LabArrays *a = &s->arrays;
+  LabArrays *a = &s->arrays;
   s->call = (LabCall){.problem = table->problem, .size = table->size, .gpu = &a->gpu};
-  return lab_arrays_open(&s->arrays, table, how->guarded, how->mode == LAB_TIMES, how->seed,
-                         error) &&
-         (how->mode == LAB_PROFILE || lab_reference_open(&s->reference, a, error)) &&
+  return lab_arrays_open(a, table, how->guarded, how->mode == LAB_TIMES, how->seed, error) &&
+         (how->mode == LAB_PROFILE || lab_expect(a, error)) &&
          cuda_done(open_streams(s), "creating streams", error);
 }
 
 static void close_stand(Stand *s) {
-  lab_reference_close(&s->reference);
   lab_arrays_close(&s->arrays);
-  for (int i = 0; i < 2; i++)
-    if (s->around[i]) cudaEventDestroy(s->around[i]);
   for (int i = 0; i < LAB_EVENTS; i++)
     if (s->call.events[i]) cudaEventDestroy(s->call.events[i]);
   for (int i = 0; i < LAB_STREAMS; i++)

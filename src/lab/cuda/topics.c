@@ -26,33 +26,24 @@ static uint16_t bfloat16_of(float value) {
   return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* Numbers 2 pair and 2 pair + 1: both halves of 128 random bits. */
-static void fill_pair(LabType type, void *h_values, int64_t count, int64_t pair, uint64_t seed) {
-  const RandomWords words = random_words(seed, 0, (uint64_t)pair);
-  for (int half = 0; half < 2; half++) {
-    const int64_t i = 2 * pair + half;
-    const uint64_t bits = (uint64_t)words.word[2 * half + 1] << 32 | words.word[2 * half];
-    const float value = sum_of_three(bits) * (i % LARGE_EVERY == 0 ? 100.0f : 1.0f);
-    if (i == count) return;
-    if (type == LAB_BFLOAT16)
-      ((uint16_t *)h_values)[i] = bfloat16_of(value);
-    else
-      ((float *)h_values)[i] = value;
-  }
-}
-
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed) {
-  if (type == LAB_FLOAT32 || type == LAB_BFLOAT16) {
+  const int of_words = type == LAB_FLOAT32 || type == LAB_BFLOAT16 ? 2 : 4; /* of 128 bits */
 #pragma omp parallel for
-    for (int64_t pair = 0; pair < (count + 1) / 2; pair++)
-      fill_pair(type, h_values, count, pair, seed);
-    return;
-  }
-  uint32_t *values = h_values;
-#pragma omp parallel for
-  for (int64_t four = 0; four < (count + 3) / 4; four++) {
-    const RandomWords words = random_words(seed, 0, (uint64_t)four);
-    const int64_t left = count - 4 * four;
-    memcpy(values + 4 * four, words.word, sizeof *values * (size_t)(left < 4 ? left : 4));
+  for (int64_t block = 0; block < (count + of_words - 1) / of_words; block++) {
+    const RandomWords words = random_words(seed, 0, (uint64_t)block);
+    for (int k = 0; k < of_words; k++) {
+      const int64_t i = block * of_words + k;
+      if (i == count) break;
+      if (of_words == 4) {
+        ((uint32_t *)h_values)[i] = words.word[k];
+        continue;
+      }
+      const uint64_t bits = (uint64_t)words.word[2 * k + 1] << 32 | words.word[2 * k];
+      const float value = sum_of_three(bits) * (i % LARGE_EVERY == 0 ? 100.0f : 1.0f);
+      if (type == LAB_BFLOAT16)
+        ((uint16_t *)h_values)[i] = bfloat16_of(value);
+      else
+        ((float *)h_values)[i] = value;
+    }
   }
 }
