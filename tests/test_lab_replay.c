@@ -36,7 +36,7 @@ TEST_WITH(a_record_is_read, folder_open, folder_close) {
   assert_true(number_of(l.table, "bytes") == 4e6 && number_of(l.rows.of[1], "point") == 8);
   int number;
   assert_true(text_is(lab_rung(&r, l.rows.of[0], &number), "lesson", "L") && number == 1);
-  assert_true(lab_ceiling(l.machine, l.topic).value == 1000);
+  assert_true(l.ceiling.value == 1000);
   lab_ladder_close(&l);
   assert_true(record_close(&r, true, &error));
 }

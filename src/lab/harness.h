@@ -196,18 +196,6 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 
 /* ---- reports (report.c, plot.c) ------------------------------------------------------------- */
 
-/* The lines of one topic and problem. The first size is that of the ladder. */
-typedef struct {
-  const Record *record;
-  const json_t *machine, *topic, *table; /* lab-machine, lab-topic, lab-problem of the ladder */
-  const char *problem, *size;            /* size NULL: there is nothing */
-  const char *reason;                    /* why there is no ladder, NULL: there is one */
-  Lines rows, others, all_others; /* of the ladder; of the other sizes; and why some have none */
-} LabLadder;
-
-LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem);
-void lab_ladder_close(LabLadder *ladder);
-
 /* The rate that those of a topic are compared with, NAN: not measured. */
 typedef struct {
   const char *name; /* "copy on the GPU, read + write" */
@@ -215,7 +203,20 @@ typedef struct {
   double value;     /* in that unit */
 } LabCeiling;
 
-LabCeiling lab_ceiling(const json_t *machine, const json_t *topic);
+LabCeiling lab_ceiling(const Record *record, const char *topic);
+
+/* The lines of one topic and problem. The first size is that of the ladder. */
+typedef struct {
+  const Record *record;
+  const json_t *machine, *topic, *table; /* lab-machine, lab-topic, lab-problem of the ladder */
+  const char *problem, *size;            /* size NULL: there is nothing */
+  const char *reason;                    /* why there is no ladder, NULL: there is one */
+  Lines rows, others, all_others; /* of the ladder; of the other sizes; and why some have none */
+  LabCeiling ceiling;
+} LabLadder;
+
+LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem);
+void lab_ladder_close(LabLadder *ladder);
 
 /* The heading of a document, for Markdown; one line of text else. */
 void lab_print_machine(const Record *record, FILE *file, bool markdown);

@@ -15,16 +15,18 @@ static bool was_timed(const json_t *row) {
   return isfinite(number_of(row, "ms"));
 }
 
-static bool is_timed_sweep(const json_t *row) {
-  return isfinite(number_of(row, "point")) && was_timed(row);
-}
-
 /* Returns the bytes or operations of the ladder, whichever the topic's rates count. */
 static double amount_of(const LabLadder *l) {
   return number_of(l->table, text_is(l->topic, "unit", "GB/s") ? "bytes" : "operations");
 }
 
 /* ---- sweeps --------------------------------------------------------------------------------- */
+
+static bool has_sweep(const LabLadder *l) {
+  for (int i = 0; i < l->rows.count; i++)
+    if (isfinite(number_of(l->rows.of[i], "point")) && was_timed(l->rows.of[i])) return true;
+  return false;
+}
 
 /* Part `index` of the topic's point_name; its last part if there are fewer. */
 static TableCell name_of_points(const json_t *topic, int index) {
@@ -33,31 +35,34 @@ static TableCell name_of_points(const json_t *topic, int index) {
   return table_cell("%.*s", (int)strcspn(part, ";"), part);
 }
 
-/* The last point of the row's rung; *count is how many it has. */
-static double last_point(const LabLadder *l, const json_t *row, int *count) {
-  double last = NAN;
-  *count = 0;
-  for (int i = 0; i < l->rows.count; i++) {
-    if (!text_is(l->rows.of[i], "rung", text_of(row, "rung"))) continue;
-    last = number_of(l->rows.of[i], "point");
-    ++*count;
+/* Returns the panel of curves that end at that point: they share an axis. NULL: there are too many.
+ */
+static CurveSet *set_of(Curves *all, double ends[LINE_CHART_PANELS], const json_t *topic,
+                        double end) {
+  int i = 0;
+  while (i < all->count && ends[i] != end) i++;
+  if (i == LINE_CHART_PANELS) return NULL;
+  if (i == all->count) {
+    ends[i] = end;
+    all->sets[i].label = name_of_points(topic, i);
+    all->count++;
   }
-  return last;
+  return &all->sets[i];
 }
 
-/* Returns the panel that the row's curve belongs to: those that end at the same point share an
-   axis. NULL: there are too many. */
-static CurveSet *set_of(Curves *all, double ends[LINE_CHART_PANELS], const LabLadder *l,
-                        const json_t *row) {
-  int points;
-  const double end = last_point(l, row, &points);
-  if (points == 1 && all->count > 0) return &all->sets[0]; /* a dot beside its curves */
-  for (int i = 0; i < all->count; i++)
-    if (ends[i] == end) return &all->sets[i];
-  if (all->count == LINE_CHART_PANELS) return NULL;
-  ends[all->count] = end;
-  all->sets[all->count].label = name_of_points(l->topic, all->count);
-  return &all->sets[all->count++];
+/* Adds the rows of a rung, first to end - 1, that were timed. */
+static void add_curve(Curves *all, double ends[LINE_CHART_PANELS], const LabLadder *l, int first,
+                      int end) {
+  const double last = number_of(l->rows.of[end - 1], "point");
+  for (int i = first; i < end; i++) {
+    const json_t *row = l->rows.of[i];
+    if (!isfinite(last) || !was_timed(row)) continue;
+    const bool is_dot = end - first == 1 && all->count > 0; /* beside the curves of the first */
+    CurveSet *set = is_dot ? &all->sets[0] : set_of(all, ends, l->topic, last);
+    if (set)
+      curves_add(set, text_of(row, "rung"), number_of(row, "point"),
+                 amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
+  }
 }
 
 /* Points that grow by factors are drawn so. */
@@ -79,24 +84,22 @@ static bool is_far_apart(const CurveSet *set, double ceiling) {
 }
 
 static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
-  const LabCeiling ceiling = lab_ceiling(l->machine, l->topic);
+  const LabCeiling *ceiling = &l->ceiling;
   double ends[LINE_CHART_PANELS] = {0};
   Curves *all = calloc(1, sizeof *all);
   if (!all) return error_set(error, "no memory for a chart");
-  for (int i = 0; i < l->rows.count; i++) {
-    const json_t *row = l->rows.of[i];
-    CurveSet *set = is_timed_sweep(row) ? set_of(all, ends, l, row) : NULL;
-    if (set)
-      curves_add(set, text_of(row, "rung"), number_of(row, "point"),
-                 amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
+  for (int first = 0, end; first < l->rows.count; first = end) {
+    const char *rung = text_of(l->rows.of[first], "rung");
+    for (end = first + 1; end < l->rows.count && text_is(l->rows.of[end], "rung", rung);) end++;
+    add_curve(all, ends, l, first, end);
   }
-  const TableCell mark = table_cell("%s: %.0f %s", ceiling.name, ceiling.value, ceiling.unit),
+  const TableCell mark = table_cell("%s: %.0f %s", ceiling->name, ceiling->value, ceiling->unit),
                   below = subtitle(l);
   for (int i = 0; i < all->count; i++)
     all->panels[i] =
         (CurvePanel){.x = {.logarithmic = grows_by_factors(&all->sets[i])},
-                     .y = {ceiling.unit, is_far_apart(&all->sets[i], ceiling.value), true},
-                     .mark = ceiling.value,
+                     .y = {ceiling->unit, is_far_apart(&all->sets[i], ceiling->value), true},
+                     .mark = ceiling->value,
                      .mark_label = mark.text};
   const bool good = curves_draw(all, text_of(l->topic, "title"), below.text, path, error);
   free(all);
@@ -105,7 +108,11 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
 
 /* ---- ladders -------------------------------------------------------------------------------- */
 
-static void add_dots(Dots *dots, const LabLadder *l) {
+/* Adds the rows of a ladder that were timed. *least_ms: the ceiling's time, where all ladders have
+   the same, 0 else; NAN before the first. */
+static void add_dots(Dots *dots, const LabLadder *l, double *least_ms) {
+  const double ms = 1e3 * amount_of(l) / (l->ceiling.value * 1e9);
+  *least_ms = isfinite(ms) && (isnan(*least_ms) || *least_ms == ms) ? ms : 0;
   for (int i = 0; i < l->rows.count; i++) {
     const json_t *row = l->rows.of[i];
     if (was_timed(row))
@@ -118,70 +125,44 @@ static void add_dots(Dots *dots, const LabLadder *l) {
   }
 }
 
-/* The ceiling's time, where all ladders have the same: 0 else. */
-static double least_ms(const LabLadder *ladders, int count) {
-  double least = 0;
-  for (int i = 0; i < count; i++) {
-    const LabLadder *l = &ladders[i];
-    const double ms = 1e3 * amount_of(l) / (lab_ceiling(l->machine, l->topic).value * 1e9);
-    if (!isfinite(ms) || (least > 0 && ms != least)) return 0;
-    least = ms;
-  }
-  return least;
-}
-
-/* Small times in microseconds: the chart's numbers have two decimals. */
-static const char *choose_unit(Dots *dots, double *mark) {
+/* Small times are drawn in microseconds: the chart's numbers have two decimals. */
+static bool plot_dots(Dots *dots, double mark, const LabLadder *l, const char *path, Error *error) {
+  const char *title = text_of(l->topic, "title"), *unit = "ms";
   double least = INFINITY;
-  for (int i = 0; i < dots->count; i++) least = fmin(least, dots->dots[i].value);
-  if (least >= 0.1) return "ms";
-  for (int i = 0; i < dots->count; i++) dots->dots[i].value *= 1e3;
-  *mark *= 1e3;
-  return "us";
-}
-
-static bool plot_dots(const LabLadder *ladders, int count, const char *path, Error *error) {
-  const json_t *topic = ladders->topic;
-  Dots dots = {.count = 0};
-  for (int i = 0; i < count; i++) add_dots(&dots, &ladders[i]);
-  if (dots.count == 0)
+  if (dots->count == 0)
     return error_set(error, "no rung of %s was timed: there is nothing to draw in %s",
-                     text_of(topic, "topic"), path);
-  double least = least_ms(ladders, count);
-  const char *unit = choose_unit(&dots, &least);
-  const TableCell below = subtitle(ladders),
-                  mark = table_cell("%s: %s %s", lab_ceiling(ladders->machine, topic).name,
-                                    table_number(least).text, unit);
-  return dots_draw(&dots,
-                   (DotChart){.title = text_of(topic, "title"),
-                              .subtitle = below.text,
-                              .unit = unit,
-                              .mark = least,
-                              .mark_label = mark.text},
-                   path, error);
+                     text_of(l->topic, "topic"), path);
+  for (int i = 0; i < dots->count; i++) least = fmin(least, dots->dots[i].value);
+  if (least < 0.1) {
+    for (int i = 0; i < dots->count; i++) dots->dots[i].value *= 1e3;
+    mark *= 1e3;
+    unit = "us";
+  }
+  const TableCell below = subtitle(l),
+                  label = table_cell("%s: %s %s", l->ceiling.name, table_number(mark).text, unit);
+  return dots_draw(dots, (DotChart){title, below.text, unit, NULL, 0, mark, label.text}, path,
+                   error);
 }
 
 bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
               Error *error) {
   const char *problems[LAB_PROBLEMS];
-  LabLadder ladders[LAB_PROBLEMS];
-  const int all = lab_problems(record, topic, problems);
-  int count = 0;
-  for (int i = 0; i < all; i++) {
+  const int count = lab_problems(record, topic, problems);
+  double least_ms = NAN;
+  Dots dots = {.count = 0};
+  LabLadder first = {.size = NULL}; /* its words are the record's */
+  bool is_drawn = false, good = true;
+  for (int i = 0; i < count && !is_drawn; i++) {
     if (only && strcmp(problems[i], only) != 0) continue;
-    ladders[count] = lab_ladder_open(record, topic, problems[i]);
-    if (ladders[count].rows.count > 0)
-      count++;
-    else
-      lab_ladder_close(&ladders[count]);
+    LabLadder l = lab_ladder_open(record, topic, problems[i]);
+    is_drawn = !first.size && has_sweep(&l);
+    if (is_drawn) good = plot_sweeps(&l, path, error);
+    if (!first.size && l.rows.count > 0) first = l;
+    if (l.rows.count > 0) add_dots(&dots, &l, &least_ms);
+    lab_ladder_close(&l);
   }
-  bool sweeps = false, good;
-  for (int i = 0; count > 0 && i < ladders->rows.count; i++)
-    sweeps |= is_timed_sweep(ladders->rows.of[i]);
-  if (count == 0)
-    good = error_set(error, "%s was not run: there is nothing to draw in %s", topic, path);
-  else
-    good = sweeps ? plot_sweeps(ladders, path, error) : plot_dots(ladders, count, path, error);
-  for (int i = 0; i < count; i++) lab_ladder_close(&ladders[i]);
-  return good;
+  if (is_drawn) return good;
+  if (!first.size)
+    return error_set(error, "%s was not run: there is nothing to draw in %s", topic, path);
+  return plot_dots(&dots, least_ms, &first, path, error);
 }

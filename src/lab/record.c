@@ -82,9 +82,7 @@ bool lab_add_table(Record *record, const LabTable *table, Error *error) {
     return record_add(record, line, true, error);
   }
   const double bytes = problem->bytes(table->size), operations = problem->operations(table->size),
-               ceiling = lab_ceiling(record_first(record, "lab-machine"),
-                                     record_find(record, "lab-topic", "topic", topic->name))
-                             .value;
+               ceiling = lab_ceiling(record, topic->name).value;
   record_number(line, "bytes", bytes);
   record_number(line, "operations", operations);
   bool good = record_add(record, line, false, error);

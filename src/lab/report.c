@@ -9,11 +9,22 @@
 
 /* ---- tables of a record --------------------------------------------------------------------- */
 
+LabCeiling lab_ceiling(const Record *record, const char *topic) {
+  const json_t *m = record_first(record, "lab-machine"),
+               *t = record_find(record, "lab-topic", "topic", topic);
+  const LabCeiling all[] = {
+      {"copy to the GPU, pinned", "GB/s", number_of(m, "link_gb_per_s")},
+      {"copy on the GPU, read + write", "GB/s", number_of(m, "copy_gb_per_s")},
+      {"float32 multiply-adds alone", "GFLOP/s", number_of(m, "fma_gflop_per_s")}};
+  return all[number_of(t, "on_host") > 0 ? 0 : text_is(t, "unit", "GB/s") ? 1 : 2];
+}
+
 LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
   LabLadder l = {.record = record,
                  .machine = record_first(record, "lab-machine"),
                  .topic = record_find(record, "lab-topic", "topic", topic),
                  .problem = problem,
+                 .ceiling = lab_ceiling(record, topic),
                  .rows = lines_open(record),
                  .others = lines_open(record),
                  .all_others = lines_open(record)};
@@ -36,16 +47,6 @@ void lab_ladder_close(LabLadder *ladder) {
   free(ladder->rows.of);
   free(ladder->others.of);
   free(ladder->all_others.of);
-}
-
-LabCeiling lab_ceiling(const json_t *machine, const json_t *topic) {
-  if (number_of(topic, "on_host") > 0)
-    return (LabCeiling){"copy to the GPU, pinned", "GB/s", number_of(machine, "link_gb_per_s")};
-  if (text_is(topic, "unit", "GB/s"))
-    return (LabCeiling){"copy on the GPU, read + write", "GB/s",
-                        number_of(machine, "copy_gb_per_s")};
-  return (LabCeiling){"float32 multiply-adds alone", "GFLOP/s",
-                      number_of(machine, "fma_gflop_per_s")};
 }
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -126,8 +127,8 @@ static void print_table(const LabLadder *l, bool others, FILE *file, bool markdo
     if (!is_shown) continue;
     shown[count] = columns[i].column;
     if (!shown[count].title)
-      shown[count].title = columns[i].table == OF_OTHERS ? text_of(l->topic, "dims")
-                                                         : lab_ceiling(l->machine, l->topic).unit;
+      shown[count].title =
+          columns[i].table == OF_OTHERS ? text_of(l->topic, "dims") : l->ceiling.unit;
     count++;
   }
   table_print(&table, shown, count, others ? &l->others : &l->rows);
@@ -202,15 +203,16 @@ static TableCell name_of(const LabLadder *l) {
 static void print_head(const LabLadder *l, FILE *file, bool markdown) {
   static const char *const named[][2] = {
       {"Point", "point_name"}, {"Predicted", "predicted_name"}, {"Measured", "measured_name"}};
-  const LabCeiling ceiling = lab_ceiling(l->machine, l->topic);
+  const LabCeiling *ceiling = &l->ceiling;
   char title[256];
   snprintf(title, sizeof title, "%s: %s", name_of(l).text, text_of(l->topic, "title"));
   table_heading(file, markdown, title);
   fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", l->size,
           text_of(l->topic, "dims"), text_of(l->machine, "gpu"), number_of(l->table, "bytes") / 1e6,
           number_of(l->table, "operations") / 1e6);
-  if (isfinite(ceiling.value))
-    fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", ceiling.value, ceiling.unit, ceiling.name);
+  if (isfinite(ceiling->value))
+    fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", ceiling->value, ceiling->unit,
+            ceiling->name);
   for (int i = 0; i < 3; i++)
     if (json_object_get(l->topic, named[i][1]) && (i > 0 || has(l, "point", NULL)))
       fprintf(file, "%s: %s.\n", named[i][0], text_of(l->topic, named[i][1]));
