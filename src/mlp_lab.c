@@ -249,11 +249,15 @@ static bool run_topics(Lab *lab, Error *error) {
   return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
 }
 
+static bool start(Error *error) {
+  return lab_start ? lab_start(error) : error_set(error, "this program was built without CUDA");
+}
+
 static bool run(Lab *lab, Error *error) {
   Error reason;
   lab->measured.sources = lab->sources;
   if (!lab->from) {
-    if (!lab_start(&reason))
+    if (!start(&reason))
       return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run", reason.text,
                        lab->topic ? lab->topic : "all", SHOWN);
     if (!record_create(&lab->measured, lab->json, error) ||
@@ -277,7 +281,7 @@ int main(int count, char **given) {
   const OptionsResult result = parse(count, given, &lab, &error);
   if (result == OPTIONS_RUN)
     good = lab.task == LIST     ? list(&lab)
-           : lab.task == DEVICE ? lab_device(stdout, &error)
+           : lab.task == DEVICE ? start(&error) && lab_device(&error)
                                 : run(&lab, &error);
   good = record_close(&lab.measured, good, &error);
   record_close(&lab.known, true, &unwritten);

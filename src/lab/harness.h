@@ -8,6 +8,9 @@
 #include "lab/lab.h"
 #include "measure/record.h"
 
+/* What src/lab/cuda has. A program that was built without CUDA lacks it: NULL. */
+#define LAB_CUDA __attribute__((weak))
+
 /* ---- topics and sizes (sizes.c) --------------------------------------------------------- */
 
 /* The topic of that name, NULL if there is none. */
@@ -170,7 +173,7 @@ typedef struct {
 
 /* Runs the rungs of a table that lab_table made; those that are not wanted go. Wrong results are in
    the rows; false: the GPU failed for good, or memory is short. */
-bool lab_measure(LabTable *table, const LabHow *how, Error *error);
+bool lab_measure(LabTable *table, const LabHow *how, Error *error) LAB_CUDA;
 
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
 
@@ -232,10 +235,10 @@ bool lab_plot(const Record *record, const char *topic, const char *only, const c
 /* ---- the device (cuda/device.c) -------------------------------------------------------------- */
 
 /* A GPU is there and a context on it. */
-bool lab_start(Error *error);
+bool lab_start(Error *error) LAB_CUDA;
 /* Describes the GPU in a line of the record; measures its rates, if they are wanted. */
-bool lab_machine(Record *record, const char *command, bool rates, Error *error);
+bool lab_machine(Record *record, const char *command, bool rates, Error *error) LAB_CUDA;
 /* `mlp-lab device` */
-bool lab_device(FILE *file, Error *error);
+bool lab_device(Error *error) LAB_CUDA;
 
 #endif

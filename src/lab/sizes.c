@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A program that was built without CUDA has these. */
+LAB_CUDA const LabTopic *const lab_topics[] = {NULL};
+
 const LabTopic *lab_find(const char *name) {
   const LabTopic *const *topic = lab_topics;
   while (*topic && strcmp((*topic)->name, name) != 0) topic++;

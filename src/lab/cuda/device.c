@@ -33,22 +33,19 @@ bool lab_machine(Record *record, const char *command, bool rates, Error *error) 
 
 /* ---- mlp-lab device ------------------------------------------------------------------------- */
 
-/* Attributes that the device properties lack. */
 typedef struct {
-  int clock, memory_clock, bus_width; /* kHz, kHz, bits */
-  int blocks;                         /* that a multiprocessor holds */
+  struct cudaDeviceProp properties;
+  int clock, memory_clock; /* kHz */
   int runtime;
-} More;
+} Device;
 
-static cudaError_t find_more(struct cudaDeviceProp *properties, More *more) {
+static cudaError_t find_device(Device *d) {
   int device;
   TRY(cudaGetDevice(&device));
-  TRY(cudaGetDeviceProperties(properties, device));
-  TRY(cudaDeviceGetAttribute(&more->clock, cudaDevAttrClockRate, device));
-  TRY(cudaDeviceGetAttribute(&more->memory_clock, cudaDevAttrMemoryClockRate, device));
-  TRY(cudaDeviceGetAttribute(&more->bus_width, cudaDevAttrGlobalMemoryBusWidth, device));
-  TRY(cudaDeviceGetAttribute(&more->blocks, cudaDevAttrMaxBlocksPerMultiprocessor, device));
-  return cudaRuntimeGetVersion(&more->runtime);
+  TRY(cudaGetDeviceProperties(&d->properties, device));
+  TRY(cudaDeviceGetAttribute(&d->clock, cudaDevAttrClockRate, device));
+  TRY(cudaDeviceGetAttribute(&d->memory_clock, cudaDevAttrMemoryClockRate, device));
+  return cudaRuntimeGetVersion(&d->runtime);
 }
 
 /* Float32 multiply-adds that a multiprocessor of that compute capability starts in a clock, from
@@ -58,64 +55,69 @@ static int lanes_of(int major, int minor) {
   return major >= 8 && major <= 12 ? 128 : 0;
 }
 
-static void print_parts(const struct cudaDeviceProp *p, const More *more, const char *driver,
-                        FILE *file) {
-  fprintf(file, "%-32s %s\n", "name", p->name);
-  fprintf(file, "%-32s %d.%d\n", "compute capability", p->major, p->minor);
-  fprintf(file, "%-32s %s\n", "driver", driver);
-  fprintf(file, "%-32s CUDA %d.%d\n", "runtime", more->runtime / 1000, more->runtime % 1000 / 10);
-  fprintf(file, "%-32s %.2f GHz\n", "clock, at most", more->clock / 1e6);
-  fprintf(file, "%-32s %.1f GB, %d bits wide, %.2f GHz\n", "memory",
-          (double)p->totalGlobalMem / 1e9, more->bus_width, more->memory_clock / 1e6);
-  fprintf(file, "%-32s %.1f MB\n", "L2 cache", p->l2CacheSize / 1e6);
-  fprintf(file, "%-32s %.1f KB\n", "constant memory", (double)p->totalConstMem / 1024);
-  fprintf(file, "%-32s %d\n", "multiprocessors", p->multiProcessorCount);
-  fprintf(file, "%-32s %d threads, %d blocks, %d registers, %.0f KB shared memory\n",
-          "a multiprocessor holds", p->maxThreadsPerMultiProcessor, more->blocks,
-          p->regsPerMultiprocessor, (double)p->sharedMemPerMultiprocessor / 1024);
-  fprintf(file, "%-32s %d threads, %d registers, %.0f KB shared memory, %.0f KB on request\n",
-          "a block holds at most", p->maxThreadsPerBlock, p->regsPerBlock,
-          (double)p->sharedMemPerBlock / 1024, (double)p->sharedMemPerBlockOptin / 1024);
-  fprintf(file, "%-32s %d x %d x %d\n", "block sizes, at most", p->maxThreadsDim[0],
-          p->maxThreadsDim[1], p->maxThreadsDim[2]);
-  fprintf(file, "%-32s %d x %d x %d\n", "grid sizes, at most", p->maxGridSize[0], p->maxGridSize[1],
-          p->maxGridSize[2]);
-  fprintf(file, "%-32s %d threads\n", "a warp", p->warpSize);
-  fprintf(file, "%-32s %d\n", "copy engines", p->asyncEngineCount);
-  fprintf(file, "%-32s %s\n", "error correction", p->ECCEnabled ? "on" : "off");
+/* Prints a line, or its beginning, with a name before the rest. */
+#define PART(name, ...) (printf("%-32s ", name), printf(__VA_ARGS__))
+
+static void print_parts(const Device *d, const char *driver) {
+  const struct cudaDeviceProp *p = &d->properties;
+  PART("name", "%s\n", p->name);
+  PART("compute capability", "%d.%d\n", p->major, p->minor);
+  PART("driver", "%s\n", driver);
+  PART("runtime", "CUDA %d.%d\n", d->runtime / 1000, d->runtime % 1000 / 10);
+  PART("clock, at most", "%.2f GHz\n", d->clock / 1e6);
+  PART("memory", "%.1f GB, %d bits wide, %.2f GHz\n", (double)p->totalGlobalMem / 1e9,
+       p->memoryBusWidth, d->memory_clock / 1e6);
+  PART("L2 cache", "%.1f MB\n", p->l2CacheSize / 1e6);
+  PART("constant memory", "%.1f KB\n", (double)p->totalConstMem / 1024);
+  PART("multiprocessors", "%d\n", p->multiProcessorCount);
+  PART("a multiprocessor holds", "%d threads, %d blocks, %d registers, %.0f KB shared memory\n",
+       p->maxThreadsPerMultiProcessor, p->maxBlocksPerMultiProcessor, p->regsPerMultiprocessor,
+       (double)p->sharedMemPerMultiprocessor / 1024);
+  PART("a block holds at most",
+       "%d threads, %d registers, %.0f KB shared memory, %.0f KB on request\n",
+       p->maxThreadsPerBlock, p->regsPerBlock, (double)p->sharedMemPerBlock / 1024,
+       (double)p->sharedMemPerBlockOptin / 1024);
+  PART("block sizes, at most", "%d x %d x %d\n", p->maxThreadsDim[0], p->maxThreadsDim[1],
+       p->maxThreadsDim[2]);
+  PART("grid sizes, at most", "%d x %d x %d\n", p->maxGridSize[0], p->maxGridSize[1],
+       p->maxGridSize[2]);
+  PART("a warp", "%d threads\n", p->warpSize);
+  PART("copy engines", "%d\n", p->asyncEngineCount);
+  PART("error correction", "%s\n", p->ECCEnabled ? "on" : "off");
+}
+
+/* Ends a line by the share of what there is in theory, where that is known. */
+static void print_share(double rate, double theory) {
+  if (theory > 0) printf(": %.1f%%", 100 * rate / theory);
+  putchar('\n');
 }
 
 /* The memory moves two words a clock. */
-static void print_rates(const struct cudaDeviceProp *p, const More *more, const json_t *m,
-                        FILE *file) {
-  const double copy = 1e9 * number_of(m, "copy_gb_per_s"),
-               measured = 1e9 * number_of(m, "fma_gflop_per_s");
-  const double bandwidth = 2e3 * more->memory_clock * more->bus_width / 8;
-  const double fma = 2e3 * more->clock * p->multiProcessorCount * lanes_of(p->major, p->minor);
-  if (bandwidth > 0)
-    fprintf(file, "%-32s %.0f GB/s\n", "memory bandwidth, in theory", bandwidth / 1e9);
-  fprintf(file, "%-32s %.0f GB/s, read + write", "copy on the GPU, measured", copy / 1e9);
-  if (bandwidth > 0) fprintf(file, ": %.1f%%", 100 * copy / bandwidth);
-  putc('\n', file);
-  if (fma > 0)
-    fprintf(file, "%-32s %.1f TFLOP/s\n", "float32 multiply-adds, in theory", fma / 1e12);
-  fprintf(file, "%-32s %.1f TFLOP/s", "float32 multiply-adds, measured", measured / 1e12);
-  if (fma > 0) fprintf(file, ": %.1f%%", 100 * measured / fma);
-  fprintf(file, "\n%-32s %.1f GB/s\n", "copy to the GPU, pinned", number_of(m, "link_gb_per_s"));
+static void print_rates(const Device *d, const json_t *machine) {
+  const struct cudaDeviceProp *p = &d->properties;
+  const double copy = number_of(machine, "copy_gb_per_s"),
+               fma = number_of(machine, "fma_gflop_per_s") / 1e3,
+               bandwidth = 2e-6 * d->memory_clock * p->memoryBusWidth / 8,
+               most = 2e-9 * d->clock * p->multiProcessorCount * lanes_of(p->major, p->minor);
+  if (bandwidth > 0) PART("memory bandwidth, in theory", "%.0f GB/s\n", bandwidth);
+  PART("copy on the GPU, measured", "%.0f GB/s, read + write", copy);
+  print_share(copy, bandwidth);
+  if (most > 0) PART("float32 multiply-adds, in theory", "%.1f TFLOP/s\n", most);
+  PART("float32 multiply-adds, measured", "%.1f TFLOP/s", fma);
+  print_share(fma, most);
+  PART("copy to the GPU, pinned", "%.1f GB/s\n", number_of(machine, "link_gb_per_s"));
 }
 
-bool lab_device(FILE *file, Error *error) {
-  struct cudaDeviceProp properties;
-  More more;
+bool lab_device(Error *error) {
+  Device device;
   Record record = {.lines = NULL};
-  bool good =
-      lab_machine(&record, NULL, true, error) &&
-      cuda_done(find_more(&properties, &more), "reading the attributes of the device", error);
+  const bool good = lab_machine(&record, NULL, true, error) &&
+                    cuda_done(find_device(&device), "reading the attributes of the device", error);
   if (good) {
-    const json_t *machine = json_array_get(record.lines, 0);
-    print_parts(&properties, &more, text_of(machine, "driver"), file);
-    putc('\n', file);
-    print_rates(&properties, &more, machine, file);
+    const json_t *machine = record_first(&record, "lab-machine");
+    print_parts(&device, text_of(machine, "driver"));
+    putchar('\n');
+    print_rates(&device, machine);
   }
   return record_close(&record, good, error);
 }
