@@ -16,56 +16,51 @@ static Error error;
 
 /* ---- a trace that is made up ---------------------------------------------------------------- */
 
-static void add_slice(Trace *trace, int level, int track, int step, int start, int end,
-                      const char *name) {
-  assert_true(trace_add_slice(trace, level, track, step, start, end, name, &error));
-}
-
 /* Four steps of three kernels of 4000 ns, one after the other or, overlapping, on three tracks;
    with launches of 2000 ns or one of all, and a range's launch before. */
 static void add_kernels(Trace *trace, int level, bool launches, bool overlap) {
   static const char *const names[] = {"forward", "back\\ward", "up\"date"};
-  add_slice(trace, level, TRACE_HOST, -1, 0, 3000, "cudaGraphLaunch");
+  trace_add_slice(trace, level, TRACE_HOST, -1, 0, 3000, "cudaGraphLaunch");
   for (int step = TRACE_FIRST; step <= TRACE_END; step++)
     for (int k = 0; k < 3; k++) {
       const int start = 5000 + 15000 * (step - TRACE_FIRST) + 5000 * k,
                 track = TRACE_GPU + (overlap ? k : 0);
       if (launches) {
-        add_slice(trace, level, TRACE_HOST, step, start, start + 2000, "cudaLaunchKernel");
-        assert_true(
-            trace_add_arrow(trace, level, TRACE_HOST, start, track, start + 999, "launch", &error));
+        trace_add_slice(trace, level, TRACE_HOST, step, start, start + 2000, "cudaLaunchKernel");
+        trace_add_arrow(trace, level, TRACE_HOST, start, track, start + 999, "launch");
       }
-      add_slice(trace, level, track, step, start + (overlap ? -2000 : 500), start + 4500, names[k]);
+      trace_add_slice(trace, level, track, step, start + (overlap ? -2000 : 500), start + 4500,
+                      names[k]);
     }
-  assert_true(trace_add_track(trace, level, TRACE_HOST, "host", &error));
-  for (int k = 0; k < 3; k++)
-    assert_true(trace_add_track(trace, level, TRACE_GPU + k, "GPU", &error));
+  trace_add_track(trace, level, TRACE_HOST, "host");
+  for (int k = 0; k < 3; k++) trace_add_track(trace, level, TRACE_GPU + k, "GPU");
 }
 
 static void add_teams(Trace *trace, int level) {
-  add_slice(trace, level, TRACE_HOST, -1, 0, 3000, "cudaLaunchCooperativeKernel");
-  add_slice(trace, level, TRACE_GPU, -1, 4000, 100000, "epoch");
-  assert_true(trace_add_track(trace, level, TRACE_HOST, "host", &error));
-  assert_true(trace_add_track(trace, level, TRACE_GPU, "GPU", &error));
-  for (int team = 0; team < TRACE_TEAMS; team++) {
-    const int track = TRACE_TEAM + team;
-    assert_true(trace_add_track(trace, level, track, "a team", &error));
+  trace_add_slice(trace, level, TRACE_HOST, -1, 0, 3000, "cudaLaunchCooperativeKernel");
+  trace_add_slice(trace, level, TRACE_GPU, -1, 4000, 100000, "epoch");
+  trace_add_track(trace, level, TRACE_HOST, "host");
+  trace_add_track(trace, level, TRACE_GPU, "GPU");
+  for (int track = TRACE_TEAM; track < TRACE_TEAM + TRACE_TEAMS; track++) {
+    trace_add_track(trace, level, track, "a team");
     for (int step = TRACE_FIRST; step < TRACE_END; step++) {
       const int start = 5000 + 8000 * (step - TRACE_FIRST);
-      add_slice(trace, level, track, step, start, start + 4000, "update W1");
-      add_slice(trace, level, track, step, start + 4000, start + 8000, "wait for Z1");
+      trace_add_slice(trace, level, track, step, start, start + 4000, "update W1");
+      trace_add_slice(trace, level, track, step, start + 4000, start + 8000, "wait for Z1");
     }
   }
 }
 
 static Trace made_up(void) {
-  static const char *const names[] = {"none", "layer", "step", "epoch"};
-  Trace trace = {.gpu = "GPU 1", .driver = "580.1", .date = "2026-11-22", .network = "5-4-3-2"};
-  for (int i = 0; i < 4; i++) {
-    TraceLevel level = {.range = 64, .us = 14, .recorded_us = 15};
-    snprintf(level.name, sizeof level.name, "%s", names[i]);
-    assert_true(trace_add_level(&trace, &level, &error));
-  }
+  Trace trace = {.gpu = "GPU 1",
+                 .driver = "580.1",
+                 .date = "2026-11-22",
+                 .network = "5-4-3-2",
+                 .levels = 4,
+                 .level = {{"none", 64, 14, 15},
+                           {"layer", 64, 14, 15},
+                           {"step", 64, 14, 15},
+                           {"epoch", 64, 14, 15}}};
   for (int i = 0; i < 3; i++) add_kernels(&trace, i, i < 2, i == 2);
   add_teams(&trace, 3);
   return trace;

@@ -12,6 +12,7 @@
 SKIPPED_WITHOUT_CUDA(a_gpu_is_recorded)
 #else
 
+#include "bench/cuda/activity.h"
 #include "bench/cuda/range.h"
 #include "bench/cuda/stages.h"
 #include "support/folder.h"
@@ -22,16 +23,8 @@ static Error error;
 
 /* ---- launches and kernels ------------------------------------------------------------------- */
 
-typedef struct {
-  Activity of[256];
-  int count;
-} Recorded;
-
-static void add(Recorded *to, bool on_host, uint32_t correlation, int64_t start, int64_t end,
-                const char *name) {
-  Activity *a = &to->of[to->count++];
-  *a = (Activity){on_host, correlation, start, end, ""};
-  snprintf(a->name, sizeof a->name, "%s", name);
+static void add(Trace *to, int track, int number, int64_t start, int64_t end, const char *name) {
+  trace_add(to, (TraceEvent){'X', 0, track, -1, number, start, end, ""}, name);
 }
 
 /* Returns when a kernel of a made-up range is launched, on the host's clock. */
@@ -40,19 +33,19 @@ static int64_t launch_time(int step, int kernel) {
 }
 
 /* A range before, which is passed over, then one of 40 steps of three kernels. */
-static Recorded recorded_range(bool overlap) {
-  Recorded r = {.count = 0};
-  uint32_t number = 7;
-  add(&r, true, 5, 100, 110, "cudaLaunchKernel");
-  add(&r, false, 5, 120, 130, "begin_kernel");
-  add(&r, false, 6, 140, 150, "gemm");
-  add(&r, true, number, 1000, 1010, "cudaLaunchKernel");
-  add(&r, false, number, 1020, 1030, "begin_kernel");
+static Trace recorded_range(bool overlap) {
+  Trace r = {0};
+  int number = 7;
+  add(&r, TRACE_HOST, 5, 100, 110, "cudaLaunchKernel");
+  add(&r, TRACE_GPU, 5, 120, 130, "begin_kernel");
+  add(&r, TRACE_GPU, 6, 140, 150, "gemm");
+  add(&r, TRACE_HOST, number, 1000, 1010, "cudaLaunchKernel");
+  add(&r, TRACE_GPU, number, 1020, 1030, "begin_kernel");
   for (int step = 0; step < 40; step++)
     for (int k = 0; k < 3; k++) {
       const int64_t start = launch_time(step, k);
-      add(&r, true, ++number, start, start + 40, "cudaLaunchKernel");
-      add(&r, false, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
+      add(&r, TRACE_HOST, ++number, start, start + 40, "cudaLaunchKernel");
+      add(&r, TRACE_GPU, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
           k == 0 ? "scale" : "gemm");
     }
   return r;
@@ -70,8 +63,7 @@ static const TraceEvent *slice_at(const Trace *trace, int track, int64_t start) 
 /* The range's own launch and kernel and three steps of three, from TRACE_FIRST on. */
 TEST(kernels_find_their_steps) {
   for (int overlap = 0; overlap < 2; overlap++) {
-    Recorded r = recorded_range(overlap);
-    const Activities list = {r.of, r.count, r.count};
+    Trace list = recorded_range(overlap);
     const int64_t zero = 1000, late = overlap ? 10 : 50;
     const int step = TRACE_FIRST + 1;
     Trace trace = {.levels = 1};
@@ -90,8 +82,10 @@ TEST(kernels_find_their_steps) {
                         "scale");
     const int steps = TRACE_END - TRACE_FIRST, launch_after = 1;
     assert_int_equal(trace.arrows, 1 + 3 * steps);
-    assert_int_equal(trace.count, 2 + 2 * 3 * steps + launch_after + 2 * trace.arrows);
+    const int tracks = overlap ? 4 : 2;
+    assert_int_equal(trace.count, 2 + 2 * 3 * steps + launch_after + 2 * trace.arrows + tracks);
     trace_close(&trace);
+    trace_close(&list);
   }
 }
 
@@ -99,13 +93,12 @@ TEST(kernels_find_their_steps) {
    kernel belongs to none either. */
 TEST(one_launch_of_many_steps) {
   for (int one_kernel = 0; one_kernel < 2; one_kernel++) {
-    Recorded r = {.count = 0};
-    add(&r, true, 1, 10, 20, "cudaLaunchKernel");
-    add(&r, false, 1, 30, 40, "begin_kernel");
-    add(&r, true, 2, 50, 60, "cudaGraphLaunch");
+    Trace list = {0};
+    add(&list, TRACE_HOST, 1, 10, 20, "cudaLaunchKernel");
+    add(&list, TRACE_GPU, 1, 30, 40, "begin_kernel");
+    add(&list, TRACE_HOST, 2, 50, 60, "cudaGraphLaunch");
     for (int step = 0; step < (one_kernel ? 1 : TRACE_END); step++)
-      add(&r, false, 2, 100 + 100 * step, 190 + 100 * step, "scale");
-    const Activities list = {r.of, r.count, r.count};
+      add(&list, TRACE_GPU, 2, 100 + 100 * step, 190 + 100 * step, "scale");
     Trace trace = {.levels = 1};
     RangeFacts facts;
     OK(range_add(&trace, 0, &list, one_kernel, &facts, &error));
@@ -117,23 +110,22 @@ TEST(one_launch_of_many_steps) {
     assert_int_equal(trace.arrows, 2);
     assert_int_equal(facts.begin, 90);
     trace_close(&trace);
+    trace_close(&list);
   }
 }
 
 TEST(ranges_that_were_not_seen) {
-  Recorded r = {.count = 0};
-  Activities list = {r.of, 0, 0};
-  Trace trace = {.levels = 1};
+  Trace list = {0}, trace = {.levels = 1};
   RangeFacts facts;
   assert_false(range_add(&trace, 0, &list, false, &facts, &error));
-  add(&r, true, 0, 10, 20, "cudaLaunchKernel"); /* a launch whose kernel is not known */
-  add(&r, false, 1, 30, 40, "begin_kernel");
-  list.count = 2;
+  add(&list, TRACE_HOST, 0, 10, 20, "cudaLaunchKernel"); /* a launch whose kernel is not known */
+  add(&list, TRACE_GPU, 1, 30, 40, "begin_kernel");
   assert_false(range_add(&trace, 0, &list, false, &facts, &error));
-  r.of[0].correlation = 1;
+  list.events[0].arrow = 1;
   assert_false(range_add(&trace, 0, &list, false, &facts, &error));
   assert_non_null(strstr(error.text, "no kernel of a step"));
   trace_close(&trace);
+  trace_close(&list);
 }
 
 /* ---- stamps --------------------------------------------------------------------------------- */
@@ -166,21 +158,20 @@ static void stamp(uint64_t *clock, EpochAnchor *anchor) {
 TEST_WITH(stamps_become_stages, folder_open, folder_close) {
   static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
   static EpochAnchor anchor[BLOCKS];
-  const Stages stages = {&stamped, clock, anchor, STEPS, 700};
-  const TraceLevel level = {"epoch", STEPS, 3, 3};
   const char *path = folder_path("stages.json");
-  Trace trace = {0};
-  int arrows;
+  Trace trace = {.levels = 1, .level = {{"epoch", STEPS, 3, 3}}};
+  const Stages stages = {&trace, 0, &stamped, clock, anchor, STEPS, 700};
+  int arrows, tracks = 0;
   stamp(clock, anchor);
-  OK(trace_add_level(&trace, &level, &error));
-  OK(stages_add(&trace, 0, &stages, 1, 3, &error));
+  stages_add(&stages, 1, 3);
   assert_true(fabs(stages_us(&stages, 1, 5) - 3) < 1e-9);
   const int track = TRACE_TEAM + TRACE_TEAMS * 7 + TEAM_MATRIX;
   const TraceEvent *first = slice_at(&trace, track, 700 + ROW_BLOCKS + 7 + 1000 + 3000);
   assert_string_equal(first->name, "Z1 = W1 X");
   assert_int_equal(first->end - first->start, 100);
   assert_int_equal(first->step, 1);
-  assert_int_equal(trace.track_count, MATRIX_BLOCKS + 3 * ROW_BLOCKS);
+  for (int i = 0; i < trace.count; i++) tracks += trace.events[i].phase == 'M';
+  assert_int_equal(tracks, MATRIX_BLOCKS + 3 * ROW_BLOCKS);
   OK(trace_save(&trace, path, &error));
   const int matrix_stages = STAMP_ROW - STAMP_MATRIX - 1, row_stages = STAMP_HEAD - STAMP_ROW - 1,
             head_stages = STAMP_PATCH - STAMP_HEAD - 1,
@@ -200,12 +191,12 @@ TEST_WITH(stamps_become_stages, folder_open, folder_close) {
 TEST(arrows_come_from_the_last_sender) {
   static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
   static EpochAnchor anchor[BLOCKS];
-  const Stages stages = {&stamped, clock, anchor, STEPS, 0};
   Trace trace = {.levels = 1};
+  const Stages stages = {&trace, 0, &stamped, clock, anchor, STEPS, 0};
   int z1 = 0, z2 = 0;
   stamp(clock, anchor);
   clock[(ROW_BLOCKS + 13) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
-  OK(stages_add(&trace, 0, &stages, 0, 1, &error));
+  stages_add(&stages, 0, 1);
   for (int i = 0; i + 1 < trace.count; i++) {
     const TraceEvent *tail = &trace.events[i], *head = tail + 1;
     if (tail->phase != 's') continue;

@@ -24,11 +24,6 @@ typedef struct {
   TableCell below[2], note;
 } Step;
 
-/* Team `team` of the epoch kernel's first block that has it. */
-static int team_track(TraceTeam team) {
-  return TRACE_TEAM + (int)team;
-}
-
 /* A slice of the level on tracks [from, to). */
 static bool is_slice(const TraceEvent *e, int level, int from, int to) {
   return e->phase == 'X' && e->level == level && e->track >= from && e->track < to;
@@ -54,7 +49,7 @@ static int64_t start_of(const Trace *trace, int level, int step) {
   const TraceEvent *first = NULL;
   for (int i = 0; i < trace->count; i++) {
     const TraceEvent *e = &trace->events[i];
-    if (is_slice(e, level, TRACE_GPU, team_track(TEAM_ROW) + 1) && e->step == step &&
+    if (is_slice(e, level, TRACE_GPU, TRACE_TEAM + TEAM_ROW + 1) && e->step == step &&
         (!first || e->start < first->start))
       first = e;
   }
@@ -109,33 +104,19 @@ static void add_lane(TimelineRow *row, Step *step, const char *name, int track) 
   }
 }
 
-static bool has_teams(const Step *step) {
-  for (int i = 0; i < step->trace->count; i++)
-    if (is_slice(&step->trace->events[i], step->level, TRACE_TEAM, INT_MAX)) return true;
-  return false;
-}
-
-static int launches_of(const Step *step) {
-  int count = 0;
-  for (int i = 0; i < step->trace->count; i++)
-    count += is_slice(&step->trace->events[i], step->level, TRACE_HOST, TRACE_GPU) &&
-             step->trace->events[i].step == TRACE_SHOWN;
-  return count;
-}
-
 static void add_lanes(TimelineRow *row, Step *step, int range) {
-  const int launches = launches_of(step);
+  const int launches = trace_slices(step->trace, step->level, TRACE_HOST, TRACE_GPU, TRACE_SHOWN);
   step->below[0] = table_cell(launches ? "%d launches" : "no launch", launches);
   add_lane(row, step, "host", TRACE_HOST);
   if (launches == 0) {
     step->note = table_cell("idle: %d steps are queued", range);
     row->lane[0].note = step->note.text;
   }
-  if (has_teams(step)) {
-    add_lane(row, step, "row", team_track(TEAM_ROW));
-    add_lane(row, step, "head", team_track(TEAM_HEAD));
-    add_lane(row, step, "patch", team_track(TEAM_PATCH));
-    add_lane(row, step, "matrix", team_track(TEAM_MATRIX));
+  static const char *const teams[TRACE_TEAMS] = {
+      [TEAM_ROW] = "row", [TEAM_HEAD] = "head", [TEAM_PATCH] = "patch", [TEAM_MATRIX] = "matrix"};
+  if (trace_slices(step->trace, step->level, TRACE_TEAM, INT_MAX, TRACE_SHOWN) > 0) {
+    for (int team = 0; team < TRACE_TEAMS; team++)
+      add_lane(row, step, teams[team], TRACE_TEAM + team);
     return;
   }
   for (int track = TRACE_GPU; row->lanes < TIMELINE_LANES && track < TRACE_TEAM; track++) {

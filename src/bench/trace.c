@@ -13,62 +13,56 @@
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
-/* Returns the array with room for one more than `count`, NULL if there is no memory. */
-static void *grown(void *array, int count, int *room, size_t size, Error *error) {
-  const int more = count < *room ? *room : *room ? 2 * *room : 256;
-  void *larger = more > *room ? realloc(array, (size_t)more * size) : array;
-  if (larger)
-    *room = more;
-  else
-    error_set(error, "no memory for %d events of a trace", more);
-  return larger;
-}
-
-static bool add_event(Trace *trace, const TraceEvent *event, const char *name, Error *error) {
-  void *events = grown(trace->events, trace->count, &trace->room, sizeof *event, error);
-  if (!events) return false;
-  trace->events = events;
+TraceEvent *trace_add(Trace *trace, TraceEvent event, const char *name) {
+  if (trace->count == trace->room) {
+    const int room = trace->room ? 2 * trace->room : 256;
+    TraceEvent *events = realloc(trace->events, (size_t)room * sizeof *events);
+    trace->no_memory |= !events;
+    if (!events) return NULL;
+    trace->events = events;
+    trace->room = room;
+  }
   TraceEvent *added = &trace->events[trace->count++];
-  *added = *event;
+  *added = event;
   snprintf(added->name, sizeof added->name, "%s", name);
-  return true;
+  return added;
 }
 
-bool trace_add_level(Trace *trace, const TraceLevel *level, Error *error) {
-  if (trace->levels == TRACE_LEVELS)
-    return error_set(error, "a trace has at most %d levels", TRACE_LEVELS);
-  trace->level[trace->levels++] = *level;
-  return true;
+/* Tracks keep their order when events are sorted. */
+void trace_add_track(Trace *trace, int level, int track, const char *name) {
+  const int64_t start = INT64_MIN + trace->count;
+  trace_add(trace, (TraceEvent){'M', level, track, -1, 0, start, start, ""}, name);
 }
 
-bool trace_add_track(Trace *trace, int level, int track, const char *name, Error *error) {
-  void *tracks =
-      grown(trace->tracks, trace->track_count, &trace->track_room, sizeof *trace->tracks, error);
-  if (!tracks) return false;
-  trace->tracks = tracks;
-  TraceTrack *added = &trace->tracks[trace->track_count++];
-  *added = (TraceTrack){.level = level, .track = track};
-  snprintf(added->name, sizeof added->name, "%s", name);
-  return true;
+void trace_add_slice(Trace *trace, int level, int track, int step, int64_t start, int64_t end,
+                     const char *name) {
+  if (end > start) trace_add(trace, (TraceEvent){'X', level, track, step, 0, start, end, ""}, name);
 }
 
-bool trace_add_slice(Trace *trace, int level, int track, int step, int64_t start, int64_t end,
-                     const char *name, Error *error) {
-  const TraceEvent slice = {'X', level, track, step, 0, start, end, ""};
-  return end <= start || add_event(trace, &slice, name, error);
-}
-
-bool trace_add_arrow(Trace *trace, int level, int from_track, int64_t from, int to_track,
-                     int64_t to, const char *name, Error *error) {
+void trace_add_arrow(Trace *trace, int level, int from_track, int64_t from, int to_track,
+                     int64_t to, const char *name) {
   const int number = ++trace->arrows;
-  const TraceEvent tail = {'s', level, from_track, -1, number, from, from, ""};
-  const TraceEvent head = {'f', level, to_track, -1, number, to, to, ""};
-  return add_event(trace, &tail, name, error) && add_event(trace, &head, name, error);
+  trace_add(trace, (TraceEvent){'s', level, from_track, -1, number, from, from, ""}, name);
+  trace_add(trace, (TraceEvent){'f', level, to_track, -1, number, to, to, ""}, name);
+}
+
+bool trace_whole(const Trace *trace, Error *error) {
+  return !trace->no_memory ||
+         error_set(error, "no memory for %d events of a trace", 2 * trace->room);
+}
+
+int trace_slices(const Trace *trace, int level, int from, int to, int step) {
+  int count = 0;
+  for (int i = 0; i < trace->count; i++) {
+    const TraceEvent *e = &trace->events[i];
+    count += e->phase == 'X' && e->level == level && e->track >= from && e->track < to &&
+             e->step == step;
+  }
+  return count;
 }
 
 void trace_close(Trace *trace) {
   free(trace->events);
-  free(trace->tracks);
   *trace = (Trace){0};
 }
 
@@ -109,15 +103,21 @@ static void put_time(const char *key, int64_t ns, FILE *file) {
 }
 
 static void put_event(const TraceEvent *e, FILE *file) {
+  const bool slice = e->phase == 'X', track = e->phase == 'M';
   fprintf(file, "{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", e->phase, e->level + 1, e->track);
-  put_time("ts", e->start, file);
-  if (e->phase == 'X') put_time("dur", e->end - e->start, file);
+  if (!track) put_time("ts", e->start, file);
+  if (slice) put_time("dur", e->end - e->start, file);
   if (e->phase == 'f') fputs(",\"bp\":\"e\"", file); /* it ends at the slice that encloses it */
-  if (e->phase != 'X') fprintf(file, ",\"cat\":\"flow\",\"id\":%d", e->arrow);
-  fputs(",\"name\":", file);
+  if (track)
+    fputs(",\"name\":\"thread_name\",\"args\":{", file);
+  else if (slice)
+    putc(',', file);
+  else
+    fprintf(file, ",\"cat\":\"flow\",\"id\":%d,", e->arrow);
+  fputs("\"name\":", file);
   json_text(e->name, file);
-  if (e->phase == 'X' && e->step >= 0) fprintf(file, ",\"args\":{\"step\":%d}", e->step);
-  putc('}', file);
+  if (slice && e->step >= 0) fprintf(file, ",\"args\":{\"step\":%d}", e->step);
+  fputs(track ? "}}" : "}", file);
 }
 
 static void put_text(const char *key, const char *text, FILE *file) {
@@ -150,30 +150,15 @@ static void put_head(const Trace *trace, FILE *file) {
   fputs("]},\n\"traceEvents\":[", file);
 }
 
-/* id: a process, and a track of it. */
-static void put_name(const char *id, const char *kind, const char *name, FILE *file) {
-  fprintf(file, "{\"ph\":\"M\",\"pid\":%s,\"name\":\"%s\",\"args\":{\"name\":", id, kind);
-  json_text(name, file);
-  fputs("}}", file);
-}
-
-/* Names of processes and tracks, and their order. */
-static void put_names(const Trace *trace, FILE *file) {
-  for (int i = 0; i < trace->levels; i++) {
-    const TableCell id = table_cell("%d", i + 1);
-    fputs(i ? ",\n" : "\n", file);
-    put_name(id.text, "process_name", trace->level[i].name, file);
-    fprintf(file,
-            ",\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
-            "{\"sort_index\":%d}}",
-            i + 1, i + 1);
-  }
-  for (int i = 0; i < trace->track_count; i++) {
-    const TraceTrack *t = &trace->tracks[i];
-    fputs(",\n", file);
-    put_name(table_cell("%d,\"tid\":%d", t->level + 1, t->track).text, "thread_name", t->name,
-             file);
-  }
+/* Processes have names and an order. */
+static void put_process(const Trace *trace, int level, FILE *file) {
+  fprintf(file, "%s\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":",
+          level ? "," : "", level + 1);
+  json_text(trace->level[level].name, file);
+  fprintf(file,
+          "}},\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
+          "{\"sort_index\":%d}}",
+          level + 1, level + 1);
 }
 
 bool trace_save(Trace *trace, const char *path, Error *error) {
@@ -181,9 +166,9 @@ bool trace_save(Trace *trace, const char *path, Error *error) {
   if (trace->count) qsort(trace->events, (size_t)trace->count, sizeof *trace->events, compare);
   if (!atomic_file_open(&output, path, error)) return false;
   put_head(trace, output.file);
-  put_names(trace, output.file);
+  for (int i = 0; i < trace->levels; i++) put_process(trace, i, output.file);
   for (int i = 0; i < trace->count; i++) {
-    fputs(i || trace->levels ? ",\n" : "\n", output.file);
+    fputs(",\n", output.file);
     put_event(&trace->events[i], output.file);
   }
   fputs("\n]}\n", output.file);
@@ -212,28 +197,35 @@ static bool load_level(Trace *trace, const json_t *from, Error *error) {
   snprintf(level.name, sizeof level.name, "%s", text_of(from, "name"));
   if (level.range < 1 || !*level.name || !(level.us > 0) || !(level.recorded_us > 0))
     return error_set(error, "level %d has no name, range or times", trace->levels + 1);
-  return trace_add_level(trace, &level, error);
+  if (trace->levels == TRACE_LEVELS)
+    return error_set(error, "a trace has at most %d levels", TRACE_LEVELS);
+  trace->level[trace->levels++] = level;
+  return true;
 }
 
 /* A name of a track, a slice, or half of an arrow; what else a trace may hold is passed over. */
-static bool load_event(Trace *trace, const json_t *from, Error *error) {
+static bool load_event(Trace *trace, const json_t *from, size_t number, Error *error) {
   const char *phase = text_of(from, "ph"), *name = text_of(from, "name");
-  const int level = count_of(from, "pid", 1) - 1, track = count_of(from, "tid", 1);
-  if (strcmp(phase, "M") == 0)
-    return strcmp(name, "thread_name") != 0 ||
-           trace_add_track(trace, level, track, text_of(json_object_get(from, "args"), "name"),
-                           error);
+  const json_t *arguments = json_object_get(from, "args");
+  TraceEvent e = {.phase = *phase,
+                  .level = count_of(from, "pid", 1) - 1,
+                  .track = count_of(from, "tid", 1),
+                  .step = count_of(arguments, "step", 0),
+                  .start = time_of(from, "ts")};
+  if (strcmp(phase, "M") == 0) {
+    if (strcmp(name, "thread_name") == 0)
+      trace_add_track(trace, e.level, e.track, text_of(arguments, "name"));
+    return true;
+  }
   if (strlen(phase) != 1 || !strchr("Xsf", *phase)) return true;
-  TraceEvent event = {
-      .phase = *phase, .level = level, .track = track, .start = time_of(from, "ts")};
-  const int64_t duration = event.phase == 'X' ? time_of(from, "dur") : 0;
-  event.step = count_of(json_object_get(from, "args"), "step", 0);
-  event.arrow = event.phase == 'X' ? 0 : count_of(from, "id", 1);
-  event.end = event.start + duration;
-  if (level < 0 || level >= trace->levels || track < 0 || event.start < 0 || duration < 0 ||
-      event.arrow < 0)
-    return error_set(error, "event %d is on no track of a level, or at no time", trace->count + 1);
-  return add_event(trace, &event, name, error);
+  const int64_t duration = e.phase == 'X' ? time_of(from, "dur") : 0;
+  e.arrow = e.phase == 'X' ? 0 : count_of(from, "id", 1);
+  e.end = e.start + duration;
+  if (e.level < 0 || e.level >= trace->levels || e.track < 0 || e.start < 0 || duration < 0 ||
+      e.arrow < 0)
+    return error_set(error, "event %zu is on no track of a level, or at no time", number);
+  trace_add(trace, e, name);
+  return true;
 }
 
 static bool load(Trace *trace, const json_t *root, Error *error) {
@@ -246,8 +238,8 @@ static bool load(Trace *trace, const json_t *root, Error *error) {
   for (int h = 0; h < HEADS; h++)
     snprintf((char *)trace + heads[h].at, heads[h].size, "%s", text_of(head, heads[h].key));
   json_array_foreach(levels, i, entry) if (!load_level(trace, entry, error)) return false;
-  json_array_foreach(events, i, entry) if (!load_event(trace, entry, error)) return false;
-  return true;
+  json_array_foreach(events, i, entry) if (!load_event(trace, entry, i + 1, error)) return false;
+  return trace_whole(trace, error);
 }
 
 /* For json_load_callback, which takes what is no size for a failure. */
@@ -271,17 +263,6 @@ bool trace_load(Trace *trace, const char *path, Error *error) {
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-static int count_slices(const Trace *trace, int level, int track, int step) {
-  int count = 0;
-  for (int i = 0; i < trace->count; i++) {
-    const TraceEvent *e = &trace->events[i];
-    count += e->phase == 'X' && e->level == level && e->step == step &&
-             (e->track == TRACE_HOST ? track == TRACE_HOST
-                                     : track == TRACE_GPU && e->track < TRACE_TEAM);
-  }
-  return count;
-}
-
 void trace_print(const Trace *trace, FILE *file) {
   static const TableColumn columns[] = {{"level", 7, true, .key = "name"},
                                         {"us per step", 11, .key = "us"},
@@ -303,8 +284,8 @@ void trace_print(const Trace *trace, FILE *file) {
     record_number(line, "us", l->us);
     record_number(line, "recorded_us", l->recorded_us);
     record_text(line, "cost", table_cell("%+.1f%%", 100 * (l->recorded_us / l->us - 1)).text);
-    record_number(line, "kernels", count_slices(trace, i, TRACE_GPU, TRACE_SHOWN));
-    record_number(line, "launches", count_slices(trace, i, TRACE_HOST, TRACE_SHOWN));
+    record_number(line, "kernels", trace_slices(trace, i, TRACE_GPU, TRACE_TEAM, TRACE_SHOWN));
+    record_number(line, "launches", trace_slices(trace, i, TRACE_HOST, TRACE_GPU, TRACE_SHOWN));
     record_add(&record, line, false, &ignored);
   }
   const Lines rows = lines_of(&record, "level");

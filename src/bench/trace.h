@@ -18,19 +18,16 @@
 enum { TRACE_HOST = 1, TRACE_GPU, TRACE_TEAM = 10, TRACE_TEAMS = 4 };
 typedef enum { TEAM_ROW, TEAM_HEAD, TEAM_PATCH, TEAM_MATRIX } TraceTeam;
 
+/* Also what activity.h records, at level 0: launches on TRACE_HOST, and kernels by their mangled
+   names on TRACE_GPU, with the launch's number as their arrow. */
 typedef struct {
-  char phase; /* 'X': a slice; 's', 'f': tail and head of an arrow */
+  char phase; /* 'X': a slice; 's', 'f': tail and head of an arrow; 'M': the name of a track */
   int level, track;
   int step;           /* of a slice: within its range, from 0; -1: it belongs to no step */
-  int arrow;          /* its number, from 1, in both of its events */
-  int64_t start, end; /* ns; of an arrow's event both are the same */
-  char name[48];
+  int arrow;          /* its number, from 1, in both of its events; 0: none */
+  int64_t start, end; /* ns; equal but for a slice */
+  char name[240];
 } TraceEvent;
-
-typedef struct {
-  int level, track;
-  char name[48];
-} TraceTrack;
 
 typedef struct {
   char name[16];
@@ -42,8 +39,8 @@ enum { TRACE_LEVELS = 4 };
 
 typedef struct {
   TraceEvent *events;
-  TraceTrack *tracks;
-  int count, room, track_count, track_room, arrows;
+  int count, room, arrows;
+  bool no_memory; /* some event is missing: trace_whole says so */
   TraceLevel level[TRACE_LEVELS];
   int levels;
   int backwards;     /* arrows that are left out, for the clocks of two blocks disagree on them */
@@ -51,17 +48,23 @@ typedef struct {
   char gpu[128], driver[64], date[32], network[64], command[512], sources[80];
 } Trace;
 
-/* These four return false if there is no memory. A slice that ends when it starts is left out. */
-bool trace_add_level(Trace *trace, const TraceLevel *level, Error *error);
-bool trace_add_track(Trace *trace, int level, int track, const char *name, Error *error);
-bool trace_add_slice(Trace *trace, int level, int track, int step, int64_t start, int64_t end,
-                     const char *name, Error *error);
+/* Adds an event under that name. Returns it, or NULL if there is no memory. */
+TraceEvent *trace_add(Trace *trace, TraceEvent event, const char *name);
+void trace_add_track(Trace *trace, int level, int track, const char *name);
+/* A slice that ends when it starts is left out. */
+void trace_add_slice(Trace *trace, int level, int track, int step, int64_t start, int64_t end,
+                     const char *name);
 /* From a time in a slice of one track to a time in one of another. */
-bool trace_add_arrow(Trace *trace, int level, int from_track, int64_t from, int to_track,
-                     int64_t to, const char *name, Error *error);
+void trace_add_arrow(Trace *trace, int level, int from_track, int64_t from, int to_track,
+                     int64_t to, const char *name);
+/* False if there was no memory for some event. */
+bool trace_whole(const Trace *trace, Error *error);
+/* The number of slices of a step on tracks [from, to). */
+int trace_slices(const Trace *trace, int level, int from, int to, int step);
 void trace_close(Trace *trace); /* one of zeros is allowed */
 
-/* Sorts the events by their start, a slice before what it holds, and replaces the file. */
+/* Sorts the events, tracks first, then by their start, a slice before what it holds, and replaces
+ * the file. */
 bool trace_save(Trace *trace, const char *path, Error *error);
 /* Reads what trace_save has written, gzipped or not; *trace is zeros before. */
 bool trace_load(Trace *trace, const char *path, Error *error);

@@ -2,7 +2,6 @@
 #ifndef RANGE_H
 #define RANGE_H
 
-#include "bench/cuda/activity.h"
 #include "bench/trace.h"
 
 typedef struct {
@@ -11,9 +10,9 @@ typedef struct {
 } RangeFacts;
 
 /* Adds the launches and the kernels of the steps to keep, of the last range of steps in the list,
-   those that are of no step, and their tracks, to a level of the trace. one_kernel: one kernel has
-   all the steps. */
-bool range_add(Trace *trace, int level, const Activities *list, bool one_kernel, RangeFacts *facts,
+   those that are of no step, and their tracks, to a level of the trace. list: activity_take's; its
+   events get the steps that they are of. one_kernel: one kernel has all the steps. */
+bool range_add(Trace *trace, int level, Trace *list, bool one_kernel, RangeFacts *facts,
                Error *error);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/stats.h"
 #include "bench/bench.h"
+#include "bench/cuda/activity.h"
 #include "bench/cuda/range.h"
 #include "bench/cuda/stages.h"
 #include "measure/cuda/rung.h"
@@ -85,17 +86,17 @@ static bool time_steps(Engine *engine, double *us, Error *error) {
 /* begin: of the kernel. *us: of a step. */
 static bool add_stages(Trace *trace, int level, int64_t begin, double *us, Error *error) {
   const int blocks = stamped_plan.blocks;
+  const size_t anchors = (size_t)blocks * sizeof(EpochAnchor);
   uint64_t *clock = malloc(clock_bytes(blocks));
-  EpochAnchor *anchor = malloc((size_t)blocks * sizeof *anchor);
-  const Stages stages = {&stamped_plan, clock, anchor, LONG_RANGE, begin};
+  EpochAnchor *anchor = malloc(anchors);
+  const Stages stages = {trace, level, &stamped_plan, clock, anchor, LONG_RANGE, begin};
   const bool good =
       ((clock && anchor) || error_set(error, "no memory for the stamps of %d blocks", blocks)) &&
       cuda_done(cudaMemcpy(clock, stamps.d_clock, clock_bytes(blocks), cudaMemcpyDeviceToHost),
                 "fetching stamps", error) &&
-      cuda_done(cudaMemcpy(anchor, stamps.d_anchor, (size_t)blocks * sizeof *anchor,
-                           cudaMemcpyDeviceToHost),
-                "fetching stamps", error) &&
-      stages_add(trace, level, &stages, TRACE_FIRST, TRACE_END, error);
+      cuda_done(cudaMemcpy(anchor, stamps.d_anchor, anchors, cudaMemcpyDeviceToHost),
+                "fetching stamps", error);
+  if (good) stages_add(&stages, TRACE_FIRST, TRACE_END);
   if (good) *us = stages_us(&stages, TRACE_SHOWN, RANGE - 1);
   free(clock);
   free(anchor);
@@ -119,34 +120,32 @@ static void time_levels(Trace *trace, double us[TRACE_LEVELS]) {
 
 /* The second of two ranges: the first thing that CUPTI sees after activity_take costs it a
    millisecond. */
-static bool record_range(Engine *engine, Activities *list, Error *error) {
+static bool record_range(Engine *engine, Trace *list, Error *error) {
   double seconds;
   return warm_up(engine, error) && activity_take(list, error) &&
          train(engine, RANGE, &seconds, error) && train(engine, RANGE, &seconds, error) &&
          activity_take(list, error);
 }
 
-static bool add_level(Trace *trace, const BenchLevel *of, double us, const Activities *list,
-                      Error *error) {
-  TraceLevel level = {.range = RANGE, .us = us};
-  const int number = trace->levels;
+static bool add_level(Trace *trace, const BenchLevel *of, double us, Trace *list, Error *error) {
+  TraceLevel *level = &trace->level[trace->levels];
   const bool one_kernel = of->level == FUSION_EPOCH;
   RangeFacts facts;
-  snprintf(level.name, sizeof level.name, "%s", of->name);
-  if (!trace_add_level(trace, &level, error) ||
-      !range_add(trace, number, list, one_kernel, &facts, error) ||
-      (one_kernel && !add_stages(trace, number, facts.begin, &facts.us, error)))
+  if (!range_add(trace, trace->levels, list, one_kernel, &facts, error) ||
+      (one_kernel && !add_stages(trace, trace->levels, facts.begin, &facts.us, error)))
     return false;
-  trace->level[number].recorded_us = facts.us;
+  *level = (TraceLevel){.range = RANGE, .us = us, .recorded_us = facts.us};
+  snprintf(level->name, sizeof level->name, "%s", of->name);
+  trace->levels++;
   return true;
 }
 
-static bool record_level(Trace *trace, int level, double us, Activities *list, int blocks,
+static bool record_level(Trace *trace, int level, double us, Trace *list, int blocks,
                          Error *error) {
+  const BenchLevel *of = &bench_levels[level];
   Engine *engine = open_level(level, error);
-  const bool good =
-      engine && (bench_levels[level].level != FUSION_EPOCH || open_stamps(blocks, error)) &&
-      record_range(engine, list, error) && add_level(trace, &bench_levels[level], us, list, error);
+  const bool good = engine && (of->level != FUSION_EPOCH || open_stamps(blocks, error)) &&
+                    record_range(engine, list, error) && add_level(trace, of, us, list, error);
   close_stamps();
   if (engine) engine->call->close(engine);
   return good;
@@ -167,13 +166,13 @@ static bool describe(Trace *trace, const char *command, int *blocks, Error *erro
 /* Without CUPTI first: once it looks, it does to the end. */
 bool trace_record(Trace *trace, const char *command, Error *error) {
   double us[TRACE_LEVELS];
-  Activities list = {0};
+  Trace list = {0};
   int blocks;
   if (!activity_available(error) || !describe(trace, command, &blocks, error)) return false;
   time_levels(trace, us);
   bool good = activity_start(error);
   for (int level = 0; good && level < TRACE_LEVELS; level++)
     if (isfinite(us[level])) good = record_level(trace, level, us[level], &list, blocks, error);
-  activity_free(&list);
-  return good;
+  trace_close(&list);
+  return good && trace_whole(trace, error);
 }

@@ -77,6 +77,7 @@ static int track_of(const Stages *s, int block, EpochStamp stamp) {
   return TRACE_TEAM + TRACE_TEAMS * number_of(s, block) + (int)team_of(stamp);
 }
 
+/* When the first block began, on the GPU's clock. */
 static uint64_t first_time(const Stages *s) {
   uint64_t first = s->anchor[0].time[0];
   for (int b = 1; b < s->plan->blocks; b++)
@@ -84,55 +85,40 @@ static uint64_t first_time(const Stages *s) {
   return first;
 }
 
-/* Returns when the block took the stamp, in ns of the trace; -1 if it has no such stage. `zero`:
-   first_time. */
-static int64_t time_of(const Stages *s, uint64_t zero, int block, int step, EpochStamp stamp) {
+/* Returns when the block took the stamp, in ns of the trace; -1 if it has no such stage. */
+static int64_t time_of(const Stages *s, int block, int step, EpochStamp stamp) {
   const EpochAnchor *a = &s->anchor[block];
   const uint64_t clock =
       s->clock[((size_t)block * (size_t)s->steps + (size_t)step) * EPOCH_STAMPS + (size_t)stamp];
   if (clock == 0) return -1;
   const double rate = (double)(a->time[1] - a->time[0]) / (double)(a->clock[1] - a->clock[0]);
-  return s->begin + (int64_t)(a->time[0] - zero) +
+  return s->begin + (int64_t)(a->time[0] - first_time(s)) +
          llround((double)(int64_t)(clock - a->clock[0]) * rate);
 }
 
 /* ---- slices --------------------------------------------------------------------------------- */
 
-static bool add_team(Trace *trace, int level, const Stages *s, int block, TraceTeam team, int from,
-                     int to, Error *error) {
-  const uint64_t zero = first_time(s);
-  const int track = track_of(s, block, teams[team].first);
-  int64_t start = time_of(s, zero, block, from, teams[team].first);
+static void add_team(const Stages *s, int block, TraceTeam team, int from, int to) {
+  const EpochStamp first = teams[team].first;
+  const int track = track_of(s, block, first), size = group_size(s, block);
+  char name[48];
+  snprintf(name, sizeof name, "group %d, block %02d, %s team", group_of(s, block),
+           number_of(s, block) % size, teams[team].name);
+  trace_add_track(s->trace, s->level, track, name);
+  int64_t start = time_of(s, block, from, first);
   for (int step = from; step < to; step++)
-    for (int i = (int)teams[team].first + 1; i < (int)teams[team].end; i++) {
-      const int64_t end = time_of(s, zero, block, step, (EpochStamp)i);
+    for (int i = (int)first + 1; i < (int)teams[team].end; i++) {
+      const int64_t end = time_of(s, block, step, (EpochStamp)i);
       if (start < 0 || end < 0) continue;
-      if (!trace_add_slice(trace, level, track, step, start, end, stage_names[i], error))
-        return false;
+      trace_add_slice(s->trace, s->level, track, step, start, end, stage_names[i]);
       start = end;
     }
-  return true;
-}
-
-static bool add_teams(Trace *trace, int level, const Stages *s, int from, int to, Error *error) {
-  for (int block = 0; block < s->plan->blocks; block++)
-    for (int team = 0; team < TRACE_TEAMS; team++) {
-      const EpochStamp first = teams[team].first;
-      char name[48];
-      if (!takes(s, block, first)) continue;
-      snprintf(name, sizeof name, "group %d, block %02d, %s team", group_of(s, block),
-               number_of(s, block) % group_size(s, block), teams[team].name);
-      if (!trace_add_track(trace, level, track_of(s, block, first), name, error) ||
-          !add_team(trace, level, s, block, (TraceTeam)team, from, to, error))
-        return false;
-    }
-  return true;
 }
 
 /* ---- arrows --------------------------------------------------------------------------------- */
 
 /* The block that sent last what `to` received. -1: none did. */
-static int last_sender(const Stages *s, uint64_t zero, int mail, int to, int step, int64_t *sent) {
+static int last_sender(const Stages *s, int mail, int to, int step, int64_t *sent) {
   int last = -1;
   for (int from = 0; from < s->plan->blocks; from++) {
     const bool in_group = group_of(s, from) == group_of(s, to);
@@ -140,7 +126,7 @@ static int last_sender(const Stages *s, uint64_t zero, int mail, int to, int ste
                        (mails[mail].between_groups
                             ? !in_group && from % group_size(s, from) == to % group_size(s, to)
                             : in_group);
-    const int64_t time = sends ? time_of(s, zero, from, step, mails[mail].sent) : -1;
+    const int64_t time = sends ? time_of(s, from, step, mails[mail].sent) : -1;
     if (time < 0 || (last >= 0 && time <= *sent)) continue;
     last = from;
     *sent = time;
@@ -149,37 +135,28 @@ static int last_sender(const Stages *s, uint64_t zero, int mail, int to, int ste
 }
 
 /* Both ends lie a nanosecond before the ends of their slices, and so within them. */
-static bool add_mail(Trace *trace, int level, const Stages *s, int mail, int to, int step,
-                     Error *error) {
-  const uint64_t zero = first_time(s);
+static void add_mail(const Stages *s, int mail, int to, int step) {
   int64_t sent = 0;
-  const int64_t received = time_of(s, zero, to, step + mails[mail].later, mails[mail].received);
-  const int from = received < 0 ? -1 : last_sender(s, zero, mail, to, step, &sent);
-  if (from < 0) return true;
-  if (sent >= received) {
-    trace->backwards++;
-    return true;
-  }
-  return trace_add_arrow(trace, level, track_of(s, from, mails[mail].sent), sent - 1,
-                         track_of(s, to, mails[mail].received), received - 1, mails[mail].name,
-                         error);
+  const int64_t received = time_of(s, to, step + mails[mail].later, mails[mail].received);
+  const int from = received < 0 ? -1 : last_sender(s, mail, to, step, &sent);
+  if (from >= 0 && sent >= received)
+    s->trace->backwards++;
+  else if (from >= 0)
+    trace_add_arrow(s->trace, s->level, track_of(s, from, mails[mail].sent), sent - 1,
+                    track_of(s, to, mails[mail].received), received - 1, mails[mail].name);
 }
 
-bool stages_add(Trace *trace, int level, const Stages *stages, int from, int to, Error *error) {
-  if (!add_teams(trace, level, stages, from, to, error)) return false;
+void stages_add(const Stages *s, int from, int to) {
+  for (int block = 0; block < s->plan->blocks; block++)
+    for (int team = 0; team < TRACE_TEAMS; team++)
+      if (takes(s, block, teams[team].first)) add_team(s, block, (TraceTeam)team, from, to);
   for (int mail = 0; mail < MAILS; mail++)
     for (int step = from; step < to - mails[mail].later; step++)
-      for (int block = 0; block < stages->plan->blocks; block++) {
-        if (!takes(stages, block, mails[mail].received)) continue;
-        if (!add_mail(trace, level, stages, mail, block, step, error)) return false;
-      }
-  return true;
+      for (int block = 0; block < s->plan->blocks; block++)
+        if (takes(s, block, mails[mail].received)) add_mail(s, mail, block, step);
 }
 
-double stages_us(const Stages *stages, int from, int to) {
-  const uint64_t zero = first_time(stages);
-  return 1e-3 *
-         (double)(time_of(stages, zero, 0, to, STAMP_ROW) -
-                  time_of(stages, zero, 0, from, STAMP_ROW)) /
+double stages_us(const Stages *s, int from, int to) {
+  return 1e-3 * (double)(time_of(s, 0, to, STAMP_ROW) - time_of(s, 0, from, STAMP_ROW)) /
          (to - from);
 }

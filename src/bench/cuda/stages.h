@@ -6,6 +6,8 @@
 #include "epoch/stamps.h"
 
 typedef struct {
+  Trace *trace; /* that stages are added to, at this level */
+  int level;
   const EpochPlan *plan;
   const uint64_t *clock;     /* (blocks, steps, EPOCH_STAMPS), as the kernel left them */
   const EpochAnchor *anchor; /* (blocks) */
@@ -15,7 +17,7 @@ typedef struct {
 
 /* Adds the stages of steps [from, to) of the launch to tracks of their own, and an arrow for each
    mail that was received: from the sender that was the last. */
-bool stages_add(Trace *trace, int level, const Stages *stages, int from, int to, Error *error);
+void stages_add(const Stages *stages, int from, int to);
 
 /* Returns the time of a step of the first block in us, the mean of steps [from, to). */
 double stages_us(const Stages *stages, int from, int to);
