@@ -14,7 +14,10 @@
 
 enum { COUNTS = 8 };
 
+typedef struct Kind Kind;
+
 typedef struct {
+  const Kind *kind; /* that is shown */
   Record lines;
   Lines points;
   int ranks[COUNTS], counts; /* numbers of ranks that there are, ascending */
@@ -66,16 +69,23 @@ static double ms_of(const Scaling *s, const json_t *p, double batch, double rank
   return NAN;
 }
 
-/* How many times as fast as one rank. */
-static double speedup(const Scaling *s, const json_t *p, double ranks) {
-  const double batch = number_of(p, "batch");
-  return ms_of(s, p, batch, 1) / ms_of(s, p, batch, ranks);
+static double ms_at(const Scaling *s, const json_t *p, double ranks) {
+  return ms_of(s, p, number_of(p, "batch"), ranks);
 }
 
-/* Rows a second and rank, in parts of what one rank does with as many rows a step. */
+/* How many times as fast as one rank. */
+static double speedup(const Scaling *s, const json_t *p, double ranks) {
+  return ms_at(s, p, 1) / ms_at(s, p, ranks);
+}
+
+/* Thousands of rows a second that so many ranks train on, with as many rows a step each. */
+static double thousands(const Scaling *s, const json_t *p, double ranks) {
+  return number_of(p, "rows") / ms_of(s, p, number_of(p, "batch") * ranks, ranks);
+}
+
+/* Of which a rank has so much, in parts of what one alone does. */
 static double efficiency(const Scaling *s, const json_t *p, double ranks) {
-  const double batch = number_of(p, "batch");
-  return ms_of(s, p, batch, 1) / ms_of(s, p, batch * ranks, ranks) / ranks;
+  return thousands(s, p, ranks) / thousands(s, p, 1) / ranks;
 }
 
 /* Amdahl (1967): t(n) = t(1) (s + (1 - s) / n). The share s that fits the measured times best, by
@@ -91,135 +101,111 @@ static double serial_share(const Scaling *s, const json_t *p) {
   return squares > 0 ? products / squares : NAN;
 }
 
+/* ---- both kinds of scaling ------------------------------------------------------------------ */
+
+typedef double Measure(const Scaling *s, const json_t *p, double ranks);
+
+struct Kind {
+  const char *heading, *batch, *beside, *axis;
+  Measure *each, *times; /* columns: of each number of ranks; beside it, from two ranks on */
+  bool weak;
+};
+
+static const Kind kinds[] = {{"Strong scaling: the same batch, ms per epoch", "batch", "times on",
+                              "times as fast as one rank", ms_at, speedup, false},
+                             {"Weak scaling: the same rows per rank and step, rows per second",
+                              "rows", "part on", "rows per second and rank, parts of one's",
+                              thousands, efficiency, true}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* True if one rank has run the case and, unless `any`, several have, too. */
+static bool is_shown(const Scaling *s, const json_t *p, bool any) {
+  for (int c = 1; c < s->counts; c++) any |= isfinite(s->kind->times(s, p, s->ranks[c]));
+  return any && number_of(p, "ranks") == 1;
+}
+
 /* ---- tables --------------------------------------------------------------------------------- */
 
-typedef TableCell Cell(const TableColumn *column, const json_t *p, const void *scaling);
-
-static TableCell ms_cell(const TableColumn *column, const json_t *p, const void *scaling) {
-  return table_number(ms_of(scaling, p, number_of(p, "batch"), column->at));
-}
-
-static TableCell speedup_cell(const TableColumn *column, const json_t *p, const void *scaling) {
-  return table_number(speedup(scaling, p, column->at));
-}
-
-static TableCell share_cell(const TableColumn *column, const json_t *p, const void *scaling) {
+static TableCell percent(const TableColumn *column, const json_t *p, const void *scaling) {
   const double share = serial_share(scaling, p);
   (void)column;
   return isfinite(share) ? table_cell("%.1f%%", 100 * share) : table_cell("-");
 }
 
-static TableCell rows_cell(const TableColumn *column, const json_t *p, const void *scaling) {
-  const double n = column->at,
-               per_ms = number_of(p, "rows") / ms_of(scaling, p, number_of(p, "batch") * n, n);
-  return isfinite(per_ms) ? table_cell("%.2fM", per_ms / 1e3) : table_cell("-");
+/* column->at: ranks; below 0 of the column beside. */
+static TableCell measured(const TableColumn *column, const json_t *p, const void *scaling) {
+  const Kind *kind = ((const Scaling *)scaling)->kind;
+  const bool beside = column->at < 0;
+  const double value = (beside ? kind->times : kind->each)(scaling, p, fabs(column->at));
+  return beside || !kind->weak || !isfinite(value) ? table_number(value)
+                                                   : table_cell("%.2fM", value / 1e3);
 }
 
-static TableCell efficiency_cell(const TableColumn *column, const json_t *p, const void *scaling) {
-  return table_number(efficiency(scaling, p, column->at));
-}
-
-/* A row for each case that one rank has run, with columns for the numbers of ranks: first `each`,
-   then, from two ranks on, `beside`, and `last` unless it is NULL. */
-static void print_table(const Scaling *s, const Lines *rows, const char *batch, Cell *each,
-                        Cell *beside, const char *of_ranks, Cell *last, FILE *file) {
+/* A row for each case that one rank has run; of weak scaling, if more have run it, too. */
+static void print_table(const Scaling *s, FILE *file) {
+  const Kind *kind = s->kind;
+  const Table table = {file, true, s, NULL};
   TableColumn columns[5 + 2 * COUNTS] = {{"who", 12, true, .key = "who"},
                                          {"network", 12, true, .key = "network"},
                                          {"precision", 12, true, .key = "precision"},
-                                         {batch, 10, .key = "batch", .digits = WHOLE}};
-  TableCell titles[2 * COUNTS];
-  const Table table = {file, true, s, NULL};
+                                         {kind->batch, 10, .key = "batch", .digits = WHOLE}};
+  TableCell titles[5 + 2 * COUNTS];
+  Lines rows = lines_open(&s->lines);
   int count = 4;
-  for (int half = 0; half < 2; half++)
-    for (int c = half; c < s->counts; c++) {
+  for (int beside = 0; beside < 2; beside++)
+    for (int c = beside; c < s->counts; c++, count++) {
       const int n = s->ranks[c];
-      TableCell *title = &titles[count - 4];
-      *title =
-          half ? table_cell("%s %d", of_ranks, n) : table_cell("%d rank%s", n, n > 1 ? "s" : "");
-      columns[count++] =
-          (TableColumn){title->text, 10, .cell = half ? beside : each, .at = (double)n};
+      titles[count] = beside ? table_cell("%s %d", kind->beside, n)
+                             : table_cell("%d rank%s", n, n > 1 ? "s" : "");
+      columns[count] =
+          (TableColumn){titles[count].text, 10, .cell = measured, .at = beside ? -n : n};
     }
-  if (last) columns[count++] = (TableColumn){"serial share", 12, .cell = last};
-  table_print(&table, columns, count, rows);
+  if (!kind->weak) columns[count++] = (TableColumn){"serial share", 12, .cell = percent};
+  for (int i = 0; i < s->points.count; i++)
+    if (is_shown(s, s->points.of[i], !kind->weak)) lines_add(&rows, s->points.of[i]);
+  table_heading(file, true, kind->heading);
+  table_print(&table, columns, count, &rows);
+  free(rows.of);
 }
 
-static bool print_tables(const Scaling *s, const char *path, Error *error) {
-  Lines strong = lines_open(&s->lines), weak = lines_open(&s->lines);
+static bool print_tables(Scaling *s, const char *path, Error *error) {
   FILE *file;
-  for (int i = 0; i < s->points.count; i++) {
-    const json_t *p = s->points.of[i];
-    bool any = false;
-    for (int c = 1; c < s->counts; c++) any |= isfinite(efficiency(s, p, s->ranks[c]));
-    if (number_of(p, "ranks") != 1) continue;
-    lines_add(&strong, p);
-    if (any) lines_add(&weak, p);
-  }
-  bool good = file_create(path, &file, error);
-  if (good) {
-    fprintf(file, "# Scaling\n\n%s\n", s->title);
-    table_heading(file, true, "Strong scaling: the same batch, ms per epoch");
-    print_table(s, &strong, "batch", ms_cell, speedup_cell, "times on", share_cell, file);
-    table_heading(file, true, "Weak scaling: the same rows per rank and step, rows per second");
-    print_table(s, &weak, "rows", rows_cell, efficiency_cell, "part on", NULL, file);
-    good = file_close(path, file, true, error);
-  }
-  free(strong.of);
-  free(weak.of);
-  return good;
+  if (!file_create(path, &file, error)) return false;
+  fprintf(file, "# Scaling\n\n%s\n", s->title);
+  for (s->kind = kinds; s->kind < kinds + KINDS; s->kind++) print_table(s, file);
+  return file_close(path, file, true, error);
 }
 
 /* ---- the picture ---------------------------------------------------------------------------- */
 
-typedef double Measure(const Scaling *s, const json_t *p, double ranks);
-
-static bool is_of(const json_t *p, const char *network) {
-  return number_of(p, "ranks") == 1 && text_is(p, "who", "mlp-train") &&
-         text_is(p, "network", network);
-}
-
-/* p NULL: the ideal. A case that was measured on one rank alone has no curve. */
-static void add_curve(CurveSet *set, const Scaling *s, const json_t *p, Measure *measure) {
-  const TableCell name = p ? table_cell("%.0f %s", number_of(p, "batch"), text_of(p, "precision"))
-                           : table_cell("ideal");
-  bool any = false;
+/* Adds a batch and precision to the panel of its network, which begins with the ideal. */
+static void add_curve(Curves *all, const Scaling *s, const json_t *p) {
+  const Kind *kind = s->kind;
+  const TableCell title = table_cell("%.*s, %s", (int)strcspn(kind->heading, ":"), kind->heading,
+                                     text_of(p, "network")),
+                  name = table_cell("%.0f %s", number_of(p, "batch"), text_of(p, "precision"));
+  int i = 0;
+  while (i < all->count && strcmp(all->sets[i].title.text, title.text) != 0) i++;
+  if (i == LINE_CHART_PANELS) return;
+  CurveSet *set = &all->sets[i];
+  if (i == all->count) {
+    set->title = title;
+    set->label = table_cell("ranks");
+    all->panels[all->count++] =
+        (CurvePanel){.x = {.from_zero = true}, .y = {kind->axis, false, true}, .mark = NAN};
+    for (int c = 0; c < s->counts; c++)
+      curves_add(set, "ideal", s->ranks[c], kind->weak ? 1 : s->ranks[c]);
+  }
   for (int c = 0; c < s->counts; c++)
-    any |= s->ranks[c] > 1 && (!p || isfinite(measure(s, p, s->ranks[c])));
-  for (int c = 0; any && c < s->counts; c++) {
-    const double n = s->ranks[c];
-    curves_add(set, name.text, n,
-               !p       ? (measure == speedup ? n : 1)
-               : n == 1 ? 1
-                        : measure(s, p, n));
-  }
+    curves_add(set, name.text, s->ranks[c], kind->times(s, p, s->ranks[c]));
 }
 
-/* The ideal, then the batches and precisions of a network; nothing without several ranks. */
-static void add_panel(Curves *all, const Scaling *s, const char *network, bool strong) {
-  if (all->count == LINE_CHART_PANELS) return;
-  CurveSet *set = &all->sets[all->count];
-  Measure *measure = strong ? speedup : efficiency;
-  set->count = 0;
-  add_curve(set, s, NULL, measure);
-  for (int i = 0; i < s->points.count; i++)
-    if (is_of(s->points.of[i], network)) add_curve(set, s, s->points.of[i], measure);
-  if (set->count < 2) return;
-  set->title = table_cell("%s scaling, %s", strong ? "Strong" : "Weak", network);
-  set->label = table_cell("ranks");
-  all->panels[all->count++] = (CurvePanel){
-      .x = {.from_zero = true},
-      .y = {strong ? "times as fast as one rank" : "rows per second and rank, parts of one's",
-            false, true},
-      .mark = NAN};
-}
-
-static bool draw(const Scaling *s, const char *path, Error *error) {
+static bool draw(Scaling *s, const char *path, Error *error) {
   static Curves all;
-  for (int i = 0; i < s->points.count; i++) {
-    const char *network = text_of(s->points.of[i], "network");
-    bool drawn = !is_of(s->points.of[i], network);
-    for (int k = 0; k < i; k++) drawn |= is_of(s->points.of[k], network);
-    for (int weak = 0; weak < 2 && !drawn; weak++) add_panel(&all, s, network, !weak);
-  }
+  for (int i = 0; i < s->points.count; i++)
+    for (s->kind = kinds; s->kind < kinds + KINDS; s->kind++)
+      if (text_is(s->points.of[i], "who", "mlp-train") && is_shown(s, s->points.of[i], false))
+        add_curve(&all, s, s->points.of[i]);
   if (all.count == 0) return error_set(error, "nothing was measured on several ranks");
   return curves_draw(&all, "Scaling", s->title, path, error);
 }
