@@ -47,11 +47,6 @@ static bool same_batch(const json_t *a, const json_t *b) {
   return number_of(a, "batch") == number_of(b, "batch");
 }
 
-/* True if the line says how long an epoch took. */
-static bool was_measured(const json_t *line) {
-  return number_of(line, "ms_per_epoch") > 0;
-}
-
 static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
@@ -59,38 +54,36 @@ static bool is_level(const json_t *line) {
 /* Returns the time that a line's is compared with: that of our fastest level that is at least as
    accurate; NAN if there is none. */
 static double best_for(const Record *record, const json_t *epoch) {
+  const Lines all = lines_of(record, text_of(epoch, "case"));
   double best = NAN;
-  size_t i;
-  const json_t *line;
-  json_array_foreach(record->lines, i, line) if (same_text(line, epoch, "case") && is_level(line) &&
-                                                 same_batch(line, epoch) &&
-                                                 same_text(line, epoch, "name") &&
-                                                 (text_is(line, "precision", "fp32") ||
-                                                  same_text(line, epoch, "precision"))) best =
-      fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
+  for (int i = 0; i < all.count; i++) {
+    const json_t *line = all.of[i];
+    if (is_level(line) && same_batch(line, epoch) && same_text(line, epoch, "name") &&
+        (text_is(line, "precision", "fp32") || same_text(line, epoch, "precision")))
+      best = fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
+  }
+  free(all.of);
   return best;
 }
 
 static double floor_for(const Record *record, const json_t *line, const char *precision) {
-  size_t i;
-  const json_t *floor;
-  json_array_foreach(record->lines, i,
-                     floor) if (line_is(floor, "floor") && same_batch(floor, line) &&
-                                text_is(floor, "precision", precision)) return number_of(floor,
-                                                                                         "value");
-  return NAN;
+  const Lines all = lines_of(record, "floor");
+  double value = NAN;
+  for (int i = all.count - 1; i >= 0; i--)
+    if (same_batch(all.of[i], line) && text_is(all.of[i], "precision", precision))
+      value = number_of(all.of[i], "value");
+  free(all.of);
+  return value;
 }
 
 /* By network and batch, slowest first. */
 static int compare_epochs(const void *a, const void *b) {
-  static const char *const keys[] = {"batch", "ms_per_epoch"};
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
-  int order = strcmp(text_of(x, "name"), text_of(y, "name"));
-  for (int i = 0; i < 2 && order == 0; i++) {
-    const double v = number_of(x, keys[i]), w = number_of(y, keys[i]);
-    order = i == 0 ? (v > w) - (v < w) : (v < w) - (v > w);
-  }
-  return order;
+  const double batches = number_of(x, "batch") - number_of(y, "batch"),
+               ms = number_of(y, "ms_per_epoch") - number_of(x, "ms_per_epoch");
+  const int names = strcmp(text_of(x, "name"), text_of(y, "name"));
+  const double order = names ? names : batches != 0 ? batches : ms;
+  return (order > 0) - (order < 0);
 }
 
 /* The measured epochs of a kind, `epoch` or `wide`, in that order. */
@@ -98,7 +91,7 @@ static Lines sorted_epochs(const Record *record, const char *kind) {
   Lines all = lines_of(record, kind);
   int count = 0;
   for (int i = 0; i < all.count; i++)
-    if (was_measured(all.of[i])) all.of[count++] = all.of[i];
+    if (number_of(all.of[i], "ms_per_epoch") > 0) all.of[count++] = all.of[i];
   all.count = count;
   if (all.of) qsort(all.of, (size_t)count, sizeof *all.of, compare_epochs);
   return all;
@@ -173,55 +166,112 @@ static const TableColumn of_epochs[] = {BATCH,
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
+/* Shows the kernel of the row at the column's batch. */
+static TableCell kernel_cell(const TableColumn *column, const json_t *row, const void *record) {
+  const Lines all = lines_of(record, "kernel");
+  TableCell cell = table_cell("-");
+  for (int i = all.count - 1; i >= 0; i--)
+    if (number_of(all.of[i], "batch") == column->at && same_text(all.of[i], row, "name"))
+      cell = table_cell("%s us %3.0f%% x%.2f", table_number(number_of(all.of[i], "value")).text,
+                        100 * number_of(all.of[i], "share"), number_of(all.of[i], "bound"));
+  free(all.of);
+  return cell;
+}
+
+enum { MAX_BATCHES = 8 };
+
+/* A row a kernel, a column a batch. */
+static void put_kernels(const Table *table, Lines *rows) {
+  TableColumn columns[1 + MAX_BATCHES] = {{"kernel", 31, true, .key = "name"}};
+  TableCell titles[MAX_BATCHES];
+  int count = 0, kernels = 0;
+  for (int i = 0; i < rows->count; i++) {
+    const double batch = number_of(rows->of[i], "batch");
+    int k = 0;
+    while (k < count && columns[1 + k].at != batch) k++;
+    if (k == count && count < MAX_BATCHES) {
+      titles[k] = table_cell("batch %g", batch);
+      columns[1 + count++] = (TableColumn){titles[k].text, 18, .cell = kernel_cell, .at = batch};
+    }
+    if (k == 0) rows->of[kernels++] = rows->of[i];
+  }
+  rows->count = kernels;
+  table_print(table, columns, 1 + count, rows);
+}
+
 typedef struct {
-  const char *kind, *heading, *note;
-  const TableColumn *columns;
+  const char *kind, *heading, *note; /* note NULL: how many epochs */
+  const TableColumn *columns;        /* NULL: put_kernels */
   int count;
 } Section;
 
 #define COLUMNS(of) (of), sizeof(of) / sizeof *(of)
 
-static const Section epochs = {
-    "epoch", "An epoch",
-    "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
-    "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
-    "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
-    "at least as accurate.\n\n",
-    COLUMNS(of_epochs)};
+/* Between the second and the third stands what was not measured. */
+static const Section sections[] = {
+    {"epoch", "An epoch",
+     "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
+     "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
+     "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
+     "at least as accurate.\n\n",
+     COLUMNS(of_epochs)},
+    {"wide", "Wide networks", NULL, COLUMNS(of_wide)},
+    {"floor", "The floor of an epoch",
+     "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
+     "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
+     "weight of the others. Two barriers: a step needs two exchanges between all\n"
+     "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
+     "owners of columns.\n\n",
+     COLUMNS(of_floors)},
+    {"ceiling", "What the GPU can do", "", COLUMNS(of_ceilings)},
+    {"kernel", "The kernels of a step at level layer",
+     "As nodes of a graph, one after the other: time, share of the step, and how much faster "
+     "the\nstep would be if the kernel took no time at all (Amdahl's bound). Where the kernels "
+     "for\nwide layers are faster, a step has those instead.\n\n",
+     NULL, 0},
+    {"run", "A whole run of mlp-train, from the CSV files, batch 64",
+     "bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
+     "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n",
+     COLUMNS(of_runs)}};
+enum { SECTIONS = sizeof sections / sizeof *sections, BY_BATCH = 2 /* the first ones */ };
 
-static const Section wide = {"wide", "Wide networks", NULL, COLUMNS(of_wide)};
+/* The lines of a section; of a run also their sum, which is the caller's, and the same work alone.
+ */
+static Lines rows_of(const Record *record, int section, json_t *total) {
+  const char *kind = sections[section].kind;
+  Lines rows = section < BY_BATCH ? sorted_epochs(record, kind) : lines_of(record, kind);
+  if (rows.count == 0 || strcmp(kind, "run") != 0) return rows;
+  const Lines alone = lines_of(record, "alone");
+  double sum = 0;
+  for (int i = 0; i < rows.count; i++) sum += number_of(rows.of[i], "value");
+  record_text(total, "name", "the whole process");
+  record_number(total, "value", sum);
+  record_text(total, "share", "100%");
+  lines_add(&rows, total);
+  for (int i = 0; i < alone.count; i++) lines_add(&rows, alone.of[i]);
+  free(alone.of);
+  return rows;
+}
 
-static const Section floors = {
-    "floor", "The floor of an epoch",
-    "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
-    "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
-    "weight of the others. Two barriers: a step needs two exchanges between all\n"
-    "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
-    "owners of columns.\n\n",
-    COLUMNS(of_floors)};
-
-static const Section ceilings = {"ceiling", "What the GPU can do", "", COLUMNS(of_ceilings)};
-
-static const Section runs = {
-    "run", "A whole run of mlp-train, from the CSV files, batch 64",
-    "bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
-    "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n",
-    COLUMNS(of_runs)};
-
-/* Prints a section and frees its rows. */
-static void put_section(const Record *record, const Section *s, Lines rows, FILE *file,
-                        bool markdown) {
-  const Table table = {file, markdown, record, s == &epochs || s == &wide ? "batch" : NULL};
-  if (rows.count > 0 || s == &epochs) {
+static void put_section(const Record *record, int section, FILE *file, bool markdown) {
+  const Section *s = &sections[section];
+  const Table table = {file, markdown, record, section < BY_BATCH ? "batch" : NULL};
+  json_t *total = record_line("run");
+  Lines rows = rows_of(record, section, total);
+  if (rows.count > 0 || section == 0) {
     table_heading(file, markdown, s->heading);
     if (s->note)
       fputs(s->note, file);
     else
       fprintf(file, "Medians of %g epochs after a warm-up, as above.\n\n",
               number_of(rows.of[0], "epochs"));
-    table_print(&table, s->columns, s->count, &rows);
+    if (s->columns)
+      table_print(&table, s->columns, s->count, &rows);
+    else
+      put_kernels(&table, &rows);
   }
   free(rows.of);
+  json_decref(total);
 }
 
 static void put_machine(const Record *record, FILE *file, bool markdown) {
@@ -261,76 +311,12 @@ static void put_reasons(const Record *record, FILE *file, bool markdown) {
   }
 }
 
-/* Shows the kernel of the row at the column's batch. */
-static TableCell kernel_cell(const TableColumn *column, const json_t *row, const void *context) {
-  const Lines *kernels = context;
-  for (int i = 0; i < kernels->count; i++) {
-    const json_t *k = kernels->of[i];
-    if (number_of(k, "batch") == column->at && same_text(k, row, "name"))
-      return table_cell("%s us %3.0f%% x%.2f", table_number(number_of(k, "value")).text,
-                        100 * number_of(k, "share"), number_of(k, "bound"));
-  }
-  return table_cell("-");
-}
-
-enum { MAX_BATCHES = 8 };
-
-/* A row a kernel, a column a batch. */
-static void put_kernels(const Record *record, FILE *file, bool markdown) {
-  Lines kernels = lines_of(record, "kernel"), rows = lines_of(record, "kernel");
-  const Table table = {file, markdown, &kernels, NULL};
-  TableColumn columns[1 + MAX_BATCHES] = {{"kernel", 31, true, .key = "name"}};
-  TableCell titles[MAX_BATCHES];
-  int count = 0;
-  rows.count = 0;
-  for (int i = 0; i < kernels.count; i++) {
-    const double batch = number_of(kernels.of[i], "batch");
-    int k = 0;
-    while (k < count && columns[1 + k].at != batch) k++;
-    if (k == count && count < MAX_BATCHES) {
-      titles[k] = table_cell("batch %g", batch);
-      columns[1 + count++] = (TableColumn){titles[k].text, 18, .cell = kernel_cell, .at = batch};
-    }
-    if (k == 0) lines_add(&rows, kernels.of[i]);
-  }
-  if (count > 0) {
-    table_heading(file, markdown, "The kernels of a step at level layer");
-    fputs(
-        "As nodes of a graph, one after the other: time, share of the step, and how much faster "
-        "the\nstep would be if the kernel took no time at all (Amdahl's bound). Where the kernels "
-        "for\nwide layers are faster, a step has those instead.\n\n",
-        file);
-    table_print(&table, columns, 1 + count, &rows);
-  }
-  free(kernels.of);
-  free(rows.of);
-}
-
-/* The parts of a run, their sum, and the same work alone. */
-static void put_run(const Record *record, FILE *file, bool markdown) {
-  Lines rows = lines_of(record, "run"), alone = lines_of(record, "alone");
-  json_t *total = record_line("run");
-  double sum = 0;
-  for (int i = 0; i < rows.count; i++) sum += number_of(rows.of[i], "value");
-  record_text(total, "name", "the whole process");
-  record_number(total, "value", sum);
-  record_text(total, "share", "100%");
-  if (rows.count > 0) lines_add(&rows, total);
-  for (int i = 0; i < alone.count && rows.count > 0; i++) lines_add(&rows, alone.of[i]);
-  free(alone.of);
-  put_section(record, &runs, rows, file, markdown);
-  json_decref(total);
-}
-
 void bench_print(const Record *record, FILE *file, bool markdown) {
   put_machine(record, file, markdown);
-  put_section(record, &epochs, sorted_epochs(record, "epoch"), file, markdown);
-  put_section(record, &wide, sorted_epochs(record, "wide"), file, markdown);
-  put_reasons(record, file, markdown);
-  put_section(record, &floors, lines_of(record, "floor"), file, markdown);
-  put_section(record, &ceilings, lines_of(record, "ceiling"), file, markdown);
-  put_kernels(record, file, markdown);
-  put_run(record, file, markdown);
+  for (int i = 0; i < SECTIONS; i++) {
+    if (i == BY_BATCH) put_reasons(record, file, markdown);
+    put_section(record, i, file, markdown);
+  }
 }
 
 /* ---- the picture ---------------------------------------------------------------------------- */
