@@ -53,26 +53,17 @@ static bool set_quick(const OptionRow *row, const char *value, void *options, Er
 
 static const OptionKind batches = {.set = set_batches}, quick = {.set = set_quick};
 
-#define WORD(word, what, member, role, text)                                                       \
+#define FILE_OR_WORD(word, what, value, member, role, text)                                        \
   {                                                                                                \
-    .name = word, .argument = what, .help = text, .kind = &option_word,                            \
+    .name = word, .argument = what, .initial = value, .help = text, .kind = &option_word,          \
     .field = offsetof(Arguments, member), .file = role                                             \
   }
+#define OUTPUT(word, member, text) FILE_OR_WORD(word, "FILE", NULL, member, FILE_OUTPUT, text)
 static const OptionRow rows[] = {
-    {.name = "train",
-     .argument = "FILE",
-     .initial = "data/mnist_train.csv",
-     .help = "rows to train on",
-     .kind = &option_word,
-     .field = offsetof(Arguments, plan.train),
-     .file = FILE_INPUT},
-    {.name = "test",
-     .argument = "FILE",
-     .initial = "data/mnist_test.csv",
-     .help = "rows for the test accuracy",
-     .kind = &option_word,
-     .field = offsetof(Arguments, plan.test),
-     .file = FILE_INPUT},
+    FILE_OR_WORD("train", "FILE", "data/mnist_train.csv", plan.train, FILE_INPUT,
+                 "rows to train on"),
+    FILE_OR_WORD("test", "FILE", "data/mnist_test.csv", plan.test, FILE_INPUT,
+                 "rows for the test accuracy"),
     {.name = "epochs",
      .argument = "N",
      .initial = "9",
@@ -89,17 +80,19 @@ static const OptionRow rows[] = {
     {.name = "quick",
      .help = "time 2 epochs at batch 64 only, to see that all works",
      .kind = &quick},
-    WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
-    WORD("markdown", "FILE", markdown, FILE_OUTPUT, "write the tables as Markdown"),
-    WORD("plot", "FILE", plot, FILE_OUTPUT, "draw the epochs at the smallest batch as a PNG"),
-    WORD("trace", "FILE", trace, FILE_OUTPUT,
-         "time nothing: record a few steps of every level on random rows as a trace for "
-         "ui.perfetto.dev, needs CUPTI"),
-    WORD("timeline", "FILE", timeline, FILE_OUTPUT,
-         "time nothing: draw one step of every level as a PNG, needs CUPTI or --from"),
-    WORD("from", "FILE", from, FILE_INPUT,
-         "measure nothing: read the measurements from such a JSON file, with --timeline the trace"),
-    WORD("sources", "HEX", sources, FILE_NONE, "digest of the sources, for the record"),
+    OUTPUT("json", json, "write the measurements as JSON objects, one per line"),
+    OUTPUT("markdown", markdown, "write the tables as Markdown"),
+    OUTPUT("plot", plot, "draw the epochs at the smallest batch as a PNG"),
+    OUTPUT("trace", trace,
+           "time nothing: record a few steps of every level on random rows as a trace for "
+           "ui.perfetto.dev, needs CUPTI"),
+    OUTPUT("timeline", timeline,
+           "time nothing: draw one step of every level as a PNG, needs CUPTI or --from"),
+    FILE_OR_WORD("from", "FILE", NULL, from, FILE_INPUT,
+                 "measure nothing: read the measurements from such a JSON file, with --timeline "
+                 "the trace"),
+    FILE_OR_WORD("sources", "HEX", NULL, sources, FILE_NONE,
+                 "digest of the sources, for the record"),
     OPTION_HELP(NULL)};
 
 static const OptionTable table = {
@@ -149,18 +142,14 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
   return record_close(&record, good, error);
 }
 
-static bool record_steps(Trace *trace, const Arguments *a, const char *command, Error *error) {
-  snprintf(trace->sources, sizeof trace->sources, "%s", a->sources ? a->sources : "");
-  return trace_record(trace, command, error);
-}
-
 /* Shows steps as they ran: recorded, or as a trace has them. */
 static bool show_steps(const Arguments *a, const char *command, Error *error) {
   Trace trace = {0};
+  snprintf(trace.sources, sizeof trace.sources, "%s", a->sources ? a->sources : "");
   const bool good =
       (!a->trace || atomic_file_probe(a->trace, error)) &&
       (!a->timeline || atomic_file_probe(a->timeline, error)) &&
-      (a->from ? trace_load(&trace, a->from, error) : record_steps(&trace, a, command, error)) &&
+      (a->from ? trace_load(&trace, a->from, error) : trace_record(&trace, command, error)) &&
       (trace_print(&trace, stdout), standard_output_flush(error)) &&
       (!a->trace || trace_save(&trace, a->trace, error)) &&
       (!a->timeline || trace_draw(&trace, a->timeline, error));

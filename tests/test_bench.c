@@ -298,7 +298,7 @@ TEST(test_cublas_level) {
       .training = {.batch = BATCH, .seed = 3, .rule.momentum = 0.9f, .threads = 2},
       .dataset_rows = ROWS,
       .staging_rows = 6 * BATCH};
-  Engine *engine[2] = {engine_cpu_open(&config, &error), bench_cublas_open(&config, false, &error)};
+  Engine *engine[2] = {engine_cpu_open(&config, &error), bench_cublas_open(&config, &error)};
   assert_non_null(engine[0]);
   if (!engine[1]) fail_msg("%s", error.text);
   EngineSums trained[2], tested[2];

@@ -46,8 +46,9 @@ double bench_floor_seconds(const BenchRates *rates, const Network *network, int 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* The same training step made of cuBLAS products and the small kernels of level none, captured in
-   graphs as level step is: engine_cuda_open_with of cuBLAS. cuda/cublas.c */
-Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error);
+   graphs as level step is, at the config's precision: engine_cuda_open_with of cuBLAS.
+   cuda/cublas.c */
+Engine *bench_cublas_open(const EngineConfig *config, Error *error);
 
 /* Rows of the training file, then of the test file, in memory; without pixels: random ones. */
 typedef struct {

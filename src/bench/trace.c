@@ -69,18 +69,18 @@ void trace_close(Trace *trace) {
 /* ---- names ---------------------------------------------------------------------------------- */
 
 void trace_kernel_name(const char *demangled, char *name, size_t size) {
-  static const char anonymous[] = "(anonymous namespace)::";
-  const char *at = demangled, *hidden;
-  while ((hidden = strstr(at, anonymous)) && hidden < at + strcspn(at, "<"))
-    at = hidden + sizeof anonymous - 1;
-  const char *end = at + strcspn(at, "<(");
-  for (const char *c = at; c < end; c++)
+  static const char hidden[] = "(anonymous namespace)::";
+  char text[1024], *at = text;
+  snprintf(text, sizeof text, "%s", demangled);
+  for (char *found; (found = strstr(text, hidden));)
+    memmove(found, found + strlen(hidden), strlen(found + strlen(hidden)) + 1);
+  text[strcspn(text, "<(")] = '\0';
+  for (char *c = text; *c; c++)
     if (*c == ' ' || *c == ':') at = c + 1;
-  snprintf(name, size, "%.*s", (int)(end - at), at);
-  char *last = strrchr(name, '_');
-  if (last && last != name && strcmp(last, "_kernel") == 0) *last = '\0';
-  for (char *c = name; *c; c++)
-    if (*c == '_') *c = ' ';
+  char *last = strrchr(at, '_');
+  if (last && last != at && strcmp(last, "_kernel") == 0) *last = '\0';
+  while ((last = strchr(at, '_'))) *last = ' ';
+  snprintf(name, size, "%s", at);
 }
 
 /* ---- saving --------------------------------------------------------------------------------- */
@@ -89,12 +89,16 @@ void trace_kernel_name(const char *demangled, char *name, size_t size) {
    head. */
 static int compare(const void *left, const void *right) {
   const TraceEvent *a = left, *b = right;
-  if (a->start != b->start) return a->start < b->start ? -1 : 1;
+#define BY(member)                                                                                 \
+  if (a->member != b->member) return a->member < b->member ? -1 : 1
+  BY(start);
   if (a->phase != b->phase) return a->phase == 'X' || b->phase == 'f' ? -1 : 1;
   if (a->end != b->end) return a->end > b->end ? -1 : 1;
-  if (a->level != b->level) return a->level < b->level ? -1 : 1;
-  if (a->track != b->track) return a->track < b->track ? -1 : 1;
-  return a->arrow < b->arrow ? -1 : a->arrow > b->arrow;
+  BY(level);
+  BY(track);
+  BY(arrow);
+#undef BY
+  return 0;
 }
 
 /* Microseconds, to the nanosecond. */
@@ -271,27 +275,25 @@ void trace_print(const Trace *trace, FILE *file) {
                                         {"kernels", 8, .key = "kernels", .digits = WHOLE},
                                         {"launches", 9, .key = "launches", .digits = WHOLE}};
   const Table table = {.file = file};
-  Record record = {.lines = NULL};
-  Error ignored;
+  Record record = {.lines = json_array()};
   fprintf(file,
           "A step of %s on %s, driver %s.\n"
           "Recording has a price: CUPTI's at every level, and the stamps' in the epoch kernel.\n\n",
           trace->network, trace->gpu, trace->driver);
   for (int i = 0; i < trace->levels; i++) {
     const TraceLevel *l = &trace->level[i];
-    json_t *line = record_line("level");
-    record_text(line, "name", l->name);
-    record_number(line, "us", l->us);
-    record_number(line, "recorded_us", l->recorded_us);
-    record_text(line, "cost", table_cell("%+.1f%%", 100 * (l->recorded_us / l->us - 1)).text);
-    record_number(line, "kernels", trace_slices(trace, i, TRACE_GPU, TRACE_TEAM, TRACE_SHOWN));
-    record_number(line, "launches", trace_slices(trace, i, TRACE_HOST, TRACE_GPU, TRACE_SHOWN));
-    record_add(&record, line, false, &ignored);
+    const TableCell cost = table_cell("%+.1f%%", 100 * (l->recorded_us / l->us - 1));
+    json_array_append_new(
+        record.lines,
+        json_pack("{ss,ss,sf,sf,ss,si,si}", "case", "level", "name", l->name, "us", l->us,
+                  "recorded_us", l->recorded_us, "cost", cost.text, "kernels",
+                  trace_slices(trace, i, TRACE_GPU, TRACE_TEAM, TRACE_SHOWN), "launches",
+                  trace_slices(trace, i, TRACE_HOST, TRACE_GPU, TRACE_SHOWN)));
   }
   const Lines rows = lines_of(&record, "level");
   table_print(&table, columns, sizeof columns / sizeof *columns, &rows);
   free(rows.of);
-  record_close(&record, true, &ignored);
+  json_decref(record.lines);
   if (*trace->missing) fprintf(file, "\nNot recorded: %s.\n", trace->missing);
   if (trace->backwards)
     fprintf(file, "\n%d arrows are left out: the clocks of two blocks disagree on them.\n",

@@ -105,11 +105,11 @@ bool record_close(Record *record, bool good, Error *error) {
 
 static bool read_line(Record *record, const char *text, RecordCheck *check, Error *error) {
   json_t *line = json_loads(text, 0, NULL);
-  if (json_is_object(line))
-    return (!check || check(record, line, error)) ? append(record, line, error)
-                                                  : (json_decref(line), false);
+  if (json_is_object(line) ? !check || check(record, line, error)
+                           : error_set(error, "it is no JSON object"))
+    return append(record, line, error);
   json_decref(line);
-  return error_set(error, "it is no JSON object");
+  return false;
 }
 
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
@@ -121,9 +121,9 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
   Error inner;
   bool good = true;
   for (int number = 1; good && getline(&text, &room, file) >= 0; number++)
-    if (text[strspn(text, " \t\r\n")] && !read_line(record, text, check, &inner))
-      good =
-          error_set(error, "%s is no record of %s, line %d: %s", path, program, number, inner.text);
+    good =
+        !text[strspn(text, " \t\r\n")] || read_line(record, text, check, &inner) ||
+        error_set(error, "%s is no record of %s, line %d: %s", path, program, number, inner.text);
   if (good && ferror(file)) good = error_set(error, "cannot read %s: %s", path, strerror(errno));
   free(text);
   fclose(file);
@@ -132,13 +132,6 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-const json_t *record_first(const Record *record, const char *kind) {
-  size_t i;
-  const json_t *line;
-  json_array_foreach(record->lines, i, line) if (line_is(line, kind)) return line;
-  return NULL;
-}
-
 const json_t *record_find(const Record *record, const char *kind, const char *key,
                           const char *text) {
   size_t i;
@@ -146,6 +139,10 @@ const json_t *record_find(const Record *record, const char *kind, const char *ke
   json_array_foreach(record->lines, i,
                      line) if (line_is(line, kind) && text_is(line, key, text)) return line;
   return NULL;
+}
+
+const json_t *record_first(const Record *record, const char *kind) {
+  return record_find(record, kind, "case", kind);
 }
 
 Lines lines_open(const Record *record) {

@@ -90,9 +90,9 @@ static void close_cublas(void *context) {
   free(c);
 }
 
-Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error) {
+Engine *bench_cublas_open(const EngineConfig *config, Error *error) {
   static const char what[] = "starting";
-  const cublasMath_t mode = tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+  const bool tf32 = config->training.precision == PRECISION_TF32;
   Cublas *c = calloc(1, sizeof *c);
   if (!c) {
     error_set(error, "out of memory for cuBLAS");
@@ -100,7 +100,9 @@ Engine *bench_cublas_open(const EngineConfig *config, bool tf32, Error *error) {
   }
   if (cublas_done(cublasCreate(&c->handle), what, error) &&
       cuda_done(cudaMalloc(&c->d_workspace, WORKSPACE), "allocating", error) &&
-      cublas_done(cublasSetMathMode(c->handle, mode), what, error))
+      cublas_done(
+          cublasSetMathMode(c->handle, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
+          what, error))
     return engine_cuda_open_with(config, &level_cublas, c, close_cublas, error);
   close_cublas(c);
   return NULL;

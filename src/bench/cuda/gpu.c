@@ -3,13 +3,13 @@
 #include "bench/bench.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"
 #include "measure/cuda/ceilings.h"
+#include "measure/table.h"
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
@@ -51,84 +51,81 @@ bool bench_ceilings(Record *record, Error *error) {
          ceilings_measure(CEILING_SGEMM_FP32, CEILINGS, add_ceiling, record, error);
 }
 
-/* ---- the kernels of a step at level layer ------------------------------------------------------
- */
+/* ---- the kernels of a step at level layer ---------------------------------------------------- */
 
-enum { MAX_KERNELS = 3 * NETWORK_MAX_LAYERS, KERNEL_CALLS = 100 };
+enum { MOST_KERNELS = 2 * NETWORK_MAX_LAYERS, KERNEL_CALLS = 100 };
 
-/* A kernel of the engine's step. */
+/* One kernel of the engine's step. */
 typedef struct {
   CudaEngine *engine;
   BatchView batch;
-  enum { FORWARD, HEAD, BACKWARD, UPDATE } operation;
-  int layer;
-  char name[96];
-  double us;
+  int number; /* in the step, from 0: forward, the last layer there and back, backward, updates */
 } Kernel;
+
+/* The layer of a kernel, if it is of one. */
+static int layer_of(int number, int last) {
+  return number <= last ? number : 2 * last - number;
+}
 
 /* A Rung's run. Learning rate 0: the weights stay what they are however often it is called. */
 static cudaError_t run_kernel(void *context, cudaStream_t stream) {
   const Kernel *k = context;
   CudaEngine *e = k->engine;
-  const Level *level = e->level;
+  const int last = e->engine.config.network.layers - 1, l = layer_of(k->number, last);
   const cudaStream_t own = e->compute;
   e->compute = stream;
-  const cudaError_t status = k->operation == FORWARD ? level->forward(e, k->batch, k->layer, true)
-                             : k->operation == HEAD  ? level->loss(e, k->batch, true)
-                             : k->operation == BACKWARD
-                                 ? level->backward(e, k->batch, k->layer)
-                                 : level->update(e, k->batch, 0, k->layer + 1);
+  const cudaError_t status = k->number < last        ? e->level->forward(e, k->batch, l, true)
+                             : k->number == last     ? e->level->loss(e, k->batch, true)
+                             : k->number == 2 * last ? e->level->update(e, k->batch, 0, last + 1)
+                                                     : e->level->backward(e, k->batch, l);
   e->compute = own;
   return status;
 }
 
-static bool time_kernel(Kernel *k, Error *error) {
-  static const char *const names[] = {"forward", "last layer and back", "backward",
-                                      "gradients and updates of all layers"};
-  const int *size = k->engine->engine.config.network.size + k->layer,
-            back = k->operation == BACKWARD;
-  const Rung rung = {k->name, run_kernel, k, KERNEL_CALLS, true, 1, "us"};
-  snprintf(k->name, sizeof k->name, k->operation == UPDATE ? "%s" : "%s, %d to %d",
-           names[k->operation], size[back], size[!back]);
-  return rung_value(&rung, &k->us, error);
-}
-
 /* Times the kernels in the order of a step, so that each finds what the one before it wrote. */
-static bool time_step(CudaEngine *e, Kernel *kernels, int *count, Error *error) {
-  const int last = e->engine.config.network.layers - 1, rows = e->engine.config.training.batch;
-  const BatchView batch = {.d_pixels = e->d_pixels,
-                           .d_labels = e->d_labels,
-                           .d_order = e->d_order,
-                           .stride = e->stride,
-                           .d_state = e->d_state,
-                           .rows = rows};
-  *count = 0;
-  for (int l = 0; l < last; l++) kernels[(*count)++] = (Kernel){e, batch, FORWARD, l, "", 0};
-  kernels[(*count)++] = (Kernel){e, batch, HEAD, last, "", 0};
-  for (int l = last - 1; l > 0; l--) kernels[(*count)++] = (Kernel){e, batch, BACKWARD, l, "", 0};
-  kernels[(*count)++] = (Kernel){e, batch, UPDATE, last, "", 0};
+static bool time_step(CudaEngine *e, TableCell *names, double *us, Error *error) {
+  const Network *n = &e->engine.config.network;
+  const int last = n->layers - 1, rows = e->engine.config.training.batch;
   const StepState state = {.end = (uint32_t)rows};
+  Kernel k = {e,
+              {.d_pixels = e->d_pixels,
+               .d_labels = e->d_labels,
+               .d_order = e->d_order,
+               .stride = e->stride,
+               .d_state = e->d_state,
+               .rows = rows},
+              0};
   bool good = cuda_done(launch_order(e->d_order, 0, (uint32_t)rows, 1, 1, e->compute), "shuffling",
                         error) &&
               cuda_done(launch_begin(e->d_state, state, e->compute), "preparing a batch", error) &&
               cuda_done(cudaDeviceSynchronize(), "preparing a batch", error);
-  for (int i = 0; good && i < *count; i++) good = time_kernel(&kernels[i], error);
+  for (; good && k.number <= 2 * last; k.number++) {
+    const int *size = n->size + layer_of(k.number, last), back = k.number > last;
+    names[k.number] = k.number == 2 * last ? table_cell("gradients and updates of all layers")
+                                           : table_cell("%s, %d to %d",
+                                                        back               ? "backward"
+                                                        : k.number == last ? "last layer and back"
+                                                                           : "forward",
+                                                        size[back], size[!back]);
+    const Rung rung = {names[k.number].text, run_kernel, &k, KERNEL_CALLS, true, 1, "us"};
+    good = rung_value(&rung, &us[k.number], error);
+  }
   return good;
 }
 
 bool bench_kernels(Record *record, const EngineConfig *config, Error *error) {
-  Kernel kernels[MAX_KERNELS];
-  int count;
+  TableCell names[MOST_KERNELS];
+  double us[MOST_KERNELS], sum = 0;
+  const int count = 2 * config->network.layers - 1;
   Engine *engine = engine_cuda_open_with(config, &level_layer, NULL, NULL, error);
   bool good = engine &&
               bench_fill(engine, &(BenchRows){.inputs = config->network.size[0]}, error) &&
-              time_step((CudaEngine *)engine, kernels, &count, error);
+              time_step((CudaEngine *)engine, names, us, error);
   if (engine) engine->call->close(engine);
-  double sum = 0;
-  for (int i = 0; good && i < count; i++) sum += kernels[i].us;
+  for (int i = 0; good && i < count; i++) sum += us[i];
   for (int i = 0; good && i < count; i++)
-    good = bench_add(record, "kernel", kernels[i].name, kernels[i].us, "us", config->training.batch,
-                     kernels[i].us / sum, error);
+    good = bench_add(record, "kernel", names[i].text, us[i], "us", config->training.batch,
+                     us[i] / sum, error);
   return good;
 }
 

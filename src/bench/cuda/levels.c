@@ -30,30 +30,20 @@ static const int wide_batches[] = {128, 1024, 4096};
 static bool append_file(BenchRows *rows, const char *path, uint64_t *added, Error *error) {
   DatasetReader *reader = dataset_open(path, CLASSES, omp_get_num_procs(), 0, error);
   if (!reader) return false;
-  const uint64_t before = rows->train_rows;
-  const size_t room = before + dataset_max_rows(reader, UINT32_MAX),
-               inputs = (size_t)dataset_inputs(reader);
-  uint8_t *pixels = realloc(rows->pixels, room * inputs);
+  const uint64_t before = rows->train_rows, room = dataset_max_rows(reader, UINT32_MAX);
+  const size_t inputs = (size_t)dataset_inputs(reader);
+  uint8_t *pixels = realloc(rows->pixels, (before + room) * inputs);
   if (pixels) rows->pixels = pixels;
-  uint16_t *labels = realloc(rows->labels, room * sizeof *labels);
+  uint16_t *labels = realloc(rows->labels, (before + room) * sizeof *labels);
   if (labels) rows->labels = labels;
   const bool good =
       (before == 0 || (int)inputs == rows->inputs ||
        error_set(error, "%s has %zu pixels per row, but the training file has %d", path, inputs,
                  rows->inputs)) &&
       ((pixels && labels) || error_set(error, "no memory for the rows of %s", path)) &&
-      dataset_read(reader, pixels + before * inputs, inputs, labels + before, room - before, added,
-                   error);
+      dataset_read(reader, pixels + before * inputs, inputs, labels + before, room, added, error);
   rows->inputs = (int)inputs;
   dataset_close(reader);
-  return good;
-}
-
-static bool read_rows(const BenchPlan *plan, BenchRows *rows, Error *error) {
-  const double start = seconds_now();
-  const bool good = append_file(rows, plan->train, &rows->train_rows, error) &&
-                    append_file(rows, plan->test, &rows->test_rows, error);
-  rows->seconds = seconds_now() - start;
   return good;
 }
 
@@ -108,21 +98,18 @@ static bool config_of(const BenchRows *rows, const BenchNetwork *network, int ba
 }
 
 /* Below compute capability 8.0 tf32 would be fp32, timed twice. */
-static bool has_tf32(Error *error) {
-  GpuLimits gpu;
-  return gpu_limits_read(&gpu, error) &&
-         (gpu.capability >= 80 || error_set(error, "tf32 needs compute capability 8.0"));
-}
-
 Engine *bench_open(const BenchLevel *level, const BenchRows *rows, const BenchNetwork *network,
                    int batch, Error *error) {
   const bool tf32 = strcmp(level->precision, "tf32") == 0;
   EngineConfig config;
-  if (tf32 && !has_tf32(error)) return NULL;
-  if (!config_of(rows, network, batch, level->level, &config, error)) return NULL;
-  if (level->level == BENCH_CUBLAS) return bench_cublas_open(&config, tf32, error);
+  GpuLimits gpu;
+  if ((tf32 && !gpu_limits_read(&gpu, error)) ||
+      (tf32 && gpu.capability < 80 && !error_set(error, "tf32 needs compute capability 8.0")) ||
+      !config_of(rows, network, batch, level->level, &config, error))
+    return NULL;
   if (tf32) config.training.precision = PRECISION_TF32;
-  return engine_cuda_open(&config, error);
+  return level->level == BENCH_CUBLAS ? bench_cublas_open(&config, error)
+                                      : engine_cuda_open(&config, error);
 }
 
 bool bench_train(Engine *engine, const BenchRows *rows, uint64_t epoch, uint64_t steps, float rate,
@@ -140,19 +127,11 @@ bool bench_train(Engine *engine, const BenchRows *rows, uint64_t epoch, uint64_t
   return isfinite(sums.loss) || error_set(error, "the loss is not a finite number");
 }
 
-static bool test_accuracy(Engine *engine, const BenchRows *rows, double *accuracy, Error *error) {
-  EngineSums sums;
-  if (!engine->call->evaluate(engine, rows->train_rows, rows->test_rows, error) ||
-      !engine->call->collect(engine, &sums, error))
-    return false;
-  *accuracy = (double)sums.correct / (double)sums.rows;
-  return true;
-}
-
 /* Epochs, each shuffled by its own key; the first is not counted. */
 static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows *rows, int epochs,
                        json_t *line, Error *error) {
-  double seconds[1 + BENCH_EPOCHS], accuracy;
+  double seconds[1 + BENCH_EPOCHS];
+  EngineSums sums;
   uint64_t before = 0;
   const Network *network = &engine->config.network;
   const int batch = engine->config.training.batch;
@@ -167,7 +146,9 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
   }
   const double launches = (double)(launch_count() - before);
   const Stats times = stats_of(seconds + 1, epochs);
-  if (!test_accuracy(engine, rows, &accuracy, error)) return false;
+  if (!engine->call->evaluate(engine, rows->train_rows, rows->test_rows, error) ||
+      !engine->call->collect(engine, &sums, error))
+    return false;
   record_number(line, "epochs", epochs);
   record_number(line, "ms_per_epoch", 1e3 * times.median);
   record_number(line, "min_ms", 1e3 * times.low);
@@ -177,18 +158,8 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
   if (!engine->wide)
     record_number(line, "bytes_per_step",
                   bench_bytes(level->level, network, batch, bench_mail(network, batch)));
-  record_number(line, "test_accuracy", accuracy);
+  record_number(line, "test_accuracy", (double)sums.correct / (double)sums.rows);
   return true;
-}
-
-/* The level that --fusion auto takes at this batch, FUSION_AUTO if none opens. */
-static Fusion choice_of_auto(const BenchRows *rows, int batch) {
-  const BenchLevel any = {"auto", "fp32", FUSION_AUTO};
-  Engine *engine = bench_open(&any, rows, &bench_usual, batch, NULL);
-  if (!engine) return FUSION_AUTO;
-  const Fusion fusion = engine->config.training.fusion;
-  engine->call->close(engine);
-  return fusion;
 }
 
 /* A level that does not run is a line with its reason. */
@@ -196,15 +167,14 @@ static bool add_level(Record *record, const BenchLevel *level, const BenchRows *
                       const BenchNetwork *network, int batch, int epochs, Fusion chosen,
                       Error *error) {
   json_t *line = record_line(network->name ? "wide" : "epoch");
-  const char *name = network->name ? network->name : "";
   Error reason;
   record_text(line, "fusion", level->name);
   record_text(line, "name", network->name);
   record_number(line, "batch", batch);
   record_text(line, "precision", level->precision);
   if (level->level == (int)chosen) record_number(line, "chosen", 1);
-  fprintf(stderr, "mlp-bench: %s%sbatch %d, %s, %s\n", name, *name ? ", " : "", batch, level->name,
-          level->precision);
+  fprintf(stderr, "mlp-bench: %s%sbatch %d, %s, %s\n", text_of(line, "name"),
+          network->name ? ", " : "", batch, level->name, level->precision);
   Engine *engine = bench_open(level, rows, network, batch, &reason);
   if (!engine || !time_level(engine, level, rows, epochs, line, &reason))
     record_text(line, "reason", reason.text);
@@ -252,7 +222,10 @@ static bool measure_batch(Record *record, const BenchPlan *plan, const BenchRows
     return false;
   if (!bench_kernels(record, &config, &reason) && !add_reason(record, "kernel", &reason, error))
     return false;
-  const Fusion chosen = choice_of_auto(rows, batch);
+  const BenchLevel any = {"auto", "fp32", FUSION_AUTO};
+  Engine *engine = bench_open(&any, rows, &bench_usual, batch, NULL);
+  const Fusion chosen = engine ? engine->config.training.fusion : FUSION_AUTO;
+  if (engine) engine->call->close(engine);
   for (int i = 0; i < LEVELS; i++)
     if (!add_level(record, &bench_levels[i], rows, &bench_usual, batch, plan->epochs, chosen,
                    error))
@@ -314,7 +287,11 @@ static bool measure_all(Record *record, const BenchPlan *plan, const char *comma
   BenchRun run;
   Error run_reason, reason;
   char what[96];
-  if (!read_rows(plan, rows, error)) return false;
+  const double start = seconds_now();
+  if (!append_file(rows, plan->train, &rows->train_rows, error) ||
+      !append_file(rows, plan->test, &rows->test_rows, error))
+    return false;
+  rows->seconds = seconds_now() - start;
   const bool has_run = bench_run(plan->train, plan->test, plan->run_epochs, &run, &run_reason);
   const char *slash = strrchr(plan->train, '/');
   snprintf(what, sizeof what, "%d-%d-%d-%d on %s", rows->inputs, bench_usual.hidden[0],

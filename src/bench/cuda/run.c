@@ -12,48 +12,39 @@
 #include "measure/cuda/rung.h"
 #include "train/trainer.h"
 
+/* A child's work and its result, which comes back through a pipe. */
 typedef struct {
   const char *train, *test;
-  int epochs;
-} Plan;
-
-/* A child's result, which comes back through a pipe. */
-typedef struct {
   bool good;
   Error error;
   BenchRun run;
-} Answer;
+} Child;
 
-typedef void Work(const Plan *plan, Answer *answer);
-
-/* Runs `work` in a child and waits until that is gone; *seconds is how long all of it took. */
-static bool in_child(Work *work, const Plan *plan, Answer *answer, double *seconds, Error *error) {
+/* Calls `work` in a child and waits until that is gone; *seconds is how long all of it took. */
+static bool in_child(void (*work)(Child *child), Child *child, double *seconds, Error *error) {
   int ends[2];
   if (pipe(ends) != 0) return error_set(error, "cannot make a pipe: %s", strerror(errno));
   fflush(NULL); /* or the child would write what is buffered once more */
   const double start = seconds_now();
-  const pid_t child = fork();
-  if (child == 0) {
+  const pid_t process = fork();
+  if (process == 0) {
     close(ends[0]);
-    work(plan, answer);
-    const bool told = write(ends[1], answer, sizeof *answer) == (ssize_t)sizeof *answer;
-    exit(told ? 0 : 1);
+    work(child);
+    exit(write(ends[1], child, sizeof *child) == (ssize_t)sizeof *child ? 0 : 1);
   }
   close(ends[1]);
-  const bool heard = child > 0 && read(ends[0], answer, sizeof *answer) == (ssize_t)sizeof *answer;
+  const bool heard = process > 0 && read(ends[0], child, sizeof *child) == (ssize_t)sizeof *child;
   close(ends[0]);
-  if (child > 0) waitpid(child, NULL, 0);
+  if (process > 0) waitpid(process, NULL, 0);
   *seconds = seconds_now() - start;
   if (!heard) return error_set(error, "a process for a whole run could not be started or crashed");
-  if (!answer->good) return error_set(error, "%s", answer->error.text);
-  return true;
+  return child->good || error_set(error, "%s", child->error.text);
 }
 
-static void create_context(const Plan *plan, Answer *answer) {
-  (void)plan;
+static void create_context(Child *child) {
   const double start = seconds_now();
-  answer->good = gpu_start(&answer->error);
-  answer->run.context = seconds_now() - start;
+  child->good = gpu_start(&child->error);
+  child->run.context = seconds_now() - start;
 }
 
 static Engine *open_engine(void *context, const EngineConfig *config, Error *error) {
@@ -69,21 +60,21 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   return true;
 }
 
-static void run_trainer(const Plan *plan, Answer *answer) {
-  BenchRun *run = &answer->run;
+static void run_trainer(Child *child) {
+  BenchRun *run = &child->run;
   const TrainerEvents events = {.epoch = on_epoch, .context = run};
   RunTotals totals;
-  const TrainerConfig config = {.train = plan->train,
-                                .test = plan->test,
+  const TrainerConfig config = {.train = child->train,
+                                .test = child->test,
                                 .training = {.batch = 64, .seed = 1, .rule.momentum = 0.9f},
                                 .hidden = {2, {300, 100}},
                                 .classes = 10,
-                                .epochs = plan->epochs,
-                                .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, plan->epochs, 0}};
+                                .epochs = run->count,
+                                .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, run->count, 0}};
   const double start = seconds_now();
-  Trainer *trainer = trainer_open(&config, open_engine, NULL, &answer->error);
+  Trainer *trainer = trainer_open(&config, open_engine, NULL, &child->error);
   const double opened = seconds_now();
-  answer->good = trainer && trainer_run(trainer, &events, &totals, &answer->error) == TRAINER_DONE;
+  child->good = trainer && trainer_run(trainer, &events, &totals, &child->error) == TRAINER_DONE;
   const double done = seconds_now();
   trainer_close(trainer);
   run->open = opened - start;
@@ -92,15 +83,10 @@ static void run_trainer(const Plan *plan, Answer *answer) {
 }
 
 bool bench_run(const char *train, const char *test, int epochs, BenchRun *run, Error *error) {
-  const Plan plan = {train, test, epochs};
-  Answer context = {0}, whole = {0};
-  double seconds = 0;
-  if (!in_child(create_context, &plan, &context, &seconds, error) ||
-      !in_child(run_trainer, &plan, &whole, &seconds, error))
-    return false;
-  *run = whole.run;
-  run->total = seconds;
-  run->context = context.run.context;
-  run->count = epochs;
-  return true;
+  Child child = {.train = train, .test = test, .run.count = epochs};
+  double seconds;
+  const bool good = in_child(create_context, &child, &seconds, error) &&
+                    in_child(run_trainer, &child, &child.run.total, error);
+  *run = child.run;
+  return good;
 }
