@@ -82,12 +82,17 @@ static bool show(OptionsResult asked, const Options *options, Error *error) {
   return standard_output_flush(error);
 }
 
+/* Of ranks: says who is stopped. */
+static void say(const char *sentence) {
+  fprintf(stderr, "mlp-train: %s\n", sentence);
+}
+
 /* Meets the other ranks, if a launcher started this process as one of several. Only the first
    prints. */
 static bool meet_ranks(Ranks **ranks, Error *error) {
   *ranks = NULL;
   if (!ranks_launched()) return true;
-  *ranks = ranks_open(error);
+  *ranks = ranks_open(say, error);
   if (*ranks && ranks_number(*ranks) == 0) return true;
   const int nowhere = open("/dev/null", O_WRONLY);
   if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
@@ -98,7 +103,11 @@ static bool meet_ranks(Ranks **ranks, Error *error) {
 
 /* Ends a run that failed, and says why unless another rank does. */
 static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
-  const int status = error->unread ? 128 + SIGPIPE : wrong_usage ? 2 : 1; /* as the shell says */
+  const int signal = ranks ? interrupt_pending() : 0;
+  const int status = error->unread ? 128 + SIGPIPE /* as the shell says */
+                     : wrong_usage ? 2
+                     : signal      ? 128 + signal
+                                   : 1;
   const int number = ranks ? ranks_number(ranks) : ranks_launched() ? ranks_launched_as() : 0;
   if (*error->text && !error->unread && (ranks ? ranks_may_speak(ranks) : number == 0)) {
     const Error why = *error;
@@ -131,6 +140,7 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
   if (asked != OPTIONS_RUN || options->dry_run) return show(asked, options, error);
+  if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!pixel_range_find(options, report, error)) return false;
   if (*options->tune) return tune_command(options, report, error);
@@ -155,6 +165,8 @@ int main(int argc, char **argv) {
                                   ? decide(argc, argv, ranks, &options, &from, &error)
                                   : OPTIONS_FAILURE;
   Report report = report_open(options.quiet);
+  if (ranks)
+    report.has_bar = false; /* mpirun shows them a terminal even where it writes to a file */
   bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {

@@ -34,7 +34,7 @@ static int work_as_rank(void) {
   static const size_t counts[] = {1, 2, 3, 4, 5, MOST};
   Error error;
   CHECK(ranks_launched());
-  Ranks *ranks = ranks_open(&error);
+  Ranks *ranks = ranks_open(NULL, &error);
   CHECK(ranks != NULL);
   const int number = ranks_number(ranks), count = ranks_count(ranks);
   CHECK(ranks_number_on_host(ranks) == number && ranks_count_on_host(ranks) == count);

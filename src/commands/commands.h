@@ -38,6 +38,10 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 
+/* Refuses ranks that were started with other options, saved runs (from) or data than rank 0: all of
+   them fail, with the same sentence. NULL for `ranks`: true. agreement.c */
+bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, Error *error);
+
 /* Looks for MNIST in data/, then in the user's cache, where mlp-train-fetch puts it. A run on
    another file than MNIST's that validation rows judge does without MNIST's default test file.
    run_files.c

@@ -69,9 +69,10 @@ static bool check_unchanged(Source *source, bool at_end) {
 /* Reads some bytes, at least one. Returns 0 at the end, or with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
-    const bool waited = !source->once || wait_for_writer(source);
-    if (interrupt_pending()) error_set(&source->error, "interrupted reading %s", source->name);
-    if (!waited || interrupt_pending()) return 0;
+    if (source->once && !wait_for_writer(source)) {
+      if (interrupt_pending()) error_set(&source->error, "interrupted reading %s", source->name);
+      return 0;
+    }
     const ssize_t count = read(source->file, bytes, size);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) {

@@ -17,7 +17,7 @@
 #include "ranks/ranks_mpi.h"
 
 static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
-static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal */
+static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal; before one is named */
 static const double SPEECH_SECONDS = 1;   /* for a rank that may know better */
 
 /* A rank, and where it lives: kill() and /proc tell of those on the same host in the same PID
@@ -32,8 +32,9 @@ struct Ranks {
   RanksPlace place;
   Peer *peers; /* (count) */
   double next_look, waits_since;
-  Error missing;     /* who, once somebody is; */
-  bool gone, speaks; /* because it ended; this is the rank that says so */
+  Error missing;                     /* who, once somebody is; */
+  bool gone, speaks;                 /* because it ended; this is the rank that says so */
+  void (*say)(const char *sentence); /* NULL: nobody is to be told */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
@@ -107,7 +108,7 @@ static bool meet(Ranks *ranks, Error *error) {
   return ranks_gather(ranks, &mine, sizeof mine, ranks->peers, error);
 }
 
-Ranks *ranks_open(Error *error) {
+Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
   void *library = load_library(error);
   if (!library) return NULL;
   const RanksMpi *(*functions)(void);
@@ -118,6 +119,7 @@ Ranks *ranks_open(Error *error) {
     return NULL;
   }
   ranks->mpi = functions();
+  ranks->say = say;
   ranks->mpi->open(&ranks->place);
   if (meet(ranks, error)) return ranks;
   ranks_close(ranks);
@@ -178,10 +180,10 @@ static bool is_neighbour(const Ranks *ranks, int r) {
          strcmp(mine->pids, other->pids) == 0;
 }
 
-/* A process that has ended stays a zombie until its launcher asks for its status, which may be
-   after that has ended all others. The state follows the name, which is in brackets and may have
-   any bytes. */
-static bool is_zombie(pid_t process) {
+/* Returns the letter that /proc has for the state of a process, 0 if it has none: Z for a zombie,
+   which a process that has ended stays until its launcher asks for its status; T for one that is
+   stopped. The state follows the name, which is in brackets and may have any bytes. */
+static char state_of(pid_t process) {
   char path[32], text[256];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
   FILE *file = fopen(path, "r");
@@ -189,7 +191,7 @@ static bool is_zombie(pid_t process) {
   if (file) fclose(file);
   text[size] = '\0';
   const char *name_end = strrchr(text, ')');
-  return name_end && strncmp(name_end, ") Z", 3) == 0;
+  return name_end && strlen(name_end) > 2 ? name_end[2] : '\0';
 }
 
 /* Returns true if the launcher knows that rank r has ended. */
@@ -198,7 +200,8 @@ static bool is_reaped(const Ranks *ranks, int r) {
 }
 
 static bool is_gone(const Ranks *ranks, int r) {
-  return is_reaped(ranks, r) || (is_neighbour(ranks, r) && is_zombie(ranks->peers[r].process));
+  return is_reaped(ranks, r) ||
+         (is_neighbour(ranks, r) && state_of(ranks->peers[r].process) == 'Z');
 }
 
 /* The first rank that is left on its host says who is gone. Where two are, that one has spoken. */
@@ -216,11 +219,31 @@ static void look_who_is_gone(Ranks *ranks) {
   ranks->speaks = gone == 1 && left_before == 0;
 }
 
+/* The first rank of its host that is not stopped names one that is, once. */
+static void name_who_is_stopped(Ranks *ranks) {
+  char sentence[160];
+  int stopped = -1, left_before = 0;
+  for (int r = 0; r < ranks->place.count; r++) {
+    if (!is_neighbour(ranks, r)) continue;
+    if (state_of(ranks->peers[r].process) != 'T')
+      left_before += r < ranks->place.number;
+    else if (stopped < 0)
+      stopped = r;
+  }
+  if (stopped < 0) return;
+  snprintf(sentence, sizeof sentence,
+           "rank %d, process %d on %s, is stopped: the others wait until it goes on (kill -CONT)",
+           stopped, (int)ranks->peers[stopped].process, ranks->peers[stopped].host);
+  if (left_before == 0) ranks->say(sentence);
+  ranks->say = NULL;
+}
+
 bool ranks_go_on(Ranks *ranks, double waited, Error *error) {
   const double now = seconds_now();
   if (!ranks || (now < ranks->next_look && !*ranks->missing.text)) return true;
   ranks->next_look = now + LOOK_SECONDS;
   if (!*ranks->missing.text) look_who_is_gone(ranks);
+  if (ranks->say && now - waited > PATIENCE_SECONDS) name_who_is_stopped(ranks);
   if (!*ranks->missing.text && interrupt_pending() && now - waited > PATIENCE_SECONDS)
     error_set(&ranks->missing, "interrupted, while other ranks were waited for");
   return !*ranks->missing.text || error_set(error, "%s", ranks->missing.text);

@@ -92,6 +92,59 @@ if with_ranks; then
 END
 fi
 
+case_ 'ranks that were started otherwise than rank 0 are refused'
+if with_ranks; then
+  ok $D --epochs 2 --save other
+  ok $D --epochs 1 --save stale
+  ok $D --epochs 2 --seed 2 --save foreign
+  sed '7s/^[0-9]*/3/' digits_train.csv >relabelled.csv
+  cmp -s digits_train.csv relabelled.csv && sed '7s/^[0-9]*/4/' digits_train.csv >relabelled.csv
+  while IFS='|' read -r text first second; do
+    RANKS=1 run $D $first : -n 1 "$MLP" $D $second
+    failed_once 1 "rank 1 was started with --$text"
+  done <<END
+seed 2, rank 0 with 1: give all ranks the same options||--seed 2
+lr 0.1, rank 0 with 0.05||--lr 0.1
+epochs 3, rank 0 with 2|--epochs 2|--epochs 3
+optimizer adam, rank 0 with sgd||--optimizer adam
+ema 0.9, rank 0 with 0||--ema 0.9
+train relabelled.csv (||--train relabelled.csv
+train nothing.csv (no file)||--train nothing.csv
+ensemble 2, rank 0 with 0||--ensemble 2
+resume a run after epoch 2, step 0|--epochs 3|--resume other --epochs 3
+resume left out, rank 0 with a run after epoch 2|--resume other --epochs 3|--epochs 3
+resume a run after epoch 1, step 0|--resume other --epochs 3|--resume stale --epochs 3
+resume a run after epoch 2, step 0 (CRC|--resume other --epochs 3 --seed 2|--resume foreign --epochs 3 --seed 2
+END
+  RANKS=1 ok $D --epochs 1 --threads 2 : -n 1 "$MLP" $D --epochs 1 --threads 1
+fi
+
+case_ 'a rank that is stopped is named, and goes on'
+if with_ranks; then
+  start_long 2 cpu
+  stopped=$(process_of 1)
+  kill -STOP $stopped
+  until_ grep -q 'is stopped' err
+  failed_once 0 "rank 1, process $stopped on "
+  kill -CONT $stopped
+  kill -TERM $stopped
+  end_soon
+  [ $status = 143 ]
+fi
+
+case_ 'a signal to a rank that streams ends all where both stand'
+if with_ranks; then
+  for delay in 5 6 7 8 9; do
+    rm -f net
+    RANKS=2 start $D --resident no --epochs 1000000 --save net
+    until_ test -s net
+    sleep 0.00$delay
+    kill -TERM "$(process_of 1)"
+    end_soon
+    failed_once 143 'rank 1 was interrupted '
+  done
+fi
+
 # was_loaded LIBRARY: the loader of libraries was asked for it.
 was_loaded() { grep -qF "$1" loaded; }
 
