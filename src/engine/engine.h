@@ -32,14 +32,14 @@ static inline int engine_rows(const EngineConfig *config) {
   return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
 
-/* Narrows rows [*first_row, *first_row + *rows) to those that this rank evaluates. */
-static inline void engine_evaluated(const EngineConfig *config, uint64_t *first_row,
-                                    uint64_t *rows) {
+/* Narrows rows [*first_row, *first_row + *rows) to this rank's part of them. */
+static inline void engine_own_rows(const EngineConfig *config, uint64_t *first_row,
+                                   uint64_t *rows) {
   const size_t rank = (size_t)ranks_number(config->ranks),
-               ranks = (size_t)ranks_count(config->ranks);
-  const uint64_t begin = part_start(*rows, rank, ranks), end = part_start(*rows, rank + 1, ranks);
+               ranks = (size_t)ranks_count(config->ranks), all = *rows,
+               begin = part_start(all, rank, ranks);
   *first_row += begin;
-  *rows = end - begin;
+  *rows = part_start(all, rank + 1, ranks) - begin;
 }
 
 /* Bytes from one row of pixels to the next: rows start on 16 bytes. */
@@ -150,6 +150,15 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error);
 
 /* Makes *sums the sums over all ranks. All of them call this; one process alone keeps its own. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
+
+/* Check what an engine of this configuration is asked for: rows of the dataset, an upload of them
+   from one staging buffer, training. False with one sentence if it has no such rows or steps. */
+bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
+bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
+bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error);
+
+/* Returns true if the rows of two ranges are augmented to the same ones. */
+bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
 
 /* True if there is a CUDA device that can run what this program has for it; otherwise false with
    the reason. Slow the first time: it initialises the driver. */

@@ -36,21 +36,10 @@ static bool cpu_staging(Engine *engine, int index, StagingBuffer *out, Error *er
   return true;
 }
 
-static bool in_bounds(const Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  const uint64_t capacity = engine->config.dataset_rows;
-  if (rows <= capacity && first_row <= capacity - rows) return true;
-  return error_set(error, "rows %llu to %llu are outside the engine's dataset of %llu rows",
-                   (unsigned long long)first_row, (unsigned long long)(first_row + rows),
-                   (unsigned long long)capacity);
-}
-
 static bool cpu_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
   const StagingBuffer *from = &cpu->staging[index];
-  if (!in_bounds(engine, first_row, rows, error)) return false;
-  if (rows > engine->config.staging_rows)
-    return error_set(error, "a staging buffer has no %llu rows, only %llu",
-                     (unsigned long long)rows, (unsigned long long)engine->config.staging_rows);
+  if (!engine_can_upload(&engine->config, first_row, rows, error)) return false;
   memcpy(cpu->pixels + first_row * from->stride, from->pixels, rows * from->stride);
   memcpy(cpu->labels + first_row, from->labels, rows * sizeof *from->labels);
   cpu->drawn.rows = 0;
@@ -59,15 +48,9 @@ static bool cpu_upload(Engine *engine, int index, uint64_t first_row, uint64_t r
 
 /* Augments the rows of the range's window into `augmented`, unless they are there. */
 static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
-  const int inputs = cpu->engine.config.network.size[0], side = augment_side(inputs);
+  const int side = augment_side(cpu->engine.config.network.size[0]);
   const size_t stride = cpu->staging[0].stride, rows = cpu->engine.config.dataset_rows + 1;
-  const TrainRange *d = &cpu->drawn;
-  if (!side)
-    return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
-                     inputs);
-  if (d->first_row == range->first_row && d->rows == range->rows &&
-      augment_same(d->augment, range->augment) && d->augment_key == range->augment_key)
-    return true;
+  if (engine_augments_alike(&cpu->drawn, range)) return true;
   if (!cpu->augmented) cpu->augmented = allocate(cpu, rows, stride);
   if (!cpu->augmented)
     return error_set(error, "no %.1f MB of memory for augmented rows: try --resident no",
@@ -84,13 +67,7 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
 
 static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
-  const uint64_t batch = (uint64_t)engine->config.training.batch;
-  const uint64_t all = ceil_div(range->rows, batch);
-  if (!in_bounds(engine, range->first_row, range->rows, error)) return false;
-  if (range->steps > all || range->first_step > all - range->steps)
-    return error_set(error, "%llu rows have no steps %llu to %llu", (unsigned long long)range->rows,
-                     (unsigned long long)range->first_step,
-                     (unsigned long long)(range->first_step + range->steps));
+  if (!engine_can_train(&engine->config, range, error)) return false;
   if (augment_any(range->augment) && !augment(cpu, range, error)) return false;
   cpu->failed = false;
 #pragma omp parallel num_threads(engine->config.training.threads)
@@ -111,16 +88,15 @@ static void copy_logits(const CpuEngine *cpu, uint64_t first, size_t count, Team
   const Network *network = &cpu->engine.config.network;
   const size_t classes = (size_t)network->size[network->layers];
   const Layer *last = &cpu->layer[network->layers - 1];
-  for (size_t p = team.thread; p * GEMM_PANEL < count; p += team.threads)
-    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < count; r++)
-      memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
+  OWN_ROWS(r, count, team)
+  memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
 }
 
-/* Runs the forward pass and writes the logits, or adds to the sums if `logits` is NULL. */
-static bool forward(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
-                    Error *error) {
+/* Writes the logits or, if `logits` is NULL, adds to the sums. */
+static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                        Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
-  if (!in_bounds(engine, first_row, rows, error)) return false;
+  if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;
   const TrainRange range = {.first_row = first_row, .rows = rows};
 #pragma omp parallel num_threads(engine->config.training.threads)
   {
@@ -140,13 +116,8 @@ static bool forward(Engine *engine, uint64_t first_row, uint64_t rows, float *lo
 }
 
 static bool cpu_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  engine_evaluated(&engine->config, &first_row, &rows);
-  return forward(engine, first_row, rows, NULL, error);
-}
-
-static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
-                        Error *error) {
-  return forward(engine, first_row, rows, logits, error);
+  engine_own_rows(&engine->config, &first_row, &rows);
+  return cpu_predict(engine, first_row, rows, NULL, error);
 }
 
 static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
@@ -156,71 +127,63 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* A layer's arrays are numbered as those of training_states, from 0; NETWORK is the network's
-   parameters. */
-enum { NETWORK = -1 };
-
-typedef struct {
-  float *weight, *bias;
-} Arrays;
-
-static Arrays arrays_of(const CpuEngine *cpu, const Layer *layer, int state) {
-  if (state == NETWORK && cpu->engine.config.training.ema > 0)
-    return (Arrays){layer->weight_average, layer->bias_average};
-  if (state == NETWORK || (size_t)state == training_moments(&cpu->engine.config.training))
-    return (Arrays){layer->weight, layer->bias};
-  return (Arrays){layer->weight_moment[state], layer->bias_moment[state]};
+/* Return the array of the network's parameters, and of state s of training_states. */
+static int network_array(const Training *training) {
+  return training->ema > 0 ? AVERAGE : TRAINED;
+}
+static int state_array(const Training *training, size_t s) {
+  return s < training_moments(training) ? FIRST_MOMENT + (int)s : TRAINED;
 }
 
 /* Copies an array of all layers to `flat`, laid out as in network.h. */
-static void read_flat(const CpuEngine *cpu, int state, float *flat) {
+static void read_flat(const CpuEngine *cpu, int array, float *flat) {
   const Network *network = &cpu->engine.config.network;
   memset(flat, 0, network->floats * sizeof *flat);
   for (int l = 0; l < network->layers; l++) {
     const Layer *layer = &cpu->layer[l];
-    const Arrays from = arrays_of(cpu, layer, state);
+    const float *from = layer->array[array];
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
     for (size_t o = 0; o < out; o++)
       for (size_t i = 0; i < in; i++)
-        flat[network->weight[l] + o * in + i] = from.weight[i * layer->out + o];
-    memcpy(flat + network->bias[l], from.bias, out * sizeof *flat);
+        flat[network->weight[l] + o * in + i] = from[i * layer->out + o];
+    memcpy(flat + network->bias[l], from + layer->in * layer->out, out * sizeof *flat);
   }
 }
 
-static void write_flat(CpuEngine *cpu, int state, const float *flat) {
+static void write_flat(CpuEngine *cpu, int array, const float *flat) {
   const Network *network = &cpu->engine.config.network;
   for (int l = 0; l < network->layers; l++) {
     Layer *layer = &cpu->layer[l];
-    const Arrays to = arrays_of(cpu, layer, state);
+    float *to = layer->array[array];
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
-    for (size_t o = 0; o < out; o++)
-      for (size_t i = 0; i < in; i++)
-        to.weight[i * layer->out + o] = flat[network->weight[l] + o * in + i];
-    if (l > 0 && to.weight == layer->weight)
-      for (size_t o = 0; o < out; o++)
-        memcpy(layer->weight_copy + o * layer->in, flat + network->weight[l] + o * in,
-               in * sizeof *flat);
-    memcpy(to.bias, flat + network->bias[l], out * sizeof *flat);
+    for (size_t o = 0; o < out; o++) {
+      const float *row = flat + network->weight[l] + o * in;
+      for (size_t i = 0; i < in; i++) to[i * layer->out + o] = row[i];
+      if (l > 0 && array == TRAINED)
+        memcpy(layer->weight_copy + o * layer->in, row, in * sizeof *row);
+    }
+    memcpy(to + layer->in * layer->out, flat + network->bias[l], out * sizeof *flat);
   }
 }
 
 static bool cpu_read(Engine *engine, float *parameters, float *state, Error *error) {
   (void)error;
-  const size_t floats = engine->config.network.floats;
-  if (parameters) read_flat((CpuEngine *)engine, NETWORK, parameters);
-  for (size_t s = 0; state && s < training_states(&engine->config.training); s++)
-    read_flat((CpuEngine *)engine, (int)s, state + s * floats);
+  const EngineConfig *config = &engine->config;
+  if (parameters) read_flat((CpuEngine *)engine, network_array(&config->training), parameters);
+  for (size_t s = 0; state && s < training_states(&config->training); s++)
+    read_flat((CpuEngine *)engine, state_array(&config->training, s),
+              state + s * config->network.floats);
   return true;
 }
 
 static bool cpu_write(Engine *engine, const float *parameters, const float *state, Error *error) {
   (void)error;
-  const size_t floats = engine->config.network.floats;
-  if (parameters) write_flat((CpuEngine *)engine, NETWORK, parameters);
-  if (parameters && engine->config.training.ema > 0)
-    write_flat((CpuEngine *)engine, (int)training_moments(&engine->config.training), parameters);
-  for (size_t s = 0; state && s < training_states(&engine->config.training); s++)
-    write_flat((CpuEngine *)engine, (int)s, state + s * floats);
+  const EngineConfig *config = &engine->config;
+  if (parameters) write_flat((CpuEngine *)engine, network_array(&config->training), parameters);
+  if (parameters) write_flat((CpuEngine *)engine, TRAINED, parameters);
+  for (size_t s = 0; state && s < training_states(&config->training); s++)
+    write_flat((CpuEngine *)engine, state_array(&config->training, s),
+               state + s * config->network.floats);
   return true;
 }
 
@@ -251,6 +214,7 @@ static size_t row_length(size_t size) {
 static bool allocate_all(CpuEngine *cpu) {
   const EngineConfig *config = &cpu->engine.config;
   const Network *network = &config->network;
+  const int moments = (int)training_moments(&config->training);
   size_t longest = cpu->capacity;
   for (int l = 0; l < network->layers; l++) {
     Layer *layer = &cpu->layer[l];
@@ -258,16 +222,10 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->out = row_length((size_t)network->size[l + 1]);
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
-    layer->weight = allocate(cpu, layer->in * layer->out, sizeof(float));
-    layer->bias = allocate(cpu, layer->out, sizeof(float));
-    for (size_t m = 0; m < training_moments(&config->training); m++) {
-      layer->weight_moment[m] = allocate(cpu, layer->in * layer->out, sizeof(float));
-      layer->bias_moment[m] = allocate(cpu, layer->out, sizeof(float));
-    }
-    if (config->training.ema > 0) {
-      layer->weight_average = allocate(cpu, layer->in * layer->out, sizeof(float));
-      layer->bias_average = allocate(cpu, layer->out, sizeof(float));
-    }
+    for (int a = 0; a < ARRAYS; a++)
+      if (a == TRAINED || a == network_array(&config->training) ||
+          (a >= FIRST_MOMENT && a < FIRST_MOMENT + moments))
+        layer->array[a] = allocate(cpu, (layer->in + 1) * layer->out, sizeof(float));
     layer->y = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     layer->dy = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
     if (l > 0) layer->weight_copy = allocate(cpu, layer->in * layer->out, sizeof(float));

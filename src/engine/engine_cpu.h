@@ -9,9 +9,15 @@
 #include "engine/engine.h"
 #include "engine/gemm_cpu.h"
 
+enum { ENGINE_CPU_MAX_BLOCKS = 8 * NETWORK_MAX_LAYERS + 17 };
+
+/* The arrays of a layer, each (in + 1, out): of its weights, then of its biases. */
 enum {
-  ENGINE_CPU_MOMENTS = 2, /* as training_moments has at most */
-  ENGINE_CPU_MAX_BLOCKS = 12 * NETWORK_MAX_LAYERS + 17,
+  TRAINED,       /* the parameters that are trained */
+  AVERAGE,       /* the network, if it is an average of those; NULL: they are */
+  FIRST_MOMENT,  /* or the momentum */
+  SECOND_MOMENT, /* NULL: the rule has none */
+  ARRAYS
 };
 
 /* OpenMP's own barrier may spin for milliseconds. That costs a step dear as soon as threads
@@ -23,15 +29,12 @@ typedef struct {
 } Barrier;
 
 typedef struct {
-  size_t in, out;     /* padded */
-  float *weight;      /* (in, out) */
+  size_t in, out; /* padded */
+  float *array[ARRAYS];
   float *weight_copy; /* (out, in), for backward; NULL in the first layer */
-  float *bias;        /* (out) */
   float *y;           /* (capacity, out): after the ReLU; the last layer's logits */
   float *dy;          /* (capacity, out): the gradient of y before the ReLU */
   float *gradient;    /* (in + 1, out): of weights and bias; NULL: one rank */
-  float *weight_moment[ENGINE_CPU_MOMENTS], *bias_moment[ENGINE_CPU_MOMENTS];
-  float *weight_average, *bias_average; /* as weight and bias; NULL: those are the network */
 } Layer;
 
 /* The pixels of a block of rows as panels for GemmTerms, scaled, without the terms that are
@@ -88,13 +91,17 @@ void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, s
 /* Adds the loss of the rows of the last forward pass to cpu->sums. */
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
 
-/* Update a panel of layer l's weights, or GEMM_ALIGN biases, by any rule. The panel is GEMM_PANEL
-   rows from panel * GEMM_PANEL on and `columns` columns from `column` on; its gradient is the sum
-   of the terms. The biases' gradient is `sum`. */
-void cpu_optimize_weights(CpuEngine *cpu, int l, size_t panel, size_t column, size_t columns,
-                          const GemmTerms *terms, OptimizerStep step);
-void cpu_optimize_bias(CpuEngine *cpu, int l, size_t column, const float sum[GEMM_ALIGN],
-                       OptimizerStep step);
+/* Walks over the panels of `rows` rows that are this thread's, and over their rows. */
+#define OWN_PANELS(p, rows, team)                                                                  \
+  for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
+#define OWN_ROWS(r, rows, team)                                                                    \
+  OWN_PANELS(p, rows, team)                                                                        \
+  for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
+
+/* Updates `count` neighbours of a layer's parameters from `at` on by any rule and their gradient.
+ */
+void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
+                  const float *gradient, float decay, OptimizerStep step);
 
 /* Computes average = keeps average + (1 - keeps) values, count of them; both begin on a cache line.
  */

@@ -18,7 +18,7 @@
 
 #include "base/random.h"
 
-_Static_assert(GEMM_PANEL == 4, "pack_rows and pack_columns look at four pixels at a time");
+_Static_assert(GEMM_PANEL == 4, "pack looks at four pixels at a time");
 
 enum {
   BARRIER_SPINS = 1000, /* some 20 us: more than what separates the threads of a step */
@@ -53,53 +53,39 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* pack_rows and pack_columns list the terms that are lit first: a black one's place is taken by the
-   next, where black is 0. */
-static void pack_rows(CpuEngine *cpu, size_t panel) {
-  const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
-  const bool all = by.offset != 0;
-  const uint8_t *const *row = cpu->row + panel * GEMM_PANEL;
-  const size_t inputs = (size_t)cpu->engine.config.network.size[0];
-  float *values = cpu->rows.values + panel * cpu->rows.length * GEMM_PANEL;
-  uint32_t *index = cpu->rows.index + panel * cpu->rows.length;
-  size_t terms = 0;
-  for (size_t i = 0; i < inputs; i++) {
-    index[terms] = (uint32_t)i;
-    terms += all || (row[0][i] | row[1][i] | row[2][i] | row[3][i]) != 0;
-  }
-  for (size_t j = 0; j < terms; j++)
-    for (size_t m = 0; m < GEMM_PANEL; m++)
-      values[j * GEMM_PANEL + m] = (float)row[m][index[j]] * by.factor - by.offset;
-  cpu->rows.terms[panel] = terms;
-}
-
-static void pack_columns(CpuEngine *cpu, size_t panel, size_t rows) {
-  const uint8_t *const *row = cpu->row;
+/* Lists the terms of a panel: `count` pixels of its four rows or, of four neighbouring pixels,
+   their `count` rows. Those that are lit come first: a black one's place is taken by the next,
+   where black is 0. */
+static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *panels, size_t panel,
+                                                       size_t count, const bool columns) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
   const bool all = by.offset != 0;
   const size_t first = panel * GEMM_PANEL;
-  float *values = cpu->columns.values + panel * cpu->columns.length * GEMM_PANEL;
-  uint32_t *index = cpu->columns.index + panel * cpu->columns.length;
+  const uint8_t *const *row = cpu->row + (columns ? 0 : first);
+  float *values = panels->values + panel * panels->length * GEMM_PANEL;
+  uint32_t *index = panels->index + panel * panels->length;
   size_t terms = 0;
-  for (size_t r = 0; r < rows; r++) {
-    const uint8_t *pixel = row[r] + first;
-    index[terms] = (uint32_t)r;
-    terms += all || (pixel[0] | pixel[1] | pixel[2] | pixel[3]) != 0;
+#define PIXEL(term, m) (columns ? row[term][first + (m)] : row[m][term])
+  for (size_t i = 0; i < count; i++) {
+    index[terms] = (uint32_t)i;
+    terms += all || (PIXEL(i, 0) | PIXEL(i, 1) | PIXEL(i, 2) | PIXEL(i, 3)) != 0;
   }
   for (size_t j = 0; j < terms; j++)
     for (size_t m = 0; m < GEMM_PANEL; m++)
-      values[j * GEMM_PANEL + m] = (float)row[index[j]][first + m] * by.factor - by.offset;
-  cpu->columns.terms[panel] = terms;
+      values[j * GEMM_PANEL + m] = (float)PIXEL(index[j], m) * by.factor - by.offset;
+#undef PIXEL
+  panels->terms[panel] = terms;
 }
 
 static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size_t b_row) {
-  return (GemmTerms){.a = panels->values + panel * panels->length * GEMM_PANEL,
-                     .a_row = 1,
-                     .a_term = GEMM_PANEL,
-                     .index = panels->index + panel * panels->length,
-                     .terms = panels->terms[panel],
-                     .b = b,
-                     .b_row = b_row};
+  const size_t first = panel * panels->length;
+  return (GemmTerms){panels->values + first * GEMM_PANEL,
+                     1,
+                     GEMM_PANEL,
+                     panels->index + first,
+                     panels->terms[panel],
+                     b,
+                     b_row};
 }
 
 /* ---- the first half of a step: rows -----------------------------------------------------------
@@ -109,7 +95,7 @@ static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size
 static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t rows, Team team) {
   const size_t stride = cpu->staging[0].stride;
   const uint8_t *pixels = augment_any(range->augment) ? cpu->augmented : cpu->pixels;
-  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+  OWN_PANELS(p, rows, team) {
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL; r++) {
       uint64_t row = cpu->engine.config.dataset_rows; /* black, past the last */
       if (r < rows) {
@@ -120,31 +106,24 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
       }
       cpu->row[r] = pixels + row * stride;
     }
-    pack_rows(cpu, p);
+    pack(cpu, &cpu->rows, p, (size_t)cpu->engine.config.network.size[0], false);
   }
 }
 
-/* Computes the output of layer l by these weights (in, out) and biases (out). */
-static void forward(CpuEngine *cpu, int l, const float *weights, const float *biases, size_t rows,
-                    Team team) {
+/* Computes the output of layer l by an array of parameters. */
+static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l];
   const bool relu = l + 1 < cpu->engine.config.network.layers;
-  const size_t width = cpu->kernels->width;
+  const size_t width = cpu->kernels->width, terms = (size_t)cpu->engine.config.network.size[l];
+  const float *biases = layer->array[array] + layer->in * layer->out;
   for (size_t column = 0; column < layer->out; column += width) {
-    const float *weight = weights + column;
-    for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
-      GemmTerms terms;
-      if (l == 0)
-        terms = packed(&cpu->rows, p, weight, layer->out);
-      else
-        terms = (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL * layer->in,
-                            .a_row = layer->in,
-                            .a_term = 1,
-                            .index = cpu->identity,
-                            .terms = (size_t)cpu->engine.config.network.size[l],
-                            .b = weight,
-                            .b_row = layer->out};
-      cpu->kernels->forward(&terms, least(width, layer->out - column), biases + column, relu,
+    const float *weight = layer->array[array] + column;
+    OWN_PANELS(p, rows, team) {
+      const float *x = l > 0 ? cpu->layer[l - 1].y + p * GEMM_PANEL * layer->in : NULL;
+      const GemmTerms of =
+          x ? (GemmTerms){x, layer->in, 1, cpu->identity, terms, weight, layer->out}
+            : packed(&cpu->rows, p, weight, layer->out);
+      cpu->kernels->forward(&of, least(width, layer->out - column), biases + column, relu,
                             layer->y + p * GEMM_PANEL * layer->out + column, layer->out);
     }
   }
@@ -157,16 +136,15 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   const Layer *layer = &cpu->layer[l];
   const float share = training_dropout(&cpu->engine.config.training, l), scale = 1 / (1 - share);
   const size_t size = (size_t)cpu->engine.config.network.size[l + 1];
-  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
-    for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++) {
-      float *y = layer->y + r * layer->out;
-      for (size_t n = 0; n < size; n += 4) { /* rows are padded */
-        const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
-                                                 (uint32_t)(first + r), (uint32_t)(n / 4));
-        for (size_t i = 0; i < 4; i++)
-          y[n + i] = random_drops(words.word[i], share) ? 0 : y[n + i] * scale;
-      }
+  OWN_ROWS(r, rows, team) {
+    float *y = layer->y + r * layer->out;
+    for (size_t n = 0; n < size; n += 4) { /* rows are padded */
+      const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
+                                               (uint32_t)(first + r), (uint32_t)(n / 4));
+      for (size_t i = 0; i < 4; i++)
+        y[n + i] = random_drops(words.word[i], share) ? 0 : y[n + i] * scale;
     }
+  }
 }
 
 /* Computes the loss and the correctness of row r, and the gradient in its logits of the mean loss
@@ -197,9 +175,7 @@ static void row_loss(CpuEngine *cpu, size_t r, size_t all_rows, float smoothing)
 }
 
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
-  for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads)
-    for (size_t r = p * GEMM_PANEL; r < least((p + 1) * GEMM_PANEL, rows); r++)
-      row_loss(cpu, r, all_rows, smoothing);
+  OWN_ROWS(r, rows, team) row_loss(cpu, r, all_rows, smoothing);
 }
 
 /* Computes the gradient of the output of the layer below from that of layer l's output. The ReLU's
@@ -208,24 +184,23 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
   for (size_t column = 0; column < layer->in; column += width) {
-    for (size_t p = team.thread; p * GEMM_PANEL < rows; p += team.threads) {
+    OWN_PANELS(p, rows, team) {
       const size_t at = p * GEMM_PANEL * layer->in + column;
-      const GemmTerms terms = {.a = layer->dy + p * GEMM_PANEL * layer->out,
-                               .a_row = layer->out,
-                               .a_term = 1,
-                               .index = cpu->identity,
-                               .terms = (size_t)cpu->engine.config.network.size[l + 1],
-                               .b = layer->weight_copy + column,
-                               .b_row = layer->in};
+      const GemmTerms terms = {layer->dy + p * GEMM_PANEL * layer->out,
+                               layer->out,
+                               1,
+                               cpu->identity,
+                               (size_t)cpu->engine.config.network.size[l + 1],
+                               layer->weight_copy + column,
+                               layer->in};
       cpu->kernels->backward(&terms, least(width, layer->in - column), below->y + at,
                              below->dy + at, layer->in);
     }
   }
   const float share = training_dropout(&cpu->engine.config.training, l - 1),
               scale = 1 / (1 - share);
-  for (size_t p = team.thread; share > 0 && p * GEMM_PANEL < rows; p += team.threads)
-    for (size_t i = 0; i < GEMM_PANEL * layer->in; i++)
-      below->dy[p * GEMM_PANEL * layer->in + i] *= scale;
+  if (share > 0) OWN_ROWS(r, rows, team)
+  for (size_t i = 0; i < layer->in; i++) below->dy[r * layer->in + i] *= scale;
 }
 
 /* ---- the second half of a step: weights -------------------------------------------------------
@@ -245,60 +220,54 @@ typedef enum {
   UPDATE_BY_STORED /* what was stored updates them, as if it were the gradient */
 } Use;
 
-/* Returns the terms of the gradient of panel p of layer l's weights, from a column on. */
-static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows) {
-  const Layer *layer = &cpu->layer[l];
-  const float *dy = layer->dy + column;
-  if (l == 0) return packed(&cpu->columns, p, dy, layer->out);
-  return (GemmTerms){.a = cpu->layer[l - 1].y + p * GEMM_PANEL,
-                     .a_row = 1,
-                     .a_term = layer->in,
-                     .index = cpu->identity,
-                     .terms = rows,
-                     .b = dy,
-                     .b_row = layer->out};
-}
-
-/* Returns the stored gradient as the product of the unit matrix with it. */
-static GemmTerms stored_terms(const CpuEngine *cpu, int l, size_t p, size_t column) {
+/* Returns the terms of the gradient of panel p of layer l's weights, from a column on: over the
+   rows or, where it was stored, the product of the unit matrix with it. */
+static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows,
+                                Use use) {
   static const float one[GEMM_PANEL * GEMM_PANEL] = {1, 0, 0, 0, 0, 1, 0, 0,
                                                      0, 0, 1, 0, 0, 0, 0, 1};
   const Layer *layer = &cpu->layer[l];
-  return (GemmTerms){.a = one,
-                     .a_row = GEMM_PANEL,
-                     .a_term = 1,
-                     .index = cpu->identity,
-                     .terms = GEMM_PANEL,
-                     .b = layer->gradient + p * GEMM_PANEL * layer->out + column,
-                     .b_row = layer->out};
+  const size_t first = p * GEMM_PANEL;
+  const float *dy = layer->dy + column;
+  if (use == UPDATE_BY_STORED)
+    return (GemmTerms){one,           GEMM_PANEL, 1,
+                       cpu->identity, GEMM_PANEL, layer->gradient + first * layer->out + column,
+                       layer->out};
+  if (l == 0) return packed(&cpu->columns, p, dy, layer->out);
+  return (GemmTerms){
+      cpu->layer[l - 1].y + first, 1, layer->in, cpu->identity, rows, dy, layer->out};
 }
 
 static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Use use,
                            Team team) {
   static const float zeros[MOST_COLUMNS] __attribute__((aligned(64)));
-  const EngineConfig *config = &cpu->engine.config;
-  const GemmUpdate by = {config->training.rule.momentum, config->training.rule.weight_decay,
-                         step.rate};
+  const OptimizerRule *rule = &cpu->engine.config.training.rule;
+  const GemmUpdate by = {rule->momentum, rule->weight_decay, step.rate};
+  const GemmKernels *kernels = cpu->kernels;
   const Layer *layer = &cpu->layer[l];
-  const size_t width = cpu->kernels->width;
   const size_t end = first_panel(layer, team.thread + 1, team.threads);
+  float tile[GEMM_PANEL * MOST_COLUMNS] __attribute__((aligned(64)));
   for (size_t p = first_panel(layer, team.thread, team.threads); p < end; p++) {
-    if (l == 0 && use != UPDATE_BY_STORED) pack_columns(cpu, p, rows);
-    for (size_t column = 0; column < layer->out; column += width) {
-      const size_t columns = least(width, layer->out - column);
-      const size_t at = p * GEMM_PANEL * layer->out + column;
-      const GemmTerms terms = use == UPDATE_BY_STORED ? stored_terms(cpu, l, p, column)
-                                                      : gradient_terms(cpu, l, p, column, rows);
+    if (l == 0 && use != UPDATE_BY_STORED) pack(cpu, &cpu->columns, p, rows, true);
+    for (size_t column = 0; column < layer->out; column += kernels->width) {
+      const size_t columns = least(kernels->width, layer->out - column);
+      const size_t first = p * GEMM_PANEL, at = first * layer->out + column;
+      const GemmTerms terms = gradient_terms(cpu, l, p, column, rows, use);
+      float *copy = l > 0 ? layer->weight_copy + column * layer->in + first : NULL;
       if (use == STORE) {
-        cpu->kernels->forward(&terms, columns, zeros, false, layer->gradient + at, layer->out);
-        continue;
+        kernels->forward(&terms, columns, zeros, false, layer->gradient + at, layer->out);
+      } else if (rule->kind == OPTIMIZER_SGD) {
+        kernels->update(&terms, columns, &by, layer->array[TRAINED] + at,
+                        layer->array[FIRST_MOMENT] + at, layer->out, copy, layer->in);
+      } else {
+        kernels->forward(&terms, columns, zeros, false, tile, MOST_COLUMNS);
+        for (size_t r = 0; r < GEMM_PANEL; r++) {
+          const size_t row = at + r * layer->out;
+          cpu_optimize(cpu, layer, row, columns, tile + r * MOST_COLUMNS, rule->weight_decay, step);
+          for (size_t c = 0; copy && c < columns; c++)
+            copy[c * layer->in + r] = layer->array[TRAINED][row + c];
+        }
       }
-      float *copy = l > 0 ? layer->weight_copy + column * layer->in + p * GEMM_PANEL : NULL;
-      if (config->training.rule.kind == OPTIMIZER_SGD)
-        cpu->kernels->update(&terms, columns, &by, layer->weight + at, layer->weight_moment[0] + at,
-                             layer->out, copy, layer->in);
-      else
-        cpu_optimize_weights(cpu, l, p, column, columns, &terms, step);
     }
   }
 }
@@ -308,27 +277,27 @@ static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, 
   const Layer *layer = &cpu->layer[l];
   for (size_t column = team.thread * GEMM_ALIGN; column < layer->out;
        column += team.threads * GEMM_ALIGN) {
-    float *stored = use == UPDATE ? NULL : layer->gradient + layer->in * layer->out + column;
+    const size_t at = layer->in * layer->out + column;
     float sum[GEMM_ALIGN] = {0};
-    if (use == UPDATE_BY_STORED) memcpy(sum, stored, sizeof sum);
+    if (use == UPDATE_BY_STORED) memcpy(sum, layer->gradient + at, sizeof sum);
     for (size_t r = 0; r < rows && use != UPDATE_BY_STORED; r++)
       for (size_t c = 0; c < GEMM_ALIGN; c++) sum[c] += layer->dy[r * layer->out + column + c];
     if (use == STORE)
-      memcpy(stored, sum, sizeof sum);
+      memcpy(layer->gradient + at, sum, sizeof sum);
     else
-      cpu_optimize_bias(cpu, l, column, sum, step);
+      cpu_optimize(cpu, layer, at, GEMM_ALIGN, sum, 0, step);
   }
 }
 
 /* Takes the parameters that this thread has updated into the average. */
-static void average(CpuEngine *cpu, int l, float keeps, Team team) {
-  const Layer *layer = &cpu->layer[l];
-  const size_t row = GEMM_PANEL * layer->out;
+static void average(const Layer *layer, float keeps, Team team) {
+  float *const *array = layer->array;
+  const size_t row = GEMM_PANEL * layer->out, biases = layer->in * layer->out;
   const size_t from = first_panel(layer, team.thread, team.threads) * row;
   const size_t end = first_panel(layer, team.thread + 1, team.threads) * row;
-  cpu_average(layer->weight_average + from, layer->weight + from, end - from, keeps);
+  cpu_average(array[AVERAGE] + from, array[TRAINED] + from, end - from, keeps);
   for (size_t at = team.thread * GEMM_ALIGN; at < layer->out; at += team.threads * GEMM_ALIGN)
-    cpu_average(layer->bias_average + at, layer->bias + at, GEMM_ALIGN, keeps);
+    cpu_average(array[AVERAGE] + biases + at, array[TRAINED] + biases + at, GEMM_ALIGN, keeps);
 }
 
 static void add_sums(CpuEngine *cpu, size_t rows) {
@@ -348,7 +317,7 @@ static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uin
     update_weights(cpu, l, rows, by, use, team);
     update_bias(cpu, l, rows, by, use, team);
     if (config->training.ema > 0 && use != STORE)
-      average(cpu, l, optimizer_average_keeps(config->training.ema, updates), team);
+      average(&cpu->layer[l], optimizer_average_keeps(config->training.ema, updates), team);
   }
   wait_for_all(&cpu->barrier, team);
 }
@@ -364,18 +333,16 @@ static bool sum_gradients(CpuEngine *cpu, Team team) {
 
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
   const EngineConfig *config = &cpu->engine.config;
-  const size_t batch = (size_t)config->training.batch, rank = (size_t)ranks_number(config->ranks),
-               ranks = (size_t)ranks_count(config->ranks);
-  const uint64_t begin = step * batch;
-  const size_t all_rows = range->rows - begin < batch ? (size_t)(range->rows - begin) : batch;
-  const size_t before = part_start(all_rows, rank, ranks);
-  const size_t rows = part_start(all_rows, rank + 1, ranks) - before;
-  const uint64_t first = begin + before;
+  const uint64_t batch = (uint64_t)config->training.batch;
+  uint64_t first = step * batch;
+  const size_t all_rows = least(batch, range->rows - first);
+  uint64_t rows = all_rows;
+  engine_own_rows(config, &first, &rows);
   const uint32_t updates = (uint32_t)(range->updates + step - range->first_step);
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) {
-    forward(cpu, l, cpu->layer[l].weight, cpu->layer[l].bias, rows, team);
+    forward(cpu, l, TRAINED, rows, team);
     if (l + 1 < layers && training_dropout(&config->training, l) > 0)
       drop(cpu, range, l, first, rows, team);
   }
@@ -394,11 +361,8 @@ bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
                       Team team) {
   fetch(cpu, range, first, count, team);
-  for (int l = 0; l < cpu->engine.config.network.layers; l++) {
-    const Layer *layer = &cpu->layer[l];
-    forward(cpu, l, layer->weight_average ? layer->weight_average : layer->weight,
-            layer->bias_average ? layer->bias_average : layer->bias, count, team);
-  }
+  for (int l = 0; l < cpu->engine.config.network.layers; l++)
+    forward(cpu, l, cpu->layer[l].array[AVERAGE] ? AVERAGE : TRAINED, count, team);
 }
 
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {

@@ -149,7 +149,7 @@ static cudaError_t forward(CudaEngine *e, uint64_t first_row, uint64_t rows, flo
 static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
   if (first_row + rows > engine->config.dataset_rows)
     return error_set(error, "evaluation was asked for rows outside the dataset");
-  engine_evaluated(&engine->config, &first_row, &rows);
+  engine_own_rows(&engine->config, &first_row, &rows);
   nvtxRangePushA("evaluate");
   const cudaError_t status = forward((CudaEngine *)engine, first_row, rows, NULL);
   nvtxRangePop();

@@ -1,0 +1,84 @@
+/* What all engines share: checks of what they are asked for; several ranks open theirs together and
+   add their sums. */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error) {
+  const uint64_t capacity = config->dataset_rows;
+  if (rows <= capacity && first_row <= capacity - rows) return true;
+  return error_set(error, "rows %llu to %llu are outside the engine's dataset of %llu rows",
+                   (unsigned long long)first_row, (unsigned long long)(first_row + rows),
+                   (unsigned long long)capacity);
+}
+
+bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows,
+                       Error *error) {
+  if (!engine_has_rows(config, first_row, rows, error)) return false;
+  return rows <= config->staging_rows ||
+         error_set(error, "a staging buffer has no %llu rows, only %llu", (unsigned long long)rows,
+                   (unsigned long long)config->staging_rows);
+}
+
+bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error) {
+  const uint64_t all = ceil_div(range->rows, (uint64_t)config->training.batch);
+  const int inputs = config->network.size[0];
+  if (!engine_has_rows(config, range->first_row, range->rows, error)) return false;
+  if (range->steps > all || range->first_step > all - range->steps)
+    return error_set(error, "%llu rows have no steps %llu to %llu", (unsigned long long)range->rows,
+                     (unsigned long long)range->first_step,
+                     (unsigned long long)(range->first_step + range->steps));
+  return !augment_any(range->augment) || augment_side(inputs) ||
+         error_set(error, "pictures of %d pixels are not square: they cannot be augmented", inputs);
+}
+
+bool engine_augments_alike(const TrainRange *a, const TrainRange *b) {
+  return a->first_row == b->first_row && a->rows == b->rows &&
+         augment_same(a->augment, b->augment) && a->augment_key == b->augment_key;
+}
+
+/* ---- ranks ---------------------------------------------------------------------------------- */
+
+/* Counts are exact in float64 up to 2^53. */
+bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error) {
+  double all[] = {sums->loss, (double)sums->correct, (double)sums->rows};
+  if (!config->ranks) return true;
+  if (!ranks_sum_doubles(config->ranks, all, sizeof all / sizeof *all, error)) return false;
+  *sums = (EngineSums){all[0], (uint64_t)all[1], (uint64_t)all[2]};
+  return true;
+}
+
+/* Returns true if every rank could open its engine; otherwise *error is the first failure. */
+static bool all_opened(Ranks *ranks, bool mine, Error *error) {
+  typedef struct {
+    bool opened;
+    Error error;
+  } Opened; /* the result of a rank's own engine */
+  Opened opened = {.opened = mine}, *all = calloc((size_t)ranks_count(ranks), sizeof *all);
+  if (!mine) opened.error = *error;
+  bool good = all ? ranks_gather(ranks, &opened, sizeof opened, all, error)
+                  : error_set(error, "out of memory for the ranks");
+  for (int r = 0; all && good && r < ranks_count(ranks); r++)
+    if (!(good = all[r].opened)) *error = all[r].error;
+  free(all);
+  return good;
+}
+
+Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
+  const bool opened = all_opened(ranks, engine, error);
+  if (!engine) return NULL;
+  if (!opened) {
+    engine->call->close(engine);
+    return NULL;
+  }
+  const int hosts = ranks_hosts(ranks);
+  char device[sizeof engine->device], where[32] = "";
+  if (hosts > 1) snprintf(where, sizeof where, " on %d hosts", hosts);
+  snprintf(device, sizeof device, "%.80s, %d ranks%s", engine->device, ranks_count(ranks), where);
+  memcpy(engine->device, device, sizeof device);
+  return engine;
+}
