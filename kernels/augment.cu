@@ -40,8 +40,7 @@ __device__ void blend_lines(Picture &picture, int side) {
 __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   uint32_t word = 0;
   int y = at / side, x = at % side;
-#pragma unroll
-  for (int i = 0; i < WORD; i++) {
+  unrolled (i, WORD) {
     if (y < side) {
       const AugmentSpline across = augment_spline(x, side);
       const AugmentPoint displaced = augment_blend(&across, picture.line + y * AUGMENT_POINTS, 1);

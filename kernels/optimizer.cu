@@ -20,8 +20,7 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
     if (row < rows) store_terms<TERMS, true>(t, row, column, q);
     return;
   }
-#pragma unroll
-  for (int e = 0; e < QUAD; e++) {
+  unrolled (e, QUAD) {
     if (row < rows) store_term<TERMS>(t, row, column, q.value[e]);
     if (++column == t.columns) column = 0, row++;
   }
@@ -46,8 +45,7 @@ __global__ void __launch_bounds__(THREADS)
   const Quad g = load_quad(p.d_g + i);
   Quad w = load_quad(p.d_w + i), m = load_quad(p.d_m + i), v = {};
   if (p.d_v) v = load_quad(p.d_v + i);
-#pragma unroll
-  for (int e = 0; e < QUAD; e++)
+  unrolled (e, QUAD)
     optimizer_value(rule, step, is_weight ? rule.weight_decay : 0.0f, g.value[e], &w.value[e],
                     &m.value[e], &v.value[e]);
   store_quad(p.d_w + i, w);

@@ -22,8 +22,7 @@ __device__ inline uint4 load_bytes(const uint8_t *row, int input, int inputs) {
   const int left = inputs - input; /* of the row */
   if (left >= 16) return bytes;
   uint32_t *word = reinterpret_cast<uint32_t *>(&bytes);
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
+  unrolled (i, 4) {
     const int keep = left - 4 * i; /* bytes of this word */
     if (keep < 4) word[i] &= keep <= 0 ? 0u : 0xffffffffu >> 8 * (4 - keep);
   }
@@ -47,30 +46,22 @@ __global__ void __launch_bounds__(GRAM_THREADS) gram_kernel(EpochShape shape, Ep
     return;
   }
   const uint8_t *row[2], *column[4];
-#pragma unroll
-  for (int i = 0; i < 2; i++)
-    row[i] = job.d_pixels + row_at(job, position, first_row + 8 * i + g) * job.stride;
-#pragma unroll
-  for (int i = 0; i < 4; i++)
+  unrolled (i, 2) row[i] = job.d_pixels + row_at(job, position, first_row + 8 * i + g) * job.stride;
+  unrolled (i, 4)
     column[i] = job.d_pixels + row_at(job, position - batch, first_column + 8 * i + g) * job.stride;
   int sum[4][4] = {};
 #pragma unroll 2
   for (int input = 16 * t; input < shape.inputs + 16 * t; input += 64) {
     uint4 a[2], b[4];
-#pragma unroll
-    for (int i = 0; i < 2; i++) a[i] = load_bytes(row[i], input, shape.inputs);
-#pragma unroll
-    for (int i = 0; i < 4; i++) b[i] = load_bytes(column[i], input, shape.inputs);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    unrolled (i, 2) a[i] = load_bytes(row[i], input, shape.inputs);
+    unrolled (i, 4) b[i] = load_bytes(column[i], input, shape.inputs);
+    unrolled (i, 4) {
       mma_m16n8k32(sum[i], {a[0].x, a[1].x, a[0].y, a[1].y}, b[i].x, b[i].y);
       mma_m16n8k32(sum[i], {a[0].z, a[1].z, a[0].w, a[1].w}, b[i].z, b[i].w);
     }
   }
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
+  unrolled (i, 4)
+    unrolled (e, 4) {
       const int s = first_column + 8 * i + 2 * t + e % 2, r = first_row + g + 8 * (e / 2);
       out[s * ROWS + r] = (float)(sum[i][e] + 255 * 255) / (255.0f * 255.0f);
     }

@@ -43,10 +43,8 @@ template <int QUADS>
 __device__ inline void load_w3(const EpochPlan &plan, const RowShared<QUADS> &s,
                                HeadWeights &weights) {
   const int of = threadIdx.x % 32 / 2;
-#pragma unroll
-  for (int c = 0; c < MAX_CLASSES; c++)
-#pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++) weights.w3[c][v] = s.w3[c][hidden_of(v)];
+  unrolled (c, MAX_CLASSES)
+    unrolled (v, LANE_VALUES) weights.w3[c][v] = s.w3[c][hidden_of(v)];
   weights.b3 = of < plan.shape.classes ? s.b3[of] : -INFINITY;
 }
 
@@ -54,8 +52,7 @@ __device__ inline void load_w3(const EpochPlan &plan, const RowShared<QUADS> &s,
    opposite keeps. */
 template <int HALF, int STEP> __device__ inline void add_classes(float (&sum)[16], int lane) {
   const bool upper = lane & STEP;
-#pragma unroll
-  for (int c = 0; c < HALF; c++) {
+  unrolled (c, HALF) {
     const float give = upper ? sum[c] : sum[c + HALF], keep = upper ? sum[c + HALF] : sum[c];
     sum[c] = keep + __shfl_xor_sync(FULL_WARP, give, STEP);
   }
@@ -67,17 +64,14 @@ template <int QUADS>
 __device__ inline void make_logits(const HeadWeights &weights, const float (&h)[QUADS][LANE_VALUES],
                                    float (&z)[QUADS]) {
   float sum[QUADS][16];
-#pragma unroll
-  for (int c = 0; c < 16; c++)
-#pragma unroll
-    for (int q = 0; q < QUADS; q++) {
+  unrolled (c, 16)
+    unrolled (q, QUADS) {
       const float *w = weights.w3[c < MAX_CLASSES ? c : 0];
       sum[q][c] = c < MAX_CLASSES
                       ? (h[q][0] * w[0] + h[q][1] * w[1]) + (h[q][2] * w[2] + h[q][3] * w[3])
                       : 0.0f;
     }
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
+  unrolled (q, QUADS) {
     add_classes<8, 16>(sum[q], threadIdx.x % 32);
     z[q] = sum[q][0] + __shfl_xor_sync(FULL_WARP, sum[q][0], 1) + weights.b3;
   }
@@ -109,12 +103,10 @@ struct RowClasses {
 __device__ inline RowClasses find_classes(float z) {
   RowClasses row;
   float all[MAX_CLASSES];
-#pragma unroll
-  for (int c = 0; c < MAX_CLASSES; c++) all[c] = __shfl_sync(FULL_WARP, z, 2 * c);
+  unrolled (c, MAX_CLASSES) all[c] = __shfl_sync(FULL_WARP, z, 2 * c);
   row.largest = largest_of<MAX_CLASSES>(all);
   row.own = expf(z - row.largest);
-#pragma unroll
-  for (int c = 0; c < MAX_CLASSES; c++) row.exponential[c] = __shfl_sync(FULL_WARP, row.own, 2 * c);
+  unrolled (c, MAX_CLASSES) row.exponential[c] = __shfl_sync(FULL_WARP, row.own, 2 * c);
   row.total = sum_of<MAX_CLASSES>(row.exponential);
   return row;
 }
@@ -132,8 +124,7 @@ __device__ inline void send_rest(const BlockLayout &layout, int row, const float
                                  float dz3, uint32_t stamp) {
   const int lane = threadIdx.x % 32, k = lane % 8;
   float last[3]; /* lanes 0 .. 7: packets of dZ2; from 8 on: those of dZ3 */
-#pragma unroll
-  for (int e = 0; e < 3; e++) {
+  unrolled (e, 3) {
     last[e] = __shfl_sync(FULL_WARP, d[3], 3 * k + e);
     const float of_class = __shfl_sync(FULL_WARP, dz3, 2 * (3 * (lane % 4) + e));
     if (lane >= 8) last[e] = of_class;
@@ -169,8 +160,7 @@ __device__ inline void receive_columns(const BlockLayout &layout, int first, int
   receive(
       in, stamp, [&](int i) { return head_thread() + HEAD_THREADS * i < ROWS * count; },
       [&](int i) { return from + HEAD_THREADS * i; });
-#pragma unroll
-  for (int i = 0; i < COUNT; i++) {
+  unrolled (i, COUNT) {
     const int n = head_thread() + HEAD_THREADS * i, row = n % ROWS, packet = n / ROWS;
     if (packet >= count) break;
     float(*to)[COLUMN_PITCH] = columns + 3 * packet;
@@ -233,25 +223,20 @@ __device__ inline void update_patch(const EpochJob &job, const BlockLayout &layo
 #pragma unroll 1 /* other teams need the room for instructions */
     for (int rows = 0; rows < PATCH_ROWS<QUADS> / 4; rows++) {
       float4 right[3];
-#pragma unroll
-      for (int e = 0; e < 3; e++)
+      unrolled (e, 3)
         right[e] = reinterpret_cast<const float4 *>(patch.right + e * COLUMN_PITCH)[rows];
-#pragma unroll
-      for (int i = 0; i < 3; i++) {
+      unrolled (i, 3) {
         const float4 left =
             reinterpret_cast<const float4 *>(patch.left + i * patch.left_pitch)[rows];
-#pragma unroll
-        for (int e = 0; e < 3; e++)
+        unrolled (e, 3)
           g[i][e] +=
               left.x * right[e].x + left.y * right[e].y + left.z * right[e].z + left.w * right[e].w;
       }
     }
   const int part = head_thread() % PATCH_LANES<QUADS>;
   float mine[3] = {};
-#pragma unroll
-  for (int e = 0; e < 3; e++)
-#pragma unroll
-    for (int i = 0; i < 3; i++) {
+  unrolled (e, 3)
+    unrolled (i, 3) {
       float sum = g[i][e];
 #pragma unroll
       for (int step = 1; step < PATCH_LANES<QUADS>; step *= 2)
@@ -273,8 +258,7 @@ __device__ inline void receive_w3(const EpochPlan &plan, const BlockLayout &layo
   receive(
       in, stamp, [&](int i) { return head_thread() + HEAD_THREADS * i < packets; },
       [&](int i) { return from + HEAD_THREADS * i; });
-#pragma unroll
-  for (int i = 0; i < COUNT; i++) {
+  unrolled (i, COUNT) {
     const int n = head_thread() + HEAD_THREADS * i, c = divide(n, layout.by_hidden);
     if (n >= packets) break;
     float *to = n < in_w3 ? &s.w3[c][3 * (n - c * layout.hidden_packets)] : &s.b3[3 * (n - in_w3)];
@@ -314,20 +298,15 @@ __device__ inline void prepare_step(const EpochPlan &plan, const EpochJob &job,
                                     const RowShared<QUADS> &s, uint32_t position,
                                     HeadRows<QUADS> &of, HeadWeights &weights) {
   const uint32_t next = position + plan.shape.batch;
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
+  unrolled (q, QUADS) {
     of.label[q] = job.d_labels[of.next_row[q]];
     of.next_row[q] = row_at(job, next, of.first + QUAD * q);
   }
   of.rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
-#pragma unroll
-  for (int q = 0; q < QUADS; q++)
-    of.mean[q] = of.first + QUAD * q < of.rows ? __frcp_rn((float)of.rows) : 0.0f;
+  unrolled (q, QUADS) of.mean[q] = of.first + QUAD * q < of.rows ? __frcp_rn((float)of.rows) : 0.0f;
   load_w3(plan, s, weights);
-#pragma unroll
-  for (int q = 0; q < QUADS; q++)
-#pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++) of.of_label[q][v] = s.w3[of.label[q]][hidden_of(v)];
+  unrolled (q, QUADS)
+    unrolled (v, LANE_VALUES) of.of_label[q][v] = s.w3[of.label[q]][hidden_of(v)];
 }
 
 /* The results of a warp's rows: H2 and dZ2 of this lane's values, z and dZ3 of class lane / 2. */
@@ -342,13 +321,10 @@ template <int QUADS>
 __device__ inline void make_classes(const RowShared<QUADS> &s, const HeadWeights &weights,
                                     HeadValues<QUADS> &values) {
   const int r = head_thread() / 32;
-#pragma unroll
-  for (int q = 0; q < QUADS; q++)
-#pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++) values.h[q][v] = s.h2[QUAD * q + r][hidden_of(v)];
+  unrolled (q, QUADS)
+    unrolled (v, LANE_VALUES) values.h[q][v] = s.h2[QUAD * q + r][hidden_of(v)];
   make_logits(weights, values.h, values.z);
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) values.classes[q] = find_classes(values.z[q]);
+  unrolled (q, QUADS) values.classes[q] = find_classes(values.z[q]);
 }
 
 /* Goes backward, from the classes to dZ3 and dZ2, and hands dZ2 to the row team and the patch
@@ -358,19 +334,13 @@ __device__ inline void make_dz2(const BlockLayout &layout, RowShared<QUADS> &s,
                                 const HeadWeights &weights, const HeadRows<QUADS> &of,
                                 HeadValues<QUADS> &values, uint32_t stamp) {
   const int lane = threadIdx.x % 32, r = head_thread() / 32;
-#pragma unroll
-  for (int c = 0; c < MAX_CLASSES; c++)
-#pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++)
-#pragma unroll
-      for (int q = 0; q < QUADS; q++)
-        values.d[q][v] += values.classes[q].exponential[c] * weights.w3[c][v];
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
+  unrolled (c, MAX_CLASSES)
+    unrolled (v, LANE_VALUES)
+      unrolled (q, QUADS) values.d[q][v] += values.classes[q].exponential[c] * weights.w3[c][v];
+  unrolled (q, QUADS) {
     const float mean = of.mean[q], scale = __frcp_rn(values.classes[q].total) * mean;
     float(&d)[LANE_VALUES] = values.d[q];
-#pragma unroll
-    for (int v = 0; v < LANE_VALUES; v++) {
+    unrolled (v, LANE_VALUES) {
       d[v] = values.h[q][v] <= 0.0f ? 0.0f : d[v] * scale - mean * of.of_label[q][v];
       reinterpret_cast<float *>(&s.dz2[q][hidden_of(v)])[r] = d[v];
     }
@@ -407,8 +377,7 @@ __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s)
   if (head_thread() < ROWS) s.row.ones[head_thread()] = 1.0f;
   head_sync();
   arrive<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) of.next_row[q] = row_at(job, job.position, of.first + QUAD * q);
+  unrolled (q, QUADS) of.next_row[q] = row_at(job, job.position, of.first + QUAD * q);
 
   uint32_t stamp = job.first_stamp;
   for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
@@ -420,14 +389,11 @@ __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s)
     make_classes(s.row, weights, values);
     make_dz2(layout, s.row, weights, of, values, stamp);
     arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
-#pragma unroll
-    for (int q = 0; q < QUADS; q++)
-      send_rest(layout, of.first + QUAD * q, values.d[q], values.dz3[q], stamp);
+    unrolled (q, QUADS) send_rest(layout, of.first + QUAD * q, values.d[q], values.dz3[q], stamp);
     if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
     STAMP(STAMP_DZ2_SENT);
     if (layout.group == 0)
-#pragma unroll
-      for (int q = 0; q < QUADS; q++) {
+      unrolled (q, QUADS) {
         const int row = of.first + QUAD * q;
         store_results(job, position + row, row < of.rows, values.classes[q], values.z[q],
                       of.label[q]);

@@ -65,10 +65,8 @@ __device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job,
                                    const BlockLayout &layout, const MatrixLane<DEPTH> &lane,
                                    Weights<DEPTH> &weights, const Use &use) {
   const int inputs = plan.shape.inputs;
-#pragma unroll
-  for (int k = 0; k < DEPTH; k++)
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
+  unrolled (k, DEPTH)
+    unrolled (e, 8) {
       const int in_tile = threadIdx.x % 32 / 4 + 8 * (e / 2 % 2);
       const int input = input_of(layout, lane, k, e);
       const int neuron = layout.group * layout.neurons + lane.tile * TILE + in_tile;
@@ -85,8 +83,7 @@ __device__ inline void for_weights(const EpochPlan &plan, const EpochJob &job,
    the row. */
 __device__ inline uint4 end_of_row(uint4 bytes, int input, int inputs) {
   uint32_t word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
-#pragma unroll
-  for (int i = 0; i < 16; i++) {
+  unrolled (i, 16) {
     const uint32_t mask = 0xffu << 8 * (i % 4);
     if (input + i >= inputs) word[i / 4] &= ~mask;
     if (input + i == inputs) word[i / 4] |= mask;
@@ -133,8 +130,7 @@ __device__ inline void expected_weights(const EpochPlan &plan, const EpochJob &j
                                         float (&u)[8]) {
   const float by_v = direct ? 0.0f : job.learning_rate * job.rule.momentum;
   const float by_w = direct ? 1.0f : 1.0f - job.learning_rate * job.rule.weight_decay;
-#pragma unroll
-  for (int e = 0; e < 8; e++) {
+  unrolled (e, 8) {
     const bool bias = input_of(layout, lane, k, e) == plan.shape.inputs;
     u[e] = (bias ? 1.0f : by_w) * weights.w[k][e] - by_v * weights.v[k][e];
   }
@@ -151,18 +147,15 @@ multiply_w1(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layou
   constexpr int ROUND = MatrixShared<DEPTH>::ROUND;
   const int l = threadIdx.x % 32, g = l / 4, t = l % 4;
   float z[ROUND / 8][4] = {};
-#pragma unroll
-  for (int k = 0; k < DEPTH; k++) {
+  unrolled (k, DEPTH) {
     float u[8];
     uint32_t a[3][4];
     expected_weights(plan, job, layout, lane, weights, k, direct, u);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    unrolled (i, 4) {
       const Bf16Split terms = split(u[2 * i], u[2 * i + 1]);
       a[0][i] = terms.hi, a[1][i] = terms.mid, a[2][i] = terms.lo;
     }
-#pragma unroll
-    for (int rows = 0; rows < ROUND / 16; rows++) {
+    unrolled (rows, ROUND / 16) {
       uint32_t b[4]; /* rows 16 rows + 0..7: b[0], b[1]; the next eight: b[2], b[3] */
       ldmatrix_x4(b,
                   &x[first + 16 * rows + l / 16 * 8 + l % 8][k_step(lane, k) * 16 + l / 8 % 2 * 8]);
@@ -173,10 +166,8 @@ multiply_w1(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layou
       }
     }
   }
-#pragma unroll
-  for (int n = 0; n < ROUND / 8; n++)
-#pragma unroll
-    for (int i = 0; i < 2; i++)
+  unrolled (n, ROUND / 8)
+    unrolled (i, 2)
       if (g + 8 * i < TILE)
         *reinterpret_cast<float2 *>(&partial[g + 8 * i][8 * n + 2 * t]) = {z[n][2 * i],
                                                                            z[n][2 * i + 1]};
@@ -189,11 +180,9 @@ __device__ inline void send_z1(const BlockLayout &layout, const MatrixLane<DEPTH
                                const MatrixShared<DEPTH> &s, int first, uint32_t stamp) {
   const int row = lane.thread % s.ROUND, packet = lane.thread / s.ROUND;
   float z[3] = {};
-#pragma unroll
-  for (int warp = 0; warp < lane.WARPS; warp++)
+  unrolled (warp, lane.WARPS)
     if (DEPTH == 1 || DEPTH * warp < layout.steps) /* else it has no part, or one that is still 0 */
-#pragma unroll
-      for (int e = 0; e < 3; e++) z[e] += s.partial[lane.team][warp][3 * packet + e][row];
+      unrolled (e, 3) z[e] += s.partial[lane.team][warp][3 * packet + e][row];
   send(z1_at(layout, layout.split, lane.tile * TILE_PACKETS + packet, first + row, stamp),
        z[0] * PIXEL_SCALE, z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);
 }
@@ -216,13 +205,11 @@ __device__ inline void receive_dz1(const BlockLayout &layout, const MatrixLane<D
   Packet in[DEPTH];
   receive(
       in, stamp, [](int) { return true; }, [&](int i) { return from + lane.THREADS_OF_TEAM * i; });
-#pragma unroll
-  for (int i = 0; i < DEPTH; i++) {
+  unrolled (i, DEPTH) {
     const int n = lane.thread + lane.THREADS_OF_TEAM * i, row = n % ROWS, packet = n / ROWS;
     const Bf16Split xy = split(in[i].x, in[i].y), z = split(in[i].z, 0.0f);
     const uint32_t term[3][2] = {{xy.hi, z.hi}, {xy.mid, z.mid}, {xy.lo, z.lo}};
-#pragma unroll
-    for (int k = 0; k < 3; k++) {
+    unrolled (k, 3) {
       uint16_t *to = reinterpret_cast<uint16_t *>(&dz1[k][3 * packet][row]);
       to[0] = (uint16_t)term[k][0];
       to[DZ_PITCH] = (uint16_t)(term[k][0] >> 16);
@@ -240,16 +227,14 @@ __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
                                  Weights<DEPTH> &weights, const __nv_bfloat16 (*dz1)[16][DZ_PITCH],
                                  const __nv_bfloat16 (*x)[X_PITCH]) {
   const int l = threadIdx.x % 32;
-#pragma unroll
-  for (int k = 0; k < DEPTH; k++) {
+  unrolled (k, DEPTH) {
     constexpr int SUMS = DEPTH == 1 ? 3 : 1;
     float g[SUMS][2][4] = {};
 #pragma unroll
     for (int rows = 0; rows < ROWS; rows += 16) {
       uint32_t b[4]; /* inputs 0..7 of the k-step: b[0], b[1]; 8..15: b[2], b[3] */
       ldmatrix_x4_trans(b, &x[rows + l / 8 % 2 * 8 + l % 8][k_step(lane, k) * 16 + l / 16 * 8]);
-#pragma unroll
-      for (int i = 0; i < 3; i++) {
+      unrolled (i, 3) {
         const int term = SUMS == 1 ? 2 - i : i; /* in one sum, the small ones first */
         uint32_t a[4];
         ldmatrix_x4(a, &dz1[term][l % 16][rows + l / 16 * 8]);
@@ -257,8 +242,7 @@ __device__ inline void update_w1(const EpochPlan &plan, const EpochJob &job,
         mma_m16n8k16(g[term % SUMS][1], a, b[2], b[3]);
       }
     }
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
+    unrolled (e, 8) {
       const bool bias = input_of(layout, lane, k, e) == plan.shape.inputs;
       const UpdateRule rule = {job.rule.momentum, bias ? 0.0f : job.rule.weight_decay};
       float sum = g[SUMS - 1][e / 4][e % 4];

@@ -48,12 +48,10 @@ template <int VALUES>
 __device__ inline void store_terms(const Packet &first, const Packet &second,
                                    __nv_bfloat16 (*terms)[VALUES][DZ_PITCH], int value) {
   const float a[3] = {first.x, first.y, first.z}, b[3] = {second.x, second.y, second.z};
-#pragma unroll
-  for (int e = 0; e < 3; e++) {
+  unrolled (e, 3) {
     const Bf16Split pair = split(a[e], b[e]);
     const uint32_t term[3] = {pair.hi, pair.mid, pair.lo};
-#pragma unroll
-    for (int i = 0; i < 3; i++)
+    unrolled (i, 3)
       *reinterpret_cast<uint32_t *>(&terms[i][value + e][2 * (threadIdx.x % 32)]) = term[i];
   }
 }
@@ -69,8 +67,7 @@ __device__ inline void receive_terms(const BlockLayout &layout, int first, int c
   receive(
       in, stamp, [&](int i) { return i / 2 < count; },
       [&](int i) { return from + i / 2 * ROWS + i % 2 * (ROWS / 2); });
-#pragma unroll
-  for (int i = 0; i < COUNT; i++)
+  unrolled (i, COUNT)
     if (i < count) store_terms(in[2 * i], in[2 * i + 1], terms, value + 3 * i);
 }
 
@@ -85,27 +82,19 @@ __device__ inline void multiply_terms(const RowShared<QUADS> &s, float (&of)[4])
 #pragma unroll
   for (int rows = 0; rows < ROWS; rows += 32) {
     uint32_t b[3][4]; /* of 16 rows: b[0], b[1]; of the next: b[2], b[3] */
-#pragma unroll
-    for (int i = 0; i < 3; i++)
-      ldmatrix_x4(b[i], &s.dz2_terms[patch_warp()][i][value][rows + l / 8 * 8]);
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
+    unrolled (i, 3) ldmatrix_x4(b[i], &s.dz2_terms[patch_warp()][i][value][rows + l / 8 * 8]);
+    unrolled (half, 2) {
       uint32_t a[3][4];
-#pragma unroll
-      for (int i = 0; i < 3; i++)
-        ldmatrix_x4(a[i], &s.h1_terms[i][l % 16][rows + 16 * half + l / 16 * 8]);
-#pragma unroll
-      for (int j = 0; j < 3; j++)
+      unrolled (i, 3) ldmatrix_x4(a[i], &s.h1_terms[i][l % 16][rows + 16 * half + l / 16 * 8]);
+      unrolled (j, 3)
 #pragma unroll
         for (int i = 0; i + j < 3; i++)
           mma_m16n8k16(sum[2 - i - j][half], a[i], b[j][2 * half], b[j][2 * half + 1]);
     }
   }
-#pragma unroll
-  for (int e = 0; e < 4; e++) {
+  unrolled (e, 4) {
     of[e] = 0.0f;
-#pragma unroll
-    for (int size = 0; size < 3; size++) of[e] += sum[size][0][e] + sum[size][1][e];
+    unrolled (size, 3) of[e] += sum[size][0][e] + sum[size][1][e];
   }
 }
 
@@ -113,8 +102,7 @@ __device__ inline void multiply_terms(const RowShared<QUADS> &s, float (&of)[4])
    % 2. Value v of six is with lane v / 2; each exchange asks for one value of both packets. */
 __device__ inline void gather_packet(const float (&of)[4], float (&g)[3]) {
   const int lane = threadIdx.x % 32, t = lane % 4;
-#pragma unroll
-  for (int e = 0; e < 3; e++) {
+  unrolled (e, 3) {
     const int from = lane - t + (3 * (t % 2) + e) / 2;
     const bool gives_second = (t == e / 2 ? e : 3 + e) % 2;
     const float low = __shfl_sync(FULL_WARP, gives_second ? of[1] : of[0], from);

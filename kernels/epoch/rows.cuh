@@ -58,10 +58,8 @@ __device__ inline SliceLane slice_lane(const BlockLayout &layout) {
 template <int LANES> __device__ inline void add_lanes(float (&z)[QUAD][3], int lane) {
 #pragma unroll
   for (int half = QUAD / 2, step = LANES / 2; half > 0; half /= 2, step /= 2)
-#pragma unroll
-    for (int r = 0; r < half; r++)
-#pragma unroll
-      for (int e = 0; e < 3; e++) {
+    unrolled (r, half)
+      unrolled (e, 3) {
         const bool upper = lane & step;
         const float give = upper ? z[r][e] : z[r + half][e];
         z[r][e] = (upper ? z[r + half][e] : z[r][e]) + __shfl_xor_sync(FULL_WARP, give, step);
@@ -70,8 +68,7 @@ template <int LANES> __device__ inline void add_lanes(float (&z)[QUAD][3], int l
 
 /* z += w times x of four rows, for three values. */
 __device__ inline void add_product(float (&z)[QUAD][3], const float (&w)[3], const float4 &x) {
-#pragma unroll
-  for (int e = 0; e < 3; e++)
+  unrolled (e, 3)
     z[0][e] += w[e] * x.x, z[1][e] += w[e] * x.y, z[2][e] += w[e] * x.z, z[3][e] += w[e] * x.w;
 }
 
@@ -89,8 +86,7 @@ __device__ inline void receive_z1(const EpochPlan &plan, const EpochJob &job, Sh
   const Packet *from =
       z1_at(layout, lane.in_row, lane.packet, layout.block * s.row.OWNED + lane.row, stamp);
   float4 k[QUADS] = {};
-#pragma unroll
-  for (int q = 0; q < QUADS; q++)
+  unrolled (q, QUADS)
     if (row_thread() < ROWS)
       k[q] =
           __ldg(reinterpret_cast<const float4 *>(job.d_gram) +
@@ -99,8 +95,7 @@ __device__ inline void receive_z1(const EpochPlan &plan, const EpochJob &job, Sh
   receive(
       in, stamp, [&](int i) { return lane.exists && lane.in_row + QUAD * (i % COUNT) < splits; },
       [&](int i) { return from + i / COUNT * QUAD + i % COUNT * pitch; });
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
+  unrolled (q, QUADS) {
     const Packet &a = in[COUNT * q], &b = in[COUNT * q + 1];
     z[q][0] = a.x + b.x, z[q][1] = a.y + b.y, z[q][2] = a.z + b.z;
     if (row_thread() < ROWS) s.row.k[turn(stamp)][q][row_thread()] = k[q];
@@ -114,42 +109,33 @@ __device__ inline void make_h1(const EpochJob &job, Shared &s, uint32_t stamp, b
                                const float (&z)[QUADS][3], float (&h)[QUADS][3]) {
   const BlockLayout &layout = s.layout;
   const SliceLane lane = slice_lane(layout);
-#pragma unroll
-  for (int q = 0; q < QUADS; q++)
-#pragma unroll
-    for (int e = 0; e < 3; e++) h[q][e] = z[q][e];
+  unrolled (q, QUADS)
+    unrolled (e, 3) h[q][e] = z[q][e];
   if (!direct) {
     const Packet *from = dz1_at(layout, lane.packet, lane.slice, stamp - 1);
     Packet in[SLICE];
     receive(
         in, stamp - 1, [&](int) { return lane.exists; }, [&](int i) { return from + i * SLICES; });
-#pragma unroll
-    for (int q = 0; q < QUADS; q++) {
+    unrolled (q, QUADS) {
       float sum[QUAD][3] = {};
-#pragma unroll
-      for (int i = 0; i < SLICE; i++) {
+      unrolled (i, SLICE) {
         const float4 k = s.row.k[turn(stamp)][q][lane.slice + SLICES * i];
         add_product(sum, {in[i].x, in[i].y, in[i].z}, k);
       }
       add_lanes<SLICES>(sum, lane.slice);
-#pragma unroll
-      for (int e = 0; e < 3; e++) h[q][e] -= job.learning_rate * sum[0][e];
+      unrolled (e, 3) h[q][e] -= job.learning_rate * sum[0][e];
     }
   }
   /* a + b is b + a: all four get the same bits */
-#pragma unroll
-  for (int q = 0; q < QUADS; q++)
-#pragma unroll
-    for (int e = 0; e < 3; e++) {
+  unrolled (q, QUADS)
+    unrolled (e, 3) {
       h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 2);
       h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1);
       h[q][e] = relu_of(h[q][e]);
     }
   if (!lane.exists || lane.in_row) return;
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
-#pragma unroll
-    for (int e = 0; e < 3; e++)
+  unrolled (q, QUADS) {
+    unrolled (e, 3)
       reinterpret_cast<float *>(&s.row.h1[q][3 * lane.packet + e])[lane.row] = h[q][e];
     send(record_at(layout, lane.packet, layout.block * s.row.OWNED + QUAD * q + lane.row, stamp),
          h[q][0], h[q][1], h[q][2], stamp);
@@ -174,11 +160,9 @@ __device__ inline void load_w2(const EpochPlan &plan, const EpochJob &job,
     const long long offset = lane.exists ? p_offset(plan, job, layout, x, o) : -1;
     return offset < 0 ? 0.0f : job.d_parameters[offset];
   };
-#pragma unroll
-  for (int e = 0; e < 3; e++) {
+  unrolled (e, 3) {
     const int o = 3 * lane.packet + e;
-#pragma unroll
-    for (int k = 0; k < PART; k++) {
+    unrolled (k, PART) {
       const int j = lane.part + PARTS * k;
       weights.w2[k][e] = j < layout.neurons ? value(j, o) : 0.0f;
     }
@@ -197,8 +181,7 @@ __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights
       in, stamp,
       [&](int i) { return lane.exists && (i == PART || lane.part + PARTS * i < neurons); },
       [&](int i) { return i < PART ? from + i * pitch : bias; });
-#pragma unroll
-  for (int k = 0; k < PART; k++)
+  unrolled (k, PART)
     weights.w2[k][0] = in[k].x, weights.w2[k][1] = in[k].y, weights.w2[k][2] = in[k].z;
   weights.b2[0] = in[PART].x, weights.b2[1] = in[PART].y, weights.b2[2] = in[PART].z;
 }
@@ -208,34 +191,28 @@ __device__ inline void receive_w2(const BlockLayout &layout, RowWeights &weights
    r. */
 __device__ inline void multiply_w2(const float4 *h1, const RowWeights &weights, int part,
                                    float (&z)[QUAD][3]) {
-#pragma unroll
-  for (int k = 0; k < PART; k++) {
+  unrolled (k, PART) {
     const float4 h = h1[part + PARTS * k];
     add_product(z, weights.w2[k], h);
   }
   add_lanes<PARTS>(z, part);
-#pragma unroll
-  for (int e = 0; e < 3; e++) z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
+  unrolled (e, 3) z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
 }
 
 /* Puts the lane's part of W2 into shared memory. */
 __device__ inline void store_w2(const BlockLayout &layout, float (*w2)[W2_PITCH],
                                 const RowWeights &weights) {
   const RowLane lane = row_lane(layout);
-#pragma unroll
-  for (int k = 0; k < PART; k++)
-#pragma unroll
-    for (int e = 0; e < 3; e++) w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
+  unrolled (k, PART)
+    unrolled (e, 3) w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
 }
 
 /* Loads the lane's part of W2 for the way back from there. */
 __device__ inline void load_back(const BlockLayout &layout, const float (*w2)[W2_PITCH],
                                  RowWeights &weights) {
   const SliceLane back = slice_lane(layout);
-#pragma unroll
-  for (int i = 0; i < HIDDEN_SLICE; i++)
-#pragma unroll
-    for (int e = 0; e < 3; e++) weights.w2[i][e] = w2[3 * back.packet + e][back.slice + SLICES * i];
+  unrolled (i, HIDDEN_SLICE)
+    unrolled (e, 3) weights.w2[i][e] = w2[3 * back.packet + e][back.slice + SLICES * i];
 }
 
 /* Returns where the mail of the group's part of Z2 is, of row `r` of the block; the other groups'
@@ -254,8 +231,7 @@ __device__ inline void send_z2(const EpochPlan &plan, const Shared &s, const Row
   constexpr int QUADS = Shared::QUADS;
   const BlockLayout &layout = s.layout;
   const RowLane lane = row_lane(layout);
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
+  unrolled (q, QUADS) {
     float z[QUAD][3] = {};
     multiply_w2(s.row.h1[q], weights, lane.part, z);
     if (lane.exists && lane.part % 2 == 0)
@@ -286,22 +262,18 @@ __device__ inline void make_h2(const EpochPlan &plan, Shared &s, RowWeights &wei
       in, stamp, [&](int i) { return lane.exists && 2 * (i % COUNT) + odd < groups; },
       [&](int i) { return from + i / COUNT * of_quad + i % COUNT * pitch; });
   float h[QUADS][3] = {};
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
+  unrolled (q, QUADS) {
 #pragma unroll
     for (int i = COUNT * q; i < COUNT * (q + 1); i++)
       h[q][0] += in[i].x, h[q][1] += in[i].y, h[q][2] += in[i].z;
-#pragma unroll
-    for (int e = 0; e < 3; e++) {
+    unrolled (e, 3) {
       h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1); /* as above: both get the same bits */
       h[q][e] = relu_of(h[q][e] + weights.b2[e]);
     }
   }
   if (!lane.exists || odd) return;
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
-#pragma unroll
-    for (int e = 0; e < 3; e++) s.row.h2[QUAD * q + r][3 * lane.packet + e] = h[q][e];
+  unrolled (q, QUADS) {
+    unrolled (e, 3) s.row.h2[QUAD * q + r][3 * lane.packet + e] = h[q][e];
     send(record_at(layout, layout.first_h2 + lane.packet, layout.block * s.row.OWNED + QUAD * q + r,
                    stamp),
          h[q][0], h[q][1], h[q][2], stamp);
@@ -315,17 +287,14 @@ __device__ inline void make_dz1(const BlockLayout &layout, const RowShared<QUADS
                                 const RowWeights &weights, const float (&h)[QUADS][3],
                                 uint32_t stamp) {
   const SliceLane lane = slice_lane(layout);
-#pragma unroll
-  for (int q = 0; q < QUADS; q++) {
+  unrolled (q, QUADS) {
     float z[QUAD][3] = {};
-#pragma unroll
-    for (int i = 0; i < HIDDEN_SLICE; i++) {
+    unrolled (i, HIDDEN_SLICE) {
       const float4 d = s.dz2[q][lane.slice + SLICES * i];
       add_product(z, weights.w2[i], d);
     }
     add_lanes<SLICES>(z, lane.slice);
-#pragma unroll
-    for (int e = 0; e < 3; e++) {
+    unrolled (e, 3) {
       z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 2);
       z[0][e] += __shfl_xor_sync(FULL_WARP, z[0][e], 1);
       if (h[q][e] <= 0.0f) z[0][e] = 0.0f;

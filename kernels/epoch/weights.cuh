@@ -55,8 +55,7 @@ __device__ inline void update_packet(const EpochJob &job, const BlockLayout &lay
                                      uint32_t stamp) {
   const UpdateRule rule = {job.rule.momentum, own.decays ? job.rule.weight_decay : 0.0f};
   float(&w)[3] = weights.w;
-#pragma unroll
-  for (int e = 0; e < 3; e++) update_value(w[e], weights.v[e], g[e], rule, job.learning_rate);
+  unrolled (e, 3) update_value(w[e], weights.v[e], g[e], rule, job.learning_rate);
   if (own.exists) send(p_at(layout, own.x, own.packet), w[0], w[1], w[2], stamp);
 }
 

@@ -26,9 +26,7 @@ struct ReluMask {
   }
   __device__ void store_segment(int row, int column, Floats value,
                                 const PrefetchedSegment &a) const {
-#pragma unroll
-    for (int e = 0; e < SEGMENT; e++)
-      value.value[e] = a.value[e] <= 0.0f ? 0.0f : value.value[e] * scale;
+    unrolled (e, SEGMENT) value.value[e] = a.value[e] <= 0.0f ? 0.0f : value.value[e] * scale;
     ::store_segment(d_dx + (size_t)row * in + column, value, in - column, in % 4 == 0);
   }
 };

@@ -32,14 +32,12 @@ struct BiasRelu {
   }
   __device__ void store_segment(int row, int column, Floats value,
                                 const PrefetchedSegment &bias) const {
-#pragma unroll
-    for (int e = 0; e < SEGMENT; e++) value.value[e] = finish(value.value[e], bias.value[e]);
+    unrolled (e, SEGMENT) value.value[e] = finish(value.value[e], bias.value[e]);
     if (dropout.share > 0.0f)
 #pragma unroll
       for (int q = 0; q < SEGMENT; q += 4) {
         const RandomWords four = words(row, (column + q) / 4);
-#pragma unroll
-        for (int e = 0; e < 4; e++) value.value[q + e] = drop(value.value[q + e], four.word[e]);
+        unrolled (e, 4) value.value[q + e] = drop(value.value[q + e], four.word[e]);
       }
     ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
   }

@@ -53,23 +53,20 @@ template <class Operand> struct RawFragment {
   /* Finds the lines of this lane from (first, k) on; with ALONG_K they are the same for every k. */
   static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
-#pragma unroll
-    for (int n = 0; n < LINES; n++)
+    unrolled (n, LINES)
       lines[n] = operand.line(Operand::ALONG_K ? first + g + 8 * n : k + 4 * t + n);
   }
   typename Operand::template Raw<COUNT> raw[LINES];
   __device__ void fetch(const Operand &operand, int first, int k, const Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
-#pragma unroll
-    for (int n = 0; n < LINES; n++)
+    unrolled (n, LINES)
       raw[n] = operand.template load<COUNT>(lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
   }
   __device__ void zero_out_of_bounds(const Operand &operand, int first, int k,
                                      const Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
     if (!operand.in_bounds(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
-#pragma unroll
-      for (int n = 0; n < LINES; n++)
+      unrolled (n, LINES)
         operand.zero_out_of_bounds(raw[n], lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
   }
 };
@@ -96,8 +93,7 @@ struct TensorCores {
                                int line, int at) {
     uint32_t words[Operand::TERMS][2];
     Operand::split_raw(raw, words);
-#pragma unroll
-    for (int term = 0; term < Operand::TERMS; term++)
+    unrolled (term, Operand::TERMS)
       *reinterpret_cast<uint2 *>(planes + term * Slab::PLANE + line * Slab::PITCH +
                                  at) = {words[term][0], words[term][1]};
   }
@@ -108,8 +104,7 @@ struct TensorCores {
     const int s = side + (IS_A ? near : far), d = k + (IS_A ? far : near);
     const Stored *at = planes + (Operand::ALONG_K ? (s + lane % 8) * Slab::PITCH + d
                                                   : (d + lane % 8) * Slab::PITCH + s);
-#pragma unroll
-    for (int term = 0; term < Operand::TERMS; term++)
+    unrolled (term, Operand::TERMS)
       if constexpr (Operand::ALONG_K)
         ldmatrix_x4(out.words[term], at + term * Slab::PLANE);
       else
@@ -123,10 +118,8 @@ struct TensorCores {
                                   const Fragment<false, B> &b) {
 #pragma unroll
     for (int order = (A::TERMS > B::TERMS ? A::TERMS : B::TERMS) - 1; order >= 0; order--)
-#pragma unroll
-      for (int i = 0; i < A::TERMS; i++)
-#pragma unroll
-        for (int j = 0; j < B::TERMS; j++)
+      unrolled (i, A::TERMS)
+        unrolled (j, B::TERMS)
           if (i + j == order) {
             mma_m16n8k16(piece[0], a.words[i], b.words[j][0], b.words[j][1]);
             mma_m16n8k16(piece[1], a.words[i], b.words[j][2], b.words[j][3]);
@@ -138,25 +131,18 @@ struct TensorCores {
   template <bool IS_A, class Operand>
   static __device__ void split(const RawFragment<Operand> &x, Fragment<IS_A, Operand> &out) {
     if constexpr (Operand::ALONG_K) {
-#pragma unroll
-      for (int half = 0; half < 2; half++) {
+      unrolled (half, 2) {
         uint32_t words[Operand::TERMS][2];
         Operand::split_raw(x.raw[half], words);
-#pragma unroll
-        for (int term = 0; term < Operand::TERMS; term++)
-#pragma unroll
-          for (int e = 0; e < 2; e++)
-            out.words[term][IS_A ? half + 2 * e : 2 * half + e] = words[term][e];
+        unrolled (term, Operand::TERMS)
+          unrolled (e, 2) out.words[term][IS_A ? half + 2 * e : 2 * half + e] = words[term][e];
       }
     } else { /* a line has two rows at one k, so pairs along k are made of two lines */
-#pragma unroll
-      for (int half = 0; half < 2; half++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
+      unrolled (half, 2)
+        unrolled (e, 2) {
           uint32_t terms[Operand::TERMS];
           split_terms(x.raw[2 * e].value[half], x.raw[2 * e + 1].value[half], terms);
-#pragma unroll
-          for (int term = 0; term < Operand::TERMS; term++)
+          unrolled (term, Operand::TERMS)
             out.words[term][IS_A ? half + 2 * e : 2 * half + e] = terms[term];
         }
     }
@@ -223,16 +209,13 @@ struct FloatCores {
   static __device__ void load(const float *slab, int side, int k, Fragment<IS_A, Operand> &out) {
     const int g = lane_group(), t = lane_in_group();
     if constexpr (Operand::ALONG_K) {
-#pragma unroll
-      for (int n = 0; n < (IS_A ? 2 : 4); n++)
+      unrolled (n, IS_A ? 2 : 4)
         load_vector(slab + place<Slab>(side + (IS_A ? g + 8 * n : t + 4 * n), k), out.value[n]);
     } else {
-#pragma unroll
-      for (int d = 0; d < STEP; d++) {
+      unrolled (d, STEP) {
         float side_by_side[IS_A ? 2 : 4];
         load_vector(slab + place<Slab>(k + d, side + (IS_A ? 2 * g : 4 * t)), side_by_side);
-#pragma unroll
-        for (int n = 0; n < (IS_A ? 2 : 4); n++) out.value[n][d] = side_by_side[n];
+        unrolled (n, IS_A ? 2 : 4) out.value[n][d] = side_by_side[n];
       }
     }
   }
@@ -240,12 +223,9 @@ struct FloatCores {
   template <class A, class B>
   static __device__ void multiply(float (&piece)[2][4], const Fragment<true, A> &a,
                                   const Fragment<false, B> &b) {
-#pragma unroll
-    for (int d = 0; d < STEP; d++)
-#pragma unroll
-      for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
+    unrolled (d, STEP)
+      unrolled (i, 2)
+        unrolled (j, 4) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
   }
 
   /* A lane fetches what other lanes multiply, too, so a warp has slabs of its own, of 16 x 16. */
@@ -254,8 +234,7 @@ struct FloatCores {
     static constexpr int LINE = 16, PITCH = LINE;
     static __device__ void store(const RawFragment<Operand> &x, float *slab) {
       const int g = lane_group(), t = lane_in_group();
-#pragma unroll
-      for (int n = 0; n < RawFragment<Operand>::LINES; n++) {
+      unrolled (n, RawFragment<Operand>::LINES) {
         float f[RawFragment<Operand>::COUNT];
         Operand::to_floats(x.raw[n], f);
         if constexpr (ALONG_K)

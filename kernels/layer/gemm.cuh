@@ -93,9 +93,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   }
 
   /* Epilogue: prefetch, add up the slices, combine and store; one element per thread. */
-#pragma unroll
-  for (int e = 0; e < 8; e++)
-    shared[slice][Step::row(e) * PITCH + Step::column(e)] = piece[e / 4][e % 4];
+  unrolled (e, 8) shared[slice][Step::row(e) * PITCH + Step::column(e)] = piece[e / 4][e % 4];
   const int i = i0 + threadIdx.x / 16, j = j0 + threadIdx.x % 16;
   const bool mine = threadIdx.x < 256 && i < m && j < n;
   const typename Epilogue::Prefetched prefetched =
@@ -103,9 +101,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   __syncthreads();
   if (!mine) return;
   float sum = 0.0f;
-#pragma unroll
-  for (int s = 0; s < SmallTile::SLICES; s++)
-    sum += shared[s][threadIdx.x / 16 * PITCH + threadIdx.x % 16];
+  unrolled (s, SmallTile::SLICES) sum += shared[s][threadIdx.x / 16 * PITCH + threadIdx.x % 16];
   epilogue(i, j, sum * (A::SCALE * B::SCALE), prefetched);
 }
 
@@ -131,12 +127,9 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   float *mine = sums + slice % Shape::SUMS * TILE;
   for (int half = Shape::SLICES / Shape::SUMS - 1; half >= 0; half--) {
     if (slice / Shape::SUMS == half)
-#pragma unroll
-      for (int d = 0; d < Shape::DOWN; d++)
-#pragma unroll
-        for (int c = 0; c < Shape::WIDE; c++)
-#pragma unroll
-          for (int e = 0; e < 8; e++) {
+      unrolled (d, Shape::DOWN)
+        unrolled (c, Shape::WIDE)
+          unrolled (e, 8) {
             float &to = mine[(16 * d + Step::row(e)) * Shape::PITCH + 16 * c + Step::column(e)];
             const float own = pieces[d][c][e / 4][e % 4];
             to = (half + 1) * Shape::SUMS < Shape::SLICES ? to + own : own;
@@ -166,16 +159,12 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   int k = 16 * slice;
 
   /* Fetch: the first step; what no kernel writes, before the wait. */
-#pragma unroll
-  for (int d = 0; d < Shape::DOWN; d++) RawFragment<A>::seek(a, i0 + 16 * d, k, lines_a[d]);
-#pragma unroll
-  for (int c = 0; c < Shape::WIDE; c++) RawFragment<B>::seek(b, j0 + 16 * c, k, lines_b[c]);
+  unrolled (d, Shape::DOWN) RawFragment<A>::seek(a, i0 + 16 * d, k, lines_a[d]);
+  unrolled (c, Shape::WIDE) RawFragment<B>::seek(b, j0 + 16 * c, k, lines_b[c]);
   if (!A::CONSTANT) pdl_wait();
-#pragma unroll
-  for (int d = 0; d < Shape::DOWN; d++) x[d].fetch(a, i0 + 16 * d, k, lines_a[d]);
+  unrolled (d, Shape::DOWN) x[d].fetch(a, i0 + 16 * d, k, lines_a[d]);
   if (A::CONSTANT) pdl_wait();
-#pragma unroll
-  for (int c = 0; c < Shape::WIDE; c++) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
+  unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
   /* Split and multiply: this warp's part of k. As soon as a fragment is split, the next step's is
      fetched, in flight while this one is multiplied. */
@@ -184,22 +173,19 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   for (; k < depth; k += Shape::STRIDE) {
     const int next = k + Shape::STRIDE;
     Step step(shared + slice * Step::FLOATS);
-#pragma unroll
-    for (int d = 0; d < Shape::DOWN; d++) {
+    unrolled (d, Shape::DOWN) {
       x[d].zero_out_of_bounds(a, i0 + 16 * d, k, lines_a[d]);
       step.take_a(d, x[d]);
       if (next < depth) x[d].fetch(a, i0 + 16 * d, next, lines_a[d]);
     }
-#pragma unroll
-    for (int c = 0; c < Shape::WIDE; c++) {
+    unrolled (c, Shape::WIDE) {
       y[c].zero_out_of_bounds(b, j0 + 16 * c, k, lines_b[c]);
       step.take_b(y[c]);
       if (next < depth) {
         RawFragment<B>::seek(b, j0 + 16 * c, next, lines_b[c]);
         y[c].fetch(b, j0 + 16 * c, next, lines_b[c]);
       }
-#pragma unroll
-      for (int d = 0; d < Shape::DOWN; d++) step.multiply(d, pieces[d][c]);
+      unrolled (d, Shape::DOWN) step.multiply(d, pieces[d][c]);
     }
   }
 
@@ -209,8 +195,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   typename Epilogue::Prefetched prefetched[EACH] = {};
   int i[EACH], j[EACH];
   bool mine[EACH];
-#pragma unroll
-  for (int e = 0; e < EACH; e++) {
+  unrolled (e, EACH) {
     const int element = threadIdx.x + e * Shape::THREADS;
     i[e] = element / Shape::COLUMNS;
     j[e] = element % Shape::COLUMNS;
@@ -219,12 +204,10 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   }
   if (Step::FLOATS > 0) __syncthreads(); /* all have read what they had there */
   share_pieces<Shape, Step>(pieces, shared);
-#pragma unroll
-  for (int e = 0; e < EACH; e++) {
+  unrolled (e, EACH) {
     if (!mine[e]) continue;
     float sum = 0.0f;
-#pragma unroll
-    for (int s = 0; s < Shape::SUMS; s++) sum += shared[s * TILE + i[e] * Shape::PITCH + j[e]];
+    unrolled (s, Shape::SUMS) sum += shared[s * TILE + i[e] * Shape::PITCH + j[e]];
     epilogue(i0 + i[e], j0 + j[e], sum * (A::SCALE * B::SCALE), prefetched[e]);
   }
 }
@@ -270,23 +253,18 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   }
   /* Finds the lines of the slab at (first, k); with ALONG_K they are the same for every k. */
   __device__ void seek(const Operand &operand, int first, int k) {
-#pragma unroll
-    for (int n = 0; n < QUADS; n++) lines[n] = operand.line((ALONG_K ? first : k) + line_of(n));
+    unrolled (n, QUADS) lines[n] = operand.line((ALONG_K ? first : k) + line_of(n));
   }
   __device__ void fetch(const Operand &operand, int first, int k) {
-#pragma unroll
-    for (int n = 0; n < QUADS; n++)
+    unrolled (n, QUADS)
       raw[n] = operand.template load<4>(lines[n], (ALONG_K ? k : first) + at_of(n));
   }
   __device__ void store_shared(const Operand &operand, int first, int k,
                                Arithmetic::Stored *planes) {
     if (!operand.in_bounds(ALONG_K ? first : k, LINES, ALONG_K ? k : first, LINE))
-#pragma unroll
-      for (int n = 0; n < QUADS; n++)
+      unrolled (n, QUADS)
         operand.zero_out_of_bounds(raw[n], lines[n], (ALONG_K ? k : first) + at_of(n));
-#pragma unroll
-    for (int n = 0; n < QUADS; n++)
-      Arithmetic::store<Slab, Operand>(raw[n], planes, line_of(n), at_of(n));
+    unrolled (n, QUADS) Arithmetic::store<Slab, Operand>(raw[n], planes, line_of(n), at_of(n));
   }
 };
 
@@ -317,12 +295,10 @@ __device__ inline Floats load_segment(const float *p, int count, bool vector) {
     for (int q = 0; q < SEGMENT; q += 4) {
       float quad[4];
       load_vector(p + q, quad);
-#pragma unroll
-      for (int e = 0; e < 4; e++) f.value[q + e] = quad[e];
+      unrolled (e, 4) f.value[q + e] = quad[e];
     }
   } else {
-#pragma unroll
-    for (int e = 0; e < SEGMENT; e++)
+    unrolled (e, SEGMENT)
       if (e < count) f.value[e] = p[e];
   }
   return f;
@@ -335,8 +311,7 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
       *reinterpret_cast<float4 *>(p + q) = {f.value[q], f.value[q + 1], f.value[q + 2],
                                             f.value[q + 3]};
   } else {
-#pragma unroll
-    for (int e = 0; e < SEGMENT; e++)
+    unrolled (e, SEGMENT)
       if (e < count) p[e] = f.value[e];
   }
 }
@@ -382,8 +357,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   const int line = threadIdx.x / ACROSS_SEGMENTS, at = threadIdx.x % ACROSS_SEGMENTS * SEGMENT;
   constexpr int LINES_APART = Shape::THREADS / ACROSS_SEGMENTS;
   typename Epilogue::PrefetchedSegment prefetched[SEGMENTS];
-#pragma unroll
-  for (int s = 0; s < SEGMENTS; s++)
+  unrolled (s, SEGMENTS)
     if (i0 + line + LINES_APART * s < m && j0 + at < n)
       prefetched[s] = epilogue.prefetch_segment(i0 + line + LINES_APART * s, j0 + at);
 
@@ -403,15 +377,11 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
 #pragma unroll
     for (int k = 0; k < Shape::DEPTH; k += Arithmetic::STEP) {
       Arithmetic::Fragment<false, B> y[WIDE];
-#pragma unroll
-      for (int c = 0; c < WIDE; c++)
-        Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);
-#pragma unroll
-      for (int r = 0; r < DOWN; r++) {
+      unrolled (c, WIDE) Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);
+      unrolled (r, DOWN) {
         Arithmetic::Fragment<true, A> x;
         Arithmetic::load<SlabA>(planes_a, warp_row + 16 * r, k, x);
-#pragma unroll
-        for (int c = 0; c < WIDE; c++) Arithmetic::multiply(pieces[r][c], x, y[c]);
+        unrolled (c, WIDE) Arithmetic::multiply(pieces[r][c], x, y[c]);
       }
     }
     __syncthreads();
@@ -420,17 +390,13 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   /* Epilogue: through shared memory into segments of rows, combined and stored. */
   constexpr int PITCH = FinishedTile<Shape>::PITCH;
   float *tile = reinterpret_cast<float *>(shared);
-#pragma unroll
-  for (int r = 0; r < DOWN; r++)
-#pragma unroll
-    for (int c = 0; c < WIDE; c++)
-#pragma unroll
-      for (int e = 0; e < 8; e++)
+  unrolled (r, DOWN)
+    unrolled (c, WIDE)
+      unrolled (e, 8)
         tile[(warp_row + 16 * r + Arithmetic::row<A>(e)) * PITCH + warp_column + 16 * c +
              Arithmetic::column<B>(e)] = pieces[r][c][e / 4][e % 4] * (A::SCALE * B::SCALE);
   __syncthreads();
-#pragma unroll
-  for (int s = 0; s < SEGMENTS; s++) {
+  unrolled (s, SEGMENTS) {
     const int i = line + LINES_APART * s;
     if (i0 + i < m && j0 + at < n)
       epilogue.store_segment(i0 + i, j0 + at, load_segment(tile + i * PITCH + at, SEGMENT, true),

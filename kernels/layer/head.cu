@@ -27,8 +27,7 @@ __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
   for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {
     const bool upper = lane & bit;
-#pragma unroll
-    for (int c = 0; c < half; c++) {
+    unrolled (c, half) {
       const float given = upper ? partial[c] : partial[c + half];
       const float own = upper ? partial[c + half] : partial[c];
       partial[c] = own + __shfl_xor_sync(FULL_WARP, given, bit);
@@ -47,10 +46,8 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   float4 *to = reinterpret_cast<float4 *>(w);
   for (int first = threadIdx.x; first < fours; first += AHEAD * THREADS) {
     float4 value[AHEAD];
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++) value[i] = from[min(first + i * THREADS, fours - 1)];
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++)
+    unrolled (i, AHEAD) value[i] = from[min(first + i * THREADS, fours - 1)];
+    unrolled (i, AHEAD)
       if (first + i * THREADS < fours) to[first + i * THREADS] = value[i];
   }
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
@@ -63,8 +60,7 @@ __device__ float sum_of_warps(float own, float *sums) {
   if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;
   __syncthreads();
   float sum = 0.0f;
-#pragma unroll
-  for (int warp = 0; warp < WARPS; warp++) sum += sums[warp * MAX_CLASSES + mine];
+  unrolled (warp, WARPS) sum += sums[warp * MAX_CLASSES + mine];
   return sum;
 }
 
@@ -135,8 +131,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   float x[VALUES], partial[MAX_CLASSES] = {};
   int input[VALUES]; /* of this lane; where there is none, the last input with x = 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
-#pragma unroll
-  for (int v = 0; v < VALUES; v++) {
+  unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);
     x[v] = row[input[v]];
   }
@@ -144,10 +139,8 @@ __global__ void __launch_bounds__(32 * WARPS)
   if constexpr (ALONE) {
     load_weights(head.d_w, classes * in, shared);
   } else {
-#pragma unroll
-    for (int c = 0; c < MAX_CLASSES; c++)
-#pragma unroll
-      for (int v = 0; v < VALUES; v++)
+    unrolled (c, MAX_CLASSES)
+      unrolled (v, VALUES)
         if (c < classes) own[c][v] = head.d_w[c * in + input[v]];
   }
   const auto weight = [&](int c, int v) { return ALONE ? shared[c * in + input[v]] : own[c][v]; };
@@ -156,14 +149,11 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Multiply forward: the lane's part of every logit, then the logits. */
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
-#pragma unroll
-  for (int v = 0; v < VALUES; v++)
+  unrolled (v, VALUES)
     if (first + STEP * v >= in) x[v] = 0.0f;
-#pragma unroll
-  for (int c = 0; c < MAX_CLASSES; c++)
+  unrolled (c, MAX_CLASSES)
     if (c < classes)
-#pragma unroll
-      for (int v = 0; v < VALUES; v++) partial[c] += x[v] * weight(c, v);
+      unrolled (v, VALUES) partial[c] += x[v] * weight(c, v);
   const int mine = lane / 2;
   const bool exists = mine < classes, writes = exists && lane % 2 == 0 && first < 32;
   float sum = sum_by_class(partial, lane);
@@ -192,17 +182,14 @@ __global__ void __launch_bounds__(32 * WARPS)
     if (writes) head.d_dz[at] = dz;
   }
   float dx[VALUES] = {};
-#pragma unroll
-  for (int c = 0; c < MAX_CLASSES; c++) {
+  unrolled (c, MAX_CLASSES) {
     if (c >= classes) continue; /* the same for all lanes */
     const float of_class = __shfl_sync(FULL_WARP, dz, 2 * c);
-#pragma unroll
-    for (int v = 0; v < VALUES; v++) dx[v] += of_class * weight(c, v);
+    unrolled (v, VALUES) dx[v] += of_class * weight(c, v);
   }
 
   /* Epilogue: the ReLU mask of the layer before, and its dropout. */
-#pragma unroll
-  for (int v = 0; v < VALUES; v++) {
+  unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;
     const float masked = x[v] <= 0.0f ? 0.0f : dx[v] * head.scale;
     if constexpr (TERMS > 0)

@@ -58,8 +58,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
     if constexpr (VECTOR) {
       load_vector(p + min(at, columns - COUNT), raw.value);
     } else {
-#pragma unroll
-      for (int e = 0; e < COUNT; e++) raw.value[e] = p[min(at + e, columns - 1)];
+      unrolled (e, COUNT) raw.value[e] = p[min(at + e, columns - 1)];
     }
     return raw;
   }
@@ -70,8 +69,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   }
   /* Puts 0 (and the one) into what load() returned, where it was out of bounds. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
-#pragma unroll
-    for (int e = 0; e < COUNT; e++) {
+    unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
       if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
     }
@@ -79,18 +77,15 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   /* Splits pairs of neighbours and packs them term by term. */
   template <int COUNT>
   static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[TERMS][COUNT / 2]) {
-#pragma unroll
-    for (int e = 0; e < COUNT / 2; e++) {
+    unrolled (e, COUNT / 2) {
       uint32_t terms[TERMS];
       split_terms(raw.value[2 * e], raw.value[2 * e + 1], terms);
-#pragma unroll
-      for (int term = 0; term < TERMS; term++) out[term][e] = terms[term];
+      unrolled (term, TERMS) out[term][e] = terms[term];
     }
   }
   template <int COUNT>
   static __device__ void to_floats(const Raw<COUNT> &raw, float (&out)[COUNT]) {
-#pragma unroll
-    for (int e = 0; e < COUNT; e++) out[e] = raw.value[e];
+    unrolled (e, COUNT) out[e] = raw.value[e];
   }
 };
 
@@ -131,8 +126,7 @@ template <Reading AS> struct Pixels {
   template <int COUNT>
   __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line line, int at) const {
     if (at + COUNT > in)
-#pragma unroll
-      for (int e = 0; e < COUNT; e++) {
+      unrolled (e, COUNT) {
         if (at + e >= in) raw.bytes &= ~(0xffu << 8 * e);
         if (one && at + e == in) raw.bytes |= 0xffu << 8 * e;
       }

@@ -19,8 +19,7 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   if (column < in) bytes = *reinterpret_cast<const uint2 *>(from + column);
   const uint2 near = pixels_to_bf16(bytes.x), far = pixels_to_bf16(bytes.y);
   uint32_t words[] = {near.x, near.y, far.x, far.y};
-#pragma unroll
-  for (int e = 0; e < PIXELS; e++) {
+  unrolled (e, PIXELS) {
     const int shift = 16 * (e % 2);
     if (column + e >= in) words[e / 2] &= ~(0xffffu << shift);
     if (column + e == in) words[e / 2] |= pack_bf16(255.0f, 0.0f) << shift;
@@ -44,8 +43,7 @@ __global__ void split_kernel(const float *d_from, uint16_t *d, size_t plane, int
   const float *from = d_from + row * columns + column;
   uint32_t terms[TERMS];
   split_terms(from[0], both ? from[1] : 0.0f, terms);
-#pragma unroll
-  for (int t = 0; t < TERMS; t++) {
+  unrolled (t, TERMS) {
     uint16_t *to = d + t * plane + row * pitch + column;
     if (both)
       *reinterpret_cast<uint32_t *>(to) = terms[t];

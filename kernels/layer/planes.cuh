@@ -30,8 +30,7 @@ template <int TERMS>
 __device__ inline void store_term(const Terms &t, int row, int column, float value) {
   uint32_t terms[TERMS];
   split_terms(value, 0.0f, terms);
-#pragma unroll
-  for (int term = 0; term < TERMS; term++)
+  unrolled (term, TERMS)
     t.d[term * t.plane + (size_t)row * t.pitch + column] = (uint16_t)terms[term];
 }
 
@@ -61,8 +60,7 @@ __device__ inline void store_terms(const Terms &t, int row, int column, const Qu
     if (FULL || column + 4 <= t.columns) {
       *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
     } else { /* what follows the columns is not ours: the one */
-#pragma unroll
-      for (int e = 0; e < 4; e++)
+      unrolled (e, 4)
         if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
     }
   }

@@ -54,14 +54,12 @@ struct MomentumUpdate {
     if (stores) {
       ::store_segment(d_w + at, gradient, in - i, in % 4 == 0);
     } else {
-#pragma unroll
-      for (int e = 0; e < SEGMENT; e++)
+      unrolled (e, SEGMENT)
         update_value(prefetched.w.value[e], prefetched.v.value[e], gradient.value[e], rule, rate);
       ::store_segment(d_w + at, prefetched.w, in - i, in % 4 == 0);
       ::store_segment(d_vw + at, prefetched.v, in - i, in % 4 == 0);
     }
-#pragma unroll
-    for (int e = 0; e < SEGMENT; e++)
+    unrolled (e, SEGMENT)
       if (i + e == in) (*this)(o, in, gradient.value[e], prefetch(o, in));
   }
 };
@@ -124,18 +122,13 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
     const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
     float partial[MAX_SPLITS][4], sum[4] = {};
-#pragma unroll
-    for (int p = 0; p < MAX_SPLITS; p++) /* all in flight at once; surplus ones are not added */
+    unrolled (p, MAX_SPLITS) /* all in flight at once; surplus ones are not added */
       load_vector(first + (size_t)min(p, share.splits - 1) * TILE_FLOATS + e, partial[p]);
     MomentumUpdate::Prefetched prefetched[4];
-#pragma unroll
-    for (int n = 0; n < 4; n++) prefetched[n] = update.prefetch(o, min(i + n, update.in));
-#pragma unroll
-    for (int p = 0; p < MAX_SPLITS; p++)
-#pragma unroll
-      for (int n = 0; n < 4; n++) sum[n] += p < share.splits ? partial[p][n] : 0.0f;
-#pragma unroll
-    for (int n = 0; n < 4; n++)
+    unrolled (n, 4) prefetched[n] = update.prefetch(o, min(i + n, update.in));
+    unrolled (p, MAX_SPLITS)
+      unrolled (n, 4) sum[n] += p < share.splits ? partial[p][n] : 0.0f;
+    unrolled (n, 4)
       if (i + n <= update.in) update(o, i + n, sum[n], prefetched[n]);
   }
   if (threadIdx.x == 0) share.d_done[tile] = 0;

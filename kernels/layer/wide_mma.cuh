@@ -99,12 +99,10 @@ template <Major MAJOR, int SIDE> struct Copies {
   __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
     const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
     const int bytes = min(16, max(0, 2 * (columns - column)));
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
+    unrolled (i, COUNT) {
       const bool some = line + i * APART < lines && bytes > 0;
       const uint16_t *at = some ? from + (size_t)(i * APART) * o.pitch : o.d;
-#pragma unroll
-      for (int term = 0; term < 3; term++)
+      unrolled (term, 3)
         if (term < terms)
           copy_16_bytes(to + place + term * S::BYTES + i * APART * S::LINE_BYTES,
                         at + term * o.plane, some ? bytes : 0);
@@ -160,28 +158,21 @@ __device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
   const Fragments<Kind::A, true, Tile::SIDE> from_a(stage, warp_row<Tile>());
   const Fragments<Kind::B, false, Tile::SIDE> from_b(stage + TERMS * Tile::TERM_BYTES,
                                                      warp_column<Tile>());
-#pragma unroll
-  for (int step = 0; step < DEPTH / 16; step++) {
+  unrolled (step, DEPTH / 16) {
     uint32_t a[TERMS_A][DOWN][4];
-#pragma unroll
-    for (int term = 0; term < TERMS_A; term++)
-#pragma unroll
-      for (int i = 0; i < DOWN; i++) from_a.load(i, step, term, a[term][i]);
-#pragma unroll
-    for (int j = 0; j < ACROSS / 2; j++) {
+    unrolled (term, TERMS_A)
+      unrolled (i, DOWN) from_a.load(i, step, term, a[term][i]);
+    unrolled (j, ACROSS / 2) {
       uint32_t b[TERMS_B][4];
-#pragma unroll
-      for (int term = 0; term < TERMS_B; term++) from_b.load(j, step, term, b[term]);
+      unrolled (term, TERMS_B) from_b.load(j, step, term, b[term]);
 #pragma unroll
       for (int order = TERMS - 1; order >= 0; order--)
 #pragma unroll
         for (int p = 0; p <= order; p++) {
           const int q = order - p;
           if (p >= TERMS_A || q >= TERMS_B) continue;
-#pragma unroll
-          for (int half = 0; half < 2; half++)
-#pragma unroll
-            for (int i = 0; i < DOWN; i++)
+          unrolled (half, 2)
+            unrolled (i, DOWN)
               mma_m16n8k16(c.sum[i][2 * j + half], a[p][i], b[q][2 * half], b[q][2 * half + 1]);
         }
     }
@@ -248,25 +239,20 @@ __device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogu
     int r[QUADS];
     float last[QUADS];
     typename Epilogue::Prefetched prefetched[QUADS];
-#pragma unroll
-    for (int q = 0; q < QUADS; q++) {
+    unrolled (q, QUADS) {
       r[q] = row + 16 * part + lane / LANES + q * (32 / LANES);
       prefetched[q] = epilogue.template prefetch<FULL>(r[q], p.m, column);
     }
     __syncwarp(); /* the part before has been read */
-#pragma unroll
-    for (int own = 0; own < DOWN; own++)
+    unrolled (own, DOWN)
       if (own == part)
-#pragma unroll
-        for (int j = 0; j < Accumulators<Tile>::ACROSS; j++)
-#pragma unroll
-          for (int half = 0; half < 2; half++)
+        unrolled (j, Accumulators<Tile>::ACROSS)
+          unrolled (half, 2)
             *reinterpret_cast<float2 *>(
                 piece + tile_at<WIDTH>(lane / 4 + 8 * half, 8 * j + lane % 4 * 2)) = {
                 c.sum[own][j][2 * half], c.sum[own][j][2 * half + 1]};
     __syncwarp();
-#pragma unroll
-    for (int q = 0; q < QUADS; q++) {
+    unrolled (q, QUADS) {
       const float4 v = *reinterpret_cast<const float4 *>(
           piece + tile_at<WIDTH>(lane / LANES + q * (32 / LANES), at));
       const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};

@@ -38,8 +38,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
   if (FULL || columns % 4 == 0) {
     q = ::load_quad(row + (FULL ? column : min(column, columns - 4)));
   } else {
-#pragma unroll
-    for (int e = 0; e < 4; e++) q.value[e] = row[min(column + e, columns - 1)];
+    unrolled (e, 4) q.value[e] = row[min(column + e, columns - 1)];
   }
   return q;
 }
@@ -50,8 +49,7 @@ __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
     ::store_quad(row + column, q);
   } else {
-#pragma unroll
-    for (int e = 0; e < 4; e++)
+    unrolled (e, 4)
       if (column + e < columns) row[column + e] = q.value[e];
   }
 }
@@ -80,8 +78,7 @@ template <int TERMS> struct Forward {
     }
     template <bool FULL>
     __device__ void store(int row, int column, Quad value, const Prefetched &bias, float) const {
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
+      unrolled (e, 4) {
         value.value[e] += bias.value[e];
         if (relu) value.value[e] = relu_of(value.value[e]);
       }
@@ -158,9 +155,7 @@ template <int TERMS> struct Update {
         store_quad<FULL>(d_w + at, i, w.columns, gradient);
         return;
       }
-#pragma unroll
-      for (int e = 0; e < 4; e++)
-        update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, rate);
+      unrolled (e, 4) update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, rate);
       store_quad<FULL>(d_w + at, i, w.columns, p.w);
       store_quad<FULL>(d_vw + at, i, w.columns, p.v);
       if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w);
@@ -175,8 +170,7 @@ template <int TERMS> struct Update {
         bias[i] = d_b[min(o[i], out - 1)];
         v[i] = d_vb[min(o[i], out - 1)];
       }
-#pragma unroll
-      for (int i = 0; i < COUNT; i++) {
+      unrolled (i, COUNT) {
         if (o[i] >= out) continue;
         if (stores) {
           d_b[o[i]] = gradient[i];

@@ -207,8 +207,7 @@ __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
   constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
   constexpr int TERM_B = (Kind::B == ALONG_K ? Schedule::COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
   start_multiplying();
-#pragma unroll
-  for (int step = 0; step < BLOCK / 16; step++) {
+  unrolled (step, BLOCK / 16) {
 #pragma unroll
     for (int order = TERMS - 1; order >= 0; order--)
 #pragma unroll
@@ -246,8 +245,7 @@ template <class Kind, int TERMS, class Schedule>
 __device__ void multiply_unit(Accumulators &c, Ring<TERMS, Schedule> &ring, int group,
                               unsigned position, int blocks, bool pixels, int readers) {
   constexpr int HALF_BYTES = Ring<TERMS, Schedule>::HALF_BYTES;
-#pragma unroll
-  for (int e = 0; e < 128; e++) c.sum[e] = 0.0f;
+  unrolled (e, 128) c.sum[e] = 0.0f;
 #pragma unroll 1
   for (int block = 0; block < blocks; block++, position++) {
     const int s = ring.stage_of(position);
@@ -268,8 +266,7 @@ __device__ void multiply_unit(Accumulators &c, Ring<TERMS, Schedule> &ring, int 
   }
   wait_for_groups<0>();
   release(ring, position - 1, readers);
-#pragma unroll
-  for (int e = 0; e < 128; e++) /* no use of them moves up to before the wait */
+  unrolled (e, 128) /* no use of them moves up to before the wait */
     asm volatile("" : "+f"(c.sum[e])::"memory");
 }
 
@@ -281,8 +278,7 @@ template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int i = 0; i < COUNT / 8; i++) {
+  unrolled (i, COUNT / 8) {
     const int at = 64 * half + 4 * (first / 8 + i) + 2 * r;
     *reinterpret_cast<float2 *>(tile + tile_at<COUNT>(row + lane / 4, 8 * i + lane % 4 * 2)) = {
         c.sum[at], c.sum[at + 1]};
@@ -315,8 +311,7 @@ __device__ inline int column_of_quad(int quad) {
 template <bool FULL, class Epilogue>
 __device__ void prefetch_part(const Epilogue &epilogue, int rows, int row, int column,
                               typename Epilogue::Prefetched (&to)[QUADS]) {
-#pragma unroll
-  for (int q = 0; q < QUADS; q++)
+  unrolled (q, QUADS)
     to[q] =
         epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
 }
@@ -338,14 +333,12 @@ __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, con
 #pragma unroll
     for (int q = 0; q < QUADS; q += 2) {
       __syncwarp(); /* the piece before has been read */
-#pragma unroll
-      for (int own = 0; own < PARTS; own++)
+      unrolled (own, PARTS)
         if (own == part) store_rows<PIECE>(c, own / 2, own % 2, PIECE * q / 2, piece, 0);
       __syncwarp();
       int r[2];
       float last[2];
-#pragma unroll
-      for (int i = 0; i < 2; i++) {
+      unrolled (i, 2) {
         const float4 v = *reinterpret_cast<const float4 *>(
             piece + tile_at<PIECE>(row_of_quad(i), column_of_quad(0)));
         const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
@@ -366,8 +359,7 @@ __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, con
 /* Stores the tile for the other blocks of the cluster. */
 __device__ inline void store_split(const Accumulators &c, float *tile) {
   const int warp = threadIdx.x % GROUP / 32;
-#pragma unroll
-  for (int part = 0; part < 4; part++)
+  unrolled (part, 4)
     store_rows<TILE>(c, part / 2, part % 2, 0, tile, part / 2 * SIDE + 16 * warp + part % 2 * 8);
 }
 
@@ -382,14 +374,12 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
   const int column = u.column + 4 * lane, first = rank + warp * splits, step = WARPS * splits;
   const float rate = epilogue.rate();
   typename Epilogue::Prefetched prefetched[QUADS];
-#pragma unroll
-  for (int i = 0; i < QUADS; i++)
+  unrolled (i, QUADS)
     prefetched[i] = epilogue.template prefetch<false>(u.row + first + i * step, p.m, column);
   cluster_fence();
   int r[QUADS];
   float last[QUADS];
-#pragma unroll
-  for (int i = 0; i < QUADS; i++) {
+  unrolled (i, QUADS) {
     const int row = first + i * step;
     r[i] = row < TILE ? u.row + row : p.m;
     last[i] = 0.0f;

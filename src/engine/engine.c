@@ -46,7 +46,6 @@ bool engine_augments_alike(const TrainRange *a, const TrainRange *b) {
 /* Counts are exact in float64 up to 2^53. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error) {
   double all[] = {sums->loss, (double)sums->correct, (double)sums->rows};
-  if (!config->ranks) return true;
   if (!ranks_sum_doubles(config->ranks, all, sizeof all / sizeof *all, error)) return false;
   *sums = (EngineSums){all[0], (uint64_t)all[1], (uint64_t)all[2]};
   return true;
@@ -58,11 +57,11 @@ static bool all_opened(Ranks *ranks, bool mine, Error *error) {
     bool opened;
     Error error;
   } Opened; /* the result of a rank's own engine */
-  Opened opened = {.opened = mine}, *all = calloc((size_t)ranks_count(ranks), sizeof *all);
+  Opened opened = {.opened = mine};
   if (!mine) opened.error = *error;
-  bool good = all ? ranks_gather(ranks, &opened, sizeof opened, all, error)
-                  : error_set(error, "out of memory for the ranks");
-  for (int r = 0; all && good && r < ranks_count(ranks); r++)
+  Opened *all = ranks_gather(ranks, &opened, sizeof opened, error);
+  bool good = all;
+  for (int r = 0; good && r < ranks_count(ranks); r++)
     if (!(good = all[r].opened)) *error = all[r].error;
   free(all);
   return good;

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/sizes.h"
 #include "ranks/ranks_mpi.h"
 
 static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
@@ -39,22 +40,19 @@ struct Ranks {
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-static int number_in(const char *variable) {
-  const char *text = getenv(variable);
-  return text && *text ? atoi(text) : -1;
-}
-
-/* Returns the first of these variables that the launcher has set, -1 if it has set none. */
-static int first_number(const char *const *variables, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (number_in(variables[i]) >= 0) return number_in(variables[i]);
-  return -1;
+/* Returns the first of these variables, up to NULL, that the launcher has set, 0 if it has set none.
+ */
+static int first_number(const char *const *variables) {
+  const char *text = NULL;
+  for (; *variables && !(text && *text); variables++) text = getenv(*variables);
+  return text ? max_int(atoi(text), 0) : 0;
 }
 
 /* Open MPI's mpirun, hydra of MPICH and Intel MPI, srun. */
 static int launched_ranks(void) {
-  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-  return first_number(sizes, sizeof sizes / sizeof *sizes);
+  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
+                                      NULL};
+  return first_number(sizes);
 }
 
 bool ranks_launched(void) {
@@ -63,9 +61,8 @@ bool ranks_launched(void) {
 
 int ranks_launched_as(void) {
   static const char *const numbers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                        "SLURM_PROCID"};
-  const int number = first_number(numbers, sizeof numbers / sizeof *numbers);
-  return number > 0 ? number : 0;
+                                        "SLURM_PROCID", NULL};
+  return first_number(numbers);
 }
 
 /* ---- opening ------------------------------------------------------------------------------ */
@@ -103,9 +100,8 @@ static bool meet(Ranks *ranks, Error *error) {
   Peer mine = {.process = getpid()};
   if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
   if (readlink("/proc/self/ns/pid", mine.pids, sizeof mine.pids - 1) < 0) mine.process = 0;
-  ranks->peers = calloc((size_t)count, sizeof *ranks->peers);
-  if (!ranks->peers) return error_set(error, "out of memory for %d ranks", count);
-  return ranks_gather(ranks, &mine, sizeof mine, ranks->peers, error);
+  ranks->peers = ranks_gather(ranks, &mine, sizeof mine, error);
+  return ranks->peers;
 }
 
 Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
@@ -255,37 +251,28 @@ static bool wait_on(void *context) {
   return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
 }
 
-/* Waits for the rank that speaks: a process that ended before would silence it. */
-static void leave_speech_to_others(void) {
-  const double began = seconds_now();
-  const struct timespec nap = {0, 20000000};
-  while (seconds_now() - began < SPEECH_SECONDS) nanosleep(&nap, NULL);
+static void nap(void) {
+  nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
+/* Where a rank is gone, the others wait for the one that speaks: a process that ended before would
+   silence it. */
 bool ranks_may_speak(const Ranks *ranks) {
-  if (ranks && ranks->gone) {
-    if (!ranks->speaks) leave_speech_to_others();
-    return ranks->speaks;
-  }
   const double began = seconds_now();
   const int signal = interrupt_pending();
+  if (ranks && ranks->gone) {
+    while (!ranks->speaks && seconds_now() - began < SPEECH_SECONDS) nap();
+    return ranks->speaks;
+  }
   for (int r = 0; r < ranks_number(ranks); r++)
-    while (!is_reaped(ranks, r)) {
-      const struct timespec nap = {0, 20000000};
+    for (; !is_reaped(ranks, r); nap()) {
       if (interrupt_pending() != signal) return false;
       if (seconds_now() - began > SPEECH_SECONDS) return true;
-      nanosleep(&nap, NULL);
     }
   return true;
 }
 
 /* ---- what ranks say ----------------------------------------------------------------------- */
-
-/* Returns true if the library may be called: no rank that would take part is missing. */
-static bool may_call(Ranks *ranks) {
-  ranks->waits_since = seconds_now();
-  return !*ranks->missing.text;
-}
 
 /* Turns the result of a call of the library into an error. */
 static bool said(const Ranks *ranks, bool good, Error *error) {
@@ -294,61 +281,62 @@ static bool said(const Ranks *ranks, bool good, Error *error) {
                               : error_set(error, "out of memory for what ranks send");
 }
 
+/* Calls the library, unless a rank that would take part is missing. */
+#define CALL(ranks, function, ...)                                                                 \
+  ((ranks)->waits_since = seconds_now(),                                                           \
+   said(ranks,                                                                                     \
+        !*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__, wait_on, ranks), error))
+
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error) {
-  if (!ranks) return true;
-  return said(ranks, may_call(ranks) && ranks->mpi->sum_floats(values, count, wait_on, ranks),
-              error);
+  return !ranks || CALL(ranks, sum_floats, values, count);
 }
 
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
-  if (!ranks) return true;
-  return said(ranks, may_call(ranks) && ranks->mpi->broadcast(bytes, size, wait_on, ranks), error);
+  return !ranks || CALL(ranks, broadcast, bytes, size);
 }
 
-bool ranks_gather(Ranks *ranks, const void *mine, size_t size, void *all, Error *error) {
-  if (!ranks) {
-    memcpy(all, mine, size);
-    return true;
+void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error) {
+  void *all = calloc((size_t)ranks_count(ranks), size);
+  if (!all) {
+    error_set(error, "out of memory for what ranks send");
+    return NULL;
   }
-  return said(ranks, may_call(ranks) && ranks->mpi->gather(mine, size, all, wait_on, ranks), error);
+  if (!ranks) return memcpy(all, mine, size);
+  if (CALL(ranks, gather, mine, size, all)) return all;
+  free(all);
+  return NULL;
 }
 
 /* Few values: every rank gets all of them and adds them itself. */
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error) {
-  if (!ranks) return true;
-  const size_t size = count * sizeof *values;
-  double *all = calloc((size_t)ranks->place.count, size);
-  if (!all) return error_set(error, "out of memory for what ranks send");
-  const bool good = ranks_gather(ranks, values, size, all, error);
-  for (size_t i = 0; good && i < count; i++) {
+  double *all = ranks_gather(ranks, values, count * sizeof *values, error);
+  if (!all) return false;
+  for (size_t i = 0; i < count; i++) {
     values[i] = all[i];
-    for (int r = 1; r < ranks->place.count; r++) values[i] += all[(size_t)r * count + i];
+    for (int r = 1; r < ranks_count(ranks); r++) values[i] += all[(size_t)r * count + i];
   }
   free(all);
-  return good;
+  return true;
 }
 
 bool ranks_largest(Ranks *ranks, int *value, Error *error) {
-  if (!ranks) return true;
-  int *all = calloc((size_t)ranks->place.count, sizeof *all);
-  if (!all) return error_set(error, "out of memory for what ranks send");
-  const bool good = ranks_gather(ranks, value, sizeof *value, all, error);
-  for (int r = 0; good && r < ranks->place.count; r++)
+  int *all = ranks_gather(ranks, value, sizeof *value, error);
+  if (!all) return false;
+  for (int r = 0; r < ranks_count(ranks); r++)
     if (all[r] > *value) *value = all[r];
   free(all);
-  return good;
+  return true;
 }
 
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error) {
   const int mine = interrupt_pending();
-  int *all = calloc((size_t)ranks_count(ranks), sizeof *all);
-  if (!all) return error_set(error, "out of memory for what ranks send");
-  const bool good = ranks_gather(ranks, &mine, sizeof mine, all, error);
+  int *all = ranks_gather(ranks, &mine, sizeof mine, error);
   *signal = 0;
-  for (int r = 0; good && r < ranks_count(ranks) && !*signal; r++) {
+  if (!all) return false;
+  for (int r = 0; r < ranks_count(ranks) && !*signal; r++) {
     *signal = all[r];
     *number = r;
   }
   free(all);
-  return good;
+  return true;
 }

@@ -48,8 +48,8 @@ bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error)
 /* `size` bytes become those of rank 0. */
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
 
-/* all (ranks, size) = the `size` bytes of every rank. For NULL a copy. */
-bool ranks_gather(Ranks *ranks, const void *mine, size_t size, void *all, Error *error);
+/* Returns (ranks, size), the `size` bytes of every rank, to be freed. NULL on failure. */
+void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error);
 
 /* *value becomes the largest of all ranks'. */
 bool ranks_largest(Ranks *ranks, int *value, Error *error);

@@ -35,14 +35,14 @@ static bool find_place(GpuPlace *place, Error *error) {
 /* Launchers differ: some show each rank all GPUs of its host, some its own alone. */
 bool engine_cuda_take(Ranks *ranks, Error *error) {
   int devices = 0;
-  GpuPlace mine = {0}, *all = calloc((size_t)ranks_count(ranks), sizeof *all);
+  GpuPlace mine = {0};
   if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
-  if (!all) return error_set(error, "out of memory for the ranks");
-  bool good = true;
-  if (devices > 0)
-    good = cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) &&
-           find_place(&mine, error);
-  good = good && ranks_gather(ranks, &mine, sizeof mine, all, error);
+  if (devices > 0 && (!cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices),
+                                 "taking a GPU", error) ||
+                      !find_place(&mine, error)))
+    return false;
+  GpuPlace *all = ranks_gather(ranks, &mine, sizeof mine, error);
+  bool good = all;
   for (int r = 0; good && r < ranks_count(ranks); r++)
     for (int s = 0; good && s < r; s++)
       if (*all[r].bus && memcmp(&all[r], &all[s], sizeof *all) == 0)
