@@ -65,17 +65,6 @@ KERNEL_TEST(test_backward) {
 
 /* ---- gradients and updates ------------------------------------------------------------------ */
 
-static LayerUpdate update_of(const Layer *l) {
-  return (LayerUpdate){.d_x = l->pixels ? NULL : l->x.d,
-                       .d_dz = l->dz.d,
-                       .d_w = l->p.w.d,
-                       .d_b = l->p.b.d,
-                       .d_vw = l->p.vw.d,
-                       .d_vb = l->p.vb.d,
-                       .in = l->shape.in,
-                       .out = l->shape.out};
-}
-
 static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const size_t weights = area(s.out, s.in);
@@ -83,12 +72,12 @@ static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
   Layer l = make_layer(&batch, s, pixels, seed + 2);
   const double *library =
       library_gemm(CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows);
-  float *d_dw = poisoned_floats(weights), *d_db = poisoned_floats((size_t)s.out);
-  LAUNCH(weight_gradient, l.dz.d, l.x.d, d_dw, s.rows, s.in, s.out);
-  LAUNCH(bias_gradient, l.dz.d, d_db, s.rows, s.out);
+  const LayerUpdate unfused = gradient_of(&l);
+  LAUNCH(weight_gradient, l.dz.d, l.x.d, unfused.d_gw, s.rows, s.in, s.out);
+  LAUNCH(bias_gradient, l.dz.d, unfused.d_gb, s.rows, s.out);
   const double limit = bound(s.rows, GEMM_ROUNDING);
-  assert_layer_gradient("weight_gradient", &l, d_dw, d_db, limit);
-  if (library) assert_near("weight_gradient, cuBLAS", s, d_dw, library, weights, 2 * limit);
+  assert_layer_gradient("weight_gradient", &l, &unfused, limit);
+  if (library) assert_near("weight_gradient, cuBLAS", s, unfused.d_gw, library, weights, 2 * limit);
 
   for (int terms = 2; terms <= 3; terms++) {
     l.p = random_parameters(s, seed + 4);
@@ -96,12 +85,10 @@ static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
     LAUNCH(updates, batch.view, rule, &update, 1, terms, d_work);
     assert_layer_updated("updates", &l, rule, terms, library);
     /* the gradient alone, stored; what would be updated by it is missing */
-    update.d_w = update.d_b = update.d_vw = update.d_vb = NULL;
-    update.d_gw = poisoned_floats(weights);
-    update.d_gb = poisoned_floats((size_t)s.out);
+    update = gradient_of(&l);
     LAUNCH(updates, batch.view, rules[1], &update, 1, terms, d_work);
     assert_layer_gradient(
-        "stored gradient", &l, update.d_gw, update.d_gb,
+        "stored gradient", &l, &update,
         bf16_bound(terms, s.rows, GEMM_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)));
   }
 }

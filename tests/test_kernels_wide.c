@@ -234,12 +234,9 @@ typedef struct {
 /* Parameters to update; those of the same seed are the same. */
 static void give_parameters(WideLayer *l, uint64_t seed) {
   const Shape s = l->layer.shape;
-  const Parameters p = l->layer.p = random_parameters(s, seed);
+  l->layer.p = random_parameters(s, seed);
   l->update.w = make_planes(l->terms, s.out, s.in);
-  l->update.d_w = p.w.d;
-  l->update.d_b = p.b.d;
-  l->update.d_vw = p.vw.d;
-  l->update.d_vb = p.vb.d;
+  l->update.at = update_of(&l->layer);
 }
 
 static WideLayer make_wide_layer(const Batch *batch, Shape s, int terms, bool pixels,
@@ -284,13 +281,11 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
   for (int terms = 2; terms <= 3; terms++) {
     WideLayer l = make_wide_layer(&batch, s, terms, terms == 2, seed + 2);
-    l.update.d_w = l.update.d_b = l.update.d_vw = l.update.d_vb = NULL;
     for (int way = 0; way < ways_of(s); way++) {
       choose_way(way);
-      l.update.d_gw = poisoned_floats(area(s.out, s.in));
-      l.update.d_gb = poisoned_floats((size_t)s.out);
+      l.update.at = gradient_of(&l.layer);
       LAUNCH(wide_updates, batch.view, rules[0], &l.update, 1);
-      assert_layer_gradient("wide gradient", &l.layer, l.update.d_gw, l.update.d_gb,
+      assert_layer_gradient("wide gradient", &l.layer, &l.update.at,
                             bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
     }
     assert_unwritten(l.update.w.d, plane_bytes(l.update.w));

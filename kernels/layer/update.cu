@@ -202,11 +202,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
 
 /* Divides a layer among blocks; false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
-  const bool updates = given(layer.d_w, layer.d_b, layer.d_vw, layer.d_vb);
-  const bool stores = given(layer.d_gw, layer.d_gb);
-  if (!layer.d_dz || !layer.d_gw != !layer.d_gb || !(updates || stores) ||
-      !positive(layer.in, layer.out))
-    return false;
+  if (!layer.d_dz || !valid_update(layer)) return false;
   share.layer = layer;
   share.vector = layer.out % 4 == 0 && (layer.in % 4 == 0 || !layer.d_x);
   share.tiles_across = ceil_div(layer.in + 1, Shape::COLUMNS);

@@ -60,13 +60,14 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
   work.count = count;
   for (int i = 0; i < count; i++) {
     const WideUpdate &l = layers[count - 1 - i];
-    const bool stores = l.d_gw;
+    const LayerUpdate &at = l.at;
+    const bool stores = at.d_gw;
     work.product[i] = {l.dz,     l.x,           l.w.rows,      l.w.columns + 1,
                        l.x.rows, scale_of(l.x), l.x.terms == 1};
-    work.epilogue[i] = {stores ? l.d_gw : l.d_w,
-                        stores ? l.d_gb : l.d_b,
-                        l.d_vw,
-                        l.d_vb,
+    work.epilogue[i] = {stores ? at.d_gw : at.d_w,
+                        stores ? at.d_gb : at.d_b,
+                        at.d_vw,
+                        at.d_vb,
                         stores,
                         terms_of(l.w),
                         rule,
@@ -118,10 +119,10 @@ cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpda
   const int terms = layers[0].w.terms;
   for (int i = 0; i < count; i++) {
     const WideUpdate &l = layers[i];
-    const bool updates = given(l.d_w, l.d_b, l.d_vw, l.d_vb), stores = given(l.d_gw, l.d_gb);
     if (!valid_terms(terms) || !valid_weights(l.w, terms) || !valid_planes(l.dz, terms) ||
-        !valid_input(l.x, terms) || !l.d_gw != !l.d_gb || !(updates || stores) ||
-        l.x.columns != l.w.columns || l.dz.columns != l.w.rows || l.x.rows != l.dz.rows)
+        !valid_input(l.x, terms) || !valid_update(l.at) || l.at.in != l.w.columns ||
+        l.at.out != l.w.rows || l.x.columns != l.w.columns || l.dz.columns != l.w.rows ||
+        l.x.rows != l.dz.rows)
       return cudaErrorInvalidValue;
   }
   return (terms == 3 ? updates<3> : updates<2>)(batch, rule, layers, count, stream);

@@ -88,8 +88,8 @@ static void copy_logits(const CpuEngine *cpu, uint64_t first, size_t count, Team
   const Network *network = &cpu->engine.config.network;
   const size_t classes = (size_t)network->size[network->layers];
   const Layer *last = &cpu->layer[network->layers - 1];
-  OWN_ROWS(r, count, team)
-  memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
+  OWN_ROWS (r, count, team)
+    memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
 }
 
 /* Writes the logits or, if `logits` is NULL, adds to the sums. */
@@ -129,10 +129,10 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
 
 /* Return the array of the network's parameters, and of state s of training_states. */
 static int network_array(const Training *training) {
-  return training->ema > 0 ? AVERAGE : TRAINED;
+  return training->ema > 0 ? AVERAGE : PARAMETERS;
 }
 static int state_array(const Training *training, size_t s) {
-  return s < training_moments(training) ? FIRST_MOMENT + (int)s : TRAINED;
+  return s < training_moments(training) ? FIRST_MOMENT + (int)s : PARAMETERS;
 }
 
 /* Copies an array of all layers to `flat`, laid out as in network.h. */
@@ -159,7 +159,7 @@ static void write_flat(CpuEngine *cpu, int array, const float *flat) {
     for (size_t o = 0; o < out; o++) {
       const float *row = flat + network->weight[l] + o * in;
       for (size_t i = 0; i < in; i++) to[i * layer->out + o] = row[i];
-      if (l > 0 && array == TRAINED)
+      if (l > 0 && array == PARAMETERS)
         memcpy(layer->weight_copy + o * layer->in, row, in * sizeof *row);
     }
     memcpy(to + layer->in * layer->out, flat + network->bias[l], out * sizeof *flat);
@@ -180,7 +180,7 @@ static bool cpu_write(Engine *engine, const float *parameters, const float *stat
   (void)error;
   const EngineConfig *config = &engine->config;
   if (parameters) write_flat((CpuEngine *)engine, network_array(&config->training), parameters);
-  if (parameters) write_flat((CpuEngine *)engine, TRAINED, parameters);
+  if (parameters) write_flat((CpuEngine *)engine, PARAMETERS, parameters);
   for (size_t s = 0; state && s < training_states(&config->training); s++)
     write_flat((CpuEngine *)engine, state_array(&config->training, s),
                state + s * config->network.floats);
@@ -223,7 +223,7 @@ static bool allocate_all(CpuEngine *cpu) {
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
     for (int a = 0; a < ARRAYS; a++)
-      if (a == TRAINED || a == network_array(&config->training) ||
+      if (a == PARAMETERS || a == network_array(&config->training) ||
           (a >= FIRST_MOMENT && a < FIRST_MOMENT + moments))
         layer->array[a] = allocate(cpu, (layer->in + 1) * layer->out, sizeof(float));
     layer->y = allocate(cpu, cpu->capacity * layer->out, sizeof(float));

@@ -13,7 +13,7 @@ enum { ENGINE_CPU_MAX_BLOCKS = 8 * NETWORK_MAX_LAYERS + 17 };
 
 /* The arrays of a layer, each (in + 1, out): of its weights, then of its biases. */
 enum {
-  TRAINED,       /* the parameters that are trained */
+  PARAMETERS,    /* the parameters that are trained */
   AVERAGE,       /* the network, if it is an average of those; NULL: they are */
   FIRST_MOMENT,  /* or the momentum */
   SECOND_MOMENT, /* NULL: the rule has none */
@@ -95,8 +95,8 @@ void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
 #define OWN_PANELS(p, rows, team)                                                                  \
   for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
 #define OWN_ROWS(r, rows, team)                                                                    \
-  OWN_PANELS(p, rows, team)                                                                        \
-  for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
+  OWN_PANELS (p, rows, team)                                                                       \
+    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
 
 /* Updates `count` neighbours of a layer's parameters from `at` on by any rule and their gradient.
  */

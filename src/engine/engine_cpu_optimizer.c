@@ -17,7 +17,7 @@ optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float 
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;
-  float *const *array = layer->array, *w = array[TRAINED] + at, *m = array[FIRST_MOMENT] + at;
+  float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
   float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* anything that is not NULL */
 #define BY(kind)                                                                                   \
   case kind:                                                                                       \

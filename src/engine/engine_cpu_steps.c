@@ -95,7 +95,7 @@ static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size
 static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t rows, Team team) {
   const size_t stride = cpu->staging[0].stride;
   const uint8_t *pixels = augment_any(range->augment) ? cpu->augmented : cpu->pixels;
-  OWN_PANELS(p, rows, team) {
+  OWN_PANELS (p, rows, team) {
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL; r++) {
       uint64_t row = cpu->engine.config.dataset_rows; /* black, past the last */
       if (r < rows) {
@@ -118,7 +118,7 @@ static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   const float *biases = layer->array[array] + layer->in * layer->out;
   for (size_t column = 0; column < layer->out; column += width) {
     const float *weight = layer->array[array] + column;
-    OWN_PANELS(p, rows, team) {
+    OWN_PANELS (p, rows, team) {
       const float *x = l > 0 ? cpu->layer[l - 1].y + p * GEMM_PANEL * layer->in : NULL;
       const GemmTerms of =
           x ? (GemmTerms){x, layer->in, 1, cpu->identity, terms, weight, layer->out}
@@ -136,7 +136,7 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   const Layer *layer = &cpu->layer[l];
   const float share = training_dropout(&cpu->engine.config.training, l), scale = 1 / (1 - share);
   const size_t size = (size_t)cpu->engine.config.network.size[l + 1];
-  OWN_ROWS(r, rows, team) {
+  OWN_ROWS (r, rows, team) {
     float *y = layer->y + r * layer->out;
     for (size_t n = 0; n < size; n += 4) { /* rows are padded */
       const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
@@ -175,7 +175,7 @@ static void row_loss(CpuEngine *cpu, size_t r, size_t all_rows, float smoothing)
 }
 
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
-  OWN_ROWS(r, rows, team) row_loss(cpu, r, all_rows, smoothing);
+  OWN_ROWS (r, rows, team) row_loss(cpu, r, all_rows, smoothing);
 }
 
 /* Computes the gradient of the output of the layer below from that of layer l's output. The ReLU's
@@ -184,7 +184,7 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
   for (size_t column = 0; column < layer->in; column += width) {
-    OWN_PANELS(p, rows, team) {
+    OWN_PANELS (p, rows, team) {
       const size_t at = p * GEMM_PANEL * layer->in + column;
       const GemmTerms terms = {layer->dy + p * GEMM_PANEL * layer->out,
                                layer->out,
@@ -199,8 +199,9 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   }
   const float share = training_dropout(&cpu->engine.config.training, l - 1),
               scale = 1 / (1 - share);
-  if (share > 0) OWN_ROWS(r, rows, team)
-  for (size_t i = 0; i < layer->in; i++) below->dy[r * layer->in + i] *= scale;
+  if (share > 0)
+    OWN_ROWS (r, rows, team)
+      for (size_t i = 0; i < layer->in; i++) below->dy[r * layer->in + i] *= scale;
 }
 
 /* ---- the second half of a step: weights -------------------------------------------------------
@@ -257,7 +258,7 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
       if (use == STORE) {
         kernels->forward(&terms, columns, zeros, false, layer->gradient + at, layer->out);
       } else if (rule->kind == OPTIMIZER_SGD) {
-        kernels->update(&terms, columns, &by, layer->array[TRAINED] + at,
+        kernels->update(&terms, columns, &by, layer->array[PARAMETERS] + at,
                         layer->array[FIRST_MOMENT] + at, layer->out, copy, layer->in);
       } else {
         kernels->forward(&terms, columns, zeros, false, tile, MOST_COLUMNS);
@@ -265,7 +266,7 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
           const size_t row = at + r * layer->out;
           cpu_optimize(cpu, layer, row, columns, tile + r * MOST_COLUMNS, rule->weight_decay, step);
           for (size_t c = 0; copy && c < columns; c++)
-            copy[c * layer->in + r] = layer->array[TRAINED][row + c];
+            copy[c * layer->in + r] = layer->array[PARAMETERS][row + c];
         }
       }
     }
@@ -295,9 +296,9 @@ static void average(const Layer *layer, float keeps, Team team) {
   const size_t row = GEMM_PANEL * layer->out, biases = layer->in * layer->out;
   const size_t from = first_panel(layer, team.thread, team.threads) * row;
   const size_t end = first_panel(layer, team.thread + 1, team.threads) * row;
-  cpu_average(array[AVERAGE] + from, array[TRAINED] + from, end - from, keeps);
+  cpu_average(array[AVERAGE] + from, array[PARAMETERS] + from, end - from, keeps);
   for (size_t at = team.thread * GEMM_ALIGN; at < layer->out; at += team.threads * GEMM_ALIGN)
-    cpu_average(array[AVERAGE] + biases + at, array[TRAINED] + biases + at, GEMM_ALIGN, keeps);
+    cpu_average(array[AVERAGE] + biases + at, array[PARAMETERS] + biases + at, GEMM_ALIGN, keeps);
 }
 
 static void add_sums(CpuEngine *cpu, size_t rows) {
@@ -342,7 +343,7 @@ bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   const int layers = config->network.layers;
   fetch(cpu, range, first, rows, team);
   for (int l = 0; l < layers; l++) {
-    forward(cpu, l, TRAINED, rows, team);
+    forward(cpu, l, PARAMETERS, rows, team);
     if (l + 1 < layers && training_dropout(&config->training, l) > 0)
       drop(cpu, range, l, first, rows, team);
   }
@@ -362,7 +363,7 @@ void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, s
                       Team team) {
   fetch(cpu, range, first, count, team);
   for (int l = 0; l < cpu->engine.config.network.layers; l++)
-    forward(cpu, l, cpu->layer[l].array[AVERAGE] ? AVERAGE : TRAINED, count, team);
+    forward(cpu, l, cpu->layer[l].array[AVERAGE] ? AVERAGE : PARAMETERS, count, team);
 }
 
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {

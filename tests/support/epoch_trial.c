@@ -15,18 +15,20 @@
    and 5e-7 of a row's loss. */
 static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
 
-/* What a launch writes. */
+/* What a launch writes, in one block of memory. */
 typedef struct {
   float *parameters, *momentum, *loss;
   uint8_t *correct;
 } Outcome;
+
+enum { MOST_BLOCKS = 16 };
 
 struct EpochTrial {
   EpochCase of;
   EpochPlan plan;
   EngineConfig config;
   TrainRange range;
-  size_t stride;
+  size_t stride, outcome_bytes;
   uint8_t *pixels;
   uint16_t *labels;
   uint32_t *order;
@@ -36,32 +38,21 @@ struct EpochTrial {
   double *start64, *parameters64, *momentum64;
   bool has_first;
   char said[4096];
+  void *blocks[MOST_BLOCKS]; /* all that was allocated */
+  int block_count;
 };
 
-static void *allocate(size_t count, size_t size) {
-  void *memory = calloc(count ? count : 1, size);
-  if (!memory) abort();
-  return memory;
+/* Returns zeros on a boundary that mail may begin at, until the trial is freed. */
+static void *allocate(EpochTrial *t, size_t count, size_t size) {
+  void **memory = &t->blocks[t->block_count++];
+  if (posix_memalign(memory, 128, count * size) != 0) abort();
+  return memset(*memory, 0, count * size);
 }
 
-static Outcome new_outcome(const EpochTrial *t) {
-  return (Outcome){allocate(t->config.network.floats, sizeof(float)),
-                   allocate(t->config.network.floats, sizeof(float)),
-                   allocate(t->of.rows, sizeof(float)), allocate(t->of.rows, 1)};
-}
-
-static void copy_outcome(const EpochTrial *t, const Outcome *from, Outcome *to) {
-  memcpy(to->parameters, from->parameters, t->config.network.floats * sizeof(float));
-  memcpy(to->momentum, from->momentum, t->config.network.floats * sizeof(float));
-  memcpy(to->loss, from->loss, t->of.rows * sizeof(float));
-  memcpy(to->correct, from->correct, t->of.rows);
-}
-
-static void free_outcome(Outcome *outcome) {
-  free(outcome->parameters);
-  free(outcome->momentum);
-  free(outcome->loss);
-  free(outcome->correct);
+static Outcome new_outcome(EpochTrial *t) {
+  const size_t floats = t->config.network.floats;
+  float *block = allocate(t, t->outcome_bytes, 1), *loss = block + 2 * floats;
+  return (Outcome){block, block + floats, loss, (uint8_t *)(loss + t->of.rows)};
 }
 
 static uint32_t steps_of(const EpochCase *of) {
@@ -73,7 +64,7 @@ static void draw(EpochTrial *t) {
   const Network *network = &t->config.network;
   const EpochCase *of = &t->of;
   network_initialise(network, of->seed, t->start.parameters);
-  double *values = allocate(network->floats, sizeof *values);
+  double *values = t->parameters64; /* for now */
   reference_fill(values, network->floats, -0.01, 0.01, of->seed + 1);
   for (int l = 0; l < network->layers; l++) { /* the padding stays 0 */
     const size_t out = (size_t)network->size[l + 1], in = (size_t)network->size[l];
@@ -82,10 +73,9 @@ static void draw(EpochTrial *t) {
     reference_to_float(values + network->bias[l], out, t->start.momentum + network->bias[l]);
     reference_to_float(values + network->bias[l], out, t->start.parameters + network->bias[l]);
   }
-  free(values);
-  t->pixels = allocate(of->rows * t->stride, 1);
-  t->labels = allocate(of->rows, sizeof *t->labels);
-  t->order = allocate(of->rows, sizeof *t->order);
+  t->pixels = allocate(t, of->rows, t->stride);
+  t->labels = allocate(t, of->rows, sizeof *t->labels);
+  t->order = allocate(t, of->rows, sizeof *t->order);
   reference_fill_pixels(t->pixels, of->rows * t->stride, of->seed);
   for (size_t i = 0; i < of->rows * t->stride; i++)
     if (random_words(of->seed, 1, i).word[0] % 5 != 0) t->pixels[i] = 0;
@@ -96,9 +86,6 @@ static void draw(EpochTrial *t) {
 static void train_reference(EpochTrial *t) {
   const size_t floats = t->config.network.floats;
   EngineSums sums = {0};
-  t->start64 = allocate(floats, sizeof(double));
-  t->parameters64 = allocate(floats, sizeof(double));
-  t->momentum64 = allocate(floats, sizeof(double));
   reference_to_double(t->start.parameters, floats, t->start64);
   reference_to_double(t->start.parameters, floats, t->parameters64);
   reference_to_double(t->start.momentum, floats, t->momentum64);
@@ -110,14 +97,14 @@ EpochTrial *epoch_trial_new(const EpochCase *of, const char **why_not) {
   const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER,
                             WIDE_BY_NOTHING};
   const EpochShape shape = of->shape;
-  EpochTrial *t = allocate(1, sizeof *t);
+  EpochPlan plan;
   Error error;
-  plan_epoch(shape, &limits, &t->plan, why_not);
-  if (*why_not) {
-    free(t);
-    return NULL;
-  }
+  plan_epoch(shape, &limits, &plan, why_not);
+  if (*why_not) return NULL;
+  EpochTrial *t = calloc(1, sizeof *t);
+  if (!t) abort();
   t->of = *of;
+  t->plan = plan;
   t->stride = ((size_t)shape.inputs + 15) / 16 * 16;
   t->config = (EngineConfig){
       .training = {.batch = shape.batch, .rule.momentum = 0.9F, .rule.weight_decay = 1e-3F}};
@@ -130,28 +117,23 @@ EpochTrial *epoch_trial_new(const EpochCase *of, const char **why_not) {
                           .first_step = of->first_step,
                           .steps = steps_of(of) - of->first_step,
                           .learning_rate = 0.05F};
+  const size_t floats = t->config.network.floats;
+  t->outcome_bytes = (2 * floats + of->rows) * sizeof(float) + of->rows;
   t->start = new_outcome(t);
   t->first = new_outcome(t);
   t->now = new_outcome(t);
-  t->gram = allocate((size_t)steps_of(of) * EPOCH_GRAM, sizeof *t->gram);
-  if (posix_memalign(&t->mail, 128, t->plan.mail_bytes) != 0) abort();
+  t->start64 = allocate(t, floats, sizeof(double));
+  t->parameters64 = allocate(t, floats, sizeof(double));
+  t->momentum64 = allocate(t, floats, sizeof(double));
+  t->gram = allocate(t, (size_t)steps_of(of) * EPOCH_GRAM, sizeof *t->gram);
+  t->mail = allocate(t, t->plan.mail_bytes, 1);
   draw(t);
   train_reference(t);
   return t;
 }
 
 void epoch_trial_free(EpochTrial *t) {
-  free_outcome(&t->start);
-  free_outcome(&t->first);
-  free_outcome(&t->now);
-  free(t->pixels);
-  free(t->labels);
-  free(t->order);
-  free(t->gram);
-  free(t->mail);
-  free(t->start64);
-  free(t->parameters64);
-  free(t->momentum64);
+  while (t->block_count > 0) free(t->blocks[--t->block_count]);
   free(t);
 }
 
@@ -254,13 +236,14 @@ static void judge_loss(EpochTrial *t) {
   const EpochShape *shape = &t->of.shape;
   const uint32_t batch = (uint32_t)shape->batch;
   const uint32_t first = t->of.first_step * batch, left = t->of.rows - first;
-  double *copy = allocate(t->config.network.floats, sizeof *copy);
-  double *state = allocate(t->config.network.floats, sizeof *state);
-  memcpy(copy, t->start64, t->config.network.floats * sizeof *copy);
+  const size_t floats = t->config.network.floats;
+  double *copy = calloc(2 * floats, sizeof *copy);
+  if (!copy) abort();
+  memcpy(copy, t->start64, floats * sizeof *copy);
   TrainRange range = t->range;
   range.steps = 1;
   EngineSums sums = {0};
-  reference_train(&t->config, copy, state, t->pixels, t->stride, t->labels, &range, &sums);
+  reference_train(&t->config, copy, copy + floats, t->pixels, t->stride, t->labels, &range, &sums);
   double loss = 0;
   uint64_t correct = 0;
   for (uint32_t p = first; p < first + (left < batch ? left : batch); p++) {
@@ -270,16 +253,6 @@ static void judge_loss(EpochTrial *t) {
   judge(t, "loss", fabs(loss / sums.loss - 1), LOSS_BOUND);
   if (correct != sums.correct) say(t, "rows that are right are others\n");
   free(copy);
-  free(state);
-}
-
-static void compare_bits(EpochTrial *t) {
-  const size_t bytes = t->config.network.floats * sizeof(float);
-  if (memcmp(t->now.parameters, t->first.parameters, bytes) != 0 ||
-      memcmp(t->now.momentum, t->first.momentum, bytes) != 0 ||
-      memcmp(t->now.loss, t->first.loss, t->of.rows * sizeof(float)) != 0 ||
-      memcmp(t->now.correct, t->first.correct, t->of.rows) != 0)
-    say(t, "other bits than under the first schedule\n");
 }
 
 const char *epoch_trial_run(EpochTrial *t, Emulator how) {
@@ -287,7 +260,7 @@ const char *epoch_trial_run(EpochTrial *t, Emulator how) {
   const Network *network = &t->config.network;
   const uint32_t last = steps_of(&t->of), split = how.seed % 2 && t->of.split ? t->of.split : last;
   t->said[0] = '\0';
-  copy_outcome(t, &t->start, &t->now);
+  memcpy(t->now.parameters, t->start.parameters, t->outcome_bytes);
   memset(t->mail, 0, t->plan.mail_bytes);
   memset(t->gram, 0xff, (size_t)last * EPOCH_GRAM * sizeof *t->gram); /* NaN */
   emulator = how;
@@ -302,8 +275,9 @@ const char *epoch_trial_run(EpochTrial *t, Emulator how) {
     judge_tensor(t, names[3 + l], network->bias[l], out);
   }
   judge_loss(t);
-  if (t->has_first) compare_bits(t);
-  if (!t->has_first) copy_outcome(t, &t->now, &t->first);
+  if (!t->has_first) memcpy(t->first.parameters, t->now.parameters, t->outcome_bytes);
+  if (memcmp(t->now.parameters, t->first.parameters, t->outcome_bytes) != 0)
+    say(t, "other bits than under the first schedule\n");
   t->has_first = true;
   return *t->said ? t->said : NULL;
 }

@@ -326,11 +326,30 @@ void assert_layer_untouched(const Layer *l) {
   assert_untouched(l->p.vb, out);
 }
 
-void assert_layer_gradient(const char *what, const Layer *l, const float *d_gw, const float *d_gb,
+void assert_layer_gradient(const char *what, const Layer *l, const LayerUpdate *stored,
                            double limit) {
   const Shape s = l->shape;
-  assert_near(what, s, d_gw, l->dw, area(s.out, s.in), limit);
-  assert_near("its bias", s, d_gb, l->db, (size_t)s.out, limit);
+  assert_near(what, s, stored->d_gw, l->dw, area(s.out, s.in), limit);
+  assert_near("its bias", s, stored->d_gb, l->db, (size_t)s.out, limit);
+}
+
+LayerUpdate update_of(const Layer *l) {
+  return (LayerUpdate){.d_x = l->pixels ? NULL : l->x.d,
+                       .d_dz = l->dz.d,
+                       .d_w = l->p.w.d,
+                       .d_b = l->p.b.d,
+                       .d_vw = l->p.vw.d,
+                       .d_vb = l->p.vb.d,
+                       .in = l->shape.in,
+                       .out = l->shape.out};
+}
+
+LayerUpdate gradient_of(const Layer *l) {
+  LayerUpdate u = update_of(l);
+  u.d_w = u.d_b = u.d_vw = u.d_vb = NULL;
+  u.d_gw = poisoned_floats(area(u.out, u.in));
+  u.d_gb = poisoned_floats((size_t)u.out);
+  return u;
 }
 
 /* ---- shapes --------------------------------------------------------------------------------- */

@@ -219,8 +219,12 @@ void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, int
                           const double *library);
 void assert_layer_untouched(const Layer *l);
 /* Checks that the gradient's arrays are the reference's. */
-void assert_layer_gradient(const char *what, const Layer *l, const float *d_gw, const float *d_gb,
+void assert_layer_gradient(const char *what, const Layer *l, const LayerUpdate *stored,
                            double limit);
+/* The launcher's argument: to update the layer, or to store its gradient in new arrays, while what
+   would be updated by it is missing. */
+LayerUpdate update_of(const Layer *l);
+LayerUpdate gradient_of(const Layer *l);
 
 /* Calls `check`, then finish(), in short and long batches, with the shapes of as many layers as one
    launch may update, no two alike. */

@@ -11,10 +11,6 @@
 
 enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
 
-static bool failed(cudaError_t status, const char *what, Error *error) {
-  return !cuda_done(status, what, error);
-}
-
 /* ---- the interface ------------------------------------------------------------------------ */
 
 static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
@@ -46,14 +42,11 @@ static cudaError_t upload(CudaEngine *e, Staging *staging, uint64_t first_row, u
 static bool cuda_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                         Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (rows > engine->config.staging_rows || first_row + rows > engine->config.dataset_rows)
-    return error_set(error, "rows %llu to %llu do not fit the device's dataset of %llu",
-                     (unsigned long long)first_row, (unsigned long long)(first_row + rows),
-                     (unsigned long long)engine->config.dataset_rows);
+  if (!engine_can_upload(&engine->config, first_row, rows, error)) return false;
   nvtxRangePushA("upload");
   const cudaError_t status = upload(e, &e->staging[index], first_row, rows);
   nvtxRangePop();
-  return !failed(status, "uploading rows", error);
+  return cuda_done(status, "uploading rows", error);
 }
 
 /* Marks the end of the work queued so far on rows [first_row, first_row + rows). */
@@ -79,11 +72,8 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
 
 /* Augments the rows of the range's window into d_augmented, unless they are there. */
 static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
-  const TrainRange *a = &e->augmented;
   const size_t start = range->first_row * e->stride;
-  if (a->first_row == range->first_row && a->rows == range->rows &&
-      augment_same(a->augment, range->augment) && a->augment_key == range->augment_key)
-    return cudaSuccess;
+  if (engine_augments_alike(&e->augmented, range)) return cudaSuccess;
   e->augmented = *range;
   return launch_augment(e->d_pixels + start, e->d_augmented + start, (uint32_t)range->rows,
                         e->stride, augment_side(e->engine.config.network.size[0]), range->augment,
@@ -106,25 +96,16 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   return consume(e, range->first_row, range->rows);
 }
 
-static bool can_augment(const CudaEngine *e, Error *error) {
-  const EngineConfig *c = &e->engine.config;
-  if (!augment_side(c->network.size[0]))
-    return error_set(error, "pictures of %d pixels are not square: they cannot be augmented",
-                     c->network.size[0]);
-  return e->d_augmented || error_set(error, "the engine was not opened for augmented rows");
-}
-
 static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
-  const uint64_t batch = (uint64_t)engine->config.training.batch;
+  CudaEngine *e = (CudaEngine *)engine;
+  if (!engine_can_train(&engine->config, range, error)) return false;
   if (range->steps == 0) return true;
-  if (range->rows == 0 || range->first_row + range->rows > engine->config.dataset_rows ||
-      (range->first_step + range->steps - 1) * batch >= range->rows)
-    return error_set(error, "training was asked for steps outside its rows");
-  if (augment_any(range->augment) && !can_augment((CudaEngine *)engine, error)) return false;
+  if (augment_any(range->augment) && !e->d_augmented)
+    return error_set(error, "the engine was not opened for augmented rows");
   nvtxRangePushA("train");
-  const cudaError_t status = train((CudaEngine *)engine, range);
+  const cudaError_t status = train(e, range);
   nvtxRangePop();
-  return !failed(status, "training", error);
+  return cuda_done(status, "training", error);
 }
 
 /* Queues the forward pass and adds to the sums; or, if `logits` is not NULL, waits for the logits.
@@ -146,24 +127,18 @@ static cudaError_t forward(CudaEngine *e, uint64_t first_row, uint64_t rows, flo
   return logits ? cudaStreamSynchronize(e->compute) : consume(e, first_row, rows);
 }
 
-static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  if (first_row + rows > engine->config.dataset_rows)
-    return error_set(error, "evaluation was asked for rows outside the dataset");
-  engine_own_rows(&engine->config, &first_row, &rows);
-  nvtxRangePushA("evaluate");
-  const cudaError_t status = forward((CudaEngine *)engine, first_row, rows, NULL);
-  nvtxRangePop();
-  return !failed(status, "evaluating", error);
-}
-
 static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                          Error *error) {
-  if (first_row + rows > engine->config.dataset_rows)
-    return error_set(error, "a prediction was asked for rows outside the dataset");
-  nvtxRangePushA("predict");
+  if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;
+  nvtxRangePushA(logits ? "predict" : "evaluate");
   const cudaError_t status = forward((CudaEngine *)engine, first_row, rows, logits);
   nvtxRangePop();
-  return !failed(status, "predicting", error);
+  return cuda_done(status, logits ? "predicting" : "evaluating", error);
+}
+
+static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
+  engine_own_rows(&engine->config, &first_row, &rows);
+  return cuda_predict(engine, first_row, rows, NULL, error);
 }
 
 static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
@@ -171,56 +146,61 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   ResultSums sums;
   const char *what = "training or evaluating";
   if (engine->config.ranks && !sums_wait(e, NULL, what, error)) return false; /* the copy would */
-  if (failed(cudaMemcpyAsync(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost, e->compute),
-             "collecting results", error) ||
-      failed(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results", error) ||
+  if (!cuda_done(cudaMemcpyAsync(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost, e->compute),
+                 "collecting results", error) ||
+      !cuda_done(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results",
+                 error) ||
       !sums_wait(e, NULL, what, error))
     return false;
   *out = (EngineSums){sums.loss, sums.correct, sums.rows};
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-/* Copies an array from the device. */
-static bool read_array(float *to, const float *d_from, size_t bytes, const char *what,
-                       Error *error) {
-  return !failed(cudaMemcpy(to, d_from, bytes, cudaMemcpyDeviceToHost), what, error);
-}
-
-/* Copies to the device on the compute stream, which does not wait for the default one. */
-static bool write_array(const CudaEngine *e, float *d_to, const float *from, size_t bytes,
-                        const char *what, Error *error) {
-  return !failed(cudaMemcpyAsync(d_to, from, bytes, cudaMemcpyHostToDevice, e->compute), what,
-                 error);
-}
-
 static bool cuda_read(Engine *engine, float *parameters, float *state, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
-  const size_t moments = training_moments(&engine->config.training);
-  const float *d_network = e->d_average ? e->d_average : e->d_parameters;
-  if (!sums_wait(e, NULL, "training or evaluating", error)) return false;
-  return (!parameters ||
-          read_array(parameters, d_network, bytes, "reading the parameters", error)) &&
-         (!state ||
-          read_array(state, e->d_momentum, moments * bytes, "reading the momentum", error)) &&
-         (!state || !e->d_average ||
-          read_array(state + moments * floats, e->d_parameters, bytes,
-                     "reading the trained parameters", error));
+  const size_t floats = engine->config.network.floats;
+  const size_t moments = training_moments(&engine->config.training) * floats;
+  const struct {
+    float *to;
+    const float *d_from;
+    size_t count;
+    const char *what;
+  } parts[] = {
+      {parameters, e->d_average ? e->d_average : e->d_parameters, floats, "reading the parameters"},
+      {state, e->d_momentum, moments, "reading the momentum"},
+      {state && e->d_average ? state + moments : NULL, e->d_parameters, floats,
+       "reading the trained parameters"}};
+  bool good = sums_wait(e, NULL, "training or evaluating", error);
+  for (size_t i = 0; good && i < sizeof parts / sizeof *parts; i++)
+    good = !parts[i].to ||
+           cuda_done(cudaMemcpy(parts[i].to, parts[i].d_from, parts[i].count * sizeof(float),
+                                cudaMemcpyDeviceToHost),
+                     parts[i].what, error);
+  return good;
+}
+
+/* Copies on the compute stream, which does not wait for the default one. */
+static cudaError_t write_arrays(CudaEngine *e, const float *parameters, const float *state) {
+  const size_t floats = e->engine.config.network.floats;
+  const size_t moments = training_moments(&e->engine.config.training) * floats;
+  const struct {
+    float *d_to;
+    const float *from;
+    size_t count;
+  } parts[] = {{e->d_parameters, state && e->d_average ? state + moments : parameters, floats},
+               {e->d_average, parameters, floats},
+               {e->d_momentum, state, moments}};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (parts[i].d_to && parts[i].from)
+      TRY(cudaMemcpyAsync(parts[i].d_to, parts[i].from, parts[i].count * sizeof(float),
+                          cudaMemcpyHostToDevice, e->compute));
+  if (e->engine.wide && parts[0].from) TRY(wide_split_weights(e));
+  return cudaStreamSynchronize(e->compute);
 }
 
 static bool cuda_write(Engine *engine, const float *parameters, const float *state, Error *error) {
-  CudaEngine *e = (CudaEngine *)engine;
-  const size_t floats = engine->config.network.floats, bytes = floats * sizeof(float);
-  const size_t moments = training_moments(&engine->config.training);
-  const float *trained = state && e->d_average ? state + moments * floats : parameters;
-  const char *what = "writing the parameters";
-  return (!trained || write_array(e, e->d_parameters, trained, bytes, what, error)) &&
-         (!trained || !e->engine.wide || !failed(wide_split_weights(e), what, error)) &&
-         (!parameters || !e->d_average ||
-          write_array(e, e->d_average, parameters, bytes, what, error)) &&
-         (!state ||
-          write_array(e, e->d_momentum, state, moments * bytes, "writing the momentum", error)) &&
-         !failed(cudaStreamSynchronize(e->compute), "training or evaluating", error);
+  return cuda_done(write_arrays((CudaEngine *)engine, parameters, state), "writing the parameters",
+                   error);
 }
 
 static void cuda_close(Engine *engine) {
@@ -256,65 +236,57 @@ static bool allocate_staging(CudaEngine *e, Staging *staging, Error *error) {
          cuda_event(e, &staging->copied, error) && cuda_event(e, &staging->consumed, error);
 }
 
-static bool allocate_dataset(CudaEngine *e, Error *error) {
+static bool allocate(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
-  const size_t rows =
-      c->dataset_rows > (uint64_t)e->forward_rows ? c->dataset_rows : (size_t)e->forward_rows;
-  return allocate_staging(e, &e->staging[0], error) && allocate_staging(e, &e->staging[1], error) &&
-         cuda_array(e, &e->d_pixels, c->dataset_rows, e->stride, error) &&
-         (!augment_any(c->training.augment) ||
-          cuda_array(e, &e->d_augmented, c->dataset_rows, e->stride, error)) &&
-         cuda_array(e, &e->d_labels, c->dataset_rows, sizeof(uint16_t), error) &&
-         cuda_array(e, &e->d_order, c->dataset_rows, sizeof(uint32_t), error) &&
-         cuda_array(e, &e->results.d_loss, rows, sizeof(float), error) &&
-         cuda_array(e, &e->results.d_correct, rows, 1, error) &&
-         cuda_array(e, &e->d_state, 1, sizeof(StepState), error) &&
-         cuda_zeros(e, &e->d_sums, 1, sizeof(ResultSums), error);
-}
-
-static bool allocate_layers(CudaEngine *e, Error *error) {
-  const EngineConfig *c = &e->engine.config;
+  const Training *t = &c->training;
   const Network *n = &c->network;
+  const Level *level = e->level;
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(c);
+  const size_t all = c->dataset_rows, results = all > rows ? all : rows;
+  const size_t all_steps = ceil_div(all, (size_t)t->batch);
+  const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
+  const bool epoch = t->fusion == FUSION_EPOCH, exercise = level == &level_exercise;
+  const bool scaled = level->unfused || !training_pixel_factor(t).is_default;
   size_t widest = 0;
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
+    const bool floats = !e->engine.wide || l >= n->layers - has_head(e);
     if (size > widest) widest = size;
-    if (e->engine.wide && l < n->layers - has_head(e)) continue;
-    if (!cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
-        !cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
+    if (floats && (!cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
+                   !cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error)))
       return false;
   }
-  const bool unfused = e->level->unfused;
-  return ((!unfused && !stores_gradient(e)) || sums_array(e, error)) &&
-         ((!unfused && training_pixel_factor(&c->training).is_default) ||
-          cuda_array(e, &e->d_x, rows * (size_t)n->size[0], sizeof(float), error)) &&
-         (!unfused || cuda_array(e, &e->d_z, rows * widest, sizeof(float), error)) &&
-         (e->level != &level_exercise ||
-          (cuda_array(e, &e->d_largest, rows, sizeof(float), error) &&
-           cuda_array(e, &e->d_sum, rows, sizeof(float), error))) &&
-         cuda_zeros(e, &e->d_work, update_work_bytes(), 1, error) &&
-         (!e->engine.wide || wide_allocate(e, error));
-}
-
-static bool allocate_epoch(CudaEngine *e, Error *error) {
-  const EngineConfig *c = &e->engine.config;
-  const size_t all_steps = ceil_div(c->dataset_rows, (size_t)c->training.batch);
-  const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
-  if (c->training.fusion != FUSION_EPOCH) return true;
-  e->stamp = 1;
-  e->engine.aligned = EPOCH_DIRECT;
-  return cuda_array(e, &e->d_gram, steps * EPOCH_GRAM, sizeof(float), error) &&
-         cuda_zeros(e, &e->d_mail, e->plan.mail_bytes, 1, error);
-}
-
-static bool allocate_parameters(CudaEngine *e, Error *error) {
-  const EngineConfig *c = &e->engine.config;
-  const size_t floats = c->network.floats;
-  return cuda_array(e, &e->d_parameters, floats, sizeof(float), error) &&
-         cuda_zeros(e, &e->d_momentum, training_moments(&c->training) * floats, sizeof(float),
-                    error) &&
-         (c->training.ema == 0 || cuda_array(e, &e->d_average, floats, sizeof(float), error));
+  const struct {
+    void *pointer;
+    size_t count, size; /* count 0: not wanted */
+    bool zeros;
+  } arrays[] = {
+      {&e->d_pixels, all, e->stride, false},
+      {&e->d_augmented, augment_any(t->augment) ? all : 0, e->stride, false},
+      {&e->d_labels, all, sizeof(uint16_t), false},
+      {&e->d_order, all, sizeof(uint32_t), false},
+      {&e->results.d_loss, results, sizeof(float), false},
+      {&e->results.d_correct, results, 1, false},
+      {&e->d_state, 1, sizeof(StepState), false},
+      {&e->d_sums, 1, sizeof(ResultSums), true},
+      {&e->d_x, scaled ? rows * (size_t)n->size[0] : 0, sizeof(float), false},
+      {&e->d_z, level->unfused ? rows * widest : 0, sizeof(float), false},
+      {&e->d_largest, exercise ? rows : 0, sizeof(float), false},
+      {&e->d_sum, exercise ? rows : 0, sizeof(float), false},
+      {&e->d_work, 1, update_work_bytes(), true},
+      {&e->d_gram, epoch ? steps * EPOCH_GRAM : 0, sizeof(float), false},
+      {&e->d_mail, epoch, e->plan.mail_bytes, true},
+      {&e->d_parameters, n->floats, sizeof(float), false},
+      {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
+      {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
+  };
+  bool good = allocate_staging(e, &e->staging[0], error) &&
+              allocate_staging(e, &e->staging[1], error) &&
+              ((!level->unfused && !stores_gradient(e)) || sums_array(e, error));
+  for (size_t i = 0; good && i < sizeof arrays / sizeof *arrays; i++)
+    good = !arrays[i].count || (arrays[i].zeros ? cuda_zeros : cuda_array)(
+                                   e, arrays[i].pointer, arrays[i].count, arrays[i].size, error);
+  return good && (!e->engine.wide || wide_allocate(e, error));
 }
 
 /* Launches one small kernel: a GPU that does not work at all fails here, before anything was read.
@@ -331,7 +303,7 @@ static bool initialise(CudaEngine *e, Error *error) {
   network_initialise(n, e->engine.config.training.seed, parameters);
   const bool written = cuda_write(&e->engine, parameters, NULL, error);
   free(parameters);
-  return written && !failed(first_launch(e), "the first launch", error);
+  return written && cuda_done(first_launch(e), "the first launch", error);
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
@@ -359,6 +331,7 @@ static bool choose_level(CudaEngine *e, Error *error) {
   if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
     return false;
   engine_cuda_choose_wide(engine, &limits);
+  if (engine->config.training.fusion == FUSION_EPOCH) engine->aligned = EPOCH_DIRECT;
   e->level = engine->wide ? &level_wide : levels[engine->config.training.fusion];
   kernels_start_early(!engine->config.ranks || !engine->wide); /* sums run beside large kernels */
   return true;
@@ -367,8 +340,8 @@ static bool choose_level(CudaEngine *e, Error *error) {
 static bool describe(Engine *engine, Error *error) {
   int device;
   struct cudaDeviceProp properties;
-  if (failed(cudaGetDevice(&device), "finding the device", error) ||
-      failed(cudaGetDeviceProperties(&properties, device), "finding the device", error))
+  if (!cuda_done(cudaGetDevice(&device), "finding the device", error) ||
+      !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
     return false;
   snprintf(engine->device, sizeof engine->device, "%.127s", properties.name);
   engine->memory = properties.totalGlobalMem;
@@ -398,12 +371,12 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
+  e->stamp = 1;
   e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
                         config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
   if (engine_cuda_available(error) && describe(&e->engine, error) && choose_level(e, error) &&
       cuda_stream(e, &e->copy, 0, error) && cuda_stream(e, &e->compute, 0, error) &&
-      sums_open(e, error) && allocate_dataset(e, error) && allocate_layers(e, error) &&
-      allocate_epoch(e, error) && allocate_parameters(e, error) && initialise(e, error))
+      sums_open(e, error) && allocate(e, error) && initialise(e, error))
     return &e->engine;
   cuda_close(&e->engine);
   return NULL;

@@ -37,9 +37,9 @@ bool engine_cuda_take(Ranks *ranks, Error *error) {
   int devices = 0;
   GpuPlace mine = {0};
   if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
-  if (devices > 0 && (!cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices),
-                                 "taking a GPU", error) ||
-                      !find_place(&mine, error)))
+  if (devices > 0 &&
+      (!cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) ||
+       !find_place(&mine, error)))
     return false;
   GpuPlace *all = ranks_gather(ranks, &mine, sizeof mine, error);
   bool good = all;

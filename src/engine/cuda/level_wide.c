@@ -37,60 +37,54 @@ cudaError_t wide_split_weights(CudaEngine *e) {
   return cudaSuccess;
 }
 
-/* Returns the planes' first `rows` rows. */
-static Planes first_rows(Planes planes, int rows) {
-  planes.rows = rows;
-  return planes;
+/* Return the batch's rows of layer l's input, and of the gradient of that input. */
+static Planes x_of(const CudaEngine *e, BatchView batch, int l) {
+  Planes x = e->wide.x[l];
+  x.rows = batch.rows;
+  return x;
+}
+static Planes dz_of(const CudaEngine *e, BatchView batch, int l) {
+  Planes dz = e->wide.dz[l];
+  dz.rows = batch.rows;
+  return dz;
 }
 
 static cudaError_t input(CudaEngine *e, BatchView batch) {
-  return launch_pixel_planes(batch, first_rows(e->wide.x[0], batch.rows), e->compute);
+  return launch_pixel_planes(batch, x_of(e, batch, 0), e->compute);
 }
 
 static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   (void)trains; /* wide layers take no dropout */
-  const int rows = batch.rows;
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == e->engine.config.network.layers - 1;
   if (last && has_head(e)) return cudaSuccess; /* part of the loss */
-  const Planes y =
-      last ? (Planes){.rows = rows, .columns = at.out} : first_rows(e->wide.x[l + 1], rows);
-  return launch_wide_forward(first_rows(e->wide.x[l], rows), e->wide.w[l], at.d_b, y,
-                             e->d_activation[l + 1], !last, e->compute);
+  const Planes y = last ? (Planes){.rows = batch.rows, .columns = at.out} : x_of(e, batch, l + 1);
+  return launch_wide_forward(x_of(e, batch, l), e->wide.w[l], at.d_b, y, e->d_activation[l + 1],
+                             !last, e->compute);
 }
 
 static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {
   const int last = e->engine.config.network.layers - 1;
   const LayerUpdate at = layer_at(e, last);
   if (!trains || !has_head(e)) return level_layer.loss(e, batch, trains);
-  return launch_wide_head(batch, at.d_x, at.d_w, at.d_b,
-                          first_rows(e->wide.dz[last + 1], batch.rows),
-                          first_rows(e->wide.dz[last], batch.rows), e->results, e->compute);
+  return launch_wide_head(batch, at.d_x, at.d_w, at.d_b, dz_of(e, batch, last + 1),
+                          dz_of(e, batch, last), e->results, e->compute);
 }
 
 static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
-  const int last = e->engine.config.network.layers - 1, rows = batch.rows;
-  const Planes above = first_rows(e->wide.dz[l + 1], rows);
+  const int last = e->engine.config.network.layers - 1;
+  const Planes above = dz_of(e, batch, l + 1);
   if (l == 0 || (l == last && has_head(e))) return cudaSuccess;
   if (l == last) TRY(launch_split(e->d_delta[last + 1], above, e->compute));
-  return launch_wide_backward(above, e->wide.w[l], first_rows(e->wide.x[l], rows),
-                              first_rows(e->wide.dz[l], rows), e->compute);
+  return launch_wide_backward(above, e->wide.w[l], x_of(e, batch, l), dz_of(e, batch, l),
+                              e->compute);
 }
 
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
   WideUpdate updates[NETWORK_MAX_LAYERS];
-  for (int l = first; l < end; l++) {
-    const LayerUpdate at = layer_at(e, l);
-    updates[l - first] = (WideUpdate){.x = first_rows(e->wide.x[l], batch.rows),
-                                      .dz = first_rows(e->wide.dz[l + 1], batch.rows),
-                                      .w = e->wide.w[l],
-                                      .d_w = at.d_w,
-                                      .d_b = at.d_b,
-                                      .d_vw = at.d_vw,
-                                      .d_vb = at.d_vb,
-                                      .d_gw = at.d_gw,
-                                      .d_gb = at.d_gb};
-  }
+  for (int l = first; l < end; l++)
+    updates[l - first] =
+        (WideUpdate){x_of(e, batch, l), dz_of(e, batch, l + 1), e->wide.w[l], layer_at(e, l)};
   return launch_wide_updates(batch, update_rule(e), updates, end - first, e->compute);
 }
 
