@@ -66,15 +66,6 @@ static Trace made_up(void) {
   return trace;
 }
 
-static char *file_of(const char *path) {
-  static char text[1 << 17];
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  text[fread(text, 1, sizeof text - 1, file)] = '\0';
-  fclose(file);
-  return text;
-}
-
 #define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
 
 IN_FOLDER(the_file_has_the_format) {
@@ -89,16 +80,16 @@ IN_FOLDER(the_file_has_the_format) {
 
 /* A trace that was read is written the same again. */
 IN_FOLDER(a_trace_comes_back) {
-  char first[1 << 17], output[256], *path = folder_path("trace.json");
+  char output[256], *path = folder_path("trace.json");
   Trace trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
-  snprintf(first, sizeof first, "%s", file_of(path));
+  const char *first = folder_read(path);
   OK(trace_load(&back, path, &error));
   assert_int_equal(back.levels, 4);
   assert_int_equal(back.count, trace.count);
   assert_string_equal(back.gpu, "GPU 1");
   OK(trace_save(&back, path, &error));
-  assert_string_equal(file_of(path), first);
+  assert_string_equal(folder_read(path), first);
   trace_close(&back);
   assert_int_equal(process_run(output, sizeof output, "gzip '%s'", path), 0);
   OK(trace_load(&back, folder_path("trace.json.gz"), &error));
@@ -169,7 +160,7 @@ IN_FOLDER(costs_are_printed) {
   assert_non_null(file);
   trace_print(&trace, file);
   assert_int_equal(fclose(file), 0);
-  const char *text = file_of(path);
+  const char *text = folder_read(path);
   assert_non_null(strstr(text, "GPU 1, driver 580.1"));
   assert_non_null(strstr(text, "none            14.0       15.0    +7.1%         3          3\n"));
   assert_non_null(strstr(text, "step            14.0       15.0    +7.1%         3          0\n"));
@@ -182,18 +173,10 @@ IN_FOLDER(costs_are_printed) {
 
 /* Rows of 2, 2, 4 and 5 lanes. */
 IN_FOLDER(a_trace_is_drawn) {
-  static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-  uint8_t head[24];
   char *path = folder_path("timeline.png");
   Trace trace = made_up();
   OK(trace_draw(&trace, path, &error));
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
-  fclose(file);
-  assert_memory_equal(head, signature, sizeof signature);
-  assert_int_equal(head[18] * 256 + head[19], 1200);
-  assert_int_equal(head[22] * 256 + head[23], 140 + 13 * 32 + 3 * 22 + 62);
+  assert_png(path, 1200, 140 + 13 * 32 + 3 * 22 + 62);
   assert_false(trace_draw(&trace, "/no/such/folder/x.png", &error));
   for (int i = 0; i < trace.count; i++)
     if (trace.events[i].level == 1 && trace.events[i].step == TRACE_SHOWN + 1)

@@ -7,7 +7,7 @@
 
 #include "support/process.h"
 
-enum { MOST_PATHS = 16 };
+enum { MOST_PATHS = 16, MOST_TEXT = 1 << 20 };
 
 char *folder;
 
@@ -65,4 +65,22 @@ void folder_write_json(const char *path, const char *text) {
 
 void folder_write(const char *path, const char *text) {
   folder_write_bytes(path, text, strlen(text));
+}
+
+char *folder_read(const char *path) {
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_true(path_count < MOST_PATHS);
+  char *text = paths[path_count++] = calloc(1, MOST_TEXT);
+  assert_non_null(text);
+  assert_true(fread(text, 1, MOST_TEXT - 1, file) < MOST_TEXT - 1);
+  fclose(file);
+  return text;
+}
+
+void assert_png(const char *path, int width, int height) {
+  const uint8_t *head = (const uint8_t *)folder_read(path);
+  assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);
+  assert_int_equal(head[18] * 256 + head[19], width);
+  assert_int_equal(head[22] * 256 + head[23], height);
 }

@@ -22,4 +22,9 @@ void folder_write(const char *path, const char *text);
 void folder_write_json(const char *path, const char *text);
 void folder_write_bytes(const char *path, const void *bytes, size_t size);
 
+/* The text of the file `path`, of whatever folder: lives until folder_close. */
+char *folder_read(const char *path);
+/* The file is a PNG of that size. */
+void assert_png(const char *path, int width, int height);
+
 #endif
