@@ -22,13 +22,6 @@ static int open_folder(void **state) {
   return 0;
 }
 
-static Record read_record(const char *text) {
-  Record record = {.lines = NULL};
-  folder_write_json(path, text);
-  if (!bench_read(&record, path, &error)) fail_msg("%s", error.text);
-  return record;
-}
-
 static void close_record(Record *record) {
   OK(record_close(record, true, &error));
 }
@@ -42,22 +35,18 @@ static void assert_near(double value, double expected) {
 
 #define IN_FOLDER(name) TEST_WITH(name, open_folder, folder_close)
 
-IN_FOLDER(test_bad_lines) {
-  static const char *const bad[] = {"[1]", "{'case': 5}", "{'batch': 5}",
-                                    "{'case': 'epoch', 'batch': '64'}", "{}"};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    Record record = {.lines = NULL};
-    char text[256];
-    snprintf(text, sizeof text, "{'case':'epoch'}\n\n%s\n", bad[i]);
-    folder_write_json(path, text);
-    if (bench_read(&record, path, &error)) fail_msg("'%s' was taken", bad[i]);
-    assert_non_null(strstr(error.text, "lines.json is no record of mlp-bench, line 3"));
+IN_FOLDER(test_lines) {
+  static const char *const bad[] = {"{'case': 5}", "{'batch': 5}",
+                                    "{'case': 'epoch', 'batch': '64'}"};
+  Record record = {.lines = NULL};
+  foreach (line, bad) {
+    folder_write_json(path, *line);
+    if (bench_read(&record, path, &error)) fail_msg("'%s' was taken", *line);
+    assert_non_null(strstr(error.text, "lines.json is no record of mlp-bench, line 1"));
     close_record(&record);
   }
-}
-
-IN_FOLDER(test_values_are_found) {
-  Record record = read_record("{'case':'ceiling','name':'copy','value':2958.5}\n");
+  folder_write_json(path, "{'case':'ceiling','name':'copy','value':2958.5}\n");
+  OK(bench_read(&record, path, &error));
   assert_near(bench_value(&record, "ceiling", "copy"), 2958.5);
   assert_true(isnan(bench_value(&record, "ceiling", "paste")));
   close_record(&record);

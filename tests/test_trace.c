@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/trace.h"
+#include "measure/record.h"
 #include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
@@ -98,35 +99,36 @@ IN_FOLDER(a_trace_comes_back) {
   trace_close(&back);
 }
 
+/* A level, and the events behind it. */
+#define LEVEL                                                                                      \
+  "{'otherData':{'levels':[{'name':'none','range':64,'us_per_step':1,'recorded_us_per_step':1}]}," \
+  "'traceEvents':[{"
+
 IN_FOLDER(files_that_are_no_trace) {
-  static const char level[] = "{'otherData':{'levels':[{'name':'none','range':64,'us_per_step':1,"
-                              "'recorded_us_per_step':1}]},'traceEvents':[";
   static const struct {
-    const char *start, *end, *says;
+    const char *text, *says;
   } cases[] = {
-      {"", "", "line 1"},
-      {"{'case':'epoch'}", "\n{}", "line 2"},
-      {"[]", "", "not a trace"},
-      {"{'traceEvents':[{}]}", "", "not a trace"},
-      {"{'otherData':{'levels':[{}]},'traceEvents':[{}]}", "", "level 1"},
-      {level, "{'ph':'X','pid':2,'tid':1,'ts':1,'dur':1,'name':'a'}]}", "event 1"},
-      {level, "{'ph':'X','pid':1,'ts':1,'dur':1,'name':'a'}]}", "event 1"},
-      {level, "{'ph':'X','pid':1,'tid':1,'ts':-1,'dur':1,'name':'a'}]}", "event 1"},
-      {level, "{'ph':'X','pid':1,'tid':1,'ts':1,'name':'a'}]}", "event 1"},
-      {level, "{'ph':'X','pid':1,'tid':1,'ts':1e300,'dur':1}]}", "event 1"},
-      {level, "{'ph':'s','pid':1,'tid':1,'ts':1,'name':'a'}]}", "event 1"},
+      {"", "line 1"},
+      {"{'case':'epoch'}\n{}", "line 2"},
+      {"[]", "not a trace"},
+      {"{'traceEvents':[{}]}", "not a trace"},
+      {"{'otherData':{'levels':[{}]},'traceEvents':[{}]}", "level 1"},
+      {LEVEL "'ph':'X','pid':2,'tid':1,'ts':1,'dur':1}]}", "event 1"},
+      {LEVEL "'ph':'X','pid':1,'ts':1,'dur':1}]}", "event 1"},
+      {LEVEL "'ph':'X','pid':1,'tid':1,'ts':-1,'dur':1}]}", "event 1"},
+      {LEVEL "'ph':'X','pid':1,'tid':1,'ts':1}]}", "event 1"},
+      {LEVEL "'ph':'X','pid':1,'tid':1,'ts':1e300,'dur':1}]}", "event 1"},
+      {LEVEL "'ph':'s','pid':1,'tid':1,'ts':1}]}", "event 1"},
   };
-  char text[512], *path = folder_path("bad.json");
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    Trace trace = {0};
-    snprintf(text, sizeof text, "%s%s", cases[i].start, cases[i].end);
-    folder_write_json(path, text);
+  char text[128], *path = folder_path("bad.json");
+  Trace trace = {0};
+  foreach (row, cases) {
+    folder_write_json(path, row->text);
     assert_false(trace_load(&trace, path, &error));
-    if (!strstr(error.text, path) || !strstr(error.text, cases[i].says))
-      fail_msg("case %zu: '%s' is not in '%s'", i, cases[i].says, error.text);
+    if (!strstr(error.text, path) || !strstr(error.text, row->says))
+      fail_msg("'%s' is not in '%s'", row->says, error.text);
     trace_close(&trace);
   }
-  Trace trace = {0};
   assert_int_equal(process_run(text, sizeof text, "echo '[]' | gzip | head -c 20 >'%s'", path), 0);
   assert_false(trace_load(&trace, path, &error)); /* the archive has no end */
   assert_false(trace_load(&trace, "/no/such/file", &error));
@@ -144,28 +146,28 @@ TEST(kernels_have_short_names) {
       {"order_kernel", "order"},
       {"", ""},
   };
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+  foreach (row, names) {
     char name[48];
-    trace_kernel_name(names[i][0], name, sizeof name);
-    assert_string_equal(name, names[i][1]);
+    trace_kernel_name((*row)[0], name, sizeof name);
+    assert_string_equal(name, (*row)[1]);
   }
 }
 
 IN_FOLDER(costs_are_printed) {
   Trace trace = made_up();
   char *path = folder_path("table");
-  FILE *file = fopen(path, "w");
+  FILE *file;
   snprintf(trace.missing, sizeof trace.missing, "epoch (it is too old)");
   trace.backwards = 2;
-  assert_non_null(file);
+  OK(file_create(path, &file, &error));
   trace_print(&trace, file);
-  assert_int_equal(fclose(file), 0);
+  OK(file_close(path, file, true, &error));
   const char *text = folder_read(path);
-  assert_non_null(strstr(text, "GPU 1, driver 580.1"));
-  assert_non_null(strstr(text, "none            14.0       15.0    +7.1%         3          3\n"));
-  assert_non_null(strstr(text, "step            14.0       15.0    +7.1%         3          0\n"));
-  assert_non_null(strstr(text, "Not recorded: epoch (it is too old)."));
-  assert_non_null(strstr(text, "2 arrows"));
+  static const char *const says[] = {
+      "GPU 1, driver 580.1", "Not recorded: epoch (it is too old).", "2 arrows",
+      "none            14.0       15.0    +7.1%         3          3\n",
+      "step            14.0       15.0    +7.1%         3          0\n"};
+  foreach (words, says) assert_non_null(strstr(text, *words));
   trace_close(&trace);
 }
 

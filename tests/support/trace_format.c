@@ -26,8 +26,12 @@ static int64_t time_of(const json_t *event, const char *key) {
   return llround(1e3 * us);
 }
 
-static bool same_track(const json_t *a, const json_t *b) {
-  return number_of(a, "pid") == number_of(b, "pid") && number_of(a, "tid") == number_of(b, "tid");
+static bool is_of(const json_t *event, const char *phase) {
+  return strcmp(text_of(event, "ph"), phase) == 0;
+}
+
+static bool same(const json_t *a, const json_t *b, const char *key) {
+  return number_of(a, key) == number_of(b, key);
 }
 
 /* The track has a name, the process too. */
@@ -36,42 +40,35 @@ static void assert_named(const json_t *events, const json_t *event) {
   size_t i;
   bool process = false, track = false;
   json_array_foreach(events, i, e) {
-    if (strcmp(text_of(e, "ph"), "M") != 0) break; /* names come first */
-    if (strcmp(text_of(e, "name"), "process_name") == 0)
-      process |= number_of(e, "pid") == number_of(event, "pid");
-    if (strcmp(text_of(e, "name"), "thread_name") == 0) track |= same_track(e, event);
+    if (!is_of(e, "M")) break; /* names come first */
+    if (!same(e, event, "pid")) continue;
+    process |= strcmp(text_of(e, "name"), "process_name") == 0;
+    track |= strcmp(text_of(e, "name"), "thread_name") == 0 && same(e, event, "tid");
   }
   if (!process || !track) fail_msg("%s lies on a track without a name", text_of(event, "name"));
 }
 
-/* Some slice of its track holds the event. */
-static void assert_in_a_slice(const json_t *events, const json_t *event) {
+/* Some slice of its track holds the end of an arrow; the other end is there, once, and not before
+   its beginning. */
+static void assert_arrow(const json_t *events, const json_t *event) {
+  const bool head = is_of(event, "f");
   const int64_t at = time_of(event, "ts");
   const json_t *e;
   size_t i;
-  json_array_foreach(events, i, e) if (strcmp(text_of(e, "ph"), "X") == 0 && same_track(e, event) &&
-                                       time_of(e, "ts") <= at &&
-                                       at < time_of(e, "ts") + time_of(e, "dur")) return;
-  fail_msg("an arrow, %s, begins or ends in no slice", text_of(event, "name"));
-}
-
-/* The other end of an arrow is there, once, and not before its beginning. */
-static void assert_paired(const json_t *events, const json_t *event) {
-  const bool head = strcmp(text_of(event, "ph"), "f") == 0;
-  const json_t *e;
-  size_t i;
-  int others = 0;
+  int slices = 0, others = 0;
   json_array_foreach(events, i, e) {
-    if (e == event || !json_object_get(e, "id") || number_of(e, "id") != number_of(event, "id"))
-      continue;
+    if (is_of(e, "X"))
+      slices += same(e, event, "pid") && same(e, event, "tid") && time_of(e, "ts") <= at &&
+                at < time_of(e, "ts") + time_of(e, "dur");
+    if (e == event || !json_object_get(e, "id") || !same(e, event, "id")) continue;
     others++;
     assert_string_equal(text_of(e, "ph"), head ? "s" : "f");
     assert_string_equal(text_of(e, "name"), text_of(event, "name"));
     assert_string_equal(text_of(e, "cat"), text_of(event, "cat"));
-    assert_true(number_of(e, "pid") == number_of(event, "pid"));
-    assert_true(head ? time_of(e, "ts") <= time_of(event, "ts")
-                     : time_of(e, "ts") >= time_of(event, "ts"));
+    assert_true(same(e, event, "pid"));
+    assert_true(head ? time_of(e, "ts") <= at : time_of(e, "ts") >= at);
   }
+  if (slices == 0) fail_msg("an arrow, %s, begins or ends in no slice", text_of(event, "name"));
   assert_int_equal(others, 1);
   if (head) assert_string_equal(text_of(event, "bp"), "e");
 }
@@ -91,30 +88,28 @@ int assert_format(const char *path, int nth, int *arrows) {
   assert_string_equal(text_of(root, "displayTimeUnit"), "ns");
   assert_true(json_is_array(events));
   json_array_foreach(events, i, e) {
-    const char *phase = text_of(e, "ph");
     assert_true(number_of(e, "pid") >= 1);
     assert_true(*text_of(e, "name"));
-    if (strcmp(phase, "M") == 0) {
+    if (is_of(e, "M")) {
       assert_true(json_is_object(json_object_get(e, "args")));
       continue;
     }
     assert_true(time_of(e, "ts") >= last); /* sorted */
     last = time_of(e, "ts");
-    assert_true(number_of(e, "tid") >= 1);
-    if (strcmp(phase, "X") == 0) {
-      assert_true(number_of(e, "pid") <= LEVELS && number_of(e, "tid") < TRACKS);
-      int64_t *end = &ends[(int)number_of(e, "pid")][(int)number_of(e, "tid")];
-      if (*end == 0) assert_named(events, e);
-      assert_true(time_of(e, "dur") > 0);
-      if (last < *end) fail_msg("%s overlaps another slice", text_of(e, "name"));
-      *end = last + time_of(e, "dur");
-      slices++;
+    const int level = (int)number_of(e, "pid"), track = (int)number_of(e, "tid");
+    assert_in_range(track, 1, TRACKS - 1);
+    assert_in_range(level, 1, LEVELS);
+    if (!is_of(e, "X")) {
+      assert_true(is_of(e, "s") || is_of(e, "f"));
+      if (++*arrows % nth == 0) assert_arrow(events, e);
       continue;
     }
-    assert_true(strcmp(phase, "s") == 0 || strcmp(phase, "f") == 0);
-    if (++*arrows % nth != 0) continue;
-    assert_in_a_slice(events, e);
-    assert_paired(events, e);
+    int64_t *end = &ends[level][track];
+    if (*end == 0) assert_named(events, e);
+    assert_true(time_of(e, "dur") > 0);
+    if (last < *end) fail_msg("%s overlaps another slice", text_of(e, "name"));
+    *end = last + time_of(e, "dur");
+    slices++;
   }
   *arrows /= 2;
   json_decref(root);
