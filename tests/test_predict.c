@@ -138,6 +138,7 @@ static DatasetReader *open_reader(const Engine *engine, const char *path) {
 
 typedef struct {
   uint64_t rows, last; /* seen; to be seen */
+  Metrics scores;
 } Seen;
 
 /* An PredictRow: a row is the file's, and its logits are those of all rows at once. */
@@ -148,6 +149,7 @@ static bool see(void *context, uint64_t row, const uint8_t *row_pixels, int labe
   assert_memory_equal(row_pixels, pixels[row - 1], PIXELS);
   assert_int_equal(label, labels[row - 1]);
   assert_memory_equal(row_logits, logits[row - 1], sizeof *logits);
+  metrics_add(&seen->scores, row_logits, label);
   return row < seen->last || error_set(why, "seen enough");
 }
 
@@ -158,35 +160,41 @@ TEST(test_same_as_the_engine) {
   foreach (buffer, buffers) {
     Engine *engine = open_trained((*buffer)[0], (*buffer)[1]);
     DatasetReader *reader = open_reader(engine, labelled);
-    Metrics scores;
-    Seen seen = {0, ROWS + 1};
-    OK(metrics_open(&scores, CLASSES, &error));
-    OK(predict_evaluate(engine, reader, &scores, see, &seen, &error));
+    Seen seen = {.last = ROWS + 1};
+    Metrics *scores = &seen.scores;
+    OK(metrics_open(scores, CLASSES, &error));
+    OK(predict_rows(engine, reader, see, &seen, &error));
     assert_int_equal(seen.rows, ROWS);
-    assert_int_equal(scores.rows, ROWS);
-    assert_int_equal(scores.correct, sums.correct);
-    assert_true(fabs(scores.loss / sums.loss - 1) < 1e-6);
+    assert_int_equal(scores->correct, sums.correct);
+    assert_true(fabs(scores->loss / sums.loss - 1) < 1e-6);
     uint64_t expected[CLASSES][CLASSES] = {{0}};
     for (int r = 0; r < ROWS; r++) expected[labels[r]][answers[r]]++;
-    assert_memory_equal(scores.counts, expected, sizeof expected);
-    metrics_close(&scores);
+    assert_memory_equal(scores->counts, expected, sizeof expected);
+    metrics_close(scores);
     dataset_close(reader);
     engine->call->close(engine);
   }
 }
 
+static bool count_row(void *context, uint64_t row, const uint8_t *row_pixels, int label,
+                      const float *row_logits, Error *why) {
+  (void)row_pixels, (void)label, (void)row_logits, (void)why;
+  *(uint64_t *)context = row;
+  return true;
+}
+
 TEST(test_evaluation_may_be_stopped) {
   Engine *engine = open_trained(2 * SLOT, SLOT);
   DatasetReader *reader = open_reader(engine, labelled);
-  Metrics scores;
-  Seen seen = {0, SLOT + 3};
-  OK(metrics_open(&scores, CLASSES, &error));
-  assert_false(predict_evaluate(engine, reader, &scores, see, &seen, &error));
+  Seen seen = {.last = SLOT + 3};
+  uint64_t left = 0;
+  OK(metrics_open(&seen.scores, CLASSES, &error));
+  assert_false(predict_rows(engine, reader, see, &seen, &error));
   assert_string_equal(error.text, "seen enough");
   assert_int_equal(seen.rows, SLOT + 3);
-  OK(predict_evaluate(engine, reader, &scores, NULL, NULL, &error)); /* what is left */
-  assert_true(scores.rows > SLOT + 3 && scores.rows < ROWS);
-  metrics_close(&scores);
+  OK(predict_rows(engine, reader, count_row, &left, &error));
+  assert_true(left > 0 && seen.rows + left < ROWS);
+  metrics_close(&seen.scores);
   dataset_close(reader);
   engine->call->close(engine);
 }

@@ -10,11 +10,10 @@
 typedef struct {
   Engine engine; /* first: an Engine * of ours is a Committee * */
   int count;
-  int speaker;           /* the member whose parameters are read */
-  float *logits;         /* (staging_rows, classes) of a member */
-  double *probabilities; /* (classes) of a row */
-  double *sums;          /* (staging_rows, classes) of all members' probabilities */
-  Engine *member[];      /* (count) */
+  int speaker;      /* the member whose parameters are read */
+  float *logits;    /* (staging_rows, classes) of a member */
+  double *sums;     /* (staging_rows, classes) of all members' probabilities */
+  Engine *member[]; /* (count) */
 } Committee;
 
 static int classes_of(const Committee *c) {
@@ -48,16 +47,17 @@ static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint
 /* Adds the probabilities of member m to c->sums; what is not finite stays so. */
 static void add_probabilities(Committee *c, int m, uint64_t rows) {
   const int classes = classes_of(c);
+  double probabilities[NETWORK_MAX_CLASSES];
   for (uint64_t r = 0; r < rows; r++) {
     const float *logits = c->logits + r * (uint64_t)classes;
     double *sums = c->sums + r * (uint64_t)classes;
-    softmax(logits, classes, c->probabilities);
+    softmax(logits, classes, probabilities);
     for (int k = 0; k < classes; k++) {
       if (!isfinite(logits[k])) {
         c->speaker = m;
         c->engine.config.network = c->member[m]->config.network; /* of what is read */
       }
-      sums[k] += isfinite(logits[k]) ? c->probabilities[k] : NAN;
+      sums[k] += isfinite(logits[k]) ? probabilities[k] : NAN;
     }
   }
 }
@@ -89,7 +89,6 @@ static void committee_close(Engine *engine) {
   Committee *c = (Committee *)engine;
   for (int m = 0; m < c->count; m++) c->member[m]->call->close(c->member[m]);
   free(c->logits);
-  free(c->probabilities);
   free(c->sums);
   free(c);
 }
@@ -106,12 +105,10 @@ Engine *committee_open(Engine *const *members, int count, Error *error) {
     c->engine.call = &operations;
     c->count = count;
     memcpy(c->member, members, (size_t)count * sizeof *members);
-    const size_t classes = (size_t)classes_of(c);
-    const size_t values = (size_t)c->engine.config.staging_rows * classes;
+    const size_t values = (size_t)c->engine.config.staging_rows * (size_t)classes_of(c);
     c->logits = malloc(values * sizeof *c->logits);
-    c->probabilities = malloc(classes * sizeof *c->probabilities);
     c->sums = malloc(values * sizeof *c->sums);
-    if (c->logits && c->probabilities && c->sums) return &c->engine;
+    if (c->logits && c->sums) return &c->engine;
   }
   error_set(error, "out of memory for %d networks", count);
   if (c)

@@ -12,36 +12,23 @@ enum { MISTAKES = 64 }; /* that a picture shows */
 /* The most confident wrong predictions so far, the most confident first. */
 typedef struct {
   const EvaluateConfig *config;
+  Metrics *metrics;
   Mistake list[MISTAKES];
   uint8_t *pixels; /* (MISTAKES, inputs): list's, in any order */
-  int inputs, classes, count;
-  double *probabilities; /* (classes) */
+  int inputs, count;
 } Gallery;
-
-static bool gallery_open(Gallery *g, const EvaluateConfig *config, const Network *network,
-                         Error *error) {
-  *g = (Gallery){
-      .config = config, .inputs = network->size[0], .classes = network->size[network->layers]};
-  g->pixels = malloc((size_t)MISTAKES * (size_t)g->inputs);
-  g->probabilities = malloc((size_t)g->classes * sizeof *g->probabilities);
-  return (g->pixels && g->probabilities) || error_set(error, "out of memory");
-}
-
-static void gallery_close(Gallery *g) {
-  free(g->pixels);
-  free(g->probabilities);
-}
 
 /* A PredictRow. */
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;
-  const int prediction = argmax(logits, g->classes);
   const EvaluateConfig *c = g->config;
+  const int prediction = metrics_add(g->metrics, logits, label);
   if (c->each && !c->each(c->context, row, pixels, label, logits, error)) return false;
   if (prediction == label) return true;
-  softmax(logits, g->classes, g->probabilities);
-  const double probability = g->probabilities[prediction];
+  double probabilities[NETWORK_MAX_CLASSES];
+  softmax(logits, g->metrics->classes, probabilities);
+  const double probability = probabilities[prediction];
   int at = g->count;
   while (at > 0 && g->list[at - 1].probability < probability) at--;
   if (at == MISTAKES) return true;
@@ -52,14 +39,6 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   memcpy(copy, pixels, inputs);
   g->list[at] = (Mistake){copy, label, prediction, probability, row};
   return true;
-}
-
-static bool draw(const Gallery *gallery, const Metrics *metrics, Error *error) {
-  const EvaluateConfig *c = gallery->config;
-  const int side = (int)lround(sqrt(gallery->inputs));
-  return (!*c->mistakes ||
-          plot_mistakes(gallery->list, gallery->count, side, c->mistakes, error)) &&
-         (!*c->confusion || plot_confusion(metrics, c->confusion, error));
 }
 
 static bool draw_weights(Engine *engine, const char *path, Error *error) {
@@ -73,7 +52,7 @@ static bool draw_weights(Engine *engine, const char *path, Error *error) {
 }
 
 /* Reads the file into scores and gallery. */
-static bool evaluate_rows(Engine *engine, Gallery *gallery, Metrics *metrics, Error *error) {
+static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   const EvaluateConfig *c = gallery->config;
   const Network *network = &engine->config.network;
   const size_t ahead = 2 * (size_t)engine->config.staging_rows;
@@ -82,7 +61,7 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Metrics *metrics, Er
   if (!reader) return false;
   const int inputs = dataset_inputs(reader), wanted = network->size[0];
   const bool good =
-      inputs == wanted ? predict_evaluate(engine, reader, metrics, see, gallery, error)
+      inputs == wanted ? predict_rows(engine, reader, see, gallery, error)
       : inputs == wanted - 1
           ? error_set(error,
                       "%s has no label column: its rows are the %d pixels that the network takes; "
@@ -94,22 +73,33 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Metrics *metrics, Er
   return good;
 }
 
+/* Returns the side of the square picture that the inputs make, if they make one. */
+static int side_of(const Engine *engine) {
+  return (int)lround(sqrt(engine->config.network.size[0]));
+}
+
 bool evaluate_can(const Engine *engine, const EvaluateConfig *c, Error *error) {
-  const int inputs = engine->config.network.size[0], side = (int)lround(sqrt(inputs));
+  const int inputs = engine->config.network.size[0], side = side_of(engine);
   return !*c->mistakes || side * side == inputs ||
          error_set(error, "--mistakes draws square pictures, but a row has %d pixels", inputs);
 }
 
 bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Error *error) {
-  Gallery gallery;
-  if (!evaluate_can(engine, c, error)) return false;
-  if (!metrics_open(metrics, engine->config.network.size[engine->config.network.layers], error))
+  const Network *network = &engine->config.network;
+  if (!evaluate_can(engine, c, error) ||
+      !metrics_open(metrics, network->size[network->layers], error))
     return false;
-  const bool good = gallery_open(&gallery, c, &engine->config.network, error) &&
-                    (!c->test || evaluate_rows(engine, &gallery, metrics, error)) &&
-                    draw(&gallery, metrics, error) &&
-                    (!*c->weights || draw_weights(engine, c->weights, error));
-  gallery_close(&gallery);
+  Gallery g = {.config = c,
+               .metrics = metrics,
+               .pixels = malloc((size_t)MISTAKES * (size_t)network->size[0]),
+               .inputs = network->size[0]};
+  const bool good =
+      (g.pixels || error_set(error, "out of memory")) &&
+      (!c->test || evaluate_rows(engine, &g, error)) &&
+      (!*c->mistakes || plot_mistakes(g.list, g.count, side_of(engine), c->mistakes, error)) &&
+      (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
+      (!*c->weights || draw_weights(engine, c->weights, error));
+  free(g.pixels);
   if (!good) metrics_close(metrics);
   return good;
 }

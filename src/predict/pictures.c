@@ -22,7 +22,6 @@ typedef struct {
   const Pictures *pictures;
   int side, classes;
   int name_width;        /* of the longest name, printed */
-  float *logits;         /* (classes) */
   double *probabilities; /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
   Seen *seen;            /* NULL: not to be shown */
   int answered;          /* pictures */
@@ -126,6 +125,7 @@ static bool predict_digit(Answers *a, const char *path, const uint8_t *pixels,
                           double *probabilities, Error *error) {
   Engine *engine = a->engine;
   StagingBuffer staging;
+  float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white =
       engine->config.training.pixels.max > 0 ? engine->config.training.pixels.max : 255;
@@ -133,10 +133,10 @@ static bool predict_digit(Answers *a, const char *path, const uint8_t *pixels,
     staging.pixels[i] = (uint8_t)lroundf((float)pixels[i] * white / 255);
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
-      !engine->call->predict(engine, 0, 1, a->logits, error) ||
-      !predict_check_logits(engine, a->logits, pixels, path, 0, error))
+      !engine->call->predict(engine, 0, 1, logits, error) ||
+      !predict_check_logits(engine, logits, pixels, path, 0, error))
     return false;
-  softmax(a->logits, a->classes, probabilities);
+  softmax(logits, a->classes, probabilities);
   return true;
 }
 
@@ -236,14 +236,12 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .pictures = pictures,
                .side = side,
                .classes = (int)classes,
-               .logits = malloc(classes * sizeof *a.logits),
                .probabilities = malloc(PHOTOGRAPH_MOST * classes * sizeof *a.probabilities),
                .seen = *pictures->show ? seen_open(side) : NULL};
-  bool good = a.logits && a.probabilities && (a.seen || !*pictures->show);
+  bool good = a.probabilities && (a.seen || !*pictures->show);
   good = good ? answer_all(&a, error) : error_set(error, "no memory for %zu classes", classes);
   if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */
   seen_close(a.seen);
-  free(a.logits);
   free(a.probabilities);
   return good;
 }

@@ -108,8 +108,8 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
   return true;
 }
 
-static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
-                         Error *error) {
+bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
+                  Error *error) {
   const size_t logits = (size_t)engine->config.staging_rows * (size_t)classes_of(engine);
   Pass pass = {.engine = engine,
                .logits = malloc(logits * sizeof *pass.logits),
@@ -123,62 +123,13 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
   return good;
 }
 
-/* ---- evaluation --------------------------------------------------------------------------- */
-
-typedef struct {
-  Metrics *metrics;
-  PredictRow *each;
-  void *context;
-} Evaluation;
-
-static bool count_row(void *context, uint64_t row, const uint8_t *pixels, int label,
-                      const float *logits, Error *error) {
-  const Evaluation *e = context;
-  metrics_add(e->metrics, logits, label);
-  return !e->each || e->each(e->context, row, pixels, label, logits, error);
-}
-
-bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *metrics, PredictRow *each,
-                      void *context, Error *error) {
-  Evaluation e = {metrics, each, context};
-  return predict_rows(engine, reader, count_row, &e, error);
-}
-
 /* ---- prediction --------------------------------------------------------------------------- */
 
 typedef struct {
   AtomicFile output; /* its file may be stdout */
   int classes;
-  double *probabilities; /* (classes) or NULL: not asked for; owned */
+  bool probabilities; /* are written, too */
 } Predictions;
-
-static bool close_predictions(Predictions *predictions, bool good, Error *error) {
-  AtomicFile *output = &predictions->output;
-  free(predictions->probabilities);
-  if (output->file != stdout) return atomic_file_close(output, good, error);
-  return good && (fflush(stdout) == 0 || atomic_file_failed(output, error));
-}
-
-static bool open_predictions(Predictions *predictions, const char *path, int classes,
-                             bool probabilities, Error *error) {
-  *predictions =
-      (Predictions){.output = {.file = stdout, .path = "to standard output"}, .classes = classes};
-  if (probabilities) {
-    predictions->probabilities = malloc((size_t)classes * sizeof *predictions->probabilities);
-    if (!predictions->probabilities) return error_set(error, "no memory for %d classes", classes);
-  }
-  if (strcmp(path, "-") == 0 || atomic_file_open(&predictions->output, path, error)) return true;
-  free(predictions->probabilities);
-  return false;
-}
-
-static void write_heads(const Predictions *predictions) {
-  FILE *file = predictions->output.file;
-  fputs("ImageId,Label", file);
-  for (int c = 0; predictions->probabilities && c < predictions->classes; c++)
-    fprintf(file, ",P%d", c);
-  fputc('\n', file);
-}
 
 static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int label,
                       const float *logits, Error *error) {
@@ -187,9 +138,9 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
   (void)pixels, (void)label;
   fprintf(file, "%" PRIu64 ",%d", row, argmax(logits, predictions->classes));
   if (predictions->probabilities) {
-    softmax(logits, predictions->classes, predictions->probabilities);
-    for (int c = 0; c < predictions->classes; c++)
-      fprintf(file, ",%.6g", predictions->probabilities[c]);
+    double probabilities[NETWORK_MAX_CLASSES];
+    softmax(logits, predictions->classes, probabilities);
+    for (int c = 0; c < predictions->classes; c++) fprintf(file, ",%.6g", probabilities[c]);
   }
   fputc('\n', file);
   return !ferror(file) || atomic_file_failed(&predictions->output, error);
@@ -197,9 +148,15 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
 
 bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
                     Error *error) {
-  Predictions predictions;
-  if (!open_predictions(&predictions, path, classes_of(engine), probabilities, error)) return false;
-  write_heads(&predictions);
+  Predictions predictions = {.output = {.file = stdout, .path = "to standard output"},
+                             .classes = classes_of(engine),
+                             .probabilities = probabilities};
+  AtomicFile *output = &predictions.output;
+  if (strcmp(path, "-") != 0 && !atomic_file_open(output, path, error)) return false;
+  fputs("ImageId,Label", output->file);
+  for (int c = 0; probabilities && c < predictions.classes; c++) fprintf(output->file, ",P%d", c);
+  fputc('\n', output->file);
   const bool good = predict_rows(engine, reader, write_row, &predictions, error);
-  return close_predictions(&predictions, good, error);
+  if (output->file != stdout) return atomic_file_close(output, good, error);
+  return good && (fflush(stdout) == 0 || atomic_file_failed(output, error));
 }

@@ -20,10 +20,9 @@ DatasetReader *predict_open(const Engine *engine, const char *path, int threads,
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 
-/* Adds every remaining row of `reader` to the metrics, and shows it to `each` unless that is NULL.
- */
-bool predict_evaluate(Engine *engine, DatasetReader *reader, Metrics *metrics, PredictRow *each,
-                      void *context, Error *error);
+/* Shows every remaining row of `reader` to `use`. */
+bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
+                  Error *error);
 
 /* Writes a CSV file with the prediction for every remaining row: ImageId (from 1), Label and, if
    asked for, the probabilities P0, P1, ... of all classes. It replaces `output` once it is whole;
