@@ -151,7 +151,8 @@ TEST(a_line_replaces_the_bar) {
   Error error;
   show_bars(&report, 1, 1, bars, 1);
   const int before = capture();
-  const bool good = report_note(&report, "a note", &error) && report_note(&report, "b", &error);
+  const bool good =
+      report_note(&report, &error, "a note") && report_note(&report, &error, "%s", "b");
   release(before);
   assert_true(good);
   assert_string_equal(printed, "\r\033[Ka note\nb\n");

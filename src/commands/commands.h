@@ -20,8 +20,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
 
 /* Parts of it: the options of the trainer, and the lines before the first epoch. */
 TrainerConfig trainer_config(const Options *options);
-bool say_start(const Options *options, Trainer *trainer, const Device *device, Report *report,
-               Error *error);
+bool say_start(Trainer *trainer, const Device *device, Report *report, Error *error);
 
 /* --pixel-max auto: finds the number, and prints it if it is below 255. pixel_range.c */
 bool pixel_range_find(Options *options, Report *report, Error *error);
@@ -48,13 +47,10 @@ bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, E
  */
 void run_files_settle(Options *options);
 
-/* The options of a run as a saved file holds them; the caller frees it. NULL on failure. */
-char *run_files_text(const Options *options, Error *error);
-
 /* Saves the trainer's network with these options in `path`, and before that in `best` unless that
    is "". run_files.c */
-bool run_files_save(const Trainer *trainer, char *options, const char *best, const char *path,
-                    Error *error);
+bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
+                    const char *path, Error *error);
 
 /* Leaves printing and all files that are written to the first rank, if this is another; but the
    networks of an ensemble to those who train them. */

@@ -75,13 +75,10 @@ static bool add_row(void *context, uint64_t row, const uint8_t *pixels, int labe
 }
 
 static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
-  const EvaluateConfig config = {.test = options_test_file(e->options),
-                                 .weights = "",
-                                 .mistakes = "",
-                                 .confusion = "",
-                                 .threads = engine->config.training.threads,
-                                 .each = add_row,
-                                 .context = e};
+  EvaluateConfig config = evaluate_config(e->options);
+  config.threads = engine->config.training.threads;
+  config.each = add_row;
+  config.context = e;
   Metrics metrics;
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   e->accuracy[network] = (double)metrics.correct / (double)metrics.rows;
@@ -90,21 +87,13 @@ static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
   return true;
 }
 
-static bool save(const Trainer *trainer, const Options *o, Error *error) {
-  if (!*o->save) return true;
-  char *text = run_files_text(o, error);
-  const bool good = text && run_files_save(trainer, text, "", o->save, error);
-  free(text);
-  return good;
-}
-
 static bool say_network(const Ensemble *e, int network, Error *error) {
-  char line[2 * OPTIONS_PATH], path[OPTIONS_PATH];
+  char path[OPTIONS_PATH];
   name_network(e->options, seed_of(e, network), path, sizeof path);
-  snprintf(line, sizeof line, "network  seed %" PRIu64 "  test-loss %.4f  test-acc %.2f%%%s%s",
-           seed_of(e, network), e->loss[network], 100 * e->accuracy[network],
-           *path ? "  wrote " : "", path);
-  return report_note(e->report, line, error);
+  return report_note(e->report, error,
+                     "network  seed %" PRIu64 "  test-loss %.4f  test-acc %.2f%%%s%s",
+                     seed_of(e, network), e->loss[network], 100 * e->accuracy[network],
+                     *path ? "  wrote " : "", path);
 }
 
 static bool train_network(Ensemble *e, int network, Error *error) {
@@ -117,22 +106,30 @@ static bool train_network(Ensemble *e, int network, Error *error) {
   const TrainerConfig config = trainer_config(&o);
   const TrainerEvents events = {.epoch = on_epoch, .stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
-  const bool starts =
-      trainer && (network > 0 || say_start(&o, trainer, &e->device, e->report, error));
+  const bool starts = trainer && (network > 0 || say_start(trainer, &e->device, e->report, error));
   const TrainerResult result =
       starts ? trainer_run(trainer, &events, &totals, error) : TRAINER_FAILED;
   if (result == TRAINER_STOPPED)
     error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
-  const bool good = result == TRAINER_DONE && judge(e, trainer_engine(trainer), network, error) &&
-                    save(trainer, &o, error) && say_network(e, network, error);
+  const bool good = result == TRAINER_DONE && judge(e, trainer->engine, network, error) &&
+                    (!*o.save || run_files_save(trainer, &o, "", o.save, error)) &&
+                    say_network(e, network, error);
   trainer_close(trainer);
   return good;
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-static uint64_t committee_correct(const Ensemble *e) {
-  uint64_t correct = 0;
+/* After the ranks have told each other: those of others were not printed yet. */
+static bool say_all(const Ensemble *e, Error *error) {
+  const int ranks = ranks_count(e->ranks);
+  double mean = 0, squares = 0;
+  uint64_t correct = 0; /* answers of the committee */
+  for (int n = 0; n < e->count; n++) {
+    if (n % ranks != 0 && !say_network(e, n, error)) return false;
+    mean += e->accuracy[n] / e->count;
+  }
+  for (int n = 0; n < e->count; n++) squares += (e->accuracy[n] - mean) * (e->accuracy[n] - mean);
   for (uint64_t r = 0; r < e->rows; r++) {
     const double *chances = e->chances + r * (uint64_t)e->classes;
     int best = 0;
@@ -140,25 +137,11 @@ static uint64_t committee_correct(const Ensemble *e) {
       if (chances[c] > chances[best]) best = c;
     correct += best == e->labels[r];
   }
-  return correct;
-}
-
-/* After the ranks have told each other: those of others were not printed yet. */
-static bool say_all(const Ensemble *e, Error *error) {
-  const int ranks = ranks_count(e->ranks);
-  double mean = 0, squares = 0;
-  char line[160];
-  for (int n = 0; n < e->count; n++) {
-    if (n % ranks != 0 && !say_network(e, n, error)) return false;
-    mean += e->accuracy[n] / e->count;
-  }
-  for (int n = 0; n < e->count; n++) squares += (e->accuracy[n] - mean) * (e->accuracy[n] - mean);
   const double deviation = e->count > 1 ? sqrt(squares / (e->count - 1)) : 0;
-  snprintf(line, sizeof line,
-           "ensemble of %d: test-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%",
-           e->count, 100 * mean, 100 * deviation,
-           100 * (double)committee_correct(e) / (double)e->rows);
-  return report_result(e->report, line, error);
+  return report_result(
+      e->report, error,
+      "ensemble of %d: test-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%", e->count,
+      100 * mean, 100 * deviation, 100 * (double)correct / (double)e->rows);
 }
 
 static bool train_all(Ensemble *e, Error *error) {

@@ -1,5 +1,4 @@
 /* --pixel-max auto: the largest pixel of the training rows, which are read once for it. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <omp.h>
@@ -44,12 +43,10 @@ static bool read_largest(const Options *o, int *largest, Error *error) {
 
 bool pixel_range_find(Options *options, Report *report, Error *error) {
   int largest = 0;
-  char line[64];
   if (options->training.pixels.max != OPTIONS_AUTO) return true;
   if (!read_largest(options, &largest, error)) return false;
   if (largest == 0) largest = MOST;
   options->training.pixels.max = (float)largest;
   if (largest == MOST) return true;
-  snprintf(line, sizeof line, "pixels   0 to %d: --pixel-max %d", largest, largest);
-  return report_note(report, line, error);
+  return report_note(report, error, "pixels   0 to %d: --pixel-max %d", largest, largest);
 }

@@ -15,7 +15,8 @@ void run_files_best(const Options *o, char *path) {
   if (*save && o->early_stop) snprintf(path, BEST_PATH, "%s.best", save);
 }
 
-char *run_files_text(const Options *o, Error *error) {
+/* Returns the options of a run as a saved file holds them; the caller frees it. NULL on failure. */
+static char *saved_text(const Options *o, Error *error) {
   const size_t size =
       options_table.count *
       (OPTIONS_PATH + 64); /* open_memstream would not tell that its text ends early */
@@ -31,14 +32,18 @@ char *run_files_text(const Options *o, Error *error) {
   return NULL;
 }
 
-bool run_files_save(const Trainer *trainer, char *options, const char *best, const char *path,
+bool run_files_save(const Trainer *trainer, const Options *o, const char *best, const char *path,
                     Error *error) {
   Checkpoint saved;
-  if (!trainer_checkpoint(trainer, &saved, error)) return false;
+  char *options = saved_text(o, error);
+  if (!options) return false;
+  if (!trainer_checkpoint(trainer, &saved, error)) {
+    free(options);
+    return false;
+  }
   saved.options = options;
   const bool good =
       (!*best || checkpoint_save(&saved, best, error)) && checkpoint_save(&saved, path, error);
-  saved.options = NULL; /* the caller's */
   checkpoint_free(&saved);
   return good;
 }
@@ -207,9 +212,15 @@ bool run_files_draws(const Options *o) {
 
 bool run_files_can_be_written(const Options *o, Error *error) {
   const char *save = *o->save ? o->save : o->resume;
-  char best[BEST_PATH];
+  char best[BEST_PATH], *text = *save ? saved_text(o, error) : NULL;
+  const bool is_utf8 = text && text_is_utf8(text);
+  free(text);
+  if (text && !is_utf8)
+    return error_set(error, "cannot save %s: the names of files in its options must be UTF-8",
+                     save);
   run_files_best(o, best);
-  if (*save && (!options_can_be_saved(o, error) || !checkpoint_probe(save, error))) return false;
+  if (*save && (!text || !options_can_be_saved(o, error) || !checkpoint_probe(save, error)))
+    return false;
   if (*best && !checkpoint_probe(best, error)) return false;
   return each_output(o, probe_picture, error);
 }
@@ -217,13 +228,11 @@ bool run_files_can_be_written(const Options *o, Error *error) {
 /* ---- what was written --------------------------------------------------------------------- */
 
 bool run_files_say_wrote(Report *report, const char *path, const char *what, Error *error) {
-  enum { NAME = 4 * BEST_PATH }; /* written out */
+  char name[4 * BEST_PATH]; /* written out */
   FileTarget target;
-  char name[NAME], line[NAME + 128];
   if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return true;
   text_printable(name, sizeof name, path);
-  snprintf(line, sizeof line, "wrote    %s%s", name, what);
-  return report_note(report, line, error);
+  return report_note(report, error, "wrote    %s%s", name, what);
 }
 
 bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error) {

@@ -31,7 +31,6 @@ typedef struct {
   char best[BEST_PATH]; /* where that of the best epoch is; "" for nowhere */
   int best_saved;       /* that epoch, 0: not yet */
   int saved;            /* the epoch after which that was, 0: not yet */
-  char *text;           /* its options, for the saved file */
   EpochResult *results; /* (options->epochs) */
   int count;            /* of results */
   bool mute;            /* standard output cannot be written */
@@ -82,8 +81,8 @@ static void logged(Run *run, bool good, const Error *error) {
 /* is_best: the last epoch is the best so far. */
 static bool save_network(Run *run, bool is_best, Error *error) {
   const char *best = is_best ? run->best : "";
-  if (!run_files_save(run->trainer, run->text, best, run->save, error)) return false;
-  run->saved = trainer_position(run->trainer)->epoch;
+  if (!run_files_save(run->trainer, run->options, best, run->save, error)) return false;
+  run->saved = run->trainer->position.epoch;
   if (*best) run->best_saved = run->saved;
   return true;
 }
@@ -92,7 +91,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
-  const Checkpoint *at = trainer_position(run->trainer);
+  const Checkpoint *at = &run->trainer->position;
   const int wait = run->options->early_stop;
   const bool is_last =
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
@@ -105,7 +104,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
   const Run *run = context;
-  const Checkpoint *at = trainer_position(run->trainer);
+  const Checkpoint *at = &run->trainer->position;
   report_progress(run->report, epoch, epochs, done, at->rows ? at->loss / (double)at->rows : NAN);
 }
 
@@ -136,79 +135,48 @@ static bool test_exists(const Options *o, Error *error) {
       o->train);
 }
 
-/* Makes a field of the log; numbers, yes and no are written as JSON has them. */
-static TrainLogField field_of(const OptionRow *row, const char *value) {
-  const OptionKind *kind = row->kind;
-  if (kind == &option_yes_no)
-    return (TrainLogField){row->name, strcmp(value, "yes") == 0 ? "true" : "false", true};
-  return (TrainLogField){row->name, value, kind->is_number};
-}
-
+/* Numbers, yes and no are written as JSON has them. */
 static bool write_header(Run *run, Error *error) {
-  enum { MORE = 4 };
-  size_t used = 0;
-  const OptionRow *rows = options_table.rows;
-  const size_t count = options_table.count;
-  const Engine *engine = trainer_engine(run->trainer);
-  TrainLogField *fields = malloc((count + MORE) * sizeof *fields);
-  char(*values)[OPTIONS_PATH] = malloc(count * sizeof *values);
-  const bool room = fields && values;
-  if (room) {
-    fields[used++] = (TrainLogField){"version", MLP_TRAIN_VERSION, false};
-    fields[used++] = (TrainLogField){"device-in-use", engine->device, false};
-    fields[used++] =
-        (TrainLogField){"fusion-in-use", options_fusions[engine->config.training.fusion], false};
-    fields[used++] = (TrainLogField){"fusion-reason", engine->reason, false};
-    for (size_t i = 0; i < count; i++) {
-      if (!rows[i].initial) continue;
-      rows[i].kind->get(&rows[i], run->options, values[i], sizeof values[i]);
-      fields[used++] = field_of(&rows[i], values[i]);
-    }
+  char values[OPTION_ROWS][OPTIONS_PATH];
+  const Engine *engine = run->trainer->engine;
+  TrainLogField fields[OPTION_ROWS + 4] = {
+      {"version", MLP_TRAIN_VERSION, false},
+      {"device-in-use", engine->device, false},
+      {"fusion-in-use", options_fusions[engine->config.training.fusion], false},
+      {"fusion-reason", engine->reason, false}};
+  int used = 4;
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    if (!row->initial) continue;
+    row->kind->get(row, run->options, values[i], sizeof values[i]);
+    const bool says = row->kind == &option_yes_no;
+    fields[used++] = (TrainLogField){row->name,
+                                     !says                           ? values[i]
+                                     : strcmp(values[i], "yes") == 0 ? "true"
+                                                                     : "false",
+                                     says || row->kind->is_number};
   }
-  const bool good = room ? train_log_header(run->log, fields, (int)used, error)
-                         : error_set(error, "out of memory writing %s", run->options->log);
-  free(fields);
-  free(values);
-  return good;
+  return train_log_header(run->log, fields, used, error);
 }
 
-bool say_start(const Options *o, Trainer *trainer, const Device *device, Report *report,
-               Error *error) {
-  const Engine *engine = trainer_engine(trainer);
-  const ReportStart lines = {.device = engine->device,
-                             .device_reason = device->reason.text,
-                             .memory = engine->memory,
-                             .network = &engine->config.network,
-                             .fusion = options_fusions[engine->config.training.fusion],
-                             .fusion_reason = engine->reason,
-                             .train = o->train,
-                             .test = options_test_file(o),
-                             .validation = options_validation_file(o),
-                             .hold_out = options_hold_out(o),
-                             .resident = trainer_is_resident(trainer),
-                             .resumed = trainer_position(trainer)->epoch};
-  return report_start(report, &lines, error);
+bool say_start(Trainer *trainer, const Device *device, Report *report, Error *error) {
+  return report_start(report, trainer, device->reason.text,
+                      options_fusions[trainer->engine->config.training.fusion], error);
 }
 
 static bool start(Run *run, Error *error) {
-  if (!printed(run, say_start(run->options, run->trainer, &run->device, run->report, error), error))
-    return false;
+  if (!printed(run, say_start(run->trainer, &run->device, run->report, error), error)) return false;
   if (run->log) logged(run, write_header(run, error), error);
   return true;
 }
 
 static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
-  run->text = run_files_text(o, error);
-  if (!run->text) return false;
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
   if (!run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !test_exists(o, error) ||
       !file_exists(options_validation_file(o), error))
     return false;
-  if (*run->save && !text_is_utf8(run->text))
-    return error_set(error, "cannot save %s: the names of files in its options must be UTF-8",
-                     run->save);
   if (!run_files_can_be_written(o, error)) return false;
   return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
 }
@@ -219,7 +187,7 @@ static bool open_trainer(Run *run, Error *error) {
   run->config.from = run->from;
   run->config.from_name = run->options->resume;
   run->trainer = trainer_open(&run->config, device_open, &run->device, error);
-  return run->trainer && evaluate_can(trainer_engine(run->trainer), &run->evaluate, error);
+  return run->trainer && evaluate_can(run->trainer->engine, &run->evaluate, error);
 }
 
 /* A trainer where the run was saved last, if it was. */
@@ -239,7 +207,7 @@ static bool open_again(Run *run, Error *error) {
 
 /* Prints and logs the test loss of a network that validation rows judged. */
 static bool say_test(Run *run, const Metrics *metrics, Error *error) {
-  const Checkpoint *at = trainer_position(run->trainer);
+  const Checkpoint *at = &run->trainer->position;
   const double rows = (double)metrics->rows;
   const EpochResult result = {.epoch = at->epoch,
                               .epochs = run->options->epochs,
@@ -272,7 +240,7 @@ static bool test_and_draw(Run *run, Error *error) {
   const bool tests = run->evaluate.test && (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
   if (!tests && !*o->weights && !*o->mistakes && !*o->confusion) return true;
-  if (!evaluate_file(trainer_engine(run->trainer), &run->evaluate, &metrics, error)) {
+  if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, error)) {
     go_on_without(run, error);
     return true;
   }
@@ -284,7 +252,7 @@ static bool test_and_draw(Run *run, Error *error) {
 /* The network and the log are written by then. A run that is resumed may have had its best epoch
    before. */
 static bool say_what_was_written(Run *run, Error *error) {
-  const Checkpoint *at = trainer_position(run->trainer);
+  const Checkpoint *at = &run->trainer->position;
   char last[64] = "", best[64];
   if (*run->best)
     snprintf(last, sizeof last, ": the network after epoch %d, for --resume", at->epoch);
@@ -297,7 +265,7 @@ static bool say_what_was_written(Run *run, Error *error) {
 
 /* Sets the last words of a run that was interrupted, which is not a failure. */
 static void say_how_to_resume(const Run *run, Error *error) {
-  const Checkpoint *at = trainer_position(run->trainer);
+  const Checkpoint *at = &run->trainer->position;
   const char *where = at->step > 0 ? "in" : "after";
   const int epoch = at->epoch + (at->step > 0);
   char command[OPTIONS_PATH], file[OPTIONS_PATH], rank[32] = "";
@@ -331,17 +299,19 @@ static void say_how_to_test(const Run *run, Error *error) {
 /* Adds to the error of a run whose loss is not finite which network is saved. */
 static void say_what_is_saved(const Run *run, Error *error) {
   const Error why = *error;
-  if (trainer_diverged(run->trainer) && run->saved)
+  if (run->trainer->diverged && run->saved)
     error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
 }
 
 static bool say_if_early(Run *run, Error *error) {
-  const Checkpoint *at = trainer_position(run->trainer);
-  char line[128];
-  if (at->epoch == run->options->epochs) return true;
-  snprintf(line, sizeof line, "stopped  epoch %d is still the best, %d epoch%s later",
-           at->best_epoch, at->epoch - at->best_epoch, at->epoch - at->best_epoch == 1 ? "" : "s");
-  return printed(run, report_note(run->report, line, error), error);
+  const Checkpoint *at = &run->trainer->position;
+  const int later = at->epoch - at->best_epoch;
+  return at->epoch == run->options->epochs ||
+         printed(run,
+                 report_note(run->report, error,
+                             "stopped  epoch %d is still the best, %d epoch%s later",
+                             at->best_epoch, later, later == 1 ? "" : "s"),
+                 error);
 }
 
 static bool train(Run *run, double began, int *signal, Error *error) {
@@ -386,7 +356,7 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
   if (open_trainer(run, error) && train(run, began, signal, error)) return true;
   const bool able = !run->config.ranks && can_repeat(run->options);
   if (!device_fall_back(&run->device, able, error) || !open_again(run, error)) return false;
-  const int epoch = trainer_position(run->trainer)->epoch;
+  const int epoch = run->trainer->position.epoch;
   while (run->count > 0 && run->results[run->count - 1].epoch > epoch) run->count--;
   return train(run, began, signal, error);
 }
@@ -432,7 +402,6 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
   good = train_log_close(run.log, good ? error : NULL) && good;
   if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */
-  free(run.text);
   free(run.results);
   if (!good || *signal || (!run.lacks_output && !run.unread)) return good;
   error->text[0] = '\0'; /* that was said, or is not worth a word */

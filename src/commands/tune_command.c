@@ -32,18 +32,17 @@ static void retype(const Options *o, const char *rate, char *command, size_t siz
 }
 
 static bool say(const Options *o, const RateTest *test, Report *report, Error *error) {
-  char line[4 * OPTIONS_PATH], rate[32], *end = line;
+  char command[4 * OPTIONS_PATH], rate[32];
   snprintf(rate, sizeof rate, "%.2g", test->best);
-  snprintf(line, sizeof line, "tune     %llu steps at %d rates from %.2g to %.2g%s",
-           (unsigned long long)test->steps, test->count, test->rate[0], test->rate[test->count - 1],
-           test->diverged ? ", where the loss diverged" : "");
-  if (!report_note(report, line, error)) return false;
-  snprintf(line, sizeof line, "tune     from a rate of %s on the loss falls no further", rate);
-  if (!report_note(report, line, error) || !run_files_say_wrote(report, o->tune, "", error))
-    return false;
-  end += snprintf(line, sizeof line, "try      ");
-  retype(o, rate, end, sizeof line - (size_t)(end - line));
-  return report_note(report, line, error);
+  retype(o, rate, command, sizeof command);
+  return report_note(report, error, "tune     %llu steps at %d rates from %.2g to %.2g%s",
+                     (unsigned long long)test->steps, test->count, test->rate[0],
+                     test->rate[test->count - 1],
+                     test->diverged ? ", where the loss diverged" : "") &&
+         report_note(report, error, "tune     from a rate of %s on the loss falls no further",
+                     rate) &&
+         run_files_say_wrote(report, o->tune, "", error) &&
+         report_note(report, error, "try      %s", command);
 }
 
 static bool tune(const Options *o, Trainer *trainer, Report *report, Error *error) {
@@ -68,7 +67,7 @@ bool tune_command(const Options *options, Report *report, Error *error) {
   if (!atomic_file_probe(o.tune, error)) return false;
   Trainer *trainer = trainer_open(&config, device_open, &device, error);
   const bool good =
-      trainer && say_start(&o, trainer, &device, report, error) && tune(&o, trainer, report, error);
+      trainer && say_start(trainer, &device, report, error) && tune(&o, trainer, report, error);
   trainer_close(trainer);
   return good;
 }

@@ -7,7 +7,7 @@
 #include "base/sizes.h"
 
 static const double LOW = 1e-5, HIGH = 10; /* the first rate, and the last */
-static const double FAR = 4;               /* times the lowest mean so far: it has diverged */
+static const double BLOWN_UP = 4;          /* times the lowest mean so far: it has diverged */
 static const double SLACK = 0.02;          /* of what the loss falls in all */
 enum { NEAR = 4 };                         /* losses around one, for a mean */
 enum { FEWEST = 20 };                      /* rates; with fewer the curve says nothing */
@@ -44,7 +44,7 @@ static double lowest_good_rate(const RateTest *t) {
 
 TrainerResult rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test,
                             Error *error) {
-  Engine *engine = trainer_engine(trainer);
+  Engine *engine = trainer->engine;
   uint64_t rows;
   *test = (RateTest){0};
   const TrainerResult loaded = trainer_load(trainer, events, &rows, error);
@@ -77,7 +77,7 @@ TrainerResult rate_test_run(Trainer *trainer, const TrainerEvents *events, RateT
     test->rate[test->count] = rate;
     test->loss[test->count++] = loss;
     const double mean = mean_loss(test, i - NEAR, i); /* of few rows a loss says little */
-    test->diverged = i >= NEAR && mean > FAR * lowest;
+    test->diverged = i >= NEAR && mean > BLOWN_UP * lowest;
     if (i >= NEAR) lowest = fmin(lowest, mean);
   }
   if (test->count < FEWEST) {

@@ -23,8 +23,7 @@ static void clear_progress(Report *report) {
   report->percent = -1;
 }
 
-__attribute__((format(printf, 3, 4))) static bool print_line(Report *report, Error *error,
-                                                             const char *format, ...) {
+bool report_result(Report *report, Error *error, const char *format, ...) {
   clear_progress(report);
   va_list arguments;
   va_start(arguments, format);
@@ -40,48 +39,36 @@ typedef struct {
   char text[32];
 } Text;
 
-/* Decimals that leave three digits. */
-static int decimals(double value) {
-  if (value < 9.995) return 2;
-  return value < 99.95 ? 1 : 0;
+/* "-" for NAN */
+static Text fixed(double value, int decimals, const char *unit) {
+  Text t = {"-"};
+  if (!isnan(value)) snprintf(t.text, sizeof t.text, "%.*f%s", decimals, value, unit);
+  return t;
 }
 
 /* "6.10ms", "61.0ms", "610ms", "1.23s" */
 static Text duration(double seconds) {
   const bool small = seconds < 0.9995;
   const double value = small ? 1e3 * seconds : seconds;
-  Text t;
-  snprintf(t.text, sizeof t.text, "%.*f%s", decimals(value), value, small ? "ms" : "s");
-  return t;
+  return fixed(value, value < 9.995 ? 2 : value < 99.95, small ? "ms" : "s");
 }
 
 /* "9.8M", "78k", "512" */
 static Text rate(double per_second) {
   static const char *const units[] = {"", "k", "M", "G"};
   int unit = 0;
-  while (per_second >= 999.5 && unit < 3) {
-    per_second /= 1000;
-    unit++;
-  }
-  Text t;
-  snprintf(t.text, sizeof t.text, "%.*f%s", unit && per_second < 9.95, per_second, units[unit]);
-  return t;
+  for (; per_second >= 999.5 && unit < 3; unit++) per_second /= 1000;
+  return fixed(per_second, unit && per_second < 9.95, units[unit]);
 }
 
-/* "97.43%", "9.80%", "100.0%"; "-" for NAN */
+/* "97.43%", "9.80%", "100.0%" */
 static Text percentage(double part) {
-  Text t = {"-"};
-  if (isnan(part)) return t;
-  snprintf(t.text, sizeof t.text, "%.*f%%", part < 0.99995 ? 2 : 1, 100 * part);
-  return t;
+  return fixed(100 * part, part < 0.99995 ? 2 : 1, "%");
 }
 
-/* "0.0874", "12.345"; "-" for NAN */
+/* "0.0874", "12.345" */
 static Text loss_text(double value) {
-  Text t = {"-"};
-  if (isnan(value)) return t;
-  snprintf(t.text, sizeof t.text, "%.*f", value < 9.99995 ? 4 : 3, value);
-  return t;
+  return fixed(value, value < 9.99995 ? 4 : 3, "");
 }
 
 /* "0:07", "12:34", "1:02:03" */
@@ -106,44 +93,42 @@ static Text epoch_text(int epoch, int epochs) {
 /* ---- lines -------------------------------------------------------------------------------- */
 
 /* "train.csv, 0.1 of it for validation, and test.csv" */
-static void describe_files(const ReportStart *start, char *text, size_t size) {
-  char train[4096], other[4096];
-  text_printable(train, sizeof train, start->train);
-  size_t used = (size_t)snprintf(text, size, "%s", train);
-  text_printable(other, sizeof other, start->validation ? start->validation : "");
-  if (start->validation)
-    used += (size_t)snprintf(text + used, size - used, ", %s for validation", other);
-  else if (start->hold_out > 0)
-    used +=
-        (size_t)snprintf(text + used, size - used, ", %g of it for validation", start->hold_out);
-  const char *comma = start->validation || start->hold_out > 0 ? "," : "";
-  if (!start->test) {
-    snprintf(text + used, size - used, ", no test file");
-    return;
-  }
-  text_printable(other, sizeof other, start->test);
-  snprintf(text + used, size - used, "%s and %s", comma, other);
+static void describe_files(const TrainerConfig *c, char *text, size_t size) {
+  char train[4096], other[4096], share[32];
+  text_printable(train, sizeof train, c->train);
+  snprintf(share, sizeof share, "%g of it", c->hold_out);
+  if (c->validation) text_printable(other, sizeof other, c->validation);
+  const bool validates = c->validation || c->hold_out > 0;
+  const size_t used = (size_t)snprintf(text, size, "%s%s%s%s", train, validates ? ", " : "",
+                                       c->validation ? other
+                                       : validates   ? share
+                                                     : "",
+                                       validates ? " for validation" : "");
+  if (c->test) text_printable(other, sizeof other, c->test);
+  snprintf(text + used, size - used, "%s%s%s", validates || !c->test ? "," : "",
+           c->test ? " and " : " no test file", c->test ? other : "");
 }
 
-bool report_start(Report *report, const ReportStart *start, Error *error) {
+bool report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion,
+                  Error *error) {
+  const Engine *engine = trainer->engine;
+  const Network *n = &engine->config.network;
+  char memory[32] = "", network[NETWORK_TEXT], files[3 * 4096];
   report->has_heading = false;
   report->epoch = 0;
   if (report->quiet) return true;
-  char memory[32] = "", network[NETWORK_TEXT], reason[sizeof(Error) + 4] = "";
-  if (start->memory)
-    snprintf(memory, sizeof memory, ", %.1f GiB", (double)start->memory / (1 << 30));
-  if (start->device_reason[0]) snprintf(reason, sizeof reason, " (%s)", start->device_reason);
-  char files[3 * 4096];
-  describe_files(start, files, sizeof files);
-  network_describe(start->network, network);
-  return print_line(report, error, "device   %s%s%s", start->device, memory, reason) &&
-         print_line(report, error, "network  %s, %zu parameters", network,
-                    start->network->parameters) &&
-         print_line(report, error, "fusion   %s: %s", start->fusion, start->fusion_reason) &&
-         print_line(report, error, "data     %s, %s", files,
-                    start->resident ? "resident" : "streamed every epoch") &&
-         (start->resumed == 0 ||
-          print_line(report, error, "resumed  after epoch %d", start->resumed));
+  if (engine->memory)
+    snprintf(memory, sizeof memory, ", %.1f GiB", (double)engine->memory / (1 << 30));
+  describe_files(&trainer->config, files, sizeof files);
+  network_describe(n, network);
+  return report_result(report, error, "device   %s%s%s%s%s", engine->device, memory,
+                       *reason ? " (" : "", reason, *reason ? ")" : "") &&
+         report_result(report, error, "network  %s, %zu parameters", network, n->parameters) &&
+         report_result(report, error, "fusion   %s: %s", fusion, engine->reason) &&
+         report_result(report, error, "data     %s, %s", files,
+                       trainer->resident ? "resident" : "streamed every epoch") &&
+         (trainer->position.epoch == 0 ||
+          report_result(report, error, "resumed  after epoch %d", trainer->position.epoch));
 }
 
 /* Every row starts with the word epoch, which the heading leaves out: `grep ^epoch` finds the rows
@@ -151,41 +136,32 @@ bool report_start(Report *report, const ReportStart *start, Error *error) {
 static bool print_heading(Report *report, const EpochResult *r, Error *error) {
   if (report->has_heading) return true;
   report->has_heading = true;
-  return print_line(report, error, "%*s    loss     acc  %s   train    eval  img/s",
-                    (int)strlen(epoch_text(r->epoch, r->epochs).text), "",
-                    r->judged_by == JUDGED_BY_VALIDATION ? " val-loss   val-acc"
-                                                         : "test-loss  test-acc");
+  return report_result(report, error, "%*s    loss     acc  %s   train    eval  img/s",
+                       (int)strlen(epoch_text(r->epoch, r->epochs).text), "",
+                       r->judged_by == JUDGED_BY_VALIDATION ? " val-loss   val-acc"
+                                                            : "test-loss  test-acc");
 }
 
 bool report_epoch(Report *report, const EpochResult *r, bool is_last, Error *error) {
   if (report->quiet && !is_last) return true;
   return print_heading(report, r, error) &&
-         print_line(report, error, "%s  %6s  %6s  %9s  %8s  %6s  %6s  %5s",
-                    epoch_text(r->epoch, r->epochs).text, loss_text(r->train_loss).text,
-                    percentage(r->train_accuracy).text, loss_text(r->test_loss).text,
-                    percentage(r->test_accuracy).text, duration(r->train_seconds).text,
-                    duration(r->test_seconds).text,
-                    rate((double)r->train_rows / r->train_seconds).text);
+         report_result(report, error, "%s  %6s  %6s  %9s  %8s  %6s  %6s  %5s",
+                       epoch_text(r->epoch, r->epochs).text, loss_text(r->train_loss).text,
+                       percentage(r->train_accuracy).text, loss_text(r->test_loss).text,
+                       percentage(r->test_accuracy).text, duration(r->train_seconds).text,
+                       duration(r->test_seconds).text,
+                       rate((double)r->train_rows / r->train_seconds).text);
 }
 
 bool report_totals(Report *report, const RunTotals *totals, double process, Error *error) {
-  if (report->quiet) return true;
-  return print_line(report, error, "total    load %s  train %s  eval %s  process %s",
-                    duration(totals->load).text, duration(totals->train).text,
-                    duration(totals->test).text, duration(process).text);
+  return report_note(report, error, "total    load %s  train %s  eval %s  process %s",
+                     duration(totals->load).text, duration(totals->train).text,
+                     duration(totals->test).text, duration(process).text);
 }
 
 bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error) {
-  return print_line(report, error, "test     loss %s  acc %s  of %" PRIu64 " rows",
-                    loss_text(loss).text, percentage(accuracy).text, rows);
-}
-
-bool report_result(Report *report, const char *line, Error *error) {
-  return print_line(report, error, "%s", line);
-}
-
-bool report_note(Report *report, const char *line, Error *error) {
-  return report->quiet || print_line(report, error, "%s", line);
+  return report_result(report, error, "test     loss %s  acc %s  of %" PRIu64 " rows",
+                       loss_text(loss).text, percentage(accuracy).text, rows);
 }
 
 /* ---- progress and failure ----------------------------------------------------------------- */

@@ -10,8 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "model/metrics.h"
-#include "model/network.h"
+#include "train/trainer.h"
 
 typedef struct {
   bool quiet;       /* only the last epoch is printed */
@@ -25,20 +24,10 @@ typedef struct {
 
 Report report_open(bool quiet);
 
-/* The facts in the lines before the first epoch. */
-typedef struct {
-  const char *device, *device_reason; /* reason: why not another, "" for none */
-  uint64_t memory;                    /* bytes, 0: unknown */
-  const Network *network;
-  const char *fusion, *fusion_reason;
-  const char *train, *test; /* file names; test NULL: none */
-  const char *validation;   /* the file to judge by, NULL: none */
-  double hold_out;          /* or the share of train's rows, 0: none */
-  bool resident;
-  int resumed; /* epochs that were trained before, 0: a new run */
-} ReportStart;
-
-bool report_start(Report *report, const ReportStart *start, Error *error);
+/* The lines before the first epoch. reason: why not another device, "" for none; fusion: the name
+   of the level in use. */
+bool report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion,
+                  Error *error);
 
 /* A row per epoch, below a heading that is printed once:
 
@@ -57,11 +46,12 @@ bool report_totals(Report *report, const RunTotals *totals, double process, Erro
 /* Prints the test loss and accuracy after the last epoch of a run that validation rows judged. */
 bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error);
 
-/* A line that is printed even when quiet. */
-bool report_result(Report *report, const char *line, Error *error);
+/* A line that is printed even when quiet; its format is printf's. */
+__attribute__((format(printf, 3, 4))) bool report_result(Report *report, Error *error,
+                                                         const char *format, ...);
 
-/* Any other line; not printed when quiet. */
-bool report_note(Report *report, const char *line, Error *error);
+/* Any other line (report, error, format, ...). */
+#define report_note(report, ...) ((report)->quiet || report_result(report, __VA_ARGS__))
 
 /* `mlp-train: sentence` on standard error. */
 void report_failure(Report *report, const Error *error);

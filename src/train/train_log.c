@@ -255,15 +255,10 @@ bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
 }
 
 bool train_log_test(TrainLog *log, const EpochResult *result, Error *error) {
-  const EpochResult line = {.epoch = result->epoch,
-                            .epochs = result->epochs,
-                            .train_loss = NAN,
-                            .train_accuracy = NAN,
-                            .test_loss = result->test_loss,
-                            .test_accuracy = result->test_accuracy,
-                            .learning_rate = NAN,
-                            .train_seconds = NAN,
-                            .test_seconds = NAN,
-                            .test_rows = result->test_rows};
+  EpochResult line = *result;
+  line.judged_by = JUDGED_BY_TEST;
+  line.train_loss = line.train_accuracy = line.learning_rate = NAN;
+  line.train_seconds = line.test_seconds = NAN;
+  line.train_rows = 0;
   return write_line(log, "test", &line, error);
 }

@@ -12,12 +12,13 @@
 #ifndef TRAINER_H
 #define TRAINER_H
 
+#include "data/dataset.h"
+#include "data/source.h"
 #include "engine/engine.h"
 #include "model/checkpoint.h"
 #include "model/lr_schedule.h"
 #include "model/metrics.h"
-
-typedef struct Trainer Trainer;
+#include "train/own_rows.h"
 
 typedef enum {
   RESIDENT_AUTO, /* where the rows take at most half of the host's memory, and the device's has room
@@ -46,6 +47,26 @@ typedef struct {
                    the same calls, and events->stop returns the same to all */
 } TrainerConfig;
 
+/* A trainer's fields are for others to read. */
+typedef struct {
+  TrainerConfig config;
+  bool resident;
+  uint64_t staging_rows;
+  double opened; /* when, in seconds_now */
+  JudgedBy judged_by;
+  const char *judge;           /* the file with the rows to judge by, NULL: none */
+  DatasetReader *train, *test; /* open from the start of a pass over the file to its end;
+                                  test: of the rows to judge by */
+  RowSet own; /* what `train` is opened for, once the number of rows is known; bits NULL: all */
+  SourceStamp train_stamp, test_stamp; /* of both files when they were first opened */
+  Engine *engine;                      /* never NULL once the trainer is open */
+  uint64_t train_rows, test_rows;      /* known after the first epoch */
+  Checkpoint position; /* where the run stands, without arrays and options; the accuracies are those
+                          of the rows to judge by, NAN before the first epoch's end, and without
+                          such rows */
+  bool diverged;       /* the run failed because a loss is not a finite number */
+} Trainer;
+
 /* Opens an engine on the device of the caller's choice. */
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
@@ -54,9 +75,6 @@ typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Err
    failure. */
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
-
-Engine *trainer_engine(Trainer *trainer); /* the trainer's; NULL never */
-bool trainer_is_resident(const Trainer *trainer);
 
 typedef struct TrainerEvents TrainerEvents;
 
@@ -70,13 +88,6 @@ typedef enum {
  *rows is how many. The trainer must be resident and new, and is not to be run after that. */
 TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, uint64_t *rows,
                            Error *error);
-
-/* Where the run stands: a checkpoint without arrays and options. Its accuracies are those of the
-   rows to judge by, NAN before the first epoch's end, and without such rows. */
-const Checkpoint *trainer_position(const Trainer *trainer);
-
-/* True if the run failed because a loss is not a finite number. */
-bool trainer_diverged(const Trainer *trainer);
 
 /* Waits for queued work and copies where the run stands, parameters and momentum with it, into
    *checkpoint, whose options are left to the caller. checkpoint_free frees it; on failure it is all
@@ -103,5 +114,14 @@ TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, RunTota
 
 /* NULL is allowed. */
 void trainer_close(Trainer *trainer);
+
+/* ---- what trainer_run.c takes from trainer_open.c ------------------------------------------ */
+
+/* Opens the file to train on, or `judges` that to judge by. */
+DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error);
+void trainer_close_reader(DatasetReader **reader);
+
+/* The option, without its dashes, that names the rows to judge by. */
+const char *trainer_judge_option(const Trainer *t);
 
 #endif

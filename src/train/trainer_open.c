@@ -1,6 +1,6 @@
 /* The trainer's opening and closing: its files, its engine, the run that it continues. What it does
    in between is in trainer_run.c. */
-#include "train/trainer_private.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -258,22 +258,6 @@ void trainer_close(Trainer *t) {
   if (t->engine) t->engine->call->close(t->engine);
   free(t->own.bits);
   free(t);
-}
-
-Engine *trainer_engine(Trainer *t) {
-  return t->engine;
-}
-
-bool trainer_is_resident(const Trainer *t) {
-  return t->resident;
-}
-
-const Checkpoint *trainer_position(const Trainer *t) {
-  return &t->position;
-}
-
-bool trainer_diverged(const Trainer *t) {
-  return t->diverged;
 }
 
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {

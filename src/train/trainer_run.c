@@ -1,6 +1,6 @@
 /* The trainer's run: epochs of training and evaluation, from the file or from rows that stay on the
    device, and where a run ends early. */
-#include "train/trainer_private.h"
+#include "train/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>

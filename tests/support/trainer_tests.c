@@ -148,8 +148,8 @@ bool run_trainer(const TrainerConfig *config, Run *run) {
   const TrainerResult result = trainer_run(trainer, &events, &totals, &run->error);
   const bool trained = result != TRAINER_FAILED;
   if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
-  run->resident = trainer_is_resident(trainer);
-  assert_ptr_equal(trainer_engine(trainer), spy.engine);
+  run->resident = trainer->resident;
+  assert_ptr_equal(trainer->engine, spy.engine);
   assert_true(trainer_checkpoint(trainer, &run->saved, &run->error));
   assert_int_equal(result == TRAINER_STOPPED, run->stop > 0 && run->stop_calls == run->stop);
   trainer_close(trainer);
