@@ -421,7 +421,15 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
 
 /* ---- standard output ------------------------------------------------------------------------ */
 
+/* A file that is opened next would take the number of a stream that is closed, and its lines. */
+static void open_closed_streams(void) {
+  int file;
+  while ((file = open("/dev/null", O_RDWR)) >= 0 && file <= STDERR_FILENO) continue;
+  if (file > STDERR_FILENO) close(file);
+}
+
 void standard_output_open(void) {
+  open_closed_streams();
   FILE *output = open_stream(STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
   FILE *error_output = open_stream(STDERR_FILENO, _IOLBF);
   if (output) stdout = output;

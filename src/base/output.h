@@ -100,8 +100,8 @@ bool atomic_file_failed(const AtomicFile *output, Error *error);
 
 /* ---- standard output ------------------------------------------------------------------------ */
 
-/* Makes stdout and stderr streams that wait for their reader. To be called once, before anything is
-   printed. They stay as they are if there is no memory for it. */
+/* Makes stdout and stderr streams that wait for their reader, and opens /dev/null in place of a
+   standard stream that is closed. To be called once, before anything is opened or printed. They stay as they are if there is no memory for it. */
 void standard_output_open(void);
 
 /* Writes out what was printed. False if that, or anything printed before, could not be written. */

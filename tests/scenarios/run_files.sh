@@ -82,6 +82,12 @@ ok --resume part.st --epochs 2 --log run.jsonl
 head -c "$(stat -c %s first.jsonl)" run.jsonl | cmp - first.jsonl
 [ "$(stat -c %s run.jsonl)" -gt "$(stat -c %s first.jsonl)" ]
 
+case_ 'a closed standard stream writes into no other file'
+rm -f run.jsonl net.st
+"$MLP" $T --epochs 2 --log run.jsonl --save net.st <&- >&- 2>&-
+[ "$(grep -c '^{.*}$' run.jsonl)" = "$(wc -l <run.jsonl)" ]
+ok --load net.st --evaluate --test test.csv --device cpu
+
 case_ 'quiet prints the last epoch'
 ok $T --quiet --epochs 1000 --early-stop 2
 printed 1 '^epoch '
