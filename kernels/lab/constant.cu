@@ -53,12 +53,9 @@ void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64
 void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   float *values = (float *)h_values;
   const int64_t most = array ? MOST_OF_TABLE : MOST_OF_X;
-  for (int64_t i = 0; i < count; i++) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
-    values[i] = (float)((int64_t)((seed >> 33) % (uint64_t)(2 * most + 1)) - most);
-  }
-  values[0] = (float)-most;
-  if (count > 1) values[1] = (float)most;
+  lab_draw(h_values, count, seed, array, [=](int64_t i, uint32_t random) {
+    return (float)(i == 0 ? -most : i == 1 ? most : random % (2 * most + 1) - most);
+  });
   for (int64_t i = TABLE; array && i < count; i++) values[i] = values[i - TABLE];
 }
 
@@ -108,7 +105,7 @@ __global__ void __launch_bounds__(BLOCK)
     add_table(const float *__restrict__ d_x, const float *__restrict__ d_table,
               float *__restrict__ d_out, int64_t n, int addresses) {
   const Table table = Table::open(d_table);
-  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
   const int first = threadIdx.x & (addresses - 1); /* a power of two */
   float sum = d_x[i];
@@ -124,7 +121,7 @@ __global__ void __launch_bounds__(BLOCK)
    code, LDC above): half a load per read. */
 __global__ void __launch_bounds__(BLOCK)
     add_uniform(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n) {
-  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
   float sum = d_x[i];
 #pragma unroll

@@ -44,7 +44,7 @@ template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int6
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     shifted(const float *__restrict__ in, float *__restrict__ out, int64_t count, int64_t offset) {
-  const int64_t words = count / WIDTH, thread = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t words = count / WIDTH, thread = lab_thread(BLOCK);
   if (thread < words) {
     const int64_t i = thread + offset; /* offset < words */
     copy_word<WIDTH>(in, out, i < words ? i : i - words);
@@ -72,7 +72,7 @@ template <int WIDTH> double shifted_sectors(const GpuLimits *, int, LabSize, int
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
-  const int64_t words = count / WIDTH, row = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t words = count / WIDTH, row = lab_thread(BLOCK);
   const int64_t i = row * gridDim.y + blockIdx.y;
   if (i < words) copy_word<WIDTH>(in, out, i);
   copy_tail<WIDTH>(in, out, count);

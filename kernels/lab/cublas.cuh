@@ -6,13 +6,16 @@
 
 #include "lab/lab.cuh"
 
-/* Returns the handle of the file that includes this, on call->stream, or NULL. It is made at the
-   first call, for the rest of the program. */
-static inline cublasHandle_t lab_cublas(const LabCall *call) {
+/* Calls function(handle) with a handle of cuBLAS on call->stream, which is made at the first call,
+   for the rest of the program. */
+template <class Function> cudaError_t lab_cublas(const LabCall *call, Function function) {
   static cublasHandle_t handle = nullptr;
-  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) handle = nullptr;
-  return handle && cublasSetStream(handle, call->stream) == CUBLAS_STATUS_SUCCESS ? handle
-                                                                                  : nullptr;
+  if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
+    return cudaErrorInitializationError;
+  return cublasSetStream(handle, call->stream) == CUBLAS_STATUS_SUCCESS &&
+                 function(handle) == CUBLAS_STATUS_SUCCESS
+             ? cudaGetLastError()
+             : cudaErrorUnknown;
 }
 
 #endif

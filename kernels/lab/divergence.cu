@@ -103,7 +103,7 @@ template <Path PATH>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
              const __grid_constant__ Parameters parameters, int zero) {
-  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
   d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, path_of(PATH, (unsigned)i, zero));
 }
@@ -118,7 +118,7 @@ template <bool DIVERGENT>
 __global__ void __launch_bounds__(BLOCK)
     two_loops(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
               const __grid_constant__ Parameters parameters) {
-  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
   const int first = DIVERGENT ? (unsigned)i % 32 * (ROUNDS / 31) : ROUNDS / 2;
   const float y = orbit(start_of(d_x[i]), parameters.c[0], first);

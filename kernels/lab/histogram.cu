@@ -15,7 +15,6 @@
 
    Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
 #include "lab/lab.cuh"
-#include "base/random.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -76,14 +75,9 @@ template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint
                         FLT_MAX, -FLT_MAX, INFINITY,     -INFINITY,      NAN,  0.99999f,      0.5f,
                         0.5f,    0.5f};
   constexpr int HARD = sizeof hard / sizeof *hard;
-  float *values = (float *)h_values;
-  for (int64_t i = 0; i < count; i += 4) {
-    const RandomWords words = random_words(seed, kind, (uint64_t)i);
-    for (int64_t j = i; j < count && j < i + 4; j++)
-      values[j] = value_of(kind, j, count, words.word[j - i]);
-  }
-  for (int64_t i = 0; i < count && i < HARD; i++)
-    values[i] = hard[(i + (int64_t)(seed % HARD)) % HARD];
+  lab_draw(h_values, count, seed, kind, [&](int64_t i, uint32_t random) {
+    return i < HARD ? hard[(i + seed) % HARD] : value_of(kind, i, count, random);
+  });
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
@@ -105,10 +99,6 @@ int shared_room(const GpuLimits *gpu) {
    to count. */
 unsigned resident_blocks(const GpuLimits *gpu, int64_t count, int64_t each, int together) {
   return lab_at_most(lab_blocks(count, each), (int64_t)gpu->multiprocessors * together);
-}
-
-int together(const GpuLimits *gpu, int shared) {
-  return shared <= shared_room(gpu) ? resident(gpu) : 1;
 }
 
 /* Bytes of `copies` copies of the bins and of the one bin too many. A value that is counted in no
@@ -142,7 +132,7 @@ cudaError_t clear_counts(const LabCall *call) {
    word: 256 bins are 8 of its lines, and the parts of the cache that own those do all the work. */
 __global__ void __launch_bounds__(THREADS)
     global_atomics(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t i = lab_thread(THREADS);
   if (i >= count) return;
   const int bin = bin_of(d_values[i], bins);
   if (bin < bins) atomicAdd(d_counts + bin, 1u);
@@ -173,37 +163,46 @@ __device__ void clear(uint32_t *counters, int words) {
 }
 
 /* Counts in shared memory, then adds the block's counts to the result. Grid: as many blocks as fit
-   at once, so that few bins are added in the end. Thread: every t-th value, t being the threads of
-   the grid. Lane: copy (lane mod copies). Reads 4 bytes per value; one atomic in shared memory per
-   value, one in the L2 cache for each bin of a block.
-
-   Rung 2 has one copy of the bins. Rung 3 has up to 32, the copies of a bin side by side: with 32,
-   each lane has a bank of its own, and no warp waits for itself, whatever the values are. Both take
-   the same time (H100, docs/results/lab-h100.md): a multiprocessor has ten cycles for 32 values, so
-   3.2 passes are hidden, and both wait for memory, which each thread asks for 4 bytes at a time.
-   Rung 5 asks for more. */
+   at once, so that few bins are added in the end. Lane: copy (lane mod copies). Reads 4 bytes per
+   value; one atomic in shared memory per value, one in the L2 cache for each bin of a block. Loads
+   says which thread takes which values. */
+template <class Loads>
 __global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS, 2))
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
   clear(counters, (bins + 1) * copies);
   __syncthreads();
   uint32_t *own = counters + (threadIdx.x & (copies - 1)); /* copies are a power of two */
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count;
-       i += (int64_t)gridDim.x * THREADS)
-    atomicAdd(own + bin_of(d_values[i], bins) * copies, 1u);
+  Loads::each(d_values, count, [=](float x) { atomicAdd(own + bin_of(x, bins) * copies, 1u); });
   __syncthreads();
   add_to_counts(counters, d_counts, bins, copies);
 }
 
-template <int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
+template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
   TRY(clear_counts(call));
   const int64_t count = call->size.dim[0];
   const int bins = (int)call->size.dim[1], copies = copies_of<MOST>(call->gpu, bins);
   const int shared = bytes_of(bins, copies);
-  return lab_launch(call, shared_bins,
-                    resident_blocks(call->gpu, count, THREADS, together(call->gpu, shared)),
+  return lab_launch(call, shared_bins<Loads>,
+                    resident_blocks(call->gpu, count, Loads::VALUES * THREADS,
+                                    shared <= shared_room(call->gpu) ? resident(call->gpu) : 1),
                     THREADS, shared, call->d_in[0], count, call->d_out, bins, copies);
 }
+
+/* Thread: every t-th value, t being the threads of the grid.
+
+   Rung 2 has one copy of the bins. Rung 3 has up to 32, the copies of a bin side by side: with 32,
+   each lane has a bank of its own, and no warp waits for itself, whatever the values are. Both take
+   the same time (H100, docs/results/lab-h100.md): a multiprocessor has ten cycles for 32 values, so
+   3.2 passes are hidden, and both wait for memory, which each thread asks for 4 bytes at a time.
+   Rung 5 asks for more. */
+struct OneByOne {
+  static constexpr int VALUES = 1; /* of a thread at a time */
+  template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
+    for (int64_t i = lab_thread(THREADS); i < count; i += (int64_t)gridDim.x * THREADS)
+      use(d_values[i]);
+  }
+};
 
 /* ---- rung 4 ---------------------------------------------------------------------------------- */
 
@@ -254,8 +253,7 @@ __device__ uint32_t warp_sum(uint32_t mine) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_add_sync(FULL_WARP, mine);
 #else
-  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(FULL_WARP, mine, step);
-  return mine;
+  return lab_shuffle<32>(mine, [](uint32_t a, uint32_t b) { return a + b; });
 #endif
 }
 
@@ -275,14 +273,19 @@ __global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS,
   const int64_t first = (int64_t)blockIdx.x * TILE;
   const int size = (int)min((int64_t)TILE, count - first);
 
+  /* Calls use(bin, the count of its range so far) for each value; the count rises by 1. */
+  const auto each = [&](auto use) {
+#pragma unroll 4
+    for (int i = threadIdx.x; i < size; i += THREADS) {
+      const int bin = bin_of(d_values[first + i], bins);
+      if (bin < bins) use(bin, atomicAdd(next + bin / RANGE, 1u));
+    }
+    __syncthreads();
+  };
+
   clear(next, ranges);
   __syncthreads();
-#pragma unroll 4
-  for (int i = threadIdx.x; i < size; i += THREADS) {
-    const int bin = bin_of(d_values[first + i], bins);
-    if (bin < bins) atomicAdd(next + bin / RANGE, 1u);
-  }
-  __syncthreads();
+  each([](int, uint32_t) {});
   const int range = threadIdx.x;
   const uint32_t mine = range < ranges ? next[range] : 0, end = running_sum(mine);
   if (range < ranges) {
@@ -291,12 +294,7 @@ __global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS,
     if (range == ranges - 1) d_starts[(int64_t)blockIdx.x * (ranges + 1) + ranges] = end;
   }
   __syncthreads();
-#pragma unroll 4
-  for (int i = threadIdx.x; i < size; i += THREADS) {
-    const int bin = bin_of(d_values[first + i], bins);
-    if (bin < bins) keys[atomicAdd(next + bin / RANGE, 1u)] = (uint8_t)(bin % RANGE);
-  }
-  __syncthreads();
+  each([=](int bin, uint32_t place) { keys[place] = (uint8_t)(bin % RANGE); });
   const int words = (int)ceil_div(next[ranges - 1], 16); /* the last range has been filled up */
   for (int i = threadIdx.x; i < words; i += THREADS)
     reinterpret_cast<uint4 *>(d_keys + first)[i] = reinterpret_cast<uint4 *>(keys)[i];
@@ -417,19 +415,15 @@ __device__ void for_all_values(const float *d_values, int64_t count, CountValues
    With one load of 4 bytes per thread, 8 KB are in flight to a multiprocessor. That is less than
    latency times bandwidth, some 20 KB, so rungs 2 and 3 wait for memory, whatever their atomics
    cost. */
-__global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS, 2))
-    wide_loads(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
-  extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
-  clear(counters, (bins + 1) * copies);
-  __syncthreads();
-  uint32_t *own = counters + (threadIdx.x & (copies - 1));
-  for_all_values<LOADS>(d_values, count, [=](const Values<LOADS> &values) {
+struct WideLoads {
+  static constexpr int VALUES = 4 * LOADS;
+  template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
+    for_all_values<LOADS>(d_values, count, [=](const Values<LOADS> &values) {
 #pragma unroll
-    for (float x : values.x) atomicAdd(own + bin_of(x, bins) * copies, 1u);
-  });
-  __syncthreads();
-  add_to_counts(counters, d_counts, bins, copies);
-}
+      for (float x : values.x) use(x);
+    });
+  }
+};
 
 constexpr uint32_t HALF_FULL = 0x8000;
 static_assert(HALF_FULL + 4 * LOADS_OF_HALVES * THREADS < 0x10000, "no counter overflows");
@@ -480,18 +474,13 @@ bool needs_halves(const GpuLimits *gpu, int bins) {
 }
 
 cudaError_t launch_wide_loads(const LabCall *call) {
-  TRY(clear_counts(call));
   const int64_t count = call->size.dim[0];
-  const int bins = (int)call->size.dim[1], copies = copies_of<LANES>(call->gpu, bins);
-  if (needs_halves(call->gpu, bins))
-    return lab_launch(call, half_width,
-                      resident_blocks(call->gpu, count, 4 * LOADS_OF_HALVES * THREADS, 1), THREADS,
-                      ceil_div(bins, 2) * 4, call->d_in[0], count, call->d_out, bins);
-  const int shared = bytes_of(bins, copies);
-  return lab_launch(
-      call, wide_loads,
-      resident_blocks(call->gpu, count, 4 * LOADS * THREADS, together(call->gpu, shared)), THREADS,
-      shared, call->d_in[0], count, call->d_out, bins, copies);
+  const int bins = (int)call->size.dim[1];
+  if (!needs_halves(call->gpu, bins)) return launch_shared_bins<WideLoads, LANES>(call);
+  TRY(clear_counts(call));
+  return lab_launch(call, half_width,
+                    resident_blocks(call->gpu, count, 4 * LOADS_OF_HALVES * THREADS, 1), THREADS,
+                    ceil_div(bins, 2) * 4, call->d_in[0], count, call->d_out, bins);
 }
 
 const char *refuse_wide_loads(const GpuLimits *gpu, int, LabSize size) {
@@ -580,11 +569,11 @@ const LabRung rungs[] = {
     {"global-atomics", "All threads count in the same few lines of the L2 cache",
      launch_global_atomics},
     {"shared-bins", "A block counts in shared memory, and adds to the result once",
-     launch_shared_bins<1>, passes_of_copies<1>, .refuse = refuse_shared},
+     launch_shared_bins<OneByOne, 1>, passes_of_copies<1>, .refuse = refuse_shared},
     {"lane-copies",
      "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
      "gain yet, as one 4-byte load per thread keeps all of them waiting for memory",
-     launch_shared_bins<LANES>, passes_of_copies<LANES>, .refuse = refuse_shared},
+     launch_shared_bins<OneByOne, LANES>, passes_of_copies<LANES>, .refuse = refuse_shared},
     {"sorted-ranges",
      "Tiles are sorted by coarse bin, then threads count a coarse bin without atomics: it "
      "pays where bins are many",

@@ -4,6 +4,7 @@
 
 #include "cuda_try.h"
 #include "lab/lab.h"
+#include "base/random.h"
 #include "base/sizes.h"
 
 /* A topic's tables name what they have and leave out the rest. */
@@ -60,6 +61,28 @@ static inline unsigned lab_grid(const LabCall *call, int64_t each) {
   return lab_blocks(call->size.dim[0], each);
 }
 
+/* Returns the thread's number in a grid of one dimension, whose blocks have `block` threads. */
+__device__ inline int64_t lab_thread(int block) {
+  return (int64_t)blockIdx.x * block + threadIdx.x;
+}
+
+/* Combines the values of each LANES neighbouring lanes, by as many exchanges as 2 fits into that.
+ */
+template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, Combine combine) {
+#pragma unroll
+  for (int step = LANES / 2; step > 0; step /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+  return value;
+}
+
+/* Calls launch(First()) for the first problem, and so on. */
+template <class First, class... Others, class Launch>
+cudaError_t lab_by_problem(int problem, Launch launch) {
+  if constexpr (sizeof...(Others) > 0)
+    if (problem > 0) return lab_by_problem<Others...>(problem - 1, launch);
+  return launch(First());
+}
+
 /* WIDTH neighbouring floats that are loaded and stored by one instruction. */
 template <int WIDTH> struct alignas(4 * WIDTH) LabWord { float value[WIDTH]; };
 
@@ -106,6 +129,16 @@ void lab_exactly(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int
   for (int64_t i = 0; i < count; i++) {
     expected[i] = OF(((const float *)h_in[0])[first + i]);
     allowed[i] = 0.0;
+  }
+}
+
+/* Fills an array: value i is of(i, 32 random bits). */
+template <class Of>
+void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of of) {
+  RandomWords words;
+  for (int64_t i = 0; i < count; i++) {
+    if (i % 4 == 0) words = random_words(seed, stream, (uint64_t)i);
+    ((float *)h_values)[i] = of(i, words.word[i % 4]);
   }
 }
 

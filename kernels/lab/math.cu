@@ -54,21 +54,6 @@ namespace {
 
 enum Arithmetic { DOUBLE, FLOAT, INTRINSIC, FAST }; /* the rungs */
 
-double exact(int function, double x, double y) {
-  switch (function) {
-  case EXP:
-    return exp(x);
-  case LOG:
-    return log(x);
-  case SIN:
-    return sin(x);
-  case SQRT:
-    return sqrt(x);
-  default:
-    return x / y;
-  }
-}
-
 /* The spacing of floats at `value` or, where an error leads across a power of 2, above it. */
 double ulp_at(double value) {
   int exponent = FLT_MIN_EXP;
@@ -112,7 +97,7 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
                double *expected, double *allowed) {
   const float *x = static_cast<const float *>(h_in[0]) + first;
   const float *y = FUNCTION == DIVISION ? static_cast<const float *>(h_in[1]) + first : x;
-  for (int64_t i = 0; i < count; i++) expected[i] = exact(FUNCTION, x[i], y[i]);
+  for (int64_t i = 0; i < count; i++) expected[i] = standard<double>(FUNCTION, x[i], y[i]);
   allowed_of<FLOAT>(FUNCTION, size, h_in, first, count, expected, allowed);
 }
 
@@ -135,27 +120,18 @@ constexpr float hard[FUNCTIONS + 1][HARD] = {
      FLT_MAX / 8},
 };
 
-/* Uniform in [0, 1): the finaliser of SplitMix64 (Steele, Lea and Flood 2014). */
-double uniform(uint64_t seed, uint64_t i) {
-  uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-}
-
 template <int FUNCTION>
 void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
-  float *x = static_cast<float *>(h_values);
-  for (int64_t i = 0; i < count; i++) {
-    const double u = uniform(seed + (uint64_t)array, (uint64_t)i);
+  lab_draw(h_values, count, seed, array, [=](int64_t i, uint32_t random) {
+    const double u = random * 0x1p-32;
     double value;
     if (FUNCTION == EXP) value = 175 * u - 87;
     if (FUNCTION == LOG) value = i % 2 ? 0.5 + 1.5 * u : exp2(80 * u - 40);
     if (FUNCTION == SIN) value = (2 * u - 1) * 3.1415925;
     if (FUNCTION == SQRT) value = exp2(80 * u - 40);
     if (FUNCTION == DIVISION) value = exp2(40 * u - 20) * (i % 3 == array ? -1 : 1);
-    x[i] = i < HARD ? hard[FUNCTION + array][i] : (float)value;
-  }
+    return i < HARD ? hard[FUNCTION + array][i] : (float)value;
+  });
 }
 
 /* ---- the rungs ------------------------------------------------------------------------------- */
@@ -163,18 +139,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 /* Float functions with one double literal each. */
 struct Accident {
   static __device__ float apply(int function, float x, float y) {
-    switch (function) {
-    case EXP:
-      return (float)exp(1.0 * x);
-    case LOG:
-      return (float)log(1.0 * x);
-    case SIN:
-      return (float)sin(1.0 * x);
-    case SQRT:
-      return (float)sqrt(1.0 * x);
-    default:
-      return (float)(x / (y + 1e-300)); /* "so that it is never 0" */
-    }
+    return (float)standard(function, 1.0 * x, y + 1e-300); /* "so that it is never 0" */
   }
 };
 

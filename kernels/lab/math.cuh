@@ -6,6 +6,8 @@
 
 #include "lab/lab.cuh"
 
+#include <cmath>
+
 /* The rung that math_fast.cu adds to the ladder. */
 cudaError_t lab_math_fast(const LabCall *call);
 
@@ -19,22 +21,27 @@ constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;
 
-/* The functions as CUDA C++ has them for float: IEEE division and square root, a few ulp otherwise;
-   or what -use_fast_math makes of the very same lines. */
+/* The functions as CUDA C++ has them. T is float: IEEE division and square root, a few ulp
+   otherwise; or what -use_fast_math makes of the very same lines. Double: what float is measured
+   against. */
+template <class T> __host__ __device__ inline T standard(int function, T x, T y) {
+  switch (function) {
+  case EXP:
+    return std::exp(x);
+  case LOG:
+    return std::log(x);
+  case SIN:
+    return std::sin(x);
+  case SQRT:
+    return std::sqrt(x);
+  default:
+    return x / y;
+  }
+}
+
 struct Float {
   static __device__ float apply(int function, float x, float y) {
-    switch (function) {
-    case EXP:
-      return expf(x);
-    case LOG:
-      return logf(x);
-    case SIN:
-      return sinf(x);
-    case SQRT:
-      return sqrtf(x);
-    default:
-      return x / y;
-    }
+    return standard(function, x, y);
   }
 };
 
@@ -46,7 +53,7 @@ struct Float {
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {
-  const int64_t i = (int64_t)blockIdx.x * MATH_THREADS + threadIdx.x;
+  const int64_t i = lab_thread(MATH_THREADS);
   if (i >= count) return;
   float x = d_x[i], y = FUNCTION == DIVISION ? d_y[i] : 0.0f;
   float result = Source::apply(FUNCTION, x, y);
@@ -60,13 +67,11 @@ __global__ void __launch_bounds__(MATH_THREADS)
   d_out[i] = result;
 }
 
-template <class Source> cudaError_t launch_math(const LabCall *call) {
-  constexpr void (*kernels[FUNCTIONS])(const float *, const float *, float *, int64_t, unsigned) = {
-      math_kernel<Source, EXP>, math_kernel<Source, LOG>, math_kernel<Source, SIN>,
-      math_kernel<Source, SQRT>, math_kernel<Source, DIVISION>};
-  const int64_t count = call->size.dim[0];
-  return lab_launch(call, kernels[call->problem], lab_blocks(count, MATH_THREADS), MATH_THREADS, 0,
-                    call->d_in[0], call->d_in[1], call->d_out, count, 0u);
+template <class Source, int FUNCTION = 0> cudaError_t launch_math(const LabCall *call) {
+  if constexpr (FUNCTION < FUNCTIONS - 1)
+    if (call->problem > FUNCTION) return launch_math<Source, FUNCTION + 1>(call);
+  return lab_launch(call, math_kernel<Source, FUNCTION>, lab_grid(call, MATH_THREADS), MATH_THREADS,
+                    0, call->d_in[0], call->d_in[1], call->d_out, call->size.dim[0], 0u);
 }
 
 } // namespace

@@ -181,37 +181,18 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
   }
 }
 
-/* C = A B. Block: 32 x 32 of C, and 32 x 32 slabs of A and B. Warp: a row of the tile. Lane: one
-   element. What changed: what 32 threads need is fetched once, so global memory delivers a 32nd.
-   Each multiply-add still takes a word of B from shared memory, one wavefront, and half a wavefront
-   for A, whose word is the same in all lanes and which the compiler loads four k at a time. */
-constexpr int SQUARE = 32;
-
-__global__ void __launch_bounds__(SQUARE *SQUARE) shared_kernel(Matrices p) {
-  __shared__ float slab_a[SQUARE][SQUARE], slab_b[SQUARE][SQUARE];
-  const Corner corner = tile_corner<SQUARE, SQUARE>(p);
-  const int row = threadIdx.x / SQUARE, column = threadIdx.x % SQUARE;
-  float sum = 0.0f;
-  for (int k0 = 0; k0 < p.k; k0 += SQUARE) {
-    copy_slab<SQUARE * SQUARE>(slab_a, p.a, corner.row, k0, p.m, p.k);
-    copy_slab<SQUARE * SQUARE>(slab_b, p.b, k0, corner.column, p.k, p.n);
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < SQUARE; k++) sum = fmaf(slab_a[row][k], slab_b[k][column], sum);
-    __syncthreads();
-  }
-  const int i = corner.row + row, j = corner.column + column;
-  if (i < p.m && j < p.n) p.c[(int64_t)i * p.n + j] = sum;
-}
-
-/* ---- register tiles -------------------------------------------------------------------------- */
-
 /* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
-   1-D: 8 rows of a column. 2-D: 8 x 8.
+   One element, tile and slabs 32 x 32. 1-D: 8 rows of a column. 2-D: 8 x 8.
 
-   What changed: a word from shared memory serves as many multiply-adds as the thread's tile is high
-   or wide. A step in k takes TM + TN words for TM TN of them: 9 for 8, then 16 for 64. Nothing here
-   asks for 16-byte loads of shared memory, but the compiler sees neighbours and makes them. */
+   What changed with one element: what 32 threads need is fetched once, so global memory delivers a
+   32nd. A warp has a row of the tile. Each multiply-add still takes a word of B from shared memory,
+   one wavefront, and half a wavefront for A, whose word is the same in all lanes and which the
+   compiler loads four k at a time.
+
+   What changed with more: a word from shared memory serves as many multiply-adds as the thread's
+   tile is high or wide. A step in k takes TM + TN words for TM TN of them: 9 for 8, then 16 for 64.
+   Nothing here asks for 16-byte loads of shared memory, but the compiler sees neighbours and makes
+   them. */
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
@@ -234,6 +215,10 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices 
     __syncthreads();
   }
   store_tile(p, acc, corner.row + row, corner.column + column, 4, 4);
+}
+
+template <int BM, int BN, int BK, int TM, int TN> cudaError_t launch_register(const LabCall *call) {
+  return launch_tiles<register_kernel<BM, BN, BK, TM, TN>, BM, BN, BM / TM *(BN / TN)>(call);
 }
 
 /* ---- 16-byte loads --------------------------------------------------------------------------- */
@@ -363,14 +348,12 @@ constexpr LabRung hopper(int problem, LabRung row) {
 /* cuBLAS is column-major: it is asked for C' = B' A'. C is float32, A and B are of TYPE. */
 template <cudaDataType TYPE, cublasComputeType_t ARITHMETIC>
 cudaError_t launch_cublas(const LabCall *call) {
-  const cublasHandle_t handle = lab_cublas(call);
-  const Matrices p = matrices_of(call);
-  const float one = 1.0f, zero = 0.0f;
-  const bool queued =
-      handle && cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, p.n, p.m, p.k, &one, p.b, TYPE, p.n,
-                             p.a, TYPE, p.k, &zero, p.c, CUDA_R_32F, p.n, ARITHMETIC,
-                             CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS;
-  return queued ? cudaGetLastError() : cudaErrorUnknown;
+  return lab_cublas(call, [=](cublasHandle_t handle) {
+    const Matrices p = matrices_of(call);
+    const float one = 1.0f, zero = 0.0f;
+    return cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, p.n, p.m, p.k, &one, p.b, TYPE, p.n, p.a,
+                        TYPE, p.k, &zero, p.c, CUDA_R_32F, p.n, ARITHMETIC, CUBLAS_GEMM_DEFAULT);
+  });
 }
 
 /* ---- the ladder ------------------------------------------------------------------------------ */
@@ -386,14 +369,11 @@ const LabRung rungs[] = {
      "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
      launch_tiles<element_kernel<true>, 8, 32, 256>, .problems = 1 << FLOAT32},
     {"shared-tiles", "A block fetches each word once for 32 threads, into shared memory",
-     launch_tiles<shared_kernel, SQUARE, SQUARE, SQUARE * SQUARE>, lab_value<6, 4>,
-     .problems = 1 << FLOAT32},
+     launch_register<32, 32, 32, 1, 1>, lab_value<6, 4>, .problems = 1 << FLOAT32},
     {"register-1d", "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
-     launch_tiles<register_kernel<64, 64, 8, 8, 1>, 64, 64, 512>, lab_value<16 * 2 + 8 * 1, 64>,
-     .problems = 1 << FLOAT32},
+     launch_register<64, 64, 8, 8, 1>, lab_value<16 * 2 + 8 * 1, 64>, .problems = 1 << FLOAT32},
     {"register-2d", "8 x 8 per thread: 16 words serve 64 multiply-adds",
-     launch_tiles<register_kernel<128, 128, 8, 8, 8>, 128, 128, 256>,
-     lab_value<16 * 2 + 16 * 8, 512>, .problems = 1 << FLOAT32},
+     launch_register<128, 128, 8, 8, 8>, lab_value<16 * 2 + 16 * 8, 512>, .problems = 1 << FLOAT32},
     {"wide-loads",
      "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
      "more to multiply",

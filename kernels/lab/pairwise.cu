@@ -19,6 +19,7 @@
 #include <cmath>
 
 #include "lab/cublas.cuh"
+#include "lab/matmul_tile.cuh"
 
 namespace {
 
@@ -65,24 +66,23 @@ void sum_pairs(LabSize size, const void *h_in, int64_t first, int64_t count, dou
   }
 }
 
-/* allowed = gamma(d + more) of the sums. */
-void allow(LabSize size, int more, int64_t count, const double *sums, double *allowed) {
+/* LabRung.allowed: gamma(d + MORE) of the sums. */
+template <int MORE>
+void allow(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
+           const double *sums, double *allowed) {
   for (int64_t pair = 0; pair < count; pair++)
-    allowed[pair] = gamma_of((double)(size.dim[1] + more)) * sums[pair];
+    allowed[pair] = gamma_of((double)(size.dim[1] + MORE)) * sums[pair];
 }
 
 void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
                double *expected, double *allowed) {
   sum_pairs(size, h_in[0], first, count, expected,
             [](double a, double b) { return (a - b) * (a - b); });
-  allow(size, 2, count, expected, allowed);
+  allow<2>(0, size, h_in, first, count, expected, allowed);
 }
 
 /* powf: over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more. */
-void allowed_powf(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
-                  const double *expected, double *allowed) {
-  allow(size, 20, count, expected, allowed);
-}
+constexpr auto allowed_powf = allow<20>;
 
 /* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
    the sum of |a[k] b[k]|, two additions round what is at most the sum of all. Together gamma(d + 2)
@@ -95,7 +95,7 @@ void allowed_product(int, LabSize size, const void *const h_in[LAB_INPUTS], int6
     const double both = fabs(a) + fabs(b);
     return both * both;
   });
-  allow(size, 2, count, allowed, allowed);
+  allow<2>(0, size, h_in, first, count, allowed, allowed);
 }
 
 /* With three vectors or more the last equals the first: 0 apart, which a product hardly ever
@@ -142,36 +142,26 @@ __device__ inline Pair tile_of(int64_t k, int tiles) {
    and multiply. */
 constexpr int PAIR_BLOCK = 256;
 
-struct Power {
-  float exponent = 2.0f;
-  __device__ float operator()(float x) const {
-    return powf(x, exponent);
-  }
-};
-
-struct Multiplication {
-  __device__ float operator()(float x) const {
-    return x * x;
-  }
-};
-
-template <class Square>
+template <bool POWER>
 __global__ void __launch_bounds__(PAIR_BLOCK)
     thread_a_pair(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d,
-                  Square square) {
-  const int64_t k = (int64_t)blockIdx.x * PAIR_BLOCK + threadIdx.x;
+                  float exponent) {
+  const int64_t k = lab_thread(PAIR_BLOCK);
   if (k >= pairs_of(n)) return;
   const Pair pair = pair_of(k, n);
   const float *a = d_x + (size_t)pair.i * d, *b = d_x + (size_t)pair.j * d;
   float sum = 0.0f;
-  for (int e = 0; e < d; e++) sum += square(a[e] - b[e]);
+  for (int e = 0; e < d; e++) {
+    const float x = a[e] - b[e];
+    sum += POWER ? powf(x, exponent) : x * x;
+  }
   d_out[k] = sum;
 }
 
-template <class Square> cudaError_t launch_pairs(const LabCall *call) {
+template <bool POWER> cudaError_t launch_pairs(const LabCall *call) {
   const int64_t n = call->size.dim[0];
-  return lab_map(call, thread_a_pair<Square>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK, n,
-                 call->size.dim[1], Square());
+  return lab_map(call, thread_a_pair<POWER>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK, n,
+                 call->size.dim[1], 2.0f);
 }
 
 /* ---- 3. subsets in shared memory, transposed ----------------------------------------------------
@@ -278,14 +268,9 @@ struct Products {
 template <class Way>
 __device__ inline void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float *b,
                                  Owner mine) {
-  float4 u[2], v[2];
-#pragma unroll
-  for (int quad = 0; quad < 2; quad++) {
-    u[quad] = *(const float4 *)(a + mine.row + 16 * quad);
-    v[quad] = *(const float4 *)(b + mine.column + 32 * quad);
-  }
-  const float row[SIDE] = {u[0].x, u[0].y, u[0].z, u[0].w, u[1].x, u[1].y, u[1].z, u[1].w};
-  const float column[SIDE] = {v[0].x, v[0].y, v[0].z, v[0].w, v[1].x, v[1].y, v[1].z, v[1].w};
+  float row[SIDE], column[SIDE];
+  load_fragment(row, a + mine.row, 16);
+  load_fragment(column, b + mine.column, 32);
 #pragma unroll
   for (int r = 0; r < SIDE; r++)
 #pragma unroll
@@ -421,7 +406,7 @@ __global__ void __launch_bounds__(NORM_BLOCK)
     const float x = d_x[(size_t)i * d + k];
     sum = fmaf(x, x, sum);
   }
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  sum = lab_shuffle<32>(sum, [](float a, float b) { return a + b; });
   if (lane == 0) d_norms[i] = sum;
 }
 
@@ -474,17 +459,16 @@ cudaError_t launch_library(const LabCall *call) {
   const int n = (int)call->size.dim[0], d = (int)call->size.dim[1];
   const float *d_x = (const float *)call->d_in[0];
   float *d_norms = (float *)call->d_work, *d_panel = d_norms + n;
-  const cublasHandle_t handle = lab_cublas(call);
-  if (!handle) return cudaErrorInitializationError;
   const LabCall helper = lab_helper(call);
   TRY(launch_norms(&helper, d_norms));
   for (int first = 0; first < n; first += PANEL) {
     const int rows = n - first < PANEL ? n - first : PANEL, columns = n - first;
     const float factor = -2.0f, none = 0.0f, *x = d_x + (size_t)first * d;
     /* cuBLAS counts column-major: its (columns, rows) is our (rows, columns). */
-    if (cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, d, &factor, x, d, x, d, &none,
-                    d_panel, columns) != CUBLAS_STATUS_SUCCESS)
-      return cudaErrorUnknown;
+    TRY(lab_cublas(call, [=](cublasHandle_t handle) {
+      return cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, d, &factor, x, d, x, d,
+                         &none, d_panel, columns);
+    }));
     TRY(lab_launch(&helper, pack, dim3(lab_blocks(columns, 256), rows), 256, 0, d_panel, d_norms,
                    call->d_out, n, first));
   }
@@ -524,9 +508,9 @@ const LabProblem problems[] = {{
    shared memory is not counted. */
 const LabRung rungs[] = {
     {"powf", "One thread per pair, squares by powf: some sixty instructions for one multiplication",
-     launch_pairs<Power>, lab_value<2>, .allowed = allowed_powf},
+     launch_pairs<true>, lab_value<2>, .allowed = allowed_powf},
     {"multiply", "Squares by multiplication: now the two loads per term are what is waited for",
-     launch_pairs<Multiplication>, lab_value<2>},
+     launch_pairs<false>, lab_value<2>},
     {"shared", "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
      launch_tiles<subsets, SUBSET, SUBSET * SUBSET>, lab_value<2>},
     {"registers", "8 x 8 pairs per thread: each loaded value is used 8 times without another load",

@@ -14,13 +14,10 @@
    first rungs is wait at its eight barriers, with seven other blocks to fill the gaps; and 2^20
    blocks must be started and ended. */
 #include "lab/lab.cuh"
-#include "base/random.h"
 
 #include <cub/device/device_reduce.cuh>
 
 namespace {
-
-enum { INT32, FLOAT32 };
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
@@ -59,16 +56,10 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_
    most. */
 void fill_float32(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
-  float *values = (float *)h_values;
-  for (int64_t i = 0; i < count; i += 4) {
-    const RandomWords words = random_words(seed, FLOAT32, (uint64_t)i);
-    for (int64_t j = i; j < count && j < i + 4; j++) {
-      const uint32_t word = words.word[j - i];
-      const float magnitude = (float)(1 + (word & 15));
-      values[j] = word >> 31 ? -magnitude : magnitude;
-    }
-  }
-  for (int64_t i = 0; i < count && i < 8; i++) values[i] = huge[i];
+  lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
+    const float magnitude = (float)(1 + (random & 15));
+    return i < 8 ? huge[i] : random >> 31 ? -magnitude : magnitude;
+  });
 }
 
 /* ---- five ways to add up a block ------------------------------------------------------------- */
@@ -78,13 +69,12 @@ constexpr int THREADS = 256; /* of a block of the first five rungs */
 
 /* The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
    called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
-/* Rung 1. Thread t of every 2, 4, 8, ... adds its right-hand neighbour 1, 2, 4, ... away. The
-   threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
-   in 8 warps out of 8 until the distance is 32. */
-struct InterleavedDivergent {
+
+/* A tree in shared memory, level by level: Add::to is called with 1, 2, 4, ... */
+template <class Add> struct Tree {
   static constexpr int VALUES = THREADS; /* of a block */
   template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t i = lab_thread(THREADS);
     return i < count ? d_in[i] : T(0);
   }
   template <class T> static __device__ T add_up(T mine, T *v) {
@@ -92,9 +82,18 @@ struct InterleavedDivergent {
     v[t] = mine;
     for (int step = 1; step < THREADS; step *= 2) {
       __syncthreads();
-      if (t % (2 * step) == 0) v[t] += v[t + step];
+      Add::to(v, t, step);
     }
     return v[t];
+  }
+};
+
+/* Rung 1. Thread t of every 2, 4, 8, ... adds its right-hand neighbour 1, 2, 4, ... away. The
+   threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
+   in 8 warps out of 8 until the distance is 32. */
+struct InterleavedDivergent : Tree<InterleavedDivergent> {
+  template <class T> static __device__ void to(T *v, int t, int step) {
+    if (t % (2 * step) == 0) v[t] += v[t + step];
   }
   /* Each step reads twice and writes once, in 8 warps up to step 16, then 4, 2, 1. */
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
@@ -105,16 +104,10 @@ struct InterleavedDivergent {
    2, 4, 8 words of one bank. There are about as many wavefronts as before, but in the middle steps
    they all belong to one warp, one after the other, and the block waits for it at each barrier:
    this rung is slower than the one it was to improve (H100, docs/results/lab-h100.md). */
-struct InterleavedConflicts : InterleavedDivergent {
-  template <class T> static __device__ T add_up(T mine, T *v) {
-    const int t = threadIdx.x;
-    v[t] = mine;
-    for (int step = 1; step < THREADS; step *= 2) {
-      __syncthreads();
-      const int at = 2 * step * t;
-      if (at < THREADS) v[at] += v[at + step];
-    }
-    return v[t];
+struct InterleavedConflicts : Tree<InterleavedConflicts> {
+  template <class T> static __device__ void to(T *v, int t, int step) {
+    const int at = 2 * step * t;
+    if (at < THREADS) v[at] += v[at + step];
   }
   /* 4 warps with 2-way conflicts (their two words in one 8-byte load), 2 with 4-way, then 1 with
      8-way, three times, and 4-way, 2-way, none. */
@@ -124,15 +117,10 @@ struct InterleavedConflicts : InterleavedDivergent {
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
    neighbouring words, a third of the wavefronts. It is hardly faster than rung 1, which shows where
    the time goes: barriers and blocks. The next two rungs remove those. */
-struct Sequential : InterleavedDivergent {
-  template <class T> static __device__ T add_up(T mine, T *v) {
-    const int t = threadIdx.x;
-    v[t] = mine;
-    for (int step = THREADS / 2; step > 0; step /= 2) {
-      __syncthreads();
-      if (t < step) v[t] += v[t + step];
-    }
-    return v[t];
+struct Sequential : Tree<Sequential> {
+  template <class T> static __device__ void to(T *v, int t, int step) {
+    const int half = THREADS / 2 / step;
+    if (t < half) v[t] += v[t + half];
   }
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
@@ -184,22 +172,26 @@ template <class Rung> size_t work_of_levels(const GpuLimits *, int, LabSize size
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
 }
 
-template <class Rung, class T> cudaError_t run_levels(const LabCall *call) {
-  int64_t count = call->size.dim[0];
-  const T *d_in = (const T *)call->d_in[0];
-  T *d_next = (T *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
-  do {
-    const unsigned blocks = lab_blocks(count, Rung::VALUES);
-    T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
-    TRY(lab_launch(call, level<Rung, T>, blocks, THREADS, 0, d_in, d_sums, count));
-    d_next = d_after, d_after = d_sums;
-    d_in = d_sums, count = blocks;
-  } while (count > 1);
-  return cudaSuccess;
+/* Calls launch(0) with a 0 of the type that the call's problem adds in. */
+template <class Launch> cudaError_t by_problem(const LabCall *call, Launch launch) {
+  return lab_by_problem<uint32_t, float>(call->problem, launch);
 }
 
 template <class Rung> cudaError_t launch_levels(const LabCall *call) {
-  return call->problem == INT32 ? run_levels<Rung, uint32_t>(call) : run_levels<Rung, float>(call);
+  return by_problem(call, [=](auto zero) {
+    using T = decltype(zero);
+    int64_t count = call->size.dim[0];
+    const T *d_in = (const T *)call->d_in[0];
+    T *d_next = (T *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
+    do {
+      const unsigned blocks = lab_blocks(count, Rung::VALUES);
+      T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
+      TRY(lab_launch(call, level<Rung, T>, blocks, THREADS, 0, d_in, d_sums, count));
+      d_next = d_after, d_after = d_sums;
+      d_in = d_sums, count = blocks;
+    } while (count > 1);
+    return cudaSuccess;
+  });
 }
 
 /* Wavefronts for 32 values: those of all blocks of all levels. */
@@ -256,7 +248,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
 #pragma unroll
     for (int n = 0; n < LOADS; n++) sum += sum_of(quad[n]);
   }
-  const int64_t me = (int64_t)blockIdx.x * ONE_PASS_THREADS + threadIdx.x;
+  const int64_t me = lab_thread(ONE_PASS_THREADS);
 #pragma unroll 1
   for (int64_t i = tiles * TILE + me; i < quads; i += (int64_t)gridDim.x * ONE_PASS_THREADS)
     sum += sum_of(d_quads[i]);
@@ -286,13 +278,12 @@ size_t work_of_one_pass(const GpuLimits *gpu, int, LabSize size) {
   return (size_t)one_pass_blocks(gpu, size) * 4;
 }
 
-template <class T> cudaError_t run_one_pass(const LabCall *call) {
-  return lab_launch(call, one_pass<T>, one_pass_blocks(call->gpu, call->size), ONE_PASS_THREADS, 0,
-                    call->d_in[0], call->d_work, call->d_out, call->size.dim[0]);
-}
-
 cudaError_t launch_one_pass(const LabCall *call) {
-  return call->problem == INT32 ? run_one_pass<uint32_t>(call) : run_one_pass<float>(call);
+  return by_problem(call, [=](auto zero) {
+    return lab_launch(call, one_pass<decltype(zero)>, one_pass_blocks(call->gpu, call->size),
+                      ONE_PASS_THREADS, 0, call->d_in[0], call->d_work, call->d_out,
+                      call->size.dim[0]);
+  });
 }
 
 double wavefronts_of_one_pass(const GpuLimits *gpu, int, LabSize size, int64_t) {
@@ -303,14 +294,12 @@ double wavefronts_of_one_pass(const GpuLimits *gpu, int, LabSize size, int64_t) 
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-template <class T> cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
-  return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
-                                call->size.dim[0], call->stream);
-}
-
-cudaError_t either_cub(const LabCall *call, void *d_work, size_t *bytes) {
-  return call->problem == INT32 ? run_cub<uint32_t>(call, d_work, bytes)
-                                : run_cub<float>(call, d_work, bytes);
+cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
+  return by_problem(call, [=](auto zero) {
+    using T = decltype(zero);
+    return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
+                                  call->size.dim[0], call->stream);
+  });
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -354,8 +343,8 @@ const LabRung rungs[] = {
      "As many blocks as fit stride through all of the input with 16-byte loads, and the "
      "last one adds their sums",
      launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
-    {"cub", "cub::DeviceReduce::Sum", lab_cub<either_cub>, .kind = LAB_LIBRARY,
-     .work = lab_cub_work<either_cub>},
+    {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
+     .work = lab_cub_work<run_cub>},
 };
 
 const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};

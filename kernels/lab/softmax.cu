@@ -31,7 +31,6 @@ namespace {
 
 constexpr int MAX_WIDTH = 32768; /* 1024 threads hold 32 values each */
 constexpr int THREADS = 256;     /* a row's block where the width does not decide */
-constexpr unsigned FULL_WARP = 0xffffffffu;
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
@@ -45,19 +44,40 @@ constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
    - the terms' own |d|, weighted by the terms: at most ln width, as entropy is;
    - an addition each, as many as lie on the longest way through the sum.
    The last term is for results below the smallest normal float, which have fewer digits. */
-void bound(LabSize size, double additions, double of_d, int64_t count, const double *expected,
-           double *allowed, double subnormal) {
+template <class Errors>
+void allow(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
+           const double *expected, double *allowed) {
+  const double width = (double)size.dim[1], additions = fmin(width, Errors::additions(width));
   for (int64_t i = 0; i < count; i++) {
     const double p = expected[i], digits = p > 0.0 ? -log(p) : 0.0;
-    const double errors = 14.0 + 17.0 + of_d * (digits + log((double)size.dim[1])) + additions;
-    allowed[i] = p * errors * UNIT + subnormal;
+    const double errors = 14.0 + 17.0 + Errors::OF_D * (digits + log(width)) + additions;
+    allowed[i] = p * errors * UNIT + Errors::SUBNORMAL;
   }
 }
 
 /* A thread adds width / THREADS values, or the 33 that it holds, then ten exchanges follow. */
-double tree_additions(LabSize size) {
-  return fmin((double)size.dim[1], (double)size.dim[1] / THREADS + 43.0);
-}
+struct OfTree {
+  static constexpr double OF_D = 1.0, SUBNORMAL = 6 * 0x1p-149;
+  static double additions(double width) {
+    return width / THREADS + 43.0;
+  }
+};
+
+/* One thread adds the whole row. */
+struct OfOneThread : OfTree {
+  static double additions(double width) {
+    return width;
+  }
+};
+
+/* cuDNN does not document its arithmetic: it may use __expf, 2 + 1.173 |d| ulp, flush subnormal
+   numbers, and add a row by one warp. */
+struct OfLibrary {
+  static constexpr double OF_D = 1.0 + 2 * 1.173, SUBNORMAL = 2 * 0x1p-126;
+  static double additions(double width) {
+    return width / 32 + 43.0;
+  }
+};
 
 void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
                double *expected, double *allowed) {
@@ -73,21 +93,7 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
       if (i >= first && i < end) expected[i - first] = exp(z[c] - largest) / sum;
     }
   }
-  bound(size, tree_additions(size), 1.0, count, expected, allowed, 6 * 0x1p-149);
-}
-
-/* One thread adds the whole row. */
-void serial_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
-                    const double *expected, double *allowed) {
-  bound(size, (double)size.dim[1], 1.0, count, expected, allowed, 6 * 0x1p-149);
-}
-
-/* cuDNN does not document its arithmetic: it may use __expf, 2 + 1.173 |d| ulp, flush subnormal
-   numbers, and add a row by one warp. */
-void library_allowed(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
-                     const double *expected, double *allowed) {
-  bound(size, (double)size.dim[1] / 32 + 43.0, 1.0 + 2 * 1.173, count, expected, allowed,
-        2 * 0x1p-126);
+  allow<OfTree>(0, size, h_in, first, count, expected, allowed);
 }
 
 /* Three of every eight rows are hard. One has huge values, ties and -INFINITY. One is all equal and
@@ -115,7 +121,7 @@ constexpr int SERIAL_THREADS = 128; /* small blocks: few rows must still reach e
    a 32-byte sector of their own; and few rows are few threads. */
 __global__ void __launch_bounds__(SERIAL_THREADS)
     serial_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
-  const int64_t row = (int64_t)blockIdx.x * SERIAL_THREADS + threadIdx.x;
+  const int64_t row = lab_thread(SERIAL_THREADS);
   if (row >= rows) return;
   const float *z = d_in + row * width;
   float *out = d_out + row * width;
@@ -145,8 +151,18 @@ struct Sum {
   }
 };
 
-/* A walk says which thread takes which values of a row. read: use(value) for each value of this
-   thread; write: out = of(in) for each. */
+/* A walk says which thread takes which values of a row, and calls of(in) for each value of this
+   thread. STORE: out = of(in). */
+template <class Order> struct Values {
+  template <bool STORE, class Of>
+  static __device__ void each(const float *in, float *out, int width, Of of) {
+    Order::each(width, [&](int c) {
+      const float result = of(in[c]);
+      if (STORE) out[c] = result;
+    });
+  }
+};
+
 struct Segment { /* a piece of the row per thread: the lanes of a warp are a piece apart */
   template <class Use> static __device__ void each(int width, Use use) {
     const int count = ceil_div(width, THREADS), first = (int)threadIdx.x * count;
@@ -157,15 +173,6 @@ struct Segment { /* a piece of the row per thread: the lanes of a warp are a pie
 struct Neighbours { /* the lanes of a warp take neighbours: four sectors per load, all used */
   template <class Use> static __device__ void each(int width, Use use) {
     for (int c = threadIdx.x; c < width; c += THREADS) use(c);
-  }
-};
-
-template <class Order> struct Values {
-  template <class Use> static __device__ void read(const float *in, int width, Use use) {
-    Order::each(width, [&](int c) { use(in[c]); });
-  }
-  template <class Of> static __device__ void write(const float *in, float *out, int width, Of of) {
-    Order::each(width, [&](int c) { out[c] = of(in[c]); });
   }
 };
 
@@ -186,26 +193,19 @@ struct Cut {
 };
 
 struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times as much in flight */
-  template <class Use> static __device__ void read(const float *in, int width, Use use) {
+  template <bool STORE, class Of>
+  static __device__ void each(const float *in, float *out, int width, Of of) {
     const Cut cut(in, width);
     const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
     const unsigned t = threadIdx.x;
     for (unsigned i = t; i < cut.words; i += THREADS) {
-      const float4 z = words[i];
-      use(z.x), use(z.y), use(z.z), use(z.w);
+      const float4 z = words[i], result = {of(z.x), of(z.y), of(z.z), of(z.w)};
+      if (STORE) reinterpret_cast<float4 *>(out + cut.head)[i] = result;
     }
-    if (t < cut.edges) use(in[cut.edge(t)]);
-  }
-  template <class Of> static __device__ void write(const float *in, float *out, int width, Of of) {
-    const Cut cut(in, width);
-    const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
-    float4 *to = reinterpret_cast<float4 *>(out + cut.head);
-    const unsigned t = threadIdx.x;
-    for (unsigned i = t; i < cut.words; i += THREADS) {
-      const float4 z = words[i];
-      to[i] = make_float4(of(z.x), of(z.y), of(z.z), of(z.w));
+    if (t < cut.edges) {
+      const float result = of(in[cut.edge(t)]);
+      if (STORE) out[cut.edge(t)] = result;
     }
-    if (t < cut.edges) out[cut.edge(t)] = of(in[cut.edge(t)]);
   }
 };
 
@@ -225,25 +225,17 @@ struct Tree {
   }
 };
 
-/* Combines the values of each LANES neighbouring lanes. */
-template <int LANES, class Combine> __device__ float shuffle(float value, Combine combine) {
-#pragma unroll
-  for (int step = LANES / 2; step > 0; step /= 2)
-    value = combine(value, __shfl_xor_sync(FULL_WARP, value, step));
-  return value;
-}
-
 /* By warp shuffles: five exchanges in registers, then one barrier for the warps' results, which
    every warp combines for itself. */
 template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
-    value = shuffle<32>(value, combine);
+    value = lab_shuffle<32>(value, combine);
     if constexpr (LANES > 32) {
       __shared__ float part[LANES / 32]; /* one for each Combine, as above */
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
       if (lane == 0) part[warp] = value;
       __syncthreads();
-      value = shuffle<LANES / 32>(part[lane % (LANES / 32)], combine);
+      value = lab_shuffle<LANES / 32>(part[lane % (LANES / 32)], combine);
     }
     return value;
   }
@@ -258,12 +250,12 @@ __global__ void __launch_bounds__(THREADS)
   float *out = d_out + (int64_t)blockIdx.x * width;
 
   float largest = -INFINITY;
-  Walk::read(in, width, [&](float z) { largest = fmaxf(largest, z); });
+  Walk::template each<false>(in, out, width, [&](float z) { return largest = fmaxf(largest, z); });
   largest = Reduce::all(largest, Largest());
   float sum = 0.0f;
-  Walk::read(in, width, [&](float z) { sum += expf(z - largest); });
+  Walk::template each<false>(in, out, width, [&](float z) { return sum += expf(z - largest); });
   const float inverse = 1.0f / Reduce::all(sum, Sum());
-  Walk::write(in, out, width, [&](float z) { return expf(z - largest) * inverse; });
+  Walk::template each<true>(in, out, width, [&](float z) { return expf(z - largest) * inverse; });
 }
 
 template <class Walk, class Reduce> cudaError_t launch_passes(const LabCall *call) {
@@ -282,18 +274,15 @@ template <int LANES_, int WORDS_> struct Shape {
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
-/* Calls launch with the smallest shape that holds `width` values. */
-template <class Launch> cudaError_t with_shape(int64_t width, Launch launch) {
-  const int64_t words = width / 4;
-  if (words <= 32) return launch(Shape<32, 1>());
-  if (words <= 64) return launch(Shape<32, 2>());
-  if (words <= 128) return launch(Shape<32, 4>());
-  if (words <= 256) return launch(Shape<32, 8>());
-  if (words <= 512) return launch(Shape<64, 8>());
-  if (words <= 1024) return launch(Shape<128, 8>());
-  if (words <= 2048) return launch(Shape<256, 8>());
-  if (words <= 4096) return launch(Shape<512, 8>());
-  return launch(Shape<1024, 8>());
+/* Calls launch with the smallest shape that holds `width` values: first more words, then more
+   lanes. */
+template <int LANES = 32, int WORDS = 1, class Launch>
+cudaError_t with_shape(int64_t width, Launch launch) {
+  if constexpr (LANES < 1024)
+    if (width / 4 > LANES * WORDS)
+      return with_shape < WORDS < 8 ? LANES : 2 * LANES,
+             WORDS < 8 ? 2 * WORDS : 8 > (width, launch);
+  return launch(Shape<LANES, WORDS>());
 }
 
 /* This thread's part of a row: -INFINITY where there is nothing. */
@@ -348,8 +337,8 @@ struct Pair {
 };
 
 template <int LANES> __device__ Pair merge(Pair pair) {
-  const float largest = shuffle<LANES>(pair.largest, Largest());
-  return {largest, shuffle<LANES>(pair.sum * expf(pair.largest - largest), Sum())};
+  const float largest = lab_shuffle<LANES>(pair.largest, Largest());
+  return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), Sum())};
 }
 
 /* One reduction: every thread takes its exponentials from its OWN largest value, and the pairs
@@ -418,7 +407,7 @@ double segment_sectors(const GpuLimits *, int, LabSize size, int64_t) {
 const LabRung rungs[] = {
     {"serial",
      "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     launch_serial, serial_sectors, .allowed = serial_allowed},
+     launch_serial, serial_sectors, .allowed = allow<OfOneThread>},
     {"tree",
      "One block per row: more threads, but each reads a piece, so lanes are strided; the "
      "pieces meet in a tree in shared memory",
@@ -438,7 +427,7 @@ const LabRung rungs[] = {
      "barrier",
      launch_registers<Once>, lab_value<1>},
     {"cudnn", "cudnnSoftmaxForward, accurate", launch_cudnn, .kind = LAB_LIBRARY,
-     .refuse = refuse_cudnn, .allowed = library_allowed},
+     .refuse = refuse_cudnn, .allowed = allow<OfLibrary>},
 };
 
 const LabProblem problems[] = {

@@ -66,7 +66,7 @@ constexpr int THREADS = 256;
    STEPS are taken: a shortcut like the host's would make the work depend on the numbers. */
 __global__ void __launch_bounds__(THREADS)
     compute_kernel(const float *d_x, float *d_y, int64_t count) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t i = lab_thread(THREADS);
   if (i >= count) return;
   const float x = d_x[i], quarter_x = 0.25f * x;
   float y = x;

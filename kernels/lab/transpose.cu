@@ -90,7 +90,7 @@ constexpr int ROW_BLOCK = 64;
 __global__ void __launch_bounds__(ROW_BLOCK)
     row_a_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
                  int64_t columns) {
-  const int64_t row = (int64_t)blockIdx.x * ROW_BLOCK + threadIdx.x;
+  const int64_t row = lab_thread(ROW_BLOCK);
   if (row >= rows) return;
   for (int64_t column = 0; column < columns; column++)
     out[column * rows + row] = in[row * columns + column];
@@ -215,13 +215,12 @@ cudaError_t launch_words(const LabCall *call) {
 /* cuBLAS is column-major: it sees our input as columns x rows and makes rows x columns of it. The
    second matrix does not count (beta is 0); `in` stands for it. */
 cudaError_t launch_cublas_geam(const LabCall *call) {
-  const cublasHandle_t handle = lab_cublas(call);
-  const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];
-  const float *in = (const float *)call->d_in[0], one = 1.0f, zero = 0.0f;
-  const bool queued =
-      handle && cublasSgeam(handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one, in, columns,
-                            &zero, in, rows, (float *)call->d_out, rows) == CUBLAS_STATUS_SUCCESS;
-  return queued ? cudaSuccess : cudaErrorUnknown;
+  return lab_cublas(call, [=](cublasHandle_t handle) {
+    const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];
+    const float *in = (const float *)call->d_in[0], one = 1.0f, zero = 0.0f;
+    return cublasSgeam(handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one, in, columns, &zero,
+                       in, rows, (float *)call->d_out, rows);
+  });
 }
 
 const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {

@@ -108,20 +108,8 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = result;
 }
 
-/* Calls launch(problem) with the struct of the call's problem. */
-template <class Launch> cudaError_t with_problem(const LabCall *call, Launch launch) {
-  switch (call->problem) {
-  case FILL:
-    return launch(Fill{});
-  case SCALE:
-    return launch(Scale{});
-  case ADD:
-    return launch(Add{});
-  case RELU:
-    return launch(Relu{});
-  default:
-    return launch(Saxpy{});
-  }
+template <class Launch> cudaError_t by_problem(const LabCall *call, Launch launch) {
+  return lab_by_problem<Fill, Scale, Add, Relu, Saxpy>(call->problem, launch);
 }
 
 /* Every kernel below takes the inputs, the output, the number of elements, and perhaps one more
@@ -145,12 +133,12 @@ template <class Problem>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count, int64_t first) {
-  const int64_t i = first + (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t i = first + lab_thread(BLOCK);
   if (i < count) do_word<Problem, 1>(x, y, out, i);
 }
 
 cudaError_t launch_element(const LabCall *call) {
-  return with_problem(call, [=](auto problem) {
+  return by_problem(call, [=](auto problem) {
     return queue(call, element<decltype(problem)>, lab_grid(call, BLOCK), 0);
   });
 }
@@ -163,11 +151,11 @@ template <class Problem>
 __global__ void __launch_bounds__(BLOCK)
     unchecked(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
               int64_t) {
-  do_word<Problem, 1>(x, y, out, (int64_t)blockIdx.x * BLOCK + threadIdx.x);
+  do_word<Problem, 1>(x, y, out, lab_thread(BLOCK));
 }
 
 cudaError_t launch_unchecked(const LabCall *call) {
-  return with_problem(call, [=](auto problem) {
+  return by_problem(call, [=](auto problem) {
     using Problem = decltype(problem);
     const int64_t blocks = call->size.dim[0] / BLOCK, done = blocks * BLOCK;
     if (blocks > 0) TRY(queue(call, unchecked<Problem>, blocks));
@@ -190,14 +178,14 @@ template <class Problem, int UNROLL>
 __global__ void __launch_bounds__(BLOCK)
     segment(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count) {
-  const int64_t first = ((int64_t)blockIdx.x * BLOCK + threadIdx.x) * SEGMENT;
+  const int64_t first = (lab_thread(BLOCK)) * SEGMENT;
   const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1: none */
 #pragma unroll UNROLL
   for (int i = 0; i < mine; i++) do_word<Problem, 1>(x, y, out, first + i);
 }
 
 template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
-  return with_problem(call, [=](auto problem) {
+  return by_problem(call, [=](auto problem) {
     return queue(call, segment<decltype(problem), UNROLL>, lab_grid(call, BLOCK * SEGMENT));
   });
 }
@@ -228,14 +216,14 @@ template <class Problem, int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     grid_stride(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
                 int64_t count) {
-  const int64_t thread = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  const int64_t thread = lab_thread(BLOCK);
   const int64_t threads = (int64_t)gridDim.x * BLOCK, words = count / WIDTH;
   for (int64_t i = thread; i < words; i += threads) do_word<Problem, WIDTH>(x, y, out, i);
   if (thread < count % WIDTH) do_word<Problem, 1>(x, y, out, words * WIDTH + thread);
 }
 
 template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCall *call) {
-  return with_problem(call, [=](auto problem) {
+  return by_problem(call, [=](auto problem) {
     return queue(call, grid_stride<decltype(problem), WIDTH>,
                  lab_at_most(lab_grid(call, (int64_t)BLOCK * WIDTH),
                              (int64_t)BLOCKS * call->gpu->multiprocessors));
@@ -257,11 +245,10 @@ const char *refuse_memset(const GpuLimits *, int problem, LabSize) {
 /* cuBLAS adds x to y in place, so it cannot leave y as it was: out stands for y. The bytes are
    those of our saxpy, so its time can be compared, but its values cannot. */
 cudaError_t launch_cublas_saxpy(const LabCall *call) {
-  const cublasHandle_t handle = lab_cublas(call);
-  const bool queued =
-      handle && cublasSaxpy(handle, (int)call->size.dim[0], &FACTOR, (const float *)call->d_in[0],
-                            1, (float *)call->d_out, 1) == CUBLAS_STATUS_SUCCESS;
-  return queued ? cudaSuccess : cudaErrorUnknown;
+  return lab_cublas(call, [=](cublasHandle_t handle) {
+    return cublasSaxpy(handle, (int)call->size.dim[0], &FACTOR, (const float *)call->d_in[0], 1,
+                       (float *)call->d_out, 1);
+  });
 }
 
 const char *refuse_cublas_saxpy(const GpuLimits *, int problem, LabSize size) {
