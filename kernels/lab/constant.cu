@@ -167,13 +167,13 @@ double bytes(LabSize size) {
 const int64_t addresses[] = {1, 2, 4, 8, 16, 32};
 
 const LabProblem problems[] = {{
-    .name = "",
-    .in = {LAB_FLOAT32, LAB_FLOAT32},
-    .out = LAB_FLOAT32,
-    .bytes = bytes,
-    .operations = lab_each<TABLE>,
-    .reference = reference,
-    .fill = fill,
+    "",
+    {LAB_FLOAT32, LAB_FLOAT32},
+    LAB_FLOAT32,
+    bytes,
+    lab_each<TABLE>,
+    reference,
+    fill,
 }};
 
 const LabRung rungs[] = {

@@ -105,9 +105,9 @@ float same(float x) {
 
 const LabProblem problems[] = {{
     LAB_FLOATS,
-    .bytes = lab_each<8>,
-    .operations = lab_each<0>,
-    .reference = lab_exactly<same>,
+    lab_each<8>,
+    lab_each<0>,
+    lab_exactly<same>,
 }};
 
 /* Bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */

@@ -145,9 +145,9 @@ template <bool DIVERGENT> cudaError_t launch_loops(const LabCall *call) {
 
 const LabProblem problems[] = {{
     LAB_FLOATS,
-    .bytes = lab_each<8>,
-    .operations = lab_each<2 * STEPS>,
-    .reference = lab_exactly<exact>,
+    lab_each<8>,
+    lab_each<2 * STEPS>,
+    lab_exactly<exact>,
 }};
 
 /* Predicted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:

@@ -553,13 +553,13 @@ double passes_of_wide_loads(const GpuLimits *gpu, int problem, LabSize size, int
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 template <Kind kind> constexpr LabProblem problem_of(const char *name) {
-  return {.name = name,
-          .in = {LAB_FLOAT32},
-          .out = LAB_UINT32,
-          .bytes = bytes_moved,
-          .operations = [](LabSize size) { return (double)size.dim[0]; },
-          .reference = reference,
-          .fill = fill<kind>};
+  return {name,
+          {LAB_FLOAT32},
+          LAB_UINT32,
+          bytes_moved,
+          [](LabSize size) { return (double)size.dim[0]; },
+          reference,
+          fill<kind>};
 }
 
 const LabProblem problems[] = {problem_of<UNIFORM>("uniform"), problem_of<SKEWED>("skewed"),

@@ -15,8 +15,8 @@
 
 #define LAB_LADDER LAB_ROWS(problem, problems), LAB_ROWS(rung, rungs)
 
-/* Sets the name and the arrays of a topic's only problem: one float32 array in, one out. */
-#define LAB_FLOATS .name = "", .in = {LAB_FLOAT32}, .out = LAB_FLOAT32
+/* The name and the arrays of a topic's only problem: one float32 array in, one out. */
+#define LAB_FLOATS "", {LAB_FLOAT32}, LAB_FLOAT32
 
 /* Launches `kernel` on call->stream and records it in call->record if it is the call's first. The
    arguments are converted to what the kernel takes. */

@@ -188,13 +188,13 @@ const LabRung rungs[] = {
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 template <int FUNCTION> constexpr LabProblem problem(const char *name) {
-  return {.name = name,
-          .in = {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},
-          .out = LAB_FLOAT32,
-          .bytes = FUNCTION == DIVISION ? lab_each<12> : lab_each<8>,
-          .operations = lab_each<REPEATS>, /* applications of the function */
-          .reference = reference<FUNCTION>,
-          .fill = fill<FUNCTION>};
+  return {name,
+          {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},
+          LAB_FLOAT32,
+          FUNCTION == DIVISION ? lab_each<12> : lab_each<8>,
+          lab_each<REPEATS>, /* applications of the function */
+          reference<FUNCTION>,
+          fill<FUNCTION>};
 }
 
 const LabProblem problems[FUNCTIONS] = {problem<EXP>("exp"), problem<LOG>("log"),

@@ -24,8 +24,8 @@
 #include "lab/matmul_tensor.cuh"
 
 #include <math.h>
-#include <string.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace {
@@ -58,40 +58,6 @@ const char *refuse(int problem, LabSize size) {
   return nullptr;
 }
 
-double value_of(float x) {
-  return x;
-}
-
-double value_of(uint16_t bf16) {
-  const uint32_t bits = (uint32_t)bf16 << 16;
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-/* Elements of C as float64 sums, and of each the sum of |a b|. In: float, or uint16_t for bf16. */
-template <class In>
-void add_up(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t total,
-            double *sums, double *magnitudes) {
-  const In *a = (const In *)h_in[0], *b = (const In *)h_in[1];
-  const int64_t n = size.dim[1], depth = size.dim[2];
-  for (int64_t done = 0; done < total;) { /* a piece of a row of C at a time */
-    const int64_t row = (first + done) / n, column = (first + done) % n;
-    const int64_t width = n - column < total - done ? n - column : total - done;
-    double *sum = sums + done, *magnitude = magnitudes + done;
-    for (int64_t j = 0; j < width; j++) sum[j] = magnitude[j] = 0.0;
-    for (int64_t k = 0; k < depth; k++) {
-      const double left = value_of(a[row * depth + k]);
-      for (int64_t j = 0; j < width; j++) {
-        const double product = left * value_of(b[k * n + column + j]);
-        sum[j] += product;
-        magnitude[j] += fabs(product);
-      }
-    }
-    done += width;
-  }
-}
-
 /* Bounds, in units u = 2^-24 of the sum of |a b|.
 
    float32: a sum of K products, rounded after each addition (or after each product as well), in any
@@ -108,36 +74,38 @@ void add_up(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int
    tf32 keeps 11 bits of each factor: 2^-10 if the rest is cut off, twice, beside the sum.
 
    A library may flush each of the K numbers below 2^-126 to zero. */
-double float32_bound(double depth) {
-  return depth;
-}
-
-double bf16_bound(double depth) {
-  return 2 * depth + 2;
-}
-
-double terms_bound(double depth) {
-  return 7 * depth + 8;
-}
-
-double tf32_bound(double depth) {
-  return terms_bound(depth) + ldexp(1.0, 24 - 9) + ldexp(1.0, 24 - 20);
-}
-
-template <class In, double (*BOUND)(double)>
+/* Elements of C as float64 sums; allowed: PER_K K + MORE units of the sums of |a b|. In: float or
+   __nv_bfloat16. */
+template <class In, int PER_K, int MORE>
 void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t total,
                double *expected, double *allowed) {
-  const double depth = (double)size.dim[2];
-  add_up<In>(size, h_in, first, total, expected, allowed);
-  for (int64_t i = 0; i < total; i++)
-    allowed[i] = BOUND(depth) * ldexp(allowed[i], -24) + depth * ldexp(1.0, -126);
+  const In *a = (const In *)h_in[0], *b = (const In *)h_in[1];
+  const int64_t n = size.dim[1], depth = size.dim[2];
+  for (int64_t done = 0; done < total;) { /* a piece of a row of C at a time */
+    const int64_t row = (first + done) / n, column = (first + done) % n;
+    const int64_t width = std::min(n - column, total - done);
+    double *sum = expected + done, *bound = allowed + done;
+    for (int64_t j = 0; j < width; j++) sum[j] = bound[j] = 0.0;
+    for (int64_t k = 0; k < depth; k++) {
+      const double left = (float)a[row * depth + k];
+      for (int64_t j = 0; j < width; j++) {
+        const double product = left * (float)b[k * n + column + j];
+        sum[j] += product;
+        bound[j] += fabs(product);
+      }
+    }
+    for (int64_t j = 0; j < width; j++)
+      bound[j] =
+          (PER_K * (double)depth + MORE) * ldexp(bound[j], -24) + (double)depth * ldexp(1.0, -126);
+    done += width;
+  }
 }
 
 /* The bound of three-terms, in place of float32's: LabRung.allowed. */
 void terms_allowed(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
                    int64_t total, const double *, double *allowed) {
   std::vector<double> expected(total);
-  reference<float, terms_bound>(size, h_in, first, total, expected.data(), allowed);
+  reference<float, 7, 8>(size, h_in, first, total, expected.data(), allowed);
 }
 
 /* Launches KERNEL with a block of THREADS for each tile of BM x BN of C. */
@@ -280,30 +248,25 @@ template <class Place> cudaError_t launch_wide(const LabCall *call) {
                     tile_grid<BM, BN>(p), THREADS, 0, p);
 }
 
-/* 8 x 8 neighbours per thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
-   two each meet in a bank; the two lanes that store a row of A also meet in one. */
-struct Neighbours {
-  static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
+/* Sixteen threads are across the tile, each STEP columns (and rows) from the next. */
+template <int STEP, int PITCH_, int ROW_GAP_, int COLUMN_GAP_> struct Sixteen {
+  static constexpr int PITCH = PITCH_, ROW_GAP = ROW_GAP_, COLUMN_GAP = COLUMN_GAP_;
   static __device__ int row() {
-    return threadIdx.x / 16 * 8;
+    return threadIdx.x / 16 * STEP;
   }
   static __device__ int column() {
-    return threadIdx.x % 16 * 8;
+    return threadIdx.x % 16 * STEP;
   }
 };
+
+/* 8 x 8 neighbours per thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
+   two each meet in a bank; the two lanes that store a row of A also meet in one. */
+using Neighbours = Sixteen<8, BM, 4, 4>;
 
 /* What changed: a thread's 8 columns (and rows) are four and four, 64 apart, so that neighbouring
    lanes read neighbouring 16 bytes: no two of a quarter in a bank. Four more floats in a row of A's
    slab put the two halves of a warp's stores into different banks. */
-struct Apart {
-  static constexpr int PITCH = BM + 4, ROW_GAP = BM / 2, COLUMN_GAP = BN / 2;
-  static __device__ int row() {
-    return threadIdx.x / 16 * 4;
-  }
-  static __device__ int column() {
-    return threadIdx.x % 16 * 4;
-  }
-};
+using Apart = Sixteen<4, BM + 4, BM / 2, BN / 2>;
 
 /* What changed: a warp's 32 fragments form 64 x 32 of C, not 16 x 128, so that it reads 96
    different words per step, not 144; and its lanes are numbered so that quarters can be served
@@ -319,16 +282,6 @@ struct Warps {
     return warp % 4 * 32 + lane / 2 % 4 * 4;
   }
 };
-
-/* ---- asynchronous copies: matmul_tile.cuh ---------------------------------------------------- */
-
-/* 128 x 128 per block of four warps, 32 x 128 per warp, two blocks per multiprocessor: while one
-   waits at its barrier or writes its tile, the other multiplies. An H100 runs 264 blocks at once;
-   the 1024 tiles at 4096 are 3.88 turns of that, which take the time of 4: 97% is the most that can
-   be reached. Slabs of 8, four of them at once (33 KB per block), and lanes 4 x 8 were the best of
-   the shapes that were measured, 1.5% ahead of lanes 8 x 4; pipelined_kernel tells what the others
-   show. */
-using Pipelined = Tiling<128, 128, 8, 8, 16, 4, 4, 2>;
 
 /* ---- Hopper's rungs, and the library ----------------------------------------------------------
  */
@@ -388,8 +341,7 @@ const LabRung rungs[] = {
     {"async-copies",
      "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
      "registers that are freed",
-     launch_pipelined<Pipelined>, lab_value<2 * 2 + 4 * 2, 128>, .problems = 1 << FLOAT32,
-     .capability = 80},
+     pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = 1 << FLOAT32, .capability = 80},
     {"tensor-cores",
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
      launch_matmul_mma, lab_value<24, 1024>, .problems = 1 << BF16, .capability = 80},
@@ -440,19 +392,14 @@ const LabRung rungs[] = {
             launch_hopper<NO_SWIZZLE>, .kind = LAB_MISTAKE}),
 };
 
-template <class In, double (*BOUND)(double)> constexpr LabProblem problem(const char *name) {
+template <class In, int PER_K, int MORE> constexpr LabProblem problem(const char *name) {
   constexpr LabType IN = sizeof(In) == 2 ? LAB_BFLOAT16 : LAB_FLOAT32;
-  return {.name = name,
-          .in = {IN, IN},
-          .out = LAB_FLOAT32,
-          .bytes = bytes<sizeof(In)>,
-          .operations = operations,
-          .reference = reference<In, BOUND>};
+  return {name, {IN, IN}, LAB_FLOAT32, bytes<sizeof(In)>, operations, reference<In, PER_K, MORE>};
 }
 
-const LabProblem problems[] = {problem<float, float32_bound>("float32"),
-                               problem<uint16_t, bf16_bound>("bf16"),
-                               problem<float, tf32_bound>("tf32")};
+const LabProblem problems[] = {problem<float, 1, 0>("float32"),
+                               problem<__nv_bfloat16, 2, 2>("bf16"),
+                               problem<float, 7, 8 + (1 << 15) + (1 << 4)>("tf32")};
 
 const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 8192, 8192}}};
 

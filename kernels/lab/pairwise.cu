@@ -498,10 +498,10 @@ double operations(LabSize size) {
 
 const LabProblem problems[] = {{
     LAB_FLOATS,
-    .bytes = bytes,
-    .operations = operations,
-    .reference = reference,
-    .fill = fill,
+    bytes,
+    operations,
+    reference,
+    fill,
 }};
 
 /* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to

@@ -305,19 +305,19 @@ cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 const LabProblem problems[] = {
-    {.name = "int32",
-     .in = {LAB_INT32},
-     .out = LAB_INT32,
-     .bytes = bytes_moved,
-     .operations = additions,
-     .reference = reference<uint32_t, uint32_t, int32_t>},
-    {.name = "float32",
-     .in = {LAB_FLOAT32},
-     .out = LAB_FLOAT32,
-     .bytes = bytes_moved,
-     .operations = additions,
-     .reference = reference<float, double, double>,
-     .fill = fill_float32},
+    {"int32",
+     {LAB_INT32},
+     LAB_INT32,
+     bytes_moved,
+     additions,
+     reference<uint32_t, uint32_t, int32_t>},
+    {"float32",
+     {LAB_FLOAT32},
+     LAB_FLOAT32,
+     bytes_moved,
+     additions,
+     reference<float, double, double>,
+     fill_float32},
 };
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {

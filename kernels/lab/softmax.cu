@@ -431,9 +431,9 @@ const LabRung rungs[] = {
 };
 
 const LabProblem problems[] = {
-    {LAB_FLOATS, .bytes = lab_each<8>,
+    {LAB_FLOATS, lab_each<8>,
      /* A subtraction, an exponential, two additions or comparisons, a product. */
-     .operations = lab_each<5>, .reference = reference, .fill = fill},
+     lab_each<5>, reference, fill},
 };
 
 const LabSize sizes[] = {

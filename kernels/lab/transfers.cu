@@ -280,11 +280,11 @@ double predict_roles(const GpuLimits *, int, LabSize size, int64_t point) {
 
 const LabProblem problems[] = {{
     LAB_FLOATS,
-    .bytes = lab_each<4>, /* each way */
+    lab_each<4>, /* each way */
     /* The least that f needs; the other steps change nothing. */
-    .operations = lab_each<2 * SETTLED>,
+    lab_each<2 * SETTLED>,
     /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
-    .reference = lab_exactly<f>,
+    lab_exactly<f>,
 }};
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};

@@ -232,9 +232,9 @@ const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {
 
 const LabProblem problems[] = {{
     LAB_FLOATS,
-    .bytes = lab_each<8>,
-    .operations = lab_each<0>,
-    .reference = reference,
+    lab_each<8>,
+    lab_each<0>,
+    reference,
 }};
 
 /* Predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for

@@ -258,18 +258,15 @@ const char *refuse_cublas_saxpy(const GpuLimits *, int problem, LabSize size) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-template <class Problem> constexpr LabType input(int i) {
-  return i < Problem::INPUTS ? LAB_FLOAT32 : LAB_NOTHING;
-}
-
 template <class Problem> constexpr LabProblem problem(const char *name) {
   return {
-      .name = name,
-      .in = {input<Problem>(0), input<Problem>(1), LAB_NOTHING},
-      .out = LAB_FLOAT32,
-      .bytes = lab_each<4 * (Problem::INPUTS + 1)>,
-      .operations = lab_each<Problem::OPERATIONS>,
-      .reference = reference<Problem>,
+      name,
+      {Problem::INPUTS > 0 ? LAB_FLOAT32 : LAB_NOTHING,
+       Problem::INPUTS > 1 ? LAB_FLOAT32 : LAB_NOTHING},
+      LAB_FLOAT32,
+      lab_each<4 * (Problem::INPUTS + 1)>,
+      lab_each<Problem::OPERATIONS>,
+      reference<Problem>,
   };
 }
 
