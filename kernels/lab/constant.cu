@@ -59,7 +59,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   for (int64_t i = TABLE; array && i < count; i++) values[i] = values[i - TABLE];
 }
 
-/* ---- 1 to 3. a table in any memory -----------------------------------------------------------
+/* ---- 1 to 4. a table in any memory -----------------------------------------------------------
    Grid: all outputs, BLOCK per block. Lane: the element next to its neighbour's. Table: where the
    words lie; open() prepares it, called by the whole block. The loads of a step need not wait for
    each other, and their addresses differ only by constants: each read takes one load and one
@@ -68,6 +68,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 __constant__ float c_table[STORED];
 
 struct Constant {
+  static constexpr int UNROLL = UNROLLED;
   __device__ static Constant open(const float *) {
     return {};
   }
@@ -76,7 +77,19 @@ struct Constant {
   }
 };
 
+/* The fourth rung: every lane begins at entry 0, and the loop is fully unrolled: each address is a
+   number in the code. On Ampere the addition itself names it, an operand like a register. On Hopper
+   one uniform load brings two words into registers that the warp has once for all lanes (ULDC in
+   the machine code, LDC above): half a load per read. */
+struct Uniform : Constant {
+  static constexpr int UNROLL = TABLE;
+  __device__ static Uniform open(const float *) {
+    return {};
+  }
+};
+
 struct ReadOnly {
+  static constexpr int UNROLL = UNROLLED;
   const float *d_table;
   __device__ static ReadOnly open(const float *d_table) {
     return {d_table};
@@ -87,6 +100,7 @@ struct ReadOnly {
 };
 
 struct Shared {
+  static constexpr int UNROLL = UNROLLED;
   const float *words;
   __device__ static Shared open(const float *d_table) {
     __shared__ float s_table[STORED];
@@ -107,25 +121,10 @@ __global__ void __launch_bounds__(BLOCK)
   const Table table = Table::open(d_table);
   const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
-  const int first = threadIdx.x & (addresses - 1); /* a power of two */
+  const int first = Table::UNROLL < TABLE ? threadIdx.x & (addresses - 1) : 0; /* a power of two */
   float sum = d_x[i];
-#pragma unroll UNROLLED
+#pragma unroll Table::UNROLL
   for (int k = 0; k < TABLE; k++) sum += table.read(first + k);
-  d_out[i] = sum;
-}
-
-/* ---- 4. an address that the compiler knows ---------------------------------------------------
-   Every lane begins at entry 0, and the loop is fully unrolled: each address is a number in the
-   code. On Ampere the addition itself names it, an operand like a register. On Hopper one uniform
-   load brings two words into registers that the warp has once for all lanes (ULDC in the machine
-   code, LDC above): half a load per read. */
-__global__ void __launch_bounds__(BLOCK)
-    add_uniform(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n) {
-  const int64_t i = lab_thread(BLOCK);
-  if (i >= n) return;
-  float sum = d_x[i];
-#pragma unroll
-  for (int k = 0; k < TABLE; k++) sum += c_table[k];
   d_out[i] = sum;
 }
 
@@ -140,14 +139,9 @@ template <class Table> cudaError_t launch_table(const LabCall *call) {
                     call->d_in[1], call->d_out, call->size.dim[0], call->point);
 }
 
-cudaError_t launch_constant(const LabCall *call) {
+template <class Table> cudaError_t launch_constant(const LabCall *call) {
   TRY(set_constants(call));
-  return launch_table<Constant>(call);
-}
-
-cudaError_t launch_uniform(const LabCall *call) {
-  TRY(set_constants(call));
-  return lab_map(call, add_uniform, lab_grid(call, BLOCK), BLOCK, call->size.dim[0]);
+  return launch_table<Table>(call);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
@@ -178,13 +172,13 @@ const LabProblem problems[] = {{
 
 const LabRung rungs[] = {
     {"constant", "Constant memory: one address is a broadcast, more are served one after the other",
-     launch_constant, an_address_each, LAB_ROWS(point, addresses)},
+     launch_constant<Constant>, an_address_each, LAB_ROWS(point, addresses)},
     {"read-only", "Global memory by the read-only path: neighbouring words are one request",
      launch_table<ReadOnly>, lab_value<1>, LAB_ROWS(point, addresses)},
     {"shared", "Shared memory: a word of each bank at once, the same or not", launch_table<Shared>,
      lab_value<1>, LAB_ROWS(point, addresses)},
     {"uniform", "Constant memory at an address that the compiler knows: fetched once for the warp",
-     launch_uniform, .points = addresses, .point_count = 1},
+     launch_constant<Uniform>, .points = addresses, .point_count = 1},
 };
 
 } // namespace

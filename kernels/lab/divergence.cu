@@ -75,37 +75,17 @@ __device__ inline float orbit_by_path(float y, const Parameters &parameters, int
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so memory sees
    the same in every rung. */
 
-enum Path {
-  SAME,     /* every lane takes the first, but only the GPU knows: the code is the others' */
-  EVEN_ODD, /* two paths in each warp */
-  BY_LANE,  /* 32 paths, each for a single lane */
-  BY_EIGHT, /* four paths: that eight neighbouring lanes agree makes no difference */
-  BY_WARP,  /* as many paths in the grid as in BY_LANE, but one per warp */
-};
-
-/* The branch of element i: i % 32 is its lane, i / 32 its warp. */
-__device__ inline int path_of(Path path, unsigned i, int zero) {
-  switch (path) {
-  case SAME:
-    return zero;
-  case EVEN_ODD:
-    return i % 2;
-  case BY_LANE:
-    return i % 32;
-  case BY_EIGHT:
-    return i % 32 / 8;
-  default:
-    return i / 32 % PATHS;
-  }
-}
-
-template <Path PATH>
+/* EACH neighbouring elements take the same of COUNT paths, the next ones the next. i % 32 is the
+   lane of element i, i / 32 its warp. Of one path only the GPU knows that it is the first: the code
+   is the others'. */
+template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
              const __grid_constant__ Parameters parameters, int zero) {
   const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
-  d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, path_of(PATH, (unsigned)i, zero));
+  const int path = COUNT > 1 ? (unsigned)i / EACH % COUNT : zero;
+  d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, path);
 }
 
 /* ---- 6, 7. two loops of equal work -----------------------------------------------------------
@@ -133,8 +113,8 @@ cudaError_t queue(const LabCall *call, Kernel kernel, More... more) {
                  more...);
 }
 
-template <Path PATH> cudaError_t launch_branches(const LabCall *call) {
-  return queue(call, branches<PATH>, 0);
+template <int EACH, int COUNT> cudaError_t launch_branches(const LabCall *call) {
+  return queue(call, branches<EACH, COUNT>, 0);
 }
 
 template <bool DIVERGENT> cudaError_t launch_loops(const LabCall *call) {
@@ -154,16 +134,16 @@ const LabProblem problems[] = {{
    ROUNDS + ROUNDS instead of ROUNDS. */
 const LabRung rungs[] = {
     {"same", "All lanes take the same branch: what the others are measured against",
-     launch_branches<SAME>, lab_value<1>},
+     launch_branches<1, 1>, lab_value<1>},
     {"even-odd", "Neighbours take two branches: the warp runs both, one after the other",
-     launch_branches<EVEN_ODD>, lab_value<2>},
+     launch_branches<1, 2>, lab_value<2>},
     {"lane", "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
-     launch_branches<BY_LANE>, lab_value<32>},
+     launch_branches<1, 32>, lab_value<32>},
     {"lane-8",
      "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
-     launch_branches<BY_EIGHT>, lab_value<4>},
+     launch_branches<8, 4>, lab_value<4>},
     {"warp", "32 branches again, but a warp takes only one: divergence between warps is free",
-     launch_branches<BY_WARP>, lab_value<1>},
+     launch_branches<32, PATHS>, lab_value<1>},
     {"loops", "The work in two loops, half each in every lane", launch_loops<false>, lab_value<1>},
     {"loops-divergent",
      "The same two loops, split differently in each lane: the longest lane decides in both",

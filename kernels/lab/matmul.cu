@@ -21,6 +21,7 @@
    in the end as six products of bf16 terms. `bf16`: A and B are bf16 to begin with. `tf32`: A and B
    are float32, and as much accuracy is asked for as tf32 keeps. */
 #include "lab/cublas.cuh"
+#include "lab/matmul_pipelined.cuh"
 #include "lab/matmul_tensor.cuh"
 
 #include <math.h>

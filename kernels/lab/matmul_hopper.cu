@@ -464,15 +464,18 @@ cudaError_t launch_fitting(const LabCall *call, const Operands &of) {
    written per number, some 0.1 ms at 4096. Of three terms a slab of 64 k would be 144 KB, a ring of
    one stage; slabs of 32 k make it three. */
 template <int TERMS> cudaError_t launch_terms(const LabCall *call) {
-  const int m = (int)call->size.dim[0], n = (int)call->size.dim[1], k = (int)call->size.dim[2];
-  const size_t pitch_a = planes_pitch(k), pitch_b = planes_pitch(n);
-  const Planes a = {(uint16_t *)call->d_work, m * pitch_a, TERMS, m, k};
-  const Planes b = {a.d + TERMS * a.plane, k * pitch_b, TERMS, k, n};
-  TRY(launch_split((const float *)call->d_in[0], a, call->stream));
-  TRY(launch_split((const float *)call->d_in[1], b, call->stream));
-  const Operands of = {{a.d, TERMS, m, k, pitch_a, a.plane},
-                       {b.d, TERMS, k, n, pitch_b, b.plane},
-                       (float *)call->d_out};
+  const Matrices p = matrices_of(call);
+  uint16_t *d_free = (uint16_t *)call->d_work;
+  Operands of = {{}, {}, p.c};
+  const auto split = [&](const float *x, int rows, int columns, MatrixPlanes *to) {
+    const size_t pitch = planes_pitch(columns), plane = rows * pitch;
+    uint16_t *d_terms = d_free;
+    *to = {d_terms, TERMS, rows, columns, pitch, plane};
+    d_free += TERMS * plane;
+    return launch_split(x, {d_terms, plane, TERMS, rows, columns}, call->stream);
+  };
+  TRY(split(p.a, p.m, p.k, &of.a));
+  TRY(split(p.b, p.k, p.n, &of.b));
   return launch_fitting<Shape<TERMS, 256, 32, SHARE_B>, Shape<TERMS, 128, 32, SPLIT_K>>(call, of);
 }
 

@@ -112,32 +112,8 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* ---- 1: one thread per row ------------------------------------------------------------------- */
-
-constexpr int SERIAL_THREADS = 128; /* small blocks: few rows must still reach every SM */
-
-/* Grid: SERIAL_THREADS rows per block, one row per thread. Three passes over the row: its largest
-   value, the sum, the results. What it costs: lanes are a row apart, so every lane's 4 bytes lie in
-   a 32-byte sector of their own; and few rows are few threads. */
-__global__ void __launch_bounds__(SERIAL_THREADS)
-    serial_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
-  const int64_t row = lab_thread(SERIAL_THREADS);
-  if (row >= rows) return;
-  const float *z = d_in + row * width;
-  float *out = d_out + row * width;
-  float largest = -INFINITY, sum = 0.0f;
-  for (int c = 0; c < width; c++) largest = fmaxf(largest, z[c]);
-  for (int c = 0; c < width; c++) sum += expf(z[c] - largest);
-  const float inverse = 1.0f / sum;
-  for (int c = 0; c < width; c++) out[c] = expf(z[c] - largest) * inverse;
-}
-
-cudaError_t launch_serial(const LabCall *call) {
-  return lab_map(call, serial_kernel, lab_grid(call, SERIAL_THREADS), SERIAL_THREADS,
-                 call->size.dim[0], call->size.dim[1]);
-}
-
-/* ---- 2 to 5: one block per row, three passes ------------------------------------------------- */
+/* ---- 1 to 5: three passes ---------------------------------------------------------------------
+ */
 
 struct Largest {
   __device__ float operator()(float a, float b) const {
@@ -160,6 +136,12 @@ template <class Order> struct Values {
       const float result = of(in[c]);
       if (STORE) out[c] = result;
     });
+  }
+};
+
+struct Whole { /* a row per thread: the lanes of a warp are a row apart */
+  template <class Use> static __device__ void each(int width, Use use) {
+    for (int c = 0; c < width; c++) use(c);
   }
 };
 
@@ -209,6 +191,13 @@ struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times 
   }
 };
 
+/* A thread has the whole row. */
+struct Alone {
+  template <class Combine> static __device__ float all(float value, Combine) {
+    return value;
+  }
+};
+
 /* Combines one value of each thread; all threads get the result. Through shared memory: eight
    rounds with a barrier each, of which the last five have work for only one warp. */
 struct Tree {
@@ -241,13 +230,21 @@ template <int LANES> struct Shuffle {
   }
 };
 
-/* Grid: one row per block. Asks for the row's bytes three times and writes them once; passes two
-   and three find a row of some KB in the first-level cache if the lanes read neighbours. */
-template <class Walk, class Reduce>
-__global__ void __launch_bounds__(THREADS)
-    passes_kernel(const float *d_in, float *d_out, int width) {
-  const float *in = d_in + (int64_t)blockIdx.x * width;
-  float *out = d_out + (int64_t)blockIdx.x * width;
+constexpr int SERIAL = 128; /* small blocks: few rows must still reach every SM */
+
+/* Grid: ROWS rows per block, THREADS threads for 1 row, else one for each. Asks for the row's bytes
+   three times (its largest value, the sum, the results) and writes them once; passes two and three
+   find a row of some KB in the first-level cache if the lanes read neighbours.
+
+   What SERIAL rows cost: every lane's 4 bytes lie in a 32-byte sector of their own; and few rows
+   are few threads. */
+template <class Walk, class Reduce, int ROWS>
+__global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
+    passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
+  const int64_t row = ROWS == 1 ? blockIdx.x : lab_thread(ROWS);
+  if (ROWS > 1 && row >= rows) return;
+  const float *in = d_in + row * width;
+  float *out = d_out + row * width;
 
   float largest = -INFINITY;
   Walk::template each<false>(in, out, width, [&](float z) { return largest = fmaxf(largest, z); });
@@ -258,8 +255,9 @@ __global__ void __launch_bounds__(THREADS)
   Walk::template each<true>(in, out, width, [&](float z) { return expf(z - largest) * inverse; });
 }
 
-template <class Walk, class Reduce> cudaError_t launch_passes(const LabCall *call) {
-  return lab_map(call, passes_kernel<Walk, Reduce>, call->size.dim[0], THREADS, call->size.dim[1]);
+template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(const LabCall *call) {
+  return lab_map(call, passes_kernel<Walk, Reduce, ROWS>, lab_grid(call, ROWS),
+                 ROWS == 1 ? THREADS : ROWS, call->size.dim[1], call->size.dim[0]);
 }
 
 /* ---- 6 and 7: the row in registers ----------------------------------------------------------- */
@@ -407,7 +405,7 @@ double segment_sectors(const GpuLimits *, int, LabSize size, int64_t) {
 const LabRung rungs[] = {
     {"serial",
      "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     launch_serial, serial_sectors, .allowed = allow<OfOneThread>},
+     launch_passes<Values<Whole>, Alone, SERIAL>, serial_sectors, .allowed = allow<OfOneThread>},
     {"tree",
      "One block per row: more threads, but each reads a piece, so lanes are strided; the "
      "pieces meet in a tree in shared memory",

@@ -150,21 +150,13 @@ struct Queue {
   }
 };
 
-/* ---- one after the other ------------------------------------------------------------------- */
+/* ---- one after the other, and the parts alone ------------------------------------------------ */
 
 /* The whole array on one stream. Pageable and pinned are the same calls: the difference is whose
    memory it is. */
-cudaError_t launch_whole(const LabCall *call) {
+template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
-  for (int stage = 0; stage < STAGES; stage++) queue.add((Stage)stage, 0, call->stream);
-  return queue.status;
-}
-
-/* ---- the parts alone ----------------------------------------------------------------------- */
-
-template <Stage STAGE> cudaError_t launch_part(const LabCall *call) {
-  Queue queue(call, 1);
-  queue.add(STAGE, 0, call->stream);
+  for (int stage = FIRST; stage < END; stage++) queue.add((Stage)stage, 0, call->stream);
   return queue.status;
 }
 
@@ -217,13 +209,10 @@ double percent_of_perfect(int chunks, int streams, int round) {
   return 100.0 * chunks / end;
 }
 
-double predict_whole(const GpuLimits *, int, LabSize, int64_t) {
-  return percent_of_perfect(1, 1, 1);
-}
-
-template <int STREAMS, int ROUND>
-double predict_streams(const GpuLimits *, int, LabSize size, int64_t) {
-  return percent_of_perfect(Chunks(size, CHUNKS).count, STREAMS, ROUND);
+/* COUNT chunks; 0: as many as the point says. */
+template <int COUNT, int STREAMS, int ROUND>
+double predict(const GpuLimits *, int, LabSize size, int64_t point) {
+  return percent_of_perfect(Chunks(size, COUNT ? COUNT : point).count, STREAMS, ROUND);
 }
 
 /* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
@@ -271,11 +260,6 @@ cudaError_t launch_roles(const LabCall *call) {
   return queue.finish(STAGES);
 }
 
-/* There are as many streams as stages, chunk by chunk: c / (c + 2). */
-double predict_roles(const GpuLimits *, int, LabSize size, int64_t point) {
-  return percent_of_perfect(Chunks(size, point).count, STAGES, 1);
-}
-
 /* ---- the tables ---------------------------------------------------------------------------- */
 
 const LabProblem problems[] = {{
@@ -291,21 +275,21 @@ const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
 template <int STREAMS, int ROUND>
 constexpr LabRung streams_rung(const char *name, const char *lesson) {
-  return {name, lesson, launch_streams<STREAMS, ROUND>, predict_streams<STREAMS, ROUND>,
+  return {name, lesson, launch_streams<STREAMS, ROUND>, predict<CHUNKS, STREAMS, ROUND>,
           .work = work};
 }
 
 const LabRung rungs[] = {
     {"pageable", "Ordinary memory: the host copies it into a pinned buffer of the driver's first",
-     launch_whole, .work = work, .pageable = true},
+     launch_whole<>, .work = work, .pageable = true},
     {"pinned", "Page-locked memory: a copy engine reads it by itself; two of three engines wait",
-     launch_whole, predict_whole, .work = work},
-    {"copy-in", "The first stage alone: the link, host to device", launch_part<COPY_IN>,
-     .kind = LAB_PART, .work = work},
+     launch_whole<>, predict<1, 1, 1>, .work = work},
+    {"copy-in", "The first stage alone: the link, host to device",
+     launch_whole<COPY_IN, COPY_IN + 1>, .kind = LAB_PART, .work = work},
     {"compute", "The second stage alone: as long as a copy, by the choice of f",
-     launch_part<COMPUTE>, .kind = LAB_PART, .work = work},
+     launch_whole<COMPUTE, COMPUTE + 1>, .kind = LAB_PART, .work = work},
     {"copy-out", "The third stage alone; the longest of the three is called perfect",
-     launch_part<COPY_OUT>, .kind = LAB_PART, .work = work},
+     launch_whole<COPY_OUT, COPY_OUT + 1>, .kind = LAB_PART, .work = work},
     {"both-ways", "Both copies at once: what the link really has for two directions",
      launch_both_ways, .kind = LAB_PART, .work = work},
     streams_rung<1, 1>(
@@ -323,9 +307,9 @@ const LabRung rungs[] = {
      "No stream was told to wait for the copy: right on a good day, this is a bad one",
      launch_forgotten_event, .kind = LAB_MISTAKE, .work = work},
     {"event", "An event between the two streams makes it right on every day", launch_event,
-     predict_whole, .work = work},
+     predict<1, 1, 1>, .work = work},
     {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
-     launch_roles, predict_roles, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
+     launch_roles, predict<0, STAGES, 1>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
 };
 
 /* `overlap` knows the order of the first rungs. */
