@@ -96,9 +96,10 @@ int shared_room(const GpuLimits *gpu) {
 }
 
 /* A grid of up to `together` blocks per multiprocessor, but not more blocks than have `each` values
-   to count. */
-unsigned resident_blocks(const GpuLimits *gpu, int64_t count, int64_t each, int together) {
-  return lab_at_most(lab_blocks(count, each), (int64_t)gpu->multiprocessors * together);
+   per thread to count. */
+unsigned few_blocks(const LabCall *call, int each, int together) {
+  return lab_at_most(lab_grid(call, each * THREADS),
+                     (int64_t)call->gpu->multiprocessors * together);
 }
 
 /* Bytes of `copies` copies of the bins and of the one bin too many. A value that is counted in no
@@ -120,9 +121,14 @@ const char *refuse_shared(const GpuLimits *gpu, int, LabSize size) {
              : nullptr;
 }
 
-/* Counts start at 0. */
-cudaError_t clear_counts(const LabCall *call) {
-  return cudaMemsetAsync(call->d_out, 0, (size_t)call->size.dim[1] * 4, call->stream);
+/* Launches a kernel that adds to counts, which start at 0. */
+template <class Kernel, class... More>
+cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks, int shared,
+                            More... more) {
+  const LabSize &size = call->size;
+  TRY(cudaMemsetAsync(call->d_out, 0, (size_t)size.dim[1] * 4, call->stream));
+  return lab_launch(call, kernel, blocks, THREADS, shared, call->d_in[0], size.dim[0], call->d_out,
+                    size.dim[1], more...);
 }
 
 /* ---- rung 1 ---------------------------------------------------------------------------------- */
@@ -139,10 +145,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 cudaError_t launch_global_atomics(const LabCall *call) {
-  TRY(clear_counts(call));
-  const int64_t count = call->size.dim[0];
-  return lab_launch(call, global_atomics, lab_blocks(count, THREADS), THREADS, 0, call->d_in[0],
-                    count, call->d_out, call->size.dim[1]);
+  return launch_counting(call, global_atomics, lab_grid(call, THREADS), 0);
 }
 
 /* ---- rungs 2 and 3 --------------------------------------------------------------------------- */
@@ -179,14 +182,11 @@ __global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS,
 }
 
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
-  TRY(clear_counts(call));
-  const int64_t count = call->size.dim[0];
   const int bins = (int)call->size.dim[1], copies = copies_of<MOST>(call->gpu, bins);
   const int shared = bytes_of(bins, copies);
-  return lab_launch(call, shared_bins<Loads>,
-                    resident_blocks(call->gpu, count, Loads::VALUES * THREADS,
-                                    shared <= shared_room(call->gpu) ? resident(call->gpu) : 1),
-                    THREADS, shared, call->d_in[0], count, call->d_out, bins, copies);
+  const int together = shared <= shared_room(call->gpu) ? resident(call->gpu) : 1;
+  return launch_counting(call, shared_bins<Loads>, few_blocks(call, Loads::VALUES, together),
+                         shared, copies);
 }
 
 /* Thread: every t-th value, t being the threads of the grid.
@@ -381,12 +381,13 @@ template <int LOADS_> struct Values {
   float x[4 * LOADS_];
 
   __device__ void fetch(const float *d_values, int64_t quads, int64_t base) {
-    const float4 *d_quads = reinterpret_cast<const float4 *>(d_values) + base + threadIdx.x;
+    const auto *d_quads = reinterpret_cast<const LabWord<4> *>(d_values) + base + threadIdx.x;
     const int left = (int)min((int64_t)THREADS * LOADS_, quads - base) - (int)threadIdx.x;
 #pragma unroll
     for (int n = 0; n < LOADS_; n++) {
-      const float4 quad = n * THREADS < left ? d_quads[n * THREADS] : float4{-1, -1, -1, -1};
-      x[4 * n] = quad.x, x[4 * n + 1] = quad.y, x[4 * n + 2] = quad.z, x[4 * n + 3] = quad.w;
+      const auto quad = n * THREADS < left ? d_quads[n * THREADS] : LabWord<4>{-1, -1, -1, -1};
+#pragma unroll
+      for (int i = 0; i < 4; i++) x[4 * n + i] = quad.value[i];
     }
   }
 };
@@ -474,13 +475,11 @@ bool needs_halves(const GpuLimits *gpu, int bins) {
 }
 
 cudaError_t launch_wide_loads(const LabCall *call) {
-  const int64_t count = call->size.dim[0];
   const int bins = (int)call->size.dim[1];
-  if (!needs_halves(call->gpu, bins)) return launch_shared_bins<WideLoads, LANES>(call);
-  TRY(clear_counts(call));
-  return lab_launch(call, half_width,
-                    resident_blocks(call->gpu, count, 4 * LOADS_OF_HALVES * THREADS, 1), THREADS,
-                    ceil_div(bins, 2) * 4, call->d_in[0], count, call->d_out, bins);
+  return needs_halves(call->gpu, bins)
+             ? launch_counting(call, half_width, few_blocks(call, 4 * LOADS_OF_HALVES, 1),
+                               ceil_div(bins, 2) * 4)
+             : launch_shared_bins<WideLoads, LANES>(call);
 }
 
 const char *refuse_wide_loads(const GpuLimits *gpu, int, LabSize size) {

@@ -196,11 +196,13 @@ constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
 
 /* Four neighbours in a line of `columns`, from `column` on, or zeros where it has ended. QUADS:
    lines are a multiple of four long, so all four exist or none does, on 16 bytes. */
-template <bool QUADS> __device__ float4 load_quad(const float *line, int column, int columns) {
-  if (QUADS) return column < columns ? *reinterpret_cast<const float4 *>(line + column) : float4{};
-  return {column < columns ? line[column] : 0.0f, column + 1 < columns ? line[column + 1] : 0.0f,
-          column + 2 < columns ? line[column + 2] : 0.0f,
-          column + 3 < columns ? line[column + 3] : 0.0f};
+template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
+  LabWord<4> v = {};
+  if (QUADS) return column < columns ? *reinterpret_cast<const LabWord<4> *>(line + column) : v;
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (column + i < columns) v.value[i] = line[column + i];
+  return v;
 }
 
 /* C = A B. Block: 128 x 128 of C, slabs of 8. Thread: 8 x 8 in four 4 x 4, at Place::row() and
@@ -222,15 +224,15 @@ __global__ void __launch_bounds__(THREADS, 2) wide_kernel(Matrices p) {
   const int row = Place::row(), column = Place::column();
   float acc[TM][TN] = {}, a[TM], b[TN];
   for (int k0 = 0; k0 < p.k; k0 += BK) {
-    float4 x = {}, y = {};
+    LabWord<4> x = {}, y = {};
     if (corner.row + a_row < p.m)
       x = load_quad<QUADS>(p.a + (int64_t)(corner.row + a_row) * p.k, k0 + a_k, p.k);
     if (k0 + b_k < p.k)
       y = load_quad<QUADS>(p.b + (int64_t)(k0 + b_k) * p.n, corner.column + b_column, p.n);
     __syncthreads();
-    slab_a[a_k][a_row] = x.x, slab_a[a_k + 1][a_row] = x.y;
-    slab_a[a_k + 2][a_row] = x.z, slab_a[a_k + 3][a_row] = x.w;
-    *reinterpret_cast<float4 *>(&slab_b[b_k][b_column]) = y;
+#pragma unroll
+    for (int i = 0; i < 4; i++) slab_a[a_k + i][a_row] = x.value[i];
+    *reinterpret_cast<LabWord<4> *>(&slab_b[b_k][b_column]) = y;
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < BK; k++) {

@@ -44,8 +44,9 @@ template <int BM, int BN, class P> dim3 tile_grid(const P &p) {
 template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
 #pragma unroll
   for (int q = 0; q < COUNT; q += 4) {
-    const float4 v = *reinterpret_cast<const float4 *>(from + q / 4 * gap);
-    to[q] = v.x, to[q + 1] = v.y, to[q + 2] = v.z, to[q + 3] = v.w;
+    const auto v = *reinterpret_cast<const LabWord<4> *>(from + q / 4 * gap);
+#pragma unroll
+    for (int i = 0; i < 4; i++) to[q + i] = v.value[i];
   }
 }
 

@@ -179,29 +179,31 @@ constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the 
 
 __global__ void __launch_bounds__(WORDS *WORDS)
     words(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
-  __shared__ float4 shared[SIDE][WORDS]; /* [column of the input][word along the rows], swizzled */
+  __shared__ LabWord<4> shared[SIDE]
+                              [WORDS]; /* [column of the input][word along the rows], swizzled */
   const Corner corner = corner_of_tile<SIDE, SIDE>(columns);
   const int x = threadIdx.x, y = threadIdx.y;
 
-  float4 patch[WORD] = {}; /* rows 4 y .. 4 y + 3, columns 4 x .. 4 x + 3 */
+  LabWord<4> patch[WORD] = {}; /* rows 4 y .. 4 y + 3, columns 4 x .. 4 x + 3 */
 #pragma unroll
   for (int k = 0; k < WORD; k++) {
     const int64_t row = corner.row + WORD * y + k, column = corner.column + WORD * x;
     if (row < rows && column < columns)
-      patch[k] = *reinterpret_cast<const float4 *>(in + row * columns + column);
+      patch[k] = *reinterpret_cast<const LabWord<4> *>(in + row * columns + column);
   }
   const int place = y ^ x; /* of word y in rows 4 x .. 4 x + 3 */
-  shared[WORD * x + 0][place] = {patch[0].x, patch[1].x, patch[2].x, patch[3].x};
-  shared[WORD * x + 1][place] = {patch[0].y, patch[1].y, patch[2].y, patch[3].y};
-  shared[WORD * x + 2][place] = {patch[0].z, patch[1].z, patch[2].z, patch[3].z};
-  shared[WORD * x + 3][place] = {patch[0].w, patch[1].w, patch[2].w, patch[3].w};
+#pragma unroll
+  for (int k = 0; k < WORD; k++)
+    shared[WORD * x + k][place] = {patch[0].value[k], patch[1].value[k], patch[2].value[k],
+                                   patch[3].value[k]};
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < WORD; k++) {
     const int across = y + k * WORDS; /* of the tile: a row of the output */
     const int64_t row = corner.row + WORD * x, column = corner.column + across;
     if (row < rows && column < columns)
-      *reinterpret_cast<float4 *>(out + column * rows + row) = shared[across][x ^ across / WORD];
+      *reinterpret_cast<LabWord<4> *>(out + column * rows + row) =
+          shared[across][x ^ across / WORD];
   }
 }
 
