@@ -59,37 +59,28 @@ static cudaError_t copy_right(const LabCall *call) {
                          call->stream);
 }
 
-static cudaError_t copy_with(const LabCall *call, void *at, int byte) {
-  const cudaError_t status = copy_right(call);
-  return status == cudaSuccess ? cudaMemsetAsync(at, byte, 1, call->stream) : status;
-}
-
-static cudaError_t wrong_last(const LabCall *call) {
-  return copy_with(call, (char *)call->d_out + bytes_of(call) - 1, 0x42);
-}
-
 static cudaError_t unwritten_last(const LabCall *call) {
   return cudaMemcpyAsync(call->d_out, call->d_in[0], bytes_of(call) - sizeof(float),
                          cudaMemcpyDefault, call->stream);
 }
 
-static cudaError_t write_behind(const LabCall *call) {
-  return copy_with(call, (char *)call->d_out + bytes_of(call), 0);
+/* Copies, then changes a byte of an array, `place` from its start. */
+static cudaError_t change(const LabCall *call, const void *array, int64_t place) {
+  const cudaError_t status = copy_right(call);
+  void *at =
+      (void *)((uintptr_t)array + (uintptr_t)place); /* an input is const, with good reason */
+  return status == cudaSuccess ? cudaMemsetAsync(at, 0x42, 1, call->stream) : status;
 }
 
-static cudaError_t write_before(const LabCall *call) {
-  return copy_with(call, (char *)call->d_out - 1, 0);
-}
-
-static cudaError_t write_behind_work(const LabCall *call) {
-  return copy_with(call, (char *)call->d_work + 1000, 0);
-}
-
-static cudaError_t change_input(const LabCall *call) {
-  char *d_in; /* which is const in the call, with good reason */
-  memcpy(&d_in, &call->d_in[0], sizeof d_in);
-  return copy_with(call, d_in + 1, 0x77);
-}
+#define CHANGES(name, array, place)                                                                \
+  static cudaError_t name(const LabCall *call) {                                                   \
+    return change(call, call->array, place);                                                       \
+  }
+CHANGES(wrong_last, d_out, 3999)
+CHANGES(write_behind, d_out, 4000)
+CHANGES(write_before, d_out, -1)
+CHANGES(write_behind_work, d_work, 1000)
+CHANGES(change_input, d_in[0], 1)
 
 static cudaError_t fail_to_launch(const LabCall *call) {
   (void)call;
@@ -106,47 +97,44 @@ static const char *refuse_all(const GpuLimits *gpu, int problem, LabSize size) {
   return "it serves nobody";
 }
 
-static const LabRung tricks[] = {
-    {.name = "right", .launch = copy_right},
-    {.name = "wrong", .launch = wrong_last},
-    {.name = "unwritten", .launch = unwritten_last},
-    {.name = "behind", .launch = write_behind},
-    {.name = "before", .launch = write_before},
-    {.name = "work", .launch = write_behind_work, .work = thousand},
-    {.name = "fails", .launch = fail_to_launch},
-    {.name = "refuses", .launch = copy_right, .refuse = refuse_all},
-    {.name = "part", .launch = unwritten_last, .kind = LAB_PART},
-    {.name = "mistake", .launch = wrong_last, .kind = LAB_MISTAKE},
-    {.name = "no-mistake", .launch = copy_right, .kind = LAB_MISTAKE},
-    {.name = "library", .launch = copy_right, .kind = LAB_LIBRARY},
-    {.name = "input", .launch = change_input}}; /* last: what follows would be wrong, too */
-
 static const struct {
+  LabRung rung;
   LabOutcome outcome;
   const char *note;
-} answers[] = {{LAB_RIGHT, ""},
-               {LAB_WRONG, "element 999 is "},
-               {LAB_WRONG, "element 999 is "},
-               {LAB_WRONG, "outside of the output"},
-               {LAB_WRONG, "outside of the output"},
-               {LAB_WRONG, "outside of its work"},
-               {LAB_WRONG, "its launch failed"},
-               {LAB_REFUSED, "it serves nobody"},
-               {LAB_UNCHECKED, ""},
-               {LAB_CAUGHT, "element 999 is "},
-               {LAB_MISSED, "passed the check"},
-               {LAB_RIGHT, ""},
-               {LAB_WRONG, "it changed an input"}};
+} tricks[] = {
+    {{.name = "right", .launch = copy_right}, LAB_RIGHT, ""},
+    {{.name = "wrong", .launch = wrong_last}, LAB_WRONG, "element 999 is "},
+    {{.name = "unwritten", .launch = unwritten_last}, LAB_WRONG, "element 999 is "},
+    {{.name = "behind", .launch = write_behind}, LAB_WRONG, "outside of the output"},
+    {{.name = "before", .launch = write_before}, LAB_WRONG, "outside of the output"},
+    {{.name = "work", .launch = write_behind_work, .work = thousand},
+     LAB_WRONG,
+     "outside of its work"},
+    {{.name = "fails", .launch = fail_to_launch}, LAB_WRONG, "its launch failed"},
+    {{.name = "refuses", .launch = copy_right, .refuse = refuse_all},
+     LAB_REFUSED,
+     "it serves nobody"},
+    {{.name = "part", .launch = unwritten_last, .kind = LAB_PART}, LAB_UNCHECKED, ""},
+    {{.name = "mistake", .launch = wrong_last, .kind = LAB_MISTAKE}, LAB_CAUGHT, "element 999 is "},
+    {{.name = "no-mistake", .launch = copy_right, .kind = LAB_MISTAKE},
+     LAB_MISSED,
+     "passed the check"},
+    {{.name = "library", .launch = copy_right, .kind = LAB_LIBRARY}, LAB_RIGHT, ""},
+    /* Last: what follows would be wrong, too. */
+    {{.name = "input", .launch = change_input}, LAB_WRONG, "it changed an input"}};
+enum { TRICKS = sizeof tricks / sizeof *tricks };
 
 TEST(test_harness_catches) {
   needs_gpu();
+  LabRung rungs[TRICKS];
+  for (int i = 0; i < TRICKS; i++) rungs[i] = tricks[i].rung;
   const LabTopic topic = {.name = "tricks",
                           .title = "copies gone wrong",
                           .dims = "rows x columns",
                           .problems = copies,
                           .problem_count = 1,
-                          .rungs = tricks,
-                          .rung_count = sizeof tricks / sizeof *tricks,
+                          .rungs = rungs,
+                          .rung_count = TRICKS,
                           .size = {{100, 10, 1}},
                           .count = plane};
   const LabHow how = {.mode = LAB_TIMES, .guarded = true, .seed = 1};
@@ -154,7 +142,7 @@ TEST(test_harness_catches) {
   assert_int_equal(table.count, topic.rung_count);
   for (int i = 0; i < table.count; i++) {
     const LabRow *row = &table.rows[i];
-    if (row->outcome != answers[i].outcome || !strstr(row->note, answers[i].note))
+    if (row->outcome != tricks[i].outcome || !strstr(row->note, tricks[i].note))
       fail_msg("%s: outcome %d, '%s'", row->rung->name, (int)row->outcome, row->note);
     const bool timed = row->outcome == LAB_RIGHT || row->outcome == LAB_UNCHECKED;
     assert_true(isfinite(row->seconds.median) == timed);
@@ -170,37 +158,27 @@ TEST(test_harness_catches) {
 
 static const int64_t edges[] = {1,   2,   3,   7,   31,  32,   33,   61,   64,   127,
                                 128, 129, 255, 257, 997, 1023, 1024, 1025, 4099, 65537};
-enum { EDGES = sizeof edges / sizeof *edges, RANDOM_SIZES = 12, QUICK_SIZES = 5 };
+enum { EDGES = sizeof edges / sizeof *edges, SIZES = EDGES + 1 + 12 };
 
 static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Between 1 and `most`, as many small ones as large ones. */
-static int64_t random_size(uint64_t seed, uint64_t counter, int64_t most) {
-  const RandomWords words = random_words(seed, 2, counter);
-  const double size = exp((double)random_unit(words.word[0]) * log((double)most + 1));
-  return smaller(size < 1 ? 1 : (int64_t)size, most);
-}
-
-/* Size `index` to be tested: the edges, in every dimension another one; the topic's largest; then
-   random ones. False behind the last. */
-static bool size_to_test(const LabTopic *topic, int index, LabSize *size) {
-  const int last = EDGES + 1 + RANDOM_SIZES;
-  if (index >= (quick() ? QUICK_SIZES : last)) return false;
-  if (quick()) index = index * last / QUICK_SIZES; /* from all over */
+/* Size `index` of SIZES to be tested: the edges, in every dimension another one; the topic's
+   largest; then random ones, as many small as large. */
+static LabSize size_to_test(const LabTopic *topic, int index) {
+  static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES: all edges come */
+  LabSize size;
   for (int d = 0; d < LAB_DIMS; d++) {
-    const int64_t small = lab_dims(topic) > 1 ? 130 : 5000, largest = topic->tested.dim[d];
-    const int64_t most = quick() ? smaller(largest, small) : largest;
-    static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES: all edges come */
-    if (index < EDGES)
-      size->dim[d] = smaller(edges[index * factor[d] % EDGES], most);
-    else if (index == EDGES)
-      size->dim[d] = most;
-    else
-      size->dim[d] = random_size((uint64_t)index, (uint64_t)d, most);
+    const int64_t most = smaller(topic->tested.dim[d], !quick()              ? INT64_MAX
+                                                       : lab_dims(topic) > 1 ? 130
+                                                                             : 5000);
+    const float random = random_unit(random_words((uint64_t)index, 2, (uint64_t)d).word[0]);
+    size.dim[d] = smaller(most, index < EDGES    ? edges[index * factor[d] % EDGES]
+                                : index == EDGES ? most
+                                                 : (int64_t)exp(random * log((double)most + 1)));
   }
-  return true;
+  return size;
 }
 
 /* Sizes that the topic refuses become larger, from the last on, until it serves them: a multiple of
@@ -255,11 +233,9 @@ static void check_topic(const LabTopic *topic) {
   int right[64] = {0};
   needs_gpu();
   const LabTopic rest = without_mistakes(topic, rungs);
-  for (int p = 0; p < topic->problem_count; p++) {
-    LabSize size;
-    for (int i = 0; size_to_test(topic, i, &size); i++)
-      check_size(&rest, p, size, (uint64_t)i + 1, right);
-  }
+  for (int p = 0; p < topic->problem_count; p++)
+    for (int i = 0; i < SIZES; i += quick() ? SIZES / 5 : 1) /* quick: from all over */
+      check_size(&rest, p, size_to_test(topic, i), (uint64_t)i + 1, right);
   for (int i = 0; i < rest.rung_count; i++)
     if (right[i] == 0) check_refused(topic, &rungs[i]);
 }

@@ -160,15 +160,8 @@ double bytes(LabSize size) {
 
 const int64_t addresses[] = {1, 2, 4, 8, 16, 32};
 
-const LabProblem problems[] = {{
-    "",
-    {LAB_FLOAT32, LAB_FLOAT32},
-    LAB_FLOAT32,
-    bytes,
-    lab_each<TABLE>,
-    reference,
-    fill,
-}};
+const LabProblem problems[] = {
+    {"", {LAB_FLOAT32, LAB_FLOAT32}, LAB_FLOAT32, bytes, lab_each<TABLE>, reference, fill}};
 
 const LabRung rungs[] = {
     {"constant", "Constant memory: one address is a broadcast, more are served one after the other",
@@ -178,8 +171,7 @@ const LabRung rungs[] = {
     {"shared", "Shared memory: a word of each bank at once, the same or not", launch_table<Shared>,
      lab_value<1>, LAB_ROWS(point, addresses)},
     {"uniform", "Constant memory at an address that the compiler knows: fetched once for the warp",
-     launch_constant<Uniform>, .points = addresses, .point_count = 1},
-};
+     launch_constant<Uniform>, .points = addresses, .point_count = 1}};
 
 } // namespace
 
@@ -198,5 +190,4 @@ const LabTopic lab_constant = {
     .measured = lab_times_first,
     .point_name = "addresses per warp",
     .metric = "idc__requests.sum",
-    .metric_name = "constant cache requests",
-};
+    .metric_name = "constant cache requests"};

@@ -103,12 +103,7 @@ float same(float x) {
   return x;
 }
 
-const LabProblem problems[] = {{
-    LAB_FLOATS,
-    lab_each<8>,
-    lab_each<0>,
-    lab_exactly<same>,
-}};
+const LabProblem problems[] = {{LAB_FLOATS, lab_each<8>, lab_each<0>, lab_exactly<same>}};
 
 /* Bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
@@ -132,8 +127,7 @@ const LabRung rungs[] = {
      strided_sectors<2>, LAB_ROWS(point, STRIDES)},
     {"stride-16", "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
      launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
-    {"memcpy", "cudaMemcpyAsync from device to device", launch_memcpy, .kind = LAB_LIBRARY},
-};
+    {"memcpy", "cudaMemcpyAsync from device to device", launch_memcpy, .kind = LAB_LIBRARY}};
 
 } // namespace
 
@@ -149,5 +143,4 @@ const LabTopic lab_copy_patterns = {
     .predicted_name = "sectors per request",
     .point_name = "offset, bytes; stride, words",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
-    .metric_name = "sectors per load",
-};
+    .metric_name = "sectors per load"};

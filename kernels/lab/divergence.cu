@@ -43,7 +43,7 @@ struct Parameters {
    The same float32 operations in the same order, all of them exactly defined: not one bit may
    differ, and a chaotic orbit would show the first bit that did. */
 
-__host__ __device__ inline float start_of(float x) {
+__host__ __device__ float start_of(float x) {
   return x / (1.0f + fabsf(x));
 }
 
@@ -55,7 +55,7 @@ float exact(float x) {
 
 /* ---- the work ------------------------------------------------------------------------------- */
 
-__device__ inline float orbit(float y, float c, int rounds) {
+__device__ float orbit(float y, float c, int rounds) {
 #pragma unroll 1
   for (int round = 0; round < rounds; round++)
 #pragma unroll
@@ -64,7 +64,7 @@ __device__ inline float orbit(float y, float c, int rounds) {
 }
 
 /* The element's work on path `path` of PATHS. */
-__device__ inline float orbit_by_path(float y, const Parameters &parameters, int path) {
+__device__ float orbit_by_path(float y, const Parameters &parameters, int path) {
 #pragma unroll
   for (int p = 0; p < PATHS; p++)
     if (path == p) y = orbit(y, parameters.c[p], ROUNDS);
@@ -123,12 +123,7 @@ template <bool DIVERGENT> cudaError_t launch_loops(const LabCall *call) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-const LabProblem problems[] = {{
-    LAB_FLOATS,
-    lab_each<8>,
-    lab_each<2 * STEPS>,
-    lab_exactly<exact>,
-}};
+const LabProblem problems[] = {{LAB_FLOATS, lab_each<8>, lab_each<2 * STEPS>, lab_exactly<exact>}};
 
 /* Predicted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
    ROUNDS + ROUNDS instead of ROUNDS. */
@@ -147,24 +142,21 @@ const LabRung rungs[] = {
     {"loops", "The work in two loops, half each in every lane", launch_loops<false>, lab_value<1>},
     {"loops-divergent",
      "The same two loops, split differently in each lane: the longest lane decides in both",
-     launch_loops<true>, lab_value<2>},
-};
+     launch_loops<true>, lab_value<2>}};
 
 } // namespace
 
-const LabTopic lab_divergence = {
-    "divergence",
-    "What it costs when the lanes of a warp take different branches",
-    "elements",
-    LAB_GFLOP_PER_S,
-    LAB_LADDER,
-    .size = {{1 << 21, 1, 1}},
-    .tested = {{3000, 1, 1}},
-    .refuse = lab_refuse_grid<BLOCK>,
-    .count = lab_elements,
-    .predicted_name = "paths per warp",
-    .measured_name = "x same",
-    .measured = lab_times_first,
-    .metric = "smsp__thread_inst_executed_per_inst_executed.ratio",
-    .metric_name = "lanes active per instruction",
-};
+const LabTopic lab_divergence = {"divergence",
+                                 "What it costs when the lanes of a warp take different branches",
+                                 "elements",
+                                 LAB_GFLOP_PER_S,
+                                 LAB_LADDER,
+                                 .size = {{1 << 21, 1, 1}},
+                                 .tested = {{3000, 1, 1}},
+                                 .refuse = lab_refuse_grid<BLOCK>,
+                                 .count = lab_elements,
+                                 .predicted_name = "paths per warp",
+                                 .measured_name = "x same",
+                                 .measured = lab_times_first,
+                                 .metric = "smsp__thread_inst_executed_per_inst_executed.ratio",
+                                 .metric_name = "lanes active per instruction"};

@@ -33,7 +33,7 @@ constexpr int LANES = 32; /* of a warp: more copies than these help nobody */
 /* The bin of x, or `bins`, one bin too many, for a value that is counted in none. For x below 1 the
    product stays below bins: (1 - 2^-24) bins is exact, or more than half a unit in the last place
    below it. */
-__host__ __device__ inline int bin_of(float x, int bins) {
+__host__ __device__ int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
 
@@ -582,25 +582,22 @@ const LabRung rungs[] = {
      "with counters of 16 bits",
      launch_wide_loads, passes_of_wide_loads, .refuse = refuse_wide_loads},
     {"cub", "cub::DeviceHistogram::HistogramEven", lab_cub<run_cub>, .kind = LAB_LIBRARY,
-     .work = lab_cub_work<run_cub>},
-};
+     .work = lab_cub_work<run_cub>}};
 
 const LabSize sizes[] = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}};
 
 } // namespace
 
-const LabTopic lab_histogram = {
-    "histogram",
-    "How many values fall into each bin",
-    "values x bins",
-    LAB_GB_PER_S,
-    LAB_LADDER,
-    .size = {{1 << 28, 256, 1}},
-    LAB_ROWS(size, sizes),
-    .tested = {{1000000, MOST_BINS, 1}},
-    .refuse = refuse_all,
-    .count = count_of,
-    .predicted_name = "atomic wavefronts / 32 values",
-    .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
-    .metric_name = "wavefronts of atomics in shared memory",
-};
+const LabTopic lab_histogram = {"histogram",
+                                "How many values fall into each bin",
+                                "values x bins",
+                                LAB_GB_PER_S,
+                                LAB_LADDER,
+                                .size = {{1 << 28, 256, 1}},
+                                LAB_ROWS(size, sizes),
+                                .tested = {{1000000, MOST_BINS, 1}},
+                                .refuse = refuse_all,
+                                .count = count_of,
+                                .predicted_name = "atomic wavefronts / 32 values",
+                                .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+                                .metric_name = "wavefronts of atomics in shared memory"};

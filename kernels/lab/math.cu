@@ -87,7 +87,7 @@ double error_of(Arithmetic arithmetic, int function, double x, double expected) 
 template <Arithmetic ARITHMETIC>
 void allowed_of(int function, LabSize, const void *const h_in[LAB_INPUTS], int64_t first,
                 int64_t count, const double *expected, double *allowed) {
-  const float *x = static_cast<const float *>(h_in[0]) + first;
+  const float *x = (const float *)h_in[0] + first;
   for (int64_t i = 0; i < count; i++)
     allowed[i] = error_of(ARITHMETIC, function, x[i], expected[i]);
 }
@@ -95,8 +95,8 @@ void allowed_of(int function, LabSize, const void *const h_in[LAB_INPUTS], int64
 template <int FUNCTION>
 void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
                double *expected, double *allowed) {
-  const float *x = static_cast<const float *>(h_in[0]) + first;
-  const float *y = FUNCTION == DIVISION ? static_cast<const float *>(h_in[1]) + first : x;
+  const float *x = (const float *)h_in[0] + first;
+  const float *y = FUNCTION == DIVISION ? (const float *)h_in[1] + first : x;
   for (int64_t i = 0; i < count; i++) expected[i] = standard<double>(FUNCTION, x[i], y[i]);
   allowed_of<FLOAT>(FUNCTION, size, h_in, first, count, expected, allowed);
 }
@@ -117,8 +117,7 @@ constexpr float hard[FUNCTIONS + 1][HARD] = {
      4.0f - 0x1p-22f, 0x1p-101f},
     {1.0f, 1.0f, FLT_MAX, 3.0f, -1.0f, 0.0f, 1e30f, 0x1p-20f, 0x1p-120f, 1.0f, -2.0f, FLT_MAX},
     {3.0f, 0x1p125f, 2.0f, -7.0f, 2.0f - 0x1p-23f, 5.0f, 1e-7f, 0x1p-126f, 1.0f, 0.1f, 0x1p-126f,
-     FLT_MAX / 8},
-};
+     FLT_MAX / 8}};
 
 template <int FUNCTION>
 void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
@@ -182,8 +181,7 @@ const LabRung rungs[] = {
     {"fast-math",
      "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
      "lost, and nobody sees it in the source",
-     lab_math_fast, cycles<FAST>, .allowed = allowed_of<FAST>},
-};
+     lab_math_fast, cycles<FAST>, .allowed = allowed_of<FAST>}};
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
@@ -216,5 +214,4 @@ const LabTopic lab_math = {
     .predicted_name = "cycles per warp",
     .shows_ulp = true,
     .metric = "smsp__inst_executed.sum",
-    .metric_name = "warp instructions",
-};
+    .metric_name = "warp instructions"};

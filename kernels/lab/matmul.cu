@@ -392,8 +392,7 @@ const LabRung rungs[] = {
                   launch_hopper<NO_WAIT>, .kind = LAB_MISTAKE}),
     hopper(BF16,
            {"no-swizzle", "Reads the words of a patch where they would lie without the swizzle",
-            launch_hopper<NO_SWIZZLE>, .kind = LAB_MISTAKE}),
-};
+            launch_hopper<NO_SWIZZLE>, .kind = LAB_MISTAKE})};
 
 template <class In, int PER_K, int MORE> constexpr LabProblem problem(const char *name) {
   constexpr LabType IN = sizeof(In) == 2 ? LAB_BFLOAT16 : LAB_FLOAT32;
@@ -422,5 +421,4 @@ extern "C" const LabTopic lab_matmul = {
     .predicted_name =
         "wavefronts of shared loads per multiply-add (1/4 can be served, 1/64 for wgmma)",
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    .metric_name = "wavefronts of shared loads",
-};
+    .metric_name = "wavefronts of shared loads"};

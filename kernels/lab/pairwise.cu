@@ -29,12 +29,12 @@ constexpr double UNIT = 0x1p-24; /* half the distance of float32 neighbours at 1
    small. */
 constexpr int64_t MOST = 65536;
 
-__host__ __device__ inline int64_t pairs_of(int64_t n) {
+__host__ __device__ int64_t pairs_of(int64_t n) {
   return n * (n - 1) / 2;
 }
 
 /* Pair (i, j) of n vectors lies at row_start(i, n) + j. */
-__host__ __device__ inline int64_t row_start(int64_t i, int64_t n) {
+__host__ __device__ int64_t row_start(int64_t i, int64_t n) {
   return i * (2 * n - i - 1) / 2 - i - 1;
 }
 
@@ -119,7 +119,7 @@ struct Pair {
   int i, j;
 };
 
-__host__ __device__ inline Pair pair_of(int64_t k, int n) {
+__host__ __device__ Pair pair_of(int64_t k, int n) {
   const int64_t left = pairs_of(n) - 1 - k;
   int64_t r = (int64_t)sqrtf(2.0f * (float)left);
   if (r * (r + 1) / 2 > left) r--;
@@ -128,7 +128,7 @@ __host__ __device__ inline Pair pair_of(int64_t k, int n) {
 
 /* The same for tiles, of which those of the diagonal count: tile (i, j), i <= j, of a triangle of
    `tiles` rows is pair (i, j + 1) of tiles + 1. */
-__device__ inline Pair tile_of(int64_t k, int tiles) {
+__device__ Pair tile_of(int64_t k, int tiles) {
   const Pair pair = pair_of(k, tiles + 1);
   return {pair.i, pair.j - 1};
 }
@@ -175,7 +175,7 @@ constexpr int SUBSET = 32;
 
 /* Element k of vector i; 0 out of bounds, where it adds 0 to sums or belongs to pairs that are not
    stored. */
-__device__ inline float element(const float *d_x, int n, int d, int i, int k) {
+__device__ float element(const float *d_x, int n, int d, int i, int k) {
   return i < n && k < d ? d_x[(size_t)i * d + k] : 0.0f;
 }
 
@@ -226,7 +226,7 @@ cudaError_t launch_tiles(const LabCall *call) {
    request is served by half warps if neighbouring lanes share addresses, else by quarters. */
 constexpr int TILE = 128, TILE_BLOCK = 256, SIDE = 8;
 
-__host__ __device__ inline int vector_at(int position) {
+__host__ __device__ int vector_at(int position) {
   return position / 32 * 32 + position % 32 / 4 + position % 4 * 8;
 }
 
@@ -234,7 +234,7 @@ struct Owner {
   int row, column; /* positions of the first quad; the second is 16 rows, 32 columns on */
 };
 
-__device__ inline Owner owner() {
+__device__ Owner owner() {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int down = lane / 16 * 2 + lane % 2, across = lane / 2 % 8;
   return {warp / 2 * 32 + 4 * down, warp % 2 * 64 + 4 * across};
@@ -266,8 +266,7 @@ struct Products {
 
 /* Adds the terms of one k. a, b: its elements of the tile's rows and columns. */
 template <class Way>
-__device__ inline void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float *b,
-                                 Owner mine) {
+__device__ void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float *b, Owner mine) {
   float row[SIDE], column[SIDE];
   load_fragment(row, a + mine.row, 16);
   load_fragment(column, b + mine.column, 32);
@@ -279,8 +278,8 @@ __device__ inline void add_terms(float (&sum)[SIDE][SIDE], const float *a, const
 
 /* Streaming stores: values that are never read again must not push the vectors out of the cache. */
 template <class Way>
-__device__ inline void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
-                                  float *d_out, int n, Pair tile, Owner mine) {
+__device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms, float *d_out,
+                           int n, Pair tile, Owner mine) {
 #pragma unroll
   for (int r = 0; r < SIDE; r++) {
     const int i = tile.i * TILE + vector_at(mine.row + 16 * (r / 4) + r % 4);
@@ -496,13 +495,7 @@ double operations(LabSize size) {
   return 3.0 * (double)count(size, -1) * (double)size.dim[1];
 }
 
-const LabProblem problems[] = {{
-    LAB_FLOATS,
-    bytes,
-    operations,
-    reference,
-    fill,
-}};
+const LabProblem problems[] = {{LAB_FLOATS, bytes, operations, reference, fill}};
 
 /* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
    shared memory is not counted. */
@@ -524,25 +517,23 @@ const LabRung rungs[] = {
      launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,
      .allowed = allowed_product},
     {"cublas", "SGEMM by panels of the triangle, then norms and packing in a second pass",
-     launch_library, .kind = LAB_LIBRARY, .work = library_bytes, .allowed = allowed_product},
-};
+     launch_library, .kind = LAB_LIBRARY, .work = library_bytes, .allowed = allowed_product}};
 
 const LabSize sizes[] = {{{4096, 300, 1}}, {{65536, 16, 1}}};
 
 } // namespace
 
-const LabTopic lab_pairwise = {
-    "pairwise",
-    "Squared distances of all pairs of vectors",
-    "vectors x elements",
-    LAB_GFLOP_PER_S,
-    LAB_LADDER,
-    .size = {{16384, 300, 1}},
-    LAB_ROWS(size, sizes),
-    .tested = {{300, 70, 1}},
-    .refuse = refuse,
-    .count = count,
-    .predicted_name = "loads per term",
-    .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
-    .metric_name = "FMA pipe, % of peak",
-};
+const LabTopic lab_pairwise = {"pairwise",
+                               "Squared distances of all pairs of vectors",
+                               "vectors x elements",
+                               LAB_GFLOP_PER_S,
+                               LAB_LADDER,
+                               .size = {{16384, 300, 1}},
+                               LAB_ROWS(size, sizes),
+                               .tested = {{300, 70, 1}},
+                               .refuse = refuse,
+                               .count = count,
+                               .predicted_name = "loads per term",
+                               .metric =
+                                   "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+                               .metric_name = "FMA pipe, % of peak"};

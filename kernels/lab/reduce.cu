@@ -304,21 +304,19 @@ cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-const LabProblem problems[] = {
-    {"int32",
-     {LAB_INT32},
-     LAB_INT32,
-     bytes_moved,
-     additions,
-     reference<uint32_t, uint32_t, int32_t>},
-    {"float32",
-     {LAB_FLOAT32},
-     LAB_FLOAT32,
-     bytes_moved,
-     additions,
-     reference<float, double, double>,
-     fill_float32},
-};
+const LabProblem problems[] = {{"int32",
+                                {LAB_INT32},
+                                LAB_INT32,
+                                bytes_moved,
+                                additions,
+                                reference<uint32_t, uint32_t, int32_t>},
+                               {"float32",
+                                {LAB_FLOAT32},
+                                LAB_FLOAT32,
+                                bytes_moved,
+                                additions,
+                                reference<float, double, double>,
+                                fill_float32}};
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
   return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,
@@ -344,24 +342,21 @@ const LabRung rungs[] = {
      "last one adds their sums",
      launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
     {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
-     .work = lab_cub_work<run_cub>},
-};
+     .work = lab_cub_work<run_cub>}};
 
 const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
 
 } // namespace
 
-const LabTopic lab_reduce = {
-    "reduce",
-    "The sum of many values",
-    "values",
-    LAB_GB_PER_S,
-    LAB_LADDER,
-    .size = {{1 << 28, 1, 1}},
-    LAB_ROWS(size, sizes),
-    .tested = {{1000000, 1, 1}},
-    .count = count_of,
-    .predicted_name = "shared wavefronts / 32 values",
-    .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    .metric_name = "wavefronts of shared memory",
-};
+const LabTopic lab_reduce = {"reduce",
+                             "The sum of many values",
+                             "values",
+                             LAB_GB_PER_S,
+                             LAB_LADDER,
+                             .size = {{1 << 28, 1, 1}},
+                             LAB_ROWS(size, sizes),
+                             .tested = {{1000000, 1, 1}},
+                             .count = count_of,
+                             .predicted_name = "shared wavefronts / 32 values",
+                             .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+                             .metric_name = "wavefronts of shared memory"};

@@ -81,7 +81,7 @@ struct OfLibrary {
 
 void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
                double *expected, double *allowed) {
-  const float *in = static_cast<const float *>(h_in[0]);
+  const float *in = (const float *)h_in[0];
   const int64_t width = size.dim[1], end = first + count;
   for (int64_t row = first / width; row * width < end; row++) {
     const float *z = in + row * width;
@@ -101,7 +101,7 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
    nothing. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
-  float *z = static_cast<float *>(h_values);
+  float *z = (float *)h_values;
   lab_fill(LAB_FLOAT32, h_values, count, seed);
   const int64_t width = size.dim[1];
   for (int64_t row = 0; row * width < count; row++, z += width)
@@ -425,19 +425,16 @@ const LabRung rungs[] = {
      "barrier",
      launch_registers<Once>, lab_value<1>},
     {"cudnn", "cudnnSoftmaxForward, accurate", launch_cudnn, .kind = LAB_LIBRARY,
-     .refuse = refuse_cudnn, .allowed = allow<OfLibrary>},
-};
+     .refuse = refuse_cudnn, .allowed = allow<OfLibrary>}};
 
 const LabProblem problems[] = {
     {LAB_FLOATS, lab_each<8>,
      /* A subtraction, an exponential, two additions or comparisons, a product. */
-     lab_each<5>, reference, fill},
-};
+     lab_each<5>, reference, fill}};
 
-const LabSize sizes[] = {
-    {{1 << 20, 128, 1}},  {{1 << 18, 512, 1}},   {{1 << 16, 2048, 1}},  {{1 << 15, 4096, 1}},
-    {{1 << 14, 8192, 1}}, {{1 << 13, 16384, 1}}, {{1 << 12, 32768, 1}},
-};
+const LabSize sizes[] = {{{1 << 20, 128, 1}},  {{1 << 18, 512, 1}},  {{1 << 16, 2048, 1}},
+                         {{1 << 15, 4096, 1}}, {{1 << 14, 8192, 1}}, {{1 << 13, 16384, 1}},
+                         {{1 << 12, 32768, 1}}};
 
 const char *refuse(int, LabSize size) {
   if (size.dim[1] > MAX_WIDTH) return "rows are at most 32768 values wide";
@@ -446,18 +443,16 @@ const char *refuse(int, LabSize size) {
 
 } // namespace
 
-const LabTopic lab_softmax = {
-    "softmax",
-    "Softmax of every row: bytes, reductions and what waits for what",
-    "rows x width",
-    LAB_GB_PER_S,
-    LAB_LADDER,
-    .size = {{1 << 17, 1 << 10, 1}},
-    LAB_ROWS(size, sizes),
-    .tested = {{40, MAX_WIDTH, 1}},
-    .refuse = refuse,
-    .count = lab_elements,
-    .predicted_name = "sectors, x least",
-    .metric = "l1tex__t_sectors.sum",
-    .metric_name = "32-byte sectors through the first-level cache",
-};
+const LabTopic lab_softmax = {"softmax",
+                              "Softmax of every row: bytes, reductions and what waits for what",
+                              "rows x width",
+                              LAB_GB_PER_S,
+                              LAB_LADDER,
+                              .size = {{1 << 17, 1 << 10, 1}},
+                              LAB_ROWS(size, sizes),
+                              .tested = {{40, MAX_WIDTH, 1}},
+                              .refuse = refuse,
+                              .count = lab_elements,
+                              .predicted_name = "sectors, x least",
+                              .metric = "l1tex__t_sectors.sum",
+                              .metric_name = "32-byte sectors through the first-level cache"};

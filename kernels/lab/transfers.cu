@@ -38,7 +38,7 @@ namespace {
 constexpr int STEPS = 2304, UNROLLED = 64;
 
 /* One step from y towards 2/5 x, where 3/8 y + 1/4 x is y. Rounds once, on host and device. */
-__host__ __device__ inline float step(float y, float quarter_x) {
+__host__ __device__ float step(float y, float quarter_x) {
   return fmaf(0.375f, y, quarter_x);
 }
 
@@ -262,14 +262,12 @@ cudaError_t launch_roles(const LabCall *call) {
 
 /* ---- the tables ---------------------------------------------------------------------------- */
 
-const LabProblem problems[] = {{
-    LAB_FLOATS,
-    lab_each<4>, /* each way */
-    /* The least that f needs; the other steps change nothing. */
-    lab_each<2 * SETTLED>,
-    /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
-    lab_exactly<f>,
-}};
+const LabProblem problems[] = {
+    {LAB_FLOATS, lab_each<4>, /* each way */
+     /* The least that f needs; the other steps change nothing. */
+     lab_each<2 * SETTLED>,
+     /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
+     lab_exactly<f>}};
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
@@ -309,8 +307,7 @@ const LabRung rungs[] = {
     {"event", "An event between the two streams makes it right on every day", launch_event,
      predict<1, 1, 1>, .work = work},
     {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
-     launch_roles, predict<0, STAGES, 1>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
-};
+     launch_roles, predict<0, STAGES, 1>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)}};
 
 /* `overlap` knows the order of the first rungs. */
 enum Row { PAGEABLE, PINNED, IN_ALONE, COMPUTE_ALONE, OUT_ALONE };
@@ -343,5 +340,4 @@ const LabTopic lab_transfers = {
     .measured = overlap,
     .point_name = "chunks",
     .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
-    .metric_name = "multiply-add units busy, %: such a kernel overlaps with copies alone",
-};
+    .metric_name = "multiply-add units busy, %: such a kernel overlaps with copies alone"};

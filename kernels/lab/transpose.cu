@@ -232,12 +232,7 @@ const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-const LabProblem problems[] = {{
-    LAB_FLOATS,
-    lab_each<8>,
-    lab_each<0>,
-    reference,
-}};
+const LabProblem problems[] = {{LAB_FLOATS, lab_each<8>, lab_each<0>, reference}};
 
 /* Predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
    each eight lanes. */
@@ -269,8 +264,7 @@ const LabRung rungs[] = {
      "a swizzle replaces the padding",
      launch_words, lab_value<1>},
     {"cublas-geam", "cublasSgeam with the second matrix times 0", launch_cublas_geam,
-     .kind = LAB_LIBRARY, .refuse = refuse_cublas_geam},
-};
+     .kind = LAB_LIBRARY, .refuse = refuse_cublas_geam}};
 
 const LabSize sizes[] = {
     {{1024, 1024, 1}}, {{2048, 2048, 1}}, {{4096, 4096, 1}}, {{16384, 16384, 1}}};
@@ -289,5 +283,4 @@ const LabTopic lab_transpose = {
     .count = lab_elements,
     .predicted_name = "turns of the banks",
     .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    .metric_name = "bank conflicts of loads",
-};
+    .metric_name = "bank conflicts of loads"};

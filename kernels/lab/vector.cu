@@ -259,22 +259,18 @@ const char *refuse_cublas_saxpy(const GpuLimits *, int problem, LabSize size) {
 /* ---- the tables ----------------------------------------------------------------------------- */
 
 template <class Problem> constexpr LabProblem problem(const char *name) {
-  return {
-      name,
-      {Problem::INPUTS > 0 ? LAB_FLOAT32 : LAB_NOTHING,
-       Problem::INPUTS > 1 ? LAB_FLOAT32 : LAB_NOTHING},
-      LAB_FLOAT32,
-      lab_each<4 * (Problem::INPUTS + 1)>,
-      lab_each<Problem::OPERATIONS>,
-      reference<Problem>,
-  };
+  return {name,
+          {Problem::INPUTS > 0 ? LAB_FLOAT32 : LAB_NOTHING,
+           Problem::INPUTS > 1 ? LAB_FLOAT32 : LAB_NOTHING},
+          LAB_FLOAT32,
+          lab_each<4 * (Problem::INPUTS + 1)>,
+          lab_each<Problem::OPERATIONS>,
+          reference<Problem>};
 }
 
 /* The rows are in the order of FILL to SAXPY. */
-const LabProblem problems[] = {
-    problem<Fill>("fill"), problem<Scale>("scale"), problem<Add>("add"),
-    problem<Relu>("relu"), problem<Saxpy>("saxpy"),
-};
+const LabProblem problems[] = {problem<Fill>("fill"), problem<Scale>("scale"), problem<Add>("add"),
+                               problem<Relu>("relu"), problem<Saxpy>("saxpy")};
 
 /* Predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
    places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
@@ -308,8 +304,7 @@ const LabRung rungs[] = {
     {"memset", "cudaMemsetAsync, with a number whose four bytes are the same", launch_memset,
      .kind = LAB_LIBRARY, .refuse = refuse_memset},
     {"cublas-saxpy", "cublasSaxpy, in place: the same bytes, but y is lost", launch_cublas_saxpy,
-     .kind = LAB_PART, .refuse = refuse_cublas_saxpy},
-};
+     .kind = LAB_PART, .refuse = refuse_cublas_saxpy}};
 
 const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
 
@@ -327,5 +322,4 @@ const LabTopic lab_vector = {
     .count = lab_elements,
     .predicted_name = "sectors per request",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
-    .metric_name = "sectors per store",
-};
+    .metric_name = "sectors per store"};
