@@ -68,9 +68,8 @@ static size_t gather_facts(const Options *o, const Checkpoint *from, Fact *facts
 
 /* Sets the sentence about fact `f`, which rank r has otherwise than rank 0. */
 static bool say_difference(Ranks *ranks, const Fact *fact, int r, Error *error) {
-  char(*values)[VALUE] = calloc((size_t)ranks_count(ranks), sizeof *values);
-  if (!values) return error_set(error, "out of memory for the ranks");
-  if (ranks_gather(ranks, fact->value, VALUE, values, error))
+  char(*values)[VALUE] = ranks_gather(ranks, fact->value, VALUE, error);
+  if (values)
     error_set(error,
               "rank %d was started with --%s %s, rank 0 with %s: give all ranks the same options, "
               "the same saved run and the same data",
@@ -84,10 +83,9 @@ bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, E
   Fact facts[OPTION_ROWS + 3] = {0};
   uint32_t sums[OPTION_ROWS + 3] = {0}; /* a rank of another version has as many */
   const size_t count = ranks ? gather_facts(options, from, facts) : 0;
-  uint32_t(*all)[OPTION_ROWS + 3] = calloc((size_t)others, sizeof *all);
   for (size_t f = 0; f < count; f++) sums[f] = checksum(&facts[f], sizeof facts[f]);
-  bool good = all ? ranks_gather(ranks, sums, sizeof sums, all, error)
-                  : error_set(error, "out of memory for the ranks");
+  uint32_t(*all)[OPTION_ROWS + 3] = ranks_gather(ranks, sums, sizeof sums, error);
+  bool good = all != NULL;
   for (size_t f = 0; good && f < count; f++)
     for (int r = 1; good && r < others; r++)
       if (all[r][f] != all[0][f]) good = say_difference(ranks, &facts[f], r, error);

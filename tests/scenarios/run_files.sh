@@ -84,7 +84,7 @@ head -c "$(stat -c %s first.jsonl)" run.jsonl | cmp - first.jsonl
 
 case_ 'a closed standard stream writes into no other file'
 rm -f run.jsonl net.st
-"$MLP" $T --epochs 2 --log run.jsonl --save net.st <&- >&- 2>&-
+"$MLP" $T --epochs 2 --log run.jsonl --save net.st <&- >&-
 [ "$(grep -c '^{.*}$' run.jsonl)" = "$(wc -l <run.jsonl)" ]
 ok --load net.st --evaluate --test test.csv --device cpu
 
