@@ -192,7 +192,7 @@ static void add_curve(Curves *all, const Scaling *s, const json_t *p) {
     set->title = title;
     set->label = table_cell("ranks");
     all->panels[all->count++] =
-        (CurvePanel){.x = {.from_zero = true}, .y = {kind->axis, false, true}, .mark = NAN};
+        (CurvePanel){.x = {.from_zero = true}, .y = {kind->axis, false, true}};
     for (int c = 0; c < s->counts; c++)
       curves_add(set, "ideal", s->ranks[c], kind->weak ? 1 : s->ranks[c]);
   }

@@ -8,8 +8,8 @@
 #include "bench/trace.h"
 #include "plot/timeline.h"
 
-static const Colour LAUNCH = {130, 80, 223}, KERNEL = {9, 105, 218}, EARLY = {182, 212, 248},
-                    WORK = {26, 127, 55}, WAIT = {208, 215, 222};
+static const Colour LAUNCH = 0x8250df, KERNEL = 0x0969da, EARLY = 0xb6d4f8, WORK = 0x1a7f37,
+                    WAIT = 0xd0d7de;
 
 enum { SLICES = 4096, WIDEST = 4 /* times the shortest row: what is longer has a break */ };
 

@@ -96,11 +96,9 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
   const TableCell mark = table_cell("%s: %.0f %s", ceiling->name, ceiling->value, ceiling->unit),
                   below = subtitle(l);
   for (int i = 0; i < all->count; i++)
-    all->panels[i] =
-        (CurvePanel){.x = {.logarithmic = grows_by_factors(&all->sets[i])},
-                     .y = {ceiling->unit, is_far_apart(&all->sets[i], ceiling->value), true},
-                     .mark = ceiling->value,
-                     .mark_label = mark.text};
+    all->panels[i] = (CurvePanel){.x = {.logarithmic = grows_by_factors(&all->sets[i])},
+                                  .y = {ceiling->unit, is_far_apart(&all->sets[i], ceiling->value),
+                                        true, ceiling->value, mark.text}};
   const bool good = curves_draw(all, text_of(l->topic, "title"), below.text, path, error);
   free(all);
   return good;

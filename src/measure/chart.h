@@ -7,7 +7,7 @@
 #include "plot/line_chart.h"
 
 /* Colours of what is compared: ours, the library it stands beside, everything else. */
-static const Colour OURS = {9, 105, 218}, LIBRARY = {130, 80, 223}, OTHER = {175, 184, 193};
+static const Colour OURS = 0x0969da, LIBRARY = 0x8250df, OTHER = 0xafb8c1;
 
 typedef struct {
   DotChartRow dots[DOT_CHART_MAX];

@@ -1,75 +1,46 @@
 #include "plot/canvas.h"
 
+#include <arpa/inet.h>
+#include <complex.h>
 #include <math.h>
-#include <stdalign.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/output.h"
-#include "base/sizes.h"
 
-/* ---- memory for stb ----------------------------------------------------------------------- */
-
-/* stb goes on writing when it gets no memory. So it gets all it can need at once, and its pieces
-   are cut from that and freed with it. */
-static _Thread_local struct {
-  uint8_t *next;
-  size_t left;
-} arena;
-
-static void *take(const void *old, size_t old_size, size_t size) {
-  size = round_up(size, alignof(max_align_t));
-  if (size > arena.left) abort(); /* arena_size is wrong */
-  void *bytes = arena.next;
-  arena.next += size;
-  arena.left -= size;
-  if (old) memcpy(bytes, old, old_size);
-  return bytes;
+/* The bytes of a row: PNG's filter, 0, then three of each pixel. */
+static size_t stride(const Canvas *p) {
+  return 1 + 3 * (size_t)p->width;
 }
 
-/* Returns the memory for `bytes` bytes of filtered pixels: the pixels; their deflated form, at most
-   4/3 as much (31 bits for three bytes), in a buffer that doubles, so that all its sizes together
-   are at most four times that; the file; and the heads of 16384 chains, which grow to 2, 5, 11 and
-   23 pointers. */
-static size_t arena_size(size_t bytes) {
-  enum { CHAINS = 16384, CHAIN = 1 + 2 + 5 + 11 + 23, BLOCKS = 4, EXTRA = 1 << 16 };
-  return 8 * bytes + CHAINS * (CHAIN * sizeof(void *) + BLOCKS * (size_t)32) + EXTRA;
-}
-
-#define STBIW_MALLOC(size) take(NULL, 0, size)
-#define STBIW_REALLOC_SIZED(old, old_size, size) take(old, old_size, size)
-#define STBIW_FREE(bytes) ((void)(bytes))
-#ifndef __clang_analyzer__ /* which would judge stb's code, too */
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#define STB_IMAGE_WRITE_STATIC
-#endif
-#include <stb/stb_image_write.h>
-
-bool canvas_open(Canvas *picture, int width, int height, Colour background, Error *error) {
+bool canvas_open(Canvas *picture, int width, int height, Error *error) {
   *picture = (Canvas){.width = width, .height = height};
-  if (width < 1 || height < 1 || width > CANVAS_MAX_SIDE || height > CANVAS_MAX_SIDE)
-    return error_set(error, "a picture of %d x %d pixels: each side must be 1 to %d", width, height,
-                     CANVAS_MAX_SIDE);
-  const size_t count = (size_t)width * (size_t)height;
-  picture->pixels = malloc(3 * count);
-  picture->coverage = calloc(count, 1);
-  if (!picture->pixels || !picture->coverage) {
+  picture->rows = calloc(stride(picture), (size_t)height);
+  picture->coverage = calloc((size_t)width, (size_t)height);
+  if (!picture->rows || !picture->coverage) {
     canvas_close(picture);
     return error_set(error, "no memory for a picture of %d x %d pixels", width, height);
   }
-  canvas_rectangle(picture, 0, 0, width, height, background);
+  canvas_rectangle(picture, 0, 0, width, height, 0xffffff);
   return true;
 }
 
 void canvas_close(Canvas *picture) {
-  free(picture->pixels);
+  free(picture->rows);
   free(picture->coverage);
   *picture = (Canvas){0};
 }
 
+uint8_t *canvas_pixel(const Canvas *p, int x, int y) {
+  return p->rows + stride(p) * (size_t)y + 1 + 3 * x;
+}
+
 /* ---- painting ----------------------------------------------------------------------------- */
+
+/* A place on the canvas: x + i y. */
+typedef double complex Point;
 
 /* The pixels x0 <= x < x1, y0 <= y < y1. */
 typedef struct {
@@ -81,73 +52,73 @@ static int clamp(double value, int high) {
   return value < high ? (int)value : high;
 }
 
-static Box box_around(const Canvas *p, double x0, double y0, double x1, double y1, double margin) {
-  return (Box){
-      clamp(floor(fmin(x0, x1) - margin), p->width), clamp(floor(fmin(y0, y1) - margin), p->height),
-      clamp(ceil(fmax(x0, x1) + margin), p->width), clamp(ceil(fmax(y0, y1) + margin), p->height)};
+static Box box_around(const Canvas *p, Point a, Point b, double margin) {
+  return (Box){clamp(floor(fmin(creal(a), creal(b)) - margin), p->width),
+               clamp(floor(fmin(cimag(a), cimag(b)) - margin), p->height),
+               clamp(ceil(fmax(creal(a), creal(b)) + margin), p->width),
+               clamp(ceil(fmax(cimag(a), cimag(b)) + margin), p->height)};
 }
 
-static void blend(uint8_t *value, uint8_t colour, int coverage) {
-  *value = (uint8_t)((*value * (255 - coverage) + colour * coverage + 127) / 255);
+/* coverage: the part of the pixel that takes the colour, of 255 */
+static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
+  uint8_t *pixel = canvas_pixel(p, x, y);
+  for (int k = 0; k < 3; k++)
+    pixel[k] =
+        (uint8_t)((pixel[k] * (255 - coverage) + colour_part(colour, k) * coverage + 127) / 255);
 }
 
-void canvas_rectangle(Canvas *picture, int x, int y, int width, int height, Colour colour) {
-  const Box box = box_around(picture, x, y, (double)x + width, (double)y + height, 0);
+void canvas_rectangle(Canvas *p, double x, double y, double width, double height, Colour colour) {
+  const Box box =
+      box_around(p, CMPLX(round(x), round(y)), CMPLX(round(x + width), round(y + height)), 0);
   for (int row = box.y0; row < box.y1; row++)
-    for (int column = box.x0; column < box.x1; column++)
-      memcpy(&picture->pixels[3 * ((size_t)row * (size_t)picture->width + (size_t)column)], &colour,
-             3);
+    for (int column = box.x0; column < box.x1; column++) blend(p, column, row, colour, 255);
 }
 
 void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
                   int zoom) {
   for (int row = 0; row < height; row++)
-    for (int column = 0; column < width; column++) {
-      const uint8_t grey = pixels[(size_t)row * (size_t)width + (size_t)column];
+    for (int column = 0; column < width; column++)
       canvas_rectangle(picture, x + column * zoom, y + row * zoom, zoom, zoom,
-                       (Colour){grey, grey, grey});
-    }
+                       0x10101u * *pixels++);
 }
 
-/* Returns the distance from (x, y) to the segment from (x0, y0) to (x1, y1). */
-static double distance(double x, double y, double x0, double y0, double x1, double y1) {
-  const double dx = x1 - x0, dy = y1 - y0, square = dx * dx + dy * dy;
-  double along = square > 0 ? ((x - x0) * dx + (y - y0) * dy) / square : 0;
-  along = fmin(fmax(along, 0), 1);
-  return hypot(x - x0 - along * dx, y - y0 - along * dy);
+void canvas_paste(Canvas *picture, int y, const Canvas *part) {
+  const int width = part->width < picture->width ? part->width : picture->width;
+  for (int row = 0; row < part->height; row++)
+    memcpy(canvas_pixel(picture, 0, y + row), canvas_pixel(part, 0, row), 3 * (size_t)width);
 }
 
 /* Adds a line to the coverage, which takes the larger value where lines cross, so that the joints
-   of a letter are not painted twice. Returns the pixels that it may have touched. */
-static Box cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
-  const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
+   of a letter are not painted twice. */
+static void cover_line(Canvas *p, Point from, Point to, double thickness) {
+  const Box box = box_around(p, from, to, thickness / 2 + 1);
+  const Point way = to - from;
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
-      const double inside = thickness / 2 + 0.5 - distance(x + 0.5, y + 0.5, x0, y0, x1, y1);
+      const Point here = CMPLX(x + 0.5, y + 0.5) - from;
+      const double along = way != 0 ? fmin(fmax(creal(here / way), 0), 1) : 0;
+      const double inside = thickness / 2 + 0.5 - cabs(here - along * way);
       const int part = clamp(255 * inside + 0.5, 255);
       uint8_t *coverage = &p->coverage[(size_t)y * (size_t)p->width + (size_t)x];
       if (part > *coverage) *coverage = (uint8_t)part;
     }
-  return box;
 }
 
 /* Paints the coverage in the box and clears it. */
 static void paint(Canvas *p, Box box, Colour colour) {
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
-      const size_t i = (size_t)y * (size_t)p->width + (size_t)x;
-      const int coverage = p->coverage[i];
-      if (!coverage) continue;
-      blend(&p->pixels[3 * i], colour.red, coverage);
-      blend(&p->pixels[3 * i + 1], colour.green, coverage);
-      blend(&p->pixels[3 * i + 2], colour.blue, coverage);
-      p->coverage[i] = 0;
+      uint8_t *coverage = &p->coverage[(size_t)y * (size_t)p->width + (size_t)x];
+      blend(p, x, y, colour, *coverage);
+      *coverage = 0;
     }
 }
 
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
                  Colour colour) {
-  paint(picture, cover_line(picture, x0, y0, x1, y1, thickness), colour);
+  const Point from = CMPLX(x0, y0), to = CMPLX(x1, y1);
+  cover_line(picture, from, to, thickness);
+  paint(picture, box_around(picture, from, to, thickness / 2 + 1), colour);
 }
 
 /* ---- text --------------------------------------------------------------------------------- */
@@ -208,82 +179,86 @@ static double width_of(char c) {
   return width;
 }
 
-typedef struct {
-  double x, y;
-} Point;
-
-static Point middle(Point a, Point b) {
-  return (Point){(a.x + b.x) / 2, (a.y + b.y) / 2};
+/* Returns a point of a stroke in units of the table. */
+static Point point_at(const char *digits) {
+  return CMPLX(base36(digits[0]), base36(digits[1]));
 }
 
-/* Adds the quadratic curve from a to c, pulled by b. */
-static void cover_curve(Canvas *p, Point a, Point b, Point c, double thickness) {
-  Point from = a;
-  for (int i = 1; i <= CURVE_PARTS; i++) {
-    const double t = (double)i / CURVE_PARTS, s = 1 - t;
-    const Point to = {s * s * a.x + 2 * s * t * b.x + t * t * c.x,
-                      s * s * a.y + 2 * s * t * b.y + t * t * c.y};
-    cover_line(p, from.x, from.y, to.x, to.y, thickness);
-    from = to;
-  }
-}
-
-/* Returns point i of a stroke, in pixels; (0, 0) of the table is at `origin`. */
-static Point point_of(const char *stroke, int i, Point origin, double unit) {
-  return (Point){origin.x + unit * base36(stroke[2 * i]),
-                 origin.y + unit * base36(stroke[2 * i + 1])};
-}
-
-static void cover_stroke(Canvas *p, const char *stroke, int points, Point origin, double unit) {
-  Point from = point_of(stroke, 0, origin, unit);
-  const Point last = point_of(stroke, points - 1, origin, unit);
-  if (points == 2) cover_line(p, from.x, from.y, last.x, last.y, THICKNESS * unit);
-  for (int i = 1; i < points - 1; i++) {
-    const Point pull = point_of(stroke, i, origin, unit);
-    const Point to = i == points - 2 ? last : middle(pull, point_of(stroke, i + 1, origin, unit));
-    cover_curve(p, from, pull, to, THICKNESS * unit);
-    from = to;
+/* Adds a stroke of `digits` digits: quadratic curves that meet in the middle between two points. */
+static void cover_stroke(Canvas *p, const char *stroke, size_t digits, Point origin, double unit) {
+  Point a = point_at(stroke), from = a;
+  for (size_t i = 2; i == 2 || i + 2 < digits; i += 2) {
+    const Point b = point_at(stroke + i);
+    const Point c = i + 4 < digits   ? (b + point_at(stroke + i + 2)) / 2
+                    : i + 2 < digits ? point_at(stroke + i + 2)
+                                     : b;
+    for (int part = 1; part <= CURVE_PARTS; part++) {
+      const double t = (double)part / CURVE_PARTS, s = 1 - t;
+      const Point to = s * s * a + 2 * s * t * b + t * t * c;
+      cover_line(p, origin + unit * from, origin + unit * to, THICKNESS * unit);
+      from = to;
+    }
+    a = c;
   }
 }
 
 double canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
                    Colour colour) {
-  const double unit = height / CAPITAL, top = baseline - height, start = x;
-  for (const char *c = text; *c; c++) {
-    for (const char *s = letter_of(*c); *s; s += *s == ' ') {
-      const int length = (int)strcspn(s, " ");
-      cover_stroke(picture, s, length / 2, (Point){x, top}, unit);
-      s += length;
+  const double unit = height / CAPITAL, start = x;
+  for (; *text; text++) {
+    for (const char *s = letter_of(*text); *s; s += *s == ' ') {
+      const size_t digits = strcspn(s, " ");
+      cover_stroke(picture, s, digits, CMPLX(x, baseline - height), unit);
+      s += digits;
     }
-    x += unit * (width_of(*c) + GAP);
+    x += unit * (width_of(*text) + GAP);
   }
-  paint(picture, box_around(picture, start, top, x, baseline + 4 * unit, 2 * unit + 1), colour);
+  paint(picture,
+        box_around(picture, CMPLX(start, baseline - height), CMPLX(x, baseline + 4 * unit),
+                   2 * unit + 1),
+        colour);
   return x;
 }
 
 double canvas_text_width(double height, const char *text) {
   double units = 0;
-  for (const char *c = text; *c; c++) units += width_of(*c) + (c[1] ? GAP : 0);
+  for (; *text; text++) units += width_of(*text) + (text[1] ? GAP : 0);
   return height / CAPITAL * units;
 }
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* A stbi_write_func: stb calls it once, with the whole file. */
-static void write_bytes(void *file, void *bytes, int size) {
-  (void)fwrite(bytes, 1, (size_t)size, file); /* canvas_save asks ferror */
+/* Writes a part of a PNG file: its length, its type, its bytes and their CRC (ISO/IEC 15948, 5.3).
+ */
+static void write_chunk(FILE *file, const char *type, const void *bytes, size_t size) {
+  const uLong crc = crc32(0, (const Bytef *)type, 4);
+  const uint32_t length = htonl((uint32_t)size),
+                 check = htonl((uint32_t)crc32(crc, bytes, (uInt)size));
+  fwrite(&length, sizeof length, 1, file);
+  fputs(type, file);
+  fwrite(bytes, 1, size, file);
+  fwrite(&check, sizeof check, 1, file);
 }
 
 bool canvas_save(const Canvas *picture, const char *path, Error *error) {
+  enum { HEAD_SIZE = 13, EIGHT_BITS_RGB = 0x08020000 };
+  const uint32_t head[] = {htonl((uint32_t)picture->width), htonl((uint32_t)picture->height),
+                           htonl(EIGHT_BITS_RGB), 0};
+  const size_t size = stride(picture) * (size_t)picture->height;
+  uLong packed = compressBound(size);
   AtomicFile output;
-  const int row = 3 * picture->width;
   if (!atomic_file_open(&output, path, error)) return false;
-  arena.left = arena_size((size_t)(row + 1) * (size_t)picture->height + (size_t)row);
-  uint8_t *memory = arena.next = malloc(arena.left);
-  bool good = memory && stbi_write_png_to_func(write_bytes, output.file, picture->width,
-                                               picture->height, 3, picture->pixels, row);
-  if (!good) error_set(error, "no memory to write %s", path);
-  if (good && ferror(output.file)) good = atomic_file_failed(&output, error);
-  free(memory);
+  uint8_t *bytes = malloc(packed);
+  bool good = bytes && compress(bytes, &packed, picture->rows, size) == Z_OK;
+  if (good) {
+    fputs("\x89PNG\r\n\x1a\n", output.file);
+    write_chunk(output.file, "IHDR", head, HEAD_SIZE);
+    write_chunk(output.file, "IDAT", bytes, packed);
+    write_chunk(output.file, "IEND", "", 0);
+    good = !ferror(output.file) || atomic_file_failed(&output, error);
+  } else {
+    error_set(error, "no memory to write %s", path);
+  }
+  free(bytes);
   return atomic_file_close(&output, good, error);
 }

@@ -1,4 +1,4 @@
-/* A canvas of RGB pixels: rectangles, images, lines and text, saved as a PNG.
+/* A canvas of RGB pixels, white at first: rectangles, images, lines and text, saved as a PNG.
 
    Coordinates are pixels from the top left corner, (0, 0) to (width, height), and may be
    fractions; what lies outside is not drawn. Edges of lines and letters are smoothed. */
@@ -9,28 +9,36 @@
 
 #include "base/error.h"
 
-enum { CANVAS_MAX_SIDE = 16384 };
+typedef uint32_t Colour; /* 0xRRGGBB */
 
-typedef struct {
-  uint8_t red, green, blue;
-} Colour;
+/* Returns the red, green or blue of a colour, 0 to 255: part 0, 1 or 2. */
+static inline int colour_part(Colour colour, int part) {
+  return (int)(colour >> (16 - 8 * part) & 255);
+}
 
 typedef struct {
   int width, height;
-  uint8_t *pixels;   /* (height, width, 3) */
+  uint8_t *rows;     /* (height, 1 + 3 width): a 0, then the pixels, as PNG files have them */
   uint8_t *coverage; /* (height, width): scratch of what is being drawn, 0 between calls */
 } Canvas;
 
-/* Opens a picture with sides of 1 to CANVAS_MAX_SIDE pixels. Fails also without memory. */
-bool canvas_open(Canvas *picture, int width, int height, Colour background, Error *error);
+bool canvas_open(Canvas *picture, int width, int height, Error *error);
 void canvas_close(Canvas *picture); /* one of zeros is allowed */
 
-void canvas_rectangle(Canvas *picture, int x, int y, int width, int height, Colour colour);
+/* Returns the three bytes of a pixel. */
+uint8_t *canvas_pixel(const Canvas *picture, int x, int y);
+
+/* Its edges are rounded to whole pixels. */
+void canvas_rectangle(Canvas *picture, double x, double y, double width, double height,
+                      Colour colour);
 
 /* Draws an image of greys, `pixels` (height, width), 0 is black: each pixel becomes a square of
    `zoom` pixels, the first at (x, y). */
 void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
                   int zoom);
+
+/* Copies a canvas to row y and below, which must be there; what is too wide is cut off. */
+void canvas_paste(Canvas *picture, int y, const Canvas *part);
 
 /* Draws a line with round ends. */
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,

@@ -15,7 +15,7 @@ typedef struct {
   const char *title, *subtitle;
   const char *unit; /* of the values, written behind each and under the axis */
   const DotChartRow *rows;
-  int count;   /* from 1 to DOT_CHART_MAX, top to bottom */
+  int count;   /* from 1 on, top to bottom */
   double mark; /* where a vertical line goes, 0: none */
   const char *mark_label;
 } DotChart;

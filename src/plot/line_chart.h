@@ -3,9 +3,9 @@
 #ifndef LINE_CHART_H
 #define LINE_CHART_H
 
-#include "base/error.h"
+#include "plot/page.h"
 
-enum { LINE_CHART_MAX = 8, LINE_CHART_PANELS = 8 };
+enum { LINE_CHART_MAX = PAGE_SERIES, LINE_CHART_PANELS = 8 };
 
 typedef struct {
   const char *name; /* in the legend */
@@ -14,18 +14,10 @@ typedef struct {
 } Curve;
 
 typedef struct {
-  const char *label; /* what the numbers are, with their unit */
-  bool logarithmic;  /* all numbers above 0 */
-  bool from_zero;    /* a linear axis starts there */
-} CurveAxis;
-
-typedef struct {
   const char *title; /* "" or NULL: none */
-  CurveAxis x, y;
+  Axis x, y;
   const Curve *curves;
-  int count;   /* of curves, 1 to LINE_CHART_MAX: colours follow this order */
-  double mark; /* where a horizontal line goes, NAN: none */
-  const char *mark_label;
+  int count; /* of curves, 1 to LINE_CHART_MAX: colours follow this order */
 } CurvePanel;
 
 typedef struct {

@@ -5,21 +5,20 @@
 
 #include "base/sizes.h"
 
-const Colour page_series[PAGE_SERIES] = {{0, 114, 178},   {213, 94, 0},   {0, 158, 115},
-                                         {204, 121, 167}, {86, 180, 233}, {230, 159, 0},
-                                         {90, 90, 90},    {140, 86, 75}};
+const Colour page_series[PAGE_SERIES] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7,
+                                         0x56b4e9, 0xe69f00, 0x5a5a5a, 0x8c564b};
+
+Colour page_ink_on(Colour c) {
+  return 3 * colour_part(c, 0) + 6 * colour_part(c, 1) + colour_part(c, 2) > 1500 ? INK : PAPER;
+}
 
 bool page_open(Canvas *page, const char *title, const char *subtitle, int width, int height,
                Error *error) {
-  if (!canvas_open(page, width, height, PAPER, error)) return false;
-  page_text_within(page, MARGIN, 44, TITLE, width - 2 * MARGIN, INK, title);
-  page_text_within(page, MARGIN, 74, TEXT, width - 2 * MARGIN, PALE, subtitle);
+  width = max_int(width, LEAST_WIDTH);
+  if (!canvas_open(page, width, height, error)) return false;
+  page_text_within(page, STARTS, MARGIN, 44, TITLE, width - 2 * MARGIN, INK, title);
+  page_text_within(page, STARTS, MARGIN, 74, TEXT, width - 2 * MARGIN, PALE, subtitle);
   return true;
-}
-
-int page_width(int content, const char *title, const char *subtitle) {
-  const int text = max_int(page_text_width(TITLE, title), page_text_width(TEXT, subtitle));
-  return 2 * MARGIN + max_int(content, text);
 }
 
 bool page_save(Canvas *page, const char *path, Error *error) {
@@ -30,91 +29,151 @@ bool page_save(Canvas *page, const char *path, Error *error) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
+void page_text_within(Canvas *page, TextPlace place, double x, double baseline, double height,
+                      double width, Colour colour, const char *text) {
+  const double wanted = canvas_text_width(height, text), taken = fmin(wanted, width);
+  canvas_text(page, x - place * taken / 2, baseline,
+              wanted > width ? height * width / wanted : height, text, colour);
+}
+
 void page_text(Canvas *page, TextPlace place, double x, double baseline, double height,
                Colour colour, const char *text) {
-  const double before = place == STARTS ? 0 : canvas_text_width(height, text);
-  canvas_text(page, place == CENTRED ? x - before / 2 : x - before, baseline, height, text, colour);
+  page_text_within(page, place, x, baseline, height, INFINITY, colour, text);
 }
 
-void page_text_within(Canvas *page, double x, double baseline, double height, double width,
-                      Colour colour, const char *text) {
-  const double wanted = canvas_text_width(height, text);
-  canvas_text(page, x, baseline, wanted > width ? height * width / wanted : height, text, colour);
-}
-
-int page_text_width(double height, const char *text) {
-  return (int)ceil(canvas_text_width(height, text));
+void page_legend(Canvas *page, double right, double baseline, const Key *keys, int count) {
+  enum { SWATCH = 18, GAP = 8, APART = 26 };
+  while (count-- > 0) {
+    page_text(page, ENDS, right, baseline, SMALL, INK, keys[count].text);
+    right -= canvas_text_width(SMALL, keys[count].text) + GAP + SWATCH;
+    canvas_rectangle(page, right, baseline - TEXT, SWATCH, TEXT + 1, keys[count].colour);
+    right -= APART;
+  }
 }
 
 /* ---- axes ----------------------------------------------------------------------------------- */
+
+enum { APART_UPRIGHT = 43, APART = 60, APART_LONG = 85 }; /* pixels between numbers, about */
+
+static double number_of(const Axis *axis, double value) {
+  return axis->logarithmic ? log10(value) : value;
+}
 
 static double place(const Axis *axis, double number) {
   return axis->from + (number - axis->low) / (axis->high - axis->low) * (axis->to - axis->from);
 }
 
+void axis_clear(Axis *axis) {
+  axis->low = INFINITY;
+  axis->high = -INFINITY;
+  axis->fractions = axis->not_binary = false;
+}
+
+bool axis_include(Axis *axis, double value) {
+  const double number = number_of(axis, value);
+  int exponent;
+  if (!isfinite(number)) return false;
+  axis->low = fmin(axis->low, number);
+  axis->high = fmax(axis->high, number);
+  axis->fractions |= value != floor(value);
+  axis->not_binary |= frexp(value, &exponent) != 0.5;
+  return true;
+}
+
 double axis_place(const Axis *axis, double value) {
-  return place(axis, axis->logarithmic ? log10(value) : value);
+  return place(axis, number_of(axis, value));
 }
 
-/* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
-static double round_step(double least) {
-  const double power = pow(10, floor(log10(least)));
-  for (int i = 0; i < 3; i++) {
-    const double step = power * (double[]){1, 2, 5}[i];
-    if (step >= least * (1 - 1e-9)) return step;
+/* Draws a line across, and its number, if that is on the axis. */
+static void draw_tick(Canvas *page, const Axis *a, double number, double value, bool fixed,
+                      int digits) {
+  enum { BEYOND = 6 };
+  const double at = round(place(a, number));
+  char text[32];
+  if (number < a->low || number > a->high) return;
+  snprintf(text, sizeof text, fixed ? "%.*f" : "%.*g", digits, value);
+  if (a->upright) {
+    canvas_rectangle(page, a->near - BEYOND, at, a->far - a->near + BEYOND, 1, GRID);
+    page_text(page, ENDS, a->near - 14, at + SMALL / 2.0, SMALL, PALE, text);
+  } else {
+    canvas_rectangle(page, at, a->far, 1, a->near - a->far + BEYOND, GRID);
+    page_text(page, CENTRED, at, a->near + 24, SMALL, PALE, text);
   }
-  return 10 * power;
 }
 
-typedef struct {
-  const Axis *axis;
-  Tick *ticks;
-  int count;
-} Ticks;
-
-/* Adds a tick at a number of the axis, if it is on the axis. */
-static void add(Ticks *t, double number, double value, bool fixed, int digits) {
-  if (number < t->axis->low || number > t->axis->high || t->count == AXIS_TICKS) return;
-  Tick *tick = &t->ticks[t->count++];
-  tick->at = place(t->axis, number);
-  snprintf(tick->text, sizeof tick->text, fixed ? "%.*f" : "%.*g", digits, value);
-}
-
-/* Adds powers of ten; 2 and 5 times them, and the rest, where there is room. */
-static void add_decades(Ticks *t, int wanted) {
-  const double decades = t->axis->high - t->axis->low;
-  const int step = max_int(1, (int)ceil(decades / wanted));
-  for (int power = (int)floor(t->axis->low); power <= (int)ceil(t->axis->high); power++)
-    for (int digit = 1; digit <= 9; digit++) {
-      const double value = digit * pow(10, power);
-      const bool two_or_five = digit == 2 || digit == 5;
-      if (digit == 1 ? power % step == 0 : decades < (two_or_five ? 4 : 0.7))
-        add(t, log10(value), value, false, 6);
+/* Draws powers of the base; of ten, 2 and 5 times them, and the rest, where there is room. */
+static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
+  const int base = axis->not_binary ? 10 : 2;
+  const double unit = log10(base), low = axis->low / unit, high = axis->high / unit;
+  const int step = max_int(1, (int)ceil((high - low) / wanted));
+  for (int power = (int)floor(low); power <= high; power++)
+    for (int digit = 1; digit < base; digit++) {
+      const double value = digit * pow(base, power), most = digit == 2 || digit == 5 ? 4 : 0.7;
+      if (digit == 1 ? power % step == 0 : high - low < most)
+        draw_tick(page, axis, log10(value), value, false, 10);
     }
 }
 
-static void add_powers_of_two(Ticks *t) {
-  const int first = (int)ceil(t->axis->low / log10(2)), last = (int)floor(t->axis->high / log10(2));
-  for (int power = first; power <= last; power += 1 + (last - first) / 16)
-    add(t, power * log10(2), ldexp(1, power), false, 10);
-}
-
-/* Adds multiples of a round step, with as many decimals as tell one from the next. */
-static void add_steps(Ticks *t, int wanted, bool whole) {
-  double step = round_step((t->axis->high - t->axis->low) / wanted);
-  if (whole) step = fmax(step, 1);
+/* Draws multiples of a step, which is 1, 2 or 5 times a power of ten, with as many decimals as tell
+   one from the next. */
+static void draw_steps(Canvas *page, const Axis *axis, int wanted) {
+  const double least = (axis->high - axis->low) / wanted * (1 - 1e-9);
+  const double power = pow(10, floor(log10(least))), part = least / power;
+  double step = power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
+  if (!axis->fractions) step = fmax(step, 1);
   const int decimals = max_int(0, (int)-floor(log10(step) + 1e-9));
-  for (double n = ceil(t->axis->low / step); n * step <= t->axis->high; n++)
-    add(t, n * step, n == 0 ? 0 : n * step, true, decimals);
+  for (double n = ceil(axis->low / step); n * step <= axis->high; n++)
+    draw_tick(page, axis, n * step, n == 0 ? 0 : n * step, true, decimals);
 }
 
-int axis_ticks(const Axis *axis, int wanted, AxisNumbers numbers, Tick *ticks) {
-  Ticks t = {axis, ticks, 0};
-  if (!axis->logarithmic)
-    add_steps(&t, wanted, numbers == WHOLE_NUMBERS);
-  else if (numbers == POWERS_OF_TWO)
-    add_powers_of_two(&t);
+static void draw_mark(Canvas *page, const Axis *a) {
+  const double at = round(axis_place(a, a->mark)), width = canvas_text_width(SMALL, a->mark_label);
+  if (a->upright) {
+    canvas_rectangle(page, a->near, at - 1, a->far - a->near, 2, MARK);
+    page_text(page, ENDS, a->far - 8, at - 8, SMALL, MARK, a->mark_label);
+  } else {
+    canvas_rectangle(page, at - 1, a->far - 8, 2, a->near - a->far + 8, MARK);
+    page_text(page, STARTS, fmin(at + 8, page->width - MARGIN - width), a->far - 12, SMALL, MARK,
+              a->mark_label);
+  }
+}
+
+void page_axis(Canvas *page, const Axis *axis) {
+  const int apart = axis->upright     ? APART_UPRIGHT
+                    : axis->fractions ? APART_LONG
+                                      : APART,
+            size = max_int(axis->to - axis->from, axis->from - axis->to), wanted = size / apart;
+  if (axis->logarithmic)
+    draw_powers(page, axis, wanted);
   else
-    add_decades(&t, wanted);
-  return t.count;
+    draw_steps(page, axis, wanted);
+  if (axis->upright) {
+    canvas_rectangle(page, axis->near, min_int(axis->from, axis->to), 1, size, FAINT);
+    page_text(page, STARTS, MARGIN, min_int(axis->from, axis->to) - 18, SMALL, PALE, axis->label);
+  } else {
+    canvas_rectangle(page, axis->from, axis->near, size, 1, FAINT);
+    page_text(page, ENDS, axis->to, axis->near + 50, SMALL, PALE, axis->label);
+  }
+  if (axis->mark_label && isfinite(axis_place(axis, axis->mark))) draw_mark(page, axis);
+}
+
+/* ---- cells ---------------------------------------------------------------------------------- */
+
+enum { TILE = 112, LINE_HEIGHT = 20, TILE_GAP = 24 };
+
+static int tile_zoom(int side) {
+  return (TILE + side - 1) / side;
+}
+
+Grid tile_grid(int left, int top, int width, int columns, int side, int lines) {
+  return (Grid){left, top, width, side * tile_zoom(side) + lines * LINE_HEIGHT + TILE_GAP, columns};
+}
+
+void page_tile(Canvas *page, const Grid *grid, int i, const uint8_t *pixels, int side,
+               const Key *lines, int count) {
+  const int x = cell_x(grid, i), y = cell_y(grid, i), zoom = tile_zoom(side);
+  canvas_greys(page, x, y, pixels, side, side, zoom);
+  for (int l = 0; l < count; l++)
+    page_text_within(page, STARTS, x, y + side * zoom + (l + 1) * LINE_HEIGHT, SMALL,
+                     grid->width - TILE_GAP, lines[l].colour, lines[l].text);
 }

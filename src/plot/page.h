@@ -1,5 +1,6 @@
-/* The page that every figure is drawn on: its palette, its type, its margins and its axes. A figure
-   is marks on a page: text, lines, rectangles and images, which canvas.h turns into pixels. */
+/* The page that every figure is drawn on: its palette, its type, its margins, its legend and its
+   axes. A figure is marks on a page: text, lines, rectangles and images, which canvas.h turns into
+   pixels. */
 #ifndef PAGE_H
 #define PAGE_H
 
@@ -7,28 +8,28 @@
 
 /* ---- palette -------------------------------------------------------------------------------- */
 
-static const Colour PAPER = {255, 255, 255}, INK = {31, 35, 40}, PALE = {110, 119, 129},
-                    FAINT = {190, 196, 203}, GRID = {225, 228, 232}, MARK = {209, 36, 47};
+static const Colour PAPER = 0xffffff, INK = 0x1f2328, PALE = 0x6e7781, FAINT = 0xbec4cb,
+                    GRID = 0xe1e4e8, MARK = 0xd1242f;
 
 /* Colours of series in their order, distinct also for those who see no red or no green: after Okabe
    and Ito (2008). The first two stand for right and wrong, too. */
 enum { PAGE_SERIES = 8 };
 extern const Colour page_series[PAGE_SERIES];
 
+/* Letters are dark on pale colours and white on dark ones. */
+Colour page_ink_on(Colour colour);
+
 /* ---- type and margins ----------------------------------------------------------------------- */
 
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals, in pixels */
 enum { MARGIN = 28, HEAD = 104 };           /* around the page; above the figure, for its title */
-enum { CHART_WIDTH = 1200 };                /* pixels of a page with a chart */
-enum { WORDS = 160 };                       /* bytes of a line of text */
+enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* pixels of a page: with a chart; of any */
+enum { WORDS = 160 };                           /* bytes of a line of text */
 
-/* Opens a page of width x height pixels with a title and a subtitle, in smaller letters if they
-   would not fit. */
+/* Opens a page of at least LEAST_WIDTH x height pixels with a title and a subtitle, in smaller
+   letters if they would not fit. */
 bool page_open(Canvas *page, const char *title, const char *subtitle, int width, int height,
                Error *error);
-
-/* The width of a page with room for `content` pixels, the title and the subtitle. */
-int page_width(int content, const char *title, const char *subtitle);
 
 /* Replaces the file `path` by the page as a PNG, and closes the page, also on failure. */
 bool page_save(Canvas *page, const char *path, Error *error);
@@ -39,36 +40,49 @@ typedef enum { STARTS, CENTRED, ENDS } TextPlace;
 void page_text(Canvas *page, TextPlace place, double x, double baseline, double height,
                Colour colour, const char *text);
 
-/* Writes a text that starts at x, in letters as much smaller as makes it no wider than `width`. */
-void page_text_within(Canvas *page, double x, double baseline, double height, double width,
-                      Colour colour, const char *text);
+/* The same in letters as much smaller as makes the text no wider than `width`. */
+void page_text_within(Canvas *page, TextPlace place, double x, double baseline, double height,
+                      double width, Colour colour, const char *text);
 
-/* The pixels that a text needs, rounded up. */
-int page_text_width(double height, const char *text);
+/* A colour and the word for what has it. */
+typedef struct {
+  Colour colour;
+  const char *text;
+} Key;
+
+/* Writes what the colours mean, in a row that ends at x = right. */
+void page_legend(Canvas *page, double right, double baseline, const Key *keys, int count);
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-/* Pixels `from` to `to`, and the numbers there: logarithms to base 10 if it is logarithmic. */
+/* A figure names the axis; what draws it sets the place and what is there. */
 typedef struct {
-  int from, to;
-  double low, high;
-  bool logarithmic;
+  const char *label;      /* what the numbers are, with their unit */
+  bool logarithmic;       /* all numbers above 0 */
+  bool from_zero;         /* a linear axis starts there */
+  double mark;            /* where a line goes, if the axis has such a number */
+  const char *mark_label; /* NULL: there is no mark */
+
+  bool upright;
+  int from, to;     /* pixels of its ends: left and right, or bottom and top */
+  int near, far;    /* pixels where its numbers are, and where the lines across end */
+  double low, high; /* the numbers at its ends: logarithms to base 10 if it is logarithmic */
+  bool fractions, not_binary; /* a value is not whole; is not a power of two */
 } Axis;
 
-/* Returns the pixel of a value, not rounded. */
+/* Makes the axis one of no values: low is above high. */
+void axis_clear(Axis *axis);
+
+/* Makes the axis reach to a value. False if the value has no place, as 0 has none among logarithms.
+ */
+bool axis_include(Axis *axis, double value);
+
+/* Returns the pixel of a value, not rounded; it is not finite if the value has no place. */
 double axis_place(const Axis *axis, double value);
 
-enum { AXIS_TICKS = 64 };
-typedef struct {
-  double at; /* pixel, not rounded */
-  char text[32];
-} Tick;
-
-/* The kind of all values at an axis, which decides which numbers stand there. */
-typedef enum { ANY_NUMBERS, WHOLE_NUMBERS, POWERS_OF_TWO } AxisNumbers;
-
-/* Sets up to AXIS_TICKS ticks at round numbers, about `wanted` of them, and returns their count. */
-int axis_ticks(const Axis *axis, int wanted, AxisNumbers numbers, Tick *ticks);
+/* Draws the label, the mark, and lines across at round numbers: whole ones or powers of two if all
+   values are. */
+void page_axis(Canvas *page, const Axis *axis);
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
@@ -86,5 +100,18 @@ static inline int cell_x(const Grid *grid, int i) {
 static inline int cell_y(const Grid *grid, int i) {
   return grid->top + i / grid->columns * grid->height;
 }
+
+/* Returns the y below the grid of `count` cells. */
+static inline int grid_end(const Grid *grid, int count) {
+  return cell_y(grid, count + grid->columns - 1);
+}
+
+/* Returns a grid of images of `side` pixels, made larger, with so many lines of text below each,
+   which has `width` pixels. */
+Grid tile_grid(int left, int top, int width, int columns, int side, int lines);
+
+/* Draws image i of them, `pixels` (side, side), and its lines. */
+void page_tile(Canvas *page, const Grid *grid, int i, const uint8_t *pixels, int side,
+               const Key *lines, int count);
 
 #endif

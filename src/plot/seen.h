@@ -23,14 +23,14 @@ typedef struct {
   int count;
 } SeenPicture;
 
-enum { SEEN_MOST = 24 }; /* pictures that are shown, the first */
+enum { SEEN_MOST = 24, SEEN_TALLEST = 16384 }; /* pictures that are shown; pixels, about */
 
 typedef struct Seen Seen;
 
 Seen *seen_open(int side);   /* NULL: no memory */
 void seen_close(Seen *seen); /* NULL is allowed */
 
-/* Copies what will be shown. Fails without memory. */
+/* Draws the picture, if there is room for it. Fails without memory. */
 bool seen_add(Seen *seen, const SeenPicture *picture, Error *error);
 
 /* Replaces the file `path` by a PNG of all pictures added. Fails without memory, or if the file

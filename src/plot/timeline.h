@@ -4,7 +4,7 @@
 #ifndef TIMELINE_H
 #define TIMELINE_H
 
-#include "plot/canvas.h"
+#include "plot/page.h"
 
 typedef struct {
   double start, end;         /* what lies outside 0 .. the row's length is cut off */
@@ -29,22 +29,17 @@ typedef struct {
 } TimelineRow;
 
 typedef struct {
-  Colour colour;
-  const char *meaning;
-} TimelineKey;
-
-typedef struct {
   const char *title, *subtitle;
   const char *unit; /* of the axis */
   double span;      /* of the axis, from 0, above 0 */
   const TimelineRow *row;
   int rows;
-  TimelineKey key[TIMELINE_KEYS];
+  Key key[TIMELINE_KEYS];
   int keys;
 } Timeline;
 
-/* Replaces the file `path` by the chart as a PNG. Fails on a row without lanes or length, without
-   memory, or if the file cannot be written. */
+/* Replaces the file `path` by the chart as a PNG. Fails without memory, or if the file cannot be
+   written. */
 bool timeline_draw(const Timeline *chart, const char *path, Error *error);
 
 #endif

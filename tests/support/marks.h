@@ -1,6 +1,7 @@
 /* What a figure draws, as a list of marks instead of pixels: stands in for canvas.c in the one file
    of a test program that includes this. A text is as wide as 0.6 of its height a letter. Saving
-   asserts that the page has a title and that no mark comes near its edges. */
+   asserts that the page has a title, that no mark comes near its edges, and that no two texts
+   overlap. */
 #ifndef MARKS_H
 #define MARKS_H
 
@@ -16,32 +17,27 @@ enum { IS_TEXT, IS_LINE, IS_RECTANGLE, IS_IMAGE };
 typedef struct {
   int kind;
   double x, y, x1, y1; /* text: its box, y1 is the baseline; line: its ends; others: the corners */
-  double size;         /* of a line: thickness; of an image: zoom */
   Colour colour;
   char *text;
   uint8_t *pixels; /* of an image: (height, width) */
   int width, height;
 } Mark;
 
+enum { MARKS_MOST = 1 << 21 };
 static struct {
-  int width, height; /* of the page that was drawn last */
-  Mark *mark, *end;  /* the marks, and behind the last one */
-  int room;
-} drawn;
+  int width, height;               /* of the page that was drawn last */
+  Mark mark[MARKS_MOST + 1], *end; /* the marks, and behind the last one */
+} drawn = {.end = drawn.mark};
 
-static void add_mark(Mark mark) {
-  const int count = (int)(drawn.end - drawn.mark);
-  if (count == drawn.room) {
-    drawn.room = 2 * count + 64;
-    drawn.mark = realloc(drawn.mark, (size_t)drawn.room * sizeof *drawn.mark);
-    assert_non_null(drawn.mark);
-    drawn.end = drawn.mark + count;
-  }
-  *drawn.end++ = mark;
+static Error error;
+
+static inline void must(bool good) {
+  if (!good) fail_msg("%s", error.text);
 }
 
-static inline bool same_colour(Colour a, Colour b) {
-  return memcmp(&a, &b, sizeof a) == 0;
+/* Half a pixel may be rounded. */
+static inline void assert_at(double got, double wanted) {
+  if (!(fabs(got - wanted) <= 0.51)) fail_msg("%g is not %g", got, wanted);
 }
 
 /* The first text that begins so; NULL: there is none. */
@@ -51,32 +47,55 @@ static inline const Mark *text_mark(const char *text) {
   return NULL;
 }
 
+/* Texts begin with all of these. */
+#define assert_says(...)                                                                           \
+  do {                                                                                             \
+    const char *const words[] = {__VA_ARGS__};                                                     \
+    foreach (word, words)                                                                          \
+      if (!text_mark(*word)) fail_msg("nothing says %s", *word);                                   \
+  } while (0)
+
+/* The middle of a text. */
+static inline double middle_of(const char *text) {
+  assert_says(text);
+  return (text_mark(text)->x + text_mark(text)->x1) / 2;
+}
+
+/* The y at the middle of a text's letters. */
+static inline double row_of(const char *text) {
+  assert_says(text);
+  return (text_mark(text)->y + text_mark(text)->y1) / 2;
+}
+
 /* The marks of that kind and colour, in their order; `index` of them or NULL. */
 static inline const Mark *mark_of(int kind, Colour colour, int index) {
   for (const Mark *m = drawn.mark; m < drawn.end; m++)
-    if (m->kind == kind && same_colour(m->colour, colour) && index-- == 0) return m;
+    if (m->kind == kind && m->colour == colour && index-- == 0) return m;
   return NULL;
 }
 
 static inline int count_marks(int kind, Colour colour) {
   int count = 0;
-  while (mark_of(kind, colour, count)) count++;
+  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    count += m->kind == kind && m->colour == colour;
   return count;
 }
 
 /* ---- in place of canvas.c ------------------------------------------------------------------- */
 
-bool canvas_open(Canvas *picture, int width, int height, Colour background, Error *error) {
-  (void)error;
-  *picture = (Canvas){.width = width, .height = height};
-  assert_true(background.red == 255 && width <= CANVAS_MAX_SIDE && height <= CANVAS_MAX_SIDE);
-  for (const Mark *m = drawn.mark; m < drawn.end; m++) {
-    free(m->text);
-    free(m->pixels);
+static Mark *add_mark(int kind, double x, double y, double x1, double y1, Colour colour) {
+  assert_true(drawn.end < drawn.mark + MARKS_MOST);
+  *drawn.end = (Mark){kind, x, y, x1, y1, .colour = colour};
+  return drawn.end++;
+}
+
+bool canvas_open(Canvas *picture, int width, int height, Error *unused) {
+  (void)unused;
+  *picture = (Canvas){.width = drawn.width = width, .height = drawn.height = height};
+  for (; drawn.end > drawn.mark; drawn.end--) {
+    free(drawn.end[-1].text);
+    free(drawn.end[-1].pixels);
   }
-  drawn.width = width;
-  drawn.height = height;
-  drawn.end = drawn.mark;
   return true;
 }
 
@@ -84,26 +103,24 @@ void canvas_close(Canvas *picture) {
   *picture = (Canvas){0};
 }
 
-void canvas_rectangle(Canvas *p, int x, int y, int width, int height, Colour colour) {
+void canvas_rectangle(Canvas *p, double x, double y, double width, double height, Colour colour) {
   (void)p;
-  add_mark((Mark){IS_RECTANGLE, x, y, x + width, y + height, .colour = colour});
+  add_mark(IS_RECTANGLE, x, y, x + width, y + height, colour);
 }
 
 void canvas_greys(Canvas *p, int x, int y, const uint8_t *pixels, int width, int height, int zoom) {
   (void)p;
-  Mark mark = {IS_IMAGE, x, y, x + width * zoom, y + height * zoom, .size = zoom};
-  mark.width = width;
-  mark.height = height;
-  mark.pixels = malloc((size_t)width * (size_t)height);
-  assert_non_null(mark.pixels);
-  memcpy(mark.pixels, pixels, (size_t)width * (size_t)height);
-  add_mark(mark);
+  const size_t size = (size_t)width * (size_t)height;
+  Mark *mark = add_mark(IS_IMAGE, x, y, x + width * zoom, y + height * zoom, 0);
+  mark->width = width;
+  mark->height = height;
+  mark->pixels = memcpy(malloc(size), pixels, size);
 }
 
 void canvas_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness,
                  Colour colour) {
-  (void)p;
-  add_mark((Mark){IS_LINE, x0, y0, x1, y1, .size = thickness, .colour = colour});
+  (void)p, (void)thickness;
+  add_mark(IS_LINE, x0, y0, x1, y1, colour);
 }
 
 double canvas_text_width(double height, const char *text) {
@@ -114,21 +131,23 @@ double canvas_text(Canvas *p, double x, double baseline, double height, const ch
                    Colour colour) {
   (void)p;
   const double end = x + canvas_text_width(height, text);
-  if (*text)
-    add_mark((Mark){IS_TEXT, x, baseline - height, end, baseline, .colour = colour,
-                    .text = strdup(text)});
+  if (*text) add_mark(IS_TEXT, x, baseline - height, end, baseline, colour)->text = strdup(text);
   return end;
 }
 
-bool canvas_save(const Canvas *picture, const char *path, Error *error) {
+bool canvas_save(const Canvas *p, const char *path, Error *cause) {
   enum { EDGE = 10 };
   assert_true(drawn.end > drawn.mark && drawn.mark[0].kind == IS_TEXT && drawn.mark[0].y < 50);
-  for (const Mark *m = drawn.mark; m < drawn.end; m++)
-    if (fmin(m->x, m->x1) < EDGE || fmax(m->x, m->x1) > picture->width - EDGE ||
-        fmin(m->y, m->y1) < EDGE || fmax(m->y, m->y1) > picture->height - EDGE)
+  for (const Mark *m = drawn.mark; m < drawn.end; m++) {
+    if (fmin(m->x, m->x1) < EDGE || fmax(m->x, m->x1) > p->width - EDGE ||
+        fmin(m->y, m->y1) < EDGE || fmax(m->y, m->y1) > p->height - EDGE)
       fail_msg("a mark from (%g, %g) to (%g, %g): %s", m->x, m->y, m->x1, m->y1,
                m->text ? m->text : "");
-  return !strstr(path, "no-such-folder") || error_set(error, "cannot write %s", path);
+    for (const Mark *t = drawn.mark; m->text && t < m; t++)
+      if (t->text && t->x < m->x1 && m->x < t->x1 && t->y < m->y1 && m->y < t->y1)
+        fail_msg("%s lies on %s", m->text, t->text);
+  }
+  return !strstr(path, "no-such-folder") || error_set(cause, "cannot write %s", path);
 }
 
 #endif
