@@ -15,10 +15,6 @@ typedef struct {
   char value[VALUE]; /* "": none */
 } Fact;
 
-static uint32_t checksum(const void *bytes, size_t size) {
-  return (uint32_t)crc32_z(0, bytes, size);
-}
-
 /* Describes the bytes of a file; a rank that has none of that name differs from one that has. */
 static void describe_file(const char *path, char *text) {
   unsigned char bytes[1 << 16];
@@ -34,7 +30,8 @@ static void describe_file(const char *path, char *text) {
 static void describe_run(const Checkpoint *from, char *text) {
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   snprintf(text, VALUE, "a run after epoch %d, step %llu (CRC-32 %08x)", from->epoch,
-           (unsigned long long)from->step, checksum(from->parameters, size));
+           (unsigned long long)from->step,
+           (unsigned)crc32_z(0, (const void *)from->parameters, size));
 }
 
 /* True if ranks may have other values: the same network comes of them. */
@@ -42,53 +39,45 @@ static bool may_differ(const OptionRow *row) {
   return strcmp(row->name, "threads") == 0 || strcmp(row->name, "device-memory") == 0;
 }
 
-/* Fills facts[OPTION_ROWS + 3]; returns how many there are. */
-static size_t gather_facts(const Options *o, const Checkpoint *from, Fact *facts) {
-  size_t count = 0;
-  snprintf(facts[count].name, sizeof facts->name, "version");
-  snprintf(facts[count++].value, VALUE, "%s", MLP_TRAIN_VERSION);
-  snprintf(facts[count].name, sizeof facts->name, "ensemble");
-  snprintf(facts[count++].value, VALUE, "%d", o->ensemble);
-  snprintf(facts[count].name, sizeof facts->name, "resume");
-  if (*o->resume) describe_run(from, facts[count].value);
-  count++;
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
-    char value[OPTIONS_PATH];
-    if (!options_is_saved(row) || may_differ(row)) continue;
-    Fact *fact = &facts[count++];
-    const char *path = row->file == FILE_INPUT ? row->kind->file(row, o, 0) : NULL;
-    row->kind->get(row, o, value, sizeof value);
-    snprintf(fact->name, sizeof fact->name, "%s", row->name);
-    snprintf(fact->value, VALUE, "%.*s", VALUE - 1, value);
-    if (path) describe_file(path, fact->value);
-  }
-  return count;
+static void add_fact(Fact **fact, const char *name, const char *value) {
+  snprintf((*fact)->name, sizeof(*fact)->name, "%s", name);
+  snprintf((*fact)++->value, VALUE, "%.*s", VALUE - 1, value);
 }
 
-/* Sets the sentence about fact `f`, which rank r has otherwise than rank 0. */
-static bool say_difference(Ranks *ranks, const Fact *fact, int r, Error *error) {
-  char(*values)[VALUE] = ranks_gather(ranks, fact->value, VALUE, error);
-  if (values)
-    error_set(error,
-              "rank %d was started with --%s %s, rank 0 with %s: give all ranks the same options, "
-              "the same saved run and the same data",
-              r, fact->name, *values[r] ? values[r] : "left out", *values[0] ? values[0] : "none");
-  free(values);
-  return false;
+static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
+  char value[OPTIONS_PATH] = "";
+  add_fact(&fact, "version", MLP_TRAIN_VERSION);
+  snprintf(value, sizeof value, "%d", o->ensemble);
+  add_fact(&fact, "ensemble", value);
+  *value = '\0';
+  if (*o->resume) describe_run(from, value);
+  add_fact(&fact, "resume", value);
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    if (!options_is_saved(row) || may_differ(row)) continue;
+    const char *path = row->file == FILE_INPUT ? row->kind->file(row, o, 0) : NULL;
+    row->kind->get(row, o, value, sizeof value);
+    if (path) describe_file(path, value);
+    add_fact(&fact, row->name, value);
+  }
 }
 
 bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, Error *error) {
-  const int others = ranks_count(ranks);
-  Fact facts[OPTION_ROWS + 3] = {0};
-  uint32_t sums[OPTION_ROWS + 3] = {0}; /* a rank of another version has as many */
-  const size_t count = ranks ? gather_facts(options, from, facts) : 0;
-  for (size_t f = 0; f < count; f++) sums[f] = checksum(&facts[f], sizeof facts[f]);
-  uint32_t(*all)[OPTION_ROWS + 3] = ranks_gather(ranks, sums, sizeof sums, error);
+  enum { MOST = OPTION_ROWS + 3 };
+  Fact facts[MOST] = {0}; /* a rank of another version has as many */
+  if (!ranks) return true;
+  gather_facts(options, from, facts);
+  Fact(*all)[MOST] = ranks_gather(ranks, facts, sizeof facts, error);
   bool good = all != NULL;
-  for (size_t f = 0; good && f < count; f++)
-    for (int r = 1; good && r < others; r++)
-      if (all[r][f] != all[0][f]) good = say_difference(ranks, &facts[f], r, error);
+  for (size_t f = 0; good && f < MOST; f++)
+    for (int r = 1; good && r < ranks_count(ranks); r++) {
+      const char *first = all[0][f].value, *other = all[r][f].value;
+      good = strcmp(first, other) == 0 ||
+             error_set(error,
+                       "rank %d was started with --%s %s, rank 0 with %s: give all ranks the same "
+                       "options, the same saved run and the same data",
+                       r, facts[f].name, *other ? other : "left out", *first ? first : "none");
+    }
   free(all);
   return good;
 }
