@@ -28,25 +28,22 @@ static const char *write_config(const char *text) {
 static Options options;
 static Error error;
 
-enum { MOST_ARGUMENTS = 24 };
-
-/* Parses NULL-terminated arguments into `options` and `error`. */
-static OptionsResult parse(const char *const *arguments) {
-  static char copies[MOST_ARGUMENTS][2 * OPTIONS_PATH];
-  static char program[] = "mlp-train", *argv[MOST_ARGUMENTS + 2];
+/* Parses the words of a line and then `last`, unless that is NULL, into `options` and `error`. */
+static OptionsResult parse_with(const char *line, const char *last) {
+  static char copy[8192], end[2 * OPTIONS_PATH], program[] = "mlp-train";
+  char *argv[32] = {program};
   int argc = 1;
-  memset(argv, 0, sizeof argv);
-  argv[0] = program;
-  for (; arguments[argc - 1]; argc++) {
-    assert_true(argc < MOST_ARGUMENTS);
-    argv[argc] = strcpy(copies[argc], arguments[argc - 1]);
-  }
+  for (char *word = strtok(strcpy(copy, line), " "); word; word = strtok(NULL, " "))
+    argv[argc++] = word;
+  if (last) argv[argc++] = strcpy(end, last);
   error.text[0] = '\0';
   options_default(&options);
   return options_parse(argc, argv, &options, &error);
 }
 
-#define PARSE(...) parse((const char *const[]){__VA_ARGS__, NULL})
+static OptionsResult parse(const char *line) {
+  return parse_with(line, NULL);
+}
 
 static void assert_says(const char *expected) {
   if (!strstr(error.text, expected))
@@ -92,220 +89,181 @@ TEST(every_option_has_a_field_of_its_own) {
 }
 
 TEST(values_are_what_they_say) {
-  assert_int_equal(PARSE("--hidden", "7,16384,1", "--augment", "rotate=15,scale=0.2,shift=0",
-                         "--dropout", "0.1", "--device-memory", "3", "--test=b.csv"),
+  const Training *t = &options.training;
+  assert_int_equal(parse("--hidden 7,16384,1 --augment rotate=15,scale=0.2,shift=0 --dropout 0.1 "
+                         "--device-memory 3 --test=b.csv"),
                    OPTIONS_RUN);
   assert_memory_equal(&options.hidden, &((HiddenSizes){3, {7, 16384, 1}}), sizeof(HiddenSizes));
-  assert_true(augment_same(options.training.augment, (AugmentStrengths){{0, 15, 0.2f}}));
-  assert_true(training_dropout(&options.training, 1) == 0.1f);
-  assert_true(options.training.device_memory == 3000000);
+  assert_true(augment_same(t->augment, (AugmentStrengths){{0, 15, 0.2f}}));
+  assert_true(training_dropout(t, 1) == 0.1f && t->device_memory == 3000000);
   assert_string_equal(options_test_file(&options), "b.csv");
-  assert_int_equal(PARSE("--epochs", "3", "--batch", "65536", "--momentum", "0.25", "--lr", "0.5",
-                         "--weight-decay", "1e-4", "--seed", "4294967295", "--fusion", "layer",
-                         "--resident", "no", "--lr-schedule", "cosine", "--optimizer", "adamw"),
+  assert_int_equal(parse("--epochs 3 --batch 65536 --momentum 0.25 --lr 0.5 --weight-decay 1e-4 "
+                         "--seed 4294967295 --fusion layer --resident no --lr-schedule cosine "
+                         "--optimizer adamw"),
                    OPTIONS_RUN);
-  const Training *t = &options.training;
   assert_true(options.epochs == 3 && t->batch == 65536 && options.lr == 0.5f);
   assert_true(t->rule.momentum == 0.25f && t->rule.weight_decay == 1e-4f);
   assert_true(t->seed == UINT32_MAX && t->fusion == FUSION_LAYER);
   assert_true(options.resident == RESIDENT_NO && options.lr_schedule == SCHEDULE_COSINE);
   assert_int_equal(t->rule.kind, OPTIMIZER_ADAMW);
-  assert_int_equal(
-      PARSE("--load", "m", "--predict", "x.csv", "--output", "y.csv", "--probabilities"),
-      OPTIONS_RUN);
-  assert_int_equal(options.load.count, 1);
+  assert_int_equal(parse("--load m --predict x.csv --output y.csv --probabilities"), OPTIONS_RUN);
+  assert_true(options.load.count == 1 && options.probabilities);
   assert_string_equal(options.load.path[0], "m");
   assert_string_equal(options.predict, "x.csv");
   assert_string_equal(options.output, "y.csv");
-  assert_true(options.probabilities);
-  assert_int_equal(PARSE("--load", "m", "--evaluate", "--quiet", "--dry-run"), OPTIONS_RUN);
+  assert_int_equal(parse("--load m --evaluate --quiet --dry-run"), OPTIONS_RUN);
   assert_true(options.evaluate && options.quiet && options.dry_run);
-  assert_int_equal(PARSE("--classify", "a.png", "--load", "m", "b.png"), OPTIONS_RUN);
-  assert_true(options.classify);
-  assert_int_equal(options.picture_count, 2);
+  assert_int_equal(parse("--classify a.png --load m b.png"), OPTIONS_RUN);
+  assert_true(options.classify && options.picture_count == 2);
   assert_string_equal(options.pictures[0], "a.png");
   assert_string_equal(options.pictures[1], "b.png");
 }
 
 TEST(short_names_are_the_long_ones) {
-  assert_int_equal(
-      PARSE("-e", "2", "-b32", "-l", "1", "-s", "9", "-d", "cuda", "-f", "none", "-qt", "3"),
-      OPTIONS_RUN);
-  assert_int_equal(options.epochs, 2);
-  assert_int_equal(options.training.batch, 32);
-  assert_true(options.lr == 1.0f);
-  assert_true(options.training.seed == 9);
-  assert_int_equal(options.device, DEVICE_CUDA);
-  assert_int_equal(options.training.fusion, FUSION_NONE);
-  assert_true(options.quiet);
-  assert_int_equal(options.training.threads, 3);
-  assert_int_equal(PARSE("-h"), OPTIONS_HELP);
-  assert_int_equal(PARSE("-c", "/nowhere.conf"), OPTIONS_FAILURE);
+  assert_int_equal(parse("-e 2 -b32 -l 1 -s 9 -d cuda -f none -qt 3"), OPTIONS_RUN);
+  const Options shorts = options;
+  assert_int_equal(parse("--epochs 2 --batch 32 --lr 1 --seed 9 --device cuda --fusion none "
+                         "--quiet --threads 3"),
+                   OPTIONS_RUN);
+  assert_null(options_changed(&options, &shorts, ONE_RUN, RESUME_SAME));
+  assert_int_equal(parse("-h"), OPTIONS_HELP);
+  assert_int_equal(parse("-c /nowhere.conf"), OPTIONS_FAILURE);
 }
 
 TEST(help_and_version_are_told_apart) {
-  assert_int_equal(PARSE("--help"), OPTIONS_HELP);
-  assert_int_equal(PARSE("--version"), OPTIONS_VERSION);
-  assert_int_equal(PARSE("--epochs", "3", "--help", "--batch", "0"), OPTIONS_HELP);
+  assert_int_equal(parse("--help"), OPTIONS_HELP);
+  assert_int_equal(parse("--version"), OPTIONS_VERSION);
+  assert_int_equal(parse("--epochs 3 --help --batch 0"), OPTIONS_HELP);
 }
 
 TEST(a_bad_value_is_named_with_what_is_allowed) {
   static const struct {
-    const char *name, *value, *allowed;
+    const char *name, *allowed, *values[12];
   } bad[] = {
-      {"--epochs", "0", "a whole number from 1 to 1000000"},
-      {"--epochs", "1000001", "a whole number from 1 to 1000000"},
-      {"--epochs", "", "a whole number"},
-      {"--epochs", "3x", "a whole number"},
-      {"--epochs", "3 ", "a whole number"},
-      {"--epochs", " 3", "a whole number"},
-      {"--epochs", "-3", "a whole number"},
-      {"--epochs", "+3", "a whole number"},
-      {"--epochs", "1.5", "a whole number"},
-      {"--epochs", "18446744073709551617", "a whole number"}, /* 1 modulo 2^64 */
-      {"--batch", "0", "from 1 to 65536"},
-      {"--batch", "65537", "from 1 to 65536"},
-      {"--classes", "1", "from 2 to 1024"},
-      {"--classes", "1025", "from 2 to 1024"},
-      {"--seed", "-1", "from 0 to 4294967295"},
-      {"--seed", "4294967296", "from 0 to 4294967295"},
-      {"--threads", "1025", "from 0 to 1024"},
-      {"--lr", "nan", "a number from 0 to 100"},
-      {"--lr", "inf", "a number from 0 to 100"},
-      {"--lr", "-0.1", "a number from 0 to 100"},
-      {"--lr", "100.1", "a number from 0 to 100"},
-      {"--lr", "1e-60", "a number from 0 to 100"},
-      {"--lr", "", "a number"},
-      {"--lr", " 1", "a number"},
-      {"--lr", "0.1.", "a number"},
-      {"--lr", "0,1", "a number"},
-      {"--momentum", "1.01", "from 0 to 1"},
-      {"--weight-decay", "-1", "from 0 to 1"},
-      {"--lr-decay", "2", "from 0 to 1"},
-      {"--hidden", "", "1 to 7 sizes from 1 to 16384"},
-      {"--hidden", "0", "1 to 7 sizes"},
-      {"--hidden", "16385", "1 to 7 sizes"},
-      {"--hidden", "300,", "1 to 7 sizes"},
-      {"--hidden", ",300", "1 to 7 sizes"},
-      {"--hidden", "300,,100", "1 to 7 sizes"},
-      {"--hidden", "300 100", "1 to 7 sizes"},
-      {"--hidden", "300,-1", "1 to 7 sizes"},
-      {"--hidden", "1,2,3,4,5,6,7,8", "1 to 7 sizes"},
-      {"--hidden", "none,3", "1 to 7 sizes"},
-      {"--device", "gpu", "auto, cuda, cpu"},
-      {"--device", "", "auto, cuda, cpu"},
-      {"--fusion", "Layer", "auto, none, layer, step, epoch"},
-      {"--resident", "maybe", "auto, yes, no"},
-      {"--train", "", "the name of a file"},
-      {"--test", "", "the name of a file"},
-      {"--config", "", "the name of a file"},
+      {"--epochs",
+       "a whole number from 1 to 1000000",
+       {"0", "1000001", "", "3x", "3 ", " 3", "-3", "+3", "1.5",
+        "18446744073709551617"}}, /* 1 modulo 2^64 */
+      {"--batch", "from 1 to 65536", {"0", "65537"}},
+      {"--classes", "from 2 to 1024", {"1", "1025"}},
+      {"--seed", "from 0 to 4294967295", {"-1", "4294967296"}},
+      {"--threads", "from 0 to 1024", {"1025"}},
+      {"--lr",
+       "a number from 0 to 100",
+       {"nan", "inf", "-0.1", "100.1", "1e-60", "", " 1", "0.1.", "0,1"}},
+      {"--momentum", "from 0 to 1", {"1.01"}},
+      {"--weight-decay", "from 0 to 1", {"-1"}},
+      {"--lr-decay", "from 0 to 1", {"2"}},
+      {"--confidence", "a number from 0 to 1", {"1.1"}},
+      {"--ema", "a number from 0 to 0.99999", {"1"}},
+      {"--beta2", "a number from 0 to 0.99999", {"1"}},
+      {"--epsilon", "a number from 1e-16 to 1", {"0"}},
+      {"--std", "a number from 1e-06 to 1e+06", {"0"}},
+      {"--label-smoothing", "a number from 0 to 0.9", {"1"}},
+      {"--pixel-max", "auto, or a whole number from 1 to 255", {"0", "256"}},
+      {"--dropout", "one number from 0 to 0.95, or one for each hidden", {"1", "0.5,", ""}},
+      {"--hidden",
+       "1 to 7 sizes from 1 to 16384",
+       {"", "0", "16385", "300,", ",300", "300,,100", "300 100", "300,-1", "1,2,3,4,5,6,7,8",
+        "none,3"}},
+      {"--augment",
+       "none, or any of shift, rotate, scale, shear, elastic, separated by commas, each alone or "
+       "with its strength, as in shift=1",
+       {"shift=1,shift=2", "shift=1;rotate", "shift=1,", "none=1"}},
+      {"--device", "auto, cuda, cpu", {"gpu", ""}},
+      {"--fusion", "auto, none, layer, step, epoch", {"Layer"}},
+      {"--optimizer", "one of sgd, nesterov, adam, adamw", {"rmsprop"}},
+      {"--resident", "auto, yes, no", {"maybe"}},
+      {"--train", "the name of a file", {""}},
+      {"--test", "the name of a file", {""}},
+      {"--config", "the name of a file", {""}},
   };
-  foreach (b, bad) {
-    if (PARSE(b->name, b->value) != OPTIONS_USAGE) fail_msg("%s accepted '%s'", b->name, b->value);
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "not '%s'", b->value);
-    assert_says(b->name);
-    assert_says(b->allowed);
-    assert_says(quoted);
-  }
+  foreach (b, bad)
+    for (int v = 0; b->values[v]; v++) {
+      char must[64], quoted[64];
+      if (parse_with(b->name, b->values[v]) != OPTIONS_USAGE)
+        fail_msg("%s accepted '%s'", b->name, b->values[v]);
+      snprintf(must, sizeof must, "%s must be ", b->name);
+      snprintf(quoted, sizeof quoted, "not '%s'", b->values[v]);
+      assert_says(must);
+      assert_says(b->allowed);
+      assert_says(quoted);
+    }
 }
 
 TEST(a_name_too_long_for_a_file_is_refused) {
   char name[OPTIONS_PATH + 1];
   memset(name, 'a', sizeof name);
   name[OPTIONS_PATH] = '\0';
-  assert_int_equal(PARSE("--train", name), OPTIONS_USAGE);
+  assert_int_equal(parse_with("--train", name), OPTIONS_USAGE);
   assert_says("--train must be the name of a file of at most 1023 bytes, not 1024");
   name[OPTIONS_PATH - 1] = '\0';
-  assert_int_equal(PARSE("--train", name), OPTIONS_RUN);
+  assert_int_equal(parse_with("--train", name), OPTIONS_RUN);
   assert_string_equal(options.train, name);
 }
 
 TEST(wrong_usage_is_named) {
   static const struct {
-    const char *words[8], *says;
+    const char *line, *says;
   } bad[] = {
-      {{"--bogus"}, "unknown option '--bogus'"},
-      {{"--bogus=3"}, "unknown option '--bogus=3'"},
-      {{"-qz"}, "unknown option '-z'"},
-      {{"--epochs"}, "--epochs needs an argument"},
-      {{"-e"}, "--epochs needs an argument"},
-      {{"--quiet=yes"}, "--quiet does not take an argument"},
-      {{"--version=1"}, "--version does not take an argument"},
-      {{"--epochs", "1", "stray"}, "unexpected argument 'stray'"},
-      {{"--evaluate"}, "--evaluate needs a network: add --load FILE"},
-      {{"--predict", "a.csv"}, "--predict needs a network"},
-      {{"--classify", "a.png"}, "--classify needs a network"},
-      {{"--load", "m"}, "--load needs --evaluate, --predict or --classify"},
-      {{"--load", "m", "--evaluate", "--classify", "a.png"}, "cannot be combined: use one"},
-      {{"--load", "m", "--evaluate", "--resume", "n"}, "--resume and --load cannot be combined"},
-      {{"--output", "a.csv"}, "--output needs --predict FILE"},
-      {{"--probabilities"}, "--probabilities needs --predict FILE"},
-      {{"--load", "m", "--classify"}, "needs the names of pictures"},
-      {{"--load", "m", "--evaluate", "--json"}, "--json needs --classify PICTURE..."},
-      {{"--load", "m", "--evaluate", "--show", "a.png"}, "--show needs --classify PICTURE..."},
-      {{"--confidence", "1.1"}, "--confidence must be a number from 0 to 1, not '1.1'"},
-      {{"--load", "m", "--evaluate", "a.png"}, "unexpected argument 'a.png'"},
-      {{"--device", "cpu", "--fusion", "none"}, "--fusion none needs a GPU"},
-      {{"--device", "cpu", "--fusion", "step"}, "--fusion step needs a GPU"},
-      {{"--device", "cpu", "--fusion", "epoch"}, "--fusion epoch needs a GPU"},
-      {{"--device", "cpu", "--fusion", "exercise"}, "--fusion exercise needs a GPU"},
-      {{"--load", "m", "--evaluate", "-d", "cpu", "-f", "epoch"}, "--fusion epoch needs a GPU"},
-      {{"--optimizer", "adam", "-f", "epoch"},
-       "--fusion epoch has no --optimizer: use --fusion step"},
-      {{"--label-smoothing", "0.1", "-f", "epoch"}, "--fusion epoch has no --label-smoothing"},
-      {{"--dropout", "0.5", "-f", "epoch"}, "--fusion epoch has no --dropout: use --fusion step"},
-      {{"--dropout", "0.1,0.2,0.3"}, "--dropout has 3 values, but --hidden has 2 layers"},
-      {{"--dropout", "0.1", "--hidden", "none"},
-       "--dropout has 1 value, but --hidden has 0 layers"},
-      {{"--dropout", "1"}, "--dropout must be one number from 0 to 0.95, or one for each hidden"},
-      {{"--dropout", "0.5,"}, "separated by commas, not '0.5,'"},
-      {{"--dropout", ""}, "separated by commas, not ''"},
-      {{"--ema", "0.9", "-f", "exercise"}, "--fusion exercise has no --ema: use --fusion step"},
-      {{"--ema", "1"}, "--ema must be a number from 0 to 0.99999, not '1'"},
-      {{"--pixel-max", "16", "-f", "epoch"},
-       "--fusion epoch has no --pixel-max: use --fusion step"},
-      {{"--mean", "0.1", "-f", "epoch"}, "--fusion epoch has no --mean: use --fusion step"},
-      {{"--pixel-max", "256"},
-       "--pixel-max must be auto, or a whole number from 1 to 255, not '256'"},
-      {{"--pixel-max", "0"}, "--pixel-max must be auto, or a whole number from 1 to 255, not '0'"},
-      {{"--std", "0"}, "--std must be a number from 1e-06 to 1e+06, not '0'"},
-      {{"--label-smoothing", "1"}, "--label-smoothing must be a number from 0 to 0.9, not '1'"},
-      {{"--augment", "shift=15"},
-       "the strength of shift must be a number from 0 to 14 in 'shift=15'"},
-      {{"--augment", "scale=0.5,rotate=x"},
-       "the strength of rotate must be a number from 0 to 180"},
-      {{"--augment", "shift=1,shift=2"},
-       "each alone or with its strength, as in shift=1, not 'shift"},
-      {{"--augment", "shift=1;rotate"},
-       "none, or any of shift, rotate, scale, shear, elastic, separated"},
-      {{"--augment", "shift=1,"}, "not 'shift=1,'"},
-      {{"--augment", "elastic=nan"}, "the strength of elastic must be a number from 0 to 14"},
-      {{"--augment", "none=1"}, "--augment must be none, or any of shift"},
-      {{"--optimizer", "adamw", "-f", "exercise"}, "--fusion exercise has no --optimizer: use"},
-      {{"--optimizer", "rmsprop"}, "must be one of sgd, nesterov, adam, adamw, not 'rmsprop'"},
-      {{"--beta2", "1"}, "--beta2 must be a number from 0 to 0.99999, not '1'"},
-      {{"--epsilon", "0"}, "--epsilon must be a number from 1e-16 to 1, not '0'"},
+      {"--bogus", "unknown option '--bogus'"},
+      {"--bogus=3", "unknown option '--bogus=3'"},
+      {"-qz", "unknown option '-z'"},
+      {"--epochs", "--epochs needs an argument"},
+      {"-e", "--epochs needs an argument"},
+      {"--quiet=yes", "--quiet does not take an argument"},
+      {"--version=1", "--version does not take an argument"},
+      {"--epochs 1 stray", "unexpected argument 'stray'"},
+      {"--evaluate", "--evaluate needs a network: add --load FILE"},
+      {"--predict a.csv", "--predict needs a network"},
+      {"--classify a.png", "--classify needs a network"},
+      {"--load m", "--load needs --evaluate, --predict or --classify"},
+      {"--load m --evaluate --classify a.png", "cannot be combined: use one"},
+      {"--load m --evaluate --resume n", "--resume and --load cannot be combined"},
+      {"--output a.csv", "--output needs --predict FILE"},
+      {"--probabilities", "--probabilities needs --predict FILE"},
+      {"--load m --classify", "needs the names of pictures"},
+      {"--load m --evaluate --json", "--json needs --classify PICTURE..."},
+      {"--load m --evaluate --show a.png", "--show needs --classify PICTURE..."},
+      {"--load m --evaluate a.png", "unexpected argument 'a.png'"},
+      {"--device cpu --fusion none", "--fusion none needs a GPU"},
+      {"--device cpu --fusion step", "--fusion step needs a GPU"},
+      {"--device cpu --fusion epoch", "--fusion epoch needs a GPU"},
+      {"--device cpu --fusion exercise", "--fusion exercise needs a GPU"},
+      {"--load m --evaluate -d cpu -f epoch", "--fusion epoch needs a GPU"},
+      {"--optimizer adam -f epoch", "--fusion epoch has no --optimizer: use --fusion step"},
+      {"--label-smoothing 0.1 -f epoch", "--fusion epoch has no --label-smoothing"},
+      {"--dropout 0.5 -f epoch", "--fusion epoch has no --dropout: use --fusion step"},
+      {"--dropout 0.1,0.2,0.3", "--dropout has 3 values, but --hidden has 2 layers"},
+      {"--dropout 0.1 --hidden none", "--dropout has 1 value, but --hidden has 0 layers"},
+      {"--ema 0.9 -f exercise", "--fusion exercise has no --ema: use --fusion step"},
+      {"--pixel-max 16 -f epoch", "--fusion epoch has no --pixel-max: use --fusion step"},
+      {"--mean 0.1 -f epoch", "--fusion epoch has no --mean: use --fusion step"},
+      {"--augment shift=15", "the strength of shift must be a number from 0 to 14 in 'shift=15'"},
+      {"--augment scale=0.5,rotate=x", "the strength of rotate must be a number from 0 to 180"},
+      {"--augment elastic=nan", "the strength of elastic must be a number from 0 to 14"},
+      {"--optimizer adamw -f exercise", "--fusion exercise has no --optimizer: use"},
   };
   foreach (b, bad) {
-    assert_int_equal(parse(b->words), OPTIONS_USAGE);
+    assert_int_equal(parse(b->line), OPTIONS_USAGE);
     assert_says(b->says);
   }
 }
 
 /* The CPU has level layer; --device auto may find a GPU for the others. */
 TEST(the_cpu_has_one_level) {
-  assert_int_equal(PARSE("--device", "cpu", "--fusion", "auto"), OPTIONS_RUN);
-  assert_int_equal(PARSE("--device", "cpu", "--fusion", "layer"), OPTIONS_RUN);
-  assert_int_equal(PARSE("--fusion", "epoch"), OPTIONS_RUN);
+  assert_int_equal(parse("--device cpu --fusion auto"), OPTIONS_RUN);
+  assert_int_equal(parse("--device cpu --fusion layer"), OPTIONS_RUN);
+  assert_int_equal(parse("--fusion epoch"), OPTIONS_RUN);
   assert_string_equal(options.command, "mlp-train");
 }
 
 /* Every option of a run, written as a file, read again. */
 TEST(a_printed_configuration_comes_back) {
-  assert_int_equal(PARSE("--hidden", "none", "--lr", "0.0123456789", "--momentum", "0.1",
-                         "--augment", "shift,scale=0.1,elastic=1e-3", "--seed", "4294967295",
-                         "--plot", "a b.png", "--lr-schedule", "linear", "--fusion", "step"),
+  assert_int_equal(parse_with("--hidden none --lr 0.0123456789 --momentum 0.1 "
+                              "--augment shift,scale=0.1,elastic=1e-3 --seed 4294967295 "
+                              "--lr-schedule linear --fusion step --plot",
+                              "a b.png"),
                    OPTIONS_RUN);
   for (int whole = 0; whole < 2; whole++) {
     char *text = NULL;
@@ -343,31 +301,31 @@ TEST(a_printed_configuration_comes_back) {
 TEST(a_name_that_no_file_can_hold_is_refused) {
   static const char *const bad[] = {"a ", " a", "a\nb", "a\r", "a\t;b", "a ;b", ";a", "\x7f"};
   foreach (b, bad) {
-    if (PARSE("--train", *b) != OPTIONS_USAGE) fail_msg("accepted: '%s'", *b);
+    if (parse_with("--train", *b) != OPTIONS_USAGE) fail_msg("accepted: '%s'", *b);
     assert_says("--train must be a name that a configuration file can hold");
   }
-  assert_int_equal(PARSE("--train", "a;b c"), OPTIONS_RUN);
-  assert_int_equal(PARSE("--resume", " a ;b "), OPTIONS_RUN); /* no key of a file */
+  assert_int_equal(parse_with("--train", "a;b c"), OPTIONS_RUN);
+  assert_int_equal(parse_with("--resume", " a ;b "), OPTIONS_RUN); /* no key of a file */
 }
 
 /* ---- the configuration file --------------------------------------------------------------- */
 
 TEST(the_command_line_wins_wherever_config_stands) {
   write_config("[training]\nbatch = 7\nepochs = 3\n[output]\nquiet = yes\n");
-  assert_int_equal(PARSE("--batch", "5", "--config", config_path), OPTIONS_RUN);
-  assert_int_equal(options.training.batch, 5);
-  assert_int_equal(options.epochs, 3);
-  assert_true(options.quiet);
-  assert_int_equal(PARSE("--config", config_path, "--batch", "5"), OPTIONS_RUN);
-  assert_int_equal(options.training.batch, 5);
-  assert_int_equal(options.epochs, 3);
-  assert_true(options.lr == 0.05f);
+  char line[5000];
+  for (int first = 0; first < 2; first++) {
+    snprintf(line, sizeof line, "%s --config %s %s", first ? "" : "--batch 5", config_path,
+             first ? "--batch 5" : "");
+    assert_int_equal(parse(line), OPTIONS_RUN);
+    assert_true(options.training.batch == 5 && options.epochs == 3 && options.quiet);
+    assert_true(options.lr == 0.05f);
+  }
 }
 
 TEST(a_file_may_be_written_freely) {
   write_config("\xEF\xBB\xBF; a comment\r\n\r\n[training]\r\n# another\r\nbatch=7 ; here too\r\n"
                "   epochs : 3\r\n\t lr = 0.5\n[data]\ntrain = a b.csv");
-  assert_int_equal(PARSE("--config", config_path), OPTIONS_RUN);
+  assert_int_equal(parse_with("--config", config_path), OPTIONS_RUN);
   assert_int_equal(options.training.batch, 7);
   assert_int_equal(options.epochs, 3);
   assert_true(options.lr == 0.5f);
@@ -421,7 +379,7 @@ TEST(a_bad_file_is_named_with_its_line) {
   foreach (b, bad) {
     char expected[5000];
     snprintf(expected, sizeof expected, "%s:%d: %s", write_config(b->text), b->line, b->says);
-    if (PARSE("--config", config_path) != OPTIONS_FAILURE) fail_msg("accepted: %s", b->text);
+    if (parse_with("--config", config_path) != OPTIONS_FAILURE) fail_msg("accepted: %s", b->text);
     assert_says(expected);
   }
 }
@@ -431,14 +389,14 @@ TEST(a_line_too_long_is_refused) {
   memset(text + strlen(text), 'a', 1000);
   strcat(text, "\n");
   write_config(text);
-  assert_int_equal(PARSE("--config", config_path), OPTIONS_FAILURE);
+  assert_int_equal(parse_with("--config", config_path), OPTIONS_FAILURE);
   assert_says("a.conf:2: the line is too long");
 }
 
 TEST(a_file_that_cannot_be_read_is_named) {
-  assert_int_equal(PARSE("--config", "/nowhere/a.conf"), OPTIONS_FAILURE);
+  assert_int_equal(parse("--config /nowhere/a.conf"), OPTIONS_FAILURE);
   assert_says("cannot open /nowhere/a.conf: No such file");
-  assert_int_equal(PARSE("--config", folder), OPTIONS_FAILURE);
+  assert_int_equal(parse_with("--config", folder), OPTIONS_FAILURE);
   assert_says("cannot read");
   assert_says(folder);
 }
