@@ -107,7 +107,7 @@ static bool time_step(CudaEngine *e, TableCell *names, double *us, Error *error)
                                                         : k.number == last ? "last layer and back"
                                                                            : "forward",
                                                         size[back], size[!back]);
-    const Rung rung = {names[k.number].text, run_kernel, &k, KERNEL_CALLS, true, 1, "us"};
+    const Rung rung = {names[k.number].text, run_kernel, &k, KERNEL_CALLS, RUNG_GRAPH, 1, "us"};
     good = rung_value(&rung, &us[k.number], error);
   }
   return good;

@@ -167,32 +167,19 @@ static cudaError_t queue_next(void *context, cudaStream_t stream) {
   return r->row->rung->launch(&call);
 }
 
-/* By the host's clock, until the stream has done it all. */
-static cudaError_t time_on_host(const Stand *s, const LabRow *row, int samples, Stats *times) {
-  const LabCall call = call_of(s, row, 0, NULL);
-  double seconds[RUNG_SAMPLES];
-  for (int i = -1; i < samples; i++) {
-    const double start = seconds_now();
-    TRY(row->rung->launch(&call));
-    TRY(cudaStreamSynchronize(call.stream));
-    if (i >= 0) seconds[i] = seconds_now() - start;
-  }
-  *times = stats_of(seconds, samples);
-  return cudaSuccess;
-}
-
 /* `once`: the seconds of the run that was checked. */
 static bool time_row(const Stand *s, LabRow *row, double once, Error *error) {
   char what[128];
   Rotation rotation = {.stand = s, .row = row};
-  Rung rung = {what, queue_next, &rotation, .calls = 1};
+  Rung rung = {what, queue_next, &rotation, .calls = 1,
+               .mode = s->arrays.topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
   snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, s->arrays.topic->name);
   row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES;
   row->seconds = (Stats){once, once, once};
   if (once > VERY_SLOW) return true;
-  if (s->arrays.topic->on_host)
-    return cuda_done(time_on_host(s, row, row->samples, &row->seconds), what, error);
-  if (once <= SLOW) { /* the first run loaded the kernel: the second tells how long it takes */
+  if (once <= SLOW &&
+      rung.mode ==
+          RUNG_QUEUED) { /* the first run loaded the kernel: the second tells how long it takes */
     if (!rung_time(&rung, 1, &row->seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / row->seconds.median), 1), MAX_CALLS);
   }

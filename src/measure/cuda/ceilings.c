@@ -68,17 +68,18 @@ static cudaError_t run_packets(void *stand, cudaStream_t stream) {
 
 /* Amounts of FMA and COPY: of a multiprocessor, of a byte. */
 const Rung ceilings[CEILINGS] = {
-    [CEILING_FMA] = {"float32 multiply-adds alone", run_fma, NULL, 1, false, FMA, "GFLOP/s"},
-    [CEILING_COPY] = {"copy on the GPU, read + write", run_copy, NULL, 4, false, 2, "GB/s"},
-    [CEILING_PINNED] = {"copy to the GPU, pinned", run_pinned, NULL, 4, false, PINNED_BYTES,
+    [CEILING_FMA] = {"float32 multiply-adds alone", run_fma, NULL, 1, RUNG_QUEUED, FMA, "GFLOP/s"},
+    [CEILING_COPY] = {"copy on the GPU, read + write", run_copy, NULL, 4, RUNG_QUEUED, 2, "GB/s"},
+    [CEILING_PINNED] = {"copy to the GPU, pinned", run_pinned, NULL, 4, RUNG_QUEUED, PINNED_BYTES,
                         "GB/s"},
-    [CEILING_SGEMM_FP32] = {"SGEMM 4096, fp32", run_sgemm, NULL, 8, false, SGEMM, "TFLOP/s"},
-    [CEILING_SGEMM_TF32] = {"SGEMM 4096, tf32", run_sgemm, NULL, 8, false, SGEMM, "TFLOP/s"},
-    [CEILING_LAUNCH] = {"kernel launch, back to back", run_nothing, NULL, LAUNCHES, false, 1, "us"},
-    [CEILING_NODE] = {"kernel as a graph's node", run_nothing, NULL, LAUNCHES, true, 1, "us"},
-    [CEILING_BARRIER] = {"grid barrier", run_barriers, NULL, 1, false, BARRIERS, "us"},
-    [CEILING_PACKET] = {"packet from block to block", run_packets, NULL, 1, false, 2 * ROUND_TRIPS,
+    [CEILING_SGEMM_FP32] = {"SGEMM 4096, fp32", run_sgemm, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
+    [CEILING_SGEMM_TF32] = {"SGEMM 4096, tf32", run_sgemm, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
+    [CEILING_LAUNCH] = {"kernel launch, back to back", run_nothing, NULL, LAUNCHES, RUNG_QUEUED, 1,
                         "us"},
+    [CEILING_NODE] = {"kernel as a graph's node", run_nothing, NULL, LAUNCHES, RUNG_GRAPH, 1, "us"},
+    [CEILING_BARRIER] = {"grid barrier", run_barriers, NULL, 1, RUNG_QUEUED, BARRIERS, "us"},
+    [CEILING_PACKET] = {"packet from block to block", run_packets, NULL, 1, RUNG_QUEUED,
+                        2 * ROUND_TRIPS, "us"},
 };
 
 /* ---- measuring ------------------------------------------------------------------------------ */

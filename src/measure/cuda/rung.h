@@ -8,20 +8,24 @@
 #include "base/stats.h"
 #include "engine/cuda/cuda_error.h"
 
+/* Calls are queued one by one; as nodes of one graph that was captured before; or one by one and
+   timed by the host's clock, as what the host does is part of them. */
+typedef enum { RUNG_QUEUED, RUNG_GRAPH, RUNG_ON_HOST } RungMode;
+
 typedef struct {
   const char *name; /* of the row; an error says that this failed */
   cudaError_t (*run)(void *context, cudaStream_t stream); /* queues one call on the stream */
   void *context;
-  int calls;        /* between two events */
-  bool graph;       /* as nodes of one graph, captured before */
+  int calls; /* between two events */
+  RungMode mode;
   double amount;    /* that a call does: bytes or operations; pieces of work if the unit is "us" */
   const char *unit; /* "us" a piece, or so much a second: "GB/s", "GFLOP/s", "TFLOP/s" */
 } Rung;
 
 enum { RUNG_SAMPLES = 9 };
 
-/* The seconds of one call, by the GPU's clock: `samples` of them, at most RUNG_SAMPLES, after one
-   that does not count. */
+/* The seconds of one call: `samples` of them, at most RUNG_SAMPLES, after one that does not count.
+ */
 bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
 /* The median of RUNG_SAMPLES, in the rung's unit. */
 bool rung_value(const Rung *rung, double *value, Error *error);
