@@ -331,7 +331,7 @@ $(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/li
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
-$(BUILD)/test_lab_replay $(BUILD)/test_lab_report:               $(LAB)
+$(BUILD)/test_lab_report:                                          $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)

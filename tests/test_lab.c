@@ -25,62 +25,64 @@ static bool is_word(const char *name) {
   return strlen(name) <= 24;
 }
 
+static bool is_in(const char *name, const char *const *names) {
+  for (; *names; names++)
+    if (strcmp(*names, name) == 0) return true;
+  return false;
+}
+
 static bool is_sentence(const char *text) {
   return text && *text && text[strlen(text) - 1] != '.' && !strstr(text, ". ") &&
          !strchr(text, '\n');
 }
 
+/* What must be true of the topic t, and of what is called `part` in it. */
+#define RULE(part, rule)                                                                           \
+  if (!(rule)) fail_msg("%s: of '%s' it is not true that %s", t->name, part, #rule)
+
 static void check_rung(const LabTopic *t, const LabRung *rung) {
-  if (!is_word(rung->name)) fail_msg("%s: the rung's name is '%s'", t->name, rung->name);
-  if (!is_sentence(rung->lesson)) fail_msg("%s: the lesson is not a sentence", rung->name);
-  assert_non_null(rung->launch);
+  const int64_t *points = rung->points;
+  RULE(rung->name, is_word(rung->name) && is_sentence(rung->lesson) && rung->launch);
   for (const LabRung *other = t->rungs; other < rung; other++)
-    if (strcmp(other->name, rung->name) == 0) fail_msg("%s: two rungs %s", t->name, rung->name);
-  if (rung->points && (rung->point_count < 1 || !t->point_name))
-    fail_msg("%s: %s has points without a number or a name", t->name, rung->name);
-  for (int i = 1; rung->points && i < rung->point_count; i++)
-    if (rung->points[i] <= rung->points[i - 1])
-      fail_msg("%s: the points of %s are not in order", t->name, rung->name);
-  if (rung->pageable && !t->on_host) fail_msg("%s: %s is pageable", t->name, rung->name);
-  if (rung->predicted && !t->predicted_name)
-    fail_msg("%s: %s predicts without a column", t->name, rung->name);
+    RULE(rung->name, strcmp(other->name, rung->name) != 0);
+  RULE(rung->name, !points || (rung->point_count > 0 && t->point_name));
+  for (int i = 1; points && i < rung->point_count; i++) RULE(rung->name, points[i] > points[i - 1]);
+  RULE(rung->name, !rung->pageable || t->on_host);
+  RULE(rung->name, !rung->predicted || t->predicted_name);
 }
 
 static void check_problem(const LabTopic *t, int problem) {
   const LabProblem *p = &t->problems[problem];
-  if ((t->problem_count > 1 || *p->name) && !is_word(p->name))
-    fail_msg("%s: the problem's name is '%s'", t->name, p->name);
-  for (int i = 0; i < problem; i++) assert_string_not_equal(t->problems[i].name, p->name);
-  assert_int_not_equal(p->out, LAB_NOTHING);
+  RULE(p->name, is_word(p->name) || (t->problem_count == 1 && !*p->name));
+  for (int i = 0; i < problem; i++) RULE(p->name, strcmp(t->problems[i].name, p->name) != 0);
+  RULE(p->name, p->out != LAB_NOTHING);
   for (int i = -1; i < t->size_count; i++) {
     const LabSize size = i < 0 ? t->size : t->sizes[i];
-    if (t->refuse && t->refuse(problem, size))
-      fail_msg("%s refuses its own size %s", t->name, lab_size_text(t, size).text);
-    assert_true(p->bytes(size) > 0);
-    assert_true(p->operations(size) >= (t->unit == LAB_GFLOP_PER_S));
-    assert_true(t->count(size, -1) > 0);
+    RULE(lab_size_text(t, size).text, !t->refuse || !t->refuse(problem, size));
+    RULE(p->name, p->bytes(size) > 0 && t->count(size, -1) > 0);
+    RULE(p->name, p->operations(size) >= (t->unit == LAB_GFLOP_PER_S));
   }
 }
 
 static void check_topic(const LabTopic *t) {
-  if (!is_word(t->name) || lab_find(t->name) != t) fail_msg("the topic's name is '%s'", t->name);
-  assert_string_not_equal(t->name, "all");
-  assert_string_not_equal(t->name, "list");
-  assert_string_not_equal(t->name, "device");
-  if (!is_sentence(t->title)) fail_msg("%s: the title is not a sentence", t->name);
-  assert_in_range(lab_dims(t), 1, LAB_DIMS);
+  int rows = 0;
+  RULE("name", is_word(t->name) && lab_find(t->name) == t);
+  RULE("name", !is_in(t->name, (const char *const[]){"all", "list", "device", NULL}));
+  RULE("title", is_sentence(t->title));
+  RULE("dims", lab_dims(t) >= 1 && lab_dims(t) <= LAB_DIMS);
   for (int d = 0; d < LAB_DIMS; d++) {
-    assert_true(t->size.dim[d] >= 1 && t->tested.dim[d] >= 1);
-    if (d >= lab_dims(t) && (t->size.dim[d] != 1 || t->tested.dim[d] != 1))
-      fail_msg("%s: '%s' does not name all sizes", t->name, t->dims);
+    RULE("dims", t->size.dim[d] >= 1 && t->tested.dim[d] >= 1);
+    RULE("dims", d < lab_dims(t) || (t->size.dim[d] == 1 && t->tested.dim[d] == 1));
   }
-  assert_true(!t->metric == !t->metric_name && !t->measured == !t->measured_name);
-  assert_true(t->problem_count > 0 && t->rung_count > 0);
+  RULE("names", !t->metric == !t->metric_name && !t->measured == !t->measured_name);
+  RULE("counts", t->problem_count > 0 && t->problem_count <= LAB_PROBLEMS && t->rung_count > 0);
   for (int i = 0; i < t->problem_count; i++) check_problem(t, i);
-  for (int i = 0; i < t->rung_count; i++) check_rung(t, &t->rungs[i]);
+  for (int i = 0; i < t->rung_count; i++) {
+    check_rung(t, &t->rungs[i]);
+    rows += t->rungs[i].points ? t->rungs[i].point_count : 1;
+  }
+  RULE("counts", rows <= LAB_ROWS);
 }
-
-#define WITH_INPUT(name) TEST_WITH(name, make_input, NULL)
 
 TEST(test_tables) {
   int count = 0;
@@ -196,8 +198,8 @@ TEST(test_sizes) {
                                     "5x-1",
                                     "99999999999999999999x1",
                                     "1048577x1048577"};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    if (lab_parse_size(&copy_topic, bad[i], &size, &error)) fail_msg("'%s' is not a size", bad[i]);
+  foreach (text, bad) {
+    if (lab_parse_size(&copy_topic, *text, &size, &error)) fail_msg("'%s' is not a size", *text);
     assert_non_null(strstr(error.text, "--size"));
   }
   assert_true(lab_parse_size(&copy_topic, "1048576x1048576", &size, &error));
@@ -236,18 +238,17 @@ static LabVerdict verdict_on(const LabArrays *arrays, const LabRung *rung, int64
   return lab_check(arrays, rung);
 }
 
-WITH_INPUT(test_wrong_elements_are_found) {
+TEST_WITH(test_wrong_elements_are_found, make_input, NULL) {
   LabArrays whole = expect(0, SIZE), sampled = expect(1, SIZE);
   assert_true(whole.ranges > 1); /* or only one thread would look */
   assert_true(verdict_on(&whole, plain, 0, 0, 0).right);
   assert_true(verdict_on(&sampled, plain, 0, 0, 0).right);
   static const int64_t at[] = {0, 1, 65535, 65536, 65537, 131071, COUNT - 1};
-  for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-    const LabVerdict v = verdict_on(&whole, plain, at[i], COUNT - at[i], 12345);
-    assert_false(v.right);
-    assert_int_equal(v.index, at[i]);
-    assert_true(v.got == 12345 && v.expected == (double)input[at[i]]);
-    assert_false(verdict_on(&whole, plain, at[i], 1, NAN).right); /* never written */
+  foreach (i, at) {
+    const LabVerdict v = verdict_on(&whole, plain, *i, COUNT - *i, 12345);
+    assert_true(!v.right && v.index == *i);
+    assert_true(v.got == 12345 && v.expected == (double)input[*i]);
+    assert_false(verdict_on(&whole, plain, *i, 1, NAN).right); /* never written */
   }
   assert_false(verdict_on(&sampled, plain, 0, 1, 1e9f).right);
   assert_int_equal(verdict_on(&sampled, plain, COUNT - 1, 1, 1e9f).index, COUNT - 1);
@@ -267,7 +268,7 @@ static void allow_two(int problem, LabSize size, const void *const h_in[LAB_INPU
   for (int64_t i = 0; i < count; i++) allowed[i] = 2;
 }
 
-WITH_INPUT(test_bounds) {
+TEST_WITH(test_bounds, make_input, NULL) {
   const LabRung loose = {.name = "loose", .allowed = allow_two};
   LabArrays arrays = expect(0, SIZE);
   const int64_t last = COUNT - 1;
@@ -295,11 +296,8 @@ WITH_INPUT(test_bounds) {
 
 /* ---- GPUs that are not here ------------------------------------------------------------------ */
 
-static bool is_in(const char *name, const char *const *names) {
-  for (; *names; names++)
-    if (strcmp(*names, name) == 0) return true;
-  return false;
-}
+#define GPU(capability, multiprocessors, kilobytes)                                                \
+  { capability, multiprocessors, (kilobytes) << 10, WIDE_NEVER, WIDE_BY_NOTHING }
 
 /* At the size of its ladder a rung that serves an H100 is refused, with the reason, on a GPU that
    lacks what it needs, and on no other. */
@@ -309,54 +307,45 @@ TEST(test_rungs_on_other_gpus) {
     const char *refused[8];
     bool hopper; /* what takes instructions of compute capability 9.0 is refused, too */
   } cases[] = {
-      {{75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING},
+      {GPU(75, 40, 64),
        {"sorted-ranges", "asynchronous", "async-copies", "tensor-cores", "stages", "cublas-bf16",
         "cublas-tf32"},
        true},
-      {{75, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, /* code for 7.5 on an H100 */
+      {GPU(75, 132, 227), /* code for 7.5 on an H100 */
        {"asynchronous", "async-copies", "tensor-cores", "stages", "cublas-bf16", "cublas-tf32"},
        true},
-      {{86, 28, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, true},
-      {{80, 108, 163 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, true},
-      {{90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, false},
-      {{120, 170, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, {NULL}, true},
+      {GPU(86, 28, 99), {NULL}, true},
+      {GPU(80, 108, 163), {NULL}, true},
+      {GPU(90, 132, 227), {NULL}, false},
+      {GPU(120, 170, 99), {NULL}, true},
   };
   static const char *const hopper[9] = {"tma",       "wgmma",       "specialised", "clusters",
                                         "two-terms", "three-terms", "no-wait",     "no-swizzle"};
-  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
-  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+  static const GpuLimits h100 = GPU(90, 132, 227);
+  foreach (c, cases)
     for (const LabTopic *const *t = lab_topics; *t; t++)
       for (int r = 0; r < (*t)->rung_count; r++) {
         const LabRung *rung = &(*t)->rungs[r];
         if (*lab_refusal(rung, &h100, 0, (*t)->size).text) continue;
-        const LabText note = lab_refusal(rung, &cases[c].gpu, 0, (*t)->size);
+        const LabText note = lab_refusal(rung, &c->gpu, 0, (*t)->size);
         const bool refused =
-            is_in(rung->name, cases[c].refused) || (cases[c].hopper && is_in(rung->name, hopper));
+            is_in(rung->name, c->refused) || (c->hopper && is_in(rung->name, hopper));
         if ((*note.text != '\0') != refused)
-          fail_msg("%s: %s with %d, %zu KB: '%s'", (*t)->name, rung->name, cases[c].gpu.capability,
-                   cases[c].gpu.shared_bytes >> 10, note.text);
+          fail_msg("%s: %s with %d: '%s'", (*t)->name, rung->name, c->gpu.capability, note.text);
       }
 }
 
 /* 65536 bins of 4 bytes, or of 2, need more shared memory than small GPUs have. */
 TEST(test_refused_for_shared_memory) {
   const LabSize many = {{1 << 20, 65536, 1}};
-  const LabRung *rungs = lab_histogram.rungs, *wide = NULL;
-  for (int r = 0; r < lab_histogram.rung_count; r++)
-    if (strcmp(rungs[r].name, "wide-loads") == 0) wide = &rungs[r];
-  assert_non_null(wide);
-  assert_string_equal(
-      lab_refusal(wide, &(GpuLimits){90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, 0, many)
-          .text,
-      "");
-  assert_non_null(strstr(
-      lab_refusal(wide, &(GpuLimits){89, 128, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, 0, many).text,
-      "do not fit into shared memory"));
+  const LabRung *wide = lab_histogram.rungs;
+  while (strcmp(wide->name, "wide-loads") != 0) wide++;
+  assert_string_equal(lab_refusal(wide, &(GpuLimits)GPU(90, 132, 227), 0, many).text, "");
+  assert_non_null(strstr(lab_refusal(wide, &(GpuLimits)GPU(89, 128, 99), 0, many).text,
+                         "do not fit into shared memory"));
   const LabRung newer = {.name = "newer", .capability = 90};
-  assert_string_equal(
-      lab_refusal(&newer, &(GpuLimits){86, 28, 99 << 10, WIDE_NEVER, WIDE_BY_NOTHING}, 0, many)
-          .text,
-      "it needs compute capability 9.0, this GPU or the code for it has 8.6");
+  assert_string_equal(lab_refusal(&newer, &(GpuLimits)GPU(86, 28, 99), 0, many).text,
+                      "it needs compute capability 9.0, this GPU or the code for it has 8.6");
 }
 
 /* The figures of the occupancy calculator for compute capability 9.0. */
@@ -373,10 +362,10 @@ TEST(test_limits) {
   } cases[] = {{1024, 32, 0, "threads"},   {1024, 33, 0, "registers"}, {256, 40, 0, "registers"},
                {256, 32, 0, "threads"},    {32, 32, 0, "blocks"},      {64, 16, 0, "threads"},
                {128, 16, 65536, "shared"}, {100, 32, 0, "threads"},    {256, 64, 200000, "shared"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  foreach (c, cases) {
     const LabOccupancy kernel = {
-        .threads = cases[i].threads, .registers = cases[i].registers, .shared = cases[i].shared};
-    assert_string_equal(lab_limit(&hopper, &kernel), cases[i].limit);
+        .threads = c->threads, .registers = c->registers, .shared = c->shared};
+    assert_string_equal(lab_limit(&hopper, &kernel), c->limit);
   }
 }
 

@@ -1,5 +1,5 @@
-/* mlp-lab's reports of results made up here: text, Markdown, JSON and pictures.
- */
+/* mlp-lab's reports of results made up here: text, Markdown, JSON and pictures. They are made from
+   records that were written and read again, without a GPU and without the CUDA Toolkit. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +8,8 @@
 #include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
+
+TESTS_WITH(folder_open, folder_close);
 
 static Error error;
 
@@ -73,112 +75,66 @@ static LabTable make_shown(void) {
   return table;
 }
 
-static char text[16384];
-static const char *path;
-
-static int open_folder(void **state) {
-  folder_open(state);
-  path = folder_path("out");
-  return 0;
-}
-
-static void read_back(void) {
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  text[fread(text, 1, sizeof text - 1, file)] = '\0';
-  fclose(file);
-}
-
-static void assert_says(const char *part) {
-  if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
-}
-
-static void assert_narrow(int columns) {
-  for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
-    if ((int)strcspn(line, "\n") > columns)
-      fail_msg("more than %d columns: %.*s", columns, (int)strcspn(line, "\n"), line);
-}
-
-/* The machine, the topic, both tables and one that could not be run. json: where they are written,
-   too, or NULL. */
-static Record record_shown(const char *json) {
-  Record record = {.gpu = "GPU 1", .sources = "abc"};
-  const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""};
-  const LabTable table = make_shown();
+/* Writes the machine, the topic, the table, one of another size and one that could not be run, and
+   reads them again. */
+static Record record_shown(void) {
+  Record written = {.gpu = "GPU 1", .sources = "abc"}, record = {.lines = NULL};
+  const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""},
+                 table = make_shown();
   LabTable other = table;
   other.size = (LabSize){{77, 99, 1}};
-  other.extra = true;
   other.rows[0] = table.rows[4];
   other.count = 1;
-  OK(record_create(&record, json, &error));
-  json_t *machine = record_line("lab-machine");
-  record_text(machine, "driver", "1.2");
-  record_number(machine, "copy_gb_per_s", 2000);
-  record_number(machine, "link_gb_per_s", 50);
-  record_number(machine, "fma_gflop_per_s", 60000);
-  OK(record_add(&record, machine, true, &error));
-  OK(lab_add_topic(&record, &shown_topic, &error));
-  OK(lab_add_table(&record, &table, &error));
-  OK(lab_add_table(&record, &other, &error));
-  OK(lab_add_table(&record, &none, &error));
+  OK(record_create(&written, folder_path("r.json"), &error));
+  json_t *machine = json_pack("{ss ss si si si}", "case", "lab-machine", "driver", "1.2",
+                              "copy_gb_per_s", 2000, "link_gb_per_s", 50, "fma_gflop_per_s", 60000);
+  OK(record_add(&written, machine, true, &error));
+  OK(lab_add_topic(&written, &shown_topic, &error));
+  OK(lab_add_table(&written, &table, &error));
+  OK(lab_add_table(&written, &other, &error));
+  OK(lab_add_table(&written, &none, &error));
+  OK(record_close(&written, true, &error));
+  OK(lab_read(&record, folder_path("r.json"), &error));
   return record;
 }
 
-static void print_shown(bool markdown) {
-  Record record = record_shown(NULL);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  lab_print_machine(&record, file, markdown);
-  lab_print(&record, "shown", "exact", file, markdown);
-  assert_int_equal(fclose(file), 0);
+TEST(reports_say_what_was_measured) {
+  static const char *const
+      files[] = {"r.txt", "r.md", "r.json"},
+      *const says[][16] = {
+          {"\nshown, exact: what is shown\n", "1000x1000 (rows x columns) on GPU 1",
+           "Ceiling: 2000 GB/s, measured: copy on the GPU, read + write.",
+           "Predicted: twice the point.", "Point: the point.", " 4.00  2.00        0.1",
+           "0.00800  1000       50.0      500       2.00  4 registers    40       2.00",
+           "caught, slip: element 5 is 1, expected 2 (allowed 0).",
+           "\n 1  first: the first lesson.\n", " 3  library, library: what others call.\n",
+           " 2  swept: a lesson that goes on", "\n    ", "77x99", "\ntoo \"large\".\n"},
+          {"# The kernel lab on GPU 1\n", "- sources `abc`\n", "## shown, exact: what is shown\n",
+           "| # | rung ", "| ---: | :--- ", "1. **first**: the first lesson.\n"},
+          {"{\"case\":\"lab-machine\",\"driver\":\"1.2\"", "\"fma_gflop_per_s\":60000,",
+           "{\"case\":\"lab\",\"topic\":\"shown\",\"problem\":\"exact\",\"size\":\"1000x1000\","
+           "\"rung\":\"swept\",\"kind\":\"rung\",\"point\":2,\"check\":\"right\",\"ms\":0.016,",
+           "\"gb_per_s\":500,\"percent_of_ceiling\":25,\"times_first\":250,\"times_library\":1,"
+           "\"predicted\":4,\"ulp\":0.5,\"blocks_per_sm\":4,\"limit\":\"registers\"",
+           "\"check\":\"caught\",\"note\":\"element 5 is 1, expected 2 (allowed 0)\",\"ulp\":0.5,",
+           "\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n"}};
+  Record record = record_shown();
+  for (int form = 0; form < 3; form++) {
+    static char text[16384];
+    FILE *file = fopen(folder_path(files[form]), form == 2 ? "r" : "w+");
+    if (form < 2) {
+      lab_print_machine(&record, file, form);
+      lab_print(&record, "shown", "exact", file, form);
+      rewind(file);
+    }
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (const char *const *part = says[form]; *part; part++)
+      if (!strstr(text, *part)) fail_msg("'%s' is not in:\n%s", *part, text);
+    for (const char *line = text; form == 0 && *line; line += strcspn(line, "\n") + 1)
+      assert_in_range(strcspn(line, "\n"), 0, 110);
+  }
   OK(record_close(&record, true, &error));
-  read_back();
-}
-
-#define IN_FOLDER(name) TEST_WITH(name, open_folder, folder_close)
-
-IN_FOLDER(test_text) {
-  print_shown(false);
-  assert_narrow(110);
-  assert_says("\nshown, exact: what is shown\n");
-  assert_says("1000x1000 (rows x columns) on GPU 1");
-  assert_says("Ceiling: 2000 GB/s, measured: copy on the GPU, read + write.");
-  assert_says("Predicted: twice the point.");
-  assert_says("Point: the point.");
-  assert_says(" 4.00  2.00        0.1");
-  assert_says("0.00800  1000       50.0      500       2.00  4 registers    40       2.00");
-  assert_says("caught, slip: element 5 is 1, expected 2 (allowed 0).");
-  assert_says("\n 1  first: the first lesson.\n");
-  assert_says(" 3  library, library: what others call.\n");
-  assert_says(" 2  swept: a lesson that goes on");
-  assert_says("\n    ");
-  assert_says("77x99");
-  assert_says("\ntoo \"large\".\n");
-}
-
-IN_FOLDER(test_markdown) {
-  print_shown(true);
-  assert_says("# The kernel lab on GPU 1\n");
-  assert_says("- sources `abc`\n");
-  assert_says("## shown, exact: what is shown\n");
-  assert_says("| # | rung ");
-  assert_says("| ---: | :--- ");
-  assert_says("1. **first**: the first lesson.\n");
-}
-
-IN_FOLDER(test_json) {
-  Record record = record_shown(path);
-  OK(record_close(&record, true, &error));
-  read_back();
-  assert_says("{\"case\":\"lab-machine\",\"driver\":\"1.2\"");
-  assert_says("\"fma_gflop_per_s\":60000,");
-  assert_says("{\"case\":\"lab\",\"topic\":\"shown\",\"problem\":\"exact\",\"size\":\"1000x1000\","
-              "\"rung\":\"swept\",\"kind\":\"rung\",\"point\":2,\"check\":\"right\",\"ms\":0.016,");
-  assert_says("\"gb_per_s\":500,\"percent_of_ceiling\":25,\"times_first\":250,\"times_library\":1,"
-              "\"predicted\":4,\"ulp\":0.5,\"blocks_per_sm\":4,\"limit\":\"registers\"");
-  assert_says(
-      "\"check\":\"caught\",\"note\":\"element 5 is 1, expected 2 (allowed 0)\",\"ulp\":0.5,");
-  assert_says("\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n");
 }
 
 static bool plot_shown(int count, bool swept) {
@@ -188,28 +144,72 @@ static bool plot_shown(int count, bool swept) {
   table.count = count;
   OK(lab_add_topic(&record, &shown_topic, &error));
   OK(lab_add_table(&record, &table, &error));
-  const bool good = lab_plot(&record, "shown", NULL, path, &error);
+  const bool good = lab_plot(&record, "shown", NULL, folder_path("r.png"), &error);
   Error ignored;
   return record_close(&record, good, &ignored);
 }
 
-IN_FOLDER(test_plots) {
+TEST(ladders_are_drawn) {
+  char text[5] = "";
   OK(plot_shown(7, true));
-  read_back();
-  assert_memory_equal(text, "\x89PNG", 4);
+  FILE *file = fopen(folder_path("r.png"), "r");
+  assert_int_equal(fread(text, 1, 4, file), 4);
+  fclose(file);
+  assert_string_equal(text, "\x89PNG");
   OK(plot_shown(2, false)); /* dots */
   assert_false(plot_shown(0, true));
   assert_non_null(strstr(error.text, "nothing to draw"));
 }
 
-TEST(test_outcomes) {
+TEST(outcomes_are_good_or_bad) {
   LabTable table = make_shown();
   assert_true(lab_table_good(&table));
-  static const LabOutcome bad[] = {LAB_WRONG, LAB_MISSED};
-  for (int i = 0; i < 2; i++) {
-    table.rows[6].outcome = bad[i];
-    assert_false(lab_table_good(&table));
-  }
+  table.rows[6].outcome = LAB_WRONG;
+  assert_false(lab_table_good(&table));
+  table.rows[6].outcome = LAB_MISSED;
+  assert_false(lab_table_good(&table));
   const LabTable none = {.topic = &shown_topic, .reason = "too large"};
   assert_false(lab_table_good(&none));
+}
+
+/* ---- reading ---- */
+
+#define MACHINE "{'case':'lab-machine','gpu':'G','copy_gb_per_s':1000}\n"
+#define TOPIC                                                                                      \
+  "{'case':'lab-topic','topic':'t','title':'T','dims':'rows x width',"                             \
+  "'unit':'GB/s','predicted_name':'bytes'}\n"
+#define RUNG                                                                                       \
+  "{'case':'lab-rung','topic':'t','rung':'r','kind':'rung',"                                       \
+  "'lesson':'L','sweep':true}\n"
+#define PROBLEM                                                                                    \
+  "{'case':'lab-problem','topic':'t','problem':'p','size':'2x3','bytes':4e6,"                      \
+  "'operations':5}\n"
+#define ROW(point)                                                                                 \
+  "{'case':'lab','topic':'t','problem':'p','size':'2x3','rung':'r',"                               \
+  "'check':'right','point':" point ",'ms':2,'predicted':7}\n"
+
+TEST(what_is_no_record_is_refused) {
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+      {"", "it has no results"},
+      {MACHINE, "it has no results"},
+      {MACHINE "[1]\n", "line 2: it is no JSON object"},
+      {MACHINE "{'case':", "line 2: it is no JSON object"},
+      {MACHINE ROW("1"), "does not describe the topic 't'"},
+      {MACHINE RUNG, "the rung 'r' is of no topic"},
+      {MACHINE TOPIC PROBLEM ROW("1"), "t has no rung 'r'"},
+      {MACHINE TOPIC RUNG "{'case':'lab','topic':'t','size':'0x1'}\n", "'0x1' is no size of t"},
+      {MACHINE TOPIC RUNG "{'case':'lab','topic':7}\n", "describe the topic ''"},
+      {MACHINE TOPIC RUNG "{'case':'lab','topic':'t','size':'1x1','rung':'r'}\n",
+       "or it has no check"},
+  };
+  foreach (c, cases) {
+    Record r = {.lines = NULL};
+    Error ignored;
+    folder_write_json(folder_path("r.json"), c->text);
+    const bool good = lab_read(&r, folder_path("r.json"), &error);
+    record_close(&r, true, &ignored);
+    if (good || !strstr(error.text, c->says)) fail_msg("%s: %s", c->text, error.text);
+  }
 }
