@@ -17,7 +17,8 @@
    that epoch can follow: the same rows in the same order. Rows that were trained on must not be
    held out now, and another judge than before knows no best epoch. */
 static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, Error *error) {
-  const bool same_judge = strcmp(saved->validation, now->validation) == 0;
+  const bool same_validation = strcmp(saved->validation, now->validation) == 0;
+  const bool tested = options_hold_out(now) == 0 && !options_validation_file(now);
   const char *other = options_changed(now, saved, RESUME_EPOCH, RESUME_ROWS);
   if (from->step > 0 && other)
     return error_set(error,
@@ -25,17 +26,23 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
                      "and change that after the epoch",
                      now->resume, other);
   if (!*from->options) return true;
-  other = same_judge ? options_changed(now, saved, RESUME_ROWS, RESUME_ROWS) : "validation";
+  other = same_validation ? options_changed(now, saved, RESUME_ROWS, RESUME_ROWS) : "validation";
   if (other && options_hold_out(now) > 0)
     return error_set(
         error,
         "--validation %s would hold out rows that %s was trained on: continue with its "
         "--%s, or with a file for --validation",
         now->validation, now->resume, other);
-  if (!same_judge) {
+  if (!same_validation || (tested && strcmp(saved->test, now->test) != 0)) {
     from->best_accuracy = NAN;
     from->best_epoch = 0;
   }
+  const int waited = from->epoch - from->best_epoch;
+  if (now->early_stop && from->best_epoch && from->step == 0 && waited >= now->early_stop)
+    return error_set(error,
+                     "%s stopped early: epoch %d is still the best, %d epoch%s later; a higher "
+                     "--early-stop goes on, or 0, which never stops",
+                     now->resume, from->best_epoch, waited, waited == 1 ? "" : "s");
   if (now->training.pixels.max == OPTIONS_AUTO)
     now->training.pixels.max = saved->training.pixels.max;
   other = options_changed(now, saved, RESUME_SAME, RESUME_SAME);

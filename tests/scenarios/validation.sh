@@ -56,6 +56,12 @@ ok --resume part.st --epochs 2 --validation test.csv --save f.st
 [ "$(value best_epoch f.st)" = 2 ] # of these rows
 ok --resume part.st --epochs 2 --validation 0 --save f.st
 
+case_ 'another test file knows no best epoch'
+ok $T --epochs 2 --save t.st
+rows 30 >other.csv
+ok --resume t.st --epochs 3 --test other.csv
+[ "$(value best_epoch t.st)" = 3 ]
+
 case_ 'early stopping keeps the last network to resume and the best to use'
 options="$T --validation 0.2"
 ok $options --epochs 1000 --early-stop 3 --save e.st
@@ -67,6 +73,10 @@ printed 1 "^wrote    e.st: the network after epoch $last, for --resume$"
 printed 1 "^wrote    e.st.best: that after epoch $best, the best, [0-9.]+%$"
 ok $options --epochs $best --save b.st
 same_network b.st e.st.best
+cp e.st stopped.st
+refuses 1 "stopped.st stopped early: epoch $best is still the best, 3 epochs later" --resume stopped.st
+same stopped.st e.st
+ok --resume stopped.st --epochs 1001 --early-stop 4
 ok --resume e.st --epochs $((last + 1)) --early-stop 0
 
 case_ 'without a test file'
