@@ -16,26 +16,18 @@
 
 enum { BATCH = 64 }; /* as training has it by default */
 
-/* The scale of pixels that the network was trained with; of another program's file, that of the
+/* Pixels have the scale that the network was trained with; of another program's file, that of the
    command line. */
-static bool find_scale(const Options *o, const Checkpoint *saved, const char *path,
-                       PixelScale *pixels, Error *error) {
-  Options trained;
-  *pixels = o->training.pixels;
-  if (!*saved->options) return true;
-  options_default(&trained);
-  if (!options_read_text(&trained, saved->options, path, error)) return false;
-  *pixels = trained.training.pixels;
-  return true;
-}
-
 static Engine *open_engine(const Options *o, const Checkpoint *saved, const char *path,
                            Device *device, Error *error) {
-  PixelScale pixels;
-  if (!find_scale(o, saved, path, &pixels, error)) return NULL;
+  Options trained = *o;
+  if (*saved->options) {
+    options_default(&trained);
+    if (!options_read_text(&trained, saved->options, path, error)) return NULL;
+  }
   const EngineConfig config = {
       .network = saved->network,
-      .training = {.pixels = pixels,
+      .training = {.pixels = trained.training.pixels,
                    .batch = BATCH,
                    .fusion = o->training.fusion,
                    .precision = o->training.precision,

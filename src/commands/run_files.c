@@ -68,20 +68,6 @@ static const char *ending_of(const char *path) {
   return point ? point + 1 : NULL;
 }
 
-/* Returns how the file gets the ending that was asked for, as `; ...`; "" if we do not know. */
-static const char *advice_for(const char *ending) {
-  static const char *const advice[][2] = {
-      {"pt", "; docs/formats.md has the lines that convert it for PyTorch"},
-      {"pth", "; docs/formats.md has the lines that convert it for PyTorch"},
-      {"pdf", "; ImageMagick converts it: convert FILE.png FILE.pdf"},
-      {"jpg", "; ImageMagick converts it: convert FILE.png FILE.jpg"},
-      {"jpeg", "; ImageMagick converts it: convert FILE.png FILE.jpeg"},
-  };
-  for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
-    if (strcmp(ending, advice[i][0]) == 0) return advice[i][1];
-  return "";
-}
-
 /* True if the word is one of those that blanks separate. */
 static bool is_among(const char *word, const char *words) {
   const size_t length = strlen(word);
@@ -100,9 +86,14 @@ static bool has_format(const OptionRow *row, const char *path, Error *error) {
   if (strncmp(path, "/dev/", 5) == 0 ||
       (ending ? is_among(ending, row->endings) : row->may_lack_ending))
     return true;
-  return error_set(error, "--%s writes a file that ends in .%.*s%s%s, not '%s'%s", row->name, first,
-                   row->endings, *second ? " or ." : "", second, path,
-                   ending ? advice_for(ending) : "");
+  const bool is_torch = ending && is_among(ending, "pt pth"),
+             is_picture = ending && is_among(ending, "pdf jpg jpeg");
+  return error_set(error, "--%s writes a file that ends in .%.*s%s%s, not '%s'%s%s", row->name,
+                   first, row->endings, *second ? " or ." : "", second, path,
+                   is_torch     ? "; docs/formats.md has the lines that convert it for PyTorch"
+                   : is_picture ? "; ImageMagick converts it: convert FILE.png FILE."
+                                : "",
+                   is_picture ? ending : "");
 }
 
 /* Calls `each` for every file that an option names to be written, until one returns false. */

@@ -264,36 +264,27 @@ static bool say_what_was_written(Run *run, Error *error) {
 }
 
 /* Sets the last words of a run that was interrupted, which is not a failure. */
-static void say_how_to_resume(const Run *run, Error *error) {
+static void say_interrupted(const Run *run, bool tests, Error *error) {
   const Checkpoint *at = &run->trainer->position;
-  const char *where = at->step > 0 ? "in" : "after";
-  const int epoch = at->epoch + (at->step > 0);
-  char command[OPTIONS_PATH], file[OPTIONS_PATH], rank[32] = "";
-  text_shell_word(command, sizeof command, run->options->command);
-  text_shell_word(file, sizeof file, run->save);
-  if (run->config.ranks) snprintf(rank, sizeof rank, "rank %d was ", run->signalled);
-  if (*run->save)
-    error_set(error, "%sinterrupted %s epoch %d: continue with %s --resume %s", rank, where, epoch,
-              command, file);
-  else
-    error_set(error,
-              "%sinterrupted %s epoch %d: the network is lost, --save FILE would have saved it",
-              rank, where, epoch);
-}
-
-/* Sets the last words of a run that was interrupted while it tested the trained network. */
-static void say_how_to_test(const Run *run, Error *error) {
   const char *test = options_test_file(run->options);
-  char command[OPTIONS_PATH], network[OPTIONS_PATH], file[OPTIONS_PATH];
+  char when[32] = "after the last epoch", rank[32] = "", command[OPTIONS_PATH],
+       network[OPTIONS_PATH], file[OPTIONS_PATH];
+  if (!tests)
+    snprintf(when, sizeof when, "%s epoch %d", at->step > 0 ? "in" : "after",
+             at->epoch + (at->step > 0));
+  if (!tests && run->config.ranks) snprintf(rank, sizeof rank, "rank %d was ", run->signalled);
   text_shell_word(command, sizeof command, run->options->command);
   text_shell_word(network, sizeof network, run->save);
   text_shell_word(file, sizeof file, test ? test : "FILE");
-  if (*run->save)
-    error_set(error, "interrupted after the last epoch: %s --load %s --evaluate --test %s tests it",
-              command, network, file);
+  if (!*run->save)
+    error_set(error, "%sinterrupted %s: the network is lost, --save FILE would have saved it", rank,
+              when);
+  else if (tests)
+    error_set(error, "interrupted %s: %s --load %s --evaluate --test %s tests it", when, command,
+              network, file);
   else
-    error_set(error, "interrupted after the last epoch: the network is lost, --save FILE would "
-                     "have saved it");
+    error_set(error, "%sinterrupted %s: continue with %s --resume %s", rank, when, command,
+              network);
 }
 
 /* Adds to the error of a run whose loss is not finite which network is saved. */
@@ -331,13 +322,13 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   if (*run->save && !save_network(run, false, error)) return false;
   if (result == TRAINER_STOPPED) {
     *signal = run->signal;
-    say_how_to_resume(run, error);
+    say_interrupted(run, false, error);
     return true;
   }
   if (!say_if_early(run, error) || !test_and_draw(run, error)) return false;
   if (run->lacks_output && interrupt_pending()) {
     *signal = interrupt_pending();
-    say_how_to_test(run, error);
+    say_interrupted(run, true, error);
     return true;
   }
   if (!draw_curves(run, error) || !say_what_was_written(run, error)) return false;
