@@ -169,40 +169,25 @@ static void write_number(double value, bool is_float, const char *other, FILE *f
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static bool write_csv_header(TrainLog *log, FILE *file, Error *error) {
+/* The names of options are written as the other names are: lr_decay. */
+static bool write_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
+                         Error *error) {
   char columns[COLUMNS_TEXT];
-  if (log->has_columns) return true;
+  if (log->csv && log->has_columns) return true;
   log->has_columns = true;
   name_columns(columns);
-  fputs(columns, file);
-  return end_line(log, file, error);
-}
-
-/* An option's name as the other names are written: lr_decay. */
-static void write_name(const char *name, FILE *file) {
-  fputs(", \"", file);
-  for (; *name; name++) putc(*name == '-' ? '_' : *name, file);
-  fputs("\": ", file);
-}
-
-static bool write_json_header(const TrainLog *log, const TrainLogField *fields, int count,
-                              FILE *file, Error *error) {
-  fputs("{\"kind\": \"run\"", file);
-  for (int i = 0; i < count; i++) {
-    write_name(fields[i].name, file);
+  fputs(log->csv ? columns : "{\"kind\": \"run\"", file);
+  for (int i = 0; !log->csv && i < count; i++) {
+    fputs(", \"", file);
+    for (const char *c = fields[i].name; *c; c++) putc(*c == '-' ? '_' : *c, file);
+    fputs("\": ", file);
     if (fields[i].is_json)
       fputs(fields[i].value, file);
     else
       json_text(fields[i].value, file);
   }
-  putc('}', file);
+  if (!log->csv) putc('}', file);
   return end_line(log, file, error);
-}
-
-static bool write_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
-                         Error *error) {
-  return log->csv ? write_csv_header(log, file, error)
-                  : write_json_header(log, fields, count, file, error);
 }
 
 /* Bytes that suffice for a header. */
