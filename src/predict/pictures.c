@@ -166,15 +166,6 @@ static bool add_seen(const Answers *a, const char *path, const Image *image,
   return seen_add(a->seen, &picture, error);
 }
 
-/* Finds what is in a picture. False if that is nothing: a failure of this picture alone. */
-static bool look_at(const char *path, int side, Image *image, Photograph *photograph,
-                    Error *error) {
-  if (!image_read(path, image, error)) return false;
-  if (photograph_find(image, path, side, photograph, error)) return true;
-  image_free(image);
-  return false;
-}
-
 /* Says that a picture has no answer. */
 static void set_aside(Answers *a, const char *path, const Error *error) {
   if (a->pictures->json) write_json_failure(a, path, error);
@@ -186,7 +177,9 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   Image image;
   Photograph photograph;
   if (interrupt_pending()) return error_set(error, "interrupted");
-  if (!look_at(path, a->side, &image, &photograph, error)) {
+  const bool is_image = image_read(path, &image, error);
+  if (!is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
+    if (is_image) image_free(&image);
     set_aside(a, path, error);
     return true;
   }
