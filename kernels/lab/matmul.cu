@@ -198,10 +198,10 @@ constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
    lines are a multiple of four long, so all four exist or none does, on 16 bytes. */
 template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
   LabWord<4> v = {};
-  if (QUADS) return column < columns ? *reinterpret_cast<const LabWord<4> *>(line + column) : v;
+  if (QUADS && column < columns) v = *reinterpret_cast<const LabWord<4> *>(line + column);
 #pragma unroll
   for (int i = 0; i < 4; i++)
-    if (column + i < columns) v.value[i] = line[column + i];
+    if (!QUADS && column + i < columns) v.value[i] = line[column + i];
   return v;
 }
 
