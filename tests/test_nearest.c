@@ -29,8 +29,7 @@ TEST(test_words) {
       {"epoc", "epoch"},     {"epochx", "epoch"}, /* as near as epochs, and before it */
       {"l", "lr"},           {"bxxch", ""},       /* two of five letters */
       {"quiet", ""},         {"", ""}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    assert_nearest(cases[i][0], cases[i][1]);
+  foreach (word, cases) assert_nearest((*word)[0], (*word)[1]);
   char longest[200] = "";
   memset(longest, 'e', sizeof longest - 1);
   assert_nearest(longest, "");
@@ -59,10 +58,10 @@ TEST(test_options) {
       {"--other", "x"},
       {"-", "x"},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  foreach (option, cases) {
     Error error;
     error_set(&error, "x");
-    assert_false(nearest_append_option(cases[i][0], accepted, &error));
-    assert_string_equal(error.text, cases[i][1]);
+    assert_false(nearest_append_option((*option)[0], accepted, &error));
+    assert_string_equal(error.text, (*option)[1]);
   }
 }

@@ -17,7 +17,6 @@
 #include "support/folder.h"
 
 enum { NOBODY = 65534 };
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static Error error;
 
@@ -173,15 +172,15 @@ IN_FOLDER(links_are_followed) {
                                          {"sub/new", "to-new"}};
   folder_write("old", "old");
   assert_int_equal(mkdir("sub", 0700), 0);
-  for (size_t i = 0; i < COUNT(links); i++) link_to(links[i][0], links[i][1]);
+  foreach (link, links) link_to((*link)[0], (*link)[1]);
   must_save("sub/link", "new", "old");
   must_save("to-new", "first", "sub/new");
   must_save("to-new", "second", "sub/new");
   must_save("sub/wrong", "there", "old");
-  for (size_t i = 0; i < COUNT(links); i++) assert_true(S_ISLNK(status_of(links[i][1]).st_mode));
+  foreach (link, links) assert_true(S_ISLNK(status_of((*link)[1]).st_mode));
   assert_files(4);
   link_to("circle", "circle");
-  assert_refused("circle", strerror(ELOOP));
+  assert_refused("circle", "Too many levels of symbolic links");
   assert_files(5);
 }
 
@@ -212,13 +211,13 @@ IN_FOLDER(mode_is_kept) {
   AtomicFile output;
   struct stat status;
   folder_write("a", "old");
-  for (size_t i = 0; i < COUNT(modes); i++) {
-    set_mode("a", modes[i]);
+  foreach (mode, modes) {
+    set_mode("a", *mode);
     start(&output, "a", "new");
     assert_int_equal(fstat(fileno(output.file), &status), 0);
-    assert_int_equal(status.st_mode & 0777 & ~modes[i], 0);
+    assert_int_equal(status.st_mode & 0777 & ~*mode, 0);
     assert_true(atomic_file_close(&output, true, &error));
-    assert_mode("a", modes[i]);
+    assert_mode("a", *mode);
   }
   const mode_t old = umask(027);
   must_save("b", "new", "b");
@@ -230,9 +229,9 @@ IN_FOLDER(mode_is_kept) {
 IN_FOLDER(owners) {
   need_root();
   static const char *const names[] = {"kept", "ours", "of another group"};
-  for (size_t i = 0; i < COUNT(names); i++) {
-    folder_write(names[i], "old");
-    set_mode(names[i], 0662);
+  foreach (name, names) {
+    folder_write(*name, "old");
+    set_mode(*name, 0662);
   }
   set_mode(folder, 0777);
   assert_int_equal(chown("kept", 1234, 4321), 0);
@@ -256,13 +255,13 @@ IN_FOLDER(read_only) {
   set_mode("a", 0444);
   link_to("a", "link");
   set_mode(folder, 0777);
-  refuse("a", strerror(EACCES));
-  refuse("link", strerror(EACCES));
+  refuse("a", "Permission denied");
+  refuse("link", "Permission denied");
   assert_has("a", "old");
   set_mode("a", 0666);
   set_mode(folder, 0555);
-  refuse("a", strerror(EACCES));
-  refuse("new", strerror(EACCES));
+  refuse("a", "Permission denied");
+  refuse("new", "Permission denied");
   set_mode(folder, 0755);
   assert_files(2);
 }
@@ -273,7 +272,7 @@ IN_FOLDER(sticky_folder) {
   folder_write("a", "old");
   set_mode("a", 0666);
   set_mode(folder, 0777 | S_ISVTX);
-  refuse("a", strerror(EPERM));
+  refuse("a", "Operation not permitted");
   assert_has("a", "old");
   assert_files(1);
 }
@@ -287,20 +286,16 @@ IN_FOLDER(no_place) {
                 {"link", none},
                 {"new/", none},
                 {"", none},
-                {"a/new", strerror(ENOTDIR)},
-                {"a/", strerror(ENOTDIR)},
-                {".", strerror(EISDIR)},
-                {folder, strerror(EISDIR)},
-                {name, strerror(ENAMETOOLONG)},
-                {"/dev/fd/9999", strerror(EBADF)}};
+                {"a/new", "Not a directory"},
+                {"a/", "Not a directory"},
+                {".", "Is a directory"},
+                {folder, "Is a directory"},
+                {name, "File name too long"},
+                {"/dev/fd/9999", "Bad file descriptor"}};
   memset(name, 'n', sizeof name - 1);
   folder_write("a", "old");
   link_to("none/new", "link");
-  for (size_t i = 0; i < COUNT(places); i++) {
-    char reason[64]; /* strerror may write its answers to one place */
-    snprintf(reason, sizeof reason, "%s", places[i].reason);
-    assert_refused(places[i].path, reason);
-  }
+  foreach (place, places) assert_refused(place->path, place->reason);
   assert_files(2);
 }
 
@@ -317,7 +312,7 @@ IN_FOLDER(failed_writes) {
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
   signal(SIGXFSZ, handler);
   assert_false(saved);
-  assert_non_null(strstr(error.text, strerror(EFBIG)));
+  assert_non_null(strstr(error.text, "File too large"));
   assert_has("a", "old");
   assert_files(1);
 }
@@ -330,7 +325,7 @@ IN_FOLDER(many_at_a_time) {
     int count = 0;
     while (count < MANY && atomic_file_open(&outputs[count], "a", &error)) count++;
     assert_in_range(count, 6, MANY - 1);
-    assert_non_null(strstr(error.text, strerror(EMFILE)));
+    assert_non_null(strstr(error.text, "Too many open files"));
     assert_files(count + (round > 0));
     for (int i = 0; i < count; i++)
       assert_int_equal(atomic_file_close(&outputs[i], i % 2, &error), i % 2);
@@ -391,7 +386,7 @@ IN_FOLDER(descriptors) {
   assert_has("a", access("/proc/self/fd", F_OK) == 0 ? "1 2 3 2 3 4" : "1 2 3 4");
   const int reader = open("a", O_RDONLY);
   snprintf(path, sizeof path, "/dev/fd/%d", reader);
-  assert_refused(path, strerror(EBADF));
+  assert_refused(path, "Bad file descriptor");
   close(reader);
   assert_files(2);
 }
@@ -462,7 +457,7 @@ static void make_names(void) {
   folder_write("b.csv", "");
   assert_int_equal(link("a.csv", "hard.csv"), 0);
   assert_int_equal(mkdir("sub", 0700), 0);
-  for (size_t i = 0; i < COUNT(links); i++) link_to(links[i][0], links[i][1]);
+  foreach (link, links) link_to((*link)[0], (*link)[1]);
   assert_int_equal(mkfifo("pipe", 0600), 0);
 }
 
@@ -501,7 +496,7 @@ IN_FOLDER(names_of_a_file) {
   /* whoever opens these says what is wrong with them */
   static const char *const nowhere[] = {"circle",       "a.csv/new", "none/new",
                                         "/dev/fd/9999", "",          NULL};
-  for (size_t i = 0; i < COUNT(nowhere); i++) assert_false(same(nowhere[i], nowhere[i], "ww"));
+  foreach (path, nowhere) assert_false(same(*path, *path, "ww"));
 }
 
 IN_FOLDER(devices_and_pipes) {

@@ -70,8 +70,8 @@ TESTS_WITH(make_folder, folder_close);
 /* A tape's last block, a disk's, and more of them than are read at once. */
 TEST(test_zeros_behind_an_archive) {
   static const size_t zeros[] = {0, 1, 17, 512, 10240, SOURCE_INPUT - 40, SOURCE_INPUT, 1 << 20};
-  for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
-    for (int members = 1; members <= 3; members++) expect(members, zeros[i], "", NULL);
+  foreach (count, zeros)
+    for (int members = 1; members <= 3; members++) expect(members, *count, "", NULL);
 }
 
 TEST(test_garbage_behind_an_archive) {

@@ -50,11 +50,11 @@ static json_t *through_json(const char *text) {
 
 /* The text for a terminal, for JSON, and whether it is UTF-8, as jansson judges it. */
 TEST(test_texts) {
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const char *text = cases[i].text;
+  foreach (c, cases) {
+    const char *text = c->text;
     char target[256];
     const size_t length = text_printable(target, sizeof target, text);
-    assert_string_equal(target, cases[i].printable);
+    assert_string_equal(target, c->printable);
     assert_int_equal(length, strlen(target));
     assert_int_equal(text_printable(NULL, 0, text), length);
     json_t *known = json_string(text), *value = through_json(text);
@@ -103,9 +103,9 @@ TEST(test_shell_words) {
                                          {"it's", "'it'\\''s'"},
                                          {"$HOME", "'$HOME'"}};
   char word[32];
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    text_shell_word(word, sizeof word, words[i][0]);
-    assert_string_equal(word, words[i][1]);
+  foreach (pair, words) {
+    text_shell_word(word, sizeof word, (*pair)[0]);
+    assert_string_equal(word, (*pair)[1]);
   }
   text_shell_word(word, 4, "a b c d");
   assert_string_equal(word, "'a ");

@@ -91,10 +91,10 @@ TEST(test_too_few) {
                {start_team, 1, 1},
                {open_engine, 1, 1}};
   char text[sizeof(Error)], expected[sizeof(Error)];
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const int count = cases[i].count, limit = cases[i].limit;
+  foreach (c, cases) {
+    const int count = c->count, limit = c->limit;
     if (limit > 1 && getuid() != 0) continue; /* this user has other processes */
-    const int status = start(cases[i].team, count, (rlim_t)limit, text, sizeof text);
+    const int status = start(c->team, count, (rlim_t)limit, text, sizeof text);
     assert_int_equal(status, count > limit);
     snprintf(expected, sizeof expected,
              "%d threads cannot be had, only %d (Resource temporarily unavailable): "

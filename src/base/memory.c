@@ -76,10 +76,9 @@ static uint64_t left_by_control_groups(const char *root, bool free) {
     if (!path) continue;
     *path++ = '\0';
     snprintf(list, sizeof list, ",%s,", controllers);
-    if (strstr(list, ",memory,"))
-      left = least(left, left_by_groups(root, &version_1, path, free));
-    else if (!*controllers)
-      left = least(left, left_by_groups(root, &version_2, path, free));
+    const bool first = strstr(list, ",memory,");
+    if (first || !*controllers)
+      left = least(left, left_by_groups(root, first ? &version_1 : &version_2, path, free));
   }
   fclose(file);
   return left;

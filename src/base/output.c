@@ -172,10 +172,6 @@ FILE *file_target_open_in_place(const FileTarget *target) {
   return stream;
 }
 
-static bool is_in_place(const FileTarget *target) {
-  return target->kind == TARGET_IN_PLACE || target->kind == TARGET_STREAM;
-}
-
 /* ---- the same file under two names ---------------------------------------------------------- */
 
 /* Says which file it is: the file's own status, or the status of the folder and the name there. */
@@ -254,14 +250,10 @@ static TemporaryFile *claim(void) {
   return NULL;
 }
 
-static void release(TemporaryFile *temporary) {
-  atomic_store(&temporary->state, FREE);
-}
-
 static void remove_temporary(TemporaryFile *temporary) {
   const int cause = errno;
   unlink(temporary->path);
-  release(temporary);
+  atomic_store(&temporary->state, FREE);
   errno = cause;
 }
 
@@ -303,7 +295,7 @@ static int create_temporary(const FileTarget *target, TemporaryFile **temporary)
     file = open(own->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
   }
   if (file < 0) {
-    release(own);
+    atomic_store(&own->state, FREE);
   } else if (replaces && !take_after(file, &target->status)) {
     remove_temporary(own);
     const int cause = errno;
@@ -351,7 +343,8 @@ bool atomic_file_open(AtomicFile *output, const char *path, Error *error) {
   output->temporary = NULL;
   output->file = NULL;
   if (file_target_find(target, path) && file_target_may_write(target))
-    output->file = is_in_place(target) ? file_target_open_in_place(target) : open_beside(output);
+    output->file =
+        target->kind >= TARGET_IN_PLACE ? file_target_open_in_place(target) : open_beside(output);
   return output->file || not_opened(path, error);
 }
 
@@ -379,8 +372,9 @@ static bool try_temporary(const FileTarget *target) {
 
 bool atomic_file_probe(const char *path, Error *error) {
   FileTarget target;
-  const bool good = file_target_find(&target, path) && file_target_may_write(&target) &&
-                    (is_in_place(&target) || (may_replace(&target) && try_temporary(&target)));
+  const bool good =
+      file_target_find(&target, path) && file_target_may_write(&target) &&
+      (target.kind >= TARGET_IN_PLACE || (may_replace(&target) && try_temporary(&target)));
   return good || not_opened(path, error);
 }
 

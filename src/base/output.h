@@ -29,7 +29,8 @@ typedef enum {
   TARGET_NEW,      /* does not exist yet; its folder may not exist either */
   TARGET_REGULAR,  /* a regular file */
   TARGET_FOLDER,   /* cannot be written */
-  TARGET_IN_PLACE, /* a device, a pipe or a file without a name */
+  TARGET_IN_PLACE, /* a device, a pipe or a file without a name; this and the next have no new file
+                    */
   TARGET_STREAM,   /* an open descriptor of this process */
 } FileTargetKind;
 
@@ -101,7 +102,8 @@ bool atomic_file_failed(const AtomicFile *output, Error *error);
 /* ---- standard output ------------------------------------------------------------------------ */
 
 /* Makes stdout and stderr streams that wait for their reader, and opens /dev/null in place of a
-   standard stream that is closed. To be called once, before anything is opened or printed. They stay as they are if there is no memory for it. */
+   standard stream that is closed. To be called once, before anything is opened or printed. They
+   stay as they are if there is no memory for it. */
 void standard_output_open(void);
 
 /* Writes out what was printed. False if that, or anything printed before, could not be written. */

@@ -4,17 +4,17 @@
 #include <string.h>
 
 int text_character(const char *text) {
-  const unsigned char *byte = (const unsigned char *)text;
-  if (byte[0] < 0x80) return 1;
-  if (byte[0] < 0xc2 || byte[0] > 0xf4) return 0;
-  const int length = byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
-  for (int i = 1; i < length; i++)
-    if ((byte[i] & 0xc0) != 0x80) return 0; /* the text's end among them */
-  const bool is_longer_than_needed =
-      (byte[0] == 0xe0 && byte[1] < 0xa0) || (byte[0] == 0xf0 && byte[1] < 0x90);
-  const bool is_surrogate = byte[0] == 0xed && byte[1] >= 0xa0;
-  const bool is_too_high = byte[0] == 0xf4 && byte[1] >= 0x90;
-  return is_longer_than_needed || is_surrogate || is_too_high ? 0 : length;
+  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* code of so many bytes */
+  const unsigned first = (unsigned char)*text;
+  const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  unsigned code = first & (length == 1 ? 0x7f : 0x7fu >> length);
+  if (first >= 0x80 && first < 0xc0) return 0;
+  for (int i = 1; i < length; i++) {
+    if ((text[i] & 0xc0) != 0x80) return 0; /* the text's end among them */
+    code = code << 6 | (text[i] & 0x3f);
+  }
+  const bool is_surrogate = code >> 11 == 0x1b;
+  return code < least[length] || code > 0x10ffff || is_surrogate || first > 0xf4 ? 0 : length;
 }
 
 bool text_is_utf8(const char *text) {
