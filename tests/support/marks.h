@@ -123,6 +123,11 @@ void canvas_line(Canvas *p, double x0, double y0, double x1, double y1, double t
   add_mark(IS_LINE, x0, y0, x1, y1, colour);
 }
 
+void canvas_paste(Canvas *p, int y, const Canvas *part) {
+  (void)p;
+  assert_true(y + part->height <= drawn.height);
+}
+
 double canvas_text_width(double height, const char *text) {
   return 0.6 * height * (double)strlen(text);
 }
