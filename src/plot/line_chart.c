@@ -61,7 +61,7 @@ static void draw_panel(Canvas *page, const CurvePanel *panel) {
     keys[c] = (Key){page_series[c], panel->curves[c].name};
     draw_curve(page, panel, &panel->curves[c], page_series[c]);
   }
-  page_legend(page, RIGHT, panel->y.to - 44, keys, panel->count);
+  page_legend(page, RIGHT, panel->y.to - (panel->title ? 18 : 44), keys, panel->count);
 }
 
 bool line_chart_draw(const LineChart *chart, const char *path, Error *error) {
