@@ -66,10 +66,11 @@ static void close_to(float out, double expected) {
     fail_msg("%.9g, expected %.9g", (double)out, expected);
 }
 
-typedef void Check(const GemmKernels *kernels, Operands *o, const GemmTerms *terms, size_t columns);
+static const GemmKernels *kernels; /* that are tested now */
 
-static void forward(const GemmKernels *kernels, Operands *o, const GemmTerms *terms,
-                    size_t columns) {
+typedef void Check(Operands *o, const GemmTerms *terms, size_t columns);
+
+static void forward(Operands *o, const GemmTerms *terms, size_t columns) {
   for (int relu = 0; relu < 2; relu++) {
     for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
     kernels->forward(terms, columns, o->start, relu, o->out, ROW);
@@ -83,8 +84,7 @@ static void forward(const GemmKernels *kernels, Operands *o, const GemmTerms *te
   }
 }
 
-static void backward(const GemmKernels *kernels, Operands *o, const GemmTerms *terms,
-                     size_t columns) {
+static void backward(Operands *o, const GemmTerms *terms, size_t columns) {
   o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes nothing on */
   kernels->backward(terms, columns, o->y, o->out, ROW);
   for (size_t m = 0; m < P; m++) {
@@ -94,8 +94,7 @@ static void backward(const GemmKernels *kernels, Operands *o, const GemmTerms *t
   }
 }
 
-static void update(const GemmKernels *kernels, Operands *o, const GemmTerms *terms,
-                   size_t columns) {
+static void update(Operands *o, const GemmTerms *terms, size_t columns) {
   static Operands before;
   before = *o;
   const GemmUpdate by = {0.9f, 0.01f, 0.125f};
@@ -125,23 +124,22 @@ static void update(const GemmKernels *kernels, Operands *o, const GemmTerms *ter
   }
 }
 
+/* Walks over the kernels of this machine. */
+static Operands operands __attribute__((aligned(64)));
+#define EACH_KERNELS() for (int k = 0; (kernels = gemm_kernels(k)); k++)
+
 static void every_shape(Check *check) {
   static const size_t terms[] = {0, 1, 2, 37, MOST_TERMS};
-  Operands *o = aligned_alloc(64, sizeof *o);
-  assert_non_null(o);
-  const GemmKernels *kernels;
-  for (int k = 0; (kernels = gemm_kernels(k)); k++) {
+  EACH_KERNELS() {
     assert_int_equal(kernels->width % GEMM_ALIGN, 0);
     for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN) {
-      foreach (term, terms) {
+      foreach (count, terms)
         for (int packed = 0; packed < 2; packed++) {
-          const GemmTerms operands = prepare(o, *term, packed);
-          check(kernels, o, &operands, columns);
+          const GemmTerms of = prepare(&operands, *count, packed);
+          check(&operands, &of, columns);
         }
-      }
     }
   }
-  free(o);
 }
 
 TEST(forward_against_reference) {
@@ -158,10 +156,8 @@ TEST(update_against_reference) {
 
 /* The same bits from one wide tile as from narrow ones beside each other. */
 TEST(width_does_not_matter) {
-  Operands *o = aligned_alloc(64, sizeof *o);
-  assert_non_null(o);
-  const GemmKernels *kernels;
-  for (int k = 0; (kernels = gemm_kernels(k)); k++) {
+  Operands *o = &operands;
+  EACH_KERNELS() {
     const GemmTerms terms = prepare(o, MOST_TERMS, true);
     kernels->forward(&terms, kernels->width, o->start, false, o->out, ROW);
     for (size_t n = 0; n < kernels->width; n += GEMM_ALIGN) {
@@ -172,19 +168,15 @@ TEST(width_does_not_matter) {
     for (size_t m = 0; m < P; m++)
       assert_memory_equal(o->out + m * ROW, o->copy + m * ROW, kernels->width * sizeof(float));
   }
-  free(o);
 }
 
 /* A diverged network shows: a NaN passes the ReLU. */
 TEST(nan_is_not_hidden) {
-  Operands *o = aligned_alloc(64, sizeof *o);
-  assert_non_null(o);
-  const GemmKernels *kernels;
-  for (int k = 0; (kernels = gemm_kernels(k)); k++) {
+  Operands *o = &operands;
+  EACH_KERNELS() {
     const GemmTerms terms = prepare(o, 3, true);
     o->a[0] = NAN;
     kernels->forward(&terms, GEMM_ALIGN, o->start, true, o->out, ROW);
     assert_true(isnan(o->out[0]) && !isnan(o->out[ROW]));
   }
-  free(o);
 }

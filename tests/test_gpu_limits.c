@@ -113,52 +113,48 @@ static bool read_row(const char *line, Card *card) {
   return true;
 }
 
-static int read_cards(Card *cards) {
+static Card cards[MOST_CARDS];
+static int card_count;
+
+static int read_cards(void **state) {
+  (void)state;
   FILE *file = fopen("docs/gpus.md", "r");
   char line[512];
-  int count = 0;
   if (!file) fail_msg("docs/gpus.md cannot be read: run this test in the repository's root");
   while (fgets(line, sizeof line, file))
-    if (count < MOST_CARDS && read_row(line, &cards[count])) count++;
+    if (card_count < MOST_CARDS && read_row(line, &cards[card_count])) card_count++;
   fclose(file);
-  return count;
+  return 0;
 }
 
-/* Shared memory of a block by compute capability, from the CUDA C++ Programming Guide. */
-static int kilobytes_of(int capability) {
-  switch (capability) {
-  case 75:
-    return 64;
-  case 80:
-    return 163;
-  case 86:
-  case 89:
-  case 120:
-    return 99;
-  case 90:
-  case 100:
-    return 227;
-  default:
-    return 0;
-  }
-}
+TESTS_WITH(read_cards, NULL);
+
+#define EACH_CARD(card) for (const Card *card = cards; card < cards + card_count; card++)
 
 TEST(test_table_is_sane) {
-  Card cards[MOST_CARDS];
-  const int count = read_cards(cards);
-  bool has[256] = {false};
-  assert_in_range(count, 15, MOST_CARDS - 1);
-  for (int i = 0; i < count; i++) {
-    const GpuLimits *limits = &cards[i].limits;
-    if (kilobytes_of(limits->capability) << 10 != (int)limits->shared_bytes)
-      fail_msg("%s: %zu KB", cards[i].name, limits->shared_bytes >> 10);
-    if (strcmp(cards[i].state, "planned for") != 0 && strcmp(cards[i].state, "run on") != 0)
-      fail_msg("%s: '%s'", cards[i].name, cards[i].state);
-    for (int n = 0; n < i; n++) assert_string_not_equal(cards[i].name, cards[n].name);
-    has[limits->capability] = true;
+  /* shared memory of a block, from the CUDA C++ Programming Guide */
+  static const struct {
+    int capability, kilobytes;
+  } guide[] = {{75, 64}, {80, 163}, {86, 99}, {89, 99}, {90, 227}, {100, 227}, {120, 99}};
+  assert_in_range(card_count, 15, MOST_CARDS - 1);
+  foreach (of, guide) {
+    bool found = false;
+    EACH_CARD(card) {
+      if (card->limits.capability != of->capability) continue;
+      found = true;
+      if (card->limits.shared_bytes >> 10 != (size_t)of->kilobytes)
+        fail_msg("%s: %zu KB", card->name, card->limits.shared_bytes >> 10);
+    }
+    assert_true(found);
   }
-  static const int capabilities[] = {75, 80, 86, 89, 90, 100, 120};
-  foreach (capability, capabilities) assert_true(has[*capability]);
+  EACH_CARD(card) {
+    bool known = false;
+    foreach (of, guide) known |= of->capability == card->limits.capability;
+    if (!known || (strcmp(card->state, "planned for") != 0 && strcmp(card->state, "run on") != 0))
+      fail_msg("%s: '%s'", card->name, card->state);
+    for (const Card *other = cards; other < card; other++)
+      assert_string_not_equal(card->name, other->name);
+  }
 }
 
 /* ---- what auto takes ------------------------------------------------------------------------ */
@@ -226,31 +222,27 @@ static void check_card(const Card *card) {
 }
 
 TEST(test_auto_on_every_card) {
-  Card cards[MOST_CARDS];
-  const int count = read_cards(cards);
-  for (int i = 0; i < count; i++) check_card(&cards[i]);
+  EACH_CARD(card) check_card(card);
 }
 
 /* A card on which auto does not take it refuses --fusion epoch with auto's reason; every other
    level is never refused. */
 TEST(test_levels_on_every_card) {
   static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EXERCISE};
-  Card cards[MOST_CARDS];
-  const int count = read_cards(cards);
-  for (int i = 0; i < count; i++)
-    for (int w = 0; w < WISHES; w++) {
-      EpochPlan plan;
-      Engine chosen = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &cards[i].limits);
-      Engine asked = engine_for(&wishes[w], FUSION_EPOCH, PRECISION_FP32);
-      const bool can = engine_cuda_choose(&asked, &cards[i].limits, &plan, &error);
-      assert_int_equal(can, chosen.config.training.fusion == FUSION_EPOCH);
-      if (!can) assert_non_null(strstr(error.text, chosen.reason + strlen("not epoch: ")));
-      foreach (one, levels) {
-        Engine level = choose(&wishes[w], *one, PRECISION_FP32, &cards[i].limits);
-        assert_int_equal(level.config.training.fusion, *one);
-        assert_string_equal(level.reason, "as asked");
-      }
+  EACH_CARD(card)
+  for (int w = 0; w < WISHES; w++) {
+    EpochPlan plan;
+    Engine chosen = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &card->limits);
+    Engine asked = engine_for(&wishes[w], FUSION_EPOCH, PRECISION_FP32);
+    const bool can = engine_cuda_choose(&asked, &card->limits, &plan, &error);
+    assert_int_equal(can, chosen.config.training.fusion == FUSION_EPOCH);
+    if (!can) assert_non_null(strstr(error.text, chosen.reason + strlen("not epoch: ")));
+    foreach (one, levels) {
+      Engine level = choose(&wishes[w], *one, PRECISION_FP32, &card->limits);
+      assert_int_equal(level.config.training.fusion, *one);
+      assert_string_equal(level.reason, "as asked");
     }
+  }
 }
 
 /* Level epoch plans at its limits, and refuses one beyond each. */
@@ -344,29 +336,21 @@ TEST(test_wide_where_faster) {
 
 /* tf32 is a permission: what cannot use it runs at fp32 and says so in the same line. */
 TEST(test_precision_on_every_card) {
-  Card cards[MOST_CARDS];
-  const int count = read_cards(cards);
-  for (int i = 0; i < count; i++) {
-    const bool bf16 = cards[i].limits.capability >= 80;
-    const struct {
-      Fusion fusion;
-      Precision used;
-      const char *reason;
-    } ways[] = {
-        {FUSION_STEP, bf16 ? PRECISION_TF32 : PRECISION_FP32,
-         bf16 ? "as asked, at tf32" : "as asked, at fp32: no bf16 tensor cores"},
-        {FUSION_LAYER, bf16 ? PRECISION_TF32 : PRECISION_FP32,
-         bf16 ? "as asked, at tf32" : "as asked, at fp32: no bf16 tensor cores"},
-        {FUSION_NONE, PRECISION_FP32, "as asked, at fp32"},
-    };
-    foreach (way, ways) {
-      Engine engine = choose(&wishes[0], way->fusion, PRECISION_TF32, &cards[i].limits);
-      assert_int_equal(engine.config.training.precision, way->used);
-      assert_string_equal(engine.reason, way->reason);
+  EACH_CARD(card) {
+    const bool bf16 = card->limits.capability >= 80;
+    static const Fusion fusions[] = {FUSION_STEP, FUSION_LAYER, FUSION_NONE};
+    foreach (fusion, fusions) {
+      const bool has_terms = *fusion != FUSION_NONE;
+      const Engine engine = choose(&wishes[0], *fusion, PRECISION_TF32, &card->limits);
+      assert_int_equal(engine.config.training.precision,
+                       bf16 && has_terms ? PRECISION_TF32 : PRECISION_FP32);
+      assert_string_equal(engine.reason, !has_terms ? "as asked, at fp32"
+                                         : bf16     ? "as asked, at tf32"
+                                                    : "as asked, at fp32: no bf16 tensor cores");
     }
     /* The longest line that there is must fit. */
     for (int w = 0; w < WISHES; w++) {
-      Engine engine = choose(&wishes[w], FUSION_AUTO, PRECISION_TF32, &cards[i].limits);
+      Engine engine = choose(&wishes[w], FUSION_AUTO, PRECISION_TF32, &card->limits);
       assert_true(strlen(engine.reason) < sizeof engine.reason - 1);
     }
   }

@@ -21,6 +21,8 @@
 #include "support/fault.h"
 #include "kernels.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* most of what a GPU is told */
+
 static cudaError_t last; /* what cudaGetLastError tells */
 
 static bool is(const char *kind) {
@@ -124,6 +126,28 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
   }
 }
 
+/* ---- calls that do nothing, or only free, even when they fail -------------------------------- */
+
+#define DOES(name, work, ...)                                                                      \
+  cudaError_t name(__VA_ARGS__) {                                                                  \
+    work;                                                                                          \
+    MAY_FAIL();                                                                                    \
+    return cudaSuccess;                                                                            \
+  }
+DOES(cudaStreamSynchronize, , cudaStream_t stream)
+DOES(cudaStreamWaitEvent, , cudaStream_t stream, cudaEvent_t event, unsigned flags)
+DOES(cudaEventRecord, , cudaEvent_t event, cudaStream_t stream)
+DOES(cudaEventSynchronize, , cudaEvent_t event)
+DOES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
+DOES(cudaGraphLaunch, , cudaGraphExec_t graph, cudaStream_t stream)
+DOES(cudaFuncSetAttribute, , const void *kernel, enum cudaFuncAttribute attribute, int value)
+DOES(cudaFree, free(memory), void *memory)
+DOES(cudaFreeHost, free(memory), void *memory)
+DOES(cudaStreamDestroy, free(stream), cudaStream_t stream)
+DOES(cudaEventDestroy, free(event), cudaEvent_t event)
+DOES(cudaGraphDestroy, free(graph), cudaGraph_t graph)
+DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
+
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* Allocates memory that is not 0, as a GPU's is not. */
@@ -144,22 +168,8 @@ cudaError_t cudaMallocHost(void **memory, size_t size) {
   return take(memory, size);
 }
 
-/* These free the memory even when they fail. */
-cudaError_t cudaFree(void *memory) {
-  free(memory);
-  MAY_FAIL();
-  return cudaSuccess;
-}
-
-cudaError_t cudaFreeHost(void *memory) {
-  free(memory);
-  MAY_FAIL();
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {
   MAY_FAIL();
-  (void)kind;
   memcpy(to, from, size);
   return cudaSuccess;
 }
@@ -167,14 +177,12 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyK
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
   MAY_FAIL();
-  (void)kind, (void)stream;
   memcpy(to, from, size);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream) {
   MAY_FAIL();
-  (void)stream;
   memset(memory, value, size);
   return cudaSuccess;
 }
@@ -189,70 +197,24 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
   MAY_FAIL();
-  (void)flags;
-  (void)priority;
   return take((void **)stream, 1);
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  free(stream);
-  MAY_FAIL();
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  MAY_FAIL();
-  (void)stream;
-  return cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return cudaStreamSynchronize(stream);
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  MAY_FAIL();
-  (void)stream, (void)event, (void)flags;
-  return cudaSuccess;
-}
-
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   MAY_FAIL();
-  (void)flags;
   return take((void **)event, 1);
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  free(event);
-  MAY_FAIL();
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  MAY_FAIL();
-  (void)event, (void)stream;
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  MAY_FAIL();
-  (void)event;
-  return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return cudaEventSynchronize(event);
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
-  MAY_FAIL();
-  (void)stream, (void)mode;
-  return cudaSuccess;
-}
-
 /* There is a graph even if the capture fails, to be destroyed. */
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
-  (void)stream;
   take((void **)graph, 1);
   MAY_FAIL();
   return cudaSuccess;
@@ -261,26 +223,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
                                  unsigned long long flags) {
   MAY_FAIL_BY(cudaErrorMemoryAllocation);
-  (void)graph, (void)flags;
   return take((void **)out, 1);
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  MAY_FAIL();
-  (void)graph, (void)stream;
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  free(graph);
-  MAY_FAIL();
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  free(graph);
-  MAY_FAIL();
-  return cudaSuccess;
 }
 
 /* ---- kernels ------------------------------------------------------------------------------- */
@@ -296,29 +239,23 @@ void __cudaRegisterFunction(void **handle, const char *kernel, char *other, cons
                             int *warp);
 
 void **__cudaRegisterFatBinary(void *image) {
-  (void)image;
   return NULL;
 }
 
 void __cudaRegisterFatBinaryEnd(void **handle) {
-  (void)handle;
 }
 
 void __cudaUnregisterFatBinary(void **handle) {
-  (void)handle;
 }
 
 void __cudaRegisterFunction(void **handle, const char *kernel, char *other, const char *name,
                             int threads, uint3 *thread, uint3 *block, dim3 *size, dim3 *grid,
                             int *warp) {
-  (void)handle, (void)other, (void)threads, (void)thread, (void)block, (void)size, (void)grid;
-  (void)warp;
   if (strstr(name, "10sum_kernel")) sum_kernel = kernel;
 }
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
   MAY_FAIL_BY(cudaErrorNoKernelImageForDevice);
-  (void)kernel;
   memset(attributes, 0, sizeof *attributes);
   attributes->ptxVersion = 90;
   return end(is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess);
@@ -329,13 +266,11 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *result) {
-  (void)version;
 #elif CUDART_VERSION >= 12000
 cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *result) {
 #endif
 #if CUDART_VERSION >= 12000
-  (void)name, (void)flags;
   *function = NULL;
   *result = cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
@@ -344,14 +279,7 @@ cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned 
 
 cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel,
                                            const cudaLaunchConfig_t *config) {
-  (void)kernel, (void)config;
   *clusters = 0;
-  return cudaSuccess;
-}
-
-cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
-  MAY_FAIL();
-  (void)kernel, (void)attribute, (void)value;
   return cudaSuccess;
 }
 
@@ -365,21 +293,18 @@ static cudaError_t launch(const void *kernel, void **arguments) {
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream) {
   MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
-  (void)grid, (void)block, (void)shared, (void)stream;
   return launch(kernel, arguments);
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel,
                                 void **arguments) {
   MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
-  (void)config;
   return launch(kernel, arguments);
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                                         size_t shared, cudaStream_t stream) {
   MAY_FAIL_BY(cudaErrorCooperativeLaunchTooLarge);
-  (void)grid, (void)block, (void)shared, (void)stream;
   return launch(kernel, arguments);
 }
 
@@ -392,7 +317,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
                                size_t shared, cudaStream_t stream);
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
-  (void)grid, (void)block, (void)shared, (void)stream;
   return 0;
 }
 
@@ -411,6 +335,5 @@ cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *kernel) {
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
                                size_t shared, cudaStream_t stream) {
   MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
-  (void)grid, (void)block, (void)shared, (void)stream;
   return launch(kernel, arguments);
 }
