@@ -2,124 +2,97 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
 
 /* ---- skeletons --------------------------------------------------------------------------- */
 
-typedef enum {
-  END,  /* no more points */
-  DOWN, /* the pen comes down: a stroke starts */
-  TO,   /* the stroke curves through here */
-  TURN, /* the curve ends here and another starts: a corner */
-} Pen;
+enum { MAX_POINTS = 14, MAX_WAYS = 4 };
 
-/* x to the right, y down, both about 0 to 100. */
-typedef struct {
-  uint8_t pen, x, y;
-} Point;
-
-enum { MAX_POINTS = 14 };
-
-typedef struct {
-  int label;
-  Point point[MAX_POINTS]; /* zeros, END, after the last */
-} Skeleton;
-
-/* Ordered by label. */
+/* Ways to write each digit, as in the paths of SVG: x to the right, y down, both about 0 to 100.
+   M: the pen comes down, a stroke starts. S: the stroke curves through here. C: the curve ends
+   here and another starts, a corner. */
 /* clang-format off */
-static const Skeleton skeletons[] = {
-  /* an oval from the top, left first; one that overshoots; one that starts at the right */
-  {0, {{DOWN, 60, 4}, {TO, 34, 8}, {TO, 16, 46}, {TO, 30, 90}, {TO, 66, 91}, {TO, 84, 46},
-       {TO, 64, 6}, {TO, 46, 3}}},
-  {0, {{DOWN, 66, 10}, {TO, 44, 3}, {TO, 18, 34}, {TO, 24, 86}, {TO, 62, 92}, {TO, 84, 42},
-       {TO, 58, 5}, {TO, 34, 14}}},
-  {0, {{DOWN, 74, 22}, {TO, 48, 2}, {TO, 16, 36}, {TO, 26, 88}, {TO, 66, 92}, {TO, 86, 48},
-       {TO, 66, 10}}},
-  /* a bar; a bar with a flag; with a flag and a foot */
-  {1, {{DOWN, 50, 0}, {TO, 50, 50}, {TO, 50, 100}}},
-  {1, {{DOWN, 54, 0}, {TO, 50, 34}, {TO, 49, 68}, {TO, 48, 100}}},
-  {1, {{DOWN, 32, 24}, {TO, 44, 14}, {TURN, 54, 2}, {TO, 52, 50}, {TO, 52, 100}}},
-  {1, {{DOWN, 32, 22}, {TURN, 52, 3}, {TO, 51, 50}, {TO, 50, 98}, {DOWN, 26, 98}, {TO, 50, 97},
-       {TO, 76, 97}}},
-  /* sharp foot; looped foot; waved foot; a small hook at the top */
-  {2, {{DOWN, 20, 22}, {TO, 34, 5}, {TO, 58, 3}, {TO, 74, 20}, {TO, 66, 46}, {TO, 42, 74},
-       {TURN, 16, 97}, {TO, 50, 95}, {TO, 86, 96}}},
-  {2, {{DOWN, 18, 20}, {TO, 36, 4}, {TO, 60, 6}, {TO, 72, 26}, {TO, 60, 56}, {TO, 38, 84},
-       {TO, 20, 94}, {TO, 13, 84}, {TO, 25, 75}, {TO, 44, 84}, {TO, 66, 96}, {TO, 92, 90}}},
-  {2, {{DOWN, 24, 26}, {TO, 32, 8}, {TO, 54, 2}, {TO, 72, 14}, {TO, 70, 40}, {TO, 48, 70},
-       {TURN, 18, 92}, {TO, 34, 86}, {TO, 58, 96}, {TO, 84, 92}}},
-  {2, {{DOWN, 22, 14}, {TO, 46, 3}, {TO, 70, 12}, {TO, 68, 36}, {TO, 44, 64}, {TO, 20, 88},
-       {TO, 24, 98}, {TO, 54, 95}, {TO, 88, 98}}},
-  /* two bows with a pointed waist; with a looped waist; a flat top */
-  {3, {{DOWN, 22, 14}, {TO, 44, 2}, {TO, 68, 10}, {TO, 70, 32}, {TURN, 42, 46}, {TO, 68, 52},
-       {TO, 80, 72}, {TO, 64, 94}, {TO, 38, 98}, {TO, 17, 86}}},
-  {3, {{DOWN, 24, 10}, {TO, 50, 2}, {TO, 72, 16}, {TO, 62, 38}, {TO, 42, 48}, {TO, 44, 50},
-       {TO, 66, 53}, {TO, 76, 74}, {TO, 58, 95}, {TO, 34, 98}, {TO, 16, 90}}},
-  {3, {{DOWN, 22, 5}, {TO, 46, 4}, {TURN, 76, 4}, {TO, 60, 22}, {TURN, 42, 40}, {TO, 66, 44},
-       {TO, 80, 66}, {TO, 66, 92}, {TO, 38, 98}, {TO, 16, 88}}},
-  {3, {{DOWN, 26, 20}, {TO, 40, 4}, {TO, 64, 6}, {TO, 70, 26}, {TO, 56, 42}, {TO, 36, 46},
-       {TO, 34, 41}, {TO, 46, 41}, {TO, 70, 54}, {TO, 74, 78}, {TO, 50, 98}, {TO, 22, 92}}},
-  /* open at the top, two strokes; the same, rounded; closed to a point; in one go */
-  {4, {{DOWN, 28, 4}, {TO, 24, 28}, {TURN, 18, 56}, {TO, 48, 57}, {TO, 84, 53}, {DOWN, 72, 6},
-       {TO, 68, 50}, {TO, 64, 99}}},
-  {4, {{DOWN, 24, 2}, {TO, 16, 30}, {TO, 22, 50}, {TO, 46, 54}, {TO, 70, 44}, {DOWN, 76, 2},
-       {TO, 70, 48}, {TO, 68, 98}}},
-  {4, {{DOWN, 62, 2}, {TO, 40, 32}, {TURN, 12, 66}, {TO, 48, 66}, {TO, 90, 64}, {DOWN, 62, 2},
-       {TO, 62, 50}, {TO, 60, 99}}},
-  {4, {{DOWN, 30, 6}, {TO, 18, 32}, {TO, 24, 50}, {TO, 48, 50}, {TURN, 76, 8}, {TO, 68, 40},
-       {TO, 62, 98}}},
-  /* the roof last, as a stroke of its own; the roof first; soft as an S */
-  {5, {{DOWN, 34, 6}, {TO, 30, 24}, {TURN, 26, 44}, {TO, 48, 36}, {TO, 72, 48}, {TO, 76, 72},
-       {TO, 56, 94}, {TO, 32, 98}, {TO, 14, 88}, {DOWN, 33, 6}, {TO, 56, 6}, {TO, 84, 2}}},
-  {5, {{DOWN, 80, 3}, {TO, 56, 4}, {TURN, 34, 6}, {TO, 30, 24}, {TURN, 24, 42}, {TO, 50, 36},
-       {TO, 74, 52}, {TO, 72, 80}, {TO, 46, 98}, {TO, 16, 90}}},
-  {5, {{DOWN, 82, 4}, {TO, 58, 3}, {TO, 38, 12}, {TO, 32, 32}, {TO, 48, 44}, {TO, 66, 56},
-       {TO, 70, 76}, {TO, 52, 95}, {TO, 26, 96}, {TO, 12, 86}}},
-  {5, {{DOWN, 26, 8}, {TO, 25, 28}, {TURN, 25, 46}, {TO, 52, 44}, {TO, 74, 60}, {TO, 68, 86},
-       {TO, 40, 98}, {TO, 14, 94}, {DOWN, 26, 8}, {TO, 52, 10}, {TO, 76, 7}}},
-  /* a long neck; a curled one; a small loop low down; an open belly */
-  {6, {{DOWN, 66, 2}, {TO, 42, 22}, {TO, 24, 52}, {TO, 22, 80}, {TO, 42, 98}, {TO, 68, 90},
-       {TO, 76, 68}, {TO, 58, 54}, {TO, 36, 62}, {TO, 24, 78}}},
-  {6, {{DOWN, 74, 12}, {TO, 56, 3}, {TO, 34, 18}, {TO, 20, 48}, {TO, 22, 82}, {TO, 46, 98},
-       {TO, 72, 86}, {TO, 78, 62}, {TO, 58, 48}, {TO, 34, 56}, {TO, 22, 72}}},
-  {6, {{DOWN, 46, 1}, {TO, 34, 30}, {TO, 26, 62}, {TO, 30, 90}, {TO, 52, 98}, {TO, 70, 84},
-       {TO, 64, 68}, {TO, 46, 70}, {TO, 34, 88}}},
-  {6, {{DOWN, 58, 2}, {TO, 34, 26}, {TO, 20, 58}, {TO, 26, 88}, {TO, 50, 98}, {TO, 74, 86},
-       {TO, 76, 66}, {TO, 60, 58}, {TO, 46, 66}}},
-  /* plain; curved; with a bar; with a hanging start */
-  {7, {{DOWN, 18, 8}, {TO, 48, 8}, {TURN, 80, 5}, {TO, 60, 48}, {TO, 42, 99}}},
-  {7, {{DOWN, 16, 12}, {TO, 42, 6}, {TO, 68, 5}, {TO, 76, 16}, {TO, 62, 48}, {TO, 50, 74},
-       {TO, 46, 99}}},
-  {7, {{DOWN, 18, 10}, {TO, 48, 8}, {TURN, 82, 6}, {TO, 62, 46}, {TO, 44, 98}, {DOWN, 34, 52},
-       {TO, 56, 50}, {TO, 80, 47}}},
-  {7, {{DOWN, 18, 26}, {TURN, 22, 6}, {TO, 50, 9}, {TURN, 80, 6}, {TO, 66, 40}, {TO, 58, 70},
-       {TO, 54, 99}}},
-  /* an S and back up; two rings; from the right; with an open top */
-  {8, {{DOWN, 68, 14}, {TO, 48, 2}, {TO, 28, 14}, {TO, 32, 36}, {TO, 52, 50}, {TO, 72, 70},
-       {TO, 66, 92}, {TO, 44, 98}, {TO, 24, 86}, {TO, 30, 64}, {TO, 52, 46}, {TO, 70, 28},
-       {TO, 68, 12}}},
-  {8, {{DOWN, 50, 44}, {TO, 30, 34}, {TO, 30, 12}, {TO, 50, 2}, {TO, 70, 12}, {TO, 70, 34},
-       {TO, 50, 46}, {TO, 28, 62}, {TO, 26, 86}, {TO, 50, 98}, {TO, 74, 86}, {TO, 72, 62},
-       {TO, 50, 45}}},
-  {8, {{DOWN, 76, 8}, {TO, 50, 3}, {TO, 30, 18}, {TO, 40, 38}, {TO, 58, 52}, {TO, 66, 76},
-       {TO, 50, 97}, {TO, 32, 84}, {TO, 38, 60}, {TO, 58, 38}, {TO, 78, 14}}},
-  {8, {{DOWN, 56, 3}, {TO, 36, 12}, {TO, 34, 34}, {TO, 56, 46}, {TO, 70, 66}, {TO, 64, 92},
-       {TO, 42, 97}, {TO, 28, 82}, {TO, 38, 60}, {TO, 58, 44}, {TO, 70, 22}, {TO, 56, 4}}},
-  /* a straight leg; a bent one; a curled one; a small head */
-  {9, {{DOWN, 72, 18}, {TO, 54, 3}, {TO, 30, 12}, {TO, 22, 34}, {TO, 38, 48}, {TO, 60, 40},
-       {TURN, 73, 16}, {TO, 70, 56}, {TO, 64, 99}}},
-  {9, {{DOWN, 70, 14}, {TO, 48, 3}, {TO, 26, 16}, {TO, 22, 38}, {TO, 40, 50}, {TO, 62, 40},
-       {TO, 72, 16}, {TO, 72, 46}, {TO, 62, 76}, {TO, 42, 99}}},
-  {9, {{DOWN, 72, 20}, {TO, 56, 3}, {TO, 30, 10}, {TO, 20, 34}, {TO, 36, 52}, {TO, 62, 44},
-       {TO, 76, 20}, {TO, 76, 52}, {TO, 68, 84}, {TO, 46, 98}, {TO, 24, 88}}},
-  {9, {{DOWN, 62, 8}, {TO, 42, 4}, {TO, 30, 20}, {TO, 38, 38}, {TO, 56, 34}, {TO, 66, 10},
-       {TO, 64, 50}, {TO, 60, 99}}},
+static const char *const skeletons[10][MAX_WAYS] = {
+  { /* an oval from the top, left first; one that overshoots; one that starts at the right */
+    "M60 4 S34 8 S16 46 S30 90 S66 91 S84 46 S64 6 S46 3",
+    "M66 10 S44 3 S18 34 S24 86 S62 92 S84 42 S58 5 S34 14",
+    "M74 22 S48 2 S16 36 S26 88 S66 92 S86 48 S66 10",
+  },
+  { /* a bar; a bar with a flag; with a flag and a foot */
+    "M50 0 S50 50 S50 100",
+    "M54 0 S50 34 S49 68 S48 100",
+    "M32 24 S44 14 C54 2 S52 50 S52 100",
+    "M32 22 C52 3 S51 50 S50 98 M26 98 S50 97 S76 97",
+  },
+  { /* sharp foot; looped foot; waved foot; a small hook at the top */
+    "M20 22 S34 5 S58 3 S74 20 S66 46 S42 74 C16 97 S50 95 S86 96",
+    "M18 20 S36 4 S60 6 S72 26 S60 56 S38 84 S20 94 S13 84 S25 75 S44 84 S66 96 S92 90",
+    "M24 26 S32 8 S54 2 S72 14 S70 40 S48 70 C18 92 S34 86 S58 96 S84 92",
+    "M22 14 S46 3 S70 12 S68 36 S44 64 S20 88 S24 98 S54 95 S88 98",
+  },
+  { /* two bows with a pointed waist; with a looped waist; a flat top */
+    "M22 14 S44 2 S68 10 S70 32 C42 46 S68 52 S80 72 S64 94 S38 98 S17 86",
+    "M24 10 S50 2 S72 16 S62 38 S42 48 S44 50 S66 53 S76 74 S58 95 S34 98 S16 90",
+    "M22 5 S46 4 C76 4 S60 22 C42 40 S66 44 S80 66 S66 92 S38 98 S16 88",
+    "M26 20 S40 4 S64 6 S70 26 S56 42 S36 46 S34 41 S46 41 S70 54 S74 78 S50 98 S22 92",
+  },
+  { /* open at the top, two strokes; the same, rounded; closed to a point; in one go */
+    "M28 4 S24 28 C18 56 S48 57 S84 53 M72 6 S68 50 S64 99",
+    "M24 2 S16 30 S22 50 S46 54 S70 44 M76 2 S70 48 S68 98",
+    "M62 2 S40 32 C12 66 S48 66 S90 64 M62 2 S62 50 S60 99",
+    "M30 6 S18 32 S24 50 S48 50 C76 8 S68 40 S62 98",
+  },
+  { /* the roof last, as a stroke of its own; the roof first; soft as an S */
+    "M34 6 S30 24 C26 44 S48 36 S72 48 S76 72 S56 94 S32 98 S14 88 M33 6 S56 6 S84 2",
+    "M80 3 S56 4 C34 6 S30 24 C24 42 S50 36 S74 52 S72 80 S46 98 S16 90",
+    "M82 4 S58 3 S38 12 S32 32 S48 44 S66 56 S70 76 S52 95 S26 96 S12 86",
+    "M26 8 S25 28 C25 46 S52 44 S74 60 S68 86 S40 98 S14 94 M26 8 S52 10 S76 7",
+  },
+  { /* a long neck; a curled one; a small loop low down; an open belly */
+    "M66 2 S42 22 S24 52 S22 80 S42 98 S68 90 S76 68 S58 54 S36 62 S24 78",
+    "M74 12 S56 3 S34 18 S20 48 S22 82 S46 98 S72 86 S78 62 S58 48 S34 56 S22 72",
+    "M46 1 S34 30 S26 62 S30 90 S52 98 S70 84 S64 68 S46 70 S34 88",
+    "M58 2 S34 26 S20 58 S26 88 S50 98 S74 86 S76 66 S60 58 S46 66",
+  },
+  { /* plain; curved; with a bar; with a hanging start */
+    "M18 8 S48 8 C80 5 S60 48 S42 99",
+    "M16 12 S42 6 S68 5 S76 16 S62 48 S50 74 S46 99",
+    "M18 10 S48 8 C82 6 S62 46 S44 98 M34 52 S56 50 S80 47",
+    "M18 26 C22 6 S50 9 C80 6 S66 40 S58 70 S54 99",
+  },
+  { /* an S and back up; two rings; from the right; with an open top */
+    "M68 14 S48 2 S28 14 S32 36 S52 50 S72 70 S66 92 S44 98 S24 86 S30 64 S52 46 S70 28 S68 12",
+    "M50 44 S30 34 S30 12 S50 2 S70 12 S70 34 S50 46 S28 62 S26 86 S50 98 S74 86 S72 62 S50 45",
+    "M76 8 S50 3 S30 18 S40 38 S58 52 S66 76 S50 97 S32 84 S38 60 S58 38 S78 14",
+    "M56 3 S36 12 S34 34 S56 46 S70 66 S64 92 S42 97 S28 82 S38 60 S58 44 S70 22 S56 4",
+  },
+  { /* a straight leg; a bent one; a curled one; a small head */
+    "M72 18 S54 3 S30 12 S22 34 S38 48 S60 40 C73 16 S70 56 S64 99",
+    "M70 14 S48 3 S26 16 S22 38 S40 50 S62 40 S72 16 S72 46 S62 76 S42 99",
+    "M72 20 S56 3 S30 10 S20 34 S36 52 S62 44 S76 20 S76 52 S68 84 S46 98 S24 88",
+    "M62 8 S42 4 S30 20 S38 38 S56 34 S66 10 S64 50 S60 99",
+  },
 };
 /* clang-format on */
 
-enum { SKELETONS = sizeof skeletons / sizeof skeletons[0] };
+typedef struct {
+  char pen; /* M, S or C */
+  int x, y;
+} Point;
+
+/* Reads the points of a path; returns how many. */
+static int read_path(const char *path, Point point[MAX_POINTS]) {
+  int count = 0, length;
+  for (Point *p = point;
+       count < MAX_POINTS && sscanf(path, " %c%d %d%n", &p->pen, &p->x, &p->y, &length) == 3; p++) {
+    path += length;
+    count++;
+  }
+  return count;
+}
 
 /* ---- random numbers ---------------------------------------------------------------------- */
 
@@ -223,8 +196,8 @@ static void add_span(Drawing *drawing, const Place *place, int first, int from, 
 static void add_strokes(Drawing *drawing, const Point *point, const Place *place, int points) {
   for (int first = 0, last; first < points; first = last) {
     last = first + 1;
-    while (last < points && point[last].pen == TO) last++;
-    const int end = last < points && point[last].pen == TURN ? last : last - 1;
+    while (last < points && point[last].pen == 'S') last++;
+    const int end = last < points && point[last].pen == 'C' ? last : last - 1;
     for (int from = first; from < end; from++) add_span(drawing, place, first, from, end);
   }
 }
@@ -314,18 +287,17 @@ static void centre(const Box *box, uint8_t *page) {
 int digits_draw(uint64_t seed, DigitsSeries series, uint64_t row, uint8_t pixels[DIGITS_PIXELS]) {
   Dice dice = {seed, 0x646967697473u /* "digits" */ << 1 | (uint64_t)series, row << 16};
   const int label = dice_below(&dice, 10);
-  int first = 0, ways = 0;
-  while (skeletons[first].label < label) first++;
-  while (first + ways < SKELETONS && skeletons[first + ways].label == label) ways++;
-  const Point *point = skeletons[first + dice_below(&dice, ways)].point;
+  int ways = 0;
+  while (ways < MAX_WAYS && skeletons[label][ways]) ways++;
+  Point point[MAX_POINTS];
+  const int points = read_path(skeletons[label][dice_below(&dice, ways)], point);
 
   const Hand hand = hand_random(&dice);
   Place place[MAX_POINTS];
-  int points = 0;
-  for (; points < MAX_POINTS && point[points].pen != END; points++) {
-    const float x = (float)point[points].x + dice_normal(&dice, 4.5f);
-    const float y = (float)point[points].y + dice_normal(&dice, 4.5f);
-    place[points] = hand_place(&hand, x, y);
+  for (int i = 0; i < points; i++) {
+    const float x = (float)point[i].x + dice_normal(&dice, 4.5f);
+    const float y = (float)point[i].y + dice_normal(&dice, 4.5f);
+    place[i] = hand_place(&hand, x, y);
   }
 
   Drawing drawing = {0};
