@@ -189,11 +189,11 @@ IN_FOLDER(files_of_others) {
   } cases[] = {
       {"<0.weight 2,3 0,24><0.bias 2 24,32><2.weight 2,2 32,48><2.bias 2 48,56>", {1, 7, 9, 13}},
       /* the order of the numbers counts, not that of the names as text or of the data */
-      {"{ \"__metadata__\" : {\"format\": \"pt\", \"epoch\": \"many\"},\n"
+      {"{ '__metadata__' : {'format': 'pt', 'epoch': 'many'},\n"
        "<net.10.bias 2 0,8>, <net.10.weight 2,2 8,24>, "
        "<net.9.bias 2 24,32>, <net.9.weight 2,3 32,56>}   ",
        {9, 7, 3, 1}},
-      {"{\"__metadata__\":{},<fc1.weight 2,3 0,24>,<fc2.bias 2 48,56>,"
+      {"{'__metadata__':{},<fc1.weight 2,3 0,24>,<fc2.bias 2 48,56>,"
        "<fc1.bias 2 24,32>,<fc2.weight 2,2 32,48>}",
        {1, 7, 9, 13}},
       {"<layers.0.weight 2,3 0,24><layers.0.bias 2 24,32>"

@@ -23,26 +23,26 @@ IN_FOLDER(bad_tensors_are_refused) {
       {"{" WEIGHT "," BIAS, 32, "its header is not the JSON of a safetensors file: '}' expected"},
       {"{" WEIGHT "," BIAS "} x", 32, "end of file expected"},
       {WEIGHT WEIGHT BIAS, 32, "duplicate object key near '\"0.weight\"'"},
-      {"{\"0.weight\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}"
+      {"{'0.weight':{'dtype':'F32','dtype':'F32','shape':[2,3],'data_offsets':[0,24]}"
        "," BIAS "}",
        32, "duplicate object key near '\"dtype\"'"},
-      {"{\"0.\xff\":1}", 32, "unable to decode byte 0xff"},
+      {"{'0.\xff':1}", 32, "unable to decode byte 0xff"},
       {"[]", 32, "it is not a safetensors file: its header does not start with {"},
       {" {" WEIGHT "," BIAS "}", 32, "its header does not start with {"},
       {"", 32, "its header does not start with {"},
       /* entries */
       {"{}", 0, "it has no tensor named like layers.0.weight"},
-      {"{\"__metadata__\":{}}", 0, "it has no tensor named like layers.0.weight"},
-      {"{\"0.weight\":7," BIAS "}", 32,
+      {"{'__metadata__':{}}", 0, "it has no tensor named like layers.0.weight"},
+      {"{'0.weight':7," BIAS "}", 32,
        "tensor 0.weight must have a dtype, a shape and data_offsets"},
-      {"{\"0.weight\":{\"shape\":[2,3],\"data_offsets\":[0,24]}," BIAS "}", 32, "have a dtype"},
-      {"{\"0.weight\":{\"dtype\":\"F32\",\"data_offsets\":[0,24]}," BIAS "}", 32, "have a dtype"},
-      {"{\"0.weight\":{\"dtype\":\"F32\",\"shape\":[2,3]}," BIAS "}", 32, "have a dtype"},
-      {"{\"0.weight\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[0,12]}," BIAS "}", 32,
+      {"{'0.weight':{'shape':[2,3],'data_offsets':[0,24]}," BIAS "}", 32, "have a dtype"},
+      {"{'0.weight':{'dtype':'F32','data_offsets':[0,24]}," BIAS "}", 32, "have a dtype"},
+      {"{'0.weight':{'dtype':'F32','shape':[2,3]}," BIAS "}", 32, "have a dtype"},
+      {"{'0.weight':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]}," BIAS "}", 32,
        "tensor 0.weight is of dtype BF16; only F32 can be read"},
-      {"{\"__metadata__\":{\"epoch\":1}," WEIGHT "," BIAS "}", 32,
+      {"{'__metadata__':{'epoch':1}," WEIGHT "," BIAS "}", 32,
        "its __metadata__ must be a map of strings"},
-      {"{\"__metadata__\":[]," WEIGHT "," BIAS "}", 32, "must be a map of strings"},
+      {"{'__metadata__':[]," WEIGHT "," BIAS "}", 32, "must be a map of strings"},
       /* names */
       {WEIGHT BIAS "<1.running_mean 2 32,40>", 40,
        "tensor 1.running_mean is none of a network of linear layers"},
@@ -203,32 +203,34 @@ IN_FOLDER(bad_metadata_is_refused) {
   static const struct {
     const char *from, *to, *message;
   } cases[] = {
-      {"\"version\":\"1\"", "\"version\":\"2\"", "another version of mlp-train: format 2, not 1"},
-      {"\"version\"", "\"Version\"", "format unknown, not 1"},
-      {"\"epoch\":\"12\"", "\"epoch\":\"-2\"", "its metadata has no valid epoch"},
-      {"\"epoch\":\"12\"", "\"epoch\":\"1x\"", "no valid epoch"},
-      {"\"epoch\":\"12\"", "\"epoch\": \"\" ", "no valid epoch"},
-      {"\"epoch\":\"12\"", "\"Epoch\":\"12\"", "no valid epoch"},
-      {"\"epoch\":\"12\"", "\"epoch\":\"+1\"", "no valid epoch"},
-      {"\"best_epoch\":\"2147483647\"", "\"best_epoch\":\"2147483648\"", "no valid best_epoch"},
-      {"\"18446744073709551615\"", "\"18446744073709551616\"", "no valid step"},
-      {"\"0.33333333333333331\"", "\"0.3333333333333333x\"", "no valid loss"},
-      {"\"0.33333333333333331\"", "\"\"                   ", "no valid loss"},
-      {"\"options\"", "\"Options\"", "no valid options"},
+      {"'version':'1'", "'version':'2'", "another version of mlp-train: format 2, not 1"},
+      {"'version'", "'Version'", "format unknown, not 1"},
+      {"'epoch':'12'", "'epoch':'-2'", "its metadata has no valid epoch"},
+      {"'epoch':'12'", "'epoch':'1x'", "no valid epoch"},
+      {"'epoch':'12'", "'epoch': '' ", "no valid epoch"},
+      {"'epoch':'12'", "'Epoch':'12'", "no valid epoch"},
+      {"'epoch':'12'", "'epoch':'+1'", "no valid epoch"},
+      {"'best_epoch':'2147483647'", "'best_epoch':'2147483648'", "no valid best_epoch"},
+      {"'18446744073709551615'", "'18446744073709551616'", "no valid step"},
+      {"'0.33333333333333331'", "'0.3333333333333333x'", "no valid loss"},
+      {"'0.33333333333333331'", "''                   ", "no valid loss"},
+      {"'options'", "'Options'", "no valid options"},
   };
   save_sample();
   size_t start;
   char *header = header_of(saved, &start);
   foreach (row, cases) {
-    const size_t length = strlen(row->from);
-    assert_int_equal(strlen(row->to), length);
-    const char *found = strstr(header, row->from);
-    if (!found) fail_msg("no %s", row->from);
+    char *from = folder_json(row->from), *to = folder_json(row->to);
+    const size_t length = strlen(from);
+    assert_int_equal(strlen(to), length);
+    const char *found = strstr(header, from);
+    if (!found) fail_msg("no %s", from);
     uint8_t *at = saved.bytes + 8 + (found - header);
-    memcpy(at, row->to, length);
+    memcpy(at, to, length);
     folder_write_bytes(model, saved.bytes, saved.size);
     assert_refuses_to_load(model, row->message);
-    memcpy(at, row->from, length);
+    memcpy(at, from, length);
+    free(from), free(to);
   }
   free(header);
 }

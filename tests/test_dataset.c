@@ -118,6 +118,20 @@ TEST(test_widest_row) {
 
 /* ---- refused ----------------------------------------------------------------------------- */
 
+/* A field that is no number, or too large a one, in either column. */
+TEST(test_bad_numbers) {
+  static const char *const fields[] = {
+      "", "256", "99999999999999999999", "-1", "+1", "2.0", "1 2", "2;3", "12a"};
+  foreach (field, fields)
+    for (int column = 1; column <= 2; column++) {
+      char text[64], what[64];
+      snprintf(text, sizeof text, column == 1 ? "%s,2\n" : "1,%s\n", *field);
+      snprintf(what, sizeof what, "'%s'%s", *field, column == 1 ? NOT_A_LABEL : NOT_A_PIXEL);
+      expect((CsvCase){text, "", 1, column, what});
+    }
+  expect((CsvCase){"10,2\n", "", 1, 1, "'10'" NOT_A_LABEL});
+}
+
 TEST(test_refused) {
   static const CsvCase cases[] = {
       {"", "", 0, 0, "is empty"},
@@ -142,22 +156,9 @@ TEST(test_refused) {
       {"1,2,3\n4,x,y\n", "1,2,3;", 2, 2, "'x'" NOT_A_PIXEL},
       {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1, "'x'" NOT_A_LABEL},
       {"1,x", "", 1, 2, "'x'" NOT_A_PIXEL},
-      {"1,256\n", "", 1, 2, "'256'" NOT_A_PIXEL},
-      {"1,99999999999999999999\n", "", 1, 2, "'99999999999999999999'" NOT_A_PIXEL},
       {"1,12345678901234567890123456\n", "", 1, 2, "'123456789012345678901234...'" NOT_A_PIXEL},
-      {"1,\n", "", 1, 2, "''" NOT_A_PIXEL},
-      {",1\n", "", 1, 1, "''" NOT_A_LABEL},
       {"1,\"\"\n", "", 1, 2, "''" NOT_A_PIXEL},
-      {"1,-1\n", "", 1, 2, "'-1'" NOT_A_PIXEL},
-      {"1,+1\n", "", 1, 2, "'+1'" NOT_A_PIXEL},
-      {"1,2.0\n", "", 1, 2, "'2.0'" NOT_A_PIXEL},
-      {"1,1 2\n", "", 1, 2, "'1 2'" NOT_A_PIXEL},
       {"1,\" 2\"\n", "", 1, 2, "' 2'" NOT_A_PIXEL},
-      {"1,2;3\n", "", 1, 2, "'2;3'" NOT_A_PIXEL},
-      {"10,2\n", "", 1, 1, "'10'" NOT_A_LABEL},
-      {"-1,2\n", "", 1, 1, "'-1'" NOT_A_LABEL},
-      {"1.0,2\n", "", 1, 1, "'1.0'" NOT_A_LABEL},
-      {"12a,2\n", "", 1, 1, "'12a'" NOT_A_LABEL},
       {"label,x\nlabel,x\n", "", 2, 1, "'label'" NOT_A_LABEL},
       {"1,2\n3,4\"\n", "1,2;", 2, 2, STRAY_QUOTE},
       {"1,2\n3,\"4\"5\n", "1,2;", 2, 2, STRAY_QUOTE},
@@ -274,14 +275,17 @@ TEST(test_bad_archives) {
     expect_bytes(length,
                  (CsvCase){archive.text, "", 0, 0, "is cut off: its gzip archive does not end"});
   }
-  archive.text[archive.length - 6] ^= 1; /* of its checksum */
-  expect_bytes(archive.length, (CsvCase){archive.text, "", 0, 0,
-                                         "is a damaged gzip archive: incorrect data check"});
-  archive.text[archive.length - 6] ^= 1;
-  archive.text[archive.length - 1] ^= 1; /* of its length */
-  expect_bytes(archive.length, (CsvCase){archive.text, "", 0, 0,
-                                         "is a damaged gzip archive: incorrect length check"});
-  archive.text[archive.length - 1] ^= 1;
+  static const struct {
+    size_t behind; /* bytes from the end */
+    const char *what;
+  } damages[] = {{6, "is a damaged gzip archive: incorrect data check"} /* its checksum */,
+                 {1, "is a damaged gzip archive: incorrect length check"}};
+  foreach (damage, damages) {
+    char *byte = archive.text + archive.length - damage->behind;
+    *byte ^= 1;
+    expect_bytes(archive.length, (CsvCase){archive.text, "", 0, 0, damage->what});
+    *byte ^= 1;
+  }
   archive.text[archive.length] = 'x'; /* deflateBound leaves room */
   expect_bytes(archive.length + 1,
                (CsvCase){archive.text, "", 0, 0, "is cut off: its gzip archive does not end"});

@@ -57,24 +57,11 @@ static FILE *begin_jpeg(int kind, int width, int height) {
   FILE *file = create_picture();
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
   for (int i = 0; i < 64; i++) fputc(1, file);
-  const uint8_t frame[] = {0xff,
-                           (uint8_t)kind,
-                           0,
-                           11,
-                           8,
-                           (uint8_t)(height >> 8),
-                           (uint8_t)height,
-                           (uint8_t)(width >> 8),
-                           (uint8_t)width,
-                           1,
-                           1,
-                           0x11,
-                           0};
-  fwrite(frame, 1, sizeof frame, file);
+  fprintf(file, "\xff%c%c\13\10%c%c%c%c\1\1\21%c", kind, 0, height >> 8, height, width >> 8, width,
+          0);
   for (int table = 0; table < 2; table++) {
     const bool runs = table == 1 && kind == PROGRESSIVE;
-    const uint8_t head[] = {0xff, 0xc4, 0, 20, (uint8_t)(table << 4), 1};
-    fwrite(head, 1, sizeof head, file);
+    fprintf(file, "\xff\xc4%c\24%c\1", 0, table << 4);
     for (int i = 1; i < 16; i++) fputc(0, file);
     fputc(runs ? 0xe0 : 0, file);
   }
@@ -83,9 +70,7 @@ static FILE *begin_jpeg(int kind, int width, int height) {
 
 /* A byte of data follows; the reader takes zeros for what lacks. */
 static void put_scan(FILE *file, int first, int last, int high, int low) {
-  const uint8_t head[] = {
-      0xff, 0xda, 0, 8, 1, 1, 0, (uint8_t)first, (uint8_t)last, (uint8_t)(high << 4 | low), 0};
-  fwrite(head, 1, sizeof head, file);
+  fprintf(file, "\xff\xda%c\10\1\1%c%c%c%c%c", 0, 0, first, last, high << 4 | low, 0);
 }
 
 static void end_jpeg(FILE *file) {
@@ -193,8 +178,8 @@ TEST(test_memory) {
   expect(no_digit, 64);
 }
 
-/* Pictures in which it takes longest to find digits: a million dots, lines in both directions, nested rings,
-   noise. Each ends within the seconds of expect(). */
+/* Pictures in which it takes longest to find digits: a million dots, lines in both directions,
+   nested rings, noise. Each ends within the seconds of expect(). */
 TEST(test_many_things) {
   enum { WIDE = 1280 };
   for (int kind = 0; kind < 4; kind++) {

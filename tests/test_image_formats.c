@@ -24,15 +24,10 @@ static void write_gif(const Grey *g, int unused) {
   (void)unused;
   FILE *file = create_picture();
   const int w = g->width, h = g->height;
-  const uint8_t head[] = {
-      'G',  'I', 'F', '8', '9', 'a', (uint8_t)w, (uint8_t)(w >> 8), (uint8_t)h, (uint8_t)(h >> 8),
-      0xf6, 0,   0};
-  fwrite(head, 1, sizeof head, file);
+  fprintf(file, "GIF89a%c%c%c%c\xf6%c%c", w, w >> 8, h, h >> 8, 0, 0);
   for (int i = 0; i < 128; i++)
     for (int k = 0; k < 3; k++) fputc(i * 255 / 127, file);
-  const uint8_t image[] = {
-      ',', 0, 0, 0, 0, (uint8_t)w, (uint8_t)(w >> 8), (uint8_t)h, (uint8_t)(h >> 8), 0, 7};
-  fwrite(image, 1, sizeof image, file);
+  fprintf(file, ",%c%c%c%c%c%c%c%c%c\7", 0, 0, 0, 0, w, w >> 8, h, h >> 8, 0);
   for (int i = 0; i < w * h; i += 100) {
     const int count = w * h - i < 100 ? w * h - i : 100;
     fputc(count + 1, file);
@@ -68,7 +63,6 @@ static void write_jpeg(const Grey *g, int orientation) {
                               "\xff\xc4\0\24\20" /* the end: a code of one bit */
                               "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                               "\xff\xda\0\10\1\1\0\0\77"; /* its last byte is 0 */
-  const uint8_t size[] = {8, (uint8_t)(h >> 8), (uint8_t)h, (uint8_t)(w >> 8), (uint8_t)w};
   fwrite("\xff\xd8", 1, 2, file);
   if (orientation) {
     uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
@@ -77,9 +71,7 @@ static void write_jpeg(const Grey *g, int orientation) {
   }
   fwrite("\xff\xdb\0\x43\0", 1, 5, file);
   for (int i = 0; i < 64; i++) fputc(8, file); /* what coefficients are divided by */
-  fwrite("\xff\xc0\0\13", 1, 4, file);
-  fwrite(size, 1, sizeof size, file);
-  fwrite("\1\1\21\0", 1, 4, file);
+  fprintf(file, "\xff\xc0%c\13\10%c%c%c%c\1\1\21%c", 0, h >> 8, h, w >> 8, w, 0);
   fwrite(codes, 1, sizeof codes, file);
   Bits bits = {.file = file};
   for (int i = 0, before = 128; i < g->width * g->height; before = g->level[i++]) {

@@ -69,7 +69,9 @@ static void expand(const char *from, char *to) {
 void forge(const char *path, const char *text, size_t data) {
   char *header = malloc(8 * strlen(text) + 64);
   assert_non_null(header);
-  expand(text, header);
+  char *json = folder_json(text);
+  expand(json, header);
+  free(json);
   const size_t length = strlen(header), size = 8 + length + data;
   uint8_t *bytes = calloc(size + sizeof(float), 1);
   for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(length >> (8 * i));

@@ -26,7 +26,8 @@ void assert_content(const char *path, Content expected);
 
 /* Writes a file with this header and `data` bytes of data, the floats 1, 2, 3, ... In the header
    <0.weight 2,3 0,24> stands for the entry of a tensor: name, shape (- for none) and data_offsets.
-   A header that begins with < consists of entries only: braces and commas are added. */
+   A header that begins with < consists of entries only: braces and commas are added.
+   A ' stands for ". */
 void forge(const char *path, const char *header, size_t data);
 
 /* The header as text, malloc'ed, and where the data starts; checks the length, the padding and what

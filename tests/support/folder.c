@@ -55,10 +55,15 @@ void folder_write_bytes(const char *path, const void *bytes, size_t size) {
   assert_int_equal(fclose(file), 0);
 }
 
-void folder_write_json(const char *path, const char *text) {
+char *folder_json(const char *text) {
   char *json = strdup(text);
   assert_non_null(json);
   for (char *at = json; (at = strchr(at, '\'')); at++) *at = '"';
+  return json;
+}
+
+void folder_write_json(const char *path, const char *text) {
+  char *json = folder_json(text);
   folder_write(path, json);
   free(json);
 }

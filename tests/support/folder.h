@@ -18,7 +18,9 @@ char *folder_path(const char *name);
 
 /* Replaces what is in the file `path`, in whatever folder, by the text or the bytes. */
 void folder_write(const char *path, const char *text);
-/* The same with every ' of the text written as ", which C strings escape. */
+/* The text with every ' as ", which C strings escape; malloc'ed. */
+char *folder_json(const char *text);
+/* Writes that text. */
 void folder_write_json(const char *path, const char *text);
 void folder_write_bytes(const char *path, const void *bytes, size_t size);
 
