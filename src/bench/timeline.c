@@ -19,7 +19,7 @@ typedef struct {
   int level;
   int64_t start, end; /* of the step, ns */
   TimelineSlice slices[SLICES];
-  char brief[SLICES][24]; /* of the labels */
+  TableCell brief[SLICES]; /* of the labels */
   int count;
   TableCell below[2], note;
 } Step;
@@ -58,28 +58,24 @@ static int64_t start_of(const Trace *trace, int level, int step) {
 
 /* A shorter label: "Z1" of "wait for Z1" and of "Z1 = W1 X", "W1" of "update W1", "update" of
    "update 5". */
-static void brief_of(const char *name, char *brief, size_t size) {
-  const char *space = strchr(name, ' '), *equals = strstr(name, " =");
-  *brief = '\0';
-  if (!space) return;
-  const char *last = strrchr(name, ' '), *after = space + 1;
-  if (strncmp(name, "wait for ", 9) == 0) after = name + 9;
-  const bool numbered = last[1] >= '0' && last[1] <= '9';
-  const bool whole = !numbered && !equals;
-  const size_t length = whole ? strlen(after) : (size_t)((equals ? equals : space) - name);
-  if (length < size) snprintf(brief, size, "%.*s", (int)length, whole ? after : name);
+static TableCell brief_of(const char *name) {
+  const char *space = strchr(name, ' '), *equals = strstr(name, " ="), *last = strrchr(name, ' ');
+  if (!space) return table_cell("%s", "");
+  if (equals || (last[1] >= '0' && last[1] <= '9'))
+    return table_cell("%.*s", (int)((equals ? equals : space) - name), name);
+  return table_cell("%s", strncmp(name, "wait for ", 9) == 0 ? name + 9 : space + 1);
 }
 
 static void add_slice(TimelineLane *lane, Step *step, int64_t start, int64_t end, const char *label,
                       Colour colour) {
   if (end <= step->start || start >= step->end || end <= start || step->count == SLICES) return;
-  char *brief = step->brief[step->count];
-  brief_of(label, brief, sizeof step->brief[0]);
-  step->slices[step->count++] = (TimelineSlice){.start = 1e-3 * (double)(start - step->start),
-                                                .end = 1e-3 * (double)(end - step->start),
-                                                .label = label,
-                                                .brief = brief,
-                                                .colour = colour};
+  step->brief[step->count] = brief_of(label);
+  step->slices[step->count] = (TimelineSlice){.start = 1e-3 * (double)(start - step->start),
+                                              .end = 1e-3 * (double)(end - step->start),
+                                              .label = label,
+                                              .brief = step->brief[step->count].text,
+                                              .colour = colour};
+  step->count++;
   lane->count++;
 }
 

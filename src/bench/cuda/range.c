@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "measure/table.h"
+
 enum { PARALLEL = TRACE_TEAM - TRACE_GPU };
 
 /* A range of one level. */
@@ -20,25 +22,19 @@ static bool is_launch(const TraceEvent *e) {
   return e->track == TRACE_HOST;
 }
 
-static bool is_of_a_range(const char *name) {
-  static const char *const those[] = {"order", "begin", "advance", "sum", "augment"};
-  for (size_t i = 0; i < sizeof those / sizeof *those; i++)
-    if (strcmp(name, those[i]) == 0) return true;
-  return false;
-}
-
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *size, int *status);
 
-typedef struct {
-  char text[48];
-} Name;
-
-static Name name_of(const TraceEvent *kernel) {
+static TableCell name_of(const TraceEvent *kernel) {
   char *demangled = __cxa_demangle(kernel->name, NULL, NULL, NULL);
-  Name name;
+  TableCell name;
   trace_kernel_name(demangled ? demangled : kernel->name, name.text, sizeof name.text);
   free(demangled);
   return name;
+}
+
+/* True if the kernel is of a range of steps and of none of them. */
+static bool is_of_a_range(const TraceEvent *kernel) {
+  return strstr(" order begin advance sum augment ", table_cell(" %s ", name_of(kernel).text).text);
 }
 
 static TraceEvent *launch_of(const Range *range, const TraceEvent *kernel) {
@@ -71,7 +67,7 @@ static void find_steps(Range *range) {
   for (int i = 0; i < range->list->count; i++) {
     TraceEvent *e = &range->list->events[i];
     e->step = -1;
-    if (is_launch(e) || e->start < range->zero || is_of_a_range(name_of(e).text)) continue;
+    if (is_launch(e) || e->start < range->zero || is_of_a_range(e)) continue;
     if (range->facts.begin < 0) range->facts.begin = e->start - range->zero;
     if (range->one_kernel) continue;
     if (!first) first = e->name;
@@ -124,11 +120,9 @@ static void add_kernel(Range *range, const TraceEvent *kernel, int64_t busy[PARA
   if (start < busy[lane]) start = busy[lane];
   if (end <= start) return;
   busy[lane] = end;
-  Name name = name_of(kernel);
-  const Name alone = name;
-  if (kernels_beside(range, kernel, alone.text, false) > 1)
-    snprintf(name.text, sizeof name.text, "%.30s %d", alone.text,
-             kernels_beside(range, kernel, alone.text, true) + 1);
+  TableCell name = name_of(kernel);
+  if (kernels_beside(range, kernel, name.text, false) > 1)
+    name = table_cell("%.30s %d", name.text, kernels_beside(range, kernel, name.text, true) + 1);
   trace_add_slice(range->trace, range->level, track, kernel->step, start, end, name.text);
   TraceEvent *launch = launch_of(range, kernel);
   if (!launch) return;
@@ -166,9 +160,9 @@ bool range_add(Trace *trace, int level, Trace *list, bool one_kernel, RangeFacts
   }
   trace_add_track(trace, level, TRACE_HOST, "host: launches");
   for (int lane = 0; lane < PARALLEL && busy[lane] > 0; lane++) {
-    char name[48] = "GPU: kernels";
-    if (range.overlap) snprintf(name, sizeof name, "GPU: kernel %d of a step", lane + 1);
-    trace_add_track(trace, level, TRACE_GPU + lane, name);
+    const TableCell name =
+        table_cell(range.overlap ? "GPU: kernel %d of a step" : "GPU: kernels", lane + 1);
+    trace_add_track(trace, level, TRACE_GPU + lane, name.text);
   }
   return true;
 }

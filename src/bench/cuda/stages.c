@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "measure/table.h"
+
 /* The stage that ends with a stamp; NULL: it is the start of a team's step. The first stage of a
    step begins where the last one of the step before ended. */
 static const char *const stage_names[EPOCH_STAMPS] = {
@@ -42,23 +44,17 @@ static const struct {
 };
 enum { MAILS = sizeof mails / sizeof *mails };
 
-static bool is_row_block(const Stages *s, int block) {
-  return block < s->plan->row_blocks;
-}
+/* A block's place: its number among those of its kind, its group, and its number in that. */
+typedef struct {
+  int number, group, in_group;
+} Place;
 
-/* Within its kind. */
-static int number_of(const Stages *s, int block) {
-  return is_row_block(s, block) ? block : block - s->plan->row_blocks;
-}
-
-/* Blocks of its kind that a group has. */
-static int group_size(const Stages *s, int block) {
+static Place place_of(const Stages *s, int block) {
   const EpochPlan *p = s->plan;
-  return (is_row_block(s, block) ? p->row_blocks : p->blocks - p->row_blocks) / p->groups;
-}
-
-static int group_of(const Stages *s, int block) {
-  return number_of(s, block) / group_size(s, block);
+  const bool rows = block < p->row_blocks;
+  const int number = rows ? block : block - p->row_blocks,
+            size = (rows ? p->row_blocks : p->blocks - p->row_blocks) / p->groups;
+  return (Place){number, number / size, number % size};
 }
 
 static TraceTeam team_of(EpochStamp stamp) {
@@ -70,11 +66,11 @@ static TraceTeam team_of(EpochStamp stamp) {
 
 /* Returns true if the block's role has such a stage. */
 static bool takes(const Stages *s, int block, EpochStamp stamp) {
-  return is_row_block(s, block) == (team_of(stamp) != TEAM_MATRIX);
+  return (block < s->plan->row_blocks) == (team_of(stamp) != TEAM_MATRIX);
 }
 
 static int track_of(const Stages *s, int block, EpochStamp stamp) {
-  return TRACE_TEAM + TRACE_TEAMS * number_of(s, block) + (int)team_of(stamp);
+  return TRACE_TEAM + TRACE_TEAMS * place_of(s, block).number + (int)team_of(stamp);
 }
 
 /* When the first block began, on the GPU's clock. */
@@ -100,11 +96,11 @@ static int64_t time_of(const Stages *s, int block, int step, EpochStamp stamp) {
 
 static void add_team(const Stages *s, int block, TraceTeam team, int from, int to) {
   const EpochStamp first = teams[team].first;
-  const int track = track_of(s, block, first), size = group_size(s, block);
-  char name[48];
-  snprintf(name, sizeof name, "group %d, block %02d, %s team", group_of(s, block),
-           number_of(s, block) % size, teams[team].name);
-  trace_add_track(s->trace, s->level, track, name);
+  const int track = track_of(s, block, first);
+  const Place place = place_of(s, block);
+  const TableCell name =
+      table_cell("group %d, block %02d, %s team", place.group, place.in_group, teams[team].name);
+  trace_add_track(s->trace, s->level, track, name.text);
   int64_t start = time_of(s, block, from, first);
   for (int step = from; step < to; step++)
     for (int i = (int)first + 1; i < (int)teams[team].end; i++) {
@@ -121,12 +117,11 @@ static void add_team(const Stages *s, int block, TraceTeam team, int from, int t
 static int last_sender(const Stages *s, int mail, int to, int step, int64_t *sent) {
   int last = -1;
   for (int from = 0; from < s->plan->blocks; from++) {
-    const bool in_group = group_of(s, from) == group_of(s, to);
-    const bool sends = takes(s, from, mails[mail].sent) &&
-                       (mails[mail].between_groups
-                            ? !in_group && from % group_size(s, from) == to % group_size(s, to)
-                            : in_group);
-    const int64_t time = sends ? time_of(s, from, step, mails[mail].sent) : -1;
+    const Place a = place_of(s, from), b = place_of(s, to);
+    const bool same = a.group == b.group,
+               sends = mails[mail].between_groups ? !same && a.in_group == b.in_group : same;
+    const int64_t time =
+        sends && takes(s, from, mails[mail].sent) ? time_of(s, from, step, mails[mail].sent) : -1;
     if (time < 0 || (last >= 0 && time <= *sent)) continue;
     last = from;
     *sent = time;

@@ -13,6 +13,7 @@ enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 409
 
 /* What the rungs work on. */
 typedef struct {
+  Ceiling which; /* that is measured */
   uint8_t *d_from, *d_to, *h_from;
   size_t
       bytes;  /* of d_from and of d_to: a gigabyte, or less on a small GPU; h_from: PINNED_BYTES */
@@ -21,46 +22,37 @@ typedef struct {
   cublasHandle_t cublas;
 } Stand;
 
-static cudaError_t run_fma(void *stand, cudaStream_t stream) {
-  const Stand *s = stand;
-  return launch_fma((float *)s->d_to, FMA_BLOCKS * s->blocks, FMA_ROUNDS, stream);
-}
-
-static cudaError_t run_copy(void *stand, cudaStream_t stream) {
-  const Stand *s = stand;
-  return cudaMemcpyAsync(s->d_to, s->d_from, s->bytes, cudaMemcpyDefault, stream);
-}
-
-static cudaError_t run_pinned(void *stand, cudaStream_t stream) {
-  const Stand *s = stand;
-  return cudaMemcpyAsync(s->d_to, s->h_from, PINNED_BYTES, cudaMemcpyDefault, stream);
-}
-
-static cudaError_t run_sgemm(void *stand, cudaStream_t stream) {
-  const Stand *s = stand;
+static cudaError_t run_sgemm(const Stand *s, cudaStream_t stream) {
   const float one = 1, zero = 0, *d_a = (const float *)s->d_from;
   const int n = SGEMM_SIDE;
-  return cublasSetStream(s->cublas, stream) == CUBLAS_STATUS_SUCCESS &&
-                 cublasSgemm(s->cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, d_a, n,
-                             d_a + (size_t)SGEMM_SIDE * SGEMM_SIDE, n, &zero, (float *)s->d_to,
-                             n) == CUBLAS_STATUS_SUCCESS
-             ? cudaSuccess
-             : cudaErrorUnknown;
+  const bool good = cublasSetStream(s->cublas, stream) == CUBLAS_STATUS_SUCCESS &&
+                    cublasSgemm(s->cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, d_a, n,
+                                d_a + (size_t)SGEMM_SIDE * SGEMM_SIDE, n, &zero, (float *)s->d_to,
+                                n) == CUBLAS_STATUS_SUCCESS;
+  return good ? cudaSuccess : cudaErrorUnknown;
 }
 
-static cudaError_t run_nothing(void *stand, cudaStream_t stream) {
-  return launch_nothing(((Stand *)stand)->blocks, LAUNCH_THREADS, stream);
-}
-
-static cudaError_t run_barriers(void *stand, cudaStream_t stream) {
-  return launch_barriers(((Stand *)stand)->blocks, BARRIERS, stream);
-}
-
-static cudaError_t run_packets(void *stand, cudaStream_t stream) {
+/* A Rung's run. */
+static cudaError_t run(void *stand, cudaStream_t stream) {
   Stand *s = stand;
-  const uint32_t first = s->stamp;
-  s->stamp += 2 * ROUND_TRIPS;
-  return launch_ping_pong(s->d_to, first, ROUND_TRIPS, stream);
+  switch (s->which) {
+  case CEILING_COPY:
+    return cudaMemcpyAsync(s->d_to, s->d_from, s->bytes, cudaMemcpyDefault, stream);
+  case CEILING_PINNED:
+    return cudaMemcpyAsync(s->d_to, s->h_from, PINNED_BYTES, cudaMemcpyDefault, stream);
+  case CEILING_FMA:
+    return launch_fma((float *)s->d_to, FMA_BLOCKS * s->blocks, FMA_ROUNDS, stream);
+  case CEILING_LAUNCH:
+  case CEILING_NODE:
+    return launch_nothing(s->blocks, LAUNCH_THREADS, stream);
+  case CEILING_BARRIER:
+    return launch_barriers(s->blocks, BARRIERS, stream);
+  case CEILING_PACKET:
+    s->stamp += 2 * ROUND_TRIPS;
+    return launch_ping_pong(s->d_to, s->stamp - 2 * ROUND_TRIPS, ROUND_TRIPS, stream);
+  default:
+    return run_sgemm(s, stream);
+  }
 }
 
 #define FMA 1.0 * FMA_BLOCKS *FMA_ROUNDS *FMA_OPERATIONS
@@ -68,18 +60,16 @@ static cudaError_t run_packets(void *stand, cudaStream_t stream) {
 
 /* Amounts of FMA and COPY: of a multiprocessor, of a byte. */
 const Rung ceilings[CEILINGS] = {
-    [CEILING_FMA] = {"float32 multiply-adds alone", run_fma, NULL, 1, RUNG_QUEUED, FMA, "GFLOP/s"},
-    [CEILING_COPY] = {"copy on the GPU, read + write", run_copy, NULL, 4, RUNG_QUEUED, 2, "GB/s"},
-    [CEILING_PINNED] = {"copy to the GPU, pinned", run_pinned, NULL, 4, RUNG_QUEUED, PINNED_BYTES,
-                        "GB/s"},
-    [CEILING_SGEMM_FP32] = {"SGEMM 4096, fp32", run_sgemm, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
-    [CEILING_SGEMM_TF32] = {"SGEMM 4096, tf32", run_sgemm, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
-    [CEILING_LAUNCH] = {"kernel launch, back to back", run_nothing, NULL, LAUNCHES, RUNG_QUEUED, 1,
+    [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, RUNG_QUEUED, FMA, "GFLOP/s"},
+    [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, RUNG_QUEUED, 2, "GB/s"},
+    [CEILING_PINNED] = {"copy to the GPU, pinned", run, NULL, 4, RUNG_QUEUED, PINNED_BYTES, "GB/s"},
+    [CEILING_SGEMM_FP32] = {"SGEMM 4096, fp32", run, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
+    [CEILING_SGEMM_TF32] = {"SGEMM 4096, tf32", run, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
+    [CEILING_LAUNCH] = {"kernel launch, back to back", run, NULL, LAUNCHES, RUNG_QUEUED, 1, "us"},
+    [CEILING_NODE] = {"kernel as a graph's node", run, NULL, LAUNCHES, RUNG_GRAPH, 1, "us"},
+    [CEILING_BARRIER] = {"grid barrier", run, NULL, 1, RUNG_QUEUED, BARRIERS, "us"},
+    [CEILING_PACKET] = {"packet from block to block", run, NULL, 1, RUNG_QUEUED, 2 * ROUND_TRIPS,
                         "us"},
-    [CEILING_NODE] = {"kernel as a graph's node", run_nothing, NULL, LAUNCHES, RUNG_GRAPH, 1, "us"},
-    [CEILING_BARRIER] = {"grid barrier", run_barriers, NULL, 1, RUNG_QUEUED, BARRIERS, "us"},
-    [CEILING_PACKET] = {"packet from block to block", run_packets, NULL, 1, RUNG_QUEUED,
-                        2 * ROUND_TRIPS, "us"},
 };
 
 /* ---- measuring ------------------------------------------------------------------------------ */
@@ -115,30 +105,28 @@ static bool open_sgemm(Stand *s, Error *error) {
   return good;
 }
 
-static bool prepare(Stand *s, Ceiling which, Error *error) {
-  const char *name = ceilings[which].name;
-  const bool tf32 = which == CEILING_SGEMM_TF32;
-  if (which == CEILING_PACKET)
-    return cuda_done(cudaMemset(s->d_to, 0, PING_PONG_BYTES), "clearing", error) &&
-           cuda_done(cudaDeviceSynchronize(), "clearing", error);
-  if (which != CEILING_SGEMM_FP32 && !tf32) return true;
-  return (s->cublas || open_sgemm(s, error)) &&
-         cublas_done(
-             cublasSetMathMode(s->cublas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
-             name, error);
+static bool prepare(Stand *s, Error *error) {
+  const cublasMath_t math =
+      s->which == CEILING_SGEMM_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+  if (s->which == CEILING_SGEMM_FP32 || s->which == CEILING_SGEMM_TF32)
+    return (s->cublas || open_sgemm(s, error)) &&
+           cublas_done(cublasSetMathMode(s->cublas, math), ceilings[s->which].name, error);
+  return s->which != CEILING_PACKET ||
+         (cuda_done(cudaMemset(s->d_to, 0, PING_PONG_BYTES), "clearing", error) &&
+          cuda_done(cudaDeviceSynchronize(), "clearing", error));
 }
 
 bool ceilings_measure(Ceiling first, Ceiling end, CeilingUse *use, void *context, Error *error) {
-  Stand s = {.stamp = 1};
+  Stand s = {.which = first, .stamp = 1};
   bool good = cuda_done(open_stand(&s), "allocating", error);
-  for (Ceiling i = first; good && i < end; i++) {
-    Rung rung = ceilings[i];
+  for (; good && s.which < end; s.which++) {
+    Rung rung = ceilings[s.which];
     double value;
     rung.context = &s;
-    if (i == CEILING_FMA) rung.amount *= s.blocks;
-    if (i == CEILING_COPY) rung.amount *= (double)s.bytes;
-    good =
-        prepare(&s, i, error) && rung_value(&rung, &value, error) && use(context, i, value, error);
+    if (s.which == CEILING_FMA) rung.amount *= s.blocks;
+    if (s.which == CEILING_COPY) rung.amount *= (double)s.bytes;
+    good = prepare(&s, error) && rung_value(&rung, &value, error) &&
+           use(context, s.which, value, error);
   }
   if (s.cublas) cublasDestroy(s.cublas);
   cudaFree(s.d_from);
