@@ -18,8 +18,8 @@ typedef struct {
   Ranks *ranks;
   Report *report;
   Device device;
-  int count;               /* of networks */
-  double *accuracy, *loss; /* (count): of the test rows; 0 of networks that other ranks train */
+  int count;           /* of networks */
+  double (*result)[2]; /* (count): accuracy and loss of the test rows; 0 of other ranks' */
   int classes;
   uint64_t rows, room; /* test rows seen; that there is room for */
   double *chances;     /* (room, classes): sums of this rank's networks' probabilities */
@@ -81,8 +81,8 @@ static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
   config.context = e;
   Metrics metrics;
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
-  e->accuracy[network] = (double)metrics.correct / (double)metrics.rows;
-  e->loss[network] = metrics.loss / (double)metrics.rows;
+  e->result[network][0] = (double)metrics.correct / (double)metrics.rows;
+  e->result[network][1] = metrics.loss / (double)metrics.rows;
   metrics_close(&metrics);
   return true;
 }
@@ -92,7 +92,7 @@ static bool say_network(const Ensemble *e, int network, Error *error) {
   name_network(e->options, seed_of(e, network), path, sizeof path);
   return report_note(e->report, error,
                      "network  seed %" PRIu64 "  test-loss %.4f  test-acc %.2f%%%s%s",
-                     seed_of(e, network), e->loss[network], 100 * e->accuracy[network],
+                     seed_of(e, network), e->result[network][1], 100 * e->result[network][0],
                      *path ? "  wrote " : "", path);
 }
 
@@ -127,9 +127,9 @@ static bool say_all(const Ensemble *e, Error *error) {
   uint64_t correct = 0; /* answers of the committee */
   for (int n = 0; n < e->count; n++) {
     if (n % ranks != 0 && !say_network(e, n, error)) return false;
-    mean += e->accuracy[n] / e->count;
+    mean += e->result[n][0] / e->count;
   }
-  for (int n = 0; n < e->count; n++) squares += (e->accuracy[n] - mean) * (e->accuracy[n] - mean);
+  for (int n = 0; n < e->count; n++) squares += (e->result[n][0] - mean) * (e->result[n][0] - mean);
   for (uint64_t r = 0; r < e->rows; r++) {
     const double *chances = e->chances + r * (uint64_t)e->classes;
     int best = 0;
@@ -150,15 +150,13 @@ static bool train_all(Ensemble *e, Error *error) {
   if (e->count < step)
     return error_set(error, "--ensemble %d leaves some of %d ranks without a network", e->count,
                      step);
-  e->accuracy = calloc(count, sizeof *e->accuracy);
-  e->loss = calloc(count, sizeof *e->loss);
-  if (!e->accuracy || !e->loss) return error_set(error, "out of memory");
+  e->result = calloc(count, sizeof *e->result);
+  if (!e->result) return error_set(error, "out of memory");
   if (e->device.choice != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
     return false;
   for (int n = first; n < e->count; n += step)
     if (!train_network(e, n, error)) return false;
-  return ranks_sum_doubles(e->ranks, e->accuracy, count, error) &&
-         ranks_sum_doubles(e->ranks, e->loss, count, error) &&
+  return ranks_sum_doubles(e->ranks, *e->result, 2 * count, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
          say_all(e, error);
 }
@@ -178,8 +176,7 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
     if (!atomic_file_probe(path, error)) return false;
   }
   const bool good = train_all(&e, error);
-  free(e.accuracy);
-  free(e.loss);
+  free(e.result);
   free(e.chances);
   free(e.labels);
   return good;

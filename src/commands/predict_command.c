@@ -52,30 +52,24 @@ static Engine *open_network(const Options *o, const char *path, Device *device, 
   return engine;
 }
 
-/* Refuses a network that cannot predict for the rows of the first one. */
-static bool fit_together(const Options *o, int index, Engine *const *engine, Error *error) {
-  const Network *a = &engine[0]->config.network, *b = &engine[index]->config.network;
-  if (a->size[0] == b->size[0] && a->size[a->layers] == b->size[b->layers]) return true;
-  return error_set(error, "%s has %d inputs and %d classes, but %s has %d and %d",
-                   o->load.path[index], b->size[0], b->size[b->layers], o->load.path[0], a->size[0],
-                   a->size[a->layers]);
-}
-
-/* An engine with the networks of options->load. */
+/* An engine with the networks of options->load, which are to predict for the same rows. */
 static Engine *open_networks(const Options *o, Device *device, Error *error) {
   Engine *engine[OPTIONS_LOADS];
+  const PathList *load = &o->load;
   int count = 0;
-  bool good = true;
-  while (good && count < o->load.count) {
-    engine[count] = open_network(o, o->load.path[count], device, error);
-    good = engine[count] != NULL;
-    if (good) good = fit_together(o, count++, engine, error);
+  for (bool good = true; good && count < load->count;) {
+    engine[count] = open_network(o, load->path[count], device, error);
+    if (!engine[count]) break;
+    const Network *a = &engine[0]->config.network, *b = &engine[count++]->config.network;
+    const int inputs = a->size[0], classes = a->size[a->layers];
+    good = (inputs == b->size[0] && classes == b->size[b->layers]) ||
+           error_set(error, "%s has %d inputs and %d classes, but %s has %d and %d",
+                     load->path[count - 1], b->size[0], b->size[b->layers], load->path[0], inputs,
+                     classes);
+    if (good && count == load->count)
+      return count == 1 ? engine[0] : committee_open(engine, count, error);
   }
-  if (good) return count == 1 ? engine[0] : committee_open(engine, count, error);
-  while (count > 0) {
-    count--;
-    engine[count]->call->close(engine[count]);
-  }
+  while (count-- > 0) engine[count]->call->close(engine[count]);
   return NULL;
 }
 

@@ -96,16 +96,15 @@ static bool has_format(const OptionRow *row, const char *path, Error *error) {
                    is_picture ? ending : "");
 }
 
-/* Calls `each` for every file that an option names to be written, until one returns false. */
-static bool each_output(const Options *o,
-                        bool (*each)(const OptionRow *row, const char *path, Error *error),
-                        Error *error) {
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
-    const char *path = row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
-    if (path && !each(row, path, error)) return false;
-  }
-  return true;
+/* Returns the file that an option names to be written, NULL: none. */
+static const char *output_of(const OptionRow *row, const Options *o) {
+  return row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
+}
+
+static const OptionRow *next_picture(const OptionRow *row, const Options *o) {
+  const OptionRow *end = options_table.rows + options_table.count;
+  while (row < end && !(output_of(row, o) && strcmp(row->endings, "png") == 0)) row++;
+  return row < end ? row : NULL;
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -180,25 +179,16 @@ static bool no_file_is_lost(const Options *o, Error *error) {
 }
 
 bool run_files_are_right(const Options *o, Error *error) {
-  return no_file_is_lost(o, error) && shows_elsewhere(o, error) &&
-         each_output(o, has_format, error) && rows_are_there(o, error);
-}
-
-static bool is_picture(const OptionRow *row) {
-  return strcmp(row->endings, "png") == 0;
-}
-
-static bool probe_picture(const OptionRow *row, const char *path, Error *error) {
-  return !is_picture(row) || atomic_file_probe(path, error);
-}
-
-static bool is_no_picture(const OptionRow *row, const char *path, Error *error) {
-  (void)path, (void)error;
-  return !is_picture(row);
+  if (!no_file_is_lost(o, error) || !shows_elsewhere(o, error)) return false;
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    if (output_of(row, o) && !has_format(row, output_of(row, o), error)) return false;
+  }
+  return rows_are_there(o, error);
 }
 
 bool run_files_draws(const Options *o) {
-  return !each_output(o, is_no_picture, NULL);
+  return next_picture(options_table.rows, o);
 }
 
 bool run_files_can_be_written(const Options *o, Error *error) {
@@ -213,7 +203,9 @@ bool run_files_can_be_written(const Options *o, Error *error) {
   if (*save && (!text || !options_can_be_saved(o, error) || !checkpoint_probe(save, error)))
     return false;
   if (*best && !checkpoint_probe(best, error)) return false;
-  return each_output(o, probe_picture, error);
+  for (const OptionRow *row = options_table.rows; (row = next_picture(row, o)); row++)
+    if (!atomic_file_probe(output_of(row, o), error)) return false;
+  return true;
 }
 
 /* ---- what was written --------------------------------------------------------------------- */
