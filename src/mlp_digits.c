@@ -34,7 +34,7 @@ static const OptionRow rows[] = {
   {.name = "seed", .argument = "N", .initial = "1",
    .help = "another seed draws other digits",
    .kind = &option_whole64, .field = offsetof(Options, seed), .high = 0x1p64},
-  OPTION_HELP(NULL), OPTION_VERSION(NULL)
+  OPTION_HELP, OPTION_VERSION
 };
 /* clang-format on */
 

@@ -52,8 +52,8 @@ static const OptionRow rows[] = {
          "draw the ladder; for 'all', one FILE-TOPIC.png per topic"),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
     WORD("sources", "HEX", sources, FILE_NONE, "digest of the sources, for the record"),
-    OPTION_HELP(NULL),
-    OPTION_VERSION(NULL)};
+    OPTION_HELP,
+    OPTION_VERSION};
 
 static const OptionTable table = {
     "mlp-lab",

@@ -132,13 +132,11 @@ static void print_row(FILE *file, const OptionRow *row) {
 }
 
 void option_table_help(const OptionTable *table, FILE *file) {
-  const char *group = "";
   fputs(table->usage, file);
   for (size_t i = 0; i < table->count; i++) {
     const OptionRow *row = &table->rows[i];
-    if (i == 0 || (row->group && strcmp(row->group, group) != 0)) fputc('\n', file);
-    if (row->group && strcmp(row->group, group) != 0) fprintf(file, "%s:\n", row->group);
-    if (row->group) group = row->group;
+    if (i == 0 || row->group) fputc('\n', file);
+    if (row->group) fprintf(file, "%s:\n", row->group);
     print_row(file, row);
   }
   fprintf(file, "%s%s", *table->notes ? "\n" : "", table->notes);

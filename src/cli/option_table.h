@@ -12,7 +12,7 @@
         .kind = &option_word, .field = offsetof(Arguments, json), .file = FILE_OUTPUT},
        {.name = "check", .help = "check, but do not time",
         .kind = &option_yes_no, .field = offsetof(Arguments, check)},
-       OPTION_HELP(NULL), OPTION_VERSION(NULL)};
+       OPTION_HELP, OPTION_VERSION};
      static const OptionTable table = {"mlp-lab", usage, "", rows, sizeof rows / sizeof *rows};
 
      option_table_default(&table, &arguments);
@@ -47,7 +47,8 @@ typedef struct {
 typedef enum { FILE_NONE, FILE_INPUT, FILE_OUTPUT } FileRole;
 
 struct OptionRow {
-  const char *group;      /* heading of the help, section of a configuration file; NULL: none */
+  const char *group;      /* heading of the help, section of a configuration file, which begins
+                             here; NULL: that of the row above */
   const char *name;       /* long name, key of a configuration file */
   char letter;            /* short name, 0: none */
   const char *argument;   /* what the help calls it; NULL: it takes none */
@@ -65,11 +66,11 @@ struct OptionRow {
   int resume;           /* the program's rule for a run that is continued */
 };
 
-/* The last two rows of a table; heading: their group. */
-#define OPTION_HELP(heading)                                                                       \
-  { .group = (heading), .name = "help", .letter = 'h', .help = "print this help and exit" }
-#define OPTION_VERSION(heading)                                                                    \
-  { .group = (heading), .name = "version", .help = "print the version and exit" }
+/* The last two rows of a table. */
+#define OPTION_HELP                                                                                \
+  { .name = "help", .letter = 'h', .help = "print this help and exit" }
+#define OPTION_VERSION                                                                             \
+  { .name = "version", .help = "print the version and exit" }
 
 enum { OPTION_ROWS = 96 }; /* of a table, at most */
 

@@ -73,8 +73,10 @@ static int set_key(void *context, const char *section, const char *key, const ch
   Error error;
   const OptionRow *row = find_key(key, &error);
   bool *seen = row ? &config->seen[row - options_table.rows] : NULL;
-  if (row && strcmp(row->group, section) != 0)
-    error_set(&error, "'%s' belongs in section [%s], not [%s]", key, row->group, section);
+  const OptionRow *first = row; /* of its group */
+  while (first && !first->group) first--;
+  if (row && strcmp(first->group, section) != 0)
+    error_set(&error, "'%s' belongs in section [%s], not [%s]", key, first->group, section);
   else if (row && config->is_saved && !options_is_saved(row))
     error_set(&error, "'%s' is not an option of a saved run", key);
   else if (row && *seen)
@@ -144,13 +146,16 @@ static bool value_of_key(const OptionRow *row, const Options *options, bool whol
 }
 
 void options_print_config(FILE *file, const Options *options, bool whole) {
-  const char *group = "";
+  const char *group = NULL; /* not printed yet */
+  bool first = true;
   char value[OPTIONS_PATH];
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
+    if (row->group) group = row->group;
     if (!value_of_key(row, options, whole, value)) continue;
-    if (strcmp(row->group, group) != 0) fprintf(file, "%s[%s]\n", *group ? "\n" : "", row->group);
-    group = row->group;
+    if (group) fprintf(file, "%s[%s]\n", first ? "" : "\n", group);
+    group = NULL;
+    first = false;
     fprintf(file, "%s =%s%s\n", row->name, *value ? " " : "", value);
   }
 }

@@ -47,7 +47,8 @@ static void print_man_values(FILE *file, const OptionRow *row) {
 }
 
 static void print_man_row(FILE *file, const OptionRow *row, const OptionRow *before) {
-  if (!before || strcmp(row->group, before->group) != 0) fprintf(file, ".SS %s\n", row->group);
+  (void)before;
+  if (row->group) fprintf(file, ".SS %s\n", row->group);
   fputs(".TP\n", file);
   if (row->letter) fprintf(file, "\\fB\\-%c\\fR, ", row->letter);
   print_bold(file, "\\-\\-", row->name);
@@ -87,8 +88,7 @@ static void print_completion_case(FILE *file, const OptionRow *row, const Option
 }
 
 static void print_completion_name(FILE *file, const OptionRow *row, const OptionRow *before) {
-  const bool starts_group = before && strcmp(row->group, before->group) != 0;
-  fprintf(file, "%s--%s", starts_group ? "\n          " : before ? " " : "", row->name);
+  fprintf(file, "%s--%s", !before ? "" : row->group ? "\n          " : " ", row->name);
 }
 
 /* ---- templates ---------------------------------------------------------------------------- */
