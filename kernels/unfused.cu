@@ -10,9 +10,14 @@ namespace {
 
 constexpr int THREADS = 256;
 
+/* Returns the number of this thread in the grid. */
+__device__ size_t thread_of_grid() {
+  return (size_t)blockIdx.x * THREADS + threadIdx.x;
+}
+
 /* X = factor pixels - offset. One thread per value: reads 1 byte, writes 4. */
 __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, float offset) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i >= (size_t)batch.rows * in) return;
   const int r = (int)(i / in), c = (int)(i % in);
   d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
@@ -22,7 +27,7 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
    Neighbouring threads share a row of X and read neighbouring rows of W, so the loads of W do not
    coalesce. That is what the shared-memory tiles of `layer` improve. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;
   const float *x = d_x + i / out * in, *w = d_w + i % out * in;
   float sum = 0.0f;
@@ -32,20 +37,20 @@ __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, i
 
 /* Z += b in every row. One thread per element: reads 8 bytes, writes 4. */
 __global__ void add_bias(float *d_z, const float *d_b, int rows, int out) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i < (size_t)rows * out) d_z[i] += d_b[i % out];
 }
 
 /* A = max(Z, 0). One thread per value: reads 4 bytes, writes 4. */
 __global__ void relu(const float *d_z, float *d_a, size_t count) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i < count) d_a[i] = relu_of(d_z[i]);
 }
 
 /* A = dropout of A (rows, size). One thread per value: reads 4 bytes, writes 4, and makes a word of
    random bits. */
 __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, float scale) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i >= (size_t)batch.rows * size) return;
   const int r = (int)(i / size), n = (int)(i % size);
   const RandomWords words =
@@ -92,7 +97,7 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ta
    bytes, writes 4. */
 __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz, int classes,
                                        Target target) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i >= (size_t)batch.rows * classes) return;
   const int r = (int)(i / classes), c = (int)(i % classes);
   const float wanted = target.of(c == batch.d_labels[dataset_row(batch, r)]);
@@ -103,7 +108,7 @@ __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float 
    the loads of W coalesce. */
 __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
                               int out) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i >= (size_t)rows * in) return;
   const float *dz = d_dz + i / in * out, *w = d_w + i % in;
   float sum = 0.0f;
@@ -114,7 +119,7 @@ __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, 
 /* dA = 0 where A was not positive. One thread per value: reads 4 bytes, writes 4 of those
    masked. */
 __global__ void relu_mask(float *d_da, const float *d_a, size_t count) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i < count && d_a[i] <= 0.0f) d_da[i] = 0.0f;
 }
 
@@ -122,7 +127,7 @@ __global__ void relu_mask(float *d_da, const float *d_a, size_t count) {
    are added in order: deterministic without atomics. */
 __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows, int in,
                                 int out) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i >= (size_t)out * in) return;
   const float *dz = d_dz + i / in, *x = d_x + i % in;
   float sum = 0.0f;
@@ -143,7 +148,7 @@ __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out)
 /* The momentum rule. One thread per value: reads 12 bytes, writes 8. */
 __global__ void update(BatchView batch, UpdateRule rule, float *d_w, float *d_v, const float *d_g,
                        size_t count, size_t decayed) {
-  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  const size_t i = thread_of_grid();
   if (i >= count || rows_of_all_ranks(batch) == 0) return;
   const UpdateRule mine = {rule.momentum, i < decayed ? rule.weight_decay : 0.0f};
   update_value(d_w[i], d_v[i], d_g[i], mine, batch.d_state->learning_rate);

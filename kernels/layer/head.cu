@@ -224,12 +224,18 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
   if (!valid_batch(batch) || !given(d_x, d_w, d_b) || !d_dz != !d_dx || !head_takes(in, classes) ||
       !valid_dropout(dropped))
     return cudaErrorInvalidValue;
-  Head head = {};
-  head.d_x = d_x, head.d_w = d_w, head.d_b = d_b;
-  head.d_z = d_z, head.d_dz = d_dz, head.d_dx = d_dx;
-  head.in = in, head.classes = classes;
-  head.scale = dropout_scale(dropped);
-  head.target = target_of(batch, classes);
+  const Head head = {d_x,
+                     d_w,
+                     d_b,
+                     d_z,
+                     d_dz,
+                     d_dx,
+                     {},
+                     {},
+                     in,
+                     classes,
+                     dropout_scale(dropped),
+                     target_of(batch, classes)};
   return launch<0>(batch, head, results, stream);
 }
 
@@ -239,11 +245,8 @@ cudaError_t launch_wide_head(BatchView batch, const float *d_x, const float *d_w
       !valid_planes(dx, dx.terms) || !valid_planes(dz, dx.terms) || dx.rows != batch.rows ||
       dz.rows != batch.rows || !head_takes(dx.columns, dz.columns))
     return cudaErrorInvalidValue;
-  Head head = {};
-  head.d_x = d_x, head.d_w = d_w, head.d_b = d_b;
-  head.dz = terms_of(dz), head.dx = terms_of(dx);
-  head.in = dx.columns, head.classes = dz.columns;
-  head.scale = 1.0f;
-  head.target = target_of(batch, dz.columns);
+  const int in = dx.columns, classes = dz.columns;
+  const Head head = {d_x,          d_w,          d_b, nullptr, nullptr, nullptr,
+                     terms_of(dz), terms_of(dx), in,  classes, 1.0f,    target_of(batch, classes)};
   return (dx.terms == 3 ? launch<3> : launch<2>)(batch, head, results, stream);
 }

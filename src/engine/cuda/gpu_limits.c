@@ -5,28 +5,30 @@
 
 #include "engine/cuda/cuda_error.h"
 
-static bool lower_shared(GpuLimits *limits, Error *error) {
-  static const int sizes[] = {64, 99, 163};
-  const char *text = getenv("MLP_TEST_SHARED");
-  if (!text) return true;
+/* Returns true if the text is a number; one too large for it is the largest. */
+static bool is_number(const char *text, long *number) {
   char *end;
-  const long asked = strtol(text, &end, 10);
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    const size_t bytes = (size_t)sizes[i] << 10;
-    if (end == text || *end || asked != sizes[i]) continue;
-    if (bytes < limits->shared_bytes) limits->shared_bytes = bytes;
-    return true;
-  }
-  return error_set(error, "MLP_TEST_SHARED=%.40s: KB of shared memory must be 64, 99 or 163", text);
+  *number = strtol(text, &end, 10);
+  return end != text && !*end;
+}
+
+static bool lower_shared(GpuLimits *limits, Error *error) {
+  const char *text = getenv("MLP_TEST_SHARED");
+  long asked;
+  if (!text) return true;
+  if (!is_number(text, &asked) || (asked != 64 && asked != 99 && asked != 163))
+    return error_set(error, "MLP_TEST_SHARED=%.40s: KB of shared memory must be 64, 99 or 163",
+                     text);
+  const size_t bytes = (size_t)asked << 10;
+  if (bytes < limits->shared_bytes) limits->shared_bytes = bytes;
+  return true;
 }
 
 static bool lower_multiprocessors(GpuLimits *limits, Error *error) {
   const char *text = getenv("MLP_TEST_PROCESSORS");
+  long asked;
   if (!text) return true;
-  char *end;
-  const long asked =
-      strtol(text, &end, 10); /* too large a number: the largest, which lowers nothing */
-  if (end == text || *end || asked < 1)
+  if (!is_number(text, &asked) || asked < 1)
     return error_set(
         error, "MLP_TEST_PROCESSORS=%.40s: must be a number of multiprocessors, from 1", text);
   if (asked < limits->multiprocessors) limits->multiprocessors = (int)asked;
