@@ -47,14 +47,14 @@ double operations(LabSize size) {
   return 2.0 * (double)size.dim[0] * (double)size.dim[1] * (double)size.dim[2];
 }
 
-enum { FLOAT32, BF16, TF32 }; /* problems */
+enum { FLOAT32 = 1, BF16 = 2, TF32 = 4 }; /* problems, as bits */
 
 const char *refuse(int problem, LabSize size) {
   for (int d = 0; d < LAB_DIMS; d++)
     if (size.dim[d] > 1 << 30) return "a side is longer than 2^30";
   for (int array = -1; array < 2; array++)
     if (count(size, array) >= (int64_t)1 << 32) return "a matrix has 2^32 elements or more";
-  if (problem == BF16 && (size.dim[1] % 8 || size.dim[2] % 8))
+  if (1 << problem == BF16 && (size.dim[1] % 8 || size.dim[2] % 8))
     return "N and K must be multiples of 8, so that rows of bf16 numbers start on 16 bytes";
   return nullptr;
 }
@@ -295,7 +295,7 @@ template <HopperRung RUNG> cudaError_t launch_hopper(const LabCall *call) {
 
 /* A row of a rung of matmul_hopper.cu, which belongs to one problem. */
 constexpr LabRung hopper(int problem, LabRung row) {
-  row.problems = 1 << problem;
+  row.problems = problem;
   row.capability = 90;
   row.refuse = matmul_hopper_refuses;
   return row;
@@ -320,38 +320,38 @@ const LabRung rungs[] = {
     {"element-down",
      "One thread per element of C, neighbouring threads in a column: each load of A touches "
      "32 lines of the cache",
-     launch_tiles<element_kernel<false>, 32, 8, 256>, .problems = 1 << FLOAT32},
+     launch_tiles<element_kernel<false>, 32, 8, 256>, .problems = FLOAT32},
     {"element-across",
      "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
-     launch_tiles<element_kernel<true>, 8, 32, 256>, .problems = 1 << FLOAT32},
+     launch_tiles<element_kernel<true>, 8, 32, 256>, .problems = FLOAT32},
     {"shared-tiles", "A block fetches each word once for 32 threads, into shared memory",
-     launch_register<32, 32, 32, 1, 1>, lab_value<6, 4>, .problems = 1 << FLOAT32},
+     launch_register<32, 32, 32, 1, 1>, lab_value<6, 4>, .problems = FLOAT32},
     {"register-1d", "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
-     launch_register<64, 64, 8, 8, 1>, lab_value<16 * 2 + 8 * 1, 64>, .problems = 1 << FLOAT32},
+     launch_register<64, 64, 8, 8, 1>, lab_value<16 * 2 + 8 * 1, 64>, .problems = FLOAT32},
     {"register-2d", "8 x 8 per thread: 16 words serve 64 multiply-adds",
-     launch_register<128, 128, 8, 8, 8>, lab_value<16 * 2 + 16 * 8, 512>, .problems = 1 << FLOAT32},
+     launch_register<128, 128, 8, 8, 8>, lab_value<16 * 2 + 16 * 8, 512>, .problems = FLOAT32},
     {"wide-loads",
      "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
      "more to multiply",
-     launch_wide<Neighbours>, lab_value<2 * 2 + 2 * 8, 64>, .problems = 1 << FLOAT32},
+     launch_wide<Neighbours>, lab_value<2 * 2 + 2 * 8, 64>, .problems = FLOAT32},
     {"no-conflicts",
      "A thread's tile in quarters, 64 apart: lanes that are served together no longer "
      "meet in a bank",
-     launch_wide<Apart>, lab_value<2 * 2 + 2 * 4, 64>, .problems = 1 << FLOAT32},
+     launch_wide<Apart>, lab_value<2 * 2 + 2 * 4, 64>, .problems = FLOAT32},
     {"warp-tiles",
      "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
-     launch_wide<Warps>, lab_value<2 * 2 + 2 * 2, 64>, .problems = 1 << FLOAT32},
+     launch_wide<Warps>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
     {"async-copies",
      "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
      "registers that are freed",
-     pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = 1 << FLOAT32, .capability = 80},
+     pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = FLOAT32, .capability = 80},
     {"tensor-cores",
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
-     launch_matmul_mma, lab_value<24, 1024>, .problems = 1 << BF16, .capability = 80},
+     launch_matmul_mma, lab_value<24, 1024>, .problems = BF16, .capability = 80},
     {"stages",
      "cp.async and a ring of four stages: three slabs are on their way while one is "
      "multiplied",
-     launch_matmul_stages, lab_value<24, 1024>, .problems = 1 << BF16, .capability = 80},
+     launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
     hopper(BF16, {"tma",
                   "The copy engine brings slabs for four requests of one thread, swizzled, and an "
                   "mbarrier counts their bytes",
@@ -381,13 +381,13 @@ const LabRung rungs[] = {
             launch_hopper<THREE_TERMS>, lab_value<48, 4096>, .work = matmul_terms_bytes<3>,
             .allowed = terms_allowed}),
     {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F>,
-     .kind = LAB_LIBRARY, .problems = 1 << FLOAT32},
+     .kind = LAB_LIBRARY, .problems = FLOAT32},
     {"cublas-bf16", "cublasGemmEx on bf16 matrices, sums and C in float32",
-     launch_cublas<CUDA_R_16BF, CUBLAS_COMPUTE_32F>, .kind = LAB_LIBRARY, .problems = 1 << BF16,
+     launch_cublas<CUDA_R_16BF, CUBLAS_COMPUTE_32F>, .kind = LAB_LIBRARY, .problems = BF16,
      .capability = 80},
     {"cublas-tf32", "cublasGemmEx on float32 matrices, of which tensor cores take 11 bits",
-     launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>, .kind = LAB_LIBRARY,
-     .problems = 1 << TF32, .capability = 80},
+     launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>, .kind = LAB_LIBRARY, .problems = TF32,
+     .capability = 80},
     hopper(BF16, {"no-wait", "Multiplies a slab before the mbarrier says that it has come",
                   launch_hopper<NO_WAIT>, .kind = LAB_MISTAKE}),
     hopper(BF16,

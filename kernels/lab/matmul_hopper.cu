@@ -74,6 +74,50 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
     }
 }
 
+/* ---- shapes, and the arithmetic of wgmma ----------------------------------------------------- */
+
+/* The ways in which blocks help each other. ALONE: not at all. SHARE_B: two blocks, one below the
+   other, copy half of B's patches each, to both. SPLIT_K: two blocks have the same tile and half of
+   k each. */
+enum Sharing { ALONE, SHARE_B, SPLIT_K };
+
+/* The tuned sizes: terms per number, columns of a tile, k of a slab, and the sharing above. There
+   are as many stages as shared memory has room for. */
+template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_> struct Shape {
+  static constexpr int TERMS = TERMS_, BN = BN_, DEPTH = DEPTH_;
+  static constexpr Sharing SHARING = SHARING_;
+  static constexpr int BLOCKS = SHARING == ALONE ? 1 : 2; /* of a cluster */
+  static constexpr int A_PATCHES = 2 * TERMS, B_PATCHES = BN / PATCH * TERMS;
+  static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
+  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * BYTES;
+  static constexpr int EXCHANGED = SHARING == SPLIT_K ? PATCH * BN / 4 : 1; /* float4 */
+  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256;                 /* 256: barriers */
+  static constexpr int STAGES = (ROOM - EXCHANGED * 16) / STAGE_BYTES;
+  static constexpr int UNIT_ROWS = SHARING == SHARE_B ? 2 * BM : BM; /* of a cluster */
+  static_assert(STAGES >= 2, "one is filled while one is multiplied");
+};
+
+/* One slab: 64 rows of A by all of B. Term by term, the smallest products first, without those that
+   float32 would not show: of three terms six of the nine products are made. */
+template <class S, class Slabs>
+__device__ void multiply_slab(float (&sum)[S::BN / 2], const Slabs &ring, int s, int group) {
+  constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
+  uint64_t a = operand_at<A_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.a[s][group]));
+  uint64_t b = operand_at<B_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.b[s]));
+  start_multiplying();
+#pragma unroll
+  for (int k = 0; k < S::DEPTH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
+#pragma unroll
+    for (int order = S::TERMS - 1; order >= 0; order--)
+#pragma unroll
+      for (int i = 0; i <= order; i++)
+        if constexpr (S::BN == 256)
+          multiply_256<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+        else
+          multiply_128<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+  close_group();
+}
+
 /* ---- TMA, then wgmma ------------------------------------------------------------------------- */
 
 /* Slabs of 64: of A two patches, one below the other, and two of B side by side. */
@@ -101,7 +145,7 @@ template <bool SWIZZLED> struct FromRegisters {
     const int word = SWIZZLED ? column / 8 ^ row % 8 : column / 8;
     return reinterpret_cast<const __nv_bfloat16 *>(patch + row * 128 + word * 16);
   }
-  __device__ void multiply_slab(const Stages &stages, int s) {
+  __device__ void multiply(const Stages &stages, int s) {
 #pragma unroll
     for (int k = 0; k < PATCH; k += 16)
       tile.multiply(
@@ -121,15 +165,8 @@ template <bool SWIZZLED> struct FromRegisters {
 struct FromShared {
   float sum[64] = {};
 
-  __device__ void multiply_slab(const Stages &stages, int s) {
-    constexpr int NEXT = SQUARE_BYTES;
-    uint64_t a = operand_at<A_MAJOR, NEXT, PATCH>(shared_address(stages.a[s][threadIdx.x / GROUP]));
-    uint64_t b = operand_at<B_MAJOR, NEXT, PATCH>(shared_address(stages.b[s]));
-    start_multiplying();
-#pragma unroll
-    for (int k = 0; k < PATCH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
-      multiply_128<A_MAJOR, B_MAJOR>(sum, a, b);
-    close_group();
+  __device__ void multiply(const Stages &stages, int s) {
+    multiply_slab<Shape<1, BN, PATCH, ALONE>>(sum, stages, s, threadIdx.x / GROUP);
     finish_multiplying(sum);
   }
   __device__ void store(const Job &p, const Corner &corner) const {
@@ -169,7 +206,7 @@ __global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__
   for (int slab = 0; slab < slabs; slab++) {
     const int s = slab % TMA_STAGES;
     if (WAITS) barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
-    sums.multiply_slab(stages, s);
+    sums.multiply(stages, s);
     if (!WAITS) barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
     __syncthreads(); /* all have read the slab */
     if (threadIdx.x == 0 && slab + TMA_STAGES < slabs) stages.copy(p, corner, slab + TMA_STAGES);
@@ -178,27 +215,6 @@ __global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__
 }
 
 /* ---- warp specialisation --------------------------------------------------------------------- */
-
-/* The ways in which blocks help each other. ALONE: not at all. SHARE_B: two blocks, one below the
-   other, copy half of B's patches each, to both. SPLIT_K: two blocks have the same tile and half of
-   k each. */
-enum Sharing { ALONE, SHARE_B, SPLIT_K };
-
-/* The tuned sizes: terms per number, columns of a tile, k of a slab, and the sharing above. There
-   are as many stages as shared memory has room for. */
-template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_> struct Shape {
-  static constexpr int TERMS = TERMS_, BN = BN_, DEPTH = DEPTH_;
-  static constexpr Sharing SHARING = SHARING_;
-  static constexpr int BLOCKS = SHARING == ALONE ? 1 : 2; /* of a cluster */
-  static constexpr int A_PATCHES = 2 * TERMS, B_PATCHES = BN / PATCH * TERMS;
-  static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
-  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * BYTES;
-  static constexpr int EXCHANGED = SHARING == SPLIT_K ? PATCH * BN / 4 : 1; /* float4 */
-  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256;                 /* 256: barriers */
-  static constexpr int STAGES = (ROOM - EXCHANGED * 16) / STAGE_BYTES;
-  static constexpr int UNIT_ROWS = SHARING == SHARE_B ? 2 * BM : BM; /* of a cluster */
-  static_assert(STAGES >= 2, "one is filled while one is multiplied");
-};
 
 constexpr int SPECIALISED_THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 
@@ -282,27 +298,6 @@ template <class S> __device__ void produce(const Job &p, Ring<S> &ring) {
       }
     }
   });
-}
-
-/* One slab: 64 rows of A by all of B. Term by term, the smallest products first, without those that
-   float32 would not show: of three terms six of the nine products are made. */
-template <class S>
-__device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring<S> &ring, int s, int group) {
-  constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
-  uint64_t a = operand_at<A_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.a[s][group]));
-  uint64_t b = operand_at<B_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.b[s]));
-  start_multiplying();
-#pragma unroll
-  for (int k = 0; k < S::DEPTH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
-#pragma unroll
-    for (int order = S::TERMS - 1; order >= 0; order--)
-#pragma unroll
-      for (int i = 0; i <= order; i++)
-        if constexpr (S::BN == 256)
-          multiply_256<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
-        else
-          multiply_128<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
-  close_group();
 }
 
 /* The sums of a part, `slabs` slabs from `position` on. The tensor cores have one slab in work

@@ -17,13 +17,19 @@ struct __align__(16) Slab {
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 
-struct Piece {
-  int row, column; /* within the slab */
-};
-
-__device__ Piece piece(int i, int across) {
-  const int at = threadIdx.x + i * THREADS;
-  return {at / across, at % across * 8};
+/* Calls use(matrix, piece, place in the slab, exists, place in the matrix) for the pieces of A (0)
+   and B (1) that this thread copies. */
+template <class Use>
+__device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corner, int k0,
+                           Use use) {
+#pragma unroll
+  for (int i = 0; i < COPIES; i++) {
+    const int at = threadIdx.x + i * THREADS;
+    const int r = at / A_ACROSS, c = at % A_ACROSS * 8, row = corner.row + r;
+    const int k = at / B_ACROSS, j = at % B_ACROSS * 8, column = corner.column + j;
+    use(0, i, &slab.a[r][c], row < p.m && k0 + c < p.k, p.a + (int64_t)row * p.k + k0 + c);
+    use(1, i, &slab.b[k][j], k0 + k < p.k && column < p.n, p.b + (int64_t)(k0 + k) * p.n + column);
+  }
 }
 
 /* The sums of one slab. */
@@ -49,30 +55,20 @@ __global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
   __shared__ Slab slab;
   const Corner corner = tile_corner<BM, BN>(p);
   WarpTile tile = {};
-  uint4 a[COPIES], b[COPIES];
+  uint4 held[2][COPIES];
+  using Number = __nv_bfloat16;
   const auto load = [&](int k0) {
-#pragma unroll
-    for (int i = 0; i < COPIES; i++) {
-      const Piece pa = piece(i, A_ACROSS), pb = piece(i, B_ACROSS);
-      a[i] = b[i] = {};
-      if (corner.row + pa.row < p.m && k0 + pa.column < p.k)
-        a[i] = *reinterpret_cast<const uint4 *>(p.a + (int64_t)(corner.row + pa.row) * p.k + k0 +
-                                                pa.column);
-      if (k0 + pb.row < p.k && corner.column + pb.column < p.n)
-        b[i] = *reinterpret_cast<const uint4 *>(p.b + (int64_t)(k0 + pb.row) * p.n + corner.column +
-                                                pb.column);
-    }
+    each_piece(slab, p, corner, k0, [&](int x, int i, Number *, bool exists, const Number *from) {
+      held[x][i] = exists ? *reinterpret_cast<const uint4 *>(from) : uint4{};
+    });
   };
   load(0);
 #pragma unroll 1
   for (int k0 = 0; k0 < p.k; k0 += BK) {
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < COPIES; i++) {
-      const Piece pa = piece(i, A_ACROSS), pb = piece(i, B_ACROSS);
-      *reinterpret_cast<uint4 *>(&slab.a[pa.row][pa.column]) = a[i];
-      *reinterpret_cast<uint4 *>(&slab.b[pb.row][pb.column]) = b[i];
-    }
+    each_piece(slab, p, corner, k0, [&](int x, int i, Number *to, bool, const Number *) {
+      *reinterpret_cast<uint4 *>(to) = held[x][i];
+    });
     __syncthreads();
     load(k0 + BK);
     multiply_slab(tile, slab);
@@ -87,20 +83,11 @@ __global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
    Three are on their way while one is multiplied, and one barrier per slab is left. */
 constexpr int STAGES = 4;
 
-[[maybe_unused]] __device__ void copy_slab(Slab &to, const Bf16Matrices &p, const Corner &corner,
+[[maybe_unused]] __device__ void copy_slab(Slab &slab, const Bf16Matrices &p, const Corner &corner,
                                            int k0) {
-#pragma unroll
-  for (int i = 0; i < COPIES; i++) {
-    const Piece pa = piece(i, A_ACROSS), pb = piece(i, B_ACROSS);
-    const int row = corner.row + pa.row, column = corner.column + pb.column;
-    const bool has_a = row < p.m && k0 + pa.column < p.k, has_b = k0 + pb.row < p.k && column < p.n;
-    const __nv_bfloat16 *a = p.a + (int64_t)row * p.k + k0 + pa.column;
-    const __nv_bfloat16 *b = p.b + (int64_t)(k0 + pb.row) * p.n + column;
-    copy_async<4>(reinterpret_cast<float *>(&to.a[pa.row][pa.column]),
-                  reinterpret_cast<const float *>(has_a ? a : p.a), has_a);
-    copy_async<4>(reinterpret_cast<float *>(&to.b[pb.row][pb.column]),
-                  reinterpret_cast<const float *>(has_b ? b : p.b), has_b);
-  }
+  each_piece(slab, p, corner, k0, [&](int, int, void *to, bool exists, const void *from) {
+    copy_async<4>((float *)to, (const float *)(exists ? from : p.a), exists);
+  });
   close_copies();
 }
 

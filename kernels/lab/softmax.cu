@@ -178,11 +178,13 @@ struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times 
   template <bool STORE, class Of>
   static __device__ void each(const float *in, float *out, int width, Of of) {
     const Cut cut(in, width);
-    const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
+    const auto *words = reinterpret_cast<const LabWord<4> *>(in + cut.head);
     const unsigned t = threadIdx.x;
     for (unsigned i = t; i < cut.words; i += THREADS) {
-      const float4 z = words[i], result = {of(z.x), of(z.y), of(z.z), of(z.w)};
-      if (STORE) reinterpret_cast<float4 *>(out + cut.head)[i] = result;
+      LabWord<4> z = words[i];
+#pragma unroll
+      for (float &value : z.value) value = of(value);
+      if (STORE) reinterpret_cast<LabWord<4> *>(out + cut.head)[i] = z;
     }
     if (t < cut.edges) {
       const float result = of(in[cut.edge(t)]);
@@ -285,12 +287,12 @@ cudaError_t with_shape(int64_t width, Launch launch) {
 
 /* This thread's part of a row: -INFINITY where there is nothing. */
 template <class S> struct RowPart {
-  float4 word[S::WORDS];
+  LabWord<4> word[S::WORDS];
   float edge;
 
   __device__ void load(const float *in, const Cut &cut, unsigned lane) {
-    const float4 *words = reinterpret_cast<const float4 *>(in + cut.head);
-    const float4 nothing = make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+    const auto *words = reinterpret_cast<const LabWord<4> *>(in + cut.head);
+    const LabWord<4> nothing = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
 #pragma unroll
     for (int w = 0; w < S::WORDS; w++) {
       const unsigned i = lane + S::LANES * w;
@@ -299,7 +301,7 @@ template <class S> struct RowPart {
     edge = lane < cut.edges ? in[cut.edge(lane)] : -INFINITY;
   }
   __device__ void store(float *out, const Cut &cut, unsigned lane) const {
-    float4 *words = reinterpret_cast<float4 *>(out + cut.head);
+    auto *words = reinterpret_cast<LabWord<4> *>(out + cut.head);
 #pragma unroll
     for (int w = 0; w < S::WORDS; w++) {
       const unsigned i = lane + S::LANES * w;
@@ -309,8 +311,9 @@ template <class S> struct RowPart {
   }
   template <class Use> __device__ void each(Use use) {
 #pragma unroll
-    for (int w = 0; w < S::WORDS; w++)
-      use(word[w].x), use(word[w].y), use(word[w].z), use(word[w].w);
+    for (LabWord<4> &w : word)
+#pragma unroll
+      for (float &value : w.value) use(value);
     use(edge);
   }
 };
