@@ -82,7 +82,8 @@ template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-constexpr int THREADS = 1024;  /* two blocks make the 2048 threads of a large multiprocessor */
+constexpr int THREADS = 1024; /* two blocks make the 2048 threads of a large multiprocessor */
+constexpr int RESIDENT = lab_resident(LAB_CAPABILITY, THREADS, 2);
 constexpr int RESERVED = 1024; /* bytes of a block's shared memory that the system takes */
 
 int resident(const GpuLimits *gpu) {
@@ -170,7 +171,7 @@ __device__ void clear(uint32_t *counters, int words) {
    value; one atomic in shared memory per value, one in the L2 cache for each bin of a block. Loads
    says which thread takes which values. */
 template <class Loads>
-__global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS, 2))
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
   clear(counters, (bins + 1) * copies);
@@ -225,8 +226,8 @@ struct Sorted {
   explicit Sorted(LabSize size) {
     tiles = lab_blocks(size.dim[0], TILE);
     ranges = (int)lab_blocks(size.dim[1], RANGE);
-    const int wanted = COUNTING_BLOCKS / ranges > SLICES ? COUNTING_BLOCKS / ranges : SLICES;
-    slices = tiles < wanted ? (int)tiles : wanted;
+    const int wanted = std::max(COUNTING_BLOCKS / ranges, SLICES);
+    slices = (int)std::min<int64_t>(tiles, wanted);
     starts_at = (size_t)tiles * TILE;                                /* uint8 (tiles, TILE) */
     parts_at = starts_at + (size_t)tiles * (size_t)(ranges + 1) * 4; /* uint32 (tiles, ranges+1) */
     bytes = parts_at + (size_t)slices * (size_t)size.dim[1] * 4;     /* uint32 (slices, bins) */
@@ -263,7 +264,7 @@ __device__ uint32_t warp_sum(uint32_t mine) {
    is the order of arrival, which the counts do not show. Reads 4 bytes per value, twice (the second
    time mostly from the L2 cache), writes 1. There are few ranges, so atomics collide more than
    before: sorting pays in the next kernel. */
-__global__ void __launch_bounds__(THREADS, lab_resident(LAB_CAPABILITY, THREADS, 2))
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     sort_tiles(const float *d_values, int64_t count, int bins, uint8_t *d_keys,
                uint32_t *d_starts) {
   extern __shared__ __align__(16) uint32_t counters[]; /* TILE bytes, then a word for each range */

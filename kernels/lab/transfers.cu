@@ -223,27 +223,21 @@ double predict(const GpuLimits *, int, LabSize size, int64_t point) {
    a bad day the link is busy or the array long. To have the bad day every time, an event holds the
    copy until the kernel is over, and d_x is first filled with a number that no input has, 3.4e38
    (7f7f7f7f): every element is wrong, and none by luck right. */
-cudaError_t launch_forgotten_event(const LabCall *call) {
+template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1);
   queue.start(2);
-  queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call->gpu, 0, call->size) / 2, compute));
-  /* missing: queue.after(compute, copy), behind the copy */
+  if (FORGOTTEN) {
+    queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call->gpu, 0, call->size) / 2, compute));
+  } else {
+    queue.add(COPY_IN, 0, copy);
+    queue.after(compute, copy); /* the event: now it is right, though nothing overlaps yet */
+  }
   queue.add(COMPUTE, 0, compute);
-  queue.after(copy, compute); /* the bad day */
-  queue.add(COPY_IN, 0, copy);
-  queue.add(COPY_OUT, 0, compute);
-  return queue.finish(2);
-}
-
-/* The same two streams, right. Nothing overlaps yet: there is one chunk. */
-cudaError_t launch_event(const LabCall *call) {
-  const cudaStream_t copy = call->streams[0], compute = call->streams[1];
-  Queue queue(call, 1);
-  queue.start(2);
-  queue.add(COPY_IN, 0, copy);
-  queue.after(compute, copy); /* the event */
-  queue.add(COMPUTE, 0, compute);
+  if (FORGOTTEN) {
+    queue.after(copy, compute); /* the bad day */
+    queue.add(COPY_IN, 0, copy);
+  }
   queue.add(COPY_OUT, 0, compute);
   return queue.finish(2);
 }
@@ -303,8 +297,8 @@ const LabRung rungs[] = {
      launch_streams<4, 1>, .work = work, .pageable = true},
     {"forgotten-event",
      "No stream was told to wait for the copy: right on a good day, this is a bad one",
-     launch_forgotten_event, .kind = LAB_MISTAKE, .work = work},
-    {"event", "An event between the two streams makes it right on every day", launch_event,
+     launch_event<true>, .kind = LAB_MISTAKE, .work = work},
+    {"event", "An event between the two streams makes it right on every day", launch_event<false>,
      predict<1, 1, 1>, .work = work},
     {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
      launch_roles, predict<0, STAGES, 1>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)}};
