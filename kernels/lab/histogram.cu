@@ -16,7 +16,6 @@
    Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
 #include "lab/lab.cuh"
 
-#include <algorithm>
 #include <cfloat>
 #include <cmath>
 
@@ -94,13 +93,6 @@ int resident(const GpuLimits *gpu) {
    it has threads for. It has RESERVED bytes more than one block can ask for. */
 int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
-}
-
-/* A grid of up to `together` blocks per multiprocessor, but not more blocks than have `each` values
-   per thread to count. */
-unsigned few_blocks(const LabCall *call, int each, int together) {
-  return lab_at_most(lab_grid(call, each * THREADS),
-                     (int64_t)call->gpu->multiprocessors * together);
 }
 
 /* Bytes of `copies` copies of the bins and of the one bin too many. A value that is counted in no
@@ -186,8 +178,9 @@ template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *c
   const int bins = (int)call->size.dim[1], copies = copies_of<MOST>(call->gpu, bins);
   const int shared = bytes_of(bins, copies);
   const int together = shared <= shared_room(call->gpu) ? resident(call->gpu) : 1;
-  return launch_counting(call, shared_bins<Loads>, few_blocks(call, Loads::VALUES, together),
-                         shared, copies);
+  return launch_counting(call, shared_bins<Loads>,
+                         lab_resident_grid(call, Loads::VALUES * THREADS, together), shared,
+                         copies);
 }
 
 /* Thread: every t-th value, t being the threads of the grid.
@@ -478,7 +471,8 @@ bool needs_halves(const GpuLimits *gpu, int bins) {
 cudaError_t launch_wide_loads(const LabCall *call) {
   const int bins = (int)call->size.dim[1];
   return needs_halves(call->gpu, bins)
-             ? launch_counting(call, half_width, few_blocks(call, 4 * LOADS_OF_HALVES, 1),
+             ? launch_counting(call, half_width,
+                               lab_resident_grid(call, 4 * LOADS_OF_HALVES * THREADS, 1),
                                ceil_div(bins, 2) * 4)
              : launch_shared_bins<WideLoads, LANES>(call);
 }

@@ -2,6 +2,8 @@
 #ifndef LAB_CUH
 #define LAB_CUH
 
+#include <algorithm>
+
 #include "cuda_try.h"
 #include "lab/lab.h"
 #include "base/random.h"
@@ -61,6 +63,11 @@ static inline unsigned lab_grid(const LabCall *call, int64_t each) {
   return lab_blocks(call->size.dim[0], each);
 }
 
+/* The same, but at most `resident` blocks per multiprocessor. */
+static inline unsigned lab_resident_grid(const LabCall *call, int64_t each, int64_t resident) {
+  return (unsigned)std::min<int64_t>(lab_grid(call, each), resident * call->gpu->multiprocessors);
+}
+
 /* Returns the thread's number in a grid of one dimension, whose blocks have `block` threads. */
 __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
@@ -85,12 +92,6 @@ cudaError_t lab_by_problem(int problem, Launch launch) {
 
 /* WIDTH neighbouring floats that are loaded and stored by one instruction. */
 template <int WIDTH> struct alignas(4 * WIDTH) LabWord { float value[WIDTH]; };
-
-/* Returns the smaller of two numbers of blocks: those that the data needs, and those that may be.
- */
-static inline unsigned lab_at_most(int64_t needed, int64_t most) {
-  return (unsigned)(needed < most ? needed : most);
-}
 
 /* Returns how many of `wanted` blocks a multiprocessor of that compute capability holds at once. It
    has room for 1024 threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA

@@ -26,7 +26,6 @@
 
 #include <math.h>
 
-#include <algorithm>
 #include <vector>
 
 namespace {

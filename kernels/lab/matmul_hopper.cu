@@ -434,7 +434,7 @@ template <class S> cudaError_t launch_shape(const LabCall *call, const Operands 
   TRY(make_job(of, S::DEPTH, &job));
   job.down = ceil_div(job.m, S::UNIT_ROWS), job.across = ceil_div(job.n, S::BN);
   const int clusters = call->gpu->multiprocessors / S::BLOCKS, units = job.down * job.across;
-  return lab_launch(call, specialised_kernel<S>, lab_at_most(units, clusters) * S::BLOCKS,
+  return lab_launch(call, specialised_kernel<S>, std::min(units, clusters) * S::BLOCKS,
                     SPECIALISED_THREADS, sizeof(Ring<S>) + ALIGNMENT, job);
 }
 

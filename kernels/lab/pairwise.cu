@@ -451,7 +451,7 @@ __global__ void __launch_bounds__(256)
 
 size_t library_bytes(const GpuLimits *, int, LabSize size) {
   const int64_t n = size.dim[0];
-  return sizeof(float) * (n + (n < PANEL ? n : PANEL) * n);
+  return sizeof(float) * (n + std::min<int64_t>(n, PANEL) * n);
 }
 
 cudaError_t launch_library(const LabCall *call) {
@@ -461,7 +461,7 @@ cudaError_t launch_library(const LabCall *call) {
   const LabCall helper = lab_helper(call);
   TRY(launch_norms(&helper, d_norms));
   for (int first = 0; first < n; first += PANEL) {
-    const int rows = n - first < PANEL ? n - first : PANEL, columns = n - first;
+    const int rows = std::min(n - first, PANEL), columns = n - first;
     const float factor = -2.0f, none = 0.0f, *x = d_x + (size_t)first * d;
     /* cuBLAS counts column-major: its (columns, rows) is our (rows, columns). */
     TRY(lab_cublas(call, [=](cublasHandle_t handle) {

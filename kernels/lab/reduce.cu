@@ -270,8 +270,9 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
 }
 
 unsigned one_pass_blocks(const GpuLimits *gpu, LabSize size) {
-  const int resident = lab_resident(gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
-  return lab_at_most(lab_blocks(size.dim[0], 4 * TILE), (int64_t)gpu->multiprocessors * resident);
+  const int64_t resident = lab_resident(gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
+  return (unsigned)std::min(ceil_div(size.dim[0], (int64_t)4 * TILE),
+                            gpu->multiprocessors * resident);
 }
 
 size_t work_of_one_pass(const GpuLimits *gpu, int, LabSize size) {

@@ -25,7 +25,6 @@
    mlp-lab transfers */
 #include "lab/lab.cuh"
 
-#include <algorithm>
 #include <cmath>
 
 namespace {

@@ -211,8 +211,7 @@ __global__ void __launch_bounds__(BLOCK)
 template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCall *call) {
   return by_problem(call, [=](auto problem) {
     return queue(call, grid_stride<decltype(problem), WIDTH>,
-                 lab_at_most(lab_grid(call, (int64_t)BLOCK * WIDTH),
-                             (int64_t)BLOCKS * call->gpu->multiprocessors));
+                 lab_resident_grid(call, (int64_t)BLOCK * WIDTH, BLOCKS));
   });
 }
 
