@@ -81,17 +81,22 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
    k each. */
 enum Sharing { ALONE, SHARE_B, SPLIT_K };
 
-/* The tuned sizes: terms per number, columns of a tile, k of a slab, and the sharing above. There
-   are as many stages as shared memory has room for. */
-template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_> struct Shape {
+/* Terms per number, columns of a tile, k of a slab. */
+template <int TERMS_, int BN_, int DEPTH_> struct Slabs {
   static constexpr int TERMS = TERMS_, BN = BN_, DEPTH = DEPTH_;
+  static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
+};
+
+/* The tuned sizes, and the sharing above. There are as many stages as shared memory has room for.
+ */
+template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_>
+struct Shape : Slabs<TERMS_, BN_, DEPTH_> {
   static constexpr Sharing SHARING = SHARING_;
   static constexpr int BLOCKS = SHARING == ALONE ? 1 : 2; /* of a cluster */
-  static constexpr int A_PATCHES = 2 * TERMS, B_PATCHES = BN / PATCH * TERMS;
-  static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
-  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * BYTES;
-  static constexpr int EXCHANGED = SHARING == SPLIT_K ? PATCH * BN / 4 : 1; /* float4 */
-  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256;                 /* 256: barriers */
+  static constexpr int A_PATCHES = 2 * TERMS_, B_PATCHES = BN_ / PATCH * TERMS_;
+  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * Shape::BYTES;
+  static constexpr int EXCHANGED = SHARING == SPLIT_K ? PATCH * BN_ / 4 : 1; /* float4 */
+  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256;                  /* 256: barriers */
   static constexpr int STAGES = (ROOM - EXCHANGED * 16) / STAGE_BYTES;
   static constexpr int UNIT_ROWS = SHARING == SHARE_B ? 2 * BM : BM; /* of a cluster */
   static_assert(STAGES >= 2, "one is filled while one is multiplied");
@@ -99,8 +104,8 @@ template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_> struct Shape {
 
 /* One slab: 64 rows of A by all of B. Term by term, the smallest products first, without those that
    float32 would not show: of three terms six of the nine products are made. */
-template <class S, class Slabs>
-__device__ void multiply_slab(float (&sum)[S::BN / 2], const Slabs &ring, int s, int group) {
+template <class S, class Ring>
+__device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring &ring, int s, int group) {
   constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
   uint64_t a = operand_at<A_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.a[s][group]));
   uint64_t b = operand_at<B_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.b[s]));
@@ -166,7 +171,7 @@ struct FromShared {
   float sum[64] = {};
 
   __device__ void multiply(const Stages &stages, int s) {
-    multiply_slab<Shape<1, BN, PATCH, ALONE>>(sum, stages, s, threadIdx.x / GROUP);
+    multiply_slab<Slabs<1, BN, PATCH>>(sum, stages, s, threadIdx.x / GROUP);
     finish_multiplying(sum);
   }
   __device__ void store(const Job &p, const Corner &corner) const {
