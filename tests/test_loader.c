@@ -289,31 +289,22 @@ static void feed_all(uint64_t rows, long delay, bool hesitates, bool uses) {
 
 TESTS_WITH(csv_open, csv_close);
 
+/* Whatever is slow, and if the device does not copy a buffer before the next one is uploaded: one
+   is filled while the other is copied. */
 TEST(test_every_row_arrives) {
-  foreach (rows, row_counts) {
-    feed_all(*rows, 0, false, false);
-    feed_all(*rows, 0, false, true);
+  static const struct {
+    long delay;
+    bool hesitates, uses, slow_file;
+  } cases[] = {{.uses = false},     {.uses = true},
+               {.delay = 2000},     {.uses = true, .slow_file = true},
+               {.hesitates = true}, {.hesitates = true, .uses = true}};
+  foreach (row, cases) {
+    atomic_store(&slow_file, row->slow_file);
+    padding = row->slow_file ? 4000 : 0;
+    foreach (rows, row_counts) feed_all(*rows, row->delay, row->hesitates, row->uses);
   }
-}
-
-TEST(test_slow_device) {
-  foreach (rows, row_counts) feed_all(*rows, 2000, false, false);
-}
-
-TEST(test_slow_parser) {
-  atomic_store(&slow_file, true);
-  padding = 4000;
-  foreach (rows, row_counts) feed_all(*rows, 0, false, true);
   padding = 0;
   atomic_store(&slow_file, false);
-}
-
-/* The device does not copy a buffer before the next one is uploaded. */
-TEST(test_fills_one_buffer_while_the_other_is_copied) {
-  foreach (rows, row_counts) {
-    feed_all(*rows, 0, true, false);
-    feed_all(*rows, 0, true, true);
-  }
 }
 
 TEST(test_ring) {

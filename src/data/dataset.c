@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -405,12 +406,12 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
 /* Reports what ended the chunk's rows, if anything did. */
 static bool check_chunk(const DatasetReader *reader, const Chunk *chunk, Error *error) {
   if (chunk->fault_line != CSV_NONE) {
-    const unsigned long long line = reader->line + chunk->fault_line;
-    if (chunk->fault_column > 0) {
-      return error_set(error, "%s, line %llu, column %zu: %s", reader->source.name, line,
-                       chunk->fault_column, chunk->fault.text);
-    }
-    return error_set(error, "%s, line %llu: %s", reader->source.name, line, chunk->fault.text);
+    char column[32] = "";
+    if (chunk->fault_column > 0)
+      snprintf(column, sizeof column, ", column %zu", chunk->fault_column);
+    return error_set(error, "%s, line %llu%s: %s", reader->source.name,
+                     (unsigned long long)(reader->line + chunk->fault_line), column,
+                     chunk->fault.text);
   }
   if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
   return true;
@@ -434,29 +435,17 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   pthread_mutex_unlock(&reader->mutex);
 }
 
-static void copy_rows(const Chunk *chunk, size_t first, size_t rows, size_t inputs, uint8_t *pixels,
-                      size_t stride, uint16_t *labels) {
-  for (size_t i = 0; i < rows; i++) {
-    memcpy(pixels + i * stride, chunk->pixels + (first + i) * inputs, inputs);
-  }
-  memcpy(labels, chunk->labels + first, rows * sizeof *labels);
-}
-
 /* Copies the next rows of a chunk, `wanted` at most; returns how many. */
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
                         uint16_t *labels, size_t wanted) {
-  const size_t left = chunk->rows - reader->taken, inputs = reader->columns.inputs;
-  size_t count = left < wanted ? left : wanted;
-  if (!reader->split.each) {
-    copy_rows(chunk, reader->taken, count, inputs, pixels, stride, labels);
-    reader->taken += count;
-    return count;
+  const size_t inputs = reader->columns.inputs;
+  size_t count = 0;
+  for (; count < wanted && reader->taken < chunk->rows; reader->taken++) {
+    const uint16_t label = chunk->labels[reader->taken];
+    if (reader->split.each && !split_takes(&reader->split, label)) continue;
+    memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
+    labels[count++] = label;
   }
-  for (count = 0; count < wanted && reader->taken < chunk->rows; reader->taken++)
-    if (split_takes(&reader->split, chunk->labels[reader->taken])) {
-      copy_rows(chunk, reader->taken, 1, inputs, pixels + count * stride, stride, labels + count);
-      count++;
-    }
   return count;
 }
 

@@ -271,8 +271,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
 /* The index, upright, of level (x, y) as stored in (width, height) */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
-  const bool flips_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool flips_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);
   const int from_left = flips_x ? width - 1 - x : x, from_top = flips_y ? height - 1 - y : y;
   return across ? from_left * height + from_top : from_top * width + from_left;
 }

@@ -29,17 +29,16 @@ typedef struct {
   bool may_be_left; /* out, by older versions: then it is 0 */
 } Field;
 
+#define FIELD(name, kind, may_be_left)                                                             \
+  { #name, kind, offsetof(Checkpoint, name), may_be_left }
 static const Field fields[] = {
-    {"epoch", FIELD_INT, offsetof(Checkpoint, epoch), false},
-    {"step", FIELD_COUNT, offsetof(Checkpoint, step), false},
-    {"loss", FIELD_REAL, offsetof(Checkpoint, loss), false},
-    {"correct", FIELD_COUNT, offsetof(Checkpoint, correct), false},
-    {"rows", FIELD_COUNT, offsetof(Checkpoint, rows), false},
-    {"test_accuracy", FIELD_REAL, offsetof(Checkpoint, test_accuracy), false},
-    {"best_accuracy", FIELD_REAL, offsetof(Checkpoint, best_accuracy), false},
-    {"best_epoch", FIELD_INT, offsetof(Checkpoint, best_epoch), false},
-    {"updates", FIELD_COUNT, offsetof(Checkpoint, updates), true},
+    FIELD(epoch, FIELD_INT, false),          FIELD(step, FIELD_COUNT, false),
+    FIELD(loss, FIELD_REAL, false),          FIELD(correct, FIELD_COUNT, false),
+    FIELD(rows, FIELD_COUNT, false),         FIELD(test_accuracy, FIELD_REAL, false),
+    FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
+    FIELD(updates, FIELD_COUNT, true),
 };
+#undef FIELD
 enum { FIELDS = sizeof fields / sizeof *fields };
 
 static inline bool all_finite(const float *values, size_t count) {
