@@ -74,3 +74,21 @@ void text_command_line(char *target, size_t size, int count, char **words) {
       used += (size_t)snprintf(target + used, size - used, "%s%s", i ? " " : "", words[i]);
   }
 }
+
+void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width) {
+  for (bool first = true; *text; first = false) {
+    const int length = (int)strcspn(text, " ");
+    if (!first && column + 1 + length > width) {
+      fprintf(file, "\n%*s", indent, "");
+      column = indent;
+    } else if (!first) {
+      fputc(' ', file);
+      column++;
+    }
+    fwrite(text, 1, (size_t)length, file);
+    column += length;
+    text += length;
+    text += strspn(text, " ");
+  }
+  fputc('\n', file);
+}

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Returns the bytes of the UTF-8 character (RFC 3629) that `text` begins with, 1 to 4, or 0 if it
    begins with none. The end of the text counts as a character of one byte. */
@@ -23,5 +24,9 @@ void text_shell_word(char *target, size_t size, const char *text);
 /* Joins the words of a command by spaces, for a record of measurements. Leaves out --sources and
    the digest after it, which change with every commit. What does not fit is cut. */
 void text_command_line(char *target, size_t size, int count, char **words);
+
+/* Prints text from `column` on, broken at blanks into lines of at most `width` columns that start
+   at `indent`, and ends the line. */
+void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width);
 
 #endif

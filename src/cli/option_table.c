@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/text.h"
 
 void option_table_default(const OptionTable *table, void *options) {
   for (size_t i = 0; i < table->count; i++) {
@@ -93,25 +94,6 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
 
 enum { COLUMNS = 80, HELP_COLUMN = 26 };
 
-/* Prints text from `column` on, and breaks it at blanks into lines that start at `indent`. */
-static void print_wrapped(FILE *file, const char *text, int column, int indent) {
-  for (bool first = true; *text; first = false) {
-    const int length = (int)strcspn(text, " ");
-    if (!first && column + 1 + length > COLUMNS) {
-      fprintf(file, "\n%*s", indent, "");
-      column = indent;
-    } else if (!first) {
-      fputc(' ', file);
-      column++;
-    }
-    fwrite(text, 1, (size_t)length, file);
-    column += length;
-    text += length;
-    text += strspn(text, " ");
-  }
-  fputc('\n', file);
-}
-
 void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
   size_t used = 0;
   for (int i = 0; row->choices[i] && used < size; i++)
@@ -128,7 +110,7 @@ static void print_row(FILE *file, const OptionRow *row) {
   const bool has_default = row->argument && row->initial && *row->initial;
   snprintf(text, sizeof text, "%s%s%s%s%s%s", choices, row->choices ? ": " : "", row->help,
            has_default ? " [" : "", has_default ? row->initial : "", has_default ? "]" : "");
-  print_wrapped(file, text, fprintf(file, "  %-23s ", left), HELP_COLUMN);
+  text_print_wrapped(file, text, fprintf(file, "  %-23s ", left), HELP_COLUMN, COLUMNS);
 }
 
 void option_table_help(const OptionTable *table, FILE *file) {

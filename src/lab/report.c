@@ -1,10 +1,12 @@
 /* Shows the lines of a record as tables. */
 #include "lab/harness.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "measure/table.h"
 
 /* ---- tables of a record --------------------------------------------------------------------- */
@@ -138,25 +140,6 @@ static void print_table(const LabLadder *l, bool others, FILE *file, bool markdo
 
 enum { WIDTH = 100 };
 
-/* Words in lines of at most WIDTH columns, each behind `indent` columns; the first line's are
-   there already. */
-static void print_wrapped(FILE *file, int indent, const char *text) {
-  int used = indent;
-  for (const char *word = text; *word; word += strspn(word, " ")) {
-    const int length = (int)strcspn(word, " ");
-    if (used > indent && used + 1 + length > WIDTH) {
-      fprintf(file, "\n%*s", indent, "");
-      used = indent;
-    } else if (used > indent) {
-      putc(' ', file);
-      used++;
-    }
-    fprintf(file, "%.*s", length, word);
-    used += length;
-    word += length;
-  }
-}
-
 /* Says why a table is missing, and explains the words in its check column. An empty line comes
    before the first note of each table. */
 static void print_notes(const Lines *rows, FILE *file, bool markdown) {
@@ -187,11 +170,7 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
     snprintf(text, sizeof text, "%s%s%s%s%s: %s.", bold, text_of(rung, "rung"), bold,
              *kind ? ", " : "", kind, text_of(rung, "lesson"));
     fprintf(file, markdown ? "%d. " : "%2d  ", number);
-    if (markdown)
-      fputs(text, file);
-    else
-      print_wrapped(file, 4, text);
-    putc('\n', file);
+    text_print_wrapped(file, text, 4, 4, markdown ? INT_MAX : WIDTH);
   }
 }
 
@@ -259,8 +238,7 @@ void lab_print_machine(const Record *record, FILE *file, bool markdown) {
   fputs(
       "\nMedians after a warm-up, timed by the GPU (transfers by the host), on inputs that do not "
       "fit the\ncache. % ceiling: of the ceiling measured above. x first, x library: how many "
-      "times "
-      "faster than\nthe first rung and than the library. blocks/SM: how many blocks a "
+      "times faster than\nthe first rung and than the library. blocks/SM: how many blocks a "
       "multiprocessor holds at once, and\nwhat limits them. check: against a float64 or integer "
       "reference; caught: an intended mistake that\nthe check found.\n",
       file);
