@@ -31,7 +31,6 @@ static AugmentStrengths usual(int kinds) {
 enum { ALL_KINDS = (1 << AUGMENT_KINDS) - 1 };
 
 static const int sides[] = {1, 5, 28, 31, 64};
-enum { SIDES = sizeof sides / sizeof *sides };
 
 /* Noise, so that no two pixels can be taken for each other. */
 static void fill(uint8_t *pixels, int side, uint64_t seed) {
@@ -77,8 +76,8 @@ TEST(test_maps) {
       {1, 0, 0, 1, {-100, 0}},       {0, 1, -1, 0, {0, 0}},   {2, 0, 0, 2, {0, 0}},
       {1, 0, 0, 1, {-0.25f, -0.5f}}, {0.5f, 0, 0, 1, {0, 1}},
   };
-  for (int i = 0; i < SIDES; i++) {
-    const int side = sides[i];
+  foreach (each_side, sides) {
+    const int side = *each_side;
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
     fill(pixels, side, 1);
     augment_row(none, 5, 6, pixels, copy, side);
@@ -100,10 +99,10 @@ static double b_spline(double distance) {
 }
 
 TEST(test_splines) {
-  for (int i = 0; i < SIDES; i++)
-    for (int pixel = 0; pixel < sides[i]; pixel++) {
-      const AugmentSpline spline = augment_spline(pixel, sides[i]);
-      const double place = (pixel + 0.5) * AUGMENT_CELLS / sides[i];
+  foreach (side, sides)
+    for (int pixel = 0; pixel < *side; pixel++) {
+      const AugmentSpline spline = augment_spline(pixel, *side);
+      const double place = (pixel + 0.5) * AUGMENT_CELLS / *side;
       assert_true(spline.first >= 0 && spline.first + 3 < AUGMENT_POINTS);
       for (int w = 0; w < 4; w++)
         assert_true(fabs((double)spline.weight[w] - b_spline(place - (spline.first + w - 1))) <
@@ -323,11 +322,11 @@ TEST(test_kernel) {
   needs_gpu();
   static const uint32_t rows[] = {1, 3, 150};
   static const int kinds[] = {0, 1, 2, 4, 8, 16, 13, ALL_KINDS};
-  for (int i = 0; i < SIDES; i++)
+  foreach (side, sides)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
       foreach (each, kinds) {
-        const size_t stride = ((size_t)(sides[i] * sides[i]) + 15) / 16 * 16;
-        check_kernel((Shape){sides[i], rows[r], stride + 16 * r, usual(*each)});
+        const size_t stride = ((size_t)(*side * *side) + 15) / 16 * 16;
+        check_kernel((Shape){*side, rows[r], stride + 16 * r, usual(*each)});
       }
   check_kernel((Shape){28, 150, 784, {{3, 45, 0.4f, 0.5f, 7}}});
 }
