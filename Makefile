@@ -133,7 +133,7 @@ endif
 # ---- what there is -----------------------------------------------------------------------
 # The folders of src/, floor above floor: what a folder includes lies on its own floor or below
 # (make lint). The mains, src/mlp_NAME.c, stand on top.
-FLOORS := base ranks+data+model+plot engine train+predict+measure cli commands+bench+lab+exercise
+FLOORS := base ranks+data+model+plot+emulator engine train+predict+measure cli commands+bench+lab+exercise
 
 # Most of it is one library. A program is its main, the folder that it alone has, and what both
 # take of the library. What tests share is another, what bench, lab and exercise measure with a third.
@@ -154,7 +154,7 @@ LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda
 EXERCISE := $(BUILD)/sealed_cpu.o $(call with_cuda,$(BUILD)/sealed_gpu.o) \
             $(filter-out %/exercise_cpu.o,$(call objects,exercise)) $(MEASURE)
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
-            $(filter-out %/cuda_stand_in.o %/epoch_trial.o %/fault.o %/tsan_openmp.o, \
+            $(filter-out %/cuda_stand_in.o %/emulated.o %/epoch_trial.o %/fault.o %/tsan_openmp.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
 # A run of several ranks loads this library; nothing is linked to MPI.
@@ -163,9 +163,16 @@ PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
-# Level epoch's sources as C++ for the CPU, and what runs them there: wherever there is a C++ compiler.
-EMULATED := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %,$(BUILD)/tests/%.o, \
-              emulator/epoch emulator/emulator emulator/ptx support/epoch_trial))
+# What runs kernels as C++ on the CPU: wherever there is a C++ compiler.
+EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
+EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
+              $(addprefix $(BUILD)/tests/support/,epoch_parts.o epoch_trial.o))
+# Without a GPU the tests of kernels have theirs there, too.
+ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(patsubst tests/%.c,$(BUILD)/%,$(wildcard \
+                 tests/test_kernels*.c tests/test_augment.c))))
+KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer state augment \
+                         $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) tests/support/kernel_tests \
+                         tests/support/emulated) $(filter-out %/epoch_trial.o,$(EMULATED))
 BENCH_TESTS := $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/test_trace_cuda
 SCORING  := $(BUILD)/test_exercise $(BUILD)/test_exercise_cheats
 ifeq ($(SANITIZE),thread)
@@ -321,8 +328,11 @@ $(BUILD)/mlp-scaling: $(BUILD)/src/mlp_scaling.o $(BUILD)/libmeasure.a $(BUILD)/
 $(BUILD)/mlp-exercise: $(BUILD)/src/mlp_exercise.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) $(LIBRARIES)
 
-$(BUILD)/test_%: $(BUILD)/tests/test_%.o
+$(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
+
+$(ON_EMULATOR): $(BUILD)/test_%: $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
+	$(link) -lcmocka $(LIBRARIES) -lstdc++
 
 $(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
@@ -399,20 +409,36 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call said,CC $<)$(CC) $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
 
-# Which folder's cuda_runtime_api.h is meant, and no sanitizer: fibers have stacks of their own.
-EMULATOR := -Itests/emulator
-CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(EMULATOR) \
-            -Isrc -Ikernels $(NO_FOLDER) -MMD -MP
+# ---- the emulator ------------------------------------------------------------------------
+# Its folder's cuda_runtime_api.h is meant, and no sanitizer: fibers have stacks of their own.
+EMULATOR_INCLUDE := -isystem src/emulator/include
+CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
+            $(EMULATOR_INCLUDE) -Isrc -Ikernels $(NO_FOLDER) -MMD -MP
 # nvcc warns of kernels already. It does not believe that pointers to two types are apart, either.
-$(BUILD)/tests/emulator/epoch.o: CXX_FLAGS += -fno-strict-aliasing -ffp-contract=off -w
+KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -w
+$(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
 $(addprefix $(BUILD)/tests/,test_epoch_schedules.o soak/schedules.o support/epoch_trial.o): \
-  C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR))
+  C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
 ifneq ($(EMULATED),)
 $(BUILD)/test_epoch_schedules: private LIBRARIES += -lstdc++
 endif
-$(BUILD)/tests/emulator/%.o: tests/emulator/%.cpp $(BUILD)/flags
+$(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call said,CXX $<)$(CXX) $(CXX_FLAGS) -c $< -o $@
+
+# Kernels as C++: launches.awk makes calls of launches, of headers, too. What it has not changed is
+# found where it is.
+$(BUILD)/emulated/%: kernels/% src/emulator/launches.awk
+	@mkdir -p $(@D)
+	@awk -v NAME=$< -f src/emulator/launches.awk $< >$@
+REWRITTEN := $(patsubst kernels/%,$(BUILD)/emulated/%,$(shell grep -lE \
+               '<<<|extern __shared__|__shared__ alignas' kernels/*.cuh kernels/*/*.cuh))
+$(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
+	$(call said,CXX kernels/$*.cu)$(CXX) -I$(BUILD)/emulated $(CXX_FLAGS) $(KERNEL_FLAGS) \
+	  $(filter --coverage,$(CFLAGS)) -include emulator/device.h -x c++ -c $< -o $@
+$(BUILD)/emulated/tests/%.o: tests/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -503,7 +529,7 @@ mutants: setup              ## draw COUNT single-token changes by SEED: which on
 C_FILES := $(wildcard $(foreach folder,src src/* src/*/* tests tests/*,$(folder)/*.[ch]))
 
 format:                     ## lay out C and CUDA files as .clang-format says
-	clang-format -i $(C_FILES) $(wildcard kernels/*.* kernels/*/*.* tests/emulator/*.cpp)
+	clang-format -i $(C_FILES) $(wildcard kernels/*.* kernels/*/*.* src/emulator/*.cpp tests/support/*.cpp)
 
 # cppcheck takes every loop for one that may not run, those over layers and classes too; what it
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
@@ -524,7 +550,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/*.sh .ci/run
 	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # words and variables of scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
-	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -itests/emulator src tests
+	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -isrc/emulator src tests
 	@mkdir -p build/lint
 	@sed 's/__malloc__ ([a-z_]*)/__malloc__/' "$$($(CC) -print-file-name=include/omp.h)" \
 	  >build/lint/omp.h

@@ -5,7 +5,7 @@ on each until one fails.
   scripts/mutants.py COUNT SEED TEST...   by `make mutants`; TEST is a program's name or a scenario
 
 A change is drawn from every token of src/ and kernels/ that stands on a line that the CPU build can
-execute: a comparison, an operator, a constant. Only tests that execute the line can fail by it, so a
+execute, kernels on the emulator: a comparison, an operator, a constant. Only tests that execute the line can fail by it, so a
 build for coverage says first which these are (gcov); a line that no test executes is not found.
 Changes that do not compile are not counted, and a test that fails without any change is left out. Prints one line per change and the share that was found;
 works on copies of the checkout in build/mutants, one per core.
@@ -23,7 +23,7 @@ import time
 WORK = os.path.abspath("build/mutants")
 FIRST = f"{WORK}/first"  # the tree that is built, and copied
 PLACE = "build/coverage"
-MAKE = ["make", "-s", "SETUP=0", "CUDA=0", "CC=" + os.environ.get("CC", "gcc"), f"BUILD={PLACE}",
+MAKE = ["make", "-s", "SETUP=0", "CUDA=0", "GPUS=", "CC=" + os.environ.get("CC", "gcc"), f"BUILD={PLACE}",
         f"PLACE={PLACE}", "CFLAGS=-O0 -g --coverage"]
 SWAPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&",
          "+": "-", "-": "+", "*": "/", "/": "*", "+=": "-=", "-=": "+=", "++": "--", "--": "++",

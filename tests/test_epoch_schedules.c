@@ -6,7 +6,7 @@
 
 #ifdef HAVE_EMULATOR
 
-#include "emulator/epoch.h"
+#include "support/epoch_parts.h"
 #include "support/epoch_trial.h"
 
 static const struct {

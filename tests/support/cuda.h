@@ -17,9 +17,13 @@ static inline void needs_gpu(void) {
   skip();
 }
 
+#ifndef ON_EMULATOR
+#define ON_EMULATOR false /* the kernels run on the CPU: src/emulator */
+#endif
+
 /* TEST_QUICK is in the environment: compute-sanitizer runs the tests, and small cases will do. */
 static inline bool quick(void) {
-  return getenv("TEST_QUICK") != NULL;
+  return ON_EMULATOR || getenv("TEST_QUICK") != NULL;
 }
 
 /* The call returns true; if not, the Error `error` of the file says why. */

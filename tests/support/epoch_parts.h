@@ -1,6 +1,6 @@
 /* The parts of level epoch that a test plants faults in: its barriers and its mail. */
-#ifndef EMULATOR_EPOCH_H
-#define EMULATOR_EPOCH_H
+#ifndef EPOCH_PARTS_H
+#define EPOCH_PARTS_H
 
 #include <stddef.h>
 

@@ -1,0 +1,93 @@
+/* What the compiler calls of -fsanitize=thread,bounds and -fsanitize-coverage=trace-pc: at every
+   access and in every basic block of a kernel. */
+#include "emulator/core.h"
+
+#include <cstring>
+
+using namespace emulated;
+
+#define ACCESS(name, size)                                                                         \
+  extern "C" void __tsan_##name##read##size(void *at) {                                            \
+    access((uintptr_t)at, size, false, false, PC);                                                 \
+  }                                                                                                \
+  extern "C" void __tsan_##name##write##size(void *at) {                                           \
+    access((uintptr_t)at, size, true, false, PC);                                                  \
+  }
+#define ACCESSES(name)                                                                             \
+  ACCESS(name, 1) ACCESS(name, 2) ACCESS(name, 4) ACCESS(name, 8) ACCESS(name, 16)
+ACCESSES()
+ACCESSES(volatile_)
+ACCESSES(unaligned_)
+
+#define ATOMIC(bits)                                                                               \
+  extern "C" uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int) {   \
+    access((uintptr_t)at, sizeof *at, false, true, PC);                                            \
+    return *at;                                                                                    \
+  }                                                                                                \
+  extern "C" void __tsan_atomic##bits##_store(volatile uint##bits##_t *at, uint##bits##_t v,       \
+                                              int) {                                               \
+    access((uintptr_t)at, sizeof *at, true, true, PC);                                             \
+    *at = v;                                                                                       \
+  }
+ATOMIC(8)
+ATOMIC(32)
+ATOMIC(64)
+
+extern "C" {
+
+void __tsan_init() {
+  watched = true;
+}
+void __tsan_func_entry(void *) {
+}
+void __tsan_func_exit() {
+}
+void __tsan_read_range(void *at, size_t size) {
+  access((uintptr_t)at, (unsigned)size, false, false, PC);
+}
+void __tsan_write_range(void *at, size_t size) {
+  access((uintptr_t)at, (unsigned)size, true, false, PC);
+}
+void __tsan_vptr_update(void **at, void *value) {
+  access((uintptr_t)at, sizeof *at, true, false, PC);
+  *at = value;
+}
+void __tsan_vptr_read(void **at) {
+  access((uintptr_t)at, sizeof *at, false, false, PC);
+}
+/* A kernel's calls of these, by either name. */
+void *__tsan_memcpy(void *to, const void *from, size_t size) {
+  if (size > 0) access((uintptr_t)from, (unsigned)size, false, false, PC);
+  if (size > 0) access((uintptr_t)to, (unsigned)size, true, false, PC);
+  return memmove(to, from, size);
+}
+void *__tsan_memset(void *to, int value, size_t size) {
+  if (size > 0) access((uintptr_t)to, (unsigned)size, true, false, PC);
+  return memset(to, value, size);
+}
+
+void __sanitizer_cov_trace_pc(void) {
+  if (lane) note(PC, true, false, false, false, 0, 0);
+}
+
+/* Of -fsanitize=bounds: arrays whose size the compiler knows, also those in registers. */
+void __ubsan_handle_out_of_bounds(void *data, void *index) {
+  struct Type {
+    uint16_t kind, info;
+    char name[1];
+  };
+  struct Data {
+    const char *file;
+    uint32_t line, column;
+    const Type *array, *index;
+  };
+  if (!lane) return;
+  find_wrong("bounds",
+             "%A: " + me() +
+                 printed(" has index %ld in an array of type %s", (long)(intptr_t)index,
+                         static_cast<const Data *>(data)->array->name),
+             PC);
+  stop();
+}
+
+} // extern "C"

@@ -1,0 +1,163 @@
+/* What the emulator's own sources share: lanes and their blocks, memory and its accesses. */
+#ifndef EMULATOR_CORE_H
+#define EMULATOR_CORE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulator/emulator.h"
+
+namespace emulated {
+
+constexpr int WARP = 32, MOST_THREADS = 1024;
+constexpr size_t MOST_SHARED = 227 << 10;
+
+struct Index {
+  unsigned x, y, z;
+};
+
+/* ---- lanes (fibers.cpp) --------------------------------------------------------------------- */
+
+enum class State : uint8_t { READY, MEETS, BARRIER, MAIL, FULL, ENDED };
+
+struct Block {
+  unsigned number;       /* in the grid */
+  unsigned char *shared; /* its dynamic shared memory */
+};
+
+struct Lane {
+  void *sp; /* while it does not run */
+  unsigned char *stack;
+  Block *block;
+  Index index;
+  State state;
+  bool orders, fenced;
+  uint16_t thread;
+  unsigned mask; /* who it meets, with what and at which function */
+  void *mine;
+  void (*combine)(void **lanes, unsigned mask);
+  int value;            /* that it brings to a barrier */
+  uintptr_t pc;         /* where it waits */
+  uint16_t clock[WARP]; /* what it has seen of the lanes of its warp, since the block's barrier */
+};
+
+/* A kernel's call. Each thread has a copy of the arguments. */
+struct Call {
+  const void *kernel;
+  Index grid, block;
+  size_t shared;
+  void (*function)(void *arguments);
+  const void *arguments;
+  size_t bytes;
+};
+
+extern Lane *lane;        /* who runs, NULL outside of kernels */
+extern const Lane *meets; /* of a warp that meets */
+extern Lane *lanes;       /* of the block that runs; of all, where all run at once */
+extern int threads_of_block;
+extern bool failed; /* the launch */
+
+/* Makes a fiber of l, to be entered. stack: STACK bytes. */
+constexpr size_t STACK = 64 << 10;
+void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
+/* Runs the lanes of a warp until none can go on, or `most` times one. Returns whether one ran. */
+bool run_warp(Lane *first, int count, uint32_t most);
+/* From a fiber to the scheduler, until it is entered again. */
+void leave(State state, uintptr_t pc);
+/* Ends the launch, from a fiber. */
+[[noreturn]] void stop();
+
+/* All blocks at once, by a drawn schedule (schedules.cpp). Returns whether all went well. */
+bool run_drawn(const Call &call);
+void arrive(int barrier, int threads, bool waits);
+
+/* ---- memory (memory.cpp) -------------------------------------------------------------------- */
+
+/* Who did something to a cell. Eras count blocks and barriers, so that one tells the launch, the
+   block, and between which barriers. */
+struct Touch {
+  uint32_t era, site : 31, atomic : 1;
+  uint16_t thread, clock;
+};
+
+struct Cell {
+  Touch write, read, other_read; /* two threads that read, so that one is not who writes */
+};
+
+struct Region {
+  uintptr_t base = 0;
+  size_t bytes = 0;
+  std::string name;
+  int rows = 0, columns = 0, element = 4;
+  bool shared = false, constant = false, freed = false;
+  unsigned granule = 4; /* bytes of a cell: the smallest access so far */
+  std::vector<Cell> cells;
+  std::vector<uint32_t> seen; /* of a constant one, instead: the last launch that read a cell */
+  uint64_t read_once = 0, written_once = 0; /* bytes, in this launch */
+};
+
+extern std::vector<Region *> regions; /* 0: none */
+extern uintptr_t program_base;
+void start_memory();
+/* Where the address is, or what ends nearest before it; NULL: nothing of the device's. */
+Region *find(uintptr_t address);
+bool is_arena(uintptr_t address);
+Region *guarded_by(uintptr_t address); /* the array behind the guard page of the address */
+/* What a compiler may take for memory: indices, and whether a shared variable is initialised. */
+bool is_no_variable(uintptr_t address);
+bool is_of_program(uintptr_t address); /* its code, constants and variables */
+void new_shared_memory(unsigned char *dynamic, size_t bytes); /* for a block: NaN everywhere */
+void set_granule(Region *r, unsigned granule);
+
+/* ---- the watch (watch.cpp) ------------------------------------------------------------------ */
+
+extern bool watched; /* the kernels are compiled with the watch */
+void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc);
+void watch_launch();
+void watch_block(unsigned number);
+void watch_barrier();
+/* lanes `there` of a warp have met */
+void watch_meeting(Lane *first, unsigned there);
+
+/* ---- counts (counts.cpp) -------------------------------------------------------------------- */
+
+/* An access in the program or a basic block of it, by the address that its call returns to. */
+struct Site {
+  uintptr_t pc;
+  bool step, shared, write, atomic;
+  unsigned size;
+  uint64_t requests, lanes, sectors, bytes_used, wavefronts, least_wavefronts;
+};
+
+struct Launch {
+  EmulatorLaunch counts;
+  std::vector<Site> sites;
+};
+
+extern std::vector<Site> sites;
+extern std::vector<Launch> launches;
+extern EmulatorLaunch now; /* of the launch that runs */
+/* Notes an access or a step of the lane that runs. Returns the site. */
+uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,
+              uintptr_t address);
+/* Joins what the lanes of a warp have noted to requests. */
+void count_requests(const Lane *first, int count);
+void keep_launch();
+
+/* ---- findings (findings.cpp) ---------------------------------------------------------------- */
+
+std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The first of its kind and places is kept, the others are counted. text: with %A and %B where the
+   lines of the source stand. */
+void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b = 0,
+                bool unless_same_line = false);
+std::string who(unsigned block, unsigned thread);
+std::string me();
+
+} // namespace emulated
+
+#define PC ((uintptr_t)__builtin_return_address(0))
+
+#endif

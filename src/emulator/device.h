@@ -1,0 +1,428 @@
+/* CUDA C++ for the emulator: qualifiers, indices, vectors, and the functions of warps and blocks.
+   The compiler includes it before a kernel file. */
+#ifndef EMULATOR_DEVICE_H
+#define EMULATOR_DEVICE_H
+
+#include <limits.h>
+#include <math.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "emulator/runtime.h"
+
+/* What calls the runtime is inlined, so that the place of the call is a line of the source. */
+#define EMULATOR_INLINE inline __attribute__((always_inline))
+
+/* ---- the language ---------------------------------------------------------------------------- */
+
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 800
+#define __device__
+#define __host__
+#define __global__
+#define __constant__
+#define __managed__
+#define __noinline__ __attribute__((noinline))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __restrict__
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+/* Blocks run one after another, so one copy of a variable serves all of them. Thread-local storage
+   has nothing else in it, so an address says whether it is shared; the gap tells one array's end
+   from another's start. */
+#define EMULATOR_JOIN_(a, b) a##b
+#define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
+#define EMULATOR_GAP                                                                               \
+  static thread_local __attribute__((used)) char EMULATOR_JOIN(emulator_gap, __COUNTER__)[64];
+#define __shared__ EMULATOR_GAP static thread_local
+#define EMULATOR_ALIGNED(bytes) EMULATOR_GAP alignas(bytes) static thread_local
+
+struct uint3 {
+  unsigned x, y, z;
+};
+/* To the compiler they never change, which is so for a thread: reading them is no access. */
+extern const uint3 threadIdx asm("emulator_thread"), blockIdx asm("emulator_block");
+extern const dim3 blockDim asm("emulator_block_size"), gridDim asm("emulator_grid_size");
+constexpr int warpSize = 32;
+
+/* ---- vectors: copied by one access, as on a GPU, whatever parts are used -----------------------
+ */
+
+namespace emulated {
+typedef uint32_t Words2 __attribute__((vector_size(8), may_alias));
+typedef uint32_t Words4 __attribute__((vector_size(16), may_alias));
+} // namespace emulated
+
+#define EMULATOR_VECTOR2(name, T)                                                                  \
+  struct alignas(2 * sizeof(T)) name {                                                             \
+    T x, y;                                                                                        \
+  };                                                                                               \
+  inline name make_##name(T x, T y) {                                                              \
+    return {x, y};                                                                                 \
+  }
+#define EMULATOR_COPIED(name, Words)                                                               \
+  name() = default;                                                                                \
+  name(const name &from) {                                                                         \
+    *(Words *)this = *(const Words *)&from;                                                        \
+  }                                                                                                \
+  name &operator=(const name &from) {                                                              \
+    *(Words *)this = *(const Words *)&from;                                                        \
+    return *this;                                                                                  \
+  }
+#define EMULATOR_WORDS2(name, T)                                                                   \
+  struct alignas(8) name {                                                                         \
+    T x, y;                                                                                        \
+    EMULATOR_COPIED(name, emulated::Words2)                                                        \
+    constexpr name(T x_, T y_ = T()) : x(x_), y(y_) {                                              \
+    }                                                                                              \
+  };                                                                                               \
+  inline name make_##name(T x, T y) {                                                              \
+    return {x, y};                                                                                 \
+  }
+#define EMULATOR_WORDS4(name, T)                                                                   \
+  struct alignas(16) name {                                                                        \
+    T x, y, z, w;                                                                                  \
+    EMULATOR_COPIED(name, emulated::Words4)                                                        \
+    constexpr name(T x_, T y_ = T(), T z_ = T(), T w_ = T()) : x(x_), y(y_), z(z_), w(w_) {        \
+    }                                                                                              \
+  };                                                                                               \
+  inline name make_##name(T x, T y, T z, T w) {                                                    \
+    return {x, y, z, w};                                                                           \
+  }
+EMULATOR_WORDS2(float2, float)
+EMULATOR_WORDS2(int2, int)
+EMULATOR_WORDS2(uint2, uint32_t)
+EMULATOR_WORDS4(float4, float)
+EMULATOR_WORDS4(int4, int)
+EMULATOR_WORDS4(uint4, uint32_t)
+struct float3 {
+  float x, y, z;
+};
+struct int3 {
+  int x, y, z;
+};
+struct uchar4 {
+  unsigned char x, y, z, w;
+};
+
+namespace emulated {
+
+template <class T> T *dynamic() {
+  return reinterpret_cast<T *>(emulator_dynamic());
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+template <class... Given> struct Pending {
+  dim3 blocks, threads;
+  size_t shared;
+  std::tuple<Given...> given;
+};
+
+struct Grid {
+  dim3 blocks, threads;
+  size_t shared;
+  template <class... Given> Pending<Given...> operator()(Given... given) const {
+    return {blocks, threads, shared, std::tuple<Given...>(given...)};
+  }
+};
+
+inline Grid grid(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) {
+  return {blocks, threads, shared};
+}
+
+template <class... Taken, class... Given>
+cudaError_t operator->*(void (*kernel)(Taken...), const Pending<Given...> &pending) {
+  struct Call {
+    void (*kernel)(Taken...);
+    std::tuple<Given...> given;
+  } call = {kernel, pending.given};
+  return emulator_run((const void *)kernel, pending.blocks, pending.threads, pending.shared,
+                      [](void *context) {
+                        const Call *c = static_cast<Call *>(context);
+                        std::apply([&](const Given &...given) { c->kernel(Taken(given)...); },
+                                   c->given);
+                      },
+                      &call, sizeof call);
+}
+
+/* ---- a warp ---------------------------------------------------------------------------------- */
+
+template <class T> struct Shuffled {
+  T value, result;
+  int from;
+};
+
+template <class T> void shuffle(void **lanes, unsigned mask) {
+  for (int i = 0; i < 32; i++) {
+    if (!(mask >> i & 1)) continue;
+    Shuffled<T> *to = static_cast<Shuffled<T> *>(lanes[i]);
+    if (mask >> to->from & 1)
+      to->result = static_cast<Shuffled<T> *>(lanes[to->from])->value;
+    else
+      emulator_absent(to->from, mask), to->result = to->value;
+  }
+}
+
+EMULATOR_INLINE int lane() {
+  return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
+
+template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) {
+  Shuffled<T> mine = {value, value, from};
+  emulator_meet(mask, &mine, shuffle<T>, false);
+  return mine.result;
+}
+
+inline void vote(void **lanes, unsigned mask) {
+  unsigned votes = 0;
+  for (int i = 0; i < 32; i++)
+    if (mask >> i & 1) votes |= (*static_cast<unsigned *>(lanes[i]) != 0) << i;
+  for (int i = 0; i < 32; i++)
+    if (mask >> i & 1) *static_cast<unsigned *>(lanes[i]) = votes;
+}
+
+template <class T, class F>
+__attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, F change) {
+  emulator_atomic(at, sizeof *at, __builtin_return_address(0));
+  const T old = *at;
+  *at = change(old);
+  return old;
+}
+
+inline void sum(void **lanes, unsigned mask) {
+  unsigned all = 0;
+  for (int i = 0; i < 32; i++)
+    if (mask >> i & 1) all += *static_cast<unsigned *>(lanes[i]);
+  for (int i = 0; i < 32; i++)
+    if (mask >> i & 1) *static_cast<unsigned *>(lanes[i]) = all;
+}
+
+} // namespace emulated
+
+template <class T> EMULATOR_INLINE T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
+  return emulated::shuffled(mask, value, (emulated::lane() & ~(width - 1)) + (from & (width - 1)));
+}
+template <class T>
+EMULATOR_INLINE T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
+  const int me = emulated::lane(), from = me ^ lanes;
+  return emulated::shuffled(mask, value, from / width > me / width ? me : from);
+}
+template <class T>
+EMULATOR_INLINE T __shfl_down_sync(unsigned mask, T value, int lanes, int width = 32) {
+  const int me = emulated::lane(), from = me + lanes;
+  return emulated::shuffled(mask, value, from / width == me / width ? from : me);
+}
+template <class T>
+EMULATOR_INLINE T __shfl_up_sync(unsigned mask, T value, int lanes, int width = 32) {
+  const int me = emulated::lane(), from = me - lanes;
+  return emulated::shuffled(mask, value, from >= me / width * width ? from : me);
+}
+EMULATOR_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
+  emulator_meet(mask, nullptr, nullptr, true);
+}
+EMULATOR_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
+  unsigned votes = predicate != 0;
+  emulator_meet(mask, &votes, emulated::vote, false);
+  return votes;
+}
+EMULATOR_INLINE int __any_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
+EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) == mask;
+}
+EMULATOR_INLINE unsigned __activemask() {
+  return emulator_active();
+}
+
+EMULATOR_INLINE unsigned __reduce_add_sync(unsigned mask, unsigned value) {
+  emulator_meet(mask, &value, emulated::sum, false);
+  return value;
+}
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+#define __syncthreads() ((void)emulator_barrier(0))
+#define __syncthreads_count(predicate) emulator_barrier((predicate) != 0)
+#define __syncthreads_or(predicate) (emulator_barrier((predicate) != 0) != 0)
+#define __syncthreads_and(predicate) (emulator_barrier((predicate) == 0) == 0)
+
+/* ---- a thread -------------------------------------------------------------------------------- */
+
+#define EMULATOR_ATOMIC(name, expression)                                                          \
+  template <class T, class V> EMULATOR_INLINE T name(T *at, V value_) {                            \
+    const T value = (T)value_;                                                                     \
+    return emulated::atomically(at, [=](T old) -> T { return expression; });                       \
+  }
+EMULATOR_ATOMIC(atomicAdd, old + value)
+EMULATOR_ATOMIC(atomicSub, old - value)
+EMULATOR_ATOMIC(atomicExch, ((void)old, value))
+EMULATOR_ATOMIC(atomicMin, value < old ? value : old)
+EMULATOR_ATOMIC(atomicMax, value > old ? value : old)
+EMULATOR_ATOMIC(atomicAnd, old &value)
+EMULATOR_ATOMIC(atomicOr, old | value)
+EMULATOR_ATOMIC(atomicXor, old ^ value)
+EMULATOR_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
+EMULATOR_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
+template <class T> EMULATOR_INLINE T atomicCAS(T *at, T compare, T value) {
+  return emulated::atomically(at, [=](T old) -> T { return old == compare ? value : old; });
+}
+#define __threadfence() emulator_fence()
+#define __threadfence_block() emulator_fence()
+[[noreturn]] inline void __trap() {
+  emulator_trap();
+}
+inline void __nanosleep(unsigned) {
+}
+
+template <class T> EMULATOR_INLINE T __ldg(const T *at) {
+  return *at;
+}
+template <class T> EMULATOR_INLINE T __ldcg(const T *at) {
+  return *at;
+}
+template <class T> EMULATOR_INLINE T __ldcs(const T *at) {
+  return *at;
+}
+template <class T> EMULATOR_INLINE void __stcs(T *at, T value) {
+  *at = value;
+}
+template <class T> EMULATOR_INLINE void __stcg(T *at, T value) {
+  *at = value;
+}
+
+template <class To, class From> inline To emulator_bits(From from) {
+  To to;
+  static_assert(sizeof to == sizeof from, "");
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+inline float __uint_as_float(uint32_t bits) {
+  return emulator_bits<float>(bits);
+}
+inline uint32_t __float_as_uint(float value) {
+  return emulator_bits<uint32_t>(value);
+}
+inline float __int_as_float(int bits) {
+  return emulator_bits<float>(bits);
+}
+inline int __float_as_int(float value) {
+  return emulator_bits<int>(value);
+}
+inline int __ffs(int bits) {
+  return __builtin_ffs(bits);
+}
+inline int __popc(unsigned bits) {
+  return __builtin_popcount(bits);
+}
+inline int __clz(int bits) {
+  return bits ? __builtin_clz((unsigned)bits) : 32;
+}
+inline float __expf(float x) {
+  return expf(x);
+}
+inline float __logf(float x) {
+  return logf(x);
+}
+inline float __fdividef(float x, float y) {
+  return x / y;
+}
+inline float __frcp_rn(float x) {
+  return 1.0f / x;
+}
+inline float __fmaf_rn(float x, float y, float z) {
+  return fmaf(x, y, z);
+}
+inline float __fadd_rn(float x, float y) {
+  return x + y;
+}
+inline float __fmul_rn(float x, float y) {
+  return x * y;
+}
+inline float rsqrtf(float x) {
+  return 1.0f / sqrtf(x);
+}
+inline uint32_t __umulhi(uint32_t x, uint32_t y) {
+  return (uint32_t)((uint64_t)x * y >> 32);
+}
+inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
+  const uint64_t both = (uint64_t)y << 32 | x;
+  uint32_t bytes = 0;
+  for (int i = 0; i < 4; i++)
+    bytes |= (uint32_t)(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return bytes;
+}
+
+inline size_t __cvta_generic_to_shared(const void *at) {
+  return emulator_shared_address(at);
+}
+#define EMULATOR_MIN_MAX(T)                                                                        \
+  constexpr T min(T a, T b) {                                                                      \
+    return b < a ? b : a;                                                                          \
+  }                                                                                                \
+  constexpr T max(T a, T b) {                                                                      \
+    return a < b ? b : a;                                                                          \
+  }
+EMULATOR_MIN_MAX(int)
+EMULATOR_MIN_MAX(unsigned)
+EMULATOR_MIN_MAX(long)
+EMULATOR_MIN_MAX(unsigned long)
+EMULATOR_MIN_MAX(long long)
+EMULATOR_MIN_MAX(unsigned long long)
+EMULATOR_MIN_MAX(float)
+EMULATOR_MIN_MAX(double)
+
+/* ---- the runtime ----------------------------------------------------------------------------- */
+
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum { cudaLaunchAttributeClusterDimension, cudaLaunchAttributeProgrammaticStreamSerialization };
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
+struct cudaLaunchAttribute {
+  int id;
+  struct {
+    dim3 clusterDim;
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute *attrs;
+  unsigned numAttrs;
+};
+template <class Kernel> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, Kernel) {
+  attributes->ptxVersion = __CUDA_ARCH__ / 10;
+  return cudaSuccess;
+}
+template <class Kernel> cudaError_t cudaFuncSetAttribute(Kernel *, int, size_t) {
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaMemcpyToSymbolAsync(T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                                    cudaMemcpyKind = cudaMemcpyHostToDevice,
+                                    cudaStream_t = nullptr) {
+  memcpy((char *)&symbol + offset, from, bytes);
+  return cudaSuccess;
+}
+template <class... Taken, class... Given>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Taken...),
+                               Given... given) {
+  return kernel->*emulated::grid(config->gridDim, config->blockDim,
+                                 config->dynamicSmemBytes)(given...);
+}
+
+#include "emulator/ptx.h"
+
+#endif

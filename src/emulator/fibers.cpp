@@ -1,0 +1,367 @@
+/* Fibers, the lanes of a warp that meet, and launches of one block after another. x86-64 and
+   AArch64. */
+#include "emulator/core.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "emulator/runtime.h"
+
+/* What device.h calls threadIdx and so on, and const. */
+emulated::Index emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
+
+extern "C" void emulator_switch(void **from, void *to);
+#if defined(__x86_64__)
+asm(".text\n.globl emulator_switch\nemulator_switch:\n"
+    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+    "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+#elif defined(__aarch64__)
+asm(".text\n.globl emulator_switch\nemulator_switch:\n"
+    "sub sp, sp, #160\nstp x30, x19, [sp]\nstp x20, x21, [sp, #16]\nstp x22, x23, [sp, #32]\n"
+    "stp x24, x25, [sp, #48]\nstp x26, x27, [sp, #64]\nstp x28, x29, [sp, #80]\n"
+    "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\n"
+    "stp d14, d15, [sp, #144]\nmov x2, sp\nstr x2, [x0]\nmov sp, x1\n"
+    "ldp x30, x19, [sp]\nldp x20, x21, [sp, #16]\nldp x22, x23, [sp, #32]\n"
+    "ldp x24, x25, [sp, #48]\nldp x26, x27, [sp, #64]\nldp x28, x29, [sp, #80]\n"
+    "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\n"
+    "ldp d14, d15, [sp, #144]\nadd sp, sp, #160\nret\n");
+#else
+#error "the emulator switches stacks on x86-64 and AArch64 alone"
+#endif
+
+namespace emulated {
+
+Lane *lane, *lanes;
+const Lane *meets;
+int threads_of_block;
+bool failed;
+
+static void *scheduler_sp;
+static const Call *call; /* that runs */
+static int barrier_value;
+static bool drawn; /* all blocks run at once */
+static cudaError_t last_error;
+
+/* ---- fibers --------------------------------------------------------------------------------- */
+
+__attribute__((noinline)) void leave(State state, uintptr_t pc) {
+  Lane *me = lane;
+  me->state = state;
+  me->pc = pc;
+  emulator_switch(&me->sp, scheduler_sp);
+}
+
+[[noreturn]] void stop() {
+  failed = true;
+  for (;;) leave(State::ENDED, 0);
+}
+
+static void run_fiber() {
+  void *arguments = __builtin_alloca_with_align(call->bytes, 512);
+  memcpy(arguments, call->arguments, call->bytes);
+  call->function(arguments);
+  for (;;) leave(State::ENDED, 0);
+}
+
+void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes) {
+  const Index size = call->block;
+  *l = {};
+  l->thread = (uint16_t)thread;
+  l->block = block;
+  l->stack = stack;
+  l->index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
+  l->clock[thread % WARP] = 1;
+  /* Not all at the same distance: a cache has few places for lines a page apart. */
+  void **top = (void **)(stack + stack_bytes - 64 - thread % 16 * 192);
+  top = (void **)((uintptr_t)top & ~(uintptr_t)15);
+#if defined(__x86_64__)
+  *--top = nullptr; /* as if called */
+  *--top = (void *)run_fiber;
+  top -= 6; /* registers */
+#else
+  top -= 20;
+  top[0] = (void *)run_fiber;
+#endif
+  l->sp = top;
+}
+
+static void enter(Lane *l) {
+  lane = l;
+  emulator_thread = l->index;
+  if (drawn) emulator_block.x = l->block->number;
+  emulator_switch(&scheduler_sp, l->sp);
+  lane = nullptr;
+}
+
+/* ---- a warp --------------------------------------------------------------------------------- */
+
+/* What all lanes of a mask that have not returned wait for happens, if they are all there. */
+static void meet(Lane *first, int count) {
+  for (int i = 0; i < count; i++) {
+    Lane *l = &first[i];
+    if (l->state != State::MEETS) continue;
+    unsigned there = 0;
+    bool all = true;
+    void *mine[WARP] = {};
+    for (int k = 0; k < count && all; k++) {
+      if (!(l->mask >> k & 1) || first[k].state == State::ENDED) continue;
+      all = first[k].state == State::MEETS && first[k].mask == l->mask &&
+            first[k].combine == l->combine;
+      there |= 1u << k;
+      mine[k] = first[k].mine;
+    }
+    if (!all) continue;
+    meets = l;
+    if (l->combine) l->combine(mine, there);
+    if (l->orders && watched) watch_meeting(first, there);
+    for (int k = 0; k < count; k++)
+      if (there >> k & 1) first[k].state = State::READY;
+    now.meetings++;
+  }
+}
+
+bool run_warp(Lane *first, int count, uint32_t most) {
+  for (bool ran = false;; ran = true) {
+    bool again = false;
+    for (int k = 0; k < count && !failed && most > 0; k++) {
+      Lane *l = &first[k];
+      if (l->state != State::READY && l->state != State::FULL) continue;
+      enter(l);
+      again = true;
+      most--;
+    }
+    if (watched) count_requests(first, count);
+    if (failed || !again) return ran;
+    meet(first, count);
+  }
+}
+
+/* ---- a block -------------------------------------------------------------------------------- */
+
+static int count_in(State state) {
+  return (int)std::count_if(lanes, lanes + threads_of_block,
+                            [=](const Lane &l) { return l.state == state; });
+}
+
+static const Lane *first_in(State state) {
+  return std::find_if(lanes, lanes + threads_of_block,
+                      [=](const Lane &l) { return l.state == state; });
+}
+
+/* Says why the lanes that l waits for do not come. */
+static void report_meeting(const Lane *l) {
+  const int first = l->thread / WARP * WARP;
+  for (int i = first; i < std::min(first + WARP, threads_of_block); i++) {
+    const Lane &other = lanes[i];
+    if (!(l->mask >> (i - first) & 1) ||
+        (other.state == State::MEETS && other.mask == l->mask && other.combine == l->combine))
+      continue;
+    find_wrong("meeting",
+               "%A: " + who(l->block->number, l->thread) +
+                   printed(" waits for the lanes of mask 0x%08x, and thread %d ", l->mask, i) +
+                   (other.state == State::MEETS ? "waits at another place or with another mask, %B"
+                    : other.state == State::BARRIER ? "waits at __syncthreads, %B"
+                                                    : "has returned"),
+               l->pc, other.pc);
+    return;
+  }
+}
+
+/* Nobody can go on: the barrier is reached, or never will be. */
+static void pass_barrier() {
+  const Lane *at = first_in(State::BARRIER), *ended = first_in(State::ENDED),
+             *waits = first_in(State::MEETS), *end = lanes + threads_of_block;
+  if (waits != end) {
+    report_meeting(waits);
+    failed = true;
+    return;
+  }
+  const std::string in = printed("%%A: in block %u, ", at->block->number);
+  if (ended != end)
+    find_wrong("barrier",
+               in + printed("%d threads wait at __syncthreads, and %d have returned without it, "
+                            "the first is thread %u",
+                            count_in(State::BARRIER), count_in(State::ENDED), ended->thread),
+               at->pc);
+  barrier_value = 0;
+  for (int i = 0; i < threads_of_block; i++) {
+    Lane &l = lanes[i];
+    if (l.state != State::BARRIER) continue;
+    if (l.pc != at->pc)
+      find_wrong("barriers",
+                 in + printed("thread %u waits at this __syncthreads, and thread %d at that of %%B",
+                              at->thread, i),
+                 at->pc, l.pc, true);
+    barrier_value += l.value;
+    l.state = State::READY;
+    memset(l.clock, 0, sizeof l.clock);
+    l.clock[i % WARP] = 1;
+  }
+  now.barriers++;
+  watch_barrier();
+}
+
+/* Copies of 16 bytes under way. */
+struct Copy {
+  void *to;
+  unsigned char value[16];
+  uintptr_t pc;
+};
+struct Copies {
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> groups;
+};
+static Copies copies[MOST_THREADS];
+alignas(128) static unsigned char dynamic_shared[MOST_SHARED];
+
+static void run_block(unsigned number, unsigned char *stacks) {
+  Block block = {number, dynamic_shared};
+  const Index grid = call->grid;
+  emulator_block = {number % grid.x, number / grid.x % grid.y, number / (grid.x * grid.y)};
+  watch_block(number);
+  new_shared_memory(dynamic_shared, call->shared);
+  for (int i = 0; i < threads_of_block; i++) {
+    start_lane(&lanes[i], (unsigned)i, &block, stacks + (size_t)i * STACK, STACK);
+    if (!copies[i].open.empty() || !copies[i].groups.empty()) copies[i] = {};
+  }
+  while (!failed && count_in(State::ENDED) < threads_of_block) {
+    bool ran = false;
+    for (int first = 0; first < threads_of_block && !failed; first += WARP)
+      ran |= run_warp(&lanes[first], std::min(WARP, threads_of_block - first), UINT32_MAX);
+    if (!ran && !failed) pass_barrier();
+  }
+}
+
+static bool run_blocks(const Call &of) {
+  static Lane own[MOST_THREADS];
+  static unsigned char *stacks;
+  if (!stacks)
+    stacks = (unsigned char *)mmap(nullptr, MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stacks == MAP_FAILED) abort();
+  lanes = own;
+  threads_of_block = (int)(of.block.x * of.block.y * of.block.z);
+  now = {};
+  now.kernel = of.kernel;
+  now.grid = of.grid.x * of.grid.y * of.grid.z, now.threads = (unsigned)threads_of_block;
+  watch_launch();
+  for (unsigned i = 0; i < now.grid && !failed; i++) run_block(i, stacks);
+  if (watched) keep_launch();
+  return !failed;
+}
+
+} // namespace emulated
+
+/* ---- what device.h calls -------------------------------------------------------------------- */
+
+using namespace emulated;
+
+void emulator_meet(unsigned mask, void *mine, void (*combine)(void **, unsigned), bool orders) {
+  Lane *me = lane;
+  if (!(mask >> me->thread % WARP & 1)) {
+    find_wrong("mask",
+               "%A: " + emulated::me() +
+                   printed(" is lane %d, which is not in its mask 0x%08x", me->thread % WARP, mask),
+               PC);
+    stop();
+  }
+  me->mask = mask, me->mine = mine, me->combine = combine, me->orders = orders;
+  leave(State::MEETS, PC);
+}
+
+void emulator_absent(int from, unsigned mask) {
+  find_wrong("absent",
+             "%A: " + me() +
+                 printed(" gets the value of lane %d, which is not there (there are "
+                         "0x%08x)",
+                         from, mask),
+             meets->pc);
+}
+
+int emulator_barrier(int value) {
+  lane->value = value;
+  if (drawn) {
+    arrive(0, (int)call->block.x, true);
+    return 0;
+  }
+  leave(State::BARRIER, PC);
+  return barrier_value;
+}
+
+void emulator_arrive(int barrier, int threads, bool waits) {
+  arrive(barrier, threads, waits);
+}
+
+unsigned emulator_active() {
+  const int first = lane->thread / WARP * WARP;
+  unsigned active = 0;
+  for (int i = first; i < std::min(first + WARP, threads_of_block); i++)
+    if (lanes[i].state == State::READY) active |= 1u << (i - first);
+  return active;
+}
+
+unsigned char *emulator_dynamic() {
+  return lane->block->shared;
+}
+
+/* Read at once, written when somebody waits: what is read too early is not there yet. */
+void emulator_copy_16(void *to, const void *from, int bytes) {
+  Copy copy = {to, {}, PC};
+  if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
+  memcpy(copy.value, from, (size_t)bytes);
+  copies[lane->thread].open.push_back(copy);
+}
+
+void emulator_close_copies() {
+  Copies &c = copies[lane->thread];
+  c.groups.push_back(std::move(c.open));
+  c.open.clear();
+}
+
+void emulator_await_copies(int groups) {
+  Copies &c = copies[lane->thread];
+  for (; c.groups.size() > (size_t)groups; c.groups.pop_front())
+    for (const Copy &copy : c.groups.front()) {
+      emulator_access(copy.to, sizeof copy.value, true, (void *)copy.pc);
+      memcpy(copy.to, copy.value, sizeof copy.value);
+    }
+}
+
+[[noreturn]] void emulator_trap() {
+  find_wrong("trap", "%A: " + me() + " calls __trap()", PC);
+  stop();
+}
+
+cudaError_t emulator_run(const void *kernel, dim3 grid, dim3 block, size_t shared,
+                         void (*function)(void *), const void *arguments, size_t bytes) {
+  const Call of = {
+      kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, function, arguments,
+      bytes};
+  const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z,
+                 threads = (uint64_t)block.x * block.y * block.z;
+  start_memory();
+  if (blocks == 0 || threads == 0 || threads > MOST_THREADS || shared > MOST_SHARED ||
+      blocks > INT32_MAX || grid.y > 65535 || grid.z > 65535)
+    return last_error = cudaErrorInvalidConfiguration;
+  call = &of;
+  emulator_grid_size = of.grid, emulator_block_size = of.block;
+  failed = false;
+  drawn = emulator.mail != nullptr;
+  const bool good = drawn ? run_drawn(of) : run_blocks(of);
+  if (!good && !drawn) last_error = cudaErrorLaunchFailure;
+  return good ? cudaSuccess : cudaErrorLaunchFailure;
+}
+
+extern "C" cudaError_t cudaGetLastError(void) {
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+
+extern "C" cudaError_t cudaPeekAtLastError(void) {
+  return last_error;
+}

@@ -1,0 +1,64 @@
+/* Of cuBLAS one product, by plain loops, and in C only; a rung of the lab that calls it answers
+   that it is not supported. */
+#ifndef EMULATOR_CUBLAS_H
+#define EMULATOR_CUBLAS_H
+#include <cuda_runtime_api.h>
+typedef struct cublasContext *cublasHandle_t;
+typedef enum { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED } cublasStatus_t;
+typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
+enum { CUBLAS_PEDANTIC_MATH };
+#ifdef __cplusplus
+static inline cublasStatus_t cublasCreate(cublasHandle_t *) {
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+static inline cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t) {
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+template <class... Given> cublasStatus_t cublasSgeam(Given...) {
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+template <class... Given> cublasStatus_t cublasSaxpy(Given...) {
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+template <class... Given> cublasStatus_t cublasScopy(Given...) {
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+template <class... Given> cublasStatus_t cublasSgemm(Given...) {
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+#else
+static inline cublasStatus_t cublasCreate(cublasHandle_t *handle) {
+  *handle = 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+static inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  (void)handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+static inline cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s) {
+  (void)h, (void)s;
+  return CUBLAS_STATUS_SUCCESS;
+}
+static inline cublasStatus_t cublasSetMathMode(cublasHandle_t h, int m) {
+  (void)h, (void)m;
+  return CUBLAS_STATUS_SUCCESS;
+}
+static inline cublasStatus_t cublasSgemm(cublasHandle_t h, cublasOperation_t ta,
+                                         cublasOperation_t tb, int m, int n, int k,
+                                         const float *alpha, const float *a, int lda,
+                                         const float *b, int ldb, const float *beta, float *c,
+                                         int ldc) {
+  (void)h;
+  for (int j = 0; j < n; j++)
+    for (int i = 0; i < m; i++) {
+      float sum = 0;
+      for (int l = 0; l < k; l++)
+        sum += (ta == CUBLAS_OP_N ? a[i + (size_t)l * lda] : a[l + (size_t)i * lda]) *
+               (tb == CUBLAS_OP_N ? b[l + (size_t)j * ldb] : b[j + (size_t)l * ldb]);
+      float *at = &c[i + (size_t)j * ldc];
+      *at = *alpha * sum + (*beta == 0 ? 0 : *beta * *at);
+    }
+  return CUBLAS_STATUS_SUCCESS;
+}
+#endif
+#endif

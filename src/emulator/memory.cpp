@@ -1,0 +1,327 @@
+/* The device's memory: arrays, variables of the program, and which of them an address is in. */
+#include "emulator/core.h"
+
+#include <cxxabi.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "emulator/runtime.h"
+
+extern emulated::Index emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
+
+namespace emulated {
+
+static constexpr size_t ARENA = (size_t)64 << 30, PAGE = 4096;
+
+std::vector<Region *> regions;
+uintptr_t program_base;
+static unsigned char *arena;
+static size_t arena_used;
+static int arena_arrays;
+static std::vector<uint16_t> region_of_page;
+static Region *dynamic_region;
+
+/* ---- variables of the program, from its own symbol table ------------------------------------- */
+
+struct Variable {
+  uintptr_t base;
+  size_t bytes;
+  std::string name;
+  Region *region;
+  bool operator<(const Variable &other) const {
+    return base < other.base;
+  }
+};
+
+struct Range {
+  uintptr_t first, end;
+  bool has(uintptr_t address) const {
+    return address - first < end - first;
+  }
+};
+
+static Range shared, data, program; /* thread-local storage; writable; all of it */
+static std::vector<Variable> shared_variables, variables; /* by address */
+
+/* "v" of the mangled "level<...>(...)::v" */
+static std::string name_of(const std::string &mangled) {
+  int status, depth = 0;
+  char *text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  const std::string name = status == 0 ? text : mangled;
+  free(text);
+  for (size_t i = name.size(); i-- > 1;) {
+    if (name[i] == '>' || name[i] == ')') depth++;
+    if (name[i] == '<' || name[i] == '(') depth--;
+    if (depth == 0 && name[i] == ':') return name.substr(i + 1);
+  }
+  return name;
+}
+
+static int look_at_program(dl_phdr_info *info, size_t, void *) {
+  program_base = info->dlpi_addr;
+  program = {UINTPTR_MAX, 0};
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const auto &header = info->dlpi_phdr[i];
+    const uintptr_t first = program_base + header.p_vaddr;
+    if (header.p_type == PT_TLS)
+      shared = {(uintptr_t)info->dlpi_tls_data, (uintptr_t)info->dlpi_tls_data + header.p_memsz};
+    if (header.p_type != PT_LOAD) continue;
+    program = {std::min(program.first, first), std::max(program.end, first + header.p_memsz)};
+    if (header.p_flags & PF_W) data = {first, first + header.p_memsz};
+  }
+  return 1; /* the program is the first */
+}
+
+static void read_symbols() {
+  const int file = open("/proc/self/exe", O_RDONLY);
+  struct stat status;
+  if (file < 0 || fstat(file, &status) != 0) return;
+  const char *elf =
+      (const char *)mmap(nullptr, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (elf == MAP_FAILED) return;
+  const auto *header = (const Elf64_Ehdr *)elf;
+  const auto *sections = (const Elf64_Shdr *)(elf + header->e_shoff);
+  for (int s = 0; s < header->e_shnum; s++) {
+    if (sections[s].sh_type != SHT_SYMTAB) continue;
+    const char *names = elf + sections[sections[s].sh_link].sh_offset;
+    const auto *symbols = (const Elf64_Sym *)(elf + sections[s].sh_offset);
+    for (size_t i = 0; i < sections[s].sh_size / sizeof *symbols; i++) {
+      const Elf64_Sym &symbol = symbols[i];
+      const char *name = names + symbol.st_name;
+      const int type = ELF64_ST_TYPE(symbol.st_info);
+      if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF || strstr(name, "emulator_gap"))
+        continue;
+      if (type == STT_TLS)
+        shared_variables.push_back({shared.first + symbol.st_value, symbol.st_size, name, nullptr});
+      if (type == STT_OBJECT && program_base + symbol.st_value >= data.first)
+        variables.push_back({program_base + symbol.st_value, symbol.st_size, name, nullptr});
+    }
+  }
+  munmap((void *)elf, (size_t)status.st_size);
+  std::sort(shared_variables.begin(), shared_variables.end());
+  std::sort(variables.begin(), variables.end());
+}
+
+/* The variable that the address is in or, if it is in none, that ends before it. */
+static Variable *variable_at(std::vector<Variable> &list, uintptr_t address) {
+  auto after = std::upper_bound(list.begin(), list.end(), Variable{address, 0, {}, nullptr});
+  return after == list.begin() ? nullptr : &*--after;
+}
+
+static bool is_guard(const Variable *v) { /* whether a variable has been initialised */
+  return v && v->name.compare(0, 4, "_ZGV") == 0;
+}
+
+static Region *new_region(uintptr_t base, size_t bytes, const std::string &name, bool is_shared) {
+  Region *r = new Region;
+  r->base = base, r->bytes = bytes, r->name = name, r->shared = is_shared;
+  regions.push_back(r);
+  return r;
+}
+
+static Region *region_of(std::vector<Variable> &list, uintptr_t address, bool is_shared) {
+  Variable *v = variable_at(list, address);
+  if (!v || is_guard(v)) return nullptr;
+  if (!v->region) v->region = new_region(v->base, v->bytes, name_of(v->name), is_shared);
+  return v->region;
+}
+
+bool is_no_variable(uintptr_t address) {
+  if (shared.has(address)) return is_guard(variable_at(shared_variables, address));
+  for (const Index *i :
+       {&emulator_thread, &emulator_block, &emulator_block_size, &emulator_grid_size})
+    if (address - (uintptr_t)i < sizeof *i) return true;
+  return false;
+}
+
+bool is_of_program(uintptr_t address) {
+  return program.has(address) && (!data.has(address) || is_guard(variable_at(variables, address)));
+}
+
+/* ---- regions -------------------------------------------------------------------------------- */
+
+bool is_arena(uintptr_t address) {
+  return address - (uintptr_t)arena < ARENA;
+}
+
+Region *find(uintptr_t address) {
+  if (is_arena(address)) return regions[region_of_page[(address - (uintptr_t)arena) / PAGE]];
+  if (address - dynamic_region->base < MOST_SHARED) return dynamic_region;
+  if (shared.has(address)) return region_of(shared_variables, address, true);
+  if (data.has(address) && !is_no_variable(address)) return region_of(variables, address, false);
+  return nullptr;
+}
+
+Region *guarded_by(uintptr_t address) {
+  return is_arena(address) ? regions[region_of_page[(address - (uintptr_t)arena) / PAGE + 1]]
+                           : nullptr;
+}
+
+void start_memory() {
+  if (arena) return;
+  arena = (unsigned char *)mmap(nullptr, ARENA, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arena == MAP_FAILED) abort();
+  region_of_page.resize(ARENA / PAGE + 1);
+  regions.push_back(nullptr);
+  dl_iterate_phdr(look_at_program, nullptr);
+  read_symbols();
+  dynamic_region = new_region(0, 0, "dynamic shared memory", true);
+}
+
+void new_shared_memory(unsigned char *dynamic, size_t bytes) {
+  if (dynamic_region->bytes != bytes) dynamic_region->cells.clear();
+  dynamic_region->base = (uintptr_t)dynamic, dynamic_region->bytes = bytes;
+  memset(dynamic, 0xff, bytes);
+  for (const Variable &v : shared_variables)
+    if (v.region || !watched) memset((void *)v.base, 0xff, v.bytes);
+}
+
+/* Cells, or what is known of a constant array, of the new size. */
+template <class T> static void refine(std::vector<T> &cells, const Region *r, unsigned granule) {
+  std::vector<T> finer((r->bytes + granule - 1) / granule);
+  for (size_t i = 0; i < finer.size() && i * granule / r->granule < cells.size(); i++)
+    finer[i] = cells[i * granule / r->granule];
+  cells.swap(finer);
+}
+
+void set_granule(Region *r, unsigned granule) {
+  if (r->constant)
+    refine(r->seen, r, granule);
+  else
+    refine(r->cells, r, granule);
+  r->granule = granule;
+}
+
+static cudaError_t allocate(void **memory, size_t bytes) {
+  start_memory();
+  const size_t pages = (bytes + PAGE - 1) / PAGE + 1;
+  if (arena_arrays == 0) arena_used = PAGE;
+  if (regions.size() >= UINT16_MAX || arena_used + pages * PAGE > ARENA)
+    return cudaErrorMemoryAllocation;
+  const uintptr_t base = (uintptr_t)arena + arena_used;
+  const uint16_t index = (uint16_t)regions.size();
+  new_region(base, bytes, printed("array %d", index), false);
+  for (size_t p = 0; p < pages; p++)
+    region_of_page[arena_used / PAGE + p] = index; /* and the guard behind it */
+  arena_used += pages * PAGE;
+  arena_arrays++;
+  memset((void *)base, 0xff, bytes);
+  *memory = (void *)base;
+  return cudaSuccess;
+}
+
+static cudaError_t release(void *memory) {
+  Region *r = memory ? find((uintptr_t)memory) : nullptr;
+  if (!memory) return cudaSuccess;
+  if (!r || r->base != (uintptr_t)memory || r->freed) return cudaErrorInvalidValue;
+  r->freed = true;
+  r->cells = {}, r->seen = {};
+  if (--arena_arrays > 0) return cudaSuccess;
+  madvise(arena, arena_used, MADV_DONTNEED);
+  std::fill_n(region_of_page.begin(), arena_used / PAGE + 1, (uint16_t)0);
+  for (size_t i = regions.size(); i-- > 1;)
+    if (regions[i]->freed) delete regions[i], regions.erase(regions.begin() + (ptrdiff_t)i);
+  return cudaSuccess;
+}
+
+} // namespace emulated
+
+/* ---- CUDA's runtime, and what the harness says ------------------------------------------------
+ */
+
+using namespace emulated;
+
+uint32_t emulator_shared_address(const void *at) {
+  const uintptr_t a = (uintptr_t)at, dynamic = dynamic_region->base;
+  return (uint32_t)(a - dynamic <= MOST_SHARED ? a - dynamic : a - shared.first + (1u << 20));
+}
+
+void *emulator_shared_at(uint32_t address) {
+  return (void *)(address < 1u << 20 ? dynamic_region->base + address
+                                     : shared.first + address - (1u << 20));
+}
+
+extern "C" {
+
+void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
+                   bool is_constant) {
+  Region *r = find((uintptr_t)memory);
+  r->name = name, r->rows = rows, r->columns = columns, r->element = element_bytes;
+  r->constant = is_constant;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes) {
+  return allocate(memory, bytes);
+}
+cudaError_t cudaFree(void *memory) {
+  return release(memory);
+}
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind) {
+  memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind,
+                            cudaStream_t) {
+  memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void *to, int value, size_t bytes) {
+  memset(to, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
+  memset(to, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize(void) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int *count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int *device) {
+  *device = 0;
+  return cudaSuccess;
+}
+/* An A100's: what device.h says of the instructions. */
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
+  *value = attribute == cudaDevAttrMultiProcessorCount                ? 108
+           : attribute == cudaDevAttrComputeCapabilityMajor           ? 8
+           : attribute == cudaDevAttrComputeCapabilityMinor           ? 0
+           : attribute == cudaDevAttrMaxSharedMemoryPerMultiprocessor ? 164 << 10
+                                                                      : 163 << 10;
+  return cudaSuccess;
+}
+const char *cudaGetErrorString(cudaError_t error) {
+  return error == cudaSuccess                     ? "no error"
+         : error == cudaErrorInvalidConfiguration ? "invalid configuration argument"
+         : error == cudaErrorInvalidValue         ? "invalid argument"
+         : error == cudaErrorMemoryAllocation     ? "out of memory"
+                                                  : "the launch failed";
+}
+const char *cudaGetErrorName(cudaError_t error) {
+  return cudaGetErrorString(error);
+}
+
+} // extern "C"

@@ -1,0 +1,154 @@
+/* The functions of kernels/ptx.cuh and kernels/copies.cuh, in place of those files. */
+#ifndef PTX_CUH
+#define PTX_CUH
+#define COPIES_CUH
+
+#include <cuda_bf16.h>
+
+/* Mail. */
+inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
+  const struct {
+    float x, y, z;
+    uint32_t w;
+  } packet = {x, y, z, w};
+  emulator_store_mail(to, &packet);
+}
+inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
+  struct {
+    float x, y, z;
+    uint32_t w;
+  } packet;
+  emulator_load_mail(at, &packet);
+  x = packet.x, y = packet.y, z = packet.z, w = packet.w;
+}
+
+template <int ID> void bar_sync(int threads) {
+  emulator_arrive(ID, threads, true);
+}
+template <int ID> void bar_arrive(int threads) {
+  emulator_arrive(ID, threads, false);
+}
+
+EMULATOR_INLINE void copy_16_bytes(uint32_t to, const void *from, int bytes) {
+  emulator_copy_16(emulator_shared_at(to), from, bytes);
+}
+inline void close_copies() {
+  emulator_close_copies();
+}
+template <int GROUPS> void await_groups() {
+  emulator_await_copies(GROUPS);
+}
+
+/* To the nearest bf16, to even where two are. */
+inline uint32_t emulator_bf16(float value) {
+  const uint32_t bits = __float_as_uint(value);
+  return std::isnan(value) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+inline uint32_t pack_bf16(float first, float second) {
+  return emulator_bf16(first) | emulator_bf16(second) << 16;
+}
+
+namespace emulated {
+
+template <class Sum> struct Fragment {
+  uint32_t a[4], b[2];
+  Sum d[4];
+};
+
+/* (16, K) times (K, 8), of WIDTH values in each register, K being 8 WIDTH. Lane 4 g + t has rows g
+   and g + 8 of the left, column g of the right. */
+template <int WIDTH, class Sum, class Exact, Exact (*value)(uint32_t, int)>
+void multiply(void **lanes, unsigned) {
+  constexpr int K = 8 * WIDTH;
+  Exact a[16][K], b[K][8];
+  Fragment<Sum> **of = reinterpret_cast<Fragment<Sum> **>(lanes);
+  for (int lane = 0; lane < 32; lane++) {
+    const int g = lane / 4, t = lane % 4;
+    for (int i = 0; i < WIDTH; i++) {
+      for (int part = 0; part < 4; part++)
+        a[g + part % 2 * 8][WIDTH * t + i + part / 2 * K / 2] = value(of[lane]->a[part], i);
+      for (int part = 0; part < 2; part++)
+        b[WIDTH * t + i + part * K / 2][g] = value(of[lane]->b[part], i);
+    }
+  }
+  bool finite[K]; /* what 0 times makes 0 */
+  for (int k = 0; k < K; k++) {
+    Exact sum = 0;
+    for (int column = 0; column < 8; column++) sum += b[k][column] - b[k][column];
+    finite[k] = sum == 0;
+  }
+  for (int row = 0; row < 16; row++) {
+    Exact sum[8] = {};
+    for (int k = 0; k < K; k++)
+      if (!finite[k] || a[row][k] != 0)
+        for (int column = 0; column < 8; column++) sum[column] += a[row][k] * b[k][column];
+    for (int column = 0; column < 8; column++) {
+      Sum &d = of[row % 8 * 4 + column / 2]->d[row / 8 * 2 + column % 2];
+      d = (Sum)((Exact)d + sum[column]);
+    }
+  }
+}
+
+inline double bf16_of(uint32_t packed, int i) {
+  return (double)__uint_as_float(packed >> 16 * i << 16);
+}
+inline int byte_of(uint32_t packed, int i) {
+  return (int)(packed >> 8 * i & 0xff);
+}
+
+template <class Sum>
+EMULATOR_INLINE void multiplied(Sum (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                                void (*how)(void **, unsigned)) {
+  Fragment<Sum> mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}, {d[0], d[1], d[2], d[3]}};
+  emulator_meet(0xffffffffu, &mine, how, false);
+  for (int i = 0; i < 4; i++) d[i] = mine.d[i];
+}
+
+struct Rows {
+  const uint16_t *row;
+  uint32_t out[4];
+};
+
+template <bool TRANSPOSED> void load_matrices(void **lanes, unsigned) {
+  for (int lane = 0; lane < 32; lane++)
+    for (int m = 0; m < 4; m++) {
+      const int g = lane / 4, t = lane % 4;
+      uint32_t &out = static_cast<Rows *>(lanes[lane])->out[m];
+      out = 0;
+      for (int i = 0; i < 2; i++) {
+        const int r = TRANSPOSED ? 2 * t + i : g, c = TRANSPOSED ? g : 2 * t + i;
+        out |= (uint32_t) static_cast<Rows *>(lanes[8 * m + r])->row[c] << 16 * i;
+      }
+    }
+}
+
+template <bool TRANSPOSED>
+__attribute__((noinline)) void ldmatrix(uint32_t (&out)[4], const void *row) {
+  emulator_access(row, 16, false, __builtin_return_address(0));
+  Rows mine = {static_cast<const uint16_t *>(row), {}};
+  emulator_meet(0xffffffffu, &mine, load_matrices<TRANSPOSED>, false);
+  for (int i = 0; i < 4; i++) out[i] = mine.out[i];
+}
+
+} // namespace emulated
+
+EMULATOR_INLINE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulated::multiplied(d, a, b0, b1, emulated::multiply<2, float, double, emulated::bf16_of>);
+}
+EMULATOR_INLINE void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulated::multiplied(d, a, b0, b1, emulated::multiply<4, int, int, emulated::byte_of>);
+}
+EMULATOR_INLINE void ldmatrix_x4(uint32_t (&out)[4], const __nv_bfloat16 *row) {
+  emulated::ldmatrix<false>(out, row);
+}
+EMULATOR_INLINE void ldmatrix_x4(uint32_t (&out)[4], uint32_t row) {
+  emulated::ldmatrix<false>(out, emulator_shared_at(row));
+}
+EMULATOR_INLINE void ldmatrix_x4_trans(uint32_t (&out)[4], const __nv_bfloat16 *row) {
+  emulated::ldmatrix<true>(out, row);
+}
+EMULATOR_INLINE void ldmatrix_x4_trans(uint32_t (&out)[4], uint32_t row) {
+  emulated::ldmatrix<true>(out, emulator_shared_at(row));
+}
+
+#endif

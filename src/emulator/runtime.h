@@ -1,0 +1,47 @@
+/* What device.h and ptx.h ask of the emulator. */
+#ifndef EMULATOR_RUNTIME_H
+#define EMULATOR_RUNTIME_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {
+  }
+};
+
+/* Waits for the lanes of `mask`, which must come with the same `combine`; it is called once
+   between, with what each brings. orders: what they did to memory before, all see after. */
+void emulator_meet(unsigned mask, void *mine, void (*combine)(void **lanes, unsigned mask),
+                   bool orders);
+/* Says that a lane of a shuffle is not there. */
+void emulator_absent(int lane, unsigned mask);
+/* Waits for the block; the sum of what its threads bring. */
+int emulator_barrier(int value);
+/* Arrives at named barrier `barrier` of `threads` threads, and waits for the others or goes on. */
+void emulator_arrive(int barrier, int threads, bool waits);
+unsigned emulator_active();
+void emulator_fence();
+void emulator_atomic(const void *at, size_t bytes, void *by);
+/* An access that is not the compiler's. */
+void emulator_access(const void *at, size_t bytes, bool write, void *by);
+unsigned char *emulator_dynamic();
+/* Shared memory has addresses of 32 bits of its own. */
+uint32_t emulator_shared_address(const void *at);
+void *emulator_shared_at(uint32_t address);
+/* Copies of 16 bytes that are done when somebody waits for their group. */
+void emulator_copy_16(void *to, const void *from, int bytes);
+void emulator_close_copies();
+void emulator_await_copies(int groups);
+/* Packets of mail. */
+void emulator_store_mail(void *to, const void *packet);
+void emulator_load_mail(const void *at, void *packet);
+[[noreturn]] void emulator_trap();
+/* Runs function(copy of the arguments) in every thread, to the end. */
+cudaError_t emulator_run(const void *kernel, dim3 grid, dim3 block, size_t shared,
+                         void (*function)(void *arguments), const void *arguments, size_t bytes);
+
+#endif

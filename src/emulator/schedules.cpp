@@ -1,0 +1,429 @@
+/* Launches of all blocks at once, by a drawn schedule, with named barriers and mail. */
+#include "emulator/core.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <queue>
+
+#include "emulator/runtime.h"
+
+Emulator emulator;
+
+namespace emulated {
+
+static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a page or two of it are touched */
+static constexpr int BARRIERS = 16, LOOKS = 24;
+
+struct Barrier {
+  int arrived, threads;
+  uint32_t round;
+  std::vector<Lane *> waiting;
+};
+
+/* A place for a packet. */
+struct Slot {
+  uint32_t version; /* packets that have arrived */
+  uint64_t due;     /* of the last one on its way */
+  std::vector<Lane *> waiting;
+};
+
+/* The value that a lane saw when it last looked into a slot. */
+struct Look {
+  Slot *slot;
+  uint32_t version;
+  int times;
+};
+
+/* What a lane is beside its fiber. */
+struct Reader {
+  int barrier;               /* that it waits at */
+  Slot *slot;                /* that it waits for a packet in */
+  uint32_t rounds[BARRIERS]; /* 1 + the round of each barrier in which it last arrived */
+  Look looks[LOOKS];
+  unsigned next_look; /* that is forgotten next */
+};
+
+struct Late {
+  uint64_t due, order;
+  size_t slot;
+  unsigned char packet[16];
+  bool operator<(const Late &other) const { /* the first due is the queue's top */
+    return due != other.due ? due > other.due : order > other.order;
+  }
+};
+
+/* How a launch is scheduled. Time is counted in runs of a warp, until it waits or has run for long;
+   a step of training is thousands of them. Who is slow waits until nobody else can go on and no
+   mail is on its way. */
+struct Schedule {
+  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* of all blocks, the same warps */
+  uint32_t one_in;                                          /* so many is slow */
+  int period;                                               /* log2 of the time for which it is */
+  uint32_t delay, rarely; /* a packet arrives up to `delay` late; one in `rarely`, 64 times that */
+};
+
+/* A launch. Warps have numbers, block after block. */
+struct Drawn {
+  Schedule schedule;
+  size_t warps_of_block, victim; /* victim: 1 + the one reader that is slow now */
+  std::vector<Block> blocks;
+  std::vector<Lane> lanes;
+  std::vector<Reader> readers;
+  std::vector<Barrier> barriers; /* BARRIERS of each block */
+  std::vector<bool> queued;      /* warps */
+  std::vector<Slot> slots;
+  std::vector<size_t> queues[2]; /* warps that can go on; slow ones */
+  std::priority_queue<Late> late;
+  uint64_t time, random;
+  uint64_t moves; /* packets that arrived, rounds of barriers */
+};
+
+static Drawn *launch;
+static EmulatorCounts totals;
+static std::string report;
+
+static size_t index_of(const Lane *l) {
+  return (size_t)(l - launch->lanes.data());
+}
+
+static Reader &mine() {
+  return launch->readers[index_of(lane)];
+}
+
+/* ---- the seed's numbers (splitmix64; Steele, Lea, Flood, 2014) ------------------------------- */
+
+static uint64_t mixed(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+static uint32_t draw(uint32_t below) {
+  return (uint32_t)(mixed(launch->random += 0x9e3779b97f4a7c15) >> 32) % below;
+}
+
+static Schedule draw_schedule() {
+  Schedule drawn;
+  drawn.slow = (Schedule::Slow)draw(4);
+  drawn.one_in = 2u << 3 * draw(4);
+  drawn.period = 11 + (int)draw(5);
+  drawn.delay = 8u << 4 * draw(3);
+  drawn.rarely = 2u << 4 * draw(4);
+  return drawn;
+}
+
+static uint64_t draw_delay() {
+  const Schedule &schedule = launch->schedule;
+  return draw(draw(schedule.rarely) ? schedule.delay : 64 * schedule.delay);
+}
+
+static bool is_slow(size_t warp, bool by_mail) {
+  const uint64_t when = launch->time >> launch->schedule.period;
+  uint64_t who;
+  switch (launch->schedule.slow) {
+  case Schedule::ONE_READER: /* that mail has come for: a warp, until it has gone on */
+    if (!by_mail || launch->victim || draw(launch->schedule.one_in) != 0) return false;
+    launch->victim = warp + 1;
+    return true;
+  case Schedule::WARPS:
+    who = warp;
+    break;
+  case Schedule::BLOCKS:
+    who = warp / launch->warps_of_block;
+    break;
+  default:
+    who = warp % launch->warps_of_block;
+  }
+  return mixed(mixed(emulator.seed + (when << 32)) + who) % launch->schedule.one_in == 0;
+}
+
+/* ---- what goes wrong ------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 1, 2))) static void add_line(const char *format, ...) {
+  char line[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  report += line;
+  report += '\n';
+  failed = true;
+}
+
+/* Ends the launch from a fiber. */
+[[noreturn]] static void fail_here(const std::string &what) {
+  add_line("%s: %s", me().c_str(), what.c_str());
+  stop();
+}
+
+static std::string wait_of(const Lane &l) {
+  const Reader &r = launch->readers[index_of(&l)];
+  if (l.state == State::MEETS) return "wait for the other lanes of their warp";
+  if (l.state == State::BARRIER) {
+    const Barrier &barrier = launch->barriers[BARRIERS * l.block->number + (size_t)r.barrier];
+    return printed("wait at barrier %d, where %d of %d have arrived", r.barrier, barrier.arrived,
+                   barrier.threads);
+  }
+  const size_t slot = (size_t)(r.slot - launch->slots.data());
+  uint32_t stamp;
+  memcpy(&stamp, static_cast<unsigned char *>(emulator.mail) + 16 * slot + 12, sizeof stamp);
+  return printed("wait for mail, the first for packet %zu, which has stamp %u", slot, stamp);
+}
+
+/* The lane that holds up its warp, or its first one. */
+static const Lane &first_waiting(size_t warp) {
+  const Lane *first = &launch->lanes[warp * WARP];
+  for (const Lane *l = first; l < first + WARP; l++)
+    if (l->state == State::MAIL || l->state == State::BARRIER) return *l;
+  return *first;
+}
+
+/* A line for each run of warps of a block that wait in `state`, up to a number of lines. */
+static void report_waiting(State state) {
+  enum { MOST_LINES = 16 };
+  int lines = 0;
+  const size_t count = launch->queued.size(), of_block = launch->warps_of_block;
+  for (size_t first = 0, last; first < count; first = last + 1) {
+    const Lane &a = first_waiting(first);
+    const auto alike = [&](const Lane &b) {
+      return b.state == state && b.block == a.block &&
+             launch->readers[index_of(&b)].barrier == launch->readers[index_of(&a)].barrier;
+    };
+    for (last = first; last + 1 < count && alike(first_waiting(last + 1));) last++;
+    if (a.state == state && lines++ < MOST_LINES)
+      add_line("block %u, warps %zu to %zu %s", a.block->number, first % of_block, last % of_block,
+               wait_of(a).c_str());
+  }
+  if (lines > MOST_LINES) add_line("and %d lines like these", lines - MOST_LINES);
+}
+
+/* ---- who can go on -------------------------------------------------------------------------- */
+
+static void enqueue(size_t warp, bool by_mail = false) {
+  if (launch->queued[warp]) return;
+  launch->queued[warp] = true;
+  launch->queues[is_slow(warp, by_mail)].push_back(warp);
+}
+
+static void wake_all(std::vector<Lane *> &waiting) {
+  for (Lane *l : waiting) {
+    const bool by_mail = l->state == State::MAIL;
+    l->state = State::READY;
+    enqueue(index_of(l) / WARP, by_mail);
+  }
+  waiting.clear();
+}
+
+static void wait_in(std::vector<Lane *> &waiting, State state) {
+  waiting.push_back(lane);
+  leave(state, 0);
+}
+
+void arrive(int id, int threads, bool waits) {
+  if (id != 0 && id == emulator.barrier_left_out) return;
+  Reader &me = mine();
+  Barrier &barrier = launch->barriers[BARRIERS * lane->block->number + (size_t)id];
+  if (barrier.arrived > 0 && barrier.threads != threads)
+    fail_here(printed("at barrier %d it counts %d threads, others count %d", id, threads,
+                      barrier.threads));
+  if (me.rounds[id] == barrier.round + 1)
+    fail_here(printed("it arrives at barrier %d twice in the same round", id));
+  me.rounds[id] = barrier.round + 1;
+  barrier.threads = threads;
+  if (++barrier.arrived == threads) {
+    barrier.arrived = 0;
+    barrier.round++;
+    launch->moves++;
+    wake_all(barrier.waiting);
+  } else if (waits) {
+    me.barrier = id;
+    wait_in(barrier.waiting, State::BARRIER);
+  }
+}
+
+/* ---- mail ----------------------------------------------------------------------------------- */
+
+static size_t slot_at(const void *at) {
+  const size_t bytes = (size_t)(static_cast<const unsigned char *>(at) -
+                                static_cast<const unsigned char *>(emulator.mail));
+  if (bytes >= emulator.mail_bytes || bytes % 16 != 0) fail_here("an address that is not mail's");
+  const size_t slot = bytes / 16, buffer = emulator.buffer, second = emulator.buffer_at + buffer;
+  return slot >= second && slot < second + buffer ? slot - buffer : slot;
+}
+
+static void deliver_due(uint64_t time) {
+  while (!launch->late.empty() && launch->late.top().due <= time) {
+    const Late &mail = launch->late.top();
+    Slot &slot = launch->slots[mail.slot];
+    memcpy(static_cast<unsigned char *>(emulator.mail) + 16 * mail.slot, mail.packet, 16);
+    launch->late.pop();
+    slot.version++;
+    launch->moves++;
+    wake_all(slot.waiting);
+  }
+}
+
+/* ---- a launch ------------------------------------------------------------------------------- */
+
+/* Runs a warp's lanes until none can go on, or long enough. */
+static void run(size_t warp) {
+  Lane *first = &launch->lanes[warp * WARP];
+  launch->queued[warp] = false;
+  if (launch->victim == warp + 1) launch->victim = 0;
+  run_warp(first, WARP, 64 + draw(2048));
+  if (!failed &&
+      std::any_of(first, first + WARP, [](const Lane &l) { return l.state == State::READY; }))
+    enqueue(warp);
+}
+
+/* Draws a warp to *warp; false: the queue is empty. */
+static bool draw_warp(std::vector<size_t> &queue, size_t *warp) {
+  if (queue.empty()) return false;
+  size_t &chosen = queue[draw((uint32_t)queue.size())];
+  *warp = chosen;
+  chosen = queue.back();
+  queue.pop_back();
+  return true;
+}
+
+static bool all_ended() {
+  return std::all_of(launch->lanes.begin(), launch->lanes.end(),
+                     [](const Lane &l) { return l.state == State::ENDED; });
+}
+
+static void run_all() {
+  enum { VAIN_ROUNDS = 16 };
+  int vain = 0;
+  for (uint64_t moves = 0; !failed; launch->time++) {
+    size_t warp;
+    deliver_due(launch->time);
+    const bool can = draw_warp(launch->queues[0], &warp);
+    if (!can && !launch->late.empty()) {
+      launch->time = launch->late.top().due - 1;
+      continue;
+    }
+    if (can || draw_warp(launch->queues[1], &warp)) {
+      run(warp);
+      continue;
+    }
+    if (all_ended()) return;
+    vain = launch->moves == moves ? vain + 1 : 0;
+    moves = launch->moves;
+    if (vain == VAIN_ROUNDS) {
+      add_line("deadlock: nobody can go on");
+      for (const State state : {State::MAIL, State::MEETS, State::BARRIER}) report_waiting(state);
+    }
+    for (Slot &slot : launch->slots)
+      wake_all(slot.waiting); /* mail that came may be what is wanted */
+  }
+}
+
+/* Stacks for `count` fibers, kept for later launches. */
+static unsigned char *stacks_for(size_t count) {
+  static unsigned char *stacks;
+  static size_t bytes;
+  if (bytes >= count * SMALL_STACK) return stacks;
+  if (stacks) munmap(stacks, bytes);
+  bytes = count * SMALL_STACK;
+  stacks = static_cast<unsigned char *>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (stacks == MAP_FAILED) abort();
+  return stacks;
+}
+
+static void check_end() {
+  for (const Lane &l : launch->lanes) {
+    uint64_t last; /* of the stack: 0 until it is used */
+    memcpy(&last, l.stack, sizeof last);
+    if (last == 0) continue;
+    add_line("the stack of a fiber is too small");
+    return;
+  }
+  for (size_t i = 0; i < launch->barriers.size() && !failed; i++)
+    if (const int arrived = launch->barriers[i].arrived)
+      add_line("block %zu ends with %d threads of a round at barrier %zu", i / BARRIERS, arrived,
+               i % BARRIERS);
+}
+
+bool run_drawn(const Call &call) {
+  const size_t threads = call.block.x, pitch = (call.shared + 127) / 128 * 128;
+  report.clear();
+  if (threads % WARP != 0 || call.block.y * call.block.z * call.grid.y * call.grid.z != 1)
+    return false;
+  Drawn state = {};
+  launch = &state;
+  state.random = mixed(emulator.seed);
+  state.schedule = draw_schedule();
+  state.warps_of_block = threads / WARP;
+  state.blocks.resize(call.grid.x);
+  state.lanes.resize(call.grid.x * threads);
+  state.readers.resize(state.lanes.size());
+  state.barriers.resize(BARRIERS * state.blocks.size());
+  state.queued.resize(state.lanes.size() / WARP);
+  state.slots.resize(emulator.mail_bytes / 16);
+  std::unique_ptr<unsigned char[]> memory(new unsigned char[call.grid.x * pitch + 128]);
+  memset(memory.get(), 0xff, call.grid.x * pitch + 128); /* as floats, NaN */
+  unsigned char *aligned = memory.get() + (128 - (uintptr_t)memory.get() % 128);
+  unsigned char *stacks = stacks_for(state.lanes.size());
+  for (unsigned b = 0; b < call.grid.x; b++) state.blocks[b] = {b, aligned + b * pitch};
+  for (size_t i = 0; i < state.lanes.size(); i++)
+    start_lane(&state.lanes[i], (unsigned)(i % threads), &state.blocks[i / threads],
+               stacks + i * SMALL_STACK, SMALL_STACK);
+  for (size_t warp = 0; warp < state.queued.size(); warp++) enqueue(warp);
+  run_all();
+  deliver_due(UINT64_MAX);
+  check_end();
+  totals.launches++;
+  launch = nullptr;
+  return !failed;
+}
+
+} // namespace emulated
+
+using namespace emulated;
+
+void emulator_store_mail(void *to, const void *packet) {
+  const size_t index = slot_at(to);
+  Slot &slot = launch->slots[index];
+  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++totals.packets, index, {}};
+  slot.due = mail.due;
+  memcpy(mail.packet, packet, sizeof mail.packet);
+  if (totals.packets == emulator.stamp_too_low) mail.packet[12]--;
+  launch->late.push(mail);
+}
+
+/* A lane that sees the same for the third time waits until something comes. */
+void emulator_load_mail(const void *at, void *packet) {
+  const size_t index = slot_at(at);
+  Reader &me = mine();
+  Slot &slot = launch->slots[index];
+  Look *found = std::find_if(me.looks, me.looks + LOOKS,
+                             [&](const Look &look) { return look.slot == &slot; });
+  if (found == me.looks + LOOKS) found = &me.looks[me.next_look++ % LOOKS];
+  Look &look = *found;
+  if (look.slot != &slot || look.version != slot.version) look = {&slot, slot.version, 0};
+  if (++look.times > 2) {
+    totals.vain_looks++;
+    look.times = 0;
+    me.slot = &slot;
+    me.barrier = 0;
+    wait_in(slot.waiting, State::MAIL);
+  }
+  memcpy(packet, static_cast<unsigned char *>(emulator.mail) + 16 * index, 16);
+  if (emulator.read_too_early && draw(emulator.read_too_early) == 0)
+    static_cast<unsigned char *>(packet)[12]++;
+}
+
+extern "C" const char *emulator_report(void) {
+  return report.c_str();
+}
+
+extern "C" EmulatorCounts emulator_counts(void) {
+  return totals;
+}

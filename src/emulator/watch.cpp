@@ -1,0 +1,244 @@
+/* The watch: what is wrong with an access, out of bounds or a race. */
+#include "emulator/core.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdarg>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "emulator/runtime.h"
+
+namespace emulated {
+
+bool watched;
+static bool host_is_fenced;
+
+/* Counts blocks and barriers. */
+static uint32_t era, block_era, launch_era, launch_serial;
+static std::vector<uint32_t> block_eras, block_numbers; /* of the launch, in the order they ran */
+/* A variable that blocks announce by atomics that their writes are done: after which era, of each
+   block that ran. */
+static std::map<uintptr_t, std::vector<uint32_t>> announced;
+static std::set<const std::vector<uint32_t> *> heard; /* by this block */
+
+void watch_launch() {
+  launch_serial++;
+  launch_era = era + 1;
+  block_eras.clear(), block_numbers.clear(), announced.clear();
+}
+
+void watch_block(unsigned number) {
+  block_era = ++era;
+  block_eras.push_back(era);
+  block_numbers.push_back(number);
+  heard.clear();
+}
+
+void watch_barrier() {
+  era++;
+}
+
+void watch_meeting(Lane *first, unsigned there) {
+  uint16_t seen[WARP] = {};
+  for (int k = 0; k < WARP; k++)
+    for (int j = 0; (there >> k & 1) && j < WARP; j++)
+      seen[j] = std::max(seen[j], first[k].clock[j]);
+  for (int k = 0; k < WARP; k++) {
+    if (!(there >> k & 1)) continue;
+    memcpy(first[k].clock, seen, sizeof seen);
+    first[k].clock[k]++;
+  }
+}
+
+/* ---- out of bounds -------------------------------------------------------------------------- */
+
+std::string who(unsigned block, unsigned thread) {
+  return printed("block %u, thread %u", block, thread);
+}
+
+std::string me() {
+  const Lane *l = lane ? lane : meets;
+  return who(l->block->number, l->thread);
+}
+
+static const char *does(bool write) {
+  return write ? " writes " : " reads ";
+}
+
+static std::string element(const Region *r, uintptr_t address) {
+  const ptrdiff_t offset = (ptrdiff_t)(address - r->base), size = r->element;
+  const ptrdiff_t i = (offset - (offset < 0 ? size - 1 : 0)) / size;
+  std::string text = printed("%s[%td]", r->name.c_str(), i);
+  if (r->rows > 1 && i >= 0 && (size_t)offset < r->bytes)
+    text += printed(" (row %td, column %td)", i / r->columns, i % r->columns);
+  return text;
+}
+
+[[noreturn]] static void outside(Region *r, uintptr_t address, unsigned size, bool write,
+                                 uintptr_t pc) {
+  if (!r) r = guarded_by(address);
+  std::string text = "%A: " + me() + does(write);
+  if (!r) {
+    text += address < 4096 ? "a null pointer" : "memory that is no array of the device";
+  } else if (r->freed) {
+    text += r->name + ", which has been freed";
+  } else if (r->constant && address - r->base < r->bytes) {
+    text += element(r, address) + ", which is const";
+  } else {
+    if (r->shared) r->element = (int)size;
+    text += element(r, address) + ", and " + r->name;
+    if (r->rows > 1) text += printed(" (%d, %d)", r->rows, r->columns);
+    text += r->bytes ? printed(" has elements 0 to %zu", r->bytes / (size_t)r->element - 1)
+                     : std::string(" is empty");
+  }
+  find_wrong("outside", text, pc);
+  stop();
+}
+
+/* Host code of the source has no business on the device's memory, though here it could; fenced, it
+   has none anywhere but on its stack and in its constants. */
+static void by_host(uintptr_t address, bool write, uintptr_t pc) {
+  if (!is_arena(address)) {
+    char here;
+    const uintptr_t stack = (uintptr_t)&here;
+    if (!host_is_fenced || address - stack < 8 << 20) return;
+    if (is_of_program(address) || is_no_variable(address)) return;
+  }
+  const Region *r = is_arena(address) ? find(address) : nullptr;
+  find_wrong("host",
+             std::string("%A: the host") + does(write) +
+                 (r                   ? element(r, address) + ", memory of the device"
+                  : is_arena(address) ? "between arrays of the device"
+                                      : "memory that is not its own"),
+             pc);
+}
+
+/* ---- races ---------------------------------------------------------------------------------- */
+
+static size_t block_of(uint32_t touched) { /* its place in the order of the launch */
+  return (size_t)(std::upper_bound(block_eras.begin(), block_eras.end(), touched) -
+                  block_eras.begin()) -
+         1;
+}
+
+/* Returns true if what was done there is before what the lane does now, for all to see. first: the
+   era in which the memory began to be what it is, with the launch or, shared, with the block. */
+static inline bool ordered(const Touch &t, uint32_t first) {
+  if (t.era < first) return true;
+  if (t.era < block_era) {
+    if (heard.empty()) return false;
+    const size_t block = block_of(t.era);
+    return std::any_of(heard.begin(), heard.end(), [&](const std::vector<uint32_t> *eras) {
+      return block < eras->size() && (*eras)[block] > t.era;
+    });
+  }
+  if (t.era < era || t.thread == lane->thread) return true;
+  return t.thread / WARP == lane->thread / WARP && lane->clock[t.thread % WARP] >= t.clock;
+}
+
+static void race(const Region *r, uintptr_t address, const Touch &t, bool other_writes, bool write,
+                 uintptr_t pc) {
+  const bool blocks = t.era < block_era;
+  const std::string other =
+      blocks ? who(block_numbers[block_of(t.era)], t.thread) : printed("thread %u", t.thread);
+  find_wrong("race",
+             "%A: " + me() + does(write) + element(r, address) + "; " + other +
+                 (other_writes ? " writes it" : " reads it") + " at %B, and " +
+                 (blocks                                   ? "nothing orders blocks of a launch"
+                  : t.thread / WARP == lane->thread / WARP ? "there is no __syncwarp() or "
+                                                             "__syncthreads() between"
+                                                           : "there is no __syncthreads() between"),
+             pc, sites[t.site].pc);
+}
+
+static inline Touch touch_now(uint32_t site, bool atomic) {
+  Touch t;
+  t.era = era, t.site = site, t.atomic = atomic, t.thread = lane->thread;
+  t.clock = lane->clock[lane->thread % WARP];
+  return t;
+}
+
+static inline void look_at_cell(Region *r, Cell &c, uintptr_t address, uint32_t site, bool write,
+                                bool atomic, uintptr_t pc) {
+  const uint32_t first = r->shared ? block_era : launch_era;
+  const bool fresh = c.write.era < first;
+  if (!fresh && !(atomic && c.write.atomic) && !ordered(c.write, first))
+    race(r, address, c.write, true, write, pc);
+  if (fresh && r->shared && (!write || atomic))
+    find_wrong("unwritten",
+               "%A: " + me() + " reads " + element(r, address) +
+                   ", shared memory that no thread of the block has written",
+               pc);
+  if (!write || atomic) {
+    if (c.read.era < first) r->read_once += r->granule;
+    Touch &kept = ordered(c.read, first) ? c.read : c.other_read;
+    if (&kept == &c.read || ordered(kept, first)) kept = touch_now(site, atomic);
+  }
+  if (!write) return;
+  for (const Touch *t : {&c.read, &c.other_read})
+    if (t->era >= first && !(atomic && t->atomic) && !ordered(*t, first))
+      race(r, address, *t, false, true, pc);
+  if (fresh) r->written_once += r->granule;
+  c.write = touch_now(site, atomic);
+}
+
+/* ---- an access ------------------------------------------------------------------------------ */
+
+void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc) {
+  if (!watched) return;
+  if (!lane) return by_host(address, write, pc);
+  if (address - (uintptr_t)lane->stack < STACK) return;
+  Region *r = find(address);
+  if (!r && is_no_variable(address)) return;
+  if (__builtin_expect(!r || address - r->base >= r->bytes || address - r->base + size > r->bytes ||
+                           r->freed || (write && r->constant),
+                       0))
+    outside(r, address, size, write, pc);
+  const uint32_t site = note(pc, false, r->shared, write, atomic, size, address);
+  now.accesses++;
+  if (__builtin_expect(size < r->granule || (r->cells.empty() && r->seen.empty()), 0))
+    set_granule(r, std::min(size, r->granule));
+  if (write && !r->shared) lane->fenced = false;
+  const size_t first = (address - r->base) / r->granule, cells = std::max(size / r->granule, 1u);
+  if (r->constant) {
+    for (size_t c = first; c < first + cells; c++)
+      if (r->seen[c] != launch_serial) r->seen[c] = launch_serial, r->read_once += r->granule;
+    return;
+  }
+  for (size_t c = first; c < first + cells; c++)
+    look_at_cell(r, r->cells[c], r->base + c * r->granule, site, write, atomic, pc);
+}
+
+} // namespace emulated
+
+using namespace emulated;
+
+/* ---- what device.h calls -------------------------------------------------------------------- */
+
+void emulator_access(const void *at, size_t bytes, bool write, void *by) {
+  access((uintptr_t)at, (unsigned)bytes, write, false, (uintptr_t)by);
+}
+
+/* After a fence an atomic operation announces what the block did before its last barrier; whoever
+   operates on the same variable later has heard of it. */
+void emulator_fence() {
+  lane->fenced = true;
+}
+
+void emulator_atomic(const void *at, size_t bytes, void *by) {
+  if (!watched) return;
+  const bool fenced = lane->fenced;
+  access((uintptr_t)at, (unsigned)bytes, true, true, (uintptr_t)by);
+  const auto found = announced.find((uintptr_t)at);
+  if (found != announced.end()) heard.insert(&found->second);
+  if (!fenced) return;
+  std::vector<uint32_t> &eras = announced[(uintptr_t)at];
+  eras.resize(block_eras.size());
+  eras.back() = era + 1; /* its own thread's writes included */
+}
+
+extern "C" void emulator_fence_host(bool fenced) {
+  host_is_fenced = fenced;
+}
