@@ -182,8 +182,8 @@ int main(int argc, char **argv) {
     done = true;
   }
   if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
-  const bool speaks = ended_by && *error.text && ranks_number(ranks) == 0;
+  /* Before the ranks part: mpirun ends the last ones when the first has ended by a signal. */
+  if (ended_by && *error.text && ranks_number(ranks) == 0) report_failure(&report, &error);
   ranks_close(ranks);
-  if (speaks) report_failure(&report, &error);
   return ended_by ? 128 + ended_by : 0;
 }
