@@ -121,7 +121,7 @@ static int next_digit(uint8_t *pixels) {
 }
 
 /* Draws picture `number` of a ground, with `count` digits. */
-static Scene draw(Ground ground, uint64_t number, int count) {
+static Scene draw(Ground ground, uint64_t number, int count, float tilt) {
   static uint8_t level[WIDTH * HEIGHT], pixels[PHOTOGRAPH_DIGITS][PIXELS];
   const uint8_t *digits[PHOTOGRAPH_DIGITS];
   Scene scene = {.count = count};
@@ -129,7 +129,7 @@ static Scene draw(Ground ground, uint64_t number, int count) {
     digits[i] = pixels[i];
     scene.labels[i] = next_digit(pixels[i]);
   }
-  photograph_draw(ground, number, digits, count, level);
+  photograph_draw(ground, number, digits, count, tilt, level);
   scene.image = (Image){.width = WIDTH,
                         .height = HEIGHT,
                         .level = level,
@@ -154,7 +154,7 @@ static void answer_pictures(int pictures, int digits, int wanted_percent) {
   for (Ground ground = 0; ground < GROUNDS; ground++) {
     int right = 0;
     for (int i = 0; i < pictures; i++) {
-      const Scene scene = draw(ground, (uint64_t)i, digits);
+      const Scene scene = draw(ground, (uint64_t)i, digits, 0);
       right += count_right(&scene);
     }
     if (rows) print_message("%-8s %d of %d\n", ground_names[ground], right, pictures * digits);
@@ -178,11 +178,22 @@ TEST(several_digits_on_every_ground) {
   answer_pictures(pictures_wanted(12) / 6, 6, 90);
 }
 
+/* Two lines of digits, on a page turned by 20 degrees either way. */
+TEST(lines_tilt) {
+  if (rows) skip();
+  int right = 0;
+  for (int tilt = -20; tilt <= 20; tilt += 4) {
+    const Scene scene = draw(GROUND_PLAIN, (uint64_t)(50 + tilt), 6, (float)tilt);
+    right += count_right(&scene);
+  }
+  if (right < 63) fail_msg("%d of 66 digits are right and in order", right);
+}
+
 /* Boxes hold the ink of the plain picture and little else. */
 TEST(boxes_are_around_the_ink) {
   if (rows) skip();
   for (uint64_t number = 0; number < 4; number++) {
-    const Scene scene = draw(GROUND_PLAIN, number, 1);
+    const Scene scene = draw(GROUND_PLAIN, number, 1, 0);
     Photograph found;
     OK(photograph_find(&scene.image, "it", SIDE, &found, &error));
     assert_int_equal(found.count, 1);

@@ -163,7 +163,8 @@ static void place(Dice *dice, const uint8_t *const *digits, int count, Placed *p
 }
 
 void photograph_draw(Ground ground, uint64_t number, const uint8_t *const *digits, int count,
-                     uint8_t *level) {
+                     float tilt, uint8_t *level) {
+  const float sine = sinf(tilt * 0.017453293f), cosine = cosf(tilt * 0.017453293f);
   Dice dice = {(uint64_t)ground, number << 16};
   const Scene scene = scene_of(ground, &dice);
   Placed placed[PHOTOGRAPH_DIGITS];
@@ -172,7 +173,10 @@ void photograph_draw(Ground ground, uint64_t number, const uint8_t *const *digit
     for (int x = 0; x < WIDTH; x++) {
       const float px = (float)x + 0.5f, py = (float)y + 0.5f;
       float ink = 0;
-      for (int i = 0; i < count; i++) ink = fmaxf(ink, ink_at(&placed[i], px, py));
+      const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from what turns */
+      for (int i = 0; i < count; i++)
+        ink = fmaxf(ink, ink_at(&placed[i], WIDTH / 2.0f + cosine * dx + sine * dy,
+                                HEIGHT / 2.0f + cosine * dy - sine * dx));
       float share = reflected(&scene, px, py);
       share = ground == GROUND_BOARD ? share + ink * scene.ink * (0.9f - share)
                                      : share * (1 - ink * scene.ink);

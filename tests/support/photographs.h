@@ -23,8 +23,8 @@ enum { PHOTOGRAPH_WIDTH = 640, PHOTOGRAPH_HEIGHT = 480, PHOTOGRAPH_DIGITS = 8 };
 
 /* Draws `count` digits, rows of (28, 28), 1 to PHOTOGRAPH_DIGITS, side by side in up to two lines,
    into `level` (PHOTOGRAPH_HEIGHT, PHOTOGRAPH_WIDTH). number: of the picture, which decides light,
-   pen, places and noise. */
+   pen, places and noise; tilt: of the lines, in degrees clockwise. */
 void photograph_draw(Ground ground, uint64_t number, const uint8_t *const *digits, int count,
-                     uint8_t *level);
+                     float tilt, uint8_t *level);
 
 #endif
