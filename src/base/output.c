@@ -176,6 +176,7 @@ FILE *file_target_open_in_place(const FileTarget *target) {
 
 /* Says which file it is: the file's own status, or the status of the folder and the name there. */
 typedef struct {
+  bool known; /* else there is nothing to compare */
   struct stat status;
   char name[NAME_MAX + 1]; /* "": it exists */
 } Identity;
@@ -202,19 +203,18 @@ static bool identify(const NamedFile *file, Identity *identity) {
 }
 
 bool same_file_check(const NamedFile *files, int count, Error *error) {
-  Identity written, other;
-  for (int w = 0; w < count; w++) {
-    if (!files[w].written || !identify(&files[w], &written)) continue;
-    for (int i = 0; i < count; i++) {
-      if (i == w || !identify(&files[i], &other) || !is_same(&written.status, &other.status) ||
-          strcmp(written.name, other.name) != 0)
-        continue;
-      const NamedFile *a = &files[i < w ? i : w], *b = &files[i < w ? w : i];
-      return error_set(error, "%s %s and %s %s are the same file: give one of them another name",
-                       a->option, a->path, b->option, b->path);
-    }
-  }
-  return true;
+  Identity *identity = calloc((size_t)count + 1, sizeof *identity);
+  bool good = identity || error_set(error, "out of memory");
+  for (int i = 0; good && i < count; i++) identity[i].known = identify(&files[i], &identity[i]);
+  for (int b = 0; good && b < count; b++)
+    for (int a = 0; good && a < b && identity[b].known; a++)
+      good = !(files[a].written || files[b].written) || !identity[a].known ||
+             !is_same(&identity[a].status, &identity[b].status) ||
+             strcmp(identity[a].name, identity[b].name) != 0 ||
+             error_set(error, "%s %s and %s %s are the same file: give one of them another name",
+                       files[a].option, files[a].path, files[b].option, files[b].path);
+  free(identity);
+  return good;
 }
 
 /* ---- temporary files ------------------------------------------------------------------------ */

@@ -113,7 +113,7 @@ void option_table_help(const OptionTable *table, FILE *file);
 /* The values of a choice or a list with `between` between them. */
 void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size);
 
-enum { OPTION_FILES = 64 }; /* one more than a table can name: the program may add it */
+enum { OPTION_FILES = 64 }; /* that a table can name, at most */
 
 /* The files that options name, for same_file_check. */
 typedef struct {

@@ -112,7 +112,7 @@ static const OptionRow table[] = {
       RANGE(0, UINT32_MAX), SHORT('s')),
   ROW(NULL, "ensemble", "N", NULL, option_whole, ensemble, ALL, ONE_RUN,
       "train N networks, of this seed and those after it, and judge their committee",
-      RANGE(1, 1000)),
+      RANGE(1, ENSEMBLE_MAX)),
 
   ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, ALL, RESUME_ROWS,
       "CSV to train on, label first",

@@ -18,6 +18,8 @@
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
 enum { OPTIONS_AUTO = 0 };   /* of a number that may be auto */
+enum { ENSEMBLE_MAX = 1000 };
+
 /* A file's name is "" where none is given. */
 typedef struct {
   HiddenSizes hidden;

@@ -67,11 +67,13 @@ bool run_files_draws(const Options *options);
    run_files.c */
 bool run_files_can_be_written(const Options *options, Error *error);
 
-enum { BEST_PATH = OPTIONS_PATH + 8 };
+enum { DERIVED_PATH = OPTIONS_PATH + 16 };
 
-/* Sets path[BEST_PATH] to the file in which a run that may stop early keeps the network of its best
-   epoch: FILE.best beside FILE of --save or --resume; "": none. run_files.c */
-void run_files_best(const Options *options, char *path);
+/* Sets path[DERIVED_PATH] to the index-th file, from 0, whose name the run makes from FILE of
+   --save or --resume: that of each network of an ensemble, FILE-SEED before FILE's ending; or
+   FILE.best, the network of the best epoch of a run that may stop early. False and "" behind the
+   last. run_files.c */
+bool run_files_derived(const Options *options, int index, char *path);
 
 /* Prints "wrote FILE" for a file that was written, and `what` behind it, unless it is "" or no
    regular file. False when standard output cannot be written. run_files.c */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/output.h"
 #include "commands/commands.h"
 #include "train/trainer.h"
 
@@ -29,15 +28,6 @@ typedef struct {
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   (void)context, (void)result, (void)error;
   return true;
-}
-
-/* model.safetensors becomes model-SEED.safetensors; "" stays. */
-static void name_network(const Options *o, uint64_t seed, char *path, size_t size) {
-  const char *slash = strrchr(o->save, '/'), *point = strrchr(o->save, '.');
-  const bool ends = point && (!slash || point > slash);
-  const int stem = ends ? (int)(point - o->save) : (int)strlen(o->save);
-  *path = '\0';
-  if (*o->save) snprintf(path, size, "%.*s-%" PRIu64 "%s", stem, o->save, seed, ends ? point : "");
 }
 
 static uint64_t seed_of(const Ensemble *e, int network) {
@@ -88,8 +78,8 @@ static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
 }
 
 static bool say_network(const Ensemble *e, int network, Error *error) {
-  char path[OPTIONS_PATH];
-  name_network(e->options, seed_of(e, network), path, sizeof path);
+  char path[DERIVED_PATH];
+  run_files_derived(e->options, network, path);
   return report_note(e->report, error,
                      "network  seed %" PRIu64 "  test-loss %.4f  test-acc %.2f%%%s%s",
                      seed_of(e, network), e->result[network][1], 100 * e->result[network][0],
@@ -99,9 +89,9 @@ static bool say_network(const Ensemble *e, int network, Error *error) {
 static bool train_network(Ensemble *e, int network, Error *error) {
   Options o = *e->options;
   RunTotals totals;
+  char path[DERIVED_PATH];
+  run_files_derived(e->options, network, path);
   o.training.seed = seed_of(e, network);
-  o.ensemble = 0;
-  name_network(e->options, o.training.seed, o.save, sizeof o.save);
   if (o.training.threads == 0) o.training.threads = ranks_cores(e->ranks);
   const TrainerConfig config = trainer_config(&o);
   const TrainerEvents events = {.epoch = on_epoch, .stop = stop_on_signal, .patience = 1};
@@ -112,7 +102,7 @@ static bool train_network(Ensemble *e, int network, Error *error) {
   if (result == TRAINER_STOPPED)
     error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
   const bool good = result == TRAINER_DONE && judge(e, trainer->engine, network, error) &&
-                    (!*o.save || run_files_save(trainer, &o, "", o.save, error)) &&
+                    (!*path || run_files_save(trainer, &o, "", path, error)) &&
                     say_network(e, network, error);
   trainer_close(trainer);
   return good;
@@ -168,14 +158,9 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
                 .device = {.choice = options->device},
                 .count = options->ensemble,
                 .classes = options->classes};
-  char path[OPTIONS_PATH];
   if (!options_test_file(options))
     return error_set(error, "--ensemble judges its networks by --test: name a file");
-  for (int n = 0; n < e.count && *options->save; n++) {
-    name_network(options, seed_of(&e, n), path, sizeof path);
-    if (!atomic_file_probe(path, error)) return false;
-  }
-  const bool good = train_all(&e, error);
+  const bool good = run_files_can_be_written(options, error) && train_all(&e, error);
   free(e.result);
   free(e.chances);
   free(e.labels);

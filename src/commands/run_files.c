@@ -1,4 +1,5 @@
 /* The files that a run names: no output may destroy an input, and every output can be written. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,18 @@
 #include "commands/commands.h"
 #include "model/checkpoint.h"
 
-void run_files_best(const Options *o, char *path) {
+bool run_files_derived(const Options *o, int index, char *path) {
   const char *save = *o->save ? o->save : o->resume;
+  const char *slash = strrchr(save, '/'), *point = strrchr(save, '.');
   *path = '\0';
-  if (*save && o->early_stop) snprintf(path, BEST_PATH, "%s.best", save);
+  if (!*save || index >= (o->ensemble ? o->ensemble : o->early_stop > 0)) return false;
+  if (!point || (slash && point < slash)) point = save + strlen(save);
+  if (o->ensemble)
+    snprintf(path, DERIVED_PATH, "%.*s-%" PRIu64 "%s", (int)(point - save), save,
+             o->training.seed + (uint64_t)index, point);
+  else
+    snprintf(path, DERIVED_PATH, "%s.best", save);
+  return true;
 }
 
 /* Returns the options of a run as a saved file holds them; the caller frees it. NULL on failure. */
@@ -160,10 +169,10 @@ static bool shows_elsewhere(const Options *o, Error *error) {
 }
 
 /* Tells same_file_check what the table does not know: --train is not read with --load, --resume is
-   written without --save, and a run that may stop early writes a second network. */
+   written without --save, and networks whose names are derived: of an ensemble nothing else. */
 static bool no_file_is_lost(const Options *o, Error *error) {
+  enum { NAMES = ENSEMBLE_MAX + 1 };
   OptionFiles files;
-  char best[BEST_PATH];
   option_table_files(&options_table, o, &files);
   for (int i = 0; i < files.count; i++) {
     NamedFile *file = &files.list[i];
@@ -172,10 +181,18 @@ static bool no_file_is_lost(const Options *o, Error *error) {
     if (file->path && file->written && file->path != o->output && strcmp(file->path, "-") == 0)
       return error_set(error, "%s cannot write to standard output: give it the name of a file",
                        file->option);
+    if (file->path == o->save && o->ensemble) file->path = NULL;
   }
-  run_files_best(o, best);
-  files.list[files.count++] = (NamedFile){"--save", best, true};
-  return same_file_check(files.list, files.count, error);
+  char(*derived)[DERIVED_PATH] = malloc(NAMES * sizeof *derived);
+  NamedFile *list = calloc(OPTION_FILES + NAMES, sizeof *list);
+  bool good = (derived && list) || error_set(error, "out of memory");
+  if (good) memcpy(list, files.list, (size_t)files.count * sizeof *list);
+  for (int i = 0; good && run_files_derived(o, i, derived[i]); i++)
+    list[files.count++] = (NamedFile){"--save", derived[i], true};
+  good = good && same_file_check(list, files.count, error);
+  free(derived);
+  free(list);
+  return good;
 }
 
 bool run_files_are_right(const Options *o, Error *error) {
@@ -191,18 +208,30 @@ bool run_files_draws(const Options *o) {
   return next_picture(options_table.rows, o);
 }
 
+/* Refuses to save options that could not be read again; the last network of an ensemble has the
+   longest. */
+static bool can_be_loaded(const Options *o, const char *save, Error *error) {
+  Options saved = *o, loaded;
+  if (o->ensemble) saved.training.seed += (uint64_t)o->ensemble - 1;
+  char *text = saved_text(&saved, error);
+  if (!text) return false;
+  options_default(&loaded);
+  const bool good =
+      text_is_utf8(text)
+          ? options_can_be_saved(o, error) && options_read_text(&loaded, text, save, error)
+          : error_set(error, "cannot save %s: the names of files in its options must be UTF-8",
+                      save);
+  free(text);
+  return good;
+}
+
 bool run_files_can_be_written(const Options *o, Error *error) {
   const char *save = *o->save ? o->save : o->resume;
-  char best[BEST_PATH], *text = *save ? saved_text(o, error) : NULL;
-  const bool is_utf8 = text && text_is_utf8(text);
-  free(text);
-  if (text && !is_utf8)
-    return error_set(error, "cannot save %s: the names of files in its options must be UTF-8",
-                     save);
-  run_files_best(o, best);
-  if (*save && (!text || !options_can_be_saved(o, error) || !checkpoint_probe(save, error)))
-    return false;
-  if (*best && !checkpoint_probe(best, error)) return false;
+  char derived[DERIVED_PATH];
+  if (*save && !can_be_loaded(o, save, error)) return false;
+  if (*save && !o->ensemble && !checkpoint_probe(save, error)) return false;
+  for (int i = 0; run_files_derived(o, i, derived); i++)
+    if (!checkpoint_probe(derived, error)) return false;
   for (const OptionRow *row = options_table.rows; (row = next_picture(row, o)); row++)
     if (!atomic_file_probe(output_of(row, o), error)) return false;
   return true;
@@ -211,7 +240,7 @@ bool run_files_can_be_written(const Options *o, Error *error) {
 /* ---- what was written --------------------------------------------------------------------- */
 
 bool run_files_say_wrote(Report *report, const char *path, const char *what, Error *error) {
-  char name[4 * BEST_PATH]; /* written out */
+  char name[4 * DERIVED_PATH]; /* written out */
   FileTarget target;
   if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return true;
   text_printable(name, sizeof name, path);

@@ -26,19 +26,19 @@ typedef struct {
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
-  TrainLog *log;        /* NULL: none */
-  const char *save;     /* where the network is saved, "" for nowhere */
-  char best[BEST_PATH]; /* where that of the best epoch is; "" for nowhere */
-  int best_saved;       /* that epoch, 0: not yet */
-  int saved;            /* the epoch after which that was, 0: not yet */
-  EpochResult *results; /* (options->epochs) */
-  int count;            /* of results */
-  bool mute;            /* standard output cannot be written */
-  bool unread;          /* because its reader closed the pipe */
-  bool lacks_output;    /* that was asked for */
-  int signal;           /* that ends the run, 0: none */
-  int signalled;        /* the rank that it came to */
-  Error unanswered;     /* why ranks could not ask each other for it */
+  TrainLog *log;           /* NULL: none */
+  const char *save;        /* where the network is saved, "" for nowhere */
+  char best[DERIVED_PATH]; /* where that of the best epoch is; "" for nowhere */
+  int best_saved;          /* that epoch, 0: not yet */
+  int saved;               /* the epoch after which that was, 0: not yet */
+  EpochResult *results;    /* (options->epochs) */
+  int count;               /* of results */
+  bool mute;               /* standard output cannot be written */
+  bool unread;             /* because its reader closed the pipe */
+  bool lacks_output;       /* that was asked for */
+  int signal;              /* that ends the run, 0: none */
+  int signalled;           /* the rank that it came to */
+  Error unanswered;        /* why ranks could not ask each other for it */
 } Run;
 
 /* If ranks cannot ask each other, that ends the run, too. */
@@ -387,7 +387,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   *signal = 0;
   run.config.ranks = ranks;
   if (is_first)
-    run_files_best(options, run.best);
+    run_files_derived(options, 0, run.best);
   else
     run.evaluate.test = NULL;
   bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);

@@ -76,13 +76,21 @@ END
 refuses 1 'part.st is already trained for 2 epochs: give a higher' --resume part.st
 same part.st two.st
 
+cp train.csv $'t\xff.csv'
 case_ 'names that cannot be saved are refused'
 path=$(printf './%.0s' {1..90})/train.csv # 190 bytes
 ok $T --epochs 1 --train $path --save long.st
 ok --resume long.st --epochs 2
 ok $T --epochs 1 --train .//${path#./}
-refuses 1 '--train is a name of 191 bytes, but a saved run can hold only 190' $T --epochs 1 \
-  --train .//${path#./} --save long.st
+for more in '' '--ensemble 2'; do
+  refuses 1 '--train is a name of 191 bytes, but a saved run can hold only 190' $T --epochs 1 \
+    --train .//${path#./} --save long.st $more
+  refuses 1 'cannot save name.st: the names of files in its options must be UTF-8' $T --epochs 1 \
+    --test $'t\xff.csv' --save name.st $more
+done
+refuses 1 "--seed must be a whole number from 0 to 4294967295, not '4294967296'" $T --epochs 1 \
+  --seed 4294967295 --ensemble 2 --save seed.st
+absent {long,name,seed}*[0-9].st
 
 case_ "a stranger's file must not have a file of ours written"
 for more in '[output]\\nlog = theirs.jsonl' '[model]\\nsave = theirs.st'; do

@@ -5,6 +5,9 @@ ln -s train.csv soft.csv
 ln -s new.st dangling
 cp train.csv train.png
 cp net other
+cp train.csv rows-1
+ln train.csv hard-2.st
+ln -s link-2.st link-1.st
 
 case_ 'no output destroys an input'
 sha256sum train.csv test.csv train.png net other >before
@@ -30,6 +33,9 @@ done <<'END'
 --validation held.csv --save held.csv
 --early-stop 3 --save s --train s.best
 --train train.png --tune train.png
+--ensemble 2 --save rows --train rows-1
+--ensemble 2 --save hard.st
+--ensemble 3 --save link.st --seed 0
 END
 
 case_ 'what cannot be written costs no epoch'
