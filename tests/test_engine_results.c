@@ -262,7 +262,8 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
    row is the first. */
 CONTRACT(test_prediction, tested_levels()) {
   Case c = evaluated;
-  if (quick()) c.rows = 100;
+  const bool few = quick() || level == CPU;
+  if (few) c.rows = 100;
   const uint64_t count = c.rows - FIRST, part = count - 13;
   const Data data = make_data(&c, c.rows);
   const size_t bytes = CLASSES * sizeof(float);
@@ -281,7 +282,7 @@ CONTRACT(test_prediction, tested_levels()) {
   const EngineSums expected = expected_sums(again, data.labels + FIRST, count);
   assert_int_equal(sums.rows, expected.rows);
   assert_int_equal(sums.correct, expected.correct);
-  assert_true(expected.correct > count / 5); /* it has learned something */
+  if (few) assert_true(expected.correct > count / 5); /* it has learned their random labels */
   assert_true(fabs(sums.loss - expected.loss) <= (level == CPU ? 0 : 1e-6 * expected.loss));
   OK(engine->call->predict(engine, c.rows - part, part, rest, &error));
   if (level == CPU) assert_memory_equal(rest, again + 13 * CLASSES, part * bytes);
