@@ -262,7 +262,8 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
    row is the first. */
 CONTRACT(test_prediction, tested_levels()) {
   Case c = evaluated;
-  const bool few = quick() || level == CPU;
+  const bool few = quick() || level == CPU; /* so few that it learns their random labels */
+  const uint64_t epochs = few ? 30 : 1;
   if (few) c.rows = 100;
   const uint64_t count = c.rows - FIRST, part = count - 13;
   const Data data = make_data(&c, c.rows);
@@ -272,9 +273,9 @@ CONTRACT(test_prediction, tested_levels()) {
   Engine *engine = open_level(&c, level, c.rows, 4096);
   if (!engine) return;
   send_all(engine, &data, c.rows);
-  train(engine, epoch_of(&c, 1));
+  for (uint64_t e = 1; e <= epochs; e++) train(engine, epoch_of(&c, e));
   OK(engine->call->predict(engine, FIRST, count, queued, &error));
-  assert_int_equal(collect(engine).rows, c.rows); /* the training's */
+  assert_int_equal(collect(engine).rows, epochs * c.rows); /* the training's */
   OK(engine->call->evaluate(engine, FIRST, count, &error));
   OK(engine->call->predict(engine, FIRST, count, again, &error));
   assert_memory_equal(queued, again, count * bytes);
@@ -282,7 +283,7 @@ CONTRACT(test_prediction, tested_levels()) {
   const EngineSums expected = expected_sums(again, data.labels + FIRST, count);
   assert_int_equal(sums.rows, expected.rows);
   assert_int_equal(sums.correct, expected.correct);
-  if (few) assert_true(expected.correct > count / 5); /* it has learned their random labels */
+  assert_true(!few || expected.correct > count / 2);
   assert_true(fabs(sums.loss - expected.loss) <= (level == CPU ? 0 : 1e-6 * expected.loss));
   OK(engine->call->predict(engine, c.rows - part, part, rest, &error));
   if (level == CPU) assert_memory_equal(rest, again + 13 * CLASSES, part * bytes);
