@@ -227,7 +227,8 @@ const OptionTable options_table = {
              "Trains a multilayer perceptron on rows of pixels in a CSV file, or evaluates a\n"
              "saved one and predicts with it. Defaults are in [brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
-             "the options as keys; configs/mnist.conf holds the defaults.\n"
+             "the options as keys; configs/mnist.conf holds the defaults. It is trusted as the\n"
+             "command line is, but a file to be written that it alone names replaces none.\n"
              "Level epoch of --fusion needs two hidden layers, the second of at most 120, and\n"
              "batches of at most 64; auto takes the fastest level that is possible.\n"
              "A run that is interrupted is saved in the file of --save, and --resume continues\n"
@@ -377,11 +378,12 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
   const Options before = *options;
   OptionsResult result = parse_command_line(argc, argv, options, error);
   if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
-    char path[OPTIONS_PATH];
-    strcpy(path, options->config);
+    const Options alone = *options;
     *options = before;
-    if (!options_read_file(options, path, error)) return OPTIONS_FAILURE;
+    if (!options_read_file(options, alone.config, error)) return OPTIONS_FAILURE;
     result = parse_command_line(argc, argv, options, error);
+    for (size_t i = 0; i < ROWS; i++)
+      options->configured[i] = table[i].kind && option_differs(&table[i], options, &alone);
   }
   if (result != OPTIONS_RUN) return result;
   const unsigned command = command_of(options);

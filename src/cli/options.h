@@ -46,8 +46,9 @@ typedef struct {
   char show[OPTIONS_PATH], tune[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
-  const char *command; /* argv[0]: the program as it was called */
-  char *const *words;  /* argv */
+  bool configured[OPTION_ROWS]; /* of the table: --config gave the value, not the command line */
+  const char *command;          /* argv[0]: the program as it was called */
+  char *const *words;           /* argv */
   int word_count;
   char *const *pictures; /* of --classify: words of argv */
   int picture_count;

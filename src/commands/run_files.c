@@ -168,6 +168,21 @@ static bool shows_elsewhere(const Options *o, Error *error) {
   return true;
 }
 
+/* Refuses to replace a file that the configuration alone names. */
+static bool may_replace(const Options *o, const NamedFile *file, Error *error) {
+  FileTarget target;
+  if (!file->path || !file->written || !file_target_find(&target, file->path) ||
+      target.kind != TARGET_REGULAR || target.status.st_size == 0)
+    return true;
+  for (size_t i = 0; i < options_table.count; i++)
+    if (o->configured[i] && strcmp(options_table.rows[i].name, file->option + 2) == 0)
+      return error_set(error,
+                       "%s exists, and only %s names it as %s: name it on the command line, too, "
+                       "to replace it",
+                       file->path, o->config, file->option);
+  return true;
+}
+
 /* Tells same_file_check what the table does not know: --train is not read with --load, --resume is
    written without --save, and networks whose names are derived: of an ensemble nothing else. */
 static bool no_file_is_lost(const Options *o, Error *error) {
@@ -190,6 +205,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
   for (int i = 0; good && run_files_derived(o, i, derived[i]); i++)
     list[files.count++] = (NamedFile){"--save", derived[i], true};
   good = good && same_file_check(list, files.count, error);
+  for (int i = 0; good && i < files.count; i++) good = may_replace(o, &list[i], error);
   free(derived);
   free(list);
   return good;

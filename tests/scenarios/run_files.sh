@@ -38,6 +38,20 @@ done <<'END'
 --ensemble 3 --save link.st --seed 0
 END
 
+case_ 'what a configuration alone names replaces no file'
+cp train.csv notes
+for more in '[output]\nlog = test.csv' '[model]\nsave = notes' '[model]\nsave = rows'; do
+  printf "$more\n" >names.conf
+  seeds=
+  [ "${more##* }" != rows ] || seeds='--ensemble 2'
+  refuses 2 ' exists, and only names.conf names it as --' $T --config names.conf $seeds --test other.csv
+  sha256sum --quiet -c before
+done
+printf '[model]\nsave = fresh\n' >names.conf
+ok $T --epochs 1 --config names.conf
+ok $T --epochs 2 --config names.conf --save fresh
+ok $T --epochs 1 --config names.conf --dry-run
+
 case_ 'what cannot be written costs no epoch'
 ln -s /dev/full full.jsonl
 ln -s /dev/full full.png
