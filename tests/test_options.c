@@ -18,10 +18,7 @@ static int open_folder(void **state) {
 }
 
 static const char *write_config(const char *text) {
-  FILE *file = fopen(config_path, "w");
-  assert_non_null(file);
-  assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-  assert_int_equal(fclose(file), 0);
+  folder_write(config_path, text);
   return config_path;
 }
 
@@ -71,9 +68,21 @@ static void other_value(const OptionRow *row, char *text, size_t size) {
     snprintf(text, size, "%.10g", number);
 }
 
+static char *printed_config(const Options *of, bool whole) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *memory = open_memstream(&text, &size);
+  assert_non_null(memory);
+  options_print_config(memory, of, whole);
+  assert_int_equal(fclose(memory), 0);
+  return text;
+}
+
+/* And a file that has all of them is read again as it was printed. */
 TEST(every_option_has_a_field_of_its_own) {
-  Options initial, changed, again;
+  Options initial, changed, again, all;
   options_default(&initial);
+  all = initial;
   for (const OptionRow *row = options_table.rows; row->kind; row++) {
     char text[64], printed[64];
     changed = again = initial;
@@ -82,10 +91,16 @@ TEST(every_option_has_a_field_of_its_own) {
     row->kind->get(row, &changed, printed, sizeof printed);
     if (!row->kind->set(row, printed, &again, &error)) fail_msg("%s", error.text);
     assert_memory_equal(&changed, &again, sizeof changed);
+    if (row->initial) assert_true(row->kind->set(row, text, &all, &error));
     for (const OptionRow *r = options_table.rows; r->kind; r++)
       if (option_differs(r, &changed, &initial) != (r == row))
         fail_msg("--%s=%s and --%s", row->name, text, r->name);
   }
+  char *text = printed_config(&all, true);
+  options_default(&again);
+  if (!options_read_file(&again, write_config(text), &error)) fail_msg("%s", error.text);
+  assert_memory_equal(&again, &all, sizeof all);
+  free(text);
 }
 
 TEST(values_are_what_they_say) {
@@ -138,7 +153,7 @@ TEST(help_and_version_are_told_apart) {
 
 TEST(a_bad_value_is_named_with_what_is_allowed) {
   static const struct {
-    const char *name, *allowed, *values[12];
+    const char *name, *allowed, *values[14];
   } bad[] = {
       {"--epochs",
        "a whole number from 1 to 1000000",
@@ -150,7 +165,7 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
       {"--threads", "from 0 to 1024", {"1025"}},
       {"--lr",
        "a number from 0 to 100",
-       {"nan", "inf", "-0.1", "100.1", "1e-60", "", " 1", "0.1.", "0,1"}},
+       {"nan", "-nan", "inf", "-0.1", "100.1", "1e30", "1e999", "1e-60", "", " 1", "0.1.", "0,1"}},
       {"--momentum", "from 0 to 1", {"1.01"}},
       {"--weight-decay", "from 0 to 1", {"-1"}},
       {"--lr-decay", "from 0 to 1", {"2"}},
@@ -266,12 +281,7 @@ TEST(a_printed_configuration_comes_back) {
                               "a b.png"),
                    OPTIONS_RUN);
   for (int whole = 0; whole < 2; whole++) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *memory = open_memstream(&text, &size);
-    assert_non_null(memory);
-    options_print_config(memory, &options, whole);
-    assert_int_equal(fclose(memory), 0);
+    char *text = printed_config(&options, whole);
     Options back;
     options_default(&back);
     if (whole) {

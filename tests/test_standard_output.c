@@ -18,11 +18,6 @@ enum { LINES = 20000, LINE = 32 }; /* ten times what a pipe takes */
 /* The child's work; its exit status. */
 typedef int Work(void);
 
-static int print_lines(FILE *file) {
-  for (int i = 0; i < LINES; i++) fprintf(file, "line %-*d\n", LINE - 6, i);
-  return 0;
-}
-
 static int print_and_flush(void) {
   Error error = {.text = ""};
   standard_output_open();
@@ -33,14 +28,18 @@ static int print_and_flush(void) {
   return standard_output_flush(&error) ? 0 : 1;
 }
 
-static int print_and_exit(void) {
+static int print_lines(bool to_error) {
   standard_output_open();
-  return print_lines(stdout);
+  for (int i = 0; i < LINES; i++) fprintf(to_error ? stderr : stdout, "line %-*d\n", LINE - 6, i);
+  return 0;
+}
+
+static int print_and_exit(void) {
+  return print_lines(false);
 }
 
 static int complain(void) {
-  standard_output_open();
-  return print_lines(stderr);
+  return print_lines(true);
 }
 
 /* 0 if the failure is told, and told again. */
@@ -105,16 +104,9 @@ static void check(Work *work) {
   assert_int_equal(status_of(child), 0);
 }
 
-TEST(test_flushed) {
-  check(print_and_flush);
-}
-
-TEST(test_left_to_exit) {
-  check(print_and_exit);
-}
-
-TEST(test_standard_error) {
-  check(complain);
+TEST(every_line_arrives) {
+  static Work *const works[] = {print_and_flush, print_and_exit, complain};
+  foreach (work, works) check(*work);
 }
 
 /* Into a pipe that is full: every byte of --help, as from a file. */

@@ -1,20 +1,6 @@
-# Numbers at their limits: learning rates that are 0, huge or not a number, steps of one row and of
-# more than there are, rows of one kind, any number of threads. Each run ends as expected, or with
+# Numbers at their limits: learning rates that are huge, steps of one row and of more than there are,
+# rows of one kind, any number of threads. Each run ends as expected, or with
 # one sentence. tests/test_numbers.c asks the CPU engine.
-
-case_ 'rates that are not numbers are refused'
-for rate in 1e30 nan -nan inf -1 100.001 1e999; do
-  refuses 2 "--lr must be a number from 0 to 100, not '$rate'" $T --lr $rate
-  printf '[training]\nlr = %s\n' $rate >rate.conf
-  refuses 1 'rate.conf:2: ' $T --config rate.conf
-  said 'must be a number from 0 to 100, not '
-done
-
-case_ 'a rate of 0 trains nothing'
-ok $T --lr 0 --momentum 0 --epochs 1 --save one.st
-ok $T --lr 0 --momentum 0 --epochs 4 --save four.st
-cmp <(network one.st | head -c -88) <(network four.st | head -c -88) # but the momentum
-[ "$(value best_epoch four.st)" = 1 ]
 
 # 300 rows in a step make one step an epoch, which multiplies each weight by -99.
 wild="$T --batch 300 --lr 100 --lr-decay 1 --weight-decay 1 --momentum 0 --epochs 1000"
@@ -47,9 +33,6 @@ for batch in 1 299 300 301 65536; do
   ok $T --epochs 3 --batch $batch --log rows.csv
   [ "$(grep -c '^[123],.*,300,50' rows.csv)" = 3 ]
 done
-ok $T --epochs 3 --batch 300 --save all.st
-ok $T --epochs 3 --batch 65536 --save more.st
-same_network all.st more.st
 
 case_ 'equal rows are learnt'
 for pixel in 0 255; do

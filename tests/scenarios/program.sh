@@ -20,12 +20,6 @@ printed 1 "^total    load$time  train$time  eval$time  process$time$"
 printed 18 ''
 printed 0 $'\r|\033' # no progress bar in a file
 
-case_ 'epoch lines are aligned'
-ok $T --epochs 10
-grep -E '^epoch| loss ' out >table
-[ "$(wc -l <table)" = 11 ]
-[ "$(awk '{ print length }' table | sort -u | wc -l)" = 1 ]
-
 case_ 'quiet prints the last epoch alone'
 ok $T --epochs 3 --quiet
 printed 2 ''
@@ -151,26 +145,12 @@ ok $T --epochs 2 --log run.csv
 [[ $(<run.csv) = epoch,epochs,train_loss,* ]] # as every reader of CSV wants it
 [[ $(tail -n 1 run.csv) = 2,2,* ]]
 
-case_ 'a dry run comes back'
-ok --hidden 7,5 --classes 3 --epochs 12 --batch 33 --lr 0.012 --momentum 0.5 --optimizer adamw \
-  --beta1 0.8 --beta2 0.99 --epsilon 1e-6 --dropout 0.1,0.25 --ema 0.99 --label-smoothing 0.25 \
-  --lr-decay 0.9 --weight-decay 1e-4 --warmup 2 --early-stop 9 --lr-schedule cosine \
-  --augment rotate,elastic --seed 77 --train 'a b' --test c=d.csv --pixel-max auto --mean 0.25 \
-  --std 0.5 --validation 0.25 --resident no --device cpu --device-memory 5 --fusion layer \
-  --precision tf32 --threads 2 --quiet --log l.jsonl --plot p.png --weights w.png \
-  --mistakes m.png --confusion c.png --save s.safetensors --confidence 0.25 --dry-run
-mv out first.conf
-ok --dry-run --config first.conf
-same out first.conf
-ok --dry-run # no key has its default in the file: none can have been left out
-grep -v '^\[' first.conf | awk NF >keys
-[ "$(wc -l <keys)" -gt 30 ]
-if grep -Fxf keys out; then die 'these are the defaults'; fi
-
-case_ 'a config is its options'
+case_ 'a config is its options' # tests/test_options.c has each of them
 options="$T --epochs 2 --lr-schedule cosine"
-ok $options --dry-run
+ok $options --quiet --plot 'a b.png' --dry-run
 mv out tiny.conf
+ok --config tiny.conf --dry-run
+same out tiny.conf
 ok --config tiny.conf --save by_config.st
-ok $options --save by_words.st
+ok $options --plot 'a b.png' --quiet --save by_words.st
 same by_config.st by_words.st
