@@ -43,6 +43,21 @@ static Answer answer_of(const Answers *a, int digit) {
   return answer;
 }
 
+/* Writes a row of digits as text, "?" for one that is unsure. first: the row's first digit; returns
+   the digit behind its last one. */
+static int write_row(const Answers *a, const Photograph *photograph, int first) {
+  int i = first;
+  for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++) {
+    const Answer answer = answer_of(a, i);
+    if (a->classes > 10 && i > first) fputc(' ', a->pictures->file);
+    if (answer.sure)
+      fprintf(a->pictures->file, "%d", answer.best);
+    else
+      fputc('?', a->pictures->file);
+  }
+  return i;
+}
+
 /* ---- lines of text ------------------------------------------------------------------------ */
 
 /* As ImageMagick writes it, so that it can be given to -crop. */
@@ -84,6 +99,10 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
     write_likeliest(answer.probabilities, a->classes, file);
     fputs(answer.sure ? "\n" : "  unsure\n", file);
   }
+  for (int i = 0; photograph->count > 1 && i < photograph->count; fputc('\n', file)) {
+    fprintf(file, "%-*s  line %-*d  ", a->name_width, name, box_width - 5, photograph->row[i] + 1);
+    i = write_row(a, photograph, i);
+  }
 }
 
 /* ---- lines of JSON ------------------------------------------------------------------------ */
@@ -105,6 +124,11 @@ static void write_json(const Answers *a, const char *path, const Image *image,
     for (int c = 0; c < a->classes; c++)
       fprintf(file, c ? ", %.6g" : "%.6g", answer.probabilities[c]);
     fputs("]}", file);
+  }
+  fputs("], \"rows\": [", file);
+  for (int i = 0; i < photograph->count; fputc('"', file)) {
+    fputs(i ? ", \"" : "\"", file);
+    i = write_row(a, photograph, i);
   }
   fputs("]}\n", file);
 }

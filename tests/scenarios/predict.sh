@@ -95,6 +95,14 @@ printed 2 '%  unsure$'
 ok $A --classify page.pgm --confidence 0
 printed 0 unsure
 
+case_ 'digits of a page are a line of text'
+line=$(awk '/%/ { printf "%s", $3 }' out)
+printed 1 "^page.pgm  line 1 +$line$"
+ok $A --classify page.pgm --confidence 0 --json
+printed 1 "\"rows\": \[\"$line\"\]\}$"
+ok $A --classify page.pgm --confidence 1
+printed 1 '^page.pgm  line 1 +[?]{2}$'
+
 case_ 'JSON says what lines say'
 fails 1 'cannot open none.png' $A --classify --json none.png page.pgm
 printed 1 '^\{"picture": "none.png", "error": "cannot open none.png: .*"\}$'
@@ -113,7 +121,7 @@ awk '
 case_ 'bad pictures stop no others'
 run $A --classify none.png page.pgm train.csv
 [ $status = 1 ]
-printed 2 '^page.pgm  '
+printed 2 '^page.pgm  .*%'
 [ "$(sed 's/: [^:]*$//' err)" = "mlp-train: cannot open none.png
 mlp-train: train.csv cannot be read as a PNG, JPEG, BMP, GIF or PGM" ]
 
