@@ -1,12 +1,9 @@
 /* Augmentation: augment.h's arithmetic, and its kernel against it. Training on augmented rows is in
    test_augment_engine.c. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/augment.h"
 #include "exercise/reference.h"
-#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA

@@ -1,12 +1,8 @@
 /* mlp-bench's parts: its lines, what it counts from shapes, its reports; on a GPU, the cuBLAS level
    against the CPU engine. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench/bench.h"
-#include "support/test.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
 #include "exercise/reference.h"

@@ -1,13 +1,9 @@
 /* The canvas: what it paints, its text, its files. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "plot/canvas.h"
-#include "support/test.h"
 #include "support/folder.h"
 #include "support/stb_png.h"
 

@@ -1,7 +1,5 @@
 /* Charts of lines, of dots and of time: where their marks are, read from the list of what they
    draw. */
-#include <stdio.h>
-
 #include "plot/dot_chart.h"
 #include "plot/line_chart.h"
 #include "plot/timeline.h"

@@ -4,13 +4,9 @@
 #include "model/checkpoint_format.h"
 #include "support/checkpoint_files.h"
 
-#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>

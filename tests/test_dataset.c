@@ -1,10 +1,5 @@
 /* The CSV reader: what it accepts, what it refuses and how it says so, line by line. */
-#include "support/test.h"
 #include "support/csv.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The ends of messages, behind the place. */
 #define NOT_A_PIXEL " is not an integer from 0 to 255"

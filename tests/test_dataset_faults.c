@@ -1,16 +1,11 @@
 /* The CSV reader when the system fails: reads that come in pieces or not at all, no memory, no
    threads, files that change while they are read. */
 #define _GNU_SOURCE /* pthread_setattr_default_np, which makes threads fail to start */
-#include "support/test.h"
 #include "support/csv.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>

@@ -1,13 +1,10 @@
 /* A small archive of rows without end: what is parsed ahead of its reader leaves memory for others.
  */
 #define _DEFAULT_SOURCE /* wait4 */
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/test.h"
 #include "support/csv.h"
 
 enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */

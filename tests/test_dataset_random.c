@@ -1,10 +1,5 @@
 /* The CSV reader on random and damaged files, against a parser that is too simple to be wrong. */
-#include "support/test.h"
 #include "support/csv.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- random files against a simple parser ------------------------------------------------- */
 

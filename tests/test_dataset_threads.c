@@ -1,13 +1,9 @@
 /* The CSV reader's threads on long files: the same rows, order and errors whatever their number,
    how far they read ahead, progress, closing; pipes, whose length nobody knows. */
-#include "support/test.h"
 #include "support/csv.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

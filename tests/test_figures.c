@@ -1,6 +1,4 @@
 /* The pictures of a run: what charts are asked to draw, and the list of what the others draw. */
-#include <stdio.h>
-
 #include "base/random.h"
 #include "plot/figures.h"
 #include "plot/line_chart.h"

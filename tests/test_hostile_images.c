@@ -1,17 +1,11 @@
 /* Small pictures that would take long or much memory to read, and how little of it they get. */
 #define _DEFAULT_SOURCE /* wait4 */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "base/error.h"
-#include "support/test.h"
-#include "support/folder.h"
 #include "support/pictures.h"
 
 /* Reads the picture in a process of its own, which must fail with this error ("": or not fail),

@@ -1,16 +1,10 @@
 /* Pictures read as MNIST's rows: what is ink, and where it goes. Formats, and what is refused, are
    in test_image_formats.c, photographs in test_photographs.c. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <stb/stb_image_write.h>
 
 #include "base/random.h"
 #include "data/ink.h"
 #include "data/photograph.h"
-#include "support/test.h"
-#include "support/folder.h"
 #include "support/pictures.h"
 
 static Error error;

@@ -1,7 +1,4 @@
 /* The formats of pictures, each written here by hand or by stb, and the files that are refused. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,8 +7,6 @@
 
 #include "data/exif.h"
 #include "data/image.h"
-#include "support/test.h"
-#include "support/folder.h"
 #include "support/pictures.h"
 
 static Error error;

@@ -1,15 +1,11 @@
 /* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays made up
    here. Reports are in test_lab_report.c, what runs on a GPU in test_lab_rungs.c. */
-#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
 
 #include <ctype.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lab/harness.h"
 

@@ -1,11 +1,8 @@
 /* mlp-lab's reports of results made up here: text, Markdown, JSON and pictures. They are made from
    records that were written and read again, without a GPU and without the CUDA Toolkit. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "lab/harness.h"
-#include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
 

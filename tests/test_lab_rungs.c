@@ -3,15 +3,11 @@
 
    TEST_QUICK in the environment is for compute-sanitizer: fewer and smaller sizes, and no guard
    zones, for memcheck finds the first byte outside an allocation. */
-#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"

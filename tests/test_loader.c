@@ -2,15 +2,11 @@
    notices when one is written to before it was copied. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "engine/loader.h"
-#include "support/test.h"
 #include "support/csv.h"
 
 enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, DATASET_ROWS = 400, POISON = 0xa5 };

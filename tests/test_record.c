@@ -1,12 +1,8 @@
 /* The record of measurements, and the tables that are made of its lines. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "measure/table.h"
 #include "support/folder.h"
-#include "support/test.h"
 #include "support/cuda.h"
 
 static Error error;
@@ -22,9 +18,9 @@ static void close_record(Record *record) {
   OK(record_close(record, true, &error));
 }
 
-#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+TESTS_WITH(folder_open, folder_close);
 
-IN_FOLDER(lines_come_back) {
+TEST(lines_come_back) {
   static const char reason[] = "a \"quote\", a \\, a\ttab and\na line";
   const char *path = folder_path("written.json");
   Record record = {.gpu = "GPU 1", .sources = "abc"};
@@ -55,7 +51,7 @@ IN_FOLDER(lines_come_back) {
 }
 
 /* As Python's json writes: spaces, null, escapes. */
-IN_FOLDER(other_writers_are_read) {
+TEST(other_writers_are_read) {
   Record record;
   read_text(&record, "\n{'case': 'epoch', 'peer': 'JAX \\u0041\\/', 'batch': 64, "
                      "'launches': null, 'chosen': true, 'ms': 1.5e2}\r\n");
@@ -67,7 +63,7 @@ IN_FOLDER(other_writers_are_read) {
 }
 
 /* A record that is written again is the same file. */
-IN_FOLDER(records_are_kept) {
+TEST(records_are_kept) {
   static const char *const records[] = {"fusion-h200", "lab-h200-matmul"};
   for (int i = 0; i < 2; i++) {
     Record record = {.lines = NULL}, again = {.lines = NULL};
@@ -88,7 +84,7 @@ IN_FOLDER(records_are_kept) {
   }
 }
 
-IN_FOLDER(what_is_no_record_is_refused) {
+TEST(what_is_no_record_is_refused) {
   static const char *const bad[] = {"case", "{'case': 'epoch'", "{'case': 'epoch'} x",
                                     "{'case': 'a\\q'}", "[]"};
   char *path = folder_path("lines.json"), text[256];
@@ -124,7 +120,7 @@ static TableCell twice(const TableColumn *column, const json_t *row, const void 
   return table_cell("%g", column->at * number_of(row, "x"));
 }
 
-IN_FOLDER(tables_are_printed) {
+TEST(tables_are_printed) {
   static const TableColumn columns[] = {{"name", 6, true, .key = "name"},
                                         {"x", 0, .key = "x", .digits = TENTHS, .after = "%"},
                                         {"2x", 4, .cell = twice, .at = 2},

@@ -1,13 +1,9 @@
 /* Traces and timelines: the file against Chrome's Trace Event Format, and the picture. What is
    recorded on a GPU: test_trace_cuda.c. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench/trace.h"
 #include "measure/record.h"
-#include "support/test.h"
 #include "support/cuda.h"
 #include "support/folder.h"
 #include "support/process.h"
@@ -67,9 +63,9 @@ static Trace made_up(void) {
   return trace;
 }
 
-#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+TESTS_WITH(folder_open, folder_close);
 
-IN_FOLDER(the_file_has_the_format) {
+TEST(the_file_has_the_format) {
   const char *path = folder_path("trace.json");
   Trace trace = made_up();
   int arrows;
@@ -80,7 +76,7 @@ IN_FOLDER(the_file_has_the_format) {
 }
 
 /* A trace that was read is written the same again. */
-IN_FOLDER(a_trace_comes_back) {
+TEST(a_trace_comes_back) {
   char output[256], *path = folder_path("trace.json");
   Trace trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
@@ -104,7 +100,7 @@ IN_FOLDER(a_trace_comes_back) {
   "{'otherData':{'levels':[{'name':'none','range':64,'us_per_step':1,'recorded_us_per_step':1}]}," \
   "'traceEvents':[{"
 
-IN_FOLDER(files_that_are_no_trace) {
+TEST(files_that_are_no_trace) {
   static const struct {
     const char *text, *says;
   } cases[] = {
@@ -153,7 +149,7 @@ TEST(kernels_have_short_names) {
   }
 }
 
-IN_FOLDER(costs_are_printed) {
+TEST(costs_are_printed) {
   Trace trace = made_up();
   char *path = folder_path("table");
   FILE *file;
@@ -174,7 +170,7 @@ IN_FOLDER(costs_are_printed) {
 /* ---- the picture ---------------------------------------------------------------------------- */
 
 /* Rows of 2, 2, 4 and 5 lanes. */
-IN_FOLDER(a_trace_is_drawn) {
+TEST(a_trace_is_drawn) {
   char *path = folder_path("timeline.png");
   Trace trace = made_up();
   OK(trace_draw(&trace, path, &error));

@@ -1,11 +1,7 @@
 /* Traces: what becomes of launches, kernels and stamps that are made up and, on a GPU, of those
    that mlp-bench records. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "support/test.h"
 #include "support/cuda.h"
 
 #ifndef HAVE_CUDA

@@ -2,9 +2,6 @@
 
 #include <dirent.h>
 #include <float.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *model;
 Checkpoint sample;

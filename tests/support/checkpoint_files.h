@@ -4,7 +4,6 @@
 #define CHECKPOINT_FILES_H
 
 #include "model/checkpoint.h"
-#include "support/test.h"
 #include "support/folder.h"
 
 /* The path of a file in the folder, which does not exist at first, and the fixtures of each test.

@@ -1,9 +1,5 @@
 #include "support/csv.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <zlib.h>
 
 const char *path;

@@ -4,7 +4,6 @@
 #define TESTS_CSV_H
 
 #include "data/dataset.h"
-#include "support/test.h"
 #include "support/folder.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))

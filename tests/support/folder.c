@@ -1,9 +1,4 @@
-#include "support/test.h"
 #include "support/folder.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "support/process.h"
 

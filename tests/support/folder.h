@@ -3,7 +3,7 @@
 #ifndef FOLDER_H
 #define FOLDER_H
 
-#include <stddef.h>
+#include "support/test.h"
 
 /* The open folder: an absolute path. */
 extern char *folder;

@@ -6,8 +6,6 @@
 #define MARKS_H
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "plot/canvas.h"
 #include "support/test.h"

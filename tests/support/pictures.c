@@ -1,9 +1,4 @@
-#include "support/test.h"
 #include "support/pictures.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #include <stb/stb_image_write.h>
@@ -11,7 +6,6 @@
 
 #include "base/random.h"
 #include "data/photograph.h"
-#include "support/folder.h"
 
 const char *picture;
 

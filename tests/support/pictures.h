@@ -3,13 +3,9 @@
 #ifndef PICTURES_H
 #define PICTURES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "base/error.h"
 #include "data/digits.h"
+#include "support/folder.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
 

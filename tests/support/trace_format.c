@@ -1,11 +1,8 @@
 #include "support/test.h"
 #include "support/trace_format.h"
 
-#include <stdbool.h>
-
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
 
 static double number_of(const json_t *object, const char *key) {
   const json_t *value = json_object_get(object, key);
