@@ -102,3 +102,11 @@ uint64_t memory_at(const char *root, bool free) {
   const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
   return least(machine, least(left_by_control_groups(root, free), left_by_limit(root, free)));
 }
+
+bool memory_allows(double bytes, uint64_t most, const char *what, Error *error) {
+  if (bytes <= (double)most) return true;
+  error_set(error, "%s need %.2f GB of memory, but may take only %.2f GB", what, bytes / 1e9,
+            (double)most / 1e9);
+  if (error) error->too_large = true;
+  return false;
+}

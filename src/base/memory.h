@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 /* Returns the bytes that this process may take, or UINT64_MAX if nothing is known: the least of
    what the machine has (/proc/meminfo), what its control groups allow, version 1 or 2, up to the
    outermost, and RLIMIT_AS. free: what is in use already does not count; a control group's cached
@@ -20,5 +22,9 @@ static inline uint64_t memory_available(void) {
 static inline uint64_t memory_limit(void) {
   return memory_at("", false);
 }
+
+/* Refuses, before they are taken, more than `most` bytes for `what`, a plural: "WHAT need 26.10 GB
+   of memory, but may take only 4.00 GB". Sets error->too_large then. */
+bool memory_allows(double bytes, uint64_t most, const char *what, Error *error);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "commands/commands.h"
 #include "train/trainer.h"
 
@@ -38,6 +39,10 @@ static uint64_t seed_of(const Ensemble *e, int network) {
 
 static bool make_room(Ensemble *e, Error *error) {
   const uint64_t room = e->room ? 2 * e->room : 16384;
+  const size_t row = (size_t)e->classes * sizeof *e->chances + sizeof *e->labels;
+  if (!memory_allows((double)room * (double)row, memory_limit() / 2,
+                     "the predictions of an ensemble to all rows of the test file", error))
+    return false;
   double *chances = realloc(e->chances, room * (uint64_t)e->classes * sizeof *chances);
   if (chances) e->chances = chances;
   uint16_t *labels = realloc(e->labels, room * sizeof *labels);

@@ -33,6 +33,7 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, const char
                    .precision = o->training.precision,
                    .device_memory = o->training.device_memory,
                    .threads = o->training.threads ? o->training.threads : omp_get_num_procs()},
+      .engines = o->load.count,
       .dataset_rows = 2 * LOADER_ROWS,
       .staging_rows = LOADER_ROWS};
   Engine *engine = device_open(device, &config, error);

@@ -22,6 +22,7 @@ typedef struct {
   Training training;
   Network network;
   Ranks *ranks;          /* that train this network together, NULL: one process does */
+  int engines;           /* that this process opens and that share its memory; 0: this one alone */
   uint64_t dataset_rows; /* capacity of the dataset, in rows */
   uint64_t staging_rows; /* rows a staging buffer holds: a multiple of the batch */
 } EngineConfig;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/augment.h"
+#include "base/memory.h"
 #include "base/threads.h"
 
 enum {
@@ -20,10 +21,12 @@ enum {
 };
 
 /* Returns zeros on a cache line's boundary, freed with the engine. Once there is no memory this and
-   every later call returns NULL, so that one check of the last call is enough. */
+   every later call returns NULL, so that one check of the last call is enough, and adds to the
+   bytes that would have been taken. */
 static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
+  cpu->bytes += (double)count * (double)size + CACHE_LINE;
   if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;
-  char *block = count < SIZE_MAX / 2 / size ? calloc(count * size + CACHE_LINE, 1) : NULL;
+  char *block = cpu->bytes <= (double)cpu->most ? calloc(count * size + CACHE_LINE, 1) : NULL;
   cpu->block[cpu->blocks++] = block;
   return block ? block + (CACHE_LINE - (uintptr_t)block % CACHE_LINE) : NULL;
 }
@@ -274,6 +277,9 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;
   engine->config = *config;
+  const uint64_t limit = memory_limit(), largest = SIZE_MAX / 2;
+  cpu->most = (limit < largest ? limit : largest) / (uint64_t)(config->engines + !config->engines);
+  cpu->bytes = (double)config->network.floats * sizeof(float); /* of engine_cpu_open */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;
@@ -299,14 +305,19 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   }
   if (!threads_start(config->training.threads, error)) return NULL;
   CpuEngine *cpu = calloc(1, sizeof *cpu);
-  float *parameters = malloc(config->network.floats * sizeof *parameters);
-  const bool ready = cpu && prepare(cpu, config) && parameters;
+  const bool fits = cpu && prepare(cpu, config);
+  float *parameters = fits ? malloc(config->network.floats * sizeof *parameters) : NULL;
+  const bool ready = parameters;
   if (ready) {
     network_initialise(&config->network, config->training.seed, parameters);
     cpu_write(&cpu->engine, parameters, NULL, error);
   } else {
-    error_set(error, "out of memory for a CPU engine of %llu rows and %zu parameters",
-              (unsigned long long)config->dataset_rows, config->network.parameters);
+    char network[NETWORK_TEXT], what[256];
+    network_describe(&config->network, network);
+    snprintf(what, sizeof what, "a network of %s, batches of %d and %llu rows on the CPU", network,
+             config->training.batch, (unsigned long long)config->dataset_rows);
+    if (!cpu || memory_allows(cpu->bytes, cpu->most, what, error))
+      error_set(error, "out of memory for %s", what);
     if (cpu) cpu_close(&cpu->engine);
   }
   free(parameters);

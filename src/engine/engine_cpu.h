@@ -68,6 +68,8 @@ typedef struct {
   Error failure;          /* of the ranks' sum */
   bool failed;
   Barrier barrier;
+  double bytes;                       /* of all that was asked for, */
+  uint64_t most;                      /* of which so many are given */
   void *block[ENGINE_CPU_MAX_BLOCKS]; /* all that was allocated */
   int blocks;
 } CpuEngine;

@@ -38,6 +38,25 @@ done <<'END'
 --ensemble 3 --save link.st --seed 0
 END
 
+case_ 'what takes more memory than there is says how much'
+if sanitized; then
+  skip_ "a sanitizer's shadow is larger than any limit of memory"
+else
+  ok $T --hidden 4000 --epochs 1 --save wide.st
+  printf '[network]\nhidden = 16384,16384\n' >wide.conf
+  rows 70000 | gzip >many.csv.gz
+  none=${T% --test *} plain=${T/--hidden 4/}
+  (
+    ulimit -v 1500000
+    refusals 1 <<END
+need 4.38 GB of memory, but may take only 1.54 GB|$plain --config wide.conf
+need 2.12 GB of memory, but may take only 1.54 GB|--resume wide.st --epochs 2 --batch 65536 --resident no
+END
+    fails 1 'an ensemble to all rows of the test file need 1.05 GB of memory, but may take only 0.77 GB' \
+      $none --classes 1000 --epochs 1 --ensemble 1 --test many.csv.gz
+  )
+fi
+
 case_ 'what a configuration alone names replaces no file'
 cp train.csv notes
 for more in '[output]\nlog = test.csv' '[model]\nsave = notes' '[model]\nsave = rows'; do

@@ -1,5 +1,6 @@
 /* The memory, streams and events of an engine: it owns them in one list and gives all back when it
    is closed. */
+#include "base/memory.h"
 #include "engine/cuda/cuda_state.h"
 
 /* Hands `what` to the engine, to be released by `release` after everything that came later. */
@@ -47,7 +48,8 @@ bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *
 
 bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error) {
   void **h_array = pointer;
-  return cuda_done(cudaMallocHost(h_array, bytes), "allocating pinned memory", error) &&
+  return memory_allows((double)bytes, memory_limit(), "staging buffers", error) &&
+         cuda_done(cudaMallocHost(h_array, bytes), "allocating pinned memory", error) &&
          own(e, *h_array, cudaFreeHost);
 }
 
