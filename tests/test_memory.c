@@ -1,7 +1,5 @@
 /* The memory that a process may take, by files like those of /proc and /sys. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,4 @@
 /* Which known word is near to a mistyped one, and which is not. */
-#include <stdio.h>
-#include <string.h>
 
 #include "base/nearest.h"
 #include "support/test.h"

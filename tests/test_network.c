@@ -1,7 +1,5 @@
 /* network.c and random.h. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "model/network.h"
 #include "base/random.h"

@@ -3,7 +3,6 @@
    tests/scenarios/numbers.sh runs the whole program. */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "engine/engine.h"
 #include "support/test.h"

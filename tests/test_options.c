@@ -1,7 +1,5 @@
 /* Options: every option good and bad, on the command line and in the configuration file. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/augment.h"
 #include "engine/engine.h"

@@ -4,9 +4,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,12 +34,7 @@ static int leave_folder(void **state) {
 /* ---- files --------------------------------------------------------------------------------- */
 
 static void assert_has(const char *path, const char *text) {
-  char got[256] = "";
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  assert_true(fread(got, 1, sizeof got - 1, file) < sizeof got - 1);
-  fclose(file);
-  assert_string_equal(got, text);
+  assert_string_equal(folder_read(path), text);
 }
 
 static void assert_files(int expected) {

@@ -1,7 +1,4 @@
 /* Which rows of a streamed file a rank trains on, and that its reader parses no others. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "data/dataset.h"

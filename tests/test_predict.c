@@ -1,9 +1,6 @@
 /* A trained network: evaluation, predictions and pictures, on the CPU. */
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -211,21 +208,12 @@ static bool predict(const char *path, const char *to, bool probabilities) {
   return good;
 }
 
-static void read_text(const char *path, char *text, size_t size) {
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  text[fread(text, 1, size - 1, file)] = '\0';
-  assert_true(feof(file));
-  fclose(file);
-}
-
 /* The answers that evaluation judged, row by row. */
 static void assert_answers(const char *path) {
-  static char text[ROWS * 16], expected[ROWS * 16];
-  read_text(path, text, sizeof text);
+  static char expected[ROWS * 16];
   int used = sprintf(expected, "ImageId,Label\n");
   for (int r = 0; r < ROWS; r++) used += sprintf(expected + used, "%d,%d\n", r + 1, answers[r]);
-  assert_string_equal(text, expected);
+  assert_string_equal(folder_read(path), expected);
 }
 
 static int count_files(void) {

@@ -1,9 +1,6 @@
 /* The output of a run: every line and every progress bar fits a terminal of 80 columns. */
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "support/test.h"

@@ -1,7 +1,4 @@
 /* Bytes behind a gzip archive's last member. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "data/source.h"

@@ -1,9 +1,6 @@
 /* Rows that are held out: as many of each class as the share says, the others all trained on, and
    the same ones however the file is read. */
-#include "support/test.h"
 #include "support/csv.h"
-
-#include <stdlib.h>
 
 #include "data/split.h"
 

@@ -1,8 +1,5 @@
 /* Text that others wrote, on its way to a terminal or into JSON. */
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"

@@ -1,7 +1,5 @@
 /* Threads that the system refuses are an error, and OpenMP does not end the process. */
 #include <omp.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

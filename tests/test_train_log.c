@@ -1,9 +1,6 @@
 /* The run log: every line as text, and that JSON is JSON to jansson. */
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

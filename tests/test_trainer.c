@@ -1,10 +1,8 @@
 /* The trainer on tiny files: what it asks of an engine, which rows it uses, that neither reading
    nor progress changes the weights, and how it fails. */
-#include "support/test.h"
 #include "support/trainer_tests.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/augment.h"

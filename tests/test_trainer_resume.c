@@ -1,9 +1,7 @@
 /* The trainer when a run stops and goes on: bit for bit what one run does, wherever it stopped. */
-#include "support/test.h"
 #include "support/trainer_tests.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- stopping and going on ---------------------------------------------------------------- */
 

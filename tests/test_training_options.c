@@ -1,10 +1,8 @@
 /* The options of training, on the CPU and at every level of fusion that has them:
    against the float64 reference, and the same bits however the steps are divided among calls. */
-#include "support/test.h"
 #include "support/engine_tests.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "exercise/reference.h"
 

@@ -136,14 +136,16 @@ char *strdup(const char *text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static mode_t mode_of(int flags, va_list arguments) {
-  return flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;
-}
+/* A function of the C library that fails, or is called. */
+#define FAILING(kind, type, name, parameters, arguments)                                           \
+  type name parameters {                                                                           \
+    return FAILS(kind, #name) ? -1 : REAL(name) arguments;                                         \
+  }
 
 int open(const char *path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;
   va_end(arguments);
   return FAILS(OPEN, "open") ? -1 : REAL(open)(path, flags, mode);
 }
@@ -151,43 +153,24 @@ int open(const char *path, int flags, ...) {
 int openat(int folder, const char *path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;
   va_end(arguments);
   return FAILS(OPEN, "openat") ? -1 : REAL(openat)(folder, path, flags, mode);
 }
 
-ssize_t read(int file, void *bytes, size_t size) {
-  return FAILS(READ, "read") ? -1 : REAL(read)(file, bytes, size);
-}
-
-ssize_t pread(int file, void *bytes, size_t size, off_t offset) {
-  return FAILS(READ, "pread") ? -1 : REAL(pread)(file, bytes, size, offset);
-}
+FAILING(READ, ssize_t, read, (int file, void *bytes, size_t size), (file, bytes, size))
+FAILING(READ, ssize_t, pread, (int file, void *bytes, size_t size, off_t at_byte),
+        (file, bytes, size, at_byte))
+FAILING(SYNC, int, fsync, (int file), (file))
+FAILING(RENAME, int, rename, (const char *from, const char *to), (from, to))
+FAILING(RENAME, int, renameat, (int from_folder, const char *from, int to_folder, const char *to),
+        (from_folder, from, to_folder, to))
+FAILING(OWNER, int, fchown, (int file, uid_t user, gid_t group), (file, user, group))
+FAILING(OWNER, int, fchmod, (int file, mode_t mode), (file, mode))
 
 /* Standard error never fails: the sentence about a failure gets through. */
 ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
-}
-
-int fsync(int file) {
-  return FAILS(SYNC, "fsync") ? -1 : REAL(fsync)(file);
-}
-
-int rename(const char *from, const char *to) {
-  return FAILS(RENAME, "rename") ? -1 : REAL(rename)(from, to);
-}
-
-int renameat(int from_folder, const char *from, int to_folder, const char *to) {
-  if (FAILS(RENAME, "renameat")) return -1;
-  return REAL(renameat)(from_folder, from, to_folder, to);
-}
-
-int fchown(int file, uid_t user, gid_t group) {
-  return FAILS(OWNER, "fchown") ? -1 : REAL(fchown)(file, user, group);
-}
-
-int fchmod(int file, mode_t mode) {
-  return FAILS(OWNER, "fchmod") ? -1 : REAL(fchmod)(file, mode);
 }
 
 /* The file is closed all the same, as Linux does. */

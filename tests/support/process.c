@@ -1,9 +1,6 @@
 #include "support/test.h"
 #include "support/process.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 int process_run(char *output, size_t size, const char *format, ...) {
