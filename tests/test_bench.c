@@ -10,6 +10,7 @@
 
 static Error error;
 
+static Record record;
 static const char *path;
 
 static int open_folder(void **state) {
@@ -18,8 +19,10 @@ static int open_folder(void **state) {
   return 0;
 }
 
-static void close_record(Record *record) {
-  OK(record_close(record, true, &error));
+TESTS_WITH(open_folder, folder_close);
+
+static void close_record(void) {
+  OK(record_close(&record, true, &error));
 }
 
 static void assert_near(double value, double expected) {
@@ -29,23 +32,20 @@ static void assert_near(double value, double expected) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-#define IN_FOLDER(name) TEST_WITH(name, open_folder, folder_close)
-
-IN_FOLDER(test_lines) {
+TEST(test_lines) {
   static const char *const bad[] = {"{'case': 5}", "{'batch': 5}",
                                     "{'case': 'epoch', 'batch': '64'}"};
-  Record record = {.lines = NULL};
   foreach (line, bad) {
     folder_write_json(path, *line);
     if (bench_read(&record, path, &error)) fail_msg("'%s' was taken", *line);
     assert_non_null(strstr(error.text, "lines.json is no record of mlp-bench, line 1"));
-    close_record(&record);
+    close_record();
   }
   folder_write_json(path, "{'case':'ceiling','name':'copy','value':2958.5}\n");
   OK(bench_read(&record, path, &error));
   assert_near(bench_value(&record, "ceiling", "copy"), 2958.5);
   assert_true(isnan(bench_value(&record, "ceiling", "paste")));
-  close_record(&record);
+  close_record();
 }
 
 /* ---- counting ----------------------------------------------------------------------------- */
@@ -109,42 +109,39 @@ TEST(test_floor) {
 
 /* ---- reports ------------------------------------------------------------------------------ */
 
-static void print_to(const Record *record, bool markdown) {
+static void print_table(bool markdown) {
   FILE *file;
   OK(file_create(path, &file, &error));
-  bench_print(record, file, markdown);
+  bench_print(&record, file, markdown);
   OK(file_close(path, file, true, &error));
 }
 
 /* Slowest first within a batch; a tf32 epoch is compared with ours at tf32 and at fp32, an fp32
    epoch with ours at fp32 alone; where there is nothing of ours or no floor, with nothing. */
-IN_FOLDER(test_tables) {
+TEST(test_tables) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
-  Record record = {.lines = NULL};
   OK(bench_read(&record, "tests/support/bench.json", &error));
   for (int markdown = 0; markdown < 2; markdown++) {
-    print_to(&record, markdown);
+    print_table(markdown);
     char *text = folder_read(wanted[markdown]);
     assert_string_equal(folder_read(path), text);
   }
-  close_record(&record);
+  close_record();
 }
 
-IN_FOLDER(test_nothing_measured) {
-  Record record = {.lines = NULL};
-  print_to(&record, false);
+TEST(test_nothing_measured) {
+  print_table(false);
   assert_non_null(strstr(folder_read(path), "An epoch"));
   assert_false(bench_plot(&record, path, &error));
   assert_non_null(strstr(error.text, "no epoch was measured"));
 }
 
-IN_FOLDER(test_plot) {
-  Record record = {.lines = NULL};
+TEST(test_plot) {
   OK(bench_read(&record, "tests/support/bench.json", &error));
   OK(bench_plot(&record, path, &error));
   assert_png(path, 1200, 112 + 4 * 36 + 74); /* the bars of batch 64 alone */
   assert_false(bench_plot(&record, "/no/such/folder/x.png", &error));
-  close_record(&record);
+  close_record();
 }
 
 /* ---- the cuBLAS level ----------------------------------------------------------------------- */

@@ -47,12 +47,11 @@ enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
 /* Everything before the first scan: a picture of one component whose tables have two codes of one
    bit, for nothing and, of AC coefficients in a progressive picture, for a run of 2^14 blocks and
    more that hold nothing. */
-static FILE *begin_jpeg(int kind, int width, int height) {
+static FILE *begin_jpeg(int kind, int side) {
   FILE *file = create_picture();
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
   for (int i = 0; i < 64; i++) fputc(1, file);
-  fprintf(file, "\xff%c%c\13\10%c%c%c%c\1\1\21%c", kind, 0, height >> 8, height, width >> 8, width,
-          0);
+  fprintf(file, "\xff%c%c\13\10%c%c%c%c\1\1\21%c", kind, 0, side >> 8, side, side >> 8, side, 0);
   for (int table = 0; table < 2; table++) {
     const bool runs = table == 1 && kind == PROGRESSIVE;
     fprintf(file, "\xff\xc4%c\24%c\1", 0, table << 4);
@@ -67,23 +66,17 @@ static void put_scan(FILE *file, int first, int last, int high, int low) {
   fprintf(file, "\xff\xda%c\10\1\1%c%c%c%c%c", 0, 0, first, last, high << 4 | low, 0);
 }
 
-static void end_jpeg(FILE *file) {
+/* The first scan, then `scans` - 1 that refine nothing. */
+static void write_jpeg(int kind, int side, int scans) {
+  FILE *file = begin_jpeg(kind, side);
+  for (int i = 0; i < scans; i++) {
+    if (kind == BASELINE)
+      put_scan(file, 0, 63, 0, 0);
+    else
+      put_scan(file, i ? 1 : 0, i ? 63 : 0, i ? 1 : 0, i ? 0 : 1);
+  }
   fwrite("\xff\xd9", 1, 2, file);
   assert_int_equal(fclose(file), 0);
-}
-
-/* The first scan, then `scans` - 1 that refine nothing. */
-static void write_progressive(int width, int height, int scans) {
-  FILE *file = begin_jpeg(PROGRESSIVE, width, height);
-  put_scan(file, 0, 0, 0, 1);
-  for (int i = 1; i < scans; i++) put_scan(file, 1, 63, 1, 0);
-  end_jpeg(file);
-}
-
-static void write_baseline(int width, int height, int scans) {
-  FILE *file = begin_jpeg(BASELINE, width, height);
-  for (int i = 0; i < scans; i++) put_scan(file, 0, 63, 0, 0);
-  end_jpeg(file);
 }
 
 /* ---- PNGs ----------------------------------------------------------------------------------- */
@@ -102,11 +95,9 @@ static size_t pack_zeros(uint8_t *packed, size_t size, size_t zeros) {
   return stream.total_out;
 }
 
-/* Zeros, a thousandth of their size: one piece many times. colour: as in the header, 6 for red,
-   green, blue and alpha, 2 without alpha. */
-static void write_zeros(int width, int height, int colour, int bits) {
-  const size_t channels = colour == 6 ? 4 : 3;
-  const size_t zeros = (size_t)height * ((size_t)width * channels * (size_t)bits / 8 + 1);
+/* Zeros as red, green, blue and alpha, a thousandth of their size: one piece many times. */
+static void write_zeros(int side, int bits) {
+  const size_t zeros = (size_t)side * ((size_t)side * 4 * (size_t)bits / 8 + 1);
   enum { PIECE = 1 << 20, PACKED = 1 << 12 };
   uint8_t last[PACKED], *data = malloc(zeros / PIECE * PACKED + 2 * PACKED);
   assert_non_null(data);
@@ -116,10 +107,8 @@ static void write_zeros(int width, int height, int colour, int bits) {
   for (size_t i = 0; i < zeros / PIECE; i++, length += piece) memcpy(data + length, last, piece);
   length += pack_zeros(data + length, PACKED, zeros % PIECE + 1);
   memcpy(data + length, "\3\0\0\0\0\0", 6); /* the end, and a sum that nobody checks */
-  const uint8_t bytes[] = {(uint8_t)(width >> 8), (uint8_t)width, (uint8_t)(height >> 8),
-                           (uint8_t)height};
-  const uint8_t head[13] = {[2] = bytes[0], bytes[1],      [6] = bytes[2],
-                            bytes[3],       (uint8_t)bits, (uint8_t)colour};
+  const uint8_t high = (uint8_t)(side >> 8), low = (uint8_t)side;
+  const uint8_t head[13] = {[2] = high, low, [6] = high, low, (uint8_t)bits, 6};
   write_png_parts(head, data, length + 6);
   free(data);
 }
@@ -132,25 +121,30 @@ TESTS_WITH(pictures_open, folder_close);
 
 /* 346 KB, and an hour for who reads all of it. */
 TEST(test_scans) {
-  write_progressive(8000, 8000, 31400);
-  expect("is a JPEG of 31400 scans of 8000 x 8000 pixels: up to 1000000000 pixels in all scans "
-         "together can be read",
-         32);
-  write_progressive(8000, 8000, 16);
-  expect("is a JPEG of 16 scans of 8000 x 8000 pixels", 32);
-  write_baseline(4000, 4000, 63);
-  expect("is a JPEG of 63 scans of 4000 x 4000 pixels", 32);
-  write_progressive(500, 500, 100); /* ten times what encoders write */
-  expect(no_digit, 64);
-  write_baseline(500, 500, 4);
-  expect(no_digit, 64);
+  static const struct {
+    int kind, side, scans;
+    const char *wanted;
+    long megabytes;
+  } cases[] = {
+      {PROGRESSIVE, 8000, 31400,
+       "is a JPEG of 31400 scans of 8000 x 8000 pixels: up to 1000000000 pixels in all scans "
+       "together can be read",
+       32},
+      {PROGRESSIVE, 8000, 16, "is a JPEG of 16 scans of 8000 x 8000 pixels", 32},
+      {BASELINE, 4000, 63, "is a JPEG of 63 scans of 4000 x 4000 pixels", 32},
+      {PROGRESSIVE, 500, 100, no_digit, 64}, /* ten times what encoders write */
+      {BASELINE, 500, 4, no_digit, 64}};
+  foreach (row, cases) {
+    write_jpeg(row->kind, row->side, row->scans);
+    expect(row->wanted, row->megabytes);
+  }
 }
 
 /* Marks of scans in a segment that is skipped, such as a camera's small picture, and behind the
    picture; not those behind a segment, which stb finds as well. */
 TEST(test_scans_that_are_none) {
   for (int kind = 0; kind < 2; kind++) {
-    FILE *file = begin_jpeg(BASELINE, 1000, 1000);
+    FILE *file = begin_jpeg(BASELINE, 1000);
     fwrite("\xff\xe1\xff\xf0", 1, 4, file); /* 65520 bytes with the length */
     for (int i = 0; i < 65518 / 2; i++) fwrite("\xff\xda", 1, 2, file);
     for (int i = 0; i <= 1000 * kind; i++) put_scan(file, 0, 63, 0, 0);
@@ -164,11 +158,11 @@ TEST(test_scans_that_are_none) {
 /* 498 KB, and 1 GB for who unpacks all of it. */
 TEST(test_memory) {
   static const char too_much[] = "takes more than 400 MB of memory to read: too much for a picture";
-  write_zeros(8000, 8000, 6, 16);
+  write_zeros(8000, 16);
   expect(too_much, 32);
-  write_zeros(8000, 8000, 6, 8);
+  write_zeros(8000, 8);
   expect(too_much, 32 + 256);
-  write_zeros(1000, 1000, 6, 16);
+  write_zeros(1000, 16);
   expect(no_digit, 64);
 }
 

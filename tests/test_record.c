@@ -6,16 +6,15 @@
 #include "support/cuda.h"
 
 static Error error;
+static Record record;
 
-static void read_text(Record *record, const char *text) {
-  *record = (Record){.lines = NULL};
+static void read_text(const char *text) {
   folder_write_json(folder_path("lines.json"), text);
-  if (!record_read(record, folder_path("lines.json"), "a program", NULL, &error))
-    fail_msg("%s", error.text);
+  OK(record_read(&record, folder_path("lines.json"), "a program", NULL, &error));
 }
 
-static void close_record(Record *record) {
-  OK(record_close(record, true, &error));
+static void close_record(void) {
+  OK(record_close(&record, true, &error));
 }
 
 TESTS_WITH(folder_open, folder_close);
@@ -23,7 +22,7 @@ TESTS_WITH(folder_open, folder_close);
 TEST(lines_come_back) {
   static const char reason[] = "a \"quote\", a \\, a\ttab and\na line";
   const char *path = folder_path("written.json");
-  Record record = {.gpu = "GPU 1", .sources = "abc"};
+  record = (Record){.gpu = "GPU 1", .sources = "abc"};
   OK(record_create(&record, path, &error));
   json_t *line = record_line("epoch");
   record_text(line, "reason", reason);
@@ -34,7 +33,7 @@ TEST(lines_come_back) {
   record_number(line, "min_ms", (double)NAN);
   OK(record_add(&record, line, true, &error));
   OK(record_add(&record, record_line("plain"), false, &error));
-  close_record(&record);
+  close_record();
 
   OK(record_read(&record, path, "a program", NULL, &error));
   assert_int_equal(json_array_size(record.lines), 2);
@@ -47,26 +46,25 @@ TEST(lines_come_back) {
   assert_true(!json_object_get(back, "peer") && isnan(number_of(back, "min_ms")));
   assert_string_equal(text_of(record_first(&record, "plain"), "gpu"), "");
   assert_null(record_find(&record, "epoch", "gpu", "GPU 2"));
-  close_record(&record);
+  close_record();
 }
 
 /* As Python's json writes: spaces, null, escapes. */
 TEST(other_writers_are_read) {
-  Record record;
-  read_text(&record, "\n{'case': 'epoch', 'peer': 'JAX \\u0041\\/', 'batch': 64, "
-                     "'launches': null, 'chosen': true, 'ms': 1.5e2}\r\n");
+  read_text("\n{'case': 'epoch', 'peer': 'JAX \\u0041\\/', 'batch': 64, "
+            "'launches': null, 'chosen': true, 'ms': 1.5e2}\r\n");
   const json_t *line = record_first(&record, "epoch");
   assert_string_equal(text_of(line, "peer"), "JAX A/");
   assert_true(number_of(line, "batch") == 64 && number_of(line, "ms") == 150);
   assert_true(number_of(line, "chosen") == 1 && isnan(number_of(line, "launches")));
-  close_record(&record);
+  close_record();
 }
 
 /* A record that is written again is the same file. */
 TEST(records_are_kept) {
   static const char *const records[] = {"fusion-h200", "lab-h200-matmul"};
   for (int i = 0; i < 2; i++) {
-    Record record = {.lines = NULL}, again = {.lines = NULL};
+    Record again = {.lines = NULL};
     char path[256], *copy = folder_path("again.json");
     snprintf(path, sizeof path, "docs/results/%s.json", records[i]);
     OK(record_read(&record, path, "a program", NULL, &error));
@@ -77,10 +75,10 @@ TEST(records_are_kept) {
       json_incref(line);
       OK(record_add(&again, line, false, &error));
     }
-    close_record(&again);
+    OK(record_close(&again, true, &error));
     const char *text = folder_read(path);
     if (!strstr(text, "\": \"")) assert_string_equal(folder_read(copy), text); /* else Python's */
-    close_record(&record);
+    close_record();
   }
 }
 
@@ -88,13 +86,12 @@ TEST(what_is_no_record_is_refused) {
   static const char *const bad[] = {"case", "{'case': 'epoch'", "{'case': 'epoch'} x",
                                     "{'case': 'a\\q'}", "[]"};
   char *path = folder_path("lines.json"), text[256];
-  Record record = {.lines = NULL};
   foreach (line, bad) {
     snprintf(text, sizeof text, "{'case':'epoch'}\n\n%s\n", *line);
     folder_write_json(path, text);
     if (record_read(&record, path, "a program", NULL, &error)) fail_msg("'%s' was taken", *line);
     assert_non_null(strstr(error.text, "lines.json is no record of a program, line 3: it is no"));
-    close_record(&record);
+    close_record();
   }
   assert_false(record_read(&record, "/no/such/file", "a program", NULL, &error));
   assert_non_null(strstr(error.text, "cannot open /no/such/file: "));
@@ -103,7 +100,6 @@ TEST(what_is_no_record_is_refused) {
 }
 
 TEST(a_full_disk_is_told) {
-  Record record = {.lines = NULL};
   if (!record_create(&record, "/dev/full", &error)) {
     print_message("there is no /dev/full\n");
     skip();
@@ -135,11 +131,10 @@ TEST(tables_are_printed) {
                                        "| a      |      - |  nan | b         |\n"
                                        "| long name |  10.5% |   21 |           |\n"
                                        "| c      | 100.0% |  200 | d         |\n"};
-  Record record;
-  read_text(&record, "{'case':'row','name':'a','last':'b','batch':1}\n"
-                     "{'case':'row','name':'long name','x':10.5,'batch':1}\n"
-                     "{'case':'row','reason':'it was not run'}\n"
-                     "{'case':'row','name':'c','x':100,'last':'d','batch':2}\n");
+  read_text("{'case':'row','name':'a','last':'b','batch':1}\n"
+            "{'case':'row','name':'long name','x':10.5,'batch':1}\n"
+            "{'case':'row','reason':'it was not run'}\n"
+            "{'case':'row','name':'c','x':100,'last':'d','batch':2}\n");
   const Lines rows = lines_of(&record, "row");
   const char *path = folder_path("table");
   for (int markdown = 0; markdown < 2; markdown++) {
@@ -150,7 +145,7 @@ TEST(tables_are_printed) {
     assert_string_equal(folder_read(path), wanted[markdown]);
   }
   free(rows.of);
-  close_record(&record);
+  close_record();
 }
 
 TEST(numbers_have_three_digits) {
@@ -159,6 +154,5 @@ TEST(numbers_have_three_digits) {
     const char *text;
   } cases[] = {{0.01234, "0.0123"}, {1.234, "1.23"}, {12.34, "12.3"}, {1234, "1234"},
                {-9.999, "-10.0"},   {0, "0.0000"},   {HUGE_VAL, "-"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    assert_string_equal(table_number(cases[i].value).text, cases[i].text);
+  foreach (row, cases) assert_string_equal(table_number(row->value).text, row->text);
 }

@@ -1,30 +1,15 @@
 #include "support/test.h"
 #include "support/trace_format.h"
 
-#include <jansson.h>
 #include <math.h>
 
-static double number_of(const json_t *object, const char *key) {
-  const json_t *value = json_object_get(object, key);
-  if (!json_is_number(value)) fail_msg("%s is not a number", key);
-  return json_number_value(value);
-}
-
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  if (!text) fail_msg("%s is not text", key);
-  return text;
-}
+#include "measure/record.h"
 
 /* Microseconds with three decimals, as nanoseconds. */
 static int64_t time_of(const json_t *event, const char *key) {
   const double us = number_of(event, key);
   assert_true(us >= 0);
   return llround(1e3 * us);
-}
-
-static bool is_of(const json_t *event, const char *phase) {
-  return strcmp(text_of(event, "ph"), phase) == 0;
 }
 
 static bool same(const json_t *a, const json_t *b, const char *key) {
@@ -37,10 +22,10 @@ static void assert_named(const json_t *events, const json_t *event) {
   size_t i;
   bool process = false, track = false;
   json_array_foreach(events, i, e) {
-    if (!is_of(e, "M")) break; /* names come first */
+    if (!text_is(e, "ph", "M")) break; /* names come first */
     if (!same(e, event, "pid")) continue;
-    process |= strcmp(text_of(e, "name"), "process_name") == 0;
-    track |= strcmp(text_of(e, "name"), "thread_name") == 0 && same(e, event, "tid");
+    process |= text_is(e, "name", "process_name");
+    track |= text_is(e, "name", "thread_name") && same(e, event, "tid");
   }
   if (!process || !track) fail_msg("%s lies on a track without a name", text_of(event, "name"));
 }
@@ -48,13 +33,13 @@ static void assert_named(const json_t *events, const json_t *event) {
 /* Some slice of its track holds the end of an arrow; the other end is there, once, and not before
    its beginning. */
 static void assert_arrow(const json_t *events, const json_t *event) {
-  const bool head = is_of(event, "f");
+  const bool head = text_is(event, "ph", "f");
   const int64_t at = time_of(event, "ts");
   const json_t *e;
   size_t i;
   int slices = 0, others = 0;
   json_array_foreach(events, i, e) {
-    if (is_of(e, "X"))
+    if (text_is(e, "ph", "X"))
       slices += same(e, event, "pid") && same(e, event, "tid") && time_of(e, "ts") <= at &&
                 at < time_of(e, "ts") + time_of(e, "dur");
     if (e == event || !json_object_get(e, "id") || !same(e, event, "id")) continue;
@@ -87,7 +72,7 @@ int assert_format(const char *path, int nth, int *arrows) {
   json_array_foreach(events, i, e) {
     assert_true(number_of(e, "pid") >= 1);
     assert_true(*text_of(e, "name"));
-    if (is_of(e, "M")) {
+    if (text_is(e, "ph", "M")) {
       assert_true(json_is_object(json_object_get(e, "args")));
       continue;
     }
@@ -96,8 +81,8 @@ int assert_format(const char *path, int nth, int *arrows) {
     const int level = (int)number_of(e, "pid"), track = (int)number_of(e, "tid");
     assert_in_range(track, 1, TRACKS - 1);
     assert_in_range(level, 1, LEVELS);
-    if (!is_of(e, "X")) {
-      assert_true(is_of(e, "s") || is_of(e, "f"));
+    if (!text_is(e, "ph", "X")) {
+      assert_true(text_is(e, "ph", "s") || text_is(e, "ph", "f"));
       if (++*arrows % nth == 0) assert_arrow(events, e);
       continue;
     }
