@@ -190,7 +190,7 @@ IN_FOLDER(values_that_are_not_finite_are_refused) {
 
   folder_write_bytes(model, saved.bytes, saved.size);
   checkpoint_array(&sample, CHECKPOINT_MOMENTUM)[sample.network.bias[1] + 2] = NAN;
-  assert_refuses_to_save("save", &sample, model,
+  assert_refuses_to_save("save", model,
                          "tensor momentum.1.bias has a value that is NaN or infinite");
   assert_content(model, saved);
 }

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <math.h>
 
-#include "lab/harness.h"
+#include "support/copies.h"
 
 static Error error;
 
@@ -129,31 +129,12 @@ TEST(test_fill) {
   free(again);
 }
 
-static int64_t plane(LabSize size, int array) {
-  (void)array;
-  return size.dim[0] * size.dim[1];
-}
-
-static double moved(LabSize size) {
-  return 8.0 * (double)plane(size, -1);
-}
-
 static double few(LabSize size) {
   return (double)plane(size, -1);
 }
 
 static double many(LabSize size) {
   return 1e6 * (double)plane(size, -1);
-}
-
-/* The reference of our own topic: the input. */
-static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
-                      int64_t count, double *expected, double *allowed) {
-  (void)size;
-  for (int64_t i = 0; i < count; i++) {
-    expected[i] = (double)((const float *)h_in[0])[first + i];
-    allowed[i] = 0;
-  }
 }
 
 static const LabProblem copies[] = {

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "engine/cuda/gpu_limits.h"
-#include "lab/harness.h"
+#include "support/copies.h"
 #include "base/random.h"
 
 static Error error;
@@ -23,25 +23,6 @@ static LabTable measure(const LabTopic *topic, int problem, LabSize size, LabHow
 }
 
 /* ---- rungs that are wrong on purpose -------------------------------------------------------- */
-
-static int64_t plane(LabSize size, int array) {
-  (void)array;
-  return size.dim[0] * size.dim[1];
-}
-
-static double moved(LabSize size) {
-  return 8.0 * (double)plane(size, -1);
-}
-
-/* The reference of our own topic: the input. */
-static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
-                      int64_t count, double *expected, double *allowed) {
-  (void)size;
-  for (int64_t i = 0; i < count; i++) {
-    expected[i] = (double)((const float *)h_in[0])[first + i];
-    allowed[i] = 0;
-  }
-}
 
 static const LabProblem copies[] = {
     {"", {LAB_FLOAT32}, LAB_FLOAT32, moved, moved, the_input, NULL}};

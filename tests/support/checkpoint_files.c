@@ -102,11 +102,10 @@ void assert_refuses_to_load(const char *path, const char *message) {
   assert_null(checkpoint.options);
 }
 
-void assert_refuses_to_save(const char *verb, const Checkpoint *checkpoint, const char *path,
-                            const char *message) {
+void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
   char expected[16384];
   Error error = {.text = ""};
-  assert_false(checkpoint_save(checkpoint, path, &error));
+  assert_false(checkpoint_save(&sample, path, &error));
   snprintf(expected, sizeof expected, "cannot %s %s: %s", verb, path, message);
   assert_string_equal(error.text, expected);
 }

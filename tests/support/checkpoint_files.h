@@ -56,8 +56,7 @@ Checkpoint must_load(const char *path);
 
 /* One sentence names the path and has `message` in it; nothing is allocated. */
 void assert_refuses_to_load(const char *path, const char *message);
-/* The sentence is "cannot", that verb (save or write), the path and `message`. */
-void assert_refuses_to_save(const char *verb, const Checkpoint *checkpoint, const char *path,
-                            const char *message);
+/* Of the sample: the sentence is "cannot", that verb (save or write), the path and `message`. */
+void assert_refuses_to_save(const char *verb, const char *path, const char *message);
 
 #endif
