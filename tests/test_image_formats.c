@@ -10,6 +10,7 @@
 #include "support/pictures.h"
 
 static Error error;
+static uint8_t expected[PIXELS], pixels[PIXELS];
 
 /* ---- formats ------------------------------------------------------------------------------ */
 
@@ -121,7 +122,6 @@ TEST(test_formats) {
                  {write_bmp, 1, 3, 0}, {write_transparent_png, 0, 3, 0},
                  {write_gif, 0, 3, 1}, {write_jpeg, 0, 1, 0.1}};
   for (uint64_t row = 0; row < 10; row++) {
-    uint8_t expected[PIXELS], pixels[PIXELS];
     Grey png = digit(row, 3, true);
     through_png(&png, expected);
     foreach (format, formats) {
@@ -178,18 +178,17 @@ TEST(test_exif) {
     assert_int_equal(exif_orientation(copy, length), 1);
     free(copy);
   }
-  uint8_t changed[LENGTH];
-  for (size_t i = 0; i < LENGTH; i++)
-    for (int byte = 0; byte < 256; byte++) {
-      memcpy(changed, little, LENGTH);
-      changed[i] = (uint8_t)byte;
-      assert_in_range(exif_orientation(changed, LENGTH), 1, 8);
-    }
+  for (int i = 0; i < LENGTH * 256; i++) {
+    uint8_t changed[LENGTH];
+    memcpy(changed, little, LENGTH);
+    changed[i / 256] = (uint8_t)i;
+    assert_in_range(exif_orientation(changed, LENGTH), 1, 8);
+  }
 }
 
 /* A pipe has a name as from a shell's <(...). */
 TEST(test_a_pipe_is_read) {
-  uint8_t expected[PIXELS], pixels[PIXELS], bytes[1 << 14];
+  uint8_t bytes[1 << 14];
   Grey g = digit(1, 1, true);
   through_png(&g, expected);
   FILE *file = fopen(picture, "rb");
@@ -209,12 +208,11 @@ TEST(test_a_pipe_is_read) {
 
 /* ---- refused ------------------------------------------------------------------------------ */
 
-static void assert_refused(const char *file, const char *expected) {
-  uint8_t pixels[PIXELS];
+static void assert_refused(const char *file, const char *message) {
   error.text[0] = '\0';
   assert_false(read_picture(file, SIDE, pixels, &error));
-  if (!strstr(error.text, expected) || !strstr(error.text, file))
-    fail_msg("\"%s\" does not say \"%s\" of %s", error.text, expected, file);
+  if (!strstr(error.text, message) || !strstr(error.text, file))
+    fail_msg("\"%s\" does not say \"%s\" of %s", error.text, message, file);
 }
 
 TEST(test_no_pictures) {
@@ -303,12 +301,10 @@ TEST(test_what_stb_does_not_check) {
 
 /* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */
 static void write_unpacking_png(int size) {
-  uint8_t *bytes = calloc((size_t)size, 1);
-  assert_non_null(bytes);
-  bytes[9 * 4 + 4] = 255; /* a dot of ink */
   uLongf length = compressBound((uLong)size);
-  uint8_t *packed = malloc(length);
-  assert_non_null(packed);
+  uint8_t *bytes = calloc((size_t)size, 1), *packed = malloc(length);
+  assert_true(bytes && packed);
+  bytes[9 * 4 + 4] = 255; /* a dot of ink */
   assert_int_equal(compress(packed, &length, bytes, (uLong)size), Z_OK);
   write_png_parts("\0\0\0\10\0\0\0\10\10\0\0\0", packed, length);
   free(packed);
@@ -316,7 +312,6 @@ static void write_unpacking_png(int size) {
 }
 
 TEST(test_a_bomb_is_not_unpacked) {
-  uint8_t pixels[PIXELS];
   write_unpacking_png(8 * 9);
   read_digit(pixels);
   Grey g = new_grey(2000, 1000, 0); /* whose memory is not the next one's */
@@ -341,7 +336,6 @@ TEST(test_nothing_there) {
   assert_refused(picture, "shows no digit");
   draw_bar(&g, 10, 28, 30, 5, 183);
   write_png(&g);
-  uint8_t pixels[PIXELS];
   read_digit(pixels);
   for (int i = 0; i < 3600; i++) g.level[i] = (uint8_t)(180 + i % 60 / 3 + noise(6, i));
   write_png(&g); /* paper, photographed */
