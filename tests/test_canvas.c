@@ -38,24 +38,24 @@ static int drawn(void) {
 }
 
 TEST(rectangles) {
+  static const struct {
+    double x, y, width, height;
+    Colour colour;
+    int drawn;
+  } cases[] = {
+      {2, 3, 4, 2, BLUE, 8},           {-5, -5, 6, 6, BLACK, 9}, /* its last pixel is inside */
+      {9, 7, 100, 100, BLACK, 10},     {20, 20, 5, 5, BLACK, 10},       {3, 3, 0, 5, BLACK, 10},
+      {-9, 0, 5, 5, BLACK, 10},        {6.6, 0.4, 0.8, 1.2, BLACK, 10}, /* to whole pixels */
+      {6.6, 0.4, 0.9, 1.2, BLACK, 12},
+  };
   open_canvas(10, 8);
   assert_int_equal(drawn(), 0);
-  canvas_rectangle(&p, 2, 3, 4, 2, BLUE);
-  assert_int_equal(drawn(), 8);
-  assert_int_equal(others(2, 3, 6, 5, BLUE), 0);
-  canvas_rectangle(&p, -5, -5, 6, 6, BLACK); /* its last pixel is inside */
-  assert_int_equal(drawn(), 9);
-  assert_int_equal(colour_at(0, 0), BLACK);
-  canvas_rectangle(&p, 9, 7, 100, 100, BLACK);
-  assert_int_equal(drawn(), 10);
-  canvas_rectangle(&p, 20, 20, 5, 5, BLACK);
-  canvas_rectangle(&p, 3, 3, 0, 5, BLACK);
-  canvas_rectangle(&p, -9, 0, 5, 5, BLACK);
-  assert_int_equal(drawn(), 10);
-  canvas_rectangle(&p, 6.6, 0.4, 0.8, 1.2, BLACK); /* to whole pixels */
-  assert_int_equal(drawn(), 10);
-  canvas_rectangle(&p, 6.6, 0.4, 0.9, 1.2, BLACK);
-  assert_true(drawn() == 12 && others(7, 0, 8, 2, BLACK) == 0);
+  foreach (row, cases) {
+    canvas_rectangle(&p, row->x, row->y, row->width, row->height, row->colour);
+    assert_int_equal(drawn(), row->drawn);
+  }
+  assert_int_equal(others(2, 3, 6, 5, BLUE) + others(0, 0, 1, 1, BLACK), 0);
+  assert_int_equal(others(7, 0, 8, 2, BLACK), 0);
 }
 
 TEST(greys) {

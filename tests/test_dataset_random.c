@@ -66,103 +66,98 @@ static ReferenceLine reference_line(const char *at, const char *end) {
   return line;
 }
 
-typedef struct {
-  Table table;
-  size_t line, column; /* of the error; line 0: none that has a line */
-  bool failed;
-} Reference;
+/* What must be read, and where the error is: line 0: none that has a line. */
+static Table expected;
+static size_t bad_line, bad_column;
+static bool failed;
 
-static void reference_fail(Reference *reference, size_t line, size_t column) {
-  reference->failed = true;
-  reference->line = line;
-  reference->column = column;
+static void fail_at(size_t line, size_t column) {
+  failed = true;
+  bad_line = line;
+  bad_column = column;
 }
 
 /* The first line; returns false if it is not a row. */
-static bool reference_first_line(Reference *reference, const ReferenceLine *line, const char *text,
-                                 size_t length) {
+static bool reference_first_line(const ReferenceLine *line, const char *text, size_t length) {
   while (length > 0 && text[length - 1] == '\r') length--;
   for (size_t i = 0; i < length; i++) {
-    if ((unsigned char)text[i] < 32 && text[i] != '\t') reference_fail(reference, 1, 0);
+    if ((unsigned char)text[i] < 32 && text[i] != '\t') fail_at(1, 0);
   }
-  if (reference->failed) return false;
-  if (line->bad_quote || line->fields < 2) reference_fail(reference, 1, line->bad_quote);
-  reference->table.inputs = line->fields - 1;
-  return !reference->failed && (line->first == 0 || strchr("0123456789+-.", line->first));
+  if (failed) return false;
+  if (line->bad_quote || line->fields < 2) fail_at(1, line->bad_quote);
+  expected.inputs = line->fields - 1;
+  return !failed && (line->first == 0 || strchr("0123456789+-.", line->first));
 }
 
-static void reference_row(Reference *reference, const ReferenceLine *line, size_t number) {
-  Table *table = &reference->table;
-  const size_t columns = table->inputs + 1;
+static void reference_row(const ReferenceLine *line, size_t number) {
+  const size_t columns = expected.inputs + 1;
   for (size_t i = 0; i < line->fields && i < columns; i++) {
     if (line->value[i] < 0 || line->value[i] >= (i == 0 ? 10 : 256)) {
-      reference_fail(reference, number, i + 1);
+      fail_at(number, i + 1);
       return;
     }
     if (i == 0) {
-      table->labels[table->rows] = (uint16_t)line->value[i];
+      expected.labels[expected.rows] = (uint16_t)line->value[i];
     } else {
-      table->pixels[table->rows * table->inputs + i - 1] = (uint8_t)line->value[i];
+      expected.pixels[expected.rows * expected.inputs + i - 1] = (uint8_t)line->value[i];
     }
   }
   if (line->bad_quote) {
-    reference_fail(reference, number, line->bad_quote);
+    fail_at(number, line->bad_quote);
   } else if (line->fields > 0 && line->fields != columns) {
-    reference_fail(reference, number, 0);
+    fail_at(number, 0);
   } else {
-    table->rows += line->fields > 0;
-    if (line->carriage_return) reference_fail(reference, number, 0);
+    expected.rows += line->fields > 0;
+    if (line->carriage_return) fail_at(number, 0);
   }
 }
 
-static Reference reference_read(const char *text, size_t length) {
-  Reference reference = {0};
-  Table *table = &reference.table;
+static void reference_read(const char *text, size_t length) {
   const char *end = text + length;
-  *table = new_table(length + REFERENCE_COLUMNS, 1);
-  if (length == 0) reference.failed = true;
+  expected = new_table(length + REFERENCE_COLUMNS, 1);
+  bad_line = bad_column = 0;
+  failed = false;
   size_t number = 0, blank = 0;
-  for (const char *at = text; at < end && !reference.failed;) {
+  for (const char *at = text; at < end && !failed;) {
     const char *feed = memchr(at, '\n', (size_t)(end - at));
     const char *stop = feed ? feed : end;
     const ReferenceLine line = reference_line(at, stop);
     number++;
     const bool empty = line.fields == 0 && !line.bad_quote && !line.carriage_return;
-    if (number == 1 && !reference_first_line(&reference, &line, at, (size_t)(stop - at))) {
+    if (number == 1 && !reference_first_line(&line, at, (size_t)(stop - at))) {
       blank = 0; /* a header, or an error */
     } else if (empty) {
       if (blank == 0) blank = number;
     } else if (blank > 0) {
-      reference_fail(&reference, blank, 0);
+      fail_at(blank, 0);
     } else {
-      reference_row(&reference, &line, number);
+      reference_row(&line, number);
     }
     at = stop + (feed ? 1 : 0);
   }
-  if (table->rows == 0) reference.failed = true;
-  return reference;
+  if (expected.rows == 0) failed = true;
 }
 
 static void compare_with_reference(const char *text, size_t length, int threads) {
   write_file(text, length);
-  Reference expected = reference_read(text, length);
+  reference_read(text, length);
   Table got = read_table(10, threads, 0, 1 + draw(2000));
   char place[64] = "x.csv";
-  if (expected.line > 0 && expected.column > 0) {
-    snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", expected.line, expected.column);
-  } else if (expected.line > 0) {
-    snprintf(place, sizeof place, "x.csv, line %zu: ", expected.line);
+  if (bad_line > 0 && bad_column > 0) {
+    snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", bad_line, bad_column);
+  } else if (bad_line > 0) {
+    snprintf(place, sizeof place, "x.csv, line %zu: ", bad_line);
   }
-  if (expected.failed != (got.error.text[0] != '\0') || got.rows != expected.table.rows ||
-      (expected.failed && !strstr(got.error.text, place))) {
+  if (failed != (got.error.text[0] != '\0') || got.rows != expected.rows ||
+      (failed && !strstr(got.error.text, place))) {
     print_error("got %zu rows, \"%s\"; wanted %zu rows, %s\n", got.rows, got.error.text,
-                expected.table.rows, expected.failed ? place : "no error");
+                expected.rows, failed ? place : "no error");
     print_error("%.*s\n", (int)(length < 400 ? length : 400), text);
     fail();
   }
-  if (got.rows > 0) assert_same_rows(&got, &expected.table);
+  if (got.rows > 0) assert_same_rows(&got, &expected);
   free_table(&got);
-  free_table(&expected.table);
+  free_table(&expected);
 }
 
 TESTS_WITH(csv_open, csv_close);

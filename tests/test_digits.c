@@ -1,4 +1,6 @@
 /* Digits that are drawn instead of downloaded; tests/scenarios/digits.sh has the program. */
+#include <math.h>
+
 #include "data/digits.h"
 #include "support/test.h"
 #include "base/random.h"
@@ -26,8 +28,7 @@ TEST(test_arguments_decide_the_picture) {
   assert_true(same_pixels(&digit, &again));
   const Digit others[] = {draw(2, DIGITS_TRAIN, 7), draw(1, DIGITS_TEST, 7),
                           draw(1, DIGITS_TRAIN, 8), draw(1 + ((uint64_t)1 << 32), DIGITS_TRAIN, 7)};
-  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-    assert_false(same_pixels(&digit, &others[i]));
+  foreach (other, others) assert_false(same_pixels(&digit, other));
 }
 
 /* FNV-1a (Fowler, Noll, Vo) over labels and pixels: other compilers, other machines and other
@@ -83,23 +84,6 @@ TEST(test_size_and_place) {
   }
 }
 
-static int nearest_mean(const double mean[10][DIGITS_PIXELS], const uint8_t *pixels) {
-  int nearest = 0;
-  double least = 1e300;
-  for (int label = 0; label < 10; label++) {
-    double distance = 0;
-    for (int i = 0; i < DIGITS_PIXELS; i++) {
-      const double difference = pixels[i] - mean[label][i];
-      distance += difference * difference;
-    }
-    if (distance < least) {
-      least = distance;
-      nearest = label;
-    }
-  }
-  return nearest;
-}
-
 /* The mean picture of each class tells most test digits apart, as it does with MNIST (82%), and
    not all of them: the drawings vary. */
 TEST(test_task_is_honest) {
@@ -115,7 +99,13 @@ TEST(test_task_is_honest) {
     for (int i = 0; i < DIGITS_PIXELS; i++) mean[label][i] /= count[label];
   for (uint64_t row = 0; row < TEST; row++) {
     const Digit digit = draw(5, DIGITS_TEST, row);
-    right += nearest_mean(mean, digit.pixels) == digit.label;
+    double distance[10] = {0}, least = 1e300;
+    for (int label = 0; label < 10; label++) {
+      for (int i = 0; i < DIGITS_PIXELS; i++)
+        distance[label] += pow(digit.pixels[i] - mean[label][i], 2);
+      least = fmin(least, distance[label]);
+    }
+    right += distance[digit.label] == least;
   }
   assert_in_range(right, TEST * 70 / 100, TEST * 92 / 100);
 }

@@ -95,10 +95,11 @@ TEST(a_trace_comes_back) {
   trace_close(&back);
 }
 
-/* A level, and the events behind it. */
-#define LEVEL                                                                                      \
+/* A level, and an event that is none. */
+#define EVENT(phase)                                                                               \
   "{'otherData':{'levels':[{'name':'none','range':64,'us_per_step':1,'recorded_us_per_step':1}]}," \
-  "'traceEvents':[{"
+  "'traceEvents':[{'ph':" phase "}]}",                                                             \
+      "event 1"
 
 TEST(files_that_are_no_trace) {
   static const struct {
@@ -109,12 +110,12 @@ TEST(files_that_are_no_trace) {
       {"[]", "not a trace"},
       {"{'traceEvents':[{}]}", "not a trace"},
       {"{'otherData':{'levels':[{}]},'traceEvents':[{}]}", "level 1"},
-      {LEVEL "'ph':'X','pid':2,'tid':1,'ts':1,'dur':1}]}", "event 1"},
-      {LEVEL "'ph':'X','pid':1,'ts':1,'dur':1}]}", "event 1"},
-      {LEVEL "'ph':'X','pid':1,'tid':1,'ts':-1,'dur':1}]}", "event 1"},
-      {LEVEL "'ph':'X','pid':1,'tid':1,'ts':1}]}", "event 1"},
-      {LEVEL "'ph':'X','pid':1,'tid':1,'ts':1e300,'dur':1}]}", "event 1"},
-      {LEVEL "'ph':'s','pid':1,'tid':1,'ts':1}]}", "event 1"},
+      {EVENT("'X','pid':2,'tid':1,'ts':1,'dur':1")},
+      {EVENT("'X','pid':1,'ts':1,'dur':1")},
+      {EVENT("'X','pid':1,'tid':1,'ts':-1,'dur':1")},
+      {EVENT("'X','pid':1,'tid':1,'ts':1")},
+      {EVENT("'X','pid':1,'tid':1,'ts':1e300,'dur':1")},
+      {EVENT("'s','pid':1,'tid':1,'ts':1")},
   };
   char text[128], *path = folder_path("bad.json");
   Trace trace = {0};

@@ -89,21 +89,19 @@ void assert_same_rows(const Table *got, const Table *expected) {
 
 /* "label,pixel,...;" per row. */
 static void print_table(const Table *table, char *text, size_t size) {
-  size_t used = 0;
-  text[0] = '\0';
+  FILE *file = fmemopen(text, size, "w");
+  assert_non_null(file);
   for (size_t r = 0; r < table->rows; r++) {
-    used += (size_t)snprintf(text + used, size - used, "%u", table->labels[r]);
-    for (size_t i = 0; i < table->inputs; i++) {
-      used +=
-          (size_t)snprintf(text + used, size - used, ",%u", table->pixels[r * table->inputs + i]);
-    }
-    used += (size_t)snprintf(text + used, size - used, ";");
-    assert_in_range(used, 0, size - 1);
+    fprintf(file, "%u", table->labels[r]);
+    for (size_t i = 0; i < table->inputs; i++)
+      fprintf(file, ",%u", table->pixels[r * table->inputs + i]);
+    fputc(';', file);
   }
+  assert_int_equal(fclose(file), 0);
 }
 
 void expect_bytes(size_t length, CsvCase row) {
-  char got[512], place[512] = "";
+  char got[512] = "", place[512] = "";
   write_file(row.text, length);
   Table table = read_table(10, 2, 0, 4);
   print_table(&table, got, sizeof got);
