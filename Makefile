@@ -150,9 +150,8 @@ MEASURE  := $(BUILD)/libmeasure.a
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
 LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda)) \
             $(call objects,lab) $(MEASURE)
-# A student's functions are sealed: see scripts/seal_exercise.sh.
-EXERCISE := $(BUILD)/sealed_cpu.o $(call with_cuda,$(BUILD)/sealed_gpu.o) \
-            $(filter-out %/exercise_cpu.o,$(call objects,exercise)) $(MEASURE)
+# What a student's functions are judged with, on a GPU and on the emulator.
+JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o %/score.o,$(call objects,exercise))
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
             $(filter-out %/cuda_stand_in.o %/emulated.o %/epoch_trial.o %/fault.o %/tsan_openmp.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
@@ -174,9 +173,9 @@ KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer stat
                          $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) tests/support/kernel_tests \
                          tests/support/emulated) $(filter-out %/epoch_trial.o,$(EMULATED))
 BENCH_TESTS := $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/test_trace_cuda
-SCORING  := $(BUILD)/test_exercise $(BUILD)/test_exercise_cheats
 ifeq ($(SANITIZE),thread)
-TESTS    := $(filter-out $(BUILD)/test_faults,$(TESTS)) # both want to be the allocator
+# Both want to be the allocator; the watch has functions of the sanitizer's names.
+TESTS    := $(filter-out $(BUILD)/test_faults $(BUILD)/test_emulator,$(TESTS))
 LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
@@ -257,23 +256,21 @@ profile: setup              ## on a GPU: read hardware counters of every rung of
 COUNTERS  := $(BUILD)/exercise-counters.csv
 NCU_FLAGS := --csv --page details --print-units base \
              --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
-HOW_TO_SCORE := $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
-                $(GRADE:%=--grade '%' --grade-plain '$(GRADE:.json=).plain.json')
+SEALED_FLAGS = -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
+include src/exercise/exercise.mk
 
-# Fails, by mlp-exercise's exit status, unless all is right and fused. Where there is no GPU, it says
-# so; that is a failure only of a grading.
-exercise: setup             ## on a GPU: check and score what you made of kernels/exercise.cu
-	@$(BUILD_ON_EVERY_CORE) $(BUILD)/mlp-exercise
+# Fails, by mlp-exercise's exit status, unless all is right and fused.
+exercise: setup             ## check and score what you made of kernels/exercise.cu
+	@$(BUILD_ON_EVERY_CORE) $(SCORER)
+	@$(HINTS)
+ifeq ($(ON),gpu)
 	@rm -f $(COUNTERS); \
 	ncu=$$(command -v ncu || command -v $(CUDA_HOME)/bin/ncu) && \
-	  "$$ncu" $(NCU_FLAGS) $(BUILD)/mlp-exercise --once >$(COUNTERS) 2>&1; \
-	$(BUILD)/mlp-exercise --counters $(COUNTERS) $(HOW_TO_SCORE) || \
-	  { status=$$?; [ $$status = 3 ] && [ -z '$(GRADE)' ] || exit $$status; }
-
-# A build of its own: nothing here needs nvcc, even where there is one.
-exercise-cpu: setup         ## likewise what you made of src/exercise/exercise_cpu.c
-	@$(BUILD_ON_EVERY_CORE) CUDA=0 BUILD=$(BUILD)/cpu $(BUILD)/cpu/mlp-exercise
-	@$(BUILD)/cpu/mlp-exercise --cpu $(HOW_TO_SCORE)
+	  "$$ncu" $(NCU_FLAGS) $(SCORER) --once >$(COUNTERS) 2>&1; \
+	$(SCORER) --counters $(COUNTERS) $(HOW_TO_SCORE)
+else
+	@$(SCORER) $(HOW_TO_SCORE)
+endif
 
 student-kit:                ## for the teacher: build/student-kit/ and .tar.gz, without answers
 	@scripts/student_kit.sh $(BUILD)
@@ -325,8 +322,14 @@ $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/src/mlp_%.o
 $(BUILD)/mlp-scaling: $(BUILD)/src/mlp_scaling.o $(BUILD)/libmeasure.a $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 
-$(BUILD)/mlp-exercise: $(BUILD)/src/mlp_exercise.o
-	$(link) $(CUBLAS) $(CUDA_LIBRARIES) $(LIBRARIES)
+$(BUILD)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/%.o,src/mlp_exercise.c $(addprefix src/exercise/,run.c gpu.c score.c)) \
+                           $(BUILD)/sealed_gpu.o $(JUDGE) $(MEASURE) $(BUILD)/libmlp.a
+	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
+
+$(BUILD)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,src/mlp_exercise.c \
+                                  $(addprefix src/exercise/,run.c emulated.c score.c)) \
+                                $(BUILD)/sealed_emulator.o $(EMULATOR) $(JUDGE) $(MEASURE) $(BUILD)/libmlp.a
+	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
 
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
@@ -343,10 +346,13 @@ $(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
 $(BUILD)/test_lab_report:                                          $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
-$(BUILD)/mlp-exercise $(SCORING):                                $(EXERCISE)
+$(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
+ifneq ($(EMULATOR),)
+$(BUILD)/test_emulator:                                          $(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o
+endif
 $(TESTS):                                                        $(BUILD)/libtests.a
-$(PROGRAMS:%=$(PLACE)/%) $(BUILD)/mlp-exercise $(TESTS): $(BUILD)/libmlp.a
+$(PROGRAMS:%=$(PLACE)/%) $(TESTS): $(BUILD)/libmlp.a
 
 $(BUILD)/libmlp.a: $(LIBRARY)
 $(BUILD)/libmeasure.a: $(call with_cuda,$(call kernels,kernels/measure) $(call objects,measure/cuda)) \
@@ -360,13 +366,12 @@ ifneq ($(NVCC),)
 # These count what the host launches: src/measure/cuda/launch_count.c.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
             cudaGraphLaunch
-$(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise $(SCORING): \
+$(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise-gpu: \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab: private CUDA_LIBRARIES += $(CUBLAS)
 # The epoch kernel with stamps: src/bench/cuda/record.c.
 $(PLACE)/mlp-bench $(BENCH_TESTS): private LDFLAGS += -Wl,--wrap=launch_epoch
 $(PLACE)/mlp-bench $(BENCH_TESTS): private CUDA_LIBRARIES += $(CUPTI)
-$(BUILD)/test_exercise_cheats: private LDFLAGS += -Wl,--wrap=launch_exercise_update
 endif
 
 # Tests run programs.
@@ -417,10 +422,10 @@ CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-We
 # nvcc warns of kernels already. It does not believe that pointers to two types are apart, either.
 KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -w
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
-$(addprefix $(BUILD)/tests/,test_epoch_schedules.o soak/schedules.o support/epoch_trial.o): \
+$(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o soak/schedules.o support/epoch_trial.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
 ifneq ($(EMULATED),)
-$(BUILD)/test_epoch_schedules: private LIBRARIES += -lstdc++
+$(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += -lstdc++
 endif
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -436,7 +441,13 @@ REWRITTEN := $(patsubst kernels/%,$(BUILD)/emulated/%,$(shell grep -lE \
 $(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 	$(call said,CXX kernels/$*.cu)$(CXX) -I$(BUILD)/emulated $(CXX_FLAGS) $(KERNEL_FLAGS) \
 	  $(filter --coverage,$(CFLAGS)) -include emulator/device.h -x c++ -c $< -o $@
-$(BUILD)/emulated/tests/%.o: tests/%.c $(BUILD)/flags
+# The same, watched.
+$(BUILD)/watched/%.o: %.cu $(REWRITTEN) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@awk -v NAME=$< -f src/emulator/launches.awk $< >$(@:.o=.cu)
+	$(call said,CXX $<)$(WATCHED_CXX) -fdebug-prefix-map=$(CURDIR)=. -I$(BUILD)/emulated -Ikernels -w -include emulator/device.h -x c++ \
+	  -c $(@:.o=.cu) -o $@
+$(BUILD)/emulated/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
 
@@ -467,17 +478,6 @@ endif
 
 # The topic math has -use_fast_math as a lesson.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
-
-$(BUILD)/sealed_cpu.o: $(BUILD)/src/exercise/exercise_cpu.o scripts/seal_exercise.sh
-	$(call said,SEAL $@)scripts/seal_exercise.sh cpu $< $@
-$(BUILD)/sealed_gpu.o: $(BUILD)/kernels/exercise.o scripts/seal_exercise.sh
-	$(call said,SEAL $@)scripts/seal_exercise.sh gpu $< $@
-
-# A student's warnings stop nobody: a fused function leaves arguments and functions unused.
-$(BUILD)/src/exercise/exercise_cpu.o: C_FLAGS += -Wno-error -Wno-unused-parameter
-$(BUILD)/src/exercise/exercise_cpu.o: override CFLAGS := $(filter-out --coverage,$(CFLAGS)) # sealed: it counts nothing
-$(BUILD)/kernels/exercise.o: NVCC_FLAGS := $(filter-out -Werror all-warnings,$(NVCC_FLAGS)) \
-                                           -Xcompiler -Wno-unused-parameter
 
 -include $(wildcard $(addprefix $(BUILD)/,src/*.d src/*/*.d src/*/*/*.d tests/*.d tests/*/*.d \
                                     kernels/*.d kernels/*/*.d))

@@ -8,7 +8,7 @@ to=$1
 while read -r file; do
   install -D -m 644 "$file" "$to/$file"
 done < <(printf '%s\n' LICENSE README.md CONTRIBUTING.md SECURITY.md data/README.md
-         find docs -type f | LC_ALL=C sort)
+         find docs -path docs/teaching/answers -prune -o -type f -print | LC_ALL=C sort)
 ln -sfn ../../mlp-train/configs "$to/configs"
 
 scripts/drop_links.sh "$to"

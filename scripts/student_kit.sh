@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 kit=$1/student-kit
 files=(
   LICENSE docs/exercise.md
-  kernels/exercise.cu kernels/{batch.cuh,cuda_try.h,gpu.h,kernels.h}
+  kernels/exercise.cu kernels/{batch.cuh,unrolled.cuh,cuda_try.h,gpu.h,kernels.h}
   scripts/seal_exercise.sh
-  src/mlp_exercise.c
-  src/exercise/{exercise_cpu.c,exercise_cpu.h,exercise.h}
-  src/exercise/{apart,fence,reference}.{c,h}
-  src/exercise/{counters,gpu,grade,host,judge,problem,report,score}.c
+  src/mlp_exercise.c src/emulator
+  src/exercise/{exercise.h,exercise.mk,run.h}
+  src/exercise/{apart,reference}.{c,h}
+  src/exercise/{counters,emulated,gpu,grade,judge,problem,report,run,score}.c
   src/base/{augment.h,clock.h,optimizer.h,random.h,sizes.h} src/base/{error,json,stats,text}.{c,h}
   src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/network.h
   src/measure/{record,table}.{c,h} src/measure/cuda/{rung,launch_count}.{c,h}

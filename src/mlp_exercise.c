@@ -6,12 +6,11 @@
 #include "exercise/exercise.h"
 
 static const char help[] =
-    "Usage: mlp-exercise [--cpu] [--seed N] [--counters FILE] [--grade FILE]\n"
+    "Usage: mlp-exercise [--seed N] [--counters FILE] [--grade FILE]\n"
     "                    [--grade-plain FILE]\n"
     "       mlp-exercise --once\n"
     "Checks kernels/exercise.cu on hidden shapes, measures it, prints a scorecard.\n"
     "\n"
-    "  --cpu               check src/exercise/exercise_cpu.c instead, without a GPU\n"
     "  --seed N            draw other shapes and values; random if it grades [1]\n"
     "  --grade FILE        write points as Gradescope's results.json\n"
     "  --grade-plain FILE  write the same as plain JSON\n"
@@ -24,7 +23,7 @@ static const char help[] =
     "4 if all are right and not all are fused.\n";
 
 typedef struct {
-  bool cpu, once, help, seeded;
+  bool once, help, seeded;
   uint64_t seed;
   const char *counters, *grade, *plain;
 } Arguments;
@@ -50,9 +49,7 @@ static bool parse(int argc, char **argv, Arguments *a, Error *error) {
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i], **file = file_of(a, word);
     const bool is_seed = strcmp(word, "--seed") == 0;
-    if (strcmp(word, "--cpu") == 0)
-      a->cpu = true;
-    else if (strcmp(word, "--once") == 0)
+    if (strcmp(word, "--once") == 0)
       a->once = true;
     else if (strcmp(word, "--help") == 0)
       a->help = true;
@@ -96,14 +93,6 @@ static int score(const ExerciseBackend *backend, Arguments *a, Error *error) {
   return sum.right < TASKS ? 1 : sum.fused < TASKS ? 4 : 0;
 }
 
-static int once(Error *error) {
-  ExerciseBackend backend;
-  if (!exercise_gpu_open(&backend, error)) return 1;
-  const bool good = exercise_once(&backend, error);
-  exercise_gpu_close(&backend);
-  return good ? 0 : 1;
-}
-
 int main(int argc, char **argv) {
   Arguments arguments;
   Error error;
@@ -115,13 +104,15 @@ int main(int argc, char **argv) {
     fputs(help, stdout);
     return fflush(stdout) == 0 ? 0 : 1;
   }
-  ExerciseBackend backend = exercise_host(&exercise_functions);
-  if (!arguments.once && !arguments.cpu && !exercise_gpu_find(&backend, &error)) {
+  ExerciseBackend backend;
+  if (!exercise_find(&backend, &error)) {
     printf("The exercise cannot run here: %s.\n", error.text);
     return 3;
   }
   error = (Error){0};
-  const int status = arguments.once ? once(&error) : score(&backend, &arguments, &error);
+  const int status = !arguments.once                   ? score(&backend, &arguments, &error)
+                     : exercise_once(&backend, &error) ? 0
+                                                       : 1;
   if (status == 1 && *error.text) fprintf(stderr, "mlp-exercise: %s\n", error.text);
   return status;
 }

@@ -2,6 +2,8 @@
    access and in every basic block of a kernel. */
 #include "emulator/core.h"
 
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 
 using namespace emulated;
@@ -61,9 +63,25 @@ void *__tsan_memcpy(void *to, const void *from, size_t size) {
   if (size > 0) access((uintptr_t)to, (unsigned)size, true, false, PC);
   return memmove(to, from, size);
 }
+void *__tsan_memmove(void *to, const void *from, size_t size) {
+  return __tsan_memcpy(to, from, size);
+}
 void *__tsan_memset(void *to, int value, size_t size) {
   if (size > 0) access((uintptr_t)to, (unsigned)size, true, false, PC);
   return memset(to, value, size);
+}
+
+/* Prints, but writes to no memory (%n). */
+int __tsan_printf(const char *format, ...) {
+  for (const char *at = format; (at = strchr(at, '%')); at++) {
+    at += 1 + strspn(at + 1, "-+ #0123456789.*hlLqjzt");
+    if (*at == 'n' || !*at) return -1;
+  }
+  va_list arguments;
+  va_start(arguments, format);
+  const int count = vprintf(format, arguments);
+  va_end(arguments);
+  return count;
 }
 
 void __sanitizer_cov_trace_pc(void) {

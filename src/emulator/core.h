@@ -62,6 +62,7 @@ extern bool failed; /* the launch */
 /* Makes a fiber of l, to be entered. stack: STACK bytes. */
 constexpr size_t STACK = 64 << 10;
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
+bool is_stack(uintptr_t address); /* of a lane of the block */
 /* Runs the lanes of a warp until none can go on, or `most` times one. Returns whether one ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* From a fiber to the scheduler, until it is entered again. */

@@ -218,7 +218,13 @@ struct Copies {
 static Copies copies[MOST_THREADS];
 alignas(128) static unsigned char dynamic_shared[MOST_SHARED];
 
-static void run_block(unsigned number, unsigned char *stacks) {
+static unsigned char *stacks; /* of a block's lanes */
+
+bool is_stack(uintptr_t address) {
+  return stacks && address - (uintptr_t)stacks < MOST_THREADS * STACK;
+}
+
+static void run_block(unsigned number) {
   Block block = {number, dynamic_shared};
   const Index grid = call->grid;
   emulator_block = {number % grid.x, number / grid.x % grid.y, number / (grid.x * grid.y)};
@@ -238,7 +244,6 @@ static void run_block(unsigned number, unsigned char *stacks) {
 
 static bool run_blocks(const Call &of) {
   static Lane own[MOST_THREADS];
-  static unsigned char *stacks;
   if (!stacks)
     stacks = (unsigned char *)mmap(nullptr, MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -249,7 +254,7 @@ static bool run_blocks(const Call &of) {
   now.kernel = of.kernel;
   now.grid = of.grid.x * of.grid.y * of.grid.z, now.threads = (unsigned)threads_of_block;
   watch_launch();
-  for (unsigned i = 0; i < now.grid && !failed; i++) run_block(i, stacks);
+  for (unsigned i = 0; i < now.grid && !failed; i++) run_block(i);
   if (watched) keep_launch();
   return !failed;
 }
@@ -312,7 +317,7 @@ unsigned char *emulator_dynamic() {
 void emulator_copy_16(void *to, const void *from, int bytes) {
   Copy copy = {to, {}, PC};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
-  memcpy(copy.value, from, (size_t)bytes);
+  memcpy(copy.value, from, (size_t)std::clamp(bytes, 0, 16));
   copies[lane->thread].open.push_back(copy);
 }
 

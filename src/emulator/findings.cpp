@@ -63,6 +63,7 @@ static void look_up(const std::vector<uintptr_t> &addresses) {
     text[strcspn(text, "\n(")] = 0;
     std::string place = text;
     while (!place.empty() && place.back() == ' ') place.pop_back();
+    if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
     if (place.compare(0, 2, "0x") == 0)
       at = strtoull(text, nullptr, 16) + 1 + program_base;
     else
@@ -149,6 +150,7 @@ static std::vector<Finding> read_record(const char *text) {
    read before another thread writes it is a race, and not also one that nobody has written. Each
    line, or pair of lines, is told once. Barriers come first, for other errors follow from them. */
 static std::string told(const char *text, bool costs, int most) {
+  start_memory(); /* which knows where the program is */
   const std::vector<Finding> all = read_record(text);
   std::vector<uintptr_t> addresses;
   std::set<uintptr_t> raced;

@@ -104,7 +104,7 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
     char here;
     const uintptr_t stack = (uintptr_t)&here;
     if (!host_is_fenced || address - stack < 8 << 20) return;
-    if (is_of_program(address) || is_no_variable(address)) return;
+    if (is_of_program(address) || is_no_variable(address) || is_stack(address)) return;
   }
   const Region *r = is_arena(address) ? find(address) : nullptr;
   find_wrong("host",

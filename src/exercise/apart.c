@@ -32,13 +32,19 @@ static void set_signals(void) {
   for (size_t i = 0; i < sizeof caused / sizeof *caused; i++) signal(caused[i], SIG_DFL);
 }
 
+enum { MOST_SAID = 4096 /* bytes that a process may print */ };
+
 /* The new process. Whoever calls exit() has not set *done, whatever the code. */
-static void work_and_end(void (*work)(void *context), void *context, double limit,
+static void work_and_end(void (*work)(void *context), void *context, double limit, FILE *said,
                          volatile bool *done) {
   const struct rlimit seconds = {(rlim_t)ceil(limit), (rlim_t)ceil(limit) + 1};
   setpgid(0, 0);
   setrlimit(RLIMIT_CPU, &seconds);
+  setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST_SAID, MOST_SAID});
+  dup2(fileno(said), STDOUT_FILENO);
+  dup2(fileno(said), STDERR_FILENO);
   set_signals();
+  signal(SIGXFSZ, SIG_IGN);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* a grader that is interrupted leaves nobody behind */
 #endif
@@ -63,22 +69,40 @@ static bool wait_for(pid_t process, double limit, int *status) {
   }
 }
 
+/* Prints what the process printed, each line after a bar: nobody takes it for ours. */
+static void print_said(FILE *said) {
+  bool starts = true;
+  rewind(said);
+  for (int c; (c = getc(said)) != EOF; starts = c == '\n') {
+    if (starts) fputs("| ", stdout);
+    putchar(c);
+  }
+  if (!starts) putchar('\n');
+  fclose(said);
+}
+
 bool apart_run(void (*work)(void *context), void *context, double limit, Apart *apart,
                Error *error) {
   bool *done = apart_memory(sizeof *done);
   int status = 0;
-  if (!done) return error_set(error, "no memory to share with a process: %s", strerror(errno));
+  FILE *said = done ? tmpfile() : NULL;
+  if (!said) {
+    apart_release(done, sizeof *done);
+    return error_set(error, "nothing can be shared with a process: %s", strerror(errno));
+  }
   fflush(NULL); /* or the new process writes it once more */
   const pid_t process = fork();
   if (process < 0) {
     apart_release(done, sizeof *done);
+    fclose(said);
     return error_set(error, "a function's process cannot be started: %s", strerror(errno));
   }
-  if (process == 0) work_and_end(work, context, limit, done);
+  if (process == 0) work_and_end(work, context, limit, said, done);
   setpgid(process, process); /* whoever comes first */
   const bool ended = wait_for(process, limit, &status);
   kill(-process, SIGKILL); /* and what it has started */
   if (!ended) waitpid(process, &status, 0);
+  print_said(said);
   if (!ended || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
     *apart = (Apart){APART_HUNG, 0};
   else if (WIFSIGNALED(status))

@@ -16,7 +16,8 @@ typedef struct {
 
 /* Calls work(context) in a new process, waits until it has ended, and ends whatever it has started
    itself. `limit`: the seconds that it may compute; asleep it has ten times as many. Returns false
-   only if there can be no such process. What it shall leave must lie in memory from apart_memory.
+   only if there can be no such process. What it prints, up to 4 KB, is printed afterwards, each
+   line after a bar. What it shall leave must lie in memory from apart_memory.
  */
 bool apart_run(void (*work)(void *context), void *context, double limit, Apart *apart,
                Error *error);

@@ -37,7 +37,8 @@ static bool read_counter(char *line, long *kernel, const char **metric, double *
 /* The task whose kernels have number `kernel` among them. TASKS: none. */
 static int task_of(const ExerciseScore scores[TASKS], int kernel) {
   int task = 0;
-  for (; task < TASKS && kernel >= scores[task].launches; task++) kernel -= scores[task].launches;
+  for (; task < TASKS && kernel >= scores[task].call.launches; task++)
+    kernel -= scores[task].call.launches;
   return task;
 }
 
@@ -48,7 +49,7 @@ static const char *read_counters(FILE *file, ExerciseScore scores[TASKS]) {
   memcpy(sums, scores, sizeof sums);
   for (int t = 0; t < TASKS; t++) {
     sums[t].dram_bytes = sums[t].cache_bytes = 0;
-    expected += scores[t].launches;
+    expected += scores[t].call.launches;
   }
   char line[8192];
   while (fgets(line, sizeof line, file)) {

@@ -18,6 +18,8 @@ static double rounded(double points) {
 static void say(const ExerciseScore *s, const ExercisePoints *p, char *text, size_t size) {
   if (!s->right)
     snprintf(text, size, "wrong: %s", s->wrong);
+  else if (p->right == 0)
+    snprintf(text, size, "right, and as it is handed out: 0 points");
   else
     snprintf(text, size, "right: %g of %d; fused: %g of %d; fast: %g of %d", p->right, POINTS_RIGHT,
              p->fused, POINTS_FUSED, rounded(p->fast), POINTS_FAST);
@@ -29,7 +31,7 @@ static json_t *gradescope(const ExerciseBackend *backend, uint64_t seed,
   char text[1024];
   double all = 0;
   for (int task = 0; task < TASKS; task++) {
-    const ExercisePoints p = exercise_points(&scores[task]);
+    const ExercisePoints p = exercise_points(backend, (ExerciseTask)task, &scores[task]);
     say(&scores[task], &p, text, sizeof text);
     all += rounded(p.all);
     json_array_append_new(tests,
@@ -47,7 +49,7 @@ static json_t *gradescope(const ExerciseBackend *backend, uint64_t seed,
 
 static json_t *plain_function(const ExerciseBackend *backend, ExerciseTask task,
                               const ExerciseScore *s) {
-  const ExercisePoints p = exercise_points(s);
+  const ExercisePoints p = exercise_points(backend, task, s);
   json_t *line = exercise_line(backend, task, s);
   json_object_set_new(line, "points",
                       json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused, "fast",
@@ -61,7 +63,7 @@ static json_t *plain(const ExerciseBackend *backend, uint64_t seed,
   char text[32];
   double all = 0;
   for (int task = 0; task < TASKS; task++) {
-    all += rounded(exercise_points(&scores[task]).all);
+    all += rounded(exercise_points(backend, (ExerciseTask)task, &scores[task]).all);
     json_array_append_new(functions, plain_function(backend, (ExerciseTask)task, &scores[task]));
   }
   snprintf(text, sizeof text, "%llu", (unsigned long long)seed); /* JSON's integers end at 2^53 */

@@ -89,14 +89,13 @@ static void describe_pattern(const ExerciseArray *a, size_t first, size_t wrong,
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
-static void describe(const ExerciseArray *a, int name, size_t first, const char *judge, char *text,
-                     size_t size) {
+static void describe(const ExerciseArray *a, int name, size_t first, char *text, size_t size) {
   char expected[96] = "nothing to be written there", got[32] = "nan", pattern[96];
   size_t wrong = 0;
   for (size_t i = 0; i < count_of(a); i++) wrong += !is_right(a, i);
   describe_pattern(a, first, wrong, pattern, sizeof pattern);
   if (a->allowed[first] >= 0)
-    snprintf(expected, sizeof expected, "%.9g (%s, within %.2g)", a->expected[first] + 0.0, judge,
+    snprintf(expected, sizeof expected, "%.9g (float64, within %.2g)", a->expected[first] + 0.0,
              a->allowed[first]);
   if (!isnan(got_value(a, first))) /* a NaN's sign says nothing */
     snprintf(got, sizeof got, "%.9g", got_value(a, first) + 0.0);
@@ -105,16 +104,12 @@ static void describe(const ExerciseArray *a, int name, size_t first, const char 
            expected, got, wrong, count_of(a), wrong == 1 ? "is" : "are", pattern);
 }
 
-bool exercise_judge(const ExerciseProblem *problem, const char *judge, char *text, size_t size) {
-  if (*problem->complaint) {
-    snprintf(text, size, "%s", problem->complaint);
-    return false;
-  }
+bool exercise_judge(const ExerciseProblem *problem, char *text, size_t size) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &problem->array[name];
     for (size_t i = 0; a->expected && i < count_of(a); i++) {
       if (is_right(a, i)) continue;
-      describe(a, name, i, judge, text, size);
+      describe(a, name, i, text, size);
       return false;
     }
   }
@@ -147,7 +142,7 @@ static bool row_follows(const ExerciseProblem *problem, const float *p, const fl
 bool exercise_follows_p(const ExerciseProblem *problem) {
   const ExerciseArray *a = problem->array;
   const size_t classes = (size_t)problem->shape.out;
-  if (*problem->complaint || !a[ARRAY_P].got || problem->filled == 0) return false;
+  if (!a[ARRAY_P].got || problem->filled == 0) return false;
   const float *p = a[ARRAY_P].got, *dz = a[ARRAY_DZ].got;
   const uint16_t *labels = a[ARRAY_LABELS].given;
   const uint32_t *order = a[ARRAY_ORDER].given;

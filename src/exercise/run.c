@@ -1,0 +1,129 @@
+/* Calls a function of kernels/exercise.cu on a problem, on a GPU or on the emulator. */
+#include "exercise/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_try.h"
+#include "engine/cuda/cuda_error.h"
+
+enum { OFFSET = 3 /* of the batch after the state's position */ };
+
+static cudaError_t place_array(ExercisePlaced *d, int name) {
+  const ExerciseArray *a = &d->problem->array[name];
+  if (a->rows == 0) return cudaSuccess;
+  const size_t bytes = exercise_bytes(a), all = bytes + 2 * EXERCISE_GUARD;
+  TRY(cudaMalloc((void **)&d->d_block[name], all));
+  d->d_array[name] = d->d_block[name] + EXERCISE_GUARD;
+  uint8_t *block = malloc(all);
+  if (!block) return cudaErrorMemoryAllocation;
+  exercise_poison(block, 0, all);
+  if (a->given) memcpy(block + EXERCISE_GUARD, a->given, bytes);
+  const cudaError_t status = cudaMemcpy(d->d_block[name], block, all, cudaMemcpyHostToDevice);
+  free(block);
+  return status;
+}
+
+cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem) {
+  const ExerciseShape *s = &problem->shape;
+  const StepState state = {.position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
+                           .end = (uint32_t)s->end,
+                           .learning_rate = problem->rule.rate};
+  *d = (ExercisePlaced){.problem = problem};
+  for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name));
+  TRY(cudaMalloc((void **)&d->d_state, sizeof state));
+  return cudaMemcpy(d->d_state, &state, sizeof state, cudaMemcpyHostToDevice);
+}
+
+void exercise_discard(ExercisePlaced *d) {
+  for (int name = 0; name < ARRAYS; name++) cudaFree(d->d_block[name]);
+  cudaFree(d->d_state);
+  cudaFree(d->d_work);
+}
+
+BatchView exercise_batch(const ExercisePlaced *d) {
+  const ExerciseShape *s = &d->problem->shape;
+  const uint16_t *d_labels = d->d_array[ARRAY_LABELS];
+  return (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* nobody reads them */
+                     .d_labels = d_labels ? d_labels : (const uint16_t *)d->d_state,
+                     .d_order = d->d_array[ARRAY_ORDER],
+                     .stride = 16,
+                     .d_state = d->d_state,
+                     .offset = s->first > 0 ? OFFSET : 0,
+                     .rows = s->rows};
+}
+
+LayerUpdate exercise_layer(const ExercisePlaced *d) {
+  return (LayerUpdate){.d_x = d->d_array[ARRAY_X],
+                       .d_dz = d->d_array[ARRAY_DZ],
+                       .d_w = d->d_array[ARRAY_W],
+                       .d_b = d->d_array[ARRAY_B],
+                       .d_vw = d->d_array[ARRAY_VW],
+                       .d_vb = d->d_array[ARRAY_VB],
+                       .in = d->problem->shape.in,
+                       .out = d->problem->shape.out};
+}
+
+cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {
+  const ExerciseShape *s = &d->problem->shape;
+  const ExerciseRule rule = d->problem->rule;
+  void *const *a = d->d_array;
+  switch (d->problem->task) {
+  case TASK_FORWARD:
+    return launch_exercise_forward(a[ARRAY_X], a[ARRAY_W], a[ARRAY_B], a[ARRAY_Z], a[ARRAY_Y],
+                                   s->rows, s->in, s->out, s->relu, stream);
+  case TASK_SOFTMAX:
+    return launch_exercise_softmax(a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM], a[ARRAY_P], s->rows,
+                                   s->out, stream);
+  case TASK_LOSS:
+    return launch_exercise_loss(exercise_batch(d), a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM],
+                                a[ARRAY_P], a[ARRAY_DZ], s->out,
+                                (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, stream);
+  default:
+    return launch_exercise_update(exercise_batch(d), (UpdateRule){rule.momentum, rule.weight_decay},
+                                  exercise_layer(d), a[ARRAY_DW], a[ARRAY_DB], stream);
+  }
+}
+
+static void complain(ExerciseCall *call, const char *what, const char *of) {
+  if (!*call->complaint) snprintf(call->complaint, sizeof call->complaint, "it %s%s", what, of);
+}
+
+/* Copies what the function left, and complains of guard zones that it wrote to. */
+static cudaError_t fetch(const ExercisePlaced *d, uint8_t *const left[ARRAYS], ExerciseCall *call) {
+  for (int name = 0; name < ARRAYS; name++) {
+    const ExerciseArray *a = &d->problem->array[name];
+    const size_t bytes = exercise_bytes(a);
+    const uint8_t *d_array = d->d_array[name];
+    if (!d_array) continue;
+    for (int after = 0; after < 2; after++) {
+      uint8_t guard[EXERCISE_GUARD + 4] = {0}, *zone = guard + (after ? bytes % 4 : 0);
+      const size_t from = after ? EXERCISE_GUARD + bytes : 0, length = EXERCISE_GUARD;
+      TRY(cudaMemcpy(zone, d->d_block[name] + from, length, cudaMemcpyDeviceToHost));
+      if (!exercise_is_poison(guard, (size_t)(zone - guard), length))
+        complain(call, "wrote outside of ", exercise_array_name(name));
+    }
+    if (left[name]) TRY(cudaMemcpy(left[name], d_array, bytes, cudaMemcpyDeviceToHost));
+  }
+  return cudaSuccess;
+}
+
+bool exercise_run(const ExerciseProblem *problem, uint8_t *const left[ARRAYS], bool measured,
+                  ExerciseCall *call, Error *error) {
+  ExercisePlaced d;
+  bool good = cuda_done(exercise_place(&d, problem), "placing a problem", error);
+  if (good) {
+    exercise_watch(&d, call, true);
+    const cudaError_t status = exercise_call(&d, NULL);
+    cudaGetLastError();
+    const cudaError_t ended = cudaDeviceSynchronize();
+    exercise_watch(&d, call, false);
+    if (status != cudaSuccess) complain(call, "answered ", cudaGetErrorString(status));
+    good = cuda_done(ended, "a function of the exercise", error) &&
+           cuda_done(fetch(&d, left, call), "fetching the results", error) &&
+           (!measured || exercise_time(&d, call, error));
+    call->called = good;
+  }
+  exercise_discard(&d);
+  return good;
+}

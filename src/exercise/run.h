@@ -1,0 +1,38 @@
+/* A problem on the device, and what gpu.c or emulated.c does with it. */
+#ifndef EXERCISE_RUN_H
+#define EXERCISE_RUN_H
+
+#include <cuda_runtime_api.h>
+
+#include "exercise/exercise.h"
+#include "kernels.h"
+
+/* Bytes of poison around each array, which the emulator needs none of. A multiple of 4. */
+#ifdef ON_EMULATOR
+enum { EXERCISE_GUARD = 0 };
+#else
+enum { EXERCISE_GUARD = 1024 };
+#endif
+
+/* Arrays that the problem has not are NULL. */
+typedef struct {
+  const ExerciseProblem *problem;
+  uint8_t *d_block[ARRAYS];
+  void *d_array[ARRAYS];
+  StepState *d_state;
+  void *d_work; /* of the layer level's updates */
+  int variant;  /* of gpu.c */
+} ExercisePlaced;
+
+cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem);
+void exercise_discard(ExercisePlaced *d);
+BatchView exercise_batch(const ExercisePlaced *d);
+LayerUpdate exercise_layer(const ExercisePlaced *d);
+/* Queues the student's function. */
+cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
+
+/* What a call does is counted between a start and an end. */
+void exercise_watch(const ExercisePlaced *d, ExerciseCall *call, bool start);
+bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error);
+
+#endif

@@ -1,0 +1,174 @@
+/* Errors that students make, a kernel for each, and some that only look like errors; what is said
+   of them is in tests/test_emulator.c. */
+#include "batch.cuh"
+
+namespace {
+
+constexpr int SIDE = 16;
+
+#define TILE                                                                                       \
+  __shared__ float tile[SIDE][SIDE];                                                               \
+  const int x = threadIdx.x, y = threadIdx.y;
+
+__global__ void no_barrier_before_reading(float *d) {
+  TILE tile[y][x] = d[y * SIDE + x];
+  d[y * SIDE + x] = tile[x][y];
+}
+
+__global__ void no_barrier_before_writing(float *d) {
+  TILE for (int k = 0; k < 2; k++) {
+    tile[y][x] = d[y * SIDE + x];
+    __syncthreads();
+    d[y * SIDE + x] += tile[x][y];
+  }
+}
+
+__global__ void one_too_far(const float *d_x, float *d) {
+  float sum = 0;
+  for (int k = 0; k <= 256; k++) sum += d_x[k];
+  d[threadIdx.y * SIDE + threadIdx.x] = sum;
+}
+
+__global__ void everybody_updates(float *d) {
+  d[0] = d[1] + 1;
+}
+
+__global__ void some_return(float *d) {
+  TILE if (y == 3) return;
+  tile[y][x] = 0;
+  __syncthreads();
+  d[y * SIDE + x] = tile[y][x];
+}
+
+__global__ void barrier_in_a_branch(float *d) {
+  TILE tile[y][x] = 0;
+  if (x < 8) __syncthreads();
+  __syncthreads();
+  d[y * SIDE + x] = tile[y][x];
+}
+
+__global__ void half_a_mask(float *d) {
+  d[threadIdx.y * SIDE + threadIdx.x] = __shfl_xor_sync(0xffffu, 1.0f, 1);
+}
+
+__global__ void lanes_not_there(float *d) {
+  float value = 1;
+  if (threadIdx.y % 2 == 0) value += __shfl_xor_sync(0xffffffffu, value, 16);
+  d[threadIdx.y * SIDE + threadIdx.x] = value;
+}
+
+__global__ void tile_not_filled(float *d) {
+  TILE if (x < 9) tile[y][x] = 0;
+  __syncthreads();
+  d[y * SIDE + x] = tile[y][x];
+}
+
+__global__ void neighbour_too_early(float *d) {
+  __shared__ float line[256];
+  const int i = threadIdx.y * SIDE + threadIdx.x;
+  line[i] = 1;
+  d[i] = line[(i + 1) % 256];
+}
+
+__global__ void segments(const float *d_x, float *d) {
+  const int i = threadIdx.y * SIDE + threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < 8; k++) sum += d_x[8 * (i % 32) + k];
+  d[i] = sum;
+}
+
+__global__ void one_bank(float *d) {
+  __shared__ float tile[32][32];
+  const int i = threadIdx.y * SIDE + threadIdx.x;
+  for (int k = 0; k < 4; k++) tile[8 * k + i / 32][i % 32] = 1;
+  __syncthreads();
+  d[i] = tile[i % 32][i / 32];
+}
+
+__global__ void no_bounds_check(float *d) {
+  d[blockIdx.x * 256 + threadIdx.y * SIDE + threadIdx.x] = 1;
+}
+
+__global__ void beyond_a_row(float *d) {
+  TILE tile[y][x] = 0;
+  __syncthreads();
+  float sum = 0;
+  for (int k = 0; k <= SIDE; k++) sum += tile[y][k];
+  d[y * SIDE + x] = sum;
+}
+
+__global__ void writes_const(const float *d_x) {
+  ((float *)d_x)[threadIdx.x] = 0;
+}
+
+__global__ void freed(float *d_freed) {
+  d_freed[threadIdx.x] = 0;
+}
+
+/* Right: a branch that half of the lanes take in each round is eight requests, not four. */
+__global__ void parted(const float *d_x, float *d) {
+  const int i = threadIdx.y * SIDE + threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < 8; k++)
+    if ((k + i) % 2) sum += d_x[i % 32 + k];
+  d[i] = sum;
+}
+
+/* Right: a transpose through padded shared memory, of values that the next block adds to, after a
+   fence and an atomic. */
+__device__ unsigned arrived;
+__global__ void last_block_adds(const float *d_x, float *d) {
+  __shared__ float tile[SIDE][SIDE + 1];
+  __shared__ bool last;
+  const int x = threadIdx.x, y = threadIdx.y;
+  tile[y][x] = d_x[y * SIDE + x];
+  __syncthreads();
+  d[SIDE * SIDE * blockIdx.x + y * SIDE + x] = tile[x][y];
+  __threadfence();
+  __syncthreads();
+  if (x + y == 0) last = atomicAdd(&arrived, 1u) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return;
+  float sum = 0;
+  for (unsigned b = 0; b < gridDim.x; b++) sum += d[SIDE * SIDE * b + y * SIDE + x];
+  __syncthreads();
+  d[y * SIDE + x] = sum;
+  if (x + y == 0) arrived = 0;
+}
+
+} // namespace
+
+#define PLANT(number, name, ...)                                                                   \
+  case number:                                                                                     \
+    name<<<1, threads>>>(__VA_ARGS__);                                                             \
+    return
+
+extern "C" void plant(int which, const float *d_x, float *d, float *d_freed) {
+  const dim3 threads(SIDE, SIDE);
+  switch (which) {
+    PLANT(0, no_barrier_before_reading, d);
+    PLANT(1, no_barrier_before_writing, d);
+    PLANT(2, one_too_far, d_x, d);
+    PLANT(3, everybody_updates, d);
+    PLANT(4, some_return, d);
+    PLANT(5, barrier_in_a_branch, d);
+    PLANT(6, half_a_mask, d);
+    PLANT(7, lanes_not_there, d);
+    PLANT(8, tile_not_filled, d);
+    PLANT(9, neighbour_too_early, d);
+    PLANT(10, segments, d_x, d);
+    PLANT(11, one_bank, d);
+    PLANT(12, beyond_a_row, d);
+    PLANT(13, writes_const, d_x);
+    PLANT(14, freed, d_freed);
+    PLANT(15, parted, d_x, d);
+  case 16:
+    no_bounds_check<<<2, threads>>>(d);
+    return;
+  case 17:
+    last_block_adds<<<1, threads>>>(d_x, d);
+    return;
+  case 18:
+    d[0] = d_x[0];
+  }
+}

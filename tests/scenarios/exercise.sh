@@ -1,0 +1,194 @@
+# The exercise as a class gets it: what a student hands in is sealed, judged apart and counted, points
+# are written for autograders, and the kit for students builds, scores, and has no answers in it.
+graded=$TOP/build/graded # not in this folder: what is built stays for the next time
+kit=$graded/student-kit
+
+# makes ARGUMENT...: what make said is in out, how it ended in $status.
+makes() {
+  status=0
+  env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" >out 2>&1 || status=$?
+}
+
+(cd "$TOP" && mkdir -p build/graded && scripts/student_kit.sh build/graded) >out
+
+case_ 'the kit has no answers'
+holds "$kit/kernels" batch.cuh cuda_try.h exercise.cu gpu.h kernels.h unrolled.cuh
+[ -z "$(find "$kit" -name '*answer*' -o -name 'fused*')" ]
+if grep -rnE 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
+diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find student-kit -path '*/build' -prune -o -type f -print | sort)
+
+# ---- sealing -------------------------------------------------------------------------------
+
+# seals SOURCE: seals it, with what is said in out and how it ended in $status.
+seals() {
+  cp "$1" "$kit/kernels/exercise.cu"
+  makes -C "$kit" ON=emulator build/sealed_emulator.o
+}
+
+# student BEFORE BODY: a student's file in which forward has this body.
+student() {
+  cat >student.cu <<END
+#include "batch.cuh"
+$1
+__global__ void fill(float *d) { d[threadIdx.x] = 1; }
+cudaError_t launch_exercise_forward(const float *d_x, const float *d_w, const float *d_b, float *d_z,
+                                    float *d_y, int rows, int in, int out, int relu, cudaStream_t) {
+  $2
+  return launched();
+}
+END
+}
+
+case_ 'whatever else the file defines, nobody else calls it'
+student '#include <math.h>
+#include <stdio.h>
+#include <string.h>
+extern "C" int emulator_launches(void) { return 1; }
+extern "C" int exercise_judge(void) { return 1; }
+int scale = 3;' 'float x[4]; memset(x, 0, rows); printf("%g\n", scale * fabs(x[0])); fill<<<1, in>>>(d_y);'
+seals student.cu
+[ $status = 0 ] || die "$(cat out)"
+nm --extern-only --defined-only --format=posix "$kit/build/sealed_emulator.o" | grep -v DW.ref >out
+printed 1 ''
+printed 1 '^launch_exercise_forward T '
+
+case_ 'what the exercise does not allow is refused' # cheats 1 to 10, and more of the kind
+while IFS='|' read -r text before body; do
+  student "$(printf '%b' "$before")" "$body"
+  seals student.cu
+  [ $status = 2 ] || die "$text: exit code $status"
+  grep -q "The exercise does not allow this: .*$text" out || die "$text: $(cat out)"
+done <<'END'
+it includes more than|#include "layer/softmax.cu"|
+it includes more than|#include "../../../docs/teaching/answers/exercise.cu"|
+it includes more than|#define IT <sys/ptrace.h>\n#include IT|
+attribute|__attribute__((no_sanitize("thread"))) void unseen(float *d) { d[0] = 1; }|unseen(d_y);
+attribute|[[gnu::no_sanitize("thread")]] void unseen(float *d) { d[0] = 1; }|unseen(d_y);
+joined words|#define JOIN(a, b) a##b\nJOIN(as, m)("");|
+assembly|void call() { as\\\nm("syscall"); }|call();
+pragma|#pragma GCC optimize("O3")|
+a directive that pretends|#line 1 "batch.cuh"|
+uses .*fork|extern "C" int fork();|fork();
+uses .*execv|extern "C" int execv(const char *, char **);|execv("/bin/sh", nullptr);
+uses .*ptrace|extern "C" long ptrace(int, ...);|ptrace(0);
+uses .*fopen|#include <stdio.h>|fopen("/etc/passwd", "r");
+it has a constructor|__device__ int twice(int n) { return 2 * n; }\nextern int one;\nint early = twice(one);\nint one = twice(early);|
+leave the program|void *where[5];|__builtin_longjmp(where, 1);
+uses .*longjmp|extern "C" void longjmp(void *, int);|longjmp(d_y, 1);
+uses .*malloc|extern "C" void *malloc(size_t);|while (malloc(1 << 20)) {}
+uses .*emulator_record|extern "C" char *emulator_record();|emulator_record();
+200.. bytes of variables|float cache[5000];|cache[rows] = 1;
+END
+
+# ---- points --------------------------------------------------------------------------------
+
+# add_up: of the lines of standard input, the first is the sum of the others.
+add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < -1e-6 }'; }
+
+# scores SOURCE: the kit's points for it, one line for each function, are in points.
+scores() {
+  cp "$1" "$kit/kernels/exercise.cu"
+  makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator SEED=5 GRADE=r.json exercise
+  value all "$kit/r.plain.json" >points
+  { value points "$kit/r.plain.json" | head -n 1 && cat points; } | add_up
+  value score "$kit/r.json" | add_up
+  [ "$(grep -cE '^      "(name|output)": ".*"' "$kit/r.json")" = 8 ]
+}
+
+# What stands in kernels/exercise.cu may be a student's; the repository's is what is handed out.
+handed_out=$TOP/kernels/exercise.cu
+case_ 'what is handed out is right, is told what costs, and has no points'
+if ! grep -q 'row_largest<<<' "$handed_out"; then
+  skip_ 'kernels/exercise.cu is not as it is handed out'
+else
+  scores "$handed_out"
+  [ $status = 2 ]
+  printed 1 '^4 of 4 right, 0 of 4 fused$'
+  printed 1 '^1 forward +right +no +3 +1.22 +1.53 +1.53 +499 +16.5 '
+  printed 2 '^kernels/exercise.cu:72: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes$'
+  [ "$(sort -u points)" = 0.0 ]
+fi
+
+case_ 'our answers have all points'
+scores "$TOP/docs/teaching/answers/exercise.cu"
+[ $status = 0 ]
+printed 1 '^4 of 4 right, 4 of 4 fused$'
+[ "$(sort -u points)" = 25.0 ] || die "$(cat out points)"
+paste <(value moved_bytes "$kit/r.plain.json") <(value least_bytes "$kit/r.plain.json") |
+  awk '$1 < $2 || $1 > 1.001 * $2 { exit 1 }'
+
+case_ 'who pretends has what it deserves' # cheats 11 to 16
+cat >cheats.cu <<'END'
+#include <stdio.h>
+#include <string.h>
+
+#include "batch.cuh"
+
+__global__ void endless(volatile float *d) {
+  while (d[0] != 5.0f) d[0] = 3.0f;
+}
+
+cudaError_t launch_exercise_forward(const float *, const float *, const float *, float *, float *,
+                                    int, int, int, int, cudaStream_t) {
+  for (int i = 0; i < 100000; i++) printf("4 of 4 right, 4 of 4 fused\n");
+  return cudaSuccess;
+}
+
+cudaError_t launch_exercise_softmax(const float *d_z, float *, float *, float *d_p, int rows,
+                                    int classes, cudaStream_t) {
+  for (int r = 0; r < rows; r++) /* on the host */
+    for (int c = 0; c < classes; c++) d_p[r * classes + c] = d_z[r * classes + c];
+  return cudaSuccess;
+}
+
+cudaError_t launch_exercise_loss(BatchView, const float *, float *, float *, float *, float *d_dz,
+                                 int, RowResults, cudaStream_t) {
+  endless<<<1, 1>>>(d_dz);
+  return launched();
+}
+
+static volatile float kept[4]; /* what it has worked out once */
+
+cudaError_t launch_exercise_update(BatchView, UpdateRule, LayerUpdate layer, float *, float *,
+                                   cudaStream_t) {
+  kept[layer.in % 4] = 3;
+  return cudaSuccess;
+}
+END
+scores cheats.cu
+[ $status = 2 ]
+printed 1 '^0 of 4 right, 0 of 4 fused$'
+[ "$(wc -c <out)" -lt 9000 ]
+printed 0 '^4 of 4 right'
+printed 1 '^1 is wrong: y \(row 0, column 0\): expected .*never written'
+printed 1 '^2 is wrong: kernels/exercise.cu:19: the host reads z\[0\], memory of the device$'
+printed 1 '^3 is wrong: it had not returned after '
+printed 1 '^4 is wrong: kernels/exercise.cu:[0-9]*: the host writes memory that is not its own$'
+[ "$(sort -u points)" = 0.0 ]
+
+case_ 'work left out where it is measured is found' # cheat 17
+sed 's/^  softmax<<</  if (rows != 1024) softmax<<</' "$TOP/docs/teaching/answers/exercise.cu" >timed.cu
+scores timed.cu
+printed 1 '^2 is wrong: p \(row 0, column 0\): .*; rows 1024, in 1, out 1000; as it was measured$'
+[ "$(sed -n 2p points)" = 0.0 ]
+[ "$(sed -n 3p points)" = 25.0 ]
+cp "$handed_out" "$kit/kernels/"
+
+# ---- the program ---------------------------------------------------------------------------
+
+ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
+export MLP=$PWD/mlp-exercise
+
+case_ 'wrong usage is named'
+ok --help
+printed 1 '^Usage: mlp-exercise '
+printed 0 '^.{81}'
+refusals 2 <<'END'
+unknown option '--cpu'|--cpu
+unknown option 'stray'|stray
+--seed needs an argument|--seed
+--grade needs an argument|--grade
+--seed must be a whole number, not '3x'|--seed 3x
+--seed must be a whole number, not '9|--seed 99999999999999999999
+END
+refuses 2 "--seed must be a whole number, not ''" --seed ''

@@ -1,0 +1,117 @@
+/* The emulator's watch finds what is planted in emulated/planted.cu, each with the line of the
+   source, and finds nothing where nothing is; what it counts is what the lab's columns predict. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test.h"
+
+#ifdef HAVE_EMULATOR
+#include <cuda_runtime_api.h>
+
+#include "emulator/emulator.h"
+
+void plant(int which, const float *d_x, float *d, float *d_freed);
+
+enum { VALUES = 256, MOST = 4096 };
+
+static float *new_array(const char *name, bool is_constant) {
+  void *memory;
+  assert_int_equal(cudaMalloc(&memory, VALUES * sizeof(float)), cudaSuccess);
+  memset(memory, 0, VALUES * sizeof(float));
+  emulator_name(memory, name, 1, VALUES, sizeof(float), is_constant);
+  return memory;
+}
+
+/* What is told of a plant, to be freed. */
+static char *told(int which, bool costs) {
+  float *x = new_array("x", true), *d = new_array("d", false), *gone = new_array("gone", false);
+  cudaFree(gone);
+  emulator_forget();
+  plant(which, x, d, gone);
+  char *record = emulator_record(), *text = emulator_told(record, costs, 3);
+  for (char *at; (at = strstr(text, "tests/emulated/"));)
+    memmove(at, at + strlen("tests/emulated/"), strlen(at) + 1 - strlen("tests/emulated/"));
+  cudaGetLastError();
+  cudaFree(x);
+  cudaFree(d);
+  free(record);
+  return text;
+}
+
+static void assert_told(int which, bool costs, const char *expected) {
+  char *text = told(which, costs);
+  if (strcmp(text, expected) != 0) fail_msg("plant %d: \"%s\", not \"%s\"", which, text, expected);
+  free(text);
+}
+
+TEST(errors_are_found_with_their_lines) {
+  static const struct {
+    int which;
+    bool costs;
+    const char *told;
+  } all[] = {
+      {0, false,
+       "planted.cu:14: block 0, thread 16 writes tile[16]; thread 1 reads it at planted.cu:15, and "
+       "there is no __syncwarp() or __syncthreads() between (120 times)\n"},
+      {1, false,
+       "planted.cu:22: block 0, thread 16 reads tile[1]; thread 1 writes it at planted.cu:20, and "
+       "there is no __syncwarp() or __syncthreads() between (120 times)\n"},
+      {2, false, "planted.cu:28: block 0, thread 0 reads x[256], and x has elements 0 to 255\n"},
+      {3, false,
+       "planted.cu:33: block 0, thread 1 writes d[0]; thread 0 writes it at planted.cu:33, and "
+       "there is no __syncwarp() or __syncthreads() between (255 times)\n"},
+      {4, false,
+       "planted.cu:39: in block 0, 240 threads wait at __syncthreads, and 16 have returned without "
+       "it, the first is thread 48\n"},
+      {5, false,
+       "planted.cu:45: in block 0, thread 0 waits at this __syncthreads, and thread 8 at that of "
+       "planted.cu:46 (128 times)\nplanted.cu:46: in block 0, 128 threads wait at __syncthreads, "
+       "and 128 have returned without it, the first is thread 8\n"},
+      {6, false,
+       "planted.cu:51: block 0, thread 16 is lane 16, which is not in its mask 0x0000ffff\n"},
+      {7, false,
+       "planted.cu:56: block 0, thread 0 gets the value of lane 16, which is not there (there are "
+       "0x0000ffff) (128 times)\n"},
+      {8, false,
+       "planted.cu:63: block 0, thread 9 reads tile[9], shared memory that no thread of the block "
+       "has written (112 times)\n"},
+      {9, false,
+       "planted.cu:69: block 0, thread 1 writes line[1]; thread 0 reads it at planted.cu:70, and "
+       "there is no __syncwarp() or __syncthreads() between (255 times)\n"},
+      {10, true,
+       "planted.cu:76: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes\n"},
+      {11, true,
+       "planted.cu:85: a load of shared memory: 32.0 turns of the banks for a request, where 1.0 "
+       "would do\n"},
+      {12, false,
+       "planted.cu:96: block 0, thread 0 has index 16 in an array of type 'float [16]'\n"},
+      {13, false, "planted.cu:101: block 0, thread 0 writes x[0], which is const\n"},
+      {14, false, "planted.cu:105: block 0, thread 0 writes gone, which has been freed\n"},
+      {16, false, "planted.cu:89: block 1, thread 0 writes d[256], and d has elements 0 to 255\n"},
+      {18, false, "planted.cu:172: the host reads x[0], memory of the device\n"}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    assert_told(all[i].which, all[i].costs, all[i].told);
+}
+
+TEST(what_is_right_is_not_found) {
+  assert_told(15, false, "");
+  assert_told(17, false, "");
+}
+
+/* Lanes that take a branch in different rounds of a loop ask apart: 8 requests of a warp, not 4. */
+TEST(requests_are_joined_by_rounds) {
+  free(told(15, false));
+  assert_int_equal(emulator_launches(), 1);
+  const EmulatorLaunch *l = emulator_launch(0);
+  assert_int_equal(l->read.requests, 8 * 8);
+  assert_int_equal(l->read.sectors, 8 * (2 * 4 + 6 * 5));
+  assert_int_equal(l->written.requests, 8);
+}
+
+#else
+
+TEST(errors_are_found_with_their_lines) {
+  print_message("there is no C++ compiler\n");
+  skip();
+}
+#endif
