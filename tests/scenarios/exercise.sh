@@ -3,6 +3,12 @@
 graded=$TOP/build/graded # not in this folder: what is built stays for the next time
 kit=$graded/student-kit
 
+if ! command -v "${CXX:-g++}" >/dev/null; then
+  case_ 'the exercise'
+  skip_ 'there is no C++ compiler'
+  exit 0
+fi
+
 # makes ARGUMENT...: what make said is in out, how it ended in $status.
 makes() {
   status=0
