@@ -26,7 +26,7 @@ typedef struct {
   const char *name;
   FieldKind kind;
   size_t offset;    /* in Checkpoint */
-  bool may_be_left; /* out, by older versions: then it is 0 */
+  bool may_be_left; /* out: then it is 0 */
 } Field;
 
 #define FIELD(name, kind, may_be_left)                                                             \
@@ -36,7 +36,7 @@ static const Field fields[] = {
     FIELD(loss, FIELD_REAL, false),          FIELD(correct, FIELD_COUNT, false),
     FIELD(rows, FIELD_COUNT, false),         FIELD(test_accuracy, FIELD_REAL, false),
     FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
-    FIELD(updates, FIELD_COUNT, true),
+    FIELD(updates, FIELD_COUNT, true),       FIELD(resident, FIELD_INT, true),
 };
 #undef FIELD
 enum { FIELDS = sizeof fields / sizeof *fields };

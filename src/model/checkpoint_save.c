@@ -67,7 +67,8 @@ static json_t *describe_metadata(const Checkpoint *checkpoint) {
       json_pack("{s:s, s:s}", "format", CHECKPOINT_FORMAT, "version", CHECKPOINT_VERSION);
   int failed = 0;
   for (int f = 0; f < FIELDS; f++)
-    failed |= json_object_set_new(metadata, fields[f].name, field_text(checkpoint, &fields[f]));
+    if (checkpoint->resident || fields[f].offset != offsetof(Checkpoint, resident))
+      failed |= json_object_set_new(metadata, fields[f].name, field_text(checkpoint, &fields[f]));
   failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
   if (!failed) return metadata;
   json_decref(metadata);

@@ -243,7 +243,11 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->staging_rows = loader_staging_rows(config->training.batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
-  const bool streams = config->resident == RESIDENT_NO;
+  /* The rest of an epoch has the order that it began with. */
+  if (config->from && config->from->step > 0 && config->from->resident &&
+      config->resident == RESIDENT_AUTO)
+    t->config.resident = config->from->resident == RESIDENT_NO ? RESIDENT_NO : RESIDENT_YES;
+  const bool streams = t->config.resident == RESIDENT_NO;
   if (open_all(t, !streams, open, context, error) ||
       (can_stream(t, error) && open_all(t, false, open, context, error)))
     return t;
@@ -263,6 +267,7 @@ void trainer_close(Trainer *t) {
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {
   *checkpoint = t->position;
   checkpoint->network = t->engine->config.network;
+  checkpoint->resident = t->position.step == 0 ? 0 : t->resident ? RESIDENT_YES : RESIDENT_NO;
   checkpoint->count = list_arrays(&t->engine->config.training, checkpoint->kind);
   const size_t floats = checkpoint->network.floats;
   float *arrays = malloc((size_t)checkpoint->count * floats * sizeof *arrays);

@@ -114,6 +114,13 @@ edit "$(in_epoch 1000000 2000000)" steps.st beyond.st
 fails 1 'the saved run stands at step 1000000 of an epoch, but train.csv has only ' \
   --resume beyond.st --epochs 3
 
+case_ 'the rest of an epoch stays where auto had its rows'
+for rows in 1,resident 2,streamed; do
+  edit "$(in_epoch 1 8); s/\"step\"/\"resident\":\"${rows%,*}\",&/" two.st middle.st
+  ok --resume middle.st --epochs 3
+  printed 1 "^data .* ${rows#*,}"
+done
+
 case_ 'a small file takes no large memory' # sizes are compared before 2 GB are taken for them
 edit 's/hidden = 4/hidden = 16384,16384,16384/' two.st large.st
 (
@@ -170,6 +177,7 @@ stopped() {
   local where=after
   begun=$(value epoch stopped.st)
   [ "$(value step stopped.st)" = 0 ] || where=in begun=$((begun + 1))
+  [ $where = after ] || [ -n "$(value resident stopped.st)" ]
   [[ $(<err) = "mlp-train: interrupted $where epoch $begun: continue with "*' --resume stopped.st' ]]
   printed 0 '^total '
   absent stopped.st.tmp.*
