@@ -56,10 +56,9 @@ TEST(test_for_a_network) {
       {"1,2\n,3\n", "0,1,2;", 2, 1, "''" NOT_A_PIXEL},
       {"10,2,3\n", "", 1, 1, "'10'" NOT_A_LABEL},
       {"1,2\n\n3,4\n", "0,1,2;", 2, 0, BLANK_LINE},
-      {"1\n", "", 1, 0,
-       "1 field, but the network takes 2 pixels a row, with or without a label before them"},
+      {"1\n", "", 1, 0, "1 field, but the network takes 2 pixels a row, with or without a label"},
       {"a,b,c,d\n1,2,3,4\n", "", 1, 0,
-       "4 fields, but the network takes 2 pixels a row, with or without a label before them"},
+       "4 fields, but the network takes 2 pixels a row, with or without a label"},
   };
   static const char *const accepted[][2] = {
       {"1,2,3\n4,5,6\n", "1,2,3;4,5,6;"},
@@ -179,9 +178,9 @@ TEST(test_refused) {
 
 static void expect_not_opened(const char *before, const char *file, const char *after) {
   Error error = {.text = ""};
-  assert_null(dataset_open(file, 10, 2, 0, &error));
+  assert_null(dataset_open(file, NULL, 10, 2, 0, &error));
   assert_message(error, before, file, after);
-  assert_null(dataset_open(file, 10, 2, 0, NULL));
+  assert_null(dataset_open(file, NULL, 10, 2, 0, NULL));
 }
 
 TEST(test_not_a_file) {

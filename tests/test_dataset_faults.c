@@ -107,7 +107,7 @@ TEST(test_no_threads) {
   assert_int_equal(pthread_getattr_default_np(&none), 0);
   assert_int_equal(pthread_attr_setstacksize(&none, (size_t)1 << 60), 0);
   assert_int_equal(pthread_setattr_default_np(&none), 0);
-  DatasetReader *reader = dataset_open(path, 10, 4, 0, &error);
+  DatasetReader *reader = dataset_open(path, NULL, 10, 4, 0, &error);
   assert_int_equal(pthread_setattr_default_np(&before), 0);
   assert_null(reader);
   assert_message(error, "cannot start a thread to read ", path,
@@ -130,7 +130,7 @@ TEST(test_short_memory) {
     got.rows = 0;
     got.error.text[0] = '\0';
     atomic_store(&good_allocations, good);
-    DatasetReader *reader = dataset_open(path, 10, 4, 0, &got.error);
+    DatasetReader *reader = dataset_open(path, NULL, 10, 4, 0, &got.error);
     const bool read = reader && read_on(reader, &got, 10000);
     atomic_store(&good_allocations, INT32_MAX);
     if (good < READER_CHUNK_WORKER) {

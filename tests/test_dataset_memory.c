@@ -42,7 +42,7 @@ TEST(test_half_of_the_memory) {
     Error error;
     const struct rlimit limit = {MEMORY, MEMORY};
     if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(9);
-    DatasetReader *reader = dataset_open(path, 10, 1, 0, &error);
+    DatasetReader *reader = dataset_open(path, NULL, 10, 1, 0, &error);
     if (!reader) _exit(8);
     const uint64_t most = (uint64_t)MEMBERS * ROWS;
     _exit(dataset_max_rows(reader, most) == most + 1 ? 0 : 1);

@@ -128,7 +128,7 @@ static int clean_up(void **state) {
 /* ---- evaluation --------------------------------------------------------------------------- */
 
 static DatasetReader *open_reader(const Engine *engine, const char *path) {
-  DatasetReader *reader = predict_open(engine, path, 2, &error);
+  DatasetReader *reader = predict_open(engine, path, NULL, 2, &error);
   OK(reader != NULL);
   return reader;
 }

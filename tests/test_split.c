@@ -78,7 +78,7 @@ TEST_WITH(the_reader_delivers_both_parts, csv_open, csv_close) {
     for (int held = 0; held < 2; held++) {
       Error error;
       Split split;
-      DatasetReader *reader = dataset_open(path, 256, thread_counts[t], 0, &error);
+      DatasetReader *reader = dataset_open(path, NULL, 256, thread_counts[t], 0, &error);
       assert_non_null(reader);
       assert_true(dataset_split(reader, 0.3, 5, held, &error));
       assert_true(split_open(&split, 0.3, 5, held, 256, &error));

@@ -162,7 +162,9 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
   if (share > row->high)
     return error_set(error, "--%s must be a share from 0 to %g, or the name of a file, not '%s'",
                      row->name, row->high, value);
-  if (!value[0]) return error_set(error, "--%s must be the name of a file, not ''", row->name);
+  if (!value[0])
+    return error_set(error, "--%s must be the name of a %s, not ''", row->name,
+                     row->kind == &option_name ? "column" : "file");
   if (row->initial && !fits_in_a_line(value))
     return error_set(error,
                      "--%s must be a name that a configuration file can hold: without blanks at "
@@ -187,6 +189,7 @@ static const char *path_at(const OptionRow *row, const void *options, int index)
 }
 
 const OptionKind option_path = {set_path, get_path, path_at, false};
+const OptionKind option_name = {set_path, get_path, NULL, false};
 const OptionKind option_path_or_none = {set_path, get_path, path_at, false};
 const OptionKind option_share_or_path = {set_path, get_path, path_at, false};
 

@@ -14,6 +14,7 @@ extern const OptionKind option_choice;        /* int or enum: an index of choice
 extern const OptionKind option_strengths;     /* AugmentStrengths, its kinds named by choices */
 extern const OptionKind option_word;          /* const char *: the caller's word, any text */
 extern const OptionKind option_path;          /* char[OPTIONS_PATH] */
+extern const OptionKind option_name;          /* char[OPTIONS_PATH]: any text of a line */
 extern const OptionKind option_path_or_none;  /* char[OPTIONS_PATH]; none names no file */
 extern const OptionKind option_paths;         /* PathList: one more each time */
 extern const OptionKind

@@ -115,7 +115,7 @@ static const OptionRow table[] = {
       RANGE(1, ENSEMBLE_MAX)),
 
   ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, ALL, RESUME_ROWS,
-      "CSV to train on, label first",
+      "CSV to train on",
       READS("csv")),
   ROW(NULL, "test", "FILE", "data/mnist_test.csv", option_path_or_none, test, ALL, RESUME_FREE,
       "CSV to test on after each epoch, or at the end with --validation; or none",
@@ -124,6 +124,9 @@ static const OptionRow table[] = {
       "CSV to judge by after each epoch instead of --test, or a share of the training rows to "
       "hold out for that",
       READS_OR_SHARE("csv", 0.9)),
+  ROW(NULL, "label-column", "C", "", option_name, label_column, ALL, RESUME_ROWS,
+      "column of the labels: a number from 1, a name of the header, or last [the header's label, "
+      "class, target, digit or y, else the first]"),
   ROW(NULL, "pixel-max", "V", "255", option_whole_or_auto, training.pixels.max, ALL & ~AT_EPOCH, RESUME_SAME,
       "pixel that is 1 to the network; or auto: the largest of the training rows",
       RANGE(1, 255)),

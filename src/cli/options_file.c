@@ -138,11 +138,11 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* Sets value[OPTIONS_PATH] to that of a key. False if the row is none, or, unless whole, none of a
-   saved run. */
+   saved run or without a value. */
 static bool value_of_key(const OptionRow *row, const Options *options, bool whole, char *value) {
   if (!row->initial || !(whole || options_is_saved(row))) return false;
   row->kind->get(row, options, value, OPTIONS_PATH);
-  return true;
+  return whole || *value;
 }
 
 void options_print_config(FILE *file, const Options *options, bool whole) {

@@ -91,6 +91,7 @@ static inline bool stop_on_signal(void *context) {
 /* The options of an evaluation. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   return (EvaluateConfig){.test = options_test_file(options),
+                          .label_column = options->label_column,
                           .weights = options->weights,
                           .mistakes = options->mistakes,
                           .confusion = options->confusion,

@@ -24,7 +24,8 @@ static bool find_largest(DatasetReader *reader, uint8_t *pixels, uint16_t *label
 
 static bool read_largest(const Options *o, int *largest, Error *error) {
   const int threads = o->training.threads ? o->training.threads : omp_get_num_procs();
-  DatasetReader *reader = dataset_open(o->train, o->classes, threads, (size_t)2 * ROWS, error);
+  DatasetReader *reader =
+      dataset_open(o->train, o->label_column, o->classes, threads, (size_t)2 * ROWS, error);
   if (!reader) return false;
   if (dataset_is_once(reader)) {
     dataset_close(reader);

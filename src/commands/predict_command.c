@@ -85,7 +85,7 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
 
 static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
   const int threads = engine->config.training.threads;
-  DatasetReader *reader = predict_open(engine, o->predict, threads, error);
+  DatasetReader *reader = predict_open(engine, o->predict, o->label_column, threads, error);
   if (!reader) return false;
   const bool good =
       predict_to_csv(engine, reader, *o->output ? o->output : "-", o->probabilities, error);

@@ -357,6 +357,7 @@ TrainerConfig trainer_config(const Options *o) {
       .train = o->train,
       .test = options_test_file(o),
       .validation = options_validation_file(o),
+      .label_column = o->label_column,
       .hold_out = options_hold_out(o),
       .rereads_test = *o->mistakes    ? "mistakes"
                       : *o->confusion ? "confusion"

@@ -1,6 +1,7 @@
 #include "data/csv_chunk.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* REPALL_NL: blank lines are reported, too. */
 enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
@@ -10,16 +11,27 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* ---- the first line ------------------------------------------------------------------------ */
 
-typedef struct {
-  size_t fields;
-  bool named; /* the first field starts as no number does */
-} FirstLine;
+/* What a label's column is called, the surest name first. */
+static const char *const label_names[] = {"label", "class", "target", "digit", "y"};
+enum { LABEL_NAMES = sizeof label_names / sizeof *label_names };
+
+static void see_name(CsvFirstLine *first, const char *text, size_t length, const char *name,
+                     int rank) {
+  if (!name || rank >= first->rank || strlen(name) != length ||
+      strncasecmp(text, name, length) != 0)
+    return;
+  first->rank = rank;
+  first->label = first->fields;
+  first->named = true;
+}
 
 static void see_field(void *text, size_t length, void *context) {
-  FirstLine *first = context;
-  if (first->fields++ == 0) {
+  CsvFirstLine *first = context;
+  if (first->fields == 0)
     first->named = length > 0 && !strchr("0123456789+-.", *(const char *)text);
-  }
+  see_name(first, text, length, first->wanted, 0);
+  for (int i = 0; i < LABEL_NAMES; i++) see_name(first, text, length, label_names[i], i + 1);
+  first->fields++;
 }
 
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error) {
@@ -34,21 +46,19 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
   return true;
 }
 
-bool csv_first_line(const char *name, const char *line, size_t length, size_t *fields, bool *named,
+bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstLine *first,
                     Error *error) {
   struct csv_parser csv;
-  FirstLine first = {0};
+  *first = (CsvFirstLine){.wanted = first->wanted, .rank = LABEL_NAMES + 1, .label = CSV_NONE};
   csv_init(&csv, CSV_OPTIONS);
-  const bool parsed = csv_parse(&csv, line, length, see_field, NULL, &first) == length &&
-                      csv_fini(&csv, see_field, NULL, &first) == 0;
+  const bool parsed = csv_parse(&csv, line, length, see_field, NULL, first) == length &&
+                      csv_fini(&csv, see_field, NULL, first) == 0;
   const bool is_text_wrong = csv_error(&csv) == CSV_EPARSE;
   csv_free(&csv);
   if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", name);
   if (!parsed)
-    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, first.fields + 1);
-  if (first.fields == 0) return error_set(error, "%s, line 1: a blank line", name);
-  *fields = first.fields;
-  *named = first.named;
+    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, first->fields + 1);
+  if (first->fields == 0) return error_set(error, "%s, line 1: a blank line", name);
   return true;
 }
 
@@ -87,9 +97,14 @@ static size_t fields(const ChunkParser *parser) {
   return parser->others + (size_t)(parser->pixel - parser->row);
 }
 
+/* True if the next field of the row is its label. */
+static bool is_at_label(const ChunkParser *parser) {
+  return parser->columns->labelled && fields(parser) == parser->columns->label;
+}
+
 static void not_an_integer(ChunkParser *parser, const void *field, size_t length) {
   const char *text = field;
-  const bool is_label = parser->columns->labelled && fields(parser) == 0;
+  const bool is_label = is_at_label(parser);
   Error *fault = fault_at(parser, parser->chunk->lines, fields(parser) + 1);
   if (memchr(text, CSV_LF, length)) {
     error_set(fault, UNENDED_QUOTE);
@@ -131,26 +146,29 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Takes a row's first field, a bad pixel, or a field too many; none matters after a fault. */
+/* Takes a row's first field, its label, a bad pixel, or a field too many; none matters after a
+   fault. */
 static void take_other(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *columns = parser->columns;
   if (parser->pixel != parser->row_end) {
     not_an_integer(parser, text, length);
     return;
   }
-  if (fields(parser) > 0) {
+  const bool is_first = fields(parser) == 0, is_label = is_at_label(parser);
+  if (chunk_failed(parser->chunk) || (is_first && !begin_row(parser))) return;
+  if (!is_first && !is_label) {
     parser->others++; /* a field too many: end_row says how many there were */
     return;
   }
-  if (!begin_row(parser)) return;
   unsigned value;
-  if (!parse_integer(text, length, columns->labelled ? (unsigned)columns->classes : 256, &value)) {
+  if (!parse_integer(text, length, is_label ? (unsigned)columns->classes : 256, &value)) {
     not_an_integer(parser, text, length);
     return;
   }
-  parser->chunk->labels[parser->chunk->rows] = columns->labelled ? (uint16_t)value : 0;
-  parser->row_end = parser->row + columns->inputs;
-  if (columns->labelled)
+  const bool is_next = columns->labelled && !is_label; /* the label follows some pixels */
+  parser->chunk->labels[parser->chunk->rows] = is_label ? (uint16_t)value : 0;
+  parser->row_end = parser->row + (is_next ? columns->label : columns->inputs);
+  if (is_label)
     parser->others = 1;
   else
     *parser->pixel++ = (uint8_t)value;

@@ -21,7 +21,8 @@
 /* The columns of a file. */
 typedef struct {
   size_t columns, inputs;
-  bool labelled; /* the first column is a label, all others are pixels */
+  bool labelled; /* one column is a label, all others are pixels */
+  size_t label;  /* which, from 0 */
   int classes;   /* labels are below it */
 } CsvColumns;
 
@@ -58,9 +59,19 @@ typedef struct {
    could give. */
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
 
-/* Counts the fields of the first line of the file `name`, header or row, to *fields; *named: the
-   first one starts as no number does. False with *error set: the line is blank or badly quoted. */
-bool csv_first_line(const char *name, const char *line, size_t length, size_t *fields, bool *named,
+/* What the first line of a file says, header or row. */
+typedef struct {
+  const char
+      *wanted; /* the name of the label's column, in the file's or any case; NULL: a usual one */
+  size_t fields;
+  bool named;   /* a header: the first field starts as no number does, or the label's is named */
+  int rank;     /* of the label's name, 0: the wanted one */
+  size_t label; /* its column from 0, or CSV_NONE */
+} CsvFirstLine;
+
+/* Reads the first line of the file `name` to *first, whose `wanted` is set. False with *error set:
+   the line is blank or badly quoted. */
+bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstLine *first,
                     Error *error);
 
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns, const RowSet *wanted);

@@ -26,6 +26,7 @@ typedef struct Worker {
 
 struct DatasetReader {
   CsvColumns columns;
+  bool guessed;         /* the label's column is the first, since nothing says which it is */
   const RowSet *wanted; /* NULL: all rows */
   size_t chunk_rows;    /* a chunk's capacity */
   Worker *workers;
@@ -52,6 +53,8 @@ struct DatasetReader {
   /* Owned by the consumer: how far it is in the first chunk, and what all chunks before it held. */
   Split split;  /* each NULL: all rows are delivered */
   size_t taken; /* rows */
+  bool varied;  /* labels are not all the first row's */
+  uint16_t first_label;
   uint64_t rows;
   uint64_t offset;     /* the last of those chunks' */
   uint64_t line;       /* the number of the line that follows */
@@ -171,8 +174,38 @@ static void drop(DatasetReader *reader, size_t length) {
   memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
+/* Returns the column that --label-column says by its number, from 0, which may be too large;
+   CSV_NONE: by no number. */
+static size_t numbered_column(const char *label, size_t columns) {
+  char *end;
+  if (strcmp(label, "last") == 0) return columns - 1;
+  const unsigned long number = strtoul(label, &end, 10);
+  if (!strchr("0123456789", *label) || *end) return CSV_NONE;
+  return number > 0 ? number - 1 : columns;
+}
+
+/* Finds the column of the labels. label: --label-column, "": what the header says, else the first.
+ */
+static bool find_label(DatasetReader *reader, const char *label, const CsvFirstLine *first,
+                       Error *error) {
+  const char *name = reader->source.name;
+  size_t column = *label ? numbered_column(label, first->fields) : first->label;
+  reader->guessed = !*label && column == CSV_NONE;
+  if (reader->guessed) column = 0;
+  if (column == CSV_NONE && first->rank > 0)
+    return error_set(error, "%s, line 1: %s '%s': --label-column takes a number or last, too", name,
+                     first->named ? "no field is" : "no header names the column", label);
+  if (column == CSV_NONE) column = first->label;
+  reader->columns.label = column;
+  return column < first->fields ||
+         error_set(error, "%s, line 1: %zu fields, but --label-column is %s", name, first->fields,
+                   label);
+}
+
 /* Assigns the columns. inputs: pixels that a row must have; 0: any number, and a label. */
-static bool assign_columns(DatasetReader *reader, size_t columns, size_t inputs, Error *error) {
+static bool assign_columns(DatasetReader *reader, size_t inputs, const char *label,
+                           const CsvFirstLine *first, Error *error) {
+  const size_t columns = first->fields;
   const char *s = columns == 1 ? "" : "s";
   reader->columns.columns = columns;
   reader->columns.labelled = columns != inputs;
@@ -180,18 +213,18 @@ static bool assign_columns(DatasetReader *reader, size_t columns, size_t inputs,
   if (inputs > 0 && reader->columns.inputs != inputs) {
     return error_set(error,
                      "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
-                     "without a label before them",
+                     "without a label",
                      reader->source.name, columns, s, inputs);
   }
   if (inputs == 0 && (columns < 2 || columns > DATASET_MAX_COLUMNS)) {
     return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels",
                      reader->source.name, columns, s, DATASET_MAX_COLUMNS - 1);
   }
-  return true;
+  return !reader->columns.labelled || find_label(reader, label, first, error);
 }
 
 /* Learns the number of columns from the first line, and drops that line if it is a header. */
-static bool read_first_line(DatasetReader *reader, size_t inputs, Error *error) {
+static bool read_first_line(DatasetReader *reader, size_t inputs, const char *label, Error *error) {
   const char *name = reader->source.name, *tail = reader->tail;
   reader->tail_length = source_read(&reader->source, reader->tail, CHUNK_BYTES);
   if (*reader->source.error.text) return error_set(error, "%s", reader->source.error.text);
@@ -204,14 +237,49 @@ static bool read_first_line(DatasetReader *reader, size_t inputs, Error *error) 
   if (!end && length == CHUNK_BYTES) {
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
   }
-  size_t fields;
-  bool named;
-  if (!csv_first_line(name, tail, length, &fields, &named, error) ||
-      !assign_columns(reader, fields, inputs, error))
+  CsvFirstLine first = {.wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL};
+  if (!csv_first_line(name, tail, length, &first, error) ||
+      !assign_columns(reader, inputs, label, &first, error))
     return false;
-  reader->line = named ? 2 : 1;
-  if (named) drop(reader, length);
+  reader->line = first.named ? 2 : 1;
+  if (first.named) drop(reader, length);
   return true;
+}
+
+/* Returns how many rows have the commonest label, or pixel of the last column; all of them if one
+   is no class. */
+static size_t commonest(const Chunk *chunk, size_t inputs, int classes, bool last) {
+  size_t counts[DATASET_MAX_CLASSES] = {0}, most = 0;
+  for (size_t r = 0; r < chunk->rows; r++) {
+    const int value = last ? chunk->pixels[r * inputs + inputs - 1] : chunk->labels[r];
+    if (value >= classes) return chunk->rows;
+    if (++counts[value] > most) most = counts[value];
+  }
+  return most;
+}
+
+/* Refuses a file whose first rows show that the label is their last field, not their first: nearly
+   all of the first have one value, and the last are classes, no three quarters of one. */
+static bool check_guess(DatasetReader *reader, Error *error) {
+  enum { ENOUGH = 10 };
+  Chunk *chunk = reader->spare;
+  ChunkParser parser;
+  size_t length = reader->tail_length;
+  if (!reader->guessed || !reader->columns.labelled) return true;
+  while (length > 0 && reader->tail[length - 1] != '\n') length--;
+  chunk_clear(chunk);
+  chunk_parser_open(&parser, &reader->columns, NULL);
+  chunk_parse(&parser, chunk, reader->tail, length);
+  chunk_parser_close(&parser);
+  const size_t rows = chunk->rows;
+  const size_t first = commonest(chunk, reader->columns.inputs, reader->columns.classes, false),
+               last = commonest(chunk, reader->columns.inputs, reader->columns.classes, true);
+  return rows < ENOUGH || 10 * first < 9 * rows || 4 * last > 3 * rows ||
+         error_set(
+             error,
+             "%s: the last column looks like the label, the first has one value in %zu of %zu "
+             "rows: give --label-column last, or --label-column 1 if it is the first",
+             reader->source.name, first, rows);
 }
 
 /* Starts up to `threads` workers; one is enough. */
@@ -248,8 +316,10 @@ static size_t chunks_allowed(const DatasetReader *reader, int threads, size_t ah
   return most < (uint64_t)threads ? (size_t)threads : (size_t)most;
 }
 
-static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahead, Error *error) {
-  if (!source_open(&reader->source, reader->path, error) || !read_first_line(reader, inputs, error))
+static bool start(DatasetReader *reader, const char *label, size_t inputs, int threads,
+                  size_t ahead, Error *error) {
+  if (!source_open(&reader->source, reader->path, error) ||
+      !read_first_line(reader, inputs, label ? label : "", error))
     return false;
   const uint64_t useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && (uint64_t)threads > useful) threads = (int)useful;
@@ -259,12 +329,13 @@ static bool start(DatasetReader *reader, size_t inputs, int threads, size_t ahea
   reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
-  return start_workers(reader, threads, error);
+  return check_guess(reader, error) && start_workers(reader, threads, error);
 }
 
 /* inputs: as in assign_columns. */
-static DatasetReader *open_reader(const char *path, const RowSet *wanted, size_t inputs,
-                                  int classes, int threads, size_t ahead, Error *error) {
+static DatasetReader *open_reader(const char *path, const char *label, const RowSet *wanted,
+                                  size_t inputs, int classes, int threads, size_t ahead,
+                                  Error *error) {
   const size_t path_size = strlen(path) + 1;
   DatasetReader *reader = calloc(1, sizeof *reader + path_size);
   if (!reader) {
@@ -280,26 +351,26 @@ static DatasetReader *open_reader(const char *path, const RowSet *wanted, size_t
   pthread_mutex_init(&reader->mutex, NULL);
   pthread_cond_init(&reader->turn, NULL);
   pthread_cond_init(&reader->ready, NULL);
-  if (!start(reader, inputs, threads, ahead, error)) {
+  if (!start(reader, label, inputs, threads, ahead, error)) {
     dataset_close(reader);
     return NULL;
   }
   return reader;
 }
 
-DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead,
-                            Error *error) {
-  return open_reader(path, NULL, 0, classes, threads, ahead, error);
+DatasetReader *dataset_open(const char *path, const char *label, int classes, int threads,
+                            size_t ahead, Error *error) {
+  return open_reader(path, label, NULL, 0, classes, threads, ahead, error);
 }
 
-DatasetReader *dataset_open_some(const char *path, const RowSet *wanted, int classes, int threads,
-                                 size_t ahead, Error *error) {
-  return open_reader(path, wanted, 0, classes, threads, ahead, error);
+DatasetReader *dataset_open_some(const char *path, const char *label, const RowSet *wanted,
+                                 int classes, int threads, size_t ahead, Error *error) {
+  return open_reader(path, label, wanted, 0, classes, threads, ahead, error);
 }
 
-DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int threads,
-                                size_t ahead, Error *error) {
-  return open_reader(path, NULL, (size_t)inputs, classes, threads, ahead, error);
+DatasetReader *dataset_open_for(const char *path, const char *label, int inputs, int classes,
+                                int threads, size_t ahead, Error *error) {
+  return open_reader(path, label, NULL, (size_t)inputs, classes, threads, ahead, error);
 }
 
 static void free_chunks(Chunk *chunk) {
@@ -442,6 +513,8 @@ static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixe
   size_t count = 0;
   for (; count < wanted && reader->taken < chunk->rows; reader->taken++) {
     const uint16_t label = chunk->labels[reader->taken];
+    if (reader->rows == 0 && reader->taken == 0) reader->first_label = label;
+    reader->varied |= label != reader->first_label;
     if (reader->split.each && !split_takes(&reader->split, label)) continue;
     memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
     labels[count++] = label;
@@ -469,4 +542,12 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
     recycle(reader, chunk);
   }
   return true;
+}
+
+bool dataset_check_labels(const DatasetReader *reader, Error *error) {
+  return !reader->guessed || reader->varied || reader->wanted || reader->rows < 2 ||
+         error_set(error,
+                   "%s: the first column is %u in all %llu rows: name the label's with "
+                   "--label-column N, NAME or last",
+                   reader->source.name, reader->first_label, (unsigned long long)reader->rows);
 }

@@ -1,4 +1,4 @@
-/* CSV to bytes: one row a line, the label, then pixels 0 to 255.
+/* CSV to bytes: one row a line, a label and pixels 0 to 255.
 
    A reader streams one source (source.h: a file, a pipe or standard input, packed by gzip or not)
    from front to back. Its threads take turns reading the next chunk of whole lines and parse their
@@ -8,8 +8,8 @@
    file.
 
    The first line is a header if its first field begins with anything but a digit, a sign or a
-   point; so a bad number there is an error, not a header. Header or row, every row must have
-   as many fields as the first line. */
+   point, or if a field is the name of the label's column; so a bad number there is an error, not a
+   header. Header or row, every row must have as many fields as the first line. */
 #ifndef DATASET_H
 #define DATASET_H
 
@@ -20,28 +20,31 @@
 #include "data/row_set.h"
 #include "data/source.h"
 
-enum { DATASET_MAX_COLUMNS = 4097 };
+enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
 
 typedef struct DatasetReader DatasetReader;
 
-/* Starts reading `path`. classes: labels must be below it (2 to 1024). threads: parsers, from 1.
-   ahead: rows that may be parsed before anybody asks for them (0: as many as half of
-   memory_available() holds); memory is about that many rows, and at least one chunk per thread.
-   Blocks only for the first chunk, whose first line fixes the number of columns. Returns NULL on
-   failure: no such file, a directory, an empty file, a first line that is blank, binary or not of 2
-   to DATASET_MAX_COLUMNS fields. */
-DatasetReader *dataset_open(const char *path, int classes, int threads, size_t ahead, Error *error);
+/* Starts reading `path`. label: the column of the labels, a number from 1, a name of the header or
+   "last"; NULL or "": the one that the header calls label, class, target, digit or y, else the
+   first, unless the first rows show that it is the last. classes: labels must be below it (2 to
+   1024). threads: parsers, from 1. ahead: rows that may be parsed before anybody asks for them (0:
+   as many as half of memory_available() holds); memory is about that many rows, and at least one
+   chunk per thread. Blocks only for the first chunk, whose first line fixes the number of columns.
+   Returns NULL on failure: no such file, a directory, an empty file, a first line that is blank,
+   binary or not of 2 to DATASET_MAX_COLUMNS fields. */
+DatasetReader *dataset_open(const char *path, const char *label, int classes, int threads,
+                            size_t ahead, Error *error);
 
 /* Opens a file that was read to its end before and delivers only some rows: the others are zeros,
    and nothing in them is checked. `wanted` must outlive the reader. */
-DatasetReader *dataset_open_some(const char *path, const RowSet *wanted, int classes, int threads,
-                                 size_t ahead, Error *error);
+DatasetReader *dataset_open_some(const char *path, const char *label, const RowSet *wanted,
+                                 int classes, int threads, size_t ahead, Error *error);
 
 /* Opens a file for a network: rows of `inputs` pixels (1 to DATASET_MAX_COLUMNS - 1). The number of
-   columns tells whether a label stands before them; without one, labels are 0. Fails at any other
+   columns tells whether a label is among them; without one, labels are 0. Fails at any other
    number of columns. */
-DatasetReader *dataset_open_for(const char *path, int inputs, int classes, int threads,
-                                size_t ahead, Error *error);
+DatasetReader *dataset_open_for(const char *path, const char *label, int inputs, int classes,
+                                int threads, size_t ahead, Error *error);
 
 int dataset_inputs(const DatasetReader *reader); /* pixels a row */
 
@@ -72,6 +75,10 @@ const SourceStamp *dataset_stamp(const DatasetReader *reader);
    file has no row; the *filled rows before the error are delivered all the same. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
+
+/* Called at the end: refuses labels that are all the same, unless the header or the caller said
+   where they are. */
+bool dataset_check_labels(const DatasetReader *reader, Error *error);
 
 /* The part of the file that has been delivered, 0 to 1; of a pipe always 0. */
 double dataset_progress(const DatasetReader *reader);

@@ -56,7 +56,7 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   const EvaluateConfig *c = gallery->config;
   const Network *network = &engine->config.network;
   const size_t ahead = 2 * (size_t)engine->config.staging_rows;
-  DatasetReader *reader = dataset_open(c->test, network->size[network->layers],
+  DatasetReader *reader = dataset_open(c->test, c->label_column, network->size[network->layers],
                                        c->threads ? c->threads : omp_get_num_procs(), ahead, error);
   if (!reader) return false;
   const int inputs = dataset_inputs(reader), wanted = network->size[0];

@@ -14,10 +14,11 @@ static int classes_of(const Engine *engine) {
   return engine->config.network.size[engine->config.network.layers];
 }
 
-DatasetReader *predict_open(const Engine *engine, const char *path, int threads, Error *error) {
+DatasetReader *predict_open(const Engine *engine, const char *path, const char *label, int threads,
+                            Error *error) {
   const size_t ahead = 2 * (size_t)engine->config.staging_rows;
-  return dataset_open_for(path, engine->config.network.size[0], classes_of(engine), threads, ahead,
-                          error);
+  return dataset_open_for(path, label, engine->config.network.size[0], classes_of(engine), threads,
+                          ahead, error);
 }
 
 /* ---- logits that overflow ----------------------------------------------------------------- */

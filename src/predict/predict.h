@@ -11,8 +11,9 @@
 #include "model/metrics.h"
 
 /* Opens a file for predict_to_csv: rows as wide as the network's inputs, with a label before them
-   or without. threads: parsers. */
-DatasetReader *predict_open(const Engine *engine, const char *path, int threads, Error *error);
+   or without. label: as dataset_open has it; threads: parsers. */
+DatasetReader *predict_open(const Engine *engine, const char *path, const char *label, int threads,
+                            Error *error);
 
 /* Sees a row of a file, in file order: its number from 1, pixels (inputs), label and the logits
    (classes) of the network, all valid during the call alone. Returns false to stop, with

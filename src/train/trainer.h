@@ -31,6 +31,7 @@ typedef enum {
 typedef struct {
   const char *train, *test; /* test NULL: none */
   const char *validation;   /* the file to judge by instead, NULL: none */
+  const char *label_column; /* see dataset_open */
   double hold_out;          /* or the share of the training file to judge by, 0: none */
   const char
       *rereads_test; /* the option that wants the test file again after training, NULL: none */

@@ -15,11 +15,11 @@
 DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) {
   const TrainerConfig *c = &t->config;
   const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
-  DatasetReader *reader =
-      !judges && t->own.bits
-          ? dataset_open_some(c->train, &t->own, c->classes, c->training.threads, ahead, error)
-          : dataset_open(judges ? t->judge : c->train, c->classes, c->training.threads, ahead,
-                         error);
+  DatasetReader *reader = !judges && t->own.bits
+                              ? dataset_open_some(c->train, c->label_column, &t->own, c->classes,
+                                                  c->training.threads, ahead, error)
+                              : dataset_open(judges ? t->judge : c->train, c->label_column,
+                                             c->classes, c->training.threads, ahead, error);
   if (!reader || c->hold_out == 0 ||
       dataset_split(reader, c->hold_out, c->training.seed, judges, error))
     return reader;

@@ -192,7 +192,8 @@ static TrainerResult feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *
   if (!*reader) *reader = open_again(t, judges, error);
   if (!*reader) return cut_short(e);
   const LoaderPlan plan = {.first_row = first_row, .ring = !t->resident, .use = use, .context = e};
-  const bool fed = loader_feed(t->engine, *reader, &plan, rows, error);
+  const bool fed = loader_feed(t->engine, *reader, &plan, rows, error) &&
+                   (judges || dataset_check_labels(*reader, error));
   trainer_close_reader(reader);
   if (fed && *rows > 0) return TRAINER_DONE;
   if (fed)

@@ -37,7 +37,7 @@ done
 case_ 'equal rows are learnt'
 for pixel in 0 255; do
   yes "1,$pixel,$pixel,$pixel,$pixel" | head -n 100 >equal.csv || true
-  ok $T --train equal.csv --test equal.csv --epochs 30 --confusion confusion.png \
+  ok $T --train equal.csv --label-column 1 --test equal.csv --epochs 30 --confusion confusion.png \
     --mistakes mistakes.png
   printed 1 '^epoch 30/30  0\.0.* 100\.0%  [^%]*$'
   printed 0 'nan|inf'

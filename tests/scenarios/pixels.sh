@@ -2,7 +2,7 @@
 # that it was trained with.
 
 # pixels LARGEST COUNT SEED: prints rows of two pixels from 0 to LARGEST, labelled 1 if the first is
-# the brighter.
+# the brighter, or by turns if all are black.
 pixels() {
   awk -v largest=$1 -v count=$2 -v seed=$3 '
     function draw() { return (seed = seed * 16807 % 2147483647) % (largest + 1) }
@@ -10,7 +10,7 @@ pixels() {
       for (row = 0; row < count; row++) {
         a = row ? draw() : largest
         b = draw()
-        print (a > b) "," a "," b
+        print (largest ? a > b : row % 2) "," a "," b
       }
     }'
 }

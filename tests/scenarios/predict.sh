@@ -41,7 +41,7 @@ cut -d, -f1,2 shares.csv | tail -n +2 | cmp - <(tail -n +2 answers.csv)
 
 case_ 'what cannot be asked'
 refusals 1 $A <<'END'
-train.csv, line 1: 3 fields, but the network takes 784 pixels a row, with or without a label before them|--predict train.csv
+train.csv, line 1: 3 fields, but the network takes 784 pixels a row, with or without a label|--predict train.csv
 train.csv, line 1: 3 fields|--predict train.csv --output never.csv
 train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv
 unlabelled.csv|--evaluate --test unlabelled.csv

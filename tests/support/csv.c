@@ -52,8 +52,8 @@ Table read_table(int classes, int threads, size_t ahead, size_t block) {
   Table table = {0};
   DatasetReader *reader =
       network_inputs > 0
-          ? dataset_open_for(path, network_inputs, classes, threads, ahead, &table.error)
-          : dataset_open(path, classes, threads, ahead, &table.error);
+          ? dataset_open_for(path, NULL, network_inputs, classes, threads, ahead, &table.error)
+          : dataset_open(path, NULL, classes, threads, ahead, &table.error);
   if (!reader) return table;
   const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
@@ -131,7 +131,7 @@ void assert_read(int threads, size_t ahead, size_t block) {
 
 DatasetReader *open_reader(int threads, size_t ahead) {
   Error error;
-  DatasetReader *reader = dataset_open(path, 10, threads, ahead, &error);
+  DatasetReader *reader = dataset_open(path, NULL, 10, threads, ahead, &error);
   if (!reader) fail_msg("%s", error.text);
   return reader;
 }
