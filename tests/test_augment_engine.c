@@ -106,45 +106,34 @@ CONTRACT(test_parts, EPOCH + 1) {
   if (whole) assert_near(whole, parts, 0);
 }
 
-/* Windows, keys and strengths that change, and rows that are not augmented between those that are.
- */
+/* Windows, keys and strengths that change, and rows that are not augmented between those that are;
+   then other data comes to the same rows, with the same key. */
 CONTRACT(test_rows, EPOCH + 1) {
-  Data data = random_data(31);
+  const Data sent[] = {random_data(31), random_data(33)};
   const AugmentStrengths all = AUGMENT_USUAL;
   const struct {
     uint64_t first_row, rows;
     AugmentStrengths strengths;
     uint64_t key;
-  } turns[] = {{0, ROWS, all, 1},       {0, ROWS, all, 2},   {0, ROWS, {{0, 10}}, 2},
-               {0, ROWS, {{0, 15}}, 2}, {0, ROWS, {{0}}, 2}, {8, 20, all, 2},
-               {28, 20, all, 2},        {0, ROWS, {{0}}, 1}, {28, 20, all, 2},
-               {28, 25, all, 2},        {0, ROWS, {{1}}, 1}, {0, ROWS, {{0, 0, 0, 0, 3.5f}}, 1}};
-  Engine *engine = open_on(level, &data), *plain = open_on(level, &data);
+    int data;
+  } turns[] = {
+      {0, ROWS, all, 1, 0},       {0, ROWS, all, 2, 0},   {0, ROWS, {{0, 10}}, 2, 0},
+      {0, ROWS, {{0, 15}}, 2, 0}, {0, ROWS, {{0}}, 2, 0}, {8, 20, all, 2, 0},
+      {28, 20, all, 2, 0},        {0, ROWS, {{0}}, 1, 0}, {28, 20, all, 2, 0},
+      {28, 25, all, 2, 0},        {0, ROWS, {{1}}, 1, 0}, {0, ROWS, {{0, 0, 0, 0, 3.5f}}, 1, 0},
+      {0, ROWS, all, KEY, 0},     {0, ROWS, all, KEY, 1}};
+  Engine *engine = open_on(level, sent), *plain = open_on(level, sent);
   foreach (t, turns) {
     if (!engine) return;
+    if (t->data) send(engine, &sent[t->data]);
     TrainRange range = window(t->first_row, t->rows, t->strengths, t->key);
-    Data copy = by_hand(&data, range.augment, range.augment_key, range.first_row);
+    Data copy = by_hand(&sent[t->data], range.augment, range.augment_key, range.first_row);
     train(engine, range);
     send(plain, &copy);
     range.augment = nothing;
     train(plain, range);
   }
   assert_alike(level, engine, plain);
-}
-
-/* Streaming: the same dataset row, the same key, other data. */
-CONTRACT(test_upload, EPOCH + 1) {
-  Data first = random_data(32), second = random_data(33);
-  Engine *engine = open_on(level, &first), *plain = open_on(level, &first);
-  Data *const turns[] = {&first, &second};
-  for (int turn = 0; engine && turn < 2; turn++) {
-    Data copy = by_hand(turns[turn], AUGMENT_USUAL, KEY, 0);
-    if (turn > 0) send(engine, turns[turn]);
-    train(engine, window(0, ROWS, AUGMENT_USUAL, KEY));
-    send(plain, &copy);
-    train(plain, window(0, ROWS, nothing, KEY));
-  }
-  if (engine) assert_alike(level, engine, plain);
 }
 
 /* Nothing is learned, so the originals must be evaluated as before; what trains is not them. */

@@ -128,30 +128,6 @@ static void refused(bool done, const char *said) {
   error.text[0] = '\0';
 }
 
-ENGINE_TEST(misuse) {
-  static const char outside[] = "dataset of 9 rows", no_steps[] = "no steps";
-  static const struct {
-    TrainRange range;
-    const char *said;
-  } bad[] = {
-      {{.first_row = 0, .rows = 10, .steps = 1}, outside},
-      {{.first_row = 1, .rows = 9, .steps = 1}, outside},
-      {{.first_row = 10, .rows = 0}, outside},
-      {{.first_row = UINT64_MAX, .rows = 2}, outside},
-      {{.rows = 9, .steps = 4}, no_steps},
-      {{.rows = 9, .first_step = 3, .steps = 1}, no_steps},
-      {{.rows = 9, .first_step = UINT64_MAX, .steps = 2}, no_steps},
-  };
-  Engine *engine = open_level(&tiny, CPU, 9, 4);
-  const EngineOperations *call = engine->call;
-  foreach (b, bad) refused(call->train(engine, &b->range, &error), b->said);
-  refused(call->evaluate(engine, 5, 5, &error), outside);
-  refused(call->predict(engine, 8, 2, (float[4]){0}, &error), outside);
-  refused(call->upload(engine, 0, 8, 2, &error), outside);
-  refused(call->upload(engine, 0, 0, 5, &error), "a staging buffer has no 5 rows, only 4");
-  assert_int_equal(collect(engine).rows, 0);
-}
-
 ENGINE_TEST(opening_fails_cleanly) {
   const Case c = {"bad", 10, {5}, 1, 2, 4, 9, STEPS(0), 0};
   EngineConfig bad[6];

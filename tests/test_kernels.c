@@ -1,6 +1,6 @@
 /* The launchers of kernels.h that compute no gemm and no softmax, against the float64 reference or
-   exactly; and what is true of all launchers: the same bits twice, no wrong arguments. The others
-   have test_kernels_gemm.c and test_kernels_softmax.c. */
+   exactly; and that all launchers refuse wrong arguments. The others have test_kernels_gemm.c and
+   test_kernels_softmax.c. */
 #include "support/test.h"
 #include "support/kernel_tests.h"
 
@@ -117,16 +117,19 @@ KERNEL_TEST(test_sum) {
     for (int p = 0; p < POSITIONS; p++) correct[p] &= 1;
     const Values loss = both_sides(values, POSITIONS);
     const ResultSums before = {0.5, 7, 11};
-    ResultSums *d_sums = to_device(&before, sizeof before);
+    ResultSums *d_sums[] = {to_device(&before, sizeof before), to_device(&before, sizeof before)};
     uint8_t *d_correct = to_device(correct, POSITIONS);
     /* what lies outside the range must not count: there it is NaN */
     if (first > 0) CUDA_OK(cudaMemsetAsync(loss.d, POISON, first * sizeof(float), stream));
     if (end < POSITIONS)
       CUDA_OK(cudaMemsetAsync(loss.d + end, POISON, (POSITIONS - end) * sizeof(float), stream));
     const RowResults results = {loss.d, d_correct};
-    LAUNCH(sum, d_sums, results, first, end, one);
     const RowShare share = {29, 1, 3};
-    LAUNCH(sum, d_sums, results, first, end, share);
+    for (int n = 0; n < 2; n++) {
+      LAUNCH(sum, d_sums[n], results, first, end, one);
+      LAUNCH(sum, d_sums[n], results, first, end, share);
+    }
+    assert_same_arrays(d_sums[0], d_sums[1], sizeof before);
     ResultSums expected = before;
     for (int twice = 0; twice < 2; twice++)
       for (uint32_t p = first; p < end; p++) {
@@ -138,7 +141,7 @@ KERNEL_TEST(test_sum) {
         expected.correct += correct[p];
         expected.rows++;
       }
-    const ResultSums *sums = fetch(d_sums, sizeof *sums);
+    const ResultSums *sums = fetch(d_sums[0], sizeof *sums);
     assert_true(fabs(sums->loss - expected.loss) <= 2 * POSITIONS * 0x1p-53 * expected.loss);
     assert_int_equal(sums->correct, expected.correct);
     assert_int_equal(sums->rows, expected.rows);
@@ -148,22 +151,21 @@ KERNEL_TEST(test_sum) {
 
 /* ---- operations on single values ------------------------------------------------------------ */
 
+static void check_scale_pixels(Shape s, uint64_t seed) {
+  const Batch b = make_batch(s.rows, s.in, 10, s.rows / 2, seed % 2, seed);
+  float *d_x = poisoned_floats(area(s.rows, s.in));
+  LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 255, 0);
+  double *expected = batch_input(&b, s.in);
+  assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
+  for (size_t p = 0; p < area(s.rows, s.in); p++) expected[p] = 255 * expected[p] / 16 + 0.5;
+  LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 16, -0.5f);
+  assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
+}
+
 KERNEL_TEST(test_scale_pixels) {
   static const Shape shapes[] = {{1, 1, 0}, {7, 50, 0}, {65, 784, 0}, {64, 785, 0}, {13, 4096, 0}};
-  for (size_t i = 0; i < LENGTH(shapes); i++) {
-    for (int shuffled = 0; shuffled < 2; shuffled++) {
-      const Shape s = shapes[i];
-      const Batch b = make_batch(s.rows, s.in, 10, s.rows / 2, shuffled, i);
-      float *d_x = poisoned_floats(area(s.rows, s.in));
-      LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 255, 0);
-      double *expected = batch_input(&b, s.in);
-      assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
-      for (size_t p = 0; p < area(s.rows, s.in); p++) expected[p] = 255 * expected[p] / 16 + 0.5;
-      LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 16, -0.5f);
-      assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
-      finish();
-    }
-  }
+  foreach (s, shapes)
+    for (uint64_t seed = 0; seed < 2; seed++) assert_same_bits_twice(check_scale_pixels, *s, seed);
 }
 
 KERNEL_TEST(test_add_bias) {
@@ -198,43 +200,6 @@ KERNEL_TEST(test_relu_and_mask) {
     assert_exact(da.d, expected, count);
     finish();
   }
-}
-
-/* ---- always true ---------------------------------------------------------------------------- */
-
-static void compute_everything(Shape s, uint64_t seed) {
-  const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
-  const BatchView view = batch.view;
-  const Dropout none = {0};
-  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in);
-  const Parameters p = random_parameters(s, seed + 1);
-  const Values a = signed_values(xs, seed + 5);
-  const RowResults results = poisoned_results(&batch);
-  const ResultSums zero = {0};
-  ResultSums *d_sums = to_device(&zero, sizeof zero);
-  float *d_x = poisoned_floats(xs), *d_z = poisoned_floats(zs), *d_y = poisoned_floats(zs);
-  float *d_p = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_fused = poisoned_floats(zs);
-  float *d_dx = poisoned_floats(xs), *d_masked = poisoned_floats(xs);
-  float *d_dw = poisoned_floats(area(s.out, s.in)), *d_db = poisoned_floats((size_t)s.out);
-  LAUNCH(scale_pixels, view, d_x, s.in, 1.0f / 255, 0);
-  LAUNCH(gemm, d_x, p.w.d, d_z, s.rows, s.in, s.out);
-  LAUNCH(forward, (LayerInput){NULL, view}, p.w.d, p.b.d, d_y, s.in, s.out, 0, none, 3);
-  LAUNCH(log_softmax, d_y, d_p, s.rows, s.out);
-  LAUNCH(cross_entropy_gradient, view, d_p, d_dz, s.out);
-  LAUNCH(softmax, view, d_y, d_fused, s.out, results);
-  LAUNCH(sum, d_sums, results, batch.state.position + OFFSET, batch.state.end, one);
-  LAUNCH(backward_gemm, d_dz, p.w.d, d_dx, s.rows, s.in, s.out);
-  LAUNCH(backward, d_dz, p.w.d, a.d, d_masked, s.rows, s.in, s.out, none, 3);
-  LAUNCH(weight_gradient, d_dz, d_x, d_dw, s.rows, s.in, s.out);
-  LAUNCH(bias_gradient, d_dz, d_db, s.rows, s.out);
-  const LayerUpdate update = {NULL, d_dz, p.w.d, p.b.d, p.vw.d, p.vb.d, s.in, s.out, NULL, NULL};
-  LAUNCH(updates, view, rules[2], &update, 1, 3, d_work);
-}
-
-KERNEL_TEST(test_same_bits_twice) {
-  static const Shape shapes[] = {{7, 63, 10}, {449, 50, 505}, {200, 785, 301}, {1000, 784, 300}};
-  for (size_t i = 0; i < (quick() ? 2 : LENGTH(shapes)); i++)
-    assert_same_bits_twice(compute_everything, shapes[i], 20);
 }
 
 /* ---- refused -------------------------------------------------------------------------------- */

@@ -222,6 +222,11 @@ static void check_ways(const SoftmaxCase *s, const float *z) {
   make_results(&s->batch, results);
   const Outputs o = run_ways(s->batch.view, s->z.d, s->classes, results);
   const float *p = fetch_floats(o.d_p, count);
+  float *d_again = poisoned_floats(count); /* the same bits twice */
+  LAUNCH(log_softmax, s->z.d, d_again, s->batch.view.rows, s->classes);
+  assert_same_arrays(d_again, o.d_p, count * sizeof *p);
+  LAUNCH(cross_entropy_gradient, s->batch.view, o.d_p, d_again, s->classes);
+  assert_same_arrays(d_again, o.d_dz[UNFUSED], count * sizeof *p);
   assert_log_softmax(s, p);
   for (int way = 0; way < (head ? WAYS : HEAD); way++) {
     assert_results(names[way], s, results[way], way == UNFUSED ? p : z);
@@ -257,6 +262,7 @@ static void check_variants(const SoftmaxCase *s, const float *z) {
   LAUNCH(softmax, view, s->z.d, s->z.d, classes, in_place);
   assert_results("softmax, in place", s, in_place, z);
   assert_gradient("softmax, in place", s, s->z.d);
+  assert_same_arrays(s->z.d, d_alone, count * sizeof *z);
 }
 
 TESTS_WITH(kernels_open, kernels_close);
@@ -340,10 +346,8 @@ KERNEL_TEST(test_head_gemms) {
                                  {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2},
                                  {65, 257, 3},  {37, 500, 10}, {128, 512, 16}, {512, 131, 10},
                                  {513, 500, 10}};
-  for (size_t i = 0; i < LENGTH(shapes); i++) {
-    check_head_gemms(shapes[i], 50 + i);
-    finish();
-  }
+  for (size_t i = 0; i < LENGTH(shapes); i++)
+    assert_same_bits_twice(check_head_gemms, shapes[i], 50 + i);
   assert_true(head_takes(512, 16) && head_takes(1, 1));
   assert_false(head_takes(513, 10) || head_takes(100, 17) || head_takes(0, 10) ||
                head_takes(10, 0));

@@ -21,7 +21,8 @@
 #include "support/fault.h"
 #include "kernels.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter" /* most of what a GPU is told */
+#pragma GCC diagnostic ignored "-Wunused-parameter"   /* most of what a GPU is told */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* of what nvcc calls */
 
 static cudaError_t last; /* what cudaGetLastError tells */
 
@@ -49,17 +50,19 @@ cudaError_t cudaGetLastError(void) {
 }
 
 const char *cudaGetErrorString(cudaError_t status) {
-  switch (status) {
-  case cudaErrorMemoryAllocation:
-    return "out of memory";
-  case cudaErrorLaunchOutOfResources:
-    return "too many resources requested for launch";
-  case cudaErrorLaunchFailure:
-    return "unspecified launch failure";
-  default:
-    return "invalid argument";
-  }
+  return status == cudaErrorMemoryAllocation       ? "out of memory"
+         : status == cudaErrorLaunchOutOfResources ? "too many resources requested for launch"
+         : status == cudaErrorLaunchFailure        ? "unspecified launch failure"
+                                                   : "invalid argument";
 }
+
+/* Defines a call that does its work unless it is to fail, by that status. */
+#define TRIES(name, status, work, ...)                                                             \
+  cudaError_t name(__VA_ARGS__) {                                                                  \
+    MAY_FAIL_BY(status);                                                                           \
+    work;                                                                                          \
+    return cudaSuccess;                                                                            \
+  }
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
@@ -80,23 +83,11 @@ cudaError_t cudaGetDeviceCount(int *count) {
   return end(is("none") ? cudaErrorNoDevice : cudaSuccess);
 }
 
-cudaError_t cudaSetDevice(int device) {
-  MAY_FAIL();
-  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
-}
-
-cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device) {
-  MAY_FAIL();
-  snprintf(id, (size_t)size, "0000:%02d:00.0", device);
-  return cudaSuccess;
-}
-
-cudaError_t cudaGetDevice(int *device) {
-  MAY_FAIL();
-  *device = 0;
-  return cudaSuccess;
-}
-
+TRIES(cudaSetDevice, cudaErrorLaunchFailure,
+      return device == 0 ? cudaSuccess : cudaErrorInvalidDevice, int device)
+TRIES(cudaDeviceGetPCIBusId, cudaErrorLaunchFailure,
+      snprintf(id, (size_t)size, "0000:%02d:00.0", device), char *id, int size, int device)
+TRIES(cudaGetDevice, cudaErrorLaunchFailure, *device = 0, int *device)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
   MAY_FAIL();
   if (device != 0) return end(cudaErrorInvalidDevice);
@@ -108,22 +99,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
   MAY_FAIL();
   if (device != 0) return end(cudaErrorInvalidDevice);
-  switch (attribute) {
-  case cudaDevAttrMultiProcessorCount:
-    *value = 132;
-    return cudaSuccess;
-  case cudaDevAttrComputeCapabilityMajor:
-    *value = 9;
-    return cudaSuccess;
-  case cudaDevAttrComputeCapabilityMinor:
-    *value = 0;
-    return cudaSuccess;
-  case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-    *value = 227 << 10;
-    return cudaSuccess;
-  default:
-    return end(cudaErrorInvalidValue);
-  }
+  *value = attribute == cudaDevAttrMultiProcessorCount            ? 132
+           : attribute == cudaDevAttrComputeCapabilityMajor       ? 9
+           : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 << 10
+                                                                  : 0;
+  return end(*value || attribute == cudaDevAttrComputeCapabilityMinor ? cudaSuccess
+                                                                      : cudaErrorInvalidValue);
 }
 
 /* ---- calls that do nothing, or only free, even when they fail -------------------------------- */
@@ -163,52 +144,26 @@ cudaError_t cudaMalloc(void **memory, size_t size) {
   return is("full") ? end(cudaErrorMemoryAllocation) : take(memory, size);
 }
 
-cudaError_t cudaMallocHost(void **memory, size_t size) {
-  MAY_FAIL_BY(cudaErrorMemoryAllocation);
-  return take(memory, size);
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {
-  MAY_FAIL();
-  memcpy(to, from, size);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  MAY_FAIL();
-  memcpy(to, from, size);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream) {
-  MAY_FAIL();
-  memset(memory, value, size);
-  return cudaSuccess;
-}
+TRIES(cudaMallocHost, cudaErrorMemoryAllocation, take(memory, size), void **memory, size_t size)
+TRIES(cudaMemcpy, cudaErrorLaunchFailure, memcpy(to, from, size), void *to, const void *from,
+      size_t size, enum cudaMemcpyKind kind)
+TRIES(cudaMemcpyAsync, cudaErrorLaunchFailure, memcpy(to, from, size), void *to, const void *from,
+      size_t size, enum cudaMemcpyKind kind, cudaStream_t stream)
+TRIES(cudaMemsetAsync, cudaErrorLaunchFailure, memset(memory, value, size), void *memory, int value,
+      size_t size, cudaStream_t stream)
 
 /* ---- streams, events, graphs: bytes that are taken and given back --------------------------- */
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
-  MAY_FAIL();
-  *lowest = *highest = 0;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
-  MAY_FAIL();
-  return take((void **)stream, 1);
-}
-
+TRIES(cudaDeviceGetStreamPriorityRange, cudaErrorLaunchFailure, *lowest = *highest = 0, int *lowest,
+      int *highest)
+TRIES(cudaStreamCreateWithPriority, cudaErrorLaunchFailure, take((void **)stream, 1),
+      cudaStream_t *stream, unsigned flags, int priority)
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return cudaStreamSynchronize(stream);
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-  MAY_FAIL();
-  return take((void **)event, 1);
-}
-
+TRIES(cudaEventCreateWithFlags, cudaErrorLaunchFailure, take((void **)event, 1), cudaEvent_t *event,
+      unsigned flags)
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return cudaEventSynchronize(event);
 }
@@ -220,24 +175,14 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
-                                 unsigned long long flags) {
-  MAY_FAIL_BY(cudaErrorMemoryAllocation);
-  return take((void **)out, 1);
-}
+TRIES(cudaGraphInstantiate, cudaErrorMemoryAllocation, take((void **)out, 1), cudaGraphExec_t *out,
+      cudaGraph_t graph, unsigned long long flags)
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
 static const void *sum_kernel; /* of state.cu */
 
 /* nvcc's part of a kernel file calls these before main, for its image and each kernel. */
-void **__cudaRegisterFatBinary(void *image);
-void __cudaRegisterFatBinaryEnd(void **handle);
-void __cudaUnregisterFatBinary(void **handle);
-void __cudaRegisterFunction(void **handle, const char *kernel, char *other, const char *name,
-                            int threads, uint3 *thread, uint3 *block, dim3 *size, dim3 *grid,
-                            int *warp);
-
 void **__cudaRegisterFatBinary(void *image) {
   return NULL;
 }
@@ -290,32 +235,17 @@ static cudaError_t launch(const void *kernel, void **arguments) {
   return cudaSuccess;
 }
 
-cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
-                             size_t shared, cudaStream_t stream) {
-  MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
-  return launch(kernel, arguments);
-}
-
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel,
-                                void **arguments) {
-  MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
-  return launch(kernel, arguments);
-}
-
-cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
-                                        size_t shared, cudaStream_t stream) {
-  MAY_FAIL_BY(cudaErrorCooperativeLaunchTooLarge);
-  return launch(kernel, arguments);
-}
+TRIES(cudaLaunchKernel, cudaErrorLaunchOutOfResources, return launch(kernel, arguments),
+      const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+      cudaStream_t stream)
+TRIES(cudaLaunchKernelExC, cudaErrorLaunchOutOfResources, return launch(kernel, arguments),
+      const cudaLaunchConfig_t *config, const void *kernel, void **arguments)
+TRIES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge,
+      return launch(kernel, arguments), const void *kernel, dim3 grid, dim3 block, void **arguments,
+      size_t shared, cudaStream_t stream)
 
 /* A launch by <<< >>> is two calls: its four arguments are left by one call and fetched by the
  * next. */
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
-cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
-cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *kernel);
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
-                               size_t shared, cudaStream_t stream);
-
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   return 0;
 }
@@ -332,8 +262,6 @@ cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *kernel) {
   return cudaSuccess;
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
-                               size_t shared, cudaStream_t stream) {
-  MAY_FAIL_BY(cudaErrorLaunchOutOfResources);
-  return launch(kernel, arguments);
-}
+TRIES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, return launch(kernel, arguments),
+      cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+      cudaStream_t stream)
