@@ -107,9 +107,19 @@ TEST(test_splines) {
     }
 }
 
+enum { SIDE = 28 };
+
+/* Where the control points move a pixel. */
+static AugmentPoint moved_at(const AugmentPoint *control, int x, int y) {
+  const AugmentSpline down = augment_spline(y, SIDE), across = augment_spline(x, SIDE);
+  AugmentPoint line[AUGMENT_POINTS];
+  for (int p = 0; p < AUGMENT_POINTS; p++)
+    line[p] = augment_blend(&down, control + p, AUGMENT_POINTS);
+  return augment_blend(&across, line, 1);
+}
+
 /* Each control point moves its own neighbourhood, its own way. */
 TEST(test_displacements) {
-  enum { SIDE = 28 };
   AugmentPoint control[CONTROLS];
   for (int p = 0; p < CONTROLS; p++) {
     const int column = p % AUGMENT_POINTS, row = p / AUGMENT_POINTS;
@@ -117,11 +127,7 @@ TEST(test_displacements) {
   }
   for (int y = 0; y < SIDE; y++)
     for (int x = 0; x < SIDE; x++) {
-      const AugmentSpline down = augment_spline(y, SIDE), across = augment_spline(x, SIDE);
-      AugmentPoint line[AUGMENT_POINTS];
-      for (int p = 0; p < AUGMENT_POINTS; p++)
-        line[p] = augment_blend(&down, control + p, AUGMENT_POINTS);
-      const AugmentPoint moved = augment_blend(&across, line, 1);
+      const AugmentPoint moved = moved_at(control, x, y);
       /* splines keep straight lines: point p stands at p - 1 cells */
       assert_true(fabs((double)moved.x - ((x + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-5);
       assert_true(fabs((double)moved.y - 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-4);
@@ -136,11 +142,8 @@ TEST(test_displacements) {
 }
 
 TEST(test_side) {
-  assert_int_equal(augment_side(1), 1);
-  assert_int_equal(augment_side(784), 28);
-  assert_int_equal(augment_side(4096), 64);
-  assert_int_equal(augment_side(783), 0);
-  assert_int_equal(augment_side(2), 0);
+  static const int counts[][2] = {{1, 1}, {784, 28}, {4096, 64}, {783, 0}, {2, 0}};
+  foreach (count, counts) assert_int_equal(augment_side((*count)[0]), (*count)[1]);
 }
 
 /* ---- what is drawn --------------------------------------------------------------------------- */
@@ -199,15 +202,11 @@ TEST(test_each_kind_draws_its_own) {
 TEST(test_elastic_strength) {
   double squares = 0, count = 0;
   for (uint32_t row = 0; row < DRAWS; row++) {
-    AugmentPoint line[AUGMENT_POINTS], control[CONTROLS];
+    AugmentPoint control[CONTROLS];
     for (int p = 0; p < CONTROLS; p++)
       control[p] = augment_control(only(AUGMENT_ELASTIC, 3.5f), 1, row, 28, p);
-    const AugmentSpline down = augment_spline((int)row % 28, 28);
-    for (int p = 0; p < AUGMENT_POINTS; p++)
-      line[p] = augment_blend(&down, control + p, AUGMENT_POINTS);
     for (int x = 0; x < 28; x++, count++) {
-      const AugmentSpline across = augment_spline(x, 28);
-      const AugmentPoint moved = augment_blend(&across, line, 1);
+      const AugmentPoint moved = moved_at(control, x, (int)row % SIDE);
       squares += (double)(moved.x * moved.x + moved.y * moved.y) / 2;
     }
   }

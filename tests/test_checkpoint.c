@@ -193,7 +193,7 @@ IN_FOLDER(files_of_others) {
        {1, 7, 9, 13}},
   };
   foreach (row, cases) {
-    forge(model, row->header, 56);
+    forge(model, row->header, 0);
     Checkpoint c = must_load(model);
     assert_int_equal(c.network.layers, 2);
     assert_memory_equal(c.network.size, ((const int[]){3, 2, 2}), 3 * sizeof(int));

@@ -187,7 +187,6 @@ TEST(what_is_no_record_is_refused) {
       {"", "it has no results"},
       {MACHINE, "it has no results"},
       {MACHINE "[1]\n", "line 2: it is no JSON object"},
-      {MACHINE "{'case':", "line 2: it is no JSON object"},
       {MACHINE ROW("1"), "does not describe the topic 't'"},
       {MACHINE RUNG, "the rung 'r' is of no topic"},
       {MACHINE TOPIC PROBLEM ROW("1"), "t has no rung 'r'"},

@@ -43,8 +43,10 @@ void assert_content(const char *path, Content expected) {
   free(content.bytes);
 }
 
-/* Writes the header that the notation of checkpoint_files.h stands for. */
-static void expand(const char *from, char *to) {
+/* Writes the header that the notation of checkpoint_files.h stands for. Returns where the last of
+   its tensors ends. */
+static size_t expand(const char *from, char *to) {
+  size_t most = 0;
   const bool bare = *from == '<'; /* without the braces around all */
   if (bare) *to++ = '{';
   while (*from) {
@@ -58,16 +60,20 @@ static void expand(const char *from, char *to) {
     to += sprintf(to, "\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%s]}", name,
                   strcmp(shape, "-") == 0 ? "" : shape, offsets);
     from += end;
+    const size_t last = strtoull(strchr(offsets, ',') + 1, NULL, 10);
+    if (last > most) most = last;
     if (*from == '<') *to++ = ',';
   }
   strcpy(to, bare ? "}" : "");
+  return most;
 }
 
 void forge(const char *path, const char *text, size_t data) {
   char *header = malloc(8 * strlen(text) + 64);
   assert_non_null(header);
   char *json = folder_json(text);
-  expand(json, header);
+  const size_t tensors = expand(json, header);
+  if (!data) data = tensors;
   free(json);
   const size_t length = strlen(header), size = 8 + length + data;
   uint8_t *bytes = calloc(size + sizeof(float), 1);

@@ -23,7 +23,8 @@ typedef struct {
 Content read_content(const char *path);
 void assert_content(const char *path, Content expected);
 
-/* Writes a file with this header and `data` bytes of data, the floats 1, 2, 3, ... In the header
+/* Writes a file with this header and `data` bytes of data (0: as its tensors have), the floats 1,
+   2, 3, ... In the header
    <0.weight 2,3 0,24> stands for the entry of a tensor: name, shape (- for none) and data_offsets.
    A header that begins with < consists of entries only: braces and commas are added.
    A ' stands for ". */

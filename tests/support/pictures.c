@@ -4,7 +4,6 @@
 #include <stb/stb_image_write.h>
 #include <zlib.h>
 
-#include "base/random.h"
 #include "data/photograph.h"
 
 const char *picture;
@@ -107,12 +106,4 @@ double difference(const uint8_t *a, const uint8_t *b) {
   int sum = 0;
   for (int i = 0; i < PIXELS; i++) sum += abs(a[i] - b[i]);
   return (double)sum / PIXELS;
-}
-
-int noise(int amplitude, int index) {
-  const RandomWords words = random_words(5, 0, (uint64_t)index);
-  int sum = 0; /* of four uniform ones: nearly normal */
-  for (int i = 0; i < 4; i++)
-    sum += (int)(words.word[i] % (unsigned)(2 * amplitude + 1)) - amplitude;
-  return sum / 2;
 }

@@ -29,9 +29,6 @@ void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool 
 /* A picture of that digit alone. */
 Grey digit(uint64_t row, int scale, bool dark);
 
-/* Returns nearly normal noise of an amplitude, the same for the same index. */
-int noise(int amplitude, int index);
-
 /* The file, opened anew. */
 FILE *create_picture(void);
 
