@@ -172,6 +172,10 @@ ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(patsubst tests/%.c,$(BUILD)/%,$(
 KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer state augment \
                          $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) tests/support/kernel_tests \
                          tests/support/emulated) $(filter-out %/epoch_trial.o,$(EMULATED))
+# Level epoch's are not watched: nobody orders its blocks but mail.
+WATCHED_KERNELS := $(patsubst $(BUILD)/emulated/%,$(BUILD)/watched/kernels/%,$(filter-out \
+                     $(BUILD)/emulated/tests/%,$(filter $(BUILD)/emulated/%,$(KERNELS_ON_EMULATOR)))) \
+                   $(filter $(BUILD)/tests/% $(BUILD)/emulated/tests/%,$(KERNELS_ON_EMULATOR))
 BENCH_TESTS := $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/test_trace_cuda
 ifeq ($(SANITIZE),thread)
 # Both want to be the allocator; the watch has functions of the sanitizer's names.
@@ -213,11 +217,15 @@ test: setup                 ## set up, build, run every test that this machine c
 fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
 	@scripts/fresh.sh $(RELEASES)
 
-CHECKS = 'test CUDA=1' 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'reproducible CUDA=1' \
+CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'reproducible CUDA=1' \
          'reproducible CC=clang CUDA=0' 'fuzz SECONDS=10'
 
 check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
 	+@WERROR=1 scripts/check_all.sh $(CHECKS)
+
+watched: setup              ## the tests of kernels on the emulator, every access watched; not of wide
+	@$(BUILD_ON_EVERY_CORE) $(WATCHED)
+	@scripts/run_tests.sh $(WATCHED)
 
 # clang wants libomp-dev.
 reproducible: setup         ## build twice: the same programs, byte for byte
@@ -335,6 +343,11 @@ $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
 
 $(ON_EMULATOR): $(BUILD)/test_%: $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
+	$(link) -lcmocka $(LIBRARIES) -lstdc++
+
+WATCHED := $(patsubst %,$(BUILD)/watched_%,test_kernels test_kernels_gemm test_kernels_optimizer test_kernels_softmax)
+$(WATCHED): $(BUILD)/watched_%: $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR) $(BUILD)/libtests.a \
+              $(BUILD)/libmlp.a
 	$(link) -lcmocka $(LIBRARIES) -lstdc++
 
 $(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a $(BUILD)/libmlp.a
@@ -535,7 +548,8 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
 # assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
 # has attributes that LLVM does not know.
-WANTS_MORE := $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
+WANTS_MORE := src/exercise/emulated.c $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c) \
+              $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
                 tests/support/epoch_trial.c tests/soak/schedules.c \
                 $(wildcard src/*/cuda/*.c))
