@@ -16,6 +16,7 @@ typedef struct {
   Mistake list[MISTAKES];
   uint8_t *pixels; /* (MISTAKES, inputs): list's, in any order */
   int inputs, count;
+  double white; /* --pixel-max */
 } Gallery;
 
 /* A PredictRow. */
@@ -36,7 +37,8 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   uint8_t *copy = g->count < MISTAKES ? g->pixels + (size_t)g->count++ * inputs
                                       : (uint8_t *)g->list[MISTAKES - 1].pixels;
   memmove(&g->list[at + 1], &g->list[at], (size_t)(g->count - 1 - at) * sizeof *g->list);
-  memcpy(copy, pixels, inputs);
+  for (size_t i = 0; i < inputs; i++) /* white is 1 to the network */
+    copy[i] = (uint8_t)fmin(255, round(pixels[i] * 255 / g->white));
   g->list[at] = (Mistake){copy, label, prediction, probability, row};
   return true;
 }
@@ -92,7 +94,10 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   Gallery g = {.config = c,
                .metrics = metrics,
                .pixels = malloc((size_t)MISTAKES * (size_t)network->size[0]),
-               .inputs = network->size[0]};
+               .inputs = network->size[0],
+               .white = engine->config.training.pixels.max > 0
+                            ? (double)engine->config.training.pixels.max
+                            : 255};
   const bool good =
       (g.pixels || error_set(error, "out of memory")) &&
       (!c->test || evaluate_rows(engine, &g, error)) &&

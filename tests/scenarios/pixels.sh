@@ -65,3 +65,10 @@ printed 0 '^pixels'
 same part.st whole.st
 fails 1 'part.st was trained with another --pixel-max: continue with that' --resume part.st \
   --epochs 4 --pixel-max 255
+
+case_ 'mistakes are drawn as bright as they are to the network'
+pixels 51 200 5 | awk -F, -v OFS=, '{ print $1, $2, $3, $3, $2 }' >low.csv
+awk -F, -v OFS=, '{ print $1, 5 * $2, 5 * $3, 5 * $4, 5 * $5 }' low.csv >high.csv
+ok $T --train low.csv --test low.csv --epochs 1 --pixel-max 51 --mistakes low.png
+ok $T --train high.csv --test high.csv --epochs 1 --mistakes high.png
+same low.png high.png
