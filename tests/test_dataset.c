@@ -30,6 +30,10 @@ TEST(test_accepted) {
       {"1,2;3,4;", {"\"1\",\"2\"\n3,\"4\"\n", " 1 ,\t2\t\n\t3, \"4\" \n"}},
       {"7,255;0,0;", {"007,000255\n0,0\n"}},
       {"9,255;", {"9,255\n"}},
+      {"5,0,128;",
+       {"5.0,0.0,128.0\n",
+        "5.000000000000000000e+00,0.000000000000000000e+00,1.280000000000000000e+02", "5;0;128\n",
+        "label;a;b\n5;0;128\n", "a;b;label\n0;128;5\n"}},
   };
   foreach (row, cases)
     for (const char *const *text = row->texts; *text; text++) expect_rows(*text, row->rows);
@@ -105,7 +109,8 @@ TEST(test_widest_row) {
 /* A field that is no number, or too large a one, in either column. */
 TEST(test_bad_numbers) {
   static const char *const fields[] = {
-      "", "256", "99999999999999999999", "-1", "+1", "2.0", "1 2", "2;3", "12a"};
+      "",    "256", "99999999999999999999", "-1", "+1", "2.5", "1e", "0x1", "1 2",
+      "2;3", "12a"};
   foreach (field, fields)
     for (int column = 1; column <= 2; column++) {
       char text[64], what[64];
@@ -140,6 +145,15 @@ TEST(test_refused) {
       {"1,2,3\n4,x,y\n", "1,2,3;", 2, 2, "'x'" NOT_A_PIXEL},
       {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1, "'x'" NOT_A_LABEL},
       {"1,x", "", 1, 2, "'x'" NOT_A_PIXEL},
+      {"1,0.0,0.4980\n", "", 1, 3, "'0.4980'" NOT_A_PIXEL ": multiply pixels of 0 to 1 by 255"},
+      {",label,a\n0,1,2\n", "", 1, 1,
+       "no name: an index column? to_csv(index=False) leaves it out"},
+      {"1\t2\n", "", 1, 0, "tabs between fields: tr '\\t' , makes CSV of them"},
+      {"\x93NUMPY\x01", "", 0, 0,
+       "is a NumPy array: np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV"},
+      {"PK\x03\x04", "", 0, 0,
+       "is a ZIP archive or .npz: unzip it, and give the CSV file that is in it"},
+      {"\x89PNG\r\n", "", 0, 0, "is a PNG picture: --classify reads pictures"},
       {"1,12345678901234567890123456\n", "", 1, 2, "'123456789012345678901234...'" NOT_A_PIXEL},
       {"1,\"\"\n", "", 1, 2, "''" NOT_A_PIXEL},
       {"1,\" 2\"\n", "", 1, 2, "' 2'" NOT_A_PIXEL},

@@ -15,6 +15,12 @@ typedef struct {
 } ReferenceLine;
 
 static int reference_value(const char *text, size_t length) {
+  const char *point = length > 0 && *text != '.' ? memchr(text, '.', length) : NULL;
+  if (point) { /* zeros may follow it */
+    const size_t digits = (size_t)(point - text);
+    while (length > digits + 1 && text[length - 1] == '0') length--;
+    if (length == digits + 1) length = digits;
+  }
   int value = length > 0 ? 0 : -1;
   for (size_t i = 0; i < length && value >= 0; i++) {
     value = text[i] >= '0' && text[i] <= '9' ? value * 10 + text[i] - '0' : -1;

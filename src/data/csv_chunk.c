@@ -1,5 +1,6 @@
 #include "data/csv_chunk.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,16 +26,38 @@ static void see_name(CsvFirstLine *first, const char *text, size_t length, const
   first->named = true;
 }
 
+/* True if the field starts as no number does. */
+static bool is_name(const char *text, size_t length) {
+  return length > 0 && !strchr("0123456789+-.", *text);
+}
+
 static void see_field(void *text, size_t length, void *context) {
   CsvFirstLine *first = context;
   if (first->fields == 0)
-    first->named = length > 0 && !strchr("0123456789+-.", *(const char *)text);
+    first->named = is_name(text, length), first->nameless = length == 0;
+  else if (is_name(text, length) && first->nameless)
+    first->named = true;
   see_name(first, text, length, first->wanted, 0);
   for (int i = 0; i < LABEL_NAMES; i++) see_name(first, text, length, label_names[i], i + 1);
   first->fields++;
 }
 
+/* Files that are taken for CSV, by their first three bytes. */
+static const struct {
+  char begins[4];
+  const char *what;
+} other_formats[] = {
+    {"\x93NU",
+     "a NumPy array: np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV"},
+    {"PK\x03", "a ZIP archive or .npz: unzip it, and give the CSV file that is in it"},
+    {"\x89PN", "a PNG picture: --classify reads pictures"},
+    {"\0\0\x08", "an IDX file: scripts/idx_to_csv IMAGES LABELS makes CSV of it and its labels"},
+};
+
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error) {
+  for (size_t i = 0; i < sizeof other_formats / sizeof *other_formats; i++)
+    if (length >= 3 && memcmp(line, other_formats[i].begins, 3) == 0)
+      return error_set(error, "%s is %s", name, other_formats[i].what);
   while (length > 0 && (line[length - 1] == CSV_LF || line[length - 1] == CSV_CR)) length--;
   for (size_t i = 0; i < length; i++) {
     const unsigned char byte = (unsigned char)line[i];
@@ -49,8 +72,13 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstLine *first,
                     Error *error) {
   struct csv_parser csv;
-  *first = (CsvFirstLine){.wanted = first->wanted, .rank = LABEL_NAMES + 1, .label = CSV_NONE};
+  *first = (CsvFirstLine){.wanted = first->wanted,
+                          .rank = LABEL_NAMES + 1,
+                          .label = CSV_NONE,
+                          .separator =
+                              memchr(line, ',', length) || !memchr(line, ';', length) ? ',' : ';'};
   csv_init(&csv, CSV_OPTIONS);
+  csv_set_delim(&csv, (unsigned char)first->separator);
   const bool parsed = csv_parse(&csv, line, length, see_field, NULL, first) == length &&
                       csv_fini(&csv, see_field, NULL, first) == 0;
   const bool is_text_wrong = csv_error(&csv) == CSV_EPARSE;
@@ -58,6 +86,12 @@ bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstL
   if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", name);
   if (!parsed)
     return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, first->fields + 1);
+  if (first->nameless && first->named)
+    return error_set(
+        error, "%s, line 1, column 1: no name: an index column? to_csv(index=False) leaves it out",
+        name);
+  if (first->fields == 1 && memchr(line, CSV_TAB, length))
+    return error_set(error, "%s, line 1: tabs between fields: tr '\\t' , makes CSV of them", name);
   if (first->fields == 0) return error_set(error, "%s, line 1: a blank line", name);
   return true;
 }
@@ -69,6 +103,7 @@ void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns, const Row
   parser->columns = columns;
   parser->wanted = wanted;
   csv_init(&parser->csv, CSV_OPTIONS);
+  csv_set_delim(&parser->csv, (unsigned char)columns->separator);
 }
 
 void chunk_parser_close(ChunkParser *parser) {
@@ -97,6 +132,39 @@ static size_t fields(const ChunkParser *parser) {
   return parser->others + (size_t)(parser->pixel - parser->row);
 }
 
+/* Parses a number of digits alone, below `limit`. */
+static inline bool parse_integer(const unsigned char *text, size_t length, unsigned limit,
+                                 unsigned *value) {
+  unsigned sum = 0;
+  for (size_t i = 0; i < length; i++) {
+    const unsigned digit = text[i] - (unsigned)'0';
+    sum = sum * 10 + digit;
+    if (digit > 9 || sum >= limit) return false;
+  }
+  *value = sum;
+  return length > 0;
+}
+
+/* Parses a number, as printed by %.18e: -1 if it is none. */
+static double parse_float(const unsigned char *text, size_t length) {
+  char copy[32], *end;
+  if (length == 0 || length >= sizeof copy || *text < '0' || *text > '9') return -1;
+  memcpy(copy, text, length);
+  copy[length] = '\0';
+  if (strspn(copy, "0123456789.eE+-") != length) return -1;
+  const double value = strtod(copy, &end);
+  return *end ? -1 : value;
+}
+
+/* Parses a whole number below `limit`, with or without a point behind it. */
+static bool parse_whole(const unsigned char *text, size_t length, unsigned limit, unsigned *value) {
+  if (parse_integer(text, length, limit, value)) return true;
+  const double number = parse_float(text, length);
+  if (!(number >= 0 && number < limit)) return false;
+  *value = (unsigned)number;
+  return *value == number;
+}
+
 /* True if the next field of the row is its label. */
 static bool is_at_label(const ChunkParser *parser) {
   return parser->columns->labelled && fields(parser) == parser->columns->label;
@@ -118,21 +186,10 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
   for (size_t i = 0; i < count; i++) {
     if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
   }
-  error_set(fault, "'%s%s' is not %s from 0 to %d", shown, count < length ? "..." : "",
-            is_label ? "a label" : "an integer", is_label ? parser->columns->classes - 1 : 255);
-}
-
-/* Parses a number of digits alone, below `limit`. */
-static inline bool parse_integer(const unsigned char *text, size_t length, unsigned limit,
-                                 unsigned *value) {
-  unsigned sum = 0;
-  for (size_t i = 0; i < length; i++) {
-    const unsigned digit = text[i] - (unsigned)'0';
-    sum = sum * 10 + digit;
-    if (digit > 9 || sum >= limit) return false;
-  }
-  *value = sum;
-  return length > 0;
+  const double number = is_label ? -1 : parse_float(field, length);
+  error_set(fault, "'%s%s' is not %s from 0 to %d%s", shown, count < length ? "..." : "",
+            is_label ? "a label" : "an integer", is_label ? parser->columns->classes - 1 : 255,
+            number > 0 && number < 1 ? ": multiply pixels of 0 to 1 by 255" : "");
 }
 
 /* Called before a row's first field. Returns false after a fault, or if no row may begin here. */
@@ -150,8 +207,12 @@ static bool begin_row(ChunkParser *parser) {
    fault. */
 static void take_other(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *columns = parser->columns;
+  unsigned value;
   if (parser->pixel != parser->row_end) {
-    not_an_integer(parser, text, length);
+    if (parse_whole(text, length, 256, &value))
+      *parser->pixel++ = (uint8_t)value;
+    else
+      not_an_integer(parser, text, length);
     return;
   }
   const bool is_first = fields(parser) == 0, is_label = is_at_label(parser);
@@ -160,8 +221,7 @@ static void take_other(ChunkParser *parser, const unsigned char *text, size_t le
     parser->others++; /* a field too many: end_row says how many there were */
     return;
   }
-  unsigned value;
-  if (!parse_integer(text, length, is_label ? (unsigned)columns->classes : 256, &value)) {
+  if (!parse_whole(text, length, is_label ? (unsigned)columns->classes : 256, &value)) {
     not_an_integer(parser, text, length);
     return;
   }

@@ -21,6 +21,7 @@
 /* The columns of a file. */
 typedef struct {
   size_t columns, inputs;
+  char separator;
   bool labelled; /* one column is a label, all others are pixels */
   size_t label;  /* which, from 0 */
   int classes;   /* labels are below it */
@@ -64,9 +65,11 @@ typedef struct {
   const char
       *wanted; /* the name of the label's column, in the file's or any case; NULL: a usual one */
   size_t fields;
-  bool named;   /* a header: the first field starts as no number does, or the label's is named */
-  int rank;     /* of the label's name, 0: the wanted one */
-  size_t label; /* its column from 0, or CSV_NONE */
+  bool named;     /* a header: the first field starts as no number does, or the label's is named */
+  int rank;       /* of the label's name, 0: the wanted one */
+  size_t label;   /* its column from 0, or CSV_NONE */
+  char separator; /* of fields: a comma, or a semicolon if the line has no comma */
+  bool nameless;  /* a header whose first field is empty */
 } CsvFirstLine;
 
 /* Reads the first line of the file `name` to *first, whose `wanted` is set. False with *error set:

@@ -208,6 +208,7 @@ static bool assign_columns(DatasetReader *reader, size_t inputs, const char *lab
   const size_t columns = first->fields;
   const char *s = columns == 1 ? "" : "s";
   reader->columns.columns = columns;
+  reader->columns.separator = first->separator;
   reader->columns.labelled = columns != inputs;
   reader->columns.inputs = columns - reader->columns.labelled;
   if (inputs > 0 && reader->columns.inputs != inputs) {
