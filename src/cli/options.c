@@ -169,10 +169,10 @@ static const OptionRow table[] = {
       "draw the filters of the first layer as a PNG",
       WRITES("png")),
   ROW(NULL, "mistakes", "FILE", "", option_path, mistakes, ONE_NETWORK, ONE_RUN,
-      "draw the most confidently wrong test rows as a PNG",
+      "draw the most confidently wrong test or validation rows as a PNG",
       WRITES("png")),
   ROW(NULL, "confusion", "FILE", "", option_path, confusion, ONE_NETWORK, ONE_RUN,
-      "draw the confusion matrix of the test rows as a PNG",
+      "draw the confusion matrix of the test or validation rows as a PNG",
       WRITES("png")),
 
   ROW("model", "save", "FILE", "", option_path, save, ALL & ~FOR_TUNE, ONE_RUN,

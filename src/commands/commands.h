@@ -88,9 +88,16 @@ static inline bool stop_on_signal(void *context) {
   return interrupt_pending() != 0;
 }
 
-/* The options of an evaluation. */
+/* The options of an evaluation. Without test rows those to judge by are shown. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
-  return (EvaluateConfig){.test = options_test_file(options),
+  const char *test = options_test_file(options), *validation = options_validation_file(options);
+  const bool judges = !test && (*options->mistakes || *options->confusion || options->ensemble > 0);
+  const double hold_out = judges ? options_hold_out(options) : 0;
+  return (EvaluateConfig){.test = !judges        ? test
+                                  : hold_out > 0 ? options->train
+                                                 : validation,
+                          .hold_out = hold_out,
+                          .seed = options->training.seed,
                           .label_column = options->label_column,
                           .weights = options->weights,
                           .mistakes = options->mistakes,

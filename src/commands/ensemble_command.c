@@ -35,6 +35,10 @@ static uint64_t seed_of(const Ensemble *e, int network) {
   return e->options->training.seed + (uint64_t)network;
 }
 
+static const char *judge_of(const Ensemble *e) {
+  return options_test_file(e->options) ? "test" : "val";
+}
+
 /* ---- one network -------------------------------------------------------------------------- */
 
 static bool make_room(Ensemble *e, Error *error) {
@@ -85,10 +89,9 @@ static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
 static bool say_network(const Ensemble *e, int network, Error *error) {
   char path[DERIVED_PATH];
   run_files_derived(e->options, network, path);
-  return report_note(e->report, error,
-                     "network  seed %" PRIu64 "  test-loss %.4f  test-acc %.2f%%%s%s",
-                     seed_of(e, network), e->result[network][1], 100 * e->result[network][0],
-                     *path ? "  wrote " : "", path);
+  return report_note(e->report, error, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
+                     seed_of(e, network), judge_of(e), e->result[network][1], judge_of(e),
+                     100 * e->result[network][0], *path ? "  wrote " : "", path);
 }
 
 static bool train_network(Ensemble *e, int network, Error *error) {
@@ -98,7 +101,11 @@ static bool train_network(Ensemble *e, int network, Error *error) {
   run_files_derived(e->options, network, path);
   o.training.seed = seed_of(e, network);
   if (o.training.threads == 0) o.training.threads = ranks_cores(e->ranks);
-  const TrainerConfig config = trainer_config(&o);
+  TrainerConfig config = trainer_config(&o);
+  if (config.hold_out > 0 && !config.test) { /* the same rows judge all networks */
+    config.member = (uint64_t)network;
+    strcpy(o.validation, "0"); /* saved: the network's own seed would hold out others */
+  }
   const TrainerEvents events = {.epoch = on_epoch, .stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
   const bool starts = trainer && (network > 0 || say_start(trainer, &e->device, e->report, error));
@@ -135,8 +142,8 @@ static bool say_all(const Ensemble *e, Error *error) {
   const double deviation = e->count > 1 ? sqrt(squares / (e->count - 1)) : 0;
   return report_result(
       e->report, error,
-      "ensemble of %d: test-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%", e->count,
-      100 * mean, 100 * deviation, 100 * (double)correct / (double)e->rows);
+      "ensemble of %d: %s-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%", e->count,
+      judge_of(e), 100 * mean, 100 * deviation, 100 * (double)correct / (double)e->rows);
 }
 
 static bool train_all(Ensemble *e, Error *error) {
@@ -163,8 +170,6 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
                 .device = {.choice = options->device},
                 .count = options->ensemble,
                 .classes = options->classes};
-  if (!options_test_file(options))
-    return error_set(error, "--ensemble judges its networks by --test: name a file");
   const bool good = run_files_can_be_written(options, error) && train_all(&e, error);
   free(e.result);
   free(e.chances);

@@ -146,14 +146,16 @@ void run_files_settle(Options *o) {
 
 static bool rows_are_there(const Options *o, Error *error) {
   if (options_test_file(o)) return true;
-  if (*o->mistakes || *o->confusion || o->evaluate)
-    return error_set(error, "--%s wants test rows: it cannot be combined with --test none",
-                     o->evaluate    ? "evaluate"
-                     : *o->mistakes ? "mistakes"
-                                    : "confusion");
-  return !o->early_stop || validates(o) || o->load.count > 0 ||
-         error_set(error, "--early-stop wants rows to judge by: with --test none, add "
-                          "--validation 0.1");
+  if (o->evaluate)
+    return error_set(error, "--evaluate wants test rows: it cannot be combined with --test none");
+  const char *judged = *o->mistakes    ? "mistakes"
+                       : *o->confusion ? "confusion"
+                       : o->ensemble   ? "ensemble"
+                       : o->early_stop ? "early-stop"
+                                       : NULL;
+  return !judged || validates(o) || o->load.count > 0 ||
+         error_set(error, "--%s wants rows to judge by: with --test none, add --validation 0.1",
+                   judged);
 }
 
 /* ---- all of it ---------------------------------------------------------------------------- */

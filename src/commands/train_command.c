@@ -237,7 +237,8 @@ static bool draw_curves(Run *run, Error *error) {
 /* Tests the network if that was left for the end, draws its pictures, and says so. */
 static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
-  const bool tests = run->evaluate.test && (run->config.validation || run->config.hold_out > 0);
+  const bool tests = run->evaluate.test && run->config.test &&
+                     (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
   if (!tests && !*o->weights && !*o->mistakes && !*o->confusion) return true;
   if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, error)) {
@@ -359,10 +360,11 @@ TrainerConfig trainer_config(const Options *o) {
       .validation = options_validation_file(o),
       .label_column = o->label_column,
       .hold_out = options_hold_out(o),
-      .rereads_test = *o->mistakes    ? "mistakes"
-                      : *o->confusion ? "confusion"
-                      : *o->weights   ? "weights"
-                                      : NULL,
+      .rereads_test = *o->mistakes                          ? "mistakes"
+                      : *o->confusion                       ? "confusion"
+                      : o->ensemble                         ? "ensemble"
+                      : *o->weights && options_test_file(o) ? "weights"
+                                                            : NULL,
       .training = o->training,
       .hidden = o->hidden,
       .classes = o->classes,

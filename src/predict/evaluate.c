@@ -63,7 +63,8 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   if (!reader) return false;
   const int inputs = dataset_inputs(reader), wanted = network->size[0];
   const bool good =
-      inputs == wanted ? predict_rows(engine, reader, see, gallery, error)
+      c->hold_out > 0 && !dataset_split(reader, c->hold_out, c->seed, true, error) ? false
+      : inputs == wanted ? predict_rows(engine, reader, see, gallery, error)
       : inputs == wanted - 1
           ? error_set(error,
                       "%s has no label column: its rows are the %d pixels that the network takes; "

@@ -8,8 +8,10 @@
 
 /* Files' names; "" for a picture that is not wanted. */
 typedef struct {
-  const char *test;         /* rows with labels; NULL: none, so only weights are drawn */
-  const char *label_column; /* of them, see dataset_open */
+  const char *test; /* rows with labels; NULL: none, so only weights are drawn */
+  double hold_out;  /* the share of them that dataset_split holds out for this seed, 0: all */
+  uint64_t seed;
+  const char *label_column;                   /* of them, see dataset_open */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   int threads;                                /* of the file's reader, 0: one per core */
   PredictRow *each;                           /* is shown every row, too; NULL: nobody is */

@@ -33,8 +33,9 @@ typedef struct {
   const char *validation;   /* the file to judge by instead, NULL: none */
   const char *label_column; /* see dataset_open */
   double hold_out;          /* or the share of the training file to judge by, 0: none */
-  const char
-      *rereads_test; /* the option that wants the test file again after training, NULL: none */
+  uint64_t member;          /* of an ensemble: rows are held out by a seed that is lower by this */
+  const char *rereads_test; /* the option that wants the test file, or else that to judge by, again
+                               after training, NULL: none */
   Training training;
   HiddenSizes hidden;
   int classes;

@@ -21,7 +21,7 @@ DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) 
                               : dataset_open(judges ? t->judge : c->train, c->label_column,
                                              c->classes, c->training.threads, ahead, error);
   if (!reader || c->hold_out == 0 ||
-      dataset_split(reader, c->hold_out, c->training.seed, judges, error))
+      dataset_split(reader, c->hold_out, c->training.seed - c->member, judges, error))
     return reader;
   dataset_close(reader);
   return NULL;
@@ -47,9 +47,9 @@ static bool check_once(const Trainer *t, Error *error) {
                      "--%s can be read only once, but --resident no reads it in every epoch: leave "
                      "it out, or train for one epoch",
                      train_once ? "train" : trainer_judge_option(t));
-  if (test_once && t->judged_by == JUDGED_BY_TEST && c->rereads_test)
-    return error_set(error, "--test can be read only once, but --%s reads it again: give it a file",
-                     c->rereads_test);
+  if (test_once && (t->judged_by == JUDGED_BY_TEST || !c->test) && c->rereads_test)
+    return error_set(error, "--%s can be read only once, but --%s reads it again: give it a file",
+                     trainer_judge_option(t), c->rereads_test);
   return true;
 }
 

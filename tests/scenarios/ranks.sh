@@ -113,7 +113,7 @@ if with_ranks; then
 fi
 
 case_ 'ensembles that are refused'
-refuses 1 '--ensemble judges its networks by --test: name a file' $D --ensemble 2 --test none
+refuses 2 '--ensemble wants rows to judge by: with --test none, add' $D --ensemble 2 --test none
 refuses 2 '--ensemble trains and saves several new networks: leave out --log' $D --ensemble 2 \
   --log log.jsonl
 if with_ranks; then
