@@ -147,7 +147,7 @@ static void reference_read(const char *text, size_t length) {
 static void compare_with_reference(const char *text, size_t length, int threads) {
   write_file(text, length);
   reference_read(text, length);
-  Table got = read_table(10, threads, 0, 1 + draw(2000));
+  read_table(10, threads, 0, 1 + draw(2000));
   char place[64] = "x.csv";
   if (bad_line > 0 && bad_column > 0) {
     snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", bad_line, bad_column);
@@ -161,8 +161,7 @@ static void compare_with_reference(const char *text, size_t length, int threads)
     print_error("%.*s\n", (int)(length < 400 ? length : 400), text);
     fail();
   }
-  if (got.rows > 0) assert_same_rows(&got, &expected);
-  free_table(&got);
+  if (got.rows > 0) assert_read_rows(&expected);
   free_table(&expected);
 }
 

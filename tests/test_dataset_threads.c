@@ -31,7 +31,7 @@ TEST(test_many_rows_for_a_network) {
   enum { INPUTS = 60, ROWS = 8000 };
   draw_csv(2, ROWS, INPUTS - 1);
   network_inputs = INPUTS;
-  Table got = read_table(10, 3, 0, 777);
+  read_table(10, 3, 0, 777);
   network_inputs = 0;
   assert_string_equal(got.error.text, "");
   assert_int_equal(got.rows, ROWS);
@@ -40,7 +40,6 @@ TEST(test_many_rows_for_a_network) {
     assert_int_equal(got.pixels[r * INPUTS], wanted.labels[r]);
     assert_memory_equal(got.pixels + r * INPUTS + 1, wanted.pixels + r * (INPUTS - 1), INPUTS - 1);
   }
-  free_table(&got);
 }
 
 /* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
@@ -53,22 +52,22 @@ TEST(test_late_error) {
   memcpy(text + 4 * (GOOD + WORSE), "1,\"y\n1\n\n", 8);
   write_file(text, length);
   free(text);
-  Table got = new_table(GOOD + WORSE, 1);
+  Table table = new_table(GOOD + WORSE, 1);
   foreach (each, thread_counts) {
     DatasetReader *reader = open_reader(*each, 0);
-    got.rows = 0;
-    assert_true(read_on(reader, &got, GOOD - 1));
-    assert_int_equal(got.rows, GOOD - 1);
+    table.rows = 0;
+    assert_true(read_on(reader, &table, GOOD - 1));
+    assert_int_equal(table.rows, GOOD - 1);
     for (int again = 0; again < 2; again++) {
-      got.error = (Error){.text = ""};
-      assert_false(read_on(reader, &got, WORSE));
-      assert_int_equal(got.rows, GOOD);
-      assert_message(got.error, "", path,
+      table.error = (Error){.text = ""};
+      assert_false(read_on(reader, &table, WORSE));
+      assert_int_equal(table.rows, GOOD);
+      assert_message(table.error, "", path,
                      ", line 200001, column 2: 'x' is not an integer from 0 to 255");
     }
     dataset_close(reader);
   }
-  free_table(&got);
+  free_table(&table);
 }
 
 /* ---- look-ahead, progress, closing -------------------------------------------------------- */

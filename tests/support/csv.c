@@ -6,7 +6,7 @@ const char *path;
 const int thread_counts[THREAD_COUNTS] = {1, 2, 5, 16};
 int network_inputs;
 uint64_t random_state;
-Table wanted;
+Table wanted, got;
 Text drawn;
 
 int csv_open(void **state) {
@@ -47,71 +47,69 @@ void assert_message(Error error, const char *before, const char *file, const cha
   assert_string_equal(error.text, message);
 }
 
-Table read_table(int classes, int threads, size_t ahead, size_t block) {
+void read_table(int classes, int threads, size_t ahead, size_t block) {
   enum { GAP = 3, POISON = 0xa5 };
-  Table table = {0};
+  free_table(&got);
+  got = (Table){0};
   DatasetReader *reader =
       network_inputs > 0
-          ? dataset_open_for(path, NULL, network_inputs, classes, threads, ahead, &table.error)
-          : dataset_open(path, NULL, classes, threads, ahead, &table.error);
-  if (!reader) return table;
+          ? dataset_open_for(path, NULL, network_inputs, classes, threads, ahead, &got.error)
+          : dataset_open(path, NULL, classes, threads, ahead, &got.error);
+  if (!reader) return;
   const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
-  table = new_table(capacity + block, inputs);
+  got = new_table(capacity + block, inputs);
   uint8_t *rows = malloc(block * stride);
   assert_non_null(rows);
   for (bool more = true; more;) {
     size_t filled = SIZE_MAX;
     memset(rows, POISON, block * stride);
     const bool read =
-        dataset_read(reader, rows, stride, table.labels + table.rows, block, &filled, &table.error);
+        dataset_read(reader, rows, stride, got.labels + got.rows, block, &filled, &got.error);
     more = read && filled > 0;
     assert_in_range(filled, 0, block);
-    assert_in_range(table.rows + filled, 0, capacity);
+    assert_in_range(got.rows + filled, 0, capacity);
     for (size_t i = 0; i < block; i++) {
       uint8_t *row = rows + i * stride;
       for (size_t j = i < filled ? inputs : 0; j < stride; j++) assert_int_equal(row[j], POISON);
-      if (i < filled) memcpy(table.pixels + (table.rows + i) * inputs, row, inputs);
+      if (i < filled) memcpy(got.pixels + (got.rows + i) * inputs, row, inputs);
     }
-    table.rows += filled;
+    got.rows += filled;
   }
   free(rows);
   dataset_close(reader);
-  return table;
 }
 
-void assert_same_rows(const Table *got, const Table *expected) {
-  assert_int_equal(got->inputs, expected->inputs);
-  assert_int_equal(got->rows, expected->rows);
-  assert_memory_equal(got->pixels, expected->pixels, got->rows * got->inputs);
-  assert_memory_equal(got->labels, expected->labels, got->rows * sizeof *got->labels);
+void assert_read_rows(const Table *expected) {
+  assert_int_equal(got.inputs, expected->inputs);
+  assert_int_equal(got.rows, expected->rows);
+  assert_memory_equal(got.pixels, expected->pixels, got.rows * got.inputs);
+  assert_memory_equal(got.labels, expected->labels, got.rows * sizeof *got.labels);
 }
 
 /* "label,pixel,...;" per row. */
-static void print_table(const Table *table, char *text, size_t size) {
+static void print_rows(char *text, size_t size) {
   FILE *file = fmemopen(text, size, "w");
   assert_non_null(file);
-  for (size_t r = 0; r < table->rows; r++) {
-    fprintf(file, "%u", table->labels[r]);
-    for (size_t i = 0; i < table->inputs; i++)
-      fprintf(file, ",%u", table->pixels[r * table->inputs + i]);
+  for (size_t r = 0; r < got.rows; r++) {
+    fprintf(file, "%u", got.labels[r]);
+    for (size_t i = 0; i < got.inputs; i++) fprintf(file, ",%u", got.pixels[r * got.inputs + i]);
     fputc(';', file);
   }
   assert_int_equal(fclose(file), 0);
 }
 
 void expect_bytes(size_t length, CsvCase row) {
-  char got[512] = "", place[512] = "";
+  char text[512] = "", place[512] = "";
   write_file(row.text, length);
-  Table table = read_table(10, 2, 0, 4);
-  print_table(&table, got, sizeof got);
-  assert_string_equal(got, row.rows);
+  read_table(10, 2, 0, 4);
+  print_rows(text, sizeof text);
+  assert_string_equal(text, row.rows);
   int used = 0;
   if (row.line) used = sprintf(place, ", line %d", row.line);
   if (row.column) used += sprintf(place + used, ", column %d", row.column);
   if (row.what) sprintf(place + used, "%s %s", used ? ":" : "", row.what);
-  assert_message(table.error, "", row.what ? path : "", place);
-  free_table(&table);
+  assert_message(got.error, "", row.what ? path : "", place);
 }
 
 void expect(CsvCase row) {
@@ -123,10 +121,9 @@ void expect_rows(const char *text, const char *rows) {
 }
 
 void assert_read(int threads, size_t ahead, size_t block) {
-  Table got = read_table(10, threads, ahead, block);
+  read_table(10, threads, ahead, block);
   assert_string_equal(got.error.text, "");
-  assert_same_rows(&got, &wanted);
-  free_table(&got);
+  assert_read_rows(&wanted);
 }
 
 DatasetReader *open_reader(int threads, size_t ahead) {
@@ -193,6 +190,8 @@ void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
 
 int csv_close(void **state) {
   free_drawn();
+  free_table(&got);
+  got = (Table){0};
   return folder_close(state);
 }
 

@@ -41,10 +41,13 @@ extern const int thread_counts[THREAD_COUNTS];
 /* If above 0, the inputs of the network for which read_table opens the file. */
 extern int network_inputs;
 
-/* Reads the whole file, `block` rows at a time, with gaps between rows that must survive. */
-Table read_table(int classes, int threads, size_t ahead, size_t block);
+/* Reads the whole file into `got`, `block` rows at a time, with gaps between rows that must
+ * survive.
+ */
+extern Table got;
+void read_table(int classes, int threads, size_t ahead, size_t block);
 
-void assert_same_rows(const Table *got, const Table *wanted);
+void assert_read_rows(const Table *wanted);
 
 /* A file and what reading it gives. */
 typedef struct {
