@@ -221,7 +221,8 @@ typedef struct {
 
 enum { BARS = 6 };
 
-/* Compares the boxes that are found of black bars on white paper, written as text. */
+/* Compares the boxes that are found of black bars on white paper, written as text; "?" follows a
+   doubtful one. */
 static void assert_boxes(const Bar *bars, const char *expected) {
   static uint8_t level[WIDTH * HEIGHT];
   memset(level, 255, sizeof level);
@@ -233,8 +234,9 @@ static void assert_boxes(const Bar *bars, const char *expected) {
   char text[512] = "";
   if (photograph_find(&image, "it", SIDE, &found, &error)) {
     for (int i = 0; i < found.count; i++)
-      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d", i ? " " : "",
-               found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top);
+      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d%s", i ? " " : "",
+               found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top,
+               found.doubtful[i] ? "?" : "");
     photograph_free(&found);
   } else {
     snprintf(text, sizeof text, "%.500s", error.text);
@@ -277,6 +279,11 @@ TEST(pieces_become_digits) {
       /* too small: two fifths of the largest are a digit */
       {{{200, 100, 20, 100}, {300, 100, 20, 40}}, "20x100+200+100 20x40+300+100"},
       {{{200, 100, 20, 100}, {300, 100, 20, 39}}, "20x100+200+100"},
+      /* doubtful: as wide as two digits that touch, or as thin as the edge of a page */
+      {{{200, 100, 125, 100}}, "125x100+200+100"},
+      {{{200, 100, 126, 100}}, "126x100+200+100?"},
+      {{{200, 100, 5, 125}}, "5x125+200+100"},
+      {{{200, 100, 5, 126}}, "5x126+200+100?"},
   };
   if (rows) skip();
   foreach (row, cases) assert_boxes(row->bars, row->boxes);

@@ -205,6 +205,15 @@ static bool is_digit(const Piece *piece, const Piece *largest) {
   return piece == largest || (large && width_of(piece->box) <= MOST_WIDTH * height);
 }
 
+/* Returns true if a digit has a shape that no digit has: wider than digits are, as two that touch,
+   or too thin for its length, as an edge. */
+static bool is_doubtful(const Piece *digit) {
+  enum { THINNEST = 25 }; /* strokes' widths to an extent */
+  const int64_t extent = extent_of(digit->box);
+  return 4 * width_of(digit->box) > 5 * height_of(digit->box) ||
+         (int64_t)digit->ink * THINNEST < extent * extent;
+}
+
 /* ---- reading order ------------------------------------------------------------------------ */
 
 enum { STEEPEST = 20 }; /* degrees that a page may be turned */
@@ -510,9 +519,11 @@ static bool read_digits(const Image *image, Pieces *p, int side, Photograph *pho
   photograph->count = count;
   photograph->pixels = digits && count > 0 ? malloc((size_t)(count * size)) : NULL;
   bool good = photograph->pixels && grow(p, steps);
-  for (int i = 0; good && i < count; i++)
+  for (int i = 0; good && i < count; i++) {
+    photograph->doubtful[i] = is_doubtful(digits[i]);
     good = read_digit(image, p, digits[i], steps, side, photograph->pixels + i * size,
                       &photograph->box[i]);
+  }
   free(digits);
   return good;
 }

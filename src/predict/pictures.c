@@ -35,11 +35,12 @@ typedef struct {
 } Answer;
 
 /* The answer to a digit of the picture at hand. */
-static Answer answer_of(const Answers *a, int digit) {
+static Answer answer_of(const Answers *a, const Photograph *photograph, int digit) {
   Answer answer = {.probabilities = a->probabilities + (size_t)digit * (size_t)a->classes};
   for (int c = 1; c < a->classes; c++)
     if (answer.probabilities[c] > answer.probabilities[answer.best]) answer.best = c;
-  answer.sure = answer.probabilities[answer.best] >= a->pictures->confidence;
+  answer.sure = answer.probabilities[answer.best] >= a->pictures->confidence &&
+                (a->pictures->confidence == 0 || !photograph->doubtful[digit]);
   return answer;
 }
 
@@ -48,7 +49,7 @@ static Answer answer_of(const Answers *a, int digit) {
 static int write_row(const Answers *a, const Photograph *photograph, int first) {
   int i = first;
   for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++) {
-    const Answer answer = answer_of(a, i);
+    const Answer answer = answer_of(a, photograph, i);
     if (a->classes > 10 && i > first) fputc(' ', a->pictures->file);
     if (answer.sure)
       fprintf(a->pictures->file, "%d", answer.best);
@@ -92,7 +93,7 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
     if (width > box_width) box_width = width;
   }
   for (int i = 0; i < photograph->count; i++) {
-    const Answer answer = answer_of(a, i);
+    const Answer answer = answer_of(a, photograph, i);
     write_box(box, sizeof box, &photograph->box[i]);
     fprintf(file, "%-*s", a->name_width, name);
     if (photograph->count > 1) fprintf(file, "  %-*s", box_width, box);
@@ -116,7 +117,7 @@ static void write_json(const Answers *a, const char *path, const Image *image,
           image->file_height);
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
-    const Answer answer = answer_of(a, i);
+    const Answer answer = answer_of(a, photograph, i);
     fprintf(file,
             "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d, \"sure\": %s, \"probabilities\": [",
             i ? ", " : "", box->left, box->top, box->width, box->height, answer.best,
@@ -171,7 +172,7 @@ static bool add_seen(const Answers *a, const char *path, const Image *image,
   const size_t size = (size_t)a->side * (size_t)a->side;
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
-    const Answer answer = answer_of(a, i);
+    const Answer answer = answer_of(a, photograph, i);
     digits[i] = (SeenDigit){.pixels = photograph->pixels + (size_t)i * size,
                             .left = box->left / image->shrunk,
                             .top = box->top / image->shrunk,
