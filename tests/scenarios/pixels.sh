@@ -25,6 +25,7 @@ ok $dim --epochs 12 --pixel-max 16 --save 16.st
 printed 0 '^pixels'
 same auto.st 16.st
 ok $dim --epochs 12 --save 255.st
+printed 1 '^pixels   the largest is 16: --pixel-max auto$'
 awk "BEGIN { exit !($(value test_accuracy 16.st) > 0.95) }"
 awk "BEGIN { exit !($(value test_accuracy 16.st) > $(value test_accuracy 255.st)) }"
 
