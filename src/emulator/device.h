@@ -61,13 +61,6 @@ typedef uint32_t Words2 __attribute__((vector_size(8), may_alias));
 typedef uint32_t Words4 __attribute__((vector_size(16), may_alias));
 } // namespace emulated
 
-#define EMULATOR_VECTOR2(name, T)                                                                  \
-  struct alignas(2 * sizeof(T)) name {                                                             \
-    T x, y;                                                                                        \
-  };                                                                                               \
-  inline name make_##name(T x, T y) {                                                              \
-    return {x, y};                                                                                 \
-  }
 #define EMULATOR_COPIED(name, Words)                                                               \
   name() = default;                                                                                \
   name(const name &from) {                                                                         \
