@@ -106,8 +106,7 @@ TEST(test_widest_row) {
 /* A field that is no number, or too large a one, in either column. */
 TEST(test_bad_numbers) {
   static const char *const fields[] = {
-      "",    "256", "99999999999999999999", "-1", "+1", "2.5", "1e", "0x1", "1 2",
-      "2;3", "12a"};
+      "", "256", "99999999999999999999", "-1", "+1", "2.5", "1e", "0x1", "1 2", "2;3", "12a"};
   foreach (field, fields)
     for (int column = 1; column <= 2; column++) {
       char text[64], what[64];

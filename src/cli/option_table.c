@@ -132,8 +132,7 @@ void option_table_files(const OptionTable *table, const void *options, OptionFil
     const OptionRow *row = &table->rows[i];
     const char *path;
     if (row->file == FILE_NONE) continue;
-    for (int f = 0; files->count < OPTION_FILES && (path = row->kind->file(row, options, f));
-         f++) {
+    for (int f = 0; files->count < OPTION_FILES && (path = row->kind->file(row, options, f)); f++) {
       char *name = files->names[files->count];
       snprintf(name, sizeof *files->names, "--%s", row->name);
       files->list[files->count++] = (NamedFile){name, path, row->file == FILE_OUTPUT};

@@ -1,5 +1,5 @@
-/* Filters over grids of bytes, (height, width), for pictures of less than 8 million pixels. All take time proportional to the
-   grid, whatever the radius, and return false without memory. */
+/* Filters over grids of bytes, (height, width), for pictures of less than 8 million pixels. All
+   take time proportional to the grid, whatever the radius, and return false without memory. */
 #ifndef GRID_H
 #define GRID_H
 

@@ -40,7 +40,8 @@ struct Ranks {
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the first of these variables, up to NULL, that the launcher has set, 0 if it has set none.
+/* Returns the first of these variables, up to NULL, that the launcher has set, 0 if it has set
+ * none.
  */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
@@ -284,8 +285,8 @@ static bool said(const Ranks *ranks, bool good, Error *error) {
 /* Calls the library, unless a rank that would take part is missing. */
 #define CALL(ranks, function, ...)                                                                 \
   ((ranks)->waits_since = seconds_now(),                                                           \
-   said(ranks,                                                                                     \
-        !*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__, wait_on, ranks), error))
+   said(ranks, !*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__, wait_on, ranks),     \
+        error))
 
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error) {
   return !ranks || CALL(ranks, sum_floats, values, count);

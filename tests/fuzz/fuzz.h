@@ -1,4 +1,5 @@
-/* The interface of the harnesses: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own making. */
+/* The interface of the harnesses: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own
+ * making. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

@@ -60,7 +60,7 @@ fi
 case_ 'what a configuration alone names replaces no file'
 cp train.csv notes
 for more in '[output]\nlog = test.csv' '[model]\nsave = notes' '[model]\nsave = rows'; do
-  printf "$more\n" >names.conf
+  printf '%b\n' "$more" >names.conf
   seeds=
   [ "${more##* }" != rows ] || seeds='--ensemble 2'
   refuses 2 ' exists, and only names.conf names it as --' $T --config names.conf $seeds --test other.csv
