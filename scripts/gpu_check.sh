@@ -276,7 +276,7 @@ check_limited() {
 }
 
 check_all_older() {
-  local here capability size limited=(build/test_{kernels,engine_cuda,engine_interface,lab_rungs})
+  local here capability size limited=(build/test_{kernels,engine_results,engine_interface,lab_rungs})
   here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   for capability in 75 80 86 89; do
     if [ "$capability" -le "${here:-0}" ]; then

@@ -205,7 +205,8 @@ static bool begin_row(ChunkParser *parser) {
 
 /* Takes a row's first field, its label, a bad pixel, or a field too many; none matters after a
    fault. */
-static void take_other(ChunkParser *parser, const unsigned char *text, size_t length) {
+__attribute__((noinline)) static void take_other(ChunkParser *parser, const unsigned char *text,
+                                                 size_t length) {
   const CsvColumns *columns = parser->columns;
   unsigned value;
   if (parser->pixel != parser->row_end) {

@@ -149,6 +149,7 @@ case_ 'a config is its options' # tests/test_options.c has each of them
 options="$T --epochs 2 --lr-schedule cosine"
 ok $options --quiet --plot 'a b.png' --dry-run
 mv out tiny.conf
+rm -f 'a b.png' # a configuration alone replaces no file
 ok --config tiny.conf --dry-run
 same out tiny.conf
 ok --config tiny.conf --save by_config.st
