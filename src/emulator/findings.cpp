@@ -77,6 +77,8 @@ static bool is_ours(const std::string &place) {
          place[0] == '?';
 }
 
+static const char UNKNOWN[] = "an unknown line";
+
 /* "kernels/exercise.cu:44", and where it was called from if that is another file. */
 static std::string line_of(uintptr_t return_address) {
   if (!return_address) return "";
@@ -89,7 +91,7 @@ static std::string line_of(uintptr_t return_address) {
     if (!line.empty()) return line + " (" + place + ")";
     line = place;
   }
-  return line.empty() ? "an unknown line" : line;
+  return line.empty() ? UNKNOWN : line;
 }
 
 /* ---- records and what is told of them --------------------------------------------------------
@@ -146,9 +148,10 @@ static std::vector<Finding> read_record(const char *text) {
   return all;
 }
 
-/* Findings that say something: threads may well wait at two copies of one line; a value that is
-   read before another thread writes it is a race, and not also one that nobody has written. Each
-   line, or pair of lines, is told once. Barriers come first, for other errors follow from them. */
+/* Findings that say something: threads may well wait at two copies of one line, of which the
+   compiler does not always keep the number; a value that is read before another thread writes it is
+   a race, and not also one that nobody has written. Each line, or pair of lines, is told once.
+   Barriers come first, for other errors follow from them. */
 static std::string told(const char *text, bool costs, int most) {
   start_memory(); /* which knows where the program is */
   const std::vector<Finding> all = read_record(text);
@@ -166,7 +169,8 @@ static std::string told(const char *text, bool costs, int most) {
     for (const Finding &f : all) {
       const std::string a = line_of(f.a), b = line_of(f.b);
       if ((f.kind == "cost") != costs || (f.kind[0] == 'b' || f.kind[0] == 'm') != first) continue;
-      if ((f.unless_same_line && a == b) || (f.kind == "unwritten" && raced.count(f.a))) continue;
+      if (f.unless_same_line && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
+      if (f.kind == "unwritten" && raced.count(f.a)) continue;
       if (!said.insert((costs ? f.text : f.kind) + std::min(a, b) + std::max(a, b)).second ||
           most-- <= 0)
         continue;
