@@ -90,7 +90,7 @@ if [ "$kind" = emulator ]; then
 else # what nvcc makes of <<< >>> and of a kernel's registration, and what asks and changes nothing
   allowed="$allowed|cudaLaunchKernel(ExC)?|__cuda(LaunchKernel|PushCallConfiguration|PopCallConfiguration|
     Register.*|UnregisterFatBinary|GetKernel|InitModule)|cuda(FuncGetAttributes|
-    OccupancyMaxActiveBlocksPerMultiprocessor)|atexit|__cxa_atexit|mem(cmp)|str(len|cmp|ncmp)|
+    OccupancyMaxActiveBlocksPerMultiprocessor)|atexit|__cxa_atexit|exit|mem(cmp)|str(len|cmp|ncmp)|
     __(f?printf|memcpy|memset|memmove)_chk"
 fi
 allowed=$(tr -d ' \n' <<<"$allowed")
