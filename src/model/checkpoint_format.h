@@ -1,4 +1,4 @@
-/* The names in a checkpoint's file, which saving and loading share. */
+/* The fields in the __metadata__ of a checkpoint's file. */
 #ifndef CHECKPOINT_FORMAT_H
 #define CHECKPOINT_FORMAT_H
 
@@ -8,16 +8,6 @@
 
 #define CHECKPOINT_FORMAT "mlp-train"
 #define CHECKPOINT_VERSION "1"
-
-/* The text before the names of an array's tensors. Parameters may have another prefix, that of
-   another program. */
-static const char *const prefixes[CHECKPOINT_ARRAYS] = {"layers.", "momentum.", "second_moment.",
-                                                        "raw."};
-
-enum {
-  CHECKPOINT_HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take some thousand */
-  CHECKPOINT_TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
-};
 
 /* Numbers, kept as text. */
 typedef enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } FieldKind; /* int, uint64_t, double */
@@ -40,11 +30,5 @@ static const Field fields[] = {
 };
 #undef FIELD
 enum { FIELDS = sizeof fields / sizeof *fields };
-
-static inline bool all_finite(const float *values, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!isfinite(values[i])) return false;
-  return true;
-}
 
 #endif

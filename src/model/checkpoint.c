@@ -1,0 +1,528 @@
+/* Saving a checkpoint as safetensors, and loading one: a whole file is checked before any of it is
+   believed. */
+#include "model/checkpoint.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/output.h"
+#include "base/sizes.h"
+#include "base/text.h"
+#include "model/checkpoint_format.h"
+
+enum {
+  HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take some thousand */
+  TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
+};
+
+/* The text before the names of an array's tensors. Parameters may have another prefix, that of
+   another program. */
+static const char *const prefixes[CHECKPOINT_ARRAYS] = {"layers.", "momentum.", "second_moment.",
+                                                        "raw."};
+
+void checkpoint_free(Checkpoint *checkpoint) {
+  free(checkpoint->parameters);
+  free(checkpoint->options);
+  *checkpoint = (Checkpoint){0};
+}
+
+/* Returns where layer l's weight or bias begins in an array laid out as network.h says. */
+static size_t offset_of(const Network *network, int l, bool bias) {
+  return bias ? network->bias[l] : network->weight[l];
+}
+
+static bool all_finite(const char *name, const float *values, size_t count, Error *error) {
+  for (size_t i = 0; i < count; i++)
+    if (!isfinite(values[i]))
+      return error_set(error, "tensor %.99s has a value that is NaN or infinite", name);
+  return true;
+}
+
+/* ---- saving --------------------------------------------------------------------------------- */
+
+static json_t *field_text(const Checkpoint *checkpoint, const Field *field) {
+  const void *value = (const char *)checkpoint + field->offset;
+  char text[32];
+  if (field->kind == FIELD_REAL) /* 17 digits tell every double from its neighbours */
+    snprintf(text, sizeof text, "%.17g", *(const double *)value);
+  else
+    snprintf(text, sizeof text, "%llu",
+             field->kind == FIELD_INT ? (unsigned long long)*(const int *)value
+                                      : (unsigned long long)*(const uint64_t *)value);
+  return json_string(text);
+}
+
+typedef struct {
+  char name[32];
+  int rows, columns; /* columns 0: a bias */
+  const float *values;
+  size_t count;
+} Piece;
+
+/* Sets *piece to the t-th tensor of the file. False behind the last. */
+static bool find_piece(const Checkpoint *checkpoint, int t, Piece *piece) {
+  const Network *network = &checkpoint->network;
+  const int a = t / (2 * network->layers), l = t / 2 % network->layers;
+  const bool bias = t % 2;
+  if (a == checkpoint->count) return false;
+  *piece = (Piece){.rows = network->size[l + 1],
+                   .columns = bias ? 0 : network->size[l],
+                   .values = checkpoint->parameters + (size_t)a * network->floats +
+                             offset_of(network, l, bias)};
+  piece->count = (size_t)piece->rows * (size_t)(bias ? 1 : piece->columns);
+  snprintf(piece->name, sizeof piece->name, "%s%d.%s", prefixes[checkpoint->kind[a]], l,
+           bias ? "bias" : "weight");
+  return true;
+}
+
+static json_t *describe_metadata(const Checkpoint *checkpoint) {
+  json_t *metadata =
+      json_pack("{s:s, s:s}", "format", CHECKPOINT_FORMAT, "version", CHECKPOINT_VERSION);
+  int failed = 0;
+  for (int f = 0; f < FIELDS; f++)
+    if (checkpoint->resident || fields[f].offset != offsetof(Checkpoint, resident))
+      failed |= json_object_set_new(metadata, fields[f].name, field_text(checkpoint, &fields[f]));
+  failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
+  if (!failed) return metadata;
+  json_decref(metadata);
+  return NULL;
+}
+
+/* json_dumps grows its text as it goes, and drops what there is no memory for without a word. */
+static char *text_of(const json_t *root) {
+  const size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
+  char *text = size ? malloc(size + 1) : NULL;
+  if (!text) return NULL;
+  text[size] = '\0';
+  if (json_dumpb(root, text, size, JSON_COMPACT) == size) return text;
+  free(text);
+  return NULL;
+}
+
+static char *describe(const Checkpoint *checkpoint) {
+  json_t *root = json_object();
+  int failed = json_object_set_new(root, "__metadata__", describe_metadata(checkpoint));
+  json_int_t begin = 0;
+  Piece p;
+  for (int t = 0; find_piece(checkpoint, t, &p); t++) {
+    const json_int_t end = begin + (json_int_t)(p.count * sizeof *p.values);
+    json_t *shape = p.columns ? json_pack("[i,i]", p.rows, p.columns) : json_pack("[i]", p.rows);
+    failed |= json_object_set_new(root, p.name,
+                                  json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
+                                            "data_offsets", begin, end));
+    begin = end;
+  }
+  char *text = failed ? NULL : text_of(root);
+  json_decref(root);
+  return text;
+}
+
+/* Returns the header, to be freed, or NULL if the checkpoint cannot be saved. */
+static char *make_header(const Checkpoint *checkpoint, Error *error) {
+  Piece p;
+  for (int t = 0; find_piece(checkpoint, t, &p); t++)
+    if (!all_finite(p.name, p.values, p.count, error)) return NULL;
+  char *text = NULL;
+  if (!text_is_utf8(checkpoint->options))
+    error_set(error, "the names of files in its options must be UTF-8");
+  else if (!(text = describe(checkpoint)))
+    error_set(error, "no memory for its header");
+  else if (strlen(text) <= HEADER_MAX)
+    return text;
+  else
+    error_set(error, "its options are too long (%zu bytes)", strlen(checkpoint->options));
+  free(text);
+  return NULL;
+}
+
+/* A device or a pipe could not be loaded again. */
+static bool check_target(const char *path, Error *error) {
+  FileTarget target;
+  if (!file_target_find(&target, path) || target.kind == TARGET_NEW ||
+      target.kind == TARGET_REGULAR)
+    return true; /* what cannot be found is told by who writes it */
+  return error_set(error, "cannot write %s: it is not a regular file", path);
+}
+
+/* The header is padded so that the data starts on 8 bytes. */
+static bool write_all(const AtomicFile *output, const Checkpoint *checkpoint, const char *header,
+                      Error *error) {
+  const size_t length = strlen(header);
+  const uint64_t padded = round_up(length, 8);
+  Piece p;
+  bool good = fwrite(&padded, sizeof padded, 1, output->file) == 1 &&
+              fprintf(output->file, "%s%*s", header, (int)(padded - length), "") >= 0;
+  for (int t = 0; good && find_piece(checkpoint, t, &p); t++)
+    good = fwrite(p.values, sizeof *p.values, p.count, output->file) == p.count;
+  return good || atomic_file_failed(output, error);
+}
+
+bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error) {
+  Error cause;
+  AtomicFile output;
+  char *header = make_header(checkpoint, &cause);
+  if (!header) return error_set(error, "cannot save %s: %s", path, cause.text);
+  const bool good =
+      check_target(path, error) && atomic_file_open(&output, path, error) &&
+      atomic_file_close(&output, write_all(&output, checkpoint, header, error), error);
+  free(header);
+  return good;
+}
+
+bool checkpoint_probe(const char *path, Error *error) {
+  return check_target(path, error) && atomic_file_probe(path, error);
+}
+
+/* ---- loading: the header ------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name; /* in the header: a prefix, a number and ".weight" or ".bias" */
+  size_t prefix;    /* its length */
+  int number;       /* of the layer */
+  bool bias;
+  int array;         /* a CheckpointArray */
+  int rows, columns; /* columns 1: a bias */
+  uint64_t begin;    /* in bytes of the data */
+} Tensor;
+
+typedef struct {
+  json_t *root;   /* an object */
+  uint64_t start; /* of the data, in bytes of the file */
+  uint64_t bytes; /* of the data */
+  Tensor tensors[TENSORS_MAX];
+  int count;
+} Header;
+
+static bool read_at(int file, uint64_t offset, void *bytes, size_t size, Error *error) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = pread(file, (char *)bytes + done, size - done, (off_t)(offset + done));
+    if (got == 0) return error_set(error, "it became shorter while it was read");
+    if (got < 0 && errno != EINTR) return error_set(error, "%s", strerror(errno));
+    if (got > 0) done += (size_t)got;
+  }
+  return true;
+}
+
+/* jansson may go on without memory, a letter of a string less, so it is seen here. */
+static _Thread_local bool no_memory;
+
+static void *allocate_json(size_t size) {
+  void *block = malloc(size);
+  if (!block) no_memory = true;
+  return block;
+}
+
+/* Sets header->root, also if it returns false. */
+static bool parse_header(const char *text, size_t length, Header *header, Error *error) {
+  if (length == 0 || *text != '{')
+    return error_set(error, "it is not a safetensors file: its header does not start with {");
+  json_error_t cause;
+  no_memory = false;
+  json_set_alloc_funcs(allocate_json, free);
+  header->root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &cause);
+  if (no_memory) return error_set(error, "no memory for its header");
+  return header->root ||
+         error_set(error, "its header is not the JSON of a safetensors file: %s (byte %d)",
+                   cause.text, cause.position);
+}
+
+static bool read_header(int file, Header *header, Error *error) {
+  struct stat status;
+  if (fstat(file, &status) != 0) return error_set(error, "%s", strerror(errno));
+  if (S_ISDIR(status.st_mode)) return error_set(error, "it is a folder");
+  if (!S_ISREG(status.st_mode)) return error_set(error, "it is not a regular file");
+  const uint64_t size = (uint64_t)status.st_size;
+  uint64_t length;
+  if (size < sizeof length)
+    return error_set(error, "it is not a safetensors file: it has only %d bytes", (int)size);
+  if (!read_at(file, 0, &length, sizeof length, error)) return false;
+  if (memcmp(&length, "PK\3\4", 4) == 0) /* a ZIP archive */
+    return error_set(error, "it is a file of torch.save, not safetensors: docs/formats.md has the "
+                            "lines that convert it");
+  if (length > HEADER_MAX)
+    return error_set(error,
+                     "it is not a safetensors file of a network: its header would have %llu bytes, "
+                     "at most %d are allowed",
+                     (unsigned long long)length, HEADER_MAX);
+  if (length > size - sizeof length)
+    return error_set(error, "it was cut off: its header has %llu bytes, the whole file %llu",
+                     (unsigned long long)length, (unsigned long long)size);
+  char *text = malloc((size_t)length + 1);
+  if (!text) return error_set(error, "no memory for its header");
+  header->start = sizeof length + length;
+  header->bytes = size - header->start;
+  const bool good = read_at(file, sizeof length, text, (size_t)length, error) &&
+                    parse_header(text, (size_t)length, header, error);
+  free(text);
+  return good;
+}
+
+/* ---- loading: tensors ---------------------------------------------------------------------- */
+
+static uint64_t tensor_count(const Tensor *tensor) {
+  return (uint64_t)tensor->rows * (uint64_t)tensor->columns;
+}
+
+/* Takes tensor->name apart. */
+static bool parse_name(Tensor *tensor, Error *error) {
+  const char *text = tensor->name, *dot = strrchr(text, '.'), *digits = dot;
+  while (dot && digits > text && isdigit((unsigned char)digits[-1])) digits--;
+  if (digits == dot || dot - digits > 9 ||
+      (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0))
+    return error_set(error,
+                     "tensor %.99s is none of a network of linear layers, named like 0.weight, "
+                     "0.bias, 2.weight",
+                     text);
+  tensor->prefix = (size_t)(digits - text);
+  tensor->number = atoi(digits);
+  tensor->bias = dot[1] == 'b';
+  tensor->array = CHECKPOINT_ARRAYS - 1; /* parameters have any other name */
+  while (tensor->array > CHECKPOINT_PARAMETERS &&
+         !(tensor->prefix == strlen(prefixes[tensor->array]) &&
+           strncmp(text, prefixes[tensor->array], tensor->prefix) == 0))
+    tensor->array--;
+  return true;
+}
+
+static bool parse_shape(Tensor *tensor, const json_t *shape, Error *error) {
+  const size_t dimensions = json_array_size(shape), wanted = tensor->bias ? 1 : 2;
+  if (dimensions != wanted)
+    return error_set(error, "tensor %.99s has %zu dimensions, not %zu", tensor->name, dimensions,
+                     wanted);
+  int size[2] = {0, 1};
+  for (size_t d = 0; d < dimensions; d++) {
+    const json_int_t value = json_integer_value(json_array_get(shape, d)); /* 0 if it is none */
+    if (value < 1 || value > NETWORK_MAX_HIDDEN)
+      return error_set(error, "tensor %.99s: the sizes of its shape must be whole numbers, 1 to %d",
+                       tensor->name, NETWORK_MAX_HIDDEN);
+    size[d] = (int)value;
+  }
+  tensor->rows = size[0];
+  tensor->columns = size[1];
+  return true;
+}
+
+static bool parse_offsets(Tensor *tensor, json_t *offsets, uint64_t bytes, Error *error) {
+  json_int_t begin, end;
+  if (json_unpack(offsets, "[I,I!]", &begin, &end) != 0 || begin < 0 || end < begin)
+    return error_set(error, "tensor %.99s: its data_offsets must be two ascending whole numbers",
+                     tensor->name);
+  if ((uint64_t)end > bytes)
+    return error_set(error,
+                     "tensor %.99s ends at byte %lld of the data, of which there are only %llu: "
+                     "the file was cut off or damaged",
+                     tensor->name, (long long)end, (unsigned long long)bytes);
+  const uint64_t wanted = tensor_count(tensor) * sizeof(float);
+  if ((uint64_t)(end - begin) != wanted)
+    return error_set(error, "tensor %.99s has %lld bytes, its shape wants %llu", tensor->name,
+                     (long long)(end - begin), (unsigned long long)wanted);
+  tensor->begin = (uint64_t)begin;
+  return true;
+}
+
+static bool parse_tensor(Tensor *tensor, json_t *entry, uint64_t bytes, Error *error) {
+  const char *dtype;
+  json_t *shape, *offsets;
+  if (json_unpack(entry, "{s:s, s:o, s:o}", "dtype", &dtype, "shape", &shape, "data_offsets",
+                  &offsets) != 0 ||
+      !json_is_array(shape) || !json_is_array(offsets))
+    return error_set(error, "tensor %.99s must have a dtype, a shape and data_offsets",
+                     tensor->name);
+  if (strcmp(dtype, "F32") != 0)
+    return error_set(error, "tensor %.99s is of dtype %.16s; only F32 can be read: convert it",
+                     tensor->name, dtype);
+  return parse_shape(tensor, shape, error) && parse_offsets(tensor, offsets, bytes, error);
+}
+
+/* Refuses a tensor that is not of the network that those before it belong to. */
+static bool check_place(const Header *header, const Tensor *tensor, Error *error) {
+  for (int i = 0; i < header->count; i++) {
+    const Tensor *other = &header->tensors[i];
+    if (other->array != tensor->array) continue;
+    if (other->prefix != tensor->prefix || strncmp(other->name, tensor->name, tensor->prefix) != 0)
+      return error_set(error,
+                       "tensors %.99s and %.99s must belong to one network: the same name but for "
+                       "the number before .weight or .bias",
+                       other->name, tensor->name);
+    if (other->number == tensor->number && other->bias == tensor->bias)
+      return error_set(error, "tensors %.99s and %.99s are one and the same", other->name,
+                       tensor->name);
+  }
+  return header->count < TENSORS_MAX ||
+         error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
+}
+
+static bool find_tensors(Header *header, Error *error) {
+  Tensor tensor;
+  json_t *entry;
+  json_object_foreach(header->root, tensor.name, entry) {
+    if (strcmp(tensor.name, "__metadata__") == 0) continue;
+    if (!parse_name(&tensor, error) || !check_place(header, &tensor, error) ||
+        !parse_tensor(&tensor, entry, header->bytes, error))
+      return false;
+    header->tensors[header->count++] = tensor;
+  }
+  return true;
+}
+
+/* ---- loading: the network ------------------------------------------------------------------ */
+
+static int by_place(const void *a, const void *b) {
+  const Tensor *x = a, *y = b;
+  return x->array != y->array     ? x->array - y->array
+         : x->number != y->number ? x->number - y->number
+                                  : x->bias - y->bias;
+}
+
+static int by_begin(const void *a, const void *b) {
+  const uint64_t x = ((const Tensor *)a)->begin, y = ((const Tensor *)b)->begin;
+  return (x > y) - (x < y);
+}
+
+/* Sets *network to what the array of tensor `weight` is, and numbers its layers from 0. */
+static bool shape_network(Tensor *weight, const Tensor *end, Network *network, Error *error) {
+  int size[NETWORK_MAX_LAYERS + 1] = {weight->columns}, layers = 0;
+  for (const int array = weight->array; weight < end && weight->array == array; weight += 2) {
+    Tensor *bias = weight + 1;
+    if (weight->bias) return error_set(error, "tensor %.99s has no weight beside it", weight->name);
+    if (bias == end || bias->array != array || bias->number != weight->number)
+      return error_set(error, "tensor %.99s has no bias beside it", weight->name);
+    if (layers == NETWORK_MAX_LAYERS)
+      return error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
+    if (bias->rows != weight->rows)
+      return error_set(error, "tensor %.99s has %d values, %.99s wants %d", bias->name, bias->rows,
+                       weight->name, weight->rows);
+    if (weight->columns != size[layers])
+      return error_set(error, "tensor %.99s takes %d values, the layer before gives %d",
+                       weight->name, weight->columns, size[layers]);
+    weight->number = bias->number = layers;
+    size[++layers] = weight->rows;
+  }
+  return network_init(network, size[0], size + 1, layers - 1, size[layers], error);
+}
+
+/* Every array has the shape of the first, which is that of the parameters. */
+static bool shape_arrays(Checkpoint *checkpoint, Header *header, Error *error) {
+  Network *network = &checkpoint->network, other;
+  Tensor *tensors = header->tensors, *end = tensors + header->count;
+  qsort(tensors, (size_t)header->count, sizeof *tensors, by_place);
+  if (tensors == end || tensors->array != CHECKPOINT_PARAMETERS)
+    return error_set(error, "it has no tensor named like layers.0.weight");
+  for (Tensor *t = tensors; t < end; t += 2 * network->layers) {
+    if (!shape_network(t, end, &other, error)) return false;
+    if (t == tensors) *network = other;
+    if (other.layers != network->layers ||
+        memcmp(other.size, network->size, sizeof other.size) != 0)
+      return error_set(error, "its %.*s has other shapes than its parameters",
+                       (int)strlen(prefixes[t->array]) - 1, prefixes[t->array]);
+    checkpoint->kind[checkpoint->count++] = (CheckpointArray)t->array;
+  }
+  return true;
+}
+
+/* Every byte of the data belongs to one tensor. */
+static bool check_cover(Header *header, Error *error) {
+  uint64_t next = 0;
+  qsort(header->tensors, (size_t)header->count, sizeof *header->tensors, by_begin);
+  for (const Tensor *t = header->tensors; t < header->tensors + header->count; t++) {
+    if (t->begin < next)
+      return error_set(error, "tensors %.99s and %.99s overlap", t[-1].name, t->name);
+    if (t->begin > next) break;
+    next += tensor_count(t) * sizeof(float);
+  }
+  return next == header->bytes ||
+         error_set(error, "byte %llu of its data belongs to no tensor", (unsigned long long)next);
+}
+
+/* ---- loading: the rest --------------------------------------------------------------------- */
+
+static bool parse_field(Checkpoint *checkpoint, const Field *field, const char *text) {
+  void *value = (char *)checkpoint + field->offset;
+  char *end;
+  if (field->kind == FIELD_REAL) {
+    *(double *)value = strtod(text, &end);
+    return end != text && !*end;
+  }
+  if (!isdigit((unsigned char)*text)) return false; /* strtoull would take a sign */
+  errno = 0;
+  const unsigned long long whole = strtoull(text, &end, 10);
+  if (*end || errno || (field->kind == FIELD_INT && whole > INT_MAX)) return false;
+  if (field->kind == FIELD_INT)
+    *(int *)value = (int)whole;
+  else
+    *(uint64_t *)value = whole;
+  return true;
+}
+
+static bool is_map_of_strings(json_t *map) {
+  const char *key;
+  json_t *value;
+  json_object_foreach(map, key, value) if (!json_is_string(value)) return false;
+  return json_is_object(map);
+}
+
+static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *error) {
+  json_t *metadata = json_object_get(header->root, "__metadata__");
+  if (metadata && !is_map_of_strings(metadata))
+    return error_set(error, "its __metadata__ must be a map of strings");
+  const char *format = json_string_value(json_object_get(metadata, "format"));
+  const bool ours = format && strcmp(format, CHECKPOINT_FORMAT) == 0;
+  checkpoint->test_accuracy = checkpoint->best_accuracy = NAN;
+  if (ours) {
+    const char *version = json_string_value(json_object_get(metadata, "version"));
+    if (!version || strcmp(version, CHECKPOINT_VERSION) != 0)
+      return error_set(error, "it is of another version of mlp-train: format %.32s, not %s",
+                       version ? version : "unknown", CHECKPOINT_VERSION);
+  }
+  for (int f = 0; ours && f < FIELDS; f++) {
+    const char *text = json_string_value(json_object_get(metadata, fields[f].name));
+    if (!text && fields[f].may_be_left) continue;
+    if (!text || !parse_field(checkpoint, &fields[f], text))
+      return error_set(error, "its metadata has no valid %s", fields[f].name);
+  }
+  const char *options = ours ? json_string_value(json_object_get(metadata, "options")) : "";
+  if (!options) return error_set(error, "its metadata has no valid options");
+  checkpoint->options = strdup(options);
+  return checkpoint->options || error_set(error, "no memory for its options");
+}
+
+static bool load_described(Checkpoint *checkpoint, int file, Header *header, Error *error) {
+  const Network *network = &checkpoint->network;
+  if (!find_tensors(header, error) || !shape_arrays(checkpoint, header, error) ||
+      !check_cover(header, error) || !read_metadata(checkpoint, header, error))
+    return false;
+  checkpoint->parameters = calloc((size_t)checkpoint->count * network->floats, sizeof(float));
+  if (!checkpoint->parameters)
+    return error_set(error, "no memory for its %zu parameters", network->parameters);
+  for (const Tensor *t = header->tensors; t < header->tensors + header->count; t++) {
+    const size_t count = (size_t)tensor_count(t);
+    float *to = checkpoint_array(checkpoint, (CheckpointArray)t->array) +
+                offset_of(network, t->number, t->bias);
+    if (!read_at(file, header->start + t->begin, to, count * sizeof *to, error) ||
+        !all_finite(t->name, to, count, error))
+      return false;
+  }
+  return true;
+}
+
+bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error) {
+  *checkpoint = (Checkpoint){0};
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+  if (file < 0) return error_set(error, "cannot load %s: %s", path, strerror(errno));
+  Error cause;
+  Header header = {0};
+  const bool loaded =
+      read_header(file, &header, &cause) && load_described(checkpoint, file, &header, &cause);
+  json_decref(header.root);
+  close(file);
+  if (loaded) return true;
+  checkpoint_free(checkpoint);
+  return error_set(error, "cannot load %s: %s", path, cause.text);
+}
