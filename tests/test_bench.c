@@ -200,7 +200,7 @@ ENGINE_TEST(test_cublas_level) {
           fabs((double)(trained[1].momentum[i] - trained[0].momentum[i])) < 1e-3))
       fail_msg("parameter %zu is %g, on the CPU %g", i, (double)trained[1].parameters[i],
                (double)trained[0].parameters[i]);
-  OK(engine[1]->call->write(engine[1], trained[0].parameters, trained[0].momentum, &error));
+  OK(engine[1]->call->write(engine[1], trained[0].parameters, 1 + trained[0].states, &error));
   const Outcome written = outcome_of(engine[1]);
   assert_same_bits(&trained[0], &written);
   for (int i = 0; i < 2; i++) engine[i]->call->close(engine[i]);

@@ -102,7 +102,7 @@ ENGINE_TEST(test_failure_that_sticks) {
   assert_failed(try_epoch(engine), "it serves this process no more");
   float parameters[4096];
   assert_true(config.network.floats <= sizeof parameters / sizeof *parameters);
-  assert_failed(engine->call->read(engine, parameters, NULL, &error), "no more");
+  assert_failed(engine->call->read(engine, parameters, 1, &error), "no more");
   engine->call->close(engine);
   assert_failed(engine_cuda_available(&error), "no more");
   engine = engine_cuda_open(&config, &error);

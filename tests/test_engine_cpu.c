@@ -99,9 +99,9 @@ ENGINE_TEST(losses_of_logits) {
     const Network *n = &engine->config.network;
     float *parameters = allocate(n->floats, sizeof *parameters);
     memcpy(parameters + n->bias[0], of->logits, (size_t)of->classes * sizeof *of->logits);
-    OK(engine->call->write(engine, parameters, NULL, &error));
+    OK(engine->call->write(engine, parameters, 1, &error));
     train(engine, (TrainRange){.rows = 1, .steps = 1, .learning_rate = 1});
-    OK(engine->call->read(engine, parameters, NULL, &error));
+    OK(engine->call->read(engine, parameters, 1, &error));
     const EngineSums sums = collect(engine);
     assert_true(fabs(sums.loss - of->loss) <= of->off);
     assert_int_equal(sums.correct, of->correct);

@@ -59,7 +59,7 @@ static float *parameters_of(Engine *engine) {
   Error error;
   float *values = malloc(engine->config.network.floats * sizeof *values);
   assert_non_null(values);
-  assert_true(engine->call->read(engine, values, NULL, &error));
+  assert_true(engine->call->read(engine, values, 1, &error));
   return values;
 }
 

@@ -65,7 +65,7 @@ static void load_network(const char *path) {
   Checkpoint saved;
   OK(checkpoint_load(&saved, path, &error));
   open_engine(&saved.network);
-  OK(engine->call->write(engine, saved.parameters, NULL, &error));
+  OK(engine->call->write(engine, saved.parameters, 1, &error));
   checkpoint_free(&saved);
 }
 

@@ -72,13 +72,13 @@ static void train_network(void) {
                               .learning_rate = 0.02f};
     OK(engine->call->train(engine, &range, &error));
   }
-  OK(engine->call->read(engine, trained, NULL, &error));
+  OK(engine->call->read(engine, trained, 1, &error));
   engine->call->close(engine);
 }
 
 static Engine *open_trained(uint64_t dataset_rows, uint64_t staging_rows) {
   Engine *engine = open_engine(dataset_rows, staging_rows);
-  OK(engine->call->write(engine, trained, NULL, &error));
+  OK(engine->call->write(engine, trained, 1, &error));
   return engine;
 }
 
@@ -353,7 +353,7 @@ static Engine *open_biased(int inputs, int classes, const float *biases) {
   float *parameters = calloc(config.network.floats, sizeof *parameters);
   assert_non_null(parameters);
   memcpy(parameters + config.network.bias[0], biases, (size_t)classes * sizeof *biases);
-  OK(engine->call->write(engine, parameters, NULL, &error));
+  OK(engine->call->write(engine, parameters, 1, &error));
   free(parameters);
   return engine;
 }

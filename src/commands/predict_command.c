@@ -37,7 +37,7 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, const char
       .dataset_rows = 2 * LOADER_ROWS,
       .staging_rows = LOADER_ROWS};
   Engine *engine = device_open(device, &config, error);
-  if (!engine || engine->call->write(engine, saved->parameters, NULL, error)) return engine;
+  if (!engine || engine->call->write(engine, saved->parameters, 1, error)) return engine;
   engine->call->close(engine);
   return NULL;
 }

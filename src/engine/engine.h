@@ -101,11 +101,11 @@ typedef struct {
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work; the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
-  /* Waits, then copies the network's parameters, network.floats values, and the state of training,
-     (training_states, network.floats) values; either pointer may be NULL. Parameters that are
-     written without a state are those that are trained, too. */
-  bool (*read)(Engine *engine, float *parameters, float *state, Error *error);
-  bool (*write)(Engine *engine, const float *parameters, const float *state, Error *error);
+  /* Waits, then copies the first `count` arrays, (count, network.floats): 1, the network's
+     parameters, or with them the training_states. Parameters that are written alone are those that
+     are trained, too. */
+  bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
+  bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
 } EngineOperations;
 

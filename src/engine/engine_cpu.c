@@ -130,12 +130,10 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Return the array of the network's parameters, and of state s of training_states. */
-static int network_array(const Training *training) {
-  return training->ema > 0 ? AVERAGE : PARAMETERS;
-}
-static int state_array(const Training *training, size_t s) {
-  return s < training_moments(training) ? FIRST_MOMENT + (int)s : PARAMETERS;
+/* Returns the array of a layer that is array `a` of read and write. */
+static int array_of(const Training *training, size_t a) {
+  if (a == 0 && training->ema > 0) return AVERAGE;
+  return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
 /* Copies an array of all layers to `flat`, laid out as in network.h. */
@@ -169,24 +167,20 @@ static void write_flat(CpuEngine *cpu, int array, const float *flat) {
   }
 }
 
-static bool cpu_read(Engine *engine, float *parameters, float *state, Error *error) {
+static bool cpu_read(Engine *engine, float *arrays, size_t count, Error *error) {
   (void)error;
-  const EngineConfig *config = &engine->config;
-  if (parameters) read_flat((CpuEngine *)engine, network_array(&config->training), parameters);
-  for (size_t s = 0; state && s < training_states(&config->training); s++)
-    read_flat((CpuEngine *)engine, state_array(&config->training, s),
-              state + s * config->network.floats);
+  for (size_t a = 0; a < count; a++)
+    read_flat((CpuEngine *)engine, array_of(&engine->config.training, a),
+              arrays + a * engine->config.network.floats);
   return true;
 }
 
-static bool cpu_write(Engine *engine, const float *parameters, const float *state, Error *error) {
+static bool cpu_write(Engine *engine, const float *arrays, size_t count, Error *error) {
   (void)error;
-  const EngineConfig *config = &engine->config;
-  if (parameters) write_flat((CpuEngine *)engine, network_array(&config->training), parameters);
-  if (parameters) write_flat((CpuEngine *)engine, PARAMETERS, parameters);
-  for (size_t s = 0; state && s < training_states(&config->training); s++)
-    write_flat((CpuEngine *)engine, state_array(&config->training, s),
-               state + s * config->network.floats);
+  for (size_t a = 0; a < count; a++)
+    write_flat((CpuEngine *)engine, array_of(&engine->config.training, a),
+               arrays + a * engine->config.network.floats);
+  if (count == 1) write_flat((CpuEngine *)engine, PARAMETERS, arrays);
   return true;
 }
 
@@ -226,7 +220,7 @@ static bool allocate_all(CpuEngine *cpu) {
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
     for (int a = 0; a < ARRAYS; a++)
-      if (a == PARAMETERS || a == network_array(&config->training) ||
+      if (a == PARAMETERS || a == array_of(&config->training, 0) ||
           (a >= FIRST_MOMENT && a < FIRST_MOMENT + moments))
         layer->array[a] = allocate(cpu, (layer->in + 1) * layer->out, sizeof(float));
     layer->y = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
@@ -310,7 +304,7 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   const bool ready = parameters;
   if (ready) {
     network_initialise(&config->network, config->training.seed, parameters);
-    cpu_write(&cpu->engine, parameters, NULL, error);
+    cpu_write(&cpu->engine, parameters, 1, error);
   } else {
     char network[NETWORK_TEXT], what[256];
     network_describe(&config->network, network);

@@ -79,10 +79,10 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
   return true;
 }
 
-static bool committee_read(Engine *engine, float *parameters, float *state, Error *error) {
+static bool committee_read(Engine *engine, float *arrays, size_t count, Error *error) {
   const Committee *c = (Committee *)engine;
   Engine *speaker = c->member[c->speaker];
-  return speaker->call->read(speaker, parameters, state, error);
+  return speaker->call->read(speaker, arrays, count, error);
 }
 
 static void committee_close(Engine *engine) {

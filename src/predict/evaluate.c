@@ -46,7 +46,7 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
 static bool draw_weights(Engine *engine, const char *path, Error *error) {
   const Network *network = &engine->config.network;
   float *parameters = malloc(network->floats * sizeof *parameters);
-  const bool good = parameters ? engine->call->read(engine, parameters, NULL, error) &&
+  const bool good = parameters ? engine->call->read(engine, parameters, 1, error) &&
                                      plot_weights(network, parameters, path, error)
                                : error_set(error, "out of memory drawing %s", path);
   free(parameters);

@@ -170,7 +170,7 @@ static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
     const float *values = trained ? raw : checkpoint_array(from, kind[a]);
     if (values) memcpy(arrays + (size_t)a * floats, values, floats * sizeof *arrays);
   }
-  const bool good = engine->call->write(engine, arrays, arrays + floats, error);
+  const bool good = engine->call->write(engine, arrays, (size_t)count, error);
   free(arrays);
   return good;
 }
@@ -269,11 +269,11 @@ bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) 
   checkpoint->network = t->engine->config.network;
   checkpoint->resident = t->position.step == 0 ? 0 : t->resident ? RESIDENT_YES : RESIDENT_NO;
   checkpoint->count = list_arrays(&t->engine->config.training, checkpoint->kind);
-  const size_t floats = checkpoint->network.floats;
-  float *arrays = malloc((size_t)checkpoint->count * floats * sizeof *arrays);
-  checkpoint->parameters = arrays;
-  if (arrays ? t->engine->call->read(t->engine, arrays, arrays + floats, error)
-             : error_set(error, "out of memory saving the network"))
+  const size_t count = (size_t)checkpoint->count;
+  checkpoint->parameters = malloc(count * checkpoint->network.floats * sizeof(float));
+  if (checkpoint->parameters
+          ? t->engine->call->read(t->engine, checkpoint->parameters, count, error)
+          : error_set(error, "out of memory saving the network"))
     return true;
   checkpoint_free(checkpoint);
   return false;

@@ -219,7 +219,7 @@ Outcome outcome_of(Engine *engine) {
   o.parameters = allocate((1 + o.states) * o.floats, sizeof(float));
   o.momentum = o.parameters + o.floats;
   o.sums = collect(engine);
-  OK(engine->call->read(engine, o.parameters, o.momentum, &error));
+  OK(engine->call->read(engine, o.parameters, 1 + o.states, &error));
   return o;
 }
 

@@ -156,50 +156,39 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-static bool cuda_read(Engine *engine, float *parameters, float *state, Error *error) {
+/* Returns array `a` of read and write. */
+static float *array_of(const CudaEngine *e, size_t a) {
+  if (a == 0 && e->d_average) return e->d_average;
+  return a > 0 && a <= training_moments(&e->engine.config.training)
+             ? e->d_momentum + (a - 1) * e->engine.config.network.floats
+             : e->d_parameters;
+}
+
+static bool cuda_read(Engine *engine, float *arrays, size_t count, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const size_t floats = engine->config.network.floats;
-  const size_t moments = training_moments(&engine->config.training) * floats;
-  const struct {
-    float *to;
-    const float *d_from;
-    size_t count;
-    const char *what;
-  } parts[] = {
-      {parameters, e->d_average ? e->d_average : e->d_parameters, floats, "reading the parameters"},
-      {state, e->d_momentum, moments, "reading the momentum"},
-      {state && e->d_average ? state + moments : NULL, e->d_parameters, floats,
-       "reading the trained parameters"}};
   bool good = sums_wait(e, NULL, "training or evaluating", error);
-  for (size_t i = 0; good && i < sizeof parts / sizeof *parts; i++)
-    good = !parts[i].to ||
-           cuda_done(cudaMemcpy(parts[i].to, parts[i].d_from, parts[i].count * sizeof(float),
+  for (size_t a = 0; good && a < count; a++)
+    good = cuda_done(cudaMemcpy(arrays + a * floats, array_of(e, a), floats * sizeof *arrays,
                                 cudaMemcpyDeviceToHost),
-                     parts[i].what, error);
+                     "reading the parameters", error);
   return good;
 }
 
 /* Copies on the compute stream, which does not wait for the default one. */
-static cudaError_t write_arrays(CudaEngine *e, const float *parameters, const float *state) {
-  const size_t floats = e->engine.config.network.floats;
-  const size_t moments = training_moments(&e->engine.config.training) * floats;
-  const struct {
-    float *d_to;
-    const float *from;
-    size_t count;
-  } parts[] = {{e->d_parameters, state && e->d_average ? state + moments : parameters, floats},
-               {e->d_average, parameters, floats},
-               {e->d_momentum, state, moments}};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-    if (parts[i].d_to && parts[i].from)
-      TRY(cudaMemcpyAsync(parts[i].d_to, parts[i].from, parts[i].count * sizeof(float),
-                          cudaMemcpyHostToDevice, e->compute));
-  if (e->engine.wide && parts[0].from) TRY(wide_split_weights(e));
+static cudaError_t write_arrays(CudaEngine *e, const float *arrays, size_t count) {
+  const size_t floats = e->engine.config.network.floats, bytes = floats * sizeof *arrays;
+  for (size_t a = 0; a < count; a++)
+    TRY(cudaMemcpyAsync(array_of(e, a), arrays + a * floats, bytes, cudaMemcpyHostToDevice,
+                        e->compute));
+  if (count == 1 && e->d_average)
+    TRY(cudaMemcpyAsync(e->d_parameters, arrays, bytes, cudaMemcpyHostToDevice, e->compute));
+  if (e->engine.wide) TRY(wide_split_weights(e));
   return cudaStreamSynchronize(e->compute);
 }
 
-static bool cuda_write(Engine *engine, const float *parameters, const float *state, Error *error) {
-  return cuda_done(write_arrays((CudaEngine *)engine, parameters, state), "writing the parameters",
+static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error *error) {
+  return cuda_done(write_arrays((CudaEngine *)engine, arrays, count), "writing the parameters",
                    error);
 }
 
@@ -301,7 +290,7 @@ static bool initialise(CudaEngine *e, Error *error) {
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
-  const bool written = cuda_write(&e->engine, parameters, NULL, error);
+  const bool written = cuda_write(&e->engine, parameters, 1, error);
   free(parameters);
   return written && cuda_done(first_launch(e), "the first launch", error);
 }
