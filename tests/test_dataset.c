@@ -188,9 +188,9 @@ TEST(test_refused) {
 
 static void expect_not_opened(const char *before, const char *file, const char *after) {
   Error error = {.text = ""};
-  assert_null(dataset_open(file, NULL, 10, 2, 0, &error));
+  assert_null(dataset_open(&(DatasetConfig){.path = file, .classes = 10, .threads = 2}, &error));
   assert_message(error, before, file, after);
-  assert_null(dataset_open(file, NULL, 10, 2, 0, NULL));
+  assert_null(dataset_open(&(DatasetConfig){.path = file, .classes = 10, .threads = 2}, NULL));
 }
 
 TEST(test_not_a_file) {

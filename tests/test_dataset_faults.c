@@ -106,7 +106,8 @@ TEST(test_no_threads) {
   assert_int_equal(pthread_getattr_default_np(&none), 0);
   assert_int_equal(pthread_attr_setstacksize(&none, (size_t)1 << 60), 0);
   assert_int_equal(pthread_setattr_default_np(&none), 0);
-  DatasetReader *reader = dataset_open(path, NULL, 10, 4, 0, &error);
+  DatasetReader *reader =
+      dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 4}, &error);
   assert_int_equal(pthread_setattr_default_np(&before), 0);
   assert_null(reader);
   assert_message(error, "cannot start a thread to read ", path,
@@ -130,7 +131,8 @@ TEST(test_short_memory) {
     got.rows = 0;
     got.error.text[0] = '\0';
     atomic_store(&good_allocations, good);
-    DatasetReader *reader = dataset_open(path, NULL, 10, 4, 0, &got.error);
+    DatasetReader *reader =
+        dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 4}, &got.error);
     const bool read = reader && read_on(reader, &got, 10000);
     atomic_store(&good_allocations, INT32_MAX);
     if (good < READER_CHUNK_WORKER) {
@@ -198,7 +200,7 @@ TEST(test_changed_files) {
     got.rows = 0;
     write_file(drawn.text, drawn.length);
     DatasetReader *reader = open_reader(2, 1);
-    const SourceStamp stamp = *dataset_stamp(reader);
+    const SourceStamp stamp = dataset_source(reader)->stamp;
     assert_true(read_on(reader, &got, 1000));
     assert_int_equal(got.rows, 1000);
     change_file((Change)change, drawn.length);
@@ -209,7 +211,7 @@ TEST(test_changed_files) {
     assert_memory_equal(got.pixels, wanted.pixels, got.rows * 60);
     dataset_close(reader);
     reader = open_reader(2, 1);
-    assert_false(source_stamps_equal(dataset_stamp(reader), &stamp));
+    assert_false(source_stamps_equal(&dataset_source(reader)->stamp, &stamp));
     dataset_close(reader);
   }
 }

@@ -42,7 +42,8 @@ TEST(test_half_of_the_memory) {
     Error error;
     const struct rlimit limit = {MEMORY, MEMORY};
     if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(9);
-    DatasetReader *reader = dataset_open(path, NULL, 10, 1, 0, &error);
+    DatasetReader *reader =
+        dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 1}, &error);
     if (!reader) _exit(8);
     const uint64_t most = (uint64_t)MEMBERS * ROWS;
     _exit(dataset_max_rows(reader, most) == most + 1 ? 0 : 1);
@@ -51,11 +52,4 @@ TEST(test_half_of_the_memory) {
   assert_int_equal(status, 0);
   print_message("%ld MB\n", usage.ru_maxrss / 1024);
   assert_in_range(usage.ru_maxrss / 1024, 32, 80);
-}
-
-/* All of what waits is the rows' pixels and labels. */
-TEST(test_row_bytes) {
-  DatasetReader *reader = open_reader(1, 1);
-  assert_int_equal(dataset_row_bytes(reader), 3);
-  dataset_close(reader);
 }

@@ -221,7 +221,7 @@ TEST(test_counted_rows) {
   foreach (row, cases) {
     DatasetReader *reader = open_reader(3, row->ahead);
     assert_in_range(dataset_max_rows(reader, row->most), row->least_found, row->most_found);
-    assert_false(dataset_is_once(reader));
+    assert_false(dataset_source(reader)->once);
     dataset_close(reader);
   }
   free(archive.text);
@@ -239,9 +239,9 @@ TEST(test_close_a_silent_pipe) {
   pthread_t writer;
   assert_int_equal(pthread_create(&writer, NULL, write_pipe, &writing), 0);
   DatasetReader *reader = open_reader(2, 0);
-  assert_true(dataset_is_once(reader));
-  assert_true(dataset_reads(reader, path));
-  assert_false(dataset_reads(reader, folder));
+  assert_true(dataset_source(reader)->once);
+  assert_true(source_is(dataset_source(reader), path));
+  assert_false(source_is(dataset_source(reader), folder));
   pthread_join(writer, NULL);
   dataset_close(reader);
   close(both);

@@ -48,8 +48,9 @@ static bool read_some(const RowSet *wanted, int threads, uint64_t *rows, Error *
   uint8_t pixels[AT_ONCE];
   uint16_t labels[AT_ONCE];
   size_t filled;
-  DatasetReader *reader =
-      dataset_open_some(folder_path("some.csv"), NULL, wanted, 10, threads, 0, error);
+  const DatasetConfig config = {
+      .path = folder_path("some.csv"), .classes = 10, .threads = threads, .wanted = wanted};
+  DatasetReader *reader = dataset_open(&config, error);
   assert_non_null(reader);
   *rows = 0;
   bool good;

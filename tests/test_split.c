@@ -78,9 +78,14 @@ TEST_WITH(the_reader_delivers_both_parts, csv_open, csv_close) {
     for (int held = 0; held < 2; held++) {
       Error error;
       Split split;
-      DatasetReader *reader = dataset_open(path, NULL, 256, thread_counts[t], 0, &error);
+      const DatasetConfig config = {.path = path,
+                                    .classes = 256,
+                                    .threads = thread_counts[t],
+                                    .hold_out = 0.3,
+                                    .seed = 5,
+                                    .held_out = held};
+      DatasetReader *reader = dataset_open(&config, &error);
       assert_non_null(reader);
-      assert_true(dataset_split(reader, 0.3, 5, held, &error));
       assert_true(split_open(&split, 0.3, 5, held, 256, &error));
       const uint64_t most = dataset_max_rows(reader, UINT32_MAX);
       free_table(&got);

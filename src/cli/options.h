@@ -32,7 +32,7 @@ typedef struct {
   int early_stop; /* epochs without a better accuracy, 0: never */
   int ensemble;   /* networks that differ in their seed, 0: one alone */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
-  char label_column[OPTIONS_PATH]; /* see dataset_open */
+  char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char validation[OPTIONS_PATH];   /* a share or a file, see options_hold_out */
   Residency resident;
   DeviceChoice device;

@@ -93,16 +93,16 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
   const bool judges = !test && (*options->mistakes || *options->confusion || options->ensemble > 0);
   const double hold_out = judges ? options_hold_out(options) : 0;
-  return (EvaluateConfig){.test = !judges        ? test
-                                  : hold_out > 0 ? options->train
-                                                 : validation,
-                          .hold_out = hold_out,
-                          .seed = options->training.seed,
-                          .label_column = options->label_column,
+  return (EvaluateConfig){.rows = {.path = !judges        ? test
+                                           : hold_out > 0 ? options->train
+                                                          : validation,
+                                   .threads = options->training.threads,
+                                   .label = options->label_column,
+                                   .hold_out = hold_out,
+                                   .seed = options->training.seed},
                           .weights = options->weights,
                           .mistakes = options->mistakes,
-                          .confusion = options->confusion,
-                          .threads = options->training.threads};
+                          .confusion = options->confusion};
 }
 
 #endif

@@ -31,10 +31,14 @@ static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *e
   const int threads = rows < ROWS           ? 1
                       : o->training.threads ? o->training.threads
                                             : omp_get_num_procs();
-  DatasetReader *reader =
-      dataset_open(o->train, o->label_column, o->classes, threads, (size_t)2 * ROWS, error);
+  DatasetReader *reader = dataset_open(&(DatasetConfig){.path = o->train,
+                                                        .classes = o->classes,
+                                                        .threads = threads,
+                                                        .label = o->label_column,
+                                                        .ahead = (size_t)2 * ROWS},
+                                       error);
   if (!reader) return false;
-  if (dataset_is_once(reader)) {
+  if (dataset_source(reader)->once) {
     dataset_close(reader);
     return error_set(error, "--pixel-max auto reads --train twice, but it can be read only once: "
                             "give --pixel-max a number");

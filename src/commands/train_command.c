@@ -237,7 +237,7 @@ static bool draw_curves(Run *run, Error *error) {
 /* Tests the network if that was left for the end, draws its pictures, and says so. */
 static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
-  const bool tests = run->evaluate.test && run->config.test &&
+  const bool tests = run->evaluate.rows.path && run->config.test &&
                      (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
   if (!tests && !*o->weights && !*o->mistakes && !*o->confusion) return true;
@@ -392,7 +392,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   if (is_first)
     run_files_derived(options, 0, run.best);
   else
-    run.evaluate.test = NULL;
+    run.evaluate.rows.path = NULL;
   bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
   good = train_log_close(run.log, good ? error : NULL) && good;
   if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */

@@ -25,10 +25,10 @@ typedef struct Worker {
 } Worker;
 
 struct DatasetReader {
+  DatasetConfig config;
   CsvColumns columns;
-  bool guessed;         /* the label's column is the first, since nothing says which it is */
-  const RowSet *wanted; /* NULL: all rows */
-  size_t chunk_rows;    /* a chunk's capacity */
+  bool guessed;      /* the label's column is the first, since nothing says which it is */
+  size_t chunk_rows; /* a chunk's capacity */
   Worker *workers;
 
   /* Shared, under the mutex. */
@@ -59,18 +59,9 @@ struct DatasetReader {
   uint64_t offset;     /* the last of those chunks' */
   uint64_t line;       /* the number of the line that follows */
   uint64_t blank_line; /* the first of the blank lines that end them, or CSV_NONE */
-
-  char path[];
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
-
-static uint64_t count_lines(const char *text, size_t length) {
-  uint64_t lines = 0;
-  const char *end = text + length;
-  while ((text = memchr(text, '\n', (size_t)(end - text)))) lines++, text++;
-  return lines;
-}
 
 /* Reads whole lines for the worker. Returns their bytes and keeps the rest for the next turn. */
 static size_t take_lines(DatasetReader *reader, Worker *worker) {
@@ -91,12 +82,12 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   reader->tail_length = length - cut;
   memcpy(reader->tail, text + cut, reader->tail_length);
   worker->chunk->first = reader->lines_read;
-  if (reader->wanted) reader->lines_read += count_lines(text, cut);
+  for (size_t i = 0; reader->config.wanted && i < cut; i++) reader->lines_read += text[i] == '\n';
   return cut;
 }
 
 static size_t chunk_bytes(const DatasetReader *reader) {
-  return sizeof(Chunk) + reader->chunk_rows * dataset_row_bytes(reader);
+  return sizeof(Chunk) + reader->chunk_rows * (reader->columns.inputs + sizeof(uint16_t));
 }
 
 static Chunk *new_chunk(DatasetReader *reader) {
@@ -184,11 +175,9 @@ static size_t numbered_column(const char *label, size_t columns) {
   return number > 0 ? number - 1 : columns;
 }
 
-/* Finds the column of the labels. label: --label-column, "": what the header says, else the first.
- */
-static bool find_label(DatasetReader *reader, const char *label, const CsvFirstLine *first,
-                       Error *error) {
-  const char *name = reader->source.name;
+/* Finds the column of the labels. */
+static bool find_label(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
+  const char *name = reader->source.name, *label = reader->config.label;
   size_t column = *label ? numbered_column(label, first->fields) : first->label;
   reader->guessed = !*label && column == CSV_NONE;
   if (reader->guessed) column = 0;
@@ -202,10 +191,8 @@ static bool find_label(DatasetReader *reader, const char *label, const CsvFirstL
                    label);
 }
 
-/* Assigns the columns. inputs: pixels that a row must have; 0: any number, and a label. */
-static bool assign_columns(DatasetReader *reader, size_t inputs, const char *label,
-                           const CsvFirstLine *first, Error *error) {
-  const size_t columns = first->fields;
+static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
+  const size_t columns = first->fields, inputs = (size_t)reader->config.inputs;
   const char *s = columns == 1 ? "" : "s";
   reader->columns.columns = columns;
   reader->columns.separator = first->separator;
@@ -221,12 +208,12 @@ static bool assign_columns(DatasetReader *reader, size_t inputs, const char *lab
     return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels",
                      reader->source.name, columns, s, DATASET_MAX_COLUMNS - 1);
   }
-  return !reader->columns.labelled || find_label(reader, label, first, error);
+  return !reader->columns.labelled || find_label(reader, first, error);
 }
 
 /* Learns the number of columns from the first line, and drops that line if it is a header. */
-static bool read_first_line(DatasetReader *reader, size_t inputs, const char *label, Error *error) {
-  const char *name = reader->source.name, *tail = reader->tail;
+static bool read_first_line(DatasetReader *reader, Error *error) {
+  const char *name = reader->source.name, *tail = reader->tail, *label = reader->config.label;
   reader->tail_length = source_read(&reader->source, reader->tail, CHUNK_BYTES);
   if (*reader->source.error.text) return error_set(error, "%s", reader->source.error.text);
   if (reader->tail_length >= 3 && memcmp(tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
@@ -239,8 +226,7 @@ static bool read_first_line(DatasetReader *reader, size_t inputs, const char *la
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
   }
   CsvFirstLine first = {.wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL};
-  if (!csv_first_line(name, tail, length, &first, error) ||
-      !assign_columns(reader, inputs, label, &first, error))
+  if (!csv_first_line(name, tail, length, &first, error) || !assign_columns(reader, &first, error))
     return false;
   reader->line = first.named ? 2 : 1;
   if (first.named) drop(reader, length);
@@ -284,14 +270,14 @@ static bool check_guess(DatasetReader *reader, Error *error) {
 }
 
 /* Starts up to `threads` workers; one is enough. */
-static bool start_workers(DatasetReader *reader, int threads, Error *error) {
+static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
   int code = ENOMEM;
-  for (int i = 0; i < threads; i++) {
+  for (size_t i = 0; i < threads; i++) {
     Worker *worker = calloc(1, sizeof *worker);
     if (!worker) break;
     worker->next = reader->workers;
     worker->reader = reader;
-    chunk_parser_open(&worker->parser, &reader->columns, reader->wanted);
+    chunk_parser_open(&worker->parser, &reader->columns, reader->config.wanted);
     code = pthread_create(&worker->thread, NULL, work, worker);
     if (code != 0) {
       free(worker);
@@ -309,69 +295,46 @@ static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
 
-/* Returns how many chunks may wait. Without a bound of rows half of the memory is the bound, and
-   the other half is for where the rows go: a small archive may hold rows without end. */
-static size_t chunks_allowed(const DatasetReader *reader, int threads, size_t ahead) {
-  const uint64_t most =
-      ahead > 0 ? ahead / reader->chunk_rows + 1 : memory_available() / 2 / chunk_bytes(reader);
-  return most < (uint64_t)threads ? (size_t)threads : (size_t)most;
-}
-
-static bool start(DatasetReader *reader, const char *label, size_t inputs, int threads,
-                  size_t ahead, Error *error) {
-  if (!source_open(&reader->source, reader->path, error) ||
-      !read_first_line(reader, inputs, label ? label : "", error))
+static bool start(DatasetReader *reader, Error *error) {
+  const DatasetConfig *c = &reader->config;
+  if (!source_open(&reader->source, c->path, error) || !read_first_line(reader, error))
     return false;
-  const uint64_t useful = reader->source.size / CHUNK_BYTES + 1;
-  if (knows_length(reader) && (uint64_t)threads > useful) threads = (int)useful;
+  size_t threads = (size_t)c->threads, useful = (size_t)(reader->source.size / CHUNK_BYTES + 1);
+  if (knows_length(reader) && threads > useful) threads = useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
   reader->chunk_rows = CHUNK_BYTES / (2 * reader->columns.columns) + 1;
-  reader->chunk_limit = chunks_allowed(reader, threads, ahead);
+  /* Without a bound of rows half of the memory is the bound, and the other half is for where the
+     rows go: a small archive may hold rows without end. */
+  reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
+                                     : (size_t)(memory_available() / 2 / chunk_bytes(reader));
+  if (reader->chunk_limit < threads) reader->chunk_limit = threads;
   reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
-  return check_guess(reader, error) && start_workers(reader, threads, error);
+  return check_guess(reader, error) &&
+         (c->hold_out == 0 ||
+          split_open(&reader->split, c->hold_out, c->seed, c->held_out, c->classes, error)) &&
+         start_workers(reader, threads, error);
 }
 
-/* inputs: as in assign_columns. */
-static DatasetReader *open_reader(const char *path, const char *label, const RowSet *wanted,
-                                  size_t inputs, int classes, int threads, size_t ahead,
-                                  Error *error) {
-  const size_t path_size = strlen(path) + 1;
-  DatasetReader *reader = calloc(1, sizeof *reader + path_size);
+DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
+  DatasetReader *reader = calloc(1, sizeof *reader);
   if (!reader) {
-    error_set(error, "no memory to read %s", path);
+    error_set(error, "no memory to read %s", config->path);
     return NULL;
   }
-  memcpy(reader->path, path, path_size);
-  reader->columns.classes = classes;
-  reader->wanted = wanted;
+  reader->config = *config;
+  if (!config->label) reader->config.label = "";
+  reader->columns.classes = config->classes;
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
   reader->source.file = -1;
   pthread_mutex_init(&reader->mutex, NULL);
   pthread_cond_init(&reader->turn, NULL);
   pthread_cond_init(&reader->ready, NULL);
-  if (!start(reader, label, inputs, threads, ahead, error)) {
-    dataset_close(reader);
-    return NULL;
-  }
-  return reader;
-}
-
-DatasetReader *dataset_open(const char *path, const char *label, int classes, int threads,
-                            size_t ahead, Error *error) {
-  return open_reader(path, label, NULL, 0, classes, threads, ahead, error);
-}
-
-DatasetReader *dataset_open_some(const char *path, const char *label, const RowSet *wanted,
-                                 int classes, int threads, size_t ahead, Error *error) {
-  return open_reader(path, label, wanted, 0, classes, threads, ahead, error);
-}
-
-DatasetReader *dataset_open_for(const char *path, const char *label, int inputs, int classes,
-                                int threads, size_t ahead, Error *error) {
-  return open_reader(path, label, NULL, (size_t)inputs, classes, threads, ahead, error);
+  if (start(reader, error)) return reader;
+  dataset_close(reader);
+  return NULL;
 }
 
 static void free_chunks(Chunk *chunk) {
@@ -412,41 +375,19 @@ int dataset_inputs(const DatasetReader *reader) {
   return (int)reader->columns.inputs;
 }
 
-size_t dataset_row_bytes(const DatasetReader *reader) {
-  return reader->columns.inputs + sizeof(uint16_t);
-}
-
-bool dataset_is_once(const DatasetReader *reader) {
-  return reader->source.once;
-}
-
-bool dataset_reads(const DatasetReader *reader, const char *path) {
-  return source_is(&reader->source, path);
-}
-
-const SourceStamp *dataset_stamp(const DatasetReader *reader) {
-  return &reader->source.stamp;
-}
-
-/* Returns true if no worker can go on before somebody reads. */
-static bool is_full(const DatasetReader *reader) {
-  return reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
-}
-
-bool dataset_split(DatasetReader *reader, double share, uint64_t seed, bool held_out,
-                   Error *error) {
-  return split_open(&reader->split, share, seed, held_out, reader->columns.classes, error);
+const Source *dataset_source(const DatasetReader *reader) {
+  return &reader->source;
 }
 
 /* Returns the bound before any split. */
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns.columns);
   pthread_mutex_lock(&reader->mutex);
-  while (reader->parsed_rows <= most && !is_full(reader) &&
-         !(reader->ended && reader->unparsed == 0)) {
-    pthread_cond_wait(&reader->ready, &reader->mutex);
+  bool all, full = false; /* no worker can go on before somebody reads */
+  while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
+    full = reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
+    if (!full) pthread_cond_wait(&reader->ready, &reader->mutex);
   }
-  const bool all = reader->ended && reader->unparsed == 0;
   const uint64_t rows = reader->parsed_rows;
   pthread_mutex_unlock(&reader->mutex);
   return all || rows > most ? rows : most + 1;
@@ -546,7 +487,7 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
 }
 
 bool dataset_check_labels(const DatasetReader *reader, Error *error) {
-  return !reader->guessed || reader->varied || reader->wanted || reader->rows < 2 ||
+  return !reader->guessed || reader->varied || reader->config.wanted || reader->rows < 2 ||
          error_set(error,
                    "%s: the first column is %u in all %llu rows: name the label's with "
                    "--label-column N, NAME or last",

@@ -24,32 +24,31 @@ enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
 
 typedef struct DatasetReader DatasetReader;
 
-/* Starts reading `path`. label: the column of the labels, a number from 1, a name of the header or
-   "last"; NULL or "": the one that the header calls label, class, target, digit or y, else the
-   first, unless the first rows show that it is the last. classes: labels must be below it (2 to
-   1024). threads: parsers, from 1. ahead: rows that may be parsed before anybody asks for them (0:
-   as many as half of memory_available() holds); memory is about that many rows, and at least one
-   chunk per thread. Blocks only for the first chunk, whose first line fixes the number of columns.
+/* What to read, and how. Zeros are usual values but for the first line. */
+typedef struct {
+  const char *path;  /* outlives the reader */
+  int classes;       /* labels must be below it: 2 to 1024 */
+  int threads;       /* parsers, from 1 */
+  const char *label; /* the column of the labels, a number from 1, a name of the header or "last";
+                        NULL or "": the one that the header calls label, class, target, digit or y,
+                        else the first, unless the first rows show that it is the last */
+  int inputs; /* pixels that a row must have, with a label or, labels then being 0, without; 0: any
+                 number, and a label */
+  size_t ahead; /* rows that may be parsed before anybody asks for them, 0: as many as half of
+                   memory_available() holds; at least one chunk per thread */
+  const RowSet *wanted; /* of a file that was read to its end before: the other rows are zeros, and
+                           nothing in them is checked; outlives the reader; NULL: all rows */
+  double hold_out;      /* the share of the rows that split.h holds out for `seed`, 0: none */
+  uint64_t seed;
+  bool held_out; /* delivers these rows alone, else only the others */
+} DatasetConfig;
+
+/* Starts reading. Blocks only for the first chunk, whose first line fixes the number of columns.
    Returns NULL on failure: no such file, a directory, an empty file, a first line that is blank,
    binary or not of 2 to DATASET_MAX_COLUMNS fields. */
-DatasetReader *dataset_open(const char *path, const char *label, int classes, int threads,
-                            size_t ahead, Error *error);
-
-/* Opens a file that was read to its end before and delivers only some rows: the others are zeros,
-   and nothing in them is checked. `wanted` must outlive the reader. */
-DatasetReader *dataset_open_some(const char *path, const char *label, const RowSet *wanted,
-                                 int classes, int threads, size_t ahead, Error *error);
-
-/* Opens a file for a network: rows of `inputs` pixels (1 to DATASET_MAX_COLUMNS - 1). The number of
-   columns tells whether a label is among them; without one, labels are 0. Fails at any other
-   number of columns. */
-DatasetReader *dataset_open_for(const char *path, const char *label, int inputs, int classes,
-                                int threads, size_t ahead, Error *error);
+DatasetReader *dataset_open(const DatasetConfig *config, Error *error);
 
 int dataset_inputs(const DatasetReader *reader); /* pixels a row */
-
-/* Bytes that a row takes while it waits to be read: its pixels and its label. */
-size_t dataset_row_bytes(const DatasetReader *reader);
 
 /* Returns an upper bound of the number of rows. The bound of a file follows from its size. A pipe
    does not tell its length and an archive cannot be trusted, so their rows are counted: this waits
@@ -57,17 +56,9 @@ size_t dataset_row_bytes(const DatasetReader *reader);
    that or if no more may be parsed ahead. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
-/* Delivers from now on only the rows that split.h holds out, or only the others if `held_out` is
-   false. Called before the first row is read. Fails without memory. */
-bool dataset_split(DatasetReader *reader, double share, uint64_t seed, bool held_out, Error *error);
-
-bool dataset_is_once(const DatasetReader *reader); /* its source cannot be read a second time */
-
-/* True if `path` names the file or pipe that is being read. */
-bool dataset_reads(const DatasetReader *reader, const char *path);
-
-/* Differs between two readings of a path if the file was changed or replaced in between. */
-const SourceStamp *dataset_stamp(const DatasetReader *reader);
+/* Returns the source that is being read; another reading of its path has the same stamp unless the
+   file was changed or replaced in between. */
+const Source *dataset_source(const DatasetReader *reader);
 
 /* Copies the next rows in file order (of a split, those that are taken), waiting for the parsers:
    pixels[row * stride + i] and labels[row]. Fills all `rows` unless the file ends before. Stores

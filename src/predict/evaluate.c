@@ -57,20 +57,22 @@ static bool draw_weights(Engine *engine, const char *path, Error *error) {
 static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   const EvaluateConfig *c = gallery->config;
   const Network *network = &engine->config.network;
-  const size_t ahead = 2 * (size_t)engine->config.staging_rows;
-  DatasetReader *reader = dataset_open(c->test, c->label_column, network->size[network->layers],
-                                       c->threads ? c->threads : omp_get_num_procs(), ahead, error);
+  DatasetConfig rows = c->rows;
+  rows.classes = network->size[network->layers];
+  rows.ahead = 2 * (size_t)engine->config.staging_rows;
+  rows.held_out = true;
+  if (rows.threads == 0) rows.threads = omp_get_num_procs();
+  DatasetReader *reader = dataset_open(&rows, error);
   if (!reader) return false;
   const int inputs = dataset_inputs(reader), wanted = network->size[0];
   const bool good =
-      c->hold_out > 0 && !dataset_split(reader, c->hold_out, c->seed, true, error) ? false
-      : inputs == wanted ? predict_rows(engine, reader, see, gallery, error)
+      inputs == wanted ? predict_rows(engine, reader, see, gallery, error)
       : inputs == wanted - 1
           ? error_set(error,
                       "%s has no label column: its rows are the %d pixels that the network takes; "
                       "--predict %s needs no labels",
-                      c->test, wanted, c->test)
-          : error_set(error, "%s has %d pixels a row, but the network takes %d", c->test, inputs,
+                      rows.path, wanted, rows.path)
+          : error_set(error, "%s has %d pixels a row, but the network takes %d", rows.path, inputs,
                       wanted);
   dataset_close(reader);
   return good;
@@ -101,7 +103,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
                             : 255};
   const bool good =
       (g.pixels || error_set(error, "out of memory")) &&
-      (!c->test || evaluate_rows(engine, &g, error)) &&
+      (!c->rows.path || evaluate_rows(engine, &g, error)) &&
       (!*c->mistakes || plot_mistakes(g.list, g.count, side_of(engine), c->mistakes, error)) &&
       (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
       (!*c->weights || draw_weights(engine, c->weights, error));

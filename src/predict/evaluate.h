@@ -8,12 +8,9 @@
 
 /* Files' names; "" for a picture that is not wanted. */
 typedef struct {
-  const char *test; /* rows with labels; NULL: none, so only weights are drawn */
-  double hold_out;  /* the share of them that dataset_split holds out for this seed, 0: all */
-  uint64_t seed;
-  const char *label_column;                   /* of them, see dataset_open */
+  DatasetConfig rows; /* with labels; path NULL: none, so only weights are drawn. The network has
+                         their classes; threads 0: one per core */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
-  int threads;                                /* of the file's reader, 0: one per core */
   PredictRow *each;                           /* is shown every row, too; NULL: nobody is */
   void *context;                              /* of each */
 } EvaluateConfig;
@@ -21,7 +18,7 @@ typedef struct {
 /* Refuses pictures that cannot be drawn of this network's rows. */
 bool evaluate_can(const Engine *engine, const EvaluateConfig *config, Error *error);
 
-/* Predicts the rows of config->test, if there is one, and counts how they compare with their
+/* Predicts the rows of config->rows, if there is one, and counts how they compare with their
    labels, then draws the pictures. The engine's dataset is written over. *metrics is opened here;
    the caller closes it where this returns true. */
 bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metrics, Error *error);

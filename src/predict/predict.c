@@ -16,9 +16,13 @@ static int classes_of(const Engine *engine) {
 
 DatasetReader *predict_open(const Engine *engine, const char *path, const char *label, int threads,
                             Error *error) {
-  const size_t ahead = 2 * (size_t)engine->config.staging_rows;
-  return dataset_open_for(path, label, engine->config.network.size[0], classes_of(engine), threads,
-                          ahead, error);
+  return dataset_open(&(DatasetConfig){.path = path,
+                                       .classes = classes_of(engine),
+                                       .threads = threads,
+                                       .label = label,
+                                       .inputs = engine->config.network.size[0],
+                                       .ahead = 2 * (size_t)engine->config.staging_rows},
+                      error);
 }
 
 /* ---- logits that overflow ----------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "model/metrics.h"
 
 /* Opens a file for predict_to_csv: rows as wide as the network's inputs, with a label before them
-   or without. label: as dataset_open has it; threads: parsers. */
+   or without. label: as DatasetConfig has it; threads: parsers. */
 DatasetReader *predict_open(const Engine *engine, const char *path, const char *label, int threads,
                             Error *error);
 

@@ -31,7 +31,7 @@ typedef enum {
 typedef struct {
   const char *train, *test; /* test NULL: none */
   const char *validation;   /* the file to judge by instead, NULL: none */
-  const char *label_column; /* see dataset_open */
+  const char *label_column; /* see DatasetConfig */
   double hold_out;          /* or the share of the training file to judge by, 0: none */
   uint64_t member;          /* of an ensemble: rows are held out by a seed that is lower by this */
   const char *rereads_test; /* the option that wants the test file, or else that to judge by, again

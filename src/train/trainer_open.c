@@ -14,17 +14,16 @@
 
 DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) {
   const TrainerConfig *c = &t->config;
-  const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
-  DatasetReader *reader = !judges && t->own.bits
-                              ? dataset_open_some(c->train, c->label_column, &t->own, c->classes,
-                                                  c->training.threads, ahead, error)
-                              : dataset_open(judges ? t->judge : c->train, c->label_column,
-                                             c->classes, c->training.threads, ahead, error);
-  if (!reader || c->hold_out == 0 ||
-      dataset_split(reader, c->hold_out, c->training.seed - c->member, judges, error))
-    return reader;
-  dataset_close(reader);
-  return NULL;
+  return dataset_open(&(DatasetConfig){.path = judges ? t->judge : c->train,
+                                       .classes = c->classes,
+                                       .threads = c->training.threads,
+                                       .label = c->label_column,
+                                       .ahead = t->resident ? 0 : 2 * t->staging_rows,
+                                       .wanted = judges || !t->own.bits ? NULL : &t->own,
+                                       .hold_out = c->hold_out,
+                                       .seed = c->training.seed - c->member,
+                                       .held_out = judges},
+                      error);
 }
 
 const char *trainer_judge_option(const Trainer *t) {
@@ -39,8 +38,8 @@ void trainer_close_reader(DatasetReader **reader) {
 /* Refuses options that need a second pass over a source that can be read only once. */
 static bool check_once(const Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
-  const bool train_once = dataset_is_once(t->train),
-             test_once = t->test && dataset_is_once(t->test);
+  const bool train_once = dataset_source(t->train)->once,
+             test_once = t->test && dataset_source(t->test)->once;
   const bool once = train_once || test_once;
   if (once && !t->resident && c->epochs > 1)
     return error_set(error,
@@ -69,19 +68,19 @@ static bool open_readers(Trainer *t, Error *error) {
   trainer_close_reader(&t->test);
   t->train = trainer_open_reader(t, false, error);
   if (!t->train) return false;
-  t->train_stamp = *dataset_stamp(t->train);
+  t->train_stamp = dataset_source(t->train)->stamp;
   if (!t->judge) return check_once(t, error);
-  if (dataset_is_once(t->train) && c->hold_out > 0)
+  if (dataset_source(t->train)->once && c->hold_out > 0)
     return error_set(error,
                      "--validation %g reads --train twice, but it can be read only once: give it a "
                      "file",
                      c->hold_out);
-  if (dataset_is_once(t->train) && dataset_reads(t->train, t->judge))
+  if (dataset_source(t->train)->once && source_is(dataset_source(t->train), t->judge))
     return error_set(error, "--train and --%s are the same pipe, which can be read only once",
                      trainer_judge_option(t));
   t->test = trainer_open_reader(t, true, error);
   if (!t->test || !check_once(t, error)) return false;
-  t->test_stamp = *dataset_stamp(t->test);
+  t->test_stamp = dataset_source(t->test)->stamp;
   const int train = dataset_inputs(t->train), test = dataset_inputs(t->test);
   if (train == test) return true;
   if (test == train - 1)
@@ -99,8 +98,8 @@ static bool open_readers(Trainer *t, Error *error) {
 static uint64_t most_rows(const Trainer *t) {
   const uint64_t most = UINT32_MAX, memory = memory_limit(); /* most: as a TrainRange has it */
   if (t->config.resident != RESIDENT_AUTO || memory == UINT64_MAX) return most;
-  const size_t row =
-      dataset_row_bytes(t->train) + engine_row_stride(dataset_inputs(t->train)) + sizeof(uint16_t);
+  const int inputs = dataset_inputs(t->train);
+  const size_t row = (size_t)inputs + engine_row_stride(inputs) + 2 * sizeof(uint16_t);
   const uint64_t fit = memory / 2 / row;
   return fit < most ? fit : most;
 }
@@ -217,7 +216,8 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
    nothing was wrong with the files, nor used up. */
 static bool can_stream(const Trainer *t, const Error *error) {
   return t->config.resident == RESIDENT_AUTO && !t->engine && error->too_large && t->train &&
-         !dataset_is_once(t->train) && (!t->judge || (t->test && !dataset_is_once(t->test)));
+         !dataset_source(t->train)->once &&
+         (!t->judge || (t->test && !dataset_source(t->test)->once));
 }
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,

@@ -48,9 +48,9 @@ static Reading read_file(const char *path, int inputs, int classes, int threads,
                          size_t rows_a_call) {
   Reading r = {0};
   const size_t ahead = rows_a_call % 2 ? 0 : rows_a_call;
-  DatasetReader *reader =
-      inputs ? dataset_open_for(path, NULL, inputs, classes, threads, ahead, &r.error)
-             : dataset_open(path, NULL, classes, threads, ahead, &r.error);
+  const DatasetConfig config = {
+      .path = path, .classes = classes, .threads = threads, .inputs = inputs, .ahead = ahead};
+  DatasetReader *reader = dataset_open(&config, &r.error);
   if (!reader) return r;
   r.opened = true;
   r.inputs = dataset_inputs(reader);

@@ -51,10 +51,12 @@ void read_table(int classes, int threads, size_t ahead, size_t block) {
   enum { GAP = 3, POISON = 0xa5 };
   free_table(&got);
   got = (Table){0};
-  DatasetReader *reader =
-      network_inputs > 0
-          ? dataset_open_for(path, NULL, network_inputs, classes, threads, ahead, &got.error)
-          : dataset_open(path, NULL, classes, threads, ahead, &got.error);
+  DatasetReader *reader = dataset_open(&(DatasetConfig){.path = path,
+                                                        .classes = classes,
+                                                        .threads = threads,
+                                                        .inputs = network_inputs,
+                                                        .ahead = ahead},
+                                       &got.error);
   if (!reader) return;
   const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
@@ -128,7 +130,8 @@ void assert_read(int threads, size_t ahead, size_t block) {
 
 DatasetReader *open_reader(int threads, size_t ahead) {
   Error error;
-  DatasetReader *reader = dataset_open(path, NULL, 10, threads, ahead, &error);
+  DatasetReader *reader = dataset_open(
+      &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, &error);
   if (!reader) fail_msg("%s", error.text);
   return reader;
 }

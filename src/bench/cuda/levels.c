@@ -28,7 +28,8 @@ static const int wide_batches[] = {128, 1024, 4096};
 
 /* Appends the rows of a file; *added is how many. */
 static bool append_file(BenchRows *rows, const char *path, uint64_t *added, Error *error) {
-  DatasetReader *reader = dataset_open(path, NULL, CLASSES, omp_get_num_procs(), 0, error);
+  const DatasetConfig config = {.path = path, .classes = CLASSES, .threads = omp_get_num_procs()};
+  DatasetReader *reader = dataset_open(&config, error);
   if (!reader) return false;
   const uint64_t before = rows->train_rows, room = dataset_max_rows(reader, UINT32_MAX);
   const size_t inputs = (size_t)dataset_inputs(reader);
