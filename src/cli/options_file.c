@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/input.h"
 #include "base/nearest.h"
 #include "cli/options.h"
 
@@ -107,7 +108,7 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
 static FILE *open_config(const char *path) {
   static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
   char program[OPTIONS_PATH], preset[3 * OPTIONS_PATH];
-  FILE *file = fopen(path, "r");
+  FILE *file = input_open(path);
   if (file || errno != ENOENT || strchr(path, '/')) return file;
   const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   program[length > 0 ? length : 0] = '\0';
@@ -115,7 +116,7 @@ static FILE *open_config(const char *path) {
   for (size_t i = 0; slash && !file && i < sizeof folders / sizeof *folders; i++) {
     snprintf(preset, sizeof preset, "%.*s/%s/%s", (int)(slash - program), program, folders[i],
              path);
-    file = fopen(preset, "r");
+    file = input_open(preset);
   }
   if (!file) errno = ENOENT;
   return file;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/input.h"
 #include "base/text.h"
 #include "data/exif.h"
 
@@ -69,7 +70,7 @@ typedef struct {
 
 /* All bytes of a file, which may be a pipe: malloc'ed, or NULL. */
 static uint8_t *read_file(const char *path, int *length, Error *error) {
-  FILE *file = fopen(path, "rb");
+  FILE *file = input_open(path);
   if (!file) {
     error_set(error, "cannot open %s: %s", path, strerror(errno));
     return NULL;

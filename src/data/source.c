@@ -2,13 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/input.h"
 #include "base/interrupt.h"
 
-enum { PATIENCE = 100 };             /* milliseconds after which a wait looks up */
 enum { GZIP_ONLY = MAX_WBITS + 16 }; /* as inflateInit2 has it */
 static const unsigned char MAGIC[] = {0x1f, 0x8b};
 
@@ -42,16 +41,6 @@ bool source_can_repeat(const char *path) {
 
 /* ---- the file's bytes -------------------------------------------------------------------- */
 
-/* Waits in steps: a pipe's writer may never write again. */
-static bool wait_for_writer(const Source *source) {
-  struct pollfd wait = {.fd = source->file, .events = POLLIN};
-  while (!atomic_load(&source->abandoned) && !interrupt_pending()) {
-    const int ready = poll(&wait, 1, PATIENCE);
-    if (ready != 0 && (ready > 0 || errno != EINTR)) return true;
-  }
-  return false;
-}
-
 /* Checks that a regular file is unchanged, and at its end that its name still names it. */
 static bool check_unchanged(Source *source, bool at_end) {
   struct stat status;
@@ -69,7 +58,7 @@ static bool check_unchanged(Source *source, bool at_end) {
 /* Reads some bytes, at least one. Returns 0 at the end, or with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
-    if (source->once && !wait_for_writer(source)) {
+    if (source->once && !input_wait(source->file, &source->abandoned)) {
       if (interrupt_pending()) error_set(&source->error, "interrupted reading %s", source->name);
       return 0;
     }

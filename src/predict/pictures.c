@@ -201,8 +201,11 @@ static void set_aside(Answers *a, const char *path, const Error *error) {
 static bool answer_picture(Answers *a, const char *path, Error *error) {
   Image image;
   Photograph photograph;
-  if (interrupt_pending()) return error_set(error, "interrupted");
   const bool is_image = image_read(path, &image, error);
+  if (interrupt_pending()) {
+    if (is_image) image_free(&image);
+    return error_set(error, "interrupted");
+  }
   if (!is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
     if (is_image) image_free(&image);
     set_aside(a, path, error);
