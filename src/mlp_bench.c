@@ -160,7 +160,6 @@ static bool show_steps(const Arguments *a, const char *command, Error *error) {
 int main(int count, char **given) {
   standard_output_open();
   interrupt_catch(true);
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
   Arguments arguments;
   Error error;
   char command[512];

@@ -1,5 +1,5 @@
-/* Ends a program when a signal asks for it: SIGINT (Ctrl-C), SIGTERM (kill) or SIGHUP (a closed
-   terminal).
+/* Ends a program when a signal asks for it: SIGINT (Ctrl-C), SIGTERM (kill), SIGHUP (a closed
+   terminal), SIGQUIT, or SIGUSR1, SIGUSR2 and SIGXCPU, by which batch systems warn.
 
    The first signal only makes interrupt_pending() true. Code that waits or works for longer than a
    moment looks there, and unwinds as after a failure. A second signal ends the process at once. A

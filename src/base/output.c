@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -424,6 +425,8 @@ static void open_closed_streams(void) {
 
 void standard_output_open(void) {
   open_closed_streams();
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   FILE *output = open_stream(STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
   FILE *error_output = open_stream(STDERR_FILENO, _IOLBF);
   if (output) stdout = output;

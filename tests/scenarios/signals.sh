@@ -3,6 +3,8 @@
 rows 20000 >long.csv
 mkfifo fifo
 ok $T --epochs 1 --save net
+sed 's/$/,0,0/' test.csv >four.csv # pixels that make a square
+ok $T --epochs 1 --train four.csv --test four.csv --save square
 
 # opened NAME: waits until the run in the background has opened a file of this name.
 opened() {
@@ -22,6 +24,8 @@ for signal in INT TERM HUP; do
 $T --train fifo
 $T --test fifo
 --load net --device cpu --predict fifo
+--load square --device cpu --classify fifo
+--config fifo
 $T --train fifo --tune never.png
 END
 done
@@ -46,7 +50,7 @@ exec 9>&-
 [ -f half.st ]
 
 case_ 'a wide network in the middle of an epoch' # which takes minutes
-for signal in INT TERM HUP; do
+for signal in INT TERM HUP QUIT USR1 USR2 XCPU; do
   start $T --hidden 2000,2000 --train long.csv --save wide.st
   printing 1 '^data '
   sleep 0.05
@@ -55,6 +59,7 @@ for signal in INT TERM HUP; do
   step=$(value step wide.st)
   [ $step -ge 1 ]
   [ $step -le 2500 ]
+  absent wide.st.tmp.*
 done
 
 case_ 'a reader that never comes' # outputs are pipes that nobody opens
@@ -73,7 +78,7 @@ case_ 'a prediction'
 ok $T --hidden 2000,2000 --epochs 1 --train test.csv --save slow.st
 start --load slow.st --device cpu --threads 1 --predict long.csv --output predictions.csv
 opened predictions.csv.tmp.
-interrupt TERM interrupted
+interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
 case_ 'an ignored signal stays ignored' # as nohup has it

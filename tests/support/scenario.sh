@@ -99,7 +99,7 @@ refusals() {
 }
 start() {
   : >out
-  env --default-signal=INT,TERM,HUP ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >out 2>err </dev/null &
+  env --default-signal=INT,TERM,HUP,QUIT ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >out 2>err </dev/null &
   pid=$!
 }
 until_() {
