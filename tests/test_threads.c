@@ -16,7 +16,7 @@ typedef bool Start(int count, Error *error);
 
 static bool start_team(int count, Error *error) {
   int running = 0;
-  if (!threads_start(count, error)) return false;
+  if (!threads_start(&count, error)) return false;
 #pragma omp parallel num_threads(count) reduction(+ : running)
   running++;
   return running == count;
@@ -106,7 +106,7 @@ TEST(test_enough) {
   Error error = {.text = ""};
   for (int count = 1; count < 9; count++) {
     int running = 0;
-    if (!threads_start(count, &error)) fail_msg("%s", error.text);
+    if (!threads_start(&count, &error)) fail_msg("%s", error.text);
 #pragma omp parallel num_threads(count) reduction(+ : running)
     running++;
     assert_int_equal(running, count);

@@ -297,9 +297,10 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
               "the batch, threads, dataset and staging buffers of an engine must be at least 1");
     return NULL;
   }
-  if (!threads_start(config->training.threads, error)) return NULL;
+  EngineConfig able = *config;
+  if (!threads_start(&able.training.threads, error)) return NULL;
   CpuEngine *cpu = calloc(1, sizeof *cpu);
-  const bool fits = cpu && prepare(cpu, config);
+  const bool fits = cpu && prepare(cpu, &able);
   float *parameters = fits ? malloc(config->network.floats * sizeof *parameters) : NULL;
   const bool ready = parameters;
   if (ready) {
