@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -156,12 +157,21 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
                        error);
 }
 
+/* Refuses a stack that is too small for this program or, as OpenMP takes the same limit, its
+   threads. Runs before main, whose frame alone might not fit. */
+__attribute__((constructor)) static void check_stack(void) {
+  enum { LEAST = 1 << 20 }; /* bytes: more than twice what tests take */
+  struct rlimit stack;
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST) return;
+  fprintf(stderr, "mlp-train: a stack of %llu KiB is too small: `ulimit -s %d` allows enough\n",
+          (unsigned long long)stack.rlim_cur / 1024, LEAST / 1024);
+  _exit(1);
+}
+
 int main(int argc, char **argv) {
   const double began = seconds_now();
   standard_output_open();
   interrupt_catch(false);
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
-  signal(SIGXFSZ, SIG_IGN); /* and so is one to a file that may not grow */
   Options options;
   Checkpoint from = {0};
   Error error = {.text = ""};

@@ -31,6 +31,26 @@ ok $T --epochs 2 --resident no --threads 0
 printed 1 '^data .*, streamed every epoch$'
 printed 2 "$(epoch_line '[12]/2')"
 
+case_ 'OpenMP may give fewer threads'
+ok $T --epochs 2 --save one.st
+while IFS='|' read -r threads variable; do
+  (export $variable && ok $T --epochs 2 --threads 4 --save fewer.st)
+  printed 1 "^device   CPU, $threads,"
+  same_network one.st fewer.st
+done <<'END'
+2 threads|OMP_THREAD_LIMIT=2
+1 thread|OMP_MAX_ACTIVE_LEVELS=0
+4 threads|OMP_DYNAMIC=true
+END
+
+case_ 'a stack that is too small is refused'
+if sanitized; then
+  skip_ 'sanitizers take more of it'
+else
+  (ulimit -s 1000 && refuses 1 'a stack of 1000 KiB is too small: `ulimit -s 1024` allows enough' $T)
+  (ulimit -s 1024 && ok $T --epochs 1 --threads 2)
+fi
+
 case_ 'a missing file is named with ways to get one'
 refuses 1 data/mnist_train.csv --device cpu # the folder has no data/
 for way in 'make data' scripts/download_mnist.sh mlp-train-fetch mlp-digits; do said "$way"; done
