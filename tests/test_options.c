@@ -340,6 +340,21 @@ TEST(a_file_may_be_written_freely) {
   assert_string_equal(options.train, "a b.csv");
 }
 
+/* They are float32, as the numbers are. */
+TEST(a_number_may_be_a_bound_of_its_range) {
+  for (size_t i = 0; i < options_table.count; i++) {
+    const OptionRow *row = &options_table.rows[i];
+    if (row->kind != &option_number) continue;
+    const double bounds[] = {row->low, row->high};
+    for (int b = 0; b < 2; b++) {
+      char text[32];
+      snprintf(text, sizeof text, "%g", bounds[b]);
+      Error problem;
+      if (!row->kind->set(row, text, &options, &problem)) fail_msg("%s", problem.text);
+    }
+  }
+}
+
 /* The smallest numbers, too, which strtof calls out of range. */
 TEST(every_number_reads_back) {
   static const char *const numbers[] = {"0x1p-149",      "1e-45", "1e-38",   "0x1.fffffep-127",

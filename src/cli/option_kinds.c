@@ -70,13 +70,14 @@ const OptionKind option_whole_or_auto = {set_whole, get_whole, NULL, false};
 const OptionKind option_whole64 = {set_whole, get_whole, NULL, true};
 const OptionKind option_megabytes = {set_whole, get_whole, NULL, true};
 
-/* The number that the text begins with, NAN if it is none from low to high; *end follows it. */
+/* The number that the text begins with, NAN if it is none from low to high, as float32 has these;
+ *end follows it. */
 static float number_at(const char *text, double low, double high, char **end) {
   errno = 0;
   const float number = strtof(text, end);
   const bool underflows = errno == ERANGE && number == 0; /* what is only denormal is a number */
   const bool good = *text && !isspace((unsigned char)*text) && *end != text && !underflows &&
-                    (double)number >= low && (double)number <= high;
+                    number >= (float)low && number <= (float)high;
   return good ? number : NAN;
 }
 
