@@ -53,13 +53,14 @@ static void print_epochs(Report *report, const EpochResult *results, int count) 
 }
 
 TEST(epochs_are_a_table) {
-  const EpochResult results[] = {result_of(3, 10), result_of(4, 10)};
+  EpochResult results[] = {result_of(3, 10), result_of(4, 10)};
+  results[1].rows_before = 54000; /* the rest of an epoch that was interrupted */
   Report report = {.percent = -1};
   print_epochs(&report, results, 2);
   assert_string_equal(printed,
                       "               loss     acc  test-loss  test-acc   train    eval  img/s\n"
                       "epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M\n"
-                      "epoch  4/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M\n");
+                      "epoch  4/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   984k\n");
 }
 
 TEST(columns_hold_large_and_small_numbers) {

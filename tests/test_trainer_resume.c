@@ -40,6 +40,8 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
     if (!run_trainer(config, &rest)) fail_msg("%s", rest.error.text);
     assert_same_weights(&rest, &whole);
     assert_same_epochs(&whole, &rest, part.epochs);
+    for (int i = 0; i < rest.epochs; i++)
+      assert_int_equal(rest.epoch[i].rows_before, i == 0 ? part.saved.rows : 0);
     assert_int_equal(rest.saved.epoch, config->epochs);
     assert_int_equal(rest.saved.step, 0);
     assert_int_equal(rest.saved.rows, 0);

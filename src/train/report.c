@@ -150,7 +150,7 @@ bool report_epoch(Report *report, const EpochResult *r, bool is_last, Error *err
                        percentage(r->train_accuracy).text, loss_text(r->test_loss).text,
                        percentage(r->test_accuracy).text, duration(r->train_seconds).text,
                        duration(r->test_seconds).text,
-                       rate((double)r->train_rows / r->train_seconds).text);
+                       rate((double)(r->train_rows - r->rows_before) / r->train_seconds).text);
 }
 
 bool report_totals(Report *report, const RunTotals *totals, double process, Error *error) {

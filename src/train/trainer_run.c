@@ -294,6 +294,7 @@ static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunT
   const Checkpoint *train = &t->position;
   EngineSums test = {0};
   const bool first = totals->load == 0;
+  const uint64_t rows_before = train->rows;
   const double start = seconds_now();
   TrainerResult result = train_epoch(e, in_parts, error);
   const double trained = seconds_now();
@@ -323,6 +324,7 @@ static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunT
                          .train_seconds = trained - start,
                          .test_seconds = evaluated - loaded,
                          .train_rows = train->rows,
+                         .rows_before = rows_before,
                          .test_rows = test.rows};
   return TRAINER_DONE;
 }
