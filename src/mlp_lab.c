@@ -1,5 +1,5 @@
 /* mlp-lab: the kernel lab; see --help. */
-#include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,14 +138,41 @@ static bool parse_rest(Lab *lab, Error *error) {
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
+/* Returns the name of a topic's picture, which may be written to path[PATH_MAX]: with all topics
+   FILE-TOPIC.png for FILE.png. */
+static const char *picture_of(const Lab *lab, const char *topic, char *path) {
+  const size_t length = strlen(lab->plot), ending = strlen(".png");
+  if (lab->topic) return lab->plot;
+  const bool ends = length > ending && strcmp(lab->plot + length - ending, ".png") == 0;
+  snprintf(path, PATH_MAX, "%.*s-%s.png", (int)(ends ? length - ending : length), lab->plot, topic);
+  return path;
+}
+
+/* Refuses outputs that are the record or one another. */
+static bool check_files(const Lab *lab, Error *error) {
+  char path[PATH_MAX];
+  bool good = option_table_check_files(&table, lab, error);
+  const json_t *line;
+  for (size_t i = 0; good && lab->plot && (line = lab_next(&lab->known, &i, "lab-topic", NULL));) {
+    const char *picture = picture_of(lab, text_of(line, "topic"), path);
+    const NamedFile files[] = {{"--from", lab->from, false},
+                               {"--json", lab->json, true},
+                               {"--markdown", lab->markdown, true},
+                               {"--plot", picture, true}};
+    good = same_file_check(files, 4, error);
+  }
+  return good;
+}
+
 static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   int first;
   text_command_line(lab->command, sizeof lab->command, count, given); /* parsing moves the words */
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
-  return (lab->from ? lab_read(&lab->known, lab->from, error) : lab_add_all(&lab->known, error)) &&
-                 parse_words(count - first, given + first, lab, error) && parse_rest(lab, error) &&
-                 option_table_check_files(&table, lab, error)
+  if (!(lab->from ? lab_read(&lab->known, lab->from, error) : lab_add_all(&lab->known, error)))
+    return OPTIONS_FAILURE;
+  return parse_words(count - first, given + first, lab, error) && parse_rest(lab, error) &&
+                 check_files(lab, error)
              ? OPTIONS_RUN
              : OPTIONS_USAGE;
 }
@@ -212,16 +239,6 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
   return true;
 }
 
-/* With all topics, FILE-TOPIC.png for FILE.png. */
-static bool plot(const Lab *lab, const Record *record, const char *topic, Error *error) {
-  char path[4096];
-  const size_t length = strlen(lab->plot);
-  const size_t stem =
-      length > 4 && strcmp(lab->plot + length - 4, ".png") == 0 ? length - 4 : length;
-  snprintf(path, sizeof path, "%.*s-%s.png", (int)stem, lab->plot, topic);
-  return lab_plot(record, topic, lab->problem, lab->topic ? lab->plot : path, error);
-}
-
 static bool run_topic(Lab *lab, const char *topic, Error *error) {
   const LabTopic *live = lab->from ? NULL : lab_find(topic);
   const Record *record = live ? &lab->measured : &lab->known;
@@ -236,7 +253,8 @@ static bool run_topic(Lab *lab, const char *topic, Error *error) {
     if (lab->markdown) lab_print(record, topic, problems[p], lab->markdown_file, true);
     if (!standard_output_flush(error)) return false;
   }
-  return !lab->plot || plot(lab, record, topic, error);
+  char path[PATH_MAX];
+  return !lab->plot || lab_plot(record, topic, lab->problem, picture_of(lab, topic, path), error);
 }
 
 static bool run_topics(Lab *lab, Error *error) {
@@ -274,7 +292,6 @@ static bool run(Lab *lab, Error *error) {
 int main(int count, char **given) {
   standard_output_open();
   interrupt_catch(true);
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported like any other */
   Lab lab = {.topic = NULL};
   Error error, unwritten;
   bool good = false;

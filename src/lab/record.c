@@ -139,6 +139,9 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* What topics are named with: pictures are named after them. */
+#define NAMES "abcdefghijklmnopqrstuvwxyz_"
+
 /* Lines describe a topic before its rungs, and these before their rows. */
 static bool check_line(const Record *record, json_t *line, Error *error) {
   const char *name = text_of(line, "topic"), *rung = text_of(line, "rung"),
@@ -146,6 +149,8 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
   const json_t *topic = record_find(record, "lab-topic", "topic", name);
   const LabTopic known = {.dims = text_of(topic, "dims")};
   const bool is_row = line_is(line, "lab");
+  if (name[strspn(name, NAMES)])
+    return error_set(error, "'%s' is no topic: it has more than small letters and _", name);
   LabSize ignored;
   int number;
   if (line_is(line, "lab-rung"))

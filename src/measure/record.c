@@ -116,16 +116,17 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
                  Error *error) {
   FILE *file = fopen(path, "r");
   if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
-  char *text = NULL;
-  size_t room = 0;
+  static char text[1 << 16]; /* a line */
   Error inner;
   bool good = true;
-  for (int number = 1; good && getline(&text, &room, file) >= 0; number++)
-    good =
-        !text[strspn(text, " \t\r\n")] || read_line(record, text, check, &inner) ||
-        error_set(error, "%s is no record of %s, line %d: %s", path, program, number, inner.text);
+  for (int number = 1; good && fgets(text, sizeof text, file); number++) {
+    const bool is_whole = strchr(text, '\n') || feof(file);
+    if (!is_whole) error_set(&inner, "it is too long");
+    good = is_whole && (!text[strspn(text, " \t\r\n")] || read_line(record, text, check, &inner));
+    if (!good)
+      error_set(error, "%s is no record of %s, line %d: %s", path, program, number, inner.text);
+  }
   if (good && ferror(file)) good = error_set(error, "cannot read %s: %s", path, strerror(errno));
-  free(text);
   fclose(file);
   return good;
 }

@@ -37,6 +37,21 @@ else
   printed 1 '^topic reduce: '
 fi
 
+case_ 'what is no record, or would be overwritten, is refused'
+cp "$record" r-softmax.png
+sed 's/"softmax"/"..\/softmax"/' "$record" >slashes.json
+refusals 1 all --plot r.png <<'END'
+cannot open none|--from none
+line 1: it is no JSON object|--from train.csv
+line 1: it is too long|--from /dev/zero
+'../softmax' is no topic: it has more than small letters and _|--from slashes.json
+END
+refusals 2 all --plot r.png <<END
+--from r-softmax.png and --plot r-softmax.png are the same file|--from r-softmax.png
+--markdown r-reduce.png and --plot r-reduce.png are the same file|--from $record --markdown r-reduce.png
+END
+same r-softmax.png "$record"
+
 case_ 'what needs a GPU says so'
 run list
 if [ ! -s out ]; then
