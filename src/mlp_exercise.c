@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/output.h"
 #include "exercise/exercise.h"
 
 static const char help[] =
@@ -62,7 +63,10 @@ static bool parse(int argc, char **argv, Arguments *a, Error *error) {
     else if (!parse_seed(argv[i], a, error))
       return false;
   }
-  return true;
+  const NamedFile files[] = {{"--counters", a->counters, false},
+                             {"--grade", a->grade, true},
+                             {"--grade-plain", a->plain, true}};
+  return same_file_check(files, 3, error);
 }
 
 /* A seed that nobody knows beforehand. */
@@ -88,7 +92,8 @@ static int score(const ExerciseBackend *backend, Arguments *a, Error *error) {
   if (a->counters) why_not = exercise_counters(a->counters, scores);
   const ExerciseSum sum = exercise_print(stdout, backend, scores, why_not);
   if ((a->grade && !exercise_grade(a->grade, GRADE_GRADESCOPE, backend, a->seed, scores, error)) ||
-      (a->plain && !exercise_grade(a->plain, GRADE_PLAIN, backend, a->seed, scores, error)))
+      (a->plain && !exercise_grade(a->plain, GRADE_PLAIN, backend, a->seed, scores, error)) ||
+      !standard_output_flush(error))
     return 1;
   return sum.right < TASKS ? 1 : sum.fused < TASKS ? 4 : 0;
 }

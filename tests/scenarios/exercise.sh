@@ -196,5 +196,12 @@ unknown option 'stray'|stray
 --grade needs an argument|--grade
 --seed must be a whole number, not '3x'|--seed 3x
 --seed must be a whole number, not '9|--seed 99999999999999999999
+ are the same file|--grade same.json --grade-plain ./same.json
 END
 refuses 2 "--seed must be a whole number, not ''" --seed ''
+
+case_ 'a scorecard that nobody can read is a failure'
+status=0
+"$MLP" >/dev/full 2>err || status=$?
+[ $status = 1 ]
+said 'cannot write to standard output: No space left on device'
