@@ -144,6 +144,6 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
 
 #else
 
-SKIPPED_WITHOUT_CUDA(test_kernels)
+SKIPPED_WITHOUT_CUDA(test_kernels_optimizer)
 
 #endif

@@ -1,32 +1,9 @@
-/* The loader between a real reader and a pretended device: a thread that copies buffers late, and
-   notices when one is written to before it was copied. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
-
+/* The loader between a real reader and a pretended device, which copies a buffer as late as it may
+   and notices when one is written to before it was copied. */
 #include "engine/loader.h"
 #include "support/csv.h"
 
 enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, DATASET_ROWS = 400, POISON = 0xa5 };
-
-static void pause_microseconds(long microseconds) {
-  const struct timespec pause = {0, microseconds * 1000};
-  nanosleep(&pause, NULL);
-}
-
-/* Every call of read in this program comes here. */
-static atomic_bool slow_file;
-
-ssize_t read(int file, void *bytes, size_t count) {
-  if (atomic_load(&slow_file)) {
-    pause_microseconds(1000);
-    if (count > 16384) count = 16384;
-  }
-  const struct iovec piece = {bytes, count};
-  return readv(file, &piece, 1);
-}
 
 /* ---- the pretended device ---------------------------------------------------------------- */
 
@@ -39,27 +16,17 @@ typedef enum { CALL_STAGING, CALL_UPLOAD, CALL_USE } Call;
 
 static struct {
   Engine engine;
-  pthread_t thread;
-  pthread_mutex_t mutex;
-  pthread_cond_t changed;
-  bool closing;
-
-  long delay;     /* microseconds a copy takes, or */
-  bool hesitates; /* it waits for the next upload: only a second buffer gets the loader there */
-
-  Buffer buffer[2], sent[2]; /* what the loader fills; what it held when it was uploaded */
-  uint64_t first[2], rows[2];
-  uint64_t uploads, copies; /* called; done: the buffer of number n is n % 2 */
+  Buffer buffer[2], sent[2];  /* what the loader fills; what it held when it was uploaded */
+  uint64_t first[2], rows[2]; /* of what was uploaded and is not copied yet; rows 0: nothing */
+  uint64_t uploads;           /* the buffer of number n is n % 2 */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
-
-  unsigned touched; /* buffers that were written to while they were the device's */
-  unsigned stalls;  /* copies that waited in vain for the next upload */
 
   char calls[512]; /* in order: a digit takes that buffer, u uploads, x uses */
   Call fails;      /* this call, once `good_calls` went well */
   unsigned good_calls;
 
+  bool queues;             /* uses look at no row, so that copies stay undone */
   uint64_t used, last_use; /* rows; of the last use */
   uint8_t seen_pixels[DATASET_ROWS * INPUTS];
   uint16_t seen_labels[DATASET_ROWS];
@@ -72,59 +39,28 @@ static bool goes_well(Call call, char letter, Error *error) {
   return error_set(error, "call %d failed", (int)call);
 }
 
-/* Copies one upload after the other, each after its time. Called with the mutex locked. */
-static void copy_one(void) {
-  const uint64_t number = device.copies;
-  const int buffer = (int)(number % 2);
-  if (device.hesitates) {
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += 10;
-    int late = 0;
-    while (device.uploads == number + 1 && !device.closing && !late) {
-      late = pthread_cond_timedwait(&device.changed, &device.mutex, &end);
-    }
-    if (late) device.stalls++;
-  } else {
-    pthread_mutex_unlock(&device.mutex);
-    pause_microseconds(device.delay);
-    pthread_mutex_lock(&device.mutex);
-  }
+/* Copies what was uploaded from the buffer, into which nobody may have written since. */
+static void copy(int buffer) {
   const uint8_t *bytes = (const uint8_t *)&device.buffer[buffer];
-  bool touched = false;
-  for (size_t i = 0; i < sizeof(Buffer); i++) touched = touched || bytes[i] != POISON;
-  device.touched += touched;
+  for (size_t i = 0; device.rows[buffer] && i < sizeof(Buffer); i++)
+    assert_int_equal(bytes[i], POISON);
   for (uint64_t r = 0; r < device.rows[buffer]; r++) {
     const uint64_t row = device.first[buffer] + r;
     memcpy(device.pixels + row * INPUTS, device.sent[buffer].pixels + r * STRIDE, INPUTS);
     device.labels[row] = device.sent[buffer].labels[r];
   }
-  device.copies++;
-  pthread_cond_broadcast(&device.changed);
+  device.rows[buffer] = 0;
 }
 
-static void *run_device(void *unused) {
-  pthread_mutex_lock(&device.mutex);
-  while (!device.closing || device.copies < device.uploads) {
-    if (device.copies < device.uploads) {
-      copy_one();
-    } else {
-      pthread_cond_wait(&device.changed, &device.mutex);
-    }
-  }
-  pthread_mutex_unlock(&device.mutex);
-  return unused;
+static void copy_all(void) {
+  copy(0);
+  copy(1);
 }
 
 static bool device_staging(Engine *engine, int buffer, StagingBuffer *out, Error *error) {
   (void)engine;
   if (!goes_well(CALL_STAGING, (char)('0' + buffer), error)) return false;
-  pthread_mutex_lock(&device.mutex);
-  while (device.copies + 1 < device.uploads ||
-         (device.copies < device.uploads && (int)(device.copies % 2) == buffer)) {
-    pthread_cond_wait(&device.changed, &device.mutex);
-  }
-  pthread_mutex_unlock(&device.mutex);
+  copy(buffer);
   *out = (StagingBuffer){device.buffer[buffer].pixels, device.buffer[buffer].labels, STRIDE};
   return true;
 }
@@ -134,15 +70,12 @@ static bool device_upload(Engine *engine, int buffer, uint64_t first_row, uint64
   if (!goes_well(CALL_UPLOAD, 'u', error)) return false;
   assert_in_range(rows, 1, STAGING_ROWS);
   assert_in_range(first_row + rows, 1, engine->config.dataset_rows);
-  pthread_mutex_lock(&device.mutex);
-  assert_int_equal(device.uploads % 2, buffer);
+  assert_int_equal(device.uploads++ % 2, buffer);
+  assert_int_equal(device.rows[buffer], 0);
   device.first[buffer] = first_row;
   device.rows[buffer] = rows;
   device.sent[buffer] = device.buffer[buffer];
   memset(&device.buffer[buffer], POISON, sizeof(Buffer));
-  device.uploads++;
-  pthread_cond_broadcast(&device.changed);
-  pthread_mutex_unlock(&device.mutex);
   return true;
 }
 
@@ -158,34 +91,15 @@ static void open_device(uint64_t dataset_rows) {
       .staging_rows = STAGING_ROWS,
   };
   device.good_calls = UINT32_MAX;
-  pthread_mutex_init(&device.mutex, NULL);
-  pthread_cond_init(&device.changed, NULL);
-  assert_int_equal(pthread_create(&device.thread, NULL, run_device, NULL), 0);
 }
 
-static void finish(void) {
-  pthread_mutex_lock(&device.mutex);
-  device.closing = true;
-  pthread_cond_broadcast(&device.changed);
-  pthread_mutex_unlock(&device.mutex);
-  pthread_join(device.thread, NULL);
-  pthread_cond_destroy(&device.changed);
-  pthread_mutex_destroy(&device.mutex);
-  assert_int_equal(device.touched, 0);
-  assert_int_equal(device.stalls, 0);
-}
-
-/* Looks at the rows once they are there, as training does. */
+/* Looks at the rows, as training does. */
 static bool use_rows(void *unused, uint64_t first_row, uint64_t rows, Error *error) {
   (void)unused;
   if (!goes_well(CALL_USE, 'x', error)) return false;
   assert_int_equal(device.used % STAGING_ROWS, 0); /* only the last buffer is short */
-  if (!device.hesitates) {
-    pthread_mutex_lock(&device.mutex);
-    while (device.copies < device.uploads) {
-      pthread_cond_wait(&device.changed, &device.mutex);
-    }
-    pthread_mutex_unlock(&device.mutex);
+  if (!device.queues) {
+    copy_all();
     memcpy(device.seen_pixels + device.used * INPUTS, device.pixels + first_row * INPUTS,
            rows * INPUTS);
     memcpy(device.seen_labels + device.used, device.labels + first_row, rows * sizeof(uint16_t));
@@ -205,8 +119,6 @@ static unsigned expected_pixel(uint64_t row, unsigned i) {
   return (unsigned)((row * 31 + i * 101) % 256);
 }
 
-static int padding; /* spaces that end every row: so few rows are a long file */
-
 /* `rows` rows, then `after`. */
 static DatasetReader *open_rows(uint64_t rows, const char *after) {
   FILE *file = fopen(path, "w");
@@ -214,7 +126,7 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
   for (uint64_t r = 0; r < rows; r++) {
     fprintf(file, "%u", expected_label(r));
     for (unsigned i = 0; i < INPUTS; i++) fprintf(file, ",%u", expected_pixel(r, i));
-    fprintf(file, "%*s\n", padding, "");
+    fputc('\n', file);
   }
   fprintf(file, "%s", after);
   assert_int_equal(fclose(file), 0);
@@ -246,40 +158,28 @@ static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
   Error error;
   uint64_t fed = 0;
   if (!loader_feed(&device.engine, reader, &plan, &fed, &error)) fail_msg("%s", error.text);
-  finish();
+  copy_all();
   assert_int_equal(fed, rows);
   dataset_close(reader);
 }
 
 TESTS_WITH(csv_open, csv_close);
 
-/* Whatever is slow, and if the device does not copy a buffer before the next one is uploaded: one
-   is filled while the other is copied. */
+/* Also if the device does not copy a buffer before the next one is uploaded: one is filled while
+   the other is copied. */
 TEST(test_every_row_arrives) {
-  enum { FIRST = 11 };
-  static const struct {
-    long delay;
-    bool hesitates, uses, slow_file;
-  } cases[] = {{.uses = false},     {.uses = true},
-               {.delay = 2000},     {.uses = true, .slow_file = true},
-               {.hesitates = true}, {.hesitates = true, .uses = true}};
-  foreach (row, cases)
-    foreach (each, row_counts) {
-      const uint64_t rows = *each;
-      atomic_store(&slow_file, row->slow_file);
-      padding = row->slow_file ? 4000 : 0;
-      open_device(FIRST + rows); /* not one row too many */
-      device.delay = row->delay;
-      device.hesitates = row->hesitates;
-      must_feed(open_rows(rows, ""),
-                (LoaderPlan){.first_row = FIRST, .use = row->uses ? use_rows : NULL}, rows);
-      assert_int_equal(device.uploads, (rows + STAGING_ROWS - 1) / STAGING_ROWS);
-      assert_rows(device.pixels + FIRST * INPUTS, device.labels + FIRST, rows);
-      assert_int_equal(device.used, row->uses ? rows : 0);
-      if (row->uses && !row->hesitates) assert_rows(device.seen_pixels, device.seen_labels, rows);
+  enum { FIRST = 11, IS_FED = 0, IS_USED, IS_QUEUED };
+  for (int how = IS_FED; how <= IS_QUEUED; how++)
+    foreach (rows, row_counts) {
+      open_device(FIRST + *rows); /* not one row too many */
+      device.queues = how == IS_QUEUED;
+      must_feed(open_rows(*rows, ""),
+                (LoaderPlan){.first_row = FIRST, .use = how == IS_FED ? NULL : use_rows}, *rows);
+      assert_int_equal(device.uploads, (*rows + STAGING_ROWS - 1) / STAGING_ROWS);
+      assert_rows(device.pixels + FIRST * INPUTS, device.labels + FIRST, *rows);
+      assert_int_equal(device.used, how == IS_FED ? 0 : *rows);
+      if (how == IS_USED) assert_rows(device.seen_pixels, device.seen_labels, *rows);
     }
-  padding = 0;
-  atomic_store(&slow_file, false);
 }
 
 TEST(test_ring) {
@@ -287,7 +187,6 @@ TEST(test_ring) {
   foreach (rows, row_counts) {
     const uint64_t buffers = (*rows + STAGING_ROWS - 1) / STAGING_ROWS;
     open_device(FIRST + 2 * STAGING_ROWS);
-    device.delay = 100;
     must_feed(open_rows(*rows, ""), (LoaderPlan){.first_row = FIRST, .ring = true, .use = use_rows},
               *rows);
     assert_int_equal(device.last_use, FIRST + (buffers - 1) % 2 * STAGING_ROWS);
@@ -319,7 +218,7 @@ static void expect_failure(DatasetReader *reader, LoaderPlan plan, uint64_t rows
   Error error = {.text = ""};
   uint64_t fed = UINT64_MAX;
   assert_false(loader_feed(&device.engine, reader, &plan, &fed, &error));
-  finish();
+  copy_all();
   assert_message(error, "", of_file ? path : "", message + of_file);
   assert_int_equal(fed, rows);
   assert_string_equal(device.calls, calls);
