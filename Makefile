@@ -168,7 +168,7 @@ EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(addprefix $(BUILD)/tests/support/,epoch_parts.o epoch_trial.o))
 # Without a GPU the tests of kernels have theirs there, too.
 ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(patsubst tests/%.c,$(BUILD)/%,$(wildcard \
-                 tests/test_kernels*.c tests/test_augment.c))))
+                 tests/test_kernels*.c))))
 KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer state augment \
                          $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) tests/support/kernel_tests \
                          tests/support/emulated) $(filter-out %/epoch_trial.o,$(EMULATED))

@@ -129,7 +129,6 @@ sanitized='
   test_kernels_wide memcheck synccheck
   test_engine_results memcheck racecheck initcheck synccheck
   test_engine_interface memcheck initcheck synccheck
-  test_augment memcheck racecheck
   test_augment_engine memcheck racecheck
   test_lab_rungs memcheck racecheck'
 

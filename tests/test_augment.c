@@ -1,14 +1,10 @@
-/* Augmentation: augment.h's arithmetic, and its kernel against it. Training on augmented rows is in
-   test_augment_engine.c. */
+/* Augmentation: augment.h's arithmetic. test_kernels.c has its kernel, test_augment_engine.c
+   training on augmented rows. */
 #include <math.h>
 
 #include "base/augment.h"
 #include "exercise/reference.h"
-#include "support/cuda.h"
-
-#ifdef HAVE_CUDA
-#include "kernels.h"
-#endif
+#include "support/test.h"
 
 enum { MOST_PIXELS = AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE };
 enum { CONTROLS = AUGMENT_POINTS * AUGMENT_POINTS };
@@ -242,117 +238,3 @@ TEST(test_key_and_row_draw) {
     assert_memory_not_equal(again, copy, sizeof copy);
   }
 }
-
-/* ---- the kernel ------------------------------------------------------------------------------ */
-
-#ifdef HAVE_CUDA
-
-enum { GUARD = 1024, POISON = 0xA5, KEY = 11 };
-
-static bool is_poison(const uint8_t *bytes, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (bytes[i] != POISON) return false;
-  return true;
-}
-
-typedef struct {
-  int side;
-  uint32_t rows;
-  size_t stride;
-  AugmentStrengths strengths;
-} Shape;
-
-/* d_from (rows, stride): pictures with anything but 0 between their rows. The copy, between
-   GUARD bytes on either side that nobody may touch: (rows, stride). */
-static uint8_t *run_kernel(Shape s, const uint8_t *pictures) {
-  const size_t bytes = s.rows * s.stride;
-  uint8_t *d_from, *d_to, *out = malloc(bytes + 2 * GUARD);
-  assert_non_null(out);
-  CUDA_OK(cudaMalloc((void **)&d_from, bytes));
-  CUDA_OK(cudaMalloc((void **)&d_to, bytes + 2 * GUARD));
-  CUDA_OK(cudaMemcpy(d_from, pictures, bytes, cudaMemcpyHostToDevice));
-  CUDA_OK(cudaMemset(d_to, POISON, bytes + 2 * GUARD));
-  CUDA_OK(launch_augment(d_from, d_to + GUARD, s.rows, s.stride, s.side, s.strengths, KEY, NULL));
-  CUDA_OK(cudaMemcpy(out, d_to, bytes + 2 * GUARD, cudaMemcpyDeviceToHost));
-  CUDA_OK(cudaFree(d_from));
-  CUDA_OK(cudaFree(d_to));
-  assert_true(is_poison(out, GUARD) && is_poison(out + GUARD + bytes, GUARD));
-  memmove(out, out + GUARD, bytes);
-  return out;
-}
-
-static uint8_t *make_pictures(Shape s) {
-  uint8_t *pictures = malloc(s.rows * s.stride);
-  assert_non_null(pictures);
-  reference_fill_pixels(pictures, s.rows * s.stride, 40);
-  return pictures;
-}
-
-/* Roundings of a place, some 1e-5 pixels, tip few bytes, and none by more than one. */
-static void check_kernel(Shape s) {
-  uint8_t *pictures = make_pictures(s), *copies = run_kernel(s, pictures);
-  uint8_t *again = run_kernel(s, pictures);
-  assert_memory_equal(again, copies, s.rows * s.stride);
-  size_t tipped = 0;
-  const size_t pixels = (size_t)(s.side * s.side);
-  for (uint32_t r = 0; r < s.rows; r++) {
-    uint8_t expected[MOST_PIXELS];
-    augment_row(s.strengths, KEY, r, pictures + r * s.stride, expected, s.side);
-    for (size_t i = 0; i < s.stride; i++) {
-      const int difference = copies[r * s.stride + i] - (i < pixels ? expected[i] : 0);
-      if (abs(difference) > (i < pixels && augment_any(s.strengths) ? 1 : 0))
-        fail_msg("side %d, strengths %g %g %g %g %g, row %u, byte %zu of %zu is off by %d", s.side,
-                 (double)s.strengths.most[0], (double)s.strengths.most[1],
-                 (double)s.strengths.most[2], (double)s.strengths.most[3],
-                 (double)s.strengths.most[4], r, i, s.stride, difference);
-      tipped += difference != 0;
-    }
-  }
-  assert_true((double)tipped <= 2 + 0.0002 * (double)(s.rows * pixels));
-  free(pictures);
-  free(copies);
-  free(again);
-}
-
-TEST(test_kernel) {
-  needs_gpu();
-  static const uint32_t rows[] = {1, 3, 150};
-  static const int kinds[] = {0, 1, 2, 4, 8, 16, 13, ALL_KINDS};
-  foreach (side, sides)
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-      foreach (each, kinds) {
-        const size_t stride = ((size_t)(*side * *side) + 15) / 16 * 16;
-        check_kernel((Shape){*side, rows[r], stride + 16 * r, usual(*each)});
-      }
-  check_kernel((Shape){28, 150, 784, {{3, 45, 0.4f, 0.5f, 7}}});
-}
-
-TEST(test_kernel_refuses) {
-  needs_gpu();
-  uint8_t *d = NULL;
-  CUDA_OK(cudaMalloc((void **)&d, 2 * 784));
-  CUDA_OK(cudaMemset(d, POISON, 2 * 784));
-  const struct {
-    const uint8_t *from;
-    uint8_t *to;
-    uint32_t rows;
-    size_t stride;
-    int side;
-  } calls[] = {{NULL, d, 1, 784, 28},    {d, NULL, 1, 784, 28},       {d, d, 1, 784, 28},
-               {d, d + 784, 0, 784, 28}, {d, d + 784, 1, 783, 28},    {d, d + 784, 1, 768, 28},
-               {d, d + 784, 1, 784, 0},  {d, d + 784, 1, 65 * 80, 65}};
-  foreach (c, calls)
-    CUDA_REFUSED(
-        launch_augment(c->from, c->to, c->rows, c->stride, c->side, AUGMENT_USUAL, 1, NULL));
-  static const float bad[] = {-1, NAN, 1e6f};
-  for (int k = 0; k < AUGMENT_KINDS; k++)
-    foreach (each, bad)
-      CUDA_REFUSED(launch_augment(d, d + 784, 1, 784, 28, only(k, *each), 1, NULL));
-  uint8_t bytes[2 * 784];
-  CUDA_OK(cudaMemcpy(bytes, d, sizeof bytes, cudaMemcpyDeviceToHost));
-  assert_true(is_poison(bytes, sizeof bytes));
-  CUDA_OK(cudaGetLastError());
-  CUDA_OK(cudaFree(d));
-}
-
-#endif

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"
 
 TESTS_WITH(kernels_open, kernels_close);
@@ -200,6 +201,76 @@ KERNEL_TEST(test_relu_and_mask) {
     assert_exact(da.d, expected, count);
     finish();
   }
+}
+
+/* ---- augmentation --------------------------------------------------------------------------- */
+
+static AugmentStrengths only(int kind, float strength) {
+  AugmentStrengths strengths = {0};
+  strengths.most[kind] = strength;
+  return strengths;
+}
+
+static uint8_t *augmented(const uint8_t *d_from, uint32_t rows, size_t stride, int side,
+                          AugmentStrengths strengths) {
+  uint8_t *d_to = poisoned(rows * stride);
+  LAUNCH(augment, d_from, d_to, rows, stride, side, strengths, 11);
+  return fetch(d_to, rows * stride);
+}
+
+/* Pictures (rows, stride) with anything but 0 between their rows. Roundings of a place, some 1e-5
+   pixels, tip few bytes, and none by more than one. */
+static void check_augment(int side, uint32_t rows, size_t stride, AugmentStrengths strengths) {
+  const size_t pixels = (size_t)(side * side), bytes = rows * stride;
+  uint8_t *pictures = host(bytes), *expected = host(pixels);
+  reference_fill_pixels(pictures, bytes, 40);
+  const uint8_t *d_from = to_device(pictures, bytes);
+  const uint8_t *copies = augmented(d_from, rows, stride, side, strengths);
+  assert_memory_equal(augmented(d_from, rows, stride, side, strengths), copies, bytes);
+  size_t tipped = 0;
+  for (uint32_t r = 0; r < rows; r++) {
+    augment_row(strengths, 11, r, pictures + r * stride, expected, side);
+    for (size_t i = 0; i < stride; i++) {
+      const int difference = copies[r * stride + i] - (i < pixels ? expected[i] : 0);
+      if (abs(difference) > (i < pixels && augment_any(strengths) ? 1 : 0))
+        fail_msg("side %d, row %u, byte %zu of %zu is off by %d", side, r, i, stride, difference);
+      tipped += difference != 0;
+    }
+  }
+  assert_true((double)tipped <= 2 + 0.0002 * (double)(rows * pixels));
+  finish();
+}
+
+KERNEL_TEST(test_augment) {
+  static const int sides[] = {1, 5, 28, 31, 64}, kinds[] = {0, 1, 2, 4, 8, 16, 13, 31};
+  static const uint32_t rows[] = {1, 3, 150};
+  foreach (side, sides)
+    for (size_t r = 0; r < LENGTH(rows); r++)
+      foreach (each, kinds) {
+        AugmentStrengths strengths = AUGMENT_USUAL;
+        for (int k = 0; k < AUGMENT_KINDS; k++)
+          if (!(*each >> k & 1)) strengths.most[k] = 0;
+        check_augment(*side, rows[r], round_up((size_t)(*side * *side), 16) + 16 * r, strengths);
+      }
+  check_augment(28, 150, 784, (AugmentStrengths){{3, 45, 0.4f, 0.5f, 7}});
+}
+
+KERNEL_TEST(test_augment_refuses) {
+  static const float bad[] = {-1, NAN, 1e6f};
+  uint8_t *d = poisoned(2 * 784), *d_to = d + 784;
+  const AugmentStrengths usual = AUGMENT_USUAL;
+  REFUSED(augment, NULL, d, 1, 784, 28, usual, 1);
+  REFUSED(augment, d, NULL, 1, 784, 28, usual, 1);
+  REFUSED(augment, d, d, 1, 784, 28, usual, 1);
+  REFUSED(augment, d, d_to, 0, 784, 28, usual, 1);
+  REFUSED(augment, d, d_to, 1, 783, 28, usual, 1);
+  REFUSED(augment, d, d_to, 1, 768, 28, usual, 1);
+  REFUSED(augment, d, d_to, 1, 784, 0, usual, 1);
+  REFUSED(augment, d, d_to, 1, 65 * 80, 65, usual, 1);
+  for (int k = 0; k < AUGMENT_KINDS; k++)
+    foreach (each, bad) REFUSED(augment, d, d_to, 1, 784, 28, only(k, *each), 1);
+  assert_unwritten(d, 2 * 784);
+  CUDA_OK(cudaGetLastError());
 }
 
 /* ---- refused -------------------------------------------------------------------------------- */
