@@ -284,3 +284,38 @@ TEST(test_bad_archives) {
                (CsvCase){archive.text, "", 0, 0, "is cut off: its gzip archive does not end"});
   free(archive.text);
 }
+
+/* Writes archives of three rows, zeros and a last text; reading it gives the rows, or this error.
+ */
+static void expect_behind(int members, size_t zeros, const char *last, const char *error) {
+  static const char three[] = "1,2\n3,4\n5,6\n";
+  Text file = {0};
+  char rows[64] = "";
+  for (int i = 0; i < members; i++) {
+    append_member(&file, three, sizeof three - 1);
+    strcat(rows, "1,2;3,4;5,6;");
+  }
+  file.text = realloc(file.text, file.length + zeros + 16);
+  assert_non_null(file.text);
+  memset(file.text + file.length, 0, zeros);
+  file.length += zeros;
+  if (strcmp(last, "member") == 0)
+    append_member(&file, three, sizeof three - 1);
+  else
+    file.length += (size_t)sprintf(file.text + file.length, "%s", last);
+  expect_bytes(file.length, (CsvCase){file.text, error ? "" : rows, 0, 0, error});
+  free(file.text);
+}
+
+/* A tape's last block, a disk's, and more zeros than are read at once are left out. */
+TEST(test_behind_an_archive) {
+  static const size_t zeros[] = {0, 1, 17, 512, 10240, SOURCE_INPUT - 40, SOURCE_INPUT, 1 << 20};
+  static const char behind[] = "is a damaged gzip archive: more follows the zeros behind it";
+  foreach (count, zeros)
+    for (int members = 1; members <= 3; members++) expect_behind(members, *count, "", NULL);
+  expect_behind(1, 0, "garbage", "is a damaged gzip archive: incorrect header check");
+  expect_behind(2, 1, "x", behind);
+  expect_behind(1, 512, "\x1f", behind);
+  expect_behind(1, 512, "member", behind);
+  expect_behind(1, 3 * SOURCE_INPUT, "garbage", behind);
+}

@@ -192,12 +192,19 @@ static pthread_t start_writing(Text *text) {
   return thread;
 }
 
+/* As text, and as an archive, which is alone or as dd pads it. */
 TEST(test_pipes) {
+  enum { PADDING = 4000 };
   draw_csv(12, 10000, 60);
   Text archive = {0};
   append_member(&archive, drawn.text, drawn.length);
-  for (int packed = 0; packed < 2; packed++) {
-    const pthread_t writer = start_writing(packed ? &archive : &drawn);
+  archive.text = realloc(archive.text, archive.length + PADDING);
+  assert_non_null(archive.text);
+  memset(archive.text + archive.length, 0, PADDING);
+  Text padded = {archive.text, archive.length + PADDING}, *const sent[] = {&drawn, &archive,
+                                                                           &padded};
+  foreach (text, sent) {
+    const pthread_t writer = start_writing(*text);
     assert_read(3, 0, 777);
     pthread_join(writer, NULL);
   }
