@@ -172,9 +172,7 @@ CONTRACT(test_not_square, EPOCH + 1) {
   memset(staging.pixels, 1, ROWS * staging.stride);
   memset(staging.labels, 0, ROWS * sizeof *staging.labels);
   OK(engine->call->upload(engine, 0, 0, ROWS, &error));
-  error.text[0] = '\0';
-  assert_false(engine->call->train(engine, &range, &error));
-  assert_non_null(strstr(error.text, "37 pixels are not square"));
+  FAILS(engine->call->train(engine, &range, &error), "37 pixels are not square");
   train(engine, plain);
   assert_int_equal(collect(engine).rows, ROWS);
 }
@@ -194,10 +192,7 @@ ENGINE_TEST(test_threads) {
 
 /* A dataset that can be had once and not twice. */
 ENGINE_TEST(test_no_memory) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  print_message("a sanitizer takes address space as it likes\n");
-  skip();
-#endif
+  if (SANITIZED) skip_because("a sanitizer takes address space as it likes");
   enum { DATASET = 20000000 }; /* 960 MB of addresses, hardly any of them touched */
   Engine *engine = open_config(augmented_config(DATASET), CPU);
   unsigned long long pages = 0; /* of addresses in use */

@@ -39,16 +39,7 @@ ssize_t read(int file, void *bytes, size_t count) {
   return readv(file, &piece, 1);
 }
 
-/* A sanitizer brings its own allocator. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_ALLOCATOR 0
-#elif defined(__has_feature)
-#define OWN_ALLOCATOR !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define OWN_ALLOCATOR 1
-#endif
-
-#if OWN_ALLOCATOR
+#if !SANITIZED
 /* Large allocations that succeed before all others fail. */
 static atomic_int good_allocations = INT32_MAX;
 
@@ -98,7 +89,7 @@ TEST(test_read_error) {
 }
 
 TEST(test_no_threads) {
-#if OWN_ALLOCATOR
+#if !SANITIZED
   pthread_attr_t before, none;
   Error error = {.text = ""};
   write_file("1,2\n", 4);
@@ -115,14 +106,13 @@ TEST(test_no_threads) {
   pthread_attr_destroy(&before);
   pthread_attr_destroy(&none);
 #else
-  print_message("a sanitizer starts threads its own way\n");
-  skip();
+  skip_because("a sanitizer starts threads its own way");
 #endif
 }
 
 /* Fewer workers and no look-ahead will do: with one of each, every row arrives. */
 TEST(test_short_memory) {
-#if OWN_ALLOCATOR
+#if !SANITIZED
   enum { READER_CHUNK_WORKER = 3, ENOUGH = 100 };
   draw_csv(7, 10000, 60);
   free_table(&got);
@@ -147,8 +137,7 @@ TEST(test_short_memory) {
     dataset_close(reader);
   }
 #else
-  print_message("a sanitizer has its own malloc\n");
-  skip();
+  skip_because("a sanitizer has its own malloc");
 #endif
 }
 

@@ -205,12 +205,6 @@ CONTRACT(test_learning_rate_0, tested_levels()) {
   }
 }
 
-static void refused(bool done, const char *said) {
-  assert_false(done);
-  if (!strstr(error.text, said)) fail_msg("'%s' says nothing of '%s'", error.text, said);
-  error.text[0] = '\0';
-}
-
 /* Nothing outside the dataset is accepted, and the engine goes on working. */
 CONTRACT(test_refusals, tested_levels()) {
   enum { ROWS = 60, STEPS = 9, STAGED = 28 };
@@ -233,11 +227,11 @@ CONTRACT(test_refusals, tested_levels()) {
   if (!engine) return;
   Data data = make_data(c, c->rows);
   const EngineOperations *call = engine->call;
-  refused(call->upload(engine, 0, ROWS - 4, 5, &error), outside);
-  refused(call->upload(engine, 1, 0, STAGED + 1, &error), "has no 29 rows, only 28");
-  refused(call->evaluate(engine, ROWS - 4, 5, &error), outside);
-  refused(call->predict(engine, ROWS - 4, 5, (float[50]){0}, &error), outside);
-  foreach (b, bad) refused(call->train(engine, &b->range, &error), b->said);
+  FAILS(call->upload(engine, 0, ROWS - 4, 5, &error), outside);
+  FAILS(call->upload(engine, 1, 0, STAGED + 1, &error), "has no 29 rows, only 28");
+  FAILS(call->evaluate(engine, ROWS - 4, 5, &error), outside);
+  FAILS(call->predict(engine, ROWS - 4, 5, (float[50]){0}, &error), outside);
+  foreach (b, bad) FAILS(call->train(engine, &b->range, &error), b->said);
   send_all(engine, &data, c->rows);
   train(engine, epoch_of(c, 0));
   assert_int_equal(close_with_outcome(engine).sums.rows, ROWS);
@@ -289,10 +283,7 @@ static size_t free_memory(void) {
    told once: the next engine knows nothing of it. */
 ENGINE_TEST(test_a_network_too_big_leaks_nothing) {
   needs_gpu();
-  if (quick()) {
-    print_message("under a sanitizer a failed allocation counts as a fault\n");
-    skip();
-  }
+  if (quick()) skip_because("under a sanitizer a failed allocation counts as a fault");
   enum { WIDE = NETWORK_MAX_HIDDEN, BATCH = 1000000, TIMES = 8 };
   const int hidden[] = {WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE};
   const Case *small = &cases[SHORT];

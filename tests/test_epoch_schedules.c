@@ -121,7 +121,6 @@ TEST(test_finds_old_mail_read) {
 #else
 
 TEST(test_schedules) {
-  print_message("there is no C++ compiler\n");
-  skip();
+  skip_because("there is no C++ compiler");
 }
 #endif

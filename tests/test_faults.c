@@ -17,6 +17,7 @@
 
 #include "support/test.h"
 #include "support/folder.h"
+#include "support/process.h"
 
 static char program_path[PATH_MAX];
 
@@ -187,9 +188,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
     execv(program_path, argv);
     _exit(126);
   }
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return process_status(child);
 }
 
 /* Returns what the sentence about a failure of this function must contain; fault.c sets errno. */

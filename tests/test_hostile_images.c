@@ -1,43 +1,26 @@
 /* Small pictures that would take long or much memory to read, and how little of it they get. */
-#define _DEFAULT_SOURCE /* wait4 */
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/error.h"
 #include "support/pictures.h"
+#include "support/process.h"
 
-/* Reads the picture in a process of its own, which must fail with this error ("": or not fail),
+static int read_here(void *seconds, Error *error) {
+  uint8_t pixels[SIDE * SIDE];
+  alarm(*(unsigned *)seconds);
+  return read_picture(picture, SIDE, pixels, error);
+}
+
+/* Reads the picture in a process of its own, which must fail with this error ("": it may or not),
    within so many megabytes; no reading may take more than some seconds. */
 static void expect(const char *wanted, long megabytes) {
-  enum { SECONDS = 20 };
-  int ends[2], status;
-  struct rusage usage;
-  char text[sizeof(Error)];
-  assert_int_equal(pipe(ends), 0);
-  const pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    uint8_t pixels[SIDE * SIDE];
-    Error error = {.text = ""};
-    alarm(SECONDS);
-    if (read_picture(picture, SIDE, pixels, &error)) _exit(*wanted ? 1 : 0);
-    const size_t length = strlen(error.text);
-    _exit(write(ends[1], error.text, length) == (ssize_t)length ? 0 : 2);
-  }
-  close(ends[1]);
-  const ssize_t length = read(ends[0], text, sizeof text - 1);
-  text[length > 0 ? length : 0] = '\0';
-  close(ends[0]);
-  assert_int_equal(wait4(child, &status, 0, &usage), child);
+  unsigned seconds = 20;
+  const Ended ended = process_do(read_here, &seconds);
+  const char *text = ended.error.text;
   if (!strstr(text, wanted)) fail_msg("\"%s\" does not say \"%s\"", text, wanted);
-  assert_int_equal(status, 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (usage.ru_maxrss > megabytes * 1024) fail_msg("%ld kB for: %s", usage.ru_maxrss, text);
-#else
-  (void)megabytes;
-#endif
+  assert_in_range(ended.status, 0, !*wanted);
+  if (!SANITIZED && ended.kilobytes > megabytes * 1024)
+    fail_msg("%ld kB for: %s", ended.kilobytes, text);
 }
 
 /* ---- JPEGs ---------------------------------------------------------------------------------- */

@@ -157,7 +157,7 @@ static const uint64_t row_counts[] = {1,
 static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
   Error error;
   uint64_t fed = 0;
-  if (!loader_feed(&device.engine, reader, &plan, &fed, &error)) fail_msg("%s", error.text);
+  OK(loader_feed(&device.engine, reader, &plan, &fed, &error));
   copy_all();
   assert_int_equal(fed, rows);
   dataset_close(reader);

@@ -1,7 +1,6 @@
 /* The memory that a process may take, by files like those of /proc and /sys. */
 #include <inttypes.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -97,22 +96,17 @@ TEST(this_machine) {
   assert_true(memory_limit() >= memory_available());
 }
 
+static int limit_memory(void *unused, Error *error) {
+  (void)unused, (void)error;
+  const struct rlimit limit = {200 * MB, 200 * MB};
+  void *volatile block = malloc(50 * MB);
+  if (!block || setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+  const uint64_t left = memory_available();
+  return left > 0 && left < 150 * MB && memory_limit() <= 200 * MB ? 0 : 1;
+}
+
 /* RLIMIT_AS leaves what the process does not have yet. */
 TEST(limit_of_the_process) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  print_message("a sanitizer's shadow is larger than any limit of memory\n");
-  skip();
-#endif
-  int status;
-  const pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    const struct rlimit limit = {200 * MB, 200 * MB};
-    void *volatile block = malloc(50 * MB);
-    if (!block || setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
-    const uint64_t left = memory_available();
-    _exit(left > 0 && left < 150 * MB && memory_limit() <= 200 * MB ? 0 : 1);
-  }
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_int_equal(status, 0);
+  if (SANITIZED) skip_because("a sanitizer's shadow is larger than any limit of memory");
+  assert_int_equal(process_do(limit_memory, NULL).status, 0);
 }

@@ -9,7 +9,7 @@
 static Metrics open_scores(int classes) {
   Metrics scores;
   Error error;
-  if (!metrics_open(&scores, classes, &error)) fail_msg("%s", error.text);
+  OK(metrics_open(&scores, classes, &error));
   assert_int_equal(scores.classes, classes);
   return scores;
 }
@@ -79,21 +79,14 @@ TEST(test_extreme_logits) {
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
-/* The caller frees it. */
-static char *print(const Metrics *scores) {
-  char *text = NULL;
-  size_t length;
-  FILE *file = open_memstream(&text, &length);
-  assert_non_null(file);
+static const char *print(const Metrics *scores) {
+  FILE *file = text_open();
   metrics_print(scores, file);
-  assert_int_equal(fclose(file), 0);
-  return text;
+  return text_close(file);
 }
 
 static void assert_prints(const Metrics *scores, const char *expected) {
-  char *text = print(scores);
-  assert_string_equal(text, expected);
-  free(text);
+  assert_string_equal(print(scores), expected);
 }
 
 /* The columns of the matrix are as wide as its largest count asks for; class 2 is never the answer
@@ -153,9 +146,8 @@ TEST(test_confusions_of_many_classes) {
 TEST(test_1024_classes) {
   Metrics scores = open_scores(1024);
   for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);
-  char *text = print(&scores);
+  const char *text = print(&scores);
   assert_non_null(strstr(text, "\n 1023        1    100.00%  100.00%  100.00%\n"));
   assert_null(strstr(text, "confusions"));
-  free(text);
   metrics_close(&scores);
 }

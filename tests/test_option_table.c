@@ -18,7 +18,7 @@ TEST(mnist_conf_is_the_defaults) {
   Options built_in, from_file;
   options_default(&built_in);
   memset(&from_file, 0, sizeof from_file);
-  if (!options_read_file(&from_file, "configs/mnist.conf", &error)) fail_msg("%s", error.text);
+  OK(options_read_file(&from_file, "configs/mnist.conf", &error));
   assert_memory_equal(&built_in, &from_file, sizeof built_in);
   assert_int_equal(built_in.hidden.count, 2);
   assert_int_equal(built_in.hidden.size[0], 300);
@@ -43,7 +43,7 @@ TEST(every_option_is_classified) {
 TEST(literature_conf_is_plain_descent) {
   Options options;
   options_default(&options);
-  if (!options_read_file(&options, "configs/literature.conf", &error)) fail_msg("%s", error.text);
+  OK(options_read_file(&options, "configs/literature.conf", &error));
   assert_true(options.lr == 0.03f);
   assert_true(options.training.rule.momentum == 0 && options.training.rule.weight_decay == 0 &&
               options.lr_decay == 1);
@@ -85,14 +85,11 @@ static void print_help(FILE *template, FILE *file) {
 }
 
 static char *made(void (*print)(FILE *template, FILE *file), const char *from) {
-  char *text;
-  size_t size;
-  FILE *template = fopen(from, "r"), *file = open_memstream(&text, &size);
-  assert_true(template && file);
+  FILE *template = fopen(from, "r"), *file = text_open();
+  assert_non_null(template);
   print(template, file);
   fclose(template);
-  assert_int_equal(fclose(file), 0);
-  return text;
+  return strdup(text_close(file));
 }
 
 static void replace(char *text, const char *old, const char *with) {

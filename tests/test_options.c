@@ -41,8 +41,13 @@ static OptionsResult parse(const char *line) {
 }
 
 static void assert_says(const char *expected) {
-  if (!strstr(error.text, expected))
-    fail_msg("expected \"%s\" in the message \"%s\"", expected, error.text);
+  if (!strstr(error.text, expected)) fail_msg("'%s' does not say '%s'", error.text, expected);
+}
+
+/* Checks that the words are refused in this way. */
+static void refuse(OptionsResult how, const char *line, const char *last, const char *says) {
+  if (parse_with(line, last) != how) fail_msg("accepted: %s %s", line, last ? last : "");
+  assert_says(says);
 }
 
 /* ---- the command line --------------------------------------------------------------------- */
@@ -67,13 +72,9 @@ static void other_value(const OptionRow *row, char *text, size_t size) {
 }
 
 static char *printed_config(const Options *of, bool whole) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *memory = open_memstream(&text, &size);
-  assert_non_null(memory);
+  FILE *memory = text_open();
   options_print_config(memory, of, whole);
-  assert_int_equal(fclose(memory), 0);
-  return text;
+  return text_close(memory);
 }
 
 /* And a file that has all of them is read again as it was printed. */
@@ -85,9 +86,9 @@ TEST(every_option_has_a_field_of_its_own) {
     char text[64], printed[64];
     changed = again = initial;
     other_value(row, text, sizeof text);
-    if (!row->kind->set(row, text, &changed, &error)) fail_msg("%s", error.text);
+    OK(row->kind->set(row, text, &changed, &error));
     row->kind->get(row, &changed, printed, sizeof printed);
-    if (!row->kind->set(row, printed, &again, &error)) fail_msg("%s", error.text);
+    OK(row->kind->set(row, printed, &again, &error));
     assert_memory_equal(&changed, &again, sizeof changed);
     if (row->initial) assert_true(row->kind->set(row, text, &all, &error));
     for (const OptionRow *r = options_table.rows; r->kind; r++)
@@ -96,9 +97,8 @@ TEST(every_option_has_a_field_of_its_own) {
   }
   char *text = printed_config(&all, true);
   options_default(&again);
-  if (!options_read_file(&again, write_config(text), &error)) fail_msg("%s", error.text);
+  OK(options_read_file(&again, write_config(text), &error));
   assert_memory_equal(&again, &all, sizeof all);
-  free(text);
 }
 
 TEST(values_are_what_they_say) {
@@ -194,11 +194,9 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
   foreach (b, bad)
     for (int v = 0; b->values[v]; v++) {
       char must[64], quoted[64];
-      if (parse_with(b->name, b->values[v]) != OPTIONS_USAGE)
-        fail_msg("%s accepted '%s'", b->name, b->values[v]);
       snprintf(must, sizeof must, "%s must be ", b->name);
       snprintf(quoted, sizeof quoted, "not '%s'", b->values[v]);
-      assert_says(must);
+      refuse(OPTIONS_USAGE, b->name, b->values[v], must);
       assert_says(b->allowed);
       assert_says(quoted);
     }
@@ -208,8 +206,8 @@ TEST(a_name_too_long_for_a_file_is_refused) {
   char name[OPTIONS_PATH + 1];
   memset(name, 'a', sizeof name);
   name[OPTIONS_PATH] = '\0';
-  assert_int_equal(parse_with("--train", name), OPTIONS_USAGE);
-  assert_says("--train must be the name of a file of at most 1023 bytes, not 1024");
+  refuse(OPTIONS_USAGE, "--train", name,
+         "--train must be the name of a file of at most 1023 bytes, not 1024");
   name[OPTIONS_PATH - 1] = '\0';
   assert_int_equal(parse_with("--train", name), OPTIONS_RUN);
   assert_string_equal(options.train, name);
@@ -257,10 +255,7 @@ TEST(wrong_usage_is_named) {
       {"--augment elastic=nan", "the strength of elastic must be a number from 0 to 14"},
       {"--optimizer adamw -f exercise", "--fusion exercise has no --optimizer: use"},
   };
-  foreach (b, bad) {
-    assert_int_equal(parse(b->line), OPTIONS_USAGE);
-    assert_says(b->says);
-  }
+  foreach (b, bad) refuse(OPTIONS_USAGE, b->line, NULL, b->says);
 }
 
 /* The CPU has level layer; --device auto may find a GPU for the others. */
@@ -283,12 +278,12 @@ TEST(a_printed_configuration_comes_back) {
     Options back;
     options_default(&back);
     if (whole) {
-      assert_false(options_read_text(&back, text, "it", &error));
-      assert_says("'quiet' is not an option of a saved run");
+      FAILS(options_read_text(&back, text, "it", &error),
+            "'quiet' is not an option of a saved run");
       options_default(&back);
-      if (!options_read_file(&back, write_config(text), &error)) fail_msg("%s", error.text);
-    } else if (!options_read_text(&back, text, "it", &error)) {
-      fail_msg("%s", error.text);
+      OK(options_read_file(&back, write_config(text), &error));
+    } else {
+      OK(options_read_text(&back, text, "it", &error));
     }
     assert_string_equal(back.plot, whole ? "a b.png" : "");
     assert_int_equal(strstr(text, "plot") != NULL, whole);
@@ -298,20 +293,18 @@ TEST(a_printed_configuration_comes_back) {
     back.word_count = options.word_count;
     back.pictures = options.pictures;
     assert_memory_equal(&back, &options, sizeof back);
-    free(text);
   }
   assert_true(options_read_text(&options, "", "nothing", &error));
-  assert_false(options_read_text(&options, "[training]\nbach = 1\n", "m.safetensors", &error));
-  assert_says("m.safetensors:2: unknown key 'bach'");
+  FAILS(options_read_text(&options, "[training]\nbach = 1\n", "m.safetensors", &error),
+        "m.safetensors:2: unknown key 'bach'");
 }
 
 /* A run that is resumed would read these as other names. */
 TEST(a_name_that_no_file_can_hold_is_refused) {
   static const char *const bad[] = {"a ", " a", "a\nb", "a\r", "a\t;b", "a ;b", ";a", "\x7f"};
-  foreach (b, bad) {
-    if (parse_with("--train", *b) != OPTIONS_USAGE) fail_msg("accepted: '%s'", *b);
-    assert_says("--train must be a name that a configuration file can hold");
-  }
+  foreach (b, bad)
+    refuse(OPTIONS_USAGE, "--train", *b,
+           "--train must be a name that a configuration file can hold");
   assert_int_equal(parse_with("--train", "a;b c"), OPTIONS_RUN);
   assert_int_equal(parse_with("--resume", " a ;b "), OPTIONS_RUN); /* no key of a file */
 }
@@ -402,8 +395,7 @@ TEST(a_bad_file_is_named_with_its_line) {
   foreach (b, bad) {
     char expected[5000];
     snprintf(expected, sizeof expected, "%s:%d: %s", write_config(b->text), b->line, b->says);
-    if (parse_with("--config", config_path) != OPTIONS_FAILURE) fail_msg("accepted: %s", b->text);
-    assert_says(expected);
+    refuse(OPTIONS_FAILURE, "--config", config_path, expected);
   }
 }
 
@@ -412,14 +404,12 @@ TEST(a_line_too_long_is_refused) {
   memset(text + strlen(text), 'a', 1000);
   strcat(text, "\n");
   write_config(text);
-  assert_int_equal(parse_with("--config", config_path), OPTIONS_FAILURE);
-  assert_says("a.conf:2: the line is too long");
+  refuse(OPTIONS_FAILURE, "--config", config_path, "a.conf:2: the line is too long");
 }
 
 TEST(a_file_that_cannot_be_read_is_named) {
-  assert_int_equal(parse("--config /nowhere/a.conf"), OPTIONS_FAILURE);
-  assert_says("cannot open /nowhere/a.conf: No such file");
-  assert_int_equal(parse_with("--config", folder), OPTIONS_FAILURE);
-  assert_says("cannot read");
+  refuse(OPTIONS_FAILURE, "--config /nowhere/a.conf", NULL,
+         "cannot open /nowhere/a.conf: No such file");
+  refuse(OPTIONS_FAILURE, "--config", folder, "cannot read");
   assert_says(folder);
 }

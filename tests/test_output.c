@@ -5,13 +5,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
 #include "base/output.h"
 #include "support/test.h"
 #include "support/folder.h"
+#include "support/process.h"
 
 enum { NOBODY = 65534 };
 
@@ -65,7 +65,7 @@ static void set_mode(const char *path, mode_t mode) {
 }
 
 static void start(AtomicFile *output, const char *path, const char *text) {
-  if (!atomic_file_open(output, path, &error)) fail_msg("%s", error.text);
+  OK(atomic_file_open(output, path, &error));
   fputs(text, output->file);
   fflush(output->file);
 }
@@ -78,7 +78,7 @@ static bool save(const char *path, const char *text) {
 }
 
 static void must_save(const char *path, const char *text, const char *read_from) {
-  if (!atomic_file_probe(path, &error) || !save(path, text)) fail_msg("%s", error.text);
+  OK(atomic_file_probe(path, &error) && save(path, text));
   if (read_from) assert_has(read_from, text);
 }
 
@@ -110,9 +110,7 @@ static void refuse(const char *path, const char *reason) {
 }
 
 static void need_root(void) {
-  if (geteuid() == 0) return;
-  print_message("only root can give files away\n");
-  skip();
+  if (geteuid() != 0) skip_because("only root can give files away");
 }
 
 /* ---- replacing ----------------------------------------------------------------------------- */
@@ -383,55 +381,40 @@ IN_FOLDER(descriptors) {
   assert_files(2);
 }
 
-/* Returns the wait status of a child that does that. */
-static int status_of_child(void (*work)(void)) {
-  int status;
-  fflush(NULL);
-  const pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    work();
-    _exit(2);
-  }
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return status;
-}
-
-static void print_around(void) {
+static int print_around(void *unused, Error *why) {
+  (void)unused, (void)why;
   const int file = open("a", O_WRONLY | O_CREAT, 0600);
-  if (dup2(file, STDOUT_FILENO) < 0) return;
+  if (dup2(file, STDOUT_FILENO) < 0) return 2;
   printf("before ");
   const bool saved = save("/dev/fd/1", "rows ");
   printf("after");
   fflush(stdout);
-  _exit(!saved);
+  return !saved;
 }
 
 /* What was printed before stands before it. */
 IN_FOLDER(standard_output) {
-  assert_int_equal(status_of_child(print_around), 0);
+  assert_int_equal(process_do(print_around, NULL).status, 0);
   assert_has("a", "before rows after");
 }
 
 /* ---- ends of the process ------------------------------------------------------------------- */
 
-static void die(void) {
+/* What is done before it is not removed. */
+static int die(void *saves_first, Error *why) {
   AtomicFile first, second;
+  if (saves_first && !save("a", "new")) return 1;
   interrupt_catch(true);
   start(&first, "a", "newer");
   start(&second, "b", "newer");
   raise(SIGTERM);
-}
-
-static void save_and_die(void) {
-  if (save("a", "new")) die(); /* what is done is not removed */
+  return why == NULL;
 }
 
 IN_FOLDER(signals) {
   folder_write("a", "old");
   for (int round = 0; round < 2; round++) {
-    const int status = status_of_child(round ? save_and_die : die);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_int_equal(process_do(die, round ? &error : NULL).status, -SIGTERM);
     assert_has("a", round ? "new" : "old");
     assert_files(1);
   }
@@ -505,7 +488,8 @@ IN_FOLDER(devices_and_pipes) {
   close(ends[1]);
 }
 
-static void compare_streams(void) {
+static int compare_streams(void *unused, Error *why) {
+  (void)unused, (void)why;
   const int file = open("a.csv", O_RDWR | O_APPEND), null = open("/dev/null", O_RDWR);
   dup2(file, STDIN_FILENO);
   dup2(file, STDOUT_FILENO);
@@ -515,13 +499,13 @@ static void compare_streams(void) {
   const bool none = same("-", "b.csv", "rw") || same("-", "b.csv", "wr");
   dup2(null, STDIN_FILENO);
   dup2(null, STDOUT_FILENO);
-  _exit(!all || none || same("-", "-", "rw") || same("-", "/dev/stdout", "ww"));
+  return !all || none || same("-", "-", "rw") || same("-", "/dev/stdout", "ww");
 }
 
 /* Standard input and output may be any file. */
 IN_FOLDER(streams) {
   make_names();
-  assert_int_equal(status_of_child(compare_streams), 0);
+  assert_int_equal(process_do(compare_streams, NULL).status, 0);
 }
 
 IN_FOLDER(the_sentence) {

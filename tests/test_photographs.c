@@ -22,11 +22,6 @@ static Error error;
 static Engine *engine;
 static FILE *rows; /* of DIGITS; NULL: digits are drawn */
 
-static void check(bool done, int line) {
-  if (!done) fail_msg("line %d: %s", line, error.text);
-}
-#define OK(call) check(call, __LINE__)
-
 /* ---- the network -------------------------------------------------------------------------- */
 
 enum { TRAINED = 12000, EPOCHS = 6, BATCH = 32 };

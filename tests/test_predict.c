@@ -31,11 +31,6 @@ static int labels[ROWS], answers[ROWS];
 static float logits[ROWS][CLASSES];
 static EngineSums sums;
 
-static void check(bool done, int line) {
-  if (!done) fail_msg("line %d: %s", line, error.text);
-}
-#define OK(call) check(call, __LINE__)
-
 /* ---- the network -------------------------------------------------------------------------- */
 
 static Engine *open_engine(uint64_t dataset_rows, uint64_t staging_rows) {
@@ -359,14 +354,9 @@ static Engine *open_biased(int inputs, int classes, const float *biases) {
 }
 
 static void assert_classified(Engine *engine, char *const *paths, int count, const char *expected) {
-  char *text = NULL;
-  size_t length;
-  FILE *file = open_memstream(&text, &length);
-  assert_non_null(file);
+  FILE *file = text_open();
   OK(ask(engine, paths, count, file));
-  fclose(file);
-  assert_string_equal(text, expected);
-  free(text);
+  assert_string_equal(text_close(file), expected);
 }
 
 TEST(test_lines) {

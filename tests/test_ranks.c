@@ -75,10 +75,7 @@ TEST(ranks_say_the_same) {
   assert_non_null(realpath("/proc/self/exe", own));
   strcpy(folder, own);
   const char *reason = why_not(dirname(folder)); /* where the library is built, too */
-  if (reason) {
-    print_message("%s\n", reason);
-    skip();
-  }
+  if (reason) skip_because(reason);
   for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
     const int status =
         process_run(output, sizeof output, "tests/support/mpirun.sh %d '%s' " WORKER, ranks, own);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "support/folder.h"
+#include "support/process.h"
 #include "support/test.h"
 
 /* From the signal to the end: 2 seconds are promised, on a machine that does nothing else. */
@@ -54,13 +55,6 @@ static pid_t start(const char *command) {
   return child;
 }
 
-/* Returns the exit status, or -N if signal N ended the process. */
-static int status_of(pid_t child) {
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
 static void wait_a_moment(long milliseconds) {
   nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
 }
@@ -92,7 +86,7 @@ TEST(a_reader_that_has_stopped) {
     }
     const double since = seconds_now();
     assert_int_equal(kill(process, numbers[i]), 0);
-    assert_int_equal(status_of(process), 128 + numbers[i]);
+    assert_int_equal(process_status(process), 128 + numbers[i]);
     assert_true(seconds_now() - since < PATIENCE);
     assert_true(file_says("err", " --resume unread.st\n"));
     assert_int_equal(remove("unread.st"), 0);
@@ -117,7 +111,7 @@ TEST(a_second_signal_kills) {
       kill(process, signals[i][1]);
       assert_int_equal(waitid(P_PID, (id_t)process, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
     }
-    assert_int_equal(status_of(process), -signals[i][1]);
+    assert_int_equal(process_status(process), -signals[i][1]);
     assert_int_equal(access("slow.st", F_OK), -1);
   }
 }
@@ -132,13 +126,13 @@ static bool is_there(const char *pattern) {
 /* Both come before it has answered the first. */
 TEST(a_second_signal_leaves_no_temporary_file) {
   assert_int_equal(
-      status_of(start(TRAIN "2000,2000 --train few.csv --epochs 1 --save slow.st >out")), 0);
+      process_status(start(TRAIN "2000,2000 --train few.csv --epochs 1 --save slow.st >out")), 0);
   const pid_t process = start(PREDICT);
   while (!is_there("predictions.csv.tmp.*")) wait_a_moment(1);
   wait_a_moment(20);
   assert_int_equal(kill(process, SIGINT), 0);
   assert_int_equal(kill(process, SIGTERM), 0);
-  const int status = status_of(process);
+  const int status = process_status(process);
   assert_true(status == -SIGTERM || status == -SIGINT);
   assert_false(is_there("*.tmp.*"));
 }

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,8 +39,8 @@ static int complain(void) {
 }
 
 /* 0 if the failure is told, and told again. */
-static int print_for_nobody(void) {
-  Error error = {.text = ""};
+static int print_for_nobody(void *unused, Error *error) {
+  (void)unused;
   int ends[2];
   signal(SIGPIPE, SIG_IGN);
   if (pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0 || close(ends[1]) != 0 ||
@@ -50,8 +49,8 @@ static int print_for_nobody(void) {
   standard_output_open();
   puts("line");
   for (int i = 0; i < 2; i++)
-    if (standard_output_flush(&error) ||
-        strcmp(error.text, "cannot write to standard output: Broken pipe") != 0)
+    if (standard_output_flush(error) ||
+        strcmp(error->text, "cannot write to standard output: Broken pipe") != 0)
       return 1;
   return 0;
 }
@@ -75,12 +74,6 @@ static pid_t start(Work *work, int *read_end) {
   return child;
 }
 
-static int status_of(pid_t child) {
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
 /* Reads late, then a little at a time. */
 static void check(Work *work) {
   int file;
@@ -98,7 +91,7 @@ static void check(Work *work) {
   }
   assert_null(fgets(line, sizeof line, lines));
   fclose(lines);
-  assert_int_equal(status_of(child), 0);
+  assert_int_equal(process_status(child), 0);
 }
 
 TEST(every_line_arrives) {
@@ -131,13 +124,10 @@ TEST(test_program) {
   assert_int_equal(fread(before, 1, CAPACITY, output), CAPACITY);
   assert_int_equal(fread(got, 1, SIZE - 1, output), strlen(expected));
   fclose(output);
-  assert_int_equal(status_of(child), 0);
+  assert_int_equal(process_status(child), 0);
   assert_string_equal(got, expected);
 }
 
 TEST(test_failure) {
-  int file;
-  const pid_t child = start(print_for_nobody, &file);
-  assert_int_equal(status_of(child), 0);
-  close(file);
+  assert_int_equal(process_do(print_for_nobody, NULL).status, 0);
 }

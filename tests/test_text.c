@@ -32,16 +32,12 @@ static const struct {
 
 /* Returns the text as JSON has it; the caller releases it. */
 static json_t *through_json(const char *text) {
-  char *json = NULL;
-  size_t size;
   json_error_t cause;
-  FILE *file = open_memstream(&json, &size);
-  assert_non_null(file);
+  FILE *file = text_open();
   json_text(text, file);
-  assert_int_equal(fclose(file), 0);
+  const char *json = text_close(file);
   json_t *value = json_loads(json, JSON_DECODE_ANY, &cause);
   if (!value) fail_msg("%s: %s", json, cause.text);
-  free(json);
   return value;
 }
 

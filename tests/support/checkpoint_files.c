@@ -118,13 +118,13 @@ void assert_refuses_to_save(const char *verb, const char *path, const char *mess
 
 void must_save(const Checkpoint *checkpoint, const char *path) {
   Error error = {.text = ""};
-  if (!checkpoint_save(checkpoint, path, &error)) fail_msg("%s", error.text);
+  OK(checkpoint_save(checkpoint, path, &error));
 }
 
 Checkpoint must_load(const char *path) {
   Checkpoint checkpoint;
   Error error = {.text = ""};
-  if (!checkpoint_load(&checkpoint, path, &error)) fail_msg("%s", error.text);
+  OK(checkpoint_load(&checkpoint, path, &error));
   return checkpoint;
 }
 

@@ -13,8 +13,7 @@
 static inline void needs_gpu(void) {
   Error why;
   if (engine_cuda_available(&why)) return;
-  print_message("%s\n", why.text);
-  skip();
+  skip_because(why.text);
 }
 
 #ifndef ON_EMULATOR
@@ -26,17 +25,8 @@ static inline bool quick(void) {
   return ON_EMULATOR || getenv("TEST_QUICK") != NULL;
 }
 
-/* The call returns true; if not, the Error `error` of the file says why. */
-#define OK(call) check_done((call), #call, &error, __LINE__)
-
-static inline void check_done(bool done, const char *call, const Error *error, int line) {
-  if (!done) fail_msg("line %d: %s: %s", line, call, error->text);
-}
-
 #ifdef HAVE_CUDA
 #include <cuda_runtime_api.h>
-
-#include "support/test.h"
 
 /* The call returns cudaSuccess. */
 #define CUDA_OK(call) check_cuda((call), cudaSuccess, #call, __LINE__)

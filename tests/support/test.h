@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
+
 /* Walks over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
 #define foreach(row, table)                                                                        \
   for (const __typeof__(*(table)) *row = (table); row < (table) + sizeof(table) / sizeof *(table); \
@@ -40,6 +42,31 @@
     tests_register_fixtures(setup, teardown);                                                      \
   }                                                                                                \
   _Static_assert(1, "") /* takes the semicolon */
+
+/* The call returns true; if not, the Error `error` in scope says why. */
+#define OK(call) test_done((call), #call, &error, __LINE__)
+
+/* The call returns false, with an `error` that has `said` in its text; the text becomes empty. */
+#define FAILS(call, said) test_fails((call), #call, &error, said, __LINE__)
+
+void test_done(bool done, const char *call, const Error *error, int line);
+void test_fails(bool done, const char *call, Error *error, const char *said, int line);
+
+/* Skips the running test, and prints why. */
+void skip_because(const char *reason);
+
+/* A sanitizer has an allocator of its own, and a shadow larger than any limit of memory. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+
+/* A file in memory, and its text once it is closed, until the next one is opened. */
+FILE *text_open(void);
+char *text_close(FILE *file);
 
 /* Copies *test; its name and state must outlive the program. */
 void test_register(const struct CMUnitTest *test);
