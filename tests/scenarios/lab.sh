@@ -40,10 +40,11 @@ fi
 case_ 'what is no record, or would be overwritten, is refused'
 cp "$record" r-softmax.png
 sed 's/"softmax"/"..\/softmax"/' "$record" >slashes.json
-refusals 1 all --plot r.png <<'END'
+refusals 1 all --plot r.png <<END
 cannot open none|--from none
 line 1: it is no JSON object|--from train.csv
 line 1: it is too long|--from /dev/zero
+it has no results|--from $results/fusion-h100.json
 '../softmax' is no topic: it has more than small letters and _|--from slashes.json
 END
 refusals 2 all --plot r.png <<END

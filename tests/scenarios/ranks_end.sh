@@ -9,16 +9,6 @@ start_long() {
   RANKS=$1 start $D --device $2 --epochs 1000000 --save net
   printing 2 '^epoch'
 }
-# process_of RANK: prints the process of this rank of the run in the background.
-process_of() {
-  local folder
-  for folder in /proc/[0-9]*; do
-    if grep -qsz "^OMPI_COMM_WORLD_RANK=$1$" $folder/environ &&
-      [ "$(cut -d ' ' -f 4 $folder/stat)" = $pid ]; then
-      basename $folder
-    fi
-  done
-}
 # end_soon: all ranks end within seconds, and what was saved is whole.
 end_soon() {
   local since=$SECONDS

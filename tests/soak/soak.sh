@@ -3,20 +3,26 @@
 #
 # Way a reads plain files and is left alone. Way b may read the same rows written otherwise (quoted,
 # with a header, CRLF), packed by gzip, through a pipe or from standard input, with other threads
-# and, where the order of rows does not depend on it, another --resident. It is interrupted by
-# signals at random moments and resumed with other threads. Networks, states of training, best
-# networks and predictions are then the same in every bit; the logs differ in seconds alone, and in
-# the training loss by 1e-12 of it. Standard error holds nothing but the sentence of an interrupted
-# run, and no temporary file is left.
+# and, where the order of rows does not depend on it, another --resident. At random moments signals
+# come, one or two, SIGKILL too, and it is resumed with other threads. Both ways may be of the same
+# number of ranks: then a signal comes to one of them or to mpirun, or one is stopped for a while, or
+# started with another option. Networks, states of training, best networks and predictions are then
+# the same in every bit; the logs differ in seconds alone, and in the training loss by 1e-12 of it.
+# An ensemble is then trained, which must be the runs of its seeds. Standard error holds nothing but
+# the sentence of an interrupted run, and nothing but SIGKILL leaves a temporary file.
 #
 # Case N of seed S is case 0 of seed S + N. The first case that fails ends the scenario; its folder
 # stays, with the file `commands`, which says what ran.
 # shellcheck disable=SC2034,SC2046,SC2164,SC2206 # scenario.sh reads case_now and ends at a failed cd; no word has a space
 MOST_PIXELS=300000 # of a training file
 MOST_STEPS=4000    # of a run: threads that share two cores wait long for each other
+RANKS_STEPS=300    # of a run of ranks, which wait longer
 END=60             # seconds that a run may take under a sanitizer on a busy machine
 ANSWER=20          # seconds from a signal to the end; 2 are promised where nothing else runs
 
+may_rank=0
+case_ 'ranks are among the runs'
+if with_ranks; then may_rank=1; fi
 case_ 'two ways of a random run agree'
 first=${SEED:-$(date +%s)} limit=$(awk "BEGIN { print int(60 * $MINUTES) }")
 [ "$limit" -gt 0 ] || die 'MINUTES must be above 0'
@@ -25,15 +31,20 @@ mkdir -p "$place"
 cd "$place"
 echo "soak: seed $first, in $place"
 declare -A count=()
-longest=0
+longest=0 RANKS='' hard=''
 exec 9<> <(:) # a pipe that sends nothing: to read from it is to sleep
 
 print_done() {
-  printf '%4d s  %d pairs agree, %d of other threads, %d of other --resident, %d diverged
+  printf '%4d s  %d pairs agree, %d of other threads, %d of other --resident, %d diverged, %d stopped early
         files: %d of other CSV, %d by gzip, %d through a pipe or standard input
-        signals: %d before training, %d within and %d between epochs, %d in the test after the last; the end came within %.1f s\n' \
-    $SECONDS $(for what in pairs threads resident diverged csv packed piped before within between \
-      testing; do echo "${count[$what]:-0}"; done) "$((longest / 1000))e-3"
+        signals: %d before training, %d within and %d between epochs, %d in the test after the last, %d twice or SIGKILL
+        %d pairs of ranks: %d before training, %d within and %d between epochs, %d in the test, %d hard, %d stopped,
+        %d refused; %d ensembles; the end came within %.1f s
+' \
+    $SECONDS $(for what in pairs threads resident diverged early csv packed piped before within between \
+      testing hard ranks of_before of_within of_between of_testing of_hard stopped refused ensembles; do
+      echo "${count[$what]:-0}"
+    done) "$((longest / 1000))e-3"
 }
 
 # ---- drawing: in this shell, as $(...) would have other random numbers -------------------------
@@ -106,7 +117,7 @@ launch() {
   for pipe in *.pipe; do
     if [ -p $pipe ]; then dd if=${pipe%.pipe} of=$pipe bs=5000 status=none & fi
   done
-  env --default-signal=INT,TERM,HUP "$MLP" "${@:2}" <$1 >out 2>err &
+  env --default-signal=INT,TERM,HUP,QUIT ${RANKS:+"$RANKED" $RANKS} "$MLP" "${@:2}" <$1 >out 2>err &
   pid=$!
 }
 ends_within() { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null; } 2>/dev/null # bash says who was killed
@@ -114,8 +125,10 @@ reap() {
   finish
   { kill -KILL $(jobs -p); wait; } 2>/dev/null || true
 }
-# True if the last run came to its end: status 0 with nothing said, or 1 where the loss diverged.
+# True if the last run came to its end: status 0 with nothing said, or 1 where the loss diverged or,
+# after a hard end, there was nothing left to train.
 settled() {
+  if [ -n "$hard" ] && grep -qE ' is already trained for | stopped early: ' err; then status=0 && : >err; fi
   if [ $status = 1 ]; then grep -qF ': try a lower --lr' err; else [ $status = 0 ] && [ ! -s err ]; fi
 }
 whole() {
@@ -124,41 +137,71 @@ whole() {
   reap
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# interrupted SECONDS INPUT ARGUMENT...: true if the signal ended it; sets $moment.
+# find_victim: sets $victim to the process that $picked is for, once it is mlp-train: before, the
+# signal would find a shell, which ignores it. Of ranks that is one of them, or mpirun at any moment.
+find_victim() {
+  local rank=$((RANDOM % ${RANKS:-1}))
+  victim=$pid
+  if [ -n "$RANKS" ] && [[ $picked = [IT]* ]] && chance 30; then return; fi
+  until [ /proc/$victim/exe -ef "$MLP" ] || ! kill -0 $pid 2>/dev/null; do
+    if [ -n "$RANKS" ]; then victim=$(process_of $rank); fi
+  done
+}
+# interrupted SECONDS INPUT ARGUMENT...: true if a signal ended it; sets $moment, and $hard if the
+# run had no time to save.
 interrupted() {
-  local since
-  pick INT TERM HUP
+  local since victim strict=1 said
+  pick INT TERM HUP QUIT USR1 XCPU KILL ${RANKS:+STOP}
   launch "${@:2}"
-  echo "  # SIG$picked after $1 s" >>commands
-  # Until it is there, the signal would find the shell, which ignores it.
-  while kill -0 $pid 2>/dev/null && ! [ /proc/$pid/exe -ef "$MLP" ]; do :; done
+  find_victim
   read -rt $1 -u 9 || true
+  echo "  # SIG$picked to process $victim of $pid after $1 s" >>commands
+  if [ $picked = KILL ] || { [ -n "$RANKS" ] && { [ "$victim" = $pid ] || ! grep -q '^data ' out; }; }; then
+    strict=''
+  fi
   since=${EPOCHREALTIME/./}
-  kill -$picked $pid 2>/dev/null || true # it may have ended
+  kill -$picked $victim 2>/dev/null || true # it may have ended
+  if [ $picked = STOP ]; then
+    read -rt 0.$((RANDOM % 900 + 100)) -u 9 || true
+    kill -CONT $victim 2>/dev/null || true
+    ends_within $END || die 'the last command does not end after a rank was stopped'
+    since=${EPOCHREALTIME/./}
+    ((++count[stopped]))
+  elif [ -z "$RANKS" ] && [ -n "$strict" ] && chance 30; then # while it saves
+    read -rt 0.00$((RANDOM % 10)) -u 9 || true
+    kill -$picked $pid 2>/dev/null || true
+    strict=''
+  fi
   ends_within $ANSWER || die "the last command does not end $ANSWER s after its signal"
   since=$((${EPOCHREALTIME/./} - since))
   ((since <= longest)) || longest=$since
   reap
+  [ $picked != KILL ] || rm -f ./*.tmp.*
+  absent ./*.tmp.*
   ! settled || return 1
-  case $(<err) in
-  '' | 'mlp-train: interrupted') moment=before ;;
+  said=$(grep -o 'mlp-train: .*' err) || true
+  case $said in
   *'interrupted in epoch'*'--resume b.st'*) moment=within ;;
   *'interrupted after epoch'*'--resume b.st'*) moment=between ;;
   *'interrupted after the last epoch'*'--load b.st'*) moment=testing ;;
+  '' | 'mlp-train: interrupted' | *': interrupted: networks of earlier seeds'*) moment=before ;;
   *) moment='' ;;
   esac
-  if [ $status != $((128 + $(kill -l $picked))) ] || [ "$(wc -l <err)" -gt 1 ] || [ -z $moment ]; then
+  if [ -z "$strict" ] && [ $picked != STOP ]; then
+    hard=1 moment=hard
+  elif [ $status != $((128 + $(kill -l $picked))) ] || [ -z "$moment" ]; then
     die "the last command: status $status, it said: $(cat err)"
   fi
-  ((++count[$moment]))
+  [ "$(wc -l <<<"$said")" = 1 ] || die "the last command said more than one sentence: $said"
+  [ -n "$RANKS" ] || [ "$(wc -l <err)" -le 1 ] || die "the last command said: $(cat err)"
+  ((++count[${RANKS:+of_}$moment]))
 }
 # interrupted_and_resumed MICROSECONDS INPUT ARGUMENT...: way b. It gets up to three signals, each
 # within about as long as way a took.
 interrupted_and_resumed() {
-  local times words=("${@:3}") delay
+  local times words=("${@:3}") hard='' moment
   for ((times = RANDOM % 4; times > 0; times--)); do
-    delay=$(($1 * (RANDOM % 1000) / 1000))
-    printf -v delay %d.%06d $((delay / 1000000)) $((delay % 1000000))
+    draw_delay $1
     interrupted $delay $2 "${words[@]}" || return 0
     if [ $moment = testing ]; then
       status=0
@@ -168,6 +211,11 @@ interrupted_and_resumed() {
   done
   whole $2 "${words[@]}"
 }
+# draw_delay MICROSECONDS: sets $delay to less, in seconds.
+draw_delay() {
+  delay=$(($1 * (RANDOM % 1000) / 1000))
+  printf -v delay %d.%06d $((delay / 1000000)) $((delay % 1000000))
+}
 
 # ---- what must be the same ---------------------------------------------------------------------
 
@@ -176,8 +224,9 @@ state() {
   header $1 | sed 's/"options":"[^"]*"//; s/ *$//'
   tail -c +$((9 + $(header_size $1))) $1
 }
-# Prints the epochs of a log: not the test after the last one, which may have been interrupted.
-epochs() { grep -E '^[0-9]+,[^,]*,[^,]' $1; }
+# Prints the epochs of a log, each as it was logged last: not the test after them, which may have been
+# interrupted.
+epochs() { grep -E '^[0-9]+,[^,]*,[^,]' $1 | tac | sort -snu -t , -k 1,1; }
 # An epoch's training loss is a sum of sums, one for each part of it that was trained at a time.
 same_logs() {
   paste -d , <(epochs a.csv) <(epochs b.csv) | awk -F , '
@@ -193,6 +242,36 @@ same_logs() {
       }
     }
     END { exit bad }' || die 'the logs differ'
+}
+
+# One rank of way a has another option: all end at once, and the option is named.
+refused_with_another_option() {
+  pick --seed=1000 --epochs=9 --batch=$((batch + 1)) --ema=0.5 --test=a.train
+  RANKS=$((RANKS - 1)) launch /dev/null "${a[@]}" : -n 1 "$MLP" "${a[@]}" $picked
+  ends_within $ANSWER || die 'ranks of different options do not end'
+  reap
+  grep -qE "^mlp-train: rank [1-3] was started with ${picked%=*} " err || die "it said: $(cat err)"
+  absent ./*.st ./*.tmp.* a.csv
+  ((++count[refused]))
+}
+# The networks of an ensemble, which may be interrupted and begun again, are those of its seeds.
+try_ensemble() {
+  local words=("${options[@]}" --train a.train --test a.test --resident $resident) hard='' moment delay
+  local members=$((2 + RANDOM % 2)) from=$((seed % 1000)) at
+  for ((at = from; at < from + members; at++)); do
+    whole /dev/null "${words[@]}" --seed $at --threads 1 --save a-$at.st
+    [ $status = 0 ] || return 0 # it diverged
+  done
+  ((!may_rank)) || ! chance 30 || RANKS=2
+  words+=(--ensemble $members --save b.st)
+  draw_delay $((members * microseconds))
+  ! chance 50 || ! interrupted $delay /dev/null "${words[@]}" || hard=''
+  whole /dev/null "${words[@]}"
+  for ((at = from; at < from + members; at++)); do
+    cmp <(state a-$at.st) <(state b-$at.st) || die "a-$at.st is not b-$at.st"
+  done
+  RANKS=''
+  ((++count[ensembles]))
 }
 
 # ---- a case ------------------------------------------------------------------------------------
@@ -214,8 +293,12 @@ try_case() {
   local test_rows=$size
   draw_size 1 $((2 * rows))
   batch=$size
+  if ((may_rank)) && chance 20; then
+    RANKS=$((2 + RANDOM % 3))
+    ((batch >= RANKS)) || batch=$RANKS
+  fi
   # shellcheck disable=SC2017 # rounded up
-  while (((rows + batch - 1) / batch * epochs > MOST_STEPS)); do batch=$((batch * 2)); done
+  while (((rows + batch - 1) / batch * epochs > (RANKS ? RANKS_STEPS : MOST_STEPS))); do batch=$((batch * 2)); done
   for ((i = 0; i < layers; i++)); do
     draw_size 1 70
     hidden+=,$size
@@ -223,7 +306,7 @@ try_case() {
   draw_size 1 100
   pick step constant cosine linear
   options=(--device cpu --classes $classes --hidden ${hidden/none,/} --epochs $epochs --batch $batch
-    --lr ${size}e-3 --lr-schedule $picked --momentum 0.$((RANDOM % 10)) --seed $((RANDOM % 1000)))
+    --lr ${size}e-3 --lr-schedule $picked --momentum 0.$((RANDOM % 10)) --seed $((seed % 1000)))
   pick nesterov adam adamw
   maybe 50 --optimizer $picked
   maybe 20 --label-smoothing 0.$((RANDOM % 5))
@@ -232,7 +315,8 @@ try_case() {
   maybe 20 --mean 0.$((RANDOM % 5)) --std 0.5
   maybe 30 --weight-decay $((RANDOM % 100))e-4
   maybe 30 --warmup $((RANDOM % 3))
-  maybe 30 --early-stop $((1 + RANDOM % 2))
+  local early=()
+  ! chance 30 || early=(--early-stop $((1 + RANDOM % 2)))
   pick shift rotate=90,scale elastic shift,rotate,scale=0.3,shear,elastic=6
   [ $square = 0 ] || maybe 50 --augment $picked
   # Rows that are streamed are shuffled within a staging buffer, after the first epoch.
@@ -241,7 +325,7 @@ try_case() {
   if chance 40; then streams=1 resident=no picked=no; fi
   [ $epochs != 1 ] || pick yes no auto
   other=$picked
-  ((epochs > 1 && streams)) || may_pipe=1
+  ((RANKS || epochs > 1 && streams)) || may_pipe=1
   if ((rows >= 20 * classes)) && chance 30; then # else no row might be left
     holds_out=1                                  # reads rows twice
     options+=(--validation 0.$((1 + RANDOM % 5)))
@@ -252,17 +336,22 @@ try_case() {
   draw_file test $test_rows 2 $may_pipe
   local test=$source
   threads=($((1 + RANDOM % 4)) $((1 + RANDOM % 4)))
-  a=("${options[@]}" --train a.train --test a.test --resident $resident --threads ${threads[0]}
+  a=("${options[@]}" "${early[@]}" --train a.train --test a.test --resident $resident --threads ${threads[0]}
     --save a.st --log a.csv)
-  b=("${options[@]}" --train $train --test $test --resident $other --threads ${threads[1]}
+  b=("${options[@]}" "${early[@]}" --train $train --test $test --resident $other --threads ${threads[1]}
     --save b.st --log b.csv)
   [ ${threads[0]} = ${threads[1]} ] || ((++count[threads]))
   [ $resident = $other ] || ((++count[resident]))
 
+  if [ -n "$RANKS" ]; then
+    ((++count[ranks]))
+    ! chance 30 || refused_with_another_option
+  fi
   began=${EPOCHREALTIME/./}
   whole /dev/null "${a[@]}"
   microseconds=$((${EPOCHREALTIME/./} - began))
   local a_status=$status
+  ! grep -q '^stopped ' out || ((++count[early]))
   interrupted_and_resumed $microseconds $input "${b[@]}"
   [ $status = $a_status ] || die 'one run diverged and the other did not'
   absent ./*.tmp.*
@@ -272,6 +361,8 @@ try_case() {
     return
   fi
   same_logs
+  RANKS=''
+  ((holds_out)) || ! chance 20 || try_ensemble
   options=()
   maybe 50 --probabilities
   for network in st st.best; do
@@ -291,6 +382,7 @@ for ((seed = first; SECONDS < limit; seed++)); do
   RANDOM=$seed
   case_now="SEED=$seed repeats it; $place/commands says what ran"
   rm -f ./*
+  RANKS=''
   try_case
   if ((SECONDS >= next)); then
     print_done

@@ -28,6 +28,7 @@
 #   same_network FILE FILE     both have the same of these, bit for bit
 #   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
 #   with_ranks                 true if RANKS=N (see below) works here; else skips the case
+#   process_of RANK            prints the process of this rank of the run in the background
 #   with_gpus ARGUMENT...      true if there are two GPUs and the program, run with these arguments,
 #                              has CUDA; sets $gpus, at most 4; else skips the case
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
@@ -171,6 +172,15 @@ with_ranks() {
     skip_ "$why"
     return 1
   }
+}
+process_of() {
+  local folder
+  for folder in /proc/[0-9]*; do
+    if grep -qsz "^OMPI_COMM_WORLD_RANK=$1$" $folder/environ &&
+      [ "$(cut -d ' ' -f 4 $folder/stat)" = $pid ]; then
+      basename $folder
+    fi
+  done
 }
 with_gpus() {
   gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU') || true
