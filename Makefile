@@ -241,7 +241,7 @@ soak: setup                 ## MINUTES of random runs, interrupted and resumed; 
 	MINUTES=$(MINUTES) SEED=$(SEED) PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh; \
 	status=$$?; wait $$schedules && exit $$status
 
-stream: setup               ## ten times MNIST's rows, streamed, as a file, a pipe and an archive
+stream: setup               ## ten times MNIST's rows, streamed: no more memory
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits
 	@STREAM_ROWS=60000 STREAM_TIMES=10 PROGRAMS=$(PLACE) \
 	  tests/support/scenario.sh tests/scenarios/stream.sh

@@ -2,8 +2,6 @@
 MLP=$PROGRAMS/mlp-bench
 results=$TOP/docs/results
 
-is_png() { [ "$(head -c 4 "$1" | tail -c 3)" = PNG ]; }
-
 case_ 'peers that are not installed'
 if ! python3 -S -c 'import json, gzip' 2>err; then
   skip_ 'there is no Python'

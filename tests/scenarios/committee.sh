@@ -25,11 +25,6 @@ right=$(paste -d , test.csv <(tail -n +2 all.csv) | awk -F , '$1 == $5' | wc -l)
 ok $all --device cpu --evaluate --test test.csv
 printed 1 "^loss .* $((2 * right))\.00%"
 
-case_ 'twice the same is once'
-ok --load a.st --load a.st $ask twice.csv
-paste -d , a.csv twice.csv | tail -n +2 |
-  awk -F , '$2 != $6 || $3 - $7 > 2e-6 || $7 - $3 > 2e-6 { wrong = 1 } END { exit wrong }'
-
 case_ 'what does not fit is refused'
 printf '0,1,2,3\n1,200,3,4\n2,5,6,7\n' >three.csv
 ok $T --train three.csv --test none --classes 3 --epochs 1 --save three.st

@@ -23,10 +23,7 @@ refused "$printed_name/x.st" $T --save "$name/x.st"
 refused "$printed_name" $T --log "$name"
 
 case_ 'values'
-for option in --epochs --device --hidden --lr --fusion; do
-  refused '' $option "$commands$name"
-done
-refused '' "$commands$name"
+for option in --epochs --device --hidden ''; do refused '' $option "$commands$name"; done
 
 case_ 'files'
 printf '1,2,3\n1,"%s",3\n' "$commands" >hostile.csv
@@ -40,8 +37,6 @@ while read -r header; do
   refused hostile.st --load hostile.st --evaluate --test test.csv
 done <<'END'
 {"\u001b[2J":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}
-{"fc1.weight":{"dtype":"\u001b[2J","shape":[1,1],"data_offsets":[0,4]}}
-{"__metadata__":{"format":"mlp-train","version":"\u009b2J"}}
 {"__metadata__":{"format":"mlp-train","epoch":"\u001b[2J"}}
 END
 

@@ -9,7 +9,7 @@ while read -r topics run pictures; do
   same tables.md "$results/$run.md"
   set -- "$run"*.png
   [ $# = "$pictures" ] || die "there are $# pictures"
-  [ "$(head -c 4 "$1" | tail -c 3)" = PNG ]
+  is_png "$@"
 done <<'END'
 all lab-h100 12
 matmul lab-h200-matmul 1

@@ -26,11 +26,6 @@ printed 2 ''
 printed 1 "$heading"
 printed 1 "$(epoch_line 3/3)"
 
-case_ 'streaming runs too'
-ok $T --epochs 2 --resident no --threads 0
-printed 1 '^data .*, streamed every epoch$'
-printed 2 "$(epoch_line '[12]/2')"
-
 case_ 'OpenMP may give fewer threads'
 ok $T --epochs 2 --save one.st
 while IFS='|' read -r threads variable; do
@@ -116,17 +111,6 @@ refuses 2 "--output writes a file that ends in .csv, not 'a.json'" --load a.st -
 ok $T --epochs 1 --save dir.name.st
 ok $T --epochs 1 --save .hidden
 
-case_ 'early stop ends with its line'
-ok $T --epochs 1000 --early-stop 3 --save early.st
-last=$(value epoch early.st) best=$(value best_epoch early.st)
-[ $((best + 3)) = "$last" ]
-[ "$last" -lt 1000 ]
-printed "$last" '^epoch '
-printed 1 "^stopped  epoch $best is still the best, 3 epochs later$"
-printed 1 '^total '
-ok $T --epochs 3 --early-stop 3
-printed 0 '^stopped'
-
 case_ 'the log has every option and epoch'
 ok $T --epochs 3 --lr 0.25 --lr-schedule linear --log run.jsonl
 mv out printed
@@ -158,12 +142,6 @@ paste <(value epoch epochs) <(value train_loss epochs) <(value test_loss epochs)
   while read -r epoch train test; do # the log says what the program printed
     grep -qE "$(printf '^epoch %d/3  %6.4f  [0-9. ]+%%  +%6.4f ' "$epoch" "$train" "$test")" printed
   done
-
-case_ 'a log may be CSV'
-ok $T --epochs 2 --log run.csv
-[ "$(wc -l <run.csv)" = 3 ]
-[[ $(<run.csv) = epoch,epochs,train_loss,* ]] # as every reader of CSV wants it
-[[ $(tail -n 1 run.csv) = 2,2,* ]]
 
 case_ 'a config is its options' # tests/test_options.c has each of them
 options="$T --epochs 2 --lr-schedule cosine"

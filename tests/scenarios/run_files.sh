@@ -115,18 +115,9 @@ cp run.jsonl before.jsonl
 rows 300 7 >bad.csv
 fails 1 bad.csv $T --train bad.csv --log run.jsonl
 same run.jsonl before.jsonl
-ok $T --epochs 1 --save part.st --log run.jsonl
-cp run.jsonl first.jsonl
-ok --resume part.st --epochs 2 --log run.jsonl
-head -c "$(stat -c %s first.jsonl)" run.jsonl | cmp - first.jsonl
-[ "$(stat -c %s run.jsonl)" -gt "$(stat -c %s first.jsonl)" ]
 
 case_ 'a closed standard stream writes into no other file'
 rm -f run.jsonl net.st
 "$MLP" $T --epochs 2 --log run.jsonl --save net.st <&- >&-
 [ "$(grep -c '^{.*}$' run.jsonl)" = "$(wc -l <run.jsonl)" ]
 ok --load net.st --evaluate --test test.csv --device cpu
-
-case_ 'quiet prints the last epoch'
-ok $T --quiet --epochs 1000 --early-stop 2
-printed 1 '^epoch '

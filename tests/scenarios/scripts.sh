@@ -284,14 +284,15 @@ sprint 1 5 a/sprint-98.01.conf <<<'accuracy=98.0$(($4 % 3))%'
 says ' 0.53  3.1e-01 '
 
 case_ 'sprint.sh says why not'
-sprint 1 2 a/sprint-98.conf <<<'echo away >&2; exit 1'
-says 'a/sprint-98.conf --seed 1 failed'
-sprint 1 2 a/sprint-98.conf <<<'accuracy=-'
-says '--seed 1 printed no test accuracy'
-sprint 2 1 a/sprint-98.conf <<<'accuracy=99%'
-says "SEEDS must be a number of at least 2, not '1'"
-sprint 2 2 a/sprint.conf <<<'accuracy=99%'
-says 'the name of a/sprint.conf does not end in the accuracy to reach'
+while IFS='|' read -r code seeds config body text; do
+  sprint $code $seeds $config <<<"$body"
+  says "$text"
+done <<'END'
+1|2|a/sprint-98.conf|echo away >&2; exit 1|a/sprint-98.conf --seed 1 failed
+1|2|a/sprint-98.conf|accuracy=-|--seed 1 printed no test accuracy
+2|1|a/sprint-98.conf|accuracy=99%|SEEDS must be a number of at least 2, not '1'
+2|2|a/sprint.conf|accuracy=99%|the name of a/sprint.conf does not end in the accuracy to reach
+END
 
 # ---- limited_gpu.sh ------------------------------------------------------------------------
 
@@ -320,12 +321,5 @@ says 'device   Fake GPU, 1 GiB' '| 132 | 227 | 15.25 | 8.25 | `epoch` | 95.00% |
 | 84 | 99 | 15.25 | 56.25 | `epoch` | 95.00% |
 | 20 | 64 | 15.25 | - | `step` | 95.00% |'
 sed -n '2p; 5p; 10p' log | cmp - <(printf '132  step\n84 99 step\n20 64 auto\n')
-
-case_ 'limited_gpu.sh says why not'
 EPOCHS=5 does 2 limited_gpu.sh 132
 says "a limit is MULTIPROCESSORS:KB, KB 64, 99, 163 or 227, not '132'"
-EPOCHS=2 does 2 limited_gpu.sh
-says "EPOCHS must be a number of at least 3, not '2'"
-stand_in mlp <<<"echo 'mlp-train: no GPU' >&2; exit 1"
-does 1 limited_gpu.sh
-says 'mlp-train: no GPU'

@@ -10,8 +10,7 @@ M="$T --train many.csv"
 ok $M --tune tune.png
 printed 1 '^tune +[0-9]+ steps at [0-9]+ rates from 1e-05 to [0-9.]+'
 printed 1 '^wrote +tune.png$'
-[ "$(head -c 4 tune.png)" = $'\x89PNG' ]
-[ "$(stat -c %s tune.png)" -gt 1000 ]
+is_png tune.png
 rate=$(printed_rate)
 ok $M --tune again.png
 [ "$(printed_rate)" = $rate ]

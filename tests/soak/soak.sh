@@ -16,7 +16,7 @@
 # shellcheck disable=SC2034,SC2046,SC2164,SC2206 # scenario.sh reads case_now and ends at a failed cd; no word has a space
 MOST_PIXELS=300000 # of a training file
 MOST_STEPS=4000    # of a run: threads that share two cores wait long for each other
-RANKS_STEPS=300    # of a run of ranks, which wait longer
+RANKS_STEPS=2000   # of a run of ranks, which wait longer
 END=60             # seconds that a run may take under a sanitizer on a busy machine
 ANSWER=20          # seconds from a signal to the end; 2 are promised where nothing else runs
 
@@ -147,28 +147,41 @@ find_victim() {
     if [ -n "$RANKS" ]; then victim=$(process_of $rank); fi
   done
 }
-# interrupted SECONDS INPUT ARGUMENT...: true if a signal ended it; sets $moment, and $hard if the
+# sleep_for MICROSECONDS
+sleep_for() {
+  local seconds
+  printf -v seconds %d.%06d $(($1 / 1000000)) $(($1 % 1000000))
+  read -rt $seconds -u 9 || true
+}
+# interrupted MICROSECONDS INPUT ARGUMENT...: true if a signal ended it; sets $moment, and $hard if the
 # run had no time to save.
 interrupted() {
-  local since victim strict=1 said
+  local since victim strict=1 said left
   pick INT TERM HUP QUIT USR1 XCPU KILL ${RANKS:+STOP}
+  since=${EPOCHREALTIME/./}
   launch "${@:2}"
   find_victim
-  read -rt $1 -u 9 || true
-  echo "  # SIG$picked to process $victim of $pid after $1 s" >>commands
+  if [ -n "$RANKS" ] && chance 70; then # it begins late: to meet is most of its time
+    while kill -0 $pid 2>/dev/null && ! grep -q '^data ' out; do sleep_for 1000; done
+    left=$((RANDOM * 10))
+  else
+    left=$(($1 - (${EPOCHREALTIME/./} - since)))
+  fi
+  sleep_for $((left > 0 ? left : 0))
+  echo "  # SIG$picked to process $victim of $pid after $1 us" >>commands
   if [ $picked = KILL ] || { [ -n "$RANKS" ] && { [ "$victim" = $pid ] || ! grep -q '^data ' out; }; }; then
     strict=''
   fi
   since=${EPOCHREALTIME/./}
   kill -$picked $victim 2>/dev/null || true # it may have ended
   if [ $picked = STOP ]; then
-    read -rt 0.$((RANDOM % 900 + 100)) -u 9 || true
+    sleep_for $((RANDOM * 30))
     kill -CONT $victim 2>/dev/null || true
     ends_within $END || die 'the last command does not end after a rank was stopped'
     since=${EPOCHREALTIME/./}
     ((++count[stopped]))
   elif [ -z "$RANKS" ] && [ -n "$strict" ] && chance 30; then # while it saves
-    read -rt 0.00$((RANDOM % 10)) -u 9 || true
+    sleep_for $((RANDOM / 3))
     kill -$picked $pid 2>/dev/null || true
     strict=''
   fi
@@ -201,8 +214,7 @@ interrupted() {
 interrupted_and_resumed() {
   local times words=("${@:3}") hard='' moment
   for ((times = RANDOM % 4; times > 0; times--)); do
-    draw_delay $1
-    interrupted $delay $2 "${words[@]}" || return 0
+    interrupted $(($1 * (RANDOM % 1000) / 1000)) $2 "${words[@]}" || return 0
     if [ $moment = testing ]; then
       status=0
       return
@@ -211,12 +223,6 @@ interrupted_and_resumed() {
   done
   whole $2 "${words[@]}"
 }
-# draw_delay MICROSECONDS: sets $delay to less, in seconds.
-draw_delay() {
-  delay=$(($1 * (RANDOM % 1000) / 1000))
-  printf -v delay %d.%06d $((delay / 1000000)) $((delay % 1000000))
-}
-
 # ---- what must be the same ---------------------------------------------------------------------
 
 # Prints a checkpoint without its options, which name other files.
@@ -256,7 +262,7 @@ refused_with_another_option() {
 }
 # The networks of an ensemble, which may be interrupted and begun again, are those of its seeds.
 try_ensemble() {
-  local words=("${options[@]}" --train a.train --test a.test --resident $resident) hard='' moment delay
+  local words=("${options[@]}" --train a.train --test a.test --resident $resident) hard='' moment
   local members=$((2 + RANDOM % 2)) from=$((seed % 1000)) at
   for ((at = from; at < from + members; at++)); do
     whole /dev/null "${words[@]}" --seed $at --threads 1 --save a-$at.st
@@ -264,8 +270,7 @@ try_ensemble() {
   done
   ((!may_rank)) || ! chance 30 || RANKS=2
   words+=(--ensemble $members --save b.st)
-  draw_delay $((members * microseconds))
-  ! chance 50 || ! interrupted $delay /dev/null "${words[@]}" || hard=''
+  ! chance 50 || ! interrupted $((members * microseconds * (RANDOM % 1000) / 1000)) /dev/null "${words[@]}" || hard=''
   whole /dev/null "${words[@]}"
   for ((at = from; at < from + members; at++)); do
     cmp <(state a-$at.st) <(state b-$at.st) || die "a-$at.st is not b-$at.st"

@@ -26,6 +26,7 @@
 #   value KEY FILE             prints what stands behind KEY in a checkpoint or log, a line each time
 #   network FILE               prints the tensors and accuracies of a checkpoint
 #   same_network FILE FILE     both have the same of these, bit for bit
+#   is_png FILE...             all of them are PNG files
 #   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
 #   with_ranks                 true if RANKS=N (see below) works here; else skips the case
 #   process_of RANK            prints the process of this rank of the run in the background
@@ -153,6 +154,10 @@ edit() {
     tail -c +$((9 + $(header_size "$2"))) "$2"
   } >"$3"
 }
+is_png() {
+  local file
+  for file; do [ "$(head -c 4 "$file" | tail -c 3)" = PNG ] || die "$file is not a PNG"; done
+}
 sanitized() { grep -qE "__${1:-[at]san}_init" "$MLP"; }
 holds() {
   local there
@@ -174,12 +179,11 @@ with_ranks() {
   }
 }
 process_of() {
-  local folder
+  local folder line
   for folder in /proc/[0-9]*; do
-    if grep -qsz "^OMPI_COMM_WORLD_RANK=$1$" $folder/environ &&
-      [ "$(cut -d ' ' -f 4 $folder/stat)" = $pid ]; then
-      basename $folder
-    fi
+    { read -r line <$folder/stat; } 2>/dev/null || continue
+    [[ ${line##*) } = ?" $pid "* ]] || continue # a child of mpirun
+    ! grep -qsz "^OMPI_COMM_WORLD_RANK=$1$" $folder/environ || echo ${folder#/proc/}
   done
 }
 with_gpus() {
