@@ -218,13 +218,6 @@ static const EngineOperations OPERATIONS = {
     .close = cuda_close,
 };
 
-static bool allocate_staging(CudaEngine *e, Staging *staging, Error *error) {
-  const size_t rows = e->engine.config.staging_rows;
-  return cuda_pinned(e, &staging->h_pixels, rows * e->stride, error) &&
-         cuda_pinned(e, &staging->h_labels, rows * sizeof(uint16_t), error) &&
-         cuda_event(e, &staging->copied, error) && cuda_event(e, &staging->consumed, error);
-}
-
 static bool allocate(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   const Training *t = &c->training;
@@ -269,30 +262,30 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
   };
-  bool good = allocate_staging(e, &e->staging[0], error) &&
-              allocate_staging(e, &e->staging[1], error) &&
-              ((!level->unfused && !stores_gradient(e)) || sums_array(e, error));
+  bool good = true;
+  for (Staging *s = e->staging; good && s < e->staging + 2; s++)
+    good = cuda_pinned(e, &s->h_pixels, c->staging_rows * e->stride, error) &&
+           cuda_pinned(e, &s->h_labels, c->staging_rows * sizeof(uint16_t), error) &&
+           cuda_event(e, &s->copied, error) && cuda_event(e, &s->consumed, error);
+  good = good && ((!level->unfused && !stores_gradient(e)) || sums_array(e, error));
   for (size_t i = 0; good && i < sizeof arrays / sizeof *arrays; i++)
     good = !arrays[i].count || (arrays[i].zeros ? cuda_zeros : cuda_array)(
                                    e, arrays[i].pointer, arrays[i].count, arrays[i].size, error);
   return good && (!e->engine.wide || wide_allocate(e, error));
 }
 
-/* Launches one small kernel: a GPU that does not work at all fails here, before anything was read.
- */
-static cudaError_t first_launch(CudaEngine *e) {
-  TRY(launch_order(e->d_order, 0, 1, false, 0, e->compute));
-  return cudaStreamSynchronize(e->compute);
-}
-
+/* Launches one small kernel at the end: a GPU that does not work at all fails here, before anything
+   was read. */
 static bool initialise(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
   const bool written = cuda_write(&e->engine, parameters, 1, error);
+  const char *what = "the first launch";
   free(parameters);
-  return written && cuda_done(first_launch(e), "the first launch", error);
+  return written && cuda_done(launch_order(e->d_order, 0, 1, false, 0, e->compute), what, error) &&
+         cuda_done(cudaStreamSynchronize(e->compute), what, error);
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {

@@ -23,23 +23,18 @@ typedef struct {
   char host[64], bus[32]; /* bus "": there is none */
 } GpuPlace;
 
-static bool find_place(GpuPlace *place, Error *error) {
-  const char *what = "finding the device";
-  int device;
-  return (gethostname(place->host, sizeof place->host - 1) == 0 ||
-          error_set(error, "this host has no name")) &&
-         cuda_done(cudaGetDevice(&device), what, error) &&
-         cuda_done(cudaDeviceGetPCIBusId(place->bus, sizeof place->bus, device), what, error);
-}
-
 /* Launchers differ: some show each rank all GPUs of its host, some its own alone. */
 bool engine_cuda_take(Ranks *ranks, Error *error) {
-  int devices = 0;
+  const char *what = "finding the device";
+  int devices = 0, device;
   GpuPlace mine = {0};
   if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
   if (devices > 0 &&
       (!cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) ||
-       !find_place(&mine, error)))
+       (gethostname(mine.host, sizeof mine.host - 1) != 0 &&
+        !error_set(error, "this host has no name")) ||
+       !cuda_done(cudaGetDevice(&device), what, error) ||
+       !cuda_done(cudaDeviceGetPCIBusId(mine.bus, sizeof mine.bus, device), what, error)))
     return false;
   GpuPlace *all = ranks_gather(ranks, &mine, sizeof mine, error);
   bool good = all;
@@ -76,17 +71,8 @@ static struct {
                                        int flags);
 } nccl;
 
-/* Opens NCCL_HOME's library, the system's, or that of the folder that the program was built with.
+/* Loads NCCL_HOME's library, the system's, or that of the folder that the program was built with.
  */
-static void *open_library(void) {
-  char path[1024];
-  const char *home = getenv("NCCL_HOME");
-  snprintf(path, sizeof path, "%s/lib/libnccl.so.2", home ? home : "");
-  void *library = home ? dlopen(path, RTLD_NOW) : NULL;
-  if (!library) library = dlopen("libnccl.so.2", RTLD_NOW);
-  return library ? library : dlopen(NCCL_FOLDER "/lib/libnccl.so.2", RTLD_NOW);
-}
-
 static bool load_nccl(Error *error) {
   enum { NEEDED = 6 };
   const struct {
@@ -103,8 +89,13 @@ static bool load_nccl(Error *error) {
       {"ncclMemFree", &nccl.mem_free},
       {"ncclCommWindowRegister", &nccl.comm_window_register},
   };
+  char path[1024];
+  const char *home = getenv("NCCL_HOME");
   if (nccl.all_reduce) return true;
-  void *library = open_library();
+  snprintf(path, sizeof path, "%s/lib/libnccl.so.2", home ? home : "");
+  void *library = home ? dlopen(path, RTLD_NOW) : NULL;
+  if (!library) library = dlopen("libnccl.so.2", RTLD_NOW);
+  if (!library) library = dlopen(NCCL_FOLDER "/lib/libnccl.so.2", RTLD_NOW);
   if (!library)
     return error_set(error, "ranks on GPUs need NCCL, but there is no libnccl.so.2: set NCCL_HOME "
                             "to the folder above its lib/, or use --device cpu");
@@ -121,13 +112,6 @@ static bool nccl_done(ncclResult_t result, const char *what, Error *error) {
   error_set(error, "NCCL failed at %s: %s", what, nccl.get_error_string(result));
   if (error) error->of_gpu = true;
   return false;
-}
-
-static bool create_events(CudaEngine *e, Error *error) {
-  RankSums *s = &e->sums;
-  bool good = cuda_event(e, &s->ready, error) && cuda_event(e, &s->summed, error);
-  for (int l = 0; good && l < NETWORK_MAX_LAYERS; l++) good = cuda_event(e, &s->updated[l], error);
-  return good;
 }
 
 /* The blocks of a sum. NCCL would take as many as fill NVLink when nothing runs beside them, 7 on
@@ -153,10 +137,13 @@ bool sums_open(CudaEngine *e, Error *error) {
           "meeting the other ranks", error))
     return false;
   s->comm = comm;
-  return cuda_done(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities",
-                   error) &&
-         cuda_stream(e, &s->stream, highest, error) &&
-         cuda_stream(e, &s->updates, highest, error) && create_events(e, error);
+  bool good = cuda_done(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+                        "asking for priorities", error) &&
+              cuda_stream(e, &s->stream, highest, error) &&
+              cuda_stream(e, &s->updates, highest, error) && cuda_event(e, &s->ready, error) &&
+              cuda_event(e, &s->summed, error);
+  for (int l = 0; good && l < NETWORK_MAX_LAYERS; l++) good = cuda_event(e, &s->updated[l], error);
+  return good;
 }
 
 static cudaError_t allocate_by_nccl(void **pointer, size_t bytes) {
@@ -267,13 +254,6 @@ cudaError_t sums_join(CudaEngine *e, int first, int end) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Waits until it is known who is gone. A rank that ends takes the memory that it shared along, so
-   that calls here may fail a moment before the launcher has noticed its end. */
-static void name_who_is_gone(Ranks *ranks, double began, Error *error) {
-  const double failed = seconds_now();
-  while (seconds_now() - failed < NAME_SECONDS && ranks_go_on(ranks, began, error)) sched_yield();
-}
-
 /* A kernel of NCCL waits for the other ranks for ever, and whoever waits for it in CUDA, too. What
    the others are waited for in vain for is given up when the engine is closed: that takes NCCL
    seconds, and a launcher does not leave a rank many to say why it ends. */
@@ -294,6 +274,11 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
     sched_yield();
   }
   if (cuda_done(status, what, error)) return true;
-  if (!e->sums.closes) name_who_is_gone(ranks, began, error);
+  /* A rank that ends takes the memory that it shared along, so that calls here may fail a moment
+     before the launcher has noticed its end and tells who is gone. */
+  const double failed = seconds_now();
+  while (!e->sums.closes && seconds_now() - failed < NAME_SECONDS &&
+         ranks_go_on(ranks, began, error))
+    sched_yield();
   return false;
 }

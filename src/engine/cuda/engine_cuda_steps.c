@@ -46,13 +46,6 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   return launch_optimizer(batch, config->training.rule, &p, stream);
 }
 
-/* Makes the ranks add their gradients of layers first to end - 1 as soon as e->compute has them. */
-static cudaError_t add_gradients(CudaEngine *e, int first, int end) {
-  const Network *n = &e->engine.config.network;
-  const size_t start = layer_start(n, first);
-  return sums_add(e, start, layer_start(n, end) - start);
-}
-
 /* Updates layers first to end - 1 by their sums, while e->compute goes on: who reads those layers
    waits by sums_join. */
 static cudaError_t update_by_sums(CudaEngine *e, BatchView batch, int first, int end) {
@@ -92,8 +85,9 @@ static bool is_bucket(const Network *n, int l, int end) {
    of layer l must not overtake the gradient of its input, which reads its weights: it is *late and
    follows the next bucket's updates, which the next step's forward wants sooner. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
+  const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
-  TRY(add_gradients(e, l, end));
+  TRY(sums_add(e, layer_start(n, l), layer_start(n, end) - layer_start(n, l)));
   if (first < end) TRY(update_by_sums(e, batch, first, end));
   if (*late > 0) TRY(sums_follow(e));
   if (*late > 0) TRY(update_by_sums(e, batch, *late, *late + 1));
@@ -122,47 +116,39 @@ static cudaError_t step(CudaEngine *e, BatchView batch) {
   return ranks ? update_by_ranks(e, batch, 0, end, &late) : optimize(e, batch, 0, end, e->compute);
 }
 
-static cudaError_t step_and_average(CudaEngine *e, BatchView batch) {
-  const EngineConfig *config = &e->engine.config;
-  TRY(step(e, batch));
-  if (!e->d_average) return cudaSuccess;
-  TRY(join_all_sums(e));
-  return launch_average(batch, config->training.ema, e->d_average, e->d_parameters,
-                        config->network.floats, e->compute);
-}
-
-/* The steps of `count` batches, the first at d_state's position, of each of which this process has
-   `rows` rows at most, and one more of `rest`, 0: none. */
+/* Queues the steps of `count` batches, the first at d_state's position, of each of which this
+   process has `rows` rows at most, and one more of `rest`, 0: none. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int rest) {
+  const EngineConfig *config = &e->engine.config;
   BatchView view = batch_view(e, e->d_train_on, rows);
   view.d_order = e->d_order;
-  view.smoothing = e->engine.config.training.label_smoothing;
+  view.smoothing = config->training.label_smoothing;
   view.share = e->share;
   for (uint64_t s = 0; s < count + (rest > 0); s++) {
-    view.offset = (uint32_t)(s * (uint64_t)e->engine.config.training.batch);
+    view.offset = (uint32_t)(s * (uint64_t)config->training.batch);
     view.rows = s < count ? rows : rest;
-    TRY(step_and_average(e, view));
+    TRY(step(e, view));
+    if (!e->d_average) continue;
+    TRY(join_all_sums(e));
+    TRY(launch_average(view, config->training.ema, e->d_average, e->d_parameters,
+                       config->network.floats, e->compute));
   }
   return join_all_sums(e);
 }
 
 /* ---- level step --------------------------------------------------------------------------- */
 
-/* Queues the kernels of a graph: steps as above, then the state moves on, so that the same graph
-   launched again trains on the next steps. */
-static cudaError_t queue_graph(CudaEngine *e, uint64_t count, int rows, int rest) {
-  TRY(steps_by_kernel(e, count, rows, rest));
-  const uint64_t positions = (count + (rest > 0)) * (uint64_t)e->engine.config.training.batch;
-  return launch_advance(e->d_state, (uint32_t)positions, e->compute);
-}
-
+/* Makes a graph of steps as above. Then the state moves on, so that the same graph launched again
+   trains on the next steps. */
 static cudaError_t capture_steps(CudaEngine *e, uint64_t count, int rows, int rest,
                                  cudaGraphExec_t *out) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
-  const cudaError_t queued = queue_graph(e, count, rows, rest);
+  const uint64_t positions = (count + (rest > 0)) * (uint64_t)e->engine.config.training.batch;
+  cudaError_t status = steps_by_kernel(e, count, rows, rest);
+  if (status == cudaSuccess) status = launch_advance(e->d_state, (uint32_t)positions, e->compute);
   const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
-  cudaError_t status = queued != cudaSuccess ? queued : captured;
+  if (status == cudaSuccess) status = captured;
   if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
   if (graph) cudaGraphDestroy(graph);
   return status;
@@ -177,14 +163,6 @@ void steps_forget(CudaEngine *e) {
   forget_graph(&e->one_step);
   forget_graph(&e->many_steps);
   forget_graph(&e->last_steps);
-}
-
-/* A step outside of any graph, past the end of its range so that it changes nothing: a library,
-   NCCL too, may load its kernels in it, which a capture might refuse. */
-static cudaError_t warm_library_up(CudaEngine *e) {
-  TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
-  TRY(steps_by_kernel(e, 1, engine_rows(&e->engine.config), 0));
-  return cudaStreamSynchronize(e->compute);
 }
 
 /* Queues whole steps by replaying graphs. */
@@ -225,16 +203,9 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* A launch's steps: one kernel for products of pixels, one for everything else. */
-static cudaError_t launch_steps(CudaEngine *e, EpochJob *job, uint32_t steps) {
-  job->first_stamp = e->stamp;
-  e->stamp += steps;
-  TRY(launch_gram(&e->plan, job, e->compute));
-  return launch_epoch(&e->plan, job, e->compute);
-}
-
-/* The steps of a range: a launch or, of a long one, several, which begin at multiples of
-   EPOCH_STEPS so that the bits are those of one. */
+/* Launches the steps of a range at once or, of a long one, in several parts, which begin at
+   multiples of EPOCH_STEPS so that the bits are those of one. A part is one kernel for products of
+   pixels and one for everything else. */
 static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
   const Network *n = &e->engine.config.network;
   const uint64_t batch = (uint64_t)e->engine.config.training.batch, first = state.position / batch;
@@ -258,7 +229,10 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
     if (end > first + steps) end = first + steps;
     job.position = (uint32_t)(step * batch);
     job.end = end * batch < state.end ? (uint32_t)(end * batch) : state.end;
-    TRY(launch_steps(e, &job, (uint32_t)(end - step)));
+    job.first_stamp = e->stamp;
+    e->stamp += (uint32_t)(end - step);
+    TRY(launch_gram(&e->plan, &job, e->compute));
+    TRY(launch_epoch(&e->plan, &job, e->compute));
   }
   return cudaSuccess;
 }
@@ -270,9 +244,13 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
   case FUSION_EPOCH:
     return steps_by_epoch(e, state, range->steps);
   case FUSION_STEP:
+    /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
+       NCCL too, may load its kernels in it, which a capture might refuse. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps && !e->one_step &&
         !e->last_steps) {
-      TRY(warm_library_up(e));
+      TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
+      TRY(steps_by_kernel(e, 1, engine_rows(&e->engine.config), 0));
+      TRY(cudaStreamSynchronize(e->compute));
       TRY(launch_begin(e->d_state, state, e->compute));
     }
     return steps_by_graph(e, state);

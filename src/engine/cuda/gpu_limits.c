@@ -5,49 +5,27 @@
 
 #include "engine/cuda/cuda_error.h"
 
-/* Returns true if the text is a number; one too large for it is the largest. */
-static bool is_number(const char *text, long *number) {
-  char *end;
-  *number = strtol(text, &end, 10);
-  return end != text && !*end;
-}
-
-static bool lower_shared(GpuLimits *limits, Error *error) {
-  const char *text = getenv("MLP_TEST_SHARED");
-  long asked;
-  if (!text) return true;
-  if (!is_number(text, &asked) || (asked != 64 && asked != 99 && asked != 163))
+bool gpu_limits_lower(GpuLimits *limits, Error *error) {
+  const char *shared = getenv("MLP_TEST_SHARED"), *processors = getenv("MLP_TEST_PROCESSORS"),
+             *wide = getenv("MLP_TEST_WIDE");
+  char *end = "";
+  const size_t kilobytes = shared ? strtoul(shared, &end, 10) : 0;
+  if (shared && (*end || (kilobytes != 64 && kilobytes != 99 && kilobytes != 163)))
     return error_set(error, "MLP_TEST_SHARED=%.40s: KB of shared memory must be 64, 99 or 163",
-                     text);
-  const size_t bytes = (size_t)asked << 10;
-  if (bytes < limits->shared_bytes) limits->shared_bytes = bytes;
-  return true;
-}
-
-static bool lower_multiprocessors(GpuLimits *limits, Error *error) {
-  const char *text = getenv("MLP_TEST_PROCESSORS");
-  long asked;
-  if (!text) return true;
-  if (!is_number(text, &asked) || asked < 1)
-    return error_set(
-        error, "MLP_TEST_PROCESSORS=%.40s: must be a number of multiprocessors, from 1", text);
-  if (asked < limits->multiprocessors) limits->multiprocessors = (int)asked;
-  return true;
-}
-
-static bool change_wide(GpuLimits *limits, Error *error) {
-  const char *text = getenv("MLP_TEST_WIDE");
-  if (!text || strcmp(text, "auto") == 0) return true;
-  const bool always = strcmp(text, "always") == 0;
-  if (!always && strcmp(text, "never") != 0)
-    return error_set(error, "MLP_TEST_WIDE=%.40s: must be auto, always or never", text);
+                     shared);
+  if (shared && kilobytes << 10 < limits->shared_bytes) limits->shared_bytes = kilobytes << 10;
+  const long most = processors ? strtol(processors, &end, 10) : limits->multiprocessors;
+  if (processors && (*end || most < 1))
+    return error_set(error,
+                     "MLP_TEST_PROCESSORS=%.40s: must be a number of multiprocessors, from 1",
+                     processors);
+  if (most < limits->multiprocessors) limits->multiprocessors = (int)most;
+  if (!wide || strcmp(wide, "auto") == 0) return true;
+  const bool always = strcmp(wide, "always") == 0;
+  if (!always && strcmp(wide, "never") != 0)
+    return error_set(error, "MLP_TEST_WIDE=%.40s: must be auto, always or never", wide);
   if (limits->wide != WIDE_NEVER) limits->wide = always ? WIDE_WHERE_POSSIBLE : WIDE_NEVER;
   return true;
-}
-
-bool gpu_limits_lower(GpuLimits *limits, Error *error) {
-  return lower_shared(limits, error) && lower_multiprocessors(limits, error) &&
-         change_wide(limits, error);
 }
 
 static cudaError_t ask_device(GpuLimits *limits) {
