@@ -144,12 +144,12 @@ CONTRACT(test_evaluation, EPOCH + 1) {
   float before[ROWS * CLASSES], after[ROWS * CLASSES];
   TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY);
   range.learning_rate = 0;
-  OK(engine->call->evaluate(engine, 0, ROWS, &error));
+  OK(engine_evaluate(engine, 0, ROWS, &error));
   const EngineSums original = collect(engine);
   OK(engine->call->predict(engine, 0, ROWS, before, &error));
   train(engine, range);
   const EngineSums drawn = collect(engine);
-  OK(engine->call->evaluate(engine, 0, ROWS, &error));
+  OK(engine_evaluate(engine, 0, ROWS, &error));
   const EngineSums evaluated = collect(engine);
   OK(engine->call->predict(engine, 0, ROWS, after, &error));
   assert_true(fabs(drawn.loss / original.loss - 1) > 1e-3);

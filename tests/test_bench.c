@@ -188,7 +188,7 @@ ENGINE_TEST(test_cublas_level) {
     train_twice(engine[i], &c, &data);
     trained[i] = outcome_of(engine[i]);
     assert_int_equal(trained[i].sums.rows, 2 * ROWS);
-    OK(engine[i]->call->evaluate(engine[i], FROM, ROWS - FROM, &error));
+    OK(engine_evaluate(engine[i], FROM, ROWS - FROM, &error));
     tested[i] = collect(engine[i]);
     assert_int_equal(tested[i].rows, ROWS - FROM);
   }

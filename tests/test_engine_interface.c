@@ -50,7 +50,7 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
     send_rows(engine, (int)(turn % 2), data, from, rows, first_row);
     for (int again = 0; again < (quick() ? 2 : 40); again++) train(engine, range);
     pace_host(engine, pace, &sums);
-    OK(engine->call->evaluate(engine, first_row, rows, &error));
+    OK(engine_evaluate(engine, first_row, rows, &error));
   }
   Outcome o = close_with_outcome(engine);
   add(&o.sums, sums);
@@ -127,14 +127,14 @@ CONTRACT(test_collect_starts_anew, tested_levels()) {
   assert_int_equal(collect(engine).rows, 0);
   send_all(engine, &data, c->rows);
   train(engine, epoch_of(c, 1));
-  OK(engine->call->evaluate(engine, 0, 5, &error));
+  OK(engine_evaluate(engine, 0, 5, &error));
   assert_int_equal(collect(engine).rows, c->rows + 5);
-  OK(engine->call->evaluate(engine, 3, 17, &error));
+  OK(engine_evaluate(engine, 3, 17, &error));
   EngineSums sums = collect(engine);
   assert_int_equal(sums.rows, 17);
   assert_true(sums.loss > 0);
   train(engine, (TrainRange){.rows = c->rows}); /* no steps */
-  OK(engine->call->evaluate(engine, 0, 0, &error));
+  OK(engine_evaluate(engine, 0, 0, &error));
   sums = collect(engine);
   assert_int_equal(sums.rows, 0);
   assert_int_equal(sums.correct, 0);
@@ -229,7 +229,7 @@ CONTRACT(test_refusals, tested_levels()) {
   const EngineOperations *call = engine->call;
   FAILS(call->upload(engine, 0, ROWS - 4, 5, &error), outside);
   FAILS(call->upload(engine, 1, 0, STAGED + 1, &error), "has no 29 rows, only 28");
-  FAILS(call->evaluate(engine, ROWS - 4, 5, &error), outside);
+  FAILS(engine_evaluate(engine, ROWS - 4, 5, &error), outside);
   FAILS(call->predict(engine, ROWS - 4, 5, (float[50]){0}, &error), outside);
   foreach (b, bad) FAILS(call->train(engine, &b->range, &error), b->said);
   send_all(engine, &data, c->rows);

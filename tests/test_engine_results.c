@@ -229,7 +229,7 @@ CONTRACT(test_evaluation, tested_levels()) {
     if (!engine) return;
     send_all(engine, &data, rows);
     const Outcome before = outcome_of(engine);
-    OK(engine->call->evaluate(engine, FIRST, counts[i], &error));
+    OK(engine_evaluate(engine, FIRST, counts[i], &error));
     const Outcome after = close_with_outcome(engine);
     EngineSums sums = {0};
     const EngineConfig config = config_of(&evaluated, FUSION_NONE, rows, rows);
@@ -276,7 +276,7 @@ CONTRACT(test_prediction, tested_levels()) {
   for (uint64_t e = 1; e <= epochs; e++) train(engine, epoch_of(&c, e));
   OK(engine->call->predict(engine, FIRST, count, queued, &error));
   assert_int_equal(collect(engine).rows, epochs * c.rows); /* the training's */
-  OK(engine->call->evaluate(engine, FIRST, count, &error));
+  OK(engine_evaluate(engine, FIRST, count, &error));
   OK(engine->call->predict(engine, FIRST, count, again, &error));
   assert_memory_equal(queued, again, count * bytes);
   const EngineSums sums = collect(engine);

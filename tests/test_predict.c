@@ -81,7 +81,7 @@ static Engine *open_trained(uint64_t dataset_rows, uint64_t staging_rows) {
 static void find_answers(void) {
   Engine *engine = open_trained(ROWS, ROWS);
   upload(engine, DIGITS_TEST, ROWS);
-  OK(engine->call->evaluate(engine, 0, ROWS, &error));
+  OK(engine_evaluate(engine, 0, ROWS, &error));
   OK(engine->call->collect(engine, &sums, &error));
   OK(engine->call->predict(engine, 0, ROWS, logits[0], &error));
   engine->call->close(engine);

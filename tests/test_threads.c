@@ -34,7 +34,7 @@ static bool open_engine(int count, Error *error) {
   engine->call->staging(engine, 0, &buffer, error);
   memset(buffer.labels, 0, 8 * sizeof *buffer.labels);
   const bool good = engine->call->upload(engine, 0, 0, 8, error) &&
-                    engine->call->evaluate(engine, 0, 8, error) &&
+                    engine_evaluate(engine, 0, 8, error) &&
                     engine->call->collect(engine, &sums, error) && sums.rows == 8;
   engine->call->close(engine);
   return good;

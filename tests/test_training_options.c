@@ -107,7 +107,7 @@ static Outcome train_variant(int level, const Variant *v, const Data *data, uint
     }
   }
   const Outcome o = outcome_of(engine);
-  OK(engine->call->evaluate(engine, 0, network.rows, &error));
+  OK(engine_evaluate(engine, 0, network.rows, &error));
   *evaluated = collect(engine);
   close_engine(engine);
   return o;

@@ -6,11 +6,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static const uint64_t UNKNOWN = UINT64_MAX;
+#include "base/sizes.h"
 
-static uint64_t least(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
-}
+static const uint64_t UNKNOWN = UINT64_MAX;
 
 static uint64_t difference(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
@@ -54,7 +52,7 @@ static uint64_t left_by_groups(const char *root, const Version *v, const char *p
     const uint64_t limit = number(folder, v->limit, "", UNKNOWN);
     if (limit != UNKNOWN) {
       const uint64_t used = free ? number(folder, v->used, "", 0) : 0;
-      left = least(
+      left = min_size(
           left, difference(limit, difference(used, number(folder, "memory.stat", v->cached, 0))));
     }
     if (strlen(folder) <= top) return left;
@@ -78,7 +76,7 @@ static uint64_t left_by_control_groups(const char *root, bool free) {
     snprintf(list, sizeof list, ",%s,", controllers);
     const bool first = strstr(list, ",memory,");
     if (first || !*controllers)
-      left = least(left, left_by_groups(root, first ? &version_1 : &version_2, path, free));
+      left = min_size(left, left_by_groups(root, first ? &version_1 : &version_2, path, free));
   }
   fclose(file);
   return left;
@@ -100,7 +98,7 @@ static uint64_t left_by_limit(const char *root, bool free) {
 
 uint64_t memory_at(const char *root, bool free) {
   const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
-  return least(machine, least(left_by_control_groups(root, free), left_by_limit(root, free)));
+  return min_size(machine, min_size(left_by_control_groups(root, free), left_by_limit(root, free)));
 }
 
 bool memory_allows(double bytes, uint64_t most, const char *what, Error *error) {

@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sizes.h"
+
 void nearest_start(Nearest *nearest, const char *given) {
   *nearest = (Nearest){.given = given, .edits = strlen(given) < 6 ? 1 : 2};
-}
-
-static size_t smaller(size_t a, size_t b) {
-  return a < b ? a : b;
 }
 
 /* Fills the table of distances between the first i letters of a and j of b row by row; a swap looks
@@ -22,9 +20,10 @@ static size_t distance(const char *a, const char *b) {
     size_t *row = rows[i % 3], *before = rows[(i + 2) % 3], *two_before = rows[(i + 1) % 3];
     row[0] = i;
     for (size_t j = 1; j <= b_length; j++) {
-      row[j] = smaller(smaller(row[j - 1], before[j]) + 1, before[j - 1] + (a[i - 1] != b[j - 1]));
+      row[j] =
+          min_size(min_size(row[j - 1], before[j]) + 1, before[j - 1] + (a[i - 1] != b[j - 1]));
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = smaller(row[j], two_before[j - 2] + 1);
+        row[j] = min_size(row[j], two_before[j - 2] + 1);
     }
   }
   return rows[a_length % 3][b_length];

@@ -44,6 +44,10 @@ static inline size_t part_start(size_t count, size_t part, size_t parts) {
   return count * part / parts;
 }
 
+static inline size_t min_size(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
 static inline int min_int(int a, int b) {
   return a < b ? a : b;
 }

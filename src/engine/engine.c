@@ -51,26 +51,16 @@ bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *e
   return true;
 }
 
-/* Returns true if every rank could open its engine; otherwise *error is the first failure. */
-static bool all_opened(Ranks *ranks, bool mine, Error *error) {
-  typedef struct {
-    bool opened;
-    Error error;
-  } Opened; /* the result of a rank's own engine */
-  Opened opened = {.opened = mine};
-  if (!mine) opened.error = *error;
-  Opened *all = ranks_gather(ranks, &opened, sizeof opened, error);
+Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
+  Error mine = {.text = ""}; /* "": this rank's engine is open */
+  if (!engine) mine = *error;
+  Error *all = ranks_gather(ranks, &mine, sizeof mine, error);
   bool good = all;
   for (int r = 0; good && r < ranks_count(ranks); r++)
-    if (!(good = all[r].opened)) *error = all[r].error;
+    if (*all[r].text) *error = all[r], good = false;
   free(all);
-  return good;
-}
-
-Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
-  const bool opened = all_opened(ranks, engine, error);
   if (!engine) return NULL;
-  if (!opened) {
+  if (!good) {
     engine->call->close(engine);
     return NULL;
   }

@@ -3,10 +3,10 @@
 
    An engine owns a dataset on its device (rows of pixels as bytes, and their labels), the
    parameters and the state of their optimizer. Rows get there through two staging buffers on the
-   host. Work is queued: upload, train and evaluate may return before they have run, and run in the
-   order in which they were called; predict, collect and read wait for all of it. Every call returns
-   false with *error set on failure; an error of queued work is reported by a later call, at the
-   latest by collect. */
+   host. Work is queued: upload, train and engine_evaluate may return before they have run, and run
+   in the order in which they were called; predict, collect and read wait for all of it. Every call
+   returns false with *error set on failure; an error of queued work is reported by a later call, at
+   the latest by collect. */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -94,10 +94,9 @@ typedef struct {
      dataset rows are still being trained on: the copy waits for that. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
-  /* Queues the forward pass over dataset rows [first_row, first_row + rows). */
-  bool (*evaluate)(Engine *engine, uint64_t first_row, uint64_t rows, Error *error);
-  /* Waits for queued work, then the logits (rows, classes) of the same forward pass: the bits that
-     evaluate judges. The sums of collect are untouched. */
+  /* Waits for queued work, then the logits (rows, classes) of the forward pass over dataset rows
+     [first_row, first_row + rows). logits NULL: queues that forward pass, and its results go to the
+     sums. */
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work; the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
@@ -111,7 +110,7 @@ typedef struct {
 
 struct Engine {
   const EngineOperations *call;
-  bool synchronous;    /* train, evaluate and predict do the work before they return */
+  bool synchronous;    /* train and predict do the work before they return */
   uint32_t aligned;    /* above 1: the bits do not depend on how steps are cut into ranges if every
                           range but a window's first begins at a multiple of this; else on no cut */
   EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
@@ -121,8 +120,15 @@ struct Engine {
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
 
-/* How much of what is left, in steps or rows of `rows` rows each, one call of train, evaluate or
-   predict is to take, so that the caller can look for a signal between two of them: some tenths of
+/* Queues the forward pass over this rank's part of dataset rows [first_row, first_row + rows). */
+static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t rows,
+                                   Error *error) {
+  engine_own_rows(&engine->config, &first_row, &rows);
+  return engine->call->predict(engine, first_row, rows, NULL, error);
+}
+
+/* How much of what is left, in steps or rows of `rows` rows each, one call of train or predict is
+   to take, so that the caller can look for a signal between two of them: some tenths of
    a second of a synchronous engine, but at least 1. */
 static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
   const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;

@@ -84,23 +84,15 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   return !cpu->failed || error_set(error, "%s", cpu->failure.text);
 }
 
-/* Copies a thread's share of the logits of `count` rows from row `first`. No barrier is needed: a
-   thread's rows depend on no other thread. */
-static void copy_logits(const CpuEngine *cpu, uint64_t first, size_t count, Team team,
-                        float *logits) {
-  const Network *network = &cpu->engine.config.network;
-  const size_t classes = (size_t)network->size[network->layers];
-  const Layer *last = &cpu->layer[network->layers - 1];
-  OWN_ROWS (r, count, team)
-    memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
-}
-
-/* Writes the logits or, if `logits` is NULL, adds to the sums. */
+/* A thread writes the logits of its rows, which depend on no other thread. */
 static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                         Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
   if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;
   const TrainRange range = {.first_row = first_row, .rows = rows};
+  const Network *network = &engine->config.network;
+  const size_t classes = (size_t)network->size[network->layers];
+  const Layer *last = &cpu->layer[network->layers - 1];
 #pragma omp parallel num_threads(engine->config.training.threads)
   {
     const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
@@ -108,19 +100,13 @@ static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float
     for (uint64_t first = 0; first < rows; first += cpu->capacity) {
       const size_t count = rows - first < cpu->capacity ? rows - first : cpu->capacity;
       cpu_forward_rows(cpu, &range, first, count, team);
-      if (logits)
-        copy_logits(cpu, first, count, team, logits);
-      else
-        cpu_add_loss(cpu, count, team);
+      if (!logits) cpu_add_loss(cpu, count, team);
+      OWN_ROWS (r, logits ? count : 0, team)
+        memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
     }
     cpu_restore_denormals(before);
   }
   return true;
-}
-
-static bool cpu_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  engine_own_rows(&engine->config, &first_row, &rows);
-  return cpu_predict(engine, first_row, rows, NULL, error);
 }
 
 static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
@@ -201,13 +187,6 @@ static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t
   panels->terms = allocate(cpu, count, sizeof *panels->terms);
 }
 
-/* Returns the floats between two rows of `size` values. Rows that are a multiple of 1 KiB apart
-   would fall into few of a cache's sets. */
-static size_t row_length(size_t size) {
-  const size_t length = round_up(size, GEMM_ALIGN);
-  return length % 256 ? length : length + GEMM_ALIGN;
-}
-
 static bool allocate_all(CpuEngine *cpu) {
   const EngineConfig *config = &cpu->engine.config;
   const Network *network = &config->network;
@@ -216,7 +195,10 @@ static bool allocate_all(CpuEngine *cpu) {
   for (int l = 0; l < network->layers; l++) {
     Layer *layer = &cpu->layer[l];
     layer->in = l ? cpu->layer[l - 1].out : round_up((size_t)network->size[0], GEMM_ALIGN);
-    layer->out = row_length((size_t)network->size[l + 1]);
+    layer->out = round_up((size_t)network->size[l + 1], GEMM_ALIGN);
+    if (layer->out % 256 ==
+        0) /* rows a multiple of 1 KiB apart would share few of a cache's sets */
+      layer->out += GEMM_ALIGN;
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
     for (int a = 0; a < ARRAYS; a++)
@@ -258,7 +240,6 @@ static const EngineOperations operations = {
     .staging = cpu_staging,
     .upload = cpu_upload,
     .train = cpu_train,
-    .evaluate = cpu_evaluate,
     .predict = cpu_predict,
     .collect = cpu_collect,
     .read = cpu_read,

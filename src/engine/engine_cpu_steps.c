@@ -25,10 +25,6 @@ enum {
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
 
-static size_t least(size_t a, size_t b) {
-  return a < b ? a : b;
-}
-
 static void wait_for_all(Barrier *barrier, Team team) {
   const size_t phase = atomic_load(&barrier->phase);
   if (atomic_fetch_add(&barrier->arrived, 1) + 1 == team.threads) {
@@ -123,7 +119,7 @@ static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
       const GemmTerms of =
           x ? (GemmTerms){x, layer->in, 1, cpu->identity, terms, weight, layer->out}
             : packed(&cpu->rows, p, weight, layer->out);
-      cpu->kernels->forward(&of, least(width, layer->out - column), biases + column, relu,
+      cpu->kernels->forward(&of, min_size(width, layer->out - column), biases + column, relu,
                             layer->y + p * GEMM_PANEL * layer->out + column, layer->out);
     }
   }
@@ -193,7 +189,7 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
                                (size_t)cpu->engine.config.network.size[l + 1],
                                layer->weight_copy + column,
                                layer->in};
-      cpu->kernels->backward(&terms, least(width, layer->in - column), below->y + at,
+      cpu->kernels->backward(&terms, min_size(width, layer->in - column), below->y + at,
                              below->dy + at, layer->in);
     }
   }
@@ -251,7 +247,7 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
   for (size_t p = first_panel(layer, team.thread, team.threads); p < end; p++) {
     if (l == 0 && use != UPDATE_BY_STORED) pack(cpu, &cpu->columns, p, rows, true);
     for (size_t column = 0; column < layer->out; column += kernels->width) {
-      const size_t columns = least(kernels->width, layer->out - column);
+      const size_t columns = min_size(kernels->width, layer->out - column);
       const size_t first = p * GEMM_PANEL, at = first * layer->out + column;
       const GemmTerms terms = gradient_terms(cpu, l, p, column, rows, use);
       float *copy = l > 0 ? layer->weight_copy + column * layer->in + first : NULL;
@@ -323,20 +319,11 @@ static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uin
   wait_for_all(&cpu->barrier, team);
 }
 
-/* The ranks add their gradients; one thread speaks for all. */
-static bool sum_gradients(CpuEngine *cpu, Team team) {
-  if (team.thread == 0)
-    cpu->failed = !ranks_sum_floats(cpu->engine.config.ranks, cpu->gradients, cpu->gradient_floats,
-                                    &cpu->failure);
-  wait_for_all(&cpu->barrier, team);
-  return !cpu->failed;
-}
-
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
   const EngineConfig *config = &cpu->engine.config;
   const uint64_t batch = (uint64_t)config->training.batch;
   uint64_t first = step * batch;
-  const size_t all_rows = least(batch, range->rows - first);
+  const size_t all_rows = min_size(batch, range->rows - first);
   uint64_t rows = all_rows;
   engine_own_rows(config, &first, &rows);
   const uint32_t updates = (uint32_t)(range->updates + step - range->first_step);
@@ -353,7 +340,11 @@ bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   if (team.thread == 0) add_sums(cpu, rows);
   if (cpu->gradients) {
     update_all(cpu, rows, range, updates, STORE, team);
-    if (!sum_gradients(cpu, team)) return false;
+    if (team.thread == 0) /* it speaks for all */
+      cpu->failed =
+          !ranks_sum_floats(config->ranks, cpu->gradients, cpu->gradient_floats, &cpu->failure);
+    wait_for_all(&cpu->barrier, team);
+    if (cpu->failed) return false;
   }
   update_all(cpu, rows, range, updates, cpu->gradients ? UPDATE_BY_STORED : UPDATE, team);
   return true;

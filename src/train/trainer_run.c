@@ -148,7 +148,7 @@ static TrainerResult evaluate_rows(Epoch *e, uint64_t first_row, uint64_t rows, 
   for (uint64_t done = 0, count; done < rows; done += count) {
     if (done > 0 && is_stopped(e, e->all_steps)) return TRAINER_STOPPED;
     count = engine_piece(engine, rows - done, 1);
-    if (!engine->call->evaluate(engine, first_row + done, count, error)) return TRAINER_FAILED;
+    if (!engine_evaluate(engine, first_row + done, count, error)) return TRAINER_FAILED;
   }
   return TRAINER_DONE;
 }

@@ -47,11 +47,13 @@ static bool spy_train(Engine *engine, const TrainRange *range, Error *e) {
   return cpu->train(engine, range, e);
 }
 
-static bool spy_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *e) {
+static bool spy_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                        Error *e) {
+  assert_null(logits);
   assert_true(spy.evaluations < MOST_CALLS);
   spy.evaluation[spy.evaluations].first_row = first_row;
   spy.evaluation[spy.evaluations++].rows = rows;
-  return cpu->evaluate(engine, first_row, rows, e);
+  return cpu->predict(engine, first_row, rows, logits, e);
 }
 
 static bool spy_collect(Engine *engine, EngineSums *sums, Error *e) {
@@ -82,7 +84,7 @@ static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
   cpu = engine->call;
   calls = *cpu;
   calls.train = spy_train;
-  calls.evaluate = spy_evaluate;
+  calls.predict = spy_predict;
   calls.collect = spy_collect;
   calls.close = spy_close;
   engine->call = &calls;

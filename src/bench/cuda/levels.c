@@ -147,7 +147,7 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
   }
   const double launches = (double)(launch_count() - before);
   const Stats times = stats_of(seconds + 1, epochs);
-  if (!engine->call->evaluate(engine, rows->train_rows, rows->test_rows, error) ||
+  if (!engine_evaluate(engine, rows->train_rows, rows->test_rows, error) ||
       !engine->call->collect(engine, &sums, error))
     return false;
   record_number(line, "epochs", epochs);

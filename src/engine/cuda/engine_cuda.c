@@ -136,11 +136,6 @@ static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, floa
   return cuda_done(status, logits ? "predicting" : "evaluating", error);
 }
 
-static bool cuda_evaluate(Engine *engine, uint64_t first_row, uint64_t rows, Error *error) {
-  engine_own_rows(&engine->config, &first_row, &rows);
-  return cuda_predict(engine, first_row, rows, NULL, error);
-}
-
 static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   ResultSums sums;
@@ -210,7 +205,6 @@ static const EngineOperations OPERATIONS = {
     .staging = cuda_staging,
     .upload = cuda_upload,
     .train = cuda_train,
-    .evaluate = cuda_evaluate,
     .predict = cuda_predict,
     .collect = cuda_collect,
     .read = cuda_read,
